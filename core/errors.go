@@ -1,0 +1,67 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrConfig is matched by every configuration error of this module.
+var ErrConfig = errors.New("invalid config")
+
+// A ConfigError reports one field of a Config that cannot be used. A Validate
+// method joins one for each bad field.
+type ConfigError struct {
+	Field  string // dotted path, as in "retry.Config.MaxAttempts"
+	Value  any    // the value as given
+	Reason string // what would have been accepted, as in "must be >= 0 (0 means 3)"
+}
+
+// Error names the field, the value and what would have been accepted.
+func (e *ConfigError) Error() string { return fmt.Sprintf("%s = %v: %s", e.Field, e.Value, e.Reason) }
+
+// Is matches [ErrConfig].
+func (e *ConfigError) Is(target error) bool { return target == ErrConfig }
+
+// ErrRejected is matched by every error of a mechanism that did not make the
+// call: an open breaker, a limit that is used up, a full queue. Nothing was
+// sent, so the call is safe to repeat elsewhere.
+var ErrRejected = errors.New("rejected")
+
+// RetryAfter returns the longest wait that any rejection in the tree of err
+// asks for before the call is tried again. It is false when none asks.
+//
+// An error takes part by having a method RetryAfter() time.Duration; a negative
+// result means that waiting does not help, and is not counted.
+func RetryAfter(err error) (time.Duration, bool) {
+	longest, found := time.Duration(0), false
+	for err != nil {
+		if r, ok := err.(interface{ RetryAfter() time.Duration }); ok {
+			if d := r.RetryAfter(); d >= 0 {
+				longest, found = max(longest, d), true
+			}
+		}
+		switch u := err.(type) { //nolint:errorlint // this is the walk of the tree itself
+		case interface{ Unwrap() error }:
+			err = u.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, e := range u.Unwrap() {
+				if d, ok := RetryAfter(e); ok {
+					longest, found = max(longest, d), true
+				}
+			}
+			return longest, found
+		default:
+			return longest, found
+		}
+	}
+	return longest, found
+}
+
+// Must returns v, and panics when err is not nil. It is for main and for tests.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

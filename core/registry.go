@@ -1,0 +1,207 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/hook"
+)
+
+// ErrDuplicate is matched by the error for a second use of a name.
+var ErrDuplicate = errors.New("name already in use")
+
+// A DuplicateError says that a name is taken, and carries what has it.
+type DuplicateError struct {
+	Kind, Name string
+	First      any // the instance that has the name
+}
+
+// Error names the kind and the name.
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("core: %s %q is already registered", e.Kind, e.Name)
+}
+
+// Is matches [ErrDuplicate].
+func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
+
+// An Entry is one instance in a [Registry].
+type Entry struct {
+	Kind     string // what it is, as in "retry": the package name of the mechanism
+	Name     string // unique within its kind
+	Instance any    // a *retry.Policy, a *breaker.Breaker, …: a pointer
+}
+
+// RegistryEventKind tells what happened to an entry.
+type RegistryEventKind uint8
+
+// What can happen to an entry.
+const (
+	Added RegistryEventKind = iota
+	Replaced
+	Removed
+)
+
+// String returns "added", "replaced" or "removed".
+func (k RegistryEventKind) String() string {
+	switch k {
+	case Added:
+		return "added"
+	case Replaced:
+		return "replaced"
+	case Removed:
+		return "removed"
+	}
+	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
+}
+
+// A RegistryEvent tells of one change of a [Registry].
+type RegistryEvent struct {
+	Kind  RegistryEventKind
+	Entry Entry // as it is now; when removed, as it was
+	Old   any   // when replaced: the instance before
+}
+
+// A Registry holds named instances. What is in it is found by metrics and
+// pages. There is no global one: whoever wants one makes it and names it in the
+// Config of each mechanism or plugin. The zero value is ready to use.
+type Registry struct {
+	mu        sync.Mutex
+	entries   map[entryKey]any
+	listeners []*func(RegistryEvent) // replaced, never changed: announcements share it
+	changes   announce.Queue[announcement]
+	panics    hook.Panics
+}
+
+type entryKey struct{ kind, name string }
+
+// An announcement is an event and those who listened when it happened.
+type announcement struct {
+	event     RegistryEvent
+	listeners []*func(RegistryEvent)
+}
+
+// Add puts an instance into the registry. A second use of a name within a kind
+// is a [*DuplicateError] that carries the first. A kind or name that is empty is
+// a [*ConfigError].
+func (r *Registry) Add(kind, name string, instance any) error {
+	if kind == "" || name == "" || instance == nil {
+		return &ConfigError{Field: "core.Registry.Add", Value: fmt.Sprintf("(%q, %q, %v)", kind, name, instance), Reason: "needs a kind, a name and an instance"}
+	}
+	defer r.changes.Drain(r.tell)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if first, taken := r.entries[entryKey{kind, name}]; taken {
+		return &DuplicateError{Kind: kind, Name: name, First: first}
+	}
+	r.putLocked(kind, name, instance)
+	r.changeLocked(RegistryEvent{Kind: Added, Entry: Entry{kind, name, instance}})
+	return nil
+}
+
+// Replace puts an instance in the place of the one that has its name, and
+// returns that one. Where there is none it adds, and returns nil.
+func (r *Registry) Replace(kind, name string, instance any) (old any, err error) {
+	if kind == "" || name == "" || instance == nil {
+		return nil, &ConfigError{Field: "core.Registry.Replace", Value: fmt.Sprintf("(%q, %q, %v)", kind, name, instance), Reason: "needs a kind, a name and an instance"}
+	}
+	defer r.changes.Drain(r.tell)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, had := r.entries[entryKey{kind, name}]
+	r.putLocked(kind, name, instance)
+	e := RegistryEvent{Kind: Added, Entry: Entry{kind, name, instance}}
+	if had {
+		e.Kind, e.Old = Replaced, old
+	}
+	r.changeLocked(e)
+	return old, nil
+}
+
+// Remove takes an instance out, if it is still the one that has the name, and
+// tells whether it did. A stale owner so never removes its successor.
+func (r *Registry) Remove(kind, name string, instance any) bool {
+	defer r.changes.Drain(r.tell)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if has, ok := r.entries[entryKey{kind, name}]; !ok || has != instance {
+		return false
+	}
+	delete(r.entries, entryKey{kind, name})
+	r.changeLocked(RegistryEvent{Kind: Removed, Entry: Entry{kind, name, instance}})
+	return true
+}
+
+// Get returns the instance that has a name within a kind.
+func (r *Registry) Get(kind, name string) (instance any, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	instance, ok = r.entries[entryKey{kind, name}]
+	return instance, ok
+}
+
+// All iterates over the entries as they are now, sorted by kind and name. The
+// registry may change while it does.
+func (r *Registry) All() iter.Seq[Entry] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Values(r.snapshotLocked())
+}
+
+func (r *Registry) putLocked(kind, name string, instance any) {
+	if r.entries == nil {
+		r.entries = map[entryKey]any{}
+	}
+	r.entries[entryKey{kind, name}] = instance
+}
+
+func (r *Registry) snapshotLocked() []Entry {
+	all := make([]Entry, 0, len(r.entries))
+	for k, v := range r.entries {
+		all = append(all, Entry{k.kind, k.name, v})
+	}
+	slices.SortFunc(all, func(a, b Entry) int {
+		if c := strings.Compare(a.Kind, b.Kind); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return all
+}
+
+// Subscribe calls f for every change from now on, in order and without a lock;
+// cancel ends that, though a change made before it may still be told. It returns
+// the entries as they are when the subscription begins, so that none is missed
+// and none is told twice. f runs in the goroutine of some change, must not block,
+// and may use the registry; a panic in it is counted and goes no further.
+func (r *Registry) Subscribe(f func(RegistryEvent)) (now []Entry, cancel func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listeners = append(slices.Clone(r.listeners), &f)
+	return r.snapshotLocked(), func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.listeners = slices.DeleteFunc(slices.Clone(r.listeners), func(l *func(RegistryEvent)) bool { return l == &f })
+	}
+}
+
+// HookPanics is the number of subscribers' calls that ended in a panic.
+func (r *Registry) HookPanics() uint64 { return r.panics.Count() }
+
+// changeLocked queues an event for those who listen now.
+func (r *Registry) changeLocked(e RegistryEvent) {
+	r.changes.Append(announcement{e, r.listeners})
+}
+
+func (r *Registry) tell(a announcement) {
+	for _, l := range a.listeners {
+		func() {
+			defer r.panics.Recover()
+			(*l)(a.event)
+		}()
+	}
+}
