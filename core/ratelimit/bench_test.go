@@ -1,0 +1,73 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+func benchmarkTake(b *testing.B, limit ratelimit.Limit, keys int, allowed bool) {
+	b.Helper()
+	l := newLimiter(b, ratelimit.Config{Limit: limit})
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = fmt.Sprintf("203.0.113.%d", i)
+		if _, err := l.Take(context.Background(), names[i], 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	ctx := context.Background()
+	i := 0
+	for b.Loop() {
+		r, err := l.Take(ctx, names[i], 1)
+		if err != nil || r.Allowed != allowed {
+			b.Fatalf("%+v, %v", r, err)
+		}
+		if i++; i == keys {
+			i = 0
+		}
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	for _, keys := range []int{1, 100_000} {
+		b.Run(fmt.Sprintf("bucket/keys=%d/allowed", keys), func(b *testing.B) {
+			benchmarkTake(b, ratelimit.Bucket(1<<37, time.Second, 0), keys, true)
+		})
+		b.Run(fmt.Sprintf("bucket/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.Bucket(1, time.Hour, 1), keys, false) })
+		b.Run(fmt.Sprintf("window/keys=%d/allowed", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.Window(1<<37, time.Hour), keys, true) })
+		b.Run(fmt.Sprintf("window/keys=%d/refused", keys), func(b *testing.B) { benchmarkTake(b, ratelimit.PerHour(1), keys, false) })
+	}
+	b.Run("bucket/keys=1/parallel", func(b *testing.B) {
+		l := newLimiter(b, ratelimit.Config{Limit: ratelimit.Bucket(1<<37, time.Second, 0)})
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if r, err := l.Take(context.Background(), "k", 1); err != nil || !r.Allowed {
+					b.Errorf("%+v, %v", r, err)
+					return
+				}
+			}
+		})
+	})
+}
+
+// BenchmarkFloor is what a keyed take cannot do without: the clock, a hash with a
+// seed, and one atomic change of a word.
+func BenchmarkFloor(b *testing.B) {
+	base, seed := time.Now(), maphash.MakeSeed()
+	var words [256]atomic.Int64
+	b.ReportAllocs()
+	for b.Loop() {
+		w := &words[maphash.String(seed, "203.0.113.0")&255]
+		if old := w.Load(); !w.CompareAndSwap(old, max(old, int64(time.Since(base)))) {
+			b.Fatal("nobody else is here")
+		}
+	}
+}

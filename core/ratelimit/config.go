@@ -1,0 +1,107 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Defaults of a [Config].
+const (
+	// DefaultName is the name of a limiter that is given none.
+	DefaultName = "default"
+	// DefaultMaxWait is how long Wait waits at most when nothing is said.
+	DefaultMaxWait = 10 * time.Second
+)
+
+// FailurePolicy says what happens to a call when the store cannot decide.
+type FailurePolicy uint8
+
+const (
+	// Allow lets the call pass: a store that is away takes the limit with it, not
+	// the service. The Result is Allowed and knows nothing else.
+	Allow FailurePolicy = iota
+	// Deny returns a [*StoreError].
+	Deny
+)
+
+// String returns "allow" or "deny".
+func (p FailurePolicy) String() string {
+	switch p {
+	case Allow:
+		return "allow"
+	case Deny:
+		return "deny"
+	}
+	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
+}
+
+// Config configures a [Limiter]. The zero value is ready to use: 1000 permits a
+// minute for each key, in memory.
+//
+// A Config is a plain value: copy it to derive another one from it.
+type Config struct {
+	// Name is the name of the limiter: in errors, in the registry, and of its
+	// table in the store. If empty, DefaultName.
+	Name string
+	// Registry is where the limiter is registered under its name, as kind
+	// "ratelimit". If nil, nowhere.
+	Registry *core.Registry
+	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+	Limit Limit
+	// MaxWait is how long Wait waits at most; what takes longer is refused at
+	// once. If zero, DefaultMaxWait. If negative, there is no limit but the
+	// deadline of the context.
+	MaxWait time.Duration
+	// MaxKeys is how many keys are held in memory at most: see
+	// [MemoryConfig.MaxKeys]. It must be zero when there is a Store.
+	MaxKeys int
+	// Store holds the state of the keys. If nil, the limiter has one of its own
+	// in memory. A given one is not closed by the limiter.
+	Store Store
+	// OnStoreError says what happens when the store fails. The zero value is
+	// [Allow].
+	OnStoreError FailurePolicy
+	// Hooks observe the limiter.
+	Hooks Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c Config) With(f func(*Config)) Config { f(&c); return c }
+
+// Validate reports every field that cannot be used, joined.
+func (c Config) Validate() error {
+	errs := []error{c.Limit.Validate()}
+	bad := func(field string, value any, reason string) {
+		errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + field, Value: value, Reason: reason})
+	}
+	switch {
+	case c.Store != nil && c.MaxKeys != 0:
+		bad("MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
+	case (MemoryConfig{MaxKeys: c.MaxKeys}).Validate() != nil:
+		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", 1<<32, DefaultMaxKeys))
+	}
+	if c.OnStoreError > Deny {
+		bad("OnStoreError", c.OnStoreError, "must be Allow or Deny")
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return DefaultName
+}
+
+func (c Config) maxWait() time.Duration {
+	switch {
+	case c.MaxWait < 0:
+		return 1<<63 - 1
+	case c.MaxWait == 0:
+		return DefaultMaxWait
+	}
+	return c.MaxWait
+}

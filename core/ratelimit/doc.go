@@ -1,0 +1,45 @@
+// Package ratelimit limits how many permits each key takes in a time: requests of
+// a client, calls to a vendor, bytes of an upload.
+//
+//	limiter, err := ratelimit.New(ratelimit.Config{
+//		Name:  "api",
+//		Limit: ratelimit.Bucket(10, time.Second, 20), // the zero Limit: a fixed window, 1000 a minute
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	r, err := limiter.Take(ctx, clientIP, 1)
+//	if err == nil && !r.Allowed {
+//		return tryAgainIn(r.RetryAfter)
+//	}
+//
+// Do not use it to bound how many calls run at once: a permit comes back with
+// time, not when a call ends.
+//
+// # Choosing a method
+//
+// [Limiter.Take] answers at once, and its Result tells a client all it needs.
+// [Limiter.Wait] waits for the permits, in the order of the calls, and refuses at
+// once what cannot come in time. [Limiter.TakeAtMost] takes a part.
+// [Limiter.Refund] gives back a take that was not used, [Limiter.Drain] takes all
+// there is, [Limiter.Peek] looks. [Limiter.With] holds the same keys to another
+// limit, for tiers.
+//
+// # Guarantees
+//
+// Each operation on a key is one atomic step. A refusal changes nothing. A cost
+// above the capacity is never allowed ([Never]). Arithmetic is in whole numbers:
+// 3 per second are 259,200 a day, and waiting exactly RetryAfter is enough. Time
+// that goes backwards, a refund after its window and a change of limit mint no
+// permits.
+//
+// In memory a key costs 16 bytes of a table that is 7/16 to 7/8 full and holds no
+// pointers; the key itself is not kept, only a hash with a seed of the process.
+// The number of keys is bounded by [MemoryConfig.MaxKeys], and dropping one
+// forgives it nothing. A take allocates nothing.
+//
+// # When the store fails
+//
+// A failing store is not a refusal: [Config.OnStoreError] says whether calls pass
+// or get a [*StoreError]. The store in memory does not fail.
+package ratelimit

@@ -1,0 +1,63 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+var (
+	// ErrLimited is matched by a [*LimitedError].
+	ErrLimited = errors.New("ratelimit: limited")
+	// ErrClosed is what a closed limiter or store returns.
+	ErrClosed = errors.New("ratelimit: closed")
+	// ErrStore is matched by a [*StoreError].
+	ErrStore = errors.New("ratelimit: store failed")
+)
+
+// A LimitedError says that a wait was refused: the permits do not come in time,
+// or not at all. It matches [ErrLimited] and [core.ErrRejected].
+type LimitedError struct {
+	Name   string // of the limiter
+	Result Result // of the refusal
+}
+
+// Error tells the wait that it would have taken.
+func (e *LimitedError) Error() string {
+	if e.Result.RetryAfter == Never {
+		return fmt.Sprintf("ratelimit: %s: the cost is above the limit of %d", e.Name, e.Result.Limit)
+	}
+	return fmt.Sprintf("ratelimit: %s: limited, retry after %v", e.Name, e.Result.RetryAfter)
+}
+
+// Is matches [ErrLimited] and [core.ErrRejected].
+func (e *LimitedError) Is(target error) bool {
+	return target == ErrLimited || target == core.ErrRejected
+}
+
+// RetryAfter is the earliest time at which the same cost can be allowed, or
+// [Never].
+func (e *LimitedError) RetryAfter() time.Duration { return e.Result.RetryAfter }
+
+// A StoreError says that the store could not decide. It is not a refusal.
+type StoreError struct {
+	Name string // of the limiter
+	Err  error  // from the store
+}
+
+// Error names the limiter and the cause.
+func (e *StoreError) Error() string {
+	return fmt.Sprintf("ratelimit: %s: store failed: %v", e.Name, e.Err)
+}
+
+// Is matches [ErrStore].
+func (e *StoreError) Is(target error) bool { return target == ErrStore }
+
+// Unwrap returns the error of the store.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+func costError(n int64) error {
+	return &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
+}

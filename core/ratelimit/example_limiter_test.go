@@ -1,0 +1,85 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+func ExampleLimiter_Take() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(3)}))
+	for range 4 {
+		r, err := limiter.Take(context.Background(), "203.0.113.7", 1)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Allowed, r.Remaining, r.RetryAfter.Round(time.Minute))
+	}
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// true 0 0s
+	// false 0 1m0s
+}
+
+func ExampleLimiter_Wait() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{
+		Name:    "vendor",
+		Limit:   ratelimit.Bucket(100, time.Second, 1), // one each 10ms
+		MaxWait: 15 * time.Millisecond,
+	}))
+	ctx := context.Background()
+	for range 2 {
+		if _, err := limiter.Wait(ctx, "tenant", 1); err == nil {
+			fmt.Println("sent")
+		}
+	}
+	_, err := limiter.Wait(ctx, "tenant", 5) // more than there ever is at once
+	fmt.Println(errors.Is(err, core.ErrRejected), err)
+	// Output:
+	// sent
+	// sent
+	// true ratelimit: vendor: the cost is above the limit of 1
+}
+
+func ExampleLimiter_Refund() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
+	ctx := context.Background()
+	take, _ := limiter.Take(ctx, "key", 4)
+	fmt.Println(take.Remaining)
+	after, _ := limiter.Refund(ctx, "key", take) // it was not used after all
+	fmt.Println(after.Remaining)
+	// Output:
+	// 6
+	// 10
+}
+
+func ExampleLimiter_With() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
+	premium := core.Must(limiter.With(ratelimit.PerMinute(1000)))
+	ctx := context.Background()
+	_, _ = limiter.Take(ctx, "ann", 10)
+	r, _ := premium.Take(ctx, "ann", 1) // she just upgraded: what she took stays taken
+	fmt.Println(r.Allowed, r.Remaining)
+	// Output: true 989
+}
+
+func ExampleLimiter_Drain() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
+	ctx := context.Background()
+	r, _ := limiter.Drain(ctx, "vendor") // the vendor said that it had enough
+	fmt.Println(r.Granted, r.Remaining)
+	// Output: 10 0
+}
+
+func ExampleLimit_Validate() {
+	fmt.Println(ratelimit.Window(0, -time.Second).Validate())
+	// Output:
+	// ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)
+	// ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s (only the zero Limit means 1m0s)
+}

@@ -1,0 +1,63 @@
+package ratelimit
+
+import (
+	"testing"
+	"time"
+)
+
+// FuzzApply runs operations of one key under two limits and looks for what must
+// never be: more in a window than its limit, waits that are not waits, minted
+// permits.
+func FuzzApply(f *testing.F) {
+	f.Add(int64(5), int64(time.Minute), int64(0), []byte{1, 2, 3, 200, 7, 0, 255, 9})
+	f.Add(int64(3), int64(time.Second), int64(3), []byte{0, 0, 0, 40, 0, 80, 12, 60})
+	f.Add(int64(1)<<38, int64(1), int64(0), []byte{3, 3, 3})
+	f.Add(int64(999_999_937), int64(time.Second), int64(999_999_937), []byte{1, 0xff, 0xff, 8, 16})
+	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
+		l := Limit{Permits: permits, Period: time.Duration(period), Burst: burst}
+		if burst != 0 {
+			l.Algorithm = TokenBucket
+		}
+		if l.Validate() != nil {
+			return
+		}
+		tab, ids := newTestTable(t, 0, l, PerMinute(7))
+		capacity := l.Capacity()
+		now := int64(0)
+		var last Result
+		for i, b := range ops {
+			now += int64(b>>4) * max(1, period/16)
+			op := Op{Kind: OpKind(b & 3), Cost: capacity * int64(b>>2&3) / 2, MaxWait: time.Duration(period)}
+			if op.Kind == Refund {
+				op.Cost, op.Receipt = last.Granted, last.Receipt
+			}
+			id := ids[0]
+			if b == 255 {
+				id, op.Cost = ids[1], 1
+			}
+			r, err := tab.applyAt(now, "k", id, op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case r.Remaining < 0 || r.Remaining > r.Limit, r.Granted < 0 || r.Granted > op.Cost && op.Kind != Refund,
+				r.NextAfter < 0 || r.FullAfter < 0 || r.Wait < 0 || r.Wait > op.MaxWait,
+				r.RetryAfter < 0 && r.RetryAfter != Never, r.Allowed && r.RetryAfter != 0,
+				!r.Allowed && r.Granted != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
+				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
+			}
+			if !r.Allowed && r.RetryAfter > 0 && op.Kind == Take && id == ids[0] {
+				if early, _ := tab.applyAt(now, "k", id, op); early.Allowed {
+					t.Fatalf("op %d: allowed %v before its time", i, r.RetryAfter)
+				}
+				now += int64(r.RetryAfter)
+				if late, _ := tab.applyAt(now, "k", id, op); !late.Allowed {
+					t.Fatalf("op %d %+v: refused at the quoted time: %+v then %+v", i, op, r, late)
+				}
+			}
+			if r.Allowed && op.Kind != Refund {
+				last = r
+			}
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/gresil/gresil/internal/hook"
+)
+
+// Hooks observe a [Limiter]. Any of them may be nil. They are called by the
+// goroutine of the operation, with no lock held, and must not block. A panic in
+// one is counted and goes no further.
+type Hooks struct {
+	// Allowed is called when permits were granted, at once or after a wait.
+	Allowed func(ctx context.Context, info Info)
+	// Rejected is called when they were not.
+	Rejected func(ctx context.Context, info Info)
+	// Queued is called when a wait begins, before it.
+	Queued func(ctx context.Context, info Info)
+	// Canceled is called when a wait ended before its time: by its context, or
+	// because the limiter was closed. The permits are given back.
+	Canceled func(ctx context.Context, info Info)
+	// StoreFailed is called when the store could not decide.
+	StoreFailed func(ctx context.Context, info Info)
+}
+
+// Info is what the hooks of a [Limiter] are told.
+type Info struct {
+	Name   string        // of the limiter
+	Key    string        // a copy; it may be a secret
+	Cost   int64         // as asked for
+	Result Result        // of the store; zero when it failed
+	Waited time.Duration // Allowed, Canceled: how long it did
+	Err    error         // Canceled, StoreFailed: why
+}
+
+// Join returns hooks that call those of h and then those of other.
+func (h Hooks) Join(other Hooks) Hooks {
+	return Hooks{
+		Allowed:     hook.Join(h.Allowed, other.Allowed),
+		Rejected:    hook.Join(h.Rejected, other.Rejected),
+		Queued:      hook.Join(h.Queued, other.Queued),
+		Canceled:    hook.Join(h.Canceled, other.Canceled),
+		StoreFailed: hook.Join(h.StoreFailed, other.StoreFailed),
+	}
+}

@@ -1,0 +1,248 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/hook"
+)
+
+const kind = "ratelimit"
+
+// A Limiter limits how many permits each key takes. Its methods are [Limiter.Take]
+// for who wants an answer at once, and [Limiter.Wait] for who can wait.
+type Limiter struct {
+	*state
+	limit Limit
+	plan  PlanID
+}
+
+// state is what a limiter shares with those derived from it by With.
+type state struct {
+	cfg   Config
+	root  *Limiter
+	table Table
+	own   *Memory // the store, if it is its own
+	done  chan struct{}
+	once  sync.Once
+
+	hooks  hook.Set[Hooks]
+	panics hook.Panics
+
+	views sync.Map // Limit to *Limiter
+
+	allowed, rejected, canceled, storeErrors counter
+	waiting                                  atomic.Int64
+}
+
+// A counter has a cache line of its own.
+type counter struct {
+	atomic.Uint64
+	_ [56]byte
+}
+
+// New makes a limiter, opens its table, and registers it.
+func New(cfg Config) (*Limiter, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &state{cfg: cfg, done: make(chan struct{})}
+	store := cfg.Store
+	if store == nil {
+		var err error
+		if s.own, err = NewMemory(MemoryConfig{MaxKeys: cfg.MaxKeys}); err != nil {
+			return nil, err
+		}
+		store = s.own
+	}
+	var err error
+	if s.table, err = store.Open(cfg.name()); err != nil {
+		return nil, &StoreError{Name: cfg.name(), Err: err}
+	}
+	l := &Limiter{state: s, limit: cfg.Limit.resolved()}
+	if l.plan, err = s.table.Plan(l.limit); err != nil {
+		return nil, &StoreError{Name: cfg.name(), Err: err}
+	}
+	s.root = l
+	s.views.Store(l.limit, l)
+	s.hooks.Add(cfg.Hooks)
+	if cfg.Registry != nil {
+		if err := cfg.Registry.Add(kind, cfg.name(), l); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// Name is the name of the limiter.
+func (l *Limiter) Name() string { return l.cfg.name() }
+
+// Config is the configuration as given, with the limit of this limiter.
+func (l *Limiter) Config() Config {
+	c := l.cfg
+	if l != l.root {
+		c.Limit = l.limit
+	}
+	return c
+}
+
+// Limit is what each key may take, with defaults filled in.
+func (l *Limiter) Limit() Limit { return l.limit }
+
+// With returns a limiter over the same keys that holds them to another limit: for
+// tiers, and for a limit of one call. What a key has taken stays taken: a bucket
+// keeps its debt in time, a window its count. The same limit gives the same
+// limiter, without allocating.
+func (l *Limiter) With(limit Limit) (*Limiter, error) {
+	limit = limit.resolved()
+	if v, ok := l.views.Load(limit); ok {
+		return v.(*Limiter), nil // nothing else is stored
+	}
+	if err := limit.Validate(); err != nil {
+		return nil, err
+	}
+	plan, err := l.table.Plan(limit)
+	if err != nil {
+		return nil, &StoreError{Name: l.Name(), Err: err}
+	}
+	v, _ := l.views.LoadOrStore(limit, &Limiter{state: l.state, limit: limit, plan: plan})
+	return v.(*Limiter), nil // nothing else is stored
+}
+
+// Take takes n permits of a key now, or none: the Result tells. A refusal changes
+// nothing. With n = 0 it only looks.
+//
+// An error is never a refusal: n is negative, the limiter is closed, ctx is done,
+// or the store failed and OnStoreError is [Deny].
+func (l *Limiter) Take(ctx context.Context, key string, n int64) (Result, error) {
+	return l.take(ctx, key, Op{Kind: Take, Cost: n})
+}
+
+// TakeAtMost takes as many permits of a key as there are, up to n.
+func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
+	return l.take(ctx, key, Op{Kind: TakeAtMost, Cost: n})
+}
+
+// Peek tells how a key stands. It changes and counts nothing.
+func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
+	return l.apply(ctx, key, Op{})
+}
+
+// Drain takes all permits that a key has now, as for an upstream that said it had
+// enough. Granted tells how many they were.
+func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
+	r, err := l.apply(ctx, key, Op{Kind: TakeAtMost, Cost: math.MaxInt64})
+	r.Allowed, r.RetryAfter = err == nil, 0
+	return r, err
+}
+
+// Refund gives back the permits of a take, which its Result names. It is to be
+// called once for a take at the most. What time gave back already is not given
+// twice: after the window of the take it does nothing. The Result tells how the
+// key stands then.
+func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, error) {
+	if take.Granted <= 0 {
+		return l.Peek(ctx, key)
+	}
+	return l.applyPlan(ctx, key, take.Plan, Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt})
+}
+
+// Reset forgets what a key has taken.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	_, err := l.apply(ctx, key, Op{Kind: Reset})
+	return err
+}
+
+func (l *Limiter) take(ctx context.Context, key string, op Op) (Result, error) {
+	r, err := l.apply(ctx, key, op)
+	if err == nil && op.Cost > 0 {
+		l.decided(ctx, key, op.Cost, r, 0)
+	}
+	return r, err
+}
+
+// decided counts a decision and tells of it.
+func (l *Limiter) decided(ctx context.Context, key string, cost int64, r Result, waited time.Duration) {
+	h := l.hooks.Load()
+	if r.Allowed {
+		l.allowed.Add(1)
+		if h.Allowed != nil {
+			l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: r, Waited: waited})
+		}
+		return
+	}
+	l.rejected.Add(1)
+	if h.Rejected != nil {
+		l.tell(ctx, h.Rejected, Info{Key: key, Cost: cost, Result: r})
+	}
+}
+
+func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info Info) {
+	defer l.panics.Recover()
+	info.Name, info.Key = l.Name(), strings.Clone(info.Key)
+	f(ctx, info)
+}
+
+func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) {
+	return l.applyPlan(ctx, key, l.plan, op)
+}
+
+func (l *Limiter) applyPlan(ctx context.Context, key string, plan PlanID, op Op) (Result, error) {
+	r, err := l.table.Apply(ctx, key, plan, op)
+	if err == nil {
+		return r, nil
+	}
+	return l.failed(ctx, key, op, err)
+}
+
+// failed is what comes of an error of the store. That the caller gave up, asked
+// for nonsense, or closed the limiter is no failure of the store.
+func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Result, error) {
+	switch {
+	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
+		return Result{}, err
+	case ctx.Err() != nil:
+		return Result{}, context.Cause(ctx)
+	}
+	l.storeErrors.Add(1)
+	err = &StoreError{Name: l.Name(), Err: err}
+	if h := l.hooks.Load(); h.StoreFailed != nil {
+		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
+	}
+	if l.cfg.OnStoreError == Allow {
+		return Result{Allowed: true}, nil
+	}
+	return Result{}, err
+}
+
+func (l *Limiter) closed() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close takes the limiter out of the registry and ends every wait with
+// [ErrClosed]; so do later calls end, if the store is its own. It can be called
+// twice, and closes those derived by With too.
+func (l *Limiter) Close() error {
+	var err error
+	l.once.Do(func() {
+		close(l.done)
+		if l.cfg.Registry != nil {
+			l.cfg.Registry.Remove(kind, l.Name(), l.root)
+		}
+		if l.own != nil {
+			err = l.own.Close()
+		}
+	})
+	return err
+}

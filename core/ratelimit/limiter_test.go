@@ -1,0 +1,450 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+)
+
+func newLimiter(tb testing.TB, cfg ratelimit.Config) *ratelimit.Limiter {
+	tb.Helper()
+	l, err := ratelimit.New(cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, l.Close()) })
+	return l
+}
+
+func take(tb testing.TB, l *ratelimit.Limiter, key string, n int64) ratelimit.Result {
+	tb.Helper()
+	r, err := l.Take(tb.Context(), key, n)
+	require.NoError(tb, err)
+	return r
+}
+
+func TestZeroConfigIs1000PerMinute(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{})
+	require.Equal(t, "default", l.Name())
+	require.Equal(t, ratelimit.Config{}, l.Config())
+	require.Equal(t, ratelimit.PerMinute(1000), l.Limit())
+	require.EqualValues(t, 0, take(t, l, "k", 1000).Remaining)
+	require.False(t, take(t, l, "k", 1).Allowed)
+}
+
+func TestKresil67And79_RefusedTakesConsumeNothing(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Window(1000, ratelimit.MaxPeriod)})
+	for range 1000 {
+		require.True(t, take(t, l, "k", 1).Allowed)
+	}
+	require.False(t, take(t, l, "k", 1).Allowed)
+
+	l = newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(10)})
+	require.True(t, take(t, l, "k", 4).Allowed)
+	require.True(t, take(t, l, "k", 4).Allowed)
+	require.False(t, take(t, l, "k", 3).Allowed)
+	require.True(t, take(t, l, "k", 2).Allowed)
+}
+
+func TestKresil71_AWaitThatCannotFitIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: time.Second})
+		start := time.Now()
+		_, err := l.Wait(t.Context(), "k", 1)
+		require.NoError(t, err)
+		_, err = l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited)
+		require.ErrorIs(t, err, core.ErrRejected)
+		after, ok := core.RetryAfter(err)
+		require.True(t, ok)
+		require.Equal(t, time.Minute, after)
+		require.Zero(t, time.Since(start), "refused without waiting")
+
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		patient := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1})
+		_, err = patient.Wait(ctx, "k", 1)
+		require.NoError(t, err)
+		_, err = patient.Wait(ctx, "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited, "the deadline comes first")
+		require.Zero(t, time.Since(start))
+	})
+}
+
+func TestKresil75_RetryAfterIsTheRestOfTheWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1)})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		time.Sleep(15 * time.Second)
+		require.Equal(t, 45*time.Second, take(t, l, "k", 1).RetryAfter)
+	})
+}
+
+func TestKresil77_NonsenseIsAnError(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{})
+	_, err := l.Take(t.Context(), "k", -1)
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.EqualError(t, err, "ratelimit cost = -1: must be >= 0 (0 only looks)")
+	_, err = l.Wait(t.Context(), "k", -1)
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.Zero(t, l.Stats().StoreErrors)
+}
+
+func TestKresil83_TwoWindowsMeetAtTheirBorder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(5)})
+		require.True(t, take(t, l, "k", 1).Allowed) // the window starts here
+		time.Sleep(59 * time.Second)
+		require.True(t, take(t, l, "k", 4).Allowed)
+		time.Sleep(1500 * time.Millisecond)
+		require.True(t, take(t, l, "k", 5).Allowed)
+	})
+}
+
+func TestKresil85And87_BucketRefillsAndCarriesFractions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1, time.Second, 5)})
+		require.True(t, take(t, l, "a", 3).Allowed)
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 3, take(t, l, "a", 1).Remaining)
+
+		require.True(t, take(t, l, "b", 5).Allowed)
+		time.Sleep(2900 * time.Millisecond)
+		require.True(t, take(t, l, "b", 2).Allowed)
+		time.Sleep(100 * time.Millisecond)
+		require.True(t, take(t, l, "b", 1).Allowed)
+		require.False(t, take(t, l, "b", 1).Allowed)
+	})
+}
+
+func TestKresil91_NoPatienceMeansNoQueue(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(1), MaxWait: time.Nanosecond})
+	require.True(t, take(t, l, "k", 1).Allowed)
+	_, err := l.Wait(t.Context(), "k", 1)
+	require.ErrorIs(t, err, ratelimit.ErrLimited)
+}
+
+func TestKresil93_Drain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{})
+		require.EqualValues(t, 700, take(t, l, "k", 300).Remaining)
+		time.Sleep(10 * time.Second)
+		r, err := l.Drain(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, r.Allowed)
+		require.EqualValues(t, 700, r.Granted)
+		require.Equal(t, 50*time.Second, take(t, l, "k", 1).RetryAfter)
+		r, err = l.Drain(t.Context(), "k")
+		require.NoError(t, err)
+		require.Zero(t, r.Granted, "nothing is left")
+		time.Sleep(50 * time.Second)
+		require.EqualValues(t, 1000, take(t, l, "k", 0).Remaining)
+	})
+}
+
+func TestKresil95_CloseEndsWaitsAndCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reg := &core.Registry{}
+		l := newLimiter(t, ratelimit.Config{Name: "x", Registry: reg, Limit: ratelimit.PerSecond(1)})
+		_, there := reg.Get("ratelimit", "x")
+		require.True(t, there)
+		require.True(t, take(t, l, "k", 1).Allowed)
+		errs := make(chan error)
+		go func() { _, err := l.Wait(context.Background(), "k", 1); errs <- err }()
+		synctest.Wait()
+		require.Equal(t, 1, l.Stats().Waiting)
+		start := time.Now()
+		require.NoError(t, l.Close())
+		require.ErrorIs(t, <-errs, ratelimit.ErrClosed)
+		require.Zero(t, time.Since(start))
+		require.NoError(t, l.Close(), "twice is fine")
+		_, err := l.Take(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrClosed)
+		_, there = reg.Get("ratelimit", "x")
+		require.False(t, there)
+	})
+}
+
+func TestKresil97_PermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 1), MaxWait: -1})
+		start := time.Now()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		granted := 0
+		for i := range 100 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				stop := time.AfterFunc(time.Duration(i)*100*time.Millisecond, cancel) // some at the very instant of the grant
+				defer stop.Stop()
+				if _, err := l.Wait(ctx, "k", 1); err == nil {
+					mu.Lock()
+					granted++
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		require.LessOrEqual(t, granted, 1+int(time.Since(start)/(100*time.Millisecond)))
+		require.Equal(t, 100, int(l.Stats().Allowed+l.Stats().Canceled+l.Stats().Rejected))
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 1, take(t, l, "k", 0).Remaining, "all came back")
+	})
+}
+
+func TestGoPeers73_CanceledWaitersGiveTheirPlaceBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 1)})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		for range 10 {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go cancel(errors.New("left"))
+			_, err := l.Wait(ctx, "k", 1)
+			require.EqualError(t, err, "left")
+		}
+		start := time.Now()
+		r, err := l.Wait(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, r.Wait)
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestRateLimiting27_CancelDuringAWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 3)})
+		require.True(t, take(t, l, "k", 2).Allowed)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		start := time.Now()
+		_, err := l.Wait(ctx, "k", 3)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
+		require.True(t, take(t, l, "k", 2).Allowed)
+	})
+}
+
+func TestWaitIsInOrderAndSpaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 1), MaxWait: -1})
+		start := time.Now()
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				_, err := l.Wait(context.Background(), "k", 1)
+				require.NoError(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, i)
+				require.Equal(t, time.Duration(i)*100*time.Millisecond, time.Since(start))
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		for i, n := range order {
+			require.Equal(t, i, n)
+		}
+	})
+}
+
+func TestWaitWithADoneContextTakesNothing(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(1)})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	cancel(gone)
+	_, err := l.Wait(ctx, "k", 1)
+	require.ErrorIs(t, err, gone)
+	require.True(t, take(t, l, "k", 1).Allowed)
+}
+
+func TestRefundNamesTheTake(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(10), ratelimit.Bucket(10, time.Minute, 10)} {
+			l := newLimiter(t, ratelimit.Config{Limit: limit})
+			first := take(t, l, "k", 6)
+			refused := take(t, l, "k", 6)
+			r, err := l.Refund(t.Context(), "k", refused)
+			require.NoError(t, err)
+			require.EqualValues(t, 4, r.Remaining, "nothing was taken, nothing comes back")
+			r, err = l.Refund(t.Context(), "k", first)
+			require.NoError(t, err)
+			require.EqualValues(t, 10, r.Remaining)
+
+			take(t, l, "k", 3)
+			tier, err := l.With(ratelimit.PerMinute(20))
+			require.NoError(t, err)
+			other := take(t, tier, "k", 5)
+			r, err = l.Refund(t.Context(), "k", other)
+			require.NoError(t, err)
+			require.EqualValues(t, 20-3, r.Remaining, "under the limit that took: %v", limit)
+		}
+	})
+}
+
+func TestWithHoldsTheSameKeysToAnotherLimit(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(10)})
+	pro, err := l.With(ratelimit.PerHour(100))
+	require.NoError(t, err)
+	require.Equal(t, "api", pro.Name())
+	require.Equal(t, ratelimit.PerHour(100), pro.Config().Limit)
+	require.EqualValues(t, 0, take(t, l, "k", 10).Remaining)
+	require.EqualValues(t, 89, take(t, pro, "k", 1).Remaining)
+	again, err := pro.With(ratelimit.PerHour(100))
+	require.NoError(t, err)
+	require.Same(t, pro, again)
+	base, err := pro.With(ratelimit.PerHour(10))
+	require.NoError(t, err)
+	require.Same(t, l, base)
+	_, err = l.With(ratelimit.PerHour(-1))
+	require.ErrorIs(t, err, core.ErrConfig)
+}
+
+func TestStoreFailureIsNotARefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &ratelimittest.Failing{Store: openMemory(t)}
+		var failures int
+		cfg := ratelimit.Config{Store: store, Limit: ratelimit.PerHour(1), Hooks: ratelimit.Hooks{
+			StoreFailed: func(_ context.Context, info ratelimit.Info) {
+				failures++
+				require.ErrorIs(t, info.Err, ratelimittest.ErrDown)
+			},
+		}}
+		allow := newLimiter(t, cfg)
+		deny := newLimiter(t, cfg.With(func(c *ratelimit.Config) { c.Name, c.OnStoreError = "deny", ratelimit.Deny }))
+		store.Down()
+		for range 3 {
+			require.Equal(t, ratelimit.Result{Allowed: true}, take(t, allow, "k", 1))
+		}
+		_, err := deny.Take(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrStore)
+		require.ErrorIs(t, err, ratelimittest.ErrDown)
+		require.NotErrorIs(t, err, core.ErrRejected)
+		require.EqualError(t, err, "ratelimit: deny: store failed: ratelimittest: store is down")
+		require.Equal(t, 4, failures)
+		require.EqualValues(t, 3, allow.Stats().StoreErrors)
+		store.Up()
+		require.True(t, take(t, allow, "k", 1).Allowed)
+		require.False(t, take(t, allow, "k", 1).Allowed)
+
+		slow := newLimiter(t, ratelimit.Config{Store: ratelimittest.Slow{Store: openMemory(t), Delay: time.Minute}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = slow.Take(ctx, "k", 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Zero(t, slow.Stats().StoreErrors, "the caller gave up: the store did not fail")
+	})
+}
+
+func TestHooksTellOfEachDecision(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		tell := func(what string) func(context.Context, ratelimit.Info) {
+			return func(_ context.Context, i ratelimit.Info) { told = append(told, what+" "+i.Name+" "+i.Key) }
+		}
+		l := newLimiter(t, ratelimit.Config{Name: "n", Limit: ratelimit.PerMinute(1), MaxWait: -1, Hooks: ratelimit.Hooks{
+			Allowed: tell("allowed"), Rejected: tell("rejected"), Queued: tell("queued"), Canceled: tell("canceled"),
+		}})
+		cancel := l.Observe(ratelimit.Hooks{Rejected: tell("seen"), Allowed: func(context.Context, ratelimit.Info) { panic("hook") }})
+		take(t, l, "a", 1)
+		take(t, l, "a", 1)
+		take(t, l, "a", 0) // only looks
+		cancel()
+		_, err := l.Wait(t.Context(), "a", 1)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		go stop()
+		_, err = l.Wait(ctx, "a", 1)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, []string{"allowed n a", "rejected n a", "seen n a", "queued n a", "allowed n a", "queued n a", "canceled n a"}, told)
+		s := l.Stats()
+		require.Equal(t, ratelimit.Stats{Allowed: 2, Rejected: 1, Canceled: 1, HookPanics: 1, Keys: 1}, s)
+	})
+}
+
+func TestLimiterIsAMechanism(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(1)})
+	p, err := core.NewPipeline(l)
+	require.NoError(t, err)
+	op := func(context.Context) (int, error) { return 42, nil }
+	v, err := core.Do(t.Context(), p, op)
+	require.NoError(t, err)
+	require.Equal(t, 42, v)
+	_, err = core.Do(t.Context(), p, op)
+	require.ErrorIs(t, err, ratelimit.ErrLimited)
+	_, err = ratelimit.Do(t.Context(), l, op)
+	require.ErrorIs(t, err, ratelimit.ErrLimited)
+}
+
+func TestSecondNameIsRefusedAndCarriesTheFirst(t *testing.T) {
+	t.Parallel()
+	reg := &core.Registry{}
+	first := newLimiter(t, ratelimit.Config{Registry: reg})
+	_, err := ratelimit.New(ratelimit.Config{Registry: reg})
+	var dup *core.DuplicateError
+	require.ErrorAs(t, err, &dup)
+	require.Same(t, first, dup.First)
+}
+
+func TestValidateReportsEveryField(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg  ratelimit.Config
+		want []string
+	}{
+		"permits":   {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)"}},
+		"negative":  {ratelimit.Config{Limit: ratelimit.PerMinute(-3)}, []string{"ratelimit.Limit.Permits = -3: must be 1 to"}},
+		"huge":      {ratelimit.Config{Limit: ratelimit.PerMinute(math.MaxInt64)}, []string{"ratelimit.Limit.Permits = 9223372036854775807: must be 1 to"}},
+		"period":    {ratelimit.Config{Limit: ratelimit.Window(1, -time.Second)}, []string{"ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s"}},
+		"long":      {ratelimit.Config{Limit: ratelimit.Window(1, math.MaxInt64)}, []string{"ratelimit.Limit.Period = 2562047h47m16.854775807s: must be"}},
+		"algorithm": {ratelimit.Config{Limit: ratelimit.Limit{Algorithm: 99, Permits: 1, Period: 1}}, []string{"ratelimit.Limit.Algorithm = Algorithm(99): must be FixedWindow or TokenBucket"}},
+		"burst":     {ratelimit.Config{Limit: ratelimit.Bucket(1, 1, -1)}, []string{"ratelimit.Limit.Burst = -1: must be 0 to"}},
+		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a fixed window"}},
+		"slow fill": {ratelimit.Config{Limit: ratelimit.Bucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
+		"too fine":  {ratelimit.Config{Limit: ratelimit.Bucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
+		"two": {
+			ratelimit.Config{Limit: ratelimit.Window(-1, -1), MaxKeys: -2, OnStoreError: 9},
+			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 4294967296", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow or Deny"},
+		},
+		"keys with store": {ratelimit.Config{Store: ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := ratelimit.New(c.cfg)
+			require.ErrorIs(t, err, core.ErrConfig)
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}

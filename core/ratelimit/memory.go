@@ -1,0 +1,196 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// DefaultMaxKeys is how many keys a table in memory holds when nothing is said.
+const DefaultMaxKeys = 1 << 20
+
+// MemoryConfig configures a [Memory]. The zero value is ready to use.
+type MemoryConfig struct {
+	// MaxKeys is how many keys each table holds at most. If zero, DefaultMaxKeys.
+	// A key takes 16 bytes of a slot, and slots are between 7/16 and 7/8 full. The
+	// bound may be passed by one key for each 16.
+	//
+	// A key that has given back all it took is dropped first, and nothing is lost.
+	// When there is none, the one that owes least of 16 goes, and what it owes is
+	// kept in a sketch: should it come back, it may be limited too much, never too
+	// little.
+	MaxKeys int
+}
+
+// Validate reports every field that cannot be used, joined.
+func (c MemoryConfig) Validate() error {
+	if c.MaxKeys < 0 || c.MaxKeys > 1<<32 {
+		return &core.ConfigError{Field: "ratelimit.MemoryConfig.MaxKeys", Value: c.MaxKeys, Reason: fmt.Sprintf("must be 0 to %d (0 means %d)", 1<<32, DefaultMaxKeys)}
+	}
+	return nil
+}
+
+// Memory is a [Store] in the memory of the process. It starts no goroutine, and
+// does no work but in the calls to it. Time is monotonic, and for one key never
+// goes back.
+type Memory struct {
+	maxKeys int
+	mu      sync.Mutex
+	tables  map[string]*table
+	closed  atomic.Bool
+}
+
+// NewMemory makes a store.
+func NewMemory(cfg MemoryConfig) (*Memory, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Memory{maxKeys: cfg.MaxKeys, tables: map[string]*table{}}
+	if m.maxKeys == 0 {
+		m.maxKeys = DefaultMaxKeys
+	}
+	return m, nil
+}
+
+// Open returns the table of that name; the same name is the same table.
+func (m *Memory) Open(name string) (Table, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed.Load() {
+		return nil, ErrClosed
+	}
+	t := m.tables[name]
+	if t == nil {
+		t = newTable(m)
+		m.tables[name] = t
+	}
+	return t, nil
+}
+
+// Close drops all tables.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed.Store(true)
+	m.tables = nil
+	return nil
+}
+
+// A table spreads its keys over shards by their hash.
+type table struct {
+	store   *Memory
+	base    time.Time
+	seed    maphash.Seed
+	shards  []shard // a power of two
+	plans   atomic.Pointer[[]*plan]
+	planMu  sync.Mutex
+	byLimit map[Limit]PlanID
+	horizon atomic.Int64 // the shortest of the plans
+	keys    atomic.Int64 // slots in use
+	evicted atomic.Uint64
+}
+
+func newTable(m *Memory) *table {
+	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), byLimit: map[Limit]PlanID{}}
+	n := min(256, 1<<(bits.Len(uint(max(1, m.maxKeys/16)))-1))
+	t.shards = make([]shard, n)
+	t.plans.Store(&[]*plan{nil})
+	t.horizon.Store(math.MaxInt64)
+	return t
+}
+
+// errPlans is the error for more limits than a slot can tell apart.
+var errPlans = errors.New("ratelimit: a table in memory knows at most 65535 different limits")
+
+// Plan makes a limit known.
+func (t *table) Plan(limit Limit) (PlanID, error) {
+	limit = limit.resolved()
+	t.planMu.Lock()
+	defer t.planMu.Unlock()
+	if id, ok := t.byLimit[limit]; ok {
+		return id, nil
+	}
+	old := *t.plans.Load()
+	if len(old) > math.MaxUint16 {
+		return 0, errPlans
+	}
+	p := newPlan(PlanID(len(old)), limit)
+	plans := append(append(make([]*plan, 0, len(old)+1), old...), p)
+	t.horizon.Store(min(t.horizon.Load(), p.horizon)) // before the first word of this plan
+	t.plans.Store(&plans)
+	t.byLimit[limit] = p.id
+	return p.id, nil
+}
+
+// Apply does one operation on one key. It does not wait, and ends with no
+// context.
+func (t *table) Apply(_ context.Context, key string, id PlanID, op Op) (Result, error) {
+	return t.applyAt(int64(time.Since(t.base)), key, id, op)
+}
+
+func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error) {
+	plans := *t.plans.Load()
+	if t.store.closed.Load() {
+		return Result{}, ErrClosed
+	}
+	if id == 0 || int(id) >= len(plans) {
+		return Result{}, fmt.Errorf("ratelimit: no plan %d in this table", id)
+	}
+	if op.Cost < 0 {
+		return Result{}, costError(op.Cost)
+	}
+	p := plans[id]
+	hash := maphash.String(t.seed, key)
+	s := &t.shards[hash&uint64(len(t.shards)-1)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now = max(now, s.last)
+	s.last = now
+	if now-s.swept > t.horizon.Load() {
+		s.rebuild(t, plans, now)
+	}
+	i, found := s.find(hash)
+	if op.Kind == Reset {
+		if found {
+			s.remove(t, i)
+		}
+		_, r := p.apply(0, true, now, Op{})
+		return r, nil
+	}
+	var word uint64
+	fresh := !found
+	switch {
+	case !found && s.sketch != nil:
+		if neutral := s.sketch.get(hash >> tagShift); neutral > now {
+			word, fresh = p.owing(neutral, now), false
+		}
+	case found:
+		slot := &s.slots[i]
+		if word = slot.word; slot.plan() != id {
+			word = p.convert(plans[slot.plan()], word, now)
+		}
+	}
+	word, r := p.apply(word, fresh, now, op)
+	switch {
+	case r.Granted == 0 && (op.Kind != Refund || !found):
+	case found:
+		s.slots[i] = newSlot(hash, id, word)
+	default:
+		s.insert(t, plans, now, newSlot(hash, id, word))
+	}
+	return r, nil
+}
+
+// Keys is how many keys the table holds. Some may owe nothing any more.
+func (t *table) Keys() int { return int(t.keys.Load()) }
+
+// Evicted is how many keys were dropped while they still owed something.
+func (t *table) Evicted() uint64 { return t.evicted.Load() }

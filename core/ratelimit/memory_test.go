@@ -1,0 +1,152 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMemoryDropsNeutralKeysFirst(t *testing.T) {
+	t.Parallel()
+	tab, ids := newTestTable(t, 100, PerMinute(1))
+	for i := range 100 {
+		mustApply(t, tab, time.Duration(i), fmt.Sprint("old", i), ids[0], Op{Cost: 1})
+	}
+	for i := range 5000 { // each second new keys; those of a minute ago are neutral
+		now := time.Hour + time.Duration(i)*2*time.Second
+		require.True(t, mustApply(t, tab, now, fmt.Sprint("new", i), ids[0], Op{Cost: 1}).Allowed)
+	}
+	require.LessOrEqual(t, tab.keys.Load(), int64(100+len(tab.shards)))
+	require.Zero(t, tab.evicted.Load(), "only neutral keys were dropped")
+}
+
+// A flood of new keys must not make an indebted key forget, neither while it is
+// in the table nor when it was dropped and comes back.
+func TestMemoryNeverForgetsADebtInAFlood(t *testing.T) {
+	t.Parallel()
+	for _, l := range []Limit{Bucket(1, time.Hour, 5), Window(5, time.Hour)} {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Parallel()
+			tab, ids := newTestTable(t, 1000, l)
+			rng := rand.New(rand.NewPCG(7, 8))
+			admitted := map[string]int64{}
+			for i := range 40_000 {
+				key := fmt.Sprint("flood", i)
+				if i%2 == 0 { // 3000 keys that come back all the time
+					key = fmt.Sprint("back", rng.IntN(3000))
+				}
+				r := mustApply(t, tab, time.Duration(i)*time.Millisecond, key, ids[0], Op{Cost: 1 + rng.Int64N(5)})
+				admitted[key] += r.Granted
+			}
+			for key, n := range admitted {
+				require.LessOrEqual(t, n, int64(5), "key %s, in 40s of an hour", key)
+			}
+			require.Positive(t, tab.evicted.Load(), "the flood is larger than the table")
+			require.LessOrEqual(t, tab.keys.Load(), int64(1000+len(tab.shards)))
+		})
+	}
+}
+
+func TestMemoryKeepsTheMostIndebted(t *testing.T) {
+	t.Parallel()
+	tab, ids := newTestTable(t, 200, Bucket(1, time.Second, 1000))
+	mustApply(t, tab, 0, "heavy", ids[0], Op{Cost: 1000})
+	for i := range 20_000 {
+		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], Op{Cost: 1})
+	}
+	r := mustApply(t, tab, 20_000, "heavy", ids[0], Op{Cost: 1})
+	require.False(t, r.Allowed)
+	require.Equal(t, time.Second-20*time.Microsecond, r.RetryAfter, "to the nanosecond: it never left the table")
+}
+
+func TestMemoryShrinksAfterAFlood(t *testing.T) {
+	t.Parallel()
+	tab, ids := newTestTable(t, 0, PerSecond(1))
+	for i := range 200_000 {
+		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], Op{Cost: 1})
+	}
+	full := slots(tab)
+	require.Less(t, float64(full*16)/200_000, 40.0, "bytes for a key")
+	for i := range 400_000 { // ten new keys alive at a time
+		mustApply(t, tab, time.Hour+time.Duration(i)*100*time.Millisecond, fmt.Sprint("x", i), ids[0], Op{Cost: 1})
+	}
+	require.Less(t, slots(tab), full/4)
+}
+
+func slots(tab *table) (n int) {
+	for i := range tab.shards {
+		n += len(tab.shards[i].slots)
+	}
+	return n
+}
+
+// The table must do what a map does, whatever comes in what order.
+func TestMemoryAgreesWithAMap(t *testing.T) {
+	t.Parallel()
+	tab, ids := newTestTable(t, 0, Window(1000, 100*time.Hour))
+	rng := rand.New(rand.NewPCG(5, 6))
+	used := map[string]int64{}
+	for i := range 200_000 {
+		key := fmt.Sprint(rng.IntN(5000))
+		if rng.IntN(3) == 0 {
+			mustApply(t, tab, time.Duration(i), key, ids[0], Op{Kind: Reset})
+			delete(used, key)
+			continue
+		}
+		cost := rng.Int64N(3)
+		used[key] += cost
+		require.Equal(t, 1000-used[key], mustApply(t, tab, time.Duration(i), key, ids[0], Op{Cost: cost}).Remaining)
+		if used[key] == 0 {
+			delete(used, key)
+		}
+	}
+	require.EqualValues(t, len(used), tab.keys.Load())
+}
+
+func TestMemoryKnowsAtMost65535Limits(t *testing.T) {
+	t.Parallel()
+	tab, _ := newTestTable(t, 0)
+	for n := int64(1); n <= 65535; n++ {
+		id, err := tab.Plan(PerHour(n))
+		require.NoError(t, err)
+		require.EqualValues(t, n, id)
+		if n == 100 { // copying all plans for each is quadratic: fill up by hand
+			plans := make([]*plan, 65535)
+			copy(plans, *tab.plans.Load())
+			tab.plans.Store(&plans)
+			n = 65534
+		}
+	}
+	_, err := tab.Plan(PerHour(70000))
+	require.ErrorIs(t, err, errPlans)
+	id, err := tab.Plan(PerHour(7))
+	require.NoError(t, err)
+	require.EqualValues(t, 7, id)
+}
+
+func TestSketchIsNeverBeforeWhatWasAdded(t *testing.T) {
+	t.Parallel()
+	s := newSketch(1000)
+	rng := rand.New(rand.NewPCG(9, 10))
+	want := map[uint64]int64{}
+	for range 5000 {
+		k, until := rng.Uint64()>>16, rng.Int64N(1<<40)
+		want[k] = max(want[k], until)
+		s.add(k, until)
+	}
+	for k, until := range want {
+		require.GreaterOrEqual(t, s.get(k), until)
+	}
+	few := newSketch(1000)
+	few.add(1, 100)
+	miss := 0
+	for range 1000 {
+		if few.get(rng.Uint64()>>16) > 0 {
+			miss++
+		}
+	}
+	require.Less(t, miss, 10, "other keys owe nothing")
+}

@@ -1,0 +1,73 @@
+package ratelimittest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// Slow is a store that takes Delay for each operation, or until its context ends.
+type Slow struct {
+	ratelimit.Store
+	Delay time.Duration
+}
+
+// Open opens a slow table.
+func (s Slow) Open(name string) (ratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return slowTable{t, s.Delay}, err
+}
+
+type slowTable struct {
+	ratelimit.Table
+	delay time.Duration
+}
+
+// Apply waits, then does the operation.
+func (t slowTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+	timer := time.NewTimer(t.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return ratelimit.Result{}, context.Cause(ctx)
+	}
+	return t.Table.Apply(ctx, key, plan, op)
+}
+
+// ErrDown is what a [Failing] store returns while it is down.
+var ErrDown = errors.New("ratelimittest: store is down")
+
+// Failing is a store that can be taken down and up again. It starts up.
+type Failing struct {
+	ratelimit.Store
+	down atomic.Bool
+}
+
+// Down makes every operation fail with [ErrDown].
+func (s *Failing) Down() { s.down.Store(true) }
+
+// Up ends that.
+func (s *Failing) Up() { s.down.Store(false) }
+
+// Open opens a table, also while the store is down.
+func (s *Failing) Open(name string) (ratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return failingTable{t, s}, err
+}
+
+type failingTable struct {
+	ratelimit.Table
+	store *Failing
+}
+
+// Apply does the operation, or fails.
+func (t failingTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+	if t.store.down.Load() {
+		return ratelimit.Result{}, ErrDown
+	}
+	return t.Table.Apply(ctx, key, plan, op)
+}

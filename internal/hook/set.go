@@ -1,0 +1,41 @@
+package hook
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A Set is the hooks of one instance, of type H: those of its Config, and those
+// that observers add while it is in use. Make it with Add before it is used.
+type Set[H interface{ Join(other H) H }] struct {
+	joined atomic.Pointer[H]
+	mu     sync.Mutex
+	all    []*H
+}
+
+// Load returns all hooks as one. It costs an atomic load.
+func (s *Set[H]) Load() *H { return s.joined.Load() }
+
+// Add adds hooks; cancel takes them out again.
+func (s *Set[H]) Add(h H) (cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := &h
+	s.all = append(s.all, added)
+	s.publishLocked()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all = slices.DeleteFunc(s.all, func(other *H) bool { return other == added })
+		s.publishLocked()
+	}
+}
+
+func (s *Set[H]) publishLocked() {
+	var joined H
+	for _, h := range s.all {
+		joined = joined.Join(*h)
+	}
+	s.joined.Store(&joined)
+}
