@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -87,7 +88,7 @@ func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context)
 func As[T any](result any, err error) (T, error) {
 	v, ok := result.(T)
 	if !ok && result != nil {
-		return v, &ResultTypeError{Want: fmt.Sprintf("%T", *new(T)), Got: fmt.Sprintf("%T", result), Err: err}
+		return v, &ResultTypeError{Want: reflect.TypeFor[T]().String(), Got: fmt.Sprintf("%T", result), Err: err}
 	}
 	return v, err
 }

@@ -1,0 +1,56 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+func ExampleRegistry() {
+	registry := &core.Registry{}
+	_, cancel := registry.Subscribe(func(e core.RegistryEvent) { fmt.Println(e.Kind, e.Entry.Kind, e.Entry.Name) })
+	defer cancel()
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
+	_, err := ratelimit.New(ratelimit.Config{Name: "api", Registry: registry})
+	fmt.Println(err)
+	for _, e := range slices.Collect(registry.All()) {
+		fmt.Printf("%s %s %T\n", e.Kind, e.Name, e.Instance)
+	}
+	_ = limiter.Close()
+	// Output:
+	// added ratelimit api
+	// core: ratelimit "api" is already registered
+	// ratelimit api *ratelimit.Limiter
+	// removed ratelimit api
+}
+
+func ExampleDo() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "vendor", Limit: ratelimit.PerMinute(2)}))
+	pipeline := core.Must(core.NewPipeline(limiter))
+	for range 3 {
+		answer, err := core.Do(context.Background(), pipeline, func(context.Context) (string, error) { return "42", nil })
+		after, _ := core.RetryAfter(err)
+		fmt.Printf("%q rejected=%t after=%v\n", answer, errors.Is(err, core.ErrRejected), after.Round(time.Minute))
+	}
+	fmt.Println(pipeline)
+	// Output:
+	// "42" rejected=false after=0s
+	// "42" rejected=false after=0s
+	// "" rejected=true after=1m0s
+	// *ratelimit.Limiter(vendor)
+}
+
+func ExampleConfigError() {
+	_, err := ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(-1), MaxKeys: -1})
+	fmt.Println(errors.Is(err, core.ErrConfig))
+	fmt.Println(err)
+	// Output:
+	// true
+	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
+	// ratelimit.Config.MaxKeys = -1: must be 0 to 4294967296 (0 means 1048576)
+}
