@@ -169,8 +169,8 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 	fresh := !found
 	switch {
 	case !found && s.sketch != nil:
-		if neutral := s.sketch.get(hash >> tagShift); neutral > now {
-			word, fresh = p.owing(neutral, now), false
+		if d := s.sketch.get(hash >> tagShift); d.until > now {
+			word, fresh = p.owing(d.until, d.permits, now), false
 		}
 	case found:
 		slot := &s.slots[i]

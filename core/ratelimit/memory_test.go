@@ -127,26 +127,45 @@ func TestMemoryKnowsAtMost65535Limits(t *testing.T) {
 	require.EqualValues(t, 7, id)
 }
 
-func TestSketchIsNeverBeforeWhatWasAdded(t *testing.T) {
+func TestSketchIsNeverLessThanWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	s := newSketch(1000)
 	rng := rand.New(rand.NewPCG(9, 10))
-	want := map[uint64]int64{}
+	want := map[uint64]debt{}
+	const now = 1000
 	for range 5000 {
-		k, until := rng.Uint64()>>16, rng.Int64N(1<<40)
-		want[k] = max(want[k], until)
-		s.add(k, until)
+		k, d := rng.Uint64()>>16, debt{1 + rng.Int64N(1<<40), rng.Int64N(100)}
+		if d.until > now {
+			want[k] = d
+		}
+		s.add(k, d, now)
 	}
-	for k, until := range want {
-		require.GreaterOrEqual(t, s.get(k), until)
+	for k, d := range want {
+		got := s.get(k)
+		require.GreaterOrEqual(t, got.until, d.until)
+		require.GreaterOrEqual(t, got.permits, d.permits)
 	}
 	few := newSketch(1000)
-	few.add(1, 100)
+	few.add(1, debt{100, 1}, 0)
 	miss := 0
 	for range 1000 {
-		if few.get(rng.Uint64()>>16) > 0 {
+		if few.get(rng.Uint64()>>16).until > 0 {
 			miss++
 		}
 	}
 	require.Less(t, miss, 10, "other keys owe nothing")
+}
+
+// New clients are still served while ten times as many keys come as there is
+// room for, though what was dropped counts against some of them.
+func TestMemoryServesNewKeysInAFlood(t *testing.T) {
+	t.Parallel()
+	for _, l := range []Limit{Bucket(10, time.Hour, 10), Window(10, time.Hour)} {
+		tab, ids := newTestTable(t, 1000, l)
+		for i := range 10_000 {
+			r := mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], Op{Cost: 1})
+			require.True(t, r.Allowed, "%v: new key %d", l, i)
+			require.GreaterOrEqual(t, r.Remaining, int64(5), "%v: new key %d", l, i)
+		}
+	}
 }

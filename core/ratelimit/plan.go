@@ -45,13 +45,24 @@ func (p *plan) neutralAt(word uint64, now int64) int64 {
 	return start + (used+p.limit.Permits-1)/p.limit.Permits*int64(p.limit.Period)
 }
 
-// owing is the word of a key that will be neutral at a time, and of which no
-// more is known: all that it could have taken counts as taken. A time that lies
-// further ahead than a word can hold is cut to that.
-func (p *plan) owing(neutral, now int64) uint64 {
+// taken is how many permits a key with this word has taken that time has not
+// given back.
+func (p *plan) taken(word uint64, now int64) int64 {
+	if p.limit.Algorithm == TokenBucket {
+		units, _ := p.scale.now(now)
+		return (max(0, int64(word-units)) + p.scale.cost - 1) / p.scale.cost
+	}
+	_, used := p.windowAt(word, now)
+	return used
+}
+
+// owing is the word of a key that will be neutral at a time and has taken so many
+// permits. A bucket is what the time says. A time that lies further ahead than a
+// word can hold is cut to that.
+func (p *plan) owing(neutral, taken, now int64) uint64 {
 	if p.limit.Algorithm == FixedWindow {
 		start := min(neutral-int64(p.limit.Period), now+4*p.horizon)
-		return p.layout.pack(start, p.limit.Permits)
+		return p.layout.pack(p.layout.tick(start), min(taken, p.limit.Permits))
 	}
 	units, _ := p.scale.now(now)
 	ticks := uint64(max(0, neutral-now)+p.scale.tick-1) / uint64(p.scale.tick)
@@ -68,11 +79,9 @@ func (p *plan) owing(neutral, now int64) uint64 {
 func (p *plan) convert(from *plan, word uint64, now int64) uint64 {
 	if from.limit.Algorithm == TokenBucket {
 		if p.limit.Algorithm == TokenBucket {
-			return p.owing(from.neutralAt(word, now), now)
+			return p.owing(from.neutralAt(word, now), 0, now)
 		}
-		units, _ := from.scale.now(now)
-		taken := (max(0, int64(word-units)) + from.scale.cost - 1) / from.scale.cost
-		return p.layout.pack(p.layout.tick(now), min(taken, reserveAhead*p.limit.Permits))
+		return p.layout.pack(p.layout.tick(now), min(from.taken(word, now), reserveAhead*p.limit.Permits))
 	}
 	start, used := from.windowAt(word, now)
 	if p.limit.Algorithm == FixedWindow {

@@ -121,7 +121,7 @@ func (s *shard) evict(t *table, plans []*plan, now int64) {
 	victim, least := -1, int64(0)
 	for seen, i := 0, s.hand; seen < min(16, s.used); i = (i + 1) & mask {
 		s.hand = (i + 1) & mask
-		n := &s.slots[i]
+		n := s.slots[i]
 		if n.tag == 0 {
 			continue
 		}
@@ -138,7 +138,8 @@ func (s *shard) evict(t *table, plans []*plan, now int64) {
 	if s.sketch == nil {
 		s.sketch = newSketch(t.store.maxKeys / len(t.shards))
 	}
-	s.sketch.add(s.slots[victim].tag>>tagShift, least)
+	n := s.slots[victim]
+	s.sketch.add(n.tag>>tagShift, debt{least, plans[n.plan()].taken(n.word, now)}, now)
 	t.evicted.Add(1)
 	s.remove(t, victim)
 }

@@ -2,14 +2,20 @@ package ratelimit
 
 import "math/bits"
 
-// A sketch keeps the times until which dropped keys still owe something: a
-// count-min sketch (Cormode and Muthukrishnan, 2005) of times, where a cell holds
-// the latest and a key is answered with the earliest of its cells. That is never
-// before what was added for the key. A time that is past means nothing, so
-// cells need no clearing.
+// A debt is what a dropped key owed.
+type debt struct {
+	until   int64 // when it is repaid
+	permits int64 // how many it had taken
+}
+
+// A sketch keeps the debts of dropped keys: a count-min sketch (Cormode and
+// Muthukrishnan, 2005), where a cell holds the highest that fell into it and a key
+// is answered with the lowest of its cells. That is never less than what was
+// added for the key. A debt that is repaid means nothing, so cells need no
+// clearing.
 type sketch struct {
 	mask  uint64
-	cells []int64
+	cells []debt
 }
 
 const sketchRows = 4
@@ -17,28 +23,33 @@ const sketchRows = 4
 // newSketch is sized to the keys of a shard.
 func newSketch(keys int) *sketch {
 	width := 1 << bits.Len(uint(max(64, keys/sketchRows)-1))
-	return &sketch{mask: uint64(width - 1), cells: make([]int64, sketchRows*width)}
+	return &sketch{mask: uint64(width - 1), cells: make([]debt, sketchRows*width)}
 }
 
 // cell is the cell of a key in a row.
-func (s *sketch) cell(key uint64, row int) *int64 {
+func (s *sketch) cell(key uint64, row int) *debt {
 	x := (key + uint64(row)) * 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
 	return &s.cells[uint64(row)*(s.mask+1)+x>>32&s.mask]
 }
 
-func (s *sketch) add(key uint64, until int64) {
+func (s *sketch) add(key uint64, d debt, now int64) {
 	for row := range sketchRows {
 		c := s.cell(key, row)
-		*c = max(*c, until)
+		if c.until <= now {
+			*c = d
+			continue
+		}
+		c.until, c.permits = max(c.until, d.until), max(c.permits, d.permits)
 	}
 }
 
-func (s *sketch) get(key uint64) int64 {
-	until := *s.cell(key, 0)
+func (s *sketch) get(key uint64) debt {
+	d := *s.cell(key, 0)
 	for row := 1; row < sketchRows; row++ {
-		until = min(until, *s.cell(key, row))
+		c := s.cell(key, row)
+		d.until, d.permits = min(d.until, c.until), min(d.permits, c.permits)
 	}
-	return until
+	return d
 }
