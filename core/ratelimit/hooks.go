@@ -17,6 +17,8 @@ type Hooks struct {
 	Rejected func(ctx context.Context, info Info)
 	// Queued is called when a wait begins, before it.
 	Queued func(ctx context.Context, info Info)
+	// Waited is called when a wait ended with its permits, before Allowed.
+	Waited func(ctx context.Context, info Info)
 	// Canceled is called when a wait ended before its time: by its context, or
 	// because the limiter was closed. The permits are given back.
 	Canceled func(ctx context.Context, info Info)
@@ -30,7 +32,7 @@ type Info struct {
 	Key    string        // a copy; it may be a secret
 	Cost   int64         // as asked for
 	Result Result        // of the store; zero when it failed
-	Waited time.Duration // Allowed, Canceled: how long it did
+	Waited time.Duration // Waited, Allowed, Canceled: how long it did
 	Err    error         // Canceled, StoreFailed: why
 }
 
@@ -40,6 +42,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 		Allowed:     hook.Join(h.Allowed, other.Allowed),
 		Rejected:    hook.Join(h.Rejected, other.Rejected),
 		Queued:      hook.Join(h.Queued, other.Queued),
+		Waited:      hook.Join(h.Waited, other.Waited),
 		Canceled:    hook.Join(h.Canceled, other.Canceled),
 		StoreFailed: hook.Join(h.StoreFailed, other.StoreFailed),
 	}

@@ -52,6 +52,9 @@ func (l *Limiter) sleep(ctx context.Context, key string, n int64, r Result) erro
 	var err error
 	select {
 	case <-timer.C:
+		if h := l.hooks.Load(); h.Waited != nil {
+			l.tell(ctx, h.Waited, Info{Key: key, Cost: n, Result: r, Waited: r.Wait})
+		}
 		return nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"sync"
+)
+
+// OnBodyEnd arranges that f runs once, when the body of resp is closed, read to
+// its end or fails; at once where there is no body. The body of an upgraded
+// connection (101) stays an [io.Writer], and ends only when it is closed, since
+// the other direction may go on. f runs in the goroutine that reads or closes
+// the body, after it did. It replaces resp.Body, so it is for whoever returns
+// resp.
+func OnBodyEnd(resp *http.Response, f func()) {
+	if resp == nil || resp.Body == nil || resp.Body == http.NoBody {
+		f()
+		return
+	}
+	b := &endingBody{ReadCloser: resp.Body, f: f}
+	if w, ok := resp.Body.(io.Writer); ok {
+		resp.Body = &endingConn{body: b, Writer: w}
+		return
+	}
+	resp.Body = b
+}
+
+type endingBody struct {
+	io.ReadCloser
+	once sync.Once
+	f    func()
+}
+
+func (b *endingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.once.Do(b.f)
+	}
+	return n, err
+}
+
+func (b *endingBody) Close() error {
+	defer b.once.Do(b.f)
+	return b.ReadCloser.Close()
+}
+
+type endingConn struct {
+	body *endingBody
+	io.Writer
+}
+
+func (c *endingConn) Read(p []byte) (int, error) { return c.body.ReadCloser.Read(p) }
+func (c *endingConn) Close() error               { return c.body.Close() }

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// Defaults of [Drain].
+const (
+	DefaultDrainBytes = 64 << 10
+	DefaultDrainTime  = 500 * time.Millisecond
+)
+
+// Drain limits how much is read of a body that nobody wants, so that its
+// connection can be used again. The zero value has the defaults.
+type Drain struct {
+	// Bytes is the most that is read. If zero, DefaultDrainBytes is used. If
+	// negative, nothing is read.
+	Bytes int64
+	// Time is the longest that is read. If zero, DefaultDrainTime is used. If
+	// negative, nothing is read.
+	Time time.Duration
+}
+
+// Discard throws a response away: it reads what is left of the body within the
+// limits and closes it. A body that ends within them leaves its connection
+// ready for use; one that is longer, stalls or never ends costs the connection.
+// A body that says it is longer is not read at all, and neither is one of an
+// upgraded connection. Where the time is up, the body is closed while it is
+// being read, which the bodies of net/http allow. A nil resp is nothing.
+func Discard(resp *http.Response, limit Drain) {
+	if resp == nil || resp.Body == nil {
+		return
+	}
+	if limit.Bytes == 0 {
+		limit.Bytes = DefaultDrainBytes
+	}
+	if limit.Time == 0 {
+		limit.Time = DefaultDrainTime
+	}
+	body := &onceClose{ReadCloser: resp.Body}
+	defer func() { _ = body.Close() }() // the response is of no use to anybody
+	if limit.Bytes < 0 || limit.Time < 0 || resp.Body == http.NoBody ||
+		resp.ContentLength > limit.Bytes || resp.StatusCode == http.StatusSwitchingProtocols {
+		return
+	}
+	late := time.AfterFunc(limit.Time, func() { _ = body.Close() })
+	defer late.Stop()
+	_, _ = io.CopyN(io.Discard, resp.Body, limit.Bytes+1) // one more, to see the end of one that just fits
+}

@@ -1,0 +1,118 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+)
+
+func TestIdempotentByMethodAndByKey(t *testing.T) {
+	t.Parallel()
+	for method, want := range map[string]bool{
+		"": true, "GET": true, "HEAD": true, "OPTIONS": true, "TRACE": true, "PUT": true, "DELETE": true,
+		"POST": false, "PATCH": false, "CONNECT": false, "get": false, "PURGE": false,
+	} {
+		require.Equal(t, want, client.Idempotent(&http.Request{Method: method}), method)
+		for _, h := range []http.Header{
+			{"Idempotency-Key": {"1"}},
+			{"X-Idempotency-Key": {"1"}},
+			{"Idempotency-Key": nil},
+			{"X-Idempotency-Key": {}}, // marks it without sending anything
+		} {
+			require.True(t, client.Idempotent(&http.Request{Method: method, Header: h}))
+			require.True(t, client.HasIdempotencyKey(&http.Request{Method: method, Header: h}))
+		}
+		require.False(t, client.HasIdempotencyKey(&http.Request{Method: method, Header: http.Header{"Idempotency": {"1"}}}))
+	}
+}
+
+func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
+	t.Parallel()
+	tlsServer := httptest.NewTLSServer(http.NotFoundHandler())
+	defer tlsServer.Close()
+	tlsServer.Config.ErrorLog = nil
+	proxy, err := url.Parse("http://" + closedPort(t))
+	require.NoError(t, err)
+	hangsUp := hangUpAfterRequest(t)
+	nowhere := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no name server")
+	}}
+	for name, tc := range map[string]struct {
+		tr   *http.Transport
+		url  string
+		want bool
+	}{
+		"refused":           {&http.Transport{}, "http://" + closedPort(t), true},
+		"proxy refused":     {&http.Transport{Proxy: http.ProxyURL(proxy)}, "https://example.test", true},
+		"unknown authority": {&http.Transport{}, tlsServer.URL, true},
+		"no name server":    {&http.Transport{DialContext: (&net.Dialer{Resolver: nowhere}).DialContext}, "http://example.test", true},
+		"reset after it":    {&http.Transport{}, "http://" + hangsUp, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			defer tc.tr.CloseIdleConnections()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, tc.url, http.NoBody)
+			require.NoError(t, err)
+			_, err = tc.tr.RoundTrip(req)
+			require.Error(t, err)
+			require.Equal(t, tc.want, client.NotSent(err), "%v", err)
+			require.Equal(t, tc.want, client.NotSent(fmt.Errorf("wrapped: %w", err)))
+		})
+	}
+}
+
+func TestNotSentByKindOfError(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{
+		&net.DNSError{Name: "x", IsNotFound: true},
+		&net.OpError{Op: "dial", Err: errors.New("x")},
+		&net.OpError{Op: "proxyconnect", Err: errors.New("x")},
+		&net.OpError{Op: "socks connect", Err: errors.New("x")},
+		&tls.CertificateVerificationError{Err: errors.New("x")},
+		core.ErrRejected,
+	} {
+		require.True(t, client.NotSent(err), "%v", err)
+	}
+	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}} {
+		require.False(t, client.NotSent(err), "%v", err)
+	}
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	li, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, li.Close())
+	return li.Addr().String()
+}
+
+// hangUpAfterRequest is a server that reads a request and closes the connection.
+func hangUpAfterRequest(t *testing.T) string {
+	t.Helper()
+	li, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = li.Close() })
+	go func() {
+		for {
+			c, err := li.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_ = c.Close()
+		}
+	}()
+	return li.Addr().String()
+}

@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync/atomic"
+)
+
+// ErrNotReplayable says that a request cannot be sent again, because its body
+// was read and cannot be had again.
+var ErrNotReplayable = errors.New("client: request body cannot be sent again")
+
+// A Replay gives every attempt at one request a body of its own, and closes the
+// caller's body exactly once. It is for one RoundTrip: make one with
+// [NewReplay], call Attempt for each attempt, and Close when no more follow.
+//
+// A body comes from GetBody where the request has it, as http.NewRequest sets
+// it for strings and bytes. Where it has not, the body is streamed, and can be
+// sent again only as long as no more of it was read than the given limit: with
+// no limit, as long as nothing was read at all. So an upload of any size that
+// never got a connection is repeated, and nothing is held in memory unasked.
+// The price is that net/http sees a reader of this package: a file is then
+// copied to the socket, where sendfile would have done.
+//
+// Attempt and Close are for one goroutine; the bodies are read wherever the
+// transport likes, even by several attempts at once.
+type Replay struct {
+	req      *http.Request
+	stream   *stream    // a body without GetBody
+	current  *onceClose // the body of the newest attempt, where it needs closing
+	attempts int
+}
+
+// NewReplay prepares req, which is never changed. Up to maxBuffer bytes of a
+// body without GetBody are kept while they are sent; zero, or a Content-Length
+// above it, keeps nothing. Negative means that such a body will not be sent
+// again at all.
+func NewReplay(req *http.Request, maxBuffer int64) Replay {
+	r := Replay{req: req}
+	if hasBody(req) && req.GetBody == nil && maxBuffer >= 0 {
+		r.stream = newStream(req.Body, req.ContentLength, maxBuffer)
+	}
+	return r
+}
+
+// Replayable tells whether another attempt can have a body.
+func (r *Replay) Replayable() bool {
+	if r.stream != nil {
+		return r.stream.whole()
+	}
+	return r.attempts == 0 || r.req.GetBody != nil || !hasBody(r.req)
+}
+
+// Attempt returns a request for the next attempt. The first is the caller's own
+// where nothing has to differ: treat it as a RoundTripper does. Later ones are
+// deep copies that may be changed. The error is [ErrNotReplayable], or wraps the
+// one of GetBody.
+func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
+	body := r.req.Body
+	switch {
+	case r.stream != nil:
+		reader := r.stream.reader()
+		if reader == nil {
+			return nil, ErrNotReplayable
+		}
+		body = reader
+	case !hasBody(r.req):
+	case r.attempts == 0:
+		if !inert(body) {
+			r.current = &onceClose{ReadCloser: body}
+			body = r.current
+		}
+	case r.req.GetBody == nil:
+		return nil, ErrNotReplayable
+	default:
+		fresh, err := r.req.GetBody()
+		if err != nil {
+			return nil, fmt.Errorf("client: GetBody: %w", err)
+		}
+		r.current, body = nil, fresh
+		if fresh != nil && !inert(fresh) {
+			r.current = &onceClose{ReadCloser: fresh}
+			body = r.current
+		}
+	}
+	r.attempts++
+	if r.attempts > 1 {
+		again := r.req.Clone(ctx)
+		again.Body = body
+		return again, nil
+	}
+	if body == r.req.Body && ctx == r.req.Context() {
+		return r.req, nil
+	}
+	first := r.req.WithContext(ctx)
+	first.Body = body
+	return first, nil
+}
+
+// Close says that there are no more attempts. It closes the caller's body,
+// unless an attempt has it: that may still be writing it when its RoundTrip has
+// returned, and closes it then.
+func (r *Replay) Close() {
+	switch {
+	case r.stream != nil:
+		r.stream.finish()
+	case r.attempts == 0:
+		CloseBody(r.req)
+	}
+}
+
+// Abort is Close for an attempt that ended in a panic, and so will not close
+// its body.
+func (r *Replay) Abort() {
+	switch {
+	case r.stream != nil:
+		r.stream.abort()
+	case r.attempts == 0:
+		CloseBody(r.req)
+	case r.current != nil:
+		_ = r.current.Close()
+	}
+}
+
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// onceClose closes a body once, though net/http and layers above it may each
+// want to.
+type onceClose struct {
+	io.ReadCloser
+	closed atomic.Bool
+}
+
+func (c *onceClose) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	return c.ReadCloser.Close()
+}
+
+// inert tells whether closing body does nothing, so that it needs no guard. It
+// then stays what it is, and net/http knows a body in memory when it sees one.
+func inert(body io.ReadCloser) bool {
+	t := reflect.TypeOf(body)
+	return t == reflect.TypeOf(io.NopCloser(nil)) || t == reflect.TypeOf(io.NopCloser((*strings.Reader)(nil)))
+}

@@ -1,0 +1,114 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gresil/gresil/core"
+)
+
+// A Transport is a base transport with plugins around it. It is an
+// [http.RoundTripper], safe for concurrent use.
+type Transport struct {
+	outer   http.RoundTripper
+	layers  []http.RoundTripper // from the outermost to the base
+	plugins []Plugin            // from the outermost to the innermost
+	base    http.RoundTripper
+	ours    bool  // base was made here
+	err     error // what RoundTrip returns, when the plugins cannot be used
+}
+
+// New puts plugins around base, sorted by phase: the lower the further out, and
+// among equals the first. If base is nil, a clone of [http.DefaultTransport] is
+// used, so that its connections are not shared with the rest of the program.
+//
+// New does not fail. Where a plugin is nil or given twice, RoundTrip returns a
+// [*core.ConfigError] for it, and Check tells of it.
+func New(base http.RoundTripper, plugins ...Plugin) *Transport {
+	t := &Transport{base: base}
+	if base == nil {
+		t.base, t.ours = defaultBase()
+	}
+	var errs []error
+	for i, p := range plugins {
+		switch {
+		case missing(p):
+			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("client.New[%d]", i), Value: nil, Reason: "must be a plugin (did its constructor fail?)"})
+		case slices.ContainsFunc(t.plugins, func(q Plugin) bool { return same(p, q) }):
+			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("client.New[%d]", i), Value: p.Name(), Reason: "must not be in the pipeline twice"})
+		default:
+			t.plugins = append(t.plugins, p)
+		}
+	}
+	slices.SortStableFunc(t.plugins, func(a, b Plugin) int { return int(a.Phase()) - int(b.Phase()) })
+	t.outer = t.base
+	t.layers = []http.RoundTripper{t.base}
+	for _, p := range slices.Backward(t.plugins) {
+		outer := p.Transport(t.outer)
+		if outer == nil {
+			errs = append(errs, &core.ConfigError{Field: "client.New", Value: p.Name(), Reason: "must not return a nil transport"})
+			continue
+		}
+		t.outer = outer
+		t.layers = slices.Insert(t.layers, 0, outer)
+	}
+	t.err = errors.Join(errs...)
+	return t
+}
+
+func defaultBase() (base http.RoundTripper, ours bool) {
+	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; where somebody put another type there, that is meant to be used
+	if t, ok := shared.(*http.Transport); ok {
+		return t.Clone(), true
+	}
+	return shared, false
+}
+
+// RoundTrip sends the request through the plugins.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if t.err != nil {
+		CloseBody(req)
+		return nil, t.err
+	}
+	return t.outer.RoundTrip(req)
+}
+
+// CloseIdleConnections closes the idle connections of the base and of every
+// layer that has some. [http.Client.CloseIdleConnections] calls it.
+func (t *Transport) CloseIdleConnections() {
+	for _, layer := range t.layers {
+		CloseIdleConnections(layer)
+	}
+}
+
+// Close closes the plugins, and with them every other pipeline they are part
+// of, and returns their errors joined. It also closes the idle connections of a
+// base that New made.
+func (t *Transport) Close() error {
+	var errs []error
+	for _, p := range t.plugins {
+		errs = append(errs, p.Close())
+	}
+	if t.ours {
+		CloseIdleConnections(t.base)
+	}
+	return errors.Join(errs...)
+}
+
+// CloseIdleConnections calls the method of that name where rt has it. A plugin
+// passes it on with this.
+func CloseIdleConnections(rt http.RoundTripper) {
+	if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// CloseBody closes the body of a request that is not sent, as a RoundTripper
+// has to.
+func CloseBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close() // nobody reads it; there is no one to tell
+	}
+}

@@ -1,0 +1,158 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+)
+
+func TestOrderOfArgumentsDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]int{{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 4, 0, 3, 1}} {
+		var passed []string
+		all := []client.Plugin{
+			&stub{name: "cache", phase: client.Before, passed: &passed},
+			&stub{name: "retry", phase: client.State, passed: &passed},
+			&stub{name: "limiter", phase: client.Monitoring, passed: &passed},
+			&stub{name: "breaker", phase: client.Engine, passed: &passed},
+			&stub{name: "timeout", phase: client.Engine + 10, passed: &passed},
+		}
+		var plugins []client.Plugin
+		for _, i := range order {
+			plugins = append(plugins, all[i])
+		}
+		tr := client.New(roundTrip(ok), plugins...)
+		_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
+		require.NoError(t, err)
+		require.Equal(t, []string{"cache", "retry", "limiter", "breaker", "timeout"}, passed)
+		require.Nil(t, tr.Check())
+		require.Equal(t, "Before *client_test.stub(cache) > State *client_test.stub(retry) > Monitoring *client_test.stub(limiter) > "+
+			"Engine *client_test.stub(breaker) > Engine+10 *client_test.stub(timeout) > client_test.roundTrip", tr.String())
+	}
+}
+
+func TestEqualPhasesKeepTheOrderOfArguments(t *testing.T) {
+	t.Parallel()
+	var passed []string
+	var plugins []client.Plugin
+	for _, name := range strings.Split("abcdefghijklmnopqrst", "") {
+		plugins = append(plugins, &stub{name: name, phase: client.State, passed: &passed})
+	}
+	_, err := client.New(roundTrip(ok), plugins...).RoundTrip(request(t, http.MethodGet, nil))
+	require.NoError(t, err)
+	require.Equal(t, "abcdefghijklmnopqrst", strings.Join(passed, ""))
+}
+
+func TestInPhaseMovesAPluginAndCheckTells(t *testing.T) {
+	t.Parallel()
+	var passed []string
+	retry := &stub{name: "retry", phase: client.State, passed: &passed}
+	breaker := &stub{name: "breaker", phase: client.Engine, passed: &passed}
+	tr := client.New(roundTrip(ok), retry, client.InPhase(client.InPhase(breaker, client.Engine+1), client.Before))
+	_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
+	require.NoError(t, err)
+	require.Equal(t, []string{"breaker", "retry"}, passed)
+	require.Equal(t, []string{"client: *client_test.stub(breaker) is outside *client_test.stub(retry), which belongs outside of it (State before Engine)"}, tr.Check())
+	require.Equal(t, "Before *client_test.stub(breaker) > State *client_test.stub(retry) > client_test.roundTrip", tr.String())
+
+	require.Same(t, breaker, client.InPhase(breaker, 0), "zero leaves it where it belongs")
+	require.Nil(t, client.New(roundTrip(ok), retry, client.InPhase(breaker, client.State)).Check(), "beside it, and still inside")
+}
+
+func TestPluginsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	good := &stub{name: "good", phase: client.State}
+	var failed *stub // what a constructor returns with an error that nobody looked at
+	for name, tc := range map[string]struct {
+		plugins []client.Plugin
+		want    []string
+	}{
+		"nil":          {[]client.Plugin{good, nil}, []string{"client.New[1] = <nil>: must be a plugin (did its constructor fail?)"}},
+		"typed nil":    {[]client.Plugin{failed, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)"}},
+		"nil in phase": {[]client.Plugin{client.InPhase(failed, client.State)}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)"}},
+		"twice":        {[]client.Plugin{good, client.InPhase(good, client.Before)}, []string{"client.New[1] = good: must not be in the pipeline twice"}},
+		"two reported": {[]client.Plugin{nil, good, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)", "client.New[2] = good: must not be in the pipeline twice"}},
+		"nil transport": {[]client.Plugin{noTransport{good}}, []string{
+			"client.New = good: must not return a nil transport",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sent := 0
+			tr := client.New(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, errors.New("no") }), tc.plugins...)
+			b := newBody("x")
+			resp, err := tr.RoundTrip(request(t, http.MethodPost, b))
+			require.Nil(t, resp)
+			require.ErrorIs(t, err, core.ErrConfig)
+			require.Equal(t, tc.want, tr.Check())
+			require.Equal(t, strings.Join(tc.want, "\n"), err.Error())
+			require.Zero(t, sent, "nothing is sent without the protection that was asked for")
+			require.EqualValues(t, 1, b.closes.Load())
+		})
+	}
+}
+
+type noTransport struct{ *stub }
+
+func (noTransport) Transport(http.RoundTripper) http.RoundTripper { return nil }
+
+func TestNilBaseIsACloneOfTheDefaultTransport(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer srv.Close()
+	tr := client.New(nil)
+	require.Equal(t, "*http.Transport", tr.String())
+	for range 2 {
+		resp, err := (&http.Client{Transport: tr}).Get(srv.URL)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNoContent, resp.StatusCode)
+		require.NoError(t, resp.Body.Close())
+	}
+	require.NoError(t, tr.Close(), "closes its idle connections, or srv.Close would wait for them")
+}
+
+type idler struct {
+	roundTrip
+	calls int
+}
+
+func (i *idler) CloseIdleConnections() { i.calls++ }
+
+func TestCloseIdleConnectionsPassesThroughAllLayers(t *testing.T) {
+	t.Parallel()
+	base := &idler{roundTrip: ok}
+	inner := client.New(base, &stub{name: "a", phase: client.State}) // its layer does not have the method
+	c := &http.Client{Transport: client.New(inner, &stub{name: "b", phase: client.Before}, &stub{name: "c", phase: client.Engine})}
+	c.CloseIdleConnections()
+	require.Equal(t, 1, base.calls)
+	client.CloseIdleConnections(roundTrip(ok)) // has no such method, which is no harm
+}
+
+func TestCloseClosesPluginsAndJoinsErrors(t *testing.T) {
+	t.Parallel()
+	base := &idler{roundTrip: ok}
+	errA, errB := errors.New("a"), errors.New("b")
+	a, b := &stub{name: "a", phase: 1, closeErr: errA}, &stub{name: "b", phase: 2, closeErr: errB}
+	err := client.New(base, a, client.InPhase(b, client.State)).Close()
+	require.ErrorIs(t, err, errA)
+	require.ErrorIs(t, err, errB)
+	require.Equal(t, []int{1, 1, 0}, []int{a.closed, b.closed, base.calls}, "the base is not ours")
+}
+
+func TestPhaseString(t *testing.T) {
+	t.Parallel()
+	got := []string{}
+	for _, p := range []client.Phase{-1, 0, 1, client.Before, 150, client.State, client.Monitoring + 1, client.Engine, 9999} {
+		got = append(got, p.String())
+	}
+	require.Equal(t, []string{"Phase(-1)", "Phase(0)", "Phase(1)", "Before", "Before+50", "State", "Monitoring+1", "Engine", "Engine+9599"}, got)
+	require.True(t, slices.IsSorted([]client.Phase{client.Before, client.State, client.Monitoring, client.Engine}))
+}

@@ -1,0 +1,27 @@
+package backoff
+
+import "time"
+
+// Constant waits equally long before every retry. Its zero value does not wait.
+type Constant struct {
+	// Wait is the wait before every retry, at least 0.
+	Wait time.Duration
+	// Jitter spreads each wait over Wait ± Jitter × Wait. It is from 0 (none) to 1.
+	Jitter float64
+	// Rand returns numbers from [0,1) and must be safe for concurrent use.
+	// If nil, math/rand/v2 is used.
+	Rand func() float64
+}
+
+// Delay returns Wait, spread by Jitter.
+func (s Constant) Delay(int, time.Duration) time.Duration {
+	return spread(max(0, s.Wait), 0, s.Jitter, s.Rand)
+}
+
+// Validate reports every field that cannot be used, joined.
+func (s Constant) Validate() error {
+	v := validation{typ: "Constant"}
+	v.check("Wait", s.Wait, s.Wait >= 0, "must be >= 0")
+	v.jitter(s.Jitter)
+	return v.err()
+}

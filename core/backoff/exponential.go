@@ -1,0 +1,53 @@
+package backoff
+
+import (
+	"math"
+	"time"
+)
+
+// Exponential multiplies the wait before every retry:
+// Initial × Multiplier^(n-1).
+type Exponential struct {
+	// Initial is the wait before the first retry. It must be above 0.
+	Initial time.Duration
+	// Multiplier is what each further retry multiplies the wait by, above 1.
+	// If zero, DefaultExponentialMultiplier is used.
+	Multiplier float64
+	// Max is the longest wait, above Initial. If zero, there is none.
+	Max time.Duration
+	// Jitter spreads each wait d over d ± Jitter × d, but not above Max. It is
+	// from 0 (none) to 1.
+	Jitter float64
+	// Rand returns numbers from [0,1) and must be safe for concurrent use.
+	// If nil, math/rand/v2 is used.
+	Rand func() float64
+}
+
+// DefaultExponentialMultiplier doubles the waits of an [Exponential].
+const DefaultExponentialMultiplier = 2.0
+
+func (s Exponential) multiplier() float64 {
+	if s.Multiplier == 0 {
+		return DefaultExponentialMultiplier
+	}
+	return s.Multiplier
+}
+
+// Delay returns the wait before retry n, spread by Jitter.
+func (s Exponential) Delay(n int, _ time.Duration) time.Duration {
+	d := s.Initial
+	if n > 1 {
+		d = saturate(float64(s.Initial) * math.Pow(s.multiplier(), float64(n-1)))
+	}
+	return spread(capped(d, s.Max), s.Max, s.Jitter, s.Rand)
+}
+
+// Validate reports every field that cannot be used, joined.
+func (s Exponential) Validate() error {
+	v := validation{typ: "Exponential"}
+	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
+	v.check("Multiplier", s.Multiplier, s.Multiplier == 0 || finite(s.Multiplier) && s.Multiplier > 1, "must be > 1 and finite (0 means 2)")
+	v.max(s.Max, "Initial", s.Initial)
+	v.jitter(s.Jitter)
+	return v.err()
+}

@@ -1,0 +1,64 @@
+package backoff
+
+import "time"
+
+// Decorrelated draws each wait from [Base, 3 × the wait before], so that callers
+// that began together drift apart.
+type Decorrelated struct {
+	// Base is the shortest wait. It must be above 0.
+	Base time.Duration
+	// Max is the longest wait, above Base. If zero, there is none.
+	Max time.Duration
+	// Rand returns numbers from [0,1) and must be safe for concurrent use.
+	// If nil, math/rand/v2 is used.
+	Rand func() float64
+}
+
+// Delay draws from [Base, 3 × prev), the upper end at most Max. A prev below
+// Base, as before the first retry, counts as Base.
+func (s Decorrelated) Delay(_ int, prev time.Duration) time.Duration {
+	base := max(0, s.Base)
+	return draw(capped(base, s.Max), capped(saturate(3*float64(max(base, prev))), s.Max), s.Rand)
+}
+
+// Validate reports every field that cannot be used, joined.
+func (s Decorrelated) Validate() error {
+	v := validation{typ: "Decorrelated"}
+	v.check("Base", s.Base, s.Base > 0, "must be > 0")
+	v.max(s.Max, "Base", s.Base)
+	return v.err()
+}
+
+// FullJitter draws each wait from [0, d), where d is what s answers. A nil random
+// is math/rand/v2; one of your own must be safe for concurrent use.
+func FullJitter(s Strategy, random func() float64) Strategy {
+	return jittered{typ: "FullJitter", inner: s, random: random, least: 0}
+}
+
+// EqualJitter draws each wait from [d/2, d), where d is what s answers. A nil
+// random is math/rand/v2; one of your own must be safe for concurrent use.
+func EqualJitter(s Strategy, random func() float64) Strategy {
+	return jittered{typ: "EqualJitter", inner: s, random: random, least: 0.5}
+}
+
+type jittered struct {
+	typ    string
+	inner  Strategy
+	random func() float64
+	least  float64 // as a share of the whole
+}
+
+func (s jittered) Delay(n int, prev time.Duration) time.Duration {
+	if s.inner == nil {
+		return 0
+	}
+	d := max(0, s.inner.Delay(n, prev))
+	return draw(saturate(s.least*float64(d)), d, s.random)
+}
+
+func (s jittered) Validate() error {
+	v := validation{typ: s.typ}
+	v.check("Strategy", s.inner, s.inner != nil, "must be a strategy")
+	v.add(Validate(s.inner))
+	return v.err()
+}

@@ -1,0 +1,51 @@
+package backoff
+
+import "time"
+
+// Linear waits longer by the same amount before every retry:
+// Initial + Initial × (n-1) × Multiplier.
+type Linear struct {
+	// Initial is the wait before the first retry. It must be above 0.
+	Initial time.Duration
+	// Multiplier is what each further retry adds, as a share of Initial.
+	// If zero, DefaultLinearMultiplier is used. It must not be negative.
+	Multiplier float64
+	// Max is the longest wait, above Initial. If zero, there is none.
+	Max time.Duration
+	// Jitter spreads each wait d over d ± Jitter × d, but not above Max. It is
+	// from 0 (none) to 1.
+	Jitter float64
+	// Rand returns numbers from [0,1) and must be safe for concurrent use.
+	// If nil, math/rand/v2 is used.
+	Rand func() float64
+}
+
+// DefaultLinearMultiplier makes the waits of a [Linear] 1, 2, 3, … times the
+// initial one.
+const DefaultLinearMultiplier = 1.0
+
+func (s Linear) multiplier() float64 {
+	if s.Multiplier == 0 {
+		return DefaultLinearMultiplier
+	}
+	return s.Multiplier
+}
+
+// Delay returns the wait before retry n, spread by Jitter.
+func (s Linear) Delay(n int, _ time.Duration) time.Duration {
+	d := s.Initial
+	if n > 1 {
+		d = saturate(float64(s.Initial) * (1 + float64(n-1)*s.multiplier()))
+	}
+	return spread(capped(d, s.Max), s.Max, s.Jitter, s.Rand)
+}
+
+// Validate reports every field that cannot be used, joined.
+func (s Linear) Validate() error {
+	v := validation{typ: "Linear"}
+	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
+	v.check("Multiplier", s.Multiplier, finite(s.Multiplier) && s.Multiplier >= 0, "must be > 0 and finite (0 means 1)")
+	v.max(s.Max, "Initial", s.Initial)
+	v.jitter(s.Jitter)
+	return v.err()
+}

@@ -1,0 +1,70 @@
+package backoff
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A Strategy tells how long to wait before a retry. It must be safe for use by
+// several goroutines at once.
+type Strategy interface {
+	// Delay returns the wait before retry n, counted from 1; n below 1 counts as
+	// 1. prev is what the same strategy answered for retry n-1, and 0 for the
+	// first. A negative answer counts as 0.
+	Delay(n int, prev time.Duration) time.Duration
+}
+
+// Func is a Strategy made of a function. A negative result counts as 0.
+type Func func(n int, prev time.Duration) time.Duration
+
+// Delay returns f(n, prev), with n at least 1.
+func (f Func) Delay(n int, prev time.Duration) time.Duration {
+	return max(0, f(max(1, n), prev))
+}
+
+// None is the Strategy that never waits.
+type None struct{}
+
+// Delay returns 0.
+func (None) Delay(int, time.Duration) time.Duration { return 0 }
+
+// saturate rounds nanoseconds to a duration between 0 and the longest one.
+func saturate(ns float64) time.Duration {
+	switch {
+	case !(ns > 0): // NaN too
+		return 0
+	case ns >= math.MaxInt64:
+		return math.MaxInt64
+	}
+	return time.Duration(math.Round(ns))
+}
+
+// capped is d, at most limit where there is one, and never negative.
+func capped(d, limit time.Duration) time.Duration {
+	if limit > 0 {
+		d = min(d, limit)
+	}
+	return max(0, d)
+}
+
+// spread draws uniformly from [d(1-f), d(1+f)), the upper end at most limit.
+func spread(d, limit time.Duration, f float64, random func() float64) time.Duration {
+	if !(f > 0) || d <= 0 {
+		return d
+	}
+	f = min(f, 1)
+	return draw(max(0, d-saturate(float64(d)*f)), capped(saturate(float64(d)*(1+f)), limit), random)
+}
+
+// draw draws uniformly from [from, to).
+func draw(from, to time.Duration, random func() float64) time.Duration {
+	if random == nil {
+		random = rand.Float64
+	}
+	r := random()
+	if !(r > 0) { // a source of the user's may return anything
+		return from
+	}
+	return from + min(saturate(min(r, 1)*float64(to-from)), to-from)
+}

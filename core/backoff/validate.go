@@ -1,0 +1,45 @@
+package backoff
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Validate returns what s.Validate returns, if s has that method as the
+// strategies of this package have, and nil otherwise. A nil s is not an error:
+// in a Config it stands for the default.
+func Validate(s Strategy) error {
+	if v, ok := s.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
+// A validation collects a *core.ConfigError for each bad field of one type.
+type validation struct {
+	typ  string
+	errs []error
+}
+
+func (v *validation) check(field string, value any, ok bool, reason string) {
+	if !ok {
+		v.add(&core.ConfigError{Field: "backoff." + v.typ + "." + field, Value: value, Reason: reason})
+	}
+}
+
+func (v *validation) max(limit time.Duration, field string, least time.Duration) {
+	v.check("Max", limit, limit == 0 || limit > 0 && limit > least, "must be > "+field+" (0 means no limit)")
+}
+
+func (v *validation) jitter(f float64) {
+	v.check("Jitter", f, f >= 0 && f <= 1, "must be between 0 and 1")
+}
+
+func (v *validation) add(err error) { v.errs = append(v.errs, err) }
+
+func (v *validation) err() error { return errors.Join(v.errs...) }
+
+func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }

@@ -1,0 +1,134 @@
+package breaker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/hook"
+)
+
+const kind = "breaker"
+
+// A Breaker lets calls pass, or not, by how the ones before ended. Its methods may
+// be used by several goroutines at once.
+type Breaker struct {
+	*rules
+	key string
+
+	// What Acquire reads. They change with the state, under mu; refusal first.
+	word    atomic.Uint64             // generation<<wordBits, calm, state
+	refusal atomic.Pointer[OpenError] // what a call gets that is not admitted
+	used    atomic.Bool               // since the Group looked for one to drop
+
+	_  [64]byte // mu changes with most calls, what is above with few
+	mu sync.Mutex
+	//
+	state      State
+	generation uint64        // one more for each state entered
+	since      time.Duration // when it was entered
+	until      time.Duration // Open: when it is over
+	openFor    time.Duration // the last delay since it was closed
+	opened     int           // how many there were
+	ring       ring
+	buckets    *buckets // in place of the ring
+	trials     trials
+	changes    announce.Queue[change]
+	queued     bool // something was added to changes under this lock
+
+	counters counters
+}
+
+// rules are what the breakers of a group share.
+type rules struct {
+	cfg          Config
+	rate         float64
+	minCalls     int
+	trialCount   int
+	trialTimeout time.Duration
+	openDelay    backoff.Strategy
+	base         time.Time // all times are counted from here
+	hooks        hook.Set[Hooks]
+	panics       hook.Panics
+}
+
+func newRules(cfg Config) (*rules, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r := &rules{
+		cfg: cfg, rate: cfg.failureRate(), minCalls: cfg.minCalls(), openDelay: cfg.openDelay(),
+		trialCount: cfg.trials(), trialTimeout: cfg.trialTimeout(), base: time.Now(),
+	}
+	r.hooks.Add(cfg.Hooks)
+	return r, nil
+}
+
+func (r *rules) now() time.Duration { return time.Since(r.base) }
+
+// delay asks how long to stay open. It runs code of the user, so no lock is held.
+func (r *rules) delay(n int, prev time.Duration) time.Duration {
+	d := DefaultOpenTime // stands when OpenDelay panics
+	func() {
+		defer r.panics.Recover()
+		d = r.openDelay.Delay(n, prev)
+	}()
+	return max(0, d)
+}
+
+// New makes a breaker. It returns what [Config.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func New(cfg Config) (*Breaker, error) {
+	r, err := newRules(cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := newBreaker(r, "")
+	if cfg.Registry != nil {
+		if err := cfg.Registry.Add(kind, b.Name(), b); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func newBreaker(r *rules, key string) *Breaker {
+	b := &Breaker{rules: r, key: key, trials: trials{slots: make([]slot, r.trialCount)}}
+	if r.cfg.WindowTime > 0 {
+		b.buckets = &buckets{width: r.cfg.WindowTime / bucketCount}
+	} else {
+		b.ring = newRing(r.cfg.window())
+	}
+	now := r.now()
+	if r.cfg.Initial == Open {
+		b.opened, b.openFor = 1, r.delay(1, 0)
+	}
+	b.enter(r.cfg.Initial, now)
+	return b
+}
+
+// Name returns the name of the breaker; in a [Group], that of the group.
+func (b *Breaker) Name() string { return b.cfg.name() }
+
+// Key returns the key of the breaker in its [Group]. It is empty for one that is
+// in none.
+func (b *Breaker) Key() string { return b.key }
+
+// Config returns the Config that the breaker was made with, as it was given.
+func (b *Breaker) Config() Config { return b.cfg }
+
+// Close takes the breaker out of its registry. It goes on working. A second Close
+// does nothing; the error is always nil.
+func (b *Breaker) Close() error {
+	if r := b.cfg.Registry; r != nil {
+		r.Remove(kind, b.Name(), b)
+	}
+	return nil
+}
+
+// Observe adds hooks to those of the Config, until cancel is called; events that
+// happen at that moment may still be told. The breakers of a [Group] have their
+// hooks together: they are told of all of them, and info.Key tells which.
+func (b *Breaker) Observe(h Hooks) (cancel func()) { return b.hooks.Add(h) }

@@ -1,0 +1,55 @@
+package breaker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// ErrOpen is matched by an [*OpenError].
+var ErrOpen = errors.New("breaker: open")
+
+// An OpenError says that a breaker did not admit a call. It matches [ErrOpen] and
+// [core.ErrRejected]. All calls that are rejected in one open period get the same
+// value, so it must not be changed.
+type OpenError struct {
+	Name  string // of the breaker, or of its Group
+	Key   string // in its Group; not in the text, as it may be a secret
+	State State  // Open, HalfOpen or ForcedOpen
+
+	generation uint64
+	over       time.Duration // Open: when that ends, on the clock of the breaker
+	until      time.Time     // the same, on everybody's
+	wait       time.Duration // HalfOpen
+}
+
+// Error tells the name, the state, and the time that is left.
+func (e *OpenError) Error() string {
+	switch e.State {
+	case HalfOpen:
+		return fmt.Sprintf("breaker: %s: half-open, all trials are taken", e.Name)
+	case ForcedOpen:
+		return fmt.Sprintf("breaker: %s: forced open", e.Name)
+	case Closed, Open, Disabled, MetricsOnly:
+	}
+	return fmt.Sprintf("breaker: %s: open for another %v", e.Name, e.RetryAfter())
+}
+
+// Is matches [ErrOpen] and [core.ErrRejected].
+func (e *OpenError) Is(target error) bool { return target == ErrOpen || target == core.ErrRejected }
+
+// RetryAfter is the time that is left, now, until the breaker admits calls again.
+// Half-open it is how long the breaker was open: the trials decide meanwhile.
+// Forced open it is negative: waiting does not help.
+func (e *OpenError) RetryAfter() time.Duration {
+	switch e.State {
+	case HalfOpen:
+		return e.wait
+	case ForcedOpen:
+		return -1
+	case Closed, Open, Disabled, MetricsOnly:
+	}
+	return max(0, time.Until(e.until))
+}

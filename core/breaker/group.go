@@ -1,0 +1,265 @@
+package breaker
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// DefaultMaxKeys is how many breakers a [Group] has at most when nothing is said.
+const DefaultMaxKeys = 1024
+
+// GroupConfig configures a [Group] beyond its breakers.
+type GroupConfig struct {
+	// MaxKeys is how many breakers there are at most. If zero, DefaultMaxKeys is
+	// used. It must not be negative.
+	MaxKeys int
+}
+
+// Validate reports every field that cannot be used, joined.
+func (c GroupConfig) Validate() error {
+	if c.MaxKeys < 0 {
+		return &core.ConfigError{Field: "breaker.GroupConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be > 0 (0 means 1024)"}
+	}
+	return nil
+}
+
+func (c GroupConfig) maxKeys() int {
+	if c.MaxKeys == 0 {
+		return DefaultMaxKeys
+	}
+	return c.MaxKeys
+}
+
+// A Group has a breaker for each key, all with the same Config. Its methods may be
+// used by several goroutines at once.
+//
+// Where there are MaxKeys of them and there is a new key, one is dropped that has
+// not been asked for lately: one that is closed without a failure in its window if
+// there is any, else one that is closed, else one whose time to be open is over.
+// One that is to be open for longer is never dropped, nor one whose state was set
+// to ForcedOpen, Disabled or MetricsOnly. If there are only such, the new key
+// shares one breaker with all others in that case, until there is room.
+type Group struct {
+	*rules
+	maxKeys  int
+	overflow *Breaker
+
+	overflowed atomic.Uint64
+
+	mu      sync.RWMutex
+	byKey   map[string]*Breaker
+	all     []*Breaker
+	hand    int   // where to look on for one to drop
+	evicted Stats // of those that were dropped
+	dropped uint64
+}
+
+// NewGroup makes a group without a key yet. Its name and registry are those of
+// each. It returns what the Validate methods find, joined, or the
+// [*core.DuplicateError] of the registry: a Group is registered under the kind
+// "breaker", as a single Breaker is, and its breakers are not.
+func NewGroup(each Config, cfg GroupConfig) (*Group, error) {
+	r, err := newRules(each)
+	if err = errors.Join(err, cfg.Validate()); err != nil {
+		return nil, err
+	}
+	g := &Group{rules: r, maxKeys: cfg.maxKeys(), byKey: map[string]*Breaker{}, overflow: newBreaker(r, "")}
+	if each.Registry != nil {
+		if err := each.Registry.Add(kind, g.Name(), g); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// Name returns the name of the group.
+func (g *Group) Name() string { return g.cfg.name() }
+
+// Config returns the Config of the breakers, as it was given.
+func (g *Group) Config() Config { return g.cfg }
+
+// Observe adds hooks to those of the Config, for every breaker of the group, until
+// cancel is called; info.Key tells which one. Events that happen at that moment
+// may still be told.
+func (g *Group) Observe(h Hooks) (cancel func()) { return g.hooks.Add(h) }
+
+// Close takes the group out of its registry. It goes on working. A second Close
+// does nothing; the error is always nil.
+func (g *Group) Close() error {
+	if r := g.cfg.Registry; r != nil {
+		r.Remove(kind, g.Name(), g)
+	}
+	return nil
+}
+
+// Get returns the breaker of a key, and makes it if there is none. Ask again for
+// each call, since the breaker may have been dropped meanwhile; one that was still
+// works, but for itself.
+func (g *Group) Get(key string) *Breaker {
+	g.mu.RLock()
+	b := g.byKey[key]
+	g.mu.RUnlock()
+	if b == nil {
+		b = g.add(key)
+	}
+	if !b.used.Load() {
+		b.used.Store(true)
+	}
+	return b
+}
+
+func (g *Group) add(key string) *Breaker {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b := g.byKey[key]; b != nil {
+		return b
+	}
+	i := len(g.all)
+	if i == g.maxKeys {
+		if i = g.victim(); i < 0 {
+			g.overflowed.Add(1)
+			return g.overflow
+		}
+		g.drop(i)
+	} else {
+		g.all = append(g.all, nil)
+	}
+	key = strings.Clone(key)
+	b := newBreaker(g.rules, key)
+	g.all[i], g.byKey[key] = b, b
+	return b
+}
+
+// victim looks for a breaker to drop. In its first round it passes over those that
+// were asked for since the last time.
+func (g *Group) victim() int {
+	now, found, best := g.now(), -1, keep
+	for range 2 * len(g.all) {
+		i := g.hand
+		g.hand = (g.hand + 1) % len(g.all)
+		b := g.all[i]
+		switch worth := b.worth(now); {
+		case worth == keep || b.used.Swap(false):
+		case worth == nothing:
+			return i
+		case worth < best:
+			found, best = i, worth
+		}
+	}
+	return found
+}
+
+func (g *Group) drop(i int) {
+	b := g.all[i]
+	delete(g.byKey, b.key)
+	g.evicted = g.evicted.plus(b.Stats())
+	g.dropped++
+}
+
+// What would be lost with a breaker.
+const (
+	nothing = iota
+	failures
+	trial
+	keep
+)
+
+func (b *Breaker) worth(now time.Duration) int {
+	switch b.peek(now) {
+	case Closed:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.window().failures > 0 {
+			return failures
+		}
+		return nothing
+	case HalfOpen:
+		return trial
+	case Open, ForcedOpen, Disabled, MetricsOnly:
+	}
+	return keep
+}
+
+// peek is State without making the change that is due.
+func (b *Breaker) peek(now time.Duration) State {
+	state := stateOf(b.word.Load())
+	if e := b.refusal.Load(); state == Open && e != nil && now >= e.over {
+		return HalfOpen
+	}
+	return state
+}
+
+// Overflow returns the breaker that keys share for which there is no room.
+func (g *Group) Overflow() *Breaker { return g.overflow }
+
+// All iterates over the keys and breakers as they are now, sorted by key. The
+// group may change while it does.
+func (g *Group) All() iter.Seq2[string, *Breaker] {
+	g.mu.RLock()
+	all := slices.Clone(g.all)
+	g.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *Breaker) int { return strings.Compare(a.key, b.key) })
+	return func(yield func(string, *Breaker) bool) {
+		for _, b := range all {
+			if !yield(b.key, b) {
+				return
+			}
+		}
+	}
+}
+
+// GroupStats are those of all breakers of a [Group] together, and how many of them
+// are in which state now. One whose time to be open is over counts as half-open.
+type GroupStats struct {
+	Stats
+	Keys int
+
+	ClosedKeys, OpenKeys, HalfOpenKeys, ForcedOpenKeys, DisabledKeys, MetricsOnlyKeys int
+
+	Evicted    uint64 // breakers dropped to make room
+	Overflowed uint64 // calls of Get that found no room
+}
+
+// Stats returns the counts so far. A call that ends after its breaker was dropped
+// is in none of them.
+func (g *Group) Stats() GroupStats {
+	g.mu.RLock()
+	s := GroupStats{Stats: g.evicted, Keys: len(g.all), Evicted: g.dropped, Overflowed: g.overflowed.Load()}
+	all := slices.Clone(g.all)
+	g.mu.RUnlock()
+	now := g.now()
+	for _, b := range all {
+		s.Stats = s.plus(b.Stats())
+		switch b.peek(now) {
+		case Closed:
+			s.ClosedKeys++
+		case Open:
+			s.OpenKeys++
+		case HalfOpen:
+			s.HalfOpenKeys++
+		case ForcedOpen:
+			s.ForcedOpenKeys++
+		case Disabled:
+			s.DisabledKeys++
+		case MetricsOnly:
+			s.MetricsOnlyKeys++
+		}
+	}
+	s.Stats = s.plus(g.overflow.Stats())
+	return s
+}
+
+// plus adds the counts of a breaker of the same group.
+func (s Stats) plus(of Stats) Stats {
+	return Stats{
+		Successes: s.Successes + of.Successes, Failures: s.Failures + of.Failures, Ignored: s.Ignored + of.Ignored,
+		Late: s.Late + of.Late, Rejected: s.Rejected + of.Rejected, Opened: s.Opened + of.Opened, HookPanics: of.HookPanics,
+	}
+}

@@ -1,0 +1,204 @@
+package breaker
+
+import (
+	"context"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// A Permit is a call that was admitted. Call one of its methods exactly once, when
+// the call has ended. A Permit is a value for the goroutine that makes the call; a
+// second Done of the same variable does nothing, nor does one of the zero Permit.
+type Permit struct {
+	breaker *Breaker
+	ctx     context.Context //nolint:containedctx // for the hooks; a permit is part of one call
+	word    uint64          // of the breaker when it was admitted, without calm; timed when started is known
+	trial   uint64          // its slot when half-open, 0 else
+	started time.Duration
+}
+
+// Acquire admits a call, or returns an [*OpenError], the same for the whole time
+// that the breaker is open. It never waits. ctx is for the hooks only: that it is
+// done does not matter.
+func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
+	word := b.word.Load()
+	switch stateOf(word) {
+	case Closed, MetricsOnly:
+		if b.hooks.Load().Recorded != nil {
+			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now()}, nil
+		}
+		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
+	case Disabled:
+		return Permit{}, nil
+	case Open:
+		if e := b.refusal.Load(); e != nil && e.generation == word>>wordBits && b.now() < e.over {
+			return b.reject(ctx, e)
+		}
+	case ForcedOpen:
+		if e := b.refusal.Load(); e != nil && e.generation == word>>wordBits {
+			return b.reject(ctx, e)
+		}
+	case HalfOpen:
+	}
+	return b.acquireLocked(ctx)
+}
+
+func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
+	b.counters.rejected.inc()
+	if h := b.hooks.Load(); h.Rejected != nil {
+		tell(ctx, &b.panics, h.Rejected, RejectedInfo{Name: e.Name, Key: e.Key, State: e.State, Err: e})
+	}
+	return Permit{}, e
+}
+
+// acquireLocked is Acquire where time may have brought about another state, or a
+// slot is needed.
+func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
+	now := b.now()
+	b.lock(ctx, now)
+	p := Permit{breaker: b, ctx: ctx, word: b.word.Load()&^calm | timed, started: now}
+	refusal := b.refusal.Load()
+	switch b.state {
+	case HalfOpen:
+		if p.trial = b.trials.reserve(now, b.trialTimeout); p.trial != 0 {
+			refusal = nil
+		}
+	case Disabled:
+		p = Permit{}
+	case Closed, MetricsOnly, Open, ForcedOpen: // the last two have a refusal, the others none
+	}
+	b.announce(b.unlock())
+	if refusal != nil {
+		return b.reject(ctx, refusal)
+	}
+	return p, nil
+}
+
+// Done ends the call. [core.Ignored], or what is no outcome, says nothing about
+// what was called; a trial then gives its slot back.
+func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0) }
+
+// Failed ends the call as a [core.Failure] of something that asks to be left alone
+// for a while, as by a Retry-After. If this failure opens the breaker, it is open
+// at least that long.
+func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter) }
+
+func (p *Permit) done(outcome core.Outcome, least time.Duration) {
+	b := p.breaker
+	if b == nil {
+		return
+	}
+	p.breaker = nil
+	recorded := b.hooks.Load().Recorded
+	switch {
+	case outcome != core.Success && outcome != core.Failure:
+		outcome = core.Ignored
+		if recorded == nil && p.trial == 0 {
+			b.counters.ignored.Add(1)
+			return
+		}
+	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm:
+		b.counters.calm.inc()
+		return
+	}
+	ended, queued := b.record(p, outcome, least)
+	if recorded != nil && ended.counts {
+		tell(p.ctx, &b.panics, recorded, RecordedInfo{
+			Name: b.Name(), Key: b.key, State: stateOf(p.word),
+			Outcome: outcome, FailureRate: ended.rate, Duration: ended.duration,
+		})
+	}
+	b.announce(queued)
+}
+
+// An ended call is what there is to tell of it.
+type ended struct {
+	counts   bool // it was not too late
+	rate     float64
+	duration time.Duration
+}
+
+// record counts a call, unless it was admitted in an earlier state, and makes the
+// change of state that follows.
+func (b *Breaker) record(p *Permit, outcome core.Outcome, least time.Duration) (call ended, queued bool) {
+	now, known := time.Duration(0), p.word&timed != 0 || p.trial != 0 || b.buckets != nil
+	if known {
+		now = b.now()
+		b.lock(p.ctx, now)
+	} else {
+		b.mu.Lock() // closed when it was admitted: nothing is due, or it is too late
+	}
+	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial) {
+		b.counters.late++
+		return ended{}, b.unlock()
+	}
+	if outcome == core.Ignored {
+		b.counters.ignored.Add(1)
+	} else {
+		b.count(now, outcome == core.Failure)
+	}
+	call = ended{counts: true, rate: b.rateNow()}
+	if p.word&timed != 0 {
+		call.duration = now - p.started
+	}
+	switch to := b.verdict(call.rate); {
+	case outcome == core.Ignored:
+	case to == Open:
+		if !known {
+			now = b.now()
+		}
+		b.open(p.ctx, now, least, false)
+	case to != b.state:
+		b.to(p.ctx, to, now, false)
+	default:
+		b.publish()
+	}
+	return call, b.unlock()
+}
+
+func (b *Breaker) count(now time.Duration, failed bool) {
+	if failed {
+		b.counters.failures++
+	} else {
+		b.counters.successes++
+	}
+	if b.state == HalfOpen {
+		b.trials.add(failed)
+		if !b.cfg.JudgeWithHistory {
+			return
+		}
+	}
+	if b.buckets != nil {
+		b.buckets.add(now, failed)
+	} else {
+		b.ring.add(failed)
+	}
+}
+
+// verdict is the state that follows a call that was counted.
+func (b *Breaker) verdict(rate float64) State {
+	reached, certain := rate >= b.rate, true
+	switch b.state {
+	case Closed:
+		certain = reached
+	case HalfOpen:
+		switch {
+		case !b.cfg.JudgeWithHistory:
+			reached, certain = b.trials.certain(b.rate)
+		case b.trials.calls < len(b.trials.slots):
+			certain = false
+		case b.window().calls < b.minCalls:
+			reached = b.trials.rate() >= b.rate
+		}
+	case Open, ForcedOpen, Disabled, MetricsOnly:
+		certain = false
+	}
+	switch {
+	case !certain:
+		return b.state
+	case reached:
+		return Open
+	}
+	return Closed
+}

@@ -1,0 +1,89 @@
+package breaker
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Stats are counts since the breaker was made.
+type Stats struct {
+	Successes uint64 // calls that were counted as such
+	Failures  uint64 // calls that were counted as such
+	Ignored   uint64 // calls that said nothing
+	Late      uint64 // calls that were admitted in an earlier state, or lost their slot
+	Rejected  uint64 // calls that were not admitted
+
+	Opened     uint64 // times that the breaker was opened; not those of ForcedOpen
+	HookPanics uint64 // calls of hooks that ended in a panic; of all breakers of a Group
+}
+
+type counters struct {
+	calm, rejected                    stripes // calm: successes without the lock
+	ignored                           atomic.Uint64
+	successes, failures, late, opened uint64 // under the lock
+}
+
+// Stats returns the counts so far. A call that ends meanwhile may be in some of
+// them only.
+func (b *Breaker) Stats() Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := &b.counters
+	return Stats{
+		Successes: c.successes + c.calm.load(), Failures: c.failures, Ignored: c.ignored.Load(),
+		Late: c.late, Rejected: c.rejected.load(), Opened: c.opened, HookPanics: b.panics.Count(),
+	}
+}
+
+// A Snapshot is what a breaker looks like at one moment.
+type Snapshot struct {
+	Name, Key string
+	State     State
+	Since     time.Time // when the state began
+
+	// The window. While half-open it is what it was before, unless
+	// Config.JudgeWithHistory is set.
+	Calls, Failures int
+	// FailureRate is what the state is judged by: the share of failures in the
+	// window, 0 as long as Calls is below MinCalls; or that of the trials.
+	FailureRate float64
+	// Threshold is the FailureRate at which the breaker opens.
+	Threshold float64
+	MinCalls  int
+
+	Opened    int           // times opened since it was last closed
+	OpenFor   time.Duration // how long the last time; 0 when closed
+	OpenUntil time.Time     // zero unless Open
+
+	// Half-open: the trials that run, that have ended, and that failed.
+	TrialsRunning, TrialsEnded, TrialsFailed int
+	// Trials is how many there are to be.
+	Trials int
+}
+
+// Snapshot returns how the breaker stands. Like State it makes the change that is
+// due.
+func (b *Breaker) Snapshot() Snapshot {
+	now := b.now()
+	b.lock(context.Background(), now)
+	if b.buckets != nil {
+		b.buckets.turn(now)
+	}
+	window := b.window()
+	s := Snapshot{
+		Name: b.Name(), Key: b.key, State: b.state, Since: b.base.Add(b.since),
+		Calls: window.calls, Failures: window.failures,
+		FailureRate: b.rateNow(), Threshold: b.rate, MinCalls: b.minCalls,
+		Opened: b.opened, OpenFor: b.openFor, Trials: b.trialCount,
+	}
+	switch b.state {
+	case Open:
+		s.OpenUntil = b.base.Add(b.until)
+	case HalfOpen:
+		s.TrialsRunning, s.TrialsEnded, s.TrialsFailed = b.trials.taken, b.trials.calls, b.trials.failures
+	case Closed, ForcedOpen, Disabled, MetricsOnly:
+	}
+	b.announce(b.unlock())
+	return s
+}

@@ -1,0 +1,235 @@
+package breaker
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// The lowest bits of Breaker.word are the state. The next is calm: a success
+// changes nothing but a counter. The one after that is for the word of a Permit.
+const (
+	stateBits = 3
+	calm      = 1 << stateBits
+	timed     = calm << 1
+	wordBits  = stateBits + 2
+)
+
+func stateOf(word uint64) State { return State(word & (calm - 1)) }
+
+// A change is what is told, in order, after the lock is released.
+type change struct {
+	ctx   context.Context //nolint:containedctx // on the way from the call to its hook
+	reset bool
+	info  StateChangedInfo
+}
+
+// lock takes the lock, and makes the changes that are due at now.
+func (b *Breaker) lock(ctx context.Context, now time.Duration) {
+	b.mu.Lock()
+	for {
+		switch {
+		case b.state == Open && now >= b.until:
+			b.to(ctx, HalfOpen, now, false)
+		case b.state == HalfOpen && b.cfg.MaxHalfOpen > 0 && now-b.since >= b.cfg.MaxHalfOpen:
+			b.open(ctx, now, 0, false)
+		default:
+			return
+		}
+	}
+}
+
+// unlock releases the lock, and tells whether announce is to be called.
+func (b *Breaker) unlock() (queued bool) {
+	queued, b.queued = b.queued, false
+	b.mu.Unlock()
+	return queued
+}
+
+func (b *Breaker) announce(queued bool) {
+	if queued {
+		b.changes.Drain(func(c change) {
+			h := b.hooks.Load()
+			if c.reset {
+				tell(c.ctx, &b.panics, h.Reset, ResetInfo{Name: b.Name(), Key: b.key})
+				return
+			}
+			tell(c.ctx, &b.panics, h.StateChanged, c.info)
+		})
+	}
+}
+
+// open opens the breaker for as long as OpenDelay says, and at least for least.
+// It lets go of the lock while it asks; where somebody else changed the state
+// meanwhile, that stands.
+func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual bool) {
+	generation, n, prev := b.generation, b.opened+1, b.openFor
+	b.mu.Unlock()
+	d := b.delay(n, prev)
+	b.mu.Lock()
+	if b.generation == generation {
+		b.opened, b.openFor = n, max(d, least)
+		b.to(ctx, Open, now, manual)
+	}
+}
+
+// to enters another state, and has it announced.
+func (b *Breaker) to(ctx context.Context, state State, now time.Duration, manual bool) {
+	info := StateChangedInfo{Name: b.Name(), Key: b.key, From: b.state, To: state, Manual: manual, FailureRate: b.rateNow()}
+	b.enter(state, now)
+	info.Opened = b.opened
+	if state == Open {
+		info.OpenFor = b.openFor
+		b.counters.opened++
+	}
+	b.queue(change{ctx: ctx, info: info})
+}
+
+func (b *Breaker) queue(c change) {
+	b.changes.Append(c)
+	b.queued = true
+}
+
+// enter makes everything as it is at the beginning of a state. Who enters Open has
+// set opened and openFor before.
+func (b *Breaker) enter(state State, now time.Duration) {
+	b.state, b.since = state, now
+	b.generation++
+	var refusal *OpenError
+	switch state {
+	case Open:
+		b.until = now + b.openFor
+		if b.until < now {
+			b.until = math.MaxInt64
+		}
+		refusal = &OpenError{over: b.until, until: b.base.Add(b.until)}
+	case HalfOpen:
+		b.opened = max(1, b.opened)
+		b.trials.clear()
+		refusal = &OpenError{wait: b.openFor}
+	case ForcedOpen:
+		b.opened, b.openFor = 0, 0
+		refusal = &OpenError{}
+	case Closed, MetricsOnly, Disabled:
+		b.opened, b.openFor = 0, 0
+		if state != Disabled && !b.cfg.JudgeWithHistory {
+			b.clearWindow()
+		}
+	}
+	if refusal != nil {
+		refusal.Name, refusal.Key, refusal.State, refusal.generation = b.Name(), b.key, state, b.generation
+	}
+	b.refusal.Store(refusal)
+	b.publish()
+}
+
+// publish makes the state visible to those who do not take the lock.
+func (b *Breaker) publish() {
+	word := b.generation<<wordBits | uint64(b.state)
+	if b.buckets == nil && b.ring.calm() && (b.state == Closed || b.state == MetricsOnly) {
+		word |= calm
+	}
+	if b.word.Load() != word {
+		b.word.Store(word)
+	}
+}
+
+func (b *Breaker) clearWindow() {
+	b.ring.clear()
+	if b.buckets != nil {
+		b.buckets.clear()
+	}
+}
+
+// window are the calls in the window.
+func (b *Breaker) window() counts {
+	if b.buckets != nil {
+		return b.buckets.counts
+	}
+	return b.ring.counts
+}
+
+// rateNow is the rate that the state is judged by: 0 where there are not enough
+// calls in the window to tell.
+func (b *Breaker) rateNow() float64 {
+	if b.state == HalfOpen && !b.cfg.JudgeWithHistory {
+		return b.trials.rate()
+	}
+	if w := b.window(); w.calls >= b.minCalls {
+		return w.rate()
+	}
+	return 0
+}
+
+// SetState changes the state by hand. Setting the state that the breaker has
+// changes nothing, also not how long it is open. Opened by hand, it is half-open
+// when its time is over, as always; [ForcedOpen] stays. A state that is none is a
+// [*core.ConfigError].
+func (b *Breaker) SetState(state State) error {
+	if state > MetricsOnly {
+		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: state, Reason: "must be a state"}
+	}
+	ctx, now := context.Background(), b.now()
+	for b.lock(ctx, now); b.state != state; {
+		if state != Open {
+			b.to(ctx, state, now, true)
+		} else {
+			b.open(ctx, now, 0, true) // where another was faster, again
+		}
+	}
+	b.announce(b.unlock())
+	return nil
+}
+
+// OpenFor opens the breaker by hand for a time, as when the other side has said
+// how long it wants to be left alone. One that is open already will be so for d
+// from now. d must be above 0, or the error is a [*core.ConfigError].
+func (b *Breaker) OpenFor(d time.Duration) error {
+	if d <= 0 {
+		return &core.ConfigError{Field: "breaker.Breaker.OpenFor", Value: d, Reason: "must be > 0"}
+	}
+	ctx, now := context.Background(), b.now()
+	b.lock(ctx, now)
+	b.openFor = d
+	if b.state == Open {
+		b.enter(Open, now)
+	} else {
+		b.opened++
+		b.to(ctx, Open, now, true)
+	}
+	b.announce(b.unlock())
+	return nil
+}
+
+// Reset empties the window and closes the breaker, as if it were new. Calls that
+// are running do not count any more.
+func (b *Breaker) Reset() {
+	ctx, now := context.Background(), b.now()
+	b.lock(ctx, now)
+	b.queue(change{ctx: ctx, reset: true})
+	if b.state == Closed {
+		b.enter(Closed, now)
+	} else {
+		b.to(ctx, Closed, now, true)
+	}
+	b.clearWindow()
+	b.publish()
+	b.announce(b.unlock())
+}
+
+// State returns the state. Where time has brought about another one, this is when
+// it changes, and is announced.
+func (b *Breaker) State() State {
+	switch state := stateOf(b.word.Load()); state {
+	case Open, HalfOpen:
+		b.lock(context.Background(), b.now())
+		state = b.state
+		b.announce(b.unlock())
+		return state
+	case Closed, ForcedOpen, Disabled, MetricsOnly:
+		return state
+	}
+	return Closed
+}

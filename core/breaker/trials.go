@@ -1,0 +1,77 @@
+package breaker
+
+import "time"
+
+// trials are the calls of one half-open period. Those that run have a slot each.
+type trials struct {
+	counts // ended, not ignored
+	slots  []slot
+	taken  int // slots taken
+	serial uint64
+}
+
+// A slot belongs to one running trial; trial is 0 when it is free.
+type slot struct {
+	trial uint64
+	since time.Duration
+}
+
+// indexBits of the number of a trial are the index of its slot. They hold
+// MaxTrials.
+const indexBits = 10
+
+// reserve takes a slot: a free one, or one whose trial has had it for timeout. The
+// result is 0 where there is none.
+func (t *trials) reserve(now, timeout time.Duration) (trial uint64) {
+	full := t.calls+t.taken >= len(t.slots)
+	for i := range t.slots {
+		s := &t.slots[i]
+		switch {
+		case !full && s.trial == 0:
+			t.taken++
+		case full && s.trial != 0 && now-s.since >= timeout:
+		default:
+			continue
+		}
+		t.serial++
+		*s = slot{trial: t.serial<<indexBits | uint64(i), since: now}
+		return s.trial
+	}
+	return 0
+}
+
+// release frees the slot of a trial, and tells whether it still had it.
+func (t *trials) release(trial uint64) bool {
+	s := &t.slots[trial&(1<<indexBits-1)]
+	if s.trial != trial {
+		return false
+	}
+	*s = slot{}
+	t.taken--
+	return true
+}
+
+func (t *trials) add(failed bool) {
+	t.calls++
+	if failed {
+		t.failures++
+	}
+}
+
+// certain tells whether the trials that are still to end can no longer change
+// whether the rate is reached, and if so, whether it is.
+func (t *trials) certain(rate float64) (reached, certain bool) {
+	if counts := (counts{len(t.slots), t.failures}); counts.rate() >= rate {
+		return true, true
+	}
+	successes := t.calls - t.failures
+	worst := counts{len(t.slots), len(t.slots) - successes}
+	return false, worst.rate() < rate
+}
+
+// clear begins another period. Serial numbers go on, so that a trial of an earlier
+// period has no slot of this one.
+func (t *trials) clear() {
+	clear(t.slots)
+	t.counts, t.taken = counts{}, 0
+}

@@ -1,0 +1,49 @@
+package retry_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/retry"
+)
+
+// mallocs counts the allocations of many runs of f. Not for parallel tests.
+func mallocs(f func()) uint64 {
+	const runs = 10_000
+	f()
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.Mallocs - before.Mallocs) / (runs / 100) // per hundred runs: forgives the runtime's own
+}
+
+func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // allocations are counted
+	ctx := t.Context()
+	hooks := retry.Hooks{Retried: func(context.Context, retry.Info) {}}
+	plain := core.Must(retry.New(retry.Config{}))
+	hooked := core.Must(retry.New(retry.Config{Hooks: hooks}))
+	observed := core.Must(retry.New(retry.Config{}))
+	observed.Observe(hooks)
+	captured := 1
+	for name, p := range map[string]*retry.Policy{"plain": plain, "hooks": hooked, "observed": observed} {
+		require.Zero(t, mallocs(func() {
+			if n, err := retry.Do(ctx, p, func(context.Context) (int, error) { captured++; return captured, nil }); n != captured || err != nil {
+				t.Fatal(n, err)
+			}
+		}), name)
+		require.Zero(t, mallocs(func() {
+			c := p.Begin(nil)
+			if c.Context(ctx) != ctx || c.Next(ctx, retry.Attempt{}) != retry.Done {
+				t.Fatal("not done")
+			}
+		}), name)
+	}
+}

@@ -1,0 +1,247 @@
+package retry
+
+import (
+	"context"
+	"time"
+)
+
+// A Call is one operation between its attempts. It is what [Do] loops over, and
+// for adapters that decide themselves what is worth a retry:
+//
+//	c := p.Begin(nil)
+//	for {
+//		result, err := operation(c.Context(ctx))
+//		verdict := c.Next(ctx, retry.Attempt{Err: err, Result: result, Retryable: worthIt(result, err)})
+//		if verdict != retry.Again {
+//			return result, c.Error(err, result) // or bare, as the adapter likes
+//		}
+//		discard(result)
+//		if err := c.Wait(ctx); err != nil {
+//			return nil, err
+//		}
+//	}
+//
+// Call Next exactly once for each attempt, the last and the successful one too,
+// and Wait exactly once after each Again. A Call is a value for the stack of one
+// goroutine; it holds nothing that must be released, and it may be abandoned.
+type Call struct {
+	policy  *Policy
+	cfg     *Config
+	started time.Duration // since policy.base; only if timed
+	timed   bool
+	retry   int           // retries begun
+	prev    time.Duration // what the strategy said last
+	next    *Info         // of the last retry that Next said is to be made
+	last    Verdict
+}
+
+// An Attempt tells a [Call] how an attempt ended. The zero value is a success.
+type Attempt struct {
+	// Err is the error of the attempt. An adapter may give one of its own for a
+	// result that is a failure; it is what hooks and errors then show.
+	Err error
+	// Result is the result of the attempt, for Delay and the hooks. It may be nil.
+	Result any
+	// Retryable tells that the attempt failed and is worth another one. Else, it
+	// succeeded if Err is nil, and is ignored if not.
+	Retryable bool
+	// Floor is the shortest wait before another attempt.
+	Floor time.Duration
+	// Suppress, unless it is Done, is why another attempt is not made although
+	// the failure is Retryable: RetryAfterTooLong, NotReplayable or Rejected.
+	Suppress Verdict
+}
+
+// Begin begins a call. A nil override is the policy's own Config; another one
+// holds in its place for this call, and must have passed Validate. Observers stay.
+// Of a Config, a Call uses MaxAttempts, Backoff, Delay, MaxElapsed and Hooks.
+func (p *Policy) Begin(override *Config) Call {
+	c := Call{policy: p, cfg: &p.cfg, timed: p.timed}
+	if override != nil {
+		c.cfg, c.timed = override, override.timed()
+	}
+	if observers := p.observers.Load(); observers != nil && !empty(observers) {
+		c.timed = true
+	}
+	if c.timed {
+		c.started = p.now()
+	}
+	return c
+}
+
+// Info describes the attempt to come, or the one that runs. On the first attempt
+// it is the zero Info.
+func (c *Call) Info() Info {
+	if c.next == nil {
+		return Info{}
+	}
+	return *c.next
+}
+
+// Context returns the context for the attempt to come, in which [FromContext]
+// finds its Info. ctx is the caller's own, the same for each attempt. On the
+// first attempt the result is ctx itself, unless a retry further out has put its
+// Info there.
+func (c *Call) Context(ctx context.Context) context.Context {
+	if c.next == nil && ctx.Value(infoKey{}) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, infoKey{}, c.next)
+}
+
+// Next says what follows the attempt that has just ended, counts it and calls
+// the hooks. It does not wait. Several things may stand against a retry; the
+// first of these holds: ctx is done, it is not Retryable, no attempt is left,
+// a.Suppress, the wait would reach MaxElapsed or the deadline of ctx.
+func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
+	if a.Err == nil && !a.Retryable {
+		return c.done(ctx, a)
+	}
+	return c.failed(ctx, a)
+}
+
+func (c *Call) done(ctx context.Context, a Attempt) Verdict {
+	c.last = Done
+	if c.retry == 0 {
+		c.policy.counters.succeeded.inc()
+		return Done
+	}
+	c.policy.counters.recovered.Add(1)
+	c.tell(ctx, &Info{Retry: c.retry, Result: a.Result, Verdict: Done})
+	return Done
+}
+
+func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
+	info := &Info{Retry: c.retry, Err: a.Err, Result: a.Result, Verdict: c.judge(ctx, a)}
+	if info.Verdict == Again {
+		c.plan(ctx, a.Floor, info)
+	}
+	count := &c.policy.counters
+	if a.Retryable && info.Verdict != Canceled && info.Verdict != Rejected {
+		count.retryable.Add(1)
+	} else {
+		count.final.Add(1)
+	}
+	if info.Verdict == Again {
+		c.next = info
+	} else {
+		c.countFailed()
+	}
+	c.finish(ctx, info)
+	return info.Verdict
+}
+
+// judge gives the verdict as far as it does not hang on the wait.
+func (c *Call) judge(ctx context.Context, a Attempt) Verdict {
+	switch {
+	case ctx.Err() != nil:
+		return Canceled
+	case !a.Retryable:
+		return Ignored
+	case c.retry+1 >= c.cfg.maxAttempts():
+		return Exhausted
+	case a.Suppress != Done:
+		return a.Suppress
+	}
+	return Again
+}
+
+// plan sets what info says of the wait, and takes Again back if there is no time.
+func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
+	info.Retry++
+	if c.cfg.Delay != nil {
+		info.Elapsed = c.elapsed()
+		info.Delay = max(0, c.cfg.Delay(ctx, *info))
+		floor -= c.elapsed() - info.Elapsed // it may have waited
+	} else {
+		info.Delay = max(0, c.cfg.backoff().Delay(info.Retry, c.prev))
+	}
+	c.prev = info.Delay
+	if floor > info.Delay {
+		info.Delay, info.Source = floor, FromRetryAfter
+	}
+	switch {
+	case ctx.Err() != nil:
+		info.Verdict = Canceled
+	case !c.reaches(ctx, info.Delay):
+		return
+	case info.Source == FromRetryAfter:
+		info.Verdict = RetryAfterTooLong
+	default:
+		info.Verdict = Deadline
+	}
+	info.Retry--
+}
+
+// reaches tells whether a wait of d reaches the end of the time there is.
+func (c *Call) reaches(ctx context.Context, d time.Duration) bool {
+	if c.cfg.MaxElapsed > 0 && d >= c.cfg.MaxElapsed-c.elapsed() {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && d >= time.Until(deadline)
+}
+
+// Wait waits as long as the last Next said in [Info].Delay. When ctx ends before
+// that, or has ended, no other attempt is to be made: Wait returns a
+// [*CanceledError] with its cause and the error of the last attempt.
+func (c *Call) Wait(ctx context.Context) error {
+	if c.next.Delay > 0 {
+		timer := time.NewTimer(c.next.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() == nil {
+		c.retry++
+		c.policy.counters.retries.Add(1)
+		return nil
+	}
+	info := *c.next
+	info.Retry, info.Verdict = c.retry, Canceled
+	c.countFailed()
+	c.finish(ctx, &info)
+	return &CanceledError{Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: info.Err}
+}
+
+// Error returns the error for the caller of a call that has ended, err and
+// result being those of the last attempt: an [*ExhaustedError] when a retry was
+// made and another one was wanted, else err.
+func (c *Call) Error(err error, result any) error {
+	switch c.last {
+	case Exhausted, Deadline, RetryAfterTooLong:
+		if c.retry > 0 {
+			return &ExhaustedError{Attempts: c.retry + 1, Reason: c.last, Err: err, Result: result}
+		}
+	case Done, Again, Ignored, NotReplayable, Canceled, Rejected:
+	}
+	return err
+}
+
+func (c *Call) countFailed() {
+	if c.retry == 0 {
+		c.policy.counters.failed.Add(1)
+	} else {
+		c.policy.counters.failedRetried.Add(1)
+	}
+}
+
+func (c *Call) finish(ctx context.Context, info *Info) {
+	c.last = info.Verdict
+	c.policy.counters.verdicts[info.Verdict].Add(1)
+	c.tell(ctx, info)
+}
+
+func (c *Call) tell(ctx context.Context, info *Info) {
+	info.Elapsed = c.elapsed()
+	c.policy.tell(ctx, &c.cfg.Hooks, info)
+}
+
+func (c *Call) elapsed() time.Duration {
+	if !c.timed {
+		return 0
+	}
+	return c.policy.now() - c.started
+}

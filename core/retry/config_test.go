@@ -1,0 +1,96 @@
+package retry_test
+
+import (
+	"encoding"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/retry"
+)
+
+func TestKresil11_Validate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		cfg  retry.Config
+		want string
+	}{
+		{"zero", retry.Config{}, ""},
+		{"one attempt", retry.Config{MaxAttempts: 1}, ""},
+		{"attempts", retry.Config{MaxAttempts: -5}, "retry.Config.MaxAttempts = -5: must be >= 0 (0 means 3)"},
+		{"elapsed", retry.Config{MaxElapsed: -time.Second}, "retry.Config.MaxElapsed = -1s: must be >= 0 (0 means no limit)"},
+		{"backoff", retry.Config{Backoff: backoff.Constant{Wait: -1}}, "backoff.Constant.Wait = -1ns: must be >= 0"},
+		{
+			"all",
+			retry.Config{MaxAttempts: -1, MaxElapsed: -1, Backoff: backoff.Exponential{Initial: 1, Multiplier: 1}},
+			"retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)\n" +
+				"retry.Config.MaxElapsed = -1ns: must be >= 0 (0 means no limit)\n" +
+				"backoff.Exponential.Multiplier = 1: must be > 1 and finite (0 means 2)",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := retry.New(tt.cfg)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Nil(t, p)
+			require.EqualError(t, err, tt.want)
+			require.ErrorIs(t, err, core.ErrConfig)
+		})
+	}
+}
+
+func TestConfigWithChangesACopy(t *testing.T) {
+	t.Parallel()
+	base := retry.Config{MaxAttempts: 5}
+	strict := base.With(func(c *retry.Config) { c.MaxAttempts = 1 })
+	require.Equal(t, 5, base.MaxAttempts)
+	require.Equal(t, 1, strict.MaxAttempts)
+	// With clones slices and maps. There are none to forget.
+	for i := range reflect.TypeFor[retry.Config]().NumField() {
+		require.NotContains(t, []reflect.Kind{reflect.Slice, reflect.Map}, reflect.TypeFor[retry.Config]().Field(i).Type.Kind())
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	p := core.Must(retry.New(retry.Config{Registry: &r}))
+	require.Equal(t, retry.DefaultName, p.Name())
+	has, ok := r.Get("retry", "default")
+	require.True(t, ok)
+	require.Same(t, p, has)
+	_, err := retry.New(retry.Config{Registry: &r, Name: "default"})
+	var taken *core.DuplicateError
+	require.ErrorAs(t, err, &taken)
+	require.Same(t, p, taken.First)
+	require.NoError(t, p.Close())
+	second := core.Must(retry.New(retry.Config{Registry: &r}))
+	require.NoError(t, p.Close(), "again, and not of the successor")
+	has, _ = r.Get("retry", "default")
+	require.Same(t, second, has)
+	require.NoError(t, core.Must(retry.New(retry.Config{})).Close())
+}
+
+func TestNamesOfVerdictsAndSources(t *testing.T) {
+	t.Parallel()
+	for v, want := range map[encoding.TextMarshaler]string{
+		retry.Done: "done", retry.Again: "again", retry.Ignored: "ignored", retry.Exhausted: "exhausted",
+		retry.Deadline: "deadline", retry.RetryAfterTooLong: "retry_after_too_long", retry.NotReplayable: "not_replayable",
+		retry.Canceled: "canceled", retry.Rejected: "rejected", retry.Verdict(99): "Verdict(99)",
+		retry.FromBackoff: "backoff", retry.FromRetryAfter: "retry_after", retry.Source(99): "Source(99)",
+	} {
+		text, err := v.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+	require.False(t, errors.Is(&retry.ExhaustedError{Reason: retry.Exhausted}, core.ErrRejected))
+}

@@ -1,0 +1,88 @@
+package retry
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Do runs operation, and runs it again as p says, in the caller's goroutine.
+//
+// It returns what the last attempt returned. When attempts were repeated and the
+// last one failed too, the error is an [*ExhaustedError] that wraps that of the
+// last attempt. When ctx ends in a wait, it is a [*CanceledError] at once. When
+// ctx is done beforehand, operation does not run, and the error is the cause.
+//
+// An operation that panics is not retried.
+func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
+	if p.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
+		result, err := operation(ctx)
+		if err == nil {
+			p.counters.succeeded.inc()
+			return result, nil
+		}
+		return loop(ctx, Call{policy: p, cfg: &p.cfg}, operation, result, err)
+	}
+	if ctx.Err() != nil {
+		p.counters.failed.Add(1)
+		return mapped(p, *new(T), context.Cause(ctx))
+	}
+	c := p.Begin(nil)
+	result, err := operation(c.Context(ctx))
+	return loop(ctx, c, operation, result, err)
+}
+
+// Run makes a Policy a [core.Mechanism]. It does the same as [Do].
+func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
+	return Do(ctx, p, next.Run)
+}
+
+// loop goes on after the first attempt.
+func loop[T any](ctx context.Context, c Call, operation func(context.Context) (T, error), result T, err error) (T, error) {
+	for c.Next(ctx, attempt(ctx, &c, result, err)) == Again {
+		if waitErr := c.Wait(ctx); waitErr != nil {
+			return mapped(c.policy, result, waitErr)
+		}
+		result, err = operation(c.Context(ctx))
+	}
+	if c.last != Done {
+		err = c.Error(err, result)
+	}
+	return mapped(c.policy, result, err)
+}
+
+// attempt judges an attempt by the Config.
+func attempt[T any](ctx context.Context, c *Call, result T, err error) Attempt {
+	switch wanted := c.policy.cfg.RetryResult; {
+	case err != nil:
+		return c.policy.failure(ctx, err)
+	case wanted != nil:
+		a := Attempt{Result: result}
+		a.Retryable = wanted(a.Result)
+		return a
+	case c.retry > 0:
+		return Attempt{Result: result}
+	}
+	return Attempt{} // nobody sees the result, which would have to be allocated
+}
+
+func (p *Policy) failure(ctx context.Context, err error) Attempt {
+	a := Attempt{Err: err}
+	switch {
+	case ctx.Err() != nil: // RetryIf is not asked
+	case !p.cfg.RetryRejected && errors.Is(err, core.ErrRejected):
+		a.Retryable, a.Suppress = true, Rejected
+	case p.cfg.RetryIf == nil || p.cfg.RetryIf(err):
+		a.Retryable = true
+		a.Floor, _ = core.RetryAfter(err)
+	}
+	return a
+}
+
+func mapped[T any](p *Policy, result T, err error) (T, error) {
+	if p.cfg.Map == nil {
+		return result, err
+	}
+	return core.As[T](p.cfg.Map(result, err))
+}

@@ -1,0 +1,75 @@
+package retry
+
+import (
+	"context"
+
+	"github.com/gresil/gresil/internal/hook"
+)
+
+// Hooks are called by the goroutine that runs the operation, with no lock held.
+// They must not block. A panic in one is recovered and counted.
+//
+// A call whose first attempt succeeds calls none of them.
+type Hooks struct {
+	// Retried is called after an attempt that will be repeated, before the wait.
+	// info.Retry is the number of the retry to come, info.Delay the wait.
+	Retried func(ctx context.Context, info Info)
+	// Recovered is called when a retry succeeded. info.Retry is its number.
+	Recovered func(ctx context.Context, info Info)
+	// Exhausted is called when the last of MaxAttempts failed in a way that would
+	// else be retried. info.Retry is the number of retries that were made.
+	Exhausted func(ctx context.Context, info Info)
+	// Ignored is called for an error that is not one to retry.
+	Ignored func(ctx context.Context, info Info)
+	// Suppressed is called when a retry was wanted but is not made: info.Verdict
+	// tells why.
+	Suppressed func(ctx context.Context, info Info)
+}
+
+// Join returns hooks that call those of h and then those of other, which are
+// called even when one of h panics.
+func (h Hooks) Join(other Hooks) Hooks {
+	return Hooks{
+		Retried:    hook.Join(h.Retried, other.Retried),
+		Recovered:  hook.Join(h.Recovered, other.Recovered),
+		Exhausted:  hook.Join(h.Exhausted, other.Exhausted),
+		Ignored:    hook.Join(h.Ignored, other.Ignored),
+		Suppressed: hook.Join(h.Suppressed, other.Suppressed),
+	}
+}
+
+func empty(h *Hooks) bool {
+	return h.Retried == nil && h.Recovered == nil && h.Exhausted == nil && h.Ignored == nil && h.Suppressed == nil
+}
+
+// hookFor returns the hook that a verdict calls.
+func hookFor(h *Hooks, v Verdict) func(context.Context, Info) {
+	switch v {
+	case Again:
+		return h.Retried
+	case Done:
+		return h.Recovered
+	case Exhausted:
+		return h.Exhausted
+	case Ignored:
+		return h.Ignored
+	case Deadline, RetryAfterTooLong, NotReplayable, Canceled, Rejected:
+		return h.Suppressed
+	}
+	return nil
+}
+
+// tell calls the hook for info.Verdict, of those configured and of the observers'.
+func (p *Policy) tell(ctx context.Context, configured *Hooks, info *Info) {
+	p.call(ctx, hookFor(configured, info.Verdict), info)
+	if observers := p.observers.Load(); observers != nil {
+		p.call(ctx, hookFor(observers, info.Verdict), info)
+	}
+}
+
+func (p *Policy) call(ctx context.Context, f func(context.Context, Info), info *Info) {
+	if f != nil {
+		defer p.panics.Recover()
+		f(ctx, *info)
+	}
+}

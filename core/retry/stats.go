@@ -1,0 +1,54 @@
+package retry
+
+import "sync/atomic"
+
+// Stats are counts since the policy was made.
+//
+// Calls that ended are Succeeded + Recovered + Failed + FailedRetried. Attempts
+// that ended are Succeeded + Recovered, RetryableFailures and FinalFailures.
+type Stats struct {
+	Succeeded     uint64 // calls whose first attempt succeeded
+	Recovered     uint64 // calls that succeeded after one or more retries
+	Failed        uint64 // calls that failed without a retry
+	FailedRetried uint64 // calls that failed after one or more retries
+
+	Retries           uint64 // attempts that were begun after the first of a call
+	RetryableFailures uint64 // attempts that failed in a way that is retried
+	FinalFailures     uint64 // attempts that failed in another way, or under a context that was done
+
+	// Retries that were wanted but not made, by reason.
+	SuppressedDeadline          uint64
+	SuppressedRetryAfterTooLong uint64
+	SuppressedNotReplayable     uint64
+	SuppressedCanceled          uint64
+	SuppressedRejected          uint64
+
+	HookPanics uint64 // calls of hooks that ended in a panic
+}
+
+type counters struct {
+	succeeded                                                   stripes
+	recovered, failed, failedRetried, retries, retryable, final atomic.Uint64
+	verdicts                                                    [Rejected + 1]atomic.Uint64
+}
+
+// Stats returns the counts so far. They are read one after the other, so that a
+// call that ends meanwhile may be in some of them only.
+func (p *Policy) Stats() Stats {
+	c := &p.counters
+	return Stats{
+		Succeeded:                   c.succeeded.load(),
+		Recovered:                   c.recovered.Load(),
+		Failed:                      c.failed.Load(),
+		FailedRetried:               c.failedRetried.Load(),
+		Retries:                     c.retries.Load(),
+		RetryableFailures:           c.retryable.Load(),
+		FinalFailures:               c.final.Load(),
+		SuppressedDeadline:          c.verdicts[Deadline].Load(),
+		SuppressedRetryAfterTooLong: c.verdicts[RetryAfterTooLong].Load(),
+		SuppressedNotReplayable:     c.verdicts[NotReplayable].Load(),
+		SuppressedCanceled:          c.verdicts[Canceled].Load(),
+		SuppressedRejected:          c.verdicts[Rejected].Load(),
+		HookPanics:                  p.panics.Count(),
+	}
+}

@@ -1,0 +1,64 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/retry"
+)
+
+var (
+	errBoom = errors.New("boom")
+	errWeb  = errors.New("web")
+)
+
+const ms = time.Millisecond
+
+// exactly is Kresil's default strategy: exact, without jitter.
+func exactly() backoff.Strategy {
+	return backoff.Exponential{Initial: 500 * ms, Max: time.Minute}
+}
+
+// noted returns hooks that append what happens, as in "again 1" or "done 2".
+func noted(events *[]string) retry.Hooks {
+	note := func(_ context.Context, info retry.Info) {
+		*events = append(*events, fmt.Sprintf("%v %d", info.Verdict, info.Retry))
+	}
+	return retry.Hooks{Retried: note, Recovered: note, Exhausted: note, Ignored: note, Suppressed: note}
+}
+
+// A script is an operation whose attempts end as listed; the last goes on for ever.
+type script struct {
+	ends  []error
+	calls int
+}
+
+func (s *script) run(context.Context) (string, error) {
+	s.calls++
+	err := s.ends[min(s.calls, len(s.ends))-1]
+	if err != nil {
+		return "", err
+	}
+	return "fine", nil
+}
+
+// takes, deferred in a bubble, checks how long it took there: defer takes(t, d)().
+func takes(t *testing.T, want time.Duration) func() {
+	t.Helper()
+	start := time.Now()
+	return func() { require.Equal(t, want, time.Since(start)) }
+}
+
+// A rejection asks for a wait.
+type rejection struct{ after time.Duration }
+
+func (rejection) Error() string               { return "no" }
+func (rejection) Is(target error) bool        { return target == core.ErrRejected }
+func (r rejection) RetryAfter() time.Duration { return r.after }

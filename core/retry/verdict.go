@@ -1,0 +1,61 @@
+package retry
+
+import "fmt"
+
+// A Verdict says what follows an attempt.
+type Verdict uint8
+
+const (
+	// Done means that the attempt did what it should.
+	Done Verdict = iota
+	// Again means that another attempt follows, after a wait.
+	Again
+	// Ignored means that the attempt failed in a way that is not retried.
+	Ignored
+	// Exhausted means that a retry is wanted, but all attempts are used up.
+	Exhausted
+
+	// Deadline means that a retry is wanted, but the wait for it would reach
+	// MaxElapsed or the deadline of the caller's context.
+	Deadline
+	// RetryAfterTooLong means the same where the failed attempt asked for the wait,
+	// and also that such a wait is longer than an adapter allows.
+	RetryAfterTooLong
+	// NotReplayable means that a retry is wanted, but what was sent cannot be sent
+	// again.
+	NotReplayable
+	// Canceled means that the caller's context is done.
+	Canceled
+	// Rejected means that the attempt was not made (core.ErrRejected), and
+	// RetryRejected is not set.
+	Rejected
+)
+
+// String returns "done", "again", "ignored", "exhausted", "deadline",
+// "retry_after_too_long", "not_replayable", "canceled" or "rejected".
+func (v Verdict) String() string {
+	switch v {
+	case Done:
+		return "done"
+	case Again:
+		return "again"
+	case Ignored:
+		return "ignored"
+	case Exhausted:
+		return "exhausted"
+	case Deadline:
+		return "deadline"
+	case RetryAfterTooLong:
+		return "retry_after_too_long"
+	case NotReplayable:
+		return "not_replayable"
+	case Canceled:
+		return "canceled"
+	case Rejected:
+		return "rejected"
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// MarshalText returns the same text as String.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }

@@ -1,0 +1,55 @@
+package timeout
+
+import (
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// DefaultName is the name of a [Timeout] whose Config has none.
+const DefaultName = "default"
+
+// DefaultLimit is the limit of a Config that does not say.
+const DefaultLimit = 30 * time.Second
+
+// Config configures a [Timeout]. The zero value is ready to use: 30 seconds.
+//
+// A Config is a plain value: copy it to derive another one from it.
+type Config struct {
+	// Name names the timeout, also in its errors. If empty, DefaultName is used.
+	Name string
+	// Registry is where the timeout is found under the kind "timeout" and its
+	// name. If nil, it is in none.
+	Registry *core.Registry
+
+	// Limit is the time that an operation may take. If zero, DefaultLimit is used.
+	// If negative, there is no limit.
+	Limit time.Duration
+
+	// Hooks observe the timeout. Any of them may be nil.
+	Hooks Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c Config) With(f func(*Config)) Config {
+	f(&c)
+	return c
+}
+
+// Validate reports every field that cannot be used, joined. There is no value
+// that cannot, so far.
+func (c Config) Validate() error { return nil }
+
+func (c Config) name() string {
+	if c.Name == "" {
+		return DefaultName
+	}
+	return c.Name
+}
+
+func (c Config) limit() time.Duration {
+	if c.Limit == 0 {
+		return DefaultLimit
+	}
+	return c.Limit
+}

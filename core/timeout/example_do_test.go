@@ -1,0 +1,38 @@
+package timeout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/timeout"
+)
+
+func Example() {
+	t := core.Must(timeout.New(timeout.Config{Name: "report", Limit: time.Nanosecond}))
+	_, err := timeout.Do(context.Background(), t, func(ctx context.Context) (string, error) {
+		<-ctx.Done() // a query that takes too long
+		return "", ctx.Err()
+	})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, timeout.ErrTimeout), errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// timeout: "report" took longer than 1ns
+	// true true
+}
+
+func ExampleHooks() {
+	t := core.Must(timeout.New(timeout.Config{Limit: time.Nanosecond, Hooks: timeout.Hooks{
+		TimedOut: func(_ context.Context, info timeout.Info) { fmt.Println("over", info.Limit) },
+	}}))
+	_, _ = timeout.Do(context.Background(), t, func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	fmt.Println(t.Stats().TimedOut)
+	// Output:
+	// over 1ns
+	// 1
+}

@@ -1,0 +1,161 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/hook"
+)
+
+const kind = "timeout"
+
+// A Timeout limits the time of operations. It holds no state but counters, so
+// that any number of calls may use it at once.
+type Timeout struct {
+	cfg       Config
+	err       *Error
+	observers hook.Set[Hooks]
+	panics    hook.Panics
+
+	succeeded, failed, timedOut, canceled atomic.Uint64
+}
+
+// Stats are counts since the timeout was made, of operations that ended.
+type Stats struct {
+	Succeeded uint64 // without an error, also after the limit
+	Failed    uint64 // with an error, within the limit
+	TimedOut  uint64 // with an error, after the limit
+	Canceled  uint64 // with an error, after the end of the caller's own context
+
+	HookPanics uint64 // calls of hooks that ended in a panic
+}
+
+// New makes a timeout. It returns what [Config.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func New(cfg Config) (*Timeout, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	t := &Timeout{cfg: cfg, err: &Error{Name: cfg.name(), Limit: cfg.limit()}}
+	t.observers.Add(cfg.Hooks)
+	if cfg.Registry != nil {
+		if err := cfg.Registry.Add(kind, t.Name(), t); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Name returns the name of the timeout.
+func (t *Timeout) Name() string { return t.err.Name }
+
+// Config returns the Config that the timeout was made with, as it was given.
+func (t *Timeout) Config() Config { return t.cfg }
+
+// Limit returns the time that an operation may take: negative when there is no
+// limit, and never 0.
+func (t *Timeout) Limit() time.Duration { return t.err.Limit }
+
+// Err returns the error that is the cause of the end of an operation's context:
+// always the same one, with a nil Err. It must not be changed.
+func (t *Timeout) Err() *Error { return t.err }
+
+// Stats returns the counts so far. They are read one after the other.
+func (t *Timeout) Stats() Stats {
+	return Stats{
+		Succeeded:  t.succeeded.Load(),
+		Failed:     t.failed.Load(),
+		TimedOut:   t.timedOut.Load(),
+		Canceled:   t.canceled.Load(),
+		HookPanics: t.panics.Count(),
+	}
+}
+
+// Observe adds hooks to those of the Config, until cancel is called; what happens
+// at that moment may still be told.
+func (t *Timeout) Observe(h Hooks) (cancel func()) { return t.observers.Add(h) }
+
+// Close takes the timeout out of its registry. It goes on working. A second Close
+// does nothing; the error is always nil.
+func (t *Timeout) Close() error {
+	if r := t.cfg.Registry; r != nil {
+		r.Remove(kind, t.Name(), t)
+	}
+	return nil
+}
+
+// Do runs operation in the caller's goroutine, under a context that ends at the
+// limit, and waits for its end. An error after the limit is an [*Error]. Where
+// there is no limit, or ctx ends no later, operation gets ctx itself.
+func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
+	limited, cancel := t.context(ctx)
+	defer cancel()
+	result, err := operation(limited)
+	return result, t.Finish(ctx, limited, err)
+}
+
+// Run makes a Timeout a [core.Mechanism]. It does the same as [Do].
+func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) {
+	return Do(ctx, t, next.Run)
+}
+
+func (t *Timeout) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := t.Limit()
+	if deadline, ok := ctx.Deadline(); limit < 0 || ok && time.Until(deadline) <= limit {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, limit, t.err)
+}
+
+// Finish is the end of what [Do] does, for adapters that make the context
+// themselves: caller is the caller's context, limited the one derived from it for
+// the operation, and err what the operation returned. It counts, calls the hooks
+// and returns the error for the caller, which is an [*Error] if err is not nil and
+// the cause of the end of limited is an *Error that is not the end of caller.
+func (t *Timeout) Finish(caller, limited context.Context, err error) error {
+	if err == nil {
+		t.succeeded.Add(1)
+		return nil
+	}
+	cause, ours := context.Cause(limited).(*Error)                           //nolint:errorlint // a cause that wraps one is not ours
+	if outer, _ := context.Cause(caller).(*Error); !ours || outer == cause { //nolint:errorlint // likewise
+		if caller.Err() != nil {
+			t.canceled.Add(1)
+		} else {
+			t.failed.Add(1)
+		}
+		return err
+	}
+	t.timedOut.Add(1)
+	err = timedOut(cause, limited.Err(), err)
+	t.tell(caller, limited, cause.Limit, err)
+	return err
+}
+
+// timedOut returns what is an *Error and says all that err does, except that the
+// operation's context was canceled: the caller's was not.
+func timedOut(cause *Error, ended, err error) error {
+	switch {
+	case errors.Is(err, cause):
+		return err
+	case err == ended, ended == context.Canceled && errors.Is(err, ended): //nolint:errorlint // err that says more is kept
+		return cause
+	}
+	return &Error{Name: cause.Name, Limit: cause.Limit, Err: err}
+}
+
+func (t *Timeout) tell(caller, limited context.Context, limit time.Duration, err error) {
+	f := t.observers.Load().TimedOut
+	if f == nil {
+		return
+	}
+	defer t.panics.Recover()
+	info := Info{Limit: limit, Elapsed: limit, Err: err}
+	if deadline, ok := limited.Deadline(); ok {
+		info.Elapsed += max(0, time.Since(deadline))
+	}
+	f(caller, info)
+}

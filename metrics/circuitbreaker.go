@@ -1,0 +1,105 @@
+package metrics
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+type breakerMetrics struct {
+	state, calls, windowCalls, ratio, threshold, openUntil, keys, evictions *prometheus.Desc
+	transitions                                                             *prometheus.CounterVec
+	duration                                                                *prometheus.HistogramVec
+}
+
+func (m *breakerMetrics) init(c *Collector) {
+	m.state = c.desc("circuitbreaker_state", "Breakers in each state: one of a single breaker, as many as it has of a group.", "name", "state")
+	m.calls = c.desc("circuitbreaker_calls_total", "Calls, by what came of them.", "name", "result")
+	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window now.", "name", "result")
+	m.ratio = c.desc("circuitbreaker_failure_ratio", "Failures in the window, from 0 to 1; no sample while there are too few calls.", "name")
+	m.threshold = c.desc("circuitbreaker_failure_ratio_threshold", "Failure ratio at which the breaker opens.", "name")
+	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "When the breaker lets a trial through; 0 when it is not open.", "name")
+	m.keys = c.desc("circuitbreaker_keys", "Breakers of a group.", "name")
+	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers of a group dropped for want of room.", "name")
+	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: c.namespace, Name: "circuitbreaker_transitions_total", Help: "Changes of state.",
+	}, []string{"name", "from", "to"})
+	m.duration = c.histogram("circuitbreaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
+}
+
+func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func()) (detach func()) {
+	for _, t := range [][2]breaker.State{
+		{breaker.Closed, breaker.Open},
+		{breaker.Open, breaker.HalfOpen},
+		{breaker.HalfOpen, breaker.Closed},
+		{breaker.HalfOpen, breaker.Open},
+	} {
+		m.transitions.WithLabelValues(name, t[0].String(), t[1].String())
+	}
+	var durations [core.Failure + 1]prometheus.Observer
+	for o := range durations {
+		durations[o] = m.duration.WithLabelValues(name, core.Outcome(o).String())
+	}
+	cancel := observe(breaker.Hooks{
+		StateChanged: func(_ context.Context, info breaker.StateChangedInfo) {
+			m.transitions.WithLabelValues(name, info.From.String(), info.To.String()).Inc()
+		},
+		Recorded: func(_ context.Context, info breaker.RecordedInfo) {
+			durations[info.Outcome].Observe(info.Duration.Seconds())
+		},
+	})
+	return func() {
+		cancel()
+		m.transitions.DeletePartialMatch(prometheus.Labels{"name": name})
+		m.duration.DeletePartialMatch(prometheus.Labels{"name": name})
+	}
+}
+
+func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *breaker.Breaker) (panics uint64) {
+	now := b.Snapshot()
+	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
+		one := 0.0
+		if state == now.State {
+			one = 1
+		}
+		gauge(ch, m.state, one, name, state.String())
+	}
+	gauge(ch, m.windowCalls, float64(now.Calls-now.Failures), name, "success")
+	gauge(ch, m.windowCalls, float64(now.Failures), name, "failure")
+	if now.Calls >= now.MinCalls {
+		gauge(ch, m.ratio, float64(now.Failures)/float64(now.Calls), name)
+	}
+	gauge(ch, m.threshold, now.Threshold, name)
+	until := 0.0
+	if !now.OpenUntil.IsZero() {
+		until = float64(now.OpenUntil.UnixMilli()) / 1000
+	}
+	gauge(ch, m.openUntil, until, name)
+	return m.collectCalls(ch, name, b.Stats())
+}
+
+// collectGroup exports a group as a whole: the number of series must not grow
+// with the keys.
+func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, g *breaker.Group) (panics uint64) {
+	s := g.Stats()
+	for state, n := range map[breaker.State]int{
+		breaker.Closed: s.ClosedKeys, breaker.Open: s.OpenKeys, breaker.HalfOpen: s.HalfOpenKeys,
+		breaker.ForcedOpen: s.ForcedOpenKeys, breaker.Disabled: s.DisabledKeys, breaker.MetricsOnly: s.MetricsOnlyKeys,
+	} {
+		gauge(ch, m.state, float64(n), name, state.String())
+	}
+	gauge(ch, m.keys, float64(s.Keys), name)
+	counter(ch, m.evictions, s.Evicted, name)
+	return m.collectCalls(ch, name, s.Stats)
+}
+
+func (m *breakerMetrics) collectCalls(ch chan<- prometheus.Metric, name string, s breaker.Stats) (panics uint64) {
+	counter(ch, m.calls, s.Successes, name, "success")
+	counter(ch, m.calls, s.Failures, name, "failure")
+	counter(ch, m.calls, s.Ignored, name, "ignored")
+	counter(ch, m.calls, s.Rejected, name, "not_permitted")
+	return s.HookPanics
+}

@@ -1,0 +1,203 @@
+package metrics
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+)
+
+// DefaultNamespace is what the names of the metrics begin with.
+const DefaultNamespace = "resilience"
+
+// Config configures a [Collector]. The zero value is ready to use.
+type Config struct {
+	// Namespace is what the names of the metrics begin with. If empty,
+	// DefaultNamespace. The dashboards and alerts of Gresil expect that.
+	Namespace string
+}
+
+// Validate reports every field that cannot be used, joined.
+func (c Config) Validate() error {
+	if c.Namespace != "" && !model.LegacyValidation.IsValidMetricName(c.Namespace) {
+		return &core.ConfigError{Field: "metrics.Config.Namespace", Value: c.Namespace, Reason: "must be a metric name, as in " + DefaultNamespace}
+	}
+	return nil
+}
+
+func (c Config) namespace() string {
+	if c.Namespace == "" {
+		return DefaultNamespace
+	}
+	return c.Namespace
+}
+
+// A Collector exports what is in a registry.
+type Collector struct {
+	namespace string
+	registry  *core.Registry
+	entries   *prometheus.Desc
+	panics    *prometheus.Desc
+	build     prometheus.Metric
+	retry     retryMetrics
+	limiter   limiterMetrics
+	breaker   breakerMetrics
+	timeout   timeoutMetrics
+	cancel    func()
+
+	mu       sync.Mutex
+	attached map[any]func() // by instance: takes its hooks out and its series with them
+}
+
+// New makes a collector for what is in the registry, and for what will be.
+func New(registry *core.Registry, cfg Config) (*Collector, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if registry == nil {
+		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry that the plugins are in"}
+	}
+	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[any]func(){}}
+	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
+	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
+	version := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range append(info.Deps, &info.Main) {
+			if m.Path == "github.com/gresil/gresil" && m.Version != "" {
+				version = m.Version
+			}
+		}
+	}
+	c.build = prometheus.MustNewConstMetric(c.desc("build_info", "Version of the library and of Go.", "version", "goversion"),
+		prometheus.GaugeValue, 1, version, runtime.Version())
+	c.retry.init(c)
+	c.limiter.init(c)
+	c.breaker.init(c)
+	c.timeout.init(c)
+	now, cancel := registry.Subscribe(c.changed)
+	c.cancel = cancel
+	for _, e := range now {
+		c.attach(e)
+	}
+	return c, nil
+}
+
+// Close takes the collector's hooks out of all instances. It exports nothing new
+// from then on. Unregister it first.
+func (c *Collector) Close() error {
+	c.cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for instance, detach := range c.attached {
+		detach()
+		delete(c.attached, instance)
+	}
+	return nil
+}
+
+// Describe sends nothing, since what is exported depends on the registry: it is an
+// unchecked collector.
+func (c *Collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends what there is now.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	ch <- c.build
+	kinds := map[string]int{"breaker": 0, "ratelimit": 0, "retry": 0, "timeout": 0}
+	for e := range c.registry.All() {
+		kinds[e.Kind]++
+		var panics uint64
+		switch x := e.Instance.(type) {
+		case *retry.Policy:
+			panics = c.retry.collect(ch, e.Name, x)
+		case *ratelimit.Limiter:
+			panics = c.limiter.collect(ch, e.Name, x)
+		case *breaker.Breaker:
+			panics = c.breaker.collect(ch, e.Name, x)
+		case *breaker.Group:
+			panics = c.breaker.collectGroup(ch, e.Name, x)
+		case *timeout.Timeout:
+			panics = c.timeout.collect(ch, e.Name, x)
+		default:
+			continue // somebody else's
+		}
+		counter(ch, c.panics, panics, e.Kind, e.Name)
+	}
+	for kind, n := range kinds {
+		gauge(ch, c.entries, float64(n), kind)
+	}
+	c.retry.backoff.Collect(ch)
+	c.limiter.wait.Collect(ch)
+	c.breaker.duration.Collect(ch)
+	c.breaker.transitions.Collect(ch)
+}
+
+func (c *Collector) changed(e core.RegistryEvent) {
+	switch e.Kind {
+	case core.Added:
+		c.attach(e.Entry)
+	case core.Replaced:
+		c.detach(e.Old)
+		c.attach(e.Entry)
+	case core.Removed:
+		c.detach(e.Entry.Instance)
+	}
+}
+
+func (c *Collector) attach(e core.Entry) {
+	var detach func()
+	switch x := e.Instance.(type) {
+	case *retry.Policy:
+		detach = c.retry.attach(e.Name, x)
+	case *ratelimit.Limiter:
+		detach = c.limiter.attach(e.Name, x)
+	case *breaker.Breaker:
+		detach = c.breaker.attach(e.Name, x.Observe)
+	case *breaker.Group:
+		detach = c.breaker.attach(e.Name, x.Observe)
+	default:
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attached[e.Instance] = detach
+}
+
+func (c *Collector) detach(instance any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if detach := c.attached[instance]; detach != nil {
+		detach()
+		delete(c.attached, instance)
+	}
+}
+
+func (c *Collector) desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(c.namespace+"_"+name, help, labels, nil)
+}
+
+// histogram has buckets from 100µs to 30s, and native ones where those are scraped.
+func (c *Collector) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace:                   c.namespace,
+		Name:                        name,
+		Help:                        help,
+		Buckets:                     []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		NativeHistogramBucketFactor: 1.1,
+	}, labels)
+}
+
+func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}

@@ -1,0 +1,271 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/metrics"
+)
+
+var errDown = errors.New("down")
+
+// newGatherer is a Prometheus registry that checks all it is given.
+func newGatherer(t *testing.T, registry *core.Registry) *prometheus.Registry {
+	t.Helper()
+	c, err := metrics.New(registry, metrics.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	g := prometheus.NewPedanticRegistry()
+	require.NoError(t, g.Register(c))
+	return g
+}
+
+// samples is what is exported under some names, a line each, without buckets.
+func samples(t *testing.T, g prometheus.Gatherer, prefix string) map[string]float64 {
+	t.Helper()
+	families, err := g.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "resilience_"+prefix) {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			name := strings.TrimPrefix(f.GetName(), "resilience_") + " " + strings.Join(labels, " ")
+			switch {
+			case m.GetCounter() != nil:
+				got[name] = m.GetCounter().GetValue()
+			case m.GetGauge() != nil:
+				got[name] = m.GetGauge().GetValue()
+			default:
+				got[name+" count"] = float64(m.GetHistogram().GetSampleCount())
+				got[name+" sum"] = m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return got
+}
+
+func fail(context.Context) (int, error)    { return 0, errDown }
+func succeed(context.Context) (int, error) { return 1, nil }
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		p, err := retry.New(retry.Config{Name: "api", Registry: registry, Backoff: backoff.Constant{Wait: 2 * time.Second}})
+		require.NoError(t, err)
+		g := newGatherer(t, registry)
+		require.InDelta(t, 0, samples(t, g, "retry")["retry_suppressed_total api deadline"], 0, "series are there from the start")
+		_, _ = retry.Do(t.Context(), p, fail)
+		_, _ = retry.Do(t.Context(), p, succeed)
+		require.Equal(t, map[string]float64{
+			"retry_calls_total api failure false": 0, "retry_calls_total api failure true": 1,
+			"retry_calls_total api success false": 1, "retry_calls_total api success true": 0,
+			"retry_attempts_total api success": 1, "retry_attempts_total api retryable_failure": 3, "retry_attempts_total api final_failure": 0,
+			"retry_backoff_seconds api backoff count": 2, "retry_backoff_seconds api backoff sum": 4,
+			"retry_backoff_seconds api retry_after count": 0, "retry_backoff_seconds api retry_after sum": 0,
+			"retry_suppressed_total api canceled": 0, "retry_suppressed_total api deadline": 0, "retry_suppressed_total api not_replayable": 0,
+			"retry_suppressed_total api rejected": 0, "retry_suppressed_total api retry_after_too_long": 0,
+		}, samples(t, g, "retry"))
+	})
+}
+
+func TestRateLimiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		l, err := ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.Bucket(1, 10*time.Second, 2), MaxWait: -1})
+		require.NoError(t, err)
+		for range 3 {
+			_, err = l.Take(t.Context(), "secret key", 1)
+			require.NoError(t, err)
+		}
+		_, err = l.Wait(t.Context(), "secret key", 1)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		_, err = l.Wait(ctx, "secret key", 1)
+		require.ErrorIs(t, err, context.Canceled)
+		got := samples(t, g, "ratelimiter")
+		require.Equal(t, map[string]float64{
+			"ratelimiter_requests_total api allowed": 3, "ratelimiter_requests_total api throttled": 1,
+			"ratelimiter_requests_total api canceled": 1, "ratelimiter_requests_total api error": 0,
+			"ratelimiter_store_errors_total api": 0, "ratelimiter_waiters api": 0, "ratelimiter_limit_permits api": 2, "ratelimiter_window_seconds api": 10,
+			"ratelimiter_partitions api": 1, "ratelimiter_partition_evictions_total api capacity": 0,
+			"ratelimiter_wait_seconds api allowed count": 1, "ratelimiter_wait_seconds api allowed sum": 10,
+			"ratelimiter_wait_seconds api canceled count": 1, "ratelimiter_wait_seconds api canceled sum": 3,
+		}, got)
+		require.NotContains(t, fmt.Sprint(got), "secret", "a key is never a label")
+	})
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		b, err := breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 4, MinCalls: 2, Trials: 1})
+		require.NoError(t, err)
+		g := newGatherer(t, registry)
+		_, absent := samples(t, g, "")["circuitbreaker_failure_ratio db"]
+		require.False(t, absent, "no sample while there are too few calls")
+		_, _ = breaker.Do(t.Context(), b, succeed)
+		_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errDown })
+		_, err = breaker.Do(t.Context(), b, succeed)
+		require.ErrorIs(t, err, core.ErrRejected)
+		got := samples(t, g, "circuitbreaker")
+		for name, want := range map[string]float64{
+			"circuitbreaker_state db open": 1, "circuitbreaker_state db closed": 0, "circuitbreaker_state db half_open": 0,
+			"circuitbreaker_state db forced_open": 0, "circuitbreaker_state db disabled": 0, "circuitbreaker_state db metrics_only": 0,
+			"circuitbreaker_calls_total db success": 1, "circuitbreaker_calls_total db failure": 1, "circuitbreaker_calls_total db ignored": 0, "circuitbreaker_calls_total db not_permitted": 1,
+			"circuitbreaker_failure_ratio_threshold db":             0.5,
+			"circuitbreaker_open_until_timestamp_seconds db":        float64(time.Now().Add(time.Minute).Unix()),
+			"circuitbreaker_transitions_total closed db open":       1,
+			"circuitbreaker_transitions_total half_open db closed":  0,
+			"circuitbreaker_call_duration_seconds db failure count": 1,
+			"circuitbreaker_call_duration_seconds db failure sum":   1,
+			"circuitbreaker_call_duration_seconds db success count": 1,
+		} {
+			value, ok := got[name]
+			require.True(t, ok, "%s in %v", name, got)
+			require.InDelta(t, want, value, 1e-9, name)
+		}
+	})
+}
+
+func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, breaker.GroupConfig{})
+	require.NoError(t, err)
+	g := newGatherer(t, registry)
+	few := len(samples(t, g, "circuitbreaker"))
+	for i := range 50 {
+		_, _ = breaker.Do(t.Context(), group.Get(fmt.Sprint("host", i)), fail)
+	}
+	_, _ = breaker.Do(t.Context(), group.Get("good"), succeed)
+	got := samples(t, g, "circuitbreaker")
+	require.InDelta(t, 50, got["circuitbreaker_state hosts open"], 0)
+	require.InDelta(t, 1, got["circuitbreaker_state hosts closed"], 0)
+	require.InDelta(t, 51, got["circuitbreaker_keys hosts"], 0)
+	require.InDelta(t, 50, got["circuitbreaker_calls_total hosts failure"], 0)
+	require.InDelta(t, 50, got["circuitbreaker_transitions_total closed hosts open"], 0)
+	require.Len(t, got, few, "the number of series does not grow with the keys")
+}
+
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		limit, err := timeout.New(timeout.Config{Name: "slow", Registry: registry, Limit: 1500 * time.Millisecond})
+		require.NoError(t, err)
+		_, err = timeout.New(timeout.Config{Name: "none", Registry: registry, Limit: -1})
+		require.NoError(t, err)
+		g := newGatherer(t, registry)
+		_, _ = timeout.Do(t.Context(), limit, succeed)
+		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+		require.Equal(t, map[string]float64{
+			"timelimiter_calls_total slow success": 1, "timelimiter_calls_total slow failure": 0, "timelimiter_calls_total slow timeout": 1, "timelimiter_calls_total slow canceled": 0,
+			"timelimiter_calls_total none success": 0, "timelimiter_calls_total none failure": 0, "timelimiter_calls_total none timeout": 0, "timelimiter_calls_total none canceled": 0,
+			"timelimiter_limit_seconds slow": 1.5,
+		}, samples(t, g, "timelimiter"))
+	})
+}
+
+func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	g := newGatherer(t, registry)
+	require.InDelta(t, 0, samples(t, g, "registry")["registry_entries retry"], 0)
+	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}, Hooks: retry.Hooks{
+		Retried: func(context.Context, retry.Info) { panic("hook") },
+	}})
+	require.NoError(t, err)
+	b, err := breaker.New(breaker.Config{Name: "x", Registry: registry})
+	require.NoError(t, err)
+	_, err = ratelimit.New(ratelimit.Config{Name: "x", Registry: registry})
+	require.NoError(t, err)
+	require.NoError(t, registry.Add("other", "x", new(int)))
+	_, _ = retry.Do(t.Context(), p, fail)
+	got := samples(t, g, "")
+	require.InDelta(t, 1, got["registry_entries retry"], 0)
+	require.InDelta(t, 1, got["registry_entries other"], 0)
+	require.InDelta(t, 2, got["hook_panics_total retry x"], 0)
+	require.InDelta(t, 2, got["retry_backoff_seconds x backoff count"], 0, "in spite of the hook that panics")
+
+	require.NoError(t, p.Close())
+	require.NoError(t, b.Close())
+	for name := range samples(t, g, "") {
+		require.False(t, strings.HasPrefix(name, "retry_") || strings.HasPrefix(name, "circuitbreaker_"), name)
+	}
+
+	replacement, err := ratelimit.New(ratelimit.Config{Limit: ratelimit.PerSecond(7)})
+	require.NoError(t, err)
+	_, err = registry.Replace("ratelimit", "x", replacement)
+	require.NoError(t, err)
+	require.InDelta(t, 7, samples(t, g, "")["ratelimiter_limit_permits x"], 0)
+	require.InDelta(t, 0, samples(t, g, "")["ratelimiter_wait_seconds x allowed count"], 0, "the series of the new one are there")
+}
+
+func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	_, err := retry.New(retry.Config{Registry: registry})
+	require.NoError(t, err)
+	_, err = ratelimit.New(ratelimit.Config{Registry: registry})
+	require.NoError(t, err)
+	_, err = breaker.New(breaker.Config{Registry: registry})
+	require.NoError(t, err)
+	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}, breaker.GroupConfig{})
+	require.NoError(t, err)
+	_, err = timeout.New(timeout.Config{Registry: registry})
+	require.NoError(t, err)
+	g := newGatherer(t, registry)
+	problems, err := testutil.GatherAndLint(g)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	n, err := testutil.GatherAndCount(g)
+	require.NoError(t, err)
+	require.Greater(t, n, 60, "there was something to lint")
+}
+
+func TestNewReportsBadInput(t *testing.T) {
+	t.Parallel()
+	_, err := metrics.New(nil, metrics.Config{})
+	require.EqualError(t, err, "metrics.New registry = <nil>: must be the registry that the plugins are in")
+	_, err = metrics.New(&core.Registry{}, metrics.Config{Namespace: "a b"})
+	require.EqualError(t, err, "metrics.Config.Namespace = a b: must be a metric name, as in resilience")
+	require.ErrorIs(t, err, core.ErrConfig)
+	c, err := metrics.New(&core.Registry{}, metrics.Config{Namespace: "acme"})
+	require.NoError(t, err)
+	n, err := testutil.GatherAndCount(gatherer(t, c), "acme_build_info")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+func gatherer(t *testing.T, c prometheus.Collector) prometheus.Gatherer {
+	t.Helper()
+	g := prometheus.NewPedanticRegistry()
+	require.NoError(t, g.Register(c))
+	return g
+}

@@ -1,0 +1,54 @@
+package metrics
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+type limiterMetrics struct {
+	requests, waiters, limit, window, partitions, evictions, storeErrors *prometheus.Desc
+	wait                                                                 *prometheus.HistogramVec
+}
+
+func (m *limiterMetrics) init(c *Collector) {
+	m.requests = c.desc("ratelimiter_requests_total", "Decisions, by result; error: the store could not decide.", "name", "result")
+	m.waiters = c.desc("ratelimiter_waiters", "Calls that wait for permits now.", "name")
+	m.limit = c.desc("ratelimiter_limit_permits", "Capacity of the limit for one key.", "name")
+	m.window = c.desc("ratelimiter_window_seconds", "Period of the limit.", "name")
+	m.partitions = c.desc("ratelimiter_partitions", "Keys held in memory.", "name")
+	m.evictions = c.desc("ratelimiter_partition_evictions_total", "Keys dropped for want of room while they owed something.", "name", "reason")
+	m.storeErrors = c.desc("ratelimiter_store_errors_total", "Operations that the store could not do.", "name")
+	m.wait = c.histogram("ratelimiter_wait_seconds", "Waits for permits, by how they ended.", "name", "result")
+}
+
+func (m *limiterMetrics) attach(name string, l *ratelimit.Limiter) (detach func()) {
+	allowed, canceled := m.wait.WithLabelValues(name, "allowed"), m.wait.WithLabelValues(name, "canceled")
+	cancel := l.Observe(ratelimit.Hooks{
+		Waited:   func(_ context.Context, info ratelimit.Info) { allowed.Observe(info.Waited.Seconds()) },
+		Canceled: func(_ context.Context, info ratelimit.Info) { canceled.Observe(info.Waited.Seconds()) },
+	})
+	return func() {
+		cancel()
+		m.wait.DeletePartialMatch(prometheus.Labels{"name": name})
+	}
+}
+
+func (m *limiterMetrics) collect(ch chan<- prometheus.Metric, name string, l *ratelimit.Limiter) (panics uint64) {
+	s := l.Stats()
+	counter(ch, m.requests, s.Allowed, name, "allowed")
+	counter(ch, m.requests, s.Rejected, name, "throttled")
+	counter(ch, m.requests, s.Canceled, name, "canceled")
+	counter(ch, m.requests, s.StoreErrors, name, "error")
+	counter(ch, m.storeErrors, s.StoreErrors, name)
+	gauge(ch, m.waiters, float64(s.Waiting), name)
+	gauge(ch, m.limit, float64(l.Limit().Capacity()), name)
+	gauge(ch, m.window, l.Limit().Period.Seconds(), name)
+	if s.Keys >= 0 {
+		gauge(ch, m.partitions, float64(s.Keys), name)
+		counter(ch, m.evictions, s.Evicted, name, "capacity")
+	}
+	return s.HookPanics
+}

@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gresil/gresil/core/retry"
+)
+
+type retryMetrics struct {
+	calls, attempts, suppressed *prometheus.Desc
+	backoff                     *prometheus.HistogramVec
+}
+
+func (m *retryMetrics) init(c *Collector) {
+	m.calls = c.desc("retry_calls_total", "Calls that ended, by result and by whether there was a retry.", "name", "result", "retried")
+	m.attempts = c.desc("retry_attempts_total", "Attempts that ended, first ones included.", "name", "result")
+	m.suppressed = c.desc("retry_suppressed_total", "Retries that were wanted but not made, by reason.", "name", "reason")
+	m.backoff = c.histogram("retry_backoff_seconds", "Waits before retries, by where they come from.", "name", "source")
+}
+
+func (m *retryMetrics) attach(name string, p *retry.Policy) (detach func()) {
+	sources := [...]prometheus.Observer{
+		retry.FromBackoff:    m.backoff.WithLabelValues(name, retry.FromBackoff.String()),
+		retry.FromRetryAfter: m.backoff.WithLabelValues(name, retry.FromRetryAfter.String()),
+	}
+	cancel := p.Observe(retry.Hooks{
+		Retried: func(_ context.Context, info retry.Info) { sources[info.Source].Observe(info.Delay.Seconds()) },
+	})
+	return func() {
+		cancel()
+		m.backoff.DeletePartialMatch(prometheus.Labels{"name": name})
+	}
+}
+
+func (m *retryMetrics) collect(ch chan<- prometheus.Metric, name string, p *retry.Policy) (panics uint64) {
+	s := p.Stats()
+	counter(ch, m.calls, s.Succeeded, name, "success", "false")
+	counter(ch, m.calls, s.Recovered, name, "success", "true")
+	counter(ch, m.calls, s.Failed, name, "failure", "false")
+	counter(ch, m.calls, s.FailedRetried, name, "failure", "true")
+	counter(ch, m.attempts, s.Succeeded+s.Recovered, name, "success")
+	counter(ch, m.attempts, s.RetryableFailures, name, "retryable_failure")
+	counter(ch, m.attempts, s.FinalFailures, name, "final_failure")
+	for reason, n := range map[retry.Verdict]uint64{
+		retry.Deadline:          s.SuppressedDeadline,
+		retry.RetryAfterTooLong: s.SuppressedRetryAfterTooLong,
+		retry.NotReplayable:     s.SuppressedNotReplayable,
+		retry.Canceled:          s.SuppressedCanceled,
+		retry.Rejected:          s.SuppressedRejected,
+	} {
+		counter(ch, m.suppressed, n, name, reason.String())
+	}
+	return s.HookPanics
+}

@@ -1,0 +1,26 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gresil/gresil/core/timeout"
+)
+
+type timeoutMetrics struct{ calls, limit *prometheus.Desc }
+
+func (m *timeoutMetrics) init(c *Collector) {
+	m.calls = c.desc("timelimiter_calls_total", "Calls that ended, by result.", "name", "result")
+	m.limit = c.desc("timelimiter_limit_seconds", "Time that a call may take; no sample where there is no limit.", "name")
+}
+
+func (m *timeoutMetrics) collect(ch chan<- prometheus.Metric, name string, t *timeout.Timeout) (panics uint64) {
+	s := t.Stats()
+	counter(ch, m.calls, s.Succeeded, name, "success")
+	counter(ch, m.calls, s.Failed, name, "failure")
+	counter(ch, m.calls, s.TimedOut, name, "timeout")
+	counter(ch, m.calls, s.Canceled, name, "canceled")
+	if t.Limit() > 0 {
+		gauge(ch, m.limit, t.Limit().Seconds(), name)
+	}
+	return s.HookPanics
+}

@@ -1,0 +1,245 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/retry"
+)
+
+func TestCheckRetryOfGoRetryablehttpPlugsIn(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("reset")
+	for name, check := range map[string]retryablehttp.CheckRetry{
+		"DefaultRetryPolicy":         retryablehttp.DefaultRetryPolicy,
+		"ErrorPropagatedRetryPolicy": retryablehttp.ErrorPropagatedRetryPolicy,
+		"ours":                       retry.DefaultCheckRetry,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := quick(retry.Config{CheckRetry: check})
+			s := &script{steps: []step{status(503, 0), fails(reset), status(200, 0)}}
+			resp, err := do(t, p, s, get(t))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, resp.StatusCode)
+
+			s = &script{steps: []step{status(503, 3)}}
+			resp, err = p.Transport(s).RoundTrip(get(t))
+			require.NoError(t, err, "the last response, not an error that hides it")
+			require.Equal(t, 503, resp.StatusCode)
+			b, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Len(t, b, 3)
+			require.Len(t, s.seen, 3)
+
+			scheme := errors.New(`unsupported protocol scheme "ftp"`) // which it finds in a *url.Error only
+			s = &script{steps: []step{fails(scheme)}}
+			_, err = do(t, p, s, get(t))
+			require.Equal(t, scheme, err, "bare: http.Client wraps it again")
+			require.Len(t, s.seen, 1)
+		})
+	}
+}
+
+func TestCheckRetryGetsWhatHTTPClientReturns(t *testing.T) {
+	t.Parallel()
+	reset := errors.New("reset")
+	var got []error
+	p := quick(retry.Config{MaxAttempts: 2, CheckRetry: func(_ context.Context, resp *http.Response, err error) (bool, error) {
+		require.Nil(t, resp)
+		got = append(got, err)
+		return true, nil
+	}})
+	req := request(t.Context(), http.MethodPut, nil)
+	req.URL.User = url.UserPassword("me", "secret")
+	_, err := do(t, p, &script{steps: []step{fails(reset)}}, req)
+	require.Equal(t, reset, err)
+	require.Len(t, got, 2)
+	require.Equal(t, &url.Error{Op: "Put", URL: "http://me:xxxxx@example.test/x?y=1", Err: reset}, got[0])
+}
+
+func TestCheckRetryMayAnswerForTheResult(t *testing.T) {
+	t.Parallel()
+	own := errors.New("the body says no")
+	p := quick(retry.Config{CheckRetry: func(_ context.Context, _ *http.Response, err error) (bool, error) {
+		if err != nil {
+			return false, errors.Join(own, err)
+		}
+		return false, own
+	}})
+	s := &script{steps: []step{status(200, 5)}}
+	resp, err := do(t, p, s, get(t))
+	require.Nil(t, resp)
+	require.Equal(t, own, err)
+	require.Equal(t, []int32{1}, s.closes())
+	reset := errors.New("reset")
+	_, err = do(t, p, &script{steps: []step{fails(reset)}}, get(t))
+	require.ErrorIs(t, err, own)
+	require.ErrorIs(t, err, reset)
+}
+
+func TestNobodyIsAskedOnceTheContextIsDone(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	p := quick(retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { asked++; return true, nil }})
+	for want, answer := range map[int]step{503: status(503, 0), 200: status(200, 0), 0: fails(io.ErrUnexpectedEOF)} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &script{steps: []step{func(req *http.Request) (*http.Response, error) { cancel(); return answer(req) }}}
+		resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
+		if want == 0 {
+			require.Equal(t, io.ErrUnexpectedEOF, err)
+		} else {
+			require.Equal(t, want, resp.StatusCode, "it did come")
+		}
+		require.Len(t, s.seen, 1)
+	}
+	require.Zero(t, asked)
+	require.EqualValues(t, 2, p.Stats().SuppressedCanceled)
+}
+
+func TestRetryIfAndRetryResponse(t *testing.T) {
+	t.Parallel()
+	reset, refused := errors.New("reset"), errors.New("refused")
+	p := quick(retry.Config{
+		RetryIf:       func(err error) bool { return errors.Is(err, reset) },
+		RetryResponse: func(resp *http.Response) bool { return resp.StatusCode == 404 && resp.Request.URL.Path == "/x" },
+	})
+	for want, answer := range map[int]step{3: status(404, 0), 1: status(503, 0)} {
+		s := &script{steps: []step{answer}}
+		_, err := do(t, p, s, get(t))
+		require.NoError(t, err)
+		require.Len(t, s.seen, want)
+	}
+	for want, e := range map[int]error{3: reset, 1: refused} {
+		s := &script{steps: []step{fails(e)}}
+		_, err := do(t, p, s, get(t))
+		require.Equal(t, e, err)
+		require.Len(t, s.seen, want)
+	}
+}
+
+func TestDefaultCheckRetryByItself(t *testing.T) {
+	t.Parallel()
+	again, err := retry.DefaultCheckRetry(t.Context(), nil, nil)
+	require.False(t, again)
+	require.NoError(t, err)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	again, err = retry.DefaultCheckRetry(cancelled, nil, io.EOF)
+	require.False(t, again)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestBackoffOfGoRetryablehttpPlugsIn(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	century := func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return 1e18 }
+	for name, tc := range map[string]struct {
+		f      retryablehttp.Backoff
+		least  time.Duration
+		limit  time.Duration
+		first  step
+		waits  []time.Duration
+		stopAt int
+	}{
+		"DefaultBackoff":              {retryablehttp.DefaultBackoff, s, 3 * s, status(500, 0), []time.Duration{s, 2 * s, 3 * s}, 500},
+		"LinearJitterBackoff":         {retryablehttp.LinearJitterBackoff, s, s, status(500, 0), []time.Duration{s, 2 * s, 3 * s}, 500},
+		"it obeys Retry-After itself": {retryablehttp.DefaultBackoff, s, 3 * s, status(503, 0, "Retry-After: 100"), []time.Duration{100 * s, 100 * s, 100 * s}, 503},
+		"and would obey a century":    {retryablehttp.DefaultBackoff, s, 3 * s, status(503, 0, "Retry-After: 100000000000"), nil, 503},
+		"results are capped":          {century, s, 30 * s, status(500, 0), []time.Duration{30 * s, 60 * s, 90 * s}, 500},
+		"negative results are none":   {func(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return -s }, s, s, status(500, 0), []time.Duration{0, 0, 0}, 500},
+		"no limit is no wait":         {century, s, 0, status(500, 0), []time.Duration{0, 0, 0}, 500},
+		"huge limit":                  {century, s, 1<<63 - 1, status(500, 0), []time.Duration{1e18, 1e18, 1e18}, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				script := &script{steps: []step{tc.first}}
+				p := core.Must(retry.New(retry.Config{MaxAttempts: 4, Delay: retry.FromBackoff(tc.f, tc.least, tc.limit)}))
+				resp, err := do(t, p, script, get(t))
+				require.NoError(t, err)
+				require.Equal(t, tc.stopAt, resp.StatusCode)
+				require.Equal(t, tc.waits, script.waits())
+			})
+		})
+	}
+}
+
+func TestBackoffGetsTheAttemptFromZero(t *testing.T) {
+	t.Parallel()
+	var attempts, codes []int
+	p := quick(retry.Config{Delay: retry.FromBackoff(func(least, limit time.Duration, n int, resp *http.Response) time.Duration {
+		require.Equal(t, []time.Duration{1, 2}, []time.Duration{least, limit})
+		attempts = append(attempts, n)
+		if resp != nil {
+			codes = append(codes, resp.StatusCode)
+		}
+		return 0
+	}, 1, 2)})
+	_, err := do(t, p, &script{steps: []step{status(502, 0), fails(errors.New("reset")), status(200, 0)}}, get(t))
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1}, attempts)
+	require.Equal(t, []int{502}, codes)
+}
+
+func TestMaxElapsedAndDeadlineBoundTheWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, tc := range map[string]struct {
+			cfg     retry.Config
+			timeout time.Duration
+		}{
+			"MaxElapsed": {retry.Config{MaxElapsed: time.Second}, time.Hour},
+			"deadline":   {retry.Config{}, time.Second},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), tc.timeout)
+			tc.cfg.MaxAttempts, tc.cfg.Backoff = 10, doubling()
+			s := &script{steps: []step{status(503, 0)}}
+			start := time.Now()
+			p := core.Must(retry.New(tc.cfg))
+			resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
+			cancel()
+			require.NoError(t, err, name)
+			require.Equal(t, 503, resp.StatusCode)
+			require.Equal(t, 500*time.Millisecond, time.Since(start), "the wait of 1s is not begun")
+			require.EqualValues(t, 1, p.Stats().SuppressedDeadline)
+		}
+	})
+}
+
+func TestTransportsThatBreakTheirContract(t *testing.T) {
+	t.Parallel()
+	b := text("x")
+	s := &script{steps: []step{
+		func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: b}, errors.New("both")
+		},
+		status(200, 0),
+	}}
+	resp, err := do(t, quick(retry.Config{}), s, get(t))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.EqualValues(t, 1, b.closes.Load())
+
+	_, err = do(t, quick(retry.Config{}), &script{steps: []step{fails(nil)}}, get(t))
+	require.EqualError(t, err, "retry: the transport returned neither a response nor an error")
+}
+
+func TestTransportOfItsOwn(t *testing.T) {
+	t.Parallel()
+	rt := quick(retry.Config{}).Transport(nil)
+	c := &http.Client{Transport: rt}
+	c.CloseIdleConnections()
+	_, err := c.Do(core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "ftp://example.test/", nil)))
+	require.ErrorContains(t, err, "unsupported protocol scheme")
+}

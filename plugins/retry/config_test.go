@@ -1,0 +1,198 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	core_retry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/plugins/retry"
+)
+
+func TestValidateNamesEveryField(t *testing.T) {
+	t.Parallel()
+	check := func(context.Context, *http.Response, error) (bool, error) { return false, nil }
+	for name, tc := range map[string]struct {
+		cfg  retry.Config
+		want []string
+	}{
+		"attempts":    {retry.Config{MaxAttempts: -5}, []string{"retry.Config.MaxAttempts = -5: must be >= 0 (0 means 3)"}},
+		"elapsed":     {retry.Config{MaxElapsed: -1}, []string{"retry.Config.MaxElapsed = -1ns: must be >= 0 (0 means no limit)"}},
+		"retry after": {retry.Config{MaxRetryAfter: -time.Second}, []string{"retry.Config.MaxRetryAfter = -1s: must be >= 0 (0 means 2m0s)"}},
+		"buffer":      {retry.Config{MaxBuffer: -1}, []string{"retry.Config.MaxBuffer = -1: must be >= 0 (0 keeps nothing)"}},
+		"backoff": {retry.Config{Backoff: backoff.Exponential{Jitter: 2}}, []string{
+			"backoff.Exponential.Initial = 0s: must be > 0", "backoff.Exponential.Jitter = 2: must be between 0 and 1",
+		}},
+		"two who decide": {
+			retry.Config{CheckRetry: check, RetryIf: func(error) bool { return true }, RetryResponse: func(*http.Response) bool { return true }},
+			[]string{"retry.Config.RetryIf = set: must be nil when CheckRetry is set", "retry.Config.RetryResponse = set: must be nil when CheckRetry is set"},
+		},
+		"methods": {retry.Config{Methods: []string{"GET", "post", "", "PUT, POST"}}, []string{
+			"retry.Config.Methods = post: must be a method as it is sent, as in POST",
+			"retry.Config.Methods = : must be a method as it is sent, as in POST",
+			"retry.Config.Methods = PUT, POST: must be a method as it is sent, as in POST",
+		}},
+		"two bad fields": {retry.Config{MaxAttempts: -1, MaxBuffer: -2}, []string{
+			"retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)", "retry.Config.MaxBuffer = -2: must be >= 0 (0 keeps nothing)",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := retry.New(tc.cfg)
+			require.Nil(t, p)
+			require.ErrorIs(t, err, core.ErrConfig)
+			require.Equal(t, tc.want, strings.Split(err.Error(), "\n"))
+			require.Equal(t, err.Error(), tc.cfg.Validate().Error())
+		})
+	}
+	require.NoError(t, retry.Config{}.Validate())
+	_, err := retry.New(retry.Config{Delay: func(context.Context, retry.Info) time.Duration { return 0 }, Backoff: backoff.None{}})
+	require.ErrorIs(t, err, core.ErrConfig)
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	p := core.Must(retry.New(retry.Config{}))
+	require.Equal(t, "default", p.Name())
+	require.Equal(t, client.State, p.Phase())
+	require.Equal(t, retry.Config{}, p.Config(), "as it was given")
+	s := &script{steps: []step{status(503, 0)}}
+	_, err := do(t, quick(retry.Config{}), s, get(t))
+	require.NoError(t, err)
+	require.Len(t, s.seen, 3)
+}
+
+func TestConfigIsAValue(t *testing.T) {
+	t.Parallel()
+	base := retry.Config{Methods: []string{"GET", "PUT"}}
+	changed := base.With(func(c *retry.Config) { c.Methods[1], c.MaxAttempts = "POST", 9 })
+	require.Equal(t, []string{"GET", "PUT"}, base.Methods)
+	require.Equal(t, []string{"GET", "POST"}, changed.Methods)
+	p := core.Must(retry.New(base))
+	base.Methods[0] = "PATCH"
+	p.Config().Methods[1] = "PATCH"
+	require.Equal(t, []string{"GET", "PUT"}, p.Config().Methods)
+}
+
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	r := &core.Registry{}
+	p := core.Must(retry.New(retry.Config{Name: "api", Registry: r}))
+	got, ok := r.Get("retry", "api")
+	require.True(t, ok)
+	require.IsType(t, &core_retry.Policy{}, got)
+	_, err := retry.New(retry.Config{Name: "api", Registry: r})
+	require.ErrorIs(t, err, core.ErrDuplicate)
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
+	_, ok = r.Get("retry", "api")
+	require.False(t, ok)
+}
+
+func TestOverrideIsForThisPluginAndNests(t *testing.T) {
+	t.Parallel()
+	p, other := quick(retry.Config{MaxAttempts: 4}), quick(retry.Config{MaxAttempts: 4})
+	ctx := p.Override(t.Context(), func(c *retry.Config) { c.MaxAttempts, c.AnyMethod = 2, true })
+	inner := p.Override(ctx, func(c *retry.Config) { c.MaxAttempts++ })
+	attempts := func(p *retry.Plugin, ctx context.Context, method string) int {
+		s := &script{steps: []step{status(503, 0)}}
+		_, err := do(t, p, s, request(ctx, method, nil))
+		require.NoError(t, err)
+		return len(s.seen)
+	}
+	require.Equal(t, 2, attempts(p, ctx, "POST"))
+	require.Equal(t, 3, attempts(p, inner, "POST"), "the inner one sees what the outer one did")
+	require.Equal(t, 4, attempts(other, inner, "GET"))
+	require.Equal(t, 1, attempts(other, inner, "POST"))
+	require.Equal(t, 4, attempts(p, t.Context(), "GET"), "the plugin itself is what it was")
+}
+
+func TestOverrideThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	p := quick(retry.Config{})
+	ctx := p.Override(t.Context(), func(c *retry.Config) { c.MaxAttempts, c.MaxBuffer = -1, -1 })
+	s := &script{steps: []step{status(200, 0)}}
+	_, err := do(t, p, s, request(ctx, http.MethodGet, nil))
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.ErrorContains(t, err, "retry.Config.MaxAttempts = -1")
+	require.ErrorContains(t, err, "retry.Config.MaxBuffer = -1")
+	require.Empty(t, s.seen)
+}
+
+func TestMapIsCalledOnceAfterTheLoop(t *testing.T) {
+	t.Parallel()
+	mapped := errors.New("mapped")
+	calls := 0
+	p := quick(retry.Config{Map: func(resp *http.Response, err error) (*http.Response, error) {
+		calls++
+		if err == nil && resp.StatusCode == http.StatusServiceUnavailable {
+			return nil, errors.Join(mapped, resp.Body.Close())
+		}
+		return resp, err
+	}})
+	s := &script{steps: []step{status(503, 0)}}
+	_, err := do(t, p, s, get(t))
+	require.ErrorIs(t, err, mapped)
+	require.Len(t, s.seen, 3)
+	require.Equal(t, 1, calls)
+	resp, err := do(t, p, &script{steps: []step{status(200, 0)}}, get(t))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
+func TestHooksSeeTheResponse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		tell := func(what string) func(context.Context, retry.Info) {
+			return func(_ context.Context, i retry.Info) {
+				resp, _ := i.Result.(*http.Response)
+				line := what
+				if resp != nil {
+					line += " " + http.StatusText(resp.StatusCode)
+				}
+				if i.Err != nil {
+					line += " (" + i.Err.Error() + ")"
+				}
+				told = append(told, line+" "+i.Delay.String()+" "+i.Source.String())
+			}
+		}
+		hooks := retry.Hooks{Retried: tell("retried"), Recovered: tell("recovered"), Exhausted: tell("exhausted"), Ignored: tell("ignored"), Suppressed: tell("suppressed")}
+		p := core.Must(retry.New(retry.Config{Backoff: doubling(), Hooks: hooks}))
+		for _, steps := range [][]step{
+			{status(200, 0)},
+			{status(503, 0, "Retry-After: 7"), status(200, 0)},
+			{status(503, 0), fails(errors.New("reset")), status(500, 0)},
+			{fails(context.Canceled)},
+			{status(404, 0)},
+		} {
+			_, err := do(t, p, &script{steps: steps}, get(t))
+			require.True(t, err == nil || errors.Is(err, context.Canceled))
+		}
+		_, err := do(t, p, &script{steps: []step{status(503, 0)}}, request(t.Context(), http.MethodPost, nil))
+		require.NoError(t, err)
+		require.Equal(t, []string{
+			"retried Service Unavailable (retry: status 503 Service Unavailable) 7s retry_after",
+			"recovered OK 0s backoff",
+			"retried Service Unavailable (retry: status 503 Service Unavailable) 500ms backoff",
+			"retried (reset) 1s backoff",
+			"exhausted Internal Server Error (retry: status 500 Internal Server Error) 0s backoff",
+			"ignored (context canceled) 0s backoff",
+			"suppressed Service Unavailable (retry: status 503 Service Unavailable) 0s backoff",
+		}, told)
+		n := 0
+		defer p.Observe(retry.Hooks{Suppressed: func(context.Context, retry.Info) { n++ }})()
+		_, err = do(t, p, &script{steps: []step{status(503, 0)}}, request(t.Context(), http.MethodPost, nil))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}

@@ -1,0 +1,46 @@
+// Package retry sends HTTP requests again when they fail: it is core/retry for
+// an [http.RoundTripper].
+//
+//	retries, err := retry.New(retry.Config{MaxAttempts: 4})
+//	if err != nil {
+//		return err
+//	}
+//	httpClient := &http.Client{Transport: client.New(nil, retries)}
+//
+//	// this request, this plugin:
+//	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
+//
+// A request is repeated when two things hold. The failure may pass by itself:
+// see [DefaultCheckRetry]. And sending it twice does no harm: by its method, by
+// an Idempotency-Key, because nothing of it was sent, or because the Config says
+// so. A POST without a key that may have arrived is not repeated; its error then
+// is a [*NotRepeatedError].
+//
+// Do not use it in several layers at once, as in a client and the service that it
+// calls: three attempts inside three attempts are nine. Where a request must
+// survive a restart, it is a job, not a retry.
+//
+// # Guarantees
+//
+//   - The response of the last attempt is returned, with its body and no error,
+//     whatever its status. Where no attempt got one, the error of the last one
+//     is returned as it is.
+//   - A Retry-After header is the shortest wait. Where it is longer than
+//     MaxRetryAfter, or would reach MaxElapsed or the deadline of the request,
+//     the response is returned at once.
+//   - The caller's request is never changed, its body is closed exactly once, and
+//     no body is held in memory, unless MaxBuffer says so.
+//   - A response that is thrown away is drained within limits and closed before
+//     the wait, so that one connection is enough.
+//   - Once the request's context is done nothing is sent; a wait ends at once.
+//   - A rejection by a plugin further in, as an open breaker's, is not repeated.
+//   - A plugin may be used by any number of goroutines. It starts none. A GET
+//     that succeeds at once costs no allocation.
+//
+// # Failure mode
+//
+// Too many attempts multiply the load on a server that is down: keep them few,
+// and put a breaker inside. [Plugin.Stats] and [Hooks] show what is done. When an
+// attempt hangs, so does the call: give the attempts a time limit, with a timeout
+// plugin further in.
+package retry

@@ -1,0 +1,267 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/retry"
+)
+
+var errNoResponse = errors.New("retry: the transport returned neither a response nor an error")
+
+type transport struct {
+	plugin *Plugin
+	next   http.RoundTripper
+}
+
+// CloseIdleConnections passes the call on.
+func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+
+// RoundTrip sends req, and sends it again as the Config says.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	cfg, override, err := t.plugin.settings(req.Context())
+	if err != nil {
+		client.CloseBody(req)
+		return nil, err
+	}
+	r := run{
+		cfg:    cfg,
+		next:   t.next,
+		call:   t.plugin.policy.Begin(override),
+		replay: client.NewReplay(req, cfg.buffer()),
+	}
+	resp, err := r.do(req.Context())
+	if cfg.Map != nil {
+		return cfg.Map(resp, err)
+	}
+	return resp, err
+}
+
+// A run is one RoundTrip.
+type run struct {
+	cfg    *Config
+	next   http.RoundTripper
+	call   retry.Call
+	replay client.Replay
+
+	// of the attempt that has ended
+	req     *http.Request
+	resp    *http.Response // whose body is to be closed by us
+	err     error
+	instead error // what CheckRetry wants the caller to have
+	reason  error // why it must not be sent again
+}
+
+func (r *run) do(ctx context.Context) (*http.Response, error) {
+	returned := false
+	defer func() {
+		if returned {
+			r.replay.Close()
+			return
+		}
+		r.replay.Abort() // the transport, or a function of the user's, panics
+		closeBody(r.resp)
+	}()
+	resp, err := r.attempts(ctx)
+	returned = true
+	return resp, err
+}
+
+func (r *run) attempts(ctx context.Context) (*http.Response, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	req, err := r.replay.Attempt(r.call.Context(ctx))
+	if err != nil {
+		return nil, err
+	}
+	for {
+		r.send(req)
+		verdict := r.call.Next(ctx, r.judge(ctx))
+		if verdict != retry.Again {
+			return r.result(verdict)
+		}
+		// The next body comes first: without it, this response is the last one.
+		if req, err = r.replay.Attempt(r.call.Context(ctx)); err != nil {
+			if r.resp != nil {
+				return r.resp, nil
+			}
+			return nil, errors.Join(r.err, err)
+		}
+		r.discard()
+		if err = r.call.Wait(ctx); err == nil {
+			err = r.modify(req)
+		}
+		if err != nil {
+			client.CloseBody(req)
+			return nil, err
+		}
+	}
+}
+
+func (r *run) send(req *http.Request) {
+	r.req, r.instead, r.reason = req, nil, nil
+	r.resp, r.err = r.next.RoundTrip(req) //nolint:bodyclose // result or discard sees to it
+	switch {
+	case r.err != nil && r.resp != nil: // no transport should
+		closeBody(r.resp)
+		r.resp = nil
+	case r.err == nil && r.resp == nil:
+		r.err = errNoResponse
+	case r.resp != nil && r.resp.Request == nil:
+		r.resp.Request = req // as it should be; predicates look at it
+	}
+}
+
+// judge tells what core/retry has to know of the attempt.
+func (r *run) judge(ctx context.Context) retry.Attempt {
+	a := retry.Attempt{Err: r.err}
+	if r.resp != nil {
+		a.Result = r.resp
+	}
+	if ctx.Err() != nil {
+		if client.Classify(ctx, r.resp, r.err) == core.Failure {
+			a.Err = r.failure()
+		}
+		return a
+	}
+	rejection := r.rejection()
+	if rejection == nil {
+		var again bool
+		if again, r.instead = r.check(r.req.Context()); !again { //nolint:contextcheck // derived from ctx, with the number of the attempt
+			if r.instead != nil {
+				a.Err = r.instead
+			}
+			return a
+		}
+	}
+	a.Retryable, a.Err = true, r.failure()
+	a.Floor, a.Suppress = r.hurdles(rejection)
+	return a
+}
+
+// check asks what decides about the attempt. The error is one for the caller in
+// place of the attempt's result. ctx is the one of the attempt, with its number.
+func (r *run) check(ctx context.Context) (again bool, instead error) {
+	decide := r.cfg.CheckRetry
+	switch {
+	case decide != nil:
+	case r.err == nil && r.cfg.RetryResponse != nil:
+		return r.cfg.RetryResponse(r.resp), nil
+	default:
+		decide = DefaultCheckRetry
+	}
+	if r.err == nil {
+		return decide(ctx, r.resp, nil)
+	}
+	wrapped := asClientError(r.req, r.err)
+	again, instead = decide(ctx, nil, wrapped)
+	if instead == wrapped { //nolint:errorlint // the very one: the caller's http.Client will wrap it
+		instead = nil
+	}
+	if again && r.cfg.RetryIf != nil {
+		again = r.cfg.RetryIf(r.err)
+	}
+	return again, instead
+}
+
+// hurdles tells how long to wait at least before the next attempt, and what
+// stands against making it.
+func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verdict) {
+	if rejection != nil && !r.cfg.RetryRejected {
+		return 0, retry.Rejected
+	}
+	if rejection == nil && !r.cfg.repeatable(r.req, r.err) {
+		r.reason = ErrMaybeProcessed
+		return 0, retry.NotReplayable
+	}
+	if !r.replay.Replayable() {
+		r.reason = client.ErrNotReplayable
+		return 0, retry.NotReplayable
+	}
+	if rejection != nil {
+		floor, _ = core.RetryAfter(rejection)
+	} else {
+		floor, _ = client.RetryAfter(r.resp, time.Now())
+	}
+	if floor > r.cfg.maxRetryAfter() {
+		return floor, retry.RetryAfterTooLong
+	}
+	return floor, retry.Done
+}
+
+// rejection returns the error of a mechanism further in that made no call.
+func (r *run) rejection() error {
+	if r.resp != nil {
+		if r.resp.StatusCode < 400 {
+			return nil
+		}
+		return client.Rejected(r.resp)
+	}
+	if errors.Is(r.err, core.ErrRejected) {
+		return r.err
+	}
+	return nil
+}
+
+// failure is the error of the attempt, or one that stands for the response.
+func (r *run) failure() error {
+	if r.resp != nil {
+		return &StatusError{StatusCode: r.resp.StatusCode}
+	}
+	return r.err
+}
+
+// result is what the caller gets after the last attempt.
+func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
+	switch {
+	case r.instead != nil && verdict == retry.Ignored:
+		closeBody(r.resp)
+		return nil, r.instead
+	case r.resp != nil:
+		return r.resp, nil
+	case verdict == retry.NotReplayable:
+		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}
+	}
+	return nil, r.err
+}
+
+// discard throws the response away before the wait: its connection may be the
+// only one there is.
+func (r *run) discard() {
+	limit := r.cfg.Drain
+	if r.resp != nil && r.resp.StatusCode == http.StatusRequestTimeout {
+		limit.Bytes = -1 // the server is about to close that connection
+	}
+	client.Discard(r.resp, limit)
+	r.resp = nil
+}
+
+func (r *run) modify(req *http.Request) error {
+	if r.cfg.ModifyRequest == nil {
+		return nil
+	}
+	body := req.Body
+	err := r.cfg.ModifyRequest(req, r.call.Info().Retry)
+	if body != nil && body != req.Body {
+		_ = body.Close() // it has another one now
+	}
+	return err
+}
+
+func methodOf(req *http.Request) string {
+	if req.Method == "" {
+		return http.MethodGet
+	}
+	return req.Method
+}
+
+func closeBody(resp *http.Response) {
+	if resp != nil && resp.Body != nil {
+		_ = resp.Body.Close() // it is thrown away
+	}
+}

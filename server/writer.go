@@ -1,0 +1,101 @@
+package server
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// One type for each combination of the optional interfaces. The letters say
+// which: f Flusher, h Hijacker, r io.ReaderFrom, p http.Pusher. Each adds one
+// to a smaller combination; each is one pointer, so that none costs an
+// allocation.
+type (
+	writerF    struct{ *Recorder }
+	writerH    struct{ *Recorder }
+	writerFH   struct{ writerF }
+	writerR    struct{ *Recorder }
+	writerFR   struct{ writerF }
+	writerHR   struct{ writerH }
+	writerFHR  struct{ writerFH }
+	writerP    struct{ *Recorder }
+	writerFP   struct{ writerF }
+	writerHP   struct{ writerH }
+	writerFHP  struct{ writerFH }
+	writerRP   struct{ writerR }
+	writerFRP  struct{ writerFR }
+	writerHRP  struct{ writerHR }
+	writerFHRP struct{ writerFHR }
+)
+
+func (w writerF) Flush()            { _ = w.flush() } // as http.Flusher has it, there is no one to tell
+func (w writerF) FlushError() error { return w.flush() }
+
+func (w writerH) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return w.hijack() }
+func (w writerFH) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+
+func (w writerR) ReadFrom(r io.Reader) (int64, error)   { return w.readFrom(r) }
+func (w writerFR) ReadFrom(r io.Reader) (int64, error)  { return w.readFrom(r) }
+func (w writerHR) ReadFrom(r io.Reader) (int64, error)  { return w.readFrom(r) }
+func (w writerFHR) ReadFrom(r io.Reader) (int64, error) { return w.readFrom(r) }
+
+func (w writerP) Push(target string, o *http.PushOptions) error    { return w.push(target, o) }
+func (w writerFP) Push(target string, o *http.PushOptions) error   { return w.push(target, o) }
+func (w writerHP) Push(target string, o *http.PushOptions) error   { return w.push(target, o) }
+func (w writerFHP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
+func (w writerRP) Push(target string, o *http.PushOptions) error   { return w.push(target, o) }
+func (w writerFRP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
+func (w writerHRP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
+func (w writerFHRP) Push(target string, o *http.PushOptions) error { return w.push(target, o) }
+
+// writer returns rec as the type that has what the writer below has.
+func (rec *Recorder) writer() http.ResponseWriter {
+	const f, h, r, p = 1, 2, 4, 8
+	has := 0
+	if _, ok := rec.w.(http.Flusher); ok {
+		has |= f
+	}
+	if _, ok := rec.w.(http.Hijacker); ok {
+		has |= h
+	}
+	if _, ok := rec.w.(io.ReaderFrom); ok {
+		has |= r
+	}
+	if _, ok := rec.w.(http.Pusher); ok {
+		has |= p
+	}
+	switch has {
+	case f:
+		return writerF{rec}
+	case h:
+		return writerH{rec}
+	case f | h:
+		return writerFH{writerF{rec}}
+	case r:
+		return writerR{rec}
+	case f | r:
+		return writerFR{writerF{rec}}
+	case h | r:
+		return writerHR{writerH{rec}}
+	case f | h | r:
+		return writerFHR{writerFH{writerF{rec}}}
+	case p:
+		return writerP{rec}
+	case f | p:
+		return writerFP{writerF{rec}}
+	case h | p:
+		return writerHP{writerH{rec}}
+	case f | h | p:
+		return writerFHP{writerFH{writerF{rec}}}
+	case r | p:
+		return writerRP{writerR{rec}}
+	case f | r | p:
+		return writerFRP{writerFR{writerF{rec}}}
+	case h | r | p:
+		return writerHRP{writerHR{writerH{rec}}}
+	case f | h | r | p:
+		return writerFHRP{writerFHR{writerFH{writerF{rec}}}}
+	}
+	return rec
+}
