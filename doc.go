@@ -1,0 +1,43 @@
+// Package gresil is the root of a suite of resilience middleware for net/http. It
+// holds no code; start with one of these:
+//
+//	plugins/ratelimit  limit a server, by key and route; limit a client
+//	plugins/retry      repeat what failed, where that is safe
+//	plugins/breaker    stop calling what is down; protect a handler
+//	plugins/timeout    bound an exchange, an attempt, a handler
+//	client             put several plugins around an http.RoundTripper
+//	server             put several plugins around an http.Handler; keys, rejections
+//	metrics            export it all to Prometheus
+//	core               the mechanisms, for whatever is not HTTP: core/retry,
+//	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
+//	                   core/event
+//
+// # Limit a chi server
+//
+//	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
+//		Name:  "api",
+//		Limit: ratelimit.PerMinute(1000),
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	r := chi.NewRouter()
+//	r.Use(limits.Handler)
+//
+// # Make a client that survives
+//
+//	retries, err := retry.New(retry.Config{MaxAttempts: 4})
+//	if err != nil {
+//		return err
+//	}
+//	breakers, err := breaker.NewClient(breaker.ClientConfig{}) // one for each host
+//	if err != nil {
+//		return err
+//	}
+//	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
+//
+// # Change it for one request
+//
+//	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
+//	ctx = breakers.Override(ctx, func(c *breaker.Call) { c.Disabled = true })
+package gresil
