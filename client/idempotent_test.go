@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,9 +41,10 @@ func TestIdempotentByMethodAndByKey(t *testing.T) {
 
 func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
 	t.Parallel()
-	tlsServer := httptest.NewTLSServer(http.NotFoundHandler())
-	defer tlsServer.Close()
-	tlsServer.Config.ErrorLog = nil
+	tlsServer := httptest.NewUnstartedServer(http.NotFoundHandler())
+	tlsServer.Config.ErrorLog = log.New(io.Discard, "", 0)
+	tlsServer.StartTLS()
+	t.Cleanup(tlsServer.Close)
 	proxy, err := url.Parse("http://" + closedPort(t))
 	require.NoError(t, err)
 	hangsUp := hangUpAfterRequest(t)
@@ -53,12 +55,13 @@ func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
 		tr   *http.Transport
 		url  string
 		want bool
+		text string
 	}{
-		"refused":           {&http.Transport{}, "http://" + closedPort(t), true},
-		"proxy refused":     {&http.Transport{Proxy: http.ProxyURL(proxy)}, "https://example.test", true},
-		"unknown authority": {&http.Transport{}, tlsServer.URL, true},
-		"no name server":    {&http.Transport{DialContext: (&net.Dialer{Resolver: nowhere}).DialContext}, "http://example.test", true},
-		"reset after it":    {&http.Transport{}, "http://" + hangsUp, false},
+		"refused":           {&http.Transport{}, "http://" + closedPort(t), true, "refused"},
+		"proxy refused":     {&http.Transport{Proxy: http.ProxyURL(proxy)}, "https://example.test", true, "proxyconnect"},
+		"unknown authority": {&http.Transport{}, tlsServer.URL, true, "failed to verify certificate"},
+		"no name server":    {&http.Transport{DialContext: (&net.Dialer{Resolver: nowhere}).DialContext}, "http://example.test", true, "no name server"},
+		"hangs up after it": {&http.Transport{}, "http://" + hangsUp, false, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,6 +70,7 @@ func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
 			require.NoError(t, err)
 			_, err = tc.tr.RoundTrip(req)
 			require.Error(t, err)
+			require.ErrorContains(t, err, tc.text)
 			require.Equal(t, tc.want, client.NotSent(err), "%v", err)
 			require.Equal(t, tc.want, client.NotSent(fmt.Errorf("wrapped: %w", err)))
 		})

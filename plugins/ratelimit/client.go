@@ -1,0 +1,211 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// ClientConfig configures a [Client]. The zero value is ready to use: 1000
+// requests a minute to each host, for which a request waits up to 10 seconds.
+//
+// A ClientConfig is a plain value: copy it to derive another one from it.
+type ClientConfig struct {
+	// Name is the name of the limiter, in errors, in the registry and of its table
+	// in the store. If empty, it is "default".
+	Name string
+	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
+	// found under the kind "ratelimit" and its name. If nil, it is in none.
+	Registry *core.Registry
+	// Limit is what each key may send. The zero Limit is PerMinute(1000).
+	Limit ratelimit.Limit
+	// Limiter, if not nil, is the limit, in place of Limit: one for all requests.
+	// Name and MaxWait apply to it; all the other fields must be zero.
+	Limiter *rate.Limiter
+	// Key tells which requests share a limit. If nil, it is [client.Host].
+	Key func(req *http.Request) string
+	// MaxWait is how long a request waits for its turn at most; one that would wait
+	// longer, or past the deadline of its context, is rejected at once. If zero, it
+	// is 10 seconds. If negative, there is no limit but that deadline.
+	MaxWait time.Duration
+	// MaxKeys is how many keys are held in memory at most. If zero, it is
+	// 1,048,576. It must be zero when there is a Store.
+	MaxKeys int
+	// Store holds the state of the keys. If nil, it is in memory.
+	Store ratelimit.Store
+	// OnStoreError says what happens when the store fails. The zero value is
+	// Allow.
+	OnStoreError ratelimit.FailurePolicy
+	// Hooks observe the limiter.
+	Hooks ratelimit.Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig { f(&c); return c }
+
+// Validate reports every field that cannot be used, joined.
+func (c ClientConfig) Validate() error {
+	errs := []error{c.core().Validate()}
+	if c.Limiter != nil {
+		const reason = "must be zero with a Limiter, which knows no keys and no hooks"
+		for field, set := range map[string]bool{
+			"Registry": c.Registry != nil, "Limit": c.Limit != ratelimit.Limit{}, "Key": c.Key != nil, "MaxKeys": c.MaxKeys != 0,
+			"Store": c.Store != nil, "OnStoreError": c.OnStoreError != ratelimit.Allow,
+			"Hooks": c.Hooks.Allowed != nil || c.Hooks.Rejected != nil || c.Hooks.Queued != nil || c.Hooks.Waited != nil || c.Hooks.Canceled != nil || c.Hooks.StoreFailed != nil,
+		} {
+			if set {
+				errs = append(errs, &core.ConfigError{Field: "ratelimit.ClientConfig." + field, Value: "set", Reason: reason})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// core returns the part of c that core/ratelimit has too.
+func (c ClientConfig) core() ratelimit.Config {
+	return ratelimit.Config{
+		Name: c.Name, Registry: c.Registry, Limit: c.Limit, MaxWait: c.MaxWait, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
+	}
+}
+
+// A Client holds requests back until they are within a limit. It is a
+// [client.Plugin].
+type Client struct {
+	cfg     ClientConfig
+	limiter *ratelimit.Limiter // nil with a Limiter of x/time
+	maxWait time.Duration
+}
+
+// NewClient makes a plugin.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, maxWait: cfg.MaxWait}
+	switch {
+	case cfg.MaxWait == 0:
+		c.maxWait = ratelimit.DefaultMaxWait
+	case cfg.MaxWait < 0:
+		c.maxWait = 1<<63 - 1
+	}
+	if cfg.Limiter != nil {
+		return c, nil
+	}
+	var err error
+	if c.limiter, err = ratelimit.New(cfg.core()); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Name is the name of the limiter.
+func (c *Client) Name() string {
+	if c.cfg.Name == "" {
+		return ratelimit.DefaultName
+	}
+	return c.cfg.Name
+}
+
+// Phase is [client.Monitoring]: each retry waits for its turn, and a request that
+// waits does not look slow to a breaker.
+func (c *Client) Phase() client.Phase { return client.Monitoring }
+
+// Close ends the limiter, and with it every wait.
+func (c *Client) Close() error {
+	if c.limiter == nil {
+		return nil
+	}
+	return c.limiter.Close()
+}
+
+// Limiter is the limiter of core/ratelimit, or nil when the limit is one of
+// x/time.
+func (c *Client) Limiter() *ratelimit.Limiter { return c.limiter }
+
+// Transport returns next with the limit before it. A request that is rejected has
+// an error that matches [core.ErrRejected] and tells when to come back. One that a
+// mechanism further in rejects is not charged.
+func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
+	return &clientTransport{c, next}
+}
+
+type clientTransport struct {
+	*Client
+	next http.RoundTripper
+}
+
+// CloseIdleConnections passes the call on.
+func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+
+// RoundTrip waits for the turn of req and sends it.
+func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	giveBack, err := t.wait(req)
+	if err != nil {
+		client.CloseBody(req)
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(req)
+	if errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil {
+		giveBack(req.Context())
+	}
+	return resp, err
+}
+
+// wait waits for the turn of a request; giveBack returns it unused.
+func (t *clientTransport) wait(req *http.Request) (giveBack func(context.Context), err error) {
+	if t.limiter == nil {
+		return t.waitRate(req.Context())
+	}
+	keyOf := client.Host
+	if t.cfg.Key != nil {
+		keyOf = t.cfg.Key
+	}
+	key := keyOf(req)
+	take, err := t.limiter.Wait(req.Context(), key, 1)
+	return func(ctx context.Context) {
+		_, _ = t.limiter.Refund(context.WithoutCancel(ctx), key, take) // if the store fails, it comes back in its time
+	}, err
+}
+
+// waitRate waits for a limiter of x/time.
+func (t *clientTransport) waitRate(ctx context.Context) (giveBack func(context.Context), err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	most := t.maxWait
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(deadline))
+	}
+	turn := t.cfg.Limiter.Reserve()
+	if !turn.OK() {
+		return nil, t.limited(ratelimit.Never)
+	}
+	if d := turn.Delay(); d > most {
+		turn.Cancel()
+		return nil, t.limited(d)
+	} else if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			turn.Cancel()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func(context.Context) { turn.Cancel() }, nil
+}
+
+func (t *clientTransport) limited(retryAfter time.Duration) error {
+	return &ratelimit.LimitedError{
+		Name:   t.Name(),
+		Result: ratelimit.Result{Limit: int64(t.cfg.Limiter.Burst()), RetryAfter: retryAfter},
+	}
+}

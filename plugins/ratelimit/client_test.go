@@ -1,0 +1,223 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/plugins/ratelimit"
+)
+
+// answers is a transport that counts, and answers 200 or fails.
+type answers struct {
+	n    int
+	fail error
+}
+
+func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
+	client.CloseBody(req)
+	a.n++
+	if a.fail != nil {
+		return nil, a.fail
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req, Header: http.Header{}}, nil
+}
+
+func newClient(t *testing.T, cfg ratelimit.ClientConfig, base http.RoundTripper) *http.Client {
+	t.Helper()
+	limits, err := ratelimit.NewClient(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, limits.Close()) })
+	return &http.Client{Transport: client.New(base, limits)}
+}
+
+func get(ctx context.Context, t *testing.T, c *http.Client, url string) error {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	resp, err := c.Do(req)
+	if err == nil {
+		require.NoError(t, resp.Body.Close())
+	}
+	return err
+}
+
+func TestClientWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]ratelimit.ClientConfig{
+		"limit":  {Limit: core_ratelimit.Bucket(2, time.Second, 1)},
+		"x/time": {Limiter: rate.NewLimiter(2, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				base := &answers{}
+				c := newClient(t, cfg, base)
+				start := time.Now()
+				for i := range 5 {
+					require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
+					require.Equal(t, time.Duration(i)*500*time.Millisecond, time.Since(start).Round(time.Microsecond))
+				}
+				require.Equal(t, 5, base.n)
+			})
+		})
+	}
+}
+
+func TestClientRejectsAtOnceWhatWouldWaitTooLong(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]ratelimit.ClientConfig{
+		"limit":  {Name: "vendor", Limit: core_ratelimit.Bucket(1, time.Minute, 1)},
+		"x/time": {Name: "vendor", Limiter: rate.NewLimiter(rate.Every(time.Minute), 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				base := &answers{}
+				c := newClient(t, cfg, base)
+				start := time.Now()
+				require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
+				for range 3 { // a rejection takes no turn: the wait does not grow
+					body := &closeCounter{Reader: strings.NewReader("x")}
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test/", body)
+					require.NoError(t, err)
+					_, err = c.Do(req)
+					require.ErrorIs(t, err, core.ErrRejected)
+					require.ErrorIs(t, err, core_ratelimit.ErrLimited)
+					after, ok := core.RetryAfter(err)
+					require.True(t, ok)
+					require.InDelta(t, time.Minute, after, float64(time.Microsecond))
+					require.ErrorContains(t, err, "ratelimit: vendor: limited, retry after")
+					require.Equal(t, 1, body.closed)
+				}
+				require.Zero(t, time.Since(start))
+				require.Equal(t, 1, base.n)
+
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				time.Sleep(55 * time.Second)
+				require.NoError(t, get(ctx, t, c, "http://a.test/"), "within MaxWait")
+				require.InDelta(t, time.Minute, time.Since(start), float64(time.Microsecond))
+			})
+		})
+	}
+}
+
+type closeCounter struct {
+	io.Reader
+	closed int
+}
+
+func (c *closeCounter) Close() error { c.closed++; return nil }
+
+func TestClientGivesTheTurnBackWhenTheCallIsRejectedFurtherIn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		base := &answers{fail: core.ErrRejected}
+		c := newClient(t, ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1)}, base)
+		for range 5 {
+			require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core.ErrRejected)
+		}
+		require.Equal(t, 5, base.n)
+		base.fail = errors.New("reset")
+		require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), base.fail)
+		require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core_ratelimit.ErrLimited, "a call that failed was a call")
+	})
+}
+
+func TestClientCancelDuringTheWait(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]ratelimit.ClientConfig{
+		"limit":  {Limit: core_ratelimit.Bucket(1, 10*time.Second, 1)},
+		"x/time": {Limiter: rate.NewLimiter(rate.Every(10*time.Second), 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, cfg, &answers{})
+				require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
+				start := time.Now()
+				for range 5 {
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(time.Second, cancel)
+					require.ErrorIs(t, get(ctx, t, c, "http://a.test/"), context.Canceled)
+				}
+				require.Equal(t, 5*time.Second, time.Since(start))
+				require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
+				require.InDelta(t, 10*time.Second, time.Since(start), float64(time.Microsecond), "those who left gave their turn back")
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.ErrorIs(t, get(ctx, t, c, "http://a.test/"), context.Canceled)
+			})
+		})
+	}
+}
+
+func TestClientKeysByHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1)}, &answers{})
+		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
+		require.ErrorIs(t, get(t.Context(), t, c, "http://A.test:80/other"), core_ratelimit.ErrLimited)
+		require.NoError(t, get(t.Context(), t, c, "http://b.test/"))
+		require.NoError(t, get(t.Context(), t, c, "https://a.test/"), "another port")
+		require.ErrorIs(t, get(t.Context(), t, c, "https://a.test:443/"), core_ratelimit.ErrLimited)
+
+		byTenant := newClient(t, ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1), Key: func(r *http.Request) string { return r.URL.Query().Get("tenant") }}, &answers{})
+		require.NoError(t, get(t.Context(), t, byTenant, "http://a.test/?tenant=1"))
+		require.NoError(t, get(t.Context(), t, byTenant, "http://a.test/?tenant=2"))
+		require.ErrorIs(t, get(t.Context(), t, byTenant, "http://b.test/?tenant=1"), core_ratelimit.ErrLimited)
+	})
+}
+
+func TestClientStoreFailure(t *testing.T) {
+	t.Parallel()
+	memory, err := core_ratelimit.NewMemory(core_ratelimit.MemoryConfig{})
+	require.NoError(t, err)
+	store := &ratelimittest.Failing{Store: memory}
+	base := &answers{}
+	allow := newClient(t, ratelimit.ClientConfig{Store: store}, base)
+	deny := newClient(t, ratelimit.ClientConfig{Name: "deny", Store: store, OnStoreError: core_ratelimit.Deny}, base)
+	store.Down()
+	require.NoError(t, get(t.Context(), t, allow, "http://a.test/"))
+	err = get(t.Context(), t, deny, "http://a.test/")
+	require.ErrorIs(t, err, core_ratelimit.ErrStore)
+	require.NotErrorIs(t, err, core.ErrRejected)
+	require.Equal(t, 1, base.n)
+}
+
+func TestClientNeverWithinTheBurst(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, ratelimit.ClientConfig{Limiter: rate.NewLimiter(1, 0), MaxWait: -1}, &answers{})
+	err := get(t.Context(), t, c, "http://a.test/")
+	require.ErrorIs(t, err, core_ratelimit.ErrLimited)
+	_, ok := core.RetryAfter(err)
+	require.False(t, ok, "waiting does not help")
+}
+
+func TestClientConfigIsValidated(t *testing.T) {
+	t.Parallel()
+	_, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(-1), MaxKeys: -1})
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.ErrorContains(t, err, "ratelimit.Limit.Permits = -1")
+	require.ErrorContains(t, err, "ratelimit.Config.MaxKeys = -1")
+	_, err = ratelimit.NewClient(ratelimit.ClientConfig{
+		Limiter: rate.NewLimiter(1, 1), Limit: core_ratelimit.PerHour(1), Registry: &core.Registry{}, MaxKeys: 1, OnStoreError: core_ratelimit.Deny,
+		Key: func(*http.Request) string { return "" }, Hooks: core_ratelimit.Hooks{Rejected: func(context.Context, core_ratelimit.Info) {}},
+	})
+	for _, field := range []string{"Registry", "Limit", "Key", "MaxKeys", "OnStoreError", "Hooks"} {
+		require.ErrorContains(t, err, "ratelimit.ClientConfig."+field+" = set: must be zero with a Limiter")
+	}
+}

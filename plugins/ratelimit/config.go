@@ -1,0 +1,183 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+// DefaultName is the name of a plugin that is given none.
+const DefaultName = ratelimit.DefaultName
+
+// ServerConfig configures a [Server]. The zero value is ready to use: 1000
+// requests a minute for each client IP, in memory.
+//
+// A ServerConfig is a plain value: copy it to derive another one from it.
+type ServerConfig struct {
+	// Name names the limiter: in errors, in the registry, in the RateLimit header,
+	// and of its table in the store. If empty, DefaultName is used. With
+	// HeaderDraft10 it must be printable ASCII.
+	Name string
+	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
+	// found under the kind "ratelimit" and its name. If nil, it is in none.
+	Registry *core.Registry
+
+	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+	Limit Limit
+	// Key tells whose permits a request takes. If nil, it is ByClientIP(). A
+	// request that has no such key takes those of its client IP, apart from the
+	// permits that a key of the same text has; there is no bucket that all such
+	// requests share. In Info a key that was found is as it is, unless it begins
+	// with "#", which marks one that was not, or one of a route.
+	Key server.Key
+	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
+	// takes none, and passes. If it is above the capacity of the limit, the
+	// request is answered with 413. A negative weight, or an error, is answered
+	// with 500, or with what a [*server.StatusError] says. In neither case is
+	// anything taken. It must not read the body. See [WeightByLength].
+	Weight func(r *http.Request) (int64, error)
+	// Tier, if not nil, is asked for the limit of each request that is held to
+	// Limit, as by what its user pays for. The zero Limit stands for Limit. What a
+	// key has taken counts whatever the tier. There should be few different
+	// limits: each is kept, and memory knows 65535.
+	Tier func(r *http.Request) Limit
+	// Routes are requests that are held to a limit of their own in place of all
+	// the above but Key.
+	Routes []Route
+	// Exclude tells which requests are not limited at all: they take nothing, and
+	// get no header. If nil, none.
+	Exclude func(r *http.Request) bool
+
+	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Plugins].
+	// It has to be further in than what finds out the key.
+	Phase server.Phase
+	// Headers are sent in addition to X-Rate-Limited, which is true on a refusal
+	// and false on what passed, and to the Retry-After of a refusal. If zero,
+	// there are none.
+	Headers HeaderStyle
+	// OnRejected, if not nil, is called when the limit refuses a request, with the
+	// headers set. What it writes is the response. If it writes nothing the
+	// default is sent, with what it added to the header: 429 with problem details,
+	// or 413 where info.Result.RetryAfter is Never.
+	OnRejected func(w http.ResponseWriter, r *http.Request, info Info)
+	// OnSuccess, if not nil, is called when a request was allowed, before the
+	// handler, with the headers set: it may change and add some. It must not
+	// write. It is not called when the store has failed.
+	OnSuccess func(w http.ResponseWriter, r *http.Request, info Info)
+
+	// MaxWait is how long a request may wait for its permits. If zero, it does not
+	// wait. What would take longer is refused at once. It must not be negative.
+	MaxWait time.Duration
+	// MaxKeys is how many keys are held in memory at most. If zero, 1<<20. It must
+	// be zero when there is a Store.
+	MaxKeys int
+	// Store holds the state of the keys. If nil, the plugin has one of its own in
+	// memory. A given one is not closed by the plugin.
+	Store Store
+	// OnStoreError says what happens to a request when the store fails. The zero
+	// value is [Allow]: it passes, with no header of ours. With [Deny] it is
+	// answered with 503.
+	OnStoreError FailurePolicy
+	// Hooks observe the limiter. Any of them may be nil.
+	Hooks Hooks
+}
+
+// A Route is a set of requests and what they are held to. Each key has permits of
+// its own for it, which other requests do not touch.
+type Route struct {
+	// Pattern says which requests, as [http.ServeMux] writes it: "POST /export",
+	// "/users/{id}", "api.example.com/". The most specific one counts. It is
+	// matched by the plugin itself, on the path that the request has when it gets
+	// there; a path that is not clean, as //export, is taken for the one that it
+	// would be redirected to. It is the name of the limit in the RateLimit header.
+	Pattern string
+	// Limit is what each key may take. If zero, the route has no permits of its
+	// own: its requests take those of the config, and only Weight is different.
+	Limit Limit
+	// Weight is how many permits a request takes. If nil, it is that of the config.
+	Weight func(r *http.Request) (int64, error)
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
+	c.Routes = slices.Clone(c.Routes)
+	f(&c)
+	return c
+}
+
+// Validate reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
+func (c ServerConfig) Validate() error {
+	errs := relabel(c.core().Validate(), "ratelimit.ServerConfig.")
+	bad := func(field string, value any, reason string) {
+		errs = append(errs, &core.ConfigError{Field: "ratelimit.ServerConfig." + field, Value: value, Reason: reason})
+	}
+	if c.MaxWait < 0 {
+		bad("MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
+	}
+	if reason := c.Headers.problem(); reason != "" {
+		bad("Headers", c.Headers, reason)
+	}
+	if c.Headers&HeaderDraft10 != 0 && strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		bad("Name", fmt.Sprintf("%q", c.Name), "must be printable ASCII with HeaderDraft10")
+	}
+	for i, r := range c.Routes {
+		if reason := c.patternProblem(i); reason != "" {
+			bad(fmt.Sprintf("Routes[%d].Pattern", i), fmt.Sprintf("%q", r.Pattern), reason)
+		}
+		errs = append(errs, relabel(r.Limit.Validate(), fmt.Sprintf("ratelimit.ServerConfig.Routes[%d].", i))...)
+	}
+	return errors.Join(errs...)
+}
+
+// relabel returns the errors of core/ratelimit with the names of the fields here.
+func relabel(err error, place string) []error {
+	var bad *core.ConfigError
+	switch joined, ok := err.(interface{ Unwrap() []error }); { //nolint:errorlint // this is the walk of the tree itself
+	case ok:
+		var errs []error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, relabel(e, place)...)
+		}
+		return errs
+	case errors.As(err, &bad):
+		field := strings.TrimPrefix(strings.TrimPrefix(bad.Field, "ratelimit."), "Config.")
+		return []error{&core.ConfigError{Field: place + field, Value: bad.Value, Reason: bad.Reason}}
+	}
+	return nil // there is none
+}
+
+// core returns the part of c that core/ratelimit has too.
+func (c ServerConfig) core() ratelimit.Config {
+	return ratelimit.Config{
+		Name:         c.Name,
+		Registry:     c.Registry,
+		Limit:        c.Limit,
+		MaxWait:      c.MaxWait,
+		MaxKeys:      c.MaxKeys,
+		Store:        c.Store,
+		OnStoreError: c.OnStoreError,
+		Hooks:        c.Hooks,
+	}
+}
+
+func (c ServerConfig) name() string {
+	if c.Name == "" {
+		return DefaultName
+	}
+	return c.Name
+}
+
+func (c ServerConfig) phase() server.Phase {
+	if c.Phase == 0 {
+		return server.Plugins
+	}
+	return c.Phase
+}

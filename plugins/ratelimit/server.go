@@ -1,0 +1,98 @@
+package ratelimit
+
+import (
+	"net/http"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+// A Server limits requests. It is a [server.Plugin], and works without a pipeline
+// just as well. It is safe for concurrent use; all handlers it is put around share
+// its permits.
+type Server struct {
+	cfg     ServerConfig
+	limiter *ratelimit.Limiter
+	others  *rule   // all requests without a route
+	routes  *routes // nil: none
+	key     server.Key
+	ip      server.Key // for requests without a key
+}
+
+// NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.With(func(*ServerConfig) {})
+	limiter, err := ratelimit.New(cfg.core())
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, limiter: limiter, key: cfg.Key, ip: server.ByClientIP()}
+	if s.key == nil {
+		s.key = s.ip
+	}
+	s.others = &rule{limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, name: limiter.Name()}
+	s.others.draft = newDraftText(draft10(), s.others.name, limiter.Limit())
+	rules := map[string]*rule{}
+	for _, route := range cfg.Routes {
+		u := *s.others
+		if route.Weight != nil {
+			u.weight = route.Weight
+		}
+		if route.Limit != (Limit{}) {
+			if u.limiter, err = limiter.With(route.Limit); err != nil {
+				_ = limiter.Close()
+				return nil, err
+			}
+			u.tier, u.mark, u.name = nil, routeMark(route.Pattern), route.Pattern
+			u.draft = newDraftText(draft10(), u.name, u.limiter.Limit())
+		}
+		rules[route.Pattern] = &u
+	}
+	s.routes = newRoutes(rules)
+	return s, nil
+}
+
+// Name returns the name of the limiter.
+func (s *Server) Name() string { return s.limiter.Name() }
+
+// Phase returns the Phase of the config, or [server.Plugins].
+func (s *Server) Phase() server.Phase { return s.cfg.phase() }
+
+// Config returns the ServerConfig that the plugin was made with, as it was given.
+func (s *Server) Config() ServerConfig { return s.cfg.With(func(*ServerConfig) {}) }
+
+// Limiter returns the limiter that decides, to look at keys, to reset them, for
+// its counters, and to observe it.
+func (s *Server) Limiter() *ratelimit.Limiter { return s.limiter }
+
+// Close takes the limiter out of its registry. Unless it has a Store of yours, it
+// refuses requests with 503 from then on: close it when the server is shut down. A
+// second Close does nothing.
+func (s *Server) Close() error { return s.limiter.Close() }
+
+// With makes another limiter, configured as this one but for what f changes, with
+// permits and, it should be, with a name of its own. It is meant to be put on top
+// of this one, around some handlers, so it has no Routes but those that f gives
+// it. When it refuses a request, this one gives back what the request took.
+func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
+	cfg := s.cfg
+	cfg.Routes = nil
+	return NewServer(cfg.With(f))
+}
+
+// Handler returns next with the limit around it.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, next) })
+}
+
+// rule returns what r is held to.
+func (s *Server) rule(r *http.Request) *rule {
+	if u := s.routes.find(r); u != nil {
+		return u
+	}
+	return s.others
+}
