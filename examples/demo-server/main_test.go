@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lineWriter hands out the first line that is written to it.
+type lineWriter struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	line chan string
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before, _, _ := strings.Cut(w.buf.String(), "\n")
+	w.buf.Write(p)
+	if line, _, ok := strings.Cut(w.buf.String(), "\n"); ok && line != before {
+		w.line <- line
+	}
+	return len(p), nil
+}
+
+// start runs the server on a free port and returns its URL. stop ends it and
+// returns its exit code.
+func start(t *testing.T, args ...string) (url string, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out := &lineWriter{line: make(chan string, 1)}
+	code := make(chan int, 1)
+	var stderr bytes.Buffer
+	go func() { code <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), out, &stderr) }()
+	stop = sync.OnceValue(func() int { cancel(); return <-code })
+	t.Cleanup(func() { stop() })
+	select {
+	case url = <-out.line:
+	case c := <-code:
+		t.Fatalf("exit %d: %s", c, stderr.String())
+	}
+	return url, stop
+}
+
+func do(t *testing.T, method, url string, body io.Reader, header ...string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	resp.Body = io.NopCloser(bytes.NewReader(text))
+	return resp
+}
+
+func text(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestTwoHundredAtOnceWithOneKeyTwentyPass(t *testing.T) {
+	t.Parallel()
+	url, stop := start(t, "-limit", "20", "-period", "5s")
+	var mu sync.Mutex
+	status := map[int]int{}
+	retryAfter := ""
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			// A header that a client may forge changes nothing: its peer is not trusted.
+			resp := do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "ann", "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i))
+			mu.Lock()
+			defer mu.Unlock()
+			status[resp.StatusCode]++
+			if resp.StatusCode == http.StatusTooManyRequests {
+				retryAfter = resp.Header.Get("Retry-After")
+				require.Equal(t, "true", resp.Header.Get("X-Rate-Limited"))
+				require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+			} else {
+				require.Equal(t, "false", resp.Header.Get("X-Rate-Limited"))
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, map[int]int{http.StatusOK: 20, http.StatusTooManyRequests: 180}, status)
+	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "bob").StatusCode, "another key is untouched")
+
+	for i := range 25 { // without a key it is the client's IP, whatever a header says
+		resp := do(t, http.MethodGet, url+"/hello", nil, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", i), "X-Real-Ip", "198.51.100.1")
+		want := http.StatusOK
+		if i >= 20 {
+			want = http.StatusTooManyRequests
+		}
+		require.Equal(t, want, resp.StatusCode, "request %d", i+1)
+	}
+
+	seconds, err := strconv.Atoi(retryAfter)
+	require.NoError(t, err)
+	require.True(t, 1 <= seconds && seconds <= 5)
+	time.Sleep(time.Duration(seconds) * time.Second) // real: a real server told us to
+	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "ann").StatusCode)
+	require.Zero(t, stop())
+}
+
+func TestSearchHasABucketOfItsOwn(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t, "-limit", "1", "-period", "1h")
+	allowed := 0
+	for range 20 {
+		resp := do(t, http.MethodGet, url+"/search", nil, "X-API-Key", "k")
+		if resp.StatusCode == http.StatusOK {
+			allowed++
+			continue
+		}
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	}
+	require.GreaterOrEqual(t, allowed, 5)
+	require.Less(t, allowed, 20)
+	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "k").StatusCode, "the global limit was not touched")
+	require.Equal(t, http.StatusTooManyRequests, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "k").StatusCode)
+}
+
+func TestUploadCostsByTheKiB(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t)
+	post := func(n int) *http.Response {
+		return do(t, http.MethodPost, url+"/upload", strings.NewReader(strings.Repeat("x", n)), "X-API-Key", "k")
+	}
+	resp := post(101 << 10)
+	require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+	require.Empty(t, resp.Header.Get("Retry-After"), "waiting does not help")
+	require.Contains(t, resp.Header.Get("Ratelimit"), ";r=100", "nothing was consumed")
+	resp = post(40<<10 + 1)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Contains(t, resp.Header.Get("Ratelimit"), ";r=59", "41 started KiB")
+	require.Equal(t, "40961 bytes\n", text(t, resp))
+	require.Contains(t, post(0).Header.Get("Ratelimit"), ";r=58", "at least 1")
+	resp = post(60 << 10)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.NotEmpty(t, resp.Header.Get("Retry-After"))
+
+	resp = do(t, http.MethodPost, url+"/upload", io.MultiReader(strings.NewReader("chunked")), "X-API-Key", "k")
+	require.Equal(t, http.StatusLengthRequired, resp.StatusCode)
+}
+
+func TestUnlimitedRoutes(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t, "-limit", "1", "-period", "1h")
+	for range 5 {
+		for _, path := range []string{"/health", "/unstable", "/slow?d=1ms", "/metrics", "/flaky?id=u&fail=0"} {
+			resp := do(t, http.MethodGet, url+path, nil)
+			require.Equal(t, http.StatusOK, resp.StatusCode, path)
+			require.Empty(t, resp.Header.Values("X-Rate-Limited"), path)
+		}
+	}
+	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil).StatusCode)
+	require.Equal(t, http.StatusTooManyRequests, do(t, http.MethodGet, url+"/hello", nil).StatusCode)
+	require.Contains(t, text(t, do(t, http.MethodGet, url+"/metrics", nil)), `resilience_ratelimiter_requests_total{name="demo",result="throttled"} 1`)
+}
+
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t)
+	for i := 1; i <= 4; i++ {
+		resp := do(t, http.MethodGet, url+"/flaky?id=a&fail=2", nil)
+		if i <= 2 {
+			require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+			continue
+		}
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.JSONEq(t, fmt.Sprintf(`{"attempts":%d}`, i), text(t, resp))
+	}
+	require.Equal(t, http.StatusServiceUnavailable, do(t, http.MethodGet, url+"/flaky?id=b&fail=1", nil).StatusCode, "each id has a count of its own")
+	for _, bad := range []string{"/flaky", "/flaky?id=x&fail=-1", "/flaky?id=x&fail=many", "/flaky?fail=1", "/slow", "/slow?d=1", "/slow?d=31s", "/slow?d=-1s"} {
+		resp := do(t, http.MethodGet, url+bad, nil)
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode, bad)
+		require.Contains(t, text(t, resp), "want ", bad)
+	}
+	require.Equal(t, http.StatusNoContent, do(t, http.MethodPost, url+"/unstable/down", nil).StatusCode)
+	require.Equal(t, http.StatusInternalServerError, do(t, http.MethodGet, url+"/unstable", nil).StatusCode)
+	require.Equal(t, http.StatusNoContent, do(t, http.MethodPost, url+"/unstable/up", nil).StatusCode)
+	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/unstable", nil).StatusCode)
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-colour red":              "flag provided but not defined: -colour",
+		"-limit many":              `invalid value "many" for flag -limit`,
+		"-limit 0":                 "demo-server: -limit 0 -period 10s: ratelimit.ServerConfig.Limit.Permits = 0: must be",
+		"-period -1s":              "Period = -1s: must be",
+		"-limit -3 -period 0s":     "Permits = -3: must be",
+		"extra":                    `unexpected argument "extra"`,
+		"-addr 127.0.0.1:notaport": "",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			var stderr bytes.Buffer
+			code := run(t.Context(), strings.Fields(args), io.Discard, &stderr)
+			require.NotZero(t, code)
+			require.Contains(t, stderr.String(), want)
+			require.NotEmpty(t, stderr.String())
+		})
+	}
+	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
+}
+
+// TestSignalsEndItGracefully runs the program as its users do.
+func TestSignalsEndItGracefully(t *testing.T) {
+	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "demo-server")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		cmd := exec.CommandContext(t.Context(), binary, "-addr", "127.0.0.1:0")
+		stdout := &lineWriter{line: make(chan string, 1)}
+		cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+		require.NoError(t, cmd.Start())
+		url := <-stdout.line
+		answered := make(chan string, 1)
+		go func() {
+			resp, err := http.Get(url + "/slow?d=700ms") //nolint:gosec // our own server
+			if err != nil {
+				answered <- err.Error()
+				return
+			}
+			b, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			answered <- fmt.Sprint(string(b), err)
+		}()
+		time.Sleep(200 * time.Millisecond) // real: the request is to be in flight
+		require.NoError(t, cmd.Process.Signal(sig))
+		require.Equal(t, "at last\n<nil>", <-answered, "what is in flight is finished")
+		require.NoError(t, cmd.Wait(), "exit code 0")
+		require.Equal(t, url+"\n", stdout.buf.String(), "one line, and nothing else")
+	}
+}

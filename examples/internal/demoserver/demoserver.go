@@ -1,0 +1,94 @@
+package demoserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/plugins/ratelimit"
+)
+
+// Config is what the flags of the demo server say.
+type Config struct {
+	Limit  int64         // permits of /hello for each Period; at least 1
+	Period time.Duration // at least 1ns
+}
+
+// New makes the service. Close ends its plugins.
+func New(cfg Config) (handler http.Handler, closePlugins func() error, err error) {
+	registry := &core.Registry{}
+	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
+		Name:     "demo",
+		Registry: registry,
+		Limit:    ratelimit.Window(cfg.Limit, cfg.Period),
+		// Anybody can make up a key: in earnest, check it before the limiter.
+		Key: ratelimit.FirstOf(ratelimit.ByHeader("X-API-Key"), ratelimit.ByClientIP()),
+		Routes: []ratelimit.Route{
+			{Pattern: "GET /search", Limit: ratelimit.TokenBucket(5, time.Second, 5)},
+			{Pattern: "POST /upload", Limit: ratelimit.TokenBucket(100, time.Minute, 100), Weight: startedKiB},
+		},
+		Exclude: unlimited,
+		Headers: ratelimit.HeaderDraft10,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	collector, err := metrics.New(registry, metrics.Config{})
+	if err != nil {
+		return nil, nil, errors.Join(err, limits.Close())
+	}
+	exported := prometheus.NewRegistry()
+	exported.MustRegister(collector)
+
+	r := chi.NewRouter()
+	r.Use(limits.Handler)
+	r.Get("/hello", text("hello"))
+	r.Get("/search", text("found"))
+	r.Post("/upload", upload)
+	r.Get("/health", text("ok"))
+	r.Get("/flaky", (&flaky{}).ServeHTTP)
+	var down unstable
+	r.Get("/unstable", down.ServeHTTP)
+	r.Post("/unstable/down", down.set(true))
+	r.Post("/unstable/up", down.set(false))
+	r.Get("/slow", slow)
+	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(exported, promhttp.HandlerOpts{}))
+	return r, func() error { return errors.Join(limits.Close(), collector.Close()) }, nil
+}
+
+func unlimited(r *http.Request) bool {
+	switch r.URL.Path {
+	case "/health", "/flaky", "/unstable", "/unstable/down", "/unstable/up", "/slow", "/metrics":
+		return true
+	}
+	return false
+}
+
+// startedKiB is what an upload costs.
+func startedKiB(r *http.Request) (int64, error) {
+	if r.ContentLength < 0 {
+		return 0, ratelimit.ErrLengthRequired
+	}
+	return max(1, (r.ContentLength+1023)/1024), nil
+}
+
+func text(s string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s+"\n") }
+}
+
+func upload(w http.ResponseWriter, r *http.Request) {
+	n, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		return
+	}
+	fmt.Fprintf(w, "%d bytes\n", n)
+}
