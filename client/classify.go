@@ -23,7 +23,9 @@ import (
 //     by a deadline that may have been too near. It is a Failure when that
 //     context ended by a timeout of this module, or any that was set with
 //     [context.WithTimeoutCause] and a cause of its own whose Timeout method
-//     returns true: such a limit is there to tell a slow server.
+//     returns true: such a limit is there to tell a slow server. So
+//     http.Client.Timeout alone, a deadline like any, opens no breaker: give each
+//     attempt a limit with the timeout plugin.
 //   - Any other error is a Failure.
 func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome {
 	if err == nil {

@@ -65,11 +65,11 @@ func parseAddr(s string) (netip.Addr, bool) {
 func cutPort(s string) (string, bool) {
 	inner, bracket := strings.CutPrefix(s, "[")
 	if !bracket {
-		host, port, has := strings.Cut(s, ":")
-		if !has || strings.Contains(port, ":") {
+		i := strings.LastIndexByte(s, ':')
+		if i < 0 || strings.IndexByte(s[:i], ':') >= 0 {
 			return s, true // no port, or IPv6
 		}
-		return host, isPort(port)
+		return s[:i], isPort(s[i+1:])
 	}
 	host, rest, closed := strings.Cut(inner, "]")
 	port, has := strings.CutPrefix(rest, ":")
@@ -77,5 +77,10 @@ func cutPort(s string) (string, bool) {
 }
 
 func isPort(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
 }

@@ -11,10 +11,10 @@ import (
 // it is made for, it belongs to the goroutine of the handler.
 type Recorder struct {
 	w        http.ResponseWriter
-	status   int
-	bytes    int64
-	hijacked bool
 	rejected error
+	bytes    int64
+	status   int16
+	hijacked bool
 }
 
 // Record returns a writer that passes everything on to w, and the Recorder that
@@ -36,7 +36,7 @@ func (rec *Recorder) Wrap(w http.ResponseWriter) http.ResponseWriter {
 
 // Status is the status that was sent, or 0 as long as there is none. Of the
 // informational ones only 101 is final; the others are passed on and not kept.
-func (rec *Recorder) Status() int { return rec.status }
+func (rec *Recorder) Status() int { return int(rec.status) }
 
 // Final is what Status will be if the handler returns now: 200 when it sent
 // nothing, and 0 when it took over the connection and nothing was sent before.
@@ -44,7 +44,7 @@ func (rec *Recorder) Final() int {
 	if rec.status == 0 && !rec.hijacked {
 		return http.StatusOK
 	}
-	return rec.status
+	return int(rec.status)
 }
 
 // Bytes is how much of a body the writer below has accepted.
@@ -95,7 +95,7 @@ func (rec *Recorder) recorder() *Recorder { return rec }
 
 func (rec *Recorder) sent(status int) {
 	if !rec.Wrote() {
-		rec.status = status
+		rec.status = int16(status) // three digits, else the writer below panics
 	}
 }
 

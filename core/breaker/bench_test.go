@@ -54,6 +54,7 @@ func BenchmarkFloorClock(b *testing.B) {
 
 // call makes one call that succeeds.
 func call(tb testing.TB, ctx context.Context, br *breaker.Breaker, outcome core.Outcome) { //nolint:revive // tb first, as everywhere
+	tb.Helper()
 	p, err := br.Acquire(ctx)
 	if err != nil {
 		tb.Fatal(err)
@@ -62,6 +63,7 @@ func call(tb testing.TB, ctx context.Context, br *breaker.Breaker, outcome core.
 }
 
 func closed(b *testing.B, cfg breaker.Config, failEvery int) {
+	b.Helper()
 	br := core.Must(breaker.New(cfg))
 	ctx := context.Background()
 	for range 200 {
@@ -91,6 +93,7 @@ func BenchmarkClosedDurations(b *testing.B) {
 }
 
 func closedParallel(b *testing.B, failEvery int) {
+	b.Helper()
 	br := core.Must(breaker.New(breaker.Config{}))
 	for range 200 {
 		call(b, context.Background(), br, core.Success)

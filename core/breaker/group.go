@@ -107,7 +107,7 @@ func (g *Group) Get(key string) *Breaker {
 	b := g.byKey[key]
 	g.mu.RUnlock()
 	if b == nil {
-		b = g.add(key)
+		return g.add(key)
 	}
 	if !b.used.Load() {
 		b.used.Store(true)

@@ -122,12 +122,12 @@ type ended struct {
 // record counts a call, unless it was admitted in an earlier state, and makes the
 // change of state that follows.
 func (b *Breaker) record(p *Permit, outcome core.Outcome, least time.Duration) (call ended, queued bool) {
-	now, known := time.Duration(0), p.word&timed != 0 || p.trial != 0 || b.buckets != nil
+	now, known := time.Duration(0), p.word&timed != 0 || p.trial != 0 || b.buckets != nil || p.word != b.word.Load()&^calm
 	if known {
 		now = b.now()
 		b.lock(p.ctx, now)
 	} else {
-		b.mu.Lock() // closed when it was admitted: nothing is due, or it is too late
+		b.mu.Lock() // closed, so that nothing is due
 	}
 	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial) {
 		b.counters.late++

@@ -11,7 +11,7 @@ type Stats struct {
 	Successes uint64 // calls that were counted as such
 	Failures  uint64 // calls that were counted as such
 	Ignored   uint64 // calls that said nothing
-	Late      uint64 // calls that were admitted in an earlier state, or lost their slot
+	Late      uint64 // calls with a result that came too late: in another state, or without its slot
 	Rejected  uint64 // calls that were not admitted
 
 	Opened     uint64 // times that the breaker was opened; not those of ForcedOpen

@@ -20,24 +20,30 @@ type slot struct {
 // MaxTrials.
 const indexBits = 10
 
-// reserve takes a slot: a free one, or one whose trial has had it for timeout. The
-// result is 0 where there is none.
+// reserve takes a slot: a free one, or that of the oldest trial once it has had it
+// for timeout. The result is 0 where there is none.
 func (t *trials) reserve(now, timeout time.Duration) (trial uint64) {
-	full := t.calls+t.taken >= len(t.slots)
-	for i := range t.slots {
-		s := &t.slots[i]
+	free, oldest := -1, -1
+	for i, s := range t.slots {
 		switch {
-		case !full && s.trial == 0:
-			t.taken++
-		case full && s.trial != 0 && now-s.since >= timeout:
-		default:
-			continue
+		case s.trial == 0:
+			free = i
+		case oldest < 0 || s.trial < t.slots[oldest].trial:
+			oldest = i
 		}
-		t.serial++
-		*s = slot{trial: t.serial<<indexBits | uint64(i), since: now}
-		return s.trial
 	}
-	return 0
+	i := free
+	switch {
+	case t.calls+t.taken < len(t.slots):
+		t.taken++
+	case oldest >= 0 && now-t.slots[oldest].since >= timeout:
+		i = oldest
+	default:
+		return 0
+	}
+	t.serial++
+	t.slots[i] = slot{trial: t.serial<<indexBits | uint64(i), since: now}
+	return t.slots[i].trial
 }
 
 // release frees the slot of a trial, and tells whether it still had it.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -57,9 +58,12 @@ func TestMemoryKeepsTheMostIndebted(t *testing.T) {
 	for i := range 20_000 {
 		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], Op{Cost: 1})
 	}
+	hash := maphash.String(tab.seed, "heavy")
+	_, found := tab.shards[hash&uint64(len(tab.shards)-1)].find(hash)
+	require.True(t, found, "those that owe less were dropped")
 	r := mustApply(t, tab, 20_000, "heavy", ids[0], Op{Cost: 1})
 	require.False(t, r.Allowed)
-	require.Equal(t, time.Second-20*time.Microsecond, r.RetryAfter, "to the nanosecond: it never left the table")
+	require.Equal(t, time.Second-20*time.Microsecond, r.RetryAfter, "to the nanosecond")
 }
 
 func TestMemoryShrinksAfterAFlood(t *testing.T) {
@@ -167,5 +171,15 @@ func TestMemoryServesNewKeysInAFlood(t *testing.T) {
 			require.True(t, r.Allowed, "%v: new key %d", l, i)
 			require.GreaterOrEqual(t, r.Remaining, int64(5), "%v: new key %d", l, i)
 		}
+	}
+}
+
+func TestALongWindowIsRepaidUnderAFastBucket(t *testing.T) {
+	t.Parallel()
+	fast := Bucket(999_999_937, time.Second, 999_999_937)
+	tab, ids := newTestTable(t, 0, Window(1, MaxPeriod), fast)
+	require.True(t, mustApply(t, tab, 0, "k", ids[0], Op{Cost: 1}).Allowed)
+	for away := time.Second; away < MaxPeriod; away *= 7 {
+		require.Equal(t, fast.Burst, mustApply(t, tab, away, "k", ids[1], Op{}).Remaining, "after %v", away)
 	}
 }

@@ -21,14 +21,20 @@ type Timeout struct {
 	panics    hook.Panics
 
 	succeeded, failed, timedOut, canceled atomic.Uint64
+	abandoned                             atomic.Int64
 }
 
-// Stats are counts since the timeout was made, of operations that ended.
+// Stats are counts since the timeout was made, of operations that ended, but for
+// Abandoned.
 type Stats struct {
 	Succeeded uint64 // without an error, also after the limit
 	Failed    uint64 // with an error, within the limit
 	TimedOut  uint64 // with an error, after the limit
 	Canceled  uint64 // with an error, after the end of the caller's own context
+
+	// Abandoned is how many operations that timed out are running now, although
+	// an adapter does not wait for them. Do always waits.
+	Abandoned uint64
 
 	HookPanics uint64 // calls of hooks that ended in a panic
 }
@@ -70,6 +76,7 @@ func (t *Timeout) Stats() Stats {
 		Failed:     t.failed.Load(),
 		TimedOut:   t.timedOut.Load(),
 		Canceled:   t.canceled.Load(),
+		Abandoned:  uint64(t.abandoned.Load()),
 		HookPanics: t.panics.Count(),
 	}
 }
@@ -135,14 +142,21 @@ func (t *Timeout) Finish(caller, limited context.Context, err error) error {
 	return err
 }
 
-// timedOut returns what is an *Error and says all that err does, except that the
-// operation's context was canceled: the caller's was not.
+// Abandon counts an operation that timed out and is not waited for, until ended is
+// called, once. It is for adapters.
+func (t *Timeout) Abandon() (ended func()) {
+	t.abandoned.Add(1)
+	return func() { t.abandoned.Add(-1) }
+}
+
+// timedOut returns an error that is a timeout and says all that err does, except
+// that something was canceled: it was the limit that did that.
 func timedOut(cause *Error, ended, err error) error {
-	switch {
-	case errors.Is(err, cause):
-		return err
-	case err == ended, ended == context.Canceled && errors.Is(err, ended): //nolint:errorlint // err that says more is kept
+	switch timeout, ok := err.(interface{ Timeout() bool }); { // as net/url: no deeper
+	case err == ended, errors.Is(err, context.Canceled): //nolint:errorlint // one that says more is kept
 		return cause
+	case ok && timeout.Timeout() && errors.Is(err, cause):
+		return err
 	}
 	return &Error{Name: cause.Name, Limit: cause.Limit, Err: err}
 }

@@ -41,6 +41,10 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 	t.Parallel()
 	wrapped := func(ctx context.Context) (int, error) { return 0, fmt.Errorf("reading: %w", ctx.Err()) }
 	wrapsCause := func(ctx context.Context) (int, error) { return 0, fmt.Errorf("reading: %w", context.Cause(ctx)) }
+	wrapsInURL := func(ctx context.Context) (int, error) {
+		return 0, &url.Error{Op: "Get", URL: "/", Err: context.Cause(ctx)}
+	}
+	canceled := func(context.Context) (int, error) { return 0, fmt.Errorf("dial: %w", context.Canceled) }
 	other := func(context.Context) (int, error) { return 1, errBoom }
 	for _, tt := range []struct {
 		name string
@@ -51,7 +55,9 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 		{"context's error", returnsErr, nil, `timeout: "api" took longer than 50ms`},
 		{"cause", returnsCause, nil, `timeout: "api" took longer than 50ms`},
 		{"wrapped context's error", wrapped, nil, `timeout: "api" took longer than 50ms: reading: context deadline exceeded`},
-		{"wrapped cause", wrapsCause, nil, `reading: timeout: "api" took longer than 50ms`},
+		{"wrapped cause", wrapsCause, nil, `timeout: "api" took longer than 50ms: reading: timeout: "api" took longer than 50ms`},
+		{"wrapped cause that is a timeout", wrapsInURL, nil, `Get "/": timeout: "api" took longer than 50ms`},
+		{"a cancellation that the limit caused", canceled, nil, `timeout: "api" took longer than 50ms`},
 		{"another error", other, errBoom, `timeout: "api" took longer than 50ms: boom`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,6 +74,7 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 				if tt.also != nil {
 					require.ErrorIs(t, err, tt.also)
 				}
+				require.True(t, (&url.Error{Err: err}).Timeout(), "net/http looks no deeper than this")
 				var e *timeout.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, 50*time.Millisecond, e.Limit)
@@ -80,7 +87,6 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 	}
 }
 
-// net/http and os look no deeper than this for a timeout.
 func TestErrorIsATimeoutForTheStandardLibrary(t *testing.T) {
 	t.Parallel()
 	limit := core.Must(timeout.New(timeout.Config{}))
@@ -269,6 +275,16 @@ func TestTimeoutIsAMechanism(t *testing.T) {
 		_, err := core.Do(t.Context(), core.Must(core.NewPipeline(limit)), lasting(time.Hour, returnsErr))
 		require.ErrorIs(t, err, timeout.ErrTimeout)
 	})
+}
+
+func TestAbandonedAreCountedWhileTheyRun(t *testing.T) {
+	t.Parallel()
+	limit := core.Must(timeout.New(timeout.Config{}))
+	first, second := limit.Abandon(), limit.Abandon()
+	require.EqualValues(t, 2, limit.Stats().Abandoned)
+	first()
+	second()
+	require.Zero(t, limit.Stats().Abandoned)
 }
 
 func TestConcurrentUse(t *testing.T) {

@@ -36,12 +36,12 @@ type ServerConfig struct {
 	// permits that a key of the same text has; there is no bucket that all such
 	// requests share. In Info a key that was found is as it is, unless it begins
 	// with "#", which marks one that was not, or one of a route.
-	Key server.Key
+	Key Key
 	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
 	// takes none, and passes. If it is above the capacity of the limit, the
 	// request is answered with 413. A negative weight, or an error, is answered
-	// with 500, or with what a [*server.StatusError] says. In neither case is
-	// anything taken. It must not read the body. See [WeightByLength].
+	// with 500, or with what a [*server.StatusError] says, as [ErrLengthRequired]
+	// does. In none of these cases is anything taken. It must not read the body.
 	Weight func(r *http.Request) (int64, error)
 	// Tier, if not nil, is asked for the limit of each request that is held to
 	// Limit, as by what its user pays for. The zero Limit stands for Limit. What a
@@ -140,7 +140,7 @@ func (c ServerConfig) Validate() error {
 // relabel returns the errors of core/ratelimit with the names of the fields here.
 func relabel(err error, place string) []error {
 	var bad *core.ConfigError
-	switch joined, ok := err.(interface{ Unwrap() []error }); { //nolint:errorlint // this is the walk of the tree itself
+	switch joined, ok := err.(interface{ Unwrap() []error }); {
 	case ok:
 		var errs []error
 		for _, e := range joined.Unwrap() {
@@ -166,13 +166,6 @@ func (c ServerConfig) core() ratelimit.Config {
 		OnStoreError: c.OnStoreError,
 		Hooks:        c.Hooks,
 	}
-}
-
-func (c ServerConfig) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
 }
 
 func (c ServerConfig) phase() server.Phase {

@@ -84,18 +84,20 @@ func draft10() draft {
 // draftText is what of a draft's fields can be said before the request.
 type draftText struct {
 	draft
+	limit  Limit
 	item   string // the name of the limit, as a structured string (RFC 9651)
 	start  string // of RateLimit, up to the number that remains
 	policy string // RateLimit-Policy
 }
 
 func newDraftText(d draft, name string, limit Limit) draftText {
-	t := draftText{draft: d, item: quote(name)}
+	t := draftText{draft: d, limit: limit, item: quote(name)}
 	t.start = t.item + d.remaining
 	t.policy = string(t.appendPolicy(nil, limit))
 	return t
 }
 
+// appendPolicy appends what a limit is in general.
 func (t *draftText) appendPolicy(b []byte, limit Limit) []byte {
 	b = strconv.AppendInt(append(append(b, t.item...), t.quota...), limit.Capacity(), 10)
 	if fill := fillTime(limit); fill >= time.Second {
@@ -104,6 +106,7 @@ func (t *draftText) appendPolicy(b []byte, limit Limit) []byte {
 	return b
 }
 
+// appendLimit appends how a key stands.
 func (t *draftText) appendLimit(b []byte, r Result) []byte {
 	b = strconv.AppendInt(append(b, t.start...), r.Remaining, 10)
 	if r.NextAfter > 0 {
@@ -152,16 +155,17 @@ func seconds(d time.Duration) int64 {
 // A header writes the fields about one request, with all their text in one place.
 type header struct {
 	values [6]string
-	n      int
-	text   [128]byte
-	used   int
+	text   [62]byte
+	n      uint8 // values in use
+	used   uint8 // bytes of text in use
 }
 
 // set sets a field to one value. It can be appended to without harm.
 func (x *header) set(h http.Header, field, value string) {
-	x.values[x.n] = value
-	h[field] = x.values[x.n : x.n+1 : x.n+1]
+	line := x.values[x.n : x.n+1 : x.n+1]
 	x.n++
+	line[0] = value
+	h[field] = line
 }
 
 // add adds a line to a field that is a list.
@@ -179,8 +183,8 @@ func (x *header) buffer() []byte { return x.text[x.used:x.used] }
 // string makes a value of what was written to the buffer. Nothing is written
 // there again.
 func (x *header) string(b []byte) string {
-	if len(b) <= len(x.text)-x.used {
-		x.used += len(b)
+	if len(b) <= len(x.text)-int(x.used) {
+		x.used += uint8(len(b))
 	}
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
@@ -196,7 +200,7 @@ func (x *header) write(h http.Header, style HeaderStyle, t *draftText, limit Lim
 	}
 	if style&HeaderDraft10 != 0 {
 		policy := t.policy
-		if policy == "" {
+		if limit != t.limit { // a tier
 			policy = x.string(t.appendPolicy(x.buffer(), limit))
 		}
 		x.add(h, t.policyField, policy)

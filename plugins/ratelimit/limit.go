@@ -1,11 +1,9 @@
 package ratelimit
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/server"
 )
 
 // What the plugin shares with core/ratelimit, so that one import is enough.
@@ -53,8 +51,3 @@ func Window(n int64, period time.Duration) Limit { return ratelimit.Window(n, pe
 func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 	return ratelimit.Bucket(n, period, burst)
 }
-
-// ByClientIP is [server.ByClientIP]: the IP of RemoteAddr, IPv6 by /64; behind
-// one of the trusted proxies, what X-Forwarded-For says. Package server has the
-// other keys.
-func ByClientIP(trusted ...netip.Prefix) server.Key { return server.ByClientIP(trusted...) }

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -19,38 +18,63 @@ type rule struct {
 	draft   draftText
 }
 
-// routes finds the rule for a request by the patterns of net/http.
-type routes struct {
-	mux   *http.ServeMux
-	rules map[string]*rule // by pattern
+// limiterFor returns what limits r.
+func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
+	if u.tier != nil {
+		if limit := u.tier(r); limit != (Limit{}) {
+			return u.limiter.With(limit)
+		}
+	}
+	return u.limiter, nil
 }
 
-const everything = "/"
+// routes are the patterns and what they are held to, the more specific ones
+// before the more general.
+type routes []route
 
-// newRoutes is nil when there are none. The patterns are valid.
-func newRoutes(rules map[string]*rule) *routes {
-	if len(rules) == 0 {
-		return nil
-	}
-	rs := &routes{mux: http.NewServeMux(), rules: rules}
-	for pattern := range rules {
-		rs.mux.Handle(pattern, http.NotFoundHandler())
-	}
-	if rules[everything] == nil {
-		// With it something always matches, and the mux does not go and collect the
-		// methods that would have.
-		rs.mux.Handle(everything, http.NotFoundHandler())
-	}
-	return rs
+type route struct {
+	pattern
+	rule *rule
 }
 
-// find returns the rule for r, or nil.
-func (rs *routes) find(r *http.Request) *rule {
-	if rs == nil {
+// find returns the rule for r, or nil. It finds what [http.ServeMux] would, also
+// where that would redirect to a clean path or to one with a slash at its end, and
+// does not allocate: the mux does, for a request that it has no pattern for.
+func (rs routes) find(r *http.Request) *rule {
+	if len(rs) == 0 {
 		return nil
 	}
-	_, pattern := rs.mux.Handler(r)
-	return rs.rules[pattern]
+	path, escaped := r.URL.Path, r.URL.RawPath != ""
+	if escaped {
+		path = r.URL.EscapedPath()
+	}
+	path = clean(path)
+	var inexact, slash *rule
+	for i := range rs {
+		p := &rs[i]
+		if !p.admits(r) {
+			continue
+		}
+		switch p.match(path, escaped) {
+		case exact:
+			if inexact == nil {
+				return p.rule
+			}
+		case below:
+			if inexact == nil {
+				inexact = p.rule
+			}
+		case slashMissing:
+			if inexact == nil && slash == nil {
+				slash = p.rule
+			}
+		case different:
+		}
+	}
+	if slash != nil {
+		return slash
+	}
+	return inexact
 }
 
 // patternProblem says what is wrong with the pattern of a route.
@@ -79,18 +103,4 @@ func register(patterns ...string) (err error) {
 		mux.Handle(p, http.NotFoundHandler())
 	}
 	return nil
-}
-
-// Keys that the key of the config did not find begin with "#", and so does one
-// that it did find if it begins with "#" itself: no two of them are ever the same.
-const (
-	markPlain = "#key:"
-	markIP    = "#ip:"
-	markRoute = "#route:"
-)
-
-// routeMark goes before the keys of a route. It has the length of the pattern, so
-// that the pattern cannot run into the key.
-func routeMark(pattern string) string {
-	return markRoute + strconv.Itoa(len(pattern)) + ":" + pattern + ":"
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
-	"unsafe"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -17,7 +15,7 @@ import (
 type exchange struct {
 	rec    server.Recorder
 	header header
-	key    [80]byte
+	key    [40]byte
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -33,17 +31,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		fail(w, r, http.StatusInternalServerError, err)
 		return
 	}
-	limiter, text := u.limiter, &u.draft
-	if u.tier != nil {
-		if tier := u.tier(r); tier != (Limit{}) {
-			if limiter, err = u.limiter.With(tier); err != nil {
-				fail(w, r, http.StatusInternalServerError, err)
-				return
-			}
-			t := u.draft
-			t.policy = ""
-			text = &t
-		}
+	limiter, err := u.limiterFor(r)
+	if err != nil {
+		fail(w, r, http.StatusInternalServerError, err)
+		return
 	}
 	key := s.keyOf(x.key[:0], u, r)
 	result, err := s.take(r.Context(), limiter, key, cost)
@@ -55,31 +46,22 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	x.header.write(w.Header(), s.cfg.Headers, text, limiter.Limit(), result)
-	info := Info{Name: s.limiter.Name(), Key: key, Cost: cost, Result: result}
+	x.header.write(w.Header(), s.cfg.Headers, &u.draft, limiter.Limit(), result)
+	info := func() Info { return Info{Name: s.limiter.Name(), Key: key, Cost: cost, Result: result} }
 	if !result.Allowed {
-		s.refuse(w, r, x, u, info)
+		s.refuse(w, r, x, u, info())
 		return
 	}
 	if s.cfg.OnSuccess != nil {
-		s.cfg.OnSuccess(w, r, info)
+		s.cfg.OnSuccess(w, r, info())
 	}
-	defer refund(x, r, limiter, info)
+	defer func() {
+		if x.rec.Rejected() != nil && result.Granted > 0 {
+			// If the store fails, the permits come back in their time.
+			_, _ = limiter.Refund(context.WithoutCancel(r.Context()), key, result)
+		}
+	}()
 	next.ServeHTTP(w, r)
-}
-
-// keyOf returns the key of r, written to dst.
-func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) string {
-	dst = append(dst, u.mark...)
-	start := len(dst)
-	dst, ok := s.key(dst, r)
-	switch {
-	case !ok:
-		dst, _ = s.ip(append(dst[:start], markIP...), r)
-	case len(dst) > start && dst[start] == markPlain[0]:
-		dst = slices.Insert(dst, start, []byte(markPlain)...)
-	}
-	return unsafe.String(unsafe.SliceData(dst), len(dst))
 }
 
 // take takes the permits. The error is never a refusal.
@@ -92,14 +74,6 @@ func (s *Server) take(ctx context.Context, limiter *ratelimit.Limiter, key strin
 		err = nil
 	}
 	return result, err
-}
-
-// refund gives back what a request took that a plugin further in has refused.
-func refund(x *exchange, r *http.Request, limiter *ratelimit.Limiter, info Info) {
-	if x.rec.Rejected() != nil && info.Result.Granted > 0 {
-		// If the store fails, the permits come back in their time.
-		_, _ = limiter.Refund(context.WithoutCancel(r.Context()), info.Key, info.Result)
-	}
 }
 
 // refuse answers a request that the limit does not allow.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -13,10 +14,10 @@ import (
 type Server struct {
 	cfg     ServerConfig
 	limiter *ratelimit.Limiter
-	others  *rule   // all requests without a route
-	routes  *routes // nil: none
-	key     server.Key
-	ip      server.Key // for requests without a key
+	others  *rule // all requests without a route
+	routes  routes
+	key     Key
+	ip      Key // for requests without a key
 }
 
 // NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
@@ -36,23 +37,22 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s.others = &rule{limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, name: limiter.Name()}
 	s.others.draft = newDraftText(draft10(), s.others.name, limiter.Limit())
-	rules := map[string]*rule{}
-	for _, route := range cfg.Routes {
+	for _, r := range cfg.Routes {
 		u := *s.others
-		if route.Weight != nil {
-			u.weight = route.Weight
+		if r.Weight != nil {
+			u.weight = r.Weight
 		}
-		if route.Limit != (Limit{}) {
-			if u.limiter, err = limiter.With(route.Limit); err != nil {
+		if r.Limit != (Limit{}) {
+			if u.limiter, err = limiter.With(r.Limit); err != nil {
 				_ = limiter.Close()
 				return nil, err
 			}
-			u.tier, u.mark, u.name = nil, routeMark(route.Pattern), route.Pattern
+			u.tier, u.mark, u.name = nil, routeMark(r.Pattern), r.Pattern
 			u.draft = newDraftText(draft10(), u.name, u.limiter.Limit())
 		}
-		rules[route.Pattern] = &u
+		s.routes = append(s.routes, route{parsePattern(r.Pattern), &u})
 	}
-	s.routes = newRoutes(rules)
+	slices.SortFunc(s.routes, func(a, b route) int { return bySpecificity(a.pattern, b.pattern) })
 	return s, nil
 }
 

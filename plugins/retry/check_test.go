@@ -111,8 +111,10 @@ func TestRetryIfAndRetryResponse(t *testing.T) {
 	t.Parallel()
 	reset, refused := errors.New("reset"), errors.New("refused")
 	p := quick(retry.Config{
-		RetryIf:       func(err error) bool { return errors.Is(err, reset) },
-		RetryResponse: func(resp *http.Response) bool { return resp.StatusCode == 404 && resp.Request.URL.Path == "/x" },
+		RetryIf: func(err error) bool { return errors.Is(err, reset) },
+		RetryResponse: func(resp *http.Response) bool {
+			return resp.StatusCode == http.StatusNotFound && resp.Request.URL.Path == "/x"
+		},
 	})
 	for want, answer := range map[int]step{3: status(404, 0), 1: status(503, 0)} {
 		s := &script{steps: []step{answer}}
@@ -125,6 +127,22 @@ func TestRetryIfAndRetryResponse(t *testing.T) {
 		_, err := do(t, p, s, get(t))
 		require.Equal(t, e, err)
 		require.Len(t, s.seen, want)
+	}
+}
+
+func TestCheckRetryIsAskedInPlaceOfTheOthers(t *testing.T) {
+	t.Parallel()
+	no := func() bool { t.Error("asked"); return false }
+	p := quick(retry.Config{
+		CheckRetry:    func(context.Context, *http.Response, error) (bool, error) { return true, nil },
+		RetryIf:       func(error) bool { return no() },
+		RetryResponse: func(*http.Response) bool { return no() },
+	})
+	for _, answer := range []step{fails(errors.New("reset")), status(418, 0)} {
+		s := &script{steps: []step{answer, answer, status(418, 0)}}
+		_, err := do(t, p, s, get(t))
+		require.NoError(t, err)
+		require.Len(t, s.seen, 3)
 	}
 }
 

@@ -61,13 +61,14 @@ type Config struct {
 	// RetryResponse tells which responses are retried. If nil, those that
 	// DefaultCheckRetry names. It must leave the body alone.
 	RetryResponse func(resp *http.Response) bool
-	// CheckRetry decides about errors and responses, in place of the two above,
-	// which must then be nil. It has the type of go-retryablehttp's, and gets what
-	// it gets there: errors are wrapped in a *url.Error. An error that it returns
-	// together with false is the caller's, in place of the response, which is
-	// then closed. Neither this nor the two above are asked once the request's
-	// context is done, nor about rejections, nor do they say what may be sent
-	// twice: Methods and AnyMethod do.
+	// CheckRetry, if not nil, is asked about errors and responses, in place of the
+	// two above. It has the type of go-retryablehttp's, and gets what it gets
+	// there: errors are wrapped in a *url.Error. An error that it returns together
+	// with false is the caller's, in place of the response, which is then closed.
+	//
+	// Neither this nor the two above are asked once the request's context is done,
+	// nor about rejections; and what may be sent twice is not theirs to say:
+	// Methods and AnyMethod do.
 	CheckRetry func(ctx context.Context, resp *http.Response, err error) (bool, error)
 	// RetryRejected lets rejections be retried: errors that match
 	// [core.ErrRejected], and responses that [client.Reject] made of them. The
@@ -123,8 +124,6 @@ func (c Config) Validate() error {
 	}
 	check(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, "must be >= 0 (0 means 2m0s)")
 	check(c.MaxBuffer >= 0, "MaxBuffer", c.MaxBuffer, "must be >= 0 (0 keeps nothing)")
-	check(c.CheckRetry == nil || c.RetryIf == nil, "RetryIf", "set", "must be nil when CheckRetry is set")
-	check(c.CheckRetry == nil || c.RetryResponse == nil, "RetryResponse", "set", "must be nil when CheckRetry is set")
 	for _, m := range c.Methods {
 		check(m != "" && m == strings.ToUpper(m) && !strings.ContainsAny(m, " \t,"), "Methods", m, "must be a method as it is sent, as in POST")
 	}

@@ -20,7 +20,6 @@ import (
 
 func TestValidateNamesEveryField(t *testing.T) {
 	t.Parallel()
-	check := func(context.Context, *http.Response, error) (bool, error) { return false, nil }
 	for name, tc := range map[string]struct {
 		cfg  retry.Config
 		want []string
@@ -32,10 +31,6 @@ func TestValidateNamesEveryField(t *testing.T) {
 		"backoff": {retry.Config{Backoff: backoff.Exponential{Jitter: 2}}, []string{
 			"backoff.Exponential.Initial = 0s: must be > 0", "backoff.Exponential.Jitter = 2: must be between 0 and 1",
 		}},
-		"two who decide": {
-			retry.Config{CheckRetry: check, RetryIf: func(error) bool { return true }, RetryResponse: func(*http.Response) bool { return true }},
-			[]string{"retry.Config.RetryIf = set: must be nil when CheckRetry is set", "retry.Config.RetryResponse = set: must be nil when CheckRetry is set"},
-		},
 		"methods": {retry.Config{Methods: []string{"GET", "post", "", "PUT, POST"}}, []string{
 			"retry.Config.Methods = post: must be a method as it is sent, as in POST",
 			"retry.Config.Methods = : must be a method as it is sent, as in POST",
@@ -55,8 +50,6 @@ func TestValidateNamesEveryField(t *testing.T) {
 		})
 	}
 	require.NoError(t, retry.Config{}.Validate())
-	_, err := retry.New(retry.Config{Delay: func(context.Context, retry.Info) time.Duration { return 0 }, Backoff: backoff.None{}})
-	require.ErrorIs(t, err, core.ErrConfig)
 }
 
 func TestDefaults(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -282,40 +284,46 @@ func TestTerminalErrorsAreNotRetried(t *testing.T) {
 
 func TestManyRequestsAtOnce(t *testing.T) {
 	t.Parallel()
-	var n atomic.Int32
+	const workers, each = 8, 60
+	var attempts [workers * each]atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		if n.Add(1)%2 == 0 {
+		id, _ := strconv.Atoi(string(b))
+		if n := attempts[id].Add(1); int(n) <= id%3 { // 0, 1 or 2 failures
 			w.WriteHeader(http.StatusBadGateway)
 		}
 		_, _ = w.Write(b)
 	}))
 	defer srv.Close()
-	p := core.Must(retry.New(retry.Config{MaxAttempts: 20, MaxBuffer: 100, Backoff: backoff.Constant{Wait: time.Microsecond, Jitter: 1}}))
+	p := core.Must(retry.New(retry.Config{MaxBuffer: 100, Backoff: backoff.Constant{Wait: time.Microsecond, Jitter: 1}}))
 	tr := client.New(nil, p)
 	defer tr.CloseIdleConnections()
-	failed := make(chan error, 8)
-	for range cap(failed) {
+	send := func(id string) error {
+		resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, text(id))))
+		if err != nil {
+			return err
+		}
+		b, err := io.ReadAll(resp.Body)
+		if _ = resp.Body.Close(); err != nil || string(b) != id || resp.StatusCode != http.StatusOK {
+			return errors.Join(err, fmt.Errorf("%s: got %s %s", id, resp.Status, b))
+		}
+		return nil
+	}
+	failed := make(chan error, workers)
+	for worker := range workers {
 		go func() {
-			for range 50 {
-				resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, text("hello"))))
-				if err != nil {
-					failed <- err
-					return
-				}
-				b, err := io.ReadAll(resp.Body)
-				if _ = resp.Body.Close(); err != nil || string(b) != "hello" || resp.StatusCode != http.StatusOK {
-					failed <- errors.Join(err, errors.New(resp.Status+" "+string(b)))
-					return
-				}
+			var errs []error
+			for i := range each {
+				errs = append(errs, send(strconv.Itoa(worker*each+i)))
 			}
-			failed <- nil
+			failed <- errors.Join(errs...)
 		}()
 	}
-	for range cap(failed) {
+	for range workers {
 		require.NoError(t, <-failed)
 	}
 	s := p.Stats()
-	require.EqualValues(t, 400, s.Succeeded+s.Recovered)
-	require.NotZero(t, s.Retries)
+	require.EqualValues(t, workers*each/3, s.Succeeded)
+	require.EqualValues(t, workers*each*2/3, s.Recovered)
+	require.EqualValues(t, workers*each, s.Retries)
 }

@@ -95,7 +95,7 @@ func TestGoPeers5_EndlessErrorBody(t *testing.T) {
 		b := &body{Reader: endless{}}
 		s := &script{steps: []step{
 			func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: 503, ContentLength: -1, Body: b}, nil
+				return &http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: -1, Body: b}, nil
 			},
 			status(200, 0),
 		}}
@@ -492,6 +492,25 @@ type limited struct{ wait time.Duration }
 func (l *limited) Error() string             { return "ratelimit: limited" }
 func (l *limited) Is(target error) bool      { return target == core.ErrRejected }
 func (l *limited) RetryAfter() time.Duration { return l.wait }
+
+func TestAStreamThatWasReadIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	retried := 0
+	p := quick(retry.Config{MaxBuffer: 5, Hooks: retry.Hooks{Retried: func(context.Context, retry.Info) { retried++ }}})
+	s := &script{steps: []step{fails(io.ErrUnexpectedEOF)}}
+	_, err := do(t, p, s, request(t.Context(), http.MethodPut, text("upload")))
+	require.ErrorIs(t, err, client.ErrNotReplayable)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.EqualError(t, err, "retry: PUT was not repeated (client: request body cannot be sent again): unexpected EOF")
+	require.Len(t, s.seen, 1)
+	require.Zero(t, retried)
+	require.EqualValues(t, 1, p.Stats().SuppressedNotReplayable)
+
+	s = &script{steps: []step{fails(io.ErrUnexpectedEOF), status(200, 0)}}
+	_, err = do(t, p, s, request(t.Context(), http.MethodPut, text("short")))
+	require.NoError(t, err)
+	require.Equal(t, "short", s.seen[1].body)
+}
 
 func TestTimeoutsStayTimeoutsForNetHTTP(t *testing.T) {
 	t.Parallel()

@@ -112,8 +112,8 @@ func (r *run) send(req *http.Request) {
 		r.resp = nil
 	case r.err == nil && r.resp == nil:
 		r.err = errNoResponse
-	case r.resp != nil && r.resp.Request == nil:
-		r.resp.Request = req // as it should be; predicates look at it
+	case r.resp != nil && r.resp.Request == nil && (r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil):
+		r.resp.Request = req // as any transport should; they may look at it
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	if instead == wrapped { //nolint:errorlint // the very one: the caller's http.Client will wrap it
 		instead = nil
 	}
-	if again && r.cfg.RetryIf != nil {
+	if again && r.cfg.CheckRetry == nil && r.cfg.RetryIf != nil {
 		again = r.cfg.RetryIf(r.err)
 	}
 	return again, instead

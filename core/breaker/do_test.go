@@ -1,0 +1,213 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string { return "timed out" }
+func (timeoutError) Timeout() bool { return true }
+
+func TestDefaultClassify(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		done := func(ctx context.Context, cancel context.CancelFunc) context.Context {
+			cancel()
+			return ctx
+		}
+		cancelled := done(context.WithCancel(t.Context()))
+		deadline, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		limit, cancel := context.WithTimeoutCause(t.Context(), time.Second, timeoutError{})
+		defer cancel()
+		other, cancel := context.WithTimeoutCause(t.Context(), time.Second, errOp)
+		defer cancel()
+		cancelledCause, cancelCause := context.WithCancelCause(t.Context())
+		cancelCause(timeoutError{})
+		time.Sleep(time.Minute)
+		for _, c := range []struct {
+			name string
+			ctx  context.Context
+			err  error
+			want core.Outcome
+		}{
+			{"success", t.Context(), nil, core.Success},
+			{"failure", t.Context(), errOp, core.Failure},
+			{"a timeout further in", t.Context(), context.DeadlineExceeded, core.Failure},
+			{"somebody else's cancellation", t.Context(), context.Canceled, core.Failure},
+			{"rejected further in", t.Context(), fmt.Errorf("inner: %w", core.ErrRejected), core.Ignored},
+			{"the caller gave up", cancelled, context.Canceled, core.Ignored},
+			{"the caller gave up, in other words", cancelled, errOp, core.Ignored},
+			{"but it was done", cancelled, nil, core.Success},
+			{"the caller's deadline", deadline, context.DeadlineExceeded, core.Ignored},
+			{"a timeout with a cause of its own", limit, context.DeadlineExceeded, core.Failure},
+			{"a deadline with another cause", other, context.DeadlineExceeded, core.Ignored},
+			{"a cancellation with a timeout as its cause", cancelledCause, context.Canceled, core.Ignored},
+		} {
+			require.Equal(t, c.want, breaker.DefaultClassify(c.ctx, nil, c.err), c.name)
+		}
+	})
+}
+
+func TestDoReturnsWhatTheOperationReturns(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, breaker.Config{Window: 1})
+	got, err := breaker.Do(t.Context(), b, func(context.Context) (int, error) { return 7, nil })
+	require.NoError(t, err)
+	require.Equal(t, 7, got)
+	// The error of the call that opens the breaker is its own.
+	got, err = breaker.Do(t.Context(), b, func(context.Context) (int, error) { return 8, errOp })
+	require.Equal(t, errOp, err)
+	require.Equal(t, 8, got)
+	got, err = breaker.Do(t.Context(), b, func(context.Context) (int, error) { t.Error("was run"); return 9, nil })
+	require.ErrorIs(t, err, breaker.ErrOpen)
+	require.Zero(t, got)
+}
+
+func TestPanicsAndGoexitGiveTheSlotBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(){
+		"panic":     func() { panic("trial") },
+		"nil panic": func() { panic(nil) }, //nolint:govet // a *runtime.PanicNilError
+		"goexit":    runtime.Goexit,
+	} {
+		for _, state := range []breaker.State{breaker.Closed, breaker.HalfOpen} {
+			b := newBreaker(t, breaker.Config{Trials: 1, Window: 1, Initial: state})
+			var panicked any
+			var all sync.WaitGroup
+			all.Go(func() {
+				defer func() { panicked = recover() }()
+				_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { end(); return 0, nil })
+			})
+			all.Wait()
+			require.Equal(t, name != "goexit", panicked != nil, name)
+			require.Equal(t, state, b.State(), name)
+			require.EqualValues(t, 1, b.Stats().Ignored, name)
+			run(t, b, "S")
+			require.Equal(t, breaker.Closed, b.State(), name)
+		}
+	}
+}
+
+func TestAPanickingClassifyGivesTheSlotBack(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, breaker.Config{
+		Trials: 1, Initial: breaker.HalfOpen,
+		Classify: func(context.Context, any, error) core.Outcome { panic("classify") },
+	})
+	require.PanicsWithValue(t, "classify", func() { _, _ = breaker.Do(t.Context(), b, answer) })
+	run(t, b, "S")
+	require.Equal(t, breaker.Closed, b.State())
+}
+
+func TestBreakerInAPipeline(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, breaker.Config{Name: "api", Window: 1})
+	p, err := core.NewPipeline(b)
+	require.NoError(t, err)
+	require.Equal(t, "*breaker.Breaker(api)", p.String())
+	_, err = core.Do(t.Context(), p, func(context.Context) (string, error) { return "", errOp })
+	require.Equal(t, errOp, err)
+	_, err = core.Do(t.Context(), p, func(context.Context) (string, error) { return "", nil })
+	require.ErrorIs(t, err, breaker.ErrOpen)
+}
+
+func TestTheZeroPermitAndASecondDoneDoNothing(t *testing.T) {
+	t.Parallel()
+	var zero breaker.Permit
+	zero.Done(core.Failure)
+	b := newBreaker(t, breaker.Config{Trials: 2, Initial: breaker.HalfOpen})
+	p := acquire(t, b)
+	twin := p
+	p.Done(core.Success)
+	p.Done(core.Failure)
+	twin.Done(core.Failure) // a copy: seen, because the slot is not taken any more
+	s := b.Snapshot()
+	require.Equal(t, []int{0, 1, 0}, []int{s.TrialsRunning, s.TrialsEnded, s.TrialsFailed})
+	odd := acquire(t, b)
+	odd.Done(core.Outcome(99))
+	require.Equal(t, 1, b.Snapshot().TrialsEnded)
+}
+
+// TestNoAllocations is not parallel: it counts those of the whole process.
+func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
+	ctx := context.Background()
+	warm := func(b *breaker.Breaker) *breaker.Breaker {
+		for range 200 {
+			call(t, ctx, b, core.Success)
+		}
+		return b
+	}
+	open := newBreaker(t, breaker.Config{})
+	require.NoError(t, open.OpenFor(time.Hour))
+	full := newBreaker(t, breaker.Config{Initial: breaker.HalfOpen, Trials: 1})
+	acquire(t, full)
+	trials := newBreaker(t, breaker.Config{Initial: breaker.HalfOpen})
+	observed := newBreaker(t, breaker.Config{Hooks: breaker.Hooks{
+		Recorded: func(context.Context, breaker.RecordedInfo) {},
+		Rejected: func(context.Context, breaker.RejectedInfo) {},
+	}})
+	forced := newBreaker(t, observed.Config().With(func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
+	calm, mixed := warm(newBreaker(t, breaker.Config{})), warm(newBreaker(t, breaker.Config{}))
+	clocked := warm(newBreaker(t, breaker.Config{WindowTime: time.Minute}))
+	group := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
+	var done error
+	fails := func(context.Context) (int, error) { return 0, done }
+	reject := func(b *breaker.Breaker) func() {
+		return func() {
+			if _, err := b.Acquire(ctx); err == nil {
+				t.Fatal("admitted")
+			}
+		}
+	}
+	for name, f := range map[string]func(){
+		"closed":              func() { call(t, ctx, calm, core.Success) },
+		"closed, mixed":       func() { call(t, ctx, mixed, core.Failure); run5(t, ctx, mixed) },
+		"closed, time window": func() { call(t, ctx, clocked, core.Success) },
+		"closed, observed":    func() { call(t, ctx, observed, core.Success) },
+		"do":                  func() { _, _ = breaker.Do(ctx, calm, fails) },
+		"open":                reject(open),
+		"half-open, full":     reject(full),
+		"forced, observed":    reject(forced),
+		"trial":               func() { call(t, ctx, trials, core.Ignored) },
+		"group":               func() { call(t, ctx, group.Get("host"), core.Success) },
+		"do, open": func() {
+			if _, err := breaker.Do(ctx, open, fails); !errors.Is(err, breaker.ErrOpen) {
+				t.Fatal(err)
+			}
+		},
+	} {
+		f()
+		const times = 10_000
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range times {
+			f()
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n > times/100 { // what the runtime does meanwhile
+			t.Errorf("%s: %d allocations in %d runs", name, n, times)
+		}
+	}
+	require.Equal(t, breaker.Closed, mixed.State())
+}
+
+func run5(t *testing.T, ctx context.Context, b *breaker.Breaker) { //nolint:revive // t first, as everywhere
+	t.Helper()
+	for range 5 {
+		call(t, ctx, b, core.Success)
+	}
+}

@@ -1,0 +1,169 @@
+package ratelimit
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// A pattern is one of [http.ServeMux]: "[METHOD ][HOST]/[PATH]".
+type pattern struct {
+	method   string // empty: any
+	host     string // empty: any
+	segments []segment
+	tail     tail
+}
+
+type segment struct {
+	literal string
+	wild    bool
+}
+
+// A tail is what may follow the segments.
+type tail uint8
+
+const (
+	nothing    tail = iota // "/a"
+	onlySlash              // "/a/{$}"
+	everything             // "/a/" and "/a/{rest...}"
+)
+
+// parsePattern parses a pattern that [register] takes.
+func parsePattern(s string) pattern {
+	var p pattern
+	if i := strings.IndexAny(s, " \t"); i >= 0 {
+		p.method, s = s[:i], strings.TrimLeft(s[i:], " \t")
+	}
+	var rest string
+	p.host, rest, _ = strings.Cut(s, "/")
+	for more := true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		switch {
+		case part == "{$}":
+			p.tail = onlySlash
+		case part == "" && !more, strings.HasSuffix(part, "...}"):
+			p.tail = everything
+		case strings.HasPrefix(part, "{"):
+			p.segments = append(p.segments, segment{wild: true})
+		default:
+			p.segments = append(p.segments, segment{literal: unescape(part)})
+		}
+	}
+	return p
+}
+
+// admits tells whether method and host of r are those of the pattern.
+func (p *pattern) admits(r *http.Request) bool {
+	if p.method != "" && p.method != r.Method && (p.method != http.MethodGet || r.Method != http.MethodHead) {
+		return false
+	}
+	if p.host == "" {
+		return true
+	}
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.EqualFold(p.host, host)
+}
+
+// A fit is how a path matches a pattern.
+type fit uint8
+
+const (
+	different    fit = iota
+	exact            // the very path
+	below            // a path below one that ends in a slash
+	slashMissing     // it would be exact with a slash at the end
+)
+
+// match matches a clean path.
+func (p *pattern) match(rest string, escaped bool) fit {
+	for _, seg := range p.segments {
+		if rest == "" {
+			return different
+		}
+		part := rest[1:]
+		if i := strings.IndexByte(part, '/'); i >= 0 {
+			part, rest = part[:i], part[i:]
+		} else {
+			rest = ""
+		}
+		switch {
+		case seg.wild:
+			if part == "" {
+				return different
+			}
+		case part == seg.literal:
+		case !escaped || unescape(part) != seg.literal:
+			return different
+		}
+	}
+	switch {
+	case p.tail == nothing && rest == "", p.tail != nothing && rest == "/":
+		return exact
+	case p.tail != nothing && rest == "":
+		return slashMissing
+	case p.tail == everything:
+		return below
+	}
+	return different
+}
+
+// bySpecificity puts the more specific of two patterns first. Where neither is,
+// and both can match one request, they conflict, and are not valid together.
+func bySpecificity(a, b pattern) int {
+	key := func(p pattern) (k [5]int) {
+		if p.host == "" {
+			k[0] = 1
+		}
+		switch p.method {
+		case "":
+			k[1] = 2
+		case http.MethodGet: // HEAD too
+			k[1] = 1
+		}
+		if p.tail == everything {
+			k[2], k[3] = 1, -len(p.segments)
+		}
+		for _, seg := range p.segments {
+			if seg.wild {
+				k[4]++
+			}
+		}
+		return k
+	}
+	ka, kb := key(a), key(b)
+	for i := range ka {
+		if c := cmp.Compare(ka[i], kb[i]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// clean is what a mux redirects p to. A path that is clean is not copied.
+func clean(p string) string {
+	if p == "" || p[0] != '/' {
+		p = "/" + p
+	}
+	cleaned := path.Clean(p)
+	if cleaned != "/" && p[len(p)-1] == '/' {
+		if len(p) == len(cleaned)+1 && strings.HasPrefix(p, cleaned) {
+			return p
+		}
+		return cleaned + "/"
+	}
+	return cleaned
+}
+
+func unescape(s string) string {
+	if u, err := url.PathUnescape(s); err == nil {
+		return u
+	}
+	return s
+}

@@ -1,0 +1,121 @@
+package timeout
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core/timeout"
+)
+
+// A Client limits the time of requests. It holds no state but counters, and any
+// number of http.Clients may share it.
+type Client struct {
+	cfg     Config
+	timeout *timeout.Timeout
+	phase   client.Phase
+	limit   time.Duration // of a Config that has none
+	total   bool
+}
+
+// NewTotal makes a plugin that limits the whole of an exchange as its caller sees
+// it: all attempts, the waits between them, and reading the body. It returns what
+// [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
+func NewTotal(cfg Config) (*Client, error) {
+	return newClient(cfg, &Client{phase: client.Before, limit: DefaultTotalLimit, total: true}, DefaultTotalName)
+}
+
+// NewAttempt makes a plugin that limits each attempt: until the headers of its
+// response are there, or its body is read with CutBody. Its place is just inside
+// of [client.Engine], so that a breaker counts its errors. It returns what
+// [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
+func NewAttempt(cfg Config) (*Client, error) {
+	return newClient(cfg, &Client{phase: client.Engine + 10, limit: DefaultAttemptLimit}, DefaultAttemptName)
+}
+
+func newClient(cfg Config, c *Client, name string) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	inner := cfg.core()
+	inner.Limit = c.resolve(cfg.Limit)
+	if inner.Name == "" {
+		inner.Name = name
+	}
+	t, err := timeout.New(inner)
+	if err != nil {
+		return nil, err
+	}
+	c.cfg, c.timeout = cfg, t
+	return c, nil
+}
+
+// Name returns the name of the plugin.
+func (c *Client) Name() string { return c.timeout.Name() }
+
+// Phase returns [client.Before], or just inside of [client.Engine] for an attempt.
+func (c *Client) Phase() client.Phase { return c.phase }
+
+// Config returns the Config that the plugin was made with, as it was given.
+func (c *Client) Config() Config { return c.cfg }
+
+// Stats returns the counts so far. A response is a success, whatever its status.
+func (c *Client) Stats() Stats { return c.timeout.Stats() }
+
+// Observe adds hooks to those of the Config, until cancel is called.
+func (c *Client) Observe(h Hooks) (cancel func()) { return c.timeout.Observe(h) }
+
+// Close takes the plugin out of its registry. It goes on working. A second Close
+// does nothing; the error is always nil.
+func (c *Client) Close() error { return c.timeout.Close() }
+
+// Transport returns next with the limit around it. A nil next is a clone of
+// [http.DefaultTransport].
+func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = client.New(nil)
+	}
+	return &transport{client: c, next: next}
+}
+
+type overrideKey[P any] struct{ plugin *P } // one key per instance: another client under the same ctx is untouched
+
+// Override returns a context under which this plugin, and no other, uses its
+// Config as changed by f. Overrides nest: the innermost is applied last. Name,
+// Registry and Hooks stay what they are. A Config that cannot be used then fails
+// the request with a [*core.ConfigError], and nothing is sent.
+func (c *Client) Override(ctx context.Context, f func(*Config)) context.Context {
+	return override(ctx, overrideKey[Client]{c}, f)
+}
+
+func override[P, C any](ctx context.Context, key overrideKey[P], f func(*C)) context.Context {
+	if outer, ok := ctx.Value(key).(func(*C)); ok {
+		inner := f
+		f = func(c *C) { outer(c); inner(c) }
+	}
+	return context.WithValue(ctx, key, f)
+}
+
+// settings returns the Config for a request, and the error for its limit.
+func (c *Client) settings(ctx context.Context) (*Config, *Error, error) {
+	f, ok := ctx.Value(overrideKey[Client]{c}).(func(*Config))
+	if !ok {
+		return &c.cfg, c.timeout.Err(), nil
+	}
+	cfg := c.cfg.With(f)
+	if err := cfg.Validate(); err != nil {
+		return nil, nil, err
+	}
+	return &cfg, &Error{Name: c.Name(), Limit: c.resolve(cfg.Limit)}, nil
+}
+
+func (c *Client) resolve(limit time.Duration) time.Duration {
+	if limit == 0 {
+		return c.limit
+	}
+	return limit
+}
+
+// cutsBody tells whether the limit holds while the body is read.
+func (c *Client) cutsBody(cfg *Config) bool { return cfg.CutBody || c.total && !cfg.HeadersOnly }

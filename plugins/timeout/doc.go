@@ -1,0 +1,63 @@
+// Package timeout limits the time of HTTP exchanges, on both sides: it is
+// core/timeout for net/http.
+//
+//	total, err := timeout.NewTotal(timeout.Config{Limit: 30 * time.Second})     // all attempts and the waits between them
+//	if err != nil {
+//		return err
+//	}
+//	attempt, err := timeout.NewAttempt(timeout.Config{Limit: 5 * time.Second})  // each attempt, as far as its headers
+//	if err != nil {
+//		return err
+//	}
+//	httpClient := &http.Client{Transport: client.New(nil, total, retries, attempt)}
+//
+//	handlers, err := timeout.NewServer(timeout.ServerConfig{Limit: 10 * time.Second})
+//	if err != nil {
+//		return err
+//	}
+//	r.Use(handlers.Handler)
+//
+//	ctx = attempt.Override(ctx, timeout.Off) // this request, this plugin
+//
+// Do not use a total limit in place of one per attempt: an attempt that hangs
+// then leaves no time for a retry. For a server that must not be held up by slow
+// clients there are the timeouts of http.Server, which know the connection.
+//
+// # On the client
+//
+// A request that is over its limit fails with an [*Error], which is a timeout in
+// every way that the standard library asks ([context.DeadlineExceeded], Timeout
+// methods), while the end of the caller's own context is reported as what it is.
+// The total limit holds until the body is read or closed, unless HeadersOnly. The
+// limit of an attempt holds until its headers are there, unless CutBody: a body
+// that takes long is then no reason to break it off. An upgraded connection (101)
+// is never cut, and its body stays an io.Writer. Where the caller's context ends
+// sooner than the limit, no timer is started.
+//
+// # On the server
+//
+// The handler runs in a goroutine of its own, so that it can be answered for at
+// the limit, whatever it does: 503, or what Status says, with problem details.
+// Its context ends with the [*Error] as cause, and what it writes after that gets
+// [http.ErrHandlerTimeout]. So nothing is written twice, and a handler that minds
+// neither is left alone until it ends, counted in Stats as abandoned.
+//
+// What the handler writes is held back until the response begins: when the
+// handler returns, flushes, takes over the connection, or has written more than
+// MaxBuffer. Until then the limit can still turn it into a 503. From then on the
+// limit is lifted and everything is passed on: a stream, a download or an upgraded
+// connection may last. With CutBody the limit holds on; what has begun then cannot
+// become a 503, so the connection is broken off, for the client to see that the
+// response is not whole. http.TimeoutHandler, in comparison, holds back everything,
+// however large, and cannot stream.
+//
+// A panic of the handler, [http.ErrAbortHandler] too, goes on in the goroutine
+// that serves the request. After the limit nobody serves it any more: it is then
+// told to [ServerConfig].Late, and counted.
+//
+// # Failure mode
+//
+// A handler or transport that does not mind its context costs a goroutine until it
+// ends: watch Abandoned. No goroutine is left by those that do. Any number of
+// requests may use a plugin at once.
+package timeout

@@ -1,0 +1,252 @@
+package timeout
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A heldWriter holds a response back until it begins. It is used by the goroutine
+// of the handler. Only stop, and finish after that has ended, are for the one that
+// serves the request.
+type heldWriter struct {
+	w        http.ResponseWriter
+	ctx      *limited
+	max      int
+	cutsBody bool
+	header   http.Header // the handler's own
+
+	mu       sync.Mutex // held while w is used
+	status   int        // 0: none yet
+	sent     http.Header
+	buf      []byte
+	begun    atomic.Bool // set with mu held
+	hijacked bool
+}
+
+func cloneHeader(w http.ResponseWriter) http.Header {
+	if h := w.Header().Clone(); h != nil {
+		return h
+	}
+	return http.Header{}
+}
+
+// stop waits until the handler does not use the writer below any more, once the
+// limit has struck, and tells whether its response has begun.
+func (h *heldWriter) stop() (begun bool) {
+	if h.begun.Load() { // a write may wait for a slow client, and not for us
+		_ = http.NewResponseController(h.w).SetWriteDeadline(time.Now()) // not every writer can
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begun.Load()
+}
+
+// finish sends what is held back, and the trailer.
+func (h *heldWriter) finish() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hijacked {
+		return
+	}
+	if h.status == 0 { // nothing was written, and somebody further out still may
+		replace(h.w.Header(), h.header)
+		return
+	}
+	if !h.begun.Load() {
+		_ = h.beginLocked() // the client went away; there is no one to tell
+	}
+	for k, v := range h.header {
+		if strings.HasPrefix(k, http.TrailerPrefix) || declared(h.sent, k) {
+			h.w.Header()[k] = v
+		}
+	}
+}
+
+// declared tells whether the Trailer field of header names key.
+func declared(header http.Header, key string) bool {
+	for _, line := range header["Trailer"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if http.CanonicalHeaderKey(strings.TrimSpace(name)) == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func replace(dst, src http.Header) {
+	clear(dst)
+	maps.Copy(dst, src)
+}
+
+func (h *heldWriter) Header() http.Header { return h.header }
+
+func (h *heldWriter) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("timeout: invalid status %d", status)) // as net/http does; here in the handler
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.struck() || h.hijacked:
+	case status < 200 && status != http.StatusSwitchingProtocols:
+		h.informLocked(status)
+	default:
+		h.decideLocked(status)
+	}
+}
+
+// decideLocked keeps the first final status, and the header as it is now.
+func (h *heldWriter) decideLocked(status int) {
+	if h.status == 0 {
+		h.status, h.sent = status, h.header.Clone()
+	}
+}
+
+// informLocked sends an informational status at once: it is not the response.
+func (h *heldWriter) informLocked(status int) {
+	if h.status != 0 {
+		return // too late, as with net/http
+	}
+	before := h.w.Header().Clone()
+	replace(h.w.Header(), h.header)
+	h.w.WriteHeader(status)
+	replace(h.w.Header(), before)
+}
+
+func (h *heldWriter) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.struck():
+		return 0, http.ErrHandlerTimeout
+	case h.hijacked:
+		return 0, http.ErrHijacked
+	}
+	h.decideLocked(http.StatusOK)
+	if !h.begun.Load() {
+		if len(h.buf)+len(p) <= h.max {
+			h.buf = append(h.buf, p...)
+			return len(p), nil
+		}
+		if err := h.beginLocked(); err != nil {
+			return 0, err
+		}
+	}
+	return h.w.Write(p)
+}
+
+// beginLocked begins the response: from now on everything is passed on.
+func (h *heldWriter) beginLocked() error {
+	if !h.cutsBody && !h.ctx.lift() {
+		return http.ErrHandlerTimeout
+	}
+	h.begun.Store(true)
+	if h.struck() { // stop has not seen begun, and must not wait for the write
+		return http.ErrHandlerTimeout
+	}
+	replace(h.w.Header(), h.sent)
+	h.w.WriteHeader(h.status)
+	buf := h.buf
+	if h.buf = nil; len(buf) == 0 {
+		return nil
+	}
+	_, err := h.w.Write(buf)
+	return err
+}
+
+func (h *heldWriter) struck() bool { return h.ctx.state.Load() == struck }
+
+func (h *heldWriter) flush() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.struck():
+		return http.ErrHandlerTimeout
+	case h.hijacked:
+		return http.ErrHijacked
+	}
+	h.decideLocked(http.StatusOK)
+	if !h.begun.Load() {
+		if err := h.beginLocked(); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(h.w).Flush()
+}
+
+// hijack lifts the limit in any case: the connection is not ours to cut.
+func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ctx.lift() {
+		return nil, nil, http.ErrHandlerTimeout
+	}
+	if h.status != 0 && !h.begun.Load() {
+		if err := h.beginLocked(); err != nil {
+			return nil, nil, err
+		}
+	}
+	conn, rw, err := h.w.(http.Hijacker).Hijack()
+	h.hijacked = h.hijacked || err == nil
+	return conn, rw, err
+}
+
+// What http.ResponseController asks for is passed on by hand, not by an Unwrap:
+// nobody may reach the writer below once the request is over.
+
+func (h *heldWriter) SetReadDeadline(t time.Time) error {
+	return h.control(func(c *http.ResponseController) error { return c.SetReadDeadline(t) })
+}
+
+func (h *heldWriter) SetWriteDeadline(t time.Time) error {
+	return h.control(func(c *http.ResponseController) error { return c.SetWriteDeadline(t) })
+}
+
+func (h *heldWriter) EnableFullDuplex() error {
+	return h.control((*http.ResponseController).EnableFullDuplex)
+}
+
+func (h *heldWriter) control(f func(*http.ResponseController) error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.struck() {
+		return http.ErrHandlerTimeout
+	}
+	return f(http.NewResponseController(h.w))
+}
+
+// The optional interfaces that the writer below may have.
+type (
+	heldF  struct{ *heldWriter }
+	heldH  struct{ *heldWriter }
+	heldFH struct{ heldF }
+)
+
+func (h heldF) Flush()            { _ = h.flush() } // as http.Flusher has it, there is no one to tell
+func (h heldF) FlushError() error { return h.flush() }
+
+func (h heldH) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return h.hijack() }
+func (h heldFH) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
+
+// writer returns h as the type that has what the writer below has.
+func (h *heldWriter) writer() http.ResponseWriter {
+	_, flusher := h.w.(http.Flusher)
+	_, hijacker := h.w.(http.Hijacker)
+	switch {
+	case flusher && hijacker:
+		return heldFH{heldF{h}}
+	case flusher:
+		return heldF{h}
+	case hijacker:
+		return heldH{h}
+	}
+	return h
+}

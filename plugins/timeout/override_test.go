@@ -1,0 +1,123 @@
+package timeout_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/timeout"
+)
+
+func TestOverride(t *testing.T) {
+	t.Parallel()
+	second := func(c *timeout.Config) { c.Limit = time.Second }
+	for _, tt := range []struct {
+		name string
+		ctx  func(context.Context, *timeout.Client) context.Context
+		cfg  timeout.Config
+		took time.Duration // until the response, or the timeout
+		cut  bool
+	}{
+		{"off", func(ctx context.Context, c *timeout.Client) context.Context { return c.Override(ctx, timeout.Off) }, timeout.Config{Limit: time.Second}, time.Hour, false},
+		{"off in the Config, on again", func(ctx context.Context, c *timeout.Client) context.Context { return c.Override(ctx, second) }, timeout.Config{Limit: -1}, time.Second, true},
+		{"zero is the default", func(ctx context.Context, c *timeout.Client) context.Context {
+			return c.Override(ctx, func(c *timeout.Config) { c.Limit = 0 })
+		}, timeout.Config{Limit: time.Second}, timeout.DefaultAttemptLimit, true},
+		{"the innermost is applied last", func(ctx context.Context, c *timeout.Client) context.Context {
+			return c.Override(c.Override(ctx, timeout.Off), func(c *timeout.Config) {
+				require.Equal(t, time.Duration(-1), c.Limit)
+				c.Limit = 2 * time.Second
+			})
+		}, timeout.Config{Limit: time.Second}, 2 * time.Second, true},
+		{"another plugin's", func(ctx context.Context, c *timeout.Client) context.Context {
+			return core.Must(timeout.NewAttempt(timeout.Config{})).Override(ctx, timeout.Off)
+		}, timeout.Config{Limit: time.Second}, time.Second, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				defer takes(t, tt.took)()
+				plugin := core.Must(timeout.NewAttempt(tt.cfg))
+				resp, err := get(t, tt.ctx(t.Context(), plugin), plugin.Transport(after(time.Hour, "text")))
+				if tt.cut {
+					requireTimeout(t, err, "attempt")
+					var e *timeout.Error
+					require.ErrorAs(t, err, &e)
+					require.Equal(t, tt.took, e.Limit)
+					return
+				}
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			})
+		})
+	}
+}
+
+func TestOverrideOfTheBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		plugin := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Second}))
+		ctx := plugin.Override(t.Context(), func(c *timeout.Config) { c.HeadersOnly = true })
+		resp, err := get(t, ctx, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			return answer(req, &trickle{ctx: req.Context(), n: 5}), nil
+		})))
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Len(t, text, 5)
+	})
+}
+
+func TestOverrideThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	plugin := core.Must(timeout.NewTotal(timeout.Config{HeadersOnly: true}))
+	ctx := plugin.Override(t.Context(), func(c *timeout.Config) { c.CutBody = true })
+	body := &trickle{ctx: ctx, n: 1}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://example.test/", body)
+	require.NoError(t, err)
+	_, err = plugin.Transport(stub(func(*http.Request) (*http.Response, error) {
+		t.Error("sent")
+		return nil, errBoom
+	})).RoundTrip(req)
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.EqualValues(t, 1, body.closed.Load())
+}
+
+func TestServerOverride(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*timeout.ServerConfig)
+		status int
+		took   time.Duration
+	}{
+		{"none", func(*timeout.ServerConfig) {}, 503, time.Second},
+		{"limit and status", func(c *timeout.ServerConfig) { c.Limit, c.Status = 2*time.Second, 504 }, 504, 2 * time.Second},
+		{"off", func(c *timeout.ServerConfig) { c.Limit = -1 }, 200, time.Hour},
+		{"cannot be used", func(c *timeout.ServerConfig) { c.Status = 200 }, 500, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				defer takes(t, tt.took)()
+				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
+				h := plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					select {
+					case <-time.After(time.Hour):
+					case <-r.Context().Done():
+					}
+				}))
+				w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+				h.ServeHTTP(w, r.WithContext(plugin.Override(t.Context(), tt.change)))
+				require.Equal(t, tt.status, w.Code)
+			})
+		})
+	}
+}

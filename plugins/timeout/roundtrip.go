@@ -1,0 +1,153 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/client"
+)
+
+type transport struct {
+	client *Client
+	next   http.RoundTripper
+}
+
+// CloseIdleConnections passes the call on.
+func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+
+// RoundTrip sends req under the limit.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	caller := req.Context()
+	cfg, cause, err := t.client.settings(caller)
+	if err != nil {
+		client.CloseBody(req)
+		return nil, err
+	}
+	if deadline, ok := caller.Deadline(); cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit {
+		resp, err := t.next.RoundTrip(req)
+		return resp, t.client.timeout.Finish(caller, caller, err)
+	}
+	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg)}
+	x.ctx.start(caller, cause)
+	x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() })
+	returned := false
+	defer func() {
+		if !returned { // the transport panics
+			x.stop()
+		}
+	}()
+	resp, err := t.next.RoundTrip(req.WithContext(&x.ctx)) //nolint:contextcheck // it is derived from the request's
+	returned = true
+	return x.headers(resp, err)
+}
+
+// An exchange is one RoundTrip and the reading of its body.
+type exchange struct {
+	client   *Client
+	caller   context.Context //nolint:containedctx // the request's, until its body is read
+	ctx      limited
+	timer    *time.Timer
+	cutsBody bool
+
+	body io.ReadCloser // as it came
+	once sync.Once     // for its end
+	err  error         // set there: what the limit makes of reading on
+}
+
+// stop ends the exchange.
+func (x *exchange) stop() {
+	x.timer.Stop()
+	x.ctx.release()
+}
+
+// headers ends the limit, or the exchange, when RoundTrip has returned.
+func (x *exchange) headers(resp *http.Response, err error) (*http.Response, error) {
+	if err != nil || resp == nil {
+		x.ctx.lift()
+		err = x.finish(err)
+		x.stop()
+		return resp, err
+	}
+	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
+	x.cutsBody = x.cutsBody && !upgraded && resp.Body != nil && resp.Body != http.NoBody
+	if !x.cutsBody {
+		if !x.ctx.lift() { // so the body can't be read
+			if resp.Body != nil {
+				_ = resp.Body.Close() // nobody gets the response
+			}
+			err = x.finish(x.ctx.cause)
+			x.stop()
+			return nil, err
+		}
+		x.timer.Stop()
+		_ = x.finish(nil) // stays nil
+	}
+	if resp.Body == nil || resp.Body == http.NoBody {
+		x.stop()
+		return resp, nil
+	}
+	x.body = resp.Body
+	if w, ok := resp.Body.(io.Writer); ok {
+		resp.Body = &conn{exchange: (*body)(x), Writer: w}
+	} else {
+		resp.Body = (*body)(x)
+	}
+	return resp, nil
+}
+
+func (x *exchange) finish(err error) error { return x.client.timeout.Finish(x.caller, &x.ctx, err) }
+
+// ended ends the exchange, once, when its body has ended with err, which is nil
+// when it was closed. It returns the error for whoever reads on.
+func (x *exchange) ended(err error) error {
+	x.once.Do(func() {
+		if intime := x.ctx.lift(); x.cutsBody {
+			switch {
+			case err == io.EOF: //nolint:errorlint // as io.Reader has it
+				_ = x.finish(nil)
+			case err != nil:
+				x.err = x.finish(err)
+			case intime:
+				_ = x.finish(nil)
+			default:
+				_ = x.finish(x.ctx.cause) // closed too late, by somebody who does not read
+			}
+		}
+		x.stop()
+	})
+	if x.err != nil && err != nil && !errors.Is(err, io.EOF) {
+		return x.err
+	}
+	return err
+}
+
+// body is an exchange as the body of its response.
+type body exchange
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if err != nil {
+		err = (*exchange)(b).ended(err)
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	err := b.body.Close()
+	_ = (*exchange)(b).ended(nil) // stays nil
+	return err
+}
+
+// conn is the body of an upgraded connection. It ends when it is closed: the
+// other direction may go on when one has ended.
+type conn struct {
+	exchange *body
+	io.Writer
+}
+
+func (c *conn) Read(p []byte) (int, error) { return c.exchange.body.Read(p) }
+func (c *conn) Close() error               { return c.exchange.Close() }

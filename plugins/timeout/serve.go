@@ -1,0 +1,135 @@
+package timeout
+
+import (
+	"errors"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/gresil/gresil/server"
+)
+
+var errPanic = errors.New("timeout: the handler panicked")
+
+// A serving is one request and the handler that runs for it.
+type serving struct {
+	server *Server
+	cfg    *ServerConfig
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    limited
+	held   heldWriter
+	seen   server.Recorder // around held, for what the handler marks
+
+	ended     chan ending // of a handler that ended in time
+	abandoned func()      // set before the limit strikes, called by a handler that ends after that
+}
+
+// An ending is how a handler ended.
+type ending struct {
+	panicked any
+	stack    []byte
+	exited   bool // by runtime.Goexit
+}
+
+// serve runs next in a goroutine of its own and answers for it at the limit.
+func (s *serving) serve(cause *Error, next http.Handler) {
+	s.ctx.start(s.r.Context(), cause)
+	defer s.ctx.release()
+	s.held = heldWriter{w: s.w, ctx: &s.ctx, max: s.cfg.maxBuffer(), cutsBody: s.cfg.CutBody, header: cloneHeader(s.w)}
+	s.ended = make(chan ending, 1)
+	limit := time.NewTimer(cause.Limit)
+	defer limit.Stop()
+	go s.run(next, s.seen.Wrap(s.held.writer()), s.r.WithContext(&s.ctx))
+	select {
+	case end := <-s.ended:
+		s.finish(end)
+		return
+	case <-limit.C:
+	}
+	s.abandoned = s.server.timeout.Abandon()
+	if !s.ctx.expire() { // the response has begun, or the handler has just ended
+		s.abandoned()
+		s.finish(<-s.ended)
+		return
+	}
+	begun := s.held.stop()
+	if !begun {
+		s.answer(cause)
+	}
+	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, cause) // the client was told
+	if begun {
+		panic(http.ErrAbortHandler) // what was sent is not whole; the client sees it by this
+	}
+}
+
+// run is the goroutine of the handler.
+func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	began, end := time.Now(), ending{exited: true}
+	defer func() {
+		if v := recover(); v != nil {
+			end = ending{panicked: v, stack: debug.Stack()}
+		}
+		if r.MultipartForm != nil {
+			_ = r.MultipartForm.RemoveAll() // the server knows the form of its own request only
+		}
+		if s.ctx.lift() {
+			s.ended <- end
+			return
+		}
+		s.abandoned()
+		s.server.late(s.cfg, r, Late{Elapsed: time.Since(began), Panic: end.panicked, Stack: end.stack})
+	}()
+	next.ServeHTTP(w, r)
+	end.exited = false
+}
+
+// finish ends a request whose handler has ended in time.
+func (s *serving) finish(end ending) {
+	if end.panicked != nil || end.exited {
+		_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, errPanic) // the panic goes on instead
+	}
+	switch {
+	case end.panicked != nil:
+		panic(end.panicked)
+	case end.exited:
+		runtime.Goexit()
+	}
+	if err := s.seen.Rejected(); err != nil {
+		server.MarkRejected(s.w, err)
+	}
+	s.held.finish()
+	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, nil) // stays nil
+}
+
+// answer answers for a handler that has sent nothing. It is not marked as a
+// rejection: the handler was called.
+func (s *serving) answer(cause *Error) {
+	reading := s.r.Body != nil && s.r.Body != http.NoBody
+	if reading && s.r.ProtoMajor == 1 {
+		s.w.Header().Set("Connection", "close") // else net/http would wait for the body before it answers
+	}
+	server.Reject(unmarked{s.w}, s.r, server.Rejection{
+		Status:     s.cfg.status(),
+		RetryAfter: s.cfg.RetryAfter,
+		Detail:     "The request took too long.",
+		Err:        cause,
+	})
+	if reading {
+		_ = http.NewResponseController(s.w).SetReadDeadline(time.Now()) // frees a handler that reads; not every writer can
+	}
+}
+
+// unmarked hides the recorders that are around a writer.
+type unmarked struct{ http.ResponseWriter }
+
+func (s *Server) late(cfg *ServerConfig, r *http.Request, late Late) {
+	if late.Panic != nil && late.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http looks at it
+		s.latePanics.Add(1)
+	}
+	if cfg.Late != nil {
+		defer s.panics.Recover()
+		cfg.Late(r.Context(), late)
+	}
+}

@@ -1,0 +1,101 @@
+package timeout
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/server"
+)
+
+// A Server limits the time of handlers. It holds no state but counters, and any
+// number of handlers may share it.
+type Server struct {
+	cfg        ServerConfig
+	timeout    *timeout.Timeout
+	latePanics atomic.Uint64
+	panics     hook.Panics
+}
+
+// ServerStats are counts since the plugin was made. A handler that returned in
+// time is a success, whatever its status; one that panicked is a failure.
+type ServerStats struct {
+	Stats
+	LatePanics uint64 // handlers that panicked after the limit
+}
+
+// NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	t, err := timeout.New(cfg.core())
+	if err != nil {
+		return nil, err
+	}
+	return &Server{cfg: cfg, timeout: t}, nil
+}
+
+// Name returns the name of the plugin.
+func (s *Server) Name() string { return s.timeout.Name() }
+
+// Phase returns [server.Call].
+func (s *Server) Phase() server.Phase { return server.Call }
+
+// Config returns the ServerConfig that the plugin was made with, as it was given.
+func (s *Server) Config() ServerConfig { return s.cfg }
+
+// Stats returns the counts so far.
+func (s *Server) Stats() ServerStats {
+	stats := ServerStats{Stats: s.timeout.Stats(), LatePanics: s.latePanics.Load()}
+	stats.HookPanics += s.panics.Count()
+	return stats
+}
+
+// Observe adds hooks to those of the Config, until cancel is called.
+func (s *Server) Observe(h Hooks) (cancel func()) { return s.timeout.Observe(h) }
+
+// Close takes the plugin out of its registry. It goes on working. A second Close
+// does nothing; the error is always nil.
+func (s *Server) Close() error { return s.timeout.Close() }
+
+// Override returns a context under which this plugin, and no other, uses its
+// ServerConfig as changed by f, for a middleware further out. Overrides nest: the
+// innermost is applied last. Name, Registry and Hooks stay what they are. With a
+// ServerConfig that cannot be used the request is answered with 500, and the
+// handler does not run.
+func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Context {
+	return override(ctx, overrideKey[Server]{s}, f)
+}
+
+// settings returns the Config for a request, and the error for its limit.
+func (s *Server) settings(ctx context.Context) (*ServerConfig, *Error, error) {
+	f, ok := ctx.Value(overrideKey[Server]{s}).(func(*ServerConfig))
+	if !ok {
+		return &s.cfg, s.timeout.Err(), nil
+	}
+	cfg := s.cfg.With(f)
+	if err := cfg.Validate(); err != nil {
+		return nil, nil, err
+	}
+	return &cfg, &Error{Name: s.Name(), Limit: cfg.limit()}, nil
+}
+
+// Handler returns next with the limit around it. It fits chi's Use and With.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cfg, cause, err := s.settings(r.Context())
+		switch {
+		case err != nil:
+			server.Reject(w, r, server.Rejection{Status: http.StatusInternalServerError, RetryAfter: -1, Err: err})
+		case cause.Limit < 0:
+			next.ServeHTTP(w, r)
+			_ = s.timeout.Finish(r.Context(), r.Context(), nil) // stays nil
+		default:
+			(&serving{server: s, cfg: cfg, w: w, r: r}).serve(cause, next) //nolint:contextcheck // it takes that of r
+		}
+	})
+}
