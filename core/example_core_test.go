@@ -52,5 +52,5 @@ func ExampleConfigError() {
 	// Output:
 	// true
 	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
-	// ratelimit.Config.MaxKeys = -1: must be 0 to 4294967296 (0 means 1048576)
+	// ratelimit.Config.MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)
 }

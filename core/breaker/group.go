@@ -146,7 +146,7 @@ func (g *Group) victim() int {
 		g.hand = (g.hand + 1) % len(g.all)
 		b := g.all[i]
 		switch worth := b.worth(now); {
-		case worth == keep || b.used.Swap(false):
+		case b.used.Swap(false):
 		case worth == nothing:
 			return i
 		case worth < best:

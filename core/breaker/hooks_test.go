@@ -143,3 +143,32 @@ func TestClosedReadsNoClock(t *testing.T) {
 	require.Equal(t, 10, s.Calls)
 	require.Equal(t, breaker.Closed, s.State)
 }
+
+func TestWhatOthersDoWhileOpenDelayIsAskedStands(t *testing.T) {
+	t.Parallel()
+	var j journal
+	var b *breaker.Breaker
+	b = newBreaker(t, breaker.Config{
+		Window: 1, Hooks: j.changes(),
+		OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
+			require.NoError(t, b.SetState(breaker.ForcedOpen))
+			return time.Minute
+		}),
+	})
+	run(t, b, "F")
+	require.Equal(t, breaker.ForcedOpen, b.State())
+	require.Equal(t, []string{"closed>forced_open manual"}, j.take())
+}
+
+func TestALateResultSeesThatTimeHasPassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		b := newBreaker(t, breaker.Config{Window: 1, Hooks: j.changes()})
+		late := acquire(t, b)
+		run(t, b, "F")
+		time.Sleep(breaker.DefaultOpenTime)
+		late.Done(core.Failure)
+		require.Equal(t, []string{"closed>open n=1 for 1m0s", "open>half_open n=1"}, j.take())
+	})
+}

@@ -66,7 +66,9 @@ func (b *Breaker) announce(queued bool) {
 // meanwhile, that stands.
 func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual bool) {
 	generation, n, prev := b.generation, b.opened+1, b.openFor
+	b.mu.Unlock()
 	d := b.delay(n, prev)
+	b.mu.Lock()
 	if b.generation == generation {
 		b.opened, b.openFor = n, max(d, least)
 		b.to(ctx, Open, now, manual)

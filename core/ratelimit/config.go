@@ -81,7 +81,7 @@ func (c Config) Validate() error {
 	case c.Store != nil && c.MaxKeys != 0:
 		bad("MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	case (MemoryConfig{MaxKeys: c.MaxKeys}).Validate() != nil:
-		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", 1<<32, DefaultMaxKeys))
+		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys))
 	}
 	if c.OnStoreError > Deny {
 		bad("OnStoreError", c.OnStoreError, "must be Allow or Deny")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/stripe"
 )
 
 const kind = "ratelimit"
@@ -37,14 +38,9 @@ type state struct {
 
 	views sync.Map // Limit to *Limiter
 
-	allowed, rejected, canceled, storeErrors counter
-	waiting                                  atomic.Int64
-}
-
-// A counter has a cache line of its own.
-type counter struct {
-	atomic.Uint64
-	_ [56]byte
+	allowed, rejected     stripe.Counter
+	canceled, storeErrors atomic.Uint64
+	waiting               atomic.Int64
 }
 
 // New makes a limiter, opens its table, and registers it.
@@ -171,13 +167,13 @@ func (l *Limiter) take(ctx context.Context, key string, op Op) (Result, error) {
 func (l *Limiter) decided(ctx context.Context, key string, cost int64, r Result, waited time.Duration) {
 	h := l.hooks.Load()
 	if r.Allowed {
-		l.allowed.Add(1)
+		l.allowed.Inc()
 		if h.Allowed != nil {
 			l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: r, Waited: waited})
 		}
 		return
 	}
-	l.rejected.Add(1)
+	l.rejected.Inc()
 	if h.Rejected != nil {
 		l.tell(ctx, h.Rejected, Info{Key: key, Cost: cost, Result: r})
 	}

@@ -434,7 +434,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 		"too fine":  {ratelimit.Config{Limit: ratelimit.Bucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
 		"two": {
 			ratelimit.Config{Limit: ratelimit.Window(-1, -1), MaxKeys: -2, OnStoreError: 9},
-			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 4294967296", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow or Deny"},
+			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow or Deny"},
 		},
 		"keys with store": {ratelimit.Config{Store: ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
 	} {

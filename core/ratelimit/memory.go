@@ -14,12 +14,18 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// DefaultMaxKeys is how many keys a table in memory holds when nothing is said.
-const DefaultMaxKeys = 1 << 20
+// Bounds of a [Memory].
+const (
+	// DefaultMaxKeys is how many keys a table holds when nothing is said.
+	DefaultMaxKeys = 1 << 20
+	// MaxMaxKeys is the highest MaxKeys.
+	MaxMaxKeys = 1 << 30
+)
 
 // MemoryConfig configures a [Memory]. The zero value is ready to use.
 type MemoryConfig struct {
-	// MaxKeys is how many keys each table holds at most. If zero, DefaultMaxKeys.
+	// MaxKeys is how many keys each table holds at most: up to MaxMaxKeys. If zero,
+	// DefaultMaxKeys.
 	// A key takes 16 bytes of a slot, and slots are between 7/16 and 7/8 full. The
 	// bound may be passed by one key for each 16.
 	//
@@ -32,8 +38,8 @@ type MemoryConfig struct {
 
 // Validate reports every field that cannot be used, joined.
 func (c MemoryConfig) Validate() error {
-	if c.MaxKeys < 0 || c.MaxKeys > 1<<32 {
-		return &core.ConfigError{Field: "ratelimit.MemoryConfig.MaxKeys", Value: c.MaxKeys, Reason: fmt.Sprintf("must be 0 to %d (0 means %d)", 1<<32, DefaultMaxKeys)}
+	if c.MaxKeys < 0 || c.MaxKeys > MaxMaxKeys {
+		return &core.ConfigError{Field: "ratelimit.MemoryConfig.MaxKeys", Value: c.MaxKeys, Reason: fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys)}
 	}
 	return nil
 }

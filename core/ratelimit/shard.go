@@ -33,7 +33,7 @@ func newSlot(hash uint64, id PlanID, word uint64) slot {
 	return slot{tag: hash>>tagShift<<tagShift | uint64(id), word: word}
 }
 
-func (s *slot) plan() PlanID { return PlanID(s.tag) } //nolint:gosec // the lower 16 bits
+func (s *slot) plan() PlanID { return PlanID(s.tag) } // the lower 16 bits
 
 // find returns the place of a key, or where the search for it ended.
 func (s *shard) find(hash uint64) (i int, found bool) {

@@ -103,7 +103,7 @@ func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
 func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 	c.last = Done
 	if c.retry == 0 {
-		c.policy.counters.succeeded.inc()
+		c.policy.counters.succeeded.Inc()
 		return Done
 	}
 	c.policy.counters.recovered.Add(1)

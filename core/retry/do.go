@@ -19,7 +19,7 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 	if p.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
 		result, err := operation(ctx)
 		if err == nil {
-			p.counters.succeeded.inc()
+			p.counters.succeeded.Inc()
 			return result, nil
 		}
 		return loop(ctx, Call{policy: p, cfg: &p.cfg}, operation, result, err)

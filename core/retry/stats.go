@@ -1,6 +1,10 @@
 package retry
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/gresil/gresil/internal/stripe"
+)
 
 // Stats are counts since the policy was made.
 //
@@ -27,7 +31,7 @@ type Stats struct {
 }
 
 type counters struct {
-	succeeded                                                   stripes
+	succeeded                                                   stripe.Counter
 	recovered, failed, failedRetried, retries, retryable, final atomic.Uint64
 	verdicts                                                    [Rejected + 1]atomic.Uint64
 }
@@ -37,7 +41,7 @@ type counters struct {
 func (p *Policy) Stats() Stats {
 	c := &p.counters
 	return Stats{
-		Succeeded:                   c.succeeded.load(),
+		Succeeded:                   c.succeeded.Load(),
 		Recovered:                   c.recovered.Load(),
 		Failed:                      c.failed.Load(),
 		FailedRetried:               c.failedRetried.Load(),

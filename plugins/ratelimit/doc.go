@@ -41,7 +41,8 @@
 // field that was sent with it does not know of that yet. An excluded request takes
 // nothing and has none of the fields. A header of a client is never believed
 // unless its peer is trusted. No body is read. An allowed request costs one
-// allocation beside what the header map needs.
+// allocation beside what the header map needs; two or three if its key or the name
+// of its limit is long, or it has a tier.
 //
 // # Failure mode
 //

@@ -16,7 +16,7 @@ type HeaderStyle uint8
 
 const (
 	// HeaderDraft10 is RateLimit-Policy and RateLimit as in
-	// draft-ietf-httpapi-ratelimit-headers-10, the last form that was published:
+	// draft-ietf-httpapi-ratelimit-headers-10:
 	//
 	//	RateLimit-Policy: "api";q=100;w=60
 	//	RateLimit: "api";r=99;t=50
@@ -88,12 +88,17 @@ type draftText struct {
 	item   string // the name of the limit, as a structured string (RFC 9651)
 	start  string // of RateLimit, up to the number that remains
 	policy string // RateLimit-Policy
+	room   int    // that all values but the policy take at most
 }
+
+// maxDigits is what a number takes: one below MaxPermits, or a time in seconds.
+const maxDigits = 12
 
 func newDraftText(d draft, name string, limit Limit) draftText {
 	t := draftText{draft: d, limit: limit, item: quote(name)}
 	t.start = t.item + d.remaining
 	t.policy = string(t.appendPolicy(nil, limit))
+	t.room = len(t.start) + len(d.untilMore) + 5*maxDigits
 	return t
 }
 
@@ -152,12 +157,11 @@ func seconds(d time.Duration) int64 {
 	return s
 }
 
-// A header writes the fields about one request, with all their text in one place.
+// A header holds the fields about one request, with all their text in one place.
 type header struct {
 	values [6]string
-	text   [62]byte
-	n      uint8 // values in use
-	used   uint8 // bytes of text in use
+	text   [103]byte // enough for most
+	n      uint8     // values in use
 }
 
 // set sets a field to one value. It can be appended to without harm.
@@ -177,45 +181,53 @@ func (x *header) add(h http.Header, field, value string) {
 	x.set(h, field, value)
 }
 
-// buffer is where the next value is to be written.
-func (x *header) buffer() []byte { return x.text[x.used:x.used] }
-
-// string makes a value of what was written to the buffer. Nothing is written
-// there again.
-func (x *header) string(b []byte) string {
-	if len(b) <= len(x.text)-int(x.used) {
-		x.used += uint8(len(b))
-	}
-	return unsafe.String(unsafe.SliceData(b), len(b))
-}
-
 // write sets the fields of a style.
 func (x *header) write(h http.Header, style HeaderStyle, t *draftText, limit Limit, r Result) {
-	if r.Allowed {
-		if len(h[rateLimited]) == 0 {
-			x.set(h, rateLimited, "false")
-		}
-	} else {
+	switch {
+	case !r.Allowed:
 		x.set(h, rateLimited, "true")
+	case len(h[rateLimited]) == 0:
+		x.set(h, rateLimited, "false")
+	}
+	if style == 0 {
+		return
+	}
+	text, need := x.text[:0], t.room
+	if limit != t.limit { // a tier
+		need += len(t.policy) + 2*maxDigits
+	}
+	if need > len(x.text) {
+		text = make([]byte, 0, need)
 	}
 	if style&HeaderDraft10 != 0 {
 		policy := t.policy
-		if limit != t.limit { // a tier
-			policy = x.string(t.appendPolicy(x.buffer(), limit))
+		if limit != t.limit {
+			text = t.appendPolicy(text, limit)
+			policy = since(text, 0)
 		}
 		x.add(h, t.policyField, policy)
-		x.add(h, t.limitField, x.string(t.appendLimit(x.buffer(), r)))
+		start := len(text)
+		text = t.appendLimit(text, r)
+		x.add(h, t.limitField, since(text, start))
 	}
 	if style&(HeaderXRateLimit|HeaderXRateLimitDelta) != 0 && (!r.Allowed || r.Remaining < left(h)) {
-		x.set(h, xLimit, x.string(strconv.AppendInt(x.buffer(), r.Limit, 10)))
-		x.set(h, xRemaining, x.string(strconv.AppendInt(x.buffer(), r.Remaining, 10)))
 		reset := seconds(r.FullAfter)
 		if style&HeaderXRateLimit != 0 {
 			now := time.Now()
 			reset = now.Unix() + seconds(time.Duration(now.Nanosecond())+r.FullAfter)
 		}
-		x.set(h, xReset, x.string(strconv.AppendInt(x.buffer(), reset, 10)))
+		for i, n := range [...]int64{r.Limit, r.Remaining, reset} {
+			start := len(text)
+			text = strconv.AppendInt(text, n, 10)
+			x.set(h, [...]string{xLimit, xRemaining, xReset}[i], since(text, start))
+		}
 	}
+}
+
+// since makes a value of what was written from start on. Text is only ever
+// appended to.
+func since(text []byte, start int) string {
+	return unsafe.String(unsafe.SliceData(text[start:]), len(text)-start)
 }
 
 // Canonical, so that they are assigned without looking.

@@ -72,6 +72,8 @@ func TestKresil123_ResetIsAUnixTimeRoundedUp(t *testing.T) {
 		require.EqualValues(t, 4, reset())
 		time.Sleep(500 * time.Millisecond)
 		require.EqualValues(t, 4, reset(), "refused")
+		time.Sleep(1600 * time.Millisecond)
+		require.EqualValues(t, 7, reset(), "4.6 + 1.5")
 	})
 }
 
@@ -100,6 +102,7 @@ func TestHeaders_Draft10(t *testing.T) {
 			{ratelimit.Window(5, 250*time.Millisecond), "5", `"default";q=5`, `"default";r=0;t=1`},
 			{ratelimit.TokenBucket(1000, time.Second, 10), "1", `"default";q=10`, `"default";r=9;t=1`},
 			{ratelimit.Window(5, 1500*time.Millisecond), "1", `"default";q=5;w=2`, `"default";r=4;t=2`},
+			{ratelimit.TokenBucket(3, 6*time.Second+1, 1), "1", `"default";q=1;w=3`, `"default";r=0;t=3`}, // a third of a nanosecond too long for 2
 			{ratelimit.PerHour(5), "0", `"default";q=5;w=3600`, `"default";r=5`},
 			{ratelimit.TokenBucket(1<<38, 365*24*time.Hour, 1<<38), "0", `"default";q=274877906944;w=31536000`, `"default";r=274877906944`},
 		} {

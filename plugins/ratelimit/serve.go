@@ -37,7 +37,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		return
 	}
 	key := s.keyOf(x.key[:0], u, r)
-	result, err := s.take(r.Context(), limiter, key, cost)
+	ctx := r.Context()
+	result, err := s.take(ctx, limiter, key, cost)
 	if err != nil {
 		fail(w, r, http.StatusServiceUnavailable, err)
 		return
@@ -49,7 +50,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	x.header.write(w.Header(), s.cfg.Headers, &u.draft, limiter.Limit(), result)
 	info := func() Info { return Info{Name: s.limiter.Name(), Key: key, Cost: cost, Result: result} }
 	if !result.Allowed {
-		s.refuse(w, r, x, u, info())
+		s.refuse(w, r, u, info())
 		return
 	}
 	if s.cfg.OnSuccess != nil {
@@ -57,8 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	defer func() {
 		if x.rec.Rejected() != nil && result.Granted > 0 {
-			// If the store fails, the permits come back in their time.
-			_, _ = limiter.Refund(context.WithoutCancel(r.Context()), key, result)
+			refund(ctx, limiter, key, result)
 		}
 	}()
 	next.ServeHTTP(w, r)
@@ -76,15 +76,19 @@ func (s *Server) take(ctx context.Context, limiter *ratelimit.Limiter, key strin
 	return result, err
 }
 
+// refund gives back what a request took that a plugin further in has refused. If
+// the store fails, it comes back in its time.
+func refund(ctx context.Context, limiter *ratelimit.Limiter, key string, take Result) {
+	_, _ = limiter.Refund(context.WithoutCancel(ctx), key, take)
+}
+
 // refuse answers a request that the limit does not allow.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, x *exchange, u *rule, info Info) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, u *rule, info Info) {
 	limited := &ratelimit.LimitedError{Name: info.Name, Result: info.Result}
 	server.SetRetryAfter(w.Header(), info.Result.RetryAfter)
 	if s.cfg.OnRejected != nil {
 		server.MarkRejected(w, limited)
-		if s.cfg.OnRejected(w, r, info); x.rec.Wrote() {
-			return
-		}
+		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
 	}
 	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: info.Result.RetryAfter, Policies: []string{u.name}, Err: limited}
 	if info.Result.RetryAfter == Never {

@@ -130,6 +130,21 @@ func TestKresil125_GlobalAndRoute(t *testing.T) {
 	})
 }
 
+func TestKresil127_AnIdleKeyIsAsNew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.Window(1, 500*time.Millisecond)})
+		require.Equal(t, 200, fetch(s, "/").Code)
+		require.Equal(t, 429, fetch(s, "/").Code)
+		time.Sleep(time.Second)
+		result, err := s.plugin.Limiter().Peek(t.Context(), "192.0.2.1")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, result.Remaining)
+		require.Zero(t, result.FullAfter)
+		require.Equal(t, 200, fetch(s, "/").Code)
+	})
+}
+
 func TestRateLimiting45_Costs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

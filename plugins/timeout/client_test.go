@@ -122,19 +122,16 @@ func TestBodyIsReleasedWhenItIsClosedOrRead(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					plugin := newKind(t, kind, timeout.Config{})
-					var ctx context.Context
-					resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-						ctx = req.Context()
-						return after(0, "text")(req)
-					})))
+					inner := &spy{next: after(0, "text")}
+					resp, err := get(t, t.Context(), plugin.Transport(inner))
 					require.NoError(t, err)
-					require.NoError(t, ctx.Err())
+					require.NoError(t, inner.ctx.Err())
 					require.NoError(t, end(resp.Body))
-					require.Equal(t, context.Canceled, ctx.Err())
+					require.Equal(t, context.Canceled, inner.ctx.Err())
 					require.NoError(t, resp.Body.Close())
 					require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
 					time.Sleep(time.Hour)
-					require.Equal(t, context.Canceled, context.Cause(ctx), "the limit does not strike any more")
+					require.Equal(t, context.Canceled, context.Cause(inner.ctx), "the limit does not strike any more")
 				})
 			})
 		}
@@ -145,15 +142,12 @@ func TestNoBodyIsReleasedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
 		for _, kind := range []string{"total", "attempt"} {
-			var ctx context.Context
+			inner := &spy{next: func(req *http.Request) (*http.Response, error) { return answer(req, body), nil }}
 			plugin := newKind(t, kind, timeout.Config{})
-			resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-				ctx = req.Context()
-				return answer(req, body), nil
-			})))
+			resp, err := get(t, t.Context(), plugin.Transport(inner))
 			require.NoError(t, err, name)
 			require.Equal(t, body, resp.Body)
-			require.Error(t, ctx.Err())
+			require.Error(t, inner.ctx.Err())
 			require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
 		}
 	}
@@ -176,11 +170,11 @@ func TestFailureIsPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"total", "attempt"} {
 		plugin := newKind(t, kind, timeout.Config{})
-		var ctx context.Context
-		_, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) { ctx = req.Context(); return nil, errBoom })))
+		inner := &spy{next: func(*http.Request) (*http.Response, error) { return nil, errBoom }}
+		_, err := get(t, t.Context(), plugin.Transport(inner))
 		require.Equal(t, errBoom, err)
 		require.Equal(t, timeout.Stats{Failed: 1}, plugin.Stats())
-		require.Error(t, ctx.Err(), "released")
+		require.Error(t, inner.ctx.Err(), "released")
 
 		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			return answer(req, io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{}))), nil
@@ -211,13 +205,10 @@ func TestEndOfTheCallersContextIsTheCallers(t *testing.T) {
 
 				near, stop := context.WithTimeout(t.Context(), time.Second)
 				defer stop()
-				var inner context.Context
-				_, err = get(t, near, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-					inner = req.Context()
-					return after(time.Hour, "")(req)
-				})))
+				inner := &spy{next: after(time.Hour, "")}
+				_, err = get(t, near, plugin.Transport(inner))
 				require.Equal(t, context.DeadlineExceeded, err)
-				require.Equal(t, near, inner, "no context of ours where the caller's ends sooner")
+				require.Equal(t, near, inner.ctx, "no context of ours where the caller's ends sooner")
 				require.Equal(t, timeout.Stats{Canceled: 2}, plugin.Stats())
 
 				// while the body is read
@@ -271,15 +262,14 @@ func TestUpgradedConnectionIsNeverCut(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var written strings.Builder
-				var ctx context.Context
-				inner := &duplex{Reader: strings.NewReader("hello"), Writer: &written}
-				plugin := newKind(t, kind, timeout.Config{Limit: time.Second})
-				resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-					ctx = req.Context()
-					resp := answer(req, inner)
+				body := &duplex{Reader: strings.NewReader("hello"), Writer: &written}
+				inner := &spy{next: func(req *http.Request) (*http.Response, error) {
+					resp := answer(req, body)
 					resp.StatusCode = http.StatusSwitchingProtocols
 					return resp, nil
-				})))
+				}}
+				plugin := newKind(t, kind, timeout.Config{Limit: time.Second})
+				resp, err := get(t, t.Context(), plugin.Transport(inner))
 				require.NoError(t, err)
 				time.Sleep(time.Hour)
 				text, err := io.ReadAll(resp.Body)
@@ -288,10 +278,10 @@ func TestUpgradedConnectionIsNeverCut(t *testing.T) {
 				_, err = io.WriteString(resp.Body.(io.Writer), "and back")
 				require.NoError(t, err)
 				require.Equal(t, "and back", written.String())
-				require.NoError(t, ctx.Err(), "the other direction may go on")
+				require.NoError(t, inner.ctx.Err(), "the other direction may go on")
 				require.NoError(t, resp.Body.Close())
-				require.True(t, inner.closed)
-				require.Error(t, ctx.Err())
+				require.True(t, body.closed)
+				require.Error(t, inner.ctx.Err())
 			})
 		})
 	}
@@ -300,12 +290,10 @@ func TestUpgradedConnectionIsNeverCut(t *testing.T) {
 func TestPanicOfTheTransportReleasesTheContext(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"total", "attempt"} {
-		var ctx context.Context
+		inner := &spy{next: func(*http.Request) (*http.Response, error) { panic("boom") }}
 		plugin := newKind(t, kind, timeout.Config{})
-		require.PanicsWithValue(t, "boom", func() {
-			_, _ = get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) { ctx = req.Context(); panic("boom") })))
-		})
-		require.Error(t, ctx.Err())
+		require.PanicsWithValue(t, "boom", func() { _, _ = get(t, t.Context(), plugin.Transport(inner)) })
+		require.Error(t, inner.ctx.Err())
 	}
 }
 
@@ -316,19 +304,40 @@ func TestDeadlineIsSeenUntilTheLimitIsLifted(t *testing.T) {
 		far, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		plugin := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
-		var ctx context.Context
-		resp, err := get(t, far, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			ctx = req.Context()
-			deadline, ok := ctx.Deadline()
+		inner := &spy{next: func(req *http.Request) (*http.Response, error) {
+			deadline, ok := req.Context().Deadline()
 			require.True(t, ok)
 			require.Equal(t, now.Add(time.Second), deadline)
 			return after(0, "text")(req)
-		})))
+		}}
+		resp, err := get(t, far, plugin.Transport(inner))
 		require.NoError(t, err)
-		deadline, _ := ctx.Deadline()
+		deadline, _ := inner.ctx.Deadline()
 		require.Equal(t, now.Add(time.Hour), deadline)
 		require.NoError(t, resp.Body.Close())
 	})
+}
+
+// A limit is there to tell a slow server: a breaker outside of an attempt counts
+// it, and one inside of a total does too.
+func TestBreakerSeesAFailure(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"total", "attempt"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var inside core.Outcome
+				inner := newKind(t, kind, timeout.Config{Limit: time.Second, HeadersOnly: kind == "total"}).Transport(stub(func(req *http.Request) (*http.Response, error) {
+					resp, err := after(time.Hour, "")(req)
+					inside = client.Classify(req.Context(), resp, err)
+					return resp, err
+				}))
+				resp, err := get(t, t.Context(), inner)
+				require.Equal(t, core.Failure, client.Classify(t.Context(), resp, err))
+				require.Equal(t, core.Failure, inside)
+			})
+		})
+	}
 }
 
 func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {

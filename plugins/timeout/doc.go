@@ -32,7 +32,8 @@
 // limit of an attempt holds until its headers are there, unless CutBody: a body
 // that takes long is then no reason to break it off. An upgraded connection (101)
 // is never cut, and its body stays an io.Writer. Where the caller's context ends
-// sooner than the limit, no timer is started.
+// sooner than the limit, no timer is started. Each hop of a redirect is an exchange
+// of its own: http.Client follows redirects outside of its Transport.
 //
 // # On the server
 //
@@ -49,7 +50,8 @@
 // connection may last. With CutBody the limit holds on; what has begun then cannot
 // become a 503, so the connection is broken off, for the client to see that the
 // response is not whole. http.TimeoutHandler, in comparison, holds back everything,
-// however large, and cannot stream.
+// however large, cannot stream, and lets an answer wait for a handler that is
+// reading a slow upload.
 //
 // A panic of the handler, [http.ErrAbortHandler] too, goes on in the goroutine
 // that serves the request. After the limit nobody serves it any more: it is then

@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -28,7 +29,25 @@ type heldWriter struct {
 	buf      []byte
 	begun    atomic.Bool // set with mu held
 	hijacked bool
+	over     bool // the handler has returned
 }
+
+var errOver = errors.New("timeout: the handler has returned")
+
+// refusedLocked tells why the writer can't be used any more, if so.
+func (h *heldWriter) refusedLocked() error {
+	switch {
+	case h.struck():
+		return http.ErrHandlerTimeout
+	case h.hijacked:
+		return http.ErrHijacked
+	case h.over:
+		return errOver
+	}
+	return nil
+}
+
+func (h *heldWriter) struck() bool { return h.ctx.state.Load() == struck }
 
 func cloneHeader(w http.ResponseWriter) http.Header {
 	if h := w.Header().Clone(); h != nil {
@@ -48,11 +67,13 @@ func (h *heldWriter) stop() (begun bool) {
 	return h.begun.Load()
 }
 
-// finish sends what is held back, and the trailer.
-func (h *heldWriter) finish() {
+// finish sends what is held back, and the trailer, if the handler has returned as
+// it should.
+func (h *heldWriter) finish(returned bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.hijacked {
+	h.over = true
+	if h.hijacked || !returned {
 		return
 	}
 	if h.status == 0 { // nothing was written, and somebody further out still may
@@ -95,7 +116,7 @@ func (h *heldWriter) WriteHeader(status int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.struck() || h.hijacked:
+	case h.refusedLocked() != nil:
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		h.informLocked(status)
 	default:
@@ -124,11 +145,8 @@ func (h *heldWriter) informLocked(status int) {
 func (h *heldWriter) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.struck():
-		return 0, http.ErrHandlerTimeout
-	case h.hijacked:
-		return 0, http.ErrHijacked
+	if err := h.refusedLocked(); err != nil {
+		return 0, err
 	}
 	h.decideLocked(http.StatusOK)
 	if !h.begun.Load() {
@@ -162,16 +180,11 @@ func (h *heldWriter) beginLocked() error {
 	return err
 }
 
-func (h *heldWriter) struck() bool { return h.ctx.state.Load() == struck }
-
 func (h *heldWriter) flush() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.struck():
-		return http.ErrHandlerTimeout
-	case h.hijacked:
-		return http.ErrHijacked
+	if err := h.refusedLocked(); err != nil {
+		return err
 	}
 	h.decideLocked(http.StatusOK)
 	if !h.begun.Load() {
@@ -186,6 +199,9 @@ func (h *heldWriter) flush() error {
 func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.refusedLocked(); err != nil {
+		return nil, nil, err
+	}
 	if !h.ctx.lift() {
 		return nil, nil, http.ErrHandlerTimeout
 	}
@@ -217,8 +233,8 @@ func (h *heldWriter) EnableFullDuplex() error {
 func (h *heldWriter) control(f func(*http.ResponseController) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.struck() {
-		return http.ErrHandlerTimeout
+	if err := h.refusedLocked(); err != nil {
+		return err
 	}
 	return f(http.NewResponseController(h.w))
 }

@@ -39,9 +39,14 @@ func (l *limited) expire() bool {
 	return true
 }
 
-// lift lifts the limit, and tells whether it has not struck.
+// lift lifts the limit, and tells whether it has not struck. If it has, the
+// context has ended when lift returns.
 func (l *limited) lift() bool {
-	return l.state.CompareAndSwap(holds, lifted) || l.state.Load() == lifted
+	if l.state.CompareAndSwap(holds, lifted) || l.state.Load() == lifted {
+		return true
+	}
+	l.end(l.cause) // expire may be about to
+	return false
 }
 
 // release ends the context of what is over.

@@ -88,6 +88,7 @@ func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request)
 // finish ends a request whose handler has ended in time.
 func (s *serving) finish(end ending) {
 	if end.panicked != nil || end.exited {
+		s.held.finish(false)
 		_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, errPanic) // the panic goes on instead
 	}
 	switch {
@@ -99,25 +100,31 @@ func (s *serving) finish(end ending) {
 	if err := s.seen.Rejected(); err != nil {
 		server.MarkRejected(s.w, err)
 	}
-	s.held.finish()
+	s.held.finish(true)
 	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, nil) // stays nil
 }
 
 // answer answers for a handler that has sent nothing. It is not marked as a
 // rejection: the handler was called.
 func (s *serving) answer(cause *Error) {
-	reading := s.r.Body != nil && s.r.Body != http.NoBody
-	if reading && s.r.ProtoMajor == 1 {
-		s.w.Header().Set("Connection", "close") // else net/http would wait for the body before it answers
-	}
+	s.freeReader()
 	server.Reject(unmarked{s.w}, s.r, server.Rejection{
 		Status:     s.cfg.status(),
 		RetryAfter: s.cfg.RetryAfter,
 		Detail:     "The request took too long.",
 		Err:        cause,
 	})
-	if reading {
-		_ = http.NewResponseController(s.w).SetReadDeadline(time.Now()) // frees a handler that reads; not every writer can
+}
+
+// freeReader sees to it that a handler that reads a slow upload holds nothing up:
+// net/http, before it answers, reads what is left of the body, after the handler.
+func (s *serving) freeReader() {
+	if s.r.Body == nil || s.r.Body == http.NoBody {
+		return
+	}
+	err := http.NewResponseController(s.w).SetReadDeadline(time.Now())
+	if err != nil && s.r.ProtoMajor == 1 {
+		s.w.Header().Set("Connection", "close") // then it does not
 	}
 }
 

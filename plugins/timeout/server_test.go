@@ -39,12 +39,12 @@ func TestHandlerInTime(t *testing.T) {
 	}{
 		"writes": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") }, 200, "fine"},
 		"status": {func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(404)
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusNotFound)
+			w.WriteHeader(http.StatusInternalServerError)
 			_, _ = io.WriteString(w, "no")
 		}, 404, "no"},
 		"nothing":       {func(http.ResponseWriter, *http.Request) {}, 200, ""},
-		"status alone":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 204, ""},
+		"status alone":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, 204, ""},
 		"beyond buffer": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 200_000)) }, 200, strings.Repeat("x", 200_000)},
 		"in pieces beyond buffer": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 2000 {
@@ -55,9 +55,18 @@ func TestHandlerInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plugin := core.Must(timeout.NewServer(timeout.ServerConfig{}))
-			w := handle(t, plugin, tt.h)
+			var ended <-chan struct{}
+			w := handle(t, plugin, func(w http.ResponseWriter, r *http.Request) {
+				ended = r.Context().Done()
+				tt.h(w, r)
+			})
 			require.Equal(t, tt.status, w.Code)
 			require.Equal(t, tt.text, w.Body.String())
+			select {
+			case <-ended:
+			default:
+				t.Error("the context is alive after the request")
+			}
 			require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats().Stats)
 		})
 	}
@@ -244,6 +253,33 @@ func TestInvalidStatusPanicsInTheHandler(t *testing.T) {
 	})
 }
 
+// What a handler left running does to its writer never reaches the connection,
+// which may serve another request by then.
+func TestWriterIsDeadWhenTheHandlerHasReturned(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]http.HandlerFunc{
+		"held back": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") },
+		"begun": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "fine")
+			w.(http.Flusher).Flush()
+		},
+		"panicked": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		var kept http.ResponseWriter
+		func() {
+			defer func() { require.Equal(t, name == "panicked", recover() != nil) }()
+			w := handle(t, core.Must(timeout.NewServer(timeout.ServerConfig{})), func(w http.ResponseWriter, r *http.Request) {
+				kept = w
+				h(w, r)
+			})
+			require.Equal(t, "fine", w.Body.String())
+		}()
+		_, err := io.WriteString(kept, "late")
+		require.EqualError(t, err, "timeout: the handler has returned", name)
+		require.Error(t, http.NewResponseController(kept).Flush())
+	}
+}
+
 // The mark of a rejection further in goes through, and the timeout is none: the
 // handler was called.
 func TestRejectionFurtherInIsSeenFurtherOut(t *testing.T) {
@@ -294,6 +330,24 @@ func TestClientThatWentAwayIsNotATimeout(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		require.Zero(t, plugin.Stats().Abandoned)
+	})
+}
+
+func TestNearerDeadlineOfTheServerIsSeen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		near, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want, _ := near.Deadline()
+		plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Minute}))
+		w := httptest.NewRecorder()
+		plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got, _ := r.Context().Deadline()
+			require.Equal(t, want, got)
+			<-r.Context().Done()
+			require.Equal(t, context.DeadlineExceeded, context.Cause(r.Context()))
+		})).ServeHTTP(w, httptest.NewRequestWithContext(near, http.MethodGet, "/", nil))
+		require.Equal(t, 200, w.Code, "it is for the handler to say")
 	})
 }
 

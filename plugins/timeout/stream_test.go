@@ -126,30 +126,42 @@ func TestCutBodyFreesAWriteThatASlowClientHoldsUp(t *testing.T) {
 // wait for a handler that is reading it.
 func TestSlowUploadIsAnsweredAtTheLimit(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var readErr error
-		plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
-		_, li := serve(t, plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, readErr = io.ReadAll(r.Body)
-		})))
-		conn, err := li.DialContext(t.Context(), "", "")
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: example.test\r\nContent-Length: 1000\r\n\r\nhalf")
-		require.NoError(t, err)
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err)
-		require.Equal(t, time.Second, time.Since(start))
-		require.Equal(t, 503, resp.StatusCode)
-		require.True(t, resp.Close)
-		_, err = io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.ErrorIs(t, readErr, os.ErrDeadlineExceeded)
-		require.Zero(t, plugin.Stats().Abandoned, "the handler is free")
-		require.NoError(t, conn.Close())
-	})
+	for name, outer := range map[string]func(http.Handler) http.Handler{
+		"bare": func(h http.Handler) http.Handler { return h },
+		"under a middleware that hides the connection": func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var readErr error
+				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
+				_, li := serve(t, outer(plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					_, readErr = io.ReadAll(r.Body)
+				}))))
+				conn, err := li.DialContext(t.Context(), "", "")
+				require.NoError(t, err)
+				start := time.Now()
+				_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: example.test\r\nContent-Length: 1000\r\n\r\nhalf")
+				require.NoError(t, err)
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				require.Equal(t, time.Second, time.Since(start))
+				require.Equal(t, 503, resp.StatusCode)
+				require.True(t, resp.Close)
+				_, err = io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Error(t, readErr)
+				require.Zero(t, plugin.Stats().Abandoned, "the handler is free")
+				require.NoError(t, conn.Close())
+			})
+		})
+	}
 }
 
 func TestHijackLiftsTheLimit(t *testing.T) {
@@ -191,10 +203,13 @@ func TestInformationalStatusGoesOutAtOnce(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		}
-		httpClient, _ := serve(t, outer(plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		httpClient, _ := serve(t, outer(plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Link", "</style.css>")
 			w.WriteHeader(http.StatusEarlyHints)
 			time.Sleep(time.Minute)
+			if r.URL.Path == "/slow" {
+				<-r.Context().Done()
+			}
 			w.Header().Del("Link")
 			_, _ = io.WriteString(w, "fine")
 		}))))
@@ -212,6 +227,13 @@ func TestInformationalStatusGoesOutAtOnce(t *testing.T) {
 		require.Zero(t, at)
 		require.Equal(t, 200, resp.StatusCode)
 		require.Empty(t, resp.Header.Get("Link"))
+		require.Equal(t, "1", resp.Header.Get("X-Outer"))
+		require.NoError(t, resp.Body.Close())
+
+		resp, err = httpClient.Get("http://example.test/slow")
+		require.NoError(t, err)
+		require.Equal(t, 503, resp.StatusCode)
+		require.Empty(t, resp.Header.Get("Link"), "a hint of the handler is not of the answer")
 		require.Equal(t, "1", resp.Header.Get("X-Outer"))
 		require.NoError(t, resp.Body.Close())
 	})

@@ -41,6 +41,17 @@ type stub func(*http.Request) (*http.Response, error)
 
 func (f stub) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
+// A spy keeps the context of the last request.
+type spy struct {
+	next stub
+	ctx  context.Context
+}
+
+func (s *spy) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.ctx = req.Context()
+	return s.next(req)
+}
+
 // after answers with the text after d, unless the request's context ends before.
 func after(d time.Duration, text string) stub {
 	return func(req *http.Request) (*http.Response, error) {
@@ -108,13 +119,10 @@ func requireTimeout(t *testing.T, err error, name string) {
 }
 
 // serve runs h on an in-memory network, in a bubble, and returns a client for it.
-func serve(t *testing.T, h http.Handler, change ...func(*http.Server)) (*http.Client, *fakenet.Listener) {
+func serve(t *testing.T, h http.Handler) (*http.Client, *fakenet.Listener) {
 	t.Helper()
 	li := fakenet.Listen()
 	srv := &http.Server{Handler: h}
-	for _, f := range change {
-		f(srv)
-	}
 	go func() { _ = srv.Serve(li) }()
 	tr := &http.Transport{DialContext: li.DialContext}
 	t.Cleanup(func() {

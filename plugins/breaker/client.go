@@ -1,0 +1,104 @@
+package breaker
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+// A Client rejects requests to hosts that keep failing. Any number of http.Clients
+// may share it, and with it what it knows of the hosts.
+type Client struct {
+	cfg           ClientConfig
+	group         *breaker.Group
+	key           func(*http.Request) string
+	classify      func(context.Context, *http.Response, error) core.Outcome
+	maxRetryAfter time.Duration
+}
+
+// NewClient makes a plugin. It returns what [ClientConfig.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	group, err := breaker.NewGroup(cfg.core(), cfg.group())
+	if err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, group: group, key: cfg.key(), classify: cfg.classify(), maxRetryAfter: cfg.maxRetryAfter()}, nil
+}
+
+// Name returns the name of the plugin.
+func (c *Client) Name() string { return c.group.Name() }
+
+// Phase returns [client.Engine].
+func (c *Client) Phase() client.Phase { return client.Engine }
+
+// Config returns the ClientConfig that the plugin was made with, as it was given.
+func (c *Client) Config() ClientConfig { return c.cfg }
+
+// For returns the breaker of a key: of a host as [client.Host] spells it, unless
+// there is a Key. It makes the breaker if there is none.
+func (c *Client) For(key string) *Breaker { return c.group.Get(key) }
+
+// Group returns all the breakers.
+func (c *Client) Group() *breaker.Group { return c.group }
+
+// Stats returns the counts so far.
+func (c *Client) Stats() breaker.GroupStats { return c.group.Stats() }
+
+// Observe adds hooks to those of the Config, until cancel is called.
+func (c *Client) Observe(h Hooks) (cancel func()) { return c.group.Observe(h) }
+
+// Close takes the breakers out of their registry. The plugin goes on working. A
+// second Close does nothing; the error is always nil.
+func (c *Client) Close() error { return c.group.Close() }
+
+// Transport returns next with the breakers around it. A nil next is a clone of
+// [http.DefaultTransport].
+func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = client.New(nil)
+	}
+	return &transport{client: c, next: next}
+}
+
+// Call is what one request may change.
+type Call struct {
+	// Disabled sends the request past the breaker: it is neither rejected nor
+	// counted.
+	Disabled bool
+	// Key is the key of the breaker to use. If empty, it is that of the request.
+	Key string
+	// Classify tells how the exchange ended. If nil, it is that of the
+	// ClientConfig.
+	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
+}
+
+type overrideKey struct{ client *Client } // one key per instance: another client under the same ctx is untouched
+
+// Override returns a context under which this plugin, and no other, treats
+// requests as f says. Overrides nest: the innermost is applied last.
+func (c *Client) Override(ctx context.Context, f func(*Call)) context.Context {
+	if outer, ok := ctx.Value(overrideKey{c}).(func(*Call)); ok {
+		inner := f
+		f = func(call *Call) { outer(call); inner(call) }
+	}
+	return context.WithValue(ctx, overrideKey{c}, f)
+}
+
+func (c *Client) call(ctx context.Context) (call Call) {
+	if f, ok := ctx.Value(overrideKey{c}).(func(*Call)); ok {
+		return overridden(f)
+	}
+	return Call{}
+}
+
+// overridden is apart, since what it gives to f is on the heap.
+func overridden(f func(*Call)) Call {
+	var call Call
+	f(&call)
+	return call
+}

@@ -1,0 +1,153 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+// Defaults of a [ClientConfig], where they are not those of core/breaker.
+const (
+	DefaultOpenTime      = 30 * time.Second
+	DefaultMaxOpenTime   = 10 * time.Minute
+	DefaultOpenJitter    = 0.2
+	DefaultTrials        = 5
+	DefaultMaxRetryAfter = 10 * time.Minute
+)
+
+// DefaultOpenDelay returns the strategy of a ClientConfig that has none:
+// DefaultOpenTime, doubled each time that the trials fail, at most
+// DefaultMaxOpenTime, spread by DefaultOpenJitter.
+func DefaultOpenDelay() backoff.Strategy {
+	return backoff.Exponential{Initial: DefaultOpenTime, Max: DefaultMaxOpenTime, Jitter: DefaultOpenJitter}
+}
+
+// ClientConfig configures a [Client]. The zero value is ready to use: a breaker
+// for each host, which opens for half a minute or more when half of the last 100
+// requests failed, and then makes 5 trials.
+//
+// A ClientConfig is a plain value: copy it to derive another one from it.
+type ClientConfig struct {
+	// Name names the plugin, also in its errors. If empty, it is "default".
+	Name string
+	// Registry is where the breakers, as one *breaker.Group of core/breaker, are
+	// found under the kind "breaker" and the name. If nil, they are in none.
+	Registry *core.Registry
+
+	// Key tells which requests share a breaker. If nil, it is [client.Host].
+	Key func(req *http.Request) string
+	// MaxKeys is how many breakers there are at most. If zero, it is 1024. See
+	// breaker.Group of core/breaker for what happens to more. It must not be
+	// negative.
+	MaxKeys int
+
+	// FailureRate is the share of failed requests in the window, above 0 and at
+	// most 1, at which a breaker opens. If zero, it is 0.5.
+	FailureRate float64
+	// Window is how many requests the window holds. If zero, it is 100. It must be
+	// zero when WindowTime is set.
+	Window int
+	// WindowTime makes a window of the requests within this time, in place of a
+	// number of them. If not zero, it is at least a millisecond.
+	WindowTime time.Duration
+	// MinCalls is how many requests there must be in the window before its rate
+	// says anything. If zero, it is Window, or 100 when WindowTime is set.
+	MinCalls int
+
+	// OpenDelay tells how long a breaker stays open. If nil, DefaultOpenDelay is
+	// used.
+	OpenDelay backoff.Strategy
+	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
+	// breaker that is opened by a response with that header stays open at least
+	// that long. If zero, DefaultMaxRetryAfter is used. If negative, the header is
+	// not looked at.
+	MaxRetryAfter time.Duration
+	// Trials is how many requests are admitted while half-open, and decide. If
+	// zero, DefaultTrials is used.
+	Trials int
+	// TrialTimeout is how long a trial keeps its slot. If zero, it is a minute. If
+	// negative, there is no limit.
+	TrialTimeout time.Duration
+	// MaxHalfOpen is how long a breaker stays half-open at most, before it opens
+	// again. If zero, there is no limit. It must not be negative.
+	MaxHalfOpen time.Duration
+	// JudgeWithHistory judges half-open by the window, trials included, and keeps
+	// the window when the breaker closes.
+	JudgeWithHistory bool
+	// Initial is the state that a breaker begins in. The zero value is Closed.
+	Initial State
+
+	// Classify tells how an exchange ended. If nil, it is [client.Classify]. ctx is
+	// that of the request. It must leave the body alone. It is not asked when the
+	// transport panics.
+	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
+	// SyntheticResponse answers a rejected request with a response, in place of an
+	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that a plugin
+	// further out sees that it is a rejection.
+	SyntheticResponse bool
+	// Hooks observe the breakers. Any of them may be nil.
+	Hooks Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig {
+	f(&c)
+	return c
+}
+
+// Validate reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
+func (c ClientConfig) Validate() error { return errors.Join(c.core().Validate(), c.group().Validate()) }
+
+// core returns the part of c that core/breaker has too.
+func (c ClientConfig) core() breaker.Config {
+	return breaker.Config{
+		Name: c.Name, Registry: c.Registry,
+		FailureRate: c.FailureRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		OpenDelay: c.openDelay(), Trials: c.trials(), TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
+	}
+}
+
+func (c ClientConfig) group() breaker.GroupConfig { return breaker.GroupConfig{MaxKeys: c.MaxKeys} }
+
+func (c ClientConfig) openDelay() backoff.Strategy {
+	if c.OpenDelay == nil {
+		return DefaultOpenDelay()
+	}
+	return c.OpenDelay
+}
+
+func (c ClientConfig) trials() int {
+	if c.Trials == 0 {
+		return DefaultTrials
+	}
+	return c.Trials
+}
+
+func (c ClientConfig) maxRetryAfter() time.Duration {
+	if c.MaxRetryAfter == 0 {
+		return DefaultMaxRetryAfter
+	}
+	return max(0, c.MaxRetryAfter)
+}
+
+func (c ClientConfig) key() func(*http.Request) string {
+	if c.Key == nil {
+		return client.Host
+	}
+	return c.Key
+}
+
+func (c ClientConfig) classify() func(context.Context, *http.Response, error) core.Outcome {
+	if c.Classify == nil {
+		return client.Classify
+	}
+	return c.Classify
+}

@@ -1,0 +1,41 @@
+// Package breaker stops sending requests to a host, or to a handler, that keeps
+// failing. It binds core/breaker to net/http; what it exports of that package is
+// there so that one import is enough.
+//
+//	breakers, err := breaker.NewClient(breaker.ClientConfig{}) // one breaker per host
+//	if err != nil {
+//		return err
+//	}
+//	httpClient := &http.Client{Transport: client.New(nil, breakers)}
+//	resp, err := httpClient.Get("https://api.example.com/users")
+//	if errors.Is(err, breaker.ErrOpen) {
+//		wait, _ := core.RetryAfter(err)
+//		return fmt.Errorf("try again in %v", wait)
+//	}
+//
+// A [Client] judges each exchange when its headers are there: 5xx and network
+// errors are failures, a request that its caller cancelled is neither failure nor
+// success. It belongs inside of retries, which [client.New] sees to: each attempt
+// is counted, and none is made to a host that is cut off.
+//
+// A [Server] stands in front of a handler and answers 503 with Retry-After while
+// the handler keeps failing, which gives what is behind it time to recover.
+//
+// Use neither against callers that are too many: that is what a limiter is for. A
+// breaker around calls whose failures are the caller's own fault cuts off
+// everybody; say so by Classify.
+//
+// # Guarantees
+//
+//   - Both may be used by any number of goroutines, and start none.
+//   - A request that is rejected is not sent, and its body is closed exactly once.
+//   - A transport or handler that panics gives its half-open slot back, and the
+//     panic goes on.
+//   - A response is never changed, and no body is read or held in memory.
+//   - A request through a closed breaker costs no allocation of the Client's own.
+//   - The number of breakers is bounded, and one that is open is not dropped.
+//
+// When it fails: requests to a host that is up are rejected until its time to be
+// open is over. Hooks, Stats and [Client.For] show why; [Client.Override] gets a
+// single request past it, and For(host).Reset() ends it.
+package breaker

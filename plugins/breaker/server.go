@@ -1,0 +1,131 @@
+package breaker
+
+import (
+	"net/http"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/server"
+)
+
+// A Server rejects requests to a handler that keeps failing, with 503 and
+// Retry-After. Any number of handlers may share it, and with it how they do.
+type Server struct {
+	cfg      ServerConfig
+	one      *breaker.Breaker // or
+	group    *breaker.Group   // when there is a Key
+	classify func(*http.Request, *server.Recorder) core.Outcome
+}
+
+// NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s, err := &Server{cfg: cfg, classify: cfg.classify()}, error(nil)
+	if cfg.Key == nil {
+		s.one, err = breaker.New(cfg.core())
+	} else {
+		s.group, err = breaker.NewGroup(cfg.core(), cfg.group())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Name returns the name of the plugin.
+func (s *Server) Name() string {
+	if s.one != nil {
+		return s.one.Name()
+	}
+	return s.group.Name()
+}
+
+// Phase returns [server.Plugins].
+func (s *Server) Phase() server.Phase { return server.Plugins }
+
+// Config returns the ServerConfig that the plugin was made with, as it was given.
+func (s *Server) Config() ServerConfig { return s.cfg }
+
+// For returns the breaker of a key, and makes it if there is none. Requests
+// without a key have the empty one. Where there is no Key in the ServerConfig,
+// there is only one breaker, whatever the key.
+func (s *Server) For(key string) *Breaker {
+	if s.one != nil {
+		return s.one
+	}
+	return s.group.Get(key)
+}
+
+// Group returns all the breakers, or nil where there is no Key in the
+// ServerConfig.
+func (s *Server) Group() *breaker.Group { return s.group }
+
+// Stats returns the counts so far.
+func (s *Server) Stats() breaker.Stats {
+	if s.one != nil {
+		return s.one.Stats()
+	}
+	return s.group.Stats().Stats
+}
+
+// Observe adds hooks to those of the Config, until cancel is called.
+func (s *Server) Observe(h Hooks) (cancel func()) {
+	if s.one != nil {
+		return s.one.Observe(h)
+	}
+	return s.group.Observe(h)
+}
+
+// Close takes the breaker out of its registry. The plugin goes on working. A
+// second Close does nothing; the error is always nil.
+func (s *Server) Close() error {
+	if s.one != nil {
+		return s.one.Close()
+	}
+	return s.group.Close()
+}
+
+// Handler returns next with the breaker around it. It fits chi's Use and With.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		permit, err := s.breaker(r).Acquire(r.Context())
+		if err != nil {
+			server.Reject(w, r, server.Rejection{Err: err})
+			return
+		}
+		s.serve(next, w, r, permit)
+	})
+}
+
+func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, permit breaker.Permit) {
+	outcome, returned := core.Ignored, false
+	defer func() {
+		if returned {
+			permit.Done(outcome)
+			return
+		}
+		panicked := recover() // nil after a Goexit
+		if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+			outcome = core.Failure
+		}
+		permit.Done(outcome)
+		if panicked != nil {
+			panic(panicked)
+		}
+	}()
+	w, sent := server.Record(w)
+	next.ServeHTTP(w, r)
+	outcome = s.classify(r, sent)
+	returned = true
+}
+
+func (s *Server) breaker(r *http.Request) *breaker.Breaker {
+	if s.one != nil {
+		return s.one
+	}
+	key, _ := s.cfg.Key(make([]byte, 0, 64), r)
+	return s.group.Get(string(key))
+}

@@ -1,0 +1,124 @@
+package breaker
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/server"
+)
+
+// ServerConfig configures a [Server]. The zero value is ready to use: one breaker,
+// which opens for a minute when half of the last 100 requests failed, and then
+// makes 10 trials.
+//
+// A ServerConfig is a plain value: copy it to derive another one from it.
+type ServerConfig struct {
+	// Name names the plugin. If empty, it is "default".
+	Name string
+	// Registry is where the *breaker.Breaker of core/breaker, or the
+	// *breaker.Group when there is a Key, is found under the kind "breaker" and
+	// the name. If nil, it is in none.
+	Registry *core.Registry
+
+	// Key tells which requests share a breaker, as in [server.ByRoute]. Those that
+	// have no key share one. If nil, all do.
+	Key server.Key
+	// MaxKeys is how many breakers there are at most. If zero, it is 1024. It must
+	// be zero when there is no Key, and not negative.
+	MaxKeys int
+
+	// FailureRate is the share of failed requests in the window, above 0 and at
+	// most 1, at which a breaker opens. If zero, it is 0.5.
+	FailureRate float64
+	// Window is how many requests the window holds. If zero, it is 100. It must be
+	// zero when WindowTime is set.
+	Window int
+	// WindowTime makes a window of the requests within this time, in place of a
+	// number of them. If not zero, it is at least a millisecond.
+	WindowTime time.Duration
+	// MinCalls is how many requests there must be in the window before its rate
+	// says anything. If zero, it is Window, or 100 when WindowTime is set.
+	MinCalls int
+
+	// OpenDelay tells how long a breaker stays open. If nil, it is a minute.
+	OpenDelay backoff.Strategy
+	// Trials is how many requests are admitted while half-open, and decide. If
+	// zero, it is 10.
+	Trials int
+	// TrialTimeout is how long a trial keeps its slot. If zero, it is a minute. If
+	// negative, there is no limit.
+	TrialTimeout time.Duration
+	// MaxHalfOpen is how long a breaker stays half-open at most, before it opens
+	// again. If zero, there is no limit. It must not be negative.
+	MaxHalfOpen time.Duration
+	// JudgeWithHistory judges half-open by the window, trials included, and keeps
+	// the window when the breaker closes.
+	JudgeWithHistory bool
+	// Initial is the state that a breaker begins in. The zero value is Closed.
+	Initial State
+
+	// Classify tells how a request ended, once the handler has returned. If nil, it
+	// is [ClassifyHandler]. It is not asked when the handler panics: that is a
+	// failure, unless it is [http.ErrAbortHandler], which says nothing.
+	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
+	// Hooks observe the breakers. Any of them may be nil.
+	Hooks Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
+	f(&c)
+	return c
+}
+
+// Validate reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
+func (c ServerConfig) Validate() error {
+	errs := []error{c.core().Validate(), c.group().Validate()}
+	if c.Key == nil && c.MaxKeys > 0 {
+		errs = append(errs, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be 0 when there is no Key"})
+	}
+	return errors.Join(errs...)
+}
+
+// core returns the part of c that core/breaker has too.
+func (c ServerConfig) core() breaker.Config {
+	return breaker.Config{
+		Name: c.Name, Registry: c.Registry,
+		FailureRate: c.FailureRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
+	}
+}
+
+func (c ServerConfig) group() breaker.GroupConfig { return breaker.GroupConfig{MaxKeys: c.MaxKeys} }
+
+func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outcome {
+	if c.Classify == nil {
+		return ClassifyHandler
+	}
+	return c.Classify
+}
+
+// ClassifyHandler is the Classify of a ServerConfig that has none. A request that
+// a plugin further in rejected is [core.Ignored], and so is one whose client has
+// gone away or whose context has ended otherwise, unless by a timeout with a cause
+// of its own (see breaker.DefaultClassify of core/breaker): that is a
+// [core.Failure]. Of the others those with a status of 500 or above are failures.
+// A connection that was taken over is a [core.Success].
+func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
+	if sent.Rejected() != nil {
+		return core.Ignored
+	}
+	if err := r.Context().Err(); err != nil {
+		return breaker.DefaultClassify(r.Context(), nil, err)
+	}
+	if sent.Final() >= http.StatusInternalServerError {
+		return core.Failure
+	}
+	return core.Success
+}
