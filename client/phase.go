@@ -1,6 +1,6 @@
 package client
 
-import "strconv"
+import "github.com/gresil/gresil/internal/phase"
 
 // A Phase is the place of a plugin: the lower, the further out. Numbers between
 // the named ones are free to use; Engine+10 is just inside of Engine.
@@ -25,22 +25,5 @@ const (
 // String returns the name of the phase, as in "State", or of the nearest one
 // further out and the distance to it, as in "Engine+10".
 func (p Phase) String() string {
-	switch {
-	case p >= Engine:
-		return p.beside("Engine", Engine)
-	case p >= Monitoring:
-		return p.beside("Monitoring", Monitoring)
-	case p >= State:
-		return p.beside("State", State)
-	case p >= Before:
-		return p.beside("Before", Before)
-	}
-	return "Phase(" + strconv.Itoa(int(p)) + ")"
-}
-
-func (p Phase) beside(name string, base Phase) string {
-	if p == base {
-		return name
-	}
-	return name + "+" + strconv.Itoa(int(p-base))
+	return phase.String(p, phase.Name[Phase]{Phase: Before, Name: "Before"}, phase.Name[Phase]{Phase: State, Name: "State"}, phase.Name[Phase]{Phase: Monitoring, Name: "Monitoring"}, phase.Name[Phase]{Phase: Engine, Name: "Engine"})
 }

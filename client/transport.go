@@ -2,11 +2,11 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/phase"
 )
 
 // A Transport is a base transport with plugins around it. It is an
@@ -32,17 +32,7 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 		t.base, t.ours = defaultBase()
 	}
 	var errs []error
-	for i, p := range plugins {
-		switch {
-		case missing(p):
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("client.New[%d]", i), Value: nil, Reason: "must be a plugin (did its constructor fail?)"})
-		case slices.ContainsFunc(t.plugins, func(q Plugin) bool { return same(p, q) }):
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("client.New[%d]", i), Value: p.Name(), Reason: "must not be in the pipeline twice"})
-		default:
-			t.plugins = append(t.plugins, p)
-		}
-	}
-	slices.SortStableFunc(t.plugins, func(a, b Plugin) int { return int(a.Phase()) - int(b.Phase()) })
+	t.plugins, errs = phase.Sort("client", plugins)
 	t.outer = t.base
 	t.layers = []http.RoundTripper{t.base}
 	for _, p := range slices.Backward(t.plugins) {
@@ -87,14 +77,11 @@ func (t *Transport) CloseIdleConnections() {
 // of, and returns their errors joined. It also closes the idle connections of a
 // base that New made.
 func (t *Transport) Close() error {
-	var errs []error
-	for _, p := range t.plugins {
-		errs = append(errs, p.Close())
-	}
+	err := phase.Close(t.plugins)
 	if t.ours {
 		CloseIdleConnections(t.base)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // CloseIdleConnections calls the method of that name where rt has it. A plugin

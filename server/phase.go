@@ -1,6 +1,6 @@
 package server
 
-import "strconv"
+import "github.com/gresil/gresil/internal/phase"
 
 // A Phase is the place of a plugin: the lower, the further out. Numbers between
 // the named ones are free to use; Plugins+10 is just inside of Plugins.
@@ -25,24 +25,5 @@ const (
 // String returns the name of the phase, as in "Plugins", or of the nearest one
 // further out and the distance to it, as in "Plugins+10".
 func (p Phase) String() string {
-	var name string
-	var base Phase
-	switch {
-	case p >= Fallback:
-		name, base = "Fallback", Fallback
-	case p >= Call:
-		name, base = "Call", Call
-	case p >= Plugins:
-		name, base = "Plugins", Plugins
-	case p >= Monitoring:
-		name, base = "Monitoring", Monitoring
-	case p >= Setup:
-		name, base = "Setup", Setup
-	default:
-		return "Phase(" + strconv.Itoa(int(p)) + ")"
-	}
-	if p == base {
-		return name
-	}
-	return name + "+" + strconv.Itoa(int(p-base))
+	return phase.String(p, phase.Name[Phase]{Phase: Setup, Name: "Setup"}, phase.Name[Phase]{Phase: Monitoring, Name: "Monitoring"}, phase.Name[Phase]{Phase: Plugins, Name: "Plugins"}, phase.Name[Phase]{Phase: Call, Name: "Call"}, phase.Name[Phase]{Phase: Fallback, Name: "Fallback"})
 }

@@ -1,13 +1,11 @@
 package server
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/phase"
 )
 
 // A Pipeline is a number of plugins in the order of their phases. It is safe for
@@ -21,23 +19,11 @@ type Pipeline struct {
 // with an error that nobody looked at, or that is given twice, is a
 // [*core.ConfigError]; all of them are reported, joined.
 func New(plugins ...Plugin) (*Pipeline, error) {
-	p := &Pipeline{}
-	var errs []error
-	for i, plugin := range plugins {
-		switch {
-		case missing(plugin):
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("server.New[%d]", i), Value: nil, Reason: "must be a plugin (did its constructor fail?)"})
-		case slices.ContainsFunc(p.plugins, func(q Plugin) bool { return same(plugin, q) }):
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("server.New[%d]", i), Value: plugin.Name(), Reason: "must not be in the pipeline twice"})
-		default:
-			p.plugins = append(p.plugins, plugin)
-		}
-	}
+	sorted, errs := phase.Sort("server", plugins)
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	slices.SortStableFunc(p.plugins, func(a, b Plugin) int { return cmp.Compare(a.Phase(), b.Phase()) })
-	return p, nil
+	return &Pipeline{sorted}, nil
 }
 
 // Handler returns next with the plugins around it. It fits chi's Use and With.
@@ -52,9 +38,5 @@ func (p *Pipeline) Handler(next http.Handler) http.Handler {
 // every other pipeline they are part of, and returns their errors joined. Close
 // it after the server was shut down.
 func (p *Pipeline) Close() error {
-	var errs []error
-	for _, plugin := range p.plugins {
-		errs = append(errs, plugin.Close())
-	}
-	return errors.Join(errs...)
+	return phase.Close(p.plugins)
 }

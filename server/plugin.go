@@ -2,7 +2,8 @@ package server
 
 import (
 	"net/http"
-	"reflect"
+
+	"github.com/gresil/gresil/internal/phase"
 )
 
 // A Plugin wraps handlers. It is safe for concurrent use, and may be part of
@@ -21,44 +22,19 @@ type Plugin interface {
 
 // InPhase returns p with another phase; zero leaves it where it belongs. Among
 // plugins of one phase, those that are given first are further out.
-func InPhase(p Plugin, phase Phase) Plugin {
-	if phase == 0 || missing(p) {
+func InPhase(p Plugin, in Phase) Plugin {
+	if in == 0 || phase.Missing(p) {
 		return p
 	}
-	return placed{p, phase}
+	return placed{p, in}
 }
 
 // A placed plugin is one whose phase was overridden.
 type placed struct {
 	Plugin
-	phase Phase
+	in Phase
 }
 
-func (p placed) Phase() Phase { return p.phase }
+func (p placed) Phase() Phase { return p.in }
 
-// bare returns the plugin that was placed, so that its own phase is seen.
-func bare(p Plugin) Plugin {
-	for {
-		in, ok := p.(placed)
-		if !ok {
-			return p
-		}
-		p = in.Plugin
-	}
-}
-
-// missing tells whether p is nil, or a nil pointer, as a constructor returns it
-// together with an error.
-func missing(p Plugin) bool {
-	if p == nil {
-		return true
-	}
-	v := reflect.ValueOf(bare(p))
-	return v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// same tells whether a and b are one instance.
-func same(a, b Plugin) bool {
-	v, w := reflect.ValueOf(bare(a)), reflect.ValueOf(bare(b))
-	return v.Kind() == reflect.Pointer && w.Kind() == reflect.Pointer && v.Pointer() == w.Pointer() && v.Type() == w.Type()
-}
+func (p placed) Bare() Plugin { return p.Plugin }

@@ -15,9 +15,8 @@ import (
 )
 
 var (
-	goBlock   = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-	snippet   = regexp.MustCompile(`(?m)^package `)
-
+	goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	snippet = regexp.MustCompile(`(?m)^package `)
 )
 
 // TestGoBlocksCompile vets every Go block of the documents. Each is a whole file:

@@ -1,0 +1,133 @@
+// Package phase puts plugins in order, those of servers and those of clients
+// alike.
+package phase
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/gresil/gresil/core"
+)
+
+// A Phase is server.Phase or client.Phase.
+type Phase interface {
+	~int
+	fmt.Stringer
+}
+
+// A Plugin is what the plugins of both have in common.
+type Plugin[P Phase] interface {
+	Name() string
+	Phase() P
+	Close() error
+}
+
+// A Placed plugin is one whose phase was overridden.
+type Placed[T any] interface{ Bare() T }
+
+// Bare returns the plugin that was placed, so that its own phase is seen.
+func Bare[T any](p T) T {
+	for {
+		placed, ok := any(p).(Placed[T])
+		if !ok {
+			return p
+		}
+		p = placed.Bare()
+	}
+}
+
+// Missing tells whether p is nil, or a nil pointer, as a constructor returns it
+// together with an error.
+func Missing[T any](p T) bool {
+	if any(p) == nil {
+		return true
+	}
+	v := reflect.ValueOf(Bare(p))
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// Sort returns the plugins by phase: the lower the further out, and among equals
+// the first. One that is missing, or given twice, is left out and is an error.
+// pkg is for the messages.
+func Sort[P Phase, T Plugin[P]](pkg string, plugins []T) (sorted []T, errs []error) {
+	for i, p := range plugins {
+		var e core.ConfigError
+		switch {
+		case Missing(p):
+			e.Reason = "must be a plugin (did its constructor fail?)"
+		case slices.ContainsFunc(sorted, func(q T) bool { return same(p, q) }):
+			e.Value, e.Reason = p.Name(), "must not be in the pipeline twice"
+		default:
+			sorted = append(sorted, p)
+			continue
+		}
+		e.Field = fmt.Sprintf("%s.New[%d]", pkg, i)
+		errs = append(errs, &e)
+	}
+	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(a.Phase(), b.Phase()) })
+	return sorted, errs
+}
+
+// same tells whether a and b are one instance.
+func same[T any](a, b T) bool {
+	v, w := reflect.ValueOf(Bare(a)), reflect.ValueOf(Bare(b))
+	return v.Kind() == reflect.Pointer && w.Kind() == reflect.Pointer && v.Pointer() == w.Pointer() && v.Type() == w.Type()
+}
+
+// Inversions returns the pairs of sorted plugins that an overridden phase put the
+// other way round than they belong, one line each.
+func Inversions[P Phase, T Plugin[P]](pkg string, sorted []T) (found []string) {
+	for i, outer := range sorted {
+		for _, inner := range sorted[i+1:] {
+			if o, n := Bare(outer), Bare(inner); o.Phase() > n.Phase() {
+				found = append(found, fmt.Sprintf("%s: %s is outside %s, which belongs outside of it (%v before %v)", pkg, title(o.Name(), o), title(n.Name(), n), n.Phase(), o.Phase()))
+			}
+		}
+	}
+	return found
+}
+
+// Titles returns each plugin with its phase, as in "State *retry.Plugin(api)".
+func Titles[P Phase, T Plugin[P]](sorted []T) []string {
+	titles := make([]string, len(sorted))
+	for i, p := range sorted {
+		titles[i] = p.Phase().String() + " " + title(p.Name(), Bare(p))
+	}
+	return titles
+}
+
+func title(name string, p any) string { return fmt.Sprintf("%T(%s)", p, name) }
+
+// Close closes the plugins from the outermost to the innermost, and returns their
+// errors joined.
+func Close[T interface{ Close() error }](sorted []T) error {
+	var errs []error
+	for _, p := range sorted {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// A Name is that of a phase.
+type Name[P Phase] struct {
+	Phase P
+	Name  string
+}
+
+// String returns the name of p, or of the nearest one further out and the distance
+// to it, as in "State+10". The names are from the outermost to the innermost.
+func String[P Phase](p P, names ...Name[P]) string {
+	for _, n := range slices.Backward(names) {
+		switch {
+		case p == n.Phase:
+			return n.Name
+		case p > n.Phase:
+			return n.Name + "+" + strconv.Itoa(int(p-n.Phase))
+		}
+	}
+	return "Phase(" + strconv.Itoa(int(p)) + ")"
+}
