@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/model"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
@@ -27,8 +26,11 @@ type Config struct {
 
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
-	if c.Namespace != "" && !model.LegacyValidation.IsValidMetricName(c.Namespace) {
-		return &core.ConfigError{Field: "metrics.Config.Namespace", Value: c.Namespace, Reason: "must be a metric name, as in " + DefaultNamespace}
+	for i, r := range c.Namespace {
+		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || i > 0 && '0' <= r && r <= '9' {
+			continue
+		}
+		return &core.ConfigError{Field: "metrics.Config.Namespace", Value: c.Namespace, Reason: "must be the beginning of a metric name, as in " + DefaultNamespace}
 	}
 	return nil
 }

@@ -254,7 +254,7 @@ func TestNewReportsBadInput(t *testing.T) {
 	_, err := metrics.New(nil, metrics.Config{})
 	require.EqualError(t, err, "metrics.New registry = <nil>: must be the registry that the plugins are in")
 	_, err = metrics.New(&core.Registry{}, metrics.Config{Namespace: "a b"})
-	require.EqualError(t, err, "metrics.Config.Namespace = a b: must be a metric name, as in resilience")
+	require.EqualError(t, err, "metrics.Config.Namespace = a b: must be the beginning of a metric name, as in resilience")
 	require.ErrorIs(t, err, core.ErrConfig)
 	c, err := metrics.New(&core.Registry{}, metrics.Config{Namespace: "acme"})
 	require.NoError(t, err)

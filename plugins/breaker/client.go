@@ -27,7 +27,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, group: group, key: cfg.key(), classify: cfg.classify(), maxRetryAfter: cfg.maxRetryAfter()}, nil
+	c := &Client{cfg: cfg, group: group, key: cfg.key(), maxRetryAfter: cfg.maxRetryAfter()}
+	c.classify = cfg.classify() //nolint:bodyclose // there is no response
+	return c, nil
 }
 
 // Name returns the name of the plugin.

@@ -38,19 +38,21 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		client.CloseBody(req)
 		return nil, err
 	}
-	judged := false
+	sent, judged := false, false
 	defer func() {
-		switch {
-		case judged:
+		if judged {
 			return
-		case resp == nil: // the transport panics, and so does not close it
-			client.CloseBody(req)
-		case resp.Body != nil: // Classify panics, so nobody gets the response
-			_ = resp.Body.Close()
 		}
 		permit.Done(core.Ignored)
+		switch {
+		case !sent: // the transport panics, and may not have closed it
+			client.CloseBody(req)
+		case resp != nil && resp.Body != nil: // Classify panics, so nobody gets the response
+			_ = resp.Body.Close()
+		}
 	}()
 	resp, err = t.next.RoundTrip(req)
+	sent = true
 	outcome := classify(ctx, resp, err)
 	judged = true
 	if outcome == core.Failure {

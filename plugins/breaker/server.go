@@ -23,7 +23,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := &Server{cfg: cfg, classify: cfg.classify()}, error(nil)
+	s := &Server{cfg: cfg, classify: cfg.classify()}
+	var err error
 	if cfg.Key == nil {
 		s.one, err = breaker.New(cfg.core())
 	} else {
@@ -107,7 +108,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 			permit.Done(outcome)
 			return
 		}
-		panicked := recover() // nil after a Goexit
+		panicked := recover()                                    // nil after a Goexit
 		if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
 			outcome = core.Failure
 		}

@@ -65,7 +65,7 @@ func (u *unstable) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (u *unstable) set(down bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		u.down.Store(down)
 		w.WriteHeader(http.StatusNoContent)
 	}

@@ -1,0 +1,31 @@
+package breaker_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/gresil/gresil/plugins/breaker"
+)
+
+func ExampleNewServer() {
+	protect, err := breaker.NewServer(breaker.ServerConfig{Window: 2})
+	if err != nil {
+		panic(err)
+	}
+	r := chi.NewRouter()
+	r.With(protect.Handler).Get("/report", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the database is down", http.StatusInternalServerError)
+	})
+	for range 3 {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/report", http.NoBody))
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 500 ""
+	// 500 ""
+	// 503 "60"
+}
