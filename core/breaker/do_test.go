@@ -147,7 +147,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	ctx := context.Background()
 	warm := func(b *breaker.Breaker) *breaker.Breaker {
 		for range 200 {
-			call(t, ctx, b, core.Success)
+			call(ctx, b, core.Success)
 		}
 		return b
 	}
@@ -174,16 +174,16 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 		}
 	}
 	for name, f := range map[string]func(){
-		"closed":              func() { call(t, ctx, calm, core.Success) },
-		"closed, mixed":       func() { call(t, ctx, mixed, core.Failure); run5(t, ctx, mixed) },
-		"closed, time window": func() { call(t, ctx, clocked, core.Success) },
-		"closed, observed":    func() { call(t, ctx, observed, core.Success) },
+		"closed":              func() { call(ctx, calm, core.Success) },
+		"closed, mixed":       func() { call(ctx, mixed, core.Failure); run5(ctx, mixed) },
+		"closed, time window": func() { call(ctx, clocked, core.Success) },
+		"closed, observed":    func() { call(ctx, observed, core.Success) },
 		"do":                  func() { _, _ = breaker.Do(ctx, calm, fails) },
 		"open":                reject(open),
 		"half-open, full":     reject(full),
 		"forced, observed":    reject(forced),
-		"trial":               func() { call(t, ctx, trials, core.Ignored) },
-		"group":               func() { call(t, ctx, group.Get("host"), core.Success) },
+		"trial":               func() { call(ctx, trials, core.Ignored) },
+		"group":               func() { call(ctx, group.Get("host"), core.Success) },
 		"do, open": func() {
 			if _, err := breaker.Do(ctx, open, fails); !errors.Is(err, breaker.ErrOpen) {
 				t.Fatal(err)
@@ -205,9 +205,8 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	require.Equal(t, breaker.Closed, mixed.State())
 }
 
-func run5(t *testing.T, ctx context.Context, b *breaker.Breaker) { //nolint:revive // t first, as everywhere
-	t.Helper()
+func run5(ctx context.Context, b *breaker.Breaker) {
 	for range 5 {
-		call(t, ctx, b, core.Success)
+		call(ctx, b, core.Success)
 	}
 }

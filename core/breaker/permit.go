@@ -45,7 +45,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 }
 
 func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
-	b.counters.rejected.inc()
+	b.counters.rejected.Inc()
 	if h := b.hooks.Load(); h.Rejected != nil {
 		tell(ctx, &b.panics, h.Rejected, RejectedInfo{Name: e.Name, Key: e.Key, State: e.State, Err: e})
 	}
@@ -99,7 +99,7 @@ func (p *Permit) done(outcome core.Outcome, least time.Duration) {
 			return
 		}
 	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm:
-		b.counters.calm.inc()
+		b.counters.calm.Inc()
 		return
 	}
 	ended, queued := b.record(p, outcome, least)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/gresil/gresil/internal/stripe"
 )
 
 // Stats are counts since the breaker was made.
@@ -19,7 +21,7 @@ type Stats struct {
 }
 
 type counters struct {
-	calm, rejected                    stripes // calm: successes without the lock
+	calm, rejected                    stripe.Counter // calm: successes without the lock
 	ignored                           atomic.Uint64
 	successes, failures, late, opened uint64 // under the lock
 }
@@ -31,8 +33,8 @@ func (b *Breaker) Stats() Stats {
 	defer b.mu.Unlock()
 	c := &b.counters
 	return Stats{
-		Successes: c.successes + c.calm.load(), Failures: c.failures, Ignored: c.ignored.Load(),
-		Late: c.late, Rejected: c.rejected.load(), Opened: c.opened, HookPanics: b.panics.Count(),
+		Successes: c.successes + c.calm.Load(), Failures: c.failures, Ignored: c.ignored.Load(),
+		Late: c.late, Rejected: c.rejected.Load(), Opened: c.opened, HookPanics: b.panics.Count(),
 	}
 }
 

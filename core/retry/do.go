@@ -16,22 +16,14 @@ import (
 //
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
-	if !p.direct || p.observers.Load() != nil || ctx.Err() != nil || ctx.Value(infoKey{}) != nil {
-		return begin(ctx, p, operation)
-	}
-	result, err := operation(ctx)
-	if err != nil {
+	if p.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
+		result, err := operation(ctx)
+		if err == nil {
+			p.counters.succeeded.Inc()
+			return result, nil
+		}
 		return loop(ctx, Call{policy: p, cfg: &p.cfg}, operation, result, err)
 	}
-	p.counters.succeeded.Inc()
-	return result, nil
-}
-
-// begin is the way of a call that may end otherwise than by returning its first
-// success as it is. It is apart, so that Do stays small and fast.
-//
-//go:noinline
-func begin[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
 	if ctx.Err() != nil {
 		p.counters.failed.Add(1)
 		return mapped(p, *new(T), context.Cause(ctx))
@@ -47,8 +39,6 @@ func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
 }
 
 // loop goes on after the first attempt.
-//
-//go:noinline
 func loop[T any](ctx context.Context, c Call, operation func(context.Context) (T, error), result T, err error) (T, error) {
 	for c.Next(ctx, attempt(ctx, &c, result, err)) == Again {
 		if waitErr := c.Wait(ctx); waitErr != nil {

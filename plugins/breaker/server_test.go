@@ -52,7 +52,7 @@ func TestServerOutcomes(t *testing.T) {
 		defer cancel()
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		time.Sleep(time.Second)
+		time.Sleep(time.Minute)
 		panics := func(v any) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) { panic(v) } }
 		for _, c := range []struct {
 			name    string

@@ -1,0 +1,223 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+)
+
+// Together are all plugins around a base that answers as it is told.
+type together struct {
+	total, attempt *timeout.Client
+	retries        *retry.Plugin
+	limits         *ratelimit.Client
+	breakers       *breaker.Client
+	answer         func(*http.Request) (*http.Response, error)
+	sent           int
+}
+
+func newTogether(t *testing.T) *together {
+	t.Helper()
+	x := &together{}
+	var err error
+	x.total, err = timeout.NewTotal(timeout.Config{Name: "total", Limit: time.Minute})
+	require.NoError(t, err)
+	x.attempt, err = timeout.NewAttempt(timeout.Config{Name: "attempt", Limit: 2 * time.Second})
+	require.NoError(t, err)
+	x.retries, err = retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Wait: time.Second}})
+	require.NoError(t, err)
+	x.limits, err = ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.Window(100, time.Hour)})
+	require.NoError(t, err)
+	x.breakers, err = breaker.NewClient(breaker.ClientConfig{Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 10 * time.Second}})
+	require.NoError(t, err)
+	return x
+}
+
+func (x *together) RoundTrip(req *http.Request) (*http.Response, error) {
+	x.sent++
+	client.CloseBody(req)
+	return x.answer(req)
+}
+
+func (x *together) plugins() []client.Plugin {
+	return []client.Plugin{x.attempt, x.breakers, x.limits, x.retries, x.total}
+}
+
+func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
+	require.NoError(t, err)
+	resp, err := client.New(x, x.plugins()...).RoundTrip(req)
+	if err == nil {
+		require.NoError(t, resp.Body.Close())
+	}
+	return resp, err
+}
+
+func status(code int) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
+	}
+}
+
+// hang answers when the attempt is over.
+func hang(req *http.Request) (*http.Response, error) {
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
+
+func TestTogetherTheOrderOfArgumentsDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	x := newTogether(t)
+	const want = "Before *timeout.Client(total) > State *retry.Plugin(default) > Monitoring *ratelimit.Client(default) > Engine *breaker.Client(default) > Engine+10 *timeout.Client(attempt) > *client_test.together"
+	var permute func(head, rest []client.Plugin)
+	seen := 0
+	permute = func(head, rest []client.Plugin) {
+		if len(rest) == 0 {
+			seen++
+			tr := client.New(x, head...)
+			require.Equal(t, want, tr.String())
+			require.Empty(t, tr.Check())
+		}
+		for i := range rest {
+			left := append(append([]client.Plugin{}, rest[:i]...), rest[i+1:]...)
+			permute(append(append([]client.Plugin{}, head...), rest[i]), left)
+		}
+	}
+	permute(nil, x.plugins())
+	require.Equal(t, 120, seen)
+}
+
+func TestTogetherEachAttemptCountsAndAnOpenBreakerEndsTheRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether(t)
+		x.answer = status(http.StatusServiceUnavailable)
+		resp, err := x.get(t.Context(), t)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "the last response")
+		require.Equal(t, 3, x.sent)
+
+		start := time.Now()
+		_, err = x.get(t.Context(), t)
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		require.ErrorIs(t, err, core.ErrRejected)
+		require.Equal(t, 4, x.sent, "the fourth failure opens it")
+		require.Equal(t, time.Second, time.Since(start), "a rejection is not waited for")
+		wait, ok := core.RetryAfter(err)
+		require.True(t, ok)
+		require.Equal(t, 9*time.Second, wait)
+
+		left, err := x.limits.Limiter().Peek(t.Context(), "a.test:80")
+		require.NoError(t, err)
+		require.EqualValues(t, 96, left.Remaining, "what the breaker rejects is not charged")
+
+		time.Sleep(wait)
+		x.answer = status(http.StatusOK)
+		resp, err = x.get(t.Context(), t)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, breaker.Closed, x.breakers.For("a.test:80").State())
+	})
+}
+
+func TestTogetherATimeoutOfOursIsAFailureAndTheCallersIsNot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether(t)
+		x.answer = hang
+		start := time.Now()
+		_, err := x.get(t.Context(), t)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var te interface{ Timeout() bool }
+		require.ErrorAs(t, err, &te)
+		require.True(t, te.Timeout())
+		require.Equal(t, 3*2*time.Second+2*time.Second, time.Since(start), "three attempts and two waits")
+		require.EqualValues(t, 3, x.breakers.Stats().Failures)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err = x.get(ctx, t)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 4, x.sent)
+		require.EqualValues(t, 3, x.breakers.Stats().Failures)
+		require.EqualValues(t, 1, x.breakers.Stats().Ignored)
+		require.Equal(t, breaker.Closed, x.breakers.For("a.test:80").State())
+	})
+}
+
+func TestTogetherTheTotalTimeoutEndsAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether(t)
+		x.answer = status(http.StatusServiceUnavailable)
+		ctx := x.total.Override(t.Context(), func(c *timeout.Config) { c.Limit = 1500 * time.Millisecond })
+		start := time.Now()
+		resp, err := x.get(ctx, t)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "the wait would pass the limit: the response comes at once")
+		require.Equal(t, time.Second, time.Since(start))
+		require.Equal(t, 2, x.sent)
+	})
+}
+
+func TestTogetherOverridesReachOneRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether(t)
+		x.answer = status(http.StatusInternalServerError)
+		for range 2 {
+			_, _ = x.get(t.Context(), t)
+		}
+		require.Equal(t, 4, x.sent)
+		_, err := x.get(t.Context(), t)
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		ctx := x.retries.Override(t.Context(), retry.Off)
+		ctx = x.breakers.Override(ctx, func(c *breaker.Call) { c.Disabled = true })
+		resp, err := x.get(ctx, t)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
+		require.Equal(t, 5, x.sent)
+	})
+}
+
+func TestTogetherAPanicGivesEverythingBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether(t)
+		x.answer = func(*http.Request) (*http.Response, error) { panic("base") }
+		for range 10 {
+			require.PanicsWithValue(t, "base", func() { _, _ = x.get(t.Context(), t) })
+		}
+		x.answer = status(http.StatusOK)
+		resp, err := x.get(t.Context(), t)
+		require.NoError(t, err, "the next request works")
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	})
+}
+
+func TestTogetherErrorsAreReachable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTogether(t)
+		reset := errors.New("connection reset")
+		x.answer = func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("read: %w", reset) }
+		_, err := x.get(t.Context(), t)
+		require.ErrorIs(t, err, reset)
+		require.Equal(t, 3, x.sent)
+	})
+}
