@@ -24,15 +24,26 @@ type Next struct {
 	depth int
 }
 
+// A call is one [Do].
 type call struct {
 	mechanisms []Mechanism
-	operation  func(context.Context) (any, error)
+	operation  interface {
+		run(ctx context.Context) (any, error)
+	}
 }
+
+// A typedCall is a call and its own operation, in one allocation.
+type typedCall[T any] struct {
+	call
+	f func(context.Context) (T, error)
+}
+
+func (c *typedCall[T]) run(ctx context.Context) (any, error) { return c.f(ctx) }
 
 // Run runs what is further in.
 func (n Next) Run(ctx context.Context) (any, error) {
 	if n.depth == len(n.call.mechanisms) {
-		return n.call.operation(ctx)
+		return n.call.operation.run(ctx)
 	}
 	return n.call.mechanisms[n.depth].Run(ctx, Next{n.call, n.depth + 1})
 }
@@ -76,10 +87,9 @@ func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context)
 	if p == nil || len(p.mechanisms) == 0 {
 		return operation(ctx)
 	}
-	result, err := Next{call: &call{
-		mechanisms: p.mechanisms,
-		operation:  func(ctx context.Context) (any, error) { return operation(ctx) },
-	}}.Run(ctx)
+	c := &typedCall[T]{f: operation, call: call{mechanisms: p.mechanisms}}
+	c.operation = c
+	result, err := Next{call: &c.call}.Run(ctx)
 	return As[T](result, err)
 }
 
