@@ -21,7 +21,7 @@ type FailurePolicy uint8
 
 const (
 	// Allow lets the call pass: a store that is away takes the limit with it, not
-	// the service. The Result is Allowed and knows nothing else.
+	// the service. The Result is Allowed and all else in it is zero, Limit too.
 	Allow FailurePolicy = iota
 	// Deny returns a [*StoreError].
 	Deny

@@ -11,7 +11,8 @@ import (
 // goroutine of the operation, with no lock held, and must not block. A panic in
 // one is counted and goes no further.
 type Hooks struct {
-	// Allowed is called when permits were granted, at once or after a wait.
+	// Allowed is called when permits were granted, at once or after a wait. When the
+	// store failed and the call passes all the same, it is not.
 	Allowed func(ctx context.Context, info Info)
 	// Rejected is called when they were not.
 	Rejected func(ctx context.Context, info Info)

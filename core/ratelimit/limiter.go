@@ -157,14 +157,18 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 
 func (l *Limiter) take(ctx context.Context, key string, op Op) (Result, error) {
 	r, err := l.apply(ctx, key, op)
-	if err == nil && op.Cost > 0 {
+	if err == nil {
 		l.decided(ctx, key, op.Cost, r, 0)
 	}
 	return r, err
 }
 
-// decided counts a decision and tells of it.
+// decided counts a decision and tells of it, unless nothing was asked for or the
+// store did not decide.
 func (l *Limiter) decided(ctx context.Context, key string, cost int64, r Result, waited time.Duration) {
+	if cost == 0 || r.Limit == 0 {
+		return
+	}
 	h := l.hooks.Load()
 	if r.Allowed {
 		l.allowed.Inc()

@@ -351,6 +351,7 @@ func TestStoreFailureIsNotARefusal(t *testing.T) {
 		require.EqualError(t, err, "ratelimit: deny: store failed: ratelimittest: store is down")
 		require.Equal(t, 4, failures)
 		require.EqualValues(t, 3, allow.Stats().StoreErrors)
+		require.Zero(t, allow.Stats().Allowed, "it was not the limit that allowed")
 		store.Up()
 		require.True(t, take(t, allow, "k", 1).Allowed)
 		require.False(t, take(t, allow, "k", 1).Allowed)

@@ -29,9 +29,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 			return r, err
 		}
 	}
-	if n > 0 {
-		l.decided(ctx, key, n, r, r.Wait)
-	}
+	l.decided(ctx, key, n, r, r.Wait)
 	if !r.Allowed {
 		return r, &LimitedError{Name: l.Name(), Result: r}
 	}
