@@ -77,15 +77,21 @@ func (s *scale) after(units, rest int64) time.Duration {
 }
 
 // bucket decides on a token bucket. Its word is the time, in units modulo 2^64,
-// at which the bucket will be full: what lies ahead of now is its debt.
-func (p *plan) bucket(word uint64, fresh bool, now int64, op Op) (uint64, Result) {
+// at which the bucket will be full: what lies ahead of now is its debt. It was
+// written by from, nil is a new key.
+func (p *plan) bucket(word uint64, from *plan, now int64, op Op) (next uint64, r Result, changed bool) {
 	s := &p.scale
 	units, rest := s.now(now)
 	debt := int64(0)
-	if !fresh {
+	switch from {
+	case nil:
+	case p:
 		debt = max(0, int64(word-units))
+	default: // it keeps its debt in time
+		debt = int64(p.owing(from.neutralAt(word, now), 0, now) - units)
 	}
-	r := Result{Plan: p.id, Limit: p.limit.Burst, Allowed: true}
+	r = Result{Plan: p.id, Limit: p.limit.Burst, Allowed: true}
+	owed := debt
 	switch op.Kind {
 	case Take, Reserve:
 		if op.Cost > p.limit.Burst {
@@ -120,9 +126,9 @@ func (p *plan) bucket(word uint64, fresh bool, now int64, op Op) (uint64, Result
 		r.NextAfter = s.after(debt+(r.Remaining+1)*s.cost-s.capacity, rest)
 	}
 	r.FullAfter = s.after(debt, rest)
-	word = units + uint64(debt)
-	r.Receipt = word
-	return word, r
+	next = units + uint64(debt)
+	r.Receipt = next
+	return next, r, debt != owed
 }
 
 // refund is how much of the debt goes with the take that op names. What time has

@@ -20,8 +20,9 @@ const (
 type FailurePolicy uint8
 
 const (
-	// Allow lets the call pass: a store that is away takes the limit with it, not
-	// the service. The Result is Allowed and all else in it is zero, Limit too.
+	// Allow lets Take, TakeAtMost and Wait pass: a store that is away takes the
+	// limit with it, not the service. The Result is Allowed and all else in it is
+	// zero, Limit too. Other operations return a [*StoreError].
 	Allow FailurePolicy = iota
 	// Deny returns a [*StoreError].
 	Deny
@@ -44,7 +45,8 @@ func (p FailurePolicy) String() string {
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name is the name of the limiter: in errors, in the registry, and of its
-	// table in the store. If empty, DefaultName.
+	// table in the store. If empty, DefaultName. Limiters of one name in one Store
+	// share what their keys have taken.
 	Name string
 	// Registry is where the limiter is registered under its name, as kind
 	// "ratelimit". If nil, nowhere.
@@ -53,7 +55,8 @@ type Config struct {
 	Limit Limit
 	// MaxWait is how long Wait waits at most; what takes longer is refused at
 	// once. If zero, DefaultMaxWait. If negative, there is no limit but the
-	// deadline of the context.
+	// deadline of the context. With a fixed window a wait reaches into the next
+	// three windows at most, whatever MaxWait is: what takes longer is refused.
 	MaxWait time.Duration
 	// MaxKeys is how many keys are held in memory at most: see
 	// [MemoryConfig.MaxKeys]. It must be zero when there is a Store.

@@ -28,7 +28,7 @@ func TestMemoryConformsBehindASlowLink(t *testing.T) {
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
-			return ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			return &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
 		},
 		Bubble: synctest.Test,
 		Unit:   time.Minute,

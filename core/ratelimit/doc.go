@@ -33,7 +33,7 @@
 // that goes backwards, a refund after its window and a change of limit mint no
 // permits.
 //
-// In memory a key costs 16 bytes of a table that is 7/16 to 7/8 full and holds no
+// In memory a key costs 16 bytes of a table that is 2/5 to 7/8 full and holds no
 // pointers; the key itself is not kept, only a hash with a seed of the process.
 // The number of keys is bounded by [MemoryConfig.MaxKeys], and dropping one
 // forgives it nothing. A take allocates nothing.

@@ -21,7 +21,11 @@ func FuzzApply(f *testing.F) {
 		if l.Validate() != nil {
 			return
 		}
-		tab, ids := newTestTable(t, 0, l, PerMinute(7))
+		lower := l // of the same kind
+		if lower.Permits = permits/2 + 1; lower.Validate() != nil {
+			return
+		}
+		tab, ids := newTestTable(t, 0, l, PerMinute(7), lower)
 		capacity := l.Capacity()
 		now := int64(0)
 		var last Result
@@ -32,8 +36,13 @@ func FuzzApply(f *testing.F) {
 				op.Cost, op.Receipt = last.Granted, last.Receipt
 			}
 			id := ids[0]
-			if b == 255 {
+			switch {
+			case op.Kind == Refund && last.Plan != 0:
+				id = last.Plan
+			case b == 255:
 				id, op.Cost = ids[1], 1
+			case b == 254:
+				id = ids[2]
 			}
 			r, err := tab.applyAt(now, "k", id, op)
 			if err != nil {
@@ -46,7 +55,7 @@ func FuzzApply(f *testing.F) {
 				!r.Allowed && r.Granted != 0, r.Remaining < r.Limit && r.NextAfter == 0, r.NextAfter > r.FullAfter:
 				t.Fatalf("op %d %+v at %d under %v: %+v", i, op, now, l, r)
 			}
-			if !r.Allowed && r.RetryAfter > 0 && op.Kind == Take && id == ids[0] {
+			if !r.Allowed && r.RetryAfter > 0 && op.Kind == Take {
 				if early, _ := tab.applyAt(now, "k", id, op); early.Allowed {
 					t.Fatalf("op %d: allowed %v before its time", i, r.RetryAfter)
 				}

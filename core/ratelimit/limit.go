@@ -16,7 +16,8 @@ const (
 	// FixedWindow counts in windows of one period. A window starts with the
 	// first take after the last one ended, so a key that rests gets a whole
 	// window when it comes back; around the border of two windows up to twice
-	// the permits can be taken within a period.
+	// the permits can be taken within a period. The start of a window of more than
+	// 2^26 permits is rounded up, by less than a 500th of the period.
 	FixedWindow Algorithm = iota
 	// TokenBucket holds up to Burst permits and refills evenly, Permits each
 	// Period. It is kept as one time (the theoretical arrival time of the
@@ -77,8 +78,14 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Period: time.Minute} }
 // PerHour is a fixed window of n permits an hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Period: time.Hour} }
 
-// Window is a fixed window of n permits in each period.
-func Window(n int64, period time.Duration) Limit { return Limit{Permits: n, Period: period} }
+// Window is a fixed window of n permits in each period. It is never the zero
+// Limit: Window(0, 0) is as invalid as it looks.
+func Window(n int64, period time.Duration) Limit {
+	if n == 0 && period == 0 {
+		period = -1
+	}
+	return Limit{Permits: n, Period: period}
+}
 
 // Bucket is a token bucket that gains n permits in each period, evenly, and
 // holds at most burst. A burst of 0 is n.
@@ -139,8 +146,7 @@ func (l Limit) Validate() error {
 // resolved is l with its defaults in place.
 func (l Limit) resolved() Limit {
 	if l == (Limit{}) {
-		l = PerMinute(DefaultPermits)
-		l.Period = DefaultPeriod
+		l = Window(DefaultPermits, DefaultPeriod)
 	}
 	if l.Algorithm == TokenBucket && l.Burst == 0 {
 		l.Burst = l.Permits

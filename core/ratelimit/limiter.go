@@ -92,9 +92,14 @@ func (l *Limiter) Config() Config {
 func (l *Limiter) Limit() Limit { return l.limit }
 
 // With returns a limiter over the same keys that holds them to another limit: for
-// tiers, and for a limit of one call. What a key has taken stays taken: a bucket
-// keeps its debt in time, a window its count. The same limit gives the same
-// limiter, without allocating.
+// tiers, and for a limit of one call. What a key has taken stays taken from a
+// bucket to a bucket, where the debt is kept in time, and from a window to one of
+// the same period, where the count is. A window of another period, and a bucket
+// beside a window, counts for itself.
+//
+// The same limit gives the same limiter, without allocating. There should be few
+// different ones: each is kept, and a table in memory knows 65,535, after which a
+// new one is a [*StoreError].
 func (l *Limiter) With(limit Limit) (*Limiter, error) {
 	limit = limit.resolved()
 	if v, ok := l.views.Load(limit); ok {
@@ -114,8 +119,9 @@ func (l *Limiter) With(limit Limit) (*Limiter, error) {
 // Take takes n permits of a key now, or none: the Result tells. A refusal changes
 // nothing. With n = 0 it only looks.
 //
-// An error is never a refusal: n is negative, the limiter is closed, ctx is done,
-// or the store failed and OnStoreError is [Deny].
+// An error is never a refusal: n is negative, the limiter is closed, or the store
+// failed and OnStoreError is [Deny]. That ctx is done matters only to a store that
+// has to wait; the error is then its cause.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, Op{Kind: Take, Cost: n})
 }
@@ -133,23 +139,37 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 // Drain takes all permits that a key has now, as for an upstream that said it had
 // enough. Granted tells how many they were.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
-	r, err := l.apply(ctx, key, Op{Kind: TakeAtMost, Cost: math.MaxInt64})
+	r, err := l.apply(ctx, key, Op{Kind: TakeAtMost, Cost: everything})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
 
 // Refund gives back the permits of a take, which its Result names. It is to be
-// called once for a take at the most. What time gave back already is not given
-// twice: after the window of the take it does nothing. The Result tells how the
-// key stands then.
+// called once for a take at the most, and not after a Reset. What time gave back
+// already is not given twice: after the window of the take it does nothing. The
+// Result tells how the key stands then.
+//
+// That ctx is done does not keep it from being done: a store that has to wait has
+// a second for it.
 func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, error) {
 	if take.Granted <= 0 {
 		return l.Peek(ctx, key)
 	}
+	if l.own == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
+		defer cancel()
+	}
 	return l.applyPlan(ctx, key, take.Plan, Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
-// Reset forgets what a key has taken.
+const (
+	refundTimeout = time.Second
+	everything    = math.MaxInt64 // the cost of a Drain
+)
+
+// Reset forgets what a key has taken of this limit, and of those that share it:
+// see [Limiter.With].
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.apply(ctx, key, Op{Kind: Reset})
 	return err
@@ -207,7 +227,9 @@ func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Res
 	switch {
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return Result{}, err
-	case ctx.Err() != nil:
+	case op.Cost < 0:
+		return Result{}, costError(op.Cost)
+	case ctx.Err() != nil && op.Kind != Refund:
 		return Result{}, context.Cause(ctx)
 	}
 	l.storeErrors.Add(1)
@@ -215,10 +237,13 @@ func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Res
 	if h := l.hooks.Load(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}
-	if l.cfg.OnStoreError == Allow {
-		return Result{Allowed: true}, nil
+	if l.cfg.OnStoreError == Deny || op.Cost == 0 || op.Cost == everything || op.Kind == Refund || op.Kind == Reset {
+		return Result{}, err
 	}
-	return Result{}, err
+	if c := l.limit.Capacity(); op.Cost > c && op.Kind != TakeAtMost {
+		return Result{Limit: c, RetryAfter: Never}, nil // that needs no store
+	}
+	return Result{Allowed: true}, nil
 }
 
 func (l *Limiter) closed() bool {

@@ -298,12 +298,17 @@ func TestRefundNamesTheTake(t *testing.T) {
 			require.EqualValues(t, 10, r.Remaining)
 
 			take(t, l, "k", 3)
-			tier, err := l.With(ratelimit.PerMinute(20))
+			tier, err := l.With(ratelimit.Limit{Algorithm: limit.Algorithm, Permits: 20, Period: time.Minute})
 			require.NoError(t, err)
 			other := take(t, tier, "k", 5)
 			r, err = l.Refund(t.Context(), "k", other)
 			require.NoError(t, err)
-			require.EqualValues(t, 20-3, r.Remaining, "under the limit that took: %v", limit)
+			require.EqualValues(t, 20, r.Limit, "under the limit that took")
+			want := int64(17)
+			if limit.Algorithm == ratelimit.TokenBucket {
+				want = 14 // the three are 18 seconds of debt, which is six at this rate
+			}
+			require.Equal(t, want, r.Remaining, "only the three are taken: %v", limit)
 		}
 	})
 }
@@ -356,13 +361,53 @@ func TestStoreFailureIsNotARefusal(t *testing.T) {
 		require.True(t, take(t, allow, "k", 1).Allowed)
 		require.False(t, take(t, allow, "k", 1).Allowed)
 
-		slow := newLimiter(t, ratelimit.Config{Store: ratelimittest.Slow{Store: openMemory(t), Delay: time.Minute}})
+		store.Down()
+		_, err = allow.Take(t.Context(), "k", -1)
+		require.ErrorIs(t, err, core.ErrConfig)
+		require.Equal(t, ratelimit.Result{Limit: 1, RetryAfter: ratelimit.Never}, take(t, allow, "k", 2), "what never fits needs no store")
+		for name, op := range map[string]func() error{
+			"Reset": func() error { return allow.Reset(t.Context(), "k") },
+			"Drain": func() error { _, err := allow.Drain(t.Context(), "k"); return err },
+			"Peek":  func() error { _, err := allow.Peek(t.Context(), "k"); return err },
+			"Refund": func() error {
+				_, err := allow.Refund(t.Context(), "k", ratelimit.Result{Granted: 1, Plan: 1})
+				return err
+			},
+		} {
+			require.ErrorIs(t, op(), ratelimit.ErrStore, "%s did nothing", name)
+		}
+		store.Up()
+
+		slow := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: time.Minute}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = slow.Take(ctx, "k", 1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Zero(t, slow.Stats().StoreErrors, "the caller gave up: the store did not fail")
 	})
+}
+
+// A wait that is canceled gives its place back to a store that is slow, and does
+// not hang on one that does not answer.
+func TestCanceledWaitAndARemoteStore(t *testing.T) {
+	t.Parallel()
+	for delay, back := range map[time.Duration]bool{time.Millisecond: true, time.Hour: false} {
+		synctest.Test(t, func(t *testing.T) {
+			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
+			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.Bucket(1, time.Minute, 1), MaxWait: -1})
+			require.True(t, take(t, l, "k", 1).Allowed)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, func() { slow.Set(delay); cancel() })
+			start := time.Now()
+			r, err := l.Wait(ctx, "k", 1)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Zero(t, r, "an error comes with nothing that could be refunded again")
+			require.LessOrEqual(t, time.Since(start), 2*time.Second)
+			slow.Set(0)
+			wait := take(t, l, "k", 1).RetryAfter
+			require.Equal(t, back, wait < time.Minute, "%v", wait)
+		})
+	}
 }
 
 func TestHooksTellOfEachDecision(t *testing.T) {
@@ -433,11 +478,12 @@ func TestValidateReportsEveryField(t *testing.T) {
 		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a fixed window"}},
 		"slow fill": {ratelimit.Config{Limit: ratelimit.Bucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
 		"too fine":  {ratelimit.Config{Limit: ratelimit.Bucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
+		"nothing":   {ratelimit.Config{Limit: ratelimit.Window(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},
 		"two": {
 			ratelimit.Config{Limit: ratelimit.Window(-1, -1), MaxKeys: -2, OnStoreError: 9},
 			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow or Deny"},
 		},
-		"keys with store": {ratelimit.Config{Store: ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
+		"keys with store": {ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

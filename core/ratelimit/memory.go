@@ -26,13 +26,13 @@ const (
 type MemoryConfig struct {
 	// MaxKeys is how many keys each table holds at most: up to MaxMaxKeys. If zero,
 	// DefaultMaxKeys.
-	// A key takes 16 bytes of a slot, and slots are between 7/16 and 7/8 full. The
+	// A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
 	// bound may be passed by one key for each 16.
 	//
 	// A key that has given back all it took is dropped first, and nothing is lost.
 	// When there is none, the one that owes least of 16 goes, and what it owes is
 	// kept in a sketch: should it come back, it may be limited too much, never too
-	// little.
+	// little. The sketch does not forget what a Reset or a Refund would have it.
 	MaxKeys int
 }
 
@@ -99,13 +99,14 @@ type table struct {
 	plans   atomic.Pointer[[]*plan]
 	planMu  sync.Mutex
 	byLimit map[Limit]PlanID
-	horizon atomic.Int64 // the shortest of the plans
-	keys    atomic.Int64 // slots in use
+	kinds   map[Limit]uint64 // the salts
+	horizon atomic.Int64     // the shortest of the plans
+	keys    atomic.Int64     // slots in use
 	evicted atomic.Uint64
 }
 
 func newTable(m *Memory) *table {
-	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), byLimit: map[Limit]PlanID{}}
+	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), byLimit: map[Limit]PlanID{}, kinds: map[Limit]uint64{}}
 	n := min(256, 1<<(bits.Len(uint(max(1, m.maxKeys/16)))-1))
 	t.shards = make([]shard, n)
 	t.plans.Store(&[]*plan{nil})
@@ -128,8 +129,14 @@ func (t *table) Plan(limit Limit) (PlanID, error) {
 	if len(old) > math.MaxUint16 {
 		return 0, errPlans
 	}
-	p := newPlan(PlanID(len(old)), limit)
-	plans := append(append(make([]*plan, 0, len(old)+1), old...), p)
+	kind := limit.kind()
+	salt, known := t.kinds[kind]
+	if !known {
+		salt = uint64(len(t.kinds)) * 0x9e3779b97f4a7c15
+		t.kinds[kind] = salt
+	}
+	p := newPlan(PlanID(len(old)), limit, salt)
+	plans := append(old, p)                           // who has read the old slice does not look beyond its end
 	t.horizon.Store(min(t.horizon.Load(), p.horizon)) // before the first word of this plan
 	t.plans.Store(&plans)
 	t.byLimit[limit] = p.id
@@ -154,7 +161,7 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 		return Result{}, costError(op.Cost)
 	}
 	p := plans[id]
-	hash := maphash.String(t.seed, key)
+	hash := maphash.String(t.seed, key) + p.salt
 	s := &t.shards[hash&uint64(len(t.shards)-1)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,29 +171,21 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 		s.rebuild(t, plans, now)
 	}
 	i, found := s.find(hash)
-	if op.Kind == Reset {
+	switch op.Kind {
+	case Reset:
 		if found {
 			s.remove(t, i)
 		}
-		_, r := p.apply(0, true, now, Op{})
+		_, r, _ := p.apply(0, nil, now, Op{})
 		return r, nil
+	case Refund:
+		return s.refund(plans, p, i, found, hash, now, op), nil
+	case Take, TakeAtMost, Reserve:
 	}
-	var word uint64
-	fresh := !found
+	word, from := s.word(plans, p, i, found, hash, now)
+	word, r, changed := p.apply(word, from, now, op)
 	switch {
-	case !found && s.sketch != nil:
-		if d := s.sketch.get(hash >> tagShift); d.until > now {
-			word, fresh = p.owing(d.until, d.permits, now), false
-		}
-	case found:
-		slot := &s.slots[i]
-		if word = slot.word; slot.plan() != id {
-			word = p.convert(plans[slot.plan()], word, now)
-		}
-	}
-	word, r := p.apply(word, fresh, now, op)
-	switch {
-	case r.Granted == 0 && (op.Kind != Refund || !found):
+	case !changed:
 	case found:
 		s.slots[i] = newSlot(hash, id, word)
 	default:
@@ -194,9 +193,3 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 	}
 	return r, nil
 }
-
-// Keys is how many keys the table holds. Some may owe nothing any more.
-func (t *table) Keys() int { return int(t.keys.Load()) }
-
-// Evicted is how many keys were dropped while they still owed something.
-func (t *table) Evicted() uint64 { return t.evicted.Load() }

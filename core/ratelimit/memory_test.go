@@ -173,13 +173,3 @@ func TestMemoryServesNewKeysInAFlood(t *testing.T) {
 		}
 	}
 }
-
-func TestALongWindowIsRepaidUnderAFastBucket(t *testing.T) {
-	t.Parallel()
-	fast := Bucket(999_999_937, time.Second, 999_999_937)
-	tab, ids := newTestTable(t, 0, Window(1, MaxPeriod), fast)
-	require.True(t, mustApply(t, tab, 0, "k", ids[0], Op{Cost: 1}).Allowed)
-	for away := time.Second; away < MaxPeriod; away *= 7 {
-		require.Equal(t, fast.Burst, mustApply(t, tab, away, "k", ids[1], Op{}).Remaining, "after %v", away)
-	}
-}

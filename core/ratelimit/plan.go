@@ -6,13 +6,14 @@ import "math/bits"
 type plan struct {
 	id      PlanID
 	limit   Limit  // resolved
+	salt    uint64 // for the hash of a key: plans of one kind have the same
 	horizon int64  // ns; a word older than five of them is neutral
 	scale   scale  // of a bucket
 	layout  layout // of a window
 }
 
-func newPlan(id PlanID, l Limit) *plan {
-	p := &plan{id: id, limit: l.resolved()}
+func newPlan(id PlanID, l Limit, salt uint64) *plan {
+	p := &plan{id: id, limit: l.resolved(), salt: salt}
 	if p.limit.Algorithm == TokenBucket {
 		p.scale, _ = newScale(p.limit) // it fits: the limit is valid
 		p.horizon = p.scale.horizon()
@@ -23,13 +24,22 @@ func newPlan(id PlanID, l Limit) *plan {
 	return p
 }
 
-// apply decides. The new word is to be kept when permits were granted or given
-// back.
-func (p *plan) apply(word uint64, fresh bool, now int64, op Op) (uint64, Result) {
-	if p.limit.Algorithm == TokenBucket {
-		return p.bucket(word, fresh, now, op)
+// kind is what plans have in common that share the state of a key: that they are
+// buckets, or windows of this period.
+func (l Limit) kind() Limit {
+	if l.Algorithm == TokenBucket {
+		return Limit{Algorithm: TokenBucket}
 	}
-	return p.window(word, fresh, now, op)
+	return Limit{Period: l.Period}
+}
+
+// apply decides on a key whose word was written by from, a plan of the same kind; nil
+// is a new key. changed tells that the next word is to be kept.
+func (p *plan) apply(word uint64, from *plan, now int64, op Op) (next uint64, r Result, changed bool) {
+	if p.limit.Algorithm == TokenBucket {
+		return p.bucket(word, from, now, op)
+	}
+	return p.window(word, from, now, op)
 }
 
 // neutralAt is the time at which a key with this word is as good as a new one.
@@ -57,8 +67,8 @@ func (p *plan) taken(word uint64, now int64) int64 {
 }
 
 // owing is the word of a key that will be neutral at a time and has taken so many
-// permits. A bucket is what the time says. A time that lies further ahead than a
-// word can hold is cut to that.
+// permits, under a plan of the same kind. A bucket is what the time says. A time
+// that lies further ahead than a word can hold is cut to that.
 func (p *plan) owing(neutral, taken, now int64) uint64 {
 	if p.limit.Algorithm == FixedWindow {
 		start := min(neutral-int64(p.limit.Period), now+4*p.horizon)
@@ -70,33 +80,4 @@ func (p *plan) owing(neutral, taken, now int64) uint64 {
 		return units + debt
 	}
 	return units + 2*maxUnits
-}
-
-// convert turns the word of a key that was written under another plan into one
-// of this plan. It never forgives: a bucket keeps its debt in time, a window its
-// start and its count. Between the two the permits are kept: those of a window
-// count as taken when it began, those of a bucket as taken now.
-func (p *plan) convert(from *plan, word uint64, now int64) uint64 {
-	if from.limit.Algorithm == TokenBucket {
-		if p.limit.Algorithm == TokenBucket {
-			return p.owing(from.neutralAt(word, now), 0, now)
-		}
-		return p.layout.pack(p.layout.tick(now), min(from.taken(word, now), reserveAhead*p.limit.Permits))
-	}
-	start, used := from.windowAt(word, now)
-	if p.limit.Algorithm == FixedWindow {
-		return p.layout.pack(p.layout.tick(start), min(used, reserveAhead*p.limit.Permits))
-	}
-	debt := uint64(2 * maxUnits)
-	if used <= 2*maxUnits/p.scale.cost {
-		debt = uint64(used * p.scale.cost)
-	}
-	ticks := uint64(max(0, now-start) / p.scale.tick)
-	if hi, repaid := bits.Mul64(ticks, p.scale.mul); hi == 0 && repaid < debt {
-		debt -= repaid
-	} else {
-		debt = 0
-	}
-	units, _ := p.scale.now(now)
-	return units + debt
 }

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math/bits"
 	"sync"
 )
 
@@ -52,6 +51,41 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
+// word returns the word of a key, and the plan that wrote it. A key that is not
+// there may have been dropped: then the word is what the sketch says. Else it is
+// new, and the plan is nil.
+func (s *shard) word(plans []*plan, p *plan, i int, found bool, hash uint64, now int64) (word uint64, from *plan) {
+	if found {
+		return s.slots[i].word, plans[s.slots[i].plan()]
+	}
+	if s.sketch != nil {
+		if d := s.sketch.get(hash >> tagShift); d.until > now {
+			return p.owing(d.until, d.permits, now), p
+		}
+	}
+	return 0, nil
+}
+
+// refund gives back what a take under p took. A window stays in the hands of the
+// plan that wrote it, which may know of more than p can hold.
+func (s *shard) refund(plans []*plan, p *plan, i int, found bool, hash uint64, now int64, op Op) Result {
+	word, from := s.word(plans, p, i, found, hash, now)
+	if !found { // nothing to give back to
+		_, r, _ := p.apply(word, from, now, Op{})
+		return r
+	}
+	keep := p
+	if p.limit.Algorithm == FixedWindow {
+		keep = from
+	}
+	if next, _, changed := keep.apply(word, from, now, op); changed {
+		word, from = next, keep
+		s.slots[i] = newSlot(hash, keep.id, word)
+	}
+	_, r, _ := p.apply(word, from, now, Op{})
+	return r
+}
+
 // insert adds a key that is not there.
 func (s *shard) insert(t *table, plans []*plan, now int64, n slot) {
 	if s.used > 0 && t.keys.Load() >= int64(t.store.maxKeys) {
@@ -96,8 +130,8 @@ func (s *shard) neutral(n slot, plans []*plan, now int64) bool {
 	return (now-s.swept)/5 > p.horizon || p.neutralAt(n.word, now) <= now
 }
 
-// rebuild drops what is neutral and moves the rest into new slots with room for
-// one key and a third more than there are.
+// rebuild drops what is neutral and moves the rest into new slots: twice as many
+// where fewer than one in sixteen would be left to fill.
 func (s *shard) rebuild(t *table, plans []*plan, now int64) {
 	owing := make([]slot, 0, s.used)
 	for _, n := range s.slots {
@@ -105,8 +139,11 @@ func (s *shard) rebuild(t *table, plans []*plan, now int64) {
 			owing = append(owing, n)
 		}
 	}
-	room := len(owing) + len(owing)/3 + 1
-	s.slots = make([]slot, max(8, 1<<bits.Len(uint(room*8/7))))
+	size := 8
+	for (len(owing)+1)*16 > size*13 {
+		size *= 2
+	}
+	s.slots = make([]slot, size)
 	for _, n := range owing {
 		s.put(n)
 	}

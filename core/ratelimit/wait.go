@@ -11,7 +11,8 @@ import (
 // calls, and returns when they are. It is refused at once, with a
 // [*LimitedError], when that would be later than MaxWait or the deadline of ctx,
 // or never; then nothing is taken. When ctx ends during the wait, the permits go
-// back and the error is its cause.
+// back and the error is its cause. A place that a cost left free in a window, since
+// it did not fit in, stays free.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
@@ -26,7 +27,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	}
 	if r.Wait > 0 {
 		if err := l.sleep(ctx, key, n, r); err != nil {
-			return r, err
+			return Result{}, err
 		}
 	}
 	l.decided(ctx, key, n, r, r.Wait)
@@ -59,7 +60,7 @@ func (l *Limiter) sleep(ctx context.Context, key string, n int64, r Result) erro
 	case <-l.done:
 		err = ErrClosed
 	}
-	_, _ = l.Refund(context.WithoutCancel(ctx), key, r) // if the store fails, the permits come back in their time
+	_, _ = l.Refund(ctx, key, r) // if the store fails, the permits come back in their time
 	l.canceled.Add(1)
 	if h.Canceled != nil {
 		l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: r, Waited: time.Since(start), Err: err})

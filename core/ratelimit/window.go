@@ -21,7 +21,8 @@ type layout struct {
 	class uint
 }
 
-// reserveAhead is how many windows, this one included, a word has room for.
+// reserveAhead is how many windows, this one included, a word has room for: so far
+// ahead can waits reserve.
 const reserveAhead = 4
 
 // newLayout is the layout with the finest tick for a limit. A period must fit 32
@@ -61,14 +62,22 @@ func unpack(word uint64, now int64) (start, used int64) {
 	return (ticks + away) << f.shift, used
 }
 
-// window decides on a fixed window.
-func (p *plan) window(word uint64, fresh bool, now int64, op Op) (uint64, Result) {
+// window decides on a fixed window. Its word was written by from, a plan with the
+// same period; nil is a new key. Where that plan let more be taken than there is
+// here, nothing is left until its window is over.
+func (p *plan) window(word uint64, from *plan, now int64, op Op) (next uint64, r Result, changed bool) {
 	n, period := p.limit.Permits, int64(p.limit.Period)
 	start, used := p.layout.tick(now), int64(0)
-	if !fresh {
-		start, used = p.windowAt(word, now)
+	if from != nil {
+		start, used = from.windowAt(word, now)
+		start = p.layout.tick(start) // its ticks may be finer
 	}
-	r := Result{Plan: p.id, Limit: n, Allowed: true}
+	overdrawn := from != p && used > n
+	if overdrawn {
+		used = n
+	}
+	before := used
+	r = Result{Plan: p.id, Limit: n, Allowed: true}
 	at := start // the window that this op is about
 	switch op.Kind {
 	case Take, Reserve:
@@ -83,7 +92,7 @@ func (p *plan) window(word uint64, fresh bool, now int64, op Op) (uint64, Result
 		if ahead := place / n; ahead > 0 && op.Cost > 0 {
 			at = start + ahead*period
 			r.RetryAfter = time.Duration(at - now)
-			if op.Kind == Take || r.RetryAfter > op.MaxWait || place+op.Cost > reserveAhead*n {
+			if op.Kind == Take || overdrawn || r.RetryAfter > op.MaxWait || place+op.Cost > reserveAhead*n {
 				r.Allowed = false
 				break
 			}
@@ -117,7 +126,7 @@ func (p *plan) window(word uint64, fresh bool, now int64, op Op) (uint64, Result
 		r.FullAfter = time.Duration(start + (used+n-1)/n*period - now)
 	}
 	r.Receipt = uint64(at)
-	return p.layout.pack(start, used), r
+	return p.layout.pack(start, used), r, used != before
 }
 
 // windowAt is where a window stands now: a window that is over has given way to
@@ -125,7 +134,6 @@ func (p *plan) window(word uint64, fresh bool, now int64, op Op) (uint64, Result
 func (p *plan) windowAt(word uint64, now int64) (start, used int64) {
 	n, period := p.limit.Permits, int64(p.limit.Period)
 	start, used = unpack(word, now)
-	start = p.layout.tick(start) // it may be from a plan with finer ticks
 	if now-start >= period {
 		over := (now - start) / period
 		if used <= over*n {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -163,7 +164,16 @@ func TestUploadCostsByTheKiB(t *testing.T) {
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
 
 	resp = do(t, http.MethodPost, url+"/upload", io.MultiReader(strings.NewReader("chunked")), "X-API-Key", "k")
-	require.Equal(t, http.StatusLengthRequired, resp.StatusCode)
+	require.Equal(t, http.StatusLengthRequired, resp.StatusCode, "chunked")
+
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	require.NoError(t, err)
+	_, err = io.WriteString(conn, "POST /upload HTTP/1.1\r\nHost: demo\r\nX-API-Key: k\r\nConnection: close\r\n\r\n")
+	require.NoError(t, err)
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.Contains(t, string(answer), "HTTP/1.1 411 Length Required", "no header and no body, as curl -X POST sends it")
 }
 
 func TestUnlimitedRoutes(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -50,19 +51,27 @@ type ClientConfig struct {
 // With returns a copy of c changed by f; c itself is unchanged.
 func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig { f(&c); return c }
 
-// Validate reports every field that cannot be used, joined.
+// Validate reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
 func (c ClientConfig) Validate() error {
-	errs := []error{c.core().Validate()}
-	if c.Limiter != nil {
-		const reason = "must be zero with a Limiter, which knows no keys and no hooks"
-		for field, set := range map[string]bool{
-			"Registry": c.Registry != nil, "Limit": c.Limit != ratelimit.Limit{}, "Key": c.Key != nil, "MaxKeys": c.MaxKeys != 0,
-			"Store": c.Store != nil, "OnStoreError": c.OnStoreError != ratelimit.Allow,
-			"Hooks": c.Hooks.Allowed != nil || c.Hooks.Rejected != nil || c.Hooks.Queued != nil || c.Hooks.Waited != nil || c.Hooks.Canceled != nil || c.Hooks.StoreFailed != nil,
-		} {
-			if set {
-				errs = append(errs, &core.ConfigError{Field: "ratelimit.ClientConfig." + field, Value: "set", Reason: reason})
-			}
+	errs := relabel(c.core().Validate(), "ratelimit.ClientConfig.")
+	if c.Limiter == nil {
+		return errors.Join(errs...)
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"Registry", c.Registry != nil},
+		{"Limit", c.Limit != ratelimit.Limit{}},
+		{"Key", c.Key != nil},
+		{"MaxKeys", c.MaxKeys != 0},
+		{"Store", c.Store != nil},
+		{"OnStoreError", c.OnStoreError != ratelimit.Allow},
+		{"Hooks", !reflect.ValueOf(c.Hooks).IsZero()},
+	} {
+		if f.set {
+			errs = append(errs, &core.ConfigError{Field: "ratelimit.ClientConfig." + f.name, Value: "set", Reason: "must be zero with a Limiter, which knows no keys and no hooks"})
 		}
 	}
 	return errors.Join(errs...)
@@ -131,8 +140,12 @@ func (c *Client) Limiter() *ratelimit.Limiter { return c.limiter }
 
 // Transport returns next with the limit before it. A request that is rejected has
 // an error that matches [core.ErrRejected] and tells when to come back. One that a
-// mechanism further in rejects is not charged.
+// mechanism further in rejects is not charged. A nil next is a clone of
+// [http.DefaultTransport].
 func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = client.New(nil)
+	}
 	return &clientTransport{c, next}
 }
 
@@ -170,7 +183,7 @@ func (t *clientTransport) wait(req *http.Request) (giveBack func(context.Context
 	key := keyOf(req)
 	take, err := t.limiter.Wait(req.Context(), key, 1)
 	return func(ctx context.Context) {
-		_, _ = t.limiter.Refund(context.WithoutCancel(ctx), key, take) // if the store fails, it comes back in its time
+		_, _ = t.limiter.Refund(ctx, key, take) // if the store fails, it comes back in its time
 	}, err
 }
 
@@ -200,7 +213,9 @@ func (t *clientTransport) waitRate(ctx context.Context) (giveBack func(context.C
 			return nil, context.Cause(ctx)
 		}
 	}
-	return func(context.Context) { turn.Cancel() }, nil
+	// A reservation whose time has come cannot be canceled any more; a token can
+	// still be put back.
+	return func(context.Context) { t.cfg.Limiter.AllowN(time.Now(), -1) }, nil
 }
 
 func (t *clientTransport) limited(retryAfter time.Duration) error {

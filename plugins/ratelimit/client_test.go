@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -124,17 +125,106 @@ func (c *closeCounter) Close() error { c.closed++; return nil }
 
 func TestClientGivesTheTurnBackWhenTheCallIsRejectedFurtherIn(t *testing.T) {
 	t.Parallel()
+	for name, cfg := range map[string]ratelimit.ClientConfig{
+		"limit":  {Limit: core_ratelimit.PerHour(1)},
+		"x/time": {Limiter: rate.NewLimiter(rate.Every(time.Hour), 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				base := &answers{fail: core.ErrRejected}
+				c := newClient(t, cfg, base)
+				for range 5 {
+					time.Sleep(time.Millisecond) // a reservation of x/time is then of the past
+					require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core.ErrRejected)
+				}
+				require.Equal(t, 5, base.n)
+				base.fail = errors.New("reset")
+				require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), base.fail)
+				require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core_ratelimit.ErrLimited, "a call that failed was a call")
+			})
+		})
+	}
+}
+
+// The turn comes back also when the caller has left meanwhile.
+func TestClientGivesTheTurnBackToASlowStoreAfterTheCallerLeft(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		base := &answers{fail: core.ErrRejected}
-		c := newClient(t, ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1)}, base)
-		for range 5 {
-			require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core.ErrRejected)
-		}
-		require.Equal(t, 5, base.n)
-		base.fail = errors.New("reset")
-		require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), base.fail)
-		require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core_ratelimit.ErrLimited, "a call that failed was a call")
+		memory, err := core_ratelimit.NewMemory(core_ratelimit.MemoryConfig{})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		reject := roundTrip(func(*http.Request) (*http.Response, error) {
+			cancel()
+			return nil, core.ErrRejected
+		})
+		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}})
+		require.NoError(t, err)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
+		require.NoError(t, err)
+		_, err = limits.Transport(reject).RoundTrip(req)
+		require.ErrorIs(t, err, core.ErrRejected)
+		left, err := limits.Limiter().Peek(t.Context(), "a.test:80")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, left.Remaining)
 	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func TestClientRejectsAtOnceWhatWouldPassTheDeadline(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]ratelimit.ClientConfig{
+		"limit":  {Limit: core_ratelimit.PerMinute(1), MaxWait: -1},
+		"x/time": {Limiter: rate.NewLimiter(rate.Every(time.Minute), 1), MaxWait: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, cfg, &answers{})
+				require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				start := time.Now()
+				require.ErrorIs(t, get(ctx, t, c, "http://a.test/"), core_ratelimit.ErrLimited)
+				require.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestClientTransportOfNilIsTheDefault(t *testing.T) {
+	t.Parallel()
+	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "nonsense://a.test/", http.NoBody)
+	require.NoError(t, err)
+	_, err = limits.Transport(nil).RoundTrip(req)
+	require.ErrorContains(t, err, "unsupported protocol scheme")
+}
+
+// Every field of the core's Config is one of the plugin's, and gets there.
+func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
+	t.Parallel()
+	memory, err := core_ratelimit.NewMemory(core_ratelimit.MemoryConfig{})
+	require.NoError(t, err)
+	rejected := func(context.Context, core_ratelimit.Info) {}
+	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{
+		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, Store: memory, OnStoreError: core_ratelimit.Deny,
+		Hooks: core_ratelimit.Hooks{Rejected: rejected},
+	})
+	require.NoError(t, err)
+	got := reflect.ValueOf(limits.Limiter().Config())
+	for i := range got.NumField() {
+		if name := got.Type().Field(i).Name; name != "MaxKeys" { // which excludes a Store
+			require.False(t, got.Field(i).IsZero(), name)
+		}
+	}
+	limits, err = ratelimit.NewClient(ratelimit.ClientConfig{MaxKeys: 77})
+	require.NoError(t, err)
+	require.Equal(t, 77, limits.Limiter().Config().MaxKeys)
 }
 
 func TestClientCancelDuringTheWait(t *testing.T) {
@@ -211,8 +301,8 @@ func TestClientConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	_, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(-1), MaxKeys: -1})
 	require.ErrorIs(t, err, core.ErrConfig)
-	require.ErrorContains(t, err, "ratelimit.Limit.Permits = -1")
-	require.ErrorContains(t, err, "ratelimit.Config.MaxKeys = -1")
+	require.ErrorContains(t, err, "ratelimit.ClientConfig.Limit.Permits = -1")
+	require.ErrorContains(t, err, "ratelimit.ClientConfig.MaxKeys = -1")
 	_, err = ratelimit.NewClient(ratelimit.ClientConfig{
 		Limiter: rate.NewLimiter(1, 1), Limit: core_ratelimit.PerHour(1), Registry: &core.Registry{}, MaxKeys: 1, OnStoreError: core_ratelimit.Deny,
 		Key: func(*http.Request) string { return "" }, Hooks: core_ratelimit.Hooks{Rejected: func(context.Context, core_ratelimit.Info) {}},

@@ -33,8 +33,8 @@ type ServerConfig struct {
 	Limit Limit
 	// Key tells whose permits a request takes. If nil, it is ByClientIP(). A
 	// request that has no such key takes those of its client IP, apart from the
-	// permits that a key of the same text has; there is no bucket that all such
-	// requests share. In Info a key that was found is as it is, unless it begins
+	// permits that a key of the same text has; so they share no bucket, but for
+	// those that come without an IP, as over a unix socket. In Info a key that was found is as it is, unless it begins
 	// with "#", which marks one that was not, or one of a route.
 	Key Key
 	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
@@ -65,7 +65,8 @@ type ServerConfig struct {
 	// OnRejected, if not nil, is called when the limit refuses a request, with the
 	// headers set. What it writes is the response. If it writes nothing the
 	// default is sent, with what it added to the header: 429 with problem details,
-	// or 413 where info.Result.RetryAfter is Never.
+	// or 413 where info.Result.RetryAfter is Never. The default has its own
+	// Retry-After, Cache-Control and Content-Type.
 	OnRejected func(w http.ResponseWriter, r *http.Request, info Info)
 	// OnSuccess, if not nil, is called when a request was allowed, before the
 	// handler, with the headers set: it may change and add some. It must not

@@ -86,6 +86,7 @@ func refund(ctx context.Context, limiter *ratelimit.Limiter, key string, take Re
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, u *rule, info Info) {
 	limited := &ratelimit.LimitedError{Name: info.Name, Result: info.Result}
 	server.SetRetryAfter(w.Header(), info.Result.RetryAfter)
+	wait := w.Header().Get("Retry-After")
 	if s.cfg.OnRejected != nil {
 		server.MarkRejected(w, limited)
 		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
@@ -97,7 +98,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, u *rule, info In
 		rejection.Status = http.StatusTooManyRequests
 		rejection.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 		rejection.Title = "Request cannot be satisfied as assigned quota has been exceeded"
-		rejection.Detail = "Rate limit exceeded. Try again in " + w.Header().Get("Retry-After") + "s."
+		rejection.Detail = "Rate limit exceeded. Try again in " + wait + "s."
 	}
 	server.Reject(w, r, rejection)
 }

@@ -76,11 +76,13 @@ func (s *Server) Close() error { return s.limiter.Close() }
 
 // With makes another limiter, configured as this one but for what f changes, with
 // permits and, it should be, with a name of its own. It is meant to be put on top
-// of this one, around some handlers, so it has no Routes but those that f gives
-// it. When it refuses a request, this one gives back what the request took.
+// of this one, around some handlers, so it has no Routes and no Tier but those
+// that f gives it; Key, Weight, Exclude and all else are those of this one. When
+// it refuses a request, this one gives back what the request took. For that, a
+// middleware between the two that wraps the ResponseWriter must have Unwrap.
 func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := s.cfg
-	cfg.Routes = nil
+	cfg.Routes, cfg.Tier = nil, nil
 	return NewServer(cfg.With(f))
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// ErrLengthRequired is for a Weight that goes by Content-Length to return, when
-// r.ContentLength is below 0 because the request does not tell. It is answered
+// ErrLengthRequired is for a Weight that goes by Content-Length to return when a
+// request does not tell: r.ContentLength is below 0 for a body of unknown length.
+// A request with neither a body nor the header has a length of 0. It is answered
 // with 411.
 var ErrLengthRequired error = &server.StatusError{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
 

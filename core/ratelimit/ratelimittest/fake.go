@@ -12,23 +12,31 @@ import (
 // Slow is a store that takes Delay for each operation, or until its context ends.
 type Slow struct {
 	ratelimit.Store
-	Delay time.Duration
+	Delay time.Duration // from the start; see Set
+	set   atomic.Pointer[time.Duration]
 }
 
+// Set changes the delay of the operations that follow.
+func (s *Slow) Set(delay time.Duration) { s.set.Store(&delay) }
+
 // Open opens a slow table.
-func (s Slow) Open(name string) (ratelimit.Table, error) {
+func (s *Slow) Open(name string) (ratelimit.Table, error) {
 	t, err := s.Store.Open(name)
-	return slowTable{t, s.Delay}, err
+	return slowTable{t, s}, err
 }
 
 type slowTable struct {
 	ratelimit.Table
-	delay time.Duration
+	store *Slow
 }
 
 // Apply waits, then does the operation.
 func (t slowTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
-	timer := time.NewTimer(t.delay)
+	delay := t.store.Delay
+	if d := t.store.set.Load(); d != nil {
+		delay = *d
+	}
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -49,9 +49,11 @@ func Run(t *testing.T, h Harness) {
 		{"keys are apart", keys},
 		{"any bytes are a key", strangeKeys},
 		{"plans share a key and never refill it", plans},
+		{"a lower limit waits for the window and forgets nothing", overdrawn},
 		{"the same limit has the same plan", samePlan},
 		{"an unknown plan and a negative cost are errors", nonsense},
 		{"reservations come in order and in time", reservations},
+		{"a reservation too far ahead is refused", tooFar},
 		{"a canceled reservation gives its place back", canceledReservation},
 		{"concurrent takes grant exactly the limit", concurrent},
 		{"a closed store fails", closed},
@@ -287,10 +289,36 @@ func plans(s *suite) {
 	if r := s.take("b", fast, 1); r.Allowed {
 		s.Fatalf("a higher rate refilled the bucket: %+v", r)
 	}
-	toWindow, fromWindow := s.plan(ratelimit.Window(12, time.Hour)), s.plan(ratelimit.Bucket(12, time.Hour, 12))
-	s.granted(s.take("x", fromWindow, 5), 5, 7)
-	s.granted(s.take("x", toWindow, 5), 5, 2)
-	s.granted(s.take("x", fromWindow, 2), 2, 0)
+	// What counts differently counts apart, and comes back to what it was.
+	hour, minute, bucket := s.plan(ratelimit.Window(10, time.Hour)), s.plan(ratelimit.Window(5, time.Minute)), s.plan(ratelimit.Bucket(7, time.Hour, 7))
+	s.granted(s.take("x", hour, 10), 10, 0)
+	s.granted(s.take("x", minute, 1), 1, 4)
+	s.granted(s.take("x", bucket, 1), 1, 6)
+	if r := s.take("x", hour, 1); r.Allowed {
+		s.Fatalf("a limit of another kind refilled the window: %+v", r)
+	}
+}
+
+// overdrawn is a key that has more taken than a lower limit has at all.
+func overdrawn(s *suite) {
+	high, low := s.plan(ratelimit.Window(100, s.Unit)), s.plan(ratelimit.Window(10, s.Unit))
+	first := s.take("w", high, 50)
+	s.granted(first, 50, 50)
+	time.Sleep(s.Unit / 4)
+	s.refused(s.take("w", low, 1), 3*s.Unit/4) // when the window is over, not later
+	if r := s.apply("w", low, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 100 * s.Unit}); r.Allowed {
+		s.Fatalf("a reservation in the place of what is taken: %+v", r)
+	}
+	s.granted(s.take("w", high, 1), 1, 49) // nothing of it is forgotten
+
+	small := s.take("r", low, 1)
+	s.granted(s.take("r", high, 59), 59, 40)
+	s.apply("r", low, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: small.Receipt})
+	s.granted(s.take("r", high, 0), 0, 41)
+	time.Sleep(3*s.Unit/4 + s.Slack)
+	s.granted(s.take("w", low, 10), 10, 0)
+	s.apply("w", high, ratelimit.Op{Kind: ratelimit.Refund, Cost: 50, Receipt: first.Receipt})
+	s.granted(s.take("w", high, 0), 0, 90)
 }
 
 func samePlan(s *suite) {
@@ -343,6 +371,35 @@ func reservations(s *suite) {
 	time.Sleep(s.Unit + s.Slack)
 	if r := s.take("w", w, 1); r.Allowed {
 		s.Fatalf("the second window was reserved whole: %+v", r)
+	}
+}
+
+// tooFar reserves until there is no room for more: what is refused then is told
+// when it fits, and takes no place.
+func tooFar(s *suite) {
+	w := s.plan(ratelimit.Window(1, s.Unit))
+	granted := int64(0)
+	for range 1000 {
+		r := s.apply("w", w, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 1 << 62})
+		if !r.Allowed {
+			s.near("RetryAfter", r.RetryAfter, time.Duration(granted)*s.Unit)
+			break
+		}
+		s.near("Wait", r.Wait, time.Duration(granted)*s.Unit)
+		granted++
+	}
+	if granted < 4 {
+		s.Fatalf("%d reservations, want 4 or more", granted)
+	}
+	b := s.plan(ratelimit.Bucket(999_999_937, s.Unit, 999_999_937))
+	for range 1000 {
+		r := s.apply("b", b, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
+		if r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0) {
+			s.Fatalf("a bucket of large numbers: %+v", r)
+		}
+	}
+	if r := s.take("b", b, 1); r.Allowed {
+		s.Fatalf("reservations wrapped around: %+v", r)
 	}
 }
 

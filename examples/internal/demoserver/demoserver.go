@@ -72,9 +72,10 @@ func unlimited(r *http.Request) bool {
 	return false
 }
 
-// startedKiB is what an upload costs.
+// startedKiB is what an upload costs. It wants the length said, also that of no
+// body at all.
 func startedKiB(r *http.Request) (int64, error) {
-	if r.ContentLength < 0 {
+	if r.ContentLength < 0 || r.Header.Get("Content-Length") == "" {
 		return 0, ratelimit.ErrLengthRequired
 	}
 	return max(1, (r.ContentLength+1023)/1024), nil
