@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 )
 
 func ExampleLimiter_Take() {
@@ -82,4 +83,35 @@ func ExampleLimit_Validate() {
 	// Output:
 	// ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)
 	// ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s (only the zero Limit means 1m0s)
+}
+
+func ExampleLimiter_TakeAtMost() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
+	ctx := context.Background()
+	r, _ := limiter.TakeAtMost(ctx, "batch", 8)
+	fmt.Println(r.Granted)
+	r, _ = limiter.TakeAtMost(ctx, "batch", 8) // what there is
+	fmt.Println(r.Granted, r.Remaining)
+	_ = limiter.Reset(ctx, "batch")
+	r, _ = limiter.Peek(ctx, "batch")
+	fmt.Println(r.Remaining)
+	// Output:
+	// 8
+	// 2 0
+	// 10
+}
+
+func ExampleConfig_store() {
+	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{MaxKeys: 10_000}))}
+	limiter := core.Must(ratelimit.New(ratelimit.Config{
+		Store:        store, // shared by several limiters, or by several machines
+		OnStoreError: ratelimit.Deny,
+	}))
+	store.Down()
+	_, err := limiter.Take(context.Background(), "key", 1)
+	fmt.Println(errors.Is(err, ratelimit.ErrStore), errors.Is(err, core.ErrRejected))
+	fmt.Println(err)
+	// Output:
+	// true false
+	// ratelimit: default: store failed: ratelimittest: store is down
 }
