@@ -32,7 +32,8 @@ type MemoryConfig struct {
 	// A key that has given back all it took is dropped first, and nothing is lost.
 	// When there is none, the one that owes least of 16 goes, and what it owes is
 	// kept in a sketch: should it come back, it may be limited too much, never too
-	// little. The sketch does not forget what a Reset or a Refund would have it.
+	// little. With many times MaxKeys keys in debt, so may keys that are new. The
+	// sketch does not forget what a Reset or a Refund would have it.
 	MaxKeys int
 }
 

@@ -1,5 +1,13 @@
 // Command demo-server is a chi service with limited, flaky, slow and unstable
-// routes, for the demo client and for curl.
+// routes, for the demo client and for curl:
+//
+//	GET  /hello                -limit in each -period, for an X-API-Key or else an IP
+//	GET  /search               5 a second, on their own
+//	POST /upload               100 KiB a minute, by Content-Length
+//	GET  /flaky?id=ID&fail=N   503 for the first N requests of the id
+//	GET  /unstable             500 between POST /unstable/down and POST /unstable/up
+//	GET  /slow?d=2s            at most 30s
+//	GET  /health, GET /metrics
 package main
 
 import (
@@ -21,6 +29,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
@@ -29,6 +38,10 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo-server", flag.ContinueOnError)
 	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "Usage of demo-server: routes are /hello /search /upload /flaky?id=ID&fail=N /unstable /unstable/down /unstable/up /slow?d=2s /health /metrics")
+		flags.PrintDefaults()
+	}
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
 	limit := flags.Int64("limit", 20, "requests that /hello takes from one key in each period")
 	period := flags.Duration("period", 10*time.Second, "length of the period")

@@ -126,7 +126,8 @@ func (c *Client) Name() string {
 // waits does not look slow to a breaker.
 func (c *Client) Phase() client.Phase { return client.Monitoring }
 
-// Close ends the limiter, and with it every wait.
+// Close ends the limiter, and with it every wait. A Limiter of x/time it leaves as
+// it is.
 func (c *Client) Close() error {
 	if c.limiter == nil {
 		return nil

@@ -20,7 +20,12 @@ type (
 	Store = ratelimit.Store
 	// FailurePolicy says what happens to a request when the store fails.
 	FailurePolicy = ratelimit.FailurePolicy
+	// LimitedError is the error of a request that a Client rejects.
+	LimitedError = ratelimit.LimitedError
 )
+
+// ErrLimited is matched by every [*LimitedError].
+var ErrLimited = ratelimit.ErrLimited
 
 // What a [FailurePolicy] can be.
 const (

@@ -83,6 +83,15 @@ func (c ServerConfig) patternProblem(i int) string {
 	if err := register(pattern); err != nil {
 		return "must be a pattern of net/http: " + strings.TrimPrefix(err.Error(), fmt.Sprintf("parsing %q: ", pattern))
 	}
+	p := parsePattern(pattern)
+	if p.method != strings.ToUpper(p.method) {
+		return "must have its method as it is sent, as in POST"
+	}
+	for _, part := range p.segments {
+		if part.literal == "*" {
+			return "must not have a *, which stands for nothing else in a pattern of net/http: write {rest...}"
+		}
+	}
 	for j, earlier := range c.Routes[:i] {
 		if register(earlier.Pattern) == nil && register(earlier.Pattern, pattern) != nil {
 			return fmt.Sprintf("must not conflict with Routes[%d], %q: neither is more specific", j, earlier.Pattern)

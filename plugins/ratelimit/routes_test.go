@@ -106,3 +106,15 @@ func TestRoutes_SeparateUnderOneKey(t *testing.T) {
 		require.Equal(t, 429, fetch(s, path).Code, path)
 	}
 }
+
+// Patterns that could never match, as one writes them for chi.
+func TestRoutes_PatternsOfChi(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{
+		"/api/files/*": "must not have a *, which stands for nothing else in a pattern of net/http: write {rest...}",
+		"get /b":       "must have its method as it is sent, as in POST",
+	} {
+		_, err := ratelimit.NewServer(ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: pattern, Limit: ratelimit.PerHour(1)}}})
+		require.ErrorContains(t, err, want)
+	}
+}

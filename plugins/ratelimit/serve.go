@@ -86,6 +86,7 @@ func refund(ctx context.Context, limiter *ratelimit.Limiter, key string, take Re
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, u *rule, info Info) {
 	limited := &ratelimit.LimitedError{Name: info.Name, Result: info.Result}
 	server.SetRetryAfter(w.Header(), info.Result.RetryAfter)
+	w.Header().Set("Cache-Control", "no-store")
 	wait := w.Header().Get("Retry-After")
 	if s.cfg.OnRejected != nil {
 		server.MarkRejected(w, limited)

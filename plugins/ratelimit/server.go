@@ -1,9 +1,11 @@
 package ratelimit
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -75,7 +77,7 @@ func (s *Server) Limiter() *ratelimit.Limiter { return s.limiter }
 func (s *Server) Close() error { return s.limiter.Close() }
 
 // With makes another limiter, configured as this one but for what f changes, with
-// permits and, it should be, with a name of its own. It is meant to be put on top
+// permits and a name of its own, without which it is a [*core.ConfigError]. It is meant to be put on top
 // of this one, around some handlers, so it has no Routes and no Tier but those
 // that f gives it; Key, Weight, Exclude and all else are those of this one. When
 // it refuses a request, this one gives back what the request took. For that, a
@@ -83,7 +85,10 @@ func (s *Server) Close() error { return s.limiter.Close() }
 func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := s.cfg
 	cfg.Routes, cfg.Tier = nil, nil
-	return NewServer(cfg.With(f))
+	if cfg = cfg.With(f); cfg.Name == s.cfg.Name {
+		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from"}
+	}
+	return NewServer(cfg)
 }
 
 // Handler returns next with the limit around it.
