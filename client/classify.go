@@ -13,7 +13,7 @@ import (
 // error, since a transport may return any error then, and an error of somebody
 // else's context is no cancellation of this call.
 //
-//   - A response is a Failure when its status is 5xx, but for 501 and 505: those
+//   - A response is a Failure when its status is 500 to 599, but for 501 and 505: those
 //     say that the request is not one the server can serve, as a 4xx does, and
 //     would say so again. Anything else is a Success, 429 and 408 too: a server
 //     that limits its callers is alive.
@@ -48,7 +48,7 @@ func classifyResponse(resp *http.Response) core.Outcome {
 		return core.Success
 	case Rejected(resp) != nil:
 		return core.Ignored
-	case resp.StatusCode < 500, resp.StatusCode == http.StatusNotImplemented, resp.StatusCode == http.StatusHTTPVersionNotSupported:
+	case resp.StatusCode < 500, resp.StatusCode > 599, resp.StatusCode == http.StatusNotImplemented, resp.StatusCode == http.StatusHTTPVersionNotSupported:
 		return core.Success
 	}
 	return core.Failure

@@ -2,6 +2,7 @@ package client
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"time"
 )
@@ -47,5 +48,6 @@ func Discard(resp *http.Response, limit Drain) {
 	}
 	late := time.AfterFunc(limit.Time, func() { _ = body.Close() })
 	defer late.Stop()
-	_, _ = io.CopyN(io.Discard, resp.Body, limit.Bytes+1) // one more, to see the end of one that just fits
+	most := min(limit.Bytes, math.MaxInt64-1) + 1 // one more, to see the end of one that just fits
+	_, _ = io.CopyN(io.Discard, resp.Body, most)
 }

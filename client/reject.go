@@ -11,17 +11,19 @@ import (
 )
 
 // Reject answers req without a call: it closes the body of req and returns a
-// response with the given status and err as its text, marked so that
-// [Rejected], and with it every plugin further out, sees the rejection that it
-// is. Retry-After is what err asks for ([core.RetryAfter]), rounded up to at
+// response with the given status and err as its text, or no body to HEAD, marked
+// so that [Rejected], and with it every plugin further out, sees the rejection
+// that it is. Retry-After is what err asks for ([core.RetryAfter]), rounded up to at
 // least a second.
 //
 // A plugin that returns an error in place of a response closes the body with
 // [CloseBody].
 func Reject(req *http.Request, status int, err error) *http.Response {
 	CloseBody(req)
-	sent := req.WithContext(context.WithValue(req.Context(), rejectedKey{}, err))
+	m := &mark{err: err}
+	sent := req.WithContext(context.WithValue(req.Context(), markKey{}, m))
 	sent.Body, sent.GetBody = nil, nil
+	m.req = sent
 	text := err.Error() + "\n"
 	resp := &http.Response{
 		Status:        strconv.Itoa(status) + " " + http.StatusText(status),
@@ -34,6 +36,9 @@ func Reject(req *http.Request, status int, err error) *http.Response {
 		ContentLength: int64(len(text)),
 		Request:       sent,
 	}
+	if req.Method == http.MethodHead {
+		resp.Body = http.NoBody // the length stays: that of the answer to GET
+	}
 	if wait, ok := core.RetryAfter(err); ok {
 		seconds := wait / time.Second
 		if wait%time.Second > 0 || seconds == 0 {
@@ -45,17 +50,28 @@ func Reject(req *http.Request, status int, err error) *http.Response {
 }
 
 // Rejected returns the error that resp was made of by [Reject], or nil when it
-// is a real response. The mark is in the context of resp.Request, so wrapping
-// the body or changing the header does not lose it.
+// is a real response. The mark is on resp.Request, so wrapping the body, changing
+// the header or copying the response does not lose it. A request that is made of
+// resp.Request, by Clone or with its context, does not inherit it.
 func Rejected(resp *http.Response) error {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}
-	err, _ := resp.Request.Context().Value(rejectedKey{}).(error)
-	return err
+	m, _ := resp.Request.Context().Value(markKey{}).(*mark)
+	if m == nil || m.req != resp.Request {
+		return nil
+	}
+	return m.err
 }
 
-type rejectedKey struct{}
+// A mark is in the context of the request of a rejection, and says which request
+// that is: what is derived from the context has the mark as well.
+type mark struct {
+	req *http.Request
+	err error
+}
+
+type markKey struct{}
 
 type textBody struct{ strings.Reader }
 

@@ -17,7 +17,8 @@ var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 
 // A Replay gives every attempt at one request a body of its own, and closes the
 // caller's body exactly once. It is for one RoundTrip: make one with
-// [NewReplay], call Attempt for each attempt, and Close when no more follow.
+// [NewReplay], call Attempt for each attempt, and Close when no more follow. Who
+// decides between two attempts whether to go on may call Prepare before that.
 //
 // A body comes from GetBody where the request has it, as http.NewRequest sets
 // it for strings and bytes. Where it has not, the body is streamed, and can be
@@ -27,12 +28,14 @@ var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 // The price is that net/http sees a reader of this package: a file is then
 // copied to the socket, where sendfile would have done.
 //
-// Attempt and Close are for one goroutine; the bodies are read wherever the
+// The methods are for one goroutine; the bodies are read wherever the
 // transport likes, even by several attempts at once.
 type Replay struct {
 	req      *http.Request
 	stream   *stream    // a body without GetBody
 	current  *onceClose // the body of the newest attempt, where it needs closing
+	fresh    io.ReadCloser
+	prepared bool // fresh is what GetBody gave for the next attempt
 	attempts int
 }
 
@@ -56,6 +59,25 @@ func (r *Replay) Replayable() bool {
 	return r.attempts == 0 || r.req.GetBody != nil || !hasBody(r.req)
 }
 
+// Prepare asks GetBody for the body of the next attempt, before it is certain that
+// there will be one. The error is the one that Attempt would return: then there
+// can be none. After nil, Attempt does not fail, unless the body is streamed and
+// the attempt before goes on reading it meanwhile.
+func (r *Replay) Prepare() error {
+	if !r.Replayable() {
+		return ErrNotReplayable
+	}
+	if r.prepared || r.stream != nil || r.attempts == 0 || !hasBody(r.req) {
+		return nil
+	}
+	fresh, err := r.req.GetBody()
+	if err != nil {
+		return fmt.Errorf("client: GetBody: %w", err)
+	}
+	r.fresh, r.prepared = fresh, true
+	return nil
+}
+
 // Attempt returns a request for the next attempt. The first is the caller's own
 // where nothing has to differ: treat it as a RoundTripper does. Later ones are
 // deep copies that may be changed. The error is [ErrNotReplayable], or wraps the
@@ -75,16 +97,14 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 			r.current = &onceClose{ReadCloser: body}
 			body = r.current
 		}
-	case r.req.GetBody == nil:
-		return nil, ErrNotReplayable
 	default:
-		fresh, err := r.req.GetBody()
-		if err != nil {
-			return nil, fmt.Errorf("client: GetBody: %w", err)
+		if err := r.Prepare(); err != nil {
+			return nil, err
 		}
-		r.current, body = nil, fresh
-		if fresh != nil && !inert(fresh) {
-			r.current = &onceClose{ReadCloser: fresh}
+		body = r.fresh
+		r.current, r.fresh, r.prepared = nil, nil, false
+		if body != nil && !inert(body) {
+			r.current = &onceClose{ReadCloser: body}
 			body = r.current
 		}
 	}
@@ -104,8 +124,9 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 
 // Close says that there are no more attempts. It closes the caller's body,
 // unless an attempt has it: that may still be writing it when its RoundTrip has
-// returned, and closes it then.
+// returned, and closes it then. It also closes one that was prepared for nothing.
 func (r *Replay) Close() {
+	r.closeFresh()
 	switch {
 	case r.stream != nil:
 		r.stream.finish()
@@ -117,6 +138,7 @@ func (r *Replay) Close() {
 // Abort is Close for an attempt that ended in a panic, and so will not close
 // its body.
 func (r *Replay) Abort() {
+	r.closeFresh()
 	switch {
 	case r.stream != nil:
 		r.stream.abort()
@@ -124,6 +146,13 @@ func (r *Replay) Abort() {
 		CloseBody(r.req)
 	case r.current != nil:
 		_ = r.current.Close()
+	}
+}
+
+func (r *Replay) closeFresh() {
+	if r.fresh != nil {
+		_ = r.fresh.Close() // nobody has read it
+		r.fresh, r.prepared = nil, false
 	}
 }
 
@@ -145,7 +174,12 @@ func (c *onceClose) Close() error {
 
 // inert tells whether closing body does nothing, so that it needs no guard. It
 // then stays what it is, and net/http knows a body in memory when it sees one.
+// One of another Replay, further out, is guarded there.
 func inert(body io.ReadCloser) bool {
+	switch body.(type) {
+	case *onceClose, *streamReader:
+		return true
+	}
 	t := reflect.TypeOf(body)
 	return t == reflect.TypeOf(io.NopCloser(nil)) || t == reflect.TypeOf(io.NopCloser((*strings.Reader)(nil)))
 }

@@ -91,22 +91,21 @@ var (
 )
 
 func (r *streamReader) Read(p []byte) (int, error) {
-	if n, ok, err := r.fromKept(p); ok {
+	s := r.stream
+	s.mu.Lock()
+	n, ok, err := r.fromKeptLocked(p)
+	s.mu.Unlock()
+	if ok {
 		return n, err
 	}
-	r.stream.pull <- struct{}{}
-	defer func() { <-r.stream.pull }()
-	if n, ok, err := r.fromKept(p); ok { // another reader was here meanwhile
-		return n, err
-	}
+	s.pull <- struct{}{}
+	defer func() { <-s.pull }()
 	return r.fromSource(p)
 }
 
-// fromKept reads what is kept; ok is false where the source is to be read.
-func (r *streamReader) fromKept(p []byte) (n int, ok bool, err error) {
+// fromKeptLocked reads what is kept; ok is false where the source is to be read.
+func (r *streamReader) fromKeptLocked(p []byte) (n int, ok bool, err error) {
 	s := r.stream
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case r.closed:
 		return 0, true, errClosed
@@ -127,13 +126,14 @@ func (r *streamReader) staleLocked() bool {
 	return (r.stream.passed || r.stream.limit == 0) && r.stream.newest != r
 }
 
-// fromSource reads the source and keeps what fits; r holds pull.
+// fromSource reads the source and keeps what fits, unless there is something else
+// to read or say since another reader was here, or a new one came. r holds pull.
 func (r *streamReader) fromSource(p []byte) (int, error) {
 	s := r.stream
 	s.mu.Lock()
-	if r.staleLocked() { // a new reader came meanwhile
+	if n, ok, err := r.fromKeptLocked(p); ok {
 		s.mu.Unlock()
-		return 0, errStale
+		return n, err
 	}
 	if s.limit == 0 {
 		s.passed = true

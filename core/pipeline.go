@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/gresil/gresil/internal/identity"
 )
 
 // A Mechanism runs an operation under its rules. The mechanisms of this module
@@ -54,15 +56,15 @@ type Pipeline struct {
 	mechanisms []Mechanism
 }
 
-// NewPipeline makes a pipeline. A nil mechanism, or the same one twice, is a
-// [*ConfigError].
+// NewPipeline makes a pipeline. A mechanism that is nil, or a nil pointer, and a
+// pointer given twice are a [*ConfigError].
 func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 	for i, m := range mechanisms {
-		if m == nil {
-			return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: nil, Reason: "must be a mechanism"}
+		if identity.Missing(m) {
+			return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: nil, Reason: "must be a mechanism (did its constructor fail?)"}
 		}
 		for _, outer := range mechanisms[:i] {
-			if outer == m {
+			if identity.Same(outer, m) {
 				return nil, &ConfigError{Field: fmt.Sprintf("core.NewPipeline[%d]", i), Value: m.Name(), Reason: "must not be in the pipeline twice"}
 			}
 		}
@@ -71,8 +73,11 @@ func NewPipeline(mechanisms ...Mechanism) (*Pipeline, error) {
 }
 
 // String lists the mechanisms from the outermost to the innermost, as in
-// "*retry.Policy(api) > *breaker.Breaker(api)".
+// "*retry.Policy(api) > *breaker.Breaker(api)". It is empty for a nil p.
 func (p *Pipeline) String() string {
+	if p == nil {
+		return ""
+	}
 	names := make([]string, len(p.mechanisms))
 	for i, m := range p.mechanisms {
 		names[i] = fmt.Sprintf("%T(%s)", m, m.Name())

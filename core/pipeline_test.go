@@ -53,16 +53,45 @@ func TestPipelineMayBeEmpty(t *testing.T) {
 		require.Equal(t, "v", v)
 	}
 	require.Empty(t, zero.String())
+	require.Empty(t, (*core.Pipeline)(nil).String())
 }
 
 func TestPipelineRefusesNilAndTwice(t *testing.T) {
 	t.Parallel()
 	_, err := core.NewPipeline(nil)
-	require.EqualError(t, err, "core.NewPipeline[0] = <nil>: must be a mechanism")
+	require.EqualError(t, err, "core.NewPipeline[0] = <nil>: must be a mechanism (did its constructor fail?)")
 	m := &traced{name: "m"}
 	_, err = core.NewPipeline(&traced{}, m, m)
 	require.EqualError(t, err, "core.NewPipeline[2] = m: must not be in the pipeline twice")
 	require.ErrorIs(t, err, core.ErrConfig)
+}
+
+func TestPipelineRefusesANilPointer(t *testing.T) {
+	t.Parallel()
+	_, err := core.NewPipeline(&traced{}, (*traced)(nil))
+	require.EqualError(t, err, "core.NewPipeline[1] = <nil>: must be a mechanism (did its constructor fail?)")
+}
+
+// uncomparable is a value that == panics on.
+type uncomparable struct{ f func() string }
+
+func (u uncomparable) Name() string                                       { return u.f() }
+func (uncomparable) Run(ctx context.Context, next core.Next) (any, error) { return next.Run(ctx) }
+
+// stateless has no state, so that it may be in a pipeline twice.
+type stateless struct{}
+
+func (stateless) Name() string                                         { return "stateless" }
+func (stateless) Run(ctx context.Context, next core.Next) (any, error) { return next.Run(ctx) }
+
+func TestPipelineTakesValues(t *testing.T) {
+	t.Parallel()
+	u := uncomparable{func() string { return "u" }}
+	p, err := core.NewPipeline(u, u, stateless{}, stateless{}, &stateless{}, &stateless{})
+	require.NoError(t, err)
+	n, err := core.Do(t.Context(), p, func(context.Context) (int, error) { return 7, nil })
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
 }
 
 // constant returns a result of its own.

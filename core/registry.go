@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/identity"
 )
 
 // ErrDuplicate is matched by the error for a second use of a name.
@@ -33,7 +35,7 @@ func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 type Entry struct {
 	Kind     string // what it is, as in "retry": the package name of the mechanism
 	Name     string // unique within its kind
-	Instance any    // a *retry.Policy, a *breaker.Breaker, …: a pointer
+	Instance any    // a *retry.Policy, a *breaker.Breaker, …: most often a pointer
 }
 
 // RegistryEventKind tells what happened to an entry.
@@ -89,8 +91,8 @@ type announcement struct {
 // is a [*DuplicateError] that carries the first. A kind or name that is empty is
 // a [*ConfigError].
 func (r *Registry) Add(kind, name string, instance any) error {
-	if kind == "" || name == "" || instance == nil {
-		return &ConfigError{Field: "core.Registry.Add", Value: fmt.Sprintf("(%q, %q, %v)", kind, name, instance), Reason: "needs a kind, a name and an instance"}
+	if err := checkEntry("core.Registry.Add", kind, name, instance); err != nil {
+		return err
 	}
 	defer r.changes.Drain(r.tell)
 	r.mu.Lock()
@@ -104,10 +106,11 @@ func (r *Registry) Add(kind, name string, instance any) error {
 }
 
 // Replace puts an instance in the place of the one that has its name, and
-// returns that one. Where there is none it adds, and returns nil.
+// returns that one. Where there is none it adds, and returns nil. It refuses what
+// Add refuses, but for a name in use.
 func (r *Registry) Replace(kind, name string, instance any) (old any, err error) {
-	if kind == "" || name == "" || instance == nil {
-		return nil, &ConfigError{Field: "core.Registry.Replace", Value: fmt.Sprintf("(%q, %q, %v)", kind, name, instance), Reason: "needs a kind, a name and an instance"}
+	if err := checkEntry("core.Registry.Replace", kind, name, instance); err != nil {
+		return nil, err
 	}
 	defer r.changes.Drain(r.tell)
 	r.mu.Lock()
@@ -150,6 +153,23 @@ func (r *Registry) All() iter.Seq[Entry] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Values(r.snapshotLocked())
+}
+
+// checkEntry returns a *ConfigError for what cannot be in a registry. Names go to
+// metrics and pages, which want UTF-8; Remove compares instances.
+func checkEntry(method, kind, name string, instance any) error {
+	e := ConfigError{Field: method, Value: fmt.Sprintf("(%q, %q, %T)", kind, name, instance)}
+	switch {
+	case kind == "" || name == "" || identity.Missing(instance):
+		e.Reason = "needs a kind, a name and an instance"
+	case !utf8.ValidString(kind) || !utf8.ValidString(name):
+		e.Reason = "kind and name must be UTF-8"
+	case !identity.Comparable(instance):
+		e.Reason = "the instance must be comparable, as a pointer is"
+	default:
+		return nil
+	}
+	return &e
 }
 
 func (r *Registry) putLocked(kind, name string, instance any) {

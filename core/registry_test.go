@@ -47,6 +47,38 @@ func TestRegistryRefusesWhatHasNoName(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 
+func TestRegistryRefusesANameThatIsNoUTF8(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	const want = `core.Registry.Add = ("k", "\xff", *int): kind and name must be UTF-8`
+	require.EqualError(t, r.Add("k", "\xff", new(int)), want)
+	require.ErrorIs(t, r.Add("\xff", "x", new(int)), core.ErrConfig)
+	_, err := r.Replace("k", "\xff", new(int))
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.NoError(t, r.Add("k", "zürich", new(int)))
+}
+
+func TestRegistryRefusesANilPointer(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	require.ErrorIs(t, r.Add("k", "x", (*int)(nil)), core.ErrConfig)
+}
+
+func TestRegistryRemoveDoesNotPanicOnWhatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	m := map[string]int{}
+	require.EqualError(t, r.Add("k", "x", m), `core.Registry.Add = ("k", "x", map[string]int): the instance must be comparable, as a pointer is`)
+	_, err := r.Replace("k", "x", m)
+	require.ErrorIs(t, err, core.ErrConfig)
+
+	type box struct{ v any }
+	require.NoError(t, r.Add("k", "x", box{1}))
+	require.False(t, r.Remove("k", "x", m))
+	require.False(t, r.Remove("k", "x", box{m}))
+	require.True(t, r.Remove("k", "x", box{1}), "a value may be in a registry")
+}
+
 func TestRegistryTellsOfEachChangeInOrder(t *testing.T) {
 	t.Parallel()
 	var r core.Registry

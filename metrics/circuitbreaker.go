@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -10,12 +11,13 @@ import (
 )
 
 type breakerMetrics struct {
-	state, calls, windowCalls, ratio, threshold, openUntil, keys, evictions *prometheus.Desc
-	transitions                                                             *prometheus.CounterVec
-	duration                                                                *prometheus.HistogramVec
+	state, calls, windowCalls, ratio, threshold, openUntil, keys, evictions, overflows *prometheus.Desc
+
+	transitions *prometheus.CounterVec
+	duration    *prometheus.HistogramVec // nil without Config.Durations
 }
 
-func (m *breakerMetrics) init(c *Collector) {
+func (m *breakerMetrics) init(c *Collector, durations bool) {
 	m.state = c.desc("circuitbreaker_state", "Breakers in each state: one of a single breaker, as many as it has of a group.", "name", "state")
 	m.calls = c.desc("circuitbreaker_calls_total", "Calls, by what came of them.", "name", "result")
 	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window now.", "name", "result")
@@ -24,10 +26,13 @@ func (m *breakerMetrics) init(c *Collector) {
 	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "When the breaker lets a trial through; 0 when it is not open.", "name")
 	m.keys = c.desc("circuitbreaker_keys", "Breakers of a group.", "name")
 	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers of a group dropped for want of room.", "name")
+	m.overflows = c.desc("circuitbreaker_key_overflows_total", "Calls that a group had no room for, so that their key shared a breaker.", "name")
 	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: c.namespace, Name: "circuitbreaker_transitions_total", Help: "Changes of state.",
 	}, []string{"name", "from", "to"})
-	m.duration = c.histogram("circuitbreaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
+	if durations {
+		m.duration = c.histogram("circuitbreaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
+	}
 }
 
 func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func()) (detach func()) {
@@ -39,22 +44,37 @@ func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func())
 	} {
 		m.transitions.WithLabelValues(name, t[0].String(), t[1].String())
 	}
-	var durations [core.Failure + 1]prometheus.Observer
-	for o := range durations {
-		durations[o] = m.duration.WithLabelValues(name, core.Outcome(o).String())
-	}
-	cancel := observe(breaker.Hooks{
-		StateChanged: func(_ context.Context, info breaker.StateChangedInfo) {
+	var (
+		mu       sync.Mutex // of gone, so that a change told late does not bring a series back
+		gone     bool
+		observed breaker.Hooks
+	)
+	observed.StateChanged = func(_ context.Context, info breaker.StateChangedInfo) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !gone {
 			m.transitions.WithLabelValues(name, info.From.String(), info.To.String()).Inc()
-		},
-		Recorded: func(_ context.Context, info breaker.RecordedInfo) {
+		}
+	}
+	if m.duration != nil {
+		var durations [core.Failure + 1]prometheus.Observer
+		for o := range durations {
+			durations[o] = m.duration.WithLabelValues(name, core.Outcome(o).String())
+		}
+		observed.Recorded = func(_ context.Context, info breaker.RecordedInfo) {
 			durations[info.Outcome].Observe(info.Duration.Seconds())
-		},
-	})
+		}
+	}
+	cancel := observe(observed)
 	return func() {
 		cancel()
+		mu.Lock()
+		defer mu.Unlock()
+		gone = true
 		m.transitions.DeletePartialMatch(prometheus.Labels{"name": name})
-		m.duration.DeletePartialMatch(prometheus.Labels{"name": name})
+		if m.duration != nil {
+			m.duration.DeletePartialMatch(prometheus.Labels{"name": name})
+		}
 	}
 }
 
@@ -93,6 +113,7 @@ func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, 
 	}
 	gauge(ch, m.keys, float64(s.Keys), name)
 	counter(ch, m.evictions, s.Evicted, name)
+	counter(ch, m.overflows, s.Overflowed, name)
 	return m.collectCalls(ch, name, s.Stats)
 }
 

@@ -22,6 +22,12 @@ type Config struct {
 	// Namespace is what the names of the metrics begin with. If empty,
 	// DefaultNamespace. The dashboards and alerts of Gresil expect that.
 	Namespace string
+
+	// Durations exports how long the calls through breakers take, as histograms.
+	// If false, it does not, and a closed breaker reads no clock: it would read it
+	// twice for each call, and take a lock. A breaker with a WindowTime or a
+	// Recorded hook of its own reads the clock anyway.
+	Durations bool
 }
 
 // Validate reports every field that cannot be used, joined.
@@ -56,8 +62,12 @@ type Collector struct {
 	cancel    func()
 
 	mu       sync.Mutex
-	attached map[any]func() // by instance: takes its hooks out and its series with them
+	closed   bool
+	attached map[entryKey]func() // takes the hooks of an entry out and its series with them
 }
+
+// An entryKey is what an entry is known by: an instance may have two names.
+type entryKey struct{ kind, name string }
 
 // New makes a collector for what is in the registry, and for what will be.
 func New(registry *core.Registry, cfg Config) (*Collector, error) {
@@ -67,7 +77,7 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	if registry == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry that the plugins are in"}
 	}
-	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[any]func(){}}
+	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey]func(){}}
 	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
 	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
 	version := "(devel)"
@@ -82,25 +92,29 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 		prometheus.GaugeValue, 1, version, runtime.Version())
 	c.retry.init(c)
 	c.limiter.init(c)
-	c.breaker.init(c)
+	c.breaker.init(c, cfg.Durations)
 	c.timeout.init(c)
+	// What changes while these are attached waits, and comes after them.
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now, cancel := registry.Subscribe(c.changed)
 	c.cancel = cancel
 	for _, e := range now {
-		c.attach(e)
+		c.attachLocked(e)
 	}
 	return c, nil
 }
 
 // Close takes the collector's hooks out of all instances. It exports nothing new
-// from then on. Unregister it first.
+// from then on. Unregister it first. A second Close does nothing; the error is
+// always nil.
 func (c *Collector) Close() error {
 	c.cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for instance, detach := range c.attached {
-		detach()
-		delete(c.attached, instance)
+	c.closed = true
+	for key := range c.attached {
+		c.detachLocked(key)
 	}
 	return nil
 }
@@ -116,7 +130,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
 		var panics uint64
-		switch x := e.Instance.(type) {
+		switch x := exported(e).(type) {
 		case *retry.Policy:
 			panics = c.retry.collect(ch, e.Name, x)
 		case *ratelimit.Limiter:
@@ -128,7 +142,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		case *timeout.Timeout:
 			panics = c.timeout.collect(ch, e.Name, x)
 		default:
-			continue // somebody else's
+			continue
 		}
 		counter(ch, c.panics, panics, e.Kind, e.Name)
 	}
@@ -137,25 +151,49 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.retry.backoff.Collect(ch)
 	c.limiter.wait.Collect(ch)
-	c.breaker.duration.Collect(ch)
+	if c.breaker.duration != nil {
+		c.breaker.duration.Collect(ch)
+	}
 	c.breaker.transitions.Collect(ch)
 }
 
+// changed is told of each change in order, and perhaps after Close.
 func (c *Collector) changed(e core.RegistryEvent) {
-	switch e.Kind {
-	case core.Added:
-		c.attach(e.Entry)
-	case core.Replaced:
-		c.detach(e.Old)
-		c.attach(e.Entry)
-	case core.Removed:
-		c.detach(e.Entry.Instance)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return
+	}
+	c.detachLocked(entryKey{e.Entry.Kind, e.Entry.Name})
+	if e.Kind != core.Removed {
+		c.attachLocked(e.Entry)
 	}
 }
 
-func (c *Collector) attach(e core.Entry) {
+// exported returns the instance of an entry if it is exported, and nil otherwise.
+// An instance is exported only under its own kind, since the series of two kinds
+// with a name in common would be the same.
+func exported(e core.Entry) any {
+	own := ""
+	switch e.Instance.(type) {
+	case *retry.Policy:
+		own = "retry"
+	case *ratelimit.Limiter:
+		own = "ratelimit"
+	case *breaker.Breaker, *breaker.Group:
+		own = "breaker"
+	case *timeout.Timeout:
+		own = "timeout"
+	}
+	if own != e.Kind {
+		return nil // somebody else's
+	}
+	return e.Instance
+}
+
+func (c *Collector) attachLocked(e core.Entry) {
 	var detach func()
-	switch x := e.Instance.(type) {
+	switch x := exported(e).(type) {
 	case *retry.Policy:
 		detach = c.retry.attach(e.Name, x)
 	case *ratelimit.Limiter:
@@ -167,17 +205,13 @@ func (c *Collector) attach(e core.Entry) {
 	default:
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.attached[e.Instance] = detach
+	c.attached[entryKey{e.Kind, e.Name}] = detach
 }
 
-func (c *Collector) detach(instance any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if detach := c.attached[instance]; detach != nil {
+func (c *Collector) detachLocked(key entryKey) {
+	if detach := c.attached[key]; detach != nil {
 		detach()
-		delete(c.attached, instance)
+		delete(c.attached, key)
 	}
 }
 

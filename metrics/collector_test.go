@@ -27,7 +27,7 @@ var errDown = errors.New("down")
 // newGatherer is a Prometheus registry that checks all it is given.
 func newGatherer(t *testing.T, registry *core.Registry) *prometheus.Registry {
 	t.Helper()
-	c, err := metrics.New(registry, metrics.Config{})
+	c, err := metrics.New(registry, metrics.Config{Durations: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	g := prometheus.NewPedanticRegistry()
@@ -65,6 +65,14 @@ func samples(t *testing.T, g prometheus.Gatherer, prefix string) map[string]floa
 	return got
 }
 
+// requireSample wants a sample to be there, and to have a value: 0 is not the same
+// as none.
+func requireSample(t *testing.T, want float64, got map[string]float64, name string, why ...any) {
+	t.Helper()
+	require.Contains(t, got, name, why...)
+	require.InDelta(t, want, got[name], 1e-9, name)
+}
+
 func fail(context.Context) (int, error)    { return 0, errDown }
 func succeed(context.Context) (int, error) { return 1, nil }
 
@@ -75,7 +83,7 @@ func TestRetry(t *testing.T) {
 		p, err := retry.New(retry.Config{Name: "api", Registry: registry, Backoff: backoff.Constant{Wait: 2 * time.Second}})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
-		require.InDelta(t, 0, samples(t, g, "retry")["retry_suppressed_total api deadline"], 0, "series are there from the start")
+		requireSample(t, 0, samples(t, g, "retry"), "retry_suppressed_total api deadline", "series are there from the start")
 		_, _ = retry.Do(t.Context(), p, fail)
 		_, _ = retry.Do(t.Context(), p, succeed)
 		require.Equal(t, map[string]float64{
@@ -127,8 +135,7 @@ func TestBreaker(t *testing.T) {
 		b, err := breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 4, MinCalls: 2, Trials: 1})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
-		_, absent := samples(t, g, "")["circuitbreaker_failure_ratio db"]
-		require.False(t, absent, "no sample while there are too few calls")
+		require.NotContains(t, samples(t, g, ""), "circuitbreaker_failure_ratio db", "too few calls")
 		_, _ = breaker.Do(t.Context(), b, succeed)
 		_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errDown })
 		_, err = breaker.Do(t.Context(), b, succeed)
@@ -146,9 +153,7 @@ func TestBreaker(t *testing.T) {
 			"circuitbreaker_call_duration_seconds db failure sum":   1,
 			"circuitbreaker_call_duration_seconds db success count": 1,
 		} {
-			value, ok := got[name]
-			require.True(t, ok, "%s in %v", name, got)
-			require.InDelta(t, want, value, 1e-9, name)
+			requireSample(t, want, got, name)
 		}
 	})
 }
@@ -165,11 +170,11 @@ func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
 	}
 	_, _ = breaker.Do(t.Context(), group.Get("good"), succeed)
 	got := samples(t, g, "circuitbreaker")
-	require.InDelta(t, 50, got["circuitbreaker_state hosts open"], 0)
-	require.InDelta(t, 1, got["circuitbreaker_state hosts closed"], 0)
-	require.InDelta(t, 51, got["circuitbreaker_keys hosts"], 0)
-	require.InDelta(t, 50, got["circuitbreaker_calls_total hosts failure"], 0)
-	require.InDelta(t, 50, got["circuitbreaker_transitions_total closed hosts open"], 0)
+	requireSample(t, 50, got, "circuitbreaker_state hosts open")
+	requireSample(t, 1, got, "circuitbreaker_state hosts closed")
+	requireSample(t, 51, got, "circuitbreaker_keys hosts")
+	requireSample(t, 50, got, "circuitbreaker_calls_total hosts failure")
+	requireSample(t, 50, got, "circuitbreaker_transitions_total closed hosts open")
 	require.Len(t, got, few, "the number of series does not grow with the keys")
 }
 
@@ -182,12 +187,14 @@ func TestTimeout(t *testing.T) {
 		_, err = timeout.New(timeout.Config{Name: "none", Registry: registry, Limit: -1})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
+		defer limit.Abandon()()
 		_, _ = timeout.Do(t.Context(), limit, succeed)
 		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
 		require.Equal(t, map[string]float64{
 			"timelimiter_calls_total slow success": 1, "timelimiter_calls_total slow failure": 0, "timelimiter_calls_total slow timeout": 1, "timelimiter_calls_total slow canceled": 0,
 			"timelimiter_calls_total none success": 0, "timelimiter_calls_total none failure": 0, "timelimiter_calls_total none timeout": 0, "timelimiter_calls_total none canceled": 0,
 			"timelimiter_limit_seconds slow": 1.5,
+			"timelimiter_abandoned slow":     1, "timelimiter_abandoned none": 0,
 		}, samples(t, g, "timelimiter"))
 	})
 }
@@ -196,7 +203,7 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
-	require.InDelta(t, 0, samples(t, g, "registry")["registry_entries retry"], 0)
+	requireSample(t, 0, samples(t, g, "registry"), "registry_entries retry")
 	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}, Hooks: retry.Hooks{
 		Retried: func(context.Context, retry.Info) { panic("hook") },
 	}})
@@ -208,10 +215,10 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	require.NoError(t, registry.Add("other", "x", new(int)))
 	_, _ = retry.Do(t.Context(), p, fail)
 	got := samples(t, g, "")
-	require.InDelta(t, 1, got["registry_entries retry"], 0)
-	require.InDelta(t, 1, got["registry_entries other"], 0)
-	require.InDelta(t, 2, got["hook_panics_total retry x"], 0)
-	require.InDelta(t, 2, got["retry_backoff_seconds x backoff count"], 0, "in spite of the hook that panics")
+	requireSample(t, 1, got, "registry_entries retry")
+	requireSample(t, 1, got, "registry_entries other")
+	requireSample(t, 2, got, "hook_panics_total retry x")
+	requireSample(t, 2, got, "retry_backoff_seconds x backoff count", "in spite of the hook that panics")
 
 	require.NoError(t, p.Close())
 	require.NoError(t, b.Close())
@@ -223,8 +230,8 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	require.NoError(t, err)
 	_, err = registry.Replace("ratelimit", "x", replacement)
 	require.NoError(t, err)
-	require.InDelta(t, 7, samples(t, g, "")["ratelimiter_limit_permits x"], 0)
-	require.InDelta(t, 0, samples(t, g, "")["ratelimiter_wait_seconds x allowed count"], 0, "the series of the new one are there")
+	requireSample(t, 7, samples(t, g, ""), "ratelimiter_limit_permits x")
+	requireSample(t, 0, samples(t, g, ""), "ratelimiter_wait_seconds x allowed count", "the series of the new one are there")
 }
 
 func TestNamesAreAsPrometheusWantsThem(t *testing.T) {

@@ -6,11 +6,12 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-type timeoutMetrics struct{ calls, limit *prometheus.Desc }
+type timeoutMetrics struct{ calls, limit, abandoned *prometheus.Desc }
 
 func (m *timeoutMetrics) init(c *Collector) {
 	m.calls = c.desc("timelimiter_calls_total", "Calls that ended, by result.", "name", "result")
 	m.limit = c.desc("timelimiter_limit_seconds", "Time that a call may take; no sample where there is no limit.", "name")
+	m.abandoned = c.desc("timelimiter_abandoned", "Calls that timed out and run on now, without anybody who waits.", "name")
 }
 
 func (m *timeoutMetrics) collect(ch chan<- prometheus.Metric, name string, t *timeout.Timeout) (panics uint64) {
@@ -19,6 +20,7 @@ func (m *timeoutMetrics) collect(ch chan<- prometheus.Metric, name string, t *ti
 	counter(ch, m.calls, s.Failed, name, "failure")
 	counter(ch, m.calls, s.TimedOut, name, "timeout")
 	counter(ch, m.calls, s.Canceled, name, "canceled")
+	gauge(ch, m.abandoned, float64(s.Abandoned), name)
 	if t.Limit() > 0 {
 		gauge(ch, m.limit, t.Limit().Seconds(), name)
 	}

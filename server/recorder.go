@@ -9,8 +9,13 @@ import (
 
 // A Recorder sees what a handler sends. It is made by [Record]. Like the writer
 // it is made for, it belongs to the goroutine of the handler.
+//
+// What a handler does to the writer of a middleware further in reaches the
+// Recorder as far as that writer passes it on. What [MarkRejected] says comes
+// through only if that writer has Unwrap.
 type Recorder struct {
 	w        http.ResponseWriter
+	onHeader func(status int) // nil once it was called
 	rejected error
 	bytes    int64
 	status   int16
@@ -18,10 +23,10 @@ type Recorder struct {
 }
 
 // Record returns a writer that passes everything on to w, and the Recorder that
-// sees it. The writer has Flush, Hijack, ReadFrom and Push exactly when w has
-// them, so a handler that asks for one gets the answer that w would give.
-// FlushError comes with Flush. All else that w can do is reached by
-// [http.ResponseController], through Unwrap.
+// sees it. The writer has Flush and Hijack exactly when [http.ResponseController]
+// finds them in w, itself or through Unwrap, and ReadFrom and Push exactly when w
+// itself has them. FlushError comes with Flush. All else that w can do is reached
+// by a ResponseController, through Unwrap.
 func Record(w http.ResponseWriter) (http.ResponseWriter, *Recorder) {
 	rec := new(Recorder)
 	return rec.Wrap(w), rec
@@ -61,15 +66,26 @@ func (rec *Recorder) Hijacked() bool { return rec.hijacked }
 // the handler was not called, or nil. See [MarkRejected].
 func (rec *Recorder) Rejected() error { return rec.rejected }
 
+// OnHeader sets the function to call, once, when it is too late to send another
+// response: with the status, just before the final header is passed on, or with 0,
+// right after the connection was taken over. An upgrade that is announced by
+// WriteHeader has 101, and no call for the Hijack that follows. Status, Hijacked
+// and Rejected are up to date by then. Where the handler returns without having
+// sent anything there is no call.
+//
+// Set it before the handler runs. It is called in the goroutine of the handler,
+// and must not use the writer.
+func (rec *Recorder) OnHeader(f func(status int)) { rec.onHeader = f }
+
 // Header returns the header of the writer below.
 func (rec *Recorder) Header() http.Header { return rec.w.Header() }
 
 // WriteHeader passes the status on and keeps the first that is final.
 func (rec *Recorder) WriteHeader(status int) {
-	rec.w.WriteHeader(status)
-	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+	if status >= http.StatusOK && status <= 999 || status == http.StatusSwitchingProtocols {
 		rec.sent(status)
 	}
+	rec.w.WriteHeader(status) // which panics where the status is none
 }
 
 // Write passes p on.
@@ -95,35 +111,56 @@ func (rec *Recorder) recorder() *Recorder { return rec }
 
 func (rec *Recorder) sent(status int) {
 	if !rec.Wrote() {
-		rec.status = int16(status) // three digits, else the writer below panics
+		rec.status = int16(status)
+		rec.tell(status)
+	}
+}
+
+func (rec *Recorder) tell(status int) {
+	if f := rec.onHeader; f != nil {
+		rec.onHeader = nil
+		f(status)
 	}
 }
 
 func (rec *Recorder) flush() error {
 	rec.sent(http.StatusOK)
-	if f, ok := rec.w.(interface{ FlushError() error }); ok {
-		return f.FlushError()
-	}
-	rec.w.(http.Flusher).Flush()
-	return nil
+	return http.NewResponseController(rec.w).Flush()
 }
 
 func (rec *Recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := rec.w.(http.Hijacker).Hijack()
-	rec.hijacked = rec.hijacked || err == nil
+	conn, rw, err := http.NewResponseController(rec.w).Hijack()
+	if err == nil {
+		rec.hijacked = true
+		rec.tell(0)
+	}
 	return conn, rw, err
 }
 
 // readFrom marks the header as sent only when something was read: until then the
 // writer below sends none, and the handler can still answer with an error.
+//
+// What OnHeader set can't wait for the end of a download, so the first bytes are
+// then written by themselves, as net/http does too.
 func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
+	var first int64
+	if rec.onHeader != nil && !rec.Wrote() {
+		var err error
+		if first, err = io.Copy(onlyWriter{rec}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
+			return first, err
+		}
+	}
 	n, err := rec.w.(io.ReaderFrom).ReadFrom(r)
 	if n > 0 {
 		rec.sent(http.StatusOK)
 	}
 	rec.bytes += n
-	return n, err
+	return first + n, err
 }
+
+const firstBytes = 512 // what net/http looks at for a Content-Type
+
+type onlyWriter struct{ io.Writer } // hides ReadFrom
 
 func (rec *Recorder) push(target string, opts *http.PushOptions) error {
 	return rec.w.(http.Pusher).Push(target, opts)

@@ -62,7 +62,9 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 		rej.Title = http.StatusText(rej.Status)
 	}
 	h := w.Header()
-	delete(h, "Content-Length") // it was for another content
+	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+		delete(h, field) // it was for another content
+	}
 	SetRetryAfter(h, wait)
 	h["Cache-Control"] = []string{"no-store"}
 	var body []byte
@@ -84,6 +86,9 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 // gives its charge back, a breaker does not count it. [Reject] does this; a
 // plugin that answers by itself does it first. It is false, and marks nothing,
 // when one of them has seen a header go out: then the handler was called.
+//
+// The Recorders are found through Unwrap. A middleware in between whose writer has
+// none hides those further out: they take the response for the handler's own.
 func MarkRejected(w http.ResponseWriter, err error) bool {
 	for rec := range recorders(w) {
 		if rec.Wrote() {

@@ -49,14 +49,41 @@ func (w writerFRP) Push(target string, o *http.PushOptions) error  { return w.pu
 func (w writerHRP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
 func (w writerFHRP) Push(target string, o *http.PushOptions) error { return w.push(target, o) }
 
+// reaches tells whether [http.ResponseController] finds in w what has asks for.
+// If the Recorder did not have it, the controller would go on to the writer
+// below, and the Recorder would not see it.
+func reaches(w http.ResponseWriter, has func(http.ResponseWriter) bool) bool {
+	for !has(w) {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = u.Unwrap()
+	}
+	return true
+}
+
+func flushes(w http.ResponseWriter) bool {
+	switch w.(type) {
+	case http.Flusher, interface{ FlushError() error }:
+		return true
+	}
+	return false
+}
+
+func hijacks(w http.ResponseWriter) bool {
+	_, ok := w.(http.Hijacker)
+	return ok
+}
+
 // writer returns rec as the type that has what the writer below has.
 func (rec *Recorder) writer() http.ResponseWriter {
 	const f, h, r, p = 1, 2, 4, 8
 	has := 0
-	if _, ok := rec.w.(http.Flusher); ok {
+	if reaches(rec.w, flushes) {
 		has |= f
 	}
-	if _, ok := rec.w.(http.Hijacker); ok {
+	if reaches(rec.w, hijacks) {
 		has |= h
 	}
 	if _, ok := rec.w.(io.ReaderFrom); ok {

@@ -97,7 +97,7 @@ func TestDelayTable(t *testing.T) {
 		{"linear, fraction has no float dust", backoff.Linear{Initial: 100 * ms, Multiplier: 0.1}, 3, 0, 120 * ms},
 		{"linear, fraction is rounded, not cut", backoff.Linear{Initial: 100, Multiplier: 0.15}, 2, 0, 115},
 		{"linear, cap", backoff.Linear{Initial: time.Second, Max: 4 * time.Second}, 9, 0, 4 * time.Second},
-		{"linear, huge n without a cap", backoff.Linear{Initial: time.Second}, math.MaxInt, 0, math.MaxInt64},
+		{"linear, huge n without a cap", backoff.Linear{Initial: time.Hour}, math.MaxInt, 0, math.MaxInt64},
 		{"linear, huge n with a cap", backoff.Linear{Initial: time.Second, Max: time.Hour}, math.MaxInt, 0, time.Hour},
 		{"exponential, default multiplier", backoff.Exponential{Initial: time.Second}, 4, 0, 8 * time.Second},
 		{"exponential, 1.5", backoff.Exponential{Initial: time.Second, Multiplier: 1.5}, 3, 0, 2250 * ms},

@@ -3,6 +3,7 @@ package backoff
 import (
 	"errors"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -10,8 +11,12 @@ import (
 
 // Validate returns what s.Validate returns, if s has that method as the
 // strategies of this package have, and nil otherwise. A nil s is not an error:
-// in a Config it stands for the default.
+// in a Config it stands for the default. One that is not nil but holds a nil
+// pointer or function, as Func(nil), is a [*core.ConfigError].
 func Validate(s Strategy) error {
+	if v := reflect.ValueOf(s); (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil() {
+		return &core.ConfigError{Field: "backoff.Strategy", Value: v.Type(), Reason: "must not be a nil pointer or function"}
+	}
 	if v, ok := s.(interface{ Validate() error }); ok {
 		return v.Validate()
 	}

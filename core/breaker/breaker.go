@@ -30,8 +30,11 @@ type Breaker struct {
 	generation uint64        // one more for each state entered
 	since      time.Duration // when it was entered
 	until      time.Duration // Open: when it is over
-	openFor    time.Duration // the last delay since it was closed
-	opened     int           // how many there were
+	openFor    time.Duration // how long it was opened the last time since it was closed
+	answered   time.Duration // what OpenDelay said then, which may be less
+	opened     int           // how many times it was opened
+	opening    uint64        // the generation in which OpenDelay is being asked
+	least      time.Duration // how long to open then at least
 	ring       ring
 	buckets    *buckets // in place of the ring
 	trials     trials
@@ -85,7 +88,7 @@ func New(cfg Config) (*Breaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := newBreaker(r, "")
+	b := newBreaker(r, "", r.initialDelay())
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, b.Name(), b); err != nil {
 			return nil, err
@@ -94,7 +97,16 @@ func New(cfg Config) (*Breaker, error) {
 	return b, nil
 }
 
-func newBreaker(r *rules, key string) *Breaker {
+// initialDelay is how long a new breaker is open. As delay, it is not for under a
+// lock.
+func (r *rules) initialDelay() time.Duration {
+	if r.cfg.Initial == Open {
+		return r.delay(1, 0)
+	}
+	return 0
+}
+
+func newBreaker(r *rules, key string, openFor time.Duration) *Breaker {
 	b := &Breaker{rules: r, key: key, trials: trials{slots: make([]slot, r.trialCount)}}
 	if r.cfg.WindowTime > 0 {
 		b.buckets = &buckets{width: r.cfg.WindowTime / bucketCount}
@@ -103,7 +115,7 @@ func newBreaker(r *rules, key string) *Breaker {
 	}
 	now := r.now()
 	if r.cfg.Initial == Open {
-		b.opened, b.openFor = 1, r.delay(1, 0)
+		b.opened, b.openFor, b.answered = 1, openFor, openFor
 	}
 	b.enter(r.cfg.Initial, now)
 	return b

@@ -62,9 +62,12 @@ type Config struct {
 
 	// OpenDelay tells how long the breaker stays open. It is asked with n = 1 when
 	// the breaker opens from closed, and with one more each time that trials fail
-	// after that. If nil, DefaultOpenDelay is used. With a delay of 0 the next call
-	// is a trial. Its Delay is called with no lock held; one that panics counts as
-	// a hook that panics, and DefaultOpenTime is used.
+	// after that. prev is its own last answer, also where a failure made the breaker
+	// open for longer ([Permit.Failed]). It is asked once for one opening, unless the
+	// state is changed by hand meanwhile; calls are admitted until it has answered.
+	// If nil, DefaultOpenDelay is used. With a delay of 0 the next call is a trial.
+	// Its Delay is called with no lock held; one that panics counts as a hook that
+	// panics, and DefaultOpenTime is used.
 	OpenDelay backoff.Strategy
 	// Trials is how many calls are admitted while half-open, and decide: the
 	// breaker opens again when the share of failed ones is FailureRate or more,

@@ -40,12 +40,13 @@ func (c GroupConfig) maxKeys() int {
 // A Group has a breaker for each key, all with the same Config. Its methods may be
 // used by several goroutines at once.
 //
-// Where there are MaxKeys of them and there is a new key, one is dropped that has
-// not been asked for lately: one that is closed without a failure in its window if
-// there is any, else one that is closed, else one whose time to be open is over.
-// One that is to be open for longer is never dropped, nor one whose state was set
-// to ForcedOpen, Disabled or MetricsOnly. If there are only such, the new key
-// shares one breaker with all others in that case, until there is room.
+// Where there are MaxKeys of them and there is a new key, the next few are looked
+// at, and one of these is dropped, of those that have not been asked for lately if
+// there are any: one that is closed without a failure in its window, else one that
+// is closed, else one whose time to be open is over. One that is to be open for
+// longer is never dropped, nor one whose state was set to ForcedOpen, Disabled or
+// MetricsOnly. If there are only such among them, the new key shares one breaker
+// with all others in that case, and the next Get looks at the ones that follow.
 type Group struct {
 	*rules
 	maxKeys  int
@@ -70,7 +71,7 @@ func NewGroup(each Config, cfg GroupConfig) (*Group, error) {
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, err
 	}
-	g := &Group{rules: r, maxKeys: cfg.maxKeys(), byKey: map[string]*Breaker{}, overflow: newBreaker(r, "")}
+	g := &Group{rules: r, maxKeys: cfg.maxKeys(), byKey: map[string]*Breaker{}, overflow: newBreaker(r, "", r.initialDelay())}
 	if each.Registry != nil {
 		if err := each.Registry.Add(kind, g.Name(), g); err != nil {
 			return nil, err
@@ -116,6 +117,19 @@ func (g *Group) Get(key string) *Breaker {
 }
 
 func (g *Group) add(key string) *Breaker {
+	if g.cfg.Initial == Open { // asks OpenDelay, which may use the group
+		if b := g.tryAdd(key, nil); b != nil {
+			return b
+		}
+		d := g.initialDelay()
+		return g.tryAdd(key, &d)
+	}
+	return g.tryAdd(key, new(time.Duration))
+}
+
+// tryAdd makes the breaker of a key where there is none, and room for it. It only
+// looks where openFor is nil, and returns nil where it would make one.
+func (g *Group) tryAdd(key string, openFor *time.Duration) *Breaker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b := g.byKey[key]; b != nil {
@@ -127,29 +141,43 @@ func (g *Group) add(key string) *Breaker {
 			g.overflowed.Add(1)
 			return g.overflow
 		}
+	}
+	if openFor == nil {
+		return nil
+	}
+	if i < len(g.all) {
 		g.drop(i)
 	} else {
 		g.all = append(g.all, nil)
 	}
 	key = strings.Clone(key)
-	b := newBreaker(g.rules, key)
+	b := newBreaker(g.rules, key, *openFor)
 	g.all[i], g.byKey[key] = b, b
 	return b
 }
 
-// victim looks for a breaker to drop. In its first round it passes over those that
-// were asked for since the last time.
+// probes is how many breakers are looked at to find one to drop.
+const probes = 16
+
+// victim looks for a breaker to drop. Those that were asked for since it last came
+// by come after the others. It goes around twice at most.
 func (g *Group) victim() int {
-	now, found, best := g.now(), -1, keep
-	for range 2 * len(g.all) {
+	now, found, best := g.now(), -1, 2*keep
+	for range min(probes, 2*len(g.all)) {
 		i := g.hand
 		g.hand = (g.hand + 1) % len(g.all)
 		b := g.all[i]
-		switch worth := b.worth(now); {
-		case b.used.Swap(false):
+		worth := b.worth(now)
+		used := b.used.Swap(false)
+		switch {
+		case worth == keep:
+			continue
+		case used:
+			worth += keep
 		case worth == nothing:
 			return i
-		case worth < best:
+		}
+		if worth < best {
 			found, best = i, worth
 		}
 	}
@@ -176,6 +204,9 @@ func (b *Breaker) worth(now time.Duration) int {
 	case Closed:
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if b.buckets != nil {
+			b.buckets.turn(now)
+		}
 		if b.window().failures > 0 {
 			return failures
 		}

@@ -191,3 +191,50 @@ func keysInOrder(g *breaker.Group) (keys []string) {
 	}
 	return keys
 }
+
+func TestGroupLooksAtFewBreakersToMakeRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1000
+		g := newGroup(t, breaker.Config{Window: 1}, size)
+		for i := range size {
+			run(t, g.Get(fmt.Sprint(i)), "F")
+		}
+		g.Get("990").Reset()
+		looks := 0
+		for g.Get("new") == g.Overflow() {
+			looks++
+			require.Less(t, looks, size)
+		}
+		require.Equal(t, 990/16, looks, "each looks at the sixteen that follow")
+		require.NotContains(t, keys(g), "990")
+		require.EqualValues(t, looks, g.Stats().Overflowed)
+	})
+}
+
+func TestGroupDropsOneOfThoseThatAreInUseWhereAllAre(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, breaker.Config{Window: 4}, 100)
+	for i := range 100 {
+		key := fmt.Sprint(i)
+		run(t, g.Get(key), "S")
+		if i != 7 {
+			run(t, g.Get(key), "F")
+		}
+		g.Get(key)
+	}
+	require.NotSame(t, g.Overflow(), g.Get("new"))
+	require.NotContains(t, keys(g), "7", "the one without a failure")
+}
+
+func TestAFailureThatIsOutOfTheTimeWindowDoesNotKeepABreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, breaker.Config{WindowTime: time.Second}, 2)
+		run(t, g.Get("old"), "F")
+		time.Sleep(time.Minute)
+		run(t, g.Get("young"), "F")
+		g.Get("new")
+		require.ElementsMatch(t, []string{"young", "new"}, keys(g))
+	})
+}

@@ -35,7 +35,7 @@ type StateChangedInfo struct {
 	Manual      bool          // by SetState, OpenFor or Reset
 	FailureRate float64       // at which it changed, as in RecordedInfo
 	OpenFor     time.Duration // when To is Open: for how long
-	Opened      int           // times opened since it was last closed, as OpenDelay is told
+	Opened      int           // as in Snapshot, and as OpenDelay is told
 }
 
 // RecordedInfo tells of a call that has ended.

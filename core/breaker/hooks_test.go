@@ -2,6 +2,8 @@ package breaker_test
 
 import (
 	"context"
+	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,4 +173,51 @@ func TestALateResultSeesThatTimeHasPassed(t *testing.T) {
 		late.Done(core.Failure)
 		require.Equal(t, []string{"closed>open n=1 for 1m0s", "open>half_open n=1"}, j.take())
 	})
+}
+
+func TestTheFailureRateOfATimeWindowIsNeverStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told []float64
+		b := newBreaker(t, breaker.Config{WindowTime: time.Second, MinCalls: 2, Initial: breaker.MetricsOnly, Hooks: breaker.Hooks{
+			Recorded:     func(_ context.Context, i breaker.RecordedInfo) { told = append(told, i.FailureRate) },
+			StateChanged: func(_ context.Context, i breaker.StateChangedInfo) { told = append(told, i.FailureRate) },
+		}})
+		run(t, b, "FF")
+		require.Equal(t, []float64{0, 1}, told)
+		time.Sleep(time.Hour)
+		told = nil
+		run(t, b, "I")
+		require.Equal(t, []float64{0}, told)
+
+		run(t, b, "FF")
+		time.Sleep(time.Hour)
+		told = nil
+		require.NoError(t, b.SetState(breaker.ForcedOpen))
+		require.Equal(t, []float64{0}, told)
+	})
+}
+
+func TestARecordedHookThatEndsItsGoroutineHidesNoChange(t *testing.T) {
+	t.Parallel()
+	var j journal
+	b := newBreaker(t, breaker.Config{Window: 1, Hooks: j.changes().Join(breaker.Hooks{
+		Recorded: func(context.Context, breaker.RecordedInfo) { runtime.Goexit() },
+	})})
+	var all sync.WaitGroup
+	p := acquire(t, b)
+	all.Go(func() { p.Done(core.Failure) })
+	all.Wait()
+	require.Equal(t, []string{"closed>open n=1 for 1m0s"}, j.take())
+}
+
+func TestHalfOpenByHandCountsAsOpenedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, breaker.Config{Trials: 1, OpenDelay: backoff.Func(func(n int, _ time.Duration) time.Duration {
+		return time.Duration(n) * time.Second
+	})})
+	require.NoError(t, b.SetState(breaker.HalfOpen))
+	require.Equal(t, 1, b.Snapshot().Opened)
+	run(t, b, "F")
+	require.Equal(t, 2*time.Second, b.Snapshot().OpenFor)
 }

@@ -103,13 +103,13 @@ func (p *Permit) done(outcome core.Outcome, least time.Duration) {
 		return
 	}
 	ended, queued := b.record(p, outcome, least)
+	defer b.announce(queued) // also where the hook ends its goroutine
 	if recorded != nil && ended.counts {
 		tell(p.ctx, &b.panics, recorded, RecordedInfo{
 			Name: b.Name(), Key: b.key, State: stateOf(p.word),
 			Outcome: outcome, FailureRate: ended.rate, Duration: ended.duration,
 		})
 	}
-	b.announce(queued)
 }
 
 // An ended call is what there is to tell of it.

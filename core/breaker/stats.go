@@ -54,7 +54,9 @@ type Snapshot struct {
 	Threshold float64
 	MinCalls  int
 
-	Opened    int           // times opened since it was last closed
+	// Opened is how many times the breaker was opened since it was last closed. Made
+	// half-open without that, it counts as opened once.
+	Opened    int
 	OpenFor   time.Duration // how long the last time; 0 when closed
 	OpenUntil time.Time     // zero unless Open
 
@@ -69,9 +71,6 @@ type Snapshot struct {
 func (b *Breaker) Snapshot() Snapshot {
 	now := b.now()
 	b.lock(context.Background(), now)
-	if b.buckets != nil {
-		b.buckets.turn(now)
-	}
 	window := b.window()
 	s := Snapshot{
 		Name: b.Name(), Key: b.key, State: b.state, Since: b.base.Add(b.since),

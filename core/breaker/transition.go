@@ -29,11 +29,14 @@ type change struct {
 // lock takes the lock, and makes the changes that are due at now.
 func (b *Breaker) lock(ctx context.Context, now time.Duration) {
 	b.mu.Lock()
+	if b.buckets != nil {
+		b.buckets.turn(now)
+	}
 	for {
 		switch {
 		case b.state == Open && now >= b.until:
 			b.to(ctx, HalfOpen, now, false)
-		case b.state == HalfOpen && b.cfg.MaxHalfOpen > 0 && now-b.since >= b.cfg.MaxHalfOpen:
+		case b.state == HalfOpen && b.cfg.MaxHalfOpen > 0 && now-b.since >= b.cfg.MaxHalfOpen && b.opening != b.generation:
 			b.open(ctx, now, 0, false)
 		default:
 			return
@@ -63,16 +66,38 @@ func (b *Breaker) announce(queued bool) {
 
 // open opens the breaker for as long as OpenDelay says, and at least for least.
 // It lets go of the lock while it asks; where somebody else changed the state
-// meanwhile, that stands.
+// meanwhile, that stands. While somebody asks for an earlier call, nobody asks for
+// another one: the breaker is about to open.
 func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual bool) {
-	generation, n, prev := b.generation, b.opened+1, b.openFor
-	b.mu.Unlock()
-	d := b.delay(n, prev)
-	b.mu.Lock()
-	if b.generation == generation {
-		b.opened, b.openFor = n, max(d, least)
-		b.to(ctx, Open, now, manual)
+	b.publish()
+	generation, n, prev := b.generation, b.opened+1, b.answered
+	if !manual {
+		if b.opening == generation {
+			b.least = max(b.least, least)
+			return
+		}
+		b.opening, b.least = generation, least
 	}
+	b.mu.Unlock()
+	returned := false
+	defer func() {
+		if !returned { // OpenDelay ended its goroutine, and the next one is to ask again
+			b.mu.Lock()
+			b.opening = 0
+			b.mu.Unlock()
+		}
+	}()
+	d := b.delay(n, prev)
+	returned = true
+	b.mu.Lock()
+	if b.generation != generation {
+		return
+	}
+	b.opened, b.openFor, b.answered = n, d, d
+	if !manual {
+		b.openFor = max(d, b.least)
+	}
+	b.to(ctx, Open, now, manual)
 }
 
 // to enters another state, and has it announced.
@@ -110,10 +135,10 @@ func (b *Breaker) enter(state State, now time.Duration) {
 		b.trials.clear()
 		refusal = &OpenError{wait: b.openFor}
 	case ForcedOpen:
-		b.opened, b.openFor = 0, 0
+		b.opened, b.openFor, b.answered = 0, 0, 0
 		refusal = &OpenError{}
 	case Closed, MetricsOnly, Disabled:
-		b.opened, b.openFor = 0, 0
+		b.opened, b.openFor, b.answered = 0, 0, 0
 		if state != Disabled && !b.cfg.JudgeWithHistory {
 			b.clearWindow()
 		}

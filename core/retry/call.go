@@ -2,7 +2,10 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/gresil/gresil/core"
 )
 
 // A Call is one operation between its attempts. It is what [Do] loops over, and
@@ -33,6 +36,8 @@ type Call struct {
 	prev    time.Duration // what the strategy said last
 	next    *Info         // of the last retry that Next said is to be made
 	last    Verdict
+	made    bool  // an attempt failed and was no rejection
+	madeErr error // of the last such
 }
 
 // An Attempt tells a [Call] how an attempt ended. The zero value is a success.
@@ -112,6 +117,9 @@ func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 }
 
 func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
+	if a.Suppress != Rejected && !errors.Is(a.Err, core.ErrRejected) {
+		c.made, c.madeErr = true, a.Err
+	}
 	info := &Info{Retry: c.retry, Err: a.Err, Result: a.Result, Verdict: c.judge(ctx, a)}
 	if info.Verdict == Again {
 		c.plan(ctx, a.Floor, info)
@@ -203,19 +211,31 @@ func (c *Call) Wait(ctx context.Context) error {
 	info.Retry, info.Verdict = c.retry, Canceled
 	c.countFailed()
 	c.finish(ctx, &info)
-	return &CanceledError{Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: info.Err}
+	return &CanceledError{Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: c.shown(info.Err)}
 }
 
 // Error returns the error for the caller of a call that has ended, err and
 // result being those of the last attempt: an [*ExhaustedError] when a retry was
-// made and another one was wanted, else err.
+// made and another one was wanted, or err is a rejection ([core.ErrRejected])
+// after an attempt that was made; else err.
 func (c *Call) Error(err error, result any) error {
+	shown := c.shown(err)
+	wrap := shown != err //nolint:errorlint // another one, or the very same
 	switch c.last {
 	case Exhausted, Deadline, RetryAfterTooLong:
-		if c.retry > 0 {
-			return &ExhaustedError{Attempts: c.retry + 1, Reason: c.last, Err: err, Result: result}
-		}
+		wrap = c.retry > 0
 	case Done, Again, Ignored, NotReplayable, Canceled, Rejected:
+	}
+	if !wrap {
+		return err
+	}
+	return &ExhaustedError{Attempts: c.retry + 1, Reason: c.last, Err: shown, Result: result}
+}
+
+// shown is the error of the last attempt as the caller gets to see it.
+func (c *Call) shown(err error) error {
+	if c.made && errors.Is(err, core.ErrRejected) {
+		return &laterRejectionError{rejection: err, made: c.madeErr}
 	}
 	return err
 }

@@ -61,11 +61,13 @@ type Config struct {
 
 	// RetryIf tells whether an error is retried. If nil, any is. It is not asked,
 	// and nothing is retried, once the caller's context is done, nor about an
-	// error that matches [core.ErrRejected] while RetryRejected is false.
+	// error that matches [core.ErrRejected] while RetryRejected is false. An error
+	// that it declines is returned as it is, also after retries.
 	RetryIf func(error) bool
 	// RetryRejected lets errors that match [core.ErrRejected] be retried. The call
 	// they stand for was not made, but what rejected it, an open breaker or a used
-	// up limit, will most likely do so again.
+	// up limit, will most likely do so again. One that says that waiting does not
+	// help, by a negative RetryAfter, is not retried all the same.
 	//
 	// This or not, an attempt whose error asks for a wait ([core.RetryAfter]) is
 	// not repeated before that.

@@ -11,7 +11,8 @@ import (
 //
 // It returns what the last attempt returned. When attempts were repeated and the
 // last one failed too, the error is an [*ExhaustedError] that wraps that of the
-// last attempt. When ctx ends in a wait, it is a [*CanceledError] at once. When
+// last attempt, unless RetryIf says that this one is not retried: then it is that
+// error itself. When ctx ends in a wait, it is a [*CanceledError] at once. When
 // ctx is done beforehand, operation does not run, and the error is the cause.
 //
 // An operation that panics is not retried.
@@ -71,7 +72,7 @@ func (p *Policy) failure(ctx context.Context, err error) Attempt {
 	a := Attempt{Err: err}
 	switch {
 	case ctx.Err() != nil: // RetryIf is not asked
-	case !p.cfg.RetryRejected && errors.Is(err, core.ErrRejected):
+	case errors.Is(err, core.ErrRejected) && (!p.cfg.RetryRejected || hopeless(err)):
 		a.Retryable, a.Suppress = true, Rejected
 	case p.cfg.RetryIf == nil || p.cfg.RetryIf(err):
 		a.Retryable = true

@@ -3,22 +3,30 @@ package retry
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
 )
 
-// ErrExhausted is matched by the error of a call that was retried and failed all
-// the same.
+// ErrExhausted is matched by an [*ExhaustedError].
 var ErrExhausted = errors.New("retry: gave up")
 
-// An ExhaustedError is the error of a call that was retried and failed all the
-// same. A call that ended with its first attempt has that attempt's own error.
+// An ExhaustedError is the error of a call that was retried, and whose last attempt
+// would have been followed by another one too, or was rejected. A call that ended
+// with its first attempt has that attempt's own error, and so has one whose last
+// error is not to be retried, as RetryIf says.
 //
-// It unwraps to the error of the last attempt alone: where it matches
-// core.ErrRejected, attempts before that one may have been made.
+// It matches [core.ErrRejected] only where every attempt was rejected, so that no
+// call was made at all.
 type ExhaustedError struct {
 	Attempts int     // that were made, the first included
-	Reason   Verdict // why there is no other: Exhausted, Deadline or RetryAfterTooLong
-	Err      error   // of the last attempt; nil when its result was to be retried
-	Result   any     // of the last attempt
+	Reason   Verdict // why there is no other
+	// Err is the error of the last attempt; nil when its result was to be retried.
+	// Where that is a rejection, and an attempt before it was made, Err wraps the
+	// rejection and the error of the last attempt that was made: errors.As finds
+	// both, and core.RetryAfter the wait, but it does not match core.ErrRejected.
+	Err    error
+	Result any // of the last attempt
 }
 
 // Error tells how many attempts were made, and the last error.
@@ -44,7 +52,7 @@ func (e *ExhaustedError) Unwrap() error { return e.Err }
 type CanceledError struct {
 	Attempts int   // that were made
 	Cause    error // the cause of the context's end
-	Err      error // of the last attempt; nil when its result was to be retried
+	Err      error // of the last attempt, as in ExhaustedError
 }
 
 // Error tells why the context ended, and the last error.
@@ -70,4 +78,48 @@ func (e *CanceledError) Timeout() bool {
 		Timeout() bool
 	}](e.Cause)
 	return ok && t.Timeout()
+}
+
+// A laterRejectionError is a rejection after an attempt that was made. It is both, but
+// not core.ErrRejected, which says that no call was made. Therefore it has no
+// Unwrap.
+type laterRejectionError struct {
+	rejection error
+	made      error // of the last attempt that was made; nil when its result was to be retried
+}
+
+func (e *laterRejectionError) Error() string {
+	if e.made == nil {
+		return e.rejection.Error()
+	}
+	return fmt.Sprintf("%v (before that: %v)", e.rejection, e.made)
+}
+
+func (e *laterRejectionError) Is(target error) bool {
+	return target != core.ErrRejected && (errors.Is(e.rejection, target) || errors.Is(e.made, target))
+}
+
+func (e *laterRejectionError) As(target any) bool {
+	return errors.As(e.rejection, target) || e.made != nil && errors.As(e.made, target)
+}
+
+// RetryAfter is the wait that the rejection asks for, negative if it asks for none.
+// One that the attempt before asked for was waited for.
+func (e *laterRejectionError) RetryAfter() time.Duration {
+	if d, ok := core.RetryAfter(e.rejection); ok {
+		return d
+	}
+	return -1
+}
+
+// hopeless tells whether a rejection says that waiting does not help.
+func hopeless(rejection error) bool {
+	if _, ok := core.RetryAfter(rejection); ok {
+		return false
+	}
+	_, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](rejection)
+	return ok // a negative one
 }

@@ -232,7 +232,6 @@ func TestKresil35_RejectionWaitsAsLongAsItAsks(t *testing.T) {
 		{4 * time.Second, 4 * time.Second, retry.FromRetryAfter},
 		{100 * ms, 500 * ms, retry.FromBackoff},
 		{500 * ms, 500 * ms, retry.FromBackoff},
-		{-1, 500 * ms, retry.FromBackoff},
 	} {
 		t.Run(tt.asks.String(), func(t *testing.T) {
 			t.Parallel()

@@ -27,7 +27,7 @@ const (
 	// Canceled means that the caller's context is done.
 	Canceled
 	// Rejected means that the attempt was not made (core.ErrRejected), and
-	// RetryRejected is not set.
+	// RetryRejected is not set or the rejection says that waiting does not help.
 	Rejected
 )
 

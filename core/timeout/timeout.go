@@ -153,13 +153,38 @@ func (t *Timeout) Abandon() (ended func()) {
 // that something was canceled: it was the limit that did that.
 func timedOut(cause *Error, ended, err error) error {
 	switch timeout, ok := err.(interface{ Timeout() bool }); { // as net/url: no deeper
-	case err == ended, errors.Is(err, context.Canceled): //nolint:errorlint // one that says more is kept
+	case err == ended: //nolint:errorlint // one that says more is kept
 		return cause
+	case errors.Is(err, context.Canceled):
+		if !joined(err) {
+			return cause
+		}
+		err = notCanceledError{err}
 	case ok && timeout.Timeout() && errors.Is(err, cause):
 		return err
 	}
 	return &Error{Name: cause.Name, Limit: cause.Limit, Err: err}
 }
+
+// joined tells whether err says more than one thing.
+func joined(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if _, ok := err.(interface{ Unwrap() []error }); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// notCanceledError is all that an error is, but context.Canceled. Therefore it has no
+// Unwrap.
+type notCanceledError struct{ error }
+
+func (e notCanceledError) Is(target error) bool {
+	return target != context.Canceled && errors.Is(e.error, target)
+}
+
+func (e notCanceledError) As(target any) bool { return errors.As(e.error, target) }
 
 func (t *Timeout) tell(caller, limited context.Context, limit time.Duration, err error) {
 	f := t.observers.Load().TimedOut

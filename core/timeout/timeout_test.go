@@ -45,6 +45,10 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 		return 0, &url.Error{Op: "Get", URL: "/", Err: context.Cause(ctx)}
 	}
 	canceled := func(context.Context) (int, error) { return 0, fmt.Errorf("dial: %w", context.Canceled) }
+	joined := func(context.Context) (int, error) { return 0, errors.Join(errBoom, context.Canceled) }
+	wrapsBoth := func(context.Context) (int, error) {
+		return 0, fmt.Errorf("saving: %w", fmt.Errorf("%w after %w", errBoom, context.Canceled))
+	}
 	other := func(context.Context) (int, error) { return 1, errBoom }
 	for _, tt := range []struct {
 		name string
@@ -58,6 +62,8 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 		{"wrapped cause", wrapsCause, nil, `timeout: "api" took longer than 50ms: reading: timeout: "api" took longer than 50ms`},
 		{"wrapped cause that is a timeout", wrapsInURL, nil, `Get "/": timeout: "api" took longer than 50ms`},
 		{"a cancellation that the limit caused", canceled, nil, `timeout: "api" took longer than 50ms`},
+		{"another error along with that", joined, errBoom, "timeout: \"api\" took longer than 50ms: boom\ncontext canceled"},
+		{"another error wrapped with that", wrapsBoth, errBoom, `timeout: "api" took longer than 50ms: saving: boom after context canceled`},
 		{"another error", other, errBoom, `timeout: "api" took longer than 50ms: boom`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,6 +91,21 @@ func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAJoinedCancellationHidesNoOtherError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limit := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
+		_, err := timeout.Do(t.Context(), limit, lasting(time.Minute, func(context.Context) (int, error) {
+			return 0, errors.Join(&url.Error{Op: "Get", URL: "/", Err: errBoom}, context.Canceled)
+		}))
+		require.ErrorIs(t, err, errBoom)
+		require.NotErrorIs(t, err, context.Canceled, "it was the limit")
+		found, ok := errors.AsType[*url.Error](err)
+		require.True(t, ok)
+		require.Equal(t, "Get", found.Op)
+	})
 }
 
 func TestErrorIsATimeoutForTheStandardLibrary(t *testing.T) {

@@ -6,11 +6,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
 )
 
 // A Phase is server.Phase or client.Phase.
@@ -42,13 +42,7 @@ func Bare[T any](p T) T {
 
 // Missing tells whether p is nil, or a nil pointer, as a constructor returns it
 // together with an error.
-func Missing[T any](p T) bool {
-	if any(p) == nil {
-		return true
-	}
-	v := reflect.ValueOf(Bare(p))
-	return v.Kind() == reflect.Pointer && v.IsNil()
-}
+func Missing[T any](p T) bool { return identity.Missing(Bare(p)) }
 
 // Sort returns the plugins by phase: the lower the further out, and among equals
 // the first. One that is missing, or given twice, is left out and is an error.
@@ -59,7 +53,7 @@ func Sort[P Phase, T Plugin[P]](pkg string, plugins []T) (sorted []T, errs []err
 		switch {
 		case Missing(p):
 			e.Reason = "must be a plugin (did its constructor fail?)"
-		case slices.ContainsFunc(sorted, func(q T) bool { return same(p, q) }):
+		case slices.ContainsFunc(sorted, func(q T) bool { return identity.Same(Bare(p), Bare(q)) }):
 			e.Value, e.Reason = p.Name(), "must not be in the pipeline twice"
 		default:
 			sorted = append(sorted, p)
@@ -70,12 +64,6 @@ func Sort[P Phase, T Plugin[P]](pkg string, plugins []T) (sorted []T, errs []err
 	}
 	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(a.Phase(), b.Phase()) })
 	return sorted, errs
-}
-
-// same tells whether a and b are one instance.
-func same[T any](a, b T) bool {
-	v, w := reflect.ValueOf(Bare(a)), reflect.ValueOf(Bare(b))
-	return v.Kind() == reflect.Pointer && w.Kind() == reflect.Pointer && v.Pointer() == w.Pointer() && v.Type() == w.Type()
 }
 
 // Inversions returns the pairs of sorted plugins that an overridden phase put the

@@ -23,6 +23,9 @@ type Client struct {
 // NewClient makes a plugin. It returns what [ClientConfig.Validate] finds, or the
 // [*core.DuplicateError] of the registry.
 func NewClient(cfg ClientConfig) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	group, err := breaker.NewGroup(cfg.core(), cfg.group())
 	if err != nil {
 		return nil, err

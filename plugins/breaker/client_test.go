@@ -477,7 +477,7 @@ func TestOverride(t *testing.T) {
 func TestClientConfig(t *testing.T) {
 	t.Parallel()
 	_, err := breaker.NewClient(breaker.ClientConfig{FailureRate: 2, MaxKeys: -1, Trials: -1})
-	for _, field := range []string{"breaker.Config.FailureRate", "breaker.Config.Trials", "breaker.GroupConfig.MaxKeys"} {
+	for _, field := range []string{"breaker.ClientConfig.FailureRate", "breaker.ClientConfig.Trials", "breaker.ClientConfig.MaxKeys"} {
 		require.ErrorContains(t, err, field)
 	}
 	require.ErrorIs(t, err, core.ErrConfig)

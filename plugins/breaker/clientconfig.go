@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/conferr"
 )
 
 // Defaults of a [ClientConfig], where they are not those of core/breaker.
@@ -103,7 +105,21 @@ func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig {
 
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
-func (c ClientConfig) Validate() error { return errors.Join(c.core().Validate(), c.group().Validate()) }
+func (c ClientConfig) Validate() error {
+	inner := c.core()
+	inner.Trials = 0 // core/breaker would tell of another default
+	errs := []error{relabel("breaker.ClientConfig.", inner.Validate(), c.group().Validate())}
+	if c.Trials < 0 || c.Trials > breaker.MaxTrials {
+		reason := fmt.Sprintf("must be > 0 and <= %d (0 means %d)", breaker.MaxTrials, DefaultTrials)
+		errs = append(errs, &core.ConfigError{Field: "breaker.ClientConfig.Trials", Value: c.Trials, Reason: reason})
+	}
+	return errors.Join(errs...)
+}
+
+// relabel joins errors of core/breaker, with the names that the fields have here.
+func relabel(to string, errs ...error) error {
+	return conferr.Relabel(errors.Join(errs...), to, "breaker.Config.", "breaker.GroupConfig.")
+}
 
 // core returns the part of c that core/breaker has too.
 func (c ClientConfig) core() breaker.Config {

@@ -19,7 +19,8 @@
 // is counted, and none is made to a host that is cut off.
 //
 // A [Server] stands in front of a handler and answers 503 with Retry-After while
-// the handler keeps failing, which gives what is behind it time to recover.
+// the handler keeps failing, which gives what is behind it time to recover. It too
+// judges at the header, so a stream that goes on for hours holds no half-open slot.
 //
 // Use neither against callers that are too many: that is what a limiter is for. A
 // breaker around calls whose failures are the caller's own fault cuts off
@@ -28,11 +29,14 @@
 // # Guarantees
 //
 //   - Both may be used by any number of goroutines, and start none.
-//   - A request that is rejected is not sent, and its body is closed exactly once.
+//   - A request that is rejected is not sent. A body is closed exactly once, also
+//     by a transport that panics; so one that is neither in memory nor guarded by
+//     a plugin further out is sent in a wrapper, where sendfile does not reach it.
 //   - A transport or handler that panics gives its half-open slot back, and the
 //     panic goes on.
 //   - A response is never changed, and no body is read or held in memory.
-//   - A request through a closed breaker costs no allocation of the Client's own.
+//   - A request through a closed breaker costs no allocation of the Client's own,
+//     as long as its body needs no wrapper.
 //   - The number of breakers is bounded, and one that is open is not dropped.
 //
 // When it fails: requests to a host that is up are rejected until its time to be

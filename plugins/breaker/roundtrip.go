@@ -38,6 +38,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		client.CloseBody(req)
 		return nil, err
 	}
+	body := client.NewReplay(req, -1)
 	sent, judged := false, false
 	defer func() {
 		if judged {
@@ -45,12 +46,13 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		}
 		permit.Done(core.Ignored)
 		switch {
-		case !sent: // the transport panics, and may not have closed it
-			client.CloseBody(req)
+		case !sent: // the transport panics, and may or may not have closed it
+			body.Abort()
 		case resp != nil && resp.Body != nil: // Classify panics, so nobody gets the response
 			_ = resp.Body.Close()
 		}
 	}()
+	req, _ = body.Attempt(ctx) // the first cannot fail
 	resp, err = t.next.RoundTrip(req)
 	sent = true
 	outcome := classify(ctx, resp, err)

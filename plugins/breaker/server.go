@@ -102,25 +102,45 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 }
 
 func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, permit breaker.Permit) {
+	x := &exchange{server: s, request: r, permit: permit}
+	w = x.sent.Wrap(w)
+	x.sent.OnHeader(x.judge)
 	outcome, returned := core.Ignored, false
 	defer func() {
 		if returned {
-			permit.Done(outcome)
 			return
 		}
 		panicked := recover()                                    // nil after a Goexit
 		if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
 			outcome = core.Failure
 		}
-		permit.Done(outcome)
+		x.permit.Done(outcome) // which does nothing after the header
 		if panicked != nil {
 			panic(panicked)
 		}
 	}()
-	w, sent := server.Record(w)
 	next.ServeHTTP(w, r)
-	outcome = s.classify(r, sent)
+	if !x.judged {
+		x.judge(0)
+	}
 	returned = true
+}
+
+// An exchange is one request. It is judged once.
+type exchange struct {
+	server  *Server
+	request *http.Request
+	sent    server.Recorder
+	permit  breaker.Permit
+	judged  bool
+}
+
+// judge gives the permit back: at the final header, since the handler of a stream
+// may not return for hours, which would keep a slot of half-open as long.
+func (x *exchange) judge(int) {
+	outcome := x.server.classify(x.request, &x.sent)
+	x.judged = true
+	x.permit.Done(outcome)
 }
 
 func (s *Server) breaker(r *http.Request) *breaker.Breaker {

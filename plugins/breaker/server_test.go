@@ -63,7 +63,7 @@ func TestServerOutcomes(t *testing.T) {
 			{"nothing sent", t.Context(), func(http.ResponseWriter, *http.Request) {}, core.Success},
 			{"404", t.Context(), status(404), core.Success},
 			{"500", t.Context(), status(500), core.Failure},
-			{"501", t.Context(), status(501), core.Failure},
+			{"501", t.Context(), status(501), core.Success},
 			{"100 and 503", t.Context(), status(100, 503), core.Failure},
 			{"only the first counts", t.Context(), status(200, 500), core.Success},
 			{"panic", t.Context(), panics("handler"), core.Failure},
@@ -191,11 +191,11 @@ func TestServerClassifyIsYours(t *testing.T) {
 func TestServerConfig(t *testing.T) {
 	t.Parallel()
 	_, err := breaker.NewServer(breaker.ServerConfig{Window: -1, MaxKeys: 7, MaxHalfOpen: -1})
-	for _, field := range []string{"breaker.Config.Window", "breaker.Config.MaxHalfOpen", "breaker.ServerConfig.MaxKeys"} {
+	for _, field := range []string{"breaker.ServerConfig.Window", "breaker.ServerConfig.MaxHalfOpen", "breaker.ServerConfig.MaxKeys"} {
 		require.ErrorContains(t, err, field)
 	}
 	_, err = breaker.NewServer(breaker.ServerConfig{MaxKeys: -1, Key: server.ByRoute()})
-	require.ErrorContains(t, err, "breaker.GroupConfig.MaxKeys")
+	require.ErrorContains(t, err, "breaker.ServerConfig.MaxKeys")
 	require.ErrorIs(t, err, core.ErrConfig)
 
 	var r core.Registry

@@ -61,9 +61,12 @@ type ServerConfig struct {
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
 
-	// Classify tells how a request ended, once the handler has returned. If nil, it
-	// is [ClassifyHandler]. It is not asked when the handler panics: that is a
-	// failure, unless it is [http.ErrAbortHandler], which says nothing.
+	// Classify tells how a request went. It is asked once: when the final header is
+	// about to be sent, when the connection was taken over, or else when the handler
+	// has returned. What comes after, as a panic in the middle of the body or a
+	// timeout plugin that cuts it, changes nothing. If nil, it is [ClassifyHandler].
+	// It is not asked when the handler panics before that: this is a failure, unless
+	// it is [http.ErrAbortHandler], which says nothing. It must not write.
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
 	// Hooks observe the breakers. Any of them may be nil.
 	Hooks Hooks
@@ -78,7 +81,7 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
-	errs := []error{c.core().Validate(), c.group().Validate()}
+	errs := []error{relabel("breaker.ServerConfig.", c.core().Validate(), c.group().Validate())}
 	if c.Key == nil && c.MaxKeys > 0 {
 		errs = append(errs, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be 0 when there is no Key"})
 	}
@@ -108,8 +111,9 @@ func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outc
 // a plugin further in rejected is [core.Ignored], and so is one whose client has
 // gone away or whose context has ended otherwise, unless by a timeout with a cause
 // of its own (see breaker.DefaultClassify of core/breaker): that is a
-// [core.Failure]. Of the others those with a status of 500 or above are failures.
-// A connection that was taken over is a [core.Success].
+// [core.Failure]. Of the others those with a status of 500 to 599 are failures, but
+// for 501 and 505, as with [client.Classify]: such a request cannot be served, and
+// says nothing of those that can. A connection that was taken over is a [core.Success].
 func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if sent.Rejected() != nil {
 		return core.Ignored
@@ -117,8 +121,9 @@ func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if err := r.Context().Err(); err != nil {
 		return breaker.DefaultClassify(r.Context(), nil, err)
 	}
-	if sent.Final() >= http.StatusInternalServerError {
-		return core.Failure
+	switch status := sent.Final(); {
+	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
+		return core.Success
 	}
-	return core.Success
+	return core.Failure
 }

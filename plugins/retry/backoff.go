@@ -19,10 +19,11 @@ import (
 func FromBackoff(f func(least, limit time.Duration, attempt int, resp *http.Response) time.Duration, least, limit time.Duration) func(context.Context, Info) time.Duration {
 	return func(_ context.Context, info Info) time.Duration {
 		resp, _ := info.Result.(*http.Response)
-		most, n := max(0, int64(limit)), int64(info.Retry)
+		retry := max(1, info.Retry) // 0 is no retry at all; then it is as for the first
+		most, n := max(0, int64(limit)), int64(retry)
 		if most > math.MaxInt64/n {
 			n = 1 // longer than anybody waits, this way or that
 		}
-		return min(f(least, limit, info.Retry-1, resp), time.Duration(most*n))
+		return min(f(least, limit, retry-1, resp), time.Duration(most*n))
 	}
 }

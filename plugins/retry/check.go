@@ -18,7 +18,7 @@ import (
 // go-retryablehttp's DefaultRetryPolicy, which retries errors, 429 and 5xx but
 // not 501, with these differences:
 //
-//   - 505 is not retried, nor is 421, since nothing makes sure that the next
+//   - 505 is not retried, nor 600 and above, which is not 5xx, nor is 421, since nothing makes sure that the next
 //     attempt takes another connection.
 //   - 408 and 425 are retried once, after the first attempt.
 //   - A name that does not exist is not looked up again. A lookup that failed in
@@ -37,6 +37,9 @@ func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (boo
 		case http.StatusRequestTimeout, http.StatusTooEarly:
 			return ctx.Err() == nil && retry.FromContext(ctx).Retry == 0, nil
 		case http.StatusHTTPVersionNotSupported:
+			return false, nil
+		}
+		if resp.StatusCode > 599 {
 			return false, nil
 		}
 		return retryablehttp.DefaultRetryPolicy(ctx, resp, nil)

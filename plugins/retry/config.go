@@ -145,6 +145,13 @@ func (c Config) core() retry.Config {
 	}
 }
 
+func (c Config) maxAttempts() int {
+	if c.MaxAttempts == 0 {
+		return DefaultMaxAttempts
+	}
+	return c.MaxAttempts
+}
+
 func (c Config) maxRetryAfter() time.Duration {
 	if c.MaxRetryAfter == 0 {
 		return DefaultMaxRetryAfter

@@ -26,7 +26,7 @@ var ErrMaybeProcessed = errors.New("the server may have processed it")
 // retried, and was not, because it must not or cannot be sent again.
 type NotRepeatedError struct {
 	Method string
-	Reason error // ErrMaybeProcessed, or client.ErrNotReplayable
+	Reason error // ErrMaybeProcessed, client.ErrNotReplayable, or why GetBody failed
 	Err    error // of the only attempt, or of the last one
 }
 

@@ -426,9 +426,9 @@ func TestGoPeers35_RetryAfterIsNoReasonToRetry(t *testing.T) {
 func TestGoPeers39_StatusesByDefault(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]int{
-		400: 1, 401: 1, 403: 1, 404: 1, 405: 1, 409: 1, 410: 1, 421: 1, 422: 1, 501: 1, 505: 1,
+		400: 1, 401: 1, 403: 1, 404: 1, 405: 1, 409: 1, 410: 1, 421: 1, 422: 1, 501: 1, 505: 1, 600: 1, 999: 1,
 		408: 2, 425: 2,
-		429: 4, 500: 4, 502: 4, 503: 4, 504: 4, 507: 4, 0: 4, 999: 4,
+		429: 4, 500: 4, 502: 4, 503: 4, 504: 4, 507: 4, 599: 4, 0: 4,
 	} {
 		s := &script{steps: []step{status(code, 100)}}
 		resp, err := do(t, quick(retry.Config{MaxAttempts: 4}), s, get(t))

@@ -85,22 +85,31 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		if verdict != retry.Again {
 			return r.result(verdict)
 		}
-		// The next body comes first: without it, this response is the last one.
+		// The next request comes first: without it, this response is the last one.
 		if req, err = r.replay.Attempt(r.call.Context(ctx)); err != nil {
-			if r.resp != nil {
-				return r.resp, nil
-			}
-			return nil, errors.Join(r.err, err)
+			return r.overtaken(ctx, err)
 		}
 		r.discard()
 		if err = r.call.Wait(ctx); err == nil {
-			err = r.modify(req)
+			if err = r.modify(req); err != nil {
+				r.call.Next(ctx, retry.Attempt{Err: err}) // the retry that was begun ends here
+			}
 		}
 		if err != nil {
 			client.CloseBody(req)
 			return nil, err
 		}
 	}
+}
+
+// overtaken ends the call when the attempt before read more of a streamed body
+// than is kept, after Next has said that another one is to be made. The attempt
+// is then counted twice: better than a call that nobody hears the end of.
+func (r *run) overtaken(ctx context.Context, err error) (*http.Response, error) {
+	r.reason = err
+	a := r.attempt()
+	a.Err, a.Retryable, a.Suppress = r.failure(), true, retry.NotReplayable
+	return r.result(r.call.Next(ctx, a))
 }
 
 func (r *run) send(req *http.Request) {
@@ -119,10 +128,7 @@ func (r *run) send(req *http.Request) {
 
 // judge tells what core/retry has to know of the attempt.
 func (r *run) judge(ctx context.Context) retry.Attempt {
-	a := retry.Attempt{Err: r.err}
-	if r.resp != nil {
-		a.Result = r.resp
-	}
+	a := r.attempt()
 	if ctx.Err() != nil {
 		if client.Classify(ctx, r.resp, r.err) == core.Failure {
 			a.Err = r.failure()
@@ -141,6 +147,14 @@ func (r *run) judge(ctx context.Context) retry.Attempt {
 	}
 	a.Retryable, a.Err = true, r.failure()
 	a.Floor, a.Suppress = r.hurdles(rejection)
+	return a
+}
+
+func (r *run) attempt() retry.Attempt {
+	a := retry.Attempt{Err: r.err}
+	if r.resp != nil {
+		a.Result = r.resp
+	}
 	return a
 }
 
@@ -179,9 +193,10 @@ func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verd
 		r.reason = ErrMaybeProcessed
 		return 0, retry.NotReplayable
 	}
-	if !r.replay.Replayable() {
-		r.reason = client.ErrNotReplayable
-		return 0, retry.NotReplayable
+	if r.call.Info().Retry+1 < r.cfg.maxAttempts() { // else the next body is not needed
+		if r.reason = r.replay.Prepare(); r.reason != nil {
+			return 0, retry.NotReplayable
+		}
 	}
 	if rejection != nil {
 		floor, _ = core.RetryAfter(rejection)

@@ -1,0 +1,135 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/plugins/retry"
+)
+
+func TestStatus600IsNo5xx(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]bool{500: true, 599: true, 600: false, 999: false} {
+		again, err := retry.DefaultCheckRetry(t.Context(), &http.Response{StatusCode: code}, nil)
+		require.Equal(t, want, again, code)
+		require.NoError(t, err)
+	}
+}
+
+func TestFromBackoffOfTheZeroInfoDoesNotDivideByZero(t *testing.T) {
+	t.Parallel()
+	delay := retry.FromBackoff(func(least, _ time.Duration, n int, _ *http.Response) time.Duration {
+		require.Zero(t, n)
+		return least
+	}, time.Second, time.Minute)
+	require.Equal(t, time.Second, delay(t.Context(), retry.Info{}))
+	require.Equal(t, time.Second, delay(t.Context(), retry.Info{Retry: 1}))
+}
+
+// heard are the hooks that were called.
+func heard(all *[]string) retry.Hooks {
+	say := func(name string) func(context.Context, retry.Info) {
+		return func(context.Context, retry.Info) { *all = append(*all, name) }
+	}
+	return retry.Hooks{Retried: say("retried"), Recovered: say("recovered"), Exhausted: say("exhausted"), Ignored: say("ignored"), Suppressed: say("suppressed")}
+}
+
+func TestACallWhoseGetBodyFailsIsCounted(t *testing.T) {
+	t.Parallel()
+	gone := errors.New("file is gone")
+	for name, answer := range map[string]step{"response": status(503, 7), "error": fails(io.ErrUnexpectedEOF)} {
+		var calls []string
+		p := quick(retry.Config{Hooks: heard(&calls)})
+		req := request(t.Context(), http.MethodPut, text("x"))
+		req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
+		resp, err := do(t, p, &script{steps: []step{answer}}, req)
+		if name == "response" {
+			require.NoError(t, err)
+			require.Equal(t, 503, resp.StatusCode)
+		} else {
+			require.ErrorIs(t, err, gone)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			require.EqualError(t, err, "retry: PUT was not repeated (client: GetBody: file is gone): unexpected EOF")
+		}
+		require.Equal(t, []string{"suppressed"}, calls, name)
+		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 1, SuppressedNotReplayable: 1}, p.Stats(), name)
+	}
+}
+
+func TestABodyThatWasAskedForInVainIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, want := range map[string]int{"deadline": 1, "last attempt": 2} {
+			var fresh []*body
+			p := quick(retry.Config{})
+			req := request(t.Context(), http.MethodPut, text("x"))
+			req.GetBody = func() (io.ReadCloser, error) { fresh = append(fresh, text("x")); return fresh[len(fresh)-1], nil }
+			if name == "deadline" {
+				p = quick(retry.Config{MaxElapsed: time.Second, Backoff: doubling(), RetryResponse: func(resp *http.Response) bool {
+					time.Sleep(time.Second)
+					return resp.StatusCode == http.StatusServiceUnavailable
+				}})
+			}
+			_, err := do(t, p, &script{steps: []step{status(503, 0)}}, req)
+			require.NoError(t, err)
+			require.Len(t, fresh, want, name)
+			for _, b := range fresh {
+				require.EqualValues(t, 1, b.closes.Load(), name)
+			}
+		}
+	})
+}
+
+func TestACallWhoseModifyRequestFailsIsCounted(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("no key to sign with")
+	var calls []string
+	p := quick(retry.Config{Hooks: heard(&calls), ModifyRequest: func(*http.Request, int) error { return broken }})
+	_, err := do(t, p, &script{steps: []step{status(503, 0)}}, get(t))
+	require.Equal(t, broken, err)
+	require.Equal(t, []string{"retried", "ignored"}, calls)
+	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1}, p.Stats())
+}
+
+func TestACallWhoseUploadIsReadAfterTheDecisionIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, failed := range map[string]error{"response": nil, "error": io.ErrUnexpectedEOF} {
+		var upload io.ReadCloser
+		var calls []string
+		p := quick(retry.Config{
+			Hooks: heard(&calls),
+			Delay: func(context.Context, retry.Info) time.Duration {
+				_, _ = upload.Read(make([]byte, 1)) // the transport is still sending it
+				return 0
+			},
+		})
+		b := text("x")
+		resp, err := p.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			upload = req.Body
+			if failed != nil {
+				return nil, failed
+			}
+			return status(503, 0)(req)
+		})).RoundTrip(request(t.Context(), http.MethodPut, b))
+		if failed == nil {
+			require.NoError(t, err)
+			require.Equal(t, 503, resp.StatusCode)
+			require.NoError(t, resp.Body.Close())
+		} else {
+			require.ErrorIs(t, err, client.ErrNotReplayable)
+			require.ErrorIs(t, err, failed)
+		}
+		require.NoError(t, upload.Close())
+		require.EqualValues(t, 1, b.closes.Load(), name)
+		require.Equal(t, []string{"retried", "suppressed"}, calls, name)
+		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 2, SuppressedNotReplayable: 1}, p.Stats(), name)
+	}
+}
