@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gresil/gresil/core"
 )
@@ -34,10 +35,17 @@ func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome 
 	if errors.Is(err, core.ErrRejected) {
 		return core.Ignored
 	}
-	if ctx.Err() != nil && !limited(ctx) {
+	if ctx.Err() != nil && !limited(ctx) || ctx.Err() == nil && late(ctx) {
 		return core.Ignored
 	}
 	return core.Failure
+}
+
+// late tells whether the deadline of ctx is over. The timer of http.Client.Timeout
+// may end a request a moment before the context's own does.
+func late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 func classifyResponse(resp *http.Response) core.Outcome {

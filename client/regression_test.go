@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -145,6 +147,13 @@ func TestReplayPrepare(t *testing.T) {
 		require.EqualValues(t, 1, b.closes.Load())
 	}
 
+	r = client.NewReplay(req, 0)
+	_, err := r.Attempt(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, r.Prepare())
+	r.Abort()
+	require.EqualValues(t, 1, fresh[2].closes.Load())
+
 	for _, b := range []io.Reader{nil, strings.NewReader("x")} {
 		r = client.NewReplay(request(t, http.MethodPut, b), 0)
 		_, err := r.Attempt(t.Context())
@@ -153,7 +162,31 @@ func TestReplayPrepare(t *testing.T) {
 		r.Close()
 	}
 	r = client.NewReplay(request(t, http.MethodPut, newBody("x")), -1)
-	_, err := r.Attempt(t.Context())
+	_, err = r.Attempt(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, client.ErrNotReplayable, r.Prepare())
+}
+
+func TestABodyOfAReplayFurtherOutIsNotWrappedAgain(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int64{-1, 0} { // guarded as it is, and as a stream
+		outer := client.NewReplay(request(t, http.MethodPut, newBody("x")), limit)
+		first, err := outer.Attempt(t.Context())
+		require.NoError(t, err)
+		inner := client.NewReplay(first, -1)
+		again, err := inner.Attempt(first.Context())
+		require.NoError(t, err)
+		require.Same(t, first, again)
+	}
+}
+
+// lateContext is one whose deadline is over, and whose timer has not run yet.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func TestClassifyADeadlineWhoseTimerIsLate(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, core.Ignored, client.Classify(lateContext{t.Context()}, nil, errors.New("net/http: request canceled (Client.Timeout exceeded)")))
+	require.Equal(t, core.Failure, client.Classify(t.Context(), nil, errors.New("reset")))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,4 +276,67 @@ func gatherer(t *testing.T, c prometheus.Collector) prometheus.Gatherer {
 	g := prometheus.NewPedanticRegistry()
 	require.NoError(t, g.Register(c))
 	return g
+}
+
+// A collector that is closed leaves the instances alone, and what comes later too.
+func TestCloseDetachesFromAll(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.None{}})
+	require.NoError(t, err)
+	c, err := metrics.New(registry, metrics.Config{})
+	require.NoError(t, err)
+	g := gatherer(t, c)
+	_, _ = retry.Do(t.Context(), p, fail)
+	requireSample(t, 2, samples(t, g, ""), "retry_backoff_seconds default backoff count")
+	require.NoError(t, c.Close())
+	_, _ = retry.Do(t.Context(), p, fail)
+	later, err := retry.New(retry.Config{Name: "later", Registry: registry, Backoff: backoff.None{}})
+	require.NoError(t, err)
+	_, _ = retry.Do(t.Context(), later, fail)
+	for name, value := range samples(t, g, "retry_backoff") {
+		require.Zero(t, value, name)
+	}
+}
+
+func TestDurationsAreOnRequest(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		registry := &core.Registry{}
+		b, err := breaker.New(breaker.Config{Registry: registry})
+		require.NoError(t, err)
+		c, err := metrics.New(registry, metrics.Config{Durations: on})
+		require.NoError(t, err)
+		_, _ = breaker.Do(t.Context(), b, succeed)
+		got := samples(t, gatherer(t, c), "circuitbreaker")
+		_, has := got["circuitbreaker_call_duration_seconds default success count"]
+		require.Equal(t, on, has)
+		requireSample(t, 1, got, "circuitbreaker_calls_total default success")
+		requireSample(t, 0, got, "circuitbreaker_transitions_total closed default open")
+		require.NoError(t, c.Close())
+	}
+}
+
+// What leaves while the collector is made is not attached for good.
+func TestNewDoesNotRaceWithTheRegistry(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		registry := &core.Registry{}
+		policies := make([]*retry.Policy, 30)
+		for i := range policies {
+			var err error
+			policies[i], err = retry.New(retry.Config{Name: fmt.Sprint("p", i), Registry: registry})
+			require.NoError(t, err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for _, p := range policies {
+				_ = p.Close()
+			}
+		})
+		c, err := metrics.New(registry, metrics.Config{})
+		require.NoError(t, err)
+		wg.Wait()
+		require.Empty(t, samples(t, gatherer(t, c), "retry"))
+	}
 }

@@ -4,6 +4,10 @@
 //
 // A plugin is one object with a name, a [Phase] and a method Handler that wraps
 // a handler. It works alone, in chi's Use and With or around any [http.Handler].
+// One that holds a timeout goes around the whole router instead, as in
+// http.Server{Handler: pipeline.Handler(r)}: at the limit it returns while the
+// handler may still run, and chi then lends the routing context of that handler
+// to the next request.
 // [New] is for two or more of them:
 //
 //	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1000)})

@@ -27,6 +27,8 @@ func New(plugins ...Plugin) (*Pipeline, error) {
 }
 
 // Handler returns next with the plugins around it. It fits chi's Use and With.
+// With a timeout among the plugins it does not: a handler that ignores its context
+// would outlive chi's hold on the request. Then put it around the whole router.
 func (p *Pipeline) Handler(next http.Handler) http.Handler {
 	for _, plugin := range slices.Backward(p.plugins) {
 		next = plugin.Handler(next)

@@ -14,7 +14,8 @@ type Plugin interface {
 	// Phase is where the plugin belongs unless [InPhase] says otherwise.
 	Phase() Phase
 	// Handler returns next with the plugin around it, never nil. It fits chi's Use
-	// and With.
+	// and With, unless it returns before next does, as a timeout does: that goes
+	// around the whole router.
 	Handler(next http.Handler) http.Handler
 	// Close ends the plugin for all who use it. It may be called more than once.
 	Close() error

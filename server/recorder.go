@@ -73,8 +73,8 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // and Rejected are up to date by then. Where the handler returns without having
 // sent anything there is no call.
 //
-// Set it before the handler runs. It is called in the goroutine of the handler,
-// and must not use the writer.
+// Set it before the handler runs. It is called by whoever sends, and must not use
+// the writer.
 func (rec *Recorder) OnHeader(f func(status int)) { rec.onHeader = f }
 
 // Header returns the header of the writer below.

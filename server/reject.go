@@ -32,10 +32,13 @@ type Rejection struct {
 	// Err is why, for plugins further out (see [MarkRejected]) and for RetryAfter;
 	// its text is not sent. If nil, it is [core.ErrRejected].
 	Err error
+	// Unmarked leaves out the mark, for a plugin that answers for a handler that
+	// was called.
+	Unmarked bool
 }
 
 // Reject answers a request that is not served, and marks it as rejected for the
-// plugins further out. The body is problem details in JSON (RFC 9457), or plain
+// plugins further out unless it is Unmarked. The body is problem details in JSON (RFC 9457), or plain
 // text if the client prefers that by its Accept, or takes no JSON; it is never
 // to be stored. A HEAD gets no body. Where a [Recorder] around w has seen a header
 // go out, the handler has begun to answer, and Reject does nothing.
@@ -45,8 +48,11 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 	if rej.Err == nil {
 		rej.Err = core.ErrRejected
 	}
-	if !MarkRejected(w, rej.Err) {
+	if wrote(w) {
 		return
+	}
+	if !rej.Unmarked {
+		MarkRejected(w, rej.Err)
 	}
 	if rej.Status == 0 {
 		rej.Status = http.StatusServiceUnavailable
@@ -90,15 +96,23 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 // The Recorders are found through Unwrap. A middleware in between whose writer has
 // none hides those further out: they take the response for the handler's own.
 func MarkRejected(w http.ResponseWriter, err error) bool {
-	for rec := range recorders(w) {
-		if rec.Wrote() {
-			return false
-		}
+	if wrote(w) {
+		return false
 	}
 	for rec := range recorders(w) {
 		rec.rejected = err
 	}
 	return true
+}
+
+// wrote tells whether a Recorder around w has seen a header go out.
+func wrote(w http.ResponseWriter) bool {
+	for rec := range recorders(w) {
+		if rec.Wrote() {
+			return true
+		}
+	}
+	return false
 }
 
 // recorders calls yield for every Recorder around w, the innermost first.

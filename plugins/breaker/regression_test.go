@@ -152,6 +152,16 @@ func TestWhatComesAfterTheHeaderDoesNotChangeTheVerdict(t *testing.T) {
 	})
 }
 
+func TestServerClassifyIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]http.HandlerFunc{"header": status(200), "nothing sent": func(http.ResponseWriter, *http.Request) {}} {
+		asked := 0
+		p := newServer(t, breaker.ServerConfig{Classify: func(*http.Request, *server.Recorder) core.Outcome { asked++; return core.Success }})
+		serve(t.Context(), p.Handler(h), "/")
+		require.Equal(t, 1, asked, name)
+	}
+}
+
 func TestServerClassifyThatPanicsGivesTheSlotBack(t *testing.T) {
 	t.Parallel()
 	for name, sends := range map[string]bool{"at the header": true, "at the return": false} {

@@ -44,8 +44,9 @@ func (s *Server) Name() string {
 	return s.group.Name()
 }
 
-// Phase returns [server.Plugins].
-func (s *Server) Phase() server.Phase { return server.Plugins }
+// Phase is just inside [server.Plugins]: a request that waits for its permits at a
+// limiter must not hold the slot of a trial.
+func (s *Server) Phase() server.Phase { return server.Plugins + 10 }
 
 // Config returns the ServerConfig that the plugin was made with, as it was given.
 func (s *Server) Config() ServerConfig { return s.cfg }

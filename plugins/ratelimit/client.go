@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/conferr"
 )
 
 // ClientConfig configures a [Client]. The zero value is ready to use: 1000
@@ -54,7 +55,7 @@ func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig { f(&c); return c
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ClientConfig) Validate() error {
-	errs := relabel(c.core().Validate(), "ratelimit.ClientConfig.")
+	errs := []error{conferr.Relabel(c.core().Validate(), "ratelimit.ClientConfig.", "ratelimit.Config.", "ratelimit.")}
 	if c.Limiter == nil {
 		return errors.Join(errs...)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/conferr"
 	"github.com/gresil/gresil/server"
 )
 
@@ -116,9 +117,10 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
-	errs := relabel(c.core().Validate(), "ratelimit.ServerConfig.")
+	const name = "ratelimit.ServerConfig."
+	errs := []error{conferr.Relabel(c.core().Validate(), name, "ratelimit.Config.", "ratelimit.")}
 	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: "ratelimit.ServerConfig." + field, Value: value, Reason: reason})
+		errs = append(errs, &core.ConfigError{Field: name + field, Value: value, Reason: reason})
 	}
 	if c.MaxWait < 0 {
 		bad("MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
@@ -133,26 +135,9 @@ func (c ServerConfig) Validate() error {
 		if reason := c.patternProblem(i); reason != "" {
 			bad(fmt.Sprintf("Routes[%d].Pattern", i), fmt.Sprintf("%q", r.Pattern), reason)
 		}
-		errs = append(errs, relabel(r.Limit.Validate(), fmt.Sprintf("ratelimit.ServerConfig.Routes[%d].", i))...)
+		errs = append(errs, conferr.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
 	}
 	return errors.Join(errs...)
-}
-
-// relabel returns the errors of core/ratelimit with the names of the fields here.
-func relabel(err error, place string) []error {
-	var bad *core.ConfigError
-	switch joined, ok := err.(interface{ Unwrap() []error }); {
-	case ok:
-		var errs []error
-		for _, e := range joined.Unwrap() {
-			errs = append(errs, relabel(e, place)...)
-		}
-		return errs
-	case errors.As(err, &bad):
-		field := strings.TrimPrefix(strings.TrimPrefix(bad.Field, "ratelimit."), "Config.")
-		return []error{&core.ConfigError{Field: place + field, Value: bad.Value, Reason: bad.Reason}}
-	}
-	return nil // there is none
 }
 
 // core returns the part of c that core/ratelimit has too.

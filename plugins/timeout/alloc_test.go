@@ -46,8 +46,8 @@ func TestAllocations(t *testing.T) { //nolint:paralleltest // they are counted
 		cfg  timeout.Config
 		want float64
 	}{
-		{"limit", t.Context(), timeout.Config{Limit: time.Hour}, 6},
-		{"limit on the body", t.Context(), timeout.Config{Limit: time.Hour, CutBody: true}, 6},
+		{"limit", t.Context(), timeout.Config{Limit: time.Hour}, 7},
+		{"limit on the body", t.Context(), timeout.Config{Limit: time.Hour, CutBody: true}, 7},
 		{"nearer deadline of the caller", near, timeout.Config{Limit: time.Hour}, 0},
 		{"no limit", t.Context(), timeout.Config{Limit: -1}, 0},
 	} {

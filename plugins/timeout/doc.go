@@ -15,7 +15,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	r.Use(handlers.Handler)
+//	srv := &http.Server{Handler: handlers.Handler(r)} // around the whole router, not in chi's Use
 //
 //	ctx = attempt.Override(ctx, timeout.Off) // this request, this plugin
 //
@@ -43,6 +43,16 @@
 // [http.ErrHandlerTimeout]. So nothing is written twice, and a handler that minds
 // neither is left alone until it ends, counted in Stats as abandoned.
 //
+// Put it around the whole router, and around a pipeline too that has it. In chi's
+// Use and With it is not safe: chi lends each request a routing context from a
+// pool, and takes it back when ServeHTTP returns, which is at the limit, while a
+// handler that does not mind its context still has it. That handler then reads the
+// URL parameters of another request. The same goes for any middleware further out
+// that takes back what it put into the context or the request. Around the router
+// there is nothing of the kind: the router runs in the handler's goroutine, and
+// takes nothing back before the handler ends. For a limit per route, put one around
+// the handler itself where nothing is taken from chi, or use Override.
+//
 // What the handler writes is held back until the response begins: when the
 // handler returns, flushes, takes over the connection, or has written more than
 // MaxBuffer. Until then the limit can still turn it into a 503. From then on the
@@ -53,8 +63,15 @@
 // however large, cannot stream, and lets an answer wait for a handler that is
 // reading a slow upload.
 //
+// The handler gets a request of its own, with Header and URL copied. What it, or a
+// router, sets there is not seen further out: Pattern is empty there. The writer
+// has Flush and Hijack where the one below has, itself or by Unwrap. It has no
+// ReadFrom, so a file is not sent by the kernel, and no Push, nor an Unwrap.
+//
 // A panic of the handler, [http.ErrAbortHandler] too, goes on in the goroutine
-// that serves the request. After the limit nobody serves it any more: it is then
+// that serves the request. The stack there, which net/http logs, is not that of the
+// handler: take it from [ServerConfig].Panicked, or put a Recoverer further in.
+// After the limit nobody serves it any more: it is then
 // told to [ServerConfig].Late, and counted.
 //
 // # Failure mode

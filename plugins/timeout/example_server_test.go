@@ -19,12 +19,12 @@ func ExampleNewServer() {
 		panic(err)
 	}
 	r := chi.NewRouter()
-	r.Use(limit.Handler)
 	r.Get("/report", func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done() // a query that takes too long
 	})
+	srv := &http.Server{Handler: limit.Handler(r)} // around the whole router, not in r.Use
 	w := httptest.NewRecorder()
-	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/report", nil))
+	srv.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/report", nil))
 	fmt.Println(w.Code, w.Header().Get("Retry-After"))
 	fmt.Println(w.Body)
 	// Output:

@@ -2,19 +2,33 @@ package timeout
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // A limited context ends at a limit, as one of context.WithTimeoutCause does,
 // but the limit can be lifted, and the context then lives on.
+//
+// Contexts that are derived from it have to end with its Err, and nothing in
+// package context ends another one with DeadlineExceeded on demand. So it has a
+// Done and an AfterFunc of its own, which package context asks for Err and cause
+// (https://go.dev/issue/28728). One that is derived through a foreign type or a
+// context.WithValue costs a goroutine for as long as both live.
 type limited struct {
-	context.Context //nolint:containedctx // it is a context: it ends when this one does
+	context.Context //nolint:containedctx // the parent: this one ends when it does
 
-	end      context.CancelCauseFunc
 	cause    *Error
 	deadline time.Time
 	state    atomic.Int32
+	unwatch  func() bool // the parent
+
+	mu    sync.Mutex
+	done  chan struct{}   // nil until somebody asks
+	err   error           // not nil: it has ended
+	over  context.Context //nolint:containedctx // the parent, and once the limit struck, where context.Cause finds it
+	funcs []*func()       // to call at the end
 }
 
 // The states of a limit. It is lifted or strikes, never both.
@@ -26,8 +40,8 @@ const (
 
 // start makes l a child of parent; it then has to be expired or released.
 func (l *limited) start(parent context.Context, cause *Error) {
-	l.Context, l.end = context.WithCancelCause(parent)
-	l.cause, l.deadline = cause, time.Now().Add(cause.Limit)
+	l.Context, l.over, l.cause, l.deadline = parent, parent, cause, time.Now().Add(cause.Limit)
+	l.unwatch = context.AfterFunc(parent, l.follow)
 }
 
 // expire lets the limit strike, and tells whether it did.
@@ -35,7 +49,7 @@ func (l *limited) expire() bool {
 	if !l.state.CompareAndSwap(holds, struck) {
 		return false
 	}
-	l.end(l.cause)
+	l.strike()
 	return true
 }
 
@@ -45,12 +59,51 @@ func (l *limited) lift() bool {
 	if l.state.CompareAndSwap(holds, lifted) || l.state.Load() == lifted {
 		return true
 	}
-	l.end(l.cause) // expire may be about to
+	l.strike() // expire may be about to
 	return false
 }
 
+// strike ends the context with the limit as cause. A deadline that has passed
+// makes a context that has that cause for context.Cause to find.
+func (l *limited) strike() {
+	over, cancel := context.WithDeadlineCause(l.Context, time.Time{}, l.cause)
+	cancel() // it has ended already
+	l.finish(over, over.Err())
+	l.unwatch()
+}
+
 // release ends the context of what is over.
-func (l *limited) release() { l.end(nil) }
+func (l *limited) release() {
+	l.unwatch()
+	l.follow()
+	l.finish(l.Context, context.Canceled)
+}
+
+// follow ends the context if the parent has ended.
+func (l *limited) follow() {
+	if err := l.Context.Err(); err != nil {
+		l.finish(l.Context, err)
+	}
+}
+
+// finish ends the context, once.
+func (l *limited) finish(over context.Context, err error) {
+	l.mu.Lock()
+	if l.err != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.err, l.over = err, over
+	if l.done != nil {
+		close(l.done)
+	}
+	funcs := l.funcs
+	l.funcs = nil
+	l.mu.Unlock()
+	for _, f := range funcs { // each takes the lock of a context
+		(*f)()
+	}
+}
 
 // Deadline returns the time of the limit, while that holds, or the parent's.
 func (l *limited) Deadline() (time.Time, bool) {
@@ -61,14 +114,53 @@ func (l *limited) Deadline() (time.Time, bool) {
 	return l.deadline, true
 }
 
+// Done is not the parent's: see limited.
+func (l *limited) Done() <-chan struct{} {
+	l.follow()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		l.done = make(chan struct{})
+		if l.err != nil {
+			close(l.done)
+		}
+	}
+	return l.done
+}
+
 // Err is that of any context, and context.DeadlineExceeded when the limit struck.
 func (l *limited) Err() error {
-	err := l.Context.Err()
-	if err == nil {
-		return nil
+	l.follow()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Value returns the parent's, and to context.Cause the limit when that struck.
+func (l *limited) Value(key any) any {
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+	return over.Value(key)
+}
+
+// AfterFunc calls f at the end unless stop is called before. Package context
+// asks for it, with the lock held that f takes: f is never called right here.
+func (l *limited) AfterFunc(f func()) (stop func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		go f()
+		return func() bool { return false }
 	}
-	if cause, _ := context.Cause(l.Context).(*Error); cause == l.cause { //nolint:errorlint // the very one
-		return context.DeadlineExceeded
+	l.funcs = append(l.funcs, &f)
+	return func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		i := slices.Index(l.funcs, &f)
+		if i >= 0 {
+			l.funcs = slices.Delete(l.funcs, i, i+1)
+		}
+		return i >= 0
 	}
-	return err
 }

@@ -33,16 +33,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg)}
 	x.ctx.start(caller, cause)
-	x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() })
+	x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() }) //nolint:contextcheck // it has the parent
 	returned := false
-	defer func() {
+	defer func() { //nolint:contextcheck // likewise
 		if !returned { // the transport panics
 			x.stop()
 		}
 	}()
 	resp, err := t.next.RoundTrip(req.WithContext(&x.ctx)) //nolint:contextcheck // it is derived from the request's
 	returned = true
-	return x.headers(resp, err)
+	return x.headers(resp, err) //nolint:contextcheck // likewise
 }
 
 // An exchange is one RoundTrip and the reading of its body.

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"runtime"
@@ -21,6 +22,7 @@ type serving struct {
 	ctx    limited
 	held   heldWriter
 	seen   server.Recorder // around held, for what the handler marks
+	sent   server.Recorder // around the writer below: it has what that reaches by Unwrap
 
 	ended     chan ending // of a handler that ended in time
 	abandoned func()      // set before the limit strikes, called by a handler that ends after that
@@ -37,11 +39,14 @@ type ending struct {
 func (s *serving) serve(cause *Error, next http.Handler) {
 	s.ctx.start(s.r.Context(), cause)
 	defer s.ctx.release()
+	ctx, cancel := context.WithCancel(&s.ctx) // what the handler derives from this one costs no goroutine
+	defer cancel()
+	s.w = s.sent.Wrap(s.w)
 	s.held = heldWriter{w: s.w, ctx: &s.ctx, max: s.cfg.maxBuffer(), cutsBody: s.cfg.CutBody, header: cloneHeader(s.w)}
 	s.ended = make(chan ending, 1)
 	limit := time.NewTimer(cause.Limit)
 	defer limit.Stop()
-	go s.run(next, s.seen.Wrap(s.held.writer()), s.r.WithContext(&s.ctx))
+	go s.run(next, s.seen.Wrap(s.held.writer()), s.request(ctx))
 	select {
 	case end := <-s.ended:
 		s.finish(end)
@@ -62,6 +67,19 @@ func (s *serving) serve(cause *Error, next http.Handler) {
 	if begun {
 		panic(http.ErrAbortHandler) // what was sent is not whole; the client sees it by this
 	}
+}
+
+// request is what the handler gets. It may still write to it when this request
+// was answered for, so what others read then is its own. The rest has to be the
+// same: net/http puts the trailer of the body into the map of its own request.
+func (s *serving) request(ctx context.Context) *http.Request {
+	r := s.r.WithContext(ctx)
+	r.Header = r.Header.Clone()
+	if r.URL != nil {
+		u := *r.URL
+		r.URL = &u
+	}
+	return r
 }
 
 // run is the goroutine of the handler.
@@ -93,6 +111,7 @@ func (s *serving) finish(end ending) {
 	}
 	switch {
 	case end.panicked != nil:
+		s.server.panicked(s.cfg, s.r, end)
 		panic(end.panicked)
 	case end.exited:
 		runtime.Goexit()
@@ -108,11 +127,12 @@ func (s *serving) finish(end ending) {
 // rejection: the handler was called.
 func (s *serving) answer(cause *Error) {
 	s.freeReader()
-	server.Reject(unmarked{s.w}, s.r, server.Rejection{
+	server.Reject(s.w, s.r, server.Rejection{
 		Status:     s.cfg.status(),
 		RetryAfter: s.cfg.RetryAfter,
 		Detail:     "The request took too long.",
 		Err:        cause,
+		Unmarked:   true,
 	})
 }
 
@@ -128,8 +148,12 @@ func (s *serving) freeReader() {
 	}
 }
 
-// unmarked hides the recorders that are around a writer.
-type unmarked struct{ http.ResponseWriter }
+func (s *Server) panicked(cfg *ServerConfig, r *http.Request, end ending) {
+	if cfg.Panicked != nil && end.panicked != http.ErrAbortHandler { //nolint:errorlint // as net/http looks at it
+		defer s.panics.Recover()
+		cfg.Panicked(r.Context(), Panicked{Value: end.panicked, Stack: end.stack})
+	}
+}
 
 func (s *Server) late(cfg *ServerConfig, r *http.Request, late Late) {
 	if late.Panic != nil && late.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http looks at it

@@ -84,7 +84,9 @@ func (s *Server) settings(ctx context.Context) (*ServerConfig, *Error, error) {
 	return &cfg, &Error{Name: s.Name(), Limit: cfg.limit()}, nil
 }
 
-// Handler returns next with the limit around it. It fits chi's Use and With.
+// Handler returns next with the limit around it. Put it around the whole router,
+// as in http.Server{Handler: limit.Handler(r)}: chi's Use and With are not safe
+// for it. See the package documentation.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		cfg, cause, err := s.settings(r.Context())

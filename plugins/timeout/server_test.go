@@ -315,16 +315,16 @@ func TestClientThatWentAwayIsNotATimeout(t *testing.T) {
 		for _, minds := range []bool{true, false} {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(100*time.Millisecond, func() { cancel(gone) })
-			var cause error
+			cause := make(chan error, 1) // the handler is not waited for
 			plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
-				cause = context.Cause(r.Context())
+				cause <- context.Cause(r.Context())
 				require.Equal(t, context.Canceled, r.Context().Err())
 				if !minds {
 					time.Sleep(time.Hour)
 				}
 			})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
-			require.Equal(t, gone, cause)
+			require.Equal(t, gone, <-cause)
 		}
 		require.Equal(t, timeout.Stats{Succeeded: 1, Canceled: 1, Abandoned: 1}, plugin.Stats().Stats)
 		time.Sleep(2 * time.Hour)
@@ -386,10 +386,9 @@ func TestUnderChi(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
 		r := chi.NewRouter()
-		r.Use(plugin.Handler)
 		r.Get("/users/{id}", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, chi.URLParam(r, "id")) })
 		r.Get("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-		httpClient, _ := serve(t, r)
+		httpClient, _ := serve(t, plugin.Handler(r))
 		for path, want := range map[string]int{"/users/7": 200, "/slow": 503} {
 			resp, err := httpClient.Get("http://example.test" + path)
 			require.NoError(t, err)

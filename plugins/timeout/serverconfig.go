@@ -54,8 +54,18 @@ type ServerConfig struct {
 	// answered for at the limit, by the goroutine of that handler. A panic in it is
 	// recovered and counted.
 	Late func(ctx context.Context, late Late)
+	// Panicked, if not nil, is called when a handler panics in time, before the
+	// panic goes on: it alone has the stack of the handler. It is not called for
+	// [http.ErrAbortHandler]. A panic in it is recovered and counted.
+	Panicked func(ctx context.Context, panicked Panicked)
 	// Hooks observe the plugin. Any of them may be nil.
 	Hooks Hooks
+}
+
+// Panicked tells of a handler that panicked in time.
+type Panicked struct {
+	Value any
+	Stack []byte // of the handler
 }
 
 // Late tells of a handler that ended after its request was answered for.
