@@ -115,7 +115,11 @@ func TestTogetherEachAttemptCountsAndAnOpenBreakerEndsTheRetries(t *testing.T) {
 		start := time.Now()
 		_, err = x.get(t.Context(), t)
 		require.ErrorIs(t, err, breaker.ErrOpen)
-		require.ErrorIs(t, err, core.ErrRejected)
+		require.NotErrorIs(t, err, core.ErrRejected, "an attempt of this call was made")
+		var last *retry.StatusError
+		require.ErrorAs(t, err, &last, "and it got this")
+		require.Equal(t, http.StatusServiceUnavailable, last.StatusCode)
+		require.False(t, client.NotSent(err))
 		require.Equal(t, 4, x.sent, "the fourth failure opens it")
 		require.Equal(t, time.Second, time.Since(start), "a rejection is not waited for")
 		wait, ok := core.RetryAfter(err)

@@ -241,6 +241,8 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
 		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}
+	case r.call.Info().Retry > 0 && errors.Is(r.err, core.ErrRejected):
+		return nil, r.call.Error(r.err, nil) // an attempt was made: it must not say that none was
 	}
 	return nil, r.err
 }
