@@ -35,7 +35,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.ctx.start(caller, cause)
 	x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() }) //nolint:contextcheck // it has the parent
 	returned := false
-	defer func() { //nolint:contextcheck // likewise
+	defer func() {
 		if !returned { // the transport panics
 			x.stop()
 		}
