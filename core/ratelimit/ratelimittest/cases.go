@@ -1,0 +1,342 @@
+package ratelimittest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+func burst(s *suite) {
+	id := s.plan(ratelimit.Bucket(5, s.Unit, 10))
+	s.granted(s.take("k", id, 10), 10, 0)
+	s.refused(s.take("k", id, 1), s.Unit/5)
+	s.refused(s.take("k", id, 10), 2*s.Unit)
+	time.Sleep(s.Unit)
+	s.granted(s.take("k", id, 5), 5, 0)
+	s.refused(s.take("k", id, 1), s.Unit/5)
+}
+
+func window(s *suite) {
+	id := s.plan(ratelimit.Window(5, s.Unit))
+	s.granted(s.take("k", id, 2), 2, 3)
+	time.Sleep(s.Unit / 2)
+	r := s.take("k", id, 3)
+	s.granted(r, 3, 0)
+	s.near("NextAfter", r.NextAfter, s.Unit/2)
+	s.near("FullAfter", r.FullAfter, s.Unit/2)
+	s.refused(s.take("k", id, 1), s.Unit/2)
+	time.Sleep(s.Unit / 2)
+	s.granted(s.take("k", id, 5), 5, 0)
+}
+
+func refusal(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(10, time.Hour), "b": ratelimit.Bucket(10, time.Hour, 10)} {
+		id := s.plan(l)
+		s.granted(s.take(key, id, 5), 5, 5)
+		for range 8 {
+			if r := s.take(key, id, 6); r.Allowed || r.Remaining != 5 {
+				s.Fatalf("take 6 of 5 = %+v", r)
+			}
+		}
+		s.granted(s.take(key, id, 5), 5, 0)
+	}
+}
+
+func never(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(5, time.Hour), "b": ratelimit.Bucket(5, time.Hour, 5)} {
+		id := s.plan(l)
+		s.granted(s.take(key, id, 1), 1, 4)
+		for _, kind := range []ratelimit.OpKind{ratelimit.Take, ratelimit.Reserve} {
+			r := s.apply(key, id, ratelimit.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
+			if r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4 {
+				s.Fatalf("%v of 6 = %+v, want never and 4 remaining", kind, r)
+			}
+		}
+	}
+}
+
+func peek(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(3, time.Hour), "b": ratelimit.Bucket(3, time.Hour, 3)} {
+		id := s.plan(l)
+		r := s.take(key, id, 0)
+		s.granted(r, 0, 3)
+		if r.FullAfter != 0 || r.NextAfter != 0 {
+			s.Fatalf("a new key is full: %+v", r)
+		}
+		s.granted(s.take(key, id, 3), 3, 0)
+		for range 4 {
+			s.granted(s.take(key, id, 0), 0, 0)
+		}
+	}
+}
+
+func atMost(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(10, time.Hour), "b": ratelimit.Bucket(10, time.Hour, 10)} {
+		id := s.plan(l)
+		op := func(n int64) ratelimit.Result {
+			return s.apply(key, id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n})
+		}
+		s.granted(op(1), 1, 9)
+		s.granted(op(2), 2, 7)
+		s.granted(op(1<<62), 7, 0)
+		if r := op(1); r.Allowed || r.Granted != 0 || r.RetryAfter <= 0 {
+			s.Fatalf("at most 1 of 0 = %+v", r)
+		}
+	}
+}
+
+func refund(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(10, time.Hour), "b": ratelimit.Bucket(10, time.Hour, 10)} {
+		id := s.plan(l)
+		first := s.take(key, id, 4)
+		s.granted(s.take(key, id, 5), 5, 1)
+		back := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: first.Receipt})
+		if want := int64(5); back.Remaining != want {
+			s.Fatalf("%s: after the refund %+v, want %d remaining", key, back, want)
+		}
+		s.granted(s.take(key, id, 5), 5, 0)
+	}
+}
+
+func lateRefund(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(4, s.Unit), "b": ratelimit.Bucket(4, s.Unit, 4)} {
+		id := s.plan(l)
+		early := s.take(key, id, 4)
+		s.granted(early, 4, 0)
+		time.Sleep(s.Unit + s.Slack)
+		s.granted(s.take(key, id, 4), 4, 0)
+		if r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: early.Receipt}); r.Remaining != 0 {
+			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
+		}
+		time.Sleep(s.Unit + s.Slack)
+	}
+	id := s.plan(ratelimit.Bucket(4, 4*s.Unit, 4))
+	r := s.take("fresh", id, 4)
+	time.Sleep(4*s.Unit + s.Slack)
+	s.apply("fresh", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: r.Receipt})
+	s.granted(s.take("fresh", id, 4), 4, 0)
+	if r := s.take("fresh", id, 1); r.Allowed {
+		s.Fatalf("a refund into a full bucket minted: %+v", r)
+	}
+}
+
+func reset(s *suite) {
+	id := s.plan(ratelimit.Window(3, time.Hour))
+	s.granted(s.take("k", id, 3), 3, 0)
+	if r := s.apply("k", id, ratelimit.Op{Kind: ratelimit.Reset}); r.Remaining != 3 {
+		s.Fatalf("reset = %+v", r)
+	}
+	s.granted(s.take("k", id, 3), 3, 0)
+}
+
+func keys(s *suite) {
+	id := s.plan(ratelimit.Window(2, time.Hour))
+	s.granted(s.take("a", id, 2), 2, 0)
+	s.granted(s.take("b", id, 1), 1, 1)
+	s.granted(s.take("", id, 2), 2, 0)
+	s.granted(s.take("a\x00", id, 1), 1, 1)
+}
+
+func strangeKeys(s *suite) {
+	id := s.plan(ratelimit.Window(1, time.Hour))
+	long := make([]byte, 10_000)
+	for _, key := range []string{"", " ", "}{", "{a}", "\x00", "\xff\xfe", "a\nb", "ключ", string(long), string(long[1:])} {
+		s.granted(s.take(key, id, 1), 1, 0)
+		if r := s.take(key, id, 1); r.Allowed {
+			s.Fatalf("second take of %.20q: %+v", key, r)
+		}
+	}
+}
+
+func plans(s *suite) {
+	hundred, ten, twoHundred := s.plan(ratelimit.Window(100, time.Hour)), s.plan(ratelimit.Window(10, time.Hour)), s.plan(ratelimit.Window(200, time.Hour))
+	s.granted(s.take("w", hundred, 1), 1, 99)
+	s.granted(s.take("w", hundred, 1), 1, 98)
+	s.granted(s.take("w", ten, 1), 1, 7)
+	s.granted(s.take("w", twoHundred, 1), 1, 196)
+	s.granted(s.take("w", hundred, 46), 46, 50)
+	if r := s.take("w", ten, 1); r.Allowed || r.Remaining != 0 {
+		s.Fatalf("50 of 10 are taken: %+v", r)
+	}
+
+	slow, fast := s.plan(ratelimit.Bucket(1, 100*time.Hour, 10)), s.plan(ratelimit.Bucket(3, 100*time.Hour, 30))
+	s.granted(s.take("b", slow, 10), 10, 0)
+	if r := s.take("b", fast, 1); r.Allowed {
+		s.Fatalf("a higher rate refilled the bucket: %+v", r)
+	}
+	// What counts differently counts apart, and comes back to what it was.
+	hour, minute, bucket := s.plan(ratelimit.Window(10, time.Hour)), s.plan(ratelimit.Window(5, time.Minute)), s.plan(ratelimit.Bucket(7, time.Hour, 7))
+	s.granted(s.take("x", hour, 10), 10, 0)
+	s.granted(s.take("x", minute, 1), 1, 4)
+	s.granted(s.take("x", bucket, 1), 1, 6)
+	if r := s.take("x", hour, 1); r.Allowed {
+		s.Fatalf("a limit of another kind refilled the window: %+v", r)
+	}
+}
+
+// overdrawn is a key that has more taken than a lower limit has at all.
+func overdrawn(s *suite) {
+	high, low := s.plan(ratelimit.Window(100, s.Unit)), s.plan(ratelimit.Window(10, s.Unit))
+	first := s.take("w", high, 50)
+	s.granted(first, 50, 50)
+	time.Sleep(s.Unit / 4)
+	s.refused(s.take("w", low, 1), 3*s.Unit/4) // when the window is over, not later
+	if r := s.apply("w", low, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 100 * s.Unit}); r.Allowed {
+		s.Fatalf("a reservation in the place of what is taken: %+v", r)
+	}
+	s.granted(s.take("w", high, 1), 1, 49) // nothing of it is forgotten
+
+	small := s.take("r", low, 1)
+	s.granted(s.take("r", high, 59), 59, 40)
+	s.apply("r", low, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: small.Receipt})
+	s.granted(s.take("r", high, 0), 0, 41)
+	time.Sleep(3*s.Unit/4 + s.Slack)
+	s.granted(s.take("w", low, 10), 10, 0)
+	s.apply("w", high, ratelimit.Op{Kind: ratelimit.Refund, Cost: 50, Receipt: first.Receipt})
+	s.granted(s.take("w", high, 0), 0, 90)
+}
+
+func samePlan(s *suite) {
+	l := ratelimit.Bucket(3, time.Second, 0)
+	if a, b := s.plan(l), s.plan(ratelimit.Bucket(3, time.Second, 3)); a != b {
+		s.Errorf("the same limit is plan %d and %d", a, b)
+	}
+	if a, b := s.plan(ratelimit.Limit{}), s.plan(ratelimit.PerMinute(1000)); a != b {
+		s.Errorf("the zero limit is plan %d, what it stands for %d", a, b)
+	}
+}
+
+func nonsense(s *suite) {
+	id := s.plan(ratelimit.PerSecond(1))
+	if r, err := s.table.Apply(context.Background(), "k", id+7, ratelimit.Op{Cost: 1}); err == nil {
+		s.Errorf("an unknown plan decided %+v", r)
+	}
+	if r, err := s.table.Apply(context.Background(), "k", id, ratelimit.Op{Cost: -1}); err == nil {
+		s.Errorf("a negative cost decided %+v", r)
+	}
+}
+
+func (s *suite) reserve(key string, id ratelimit.PlanID, cost int64, wait time.Duration) ratelimit.Result {
+	s.Helper()
+	r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
+	if !r.Allowed || r.Granted != cost {
+		s.Fatalf("reserve %d = %+v", cost, r)
+	}
+	s.near("Wait", r.Wait, wait)
+	return r
+}
+
+func reservations(s *suite) {
+	b := s.plan(ratelimit.Bucket(2, s.Unit, 2))
+	s.reserve("b", b, 2, 0)
+	s.reserve("b", b, 1, s.Unit/2)
+	s.reserve("b", b, 2, 3*s.Unit/2)
+	r := s.apply("b", b, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 3 * s.Unit / 2})
+	s.refused(r, 2*s.Unit)
+	s.reserve("b", b, 1, 2*s.Unit) // the refusal took no place
+
+	w := s.plan(ratelimit.Window(3, s.Unit))
+	s.reserve("w", w, 2, 0)
+	s.reserve("w", w, 2, s.Unit) // not split over two windows
+	s.reserve("w", w, 1, s.Unit)
+	s.reserve("w", w, 1, 2*s.Unit)
+	if r := s.take("w", w, 1); r.Allowed {
+		s.Fatalf("a take passed those who wait: %+v", r)
+	}
+	time.Sleep(s.Unit + s.Slack)
+	if r := s.take("w", w, 1); r.Allowed {
+		s.Fatalf("the second window was reserved whole: %+v", r)
+	}
+}
+
+// tooFar reserves until there is no room for more: what is refused then is told
+// when it fits, and takes no place.
+func tooFar(s *suite) {
+	w := s.plan(ratelimit.Window(1, s.Unit))
+	granted := int64(0)
+	for range 1000 {
+		r := s.apply("w", w, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 1 << 62})
+		if !r.Allowed {
+			s.near("RetryAfter", r.RetryAfter, time.Duration(granted)*s.Unit)
+			break
+		}
+		s.near("Wait", r.Wait, time.Duration(granted)*s.Unit)
+		granted++
+	}
+	if granted < 4 {
+		s.Fatalf("%d reservations, want 4 or more", granted)
+	}
+	b := s.plan(ratelimit.Bucket(999_999_937, s.Unit, 999_999_937))
+	for range 1000 {
+		r := s.apply("b", b, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
+		if r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0) {
+			s.Fatalf("a bucket of large numbers: %+v", r)
+		}
+	}
+	if r := s.take("b", b, 1); r.Allowed {
+		s.Fatalf("reservations wrapped around: %+v", r)
+	}
+}
+
+func canceledReservation(s *suite) {
+	id := s.plan(ratelimit.Bucket(10, s.Unit, 2)) // of x/time/rate: the last gives all back, one in the middle what nobody is behind
+	tenth := s.Unit / 10
+	s.reserve("k", id, 2, 0)
+	last := s.reserve("k", id, 2, 2*tenth)
+	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: last.Receipt})
+	middle := s.reserve("k", id, 2, 2*tenth)
+	s.reserve("k", id, 1, 3*tenth)
+	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: middle.Receipt})
+	s.reserve("k", id, 2, 4*tenth)
+
+	w := s.plan(ratelimit.Window(1, s.Unit))
+	s.reserve("w", w, 1, 0)
+	last = s.reserve("w", w, 1, s.Unit)
+	s.apply("w", w, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: last.Receipt})
+	s.reserve("w", w, 1, s.Unit)
+}
+
+func concurrent(s *suite) {
+	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(100, time.Hour), "b": ratelimit.Bucket(100, 100*time.Hour, 100)} {
+		id := s.plan(l)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		left := map[int64]int{}
+		for range 16 {
+			wg.Go(func() {
+				for range 20 {
+					r, err := s.table.Apply(context.Background(), key, id, ratelimit.Op{Cost: 1})
+					if err != nil {
+						s.Errorf("Apply: %v", err)
+					}
+					if r.Allowed {
+						mu.Lock()
+						left[r.Remaining]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for i := range int64(100) {
+			if left[i] != 1 {
+				s.Errorf("%s: %d takes left %d remaining, want one", key, left[i], i)
+			}
+		}
+		if len(left) != 100 {
+			s.Errorf("%s: %d takes granted, want 100", key, len(left))
+		}
+	}
+}
+
+func closed(s *suite) {
+	id := s.plan(ratelimit.PerSecond(1))
+	if err := s.store.Close(); err != nil {
+		s.Fatal(err)
+	}
+	if r, err := s.table.Apply(context.Background(), "k", id, ratelimit.Op{Cost: 1}); err == nil {
+		s.Errorf("a closed store decided %+v", r)
+	}
+}
