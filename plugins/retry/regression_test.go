@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/retry"
 )
 
@@ -133,3 +135,29 @@ func TestACallWhoseUploadIsReadAfterTheDecisionIsCounted(t *testing.T) {
 		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 2, SuppressedNotReplayable: 1}, p.Stats(), name)
 	}
 }
+
+// neverError is a rejection that waiting does not cure.
+type neverError struct{}
+
+func (neverError) Error() string             { return "above the limit" }
+func (neverError) Is(target error) bool      { return target == core.ErrRejected }
+func (neverError) RetryAfter() time.Duration { return -1 }
+
+func TestARejectionForGoodIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	retries, err := retry.New(retry.Config{RetryRejected: true, Backoff: backoff.None{}})
+	require.NoError(t, err)
+	for want, rejection := range map[int]error{1: neverError{}, 3: core.ErrRejected} {
+		sent := 0
+		base := refuses(func() error { sent++; return rejection })
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
+		require.NoError(t, err)
+		_, err = retries.Transport(base).RoundTrip(req)
+		require.ErrorIs(t, err, core.ErrRejected)
+		require.Equal(t, want, sent)
+	}
+}
+
+type refuses func() error
+
+func (f refuses) RoundTrip(*http.Request) (*http.Response, error) { return nil, f() }

@@ -199,7 +199,11 @@ func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verd
 		}
 	}
 	if rejection != nil {
-		floor, _ = core.RetryAfter(rejection)
+		var known bool
+		var asks interface{ RetryAfter() time.Duration }
+		if floor, known = core.RetryAfter(rejection); !known && errors.As(rejection, &asks) {
+			return 0, retry.Rejected // it says that waiting does not help
+		}
 	} else {
 		floor, _ = client.RetryAfter(r.resp, time.Now())
 	}
