@@ -299,6 +299,23 @@ func TestCloseDetachesFromAll(t *testing.T) {
 	}
 }
 
+// An event of the moment in which it is closed is ignored too.
+func TestAnEventThatIsToldAfterCloseIsIgnored(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	var c *metrics.Collector
+	registry.Subscribe(func(core.RegistryEvent) { _ = c.Close() }) // told before the collector is
+	var err error
+	c, err = metrics.New(registry, metrics.Config{})
+	require.NoError(t, err)
+	p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.None{}})
+	require.NoError(t, err)
+	_, _ = retry.Do(t.Context(), p, fail)
+	for name, value := range samples(t, gatherer(t, c), "retry_backoff") {
+		require.Zero(t, value, name)
+	}
+}
+
 func TestDurationsAreOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {

@@ -34,6 +34,9 @@
 //     the wait, so that one connection is enough.
 //   - Once the request's context is done nothing is sent; a wait ends at once.
 //   - A rejection by a plugin further in, as an open breaker's, is not repeated.
+//     One that ends the retries after an attempt was made is an ExhaustedError of
+//     core/retry: errors.Is and errors.As find both, but it does not match
+//     core.ErrRejected, since a request was sent.
 //   - A plugin may be used by any number of goroutines. It starts none. A GET
 //     that succeeds at once costs no allocation.
 //
