@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -76,73 +77,76 @@ func (s *scale) after(units, rest int64) time.Duration {
 	return time.Duration(ticks*s.tick - rest)
 }
 
-// bucket decides on a token bucket. Its word is the time, in units modulo 2^64,
-// at which the bucket will be full: what lies ahead of now is its debt. It was
-// written by from, nil is a new key.
-func (p *plan) bucket(word uint64, from *plan, now int64, op Op) (next uint64, r Result, changed bool) {
-	s := &p.scale
-	units, rest := s.now(now)
-	debt := int64(0)
-	switch from {
+// debt is what a key owes, in units. The word of a bucket is the time, in units
+// modulo 2^64, at which it will be full: what lies ahead of now. Under another plan
+// the debt was kept in time.
+func (p *plan) debt(st *state, now int64) int64 {
+	units, _ := p.scale.now(now)
+	switch st.from {
 	case nil:
+		return 0
 	case p:
-		debt = max(0, int64(word-units))
-	default: // it keeps its debt in time
-		debt = int64(p.owing(from.neutralAt(word, now), 0, now) - units)
+		return max(0, int64(st.word-units))
 	}
-	r = Result{Plan: p.id, Limit: p.limit.Burst, Allowed: true}
-	owed := debt
-	switch op.Kind {
-	case Take, Reserve:
-		if op.Cost > p.limit.Burst {
-			r.Allowed, r.RetryAfter = false, Never
-			break
-		}
-		charge := op.Cost * s.cost
-		if over := debt + charge - s.capacity; over > 0 && charge > 0 {
-			r.RetryAfter = s.after(over, rest)
-			if op.Kind == Take || r.RetryAfter > op.MaxWait || debt+charge > 2*maxUnits {
-				r.Allowed = false
-				break
-			}
-			r.Wait, r.RetryAfter = r.RetryAfter, 0
-		}
-		debt += charge
-		r.Granted = op.Cost
-	case TakeAtMost:
-		r.Granted = min(op.Cost, max(0, s.capacity-debt)/s.cost)
-		debt += r.Granted * s.cost
-		if r.Granted == 0 && op.Cost > 0 {
-			r.Allowed, r.RetryAfter = false, s.after(debt+s.cost-s.capacity, rest)
-		}
-	case Refund:
-		debt -= s.refund(debt, op, units)
-	case Reset: // the table forgets the key
-	}
-	if whole := s.capacity - debt; whole >= 0 {
-		r.Remaining = whole / s.cost
-	}
-	if r.Remaining < p.limit.Burst {
-		r.NextAfter = s.after(debt+(r.Remaining+1)*s.cost-s.capacity, rest)
-	}
-	r.FullAfter = s.after(debt, rest)
-	next = units + uint64(debt)
-	r.Receipt = next
-	return next, r, debt != owed
+	return int64(p.bucketOwing(st.from.fullAt(st, now), now).word - units)
 }
 
-// refund is how much of the debt goes with the take that op names. What time has
-// repaid of it already is not given twice. While somebody waits for a place that
-// lies ahead, only what nobody reserved behind the take is given back, since the
-// places of others do not move.
-func (s *scale) refund(debt int64, op Op, units uint64) int64 {
-	charge := int64(math.MaxInt64)
-	if op.Cost <= maxUnits/s.cost {
-		charge = op.Cost * s.cost
+func (p *plan) bucketEarliest(st *state, now, cost int64) int64 {
+	over := p.debt(st, now) + cost*p.scale.cost - p.scale.capacity
+	if over <= 0 {
+		return now
 	}
-	unpaid := int64(op.Receipt - units)
+	_, rest := p.scale.now(now)
+	return now + int64(p.scale.after(over, rest))
+}
+
+func (p *plan) bucketFits(st *state, now, at, cost int64) bool {
+	ticks := uint64(at-now+p.scale.tick-1) / uint64(p.scale.tick)
+	return ticks <= 2*maxUnits/p.scale.mul && max(p.debt(st, now), int64(ticks*p.scale.mul))+cost*p.scale.cost <= 2*maxUnits
+}
+
+// bucketCharge adds to the debt. Where others make the permits come later than own,
+// the bucket may not fill until then.
+func (p *plan) bucketCharge(st *state, now, own, at, cost int64) (receipt uint64) {
+	units, _ := p.scale.now(now)
+	debt := p.debt(st, now)
+	if at > own {
+		later, _ := p.scale.now(at)
+		debt = max(debt, int64(later-units))
+	}
+	st.word = units + uint64(debt+cost*p.scale.cost)
+	return st.word
+}
+
+// bucketRefund gives back the part of a take that time has not repaid already.
+// While somebody holds a place that lies ahead, only what nobody reserved behind the
+// take is given back, since the places of others do not move.
+func (p *plan) bucketRefund(st *state, now, cost int64, receipt uint64) bool {
+	s := &p.scale
+	units, _ := s.now(now)
+	debt := p.debt(st, now)
+	charge := int64(math.MaxInt64)
+	if cost <= maxUnits/s.cost {
+		charge = cost * s.cost
+	}
+	unpaid := int64(receipt - units)
 	if debt > s.capacity {
 		charge -= max(0, debt-unpaid)
 	}
-	return max(0, min(charge, unpaid, debt))
+	back := max(0, min(charge, unpaid, debt))
+	if back == 0 {
+		return false
+	}
+	st.word, st.from = units+uint64(debt-back), p
+	return true
+}
+
+// bucketOwing is a bucket that will be full at a time.
+func (p *plan) bucketOwing(until, now int64) state {
+	units, _ := p.scale.now(now)
+	ticks := uint64(max(0, until-now)+p.scale.tick-1) / uint64(p.scale.tick)
+	if hi, debt := bits.Mul64(ticks, p.scale.mul); hi == 0 && debt < 2*maxUnits {
+		return state{from: p, word: units + debt}
+	}
+	return state{from: p, word: units + 2*maxUnits}
 }

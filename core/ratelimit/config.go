@@ -55,9 +55,16 @@ type Config struct {
 	Limit Limit
 	// MaxWait is how long Wait waits at most; what takes longer is refused at
 	// once. If zero, DefaultMaxWait. If negative, there is no limit but the
-	// deadline of the context. With a fixed window a wait reaches into the next
-	// three windows at most, whatever MaxWait is: what takes longer is refused.
+	// deadline of the context.
 	MaxWait time.Duration
+	// MaxQueue is how many permits may be waited for at a time, for each key: who
+	// would be above it is refused. If zero, 100 times the capacity of the limit, and
+	// at least 10,000. If negative, nobody waits. A store that is not in memory has
+	// no queue but its reservations, which MaxWait bounds; it must be zero there.
+	MaxQueue int64
+	// Order is the order in which those who wait are served. The zero value is
+	// [OldestFirst], the only one for a store that is not in memory.
+	Order QueueOrder
 	// MaxKeys is how many keys are held in memory at most: see
 	// [MemoryConfig.MaxKeys]. It must be zero when there is a Store.
 	MaxKeys int
@@ -86,6 +93,15 @@ func (c Config) Validate() error {
 	case (MemoryConfig{MaxKeys: c.MaxKeys}).Validate() != nil:
 		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys))
 	}
+	_, memory := c.Store.(*Memory)
+	if remote := c.Store != nil && !memory; remote && c.MaxQueue != 0 {
+		bad("MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
+	} else if remote && c.Order == NewestFirst {
+		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
+	}
+	if c.Order > NewestFirst {
+		bad("Order", c.Order, "must be OldestFirst or NewestFirst")
+	}
 	if c.OnStoreError > Deny {
 		bad("OnStoreError", c.OnStoreError, "must be Allow or Deny")
 	}
@@ -107,4 +123,15 @@ func (c Config) maxWait() time.Duration {
 		return DefaultMaxWait
 	}
 	return c.MaxWait
+}
+
+// room is how many permits may be waited for.
+func (c Config) room(capacity int64) int64 {
+	switch {
+	case c.MaxQueue < 0:
+		return 0
+	case c.MaxQueue == 0:
+		return max(10_000, 100*capacity)
+	}
+	return c.MaxQueue
 }

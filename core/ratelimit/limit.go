@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"reflect"
+	"strings"
 	"time"
+	"unique"
 
 	"github.com/gresil/gresil/core"
 )
@@ -15,23 +18,39 @@ type Algorithm uint8
 const (
 	// FixedWindow counts in windows of one period. A window starts with the
 	// first take after the last one ended, so a key that rests gets a whole
-	// window when it comes back; around the border of two windows up to twice
-	// the permits can be taken within a period. The start of a window of more than
-	// 2^26 permits is rounded up, by less than a 500th of the period.
+	// window when it comes back, or, if Aligned, with the clock; around the border
+	// of two windows up to twice the permits can be taken within a period. The
+	// start of a window of more than 2^26 permits is rounded up, by less than a
+	// 500th of the period. A key is 16 bytes.
 	FixedWindow Algorithm = iota
 	// TokenBucket holds up to Burst permits and refills evenly, Permits each
 	// Period. It is kept as one time (the theoretical arrival time of the
-	// generic cell rate algorithm, ITU-T I.371) in exact integers: no drift.
+	// generic cell rate algorithm, ITU-T I.371) in exact integers: no drift. A key
+	// is 16 bytes.
 	TokenBucket
+	// SlidingWindow counts in Segments of a period, and a segment that is a period
+	// old steps out whole: all that was taken in it comes back at once. In any time
+	// of a period less one segment no more than Permits are taken. Segments begin
+	// with the clock of the store, in memory with the making of the table. A key
+	// takes up to 16 bytes for each segment.
+	SlidingWindow
+	// SlidingCounter keeps two counts, of this window and of the one before, and
+	// weighs the latter by the part of it that is less than a period ago, as if it
+	// had been taken evenly. The first window starts with the first take of a key
+	// that rested. A key is some 60 bytes.
+	SlidingCounter
+	// SlidingLog keeps the time of every take: no more than Permits are ever taken
+	// in any time of one period. It takes up to MaxLogPermits, and a key up to 16
+	// bytes for each take within a period.
+	SlidingLog
+
+	algorithms // how many there are
 )
 
-// String returns "fixed_window" or "token_bucket".
+// String returns the name in the form "fixed_window".
 func (a Algorithm) String() string {
-	switch a {
-	case FixedWindow:
-		return "fixed_window"
-	case TokenBucket:
-		return "token_bucket"
+	if a < algorithms {
+		return [...]string{"fixed_window", "token_bucket", "sliding_window", "sliding_counter", "sliding_log"}[a]
 	}
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
@@ -43,18 +62,27 @@ func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), ni
 const (
 	// MaxPermits is the highest Permits and the highest Burst.
 	MaxPermits = 1 << 38
+	// MaxLogPermits is the highest Permits of a SlidingLog.
+	MaxLogPermits = 1 << 16
 	// MaxPeriod is the longest Period, and the longest time that a bucket may
 	// take to fill.
 	MaxPeriod = 5 * 365 * 24 * time.Hour
+	// MaxSegments is the highest Segments.
+	MaxSegments = 1000
+	// MaxLimits is how many limits can be joined by And.
+	MaxLimits = 4
 
 	// DefaultPermits and DefaultPeriod are what the zero Limit stands for.
 	DefaultPermits = 1000
 	// DefaultPeriod is the period of the zero Limit.
 	DefaultPeriod = time.Minute
+	// DefaultSegments are those of a SlidingWindow that is given none.
+	DefaultSegments = 10
 )
 
 // A Limit says how many permits a key may take in what time. It is a comparable
-// value. The zero Limit is PerMinute(1000).
+// value. The zero Limit is PerMinute(1000). Several limits that hold together are
+// one Limit: see [Limit.And].
 type Limit struct {
 	// Algorithm is how it counts. The zero value is [FixedWindow].
 	Algorithm Algorithm
@@ -67,6 +95,21 @@ type Limit struct {
 	// take at once, 1 to MaxPermits. If zero, it is Permits. A window has none:
 	// it must be zero there.
 	Burst int64
+	// Segments is how many parts the window of a SlidingWindow has: 2 to
+	// MaxSegments, and a divisor of Period in nanoseconds. If zero,
+	// DefaultSegments. It must be zero for all others.
+	Segments int
+	// Aligned makes the windows of a FixedWindow begin at whole multiples of Period
+	// since the beginning of 1970 in UTC: hours with the hour, days at midnight. A
+	// store in memory reads the time of day once, when the table is made, and does
+	// not follow a clock that is set later. It must be false for all others.
+	Aligned bool
+	// Custom, if not nil, is the algorithm, and Algorithm must be zero. Permits,
+	// Period and Burst are for it to read; the capacity is Burst or, if that is
+	// zero, Permits. Not every store can do it: one that is remote may refuse.
+	Custom Custom
+
+	also unique.Handle[Limit] // what And joined; the zero handle is none
 }
 
 // PerSecond is a fixed window of n permits a second.
@@ -87,53 +130,177 @@ func Window(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period}
 }
 
+// Aligned is a fixed window of n permits in each period that begins with the
+// clock, as on the hour: see Limit.Aligned.
+func Aligned(n int64, period time.Duration) Limit {
+	return Limit{Permits: n, Period: period, Aligned: true}
+}
+
 // Bucket is a token bucket that gains n permits in each period, evenly, and
 // holds at most burst. A burst of 0 is n.
 func Bucket(n int64, period time.Duration, burst int64) Limit {
 	return Limit{Algorithm: TokenBucket, Permits: n, Period: period, Burst: burst}
 }
 
-// Capacity is the highest cost that the limit can ever allow at once: the burst
-// of a bucket, the permits of a window.
-func (l Limit) Capacity() int64 {
-	l = l.resolved()
-	if l.Algorithm == TokenBucket {
-		return l.Burst
-	}
-	return l.Permits
+// Leaky is a leaky bucket as a meter: it leaks n permits in each period and
+// overflows above capacity. That is the mirror image of a token bucket, which
+// holds what is missing in the other, and so it is the same Limit.
+func Leaky(n int64, period time.Duration, capacity int64) Limit { return Bucket(n, period, capacity) }
+
+// Shaper is a leaky bucket as a queue: for who waits, permits come one by one,
+// evenly, n in each period. It is a token bucket with a burst of 1.
+func Shaper(n int64, period time.Duration) Limit { return Bucket(n, period, 1) }
+
+// Sliding is a sliding window of n permits in a period of so many segments, of
+// which 0 is DefaultSegments.
+func Sliding(n int64, period time.Duration, segments int) Limit {
+	return Limit{Algorithm: SlidingWindow, Permits: n, Period: period, Segments: segments}
 }
 
-// String describes the limit, as in "100 per 1m0s" or "10 per 1s, burst 20".
-func (l Limit) String() string {
-	l = l.resolved()
-	if l.Algorithm == TokenBucket {
-		return fmt.Sprintf("%d per %v, burst %d", l.Permits, l.Period, l.Burst)
+// Counter is a sliding counter of n permits in a period.
+func Counter(n int64, period time.Duration) Limit {
+	return Limit{Algorithm: SlidingCounter, Permits: n, Period: period}
+}
+
+// Log is a sliding log of n permits in a period.
+func Log(n int64, period time.Duration) Limit {
+	return Limit{Algorithm: SlidingLog, Permits: n, Period: period}
+}
+
+// And is l and other together, as in PerSecond(10).And(PerHour(1000)): permits are
+// taken of all or of none. At most MaxLimits can be joined. The two must differ in
+// more than Permits and Burst: limits of one kind share what a key has taken (see
+// [Limiter.With]).
+func (l Limit) And(other Limit) Limit {
+	if l.also != (unique.Handle[Limit]{}) {
+		other = l.also.Value().And(other)
 	}
-	return fmt.Sprintf("%d per %v", l.Permits, l.Period)
+	l.also = unique.Make(other)
+	return l
+}
+
+// All returns the limits that And joined, in their order; of one limit it is that
+// limit.
+func (l Limit) All() []Limit {
+	var all []Limit
+	for {
+		also := l.also
+		l.also = unique.Handle[Limit]{}
+		all = append(all, l)
+		if also == l.also {
+			return all
+		}
+		l = also.Value()
+	}
+}
+
+// Capacity is the highest cost that the limit can ever allow at once: the burst
+// of a bucket, the permits of a window, the least of several.
+func (l Limit) Capacity() int64 {
+	l = l.resolved()
+	least := l.Permits
+	if l.Burst > 0 {
+		least = l.Burst
+	}
+	if l.also != (unique.Handle[Limit]{}) {
+		least = min(least, l.also.Value().Capacity())
+	}
+	return least
+}
+
+// String describes the limit, as in "100 per 1m0s", "10 per 1s, burst 20" or
+// "sliding_log of 5 per 1m0s and 100 per 1h0m0s".
+func (l Limit) String() string {
+	var parts []string
+	for _, l := range l.All() {
+		l = l.resolved()
+		s := fmt.Sprintf("%d per %v", l.Permits, l.Period)
+		switch {
+		case l.Custom != nil:
+			s = fmt.Sprintf("%T of %s", l.Custom, s)
+		case l.Aligned:
+			s = "aligned " + s
+		case l.Algorithm > TokenBucket:
+			s = l.Algorithm.String() + " of " + s
+		}
+		if l.Burst > 0 {
+			s += fmt.Sprintf(", burst %d", l.Burst)
+		}
+		if l.Segments > 0 {
+			s += fmt.Sprintf(", %d segments", l.Segments)
+		}
+		parts = append(parts, s)
+	}
+	return strings.Join(parts, " and ")
 }
 
 // Validate reports every field that cannot be used, joined.
 func (l Limit) Validate() error {
+	all := l.All()
+	var errs []error
+	if len(all) > MaxLimits {
+		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: fmt.Sprintf("%d limits", len(all)), Reason: fmt.Sprintf("must be %d or fewer joined by And", MaxLimits)})
+	}
+	kinds := map[Limit]bool{}
+	for _, l := range all {
+		err := l.validate()
+		errs = append(errs, err)
+		if err != nil {
+			continue
+		}
+		if kind := l.resolved().kind(); kinds[kind] {
+			errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: l, Reason: "must differ from those it is joined to in more than Permits and Burst: a key has one count for both"})
+		} else {
+			kinds[kind] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validate looks at one limit.
+func (l Limit) validate() error {
 	r := l.resolved()
 	var errs []error
 	bad := func(field string, value any, reason string, args ...any) {
 		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: fmt.Sprintf(reason, args...)})
 	}
-	if l.Algorithm > TokenBucket {
-		bad("Algorithm", l.Algorithm, "must be FixedWindow or TokenBucket")
+	switch {
+	case l.Algorithm >= algorithms:
+		bad("Algorithm", l.Algorithm, "must be FixedWindow, TokenBucket, SlidingWindow, SlidingCounter or SlidingLog")
+	case l.Custom == nil:
+	case l.Algorithm != 0:
+		bad("Algorithm", l.Algorithm, "must be zero with Custom, which is the algorithm")
+	case !reflect.TypeOf(l.Custom).Comparable():
+		bad("Custom", fmt.Sprintf("%T", l.Custom), "must be of a comparable type, as a pointer is")
 	}
-	if r.Permits < 1 || r.Permits > MaxPermits {
-		bad("Permits", l.Permits, "must be 1 to %d (only the zero Limit means %d)", int64(MaxPermits), DefaultPermits)
+	most := int64(MaxPermits)
+	if l.Algorithm == SlidingLog {
+		most = MaxLogPermits
+	}
+	if r.Permits < 1 || r.Permits > most {
+		bad("Permits", l.Permits, "must be 1 to %d (only the zero Limit means %d)", most, DefaultPermits)
 	}
 	if r.Period < 1 || r.Period > MaxPeriod {
 		bad("Period", l.Period, "must be 1ns to %v (only the zero Limit means %v)", MaxPeriod, DefaultPeriod)
 	}
 	switch {
-	case l.Algorithm == FixedWindow && l.Burst != 0:
-		bad("Burst", l.Burst, "must be 0 for a fixed window, whose capacity is Permits")
-	case l.Algorithm == TokenBucket && (l.Burst < 0 || l.Burst > MaxPermits):
+	case l.Algorithm == SlidingWindow && (r.Segments < 2 || r.Segments > MaxSegments):
+		bad("Segments", l.Segments, "must be 2 to %d (0 means %d)", MaxSegments, DefaultSegments)
+	case l.Algorithm == SlidingWindow && r.Period > 0 && int64(r.Period)%int64(r.Segments) != 0:
+		bad("Segments", r.Segments, "must divide the period, %v, into whole nanoseconds", l.Period)
+	case l.Algorithm != SlidingWindow && l.Segments != 0:
+		bad("Segments", l.Segments, "must be 0 but for a sliding window")
+	}
+	if l.Aligned && (l.Algorithm != FixedWindow || l.Custom != nil) {
+		bad("Aligned", l.Aligned, "must be false but for a fixed window")
+	}
+	bucket := l.Algorithm == TokenBucket
+	switch {
+	case !bucket && l.Custom == nil && l.Burst != 0:
+		bad("Burst", l.Burst, "must be 0 for a window, whose capacity is Permits")
+	case l.Burst < 0 || l.Burst > MaxPermits:
 		bad("Burst", l.Burst, "must be 0 to %d (0 means Permits)", int64(MaxPermits))
-	case l.Algorithm == TokenBucket && errs == nil:
+	case bucket && errs == nil:
 		if fill, ok := mulDiv(uint64(r.Burst), uint64(r.Period), uint64(r.Permits)); !ok || fill > uint64(MaxPeriod) {
 			bad("Burst", l.Burst, "must fill within %v at %d per %v", MaxPeriod, l.Permits, l.Period)
 		} else if _, ok := newScale(r); !ok {
@@ -143,14 +310,30 @@ func (l Limit) Validate() error {
 	return errors.Join(errs...)
 }
 
-// resolved is l with its defaults in place.
+// resolved is l with its defaults in place, and those that are joined to it as they
+// are.
 func (l Limit) resolved() Limit {
-	if l == (Limit{}) {
-		l = Window(DefaultPermits, DefaultPeriod)
-	}
-	if l.Algorithm == TokenBucket && l.Burst == 0 {
+	switch {
+	case l == Limit{also: l.also}:
+		l.Permits, l.Period = DefaultPermits, DefaultPeriod
+	case l.Algorithm == TokenBucket && l.Burst == 0:
 		l.Burst = l.Permits
+	case l.Algorithm == SlidingWindow && l.Segments == 0:
+		l.Segments = DefaultSegments
 	}
+	return l
+}
+
+// kind is what limits have in common that share what a key has taken: all but how
+// many permits there are. Two buckets always do.
+func (l Limit) kind() Limit {
+	if l.Algorithm == TokenBucket {
+		return Limit{Algorithm: TokenBucket}
+	}
+	if l.Custom != nil {
+		return Limit{Custom: l.Custom}
+	}
+	l.Permits, l.also = 0, unique.Handle[Limit]{}
 	return l
 }
 

@@ -19,13 +19,12 @@ const kind = "ratelimit"
 // A Limiter limits how many permits each key takes. Its methods are [Limiter.Take]
 // for who wants an answer at once, and [Limiter.Wait] for who can wait.
 type Limiter struct {
-	*state
-	limit Limit
-	plan  PlanID
+	*shared
+	current atomic.Pointer[setting]
 }
 
-// state is what a limiter shares with those derived from it by With.
-type state struct {
+// shared is what a limiter shares with those derived from it by With.
+type shared struct {
 	cfg   Config
 	root  *Limiter
 	table Table
@@ -36,7 +35,8 @@ type state struct {
 	hooks  hook.Set[Hooks]
 	panics hook.Panics
 
-	views sync.Map // Limit to *Limiter
+	views     sync.Map // Limit to *Limiter
+	overrides overrides
 
 	allowed, rejected     stripe.Counter
 	canceled, storeErrors atomic.Uint64
@@ -48,7 +48,7 @@ func New(cfg Config) (*Limiter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &state{cfg: cfg, done: make(chan struct{})}
+	s := &shared{cfg: cfg, done: make(chan struct{})}
 	store := cfg.Store
 	if store == nil {
 		var err error
@@ -61,58 +61,63 @@ func New(cfg Config) (*Limiter, error) {
 	if s.table, err = store.Open(cfg.name()); err != nil {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
-	l := &Limiter{state: s, limit: cfg.Limit.resolved()}
-	if l.plan, err = s.table.Plan(l.limit); err != nil {
-		return nil, &StoreError{Name: cfg.name(), Err: err}
+	if s.root, err = s.view(cfg.Limit); err != nil {
+		return nil, err
 	}
-	s.root = l
-	s.views.Store(l.limit, l)
 	s.hooks.Add(cfg.Hooks)
 	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, cfg.name(), l); err != nil {
+		if err := cfg.Registry.Add(kind, cfg.name(), s.root); err != nil {
 			return nil, err
 		}
 	}
+	return s.root, nil
+}
+
+// view is a limiter with a limit of its own.
+func (s *shared) view(limit Limit) (*Limiter, error) {
+	set, err := s.setting(limit)
+	if err != nil {
+		return nil, err
+	}
+	l := &Limiter{shared: s}
+	l.current.Store(set)
 	return l, nil
 }
 
 // Name is the name of the limiter.
-func (l *Limiter) Name() string { return l.cfg.name() }
+func (s *shared) Name() string { return s.cfg.name() }
 
-// Config is the configuration as given, with the limit of this limiter.
+// Config is the configuration as given, with the limit of this limiter as it is
+// now.
 func (l *Limiter) Config() Config {
 	c := l.cfg
-	if l != l.root {
-		c.Limit = l.limit
+	if now := l.Limit(); now != c.Limit.resolved() {
+		c.Limit = now
 	}
 	return c
 }
 
-// Limit is what each key may take, with defaults filled in.
-func (l *Limiter) Limit() Limit { return l.limit }
-
 // With returns a limiter over the same keys that holds them to another limit: for
-// tiers, and for a limit of one call. What a key has taken stays taken from a
-// bucket to a bucket, where the debt is kept in time, and from a window to one of
-// the same period, where the count is. A window of another period, and a bucket
-// beside a window, counts for itself.
+// tiers, and for a limit of one call. What a key has taken stays taken among limits
+// of one kind: buckets, which keep the debt in time, and limits that differ in
+// nothing but Permits, which keep the count. One of another kind counts for itself.
+// It applies at once, and SetLimit does not change it.
 //
 // The same limit gives the same limiter, without allocating. There should be few
 // different ones: each is kept, and a table in memory knows 65,535, after which a
 // new one is a [*StoreError].
 func (l *Limiter) With(limit Limit) (*Limiter, error) {
-	limit = limit.resolved()
 	if v, ok := l.views.Load(limit); ok {
 		return v.(*Limiter), nil // nothing else is stored
 	}
 	if err := limit.Validate(); err != nil {
 		return nil, err
 	}
-	plan, err := l.table.Plan(limit)
+	view, err := l.view(limit)
 	if err != nil {
-		return nil, &StoreError{Name: l.Name(), Err: err}
+		return nil, err
 	}
-	v, _ := l.views.LoadOrStore(limit, &Limiter{state: l.state, limit: limit, plan: plan})
+	v, _ := l.views.LoadOrStore(limit, view)
 	return v.(*Limiter), nil // nothing else is stored
 }
 
@@ -144,6 +149,25 @@ func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	return r, err
 }
 
+// Reserve takes n permits of a key as soon as they are to be had, if that is within
+// maxWait, and returns at once: they may be used after Wait. If they are not to be
+// used, Refund gives them back. Nobody takes any before them: a later take is refused,
+// or reserved behind them. A maxWait below 0 is no limit; what a limit can reserve
+// ahead is limited, to three windows of a FixedWindow. While others wait for the key
+// (see [Limiter.Wait]), the oldest first, it is refused: nobody knows yet what will be
+// behind them.
+func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
+	if maxWait < 0 {
+		maxWait = math.MaxInt64
+	}
+	return l.take(ctx, key, Op{Kind: Reserve, Cost: n, MaxWait: maxWait})
+}
+
+// check decides as Take does, and takes nothing.
+func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error) {
+	return l.apply(ctx, key, Op{Kind: Check, Cost: n})
+}
+
 // Refund gives back the permits of a take, which its Result names. It is to be
 // called once for a take at the most, and not after a Reset. What time gave back
 // already is not given twice: after the window of the take it does nothing. The
@@ -160,7 +184,12 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	return l.applyPlan(ctx, key, take.Plan, Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt})
+	op := Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt}
+	r, err := l.table.Apply(ctx, key, take.Plan, op)
+	if err != nil {
+		return l.failed(ctx, key, op, err)
+	}
+	return r, nil
 }
 
 const (
@@ -210,11 +239,9 @@ func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info 
 }
 
 func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) {
-	return l.applyPlan(ctx, key, l.plan, op)
-}
-
-func (l *Limiter) applyPlan(ctx context.Context, key string, plan PlanID, op Op) (Result, error) {
-	r, err := l.table.Apply(ctx, key, plan, op)
+	set := l.settingOf(key)
+	op.Past = set.past
+	r, err := l.table.Apply(ctx, key, set.plan, op)
 	if err == nil {
 		return r, nil
 	}
@@ -240,7 +267,7 @@ func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Res
 	if l.cfg.OnStoreError == Deny || op.Cost == 0 || op.Cost == everything || op.Kind == Refund || op.Kind == Reset {
 		return Result{}, err
 	}
-	if c := l.limit.Capacity(); op.Cost > c && op.Kind != TakeAtMost {
+	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != TakeAtMost {
 		return Result{Limit: c, RetryAfter: Never}, nil // that needs no store
 	}
 	return Result{Allowed: true}, nil

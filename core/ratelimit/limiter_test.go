@@ -327,7 +327,8 @@ func TestWithHoldsTheSameKeysToAnotherLimit(t *testing.T) {
 	require.Same(t, pro, again)
 	base, err := pro.With(ratelimit.PerHour(10))
 	require.NoError(t, err)
-	require.Same(t, l, base)
+	require.NotSame(t, l, base, "SetLimit does not change it")
+	require.Zero(t, take(t, base, "k", 0).Remaining)
 	_, err = l.With(ratelimit.PerHour(-1))
 	require.ErrorIs(t, err, core.ErrConfig)
 }
@@ -473,9 +474,9 @@ func TestValidateReportsEveryField(t *testing.T) {
 		"huge":      {ratelimit.Config{Limit: ratelimit.PerMinute(math.MaxInt64)}, []string{"ratelimit.Limit.Permits = 9223372036854775807: must be 1 to"}},
 		"period":    {ratelimit.Config{Limit: ratelimit.Window(1, -time.Second)}, []string{"ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s"}},
 		"long":      {ratelimit.Config{Limit: ratelimit.Window(1, math.MaxInt64)}, []string{"ratelimit.Limit.Period = 2562047h47m16.854775807s: must be"}},
-		"algorithm": {ratelimit.Config{Limit: ratelimit.Limit{Algorithm: 99, Permits: 1, Period: 1}}, []string{"ratelimit.Limit.Algorithm = Algorithm(99): must be FixedWindow or TokenBucket"}},
+		"algorithm": {ratelimit.Config{Limit: ratelimit.Limit{Algorithm: 99, Permits: 1, Period: 1}}, []string{"ratelimit.Limit.Algorithm = Algorithm(99): must be FixedWindow, TokenBucket, SlidingWindow"}},
 		"burst":     {ratelimit.Config{Limit: ratelimit.Bucket(1, 1, -1)}, []string{"ratelimit.Limit.Burst = -1: must be 0 to"}},
-		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a fixed window"}},
+		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a window"}},
 		"slow fill": {ratelimit.Config{Limit: ratelimit.Bucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
 		"too fine":  {ratelimit.Config{Limit: ratelimit.Bucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
 		"nothing":   {ratelimit.Config{Limit: ratelimit.Window(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},

@@ -27,7 +27,8 @@ type MemoryConfig struct {
 	// MaxKeys is how many keys each table holds at most: up to MaxMaxKeys. If zero,
 	// DefaultMaxKeys.
 	// A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
-	// bound may be passed by one key for each 16.
+	// bound may be passed by one key for each 16. A key that is held to several
+	// limits at once counts as so many.
 	//
 	// A key that has given back all it took is dropped first, and nothing is lost.
 	// When there is none, the one that owes least of 16 goes, and what it owes is
@@ -120,77 +121,121 @@ var errPlans = errors.New("ratelimit: a table in memory knows at most 65535 diff
 
 // Plan makes a limit known.
 func (t *table) Plan(limit Limit) (PlanID, error) {
-	limit = limit.resolved()
 	t.planMu.Lock()
 	defer t.planMu.Unlock()
+	all := limit.All()
+	for i := range all {
+		all[i] = all[i].resolved()
+	}
+	if len(all) == 1 {
+		return t.plan(all[0])
+	}
+	limit = all[0]
+	parts := make([]*plan, len(all))
+	for i, l := range all {
+		id, err := t.plan(l)
+		if err != nil {
+			return 0, err
+		}
+		if parts[i] = (*t.plans.Load())[id]; i > 0 {
+			limit = limit.And(l)
+		}
+	}
 	if id, ok := t.byLimit[limit]; ok {
 		return id, nil
 	}
+	return t.addPlan(limit, &plan{limit: limit, capacity: limit.Capacity(), parts: parts, horizon: math.MaxInt64})
+}
+
+// plan makes one limit known.
+func (t *table) plan(l Limit) (PlanID, error) {
+	if id, ok := t.byLimit[l]; ok {
+		return id, nil
+	}
+	kind := l.kind()
+	salt, known := t.kinds[kind]
+	if !known {
+		salt = uint64(len(t.kinds)) * 0x9e3779b97f4a7c15 >> tagShift << tagShift // keys stay in their shard
+	}
+	id, err := t.addPlan(l, newPlan(l, salt, t.base))
+	if err == nil {
+		t.kinds[kind] = salt
+	}
+	return id, err
+}
+
+func (t *table) addPlan(l Limit, p *plan) (PlanID, error) {
 	old := *t.plans.Load()
 	if len(old) > math.MaxUint16 {
 		return 0, errPlans
 	}
-	kind := limit.kind()
-	salt, known := t.kinds[kind]
-	if !known {
-		salt = uint64(len(t.kinds)) * 0x9e3779b97f4a7c15
-		t.kinds[kind] = salt
-	}
-	p := newPlan(PlanID(len(old)), limit, salt)
+	p.id = PlanID(len(old))
 	plans := append(old, p)                           // who has read the old slice does not look beyond its end
 	t.horizon.Store(min(t.horizon.Load(), p.horizon)) // before the first word of this plan
 	t.plans.Store(&plans)
-	t.byLimit[limit] = p.id
+	t.byLimit[l] = p.id
 	return p.id, nil
 }
+
+// now is the time of the table.
+func (t *table) now() int64 { return int64(time.Since(t.base)) }
+
+// shard is where a key is.
+func (t *table) shard(hash uint64) *shard { return &t.shards[hash&uint64(len(t.shards)-1)] }
 
 // Apply does one operation on one key. It does not wait, and ends with no
 // context.
 func (t *table) Apply(_ context.Context, key string, id PlanID, op Op) (Result, error) {
-	return t.applyAt(int64(time.Since(t.base)), key, id, op)
+	return t.applyAt(t.now(), key, id, op)
 }
 
 func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error) {
-	plans := *t.plans.Load()
-	if t.store.closed.Load() {
-		return Result{}, ErrClosed
+	p, err := t.planFor(id, op.Cost)
+	if err != nil {
+		return Result{}, err
 	}
-	if id == 0 || int(id) >= len(plans) {
-		return Result{}, fmt.Errorf("ratelimit: no plan %d in this table", id)
-	}
-	if op.Cost < 0 {
-		return Result{}, costError(op.Cost)
-	}
-	p := plans[id]
-	hash := maphash.String(t.seed, key) + p.salt
-	s := &t.shards[hash&uint64(len(t.shards)-1)]
+	hash := maphash.String(t.seed, key)
+	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = max(now, s.last)
-	s.last = now
-	if now-s.swept > t.horizon.Load() {
-		s.rebuild(t, plans, now)
+	now = s.tick(t, now)
+	plans := *t.plans.Load()
+	var q *queue
+	if len(s.queues) > 0 {
+		q = s.queues[hash]
 	}
-	i, found := s.find(hash)
-	switch op.Kind {
-	case Reset:
-		if found {
-			s.remove(t, i)
-		}
-		_, r, _ := p.apply(0, nil, now, Op{})
-		return r, nil
-	case Refund:
-		return s.refund(plans, p, i, found, hash, now, op), nil
-	case Take, TakeAtMost, Reserve:
+	if q == nil && len(p.parts) == 1 && op.Past == nil && op.Kind != Reset {
+		return s.applyOne(t, plans, p, hash^p.salt, now, op), nil
 	}
-	word, from := s.word(plans, p, i, found, hash, now)
-	word, r, changed := p.apply(word, from, now, op)
-	switch {
-	case !changed:
-	case found:
-		s.slots[i] = newSlot(hash, id, word)
-	default:
-		s.insert(t, plans, now, newSlot(hash, id, word))
+	k := keyed{table: t, shard: s, plans: plans, hash: hash, now: now}
+	if q != nil {
+		return q.apply(&k, p, op), nil
 	}
+	r, _ := k.apply(p, op)
 	return r, nil
+}
+
+// applyOne is what keyed.apply does, where there is one limit.
+func (s *shard) applyOne(t *table, plans []*plan, p *plan, hash uint64, now int64, op Op) Result {
+	st, _ := s.state(plans, p, hash, now)
+	r, changed := decide(p.parts, []*state{&st}, p.capacity, now, op)
+	r.Plan = p.id
+	if changed {
+		s.store(t, plans, hash, now, &st)
+	}
+	return r
+}
+
+// planFor is the plan of that number, for an operation of that cost.
+func (t *table) planFor(id PlanID, cost int64) (*plan, error) {
+	plans := *t.plans.Load()
+	switch {
+	case t.store.closed.Load():
+		return nil, ErrClosed
+	case id == 0 || int(id) >= len(plans):
+		return nil, fmt.Errorf("ratelimit: no plan %d in this table", id)
+	case cost < 0:
+		return nil, costError(cost)
+	}
+	return plans[id], nil
 }

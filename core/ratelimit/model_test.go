@@ -110,7 +110,7 @@ func TestBucketAgreesWithARationalModel(t *testing.T) {
 			}
 			want.FullAfter = time.Duration(model.until(l.Burst))
 			got := mustApply(t, tab, time.Duration(now), "k", ids[0], Op{Cost: cost})
-			got.Receipt = 0
+			got.Receipt = Receipt{}
 			require.Equal(t, want, got, "%v: take %d at %d", l, cost, now)
 			quoted = int64(want.RetryAfter)
 		}
@@ -183,7 +183,7 @@ func TestWindowAgreesWithAPlainModel(t *testing.T) {
 				want.NextAfter, want.FullAfter = left, left
 			}
 			got := mustApply(t, tab, time.Duration(now), "k", ids[0], Op{Cost: cost})
-			got.Receipt = 0
+			got.Receipt = Receipt{}
 			require.Equal(t, want, got, "%v: take %d at %d", l, cost, now)
 			quoted = int64(want.RetryAfter)
 		}

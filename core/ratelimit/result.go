@@ -16,7 +16,8 @@ type Result struct {
 	// Granted is how many permits were taken: the cost, or 0 when refused, or
 	// what there was for a take of at most so many.
 	Granted int64
-	// Limit is the capacity of the limit that decided.
+	// Limit is the capacity of the limit that decided, or 0 if the store failed and
+	// the call passes all the same.
 	Limit int64
 	// Remaining is how many permits can be taken right now: 0 or more.
 	Remaining int64
@@ -33,6 +34,10 @@ type Result struct {
 	FullAfter time.Duration
 	// Plan is the limit that decided, by its number in the table.
 	Plan PlanID
-	// Receipt names the take to a refund. Its value belongs to the store.
-	Receipt uint64
+	// Which is, of several limits joined by [Limit.And], the place of the one that
+	// Limit, Remaining, NextAfter and FullAfter are about: of those that refused,
+	// the one to be waited for longest; if all allowed, the one with least left.
+	Which int
+	// Receipt names the take to a refund.
+	Receipt Receipt
 }

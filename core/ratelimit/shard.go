@@ -4,17 +4,21 @@ import (
 	"sync"
 )
 
-// A shard is an open-addressing table with linear probing and no tombstones. It
-// holds no pointers, so that a million keys are nothing to the garbage collector.
+// A shard is an open-addressing table with linear probing and no tombstones. Its
+// slots hold no pointers, so that a million keys are nothing to the garbage
+// collector. What does not fit into a slot has a list beside it.
 type shard struct {
 	mu     sync.Mutex
-	last   int64  // the latest time that was seen: no operation is before it
-	swept  int64  // when every slot was looked at last
-	slots  []slot // a power of two, or none
-	used   int    // slots that are not empty
-	hand   int    // where the next search for a victim starts
+	last   int64             // the latest time that was seen: no operation is before it
+	swept  int64             // when every slot was looked at last
+	slots  []slot            // a power of two, or none
+	used   int               // slots that are not empty
+	hand   int               // where the next search for a victim starts
+	lists  [][]int64         // the states that are more than a word; a slot has the place
+	free   []int             // places that are free
+	queues map[uint64]*queue // those who wait, by the hash of the key
 	sketch *sketch
-	_      [48]byte // two cache lines: neighbours do not share one
+	_      [56]byte // three cache lines: neighbours do not share one
 }
 
 // A slot is a key: 48 bits of its hash, which with those that chose the shard
@@ -51,39 +55,75 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
-// word returns the word of a key, and the plan that wrote it. A key that is not
-// there may have been dropped: then the word is what the sketch says. Else it is
-// new, and the plan is nil.
-func (s *shard) word(plans []*plan, p *plan, i int, found bool, hash uint64, now int64) (word uint64, from *plan) {
-	if found {
-		return s.slots[i].word, plans[s.slots[i].plan()]
+// tick takes the time of an operation, and looks at all slots when it is due.
+func (s *shard) tick(t *table, now int64) int64 {
+	now = max(now, s.last)
+	s.last = now
+	if now-s.swept > t.horizon.Load() {
+		s.rebuild(t, *t.plans.Load(), now)
+	}
+	return now
+}
+
+// state returns the state of a key as p reads it. A key that is not there may have
+// been dropped: then it is what the sketch says. Else it is new.
+func (s *shard) state(plans []*plan, p *plan, hash uint64, now int64) (st state, found bool) {
+	if i, found := s.find(hash); found {
+		return s.read(&s.slots[i], plans), true
 	}
 	if s.sketch != nil {
 		if d := s.sketch.get(hash >> tagShift); d.until > now {
-			return p.owing(d.until, d.permits, now), p
+			return p.owing(d.until, d.permits, now), false
 		}
 	}
-	return 0, nil
+	return state{}, false
 }
 
-// refund gives back what a take under p took. A window stays in the hands of the
-// plan that wrote it, which may know of more than p can hold.
-func (s *shard) refund(plans []*plan, p *plan, i int, found bool, hash uint64, now int64, op Op) Result {
-	word, from := s.word(plans, p, i, found, hash, now)
-	if !found { // nothing to give back to
-		_, r, _ := p.apply(word, from, now, Op{})
-		return r
+// read is the state in a slot.
+func (s *shard) read(n *slot, plans []*plan) state {
+	p := plans[n.plan()]
+	if p.custom != nil {
+		return state{from: p, list: s.lists[n.word]}
 	}
-	keep := p
-	if p.limit.Algorithm == FixedWindow {
-		keep = from
+	return state{from: p, word: n.word}
+}
+
+// store writes the state of a key.
+func (s *shard) store(t *table, plans []*plan, hash uint64, now int64, st *state) {
+	i, found := s.find(hash)
+	n := newSlot(hash, st.from.id, st.word)
+	if st.from.custom != nil {
+		switch free := len(s.free) - 1; {
+		case found:
+			n.word = s.slots[i].word
+		case free >= 0:
+			n.word, s.free = uint64(s.free[free]), s.free[:free]
+		default:
+			n.word, s.lists = uint64(len(s.lists)), append(s.lists, nil)
+		}
+		s.lists[n.word] = st.list
 	}
-	if next, _, changed := keep.apply(word, from, now, op); changed {
-		word, from = next, keep
-		s.slots[i] = newSlot(hash, keep.id, word)
+	if found {
+		s.slots[i] = n
+		return
 	}
-	_, r, _ := p.apply(word, from, now, Op{})
-	return r
+	s.insert(t, plans, now, n)
+}
+
+// drop forgets a key.
+func (s *shard) drop(t *table, plans []*plan, hash uint64) {
+	if i, found := s.find(hash); found {
+		s.release(&s.slots[i], plans)
+		s.remove(t, i)
+	}
+}
+
+// release gives back what a slot has beside it.
+func (s *shard) release(n *slot, plans []*plan) {
+	if plans[n.plan()].custom != nil {
+		s.lists[n.word] = nil
+		s.free = append(s.free, int(n.word))
+	}
 }
 
 // insert adds a key that is not there.
@@ -124,19 +164,28 @@ func (s *shard) remove(t *table, i int) {
 	t.keys.Add(-1)
 }
 
-// neutral tells whether a slot owes nothing any more.
-func (s *shard) neutral(n slot, plans []*plan, now int64) bool {
+// fullAt is the time at which a slot owes nothing any more; now if it does not.
+func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
 	p := plans[n.plan()]
-	return (now-s.swept)/5 > p.horizon || p.neutralAt(n.word, now) <= now
+	if (now-s.swept)/5 > p.horizon {
+		return now
+	}
+	st := s.read(n, plans)
+	return p.fullAt(&st, now)
 }
 
 // rebuild drops what is neutral and moves the rest into new slots: twice as many
 // where fewer than one in sixteen would be left to fill.
 func (s *shard) rebuild(t *table, plans []*plan, now int64) {
 	owing := make([]slot, 0, s.used)
-	for _, n := range s.slots {
-		if n.tag != 0 && !s.neutral(n, plans, now) {
-			owing = append(owing, n)
+	for i := range s.slots {
+		n := &s.slots[i]
+		switch {
+		case n.tag == 0:
+		case s.fullAt(n, plans, now) > now:
+			owing = append(owing, *n)
+		default:
+			s.release(n, plans)
 		}
 	}
 	size := 8
@@ -149,6 +198,9 @@ func (s *shard) rebuild(t *table, plans []*plan, now int64) {
 	}
 	t.keys.Add(int64(len(owing) - s.used))
 	s.used, s.hand, s.swept = len(owing), 0, now
+	if len(s.free) == len(s.lists) {
+		s.lists, s.free = nil, nil
+	}
 }
 
 // evict drops one key: a neutral one of the 16 that are next, or else the one of
@@ -158,25 +210,28 @@ func (s *shard) evict(t *table, plans []*plan, now int64) {
 	victim, least := -1, int64(0)
 	for seen, i := 0, s.hand; seen < min(16, s.used); i = (i + 1) & mask {
 		s.hand = (i + 1) & mask
-		n := s.slots[i]
+		n := &s.slots[i]
 		if n.tag == 0 {
 			continue
 		}
 		seen++
-		neutral := plans[n.plan()].neutralAt(n.word, now)
-		if neutral <= now {
+		full := s.fullAt(n, plans, now)
+		if full <= now {
+			s.release(n, plans)
 			s.remove(t, i)
 			return
 		}
-		if victim < 0 || neutral < least {
-			victim, least = i, neutral
+		if victim < 0 || full < least {
+			victim, least = i, full
 		}
 	}
 	if s.sketch == nil {
 		s.sketch = newSketch(t.store.maxKeys / len(t.shards))
 	}
-	n := s.slots[victim]
-	s.sketch.add(n.tag>>tagShift, debt{least, plans[n.plan()].taken(n.word, now)}, now)
+	n := &s.slots[victim]
+	st := s.read(n, plans)
+	s.sketch.add(n.tag>>tagShift, debt{least, plans[n.plan()].taken(&st, now)}, now)
 	t.evicted.Add(1)
+	s.release(n, plans)
 	s.remove(t, victim)
 }

@@ -30,6 +30,10 @@ type Table interface {
 // A PlanID is the number of a limit in a table, from 1.
 type PlanID uint16
 
+// A Receipt names a take to a refund: a number for each limit that And joined.
+// Their values belong to the store.
+type Receipt [MaxLimits]uint64
+
 // OpKind is what an [Op] does.
 type OpKind uint8
 
@@ -46,6 +50,8 @@ const (
 	Refund
 	// Reset forgets the key.
 	Reset
+	// Check decides as Take would, and takes nothing.
+	Check
 )
 
 // An Op is one operation on a key.
@@ -53,5 +59,15 @@ type Op struct {
 	Kind    OpKind
 	Cost    int64         // permits, 0 or more; a Take of 0 only looks
 	MaxWait time.Duration // Reserve: how long the permits may take to come
-	Receipt uint64        // Refund: that of the Result of the take
+	Receipt Receipt       // Refund: that of the Result of the take
+	Past    []Past        // limits that were in force before the plan, the oldest first
+}
+
+// A Past is a limit that was replaced while keys were held to it. What a key owes
+// under it goes over to the limit that came after; and what counts in windows, as
+// FixedWindow, SlidingCounter and the segments of SlidingWindow do, is held to it to
+// the end of the window that was on.
+type Past struct {
+	Plan  PlanID
+	Until time.Time // with a monotonic reading, as time.Now returns it
 }

@@ -2,17 +2,25 @@ package ratelimit
 
 import (
 	"context"
+	"hash/maphash"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
 )
 
-// Wait takes n permits of a key as soon as they are to be had, in the order of the
-// calls, and returns when they are. It is refused at once, with a
-// [*LimitedError], when that would be later than MaxWait or the deadline of ctx,
-// or never; then nothing is taken. When ctx ends during the wait, the permits go
-// back and the error is its cause. A place that a cost left free in a window, since
-// it did not fit in, stays free.
+// Wait takes n permits of a key as soon as they are to be had, and returns when they
+// are; the Wait of the Result is how long it took. It is refused at once, with a
+// [*LimitedError], when that would be later than MaxWait or the deadline of ctx, or
+// never, or when the queue is full. When ctx ends during the wait, the error is its
+// cause, and nothing is taken.
+//
+// In memory those who wait for a key are in a queue (Config.Order), and nothing is
+// charged before they are served. A refund, a reset and a change of the limit are
+// felt at once; one who leaves makes room for those behind. Oldest first, nobody
+// takes permits of the key before those who wait. One whose time comes to lie beyond
+// its MaxWait, after a Drain or a lower limit, is refused then. A store that is not in
+// memory makes a reservation instead, which is given back when it is not waited for.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
@@ -21,14 +29,15 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
-	r, err := l.apply(ctx, key, Op{Kind: Reserve, Cost: n, MaxWait: most})
-	if err != nil {
-		return r, err
+	var r Result
+	var err error
+	if t, ok := l.table.(*table); ok && n > 0 {
+		r, err = l.queue(ctx, t, key, n, most)
+	} else {
+		r, err = l.reserve(ctx, key, n, most)
 	}
-	if r.Wait > 0 {
-		if err := l.sleep(ctx, key, n, r); err != nil {
-			return Result{}, err
-		}
+	if err != nil {
+		return Result{}, err
 	}
 	l.decided(ctx, key, n, r, r.Wait)
 	if !r.Allowed {
@@ -37,35 +46,77 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	return r, nil
 }
 
-// sleep waits for what is reserved, and gives it back when it is not waited for.
-func (l *Limiter) sleep(ctx context.Context, key string, n int64, r Result) error {
-	h := l.hooks.Load()
-	if h.Queued != nil {
-		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: r})
+// queue waits in the queue of the key. An error is no refusal, and with it nothing is
+// taken.
+func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most time.Duration) (Result, error) {
+	if _, err := t.planFor(l.settingOf(key).plan, n); err != nil {
+		return l.failed(ctx, key, Op{Kind: Reserve, Cost: n}, err)
+	}
+	hash := maphash.String(t.seed, key)
+	key = strings.Clone(key)
+	w, r := t.enter(hash, request{
+		policy: func() (*plan, []Past) {
+			set := l.settingOf(key)
+			return (*t.plans.Load())[set.plan], set.past
+		},
+		cost: n, most: most, order: l.cfg.Order, room: l.cfg.room,
+	})
+	if w == nil {
+		return r, nil
+	}
+	return l.wait(ctx, key, n, r, func() (Result, error) {
+		r, err := t.await(ctx, l.done, hash, w)
+		if err != nil && r.Granted > 0 { // it was served while it left
+			_, _ = l.Refund(ctx, key, r)
+		}
+		return r, err
+	})
+}
+
+// reserve waits for a reservation.
+func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Duration) (Result, error) {
+	r, err := l.apply(ctx, key, Op{Kind: Reserve, Cost: n, MaxWait: most})
+	if err != nil || r.Wait == 0 {
+		return r, err
+	}
+	return l.wait(ctx, key, n, r, func() (Result, error) {
+		timer := time.NewTimer(r.Wait)
+		defer timer.Stop()
+		var err error
+		select {
+		case <-timer.C:
+			return r, nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-l.done:
+			err = ErrClosed
+		}
+		_, _ = l.Refund(ctx, key, r) // if the store fails, the permits come back in their time
+		return r, err
+	})
+}
+
+// wait counts one who waits and tells of it, from before to after. A refusal is told
+// by whoever asked.
+func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
+	if h := l.hooks.Load(); h.Queued != nil {
+		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: estimate})
 	}
 	start := time.Now()
-	timer := time.NewTimer(r.Wait)
-	defer timer.Stop()
 	l.waiting.Add(1)
-	defer l.waiting.Add(-1)
-	var err error
-	select {
-	case <-timer.C:
-		if h := l.hooks.Load(); h.Waited != nil {
-			l.tell(ctx, h.Waited, Info{Key: key, Cost: n, Result: r, Waited: r.Wait})
+	r, err := f()
+	l.waiting.Add(-1)
+	h := l.hooks.Load()
+	switch {
+	case err != nil:
+		l.canceled.Add(1)
+		if h.Canceled != nil {
+			l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: estimate, Waited: time.Since(start), Err: err})
 		}
-		return nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-l.done:
-		err = ErrClosed
+	case r.Allowed && h.Waited != nil:
+		l.tell(ctx, h.Waited, Info{Key: key, Cost: n, Result: r, Waited: r.Wait})
 	}
-	_, _ = l.Refund(ctx, key, r) // if the store fails, the permits come back in their time
-	l.canceled.Add(1)
-	if h.Canceled != nil {
-		l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: r, Waited: time.Since(start), Err: err})
-	}
-	return err
+	return r, err
 }
 
 // Do waits for one permit of the key "" and runs op.

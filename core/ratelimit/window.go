@@ -1,9 +1,6 @@
 package ratelimit
 
-import (
-	"math/bits"
-	"time"
-)
+import "math/bits"
 
 // The word of a fixed window says of itself how it is laid out, so that a key
 // can be read under any plan:
@@ -62,84 +59,93 @@ func unpack(word uint64, now int64) (start, used int64) {
 	return (ticks + away) << f.shift, used
 }
 
-// window decides on a fixed window. Its word was written by from, a plan with the
-// same period; nil is a new key. Where that plan let more be taken than there is
-// here, nothing is left until its window is over.
-func (p *plan) window(word uint64, from *plan, now int64, op Op) (next uint64, r Result, changed bool) {
-	n, period := p.limit.Permits, int64(p.limit.Period)
-	start, used := p.layout.tick(now), int64(0)
-	if from != nil {
-		start, used = from.windowAt(word, now)
-		start = p.layout.tick(start) // its ticks may be finer
+// begin is when a window that is new at a time begins.
+func (p *plan) begin(t int64) int64 {
+	if p.limit.Aligned {
+		return t - (t-p.zero)%int64(p.limit.Period)
 	}
-	overdrawn := from != p && used > n
-	if overdrawn {
-		used = n
-	}
-	before := used
-	r = Result{Plan: p.id, Limit: n, Allowed: true}
-	at := start // the window that this op is about
-	switch op.Kind {
-	case Take, Reserve:
-		if op.Cost > n {
-			r.Allowed, r.RetryAfter = false, Never
-			break
-		}
-		place := used // the first permit taken, counted from start
-		if place%n+op.Cost > n {
-			place = (place + n - 1) / n * n // a cost is never split over two windows
-		}
-		if ahead := place / n; ahead > 0 && op.Cost > 0 {
-			at = start + ahead*period
-			r.RetryAfter = time.Duration(at - now)
-			if op.Kind == Take || overdrawn || r.RetryAfter > op.MaxWait || place+op.Cost > reserveAhead*n {
-				r.Allowed = false
-				break
-			}
-			r.Wait, r.RetryAfter = r.RetryAfter, 0
-		}
-		if op.Cost > 0 {
-			used = place + op.Cost
-		}
-		r.Granted = op.Cost
-	case TakeAtMost:
-		r.Granted = min(op.Cost, max(0, n-used))
-		used += r.Granted
-		if r.Granted == 0 && op.Cost > 0 {
-			r.Allowed, r.RetryAfter = false, time.Duration(start+used/n*period-now)
-		}
-	case Refund:
-		// Only the last window that is in use gives back: the places of those
-		// who wait for later ones do not move.
-		if last := max(0, used-1) / n; int64(op.Receipt) == start+last*period {
-			used -= min(op.Cost, used-last*n)
-		}
-	case Reset: // the table forgets the key
-	}
-	r.Remaining = max(0, n-used)
-	if used > 0 {
-		if used >= n {
-			r.NextAfter = time.Duration(start + used/n*period - now)
-		} else {
-			r.NextAfter = time.Duration(start + period - now)
-		}
-		r.FullAfter = time.Duration(start + (used+n-1)/n*period - now)
-	}
-	r.Receipt = uint64(at)
-	return p.layout.pack(start, used), r, used != before
+	return p.layout.tick(t)
 }
 
-// windowAt is where a window stands now: a window that is over has given way to
-// those reserved after it, or to none.
-func (p *plan) windowAt(word uint64, now int64) (start, used int64) {
+// windowOf is where a window stands now: a window that is over has given way to
+// those reserved after it, or to none. Where another plan let more be taken than
+// there is here, nothing is left until its window is over.
+func (p *plan) windowOf(st *state, now int64) (start, used int64) {
 	n, period := p.limit.Permits, int64(p.limit.Period)
-	start, used = unpack(word, now)
-	if now-start >= period {
-		over := (now - start) / period
-		if used <= over*n {
-			return p.layout.tick(now), 0
+	switch st.from {
+	case nil:
+		return p.begin(now), 0
+	case p:
+		start, used = unpack(st.word, now)
+		if now-start >= period {
+			over := (now - start) / period
+			start, used = start+over*period, used-over*n
 		}
-		start, used = start+over*period, used-over*n
+	default:
+		start, used = st.from.windowOf(st, now)
+		used = min(used, n)
 	}
-	return start, used
+	if used <= 0 {
+		return p.begin(now), 0
+	}
+	return p.begin(start), used // its ticks may be finer
+}
+
+// overdrawn tells whether another plan let more be taken.
+func (p *plan) overdrawn(st *state, now int64) bool {
+	if st.from == nil || st.from == p {
+		return false
+	}
+	_, used := st.from.windowOf(st, now)
+	return used > p.limit.Permits
+}
+
+// place is the first of cost permits to be taken, counted from the start of the
+// window. A cost is never split over two windows.
+func (p *plan) place(used, cost int64) int64 {
+	n := p.limit.Permits
+	if used%n+cost > n {
+		return (used + n - 1) / n * n
+	}
+	return used
+}
+
+func (p *plan) windowEarliest(st *state, now, cost int64) int64 {
+	start, used := p.windowOf(st, now)
+	if ahead := p.place(used, cost) / p.limit.Permits; ahead > 0 {
+		return max(now, start+ahead*int64(p.limit.Period))
+	}
+	return now
+}
+
+// windowPlace is the place of a charge at a time.
+func (p *plan) windowPlace(start, used, at, cost int64) int64 {
+	return max(p.place(used, cost), (at-start)/int64(p.limit.Period)*p.limit.Permits)
+}
+
+func (p *plan) windowFits(st *state, now, at, cost int64) bool {
+	start, used := p.windowOf(st, now)
+	return p.windowPlace(start, used, at, cost)+cost <= reserveAhead*p.limit.Permits && !p.overdrawn(st, now)
+}
+
+func (p *plan) windowCharge(st *state, now, at, cost int64) (receipt uint64) {
+	start, used := p.windowOf(st, now)
+	place := p.windowPlace(start, used, at, cost)
+	st.word = p.layout.pack(start, place+cost)
+	return uint64(start + place/p.limit.Permits*int64(p.limit.Period))
+}
+
+// windowRefund gives back to the last window that is in use: the places of those
+// who hold one in a later window do not move. It stays in the hands of the plan that
+// wrote it.
+func windowRefund(st *state, now, cost int64, receipt uint64) bool {
+	p := st.from
+	n, period := p.limit.Permits, int64(p.limit.Period)
+	start, used := p.windowOf(st, now)
+	last := max(0, used-1) / n
+	if used == 0 || int64(receipt) != start+last*period {
+		return false
+	}
+	st.word = p.layout.pack(start, used-min(cost, used-last*n))
+	return true
 }

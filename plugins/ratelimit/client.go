@@ -37,6 +37,13 @@ type ClientConfig struct {
 	// longer, or past the deadline of its context, is rejected at once. If zero, it
 	// is 10 seconds. If negative, there is no limit but that deadline.
 	MaxWait time.Duration
+	// MaxQueue is how many requests may wait for a key at a time. If zero, 100 times
+	// the capacity of the limit, and at least 10,000. If negative, none. It must be
+	// zero with a Store that is not in memory.
+	MaxQueue int64
+	// Order is the order in which those who wait are sent. The zero value is
+	// OldestFirst, the only one for a Store that is not in memory.
+	Order ratelimit.QueueOrder
 	// MaxKeys is how many keys are held in memory at most. If zero, it is
 	// 1,048,576. It must be zero when there is a Store.
 	MaxKeys int
@@ -66,6 +73,8 @@ func (c ClientConfig) Validate() error {
 		{"Registry", c.Registry != nil},
 		{"Limit", c.Limit != ratelimit.Limit{}},
 		{"Key", c.Key != nil},
+		{"MaxQueue", c.MaxQueue != 0},
+		{"Order", c.Order != 0},
 		{"MaxKeys", c.MaxKeys != 0},
 		{"Store", c.Store != nil},
 		{"OnStoreError", c.OnStoreError != ratelimit.Allow},
@@ -81,7 +90,7 @@ func (c ClientConfig) Validate() error {
 // core returns the part of c that core/ratelimit has too.
 func (c ClientConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Registry: c.Registry, Limit: c.Limit, MaxWait: c.MaxWait, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
+		Name: c.Name, Registry: c.Registry, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, Order: c.Order, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
 	}
 }
 

@@ -77,6 +77,10 @@ type ServerConfig struct {
 	// MaxWait is how long a request may wait for its permits. If zero, it does not
 	// wait. What would take longer is refused at once. It must not be negative.
 	MaxWait time.Duration
+	// MaxQueue and Order are for those who wait: see [ratelimit.Config]
+	// (github.com/gresil/gresil/core/ratelimit).
+	MaxQueue int64
+	Order    QueueOrder
 	// MaxKeys is how many keys are held in memory at most. If zero, 1<<20. It must
 	// be zero when there is a Store.
 	MaxKeys int
@@ -147,6 +151,8 @@ func (c ServerConfig) core() ratelimit.Config {
 		Registry:     c.Registry,
 		Limit:        c.Limit,
 		MaxWait:      c.MaxWait,
+		MaxQueue:     c.MaxQueue,
+		Order:        c.Order,
 		MaxKeys:      c.MaxKeys,
 		Store:        c.Store,
 		OnStoreError: c.OnStoreError,

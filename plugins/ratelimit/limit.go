@@ -20,6 +20,8 @@ type (
 	Store = ratelimit.Store
 	// FailurePolicy says what happens to a request when the store fails.
 	FailurePolicy = ratelimit.FailurePolicy
+	// QueueOrder is the order in which those who wait are served.
+	QueueOrder = ratelimit.QueueOrder
 	// LimitedError is the error of a request that a Client rejects.
 	LimitedError = ratelimit.LimitedError
 )
@@ -33,6 +35,14 @@ const (
 	Allow = ratelimit.Allow
 	// Deny answers them with 503.
 	Deny = ratelimit.Deny
+)
+
+// What a [QueueOrder] can be.
+const (
+	// OldestFirst serves them as they came.
+	OldestFirst = ratelimit.OldestFirst
+	// NewestFirst serves the newest first.
+	NewestFirst = ratelimit.NewestFirst
 )
 
 // Never is the RetryAfter of a request that costs more than the limit ever

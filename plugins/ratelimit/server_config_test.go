@@ -22,7 +22,7 @@ func TestServerConfig_Validate(t *testing.T) {
 		want []string
 	}{
 		"limit":         {ratelimit.ServerConfig{Limit: ratelimit.PerMinute(-1)}, []string{"ratelimit.ServerConfig.Limit.Permits = -1: must be 1 to"}},
-		"whole limit":   {ratelimit.ServerConfig{Limit: ratelimit.Limit{Permits: -1, Period: -1, Burst: 1}}, []string{"ServerConfig.Limit.Permits = -1", "ServerConfig.Limit.Period = -1ns", "ServerConfig.Limit.Burst = 1: must be 0 for a fixed window"}},
+		"whole limit":   {ratelimit.ServerConfig{Limit: ratelimit.Limit{Permits: -1, Period: -1, Burst: 1}}, []string{"ServerConfig.Limit.Permits = -1", "ServerConfig.Limit.Period = -1ns", "ServerConfig.Limit.Burst = 1: must be 0 for a window"}},
 		"max wait":      {ratelimit.ServerConfig{MaxWait: -1}, []string{"ratelimit.ServerConfig.MaxWait = -1ns: must be >= 0 (0 does not wait)"}},
 		"max keys":      {ratelimit.ServerConfig{MaxKeys: -1}, []string{"ratelimit.ServerConfig.MaxKeys = -1: must be 0 to"}},
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
@@ -74,11 +74,12 @@ func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 	t.Parallel()
 	hook := func(context.Context, ratelimit.Info) {}
 	cfg := ratelimit.ServerConfig{
-		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxKeys: 77, OnStoreError: ratelimit.Deny,
+		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxQueue: 5, Order: ratelimit.NewestFirst, MaxKeys: 77, OnStoreError: ratelimit.Deny,
 		Hooks: ratelimit.Hooks{Allowed: hook},
 	}
 	withStore := cfg
 	withStore.MaxKeys, withStore.Store, withStore.Registry = 0, brokenStore{}, nil
+	withStore.MaxQueue, withStore.Order = 0, 0
 	got := reflect.ValueOf(serve(t, cfg).plugin.Limiter().Config())
 	gotStore := reflect.ValueOf(serve(t, withStore).plugin.Limiter().Config())
 	here := reflect.TypeFor[ratelimit.ServerConfig]()

@@ -1,0 +1,111 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// A Chain is several limiters that all have to allow, as one for all and one for
+// each user:
+//
+//	chain := ratelimit.Chain{{Limiter: all}, {Limiter: perUser, Key: user}}
+//	r, err := chain.Take(ctx, 1)
+//
+// It is a plain value, to be made for each call. The limiters are asked in their
+// order; put the one that refuses most first. For several limits on one key
+// [Limit.And] is less work, and one atomic step.
+type Chain []Link
+
+// A Link is one limiter of a [Chain], and whose permits of it are taken.
+type Link struct {
+	Limiter *Limiter
+	Key     string
+}
+
+// A ChainResult is what a Chain decided.
+type ChainResult struct {
+	// Result is that of the limiter that counts: of those that refused, the one
+	// with the latest RetryAfter; if all allowed, the one with least remaining.
+	Result
+	// Link is the place of that limiter in the chain.
+	Link int
+	// Each are the results of all links, in their order. When one has refused,
+	// those that had allowed are given back.
+	Each []Result
+}
+
+// Take takes n permits of each link now, or of none. When one refuses, those taken
+// already are given back, so that no limiter is poorer, and those after it are only
+// asked how long they would refuse too. When one fails, so they are; the error has
+// then all that went wrong.
+func (c Chain) Take(ctx context.Context, n int64) (ChainResult, error) {
+	return c.run(ctx, n, (*Limiter).Take)
+}
+
+// Wait is Take with [Limiter.Wait]: it waits at each link in turn. A refusal is a
+// [*LimitedError].
+func (c Chain) Wait(ctx context.Context, n int64) (ChainResult, error) {
+	return c.run(ctx, n, (*Limiter).Wait)
+}
+
+func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Context, string, int64) (Result, error)) (ChainResult, error) {
+	all := ChainResult{Each: make([]Result, len(c))}
+	all.Allowed = true
+	for i, link := range c {
+		r, err := take(link.Limiter, ctx, link.Key, n)
+		all.Each[i] = r
+		var limited *LimitedError
+		if err != nil && !errors.As(err, &limited) {
+			return ChainResult{}, errors.Join(err, c[:i].Refund(ctx, all))
+		}
+		if !r.Allowed {
+			back := c[:i].Refund(ctx, all)
+			for j, link := range c[i+1:] {
+				all.Each[i+1+j], _ = link.Limiter.check(ctx, link.Key, n) // what it cannot tell does not count
+			}
+			all.settle()
+			return all, errors.Join(err, back)
+		}
+	}
+	all.settle()
+	return all, nil
+}
+
+// Refund gives back, in reverse, what a Take or a Wait of the same chain has taken.
+// The error has all that failed.
+func (c Chain) Refund(ctx context.Context, take ChainResult) error {
+	var errs []error
+	for i, link := range slices.Backward(c) {
+		if i < len(take.Each) && take.Each[i].Granted > 0 {
+			_, err := link.Limiter.Refund(ctx, link.Key, take.Each[i])
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settle finds the result that counts.
+func (r *ChainResult) settle() {
+	for i, each := range r.Each {
+		if each.Limit == 0 {
+			continue // a store that failed and lets pass
+		}
+		if r.Limit == 0 || worse(each, r.Result) {
+			r.Result, r.Link = each, i
+		}
+	}
+}
+
+// worse tells whether of two results for one cost it is a that counts.
+func worse(a, b Result) bool {
+	switch {
+	case a.Allowed != b.Allowed:
+		return !a.Allowed
+	case a.RetryAfter == Never || b.RetryAfter == Never:
+		return b.RetryAfter != Never
+	case !a.Allowed:
+		return a.RetryAfter > b.RetryAfter
+	}
+	return a.Remaining < b.Remaining
+}

@@ -1,0 +1,184 @@
+package ratelimit
+
+import (
+	"errors"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// A setting is what keys are held to.
+type setting struct {
+	limit   Limit // with defaults filled in
+	plan    PlanID
+	past    []Past
+	expires time.Time // of past
+}
+
+// setting makes a limit known to the table. It is valid.
+func (s *shared) setting(limit Limit) (*setting, error) {
+	plan, err := s.table.Plan(limit)
+	if err != nil {
+		return nil, &StoreError{Name: s.Name(), Err: err}
+	}
+	all := limit.All()
+	limit = all[0].resolved()
+	for _, l := range all[1:] {
+		limit = limit.And(l.resolved())
+	}
+	return &setting{limit: limit, plan: plan}, nil
+}
+
+// settingOf is what a key is held to now.
+func (l *Limiter) settingOf(key string) *setting {
+	if l.overrides.n.Load() > 0 {
+		if set := l.overrides.get(key); set != nil {
+			return set
+		}
+	}
+	set := l.current.Load()
+	if set.past != nil && time.Now().After(set.expires) {
+		l.current.CompareAndSwap(set, &setting{limit: set.limit, plan: set.plan})
+	}
+	return set
+}
+
+// Limit is what each key may take, with defaults filled in, unless an Override says
+// otherwise.
+func (l *Limiter) Limit() Limit { return l.current.Load().limit }
+
+// SetLimit changes what each key may take, while the limiter is in use. No key gains
+// by the change itself. A FixedWindow, a SlidingCounter and a segment of a
+// SlidingWindow that is on ends under the limit that it began with, so that what was
+// announced to clients stays true; all others are held to the new limit at once. A
+// bucket keeps its debt in time, a window its count. Under a limit of another kind a
+// key owes as many permits as before, where the old window does not end first. Of
+// several limits joined by And, those that are not in the new one are dropped.
+//
+// Those who wait are held to the new limit, and have their times changed by it. Keys
+// with an Override, and limiters by With, are not; for one made by With it is an error
+// that matches [core.ErrConfig].
+func (l *Limiter) SetLimit(limit Limit) error {
+	if l != l.root {
+		return &core.ConfigError{Field: "ratelimit.Limiter", Value: l.Name(), Reason: "must be the one that New returned, for SetLimit: one made by With has one limit"}
+	}
+	if err := limit.Validate(); err != nil {
+		return err
+	}
+	set, err := l.setting(limit)
+	if err != nil {
+		return err
+	}
+	for {
+		now := time.Now()
+		old := l.current.Load()
+		if set.plan == old.plan {
+			return nil
+		}
+		past := slices.Clone(old.past)
+		if now.After(old.expires) {
+			past = nil
+		}
+		next := *set
+		next.past = append(past, Past{Plan: old.plan, Until: now})
+		if next.expires = now.Add(life(old.limit)); next.expires.Before(old.expires) {
+			next.expires = old.expires
+		}
+		if len(next.past) > maxPast {
+			next.past = next.past[len(next.past)-maxPast:]
+		}
+		if l.current.CompareAndSwap(old, &next) {
+			break
+		}
+	}
+	if t, ok := l.table.(*table); ok {
+		t.retime()
+	}
+	return nil
+}
+
+// maxPast is how many limits are kept that were replaced while keys may still be held
+// to them. With more the oldest gives way at once.
+const maxPast = 16
+
+// life is how long a key can owe anything under a limit.
+func life(l Limit) time.Duration {
+	longest := time.Duration(0)
+	for _, l := range l.All() {
+		span := l.Period * (reserveAhead + 1)
+		switch {
+		case l.Custom != nil:
+			span = math.MaxInt64 / 2
+		case l.Algorithm == TokenBucket:
+			fill, _ := mulDiv(uint64(l.Burst), uint64(l.Period), uint64(l.Permits)) // it is valid: at most MaxPeriod
+			span = (reserveAhead + 1) * time.Duration(fill)
+		}
+		longest = max(longest, span)
+	}
+	return longest
+}
+
+// MaxOverrides is how many keys can have an Override at a time.
+const MaxOverrides = 1 << 20
+
+var errOverrides = errors.New("ratelimit: at most 1048576 keys can have an override")
+
+// overrides are the keys that have a limit of their own.
+type overrides struct {
+	n     atomic.Int64
+	mu    sync.RWMutex
+	byKey map[string]*setting
+}
+
+func (o *overrides) get(key string) *setting {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.byKey[key]
+}
+
+// Override holds one key to a limit of its own, in the place of any other, also of one
+// by With, until ClearOverride. It applies at once, and what the key has taken stays
+// taken as With has it. At most MaxOverrides keys can have one: above that it is an
+// error.
+func (l *Limiter) Override(key string, limit Limit) error {
+	if err := limit.Validate(); err != nil {
+		return err
+	}
+	set, err := l.setting(limit)
+	if err != nil {
+		return err
+	}
+	set.past = []Past{{Plan: l.current.Load().plan}} // over at once
+	return l.override(key, set)
+}
+
+// ClearOverride ends an Override; without one it does nothing.
+func (l *Limiter) ClearOverride(key string) { _ = l.override(key, nil) }
+
+func (l *Limiter) override(key string, set *setting) error {
+	o := &l.overrides
+	o.mu.Lock()
+	switch {
+	case set == nil:
+		delete(o.byKey, key)
+	case len(o.byKey) >= MaxOverrides && o.byKey[key] == nil:
+		o.mu.Unlock()
+		return errOverrides
+	case o.byKey == nil:
+		o.byKey = map[string]*setting{strings.Clone(key): set}
+	default:
+		o.byKey[strings.Clone(key)] = set
+	}
+	o.n.Store(int64(len(o.byKey)))
+	o.mu.Unlock()
+	if t, ok := l.table.(*table); ok {
+		t.withQueue(maphash.String(t.seed, key), (*queue).delayed)
+	}
+	return nil
+}
