@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/gresil/gresil/core"
 )
@@ -23,27 +24,37 @@ const (
 // RemoteAddr and no header at all: whatever a client writes into one changes
 // nothing.
 //
-// Behind proxies, name the networks of the proxies. A header is read only when
-// the peer, which is RemoteAddr, is in one of them. If what the header says
-// cannot be used, the peer's own address is taken: that may limit too much, and
-// lets nobody choose who to be.
+// Behind proxies, name the networks of the proxies. A header, and one only, is read
+// when the peer, which is RemoteAddr, is in one of them or trusted by TrustUnix. If
+// what it says cannot be used, the peer's own address is taken: that may limit too
+// much, and lets nobody choose who to be.
+//
+// A request has no key when there is no address at all: RemoteAddr has none, as
+// that of a unix socket, and no header is read or none can be used.
 type ClientIP struct {
-	// Trusted are the networks of your own proxies. If empty, nobody is trusted.
+	// Trusted are the networks of your own proxies. If empty, no network is
+	// trusted.
 	Trusted []netip.Prefix
+	// TrustUnix trusts a peer that is connected by a unix socket: its RemoteAddr
+	// is empty, begins with @, or is a path with a slash in it.
+	TrustUnix bool
 	// Header is the field that holds the address. If empty, it is
-	// X-Forwarded-For: its lines are taken as one list and read from the right,
-	// where the nearest proxy wrote; addresses in Trusted are skipped, and the
-	// first that is not is the client. Where all are in Trusted it is the
-	// leftmost.
+	// X-Forwarded-For. X-Forwarded-For and Forwarded (RFC 7239, of which the for=
+	// is read) are lists: all lines are taken as one and read from the right, where
+	// the nearest proxy wrote; addresses in Trusted are skipped, and the first that
+	// is not is the client. Where all are in Trusted it is the leftmost. An element
+	// without an address cannot be used and ends the search: "unknown", a name
+	// ("_hidden"), no for= or two, or what is no element.
 	//
 	// Any other field holds one address; the last value counts. It has to be one
 	// that the proxy overwrites on every request, as CF-Connecting-IP is.
 	Header string
 	// Hops is how many proxies there are between the client and this server, for
-	// X-Forwarded-For, where their addresses are not known one by one: the client
-	// is the Hops-th address from the right. Trusted then has the networks that
-	// the last proxy connects from; 0.0.0.0/0 and ::/0 are any. If zero, proxies
-	// are told by Trusted alone, which is better where it can be done.
+	// X-Forwarded-For and Forwarded, where their addresses are not known one by
+	// one: the client is the Hops-th element from the right; those to the right of
+	// it are not looked into. Trusted then has the networks that the last proxy
+	// connects from; 0.0.0.0/0 and ::/0 are any. If zero, proxies are told by
+	// Trusted alone, which is better where it can be done.
 	Hops int
 	// IPv4Bits and IPv6Bits are how many leading bits of an address make the key:
 	// all addresses that share them are one client. If zero, DefaultIPv4Bits and
@@ -56,8 +67,9 @@ type ClientIP struct {
 // ClientIP{Trusted: trusted} with all else at its default: IPv6 by /64. An
 // invalid prefix trusts nobody.
 //
-// It allocates nothing. A RemoteAddr without an IP, as that of a unix socket is,
-// is the key as it stands, and no header is read for it.
+// It allocates nothing. A request whose RemoteAddr has no IP, as that of a unix
+// socket has none, has no key, and no header is read for it: for that there is
+// [ClientIP] with TrustUnix.
 func ByClientIP(trusted ...netip.Prefix) Key {
 	return ClientIP{Trusted: trusted}.finder().key
 }
@@ -78,23 +90,21 @@ func (c ClientIP) Validate() error {
 	}
 	for i, p := range c.Trusted {
 		if !p.IsValid() {
-			bad(fmt.Sprintf("Trusted[%d]", i), p, "must be a network, as netip.MustParsePrefix returns it")
+			bad(fmt.Sprintf("Trusted[%d]", i), p, needsNetwork)
 		}
+	}
+	nobody := len(c.Trusted) == 0 && !c.TrustUnix
+	if c.Header != "" && nobody {
+		bad("Header", c.Header, "needs Trusted or TrustUnix: nobody else's header is read")
 	}
 	header := http.CanonicalHeaderKey(c.Header)
 	switch {
-	case header == "Forwarded":
-		bad("Header", c.Header, "must hold one address, which Forwarded does not")
-	case c.Header != "" && len(c.Trusted) == 0:
-		bad("Header", c.Header, "needs Trusted: nobody else's header is read")
-	}
-	switch {
 	case c.Hops < 0:
 		bad("Hops", c.Hops, "must be >= 0 (0: proxies are told by Trusted)")
-	case c.Hops > 0 && len(c.Trusted) == 0:
-		bad("Hops", c.Hops, "needs Trusted: the networks that the last proxy connects from (0.0.0.0/0 and ::/0: any)")
-	case c.Hops > 0 && header != "" && header != forwardedFor:
-		bad("Hops", c.Hops, "is for X-Forwarded-For: leave Header empty")
+	case c.Hops > 0 && nobody:
+		bad("Hops", c.Hops, "needs Trusted, the networks that the last proxy connects from (0.0.0.0/0 and ::/0: any), or TrustUnix")
+	case c.Hops > 0 && header != "" && header != forwardedFor && header != forwarded:
+		bad("Hops", c.Hops, "is for X-Forwarded-For, which an empty Header means, and Forwarded")
 	}
 	if c.IPv4Bits < 0 || c.IPv4Bits > 32 {
 		bad("IPv4Bits", c.IPv4Bits, "must be 0 to 32 (0 means 32)")
@@ -105,23 +115,21 @@ func (c ClientIP) Validate() error {
 	return errors.Join(errs...)
 }
 
+const needsNetwork = "must be a network, as netip.MustParsePrefix returns it"
+
 // A finder is a ClientIP with its defaults in place.
 type finder struct {
 	trusted  []netip.Prefix
-	header   string // of one address; empty: X-Forwarded-For
+	unix     bool
+	header   string
 	hops     int
 	ip4, ip6 int
 }
 
 func (c ClientIP) finder() *finder {
-	f := &finder{trusted: slices.Clone(c.Trusted), hops: c.Hops, ip4: c.IPv4Bits, ip6: c.IPv6Bits}
-	for i, p := range f.trusted {
-		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 { // addresses are folded, so networks are too
-			f.trusted[i] = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-		}
-	}
-	if f.header = http.CanonicalHeaderKey(c.Header); f.header == forwardedFor {
-		f.header = ""
+	f := &finder{trusted: fold(c.Trusted), unix: c.TrustUnix, header: http.CanonicalHeaderKey(c.Header), hops: c.Hops, ip4: c.IPv4Bits, ip6: c.IPv6Bits}
+	if f.header == "" {
+		f.header = forwardedFor
 	}
 	if f.ip4 == 0 {
 		f.ip4 = DefaultIPv4Bits
@@ -132,16 +140,31 @@ func (c ClientIP) finder() *finder {
 	return f
 }
 
-func (f *finder) key(dst []byte, r *http.Request) ([]byte, bool) {
-	peer, ok := parseAddr(r.RemoteAddr)
-	if !ok {
-		return append(dst, r.RemoteAddr...), r.RemoteAddr != ""
-	}
-	client := peer
-	if f.trusts(peer) {
-		if addr, ok := f.forwarded(r.Header); ok {
-			client = addr
+// fold returns a copy of networks in which those of IPv4 within IPv6 are IPv4,
+// since addresses are folded too.
+func fold(networks []netip.Prefix) []netip.Prefix {
+	networks = slices.Clone(networks)
+	for i, p := range networks {
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+			networks[i] = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
 		}
+	}
+	return networks
+}
+
+func within(a netip.Addr, networks []netip.Prefix) bool {
+	for _, p := range networks {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *finder) key(dst []byte, r *http.Request) ([]byte, bool) {
+	client, ok := f.client(r)
+	if !ok {
+		return dst, false
 	}
 	bits := f.ip4
 	if client.Is6() {
@@ -154,11 +177,26 @@ func (f *finder) key(dst []byte, r *http.Request) ([]byte, bool) {
 	return network.AppendTo(dst), true
 }
 
-func (f *finder) trusts(a netip.Addr) bool {
-	for _, p := range f.trusted {
-		if p.Contains(a) {
-			return true
+// client returns the address of the client, and false where there is none.
+func (f *finder) client(r *http.Request) (netip.Addr, bool) {
+	var peer netip.Addr
+	found, trusted := false, f.unix
+	if !isUnix(r.RemoteAddr) { // to parse it would fail, with an error on the heap
+		peer, found = parseAddr(r.RemoteAddr, isPort)
+		trusted = f.trusts(peer)
+	}
+	if trusted {
+		if client, ok := f.forwarded(r.Header); ok {
+			return client, true
 		}
 	}
-	return false
+	return peer, found
+}
+
+func (f *finder) trusts(a netip.Addr) bool { return within(a, f.trusted) }
+
+// isUnix tells whether s is what net/http has as the RemoteAddr of a unix socket.
+// Not all that is no IP is: somebody may have put a host name there.
+func isUnix(s string) bool {
+	return s == "" || s[0] == '@' || strings.IndexByte(s, '/') >= 0
 }

@@ -1,10 +1,15 @@
 package server_test
 
 import (
+	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,11 +42,14 @@ func TestByClientIP_RemoteAddr(t *testing.T) {
 		{"[::ffff:9.9.9.9]:80", "9.9.9.9"},
 		{"[fe80::1%eth0]:80", "fe80::/64"},
 		{"fe80::1%eth1", "fe80::/64"},
-		{"@", "@"},
-		{"/run/app.sock", "/run/app.sock"},
-		{"192.0.2.1:http", "192.0.2.1:http"},
-		{"192.0.2.1%eth0:80", "192.0.2.1%eth0:80"},
-		{"[::1", "[::1"},
+		{"@", "(none)"},
+		{"@app", "(none)"},
+		{"/run/app.sock", "(none)"},
+		{"192.0.2.1:http", "(none)"},
+		{"192.0.2.1:_p", "(none)"},
+		{"192.0.2.1%eth0:80", "(none)"},
+		{"[::1", "(none)"},
+		{"example.com:80", "(none)"},
 		{"", "(none)"},
 	} {
 		require.Equal(t, tt.want, keyOf(server.ByClientIP(), from(tt.remoteAddr)), tt.remoteAddr)
@@ -57,6 +65,8 @@ func TestRateLimiting47_OneBucketPerNetwork(t *testing.T) {
 	require.Equal(t, "2001:db8:1234:5600::/56", keyOf(key, from("[2001:db8:1234:5678::1]:1")))
 	whole := core.Must(server.ClientIP{IPv4Bits: 32, IPv6Bits: 128}.Key())
 	require.Equal(t, "2001:db8::1", keyOf(whole, from("[2001:db8::1]:1")))
+	require.NotEqual(t, keyOf(server.ByClientIP(), from("[::ffff:1.2.3.4]:1")), keyOf(server.ByClientIP(), from("[::ffff:9.9.9.9]:1")))
+	require.Equal(t, keyOf(server.ByClientIP(), from("[::ffff:1.2.3.4]:1")), keyOf(server.ByClientIP(), from("1.2.3.4:1")))
 }
 
 func TestByClientIP_XForwardedFor(t *testing.T) {
@@ -86,7 +96,11 @@ func TestByClientIP_XForwardedFor(t *testing.T) {
 		{"trusted IPv6 with a zone", proxy, []string{"203.0.113.9, fd00::2%x"}, "203.0.113.9"},
 		{"peer in another spelling", "[::ffff:10.0.0.1]:999", []string{"203.0.113.9"}, "203.0.113.9"},
 		{"untrusted peer", "198.51.100.7:1", []string{"203.0.113.9"}, "198.51.100.7"},
-		{"unix socket is not trusted", "@", []string{"203.0.113.9"}, "@"},
+		{"untrusted peer in another spelling", "[::ffff:198.51.100.7]:1", []string{"203.0.113.9"}, "198.51.100.7"},
+		{"an obfuscated port is of Forwarded", proxy, []string{"203.0.113.9:_p"}, "10.0.0.1"},
+		{"an element of Forwarded", proxy, []string{"for=203.0.113.9"}, "10.0.0.1"},
+		{"a comma in quotes separates", proxy, []string{`"1.1.1.1,203.0.113.9`}, "203.0.113.9"},
+		{"unix socket is not trusted", "@", []string{"203.0.113.9"}, "(none)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +139,7 @@ func TestClientIP_Header(t *testing.T) {
 	t.Parallel()
 	key := core.Must(server.ClientIP{Trusted: prefixes("10.0.0.0/8"), Header: "cf-connecting-ip"}.Key())
 	with := func(remoteAddr string, values ...string) *http.Request {
-		return &http.Request{RemoteAddr: remoteAddr, Header: http.Header{"Cf-Connecting-Ip": values, "X-Forwarded-For": {"1.1.1.1"}}}
+		return &http.Request{RemoteAddr: remoteAddr, Header: http.Header{"Cf-Connecting-Ip": values, "X-Forwarded-For": {"1.1.1.1"}, "Forwarded": {"for=1.1.1.1"}}}
 	}
 	require.Equal(t, "203.0.113.9", keyOf(key, with("10.0.0.1:1", "203.0.113.9")))
 	require.Equal(t, "203.0.113.9", keyOf(key, with("10.0.0.1:1", "9.9.9.9", " 203.0.113.9 ")), "the last value")
@@ -133,6 +147,79 @@ func TestClientIP_Header(t *testing.T) {
 	require.Equal(t, "10.0.0.1", keyOf(key, with("10.0.0.1:1", "203.0.113.9, 9.9.9.9")), "a list is garbage")
 	require.Equal(t, "10.0.0.1", keyOf(key, with("10.0.0.1:1")))
 	require.Equal(t, "198.51.100.7", keyOf(key, with("198.51.100.7:1", "203.0.113.9")), "untrusted peer")
+}
+
+// The header of a unix socket's peer is read when it is trusted; where it says
+// nothing there is no address, and no key that all could share.
+func TestRateLimiting51_UnixSocket(t *testing.T) {
+	t.Parallel()
+	unix := func(c server.ClientIP) server.Key { c.TrustUnix = true; return core.Must(c.Key()) }
+	trusted := prefixes("10.0.0.0/8")
+	for _, tt := range []struct {
+		name         string
+		key          server.Key
+		remoteAddr   string
+		field, value string
+		want         string
+	}{
+		{"unnamed", unix(server.ClientIP{}), "@", "X-Forwarded-For", "1.1.1.1, 203.0.113.9", "203.0.113.9"},
+		{"empty", unix(server.ClientIP{}), "", "X-Forwarded-For", "1.1.1.1, 203.0.113.9", "203.0.113.9"},
+		{"abstract", unix(server.ClientIP{}), "@nginx", "X-Forwarded-For", "1.1.1.1, 203.0.113.9", "203.0.113.9"},
+		{"path", unix(server.ClientIP{}), "/run/app.sock", "X-Forwarded-For", "1.1.1.1, 203.0.113.9", "203.0.113.9"},
+		{"relative path", unix(server.ClientIP{}), "run/app.sock", "X-Forwarded-For", "203.0.113.9", "203.0.113.9"},
+		{"behind a proxy of a trusted network", unix(server.ClientIP{Trusted: trusted}), "@", "X-Forwarded-For", "203.0.113.9, 10.0.0.2", "203.0.113.9"},
+		{"all trusted: the leftmost", unix(server.ClientIP{Trusted: trusted}), "@", "X-Forwarded-For", "10.0.0.3, 10.0.0.2", "10.0.0.3"},
+		{"hops", unix(server.ClientIP{Hops: 2}), "@", "X-Forwarded-For", "1.1.1.1, 203.0.113.9, 198.51.100.3", "203.0.113.9"},
+		{"Forwarded", unix(server.ClientIP{Header: "Forwarded"}), "@", "Forwarded", `for=1.1.1.1, for="203.0.113.9:80"`, "203.0.113.9"},
+		{"one address", unix(server.ClientIP{Header: "X-Real-IP"}), "@", "X-Real-Ip", "203.0.113.9", "203.0.113.9"},
+		{"no header", unix(server.ClientIP{}), "@", "Forwarded", "for=203.0.113.9", "(none)"},
+		{"garbage", unix(server.ClientIP{}), "@", "X-Forwarded-For", "203.0.113.9, unknown", "(none)"},
+		{"too few hops", unix(server.ClientIP{Hops: 2}), "@", "X-Forwarded-For", "203.0.113.9", "(none)"},
+		{"a peer with an IP is not one", unix(server.ClientIP{}), "198.51.100.7:1", "X-Forwarded-For", "203.0.113.9", "198.51.100.7"},
+		{"a host name is not one", unix(server.ClientIP{}), "example.com:80", "X-Forwarded-For", "203.0.113.9", "(none)"},
+		{"nor what is almost an address", unix(server.ClientIP{}), "192.0.2.1:http", "X-Forwarded-For", "203.0.113.9", "(none)"},
+		{"not trusted", core.Must(server.ClientIP{Trusted: prefixes("0.0.0.0/0", "::/0")}.Key()), "@", "X-Forwarded-For", "203.0.113.9", "(none)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, keyOf(tt.key, with(tt.remoteAddr, tt.field, tt.value)))
+			got, found := tt.key([]byte("kept "), with(tt.remoteAddr, tt.field, tt.value))
+			require.Equal(t, found, tt.want != "(none)")
+			if !found {
+				require.Equal(t, "kept ", string(got))
+			}
+		})
+	}
+}
+
+// What net/http really has as RemoteAddr of a unix socket.
+func TestRateLimiting51_RealUnixSocket(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "ip") //nolint:usetesting // on macOS, the path of t.TempDir is too long for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	li, err := net.Listen("unix", dir+"/s")
+	require.NoError(t, err)
+	key := core.Must(server.ClientIP{TrustUnix: true}.Key())
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, keyOf(key, r)+" "+keyOf(server.ByClientIP(), r))
+	})}
+	go func() { _ = srv.Serve(li) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	for name, local := range map[string]*net.UnixAddr{"unnamed": nil, "named": {Net: "unix", Name: dir + "/c"}} {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return net.DialUnix("unix", local, li.Addr().(*net.UnixAddr))
+		}}}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://unix/", http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		resp, err := client.Do(r)
+		require.NoError(t, err, name)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, "203.0.113.9 (none)", string(body), name)
+	}
 }
 
 func TestByClientIP_InvalidPrefixTrustsNobody(t *testing.T) {
@@ -143,6 +230,10 @@ func TestByClientIP_InvalidPrefixTrustsNobody(t *testing.T) {
 func TestClientIP_Validate(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, server.ClientIP{}.Validate())
+	require.NoError(t, server.ClientIP{TrustUnix: true}.Validate())
+	require.NoError(t, server.ClientIP{TrustUnix: true, Header: "Forwarded", Hops: 1}.Validate())
+	require.NoError(t, server.ClientIP{TrustUnix: true, Header: "X-Real-IP"}.Validate())
+	require.NoError(t, server.ClientIP{Trusted: prefixes("10.0.0.0/8"), Header: "forwarded", Hops: 2}.Validate())
 	require.NoError(t, server.ClientIP{Trusted: prefixes("::/0"), Hops: 1, Header: "X-Forwarded-For", IPv4Bits: 32, IPv6Bits: 128}.Validate())
 	trusted := prefixes("10.0.0.0/8")
 	for name, tt := range map[string]struct {
@@ -150,8 +241,10 @@ func TestClientIP_Validate(t *testing.T) {
 		want []string
 	}{
 		"prefix":               {server.ClientIP{Trusted: []netip.Prefix{trusted[0], {}}}, []string{"server.ClientIP.Trusted[1] = invalid Prefix: must be a network"}},
-		"header alone":         {server.ClientIP{Header: "X-Real-IP"}, []string{"server.ClientIP.Header = X-Real-IP: needs Trusted"}},
-		"forwarded":            {server.ClientIP{Header: "forwarded", Trusted: trusted}, []string{"server.ClientIP.Header = forwarded: must hold one address"}},
+		"header alone":         {server.ClientIP{Header: "X-Real-IP"}, []string{"server.ClientIP.Header = X-Real-IP: needs Trusted or TrustUnix"}},
+		"forwarded alone":      {server.ClientIP{Header: "Forwarded"}, []string{"server.ClientIP.Header = Forwarded: needs Trusted or TrustUnix"}},
+		"header and hops":      {server.ClientIP{Header: "Forwarded", Hops: 1}, []string{"Header = Forwarded: needs", "Hops = 1: needs"}},
+		"everything":           {server.ClientIP{Trusted: []netip.Prefix{{}}, Header: "X-Real-IP", Hops: 1, IPv4Bits: -1, IPv6Bits: -1}, []string{"Trusted[0]", "Hops", "IPv4Bits", "IPv6Bits"}},
 		"negative hops":        {server.ClientIP{Hops: -1}, []string{"server.ClientIP.Hops = -1: must be >= 0"}},
 		"hops alone":           {server.ClientIP{Hops: 1}, []string{"server.ClientIP.Hops = 1: needs Trusted"}},
 		"hops of a header":     {server.ClientIP{Hops: 1, Header: "X-Real-IP", Trusted: trusted}, []string{"server.ClientIP.Hops = 1: is for X-Forwarded-For"}},
@@ -180,6 +273,15 @@ func TestKeys_DoNotAllocate(t *testing.T) {
 		key server.Key
 		r   *http.Request
 	}{
+		"Forwarded": {
+			core.Must(server.ClientIP{Trusted: prefixes("10.0.0.0/8"), Header: "Forwarded"}.Key()),
+			with("10.0.0.1:80", "Forwarded", "for=1.1.1.1", `by="_a,\"b";for="[2001:db8::7]:4711";proto=https`, "for=10.0.0.2;by=_x"),
+		},
+		"Forwarded, hops": {
+			core.Must(server.ClientIP{TrustUnix: true, Header: "Forwarded", Hops: 2}.Key()),
+			with("@", "Forwarded", `for="203.0.113.9:_p", for=unknown`),
+		},
+		"one address":     {core.Must(server.ClientIP{TrustUnix: true, Header: "X-Real-IP"}.Key()), with("@", "X-Real-Ip", "203.0.113.9")},
 		"IPv4":            {server.ByClientIP(), from("192.0.2.1:1234")},
 		"IPv6":            {server.ByClientIP(), from("[2001:db8:1:2:3:4:5:6]:1234")},
 		"IPv6 with zone":  {server.ByClientIP(), from("[fe80::1%eth0]:1234")},
@@ -192,6 +294,19 @@ func TestKeys_DoNotAllocate(t *testing.T) {
 			}
 		})
 		require.Less(t, got, uint64(runs/100), name)
+	}
+}
+
+func BenchmarkClientIP_Header(b *testing.B) {
+	for field, line := range map[string]string{"X-Forwarded-For": "203.0.113.9, 10.0.0.2", "Forwarded": `for=203.0.113.9;proto=https, for="10.0.0.2:80"`} {
+		b.Run(field, func(b *testing.B) {
+			b.ReportAllocs()
+			key := core.Must(server.ClientIP{Trusted: prefixes("10.0.0.0/8"), Header: field}.Key())
+			r, dst := with("10.0.0.1:1", field, line), make([]byte, 0, 64)
+			for b.Loop() {
+				_, _ = key(dst, r)
+			}
+		})
 	}
 }
 

@@ -26,8 +26,9 @@
 // For a plugin of your own there is [Record], which sees status and bytes and
 // takes nothing away from the writer; the keys ([ByClientIP], [ByHeader],
 // [ByUser], [ByRoute], [ByFunc], put together with [Keys] and [FirstOf]), which
-// tell one caller from another; and [Reject], which answers a request that is not
-// served, and tells the plugins further out that it was not.
+// tell one caller from another; [KeyIn] and [ClientIP.In], which tell those of a
+// list from all others; and [Reject], which answers a request that is not served,
+// and tells the plugins further out that it was not.
 //
 // When not to use it: for logging, compression, authentication or CORS, plain
 // middleware is enough; it needs no phase.
@@ -42,8 +43,9 @@
 //
 // # Failure mode
 //
-// A request whose key cannot be found has none, and the plugin decides. A
-// forwarding header that makes no sense counts for nothing: the client is then
-// the peer itself, so it is limited too much rather than too little. A handler
-// that began to answer is never interrupted by [Reject].
+// A request whose key cannot be found has none, and the plugin decides; so it is
+// with one for which there is no IP, as that of a unix socket: no key is better
+// than one that all of them share. A forwarding header that makes no sense counts
+// for nothing: the client is then the peer itself, so it is limited too much rather
+// than too little. A handler that began to answer is never interrupted by [Reject].
 package server

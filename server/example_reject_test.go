@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/server"
@@ -51,6 +52,29 @@ func ExampleRecord() {
 	// Output:
 	// / 200 5 <nil>
 	// /full 503 65 rejected
+}
+
+// A field that is known only at the end, sent before the body.
+func ExampleRecorder_OnHeader() {
+	refused := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w, rec := server.Record(w)
+			rec.OnHeader(func(status int) {
+				w.Header().Set("X-Refused", strconv.FormatBool(rec.Rejected() != nil))
+				fmt.Println("sending", status)
+			})
+			next.ServeHTTP(w, r)
+		})
+	}
+	handler := refused(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.Reject(w, r, server.Rejection{})
+	}))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	fmt.Println(w.Result().Header["X-Refused"])
+	// Output:
+	// sending 503
+	// [true]
 }
 
 func ExampleMarkRejected() {

@@ -15,7 +15,7 @@ import (
 // through only if that writer has Unwrap.
 type Recorder struct {
 	w        http.ResponseWriter
-	onHeader func(status int) // nil once it was called
+	observer interface{ OnHeader(status int) } // nil once it was called
 	rejected error
 	bytes    int64
 	status   int16
@@ -70,12 +70,29 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // response: with the status, just before the final header is passed on, or with 0,
 // right after the connection was taken over. An upgrade that is announced by
 // WriteHeader has 101, and no call for the Hijack that follows. Status, Hijacked
-// and Rejected are up to date by then. Where the handler returns without having
-// sent anything there is no call.
+// and Rejected are up to date by then, so it knows of a request that [Reject] or
+// [MarkRejected] refused. Where the handler returns without having sent anything
+// there is no call.
 //
-// Set it before the handler runs. It is called by whoever sends, and must not use
-// the writer.
-func (rec *Recorder) OnHeader(f func(status int)) { rec.onHeader = f }
+// What f changes in Header is sent, but after a Hijack, when nothing is. With
+// several Recorders around each other the innermost is called first.
+//
+// Set it before the handler runs; the last one set counts, and nil is none. It is
+// called by whoever sends, and must not use the writer but for Header.
+func (rec *Recorder) OnHeader(f func(status int)) {
+	rec.observer = nil
+	if f != nil {
+		rec.observer = headerFunc(f)
+	}
+}
+
+// Observe sets o.OnHeader as the function to call, as OnHeader does, without the
+// allocation that a method as a function costs.
+func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) { rec.observer = o }
+
+type headerFunc func(status int)
+
+func (f headerFunc) OnHeader(status int) { f(status) }
 
 // Header returns the header of the writer below.
 func (rec *Recorder) Header() http.Header { return rec.w.Header() }
@@ -117,9 +134,9 @@ func (rec *Recorder) sent(status int) {
 }
 
 func (rec *Recorder) tell(status int) {
-	if f := rec.onHeader; f != nil {
-		rec.onHeader = nil
-		f(status)
+	if o := rec.observer; o != nil {
+		rec.observer = nil
+		o.OnHeader(status)
 	}
 }
 
@@ -144,7 +161,7 @@ func (rec *Recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // then written by themselves, as net/http does too.
 func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
 	var first int64
-	if rec.onHeader != nil && !rec.Wrote() {
+	if rec.observer != nil && !rec.Wrote() {
 		var err error
 		if first, err = io.Copy(onlyWriter{rec}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
 			return first, err
