@@ -40,7 +40,7 @@ func (k *keyed) get(p *plan) *held {
 		k.more = append(k.more, h)
 	}
 	h.salt = p.salt
-	h.st, _ = k.shard.state(k.plans, p, k.hash^p.salt, k.now)
+	h.st = k.shard.state(k.plans, p, k.hash^p.salt, k.now)
 	if k.dry {
 		h.st.list = slices.Clone(h.st.list)
 	}
@@ -114,29 +114,30 @@ func (p *plan) capacityNow(parts []*plan) int64 {
 // of limit that p does not know goes over to the part that came in its place.
 func (k *keyed) effective(parts []*plan, p *plan, past []Past) []*plan {
 	copy(parts, p.parts)
+	plans := *k.table.plans.Load() // past may be newer than k
 	for _, was := range past {
 		until := int64(was.Until.Sub(k.table.base))
-		gone := slices.DeleteFunc(slices.Clone(k.plans[was.Plan].parts), func(old *plan) bool {
+		var gone []*plan // kinds that p does not know
+		for _, old := range plans[was.Plan].parts {
 			i := slices.IndexFunc(p.parts, func(part *plan) bool { return part.salt == old.salt })
-			if i >= 0 && parts[i] == p.parts[i] && old.began(&k.get(old).st, k.now) < until {
+			if i < 0 {
+				gone = append(gone, old)
+			} else if st := &k.get(old).st; parts[i] == p.parts[i] && st.from != parts[i] && old.began(st, k.now) <= until {
 				parts[i] = old
 			}
-			return i >= 0
-		})
+		}
 		for i, part := range p.parts {
-			if len(gone) == 0 {
-				break
-			}
-			if slices.ContainsFunc(k.plans[was.Plan].parts, func(old *plan) bool { return old.salt == part.salt }) || parts[i] != part {
+			isNew := !slices.ContainsFunc(plans[was.Plan].parts, func(old *plan) bool { return old.salt == part.salt })
+			if len(gone) == 0 || !isNew || parts[i] != part {
 				continue
 			}
 			old := gone[0]
 			gone = gone[1:]
 			switch h, from := k.get(part), k.get(old); {
-			case from.st.from == nil && from.st.until == 0:
-			case old.began(&from.st, k.now) < until && old.fullAt(&from.st, k.now) > k.now:
+			case h.st.from != nil:
+			case old.began(&from.st, k.now) <= until:
 				parts[i] = old
-			case h.st.from == nil:
+			default:
 				h.st = part.migrate(old, &from.st, k.now)
 			}
 		}
@@ -147,7 +148,7 @@ func (k *keyed) effective(parts []*plan, p *plan, past []Past) []*plan {
 // flush writes the states that have changed.
 func (k *keyed) flush() {
 	for h := range k.all {
-		if h.changed {
+		if h.changed && h.st.from != nil { // a refund to nothing changes nothing
 			k.shard.store(k.table, k.plans, k.hash^h.salt, k.now, &h.st)
 			h.changed = false
 		}
@@ -162,8 +163,9 @@ func (k *keyed) reset(p *plan, past []Past) {
 		}
 	}
 	drop(p.parts)
+	plans := *k.table.plans.Load()
 	for _, was := range past {
-		drop(k.plans[was.Plan].parts)
+		drop(plans[was.Plan].parts)
 	}
 	*k = keyed{table: k.table, shard: k.shard, plans: k.plans, hash: k.hash, now: k.now}
 }

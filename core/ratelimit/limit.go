@@ -212,8 +212,7 @@ func (l Limit) Capacity() int64 {
 // "sliding_log of 5 per 1m0s and 100 per 1h0m0s".
 func (l Limit) String() string {
 	var parts []string
-	for _, l := range l.All() {
-		l = l.resolved()
+	for _, l := range l.resolved().All() {
 		s := fmt.Sprintf("%d per %v", l.Permits, l.Period)
 		switch {
 		case l.Custom != nil:
@@ -310,11 +309,13 @@ func (l Limit) validate() error {
 	return errors.Join(errs...)
 }
 
-// resolved is l with its defaults in place, and those that are joined to it as they
-// are.
+// resolved is l with its defaults in place.
 func (l Limit) resolved() Limit {
+	if l.also != (unique.Handle[Limit]{}) {
+		l.also = unique.Make(l.also.Value().resolved())
+	}
 	switch {
-	case l == Limit{also: l.also}:
+	case l == (Limit{also: l.also}):
 		l.Permits, l.Period = DefaultPermits, DefaultPeriod
 	case l.Algorithm == TokenBucket && l.Burst == 0:
 		l.Burst = l.Permits

@@ -83,11 +83,14 @@ func (m *Memory) Open(name string) (Table, error) {
 	return t, nil
 }
 
-// Close drops all tables.
+// Close drops all tables. Those who wait end with [ErrClosed].
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed.Store(true)
+	for _, t := range m.tables {
+		t.shut()
+	}
 	m.tables = nil
 	return nil
 }
@@ -123,23 +126,18 @@ var errPlans = errors.New("ratelimit: a table in memory knows at most 65535 diff
 func (t *table) Plan(limit Limit) (PlanID, error) {
 	t.planMu.Lock()
 	defer t.planMu.Unlock()
+	limit = limit.resolved()
 	all := limit.All()
-	for i := range all {
-		all[i] = all[i].resolved()
-	}
 	if len(all) == 1 {
-		return t.plan(all[0])
+		return t.plan(limit)
 	}
-	limit = all[0]
 	parts := make([]*plan, len(all))
 	for i, l := range all {
 		id, err := t.plan(l)
 		if err != nil {
 			return 0, err
 		}
-		if parts[i] = (*t.plans.Load())[id]; i > 0 {
-			limit = limit.And(l)
-		}
+		parts[i] = (*t.plans.Load())[id]
 	}
 	if id, ok := t.byLimit[limit]; ok {
 		return id, nil
@@ -217,7 +215,7 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 
 // applyOne is what keyed.apply does, where there is one limit.
 func (s *shard) applyOne(t *table, plans []*plan, p *plan, hash uint64, now int64, op Op) Result {
-	st, _ := s.state(plans, p, hash, now)
+	st := s.state(plans, p, hash, now)
 	r, changed := decide(p.parts, []*state{&st}, p.capacity, now, op)
 	r.Plan = p.id
 	if changed {

@@ -81,13 +81,13 @@ func (p *plan) fits(st *state, now, at, cost int64) bool {
 
 // charge takes cost permits at a time, which is own, as earliest returned it, or
 // later. The receipt names the charge.
-func (p *plan) charge(st *state, now, own, at, cost int64) (receipt uint64) {
+func (p *plan) charge(st *state, now, own, at, cost int64, queued bool) (receipt uint64) {
 	switch {
 	case p.custom != nil:
 		st.list = p.custom.Charge(p.limit, st.list, now, at, cost)
 		receipt = uint64(at)
 	case p.bucket():
-		receipt = p.bucketCharge(st, now, own, at, cost)
+		receipt = p.bucketCharge(st, now, own, at, cost, queued)
 	default:
 		receipt = p.windowCharge(st, now, at, cost)
 	}
@@ -96,7 +96,7 @@ func (p *plan) charge(st *state, now, own, at, cost int64) (receipt uint64) {
 }
 
 // refund gives back what a charge took that time has not given back.
-func (p *plan) refund(st *state, now, cost int64, receipt uint64) (changed bool) {
+func (p *plan) refund(st *state, now, cost, taken int64, receipt uint64) (changed bool) {
 	switch {
 	case st.from == nil:
 		return false
@@ -106,7 +106,7 @@ func (p *plan) refund(st *state, now, cost int64, receipt uint64) (changed bool)
 		st.list = p.custom.Refund(p.limit, st.list, now, int64(receipt), cost)
 		return before != p.custom.FullAt(p.limit, st.list, now) || had != p.custom.Available(p.limit, st.list, now)
 	case p.bucket():
-		return p.bucketRefund(st, now, cost, receipt)
+		return (now-taken)/5 <= p.horizon && p.bucketRefund(st, now, cost, receipt)
 	}
 	return windowRefund(st, now, cost, receipt)
 }
@@ -188,27 +188,31 @@ func (p *plan) migrate(old *plan, st *state, now int64) state {
 		return state{}
 	}
 	fresh := state{}
-	p.charge(&fresh, now, now, now, taken)
+	p.charge(&fresh, now, now, now, taken, false)
 	return p.owing(min(full, p.fullAt(&fresh, now)), taken, now)
 }
 
-// began is when the window began that decides now, for a limit that changes with
-// the next one; now for those that change at once.
+// began is when the window began that is on, of a limit that gives way to another at
+// the end of one; the end of time, if there is none.
 func (p *plan) began(st *state, now int64) int64 {
 	switch c := p.custom.(type) {
 	case nil:
-		if !p.bucket() {
-			start, _ := p.windowOf(st, now)
+		if p.bucket() {
+			break
+		}
+		if start, used := p.windowOf(st, now); used > 0 {
 			return start
 		}
 	case sliding:
-		if c.step > 1 {
+		if c.step > 1 && c.taken(st.list, now) > 0 {
 			return now - now%c.step
 		}
 	case counter:
-		return c.at(st.list, now).start
+		if c.taken(st.list, now) > 0 {
+			return c.at(st.list, now).start
+		}
 	}
-	return now
+	return math.MaxInt64
 }
 
 // decide does an operation under a plan whose parts have these states. It changes
@@ -238,7 +242,7 @@ func decide(parts []*plan, states []*state, capacity, now int64, op Op) (r Resul
 		}
 	case Refund:
 		for i, p := range parts {
-			if p.refund(states[i], now, op.Cost, op.Receipt[i]) {
+			if p.refund(states[i], now, op.Cost, op.Receipt.At, op.Receipt.Parts[i]) {
 				changed = true
 			}
 		}
@@ -275,9 +279,9 @@ func take(parts []*plan, states []*state, now int64, op Op, r *Result) (changed 
 		return false
 	}
 	for i, p := range parts {
-		r.Receipt[i] = p.charge(states[i], now, own[i], at, op.Cost)
+		r.Receipt.Parts[i] = p.charge(states[i], now, own[i], at, op.Cost, op.queued)
 	}
-	r.Granted = op.Cost
+	r.Granted, r.Receipt.At = op.Cost, now
 	return true
 }
 

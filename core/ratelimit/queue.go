@@ -39,9 +39,10 @@ type waiter struct {
 	cost     int64
 	came     int64
 	deadline int64 // it is not served later
-	next     int64 // of the first in the queue: when there will be permits for it, as far as is known
+	next     int64 // of the first in the queue: when there will be permits for it
 	done     bool  // it was served or refused, and is not in the queue any more
 	result   Result
+	err      error // the store was closed
 
 	older, newer *waiter
 	wake         chan struct{} // of one place: something above has changed
@@ -75,10 +76,13 @@ type request struct {
 
 // enter takes permits, refuses, or joins the queue; then the waiter is not nil, and
 // the Wait of the result is an estimate.
-func (t *table) enter(key uint64, req request) (w *waiter, r Result) {
+func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) {
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if t.store.closed.Load() {
+		return nil, Result{}, ErrClosed
+	}
 	k := keyed{table: t, shard: s, plans: *t.plans.Load(), hash: key, now: s.tick(t, t.now())}
 	p, past := req.policy()
 	q := s.queues[key]
@@ -93,23 +97,25 @@ func (t *table) enter(key uint64, req request) (w *waiter, r Result) {
 			q.changed(&k)
 		}
 		if r.Allowed || r.RetryAfter == Never {
-			return nil, r
+			return nil, r, nil
 		}
 	}
 	r = q.refusal(&k, p, past, req.cost)
 	room := req.room(r.Limit)
 	if r.RetryAfter == Never || r.RetryAfter > req.most || req.cost > room || q.order == OldestFirst && q.permits+req.cost > room {
-		return nil, r
+		return nil, r, nil
 	}
 	for q.permits+req.cost > room {
-		q.leave(&k, q.oldest, k.ask(p, past, req.cost))
+		q.expel(&k, q.oldest)
 	}
 	w = &waiter{
 		policy: req.policy, cost: req.cost, came: k.now, deadline: k.now + int64(min(req.most, 1<<62)), next: math.MaxInt64,
 		wake: make(chan struct{}, 1), older: q.newest,
 	}
 	if w.older != nil {
-		w.older.newer = w
+		if w.older.newer = w; q.order == NewestFirst {
+			w.older.next = math.MaxInt64 // it is not the first any more
+		}
 	} else {
 		q.oldest = w
 	}
@@ -124,7 +130,7 @@ func (t *table) enter(key uint64, req request) (w *waiter, r Result) {
 	s.queues[key] = q
 	q.serve(&k) // sets its time
 	r.Allowed, r.Wait, r.RetryAfter = true, r.RetryAfter, 0
-	return w, r
+	return w, r, nil
 }
 
 // overtaken tells whether a newcomer may take before those who wait.
@@ -154,7 +160,7 @@ func (q *queue) serve(k *keyed) {
 			stands.Granted, stands.Receipt, stands.Wait = r.Granted, r.Receipt, time.Duration(now-w.came)
 			q.unlink(w, stands)
 		case r.RetryAfter == Never || next > w.deadline:
-			q.leave(k, w, k.ask(p, past, w.cost))
+			q.expel(k, w)
 		default:
 			if w.next != next {
 				w.next = next
@@ -172,13 +178,13 @@ func (q *queue) serve(k *keyed) {
 // takeBy takes as soon as it can be, if not later than a time, and sets k.now to when
 // that was. A limit that gives way to another may need more than one step.
 func (k *keyed) takeBy(p *plan, past []Past, cost, latest int64) Result {
-	r, _ := k.decide(p, Op{Kind: Take, Cost: cost, Past: past})
+	r, _ := k.decide(p, Op{Kind: Take, Cost: cost, Past: past, queued: true})
 	for range 2 * MaxLimits {
 		if r.Allowed || r.RetryAfter == Never || int64(r.RetryAfter) > latest-k.now {
 			break
 		}
 		k.now += int64(r.RetryAfter)
-		r, _ = k.decide(p, Op{Kind: Take, Cost: cost, Past: past})
+		r, _ = k.decide(p, Op{Kind: Take, Cost: cost, Past: past, queued: true})
 	}
 	return r
 }
@@ -191,6 +197,13 @@ func (q *queue) leave(k *keyed, w *waiter, r Result) {
 	}
 	q.behind = nil
 	q.unlink(w, r)
+}
+
+// expel refuses w, and tells when it would be served if it came back at once.
+func (q *queue) expel(k *keyed, w *waiter) {
+	q.leave(k, w, Result{})
+	p, past := w.policy()
+	w.result = q.refusal(k, p, past, w.cost)
 }
 
 // unlink takes w out of the queue, with its result.
@@ -283,11 +296,16 @@ func (q *queue) refusal(k *keyed, p *plan, past []Past, cost int64) Result {
 func (q *queue) foresee(k *keyed) {
 	q.behind = &keyed{table: k.table, shard: k.shard, plans: k.plans, hash: k.hash, now: k.now, dry: true}
 	q.behindAt = q.since
+	var late []*waiter
 	for w := q.oldest; w != nil; w = w.newer {
 		if !q.follow(w) {
-			p, past := w.policy()
-			q.unlink(w, k.ask(p, past, w.cost))
+			q.unlink(w, Result{})
+			late = append(late, w)
 		}
+	}
+	for _, w := range late {
+		p, past := w.policy()
+		w.result = q.refusal(k, p, past, w.cost)
 	}
 }
 
@@ -321,7 +339,7 @@ func (t *table) await(ctx context.Context, done <-chan struct{}, key uint64, w *
 		over, at := w.done, min(w.next, w.deadline)
 		s.mu.Unlock()
 		if over {
-			return w.result, nil
+			return w.result, w.err
 		}
 		timer.Reset(time.Duration(at - t.now()))
 		var err error
@@ -340,8 +358,7 @@ func (t *table) await(ctx context.Context, done <-chan struct{}, key uint64, w *
 			case err != nil:
 				q.leave(k, w, Result{})
 			case k.now >= w.deadline:
-				p, past := w.policy()
-				q.leave(k, w, k.ask(p, past, w.cost))
+				q.expel(k, w)
 			}
 		})
 		if err != nil {
@@ -363,6 +380,22 @@ func (t *table) withQueue(key uint64, f func(*queue, *keyed)) {
 	q.serve(&k)
 	f(q, &k)
 	q.serve(&k)
+}
+
+// shut ends all waits.
+func (t *table) shut() {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, q := range s.queues {
+			for q.oldest != nil {
+				q.oldest.err = ErrClosed
+				q.unlink(q.oldest, Result{})
+			}
+		}
+		s.queues = nil
+		s.mu.Unlock()
+	}
 }
 
 // retime takes notice that those who wait may be held to other limits now.

@@ -27,12 +27,7 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	if err != nil {
 		return nil, &StoreError{Name: s.Name(), Err: err}
 	}
-	all := limit.All()
-	limit = all[0].resolved()
-	for _, l := range all[1:] {
-		limit = limit.And(l.resolved())
-	}
-	return &setting{limit: limit, plan: plan}, nil
+	return &setting{limit: limit.resolved(), plan: plan}, nil
 }
 
 // settingOf is what a key is held to now.

@@ -67,16 +67,16 @@ func (s *shard) tick(t *table, now int64) int64 {
 
 // state returns the state of a key as p reads it. A key that is not there may have
 // been dropped: then it is what the sketch says. Else it is new.
-func (s *shard) state(plans []*plan, p *plan, hash uint64, now int64) (st state, found bool) {
+func (s *shard) state(plans []*plan, p *plan, hash uint64, now int64) state {
 	if i, found := s.find(hash); found {
-		return s.read(&s.slots[i], plans), true
+		return s.read(&s.slots[i], plans)
 	}
 	if s.sketch != nil {
 		if d := s.sketch.get(hash >> tagShift); d.until > now {
-			return p.owing(d.until, d.permits, now), false
+			return p.owing(d.until, d.permits, now)
 		}
 	}
-	return state{}, false
+	return state{}
 }
 
 // read is the state in a slot.

@@ -78,6 +78,9 @@ func (a sliding) Refund(_ Limit, s []int64, now, at, cost int64) []int64 {
 	for len(s) > slidingHead && s[len(s)-1] == 0 {
 		s = s[:len(s)-2]
 	}
+	if len(s) > 0 {
+		s[0] = min(s[0], int64(len(s)))
+	}
 	return s
 }
 

@@ -30,9 +30,11 @@ type Table interface {
 // A PlanID is the number of a limit in a table, from 1.
 type PlanID uint16
 
-// A Receipt names a take to a refund: a number for each limit that And joined.
-// Their values belong to the store.
-type Receipt [MaxLimits]uint64
+// A Receipt names a take to a refund. Its values belong to the store.
+type Receipt struct {
+	At    int64             // when it was
+	Parts [MaxLimits]uint64 // one for each limit that And joined
+}
 
 // OpKind is what an [Op] does.
 type OpKind uint8
@@ -61,6 +63,8 @@ type Op struct {
 	MaxWait time.Duration // Reserve: how long the permits may take to come
 	Receipt Receipt       // Refund: that of the Result of the take
 	Past    []Past        // limits that were in force before the plan, the oldest first
+
+	queued bool // a Take that was waited for
 }
 
 // A Past is a limit that was replaced while keys were held to it. What a key owes

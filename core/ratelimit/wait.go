@@ -54,19 +54,19 @@ func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most
 	}
 	hash := maphash.String(t.seed, key)
 	key = strings.Clone(key)
-	w, r := t.enter(hash, request{
+	w, r, err := t.enter(hash, request{
 		policy: func() (*plan, []Past) {
 			set := l.settingOf(key)
 			return (*t.plans.Load())[set.plan], set.past
 		},
 		cost: n, most: most, order: l.cfg.Order, room: l.cfg.room,
 	})
-	if w == nil {
-		return r, nil
+	if err != nil || w == nil {
+		return r, err
 	}
 	return l.wait(ctx, key, n, r, func() (Result, error) {
 		r, err := t.await(ctx, l.done, hash, w)
-		if err != nil && r.Granted > 0 { // it was served while it left
+		if r.Granted > 0 && err != nil { // it was served while it left
 			_, _ = l.Refund(ctx, key, r)
 		}
 		return r, err

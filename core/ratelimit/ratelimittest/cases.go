@@ -8,6 +8,18 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
+// each is a limit of every algorithm, and of several together.
+func each(n int64, period time.Duration) map[string]ratelimit.Limit {
+	return map[string]ratelimit.Limit{
+		"window":  ratelimit.Window(n, period),
+		"bucket":  ratelimit.Bucket(n, period, n),
+		"sliding": ratelimit.Sliding(n, period, 2),
+		"counter": ratelimit.Counter(n, period),
+		"log":     ratelimit.Log(n, period),
+		"several": ratelimit.Window(n, period).And(ratelimit.Log(n, period)).And(ratelimit.Bucket(n, period, n)),
+	}
+}
+
 func burst(s *suite) {
 	id := s.plan(ratelimit.Bucket(5, s.Unit, 10))
 	s.granted(s.take("k", id, 10), 10, 0)
@@ -31,8 +43,113 @@ func window(s *suite) {
 	s.granted(s.take("k", id, 5), 5, 0)
 }
 
+func aligned(s *suite) {
+	id := s.plan(ratelimit.Aligned(3, 1000*time.Hour))
+	r := s.take("k", id, 3)
+	s.granted(r, 3, 0)
+	now := time.Now()
+	s.near("FullAfter", r.FullAfter, now.Truncate(time.Hour).Sub(now)+time.Hour*time.Duration(1000-now.Unix()/3600%1000)+s.Slack)
+	s.refused(s.take("k", id, 1), r.FullAfter)
+}
+
+func slidingWindow(s *suite) {
+	id := s.plan(ratelimit.Sliding(2, 2*s.Unit, 2))
+	s.granted(s.take("k", id, 2), 2, 0)
+	r := s.take("k", id, 1)
+	if r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit {
+		s.Fatalf("take 1 of 0 = %+v, want to wait more than a segment and at most a period", r)
+	}
+	time.Sleep(r.RetryAfter - 1)
+	if s.Slack == 0 && s.take("k", id, 1).Allowed {
+		s.Fatalf("allowed before its time")
+	}
+	time.Sleep(1 + s.Slack)
+	s.granted(s.take("k", id, 2), 2, 0) // the whole segment stepped out
+}
+
+func slidingCounter(s *suite) {
+	id := s.plan(ratelimit.Counter(4, s.Unit))
+	s.granted(s.take("k", id, 4), 4, 0)
+	s.refused(s.take("k", id, 1), 5*s.Unit/4)
+	time.Sleep(5 * s.Unit / 4)
+	s.granted(s.take("k", id, 1), 1, 0)
+	s.refused(s.take("k", id, 4), 7*s.Unit/4) // the one counts to the end of the window after
+}
+
+func slidingLog(s *suite) {
+	id := s.plan(ratelimit.Log(2, s.Unit))
+	s.granted(s.take("k", id, 1), 1, 1)
+	time.Sleep(s.Unit / 2)
+	s.granted(s.take("k", id, 1), 1, 0)
+	s.refused(s.take("k", id, 1), s.Unit/2)
+	s.refused(s.take("k", id, 2), s.Unit)
+	time.Sleep(s.Unit/2 + s.Slack)
+	s.granted(s.take("k", id, 1), 1, 0)
+}
+
+// several limits are one step: what the first refuses is not taken of the second.
+func several(s *suite) {
+	short, long := ratelimit.Window(3, s.Unit), ratelimit.Bucket(5, 1000*s.Unit, 5)
+	id, second := s.plan(short.And(long)), s.plan(long)
+	s.granted(s.take("k", id, 3), 3, 0)
+	r := s.take("k", id, 1)
+	s.refused(r, s.Unit)
+	if r.Limit != 3 || r.Which != 0 {
+		s.Fatalf("refused by the first, got %+v", r)
+	}
+	s.granted(s.take("k", second, 0), 0, 2)
+	time.Sleep(s.Unit + s.Slack)
+	first := s.take("k", id, 2)
+	s.granted(first, 2, 0)
+	if first.Limit != 5 || first.Which != 1 {
+		s.Fatalf("the second has least left, got %+v", first)
+	}
+	if r := s.apply("k", id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: 9}); r.Allowed || r.Which != 1 {
+		s.Fatalf("at most 9 of 0 = %+v", r)
+	}
+	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: first.Receipt})
+	s.granted(s.take("k", s.plan(short), 0), 0, 3)
+	s.granted(s.take("k", second, 0), 0, 2)
+	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Reset})
+	s.granted(s.take("k", second, 0), 0, 5)
+}
+
+func check(s *suite) {
+	for key, l := range each(3, time.Hour) {
+		id := s.plan(l)
+		for range 5 {
+			s.granted(s.apply(key, id, ratelimit.Op{Kind: ratelimit.Check, Cost: 3}), 0, 3)
+		}
+		s.granted(s.take(key, id, 2), 2, 1)
+		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Check, Cost: 2})
+		if r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1 {
+			s.Fatalf("%s: check of 2 of 1 = %+v", key, r)
+		}
+	}
+}
+
+// past: a limit that was replaced holds to the end of its window, and a bucket takes
+// its debt along.
+func past(s *suite) {
+	old, next := s.plan(ratelimit.Window(4, s.Unit)), s.plan(ratelimit.Window(2, s.Unit))
+	s.granted(s.take("w", old, 1), 1, 3)
+	was := []ratelimit.Past{{Plan: old, Until: time.Now().Add(s.Slack)}}
+	staged := func(key string, id ratelimit.PlanID, cost int64) ratelimit.Result {
+		return s.apply(key, id, ratelimit.Op{Kind: ratelimit.Take, Cost: cost, Past: was})
+	}
+	s.granted(staged("w", next, 2), 2, 1)
+	time.Sleep(s.Unit + s.Slack)
+	s.granted(staged("w", next, 2), 2, 0)
+	s.refused(staged("w", next, 1), s.Unit)
+
+	bucket, window := s.plan(ratelimit.Bucket(10, 100*s.Unit, 10)), s.plan(ratelimit.Window(8, 100*s.Unit))
+	s.granted(s.take("b", bucket, 6), 6, 4)
+	was = []ratelimit.Past{{Plan: bucket, Until: time.Now()}}
+	s.granted(staged("b", window, 1), 1, 1) // it owes six there too
+}
+
 func refusal(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(10, time.Hour), "b": ratelimit.Bucket(10, time.Hour, 10)} {
+	for key, l := range each(10, time.Hour) {
 		id := s.plan(l)
 		s.granted(s.take(key, id, 5), 5, 5)
 		for range 8 {
@@ -45,7 +162,7 @@ func refusal(s *suite) {
 }
 
 func never(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(5, time.Hour), "b": ratelimit.Bucket(5, time.Hour, 5)} {
+	for key, l := range each(5, time.Hour) {
 		id := s.plan(l)
 		s.granted(s.take(key, id, 1), 1, 4)
 		for _, kind := range []ratelimit.OpKind{ratelimit.Take, ratelimit.Reserve} {
@@ -58,7 +175,7 @@ func never(s *suite) {
 }
 
 func peek(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(3, time.Hour), "b": ratelimit.Bucket(3, time.Hour, 3)} {
+	for key, l := range each(3, time.Hour) {
 		id := s.plan(l)
 		r := s.take(key, id, 0)
 		s.granted(r, 0, 3)
@@ -73,7 +190,7 @@ func peek(s *suite) {
 }
 
 func atMost(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(10, time.Hour), "b": ratelimit.Bucket(10, time.Hour, 10)} {
+	for key, l := range each(10, time.Hour) {
 		id := s.plan(l)
 		op := func(n int64) ratelimit.Result {
 			return s.apply(key, id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n})
@@ -88,7 +205,7 @@ func atMost(s *suite) {
 }
 
 func refund(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(10, time.Hour), "b": ratelimit.Bucket(10, time.Hour, 10)} {
+	for key, l := range each(10, time.Hour) {
 		id := s.plan(l)
 		first := s.take(key, id, 4)
 		s.granted(s.take(key, id, 5), 5, 1)
@@ -101,16 +218,15 @@ func refund(s *suite) {
 }
 
 func lateRefund(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(4, s.Unit), "b": ratelimit.Bucket(4, s.Unit, 4)} {
+	for key, l := range each(4, s.Unit) {
 		id := s.plan(l)
 		early := s.take(key, id, 4)
 		s.granted(early, 4, 0)
-		time.Sleep(s.Unit + s.Slack)
+		time.Sleep(2*s.Unit + s.Slack)
 		s.granted(s.take(key, id, 4), 4, 0)
 		if r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: early.Receipt}); r.Remaining != 0 {
 			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
 		}
-		time.Sleep(s.Unit + s.Slack)
 	}
 	id := s.plan(ratelimit.Bucket(4, 4*s.Unit, 4))
 	r := s.take("fresh", id, 4)
@@ -299,7 +415,7 @@ func canceledReservation(s *suite) {
 }
 
 func concurrent(s *suite) {
-	for key, l := range map[string]ratelimit.Limit{"w": ratelimit.Window(100, time.Hour), "b": ratelimit.Bucket(100, 100*time.Hour, 100)} {
+	for key, l := range each(100, 100*time.Hour) {
 		id := s.plan(l)
 		var wg sync.WaitGroup
 		var mu sync.Mutex

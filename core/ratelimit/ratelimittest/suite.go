@@ -38,6 +38,13 @@ func Run(t *testing.T, h Harness) {
 	}{
 		{"burst is exact and refills", burst},
 		{"window is exact and ends", window},
+		{"an aligned window ends with the clock", aligned},
+		{"a segment steps out whole", slidingWindow},
+		{"a counter weighs the window before", slidingCounter},
+		{"a log keeps each take", slidingLog},
+		{"several limits are taken all or none", several},
+		{"a check takes nothing", check},
+		{"a limit that was replaced holds to the end of its window", past},
 		{"a refusal changes nothing", refusal},
 		{"more than the capacity is never allowed", never},
 		{"a cost of zero only looks", peek},
