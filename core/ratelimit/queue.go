@@ -35,7 +35,9 @@ func (o QueueOrder) String() string {
 
 // A waiter waits for permits of a key. It is guarded by the lock of the shard.
 type waiter struct {
-	policy   func() (*plan, []Past) // that it is held to now
+	policy   func() (*plan, []Past) // that it should be held to
+	plan     *plan                  // that it is held to
+	past     []Past
 	cost     int64
 	came     int64
 	deadline int64 // it is not served later
@@ -109,7 +111,7 @@ func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) 
 		q.expel(&k, q.oldest)
 	}
 	w = &waiter{
-		policy: req.policy, cost: req.cost, came: k.now, deadline: k.now + int64(min(req.most, 1<<62)), next: math.MaxInt64,
+		policy: req.policy, plan: p, past: past, cost: req.cost, came: k.now, deadline: k.now + int64(min(req.most, 1<<62)), next: math.MaxInt64,
 		wake: make(chan struct{}, 1), older: q.newest,
 	}
 	if w.older != nil {
@@ -148,15 +150,14 @@ func (q *queue) first() *waiter {
 func (q *queue) serve(k *keyed) {
 	now := k.now
 	for w := q.first(); w != nil; w = q.first() {
-		p, past := w.policy()
 		k.now = max(q.since, w.came)
-		r := k.takeBy(p, past, w.cost, min(now, w.deadline))
+		r := k.takeBy(w.plan, w.past, w.cost, min(now, w.deadline))
 		at := k.now
 		k.now = now
 		switch next := at + int64(r.RetryAfter); {
 		case r.Allowed:
 			q.since = at
-			stands, _ := k.decide(p, Op{Past: past})
+			stands, _ := k.decide(w.plan, Op{Past: w.past})
 			stands.Granted, stands.Receipt, stands.Wait = r.Granted, r.Receipt, time.Duration(now-w.came)
 			q.unlink(w, stands)
 		case r.RetryAfter == Never || next > w.deadline:
@@ -202,8 +203,7 @@ func (q *queue) leave(k *keyed, w *waiter, r Result) {
 // expel refuses w, and tells when it would be served if it came back at once.
 func (q *queue) expel(k *keyed, w *waiter) {
 	q.leave(k, w, Result{})
-	p, past := w.policy()
-	w.result = q.refusal(k, p, past, w.cost)
+	w.result = q.refusal(k, w.plan, w.past, w.cost)
 }
 
 // unlink takes w out of the queue, with its result.
@@ -304,17 +304,15 @@ func (q *queue) foresee(k *keyed) {
 		}
 	}
 	for _, w := range late {
-		p, past := w.policy()
-		w.result = q.refusal(k, p, past, w.cost)
+		w.result = q.refusal(k, w.plan, w.past, w.cost)
 	}
 }
 
 // follow puts w into what will be behind the queue, unless that will be too late.
 func (q *queue) follow(w *waiter) bool {
-	p, past := w.policy()
 	b := q.behind
 	b.now = max(q.behindAt, w.came)
-	if r := b.takeBy(p, past, w.cost, w.deadline); !r.Allowed {
+	if r := b.takeBy(w.plan, w.past, w.cost, w.deadline); !r.Allowed {
 		return false
 	}
 	q.behindAt = b.now
@@ -398,6 +396,17 @@ func (t *table) shut() {
 	}
 }
 
+// retimeKey takes notice that those who wait for a key may be held to other limits
+// now.
+func (t *table) retimeKey(key uint64) {
+	t.withQueue(key, func(q *queue, k *keyed) {
+		for w := q.oldest; w != nil; w = w.newer {
+			w.plan, w.past = w.policy()
+		}
+		q.delayed(k)
+	})
+}
+
 // retime takes notice that those who wait may be held to other limits now.
 func (t *table) retime() {
 	for i := range t.shards {
@@ -409,7 +418,7 @@ func (t *table) retime() {
 		}
 		s.mu.Unlock()
 		for _, key := range keys {
-			t.withQueue(key, (*queue).delayed)
+			t.retimeKey(key)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (l *Limiter) override(key string, set *setting) error {
 	o.n.Store(int64(len(o.byKey)))
 	o.mu.Unlock()
 	if t, ok := l.table.(*table); ok {
-		t.withQueue(maphash.String(t.seed, key), (*queue).delayed)
+		t.retimeKey(maphash.String(t.seed, key))
 	}
 	return nil
 }
