@@ -1,0 +1,195 @@
+package ratelimit_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// record is one take as its caller saw it. Times are from the start of the run.
+type record struct {
+	began, ended time.Duration
+	remaining    int64
+	cost         int8
+	allowed      bool
+}
+
+// recordTakes lets 16 goroutines take 1 to 3 permits of one key, as often as told,
+// and as fast as they can.
+func recordTakes(tb testing.TB, l *ratelimit.Limiter, each int) []record {
+	tb.Helper()
+	const goroutines = 16
+	records := make([]record, goroutines*each)
+	start := time.Now()
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		mine := records[g*each : (g+1)*each]
+		wg.Go(func() {
+			for i := range mine {
+				cost := 1 + rand.Int64N(3)
+				began := time.Since(start)
+				r, err := l.Take(context.Background(), "k", cost)
+				if err != nil {
+					tb.Error(err)
+					return
+				}
+				mine[i] = record{began: began, ended: time.Since(start), remaining: r.Remaining, cost: int8(cost), allowed: r.Allowed}
+			}
+		})
+	}
+	wg.Wait()
+	return records
+}
+
+// linear tells how many permits were granted, after it has made sure that the takes
+// of a key, to which time gave nothing back, are as if they had come one after the
+// other, in an order that agrees with the clock.
+func linear(tb testing.TB, capacity int64, records []record) (granted int64) {
+	tb.Helper()
+	slices.SortFunc(records, func(a, b record) int {
+		switch {
+		case a.remaining != b.remaining:
+			return int(b.remaining - a.remaining)
+		case a.allowed != b.allowed: // what was refused there came after what led there
+			if a.allowed {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	left := capacity
+	latest := time.Duration(0) // the latest beginning of those that lead here
+	for i := 0; i < len(records); {
+		at := records[i].remaining
+		if r := records[i]; r.allowed {
+			if left != at+int64(r.cost) {
+				tb.Fatalf("%d left, then a take of %d leaves %d: the chain is broken", left, r.cost, at)
+			}
+			left, granted = at, granted+int64(r.cost)
+			if r.ended < latest {
+				tb.Fatalf("a take that leaves %d ended before one began that comes before it", at)
+			}
+			latest = max(latest, r.began)
+			i++
+		}
+		if left != at {
+			tb.Fatalf("a refusal saw %d, which never was: %d were left", at, left)
+		}
+		began := latest
+		for ; i < len(records) && records[i].remaining == at; i++ {
+			r := records[i]
+			if r.allowed || int64(r.cost) <= at || r.ended < latest {
+				tb.Fatalf("%+v with %d left since %v", r, at, latest)
+			}
+			began = max(began, r.began)
+		}
+		latest = began
+	}
+	return granted
+}
+
+// linearLimits are limits of which time gives nothing back during a test. A period of
+// years is as good as a day, and for a bucket better. Of several it is always the same
+// that counts: no other refuses.
+func linearLimits(permits int64) map[string]ratelimit.Limit {
+	const day = 24 * time.Hour
+	bucket := ratelimit.Bucket(permits, ratelimit.MaxPeriod, permits) // one permit takes minutes
+	return map[string]ratelimit.Limit{
+		"FixedWindow":    ratelimit.Window(permits, day),
+		"Aligned":        ratelimit.Aligned(permits, ratelimit.MaxPeriod),
+		"TokenBucket":    bucket,
+		"SlidingWindow":  ratelimit.Sliding(permits, 10*day, 10),
+		"SlidingCounter": ratelimit.Counter(permits, day),
+		"SlidingLog":     ratelimit.Log(min(permits, ratelimit.MaxLogPermits), day),
+		"Two":            ratelimit.Window(permits+100, day).And(bucket),
+		"Four":           ratelimit.Counter(permits+20, day).And(bucket).And(ratelimit.Sliding(permits+10, 10*day, 10)).And(ratelimit.Window(permits+30, day)),
+	}
+}
+
+// checkLinear runs one limit and looks at all that must hold.
+func checkLinear(tb testing.TB, limit ratelimit.Limit, each int) {
+	tb.Helper()
+	l := newLimiter(tb, ratelimit.Config{Limit: limit})
+	start := time.Now()
+	records := recordTakes(tb, l, each)
+	took := time.Since(start)
+	granted := linear(tb, limit.Capacity(), records)
+	require.LessOrEqual(tb, limit.Capacity()-granted, int64(2), "so many takes use up all that there is, but for what no take of the rest fits in")
+	r, err := l.Peek(tb.Context(), "k")
+	require.NoError(tb, err)
+	require.Equal(tb, limit.Capacity()-granted, r.Remaining)
+	for _, one := range limit.All() { // each of several has been charged the same
+		view, err := l.With(one)
+		require.NoError(tb, err)
+		r, err := view.Peek(tb.Context(), "k")
+		require.NoError(tb, err)
+		require.Equal(tb, one.Capacity()-granted, r.Remaining, "%v", one)
+	}
+	allowed := 0
+	for _, r := range records {
+		if r.allowed {
+			allowed++
+		}
+	}
+	s := l.Stats()
+	require.EqualValues(tb, allowed, s.Allowed)
+	require.EqualValues(tb, len(records)-allowed, s.Rejected)
+	tb.Logf("%v: %d takes in %v, %d permits granted in %d of them", limit, len(records), took.Round(time.Millisecond), granted, allowed)
+}
+
+func TestTakesOfOneKeyAreLinear(t *testing.T) {
+	t.Parallel()
+	for name, limit := range linearLimits(400_000) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkLinear(t, limit, 20_000)
+		})
+	}
+}
+
+// While permits come back, no more are granted than the algorithm promises for the
+// time that it took, and more than there were at the beginning.
+func TestTakesOfOneKeyKeepThePromise(t *testing.T) {
+	t.Parallel()
+	const n, w = 300, 2 * time.Millisecond
+	windows := func(w time.Duration) func(time.Duration) int64 {
+		return func(d time.Duration) int64 { return n * (int64(d/w) + 1) }
+	}
+	for name, c := range map[string]struct {
+		limit ratelimit.Limit
+		most  func(time.Duration) int64 // of permits in a time
+	}{
+		"FixedWindow":    {ratelimit.Window(n, w), windows(w)},
+		"Aligned":        {ratelimit.Aligned(n, w), func(d time.Duration) int64 { return n * (int64(d/w) + 2) }},
+		"TokenBucket":    {ratelimit.Bucket(n, w, 50), func(d time.Duration) int64 { return 50 + int64(n*d/w) }},
+		"SlidingWindow":  {ratelimit.Sliding(n, w, 10), windows(w * 9 / 10)},
+		"SlidingCounter": {ratelimit.Counter(n, w), windows(w)},
+		"SlidingLog":     {ratelimit.Log(n, w), windows(w)},
+		"Several":        {ratelimit.Log(n, w).And(ratelimit.Bucket(n, w, 50)), func(d time.Duration) int64 { return min(50+int64(n*d/w), windows(w)(d)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLimiter(t, ratelimit.Config{Limit: c.limit})
+			start := time.Now()
+			records := recordTakes(t, l, 20_000)
+			took := time.Since(start)
+			granted := int64(0)
+			for _, r := range records {
+				if r.allowed {
+					granted += int64(r.cost)
+				}
+			}
+			require.LessOrEqual(t, granted, c.most(took), "in %v", took)
+			require.Greater(t, granted, c.limit.Capacity(), "some came back in %v", took)
+			t.Logf("%v: %d of at most %d permits in %v", c.limit, granted, c.most(took), took.Round(time.Microsecond))
+		})
+	}
+}

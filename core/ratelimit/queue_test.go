@@ -1,0 +1,640 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// queueOf runs a test in a bubble with a limiter whose waits have no limit but the
+// queue.
+func queueOf(t *testing.T, limit ratelimit.Limit, order ratelimit.QueueOrder, most int64, f func(t bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: limit, MaxWait: -1, Order: order, MaxQueue: most})})
+	})
+}
+
+// refusedAtOnce is a wait that must be refused, with what it was told.
+func refusedAtOnce(tb testing.TB, ctx context.Context, l *ratelimit.Limiter, n int64) time.Duration { //nolint:revive // the test comes first, as in every helper
+	tb.Helper()
+	start := time.Now()
+	r, err := l.Wait(ctx, "k", n)
+	require.ErrorIs(tb, err, ratelimit.ErrLimited)
+	require.Zero(tb, time.Since(start), "at once")
+	require.False(tb, r.Allowed)
+	require.Zero(tb, r.Granted)
+	return r.RetryAfter
+}
+
+func served(tb testing.TB, w waited) time.Duration {
+	tb.Helper()
+	require.NoError(tb, w.err)
+	require.True(tb, w.r.Allowed)
+	return w.took
+}
+
+func TestQueueOfTenThousandLeavesInOrder(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	const s = time.Second
+	hundreds := func(i int) time.Duration { return time.Duration(i/100) * s }
+	for _, c := range []struct {
+		limit ratelimit.Limit
+		due   func(i int) time.Duration
+	}{
+		{ratelimit.Shaper(3, s), func(i int) time.Duration { return (time.Duration(i)*s + 2) / 3 }},
+		{ratelimit.Bucket(10, s, 50), func(i int) time.Duration { return max(0, time.Duration(i-49)*100*ms) }},
+		{ratelimit.Window(100, s), hundreds},
+		{ratelimit.Aligned(100, s), hundreds},
+		{ratelimit.Sliding(100, s, 10), hundreds},
+		{ratelimit.Log(100, s), hundreds},
+		{ratelimit.Window(100, s).And(ratelimit.Log(1000, time.Minute)), func(i int) time.Duration {
+			return time.Duration(i/1000)*time.Minute + time.Duration(i%1000/100)*s
+		}},
+	} {
+		t.Run(c.limit.String(), func(t *testing.T) {
+			t.Parallel()
+			queueOf(t, c.limit, ratelimit.OldestFirst, n, func(t bubble) {
+				l := t.l
+				start := time.Now()
+				type left struct {
+					i  int
+					at time.Duration
+				}
+				var order []left
+				var mu sync.Mutex
+				var wg sync.WaitGroup
+				for i := range n {
+					wg.Go(func() {
+						_, err := l.Wait(context.Background(), "k", 1)
+						mu.Lock()
+						defer mu.Unlock()
+						if err != nil {
+							t.Error(err)
+						}
+						order = append(order, left{i, time.Since(start)})
+					})
+					synctest.Wait()
+				}
+				require.Zero(t, time.Since(start))
+				wg.Wait()
+				require.Len(t, order, n)
+				last := time.Duration(-1)
+				seen := make([]bool, n)
+				for place, got := range order {
+					require.Equal(t, c.due(got.i), got.at, "waiter %d", got.i)
+					require.GreaterOrEqual(t, got.at, last, "place %d", place)
+					require.False(t, seen[got.i])
+					last, seen[got.i] = got.at, true
+				}
+			})
+		})
+	}
+}
+
+func TestQueueNewestFirstIsAStack(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.NewestFirst, 100, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 1).Allowed)
+		const n = 10
+		var all []<-chan waited
+		for range n {
+			all = append(all, waitAt(t.Context(), l, 1))
+		}
+		time.Sleep(1500 * ms)
+		late := waitAt(t.Context(), l, 1)
+		require.Equal(t, 500*ms, served(t, <-late), "before all who are there")
+		require.Equal(t, time.Second, served(t, <-all[n-1]))
+		for i := n - 2; i >= 0; i-- {
+			require.Equal(t, time.Duration(n-i+1)*time.Second, served(t, <-all[i]))
+		}
+	})
+}
+
+func TestQueueIsBoundedInPermits(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.Bucket(1, time.Second, 10), ratelimit.OldestFirst, 5, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 10).Allowed, "what is there at once is no queue")
+		first := waitAt(t.Context(), l, 3)
+		second := waitAt(t.Context(), l, 2)
+		require.Equal(t, 2, l.Stats().Waiting)
+		require.Positive(t, refusedAtOnce(t, t.Context(), l, 1), "5 permits wait already")
+		require.True(t, take(t, l, "other", 10).Allowed)
+		other := make(chan error, 1)
+		go func() { _, err := l.Wait(t.Context(), "other", 5); other <- err }()
+		synctest.Wait()
+		require.Equal(t, 3, l.Stats().Waiting, "each key has a queue of its own")
+		require.Equal(t, 3*time.Second, served(t, <-first))
+		third := waitAt(t.Context(), l, 3)
+		require.Positive(t, refusedAtOnce(t, t.Context(), l, 1))
+		require.Equal(t, 5*time.Second, served(t, <-second))
+		require.Equal(t, 5*time.Second, served(t, <-third), "from 3s to 8s")
+		require.NoError(t, <-other)
+		require.Positive(t, refusedAtOnce(t, t.Context(), l, 6), "more than the queue has room for")
+		require.Zero(t, l.Stats().Waiting)
+		require.EqualValues(t, 3, l.Stats().Rejected)
+	})
+}
+
+func TestQueueOfNone(t *testing.T) {
+	t.Parallel()
+	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
+		queueOf(t, ratelimit.PerSecond(1), order, -1, func(t bubble) {
+			l := t.l
+			require.Zero(t, served(t, <-waitAt(t.Context(), l, 1)), "what is there needs no queue")
+			require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), l, 1))
+		})
+	}
+}
+
+func TestQueueByDefaultIsBounded(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.PerSecond(200), ratelimit.OldestFirst, 0, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 200).Allowed)
+		var last <-chan waited
+		for range 100 {
+			last = waitAt(t.Context(), l, 200)
+		}
+		refusedAtOnce(t, t.Context(), l, 1)
+		require.Equal(t, 100*time.Second, served(t, <-last))
+	})
+}
+
+func TestQueueNewestFirstEvictsTheOldest(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.Bucket(1, time.Second, 4), ratelimit.NewestFirst, 3, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 4).Allowed)
+		var all []<-chan waited
+		for range 3 {
+			all = append(all, waitAt(t.Context(), l, 1))
+		}
+		refusedAtOnce(t, t.Context(), l, 4) // it would not fit into an empty queue
+		require.Equal(t, 3, l.Stats().Waiting, "nobody goes for who cannot stay")
+		time.Sleep(500 * ms)
+		two := waitAt(t.Context(), l, 2)
+		for i, c := range all[:2] {
+			w := <-c
+			require.ErrorIs(t, w.err, ratelimit.ErrLimited, "%d", i)
+			require.Equal(t, 500*ms, w.took)
+			require.Zero(t, w.r.Granted)
+		}
+		require.Equal(t, 2, l.Stats().Waiting)
+		require.EqualValues(t, 3, l.Stats().Rejected)
+		require.Equal(t, 1500*ms, served(t, <-two))
+		require.Equal(t, 3*time.Second, served(t, <-all[2]))
+	})
+}
+
+func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.OldestFirst, 100, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 1).Allowed)
+		for range 3 {
+			waitAt(t.Context(), l, 1)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second-1)
+		defer cancel()
+		require.Equal(t, 4*time.Second, refusedAtOnce(t, ctx, l, 1), "three are before it")
+		later, stop := context.WithTimeout(t.Context(), 4*time.Second+1)
+		defer stop()
+		require.Equal(t, 4*time.Second, served(t, <-waitAt(later, l, 1)))
+		require.Equal(t, ratelimit.Never, refusedAtOnce(t, t.Context(), l, 2), "above the capacity")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Shaper(1, time.Second), MaxWait: 2 * time.Second})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		first, second := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
+		require.Equal(t, 3*time.Second, refusedAtOnce(t, t.Context(), l, 1), "past MaxWait")
+		require.Equal(t, time.Second, served(t, <-first))
+		require.Equal(t, 2*time.Second, served(t, <-second), "MaxWait to the nanosecond")
+	})
+}
+
+func TestQueueHeadOfLine(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.Bucket(1, time.Second, 3), ratelimit.OldestFirst, 100, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 3).Allowed)
+		large, small := waitAt(t.Context(), l, 3), waitAt(t.Context(), l, 1)
+		time.Sleep(2 * time.Second)
+		require.Empty(t, small, "two are there, but it is not its turn")
+		require.Equal(t, 3*time.Second, served(t, <-large))
+		require.Equal(t, 4*time.Second, served(t, <-small))
+	})
+}
+
+func TestQueueAndWhoDoesNotWait(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	limit := ratelimit.Bucket(1, s, 3)
+	t.Run("oldest first", func(t *testing.T) {
+		t.Parallel()
+		queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+			l := t.l
+			require.True(t, take(t, l, "k", 3).Allowed)
+			head := waitAt(t.Context(), l, 3)
+			time.Sleep(2 * s)
+			r := take(t, l, "k", 1)
+			require.False(t, r.Allowed, "two are there, and wanted")
+			require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
+			require.Zero(t, takeAtMost(t, l, 2).Granted)
+			require.False(t, reserve(t, l, 1, time.Hour).Allowed, "places in time and a queue do not mix")
+			require.True(t, take(t, l, "other", 3).Allowed)
+			require.Equal(t, 3*s, served(t, <-head))
+			time.Sleep(s)
+			require.True(t, take(t, l, "k", 1).Allowed, "at the time that was quoted")
+		})
+	})
+	t.Run("newest first", func(t *testing.T) {
+		t.Parallel()
+		queueOf(t, limit, ratelimit.NewestFirst, 100, func(t bubble) {
+			l := t.l
+			require.True(t, take(t, l, "k", 3).Allowed)
+			head := waitAt(t.Context(), l, 3)
+			time.Sleep(2 * s)
+			require.True(t, take(t, l, "k", 1).Allowed)
+			require.Equal(t, 4*s, served(t, <-head), "it pays for that")
+		})
+	})
+}
+
+func TestQueueIsWokenByReset(t *testing.T) {
+	t.Parallel()
+	for _, limit := range every(2, 1000*time.Hour) {
+		queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+			l := t.l
+			require.True(t, take(t, l, "k", 2).Allowed)
+			first, second, third := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
+			time.Sleep(time.Second)
+			require.NoError(t, l.Reset(t.Context(), "k"))
+			require.Equal(t, time.Second, served(t, <-first), "%v", limit)
+			require.Equal(t, time.Second, served(t, <-second), "%v", limit)
+			synctest.Wait()
+			require.Empty(t, third, "a reset gives two, not three: %v", limit)
+			require.Zero(t, mustPeek(t, l, "k").Remaining)
+		})
+	}
+}
+
+func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	for name, c := range map[string]struct {
+		before, after ratelimit.Limit
+		at            time.Duration
+		want          []time.Duration
+	}{
+		"a bucket that is larger": {ratelimit.Bucket(1, time.Hour, 1), ratelimit.Bucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour}},
+		"a faster bucket":         {ratelimit.Shaper(1, s), ratelimit.Shaper(2, s), 500 * ms, []time.Duration{s, 1500 * ms, 2 * s}},
+		"a slower bucket":         {ratelimit.Shaper(2, s), ratelimit.Shaper(1, s), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
+		"a wider window":          {ratelimit.Window(1, 10*s), ratelimit.Window(2, 10*s), s, []time.Duration{10 * s, 10 * s, 20 * s}},
+		"a wider log":             {ratelimit.Log(1, 10*s), ratelimit.Log(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
+		"a narrower window":       {ratelimit.Window(1, 10*s), ratelimit.Window(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queueOf(t, c.before, ratelimit.OldestFirst, 100, func(t bubble) {
+				l := t.l
+				require.True(t, take(t, l, "k", c.before.Capacity()).Allowed)
+				var all []<-chan waited
+				for range c.want {
+					all = append(all, waitAt(t.Context(), l, 1))
+				}
+				time.Sleep(c.at)
+				require.NoError(t, l.SetLimit(c.after))
+				for i, want := range c.want {
+					require.Equal(t, want, served(t, <-all[i]), "waiter %d", i)
+				}
+			})
+		})
+	}
+}
+
+// Who cannot be served in time any more is told so at once, and not let in late.
+func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Shaper(2, time.Second), MaxWait: 1200 * ms})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		short, cancel := context.WithTimeout(t.Context(), 600*ms)
+		defer cancel()
+		first := waitAt(short, l, 1)
+		second := waitAt(t.Context(), l, 1)
+		time.Sleep(250 * ms)
+		require.NoError(t, l.SetLimit(ratelimit.Shaper(1, time.Second)))
+		w := <-second
+		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
+		require.Equal(t, 250*ms, w.took)
+		var limited *ratelimit.LimitedError
+		require.ErrorAs(t, w.err, &limited)
+		require.Equal(t, 1250*ms, limited.RetryAfter(), "behind the first, which goes in 250ms")
+		require.Equal(t, 500*ms, served(t, <-first), "in time still")
+		require.Zero(t, l.Stats().Waiting)
+	})
+	synctest.Test(t, func(t *testing.T) { // below the cost of who waits
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1, time.Second, 5), MaxWait: -1})
+		require.True(t, take(t, l, "k", 5).Allowed)
+		large, small := waitAt(t.Context(), l, 5), waitAt(t.Context(), l, 1)
+		require.NoError(t, l.SetLimit(ratelimit.Bucket(1, time.Second, 2)))
+		w := <-large
+		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
+		require.Zero(t, w.took)
+		require.Equal(t, ratelimit.Never, w.r.RetryAfter)
+		require.Equal(t, 4*time.Second, served(t, <-small), "5s of debt, and room for 2")
+	})
+}
+
+// A newcomer that goes before one who has little time left makes that one too late. It
+// is told when it is sure, and not when its time is over.
+func TestQueueNewestFirstRefusesWhoComesTooLate(t *testing.T) {
+	t.Parallel()
+	queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.NewestFirst, 100, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 1).Allowed)
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*ms)
+		defer cancel()
+		first := waitAt(ctx, l, 1)
+		time.Sleep(500 * ms)
+		require.Equal(t, 500*ms, served(t, <-waitAt(t.Context(), l, 1)))
+		w := <-first
+		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
+		require.Equal(t, time.Second, w.took)
+		require.Equal(t, time.Second, w.r.RetryAfter)
+	})
+}
+
+func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
+	t.Parallel()
+	t.Run("a place", func(t *testing.T) {
+		t.Parallel()
+		queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.OldestFirst, 100, func(t bubble) {
+			l := t.l
+			require.True(t, take(t, l, "k", 1).Allowed)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			first, second := waitAt(ctx, l, 1), waitAt(t.Context(), l, 1)
+			time.Sleep(500 * ms)
+			gone := errors.New("gone")
+			cancel(gone)
+			w := <-first
+			require.ErrorIs(t, w.err, gone)
+			require.Zero(t, w.r)
+			require.Equal(t, time.Second, served(t, <-second))
+		})
+	})
+	for _, limit := range []ratelimit.Limit{ratelimit.Window(10, time.Second), ratelimit.Log(10, time.Second), ratelimit.Sliding(10, time.Second, 10), ratelimit.Bucket(10, 10*time.Second, 10)} {
+		t.Run("what it skipped of "+limit.String(), func(t *testing.T) {
+			t.Parallel()
+			queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+				l := t.l
+				require.True(t, take(t, l, "k", 8).Allowed)
+				ctx, cancel := context.WithCancel(t.Context())
+				large, small, next := waitAt(ctx, l, 5), waitAt(t.Context(), l, 2), waitAt(t.Context(), l, 1)
+				time.Sleep(500 * ms)
+				require.Empty(t, small)
+				cancel()
+				require.ErrorIs(t, (<-large).err, context.Canceled)
+				require.Equal(t, 500*ms, served(t, <-small), "the two that it did not fit into")
+				require.Equal(t, time.Second, served(t, <-next))
+			})
+		})
+	}
+}
+
+// A cancel at the very instant of the grant: one of the two wins, and the permit is
+// either used or there.
+func TestQueueCancelRacesGrant(t *testing.T) {
+	t.Parallel()
+	for _, limit := range every(1, time.Second) {
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+				l := t.l
+				var wg sync.WaitGroup
+				var won atomic.Int64
+				due := limit.Period
+				if limit.Algorithm == ratelimit.SlidingCounter {
+					due *= 2
+				}
+				for i := range 300 {
+					key := fmt.Sprint(i)
+					require.True(t, take(t, l, key, 1).Allowed)
+					ctx, cancel := context.WithCancel(t.Context())
+					if i%2 == 0 { // before or after the timer of the wait, as the queue may have it
+						time.AfterFunc(due, cancel)
+					}
+					wg.Go(func() {
+						defer cancel()
+						_, err := l.Wait(ctx, key, 1)
+						r, _ := l.Peek(ctx, key) // which in memory does not care for ctx
+						left := r.Remaining
+						if err == nil {
+							won.Add(1)
+							left++
+						} else if !errors.Is(err, context.Canceled) {
+							t.Error(err)
+						}
+						if left != 1 {
+							t.Errorf("key %s: err %v, and %d permits of 1", key, err, left)
+						}
+						if i%2 == 1 && err != nil {
+							t.Errorf("key %s was not canceled: %v", key, err)
+						}
+					})
+				}
+				wg.Wait()
+				s := l.Stats()
+				require.EqualValues(t, 300+won.Load(), s.Allowed)
+				require.EqualValues(t, 300-won.Load(), s.Canceled)
+				require.GreaterOrEqual(t, won.Load(), int64(150))
+			})
+		})
+	}
+}
+
+func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
+	t.Parallel()
+	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
+		queueOf(t, ratelimit.PerHour(1), order, 100, func(t bubble) {
+			l := t.l
+			require.True(t, take(t, l, "k", 1).Allowed)
+			var all []<-chan waited
+			for range 20 {
+				all = append(all, waitAt(t.Context(), l, 1))
+			}
+			time.Sleep(time.Minute)
+			require.NoError(t, l.Close())
+			for _, c := range all {
+				w := <-c
+				require.ErrorIs(t, w.err, ratelimit.ErrClosed)
+				require.Zero(t, w.r)
+				require.Equal(t, time.Minute, w.took)
+			}
+			require.Zero(t, l.Stats().Waiting)
+			require.EqualValues(t, 20, l.Stats().Canceled)
+			_, err := l.Wait(t.Context(), "k", 1)
+			require.ErrorIs(t, err, ratelimit.ErrClosed)
+		})
+	}
+}
+
+// Who waits does so in his own goroutine; there is none beside, and none is left.
+func TestQueueHasNoGoroutines(t *testing.T) { //nolint:paralleltest // goroutines are counted
+	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
+		queueOf(t, ratelimit.Shaper(10, time.Second), order, 1000, func(t bubble) {
+			l := t.l
+			before := runtime.NumGoroutine()
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			for i := range 100 {
+				wg.Go(func() { _, _ = l.Wait(ctx, fmt.Sprint(i%4), 1) })
+			}
+			synctest.Wait()
+			require.Equal(t, before+l.Stats().Waiting, runtime.NumGoroutine())
+			require.Equal(t, 96, l.Stats().Waiting)
+			time.Sleep(time.Second)
+			cancel()
+			wg.Wait()
+			require.Zero(t, l.Stats().Waiting)
+			require.Equal(t, before, runtime.NumGoroutine())
+		})
+	}
+}
+
+// told counts what the hooks of a limiter were told.
+type told struct{ queued, waited, canceled, rejected, allowed atomic.Uint64 }
+
+func (c *told) hooks() ratelimit.Hooks {
+	count := func(n *atomic.Uint64) func(context.Context, ratelimit.Info) {
+		return func(context.Context, ratelimit.Info) { n.Add(1) }
+	}
+	return ratelimit.Hooks{Queued: count(&c.queued), Waited: count(&c.waited), Canceled: count(&c.canceled), Rejected: count(&c.rejected), Allowed: count(&c.allowed)}
+}
+
+// After any mix of waits, cancels, refusals, evictions and a close, a key is as if
+// those alone had been who were served, and all counters add up.
+func TestQueueLosesNothing(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	limits := append(every(5, s), ratelimit.Shaper(8, s), ratelimit.Counter(5, s).And(ratelimit.Bucket(20, 5*s, 5)), ratelimit.Window(5, s).And(ratelimit.Log(12, 3*s)))
+	for i, limit := range limits {
+		for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
+			t.Run(fmt.Sprint(limit, order), func(t *testing.T) {
+				t.Parallel()
+				var all outcomes
+				for seed := range uint64(5) {
+					synctest.Test(t, func(t *testing.T) { mixed(t, &all, limit, order, rand.New(rand.NewPCG(seed, uint64(i)))) })
+				}
+				for what, n := range map[string]*atomic.Uint64{
+					"granted": &all.granted, "limited": &all.limited, "canceled": &all.canceled, "closed": &all.closed, "taken": &all.takes, "refused": &all.refused,
+				} {
+					require.Positive(t, n.Load(), "%s: the mix lacks something", what)
+				}
+			})
+		}
+	}
+}
+
+// outcomes are how waits and takes ended.
+type outcomes struct{ granted, limited, canceled, closed, takes, refused atomic.Uint64 }
+
+func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, order ratelimit.QueueOrder, rng *rand.Rand) {
+	t.Helper()
+	var hooks told
+	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, Order: order, MaxQueue: 12, Hooks: hooks.hooks()}
+	l := newLimiter(t, cfg)
+	mirror := newLimiter(t, ratelimit.Config{Limit: limit}) // only those who are served take from it
+	var mine outcomes
+	serve := func(n int64) {
+		if r, err := mirror.Take(context.Background(), "k", n); err != nil || !r.Allowed {
+			t.Errorf("%d were granted, and are too many: %+v, %v", n, r, err)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 300 {
+		switch rng.IntN(3) {
+		case 0:
+			time.Sleep(time.Duration(rng.Int64N(int64(300 * ms))))
+		case 1:
+			time.Sleep(time.Duration(rng.IntN(4)) * 100 * ms) // many at one instant
+		}
+		n := 1 + rng.Int64N(min(5, limit.Capacity()))
+		if rng.IntN(4) == 0 {
+			if r := take(t, l, "k", n); r.Allowed {
+				serve(n)
+				mine.takes.Add(1)
+			} else {
+				mine.refused.Add(1)
+			}
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		if rng.IntN(2) == 0 {
+			time.AfterFunc(time.Duration(rng.IntN(30))*100*ms, cancel)
+		}
+		wg.Go(func() {
+			defer cancel()
+			r, err := l.Wait(ctx, "k", n)
+			switch {
+			case err == nil && r.Granted == n:
+				serve(n)
+				mine.granted.Add(1)
+			case errors.Is(err, ratelimit.ErrLimited):
+				mine.limited.Add(1)
+			case errors.Is(err, context.Canceled):
+				mine.canceled.Add(1)
+			case errors.Is(err, ratelimit.ErrClosed):
+				mine.closed.Add(1)
+			default:
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+		if rng.IntN(2) == 0 {
+			synctest.Wait()
+		}
+	}
+	synctest.Wait()
+	require.NoError(t, l.Close())
+	wg.Wait()
+
+	stats := l.Stats()
+	require.Zero(t, stats.Waiting)
+	require.Equal(t, mine.granted.Load()+mine.takes.Load(), stats.Allowed)
+	require.Equal(t, mine.limited.Load()+mine.refused.Load(), stats.Rejected)
+	require.Equal(t, stats.Allowed, hooks.allowed.Load())
+	require.Equal(t, stats.Rejected, hooks.rejected.Load())
+	require.Equal(t, stats.Canceled, hooks.canceled.Load())
+	require.LessOrEqual(t, stats.Canceled, mine.canceled.Load()+mine.closed.Load(), "who had no place yet is not counted")
+	later := hooks.queued.Load() - hooks.waited.Load() - hooks.canceled.Load() // refused when they had a place already
+	require.LessOrEqual(t, later, mine.limited.Load())
+	if order == ratelimit.OldestFirst {
+		require.Zero(t, later, "nobody is evicted")
+	}
+	for to, n := range map[*atomic.Uint64]*atomic.Uint64{
+		&all.granted: &mine.granted, &all.limited: &mine.limited, &all.canceled: &mine.canceled, &all.closed: &mine.closed, &all.takes: &mine.takes, &all.refused: &mine.refused,
+	} {
+		to.Add(n.Load())
+	}
+
+	again := newLimiter(t, cfg) // the store has what was taken
+	got, want := mustPeek(t, again, "k"), mustPeek(t, mirror, "k")
+	require.Equal(t, want.Remaining, got.Remaining)
+	require.Equal(t, want.NextAfter, got.NextAfter)
+	require.Equal(t, want.FullAfter, got.FullAfter)
+}
