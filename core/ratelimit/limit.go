@@ -19,9 +19,9 @@ const (
 	// FixedWindow counts in windows of one period. A window starts with the
 	// first take after the last one ended, so a key that rests gets a whole
 	// window when it comes back, or, if Aligned, with the clock; around the border
-	// of two windows up to twice the permits can be taken within a period. The
-	// start of a window of more than 2^26 permits is rounded up, by less than a
-	// 500th of the period. A key is 16 bytes.
+	// of two windows up to twice the permits can be taken within a period. A window
+	// may begin some nanoseconds before its first take, and one of more than 2^26
+	// permits up to a 500th of its period. A key is 16 bytes.
 	FixedWindow Algorithm = iota
 	// TokenBucket holds up to Burst permits and refills evenly, Permits each
 	// Period. It is kept as one time (the theoretical arrival time of the

@@ -1,6 +1,9 @@
 package ratelimit
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // The word of a fixed window says of itself how it is laid out, so that a key
 // can be read under any plan:
@@ -59,13 +62,20 @@ func unpack(word uint64, now int64) (start, used int64) {
 	return (ticks + away) << f.shift, used
 }
 
-// begin is when a window that is new at a time begins.
-func (p *plan) begin(t int64) int64 {
+// begin is when a window begins that is new now: in the tick of now, but not before
+// the one before it is over.
+func (p *plan) begin(now, over int64) int64 {
 	if p.limit.Aligned {
-		return t - (t-p.zero)%int64(p.limit.Period)
+		return p.align(now)
 	}
-	return p.layout.tick(t)
+	if down := now >> p.layout.shift << p.layout.shift; down >= over {
+		return down
+	}
+	return p.layout.tick(now)
 }
+
+// align is when the aligned window began that a time is in.
+func (p *plan) align(t int64) int64 { return t - (t-p.zero)%int64(p.limit.Period) }
 
 // windowOf is where a window stands now: a window that is over has given way to
 // those reserved after it, or to none. Where another plan let more be taken than
@@ -74,7 +84,7 @@ func (p *plan) windowOf(st *state, now int64) (start, used int64) {
 	n, period := p.limit.Permits, int64(p.limit.Period)
 	switch st.from {
 	case nil:
-		return p.begin(now), 0
+		return p.begin(now, math.MinInt64), 0
 	case p:
 		start, used = unpack(st.word, now)
 		if now-start >= period {
@@ -85,10 +95,13 @@ func (p *plan) windowOf(st *state, now int64) (start, used int64) {
 		start, used = st.from.windowOf(st, now)
 		used = min(used, n)
 	}
-	if used <= 0 {
-		return p.begin(now), 0
+	switch {
+	case used <= 0:
+		return p.begin(now, start), 0
+	case p.limit.Aligned:
+		return p.align(start), used // it was rounded up
 	}
-	return p.begin(start), used // its ticks may be finer
+	return p.layout.tick(start), used // its ticks may be finer
 }
 
 // overdrawn tells whether another plan let more be taken.

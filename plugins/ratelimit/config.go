@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,11 +33,10 @@ type ServerConfig struct {
 
 	// Limit is what each key may take. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// Key tells whose permits a request takes. If nil, it is ByClientIP(). A
-	// request that has no such key takes those of its client IP, apart from the
-	// permits that a key of the same text has; so they share no bucket, but for
-	// those that come without an IP, as over a unix socket. In Info a key that was found is as it is, unless it begins
-	// with "#", which marks one that was not, or one of a route.
+	// Key tells whose permits a request takes. If nil, it is ByClientIP(). For a
+	// request that has no such key there is NoKey. In Info a key that was found is
+	// as it is, unless it begins with "#", which marks one that was not, or one of a
+	// route or a layer.
 	Key Key
 	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
 	// takes none, and passes. If it is above the capacity of the limit, the
@@ -52,9 +52,30 @@ type ServerConfig struct {
 	// Routes are requests that are held to a limit of their own in place of all
 	// the above but Key.
 	Routes []Route
-	// Exclude tells which requests are not limited at all: they take nothing, and
-	// get no header. If nil, none.
+	// Layers are further limits that a request has to fit in, whatever its route:
+	// it takes of all or of none. So a network can be held to what it may take as a
+	// whole, or a tenant, or everybody: see [Layer].
+	Layers []Layer
+	// NoKey says what a request without a Key takes. The zero value is
+	// [NoKeyPeer]: the permits of its client IP.
+	NoKey NoKeyPolicy
+
+	// Exclude tells which requests are not limited at all: they take nothing, get
+	// no header, and are not counted. If nil, none.
 	Exclude func(r *http.Request) bool
+	// Block tells which requests are answered with 403, as those of a block list:
+	// they take nothing and have none of our fields. It is asked before all else but
+	// Exclude. If nil, none. [server.KeyIn] and [server.ClientIP.In] make such lists.
+	Block func(r *http.Request) bool
+	// Allow tells which requests pass whatever they cost, as those of an allow
+	// list: they take nothing, also where the handler charges them (see [Charge]),
+	// have X-Rate-Limited: false, and are counted. If nil, none.
+	Allow func(r *http.Request) bool
+	// Shadow lets all requests pass, to see what a limit would do before it does
+	// it: they are decided and charged as ever, Hooks and Stats tell what came of
+	// it, but nothing is refused or blocked, nothing waits, none of our fields is
+	// sent, and OnRejected and OnSuccess are not called.
+	Shadow bool
 
 	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Plugins].
 	// It has to be further in than what finds out the key.
@@ -75,12 +96,18 @@ type ServerConfig struct {
 	OnSuccess func(w http.ResponseWriter, r *http.Request, info Info)
 
 	// MaxWait is how long a request may wait for its permits. If zero, it does not
-	// wait. What would take longer is refused at once. It must not be negative.
+	// wait. What would take longer is refused at once; a wait ends with the context
+	// of the request. It must not be negative.
 	MaxWait time.Duration
-	// MaxQueue and Order are for those who wait: see [ratelimit.Config]
-	// (github.com/gresil/gresil/core/ratelimit).
+	// MaxQueue is how many permits may be waited for at a time, for each key; a
+	// request that would be above it is refused at once. If zero, it is 100 times
+	// the capacity of the limit, and at least 10,000. If negative, nobody waits. It
+	// must be zero without MaxWait, and with a Store that is not in memory.
 	MaxQueue int64
-	Order    QueueOrder
+	// Order says which of the requests that wait for a key is served first. The
+	// zero value is [OldestFirst], the only one for a Store that is not in memory.
+	// It must be zero without MaxWait.
+	Order QueueOrder
 	// MaxKeys is how many keys are held in memory at most. If zero, 1<<20. It must
 	// be zero when there is a Store.
 	MaxKeys int
@@ -111,9 +138,33 @@ type Route struct {
 	Weight func(r *http.Request) (int64, error)
 }
 
+// NoKeyPolicy says what a request takes for which Key found none.
+type NoKeyPolicy uint8
+
+const (
+	// NoKeyPeer takes the permits of its client IP, the address of its peer, apart
+	// from those that a key of the same text has. Where there is no IP, as over a
+	// unix socket, it is RemoteAddr as it stands, which may be one for all.
+	NoKeyPeer NoKeyPolicy = iota
+	// NoKeyShared takes of one bucket for all of them. One client can use it up.
+	NoKeyShared
+	// NoKeyDeny answers with 403, as Block does.
+	NoKeyDeny
+
+	noKeyPolicies // how many there are
+)
+
+// String returns "peer", "shared" or "deny".
+func (p NoKeyPolicy) String() string {
+	if p < noKeyPolicies {
+		return [...]string{"peer", "shared", "deny"}[p]
+	}
+	return fmt.Sprintf("NoKeyPolicy(%d)", uint8(p))
+}
+
 // With returns a copy of c changed by f; c itself is unchanged.
 func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
-	c.Routes = slices.Clone(c.Routes)
+	c.Routes, c.Layers = slices.Clone(c.Routes), slices.Clone(c.Layers)
 	f(&c)
 	return c
 }
@@ -126,14 +177,23 @@ func (c ServerConfig) Validate() error {
 	bad := func(field string, value any, reason string) {
 		errs = append(errs, &core.ConfigError{Field: name + field, Value: value, Reason: reason})
 	}
-	if c.MaxWait < 0 {
+	switch {
+	case c.MaxWait < 0:
 		bad("MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
+	case c.MaxWait == 0 && c.MaxQueue != 0:
+		bad("MaxQueue", c.MaxQueue, "must be 0 without MaxWait: nothing waits")
+	}
+	if c.MaxWait == 0 && c.Order != OldestFirst {
+		bad("Order", c.Order, "must be 0 without MaxWait: nothing waits")
+	}
+	if c.NoKey >= noKeyPolicies {
+		bad("NoKey", c.NoKey, "must be NoKeyPeer, NoKeyShared or NoKeyDeny")
 	}
 	if reason := c.Headers.problem(); reason != "" {
 		bad("Headers", c.Headers, reason)
 	}
-	if c.Headers&HeaderDraft10 != 0 && strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
-		bad("Name", fmt.Sprintf("%q", c.Name), "must be printable ASCII with HeaderDraft10")
+	if reason := c.nameProblem(c.Name); reason != "" {
+		bad("Name", fmt.Sprintf("%q", c.Name), reason)
 	}
 	for i, r := range c.Routes {
 		if reason := c.patternProblem(i); reason != "" {
@@ -141,7 +201,49 @@ func (c ServerConfig) Validate() error {
 		}
 		errs = append(errs, conferr.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
 	}
+	for i, l := range c.Layers {
+		if reason := c.layerProblem(i); reason != "" {
+			bad(fmt.Sprintf("Layers[%d].Name", i), fmt.Sprintf("%q", l.Name), reason)
+		}
+		errs = append(errs, conferr.Relabel(l.Limit.Validate(), fmt.Sprintf("%sLayers[%d].", name, i), "ratelimit."))
+	}
 	return errors.Join(errs...)
+}
+
+// nameProblem says what is wrong with a name for the RateLimit header, which is a
+// structured field.
+func (c ServerConfig) nameProblem(name string) string {
+	if c.Headers&HeaderDraft10 != 0 && strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "must be printable ASCII with HeaderDraft10"
+	}
+	return ""
+}
+
+// layerProblem says what is wrong with the name of a layer: in the header it would
+// be taken for another limit.
+func (c ServerConfig) layerProblem(i int) string {
+	name := c.Layers[i].Name
+	if name == "" {
+		return "must be given"
+	}
+	names := policyNames(name, c.Layers[i].Limit)
+	taken := func(other string, limit Limit) bool {
+		return name == other || slices.ContainsFunc(policyNames(other, limit), func(n string) bool { return slices.Contains(names, n) })
+	}
+	if taken(cmp.Or(c.Name, DefaultName), c.Limit) {
+		return "must not be the name of the plugin"
+	}
+	for j, r := range c.Routes {
+		if taken(r.Pattern, r.Limit) {
+			return fmt.Sprintf("must not be the name of Routes[%d]", j)
+		}
+	}
+	for j, l := range c.Layers[:i] {
+		if taken(l.Name, l.Limit) {
+			return fmt.Sprintf("must not be the name of Layers[%d]", j)
+		}
+	}
+	return c.nameProblem(name)
 }
 
 // core returns the part of c that core/ratelimit has too.

@@ -26,28 +26,57 @@
 // permit comes back with time, not when a request ends; and against floods that
 // fill the line before they reach the program.
 //
+// There can be more than one limit to a request: limits joined by And are for one
+// key, a [Route] has its own in place of the others, a [Layer] is one more that the
+// request has to fit in, as for its network or for everybody, and a second Server
+// further in is one on top. Whatever refuses, nothing is taken of any.
+//
+// Before a limit is real, Shadow shows what it would do. With MaxWait requests wait
+// for their turn instead of being refused. Allow and Block tell who is never limited,
+// and who is never served.
+//
+// # Charging in the handler
+//
+// What a request costs may turn out later, as that a login has failed. A handler
+// finds its [Charge] by [From] and takes, gives back, looks, or refuses as the
+// limiter would have. With a Weight of 0 nothing is taken but by it:
+//
+//	charge, ok := ratelimit.From(r.Context())
+//	if !ok {
+//		return errors.New("no limiter around the handler")
+//	}
+//	if result, err := charge.TakeKey(r.Context(), "user:"+name, 1); err == nil && !result.Allowed {
+//		charge.Reject(w, r, result) // 429, with all that belongs to it
+//		return nil
+//	}
+//
 // # A server's answer
 //
 // What passes has X-Rate-Limited: false. What is refused has X-Rate-Limited:
 // true, status 429, Retry-After in whole seconds, which are enough, and problem
 // details, or plain text if the client prefers it; a request that costs more than
 // the limit can ever allow has 413 and no Retry-After. [HeaderStyle] adds the
-// fields by which a client can slow down before that.
+// fields by which a client can slow down before that. They are there whatever the
+// handler does: on streams, on a 304, on what a Recoverer further out writes after a
+// panic, though not on connections that it takes over. They are brought up to date
+// right before the header goes out. What Block names has 403 and none of the fields.
 //
 // # Guarantees
 //
 // A refused request reaches no handler and takes no permits. One that a plugin
-// further in refuses, by [server.Reject], gives back what it took; the RateLimit
-// field that was sent with it does not know of that yet. An excluded request takes
-// nothing and has none of the fields. A header of a client is never believed
-// unless its peer is trusted. No body is read. An allowed request costs one
-// allocation beside what the header map needs; two or three if its key or the name
-// of its limit is long, or it has a tier.
+// further in refuses, by [server.Reject], gives back what it took, before the client
+// is told. An excluded request takes nothing and has none of the fields. A header of
+// a client is never believed unless its peer is trusted. No body is read.
+//
+// An allowed request costs one allocation beside what the header map needs, of 1
+// KiB, in which is the copy of the request that the handler gets; and some more if
+// its key or the name of its limit is long, with layers, and where the handler
+// changes the charge.
 //
 // # Failure mode
 //
 // When the store fails, requests pass without a field of ours, or are answered
 // with 503: see ServerConfig.OnStoreError. It is never the client's fault, so
-// never a 4xx. The store in memory does not fail. When Weight or Tier fails, the
+// never a 4xx. A client that leaves while its request waits has 503 too. The store in memory does not fail. When Weight or Tier fails, the
 // answer is 500, or what its [server.StatusError] says.
 package ratelimit

@@ -83,6 +83,36 @@ func ExampleHeaderStyle() {
 	// 429 ["api";q=2;w=60] ["api";r=0;t=60] [0] [60]
 }
 
+// The forms that clients of different ages know, and two limits on each key.
+func ExampleHeaderStyle_drafts() {
+	for _, style := range []ratelimit.HeaderStyle{ratelimit.HeaderDraft10, ratelimit.HeaderDraft07, ratelimit.HeaderDraft03} {
+		limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
+			Name:    "api",
+			Limit:   ratelimit.PerMinute(2).And(ratelimit.PerHour(100)),
+			Headers: style,
+		}))
+		w := httptest.NewRecorder()
+		limits.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		fmt.Println(style)
+		for _, field := range []string{"RateLimit-Policy", "RateLimit", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} {
+			if value := w.Header().Get(field); value != "" {
+				fmt.Printf("  %s: %s\n", field, value)
+			}
+		}
+	}
+	// Output:
+	// draft10
+	//   RateLimit-Policy: "api-1m";q=2;w=60, "api-1h";q=100;w=3600
+	//   RateLimit: "api-1m";r=1;t=60
+	// draft07
+	//   RateLimit-Policy: 2;w=60, 100;w=3600
+	//   RateLimit: limit=2, remaining=1, reset=60
+	// draft03
+	//   RateLimit-Limit: 2
+	//   RateLimit-Remaining: 1
+	//   RateLimit-Reset: 60
+}
+
 // An upload costs 1 for each started KiB, and has to say how long it is.
 func ExampleErrLengthRequired() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{

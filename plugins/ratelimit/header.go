@@ -1,227 +1,322 @@
 package ratelimit
 
 import (
-	"fmt"
-	"math/bits"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unsafe"
 )
 
-// HeaderStyle says which headers tell a client how it stands. Styles can be
-// combined, as in HeaderDraft10 | HeaderXRateLimit.
-type HeaderStyle uint8
-
+// Canonical, so that they are assigned without looking.
 const (
-	// HeaderDraft10 is RateLimit-Policy and RateLimit as in
-	// draft-ietf-httpapi-ratelimit-headers-10:
-	//
-	//	RateLimit-Policy: "api";q=100;w=60
-	//	RateLimit: "api";r=99;t=50
-	//
-	// q is the capacity of the limit and w the seconds that it takes to fill, left
-	// out if that is below one; r is what is left, and t the seconds until there is
-	// one more, left out if nothing is missing. Limits one inside of the other add
-	// a line each.
-	HeaderDraft10 HeaderStyle = 1 << iota
-	// HeaderXRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and
-	// X-RateLimit-Reset, which is the Unix time, in seconds, at which nothing will
-	// be missing any more. Of limits one inside of the other it tells about the one
-	// that has least left, or that refused.
-	HeaderXRateLimit
-	// HeaderXRateLimitDelta is the same with X-RateLimit-Reset in seconds from now.
-	// It cannot be combined with HeaderXRateLimit.
-	HeaderXRateLimitDelta
-
-	headerStyles // the next bit
+	rateLimited    = "X-Rate-Limited"
+	policyField    = "Ratelimit-Policy"
+	limitField     = "Ratelimit"
+	xLimit         = "X-Ratelimit-Limit"
+	xRemaining     = "X-Ratelimit-Remaining"
+	xReset         = "X-Ratelimit-Reset"
+	draftLimit     = "Ratelimit-Limit"
+	draftRemaining = "Ratelimit-Remaining"
+	draftReset     = "Ratelimit-Reset"
 )
 
-// String names the styles, as in "draft10+x".
-func (s HeaderStyle) String() string {
-	var names []string
-	for i, name := range []string{"draft10", "x", "x-delta"} {
-		if s&(1<<i) != 0 {
-			names = append(names, name)
-		}
+// A trio is three fields about one limit.
+type trio struct {
+	style                   HeaderStyle
+	limit, remaining, reset string
+}
+
+func trios() [2]trio {
+	return [2]trio{
+		{HeaderXRateLimit | HeaderXRateLimitDelta, xLimit, xRemaining, xReset},
+		{HeaderDraft03, draftLimit, draftRemaining, draftReset},
 	}
-	switch {
-	case s >= headerStyles:
-		return fmt.Sprintf("HeaderStyle(%d)", uint8(s))
-	case names == nil:
-		return "none"
-	}
-	return strings.Join(names, "+")
-}
-
-// problem says what is wrong with the style.
-func (s HeaderStyle) problem() string {
-	const both = HeaderXRateLimit | HeaderXRateLimitDelta
-	switch {
-	case s >= headerStyles:
-		return "must be made of HeaderDraft10, HeaderXRateLimit and HeaderXRateLimitDelta"
-	case s&both == both:
-		return "must not have both forms of X-RateLimit-Reset"
-	}
-	return ""
-}
-
-// A draft names the fields and the parameters of one draft. Each draft so far
-// has changed some.
-type draft struct {
-	policyField, limitField             string // canonical
-	quota, window, remaining, untilMore string
-}
-
-func draft10() draft {
-	return draft{
-		policyField: http.CanonicalHeaderKey("RateLimit-Policy"), limitField: http.CanonicalHeaderKey("RateLimit"),
-		quota: ";q=", window: ";w=", remaining: ";r=", untilMore: ";t=",
-	}
-}
-
-// draftText is what of a draft's fields can be said before the request.
-type draftText struct {
-	draft
-	limit  Limit
-	item   string // the name of the limit, as a structured string (RFC 9651)
-	start  string // of RateLimit, up to the number that remains
-	policy string // RateLimit-Policy
-	room   int    // that all values but the policy take at most
-}
-
-// maxDigits is what a number takes: one below MaxPermits, or a time in seconds.
-const maxDigits = 12
-
-func newDraftText(d draft, name string, limit Limit) draftText {
-	t := draftText{draft: d, limit: limit, item: quote(name)}
-	t.start = t.item + d.remaining
-	t.policy = string(t.appendPolicy(nil, limit))
-	t.room = len(t.start) + len(d.untilMore) + 5*maxDigits
-	return t
-}
-
-// appendPolicy appends what a limit is in general.
-func (t *draftText) appendPolicy(b []byte, limit Limit) []byte {
-	b = strconv.AppendInt(append(append(b, t.item...), t.quota...), limit.Capacity(), 10)
-	if fill := fillTime(limit); fill >= time.Second {
-		b = strconv.AppendInt(append(b, t.window...), seconds(fill), 10)
-	}
-	return b
-}
-
-// appendLimit appends how a key stands.
-func (t *draftText) appendLimit(b []byte, r Result) []byte {
-	b = strconv.AppendInt(append(b, t.start...), r.Remaining, 10)
-	if r.NextAfter > 0 {
-		b = strconv.AppendInt(append(b, t.untilMore...), seconds(r.NextAfter), 10)
-	}
-	return b
-}
-
-// quote writes s as a structured string. What that cannot hold is written as in
-// a URL.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range []byte(s) {
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < ' ' || c > '~':
-			fmt.Fprintf(&b, "%%%02X", c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
-// fillTime is how long an empty key takes to fill, rounded up.
-func fillTime(l Limit) time.Duration {
-	// A valid limit fills within years, so this does not overflow.
-	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.Period))
-	fill, rest := bits.Div64(hi, lo, uint64(l.Permits))
-	return time.Duration(fill + min(1, rest))
-}
-
-// seconds rounds up.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
 }
 
 // A header holds the fields about one request, with all their text in one place.
 type header struct {
-	values [6]string
-	text   [103]byte // enough for most
-	n      uint8     // values in use
+	values        [6]string
+	text          [103]byte // enough for most
+	n             uint8     // values in use
+	policy, limit string    // our lines in the fields that are lists
+	capacity      int64     // as told, by the fields about one limit
+	left          int64
 }
 
 // set sets a field to one value. It can be appended to without harm.
 func (x *header) set(h http.Header, field, value string) {
+	if int(x.n) == len(x.values) {
+		h[field] = []string{value}
+		return
+	}
 	line := x.values[x.n : x.n+1 : x.n+1]
 	x.n++
 	line[0] = value
 	h[field] = line
 }
 
-// add adds a line to a field that is a list.
-func (x *header) add(h http.Header, field, value string) {
-	if lines := h[field]; len(lines) > 0 {
-		h[field] = append(lines, value)
-		return
+// line puts a line into a field that is a list, in place of an old one. What others
+// have put there stays.
+func (x *header) line(h http.Header, field, old, value string) {
+	lines := h[field]
+	i := -1
+	if old != "" {
+		i = slices.Index(lines, old)
 	}
-	x.set(h, field, value)
+	switch {
+	case i >= 0:
+		lines = slices.Clone(lines)
+		lines[i] = value
+		h[field] = lines
+	case len(lines) > 0:
+		h[field] = append(lines, value)
+	default:
+		x.set(h, field, value)
+	}
 }
 
-// write sets the fields of a style.
-func (x *header) write(h http.Header, style HeaderStyle, t *draftText, limit Limit, r Result) {
-	switch {
-	case !r.Allowed:
+// limited sets X-Rate-Limited, which stays true when it is.
+func (x *header) limited(h http.Header, refused bool) {
+	if refused {
 		x.set(h, rateLimited, "true")
-	case len(h[rateLimited]) == 0:
+	} else if len(h[rateLimited]) == 0 {
 		x.set(h, rateLimited, "false")
+	}
+}
+
+// write sets the fields of a style before the handler, or for a refusal.
+func (x *header) write(h http.Header, style HeaderStyle, links []link, counts int, refused bool) {
+	x.limited(h, refused)
+	if style == 0 {
+		return
+	}
+	text := x.room(links)
+	text = x.lists(h, text, style, links)
+	r := &links[counts].result
+	x.capacity, x.left = told(r.Limit), told(r.Remaining)
+	for _, t := range trios() {
+		if style&t.style == 0 {
+			continue
+		}
+		if left, ok := number(h, t.remaining); refused || !ok || x.left < left {
+			text = x.trio(h, text, style, t, r)
+		}
+	}
+	if style&HeaderDraft07 != 0 {
+		if _, left, ok := dictionary(h); refused || !ok || x.left < left {
+			x.dictionary(h, text, r)
+		}
+	}
+}
+
+// rewrite is write in place of what was written before.
+func (x *header) rewrite(h http.Header, style HeaderStyle, links []link, counts int, refused bool) {
+	fresh := &header{policy: x.policy, limit: x.limit} // the old text is in use
+	fresh.write(h, style, links, counts, refused)
+	x.policy, x.limit = fresh.policy, fresh.limit
+}
+
+// update writes what has changed since, where it is still there. Refused tells that
+// a plugin further in has refused the request: if it is a limiter, the fields that
+// are about one limit are about its.
+func (x *header) update(h http.Header, style HeaderStyle, links []link, counts int, refused bool) {
+	if style == 0 {
+		return
+	}
+	fresh := &header{policy: x.policy, limit: x.limit}
+	text := fresh.room(links)
+	if x.present(h, style) {
+		text = fresh.lists(h, text, style, links)
+		x.policy, x.limit = fresh.policy, fresh.limit
+	}
+	if refused && slices.Contains(h[rateLimited], "true") {
+		return
+	}
+	r := &links[counts].result
+	now := told(r.Remaining)
+	ours := func(capacity, left int64) bool { return capacity == x.capacity && left == x.left || now < left }
+	for _, t := range trios() {
+		if style&t.style == 0 {
+			continue
+		}
+		capacity, _ := number(h, t.limit)
+		if left, ok := number(h, t.remaining); ok && ours(capacity, left) {
+			text = fresh.trio(h, text, style, t, r)
+		}
+	}
+	if style&HeaderDraft07 != 0 {
+		if capacity, left, ok := dictionary(h); ok && ours(capacity, left) {
+			fresh.dictionary(h, text, r)
+		}
+	}
+}
+
+// present tells whether there is anything in the lists. A handler that has deleted
+// them has meant it.
+func (x *header) present(h http.Header, style HeaderStyle) bool {
+	switch {
+	case style&HeaderDraft10 != 0:
+		return x.limit != "" && len(h[limitField]) > 0
+	case style&HeaderDraft07 != 0:
+		return x.policy != "" && len(h[policyField]) > 0
+	}
+	return false
+}
+
+// unite undoes what a handler has done that copied the fields of an upstream to
+// ours: our line is back in the lists, and all other fields have one value.
+func (x *header) unite(h http.Header, style HeaderStyle) {
+	if lines := h[rateLimited]; len(lines) > 1 {
+		x.set(h, rateLimited, strconv.FormatBool(slices.Contains(lines, "true")))
 	}
 	if style == 0 {
 		return
 	}
-	text, need := x.text[:0], t.room
-	if limit != t.limit { // a tier
-		need += len(t.policy) + 2*maxDigits
+	if x.policy != "" {
+		again(h, policyField, x.policy)
+	}
+	if x.limit != "" {
+		again(h, limitField, x.limit)
+	}
+	if style&HeaderDraft07 != 0 {
+		first(h, limitField)
+	}
+	for _, t := range trios() {
+		if style&t.style != 0 {
+			first(h, t.limit)
+			first(h, t.remaining)
+			first(h, t.reset)
+		}
+	}
+}
+
+// again puts a line back into a list that was assigned to.
+func again(h http.Header, field, line string) {
+	if lines := h[field]; len(lines) > 0 && !slices.Contains(lines, line) {
+		h[field] = append([]string{line}, lines...)
+	}
+}
+
+// first leaves the first of several values.
+func first(h http.Header, field string) {
+	if lines := h[field]; len(lines) > 1 {
+		h[field] = lines[:1:1]
+	}
+}
+
+// changedOnPurpose forgets the lines that a hook took out.
+func (x *header) changedOnPurpose(h http.Header) {
+	if !slices.Contains(h[policyField], x.policy) {
+		x.policy = ""
+	}
+	if !slices.Contains(h[limitField], x.limit) {
+		x.limit = ""
+	}
+}
+
+// room returns where to write to.
+func (x *header) room(links []link) []byte {
+	need := 0
+	for i := range links {
+		need += links[i].text.room
 	}
 	if need > len(x.text) {
-		text = make([]byte, 0, need)
+		return make([]byte, 0, need)
 	}
-	if style&HeaderDraft10 != 0 {
-		policy := t.policy
-		if limit != t.limit {
-			text = t.appendPolicy(text, limit)
-			policy = since(text, 0)
-		}
-		x.add(h, t.policyField, policy)
+	return x.text[:0]
+}
+
+// lists writes our lines of the fields that are lists.
+func (x *header) lists(h http.Header, text []byte, style HeaderStyle, links []link) []byte {
+	if style&(HeaderDraft10|HeaderDraft07) == 0 {
+		return text
+	}
+	var policy string
+	if len(links) == 1 && !links[0].text.overridden(&links[0].result) {
+		policy = links[0].text.policy
+	} else {
 		start := len(text)
-		text = t.appendLimit(text, r)
-		x.add(h, t.limitField, since(text, start))
+		for i := range links {
+			if links[i].result.Limit > 0 {
+				text = comma(text, start)
+				text = links[i].text.appendPolicy(text, &links[i].result)
+			}
+		}
+		policy = since(text, start)
 	}
-	if style&(HeaderXRateLimit|HeaderXRateLimitDelta) != 0 && (!r.Allowed || r.Remaining < left(h)) {
-		reset := seconds(r.FullAfter)
+	x.line(h, policyField, x.policy, policy)
+	x.policy = policy
+	if style&HeaderDraft10 == 0 {
+		return text
+	}
+	start := len(text)
+	for i := range links {
+		if links[i].result.Limit > 0 {
+			text = comma(text, start)
+			text = links[i].text.appendItem(text, &links[i].result)
+		}
+	}
+	limit := since(text, start)
+	x.line(h, limitField, x.limit, limit)
+	x.limit = limit
+	return text
+}
+
+// trio writes three fields about one limit.
+func (x *header) trio(h http.Header, text []byte, style HeaderStyle, t trio, r *Result) []byte {
+	reset := seconds(r.NextAfter)
+	if t.style&HeaderXRateLimit != 0 {
+		reset = seconds(r.FullAfter)
 		if style&HeaderXRateLimit != 0 {
 			now := time.Now()
 			reset = now.Unix() + seconds(time.Duration(now.Nanosecond())+r.FullAfter)
 		}
-		for i, n := range [...]int64{r.Limit, r.Remaining, reset} {
-			start := len(text)
-			text = strconv.AppendInt(text, n, 10)
-			x.set(h, [...]string{xLimit, xRemaining, xReset}[i], since(text, start))
-		}
 	}
+	for i, n := range [...]int64{r.Limit, r.Remaining, reset} {
+		start := len(text)
+		text = appendNumber(text, n)
+		x.set(h, [...]string{t.limit, t.remaining, t.reset}[i], since(text, start))
+	}
+	return text
+}
+
+// dictionary writes the RateLimit of draft 07.
+func (x *header) dictionary(h http.Header, text []byte, r *Result) {
+	start := len(text)
+	text = appendNumber(append(text, dictLimit...), r.Limit)
+	text = appendNumber(append(text, dictRemaining...), r.Remaining)
+	text = appendNumber(append(text, dictReset...), seconds(r.NextAfter))
+	x.set(h, limitField, since(text, start))
+}
+
+const (
+	dictLimit     = "limit="
+	dictRemaining = ", remaining="
+	dictReset     = ", reset="
+)
+
+// dictionary is what the RateLimit of draft 07 says.
+func dictionary(h http.Header) (capacity, left int64, ok bool) {
+	line := h[limitField]
+	if len(line) == 0 {
+		return 0, 0, false
+	}
+	limit, rest, _ := strings.Cut(line[0], dictRemaining)
+	rest, _, _ = strings.Cut(rest, ",")
+	capacity, badLimit := strconv.ParseInt(strings.TrimPrefix(limit, dictLimit), 10, 64)
+	left, badLeft := strconv.ParseInt(rest, 10, 64)
+	return capacity, left, badLimit == nil && badLeft == nil
+}
+
+// number is the number in a field.
+func number(h http.Header, field string) (int64, bool) {
+	if lines := h[field]; len(lines) > 0 {
+		n, err := strconv.ParseInt(lines[0], 10, 64)
+		return n, err == nil
+	}
+	return 0, false
 }
 
 // since makes a value of what was written from start on. Text is only ever
@@ -230,20 +325,10 @@ func since(text []byte, start int) string {
 	return unsafe.String(unsafe.SliceData(text[start:]), len(text)-start)
 }
 
-// Canonical, so that they are assigned without looking.
-const (
-	rateLimited = "X-Rate-Limited"
-	xLimit      = "X-Ratelimit-Limit"
-	xRemaining  = "X-Ratelimit-Remaining"
-	xReset      = "X-Ratelimit-Reset"
-)
-
-// left is what a limiter further out says to be left.
-func left(h http.Header) int64 {
-	if lines := h[xRemaining]; len(lines) > 0 {
-		if n, err := strconv.ParseInt(lines[0], 10, 64); err == nil {
-			return n
-		}
+// comma separates the items of a list.
+func comma(text []byte, start int) []byte {
+	if len(text) > start {
+		return append(text, ", "...)
 	}
-	return 1<<63 - 1
+	return text
 }

@@ -119,10 +119,12 @@ func TestHeaders_StylesAreChosen(t *testing.T) {
 	t.Parallel()
 	fields := map[ratelimit.HeaderStyle][]string{
 		ratelimit.HeaderDraft10:         {"Ratelimit", "Ratelimit-Policy"},
+		ratelimit.HeaderDraft07:         {"Ratelimit", "Ratelimit-Policy"},
+		ratelimit.HeaderDraft03:         {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
 		ratelimit.HeaderXRateLimit:      {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 		ratelimit.HeaderXRateLimitDelta: {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
 	}
-	for _, style := range []ratelimit.HeaderStyle{0, 1, 2, 4, 3, 5} {
+	for _, style := range []ratelimit.HeaderStyle{0, 1, 2, 4, 3, 5, 8, 16, 24, 17, 26, 20} {
 		want := []string{"X-Rate-Limited"}
 		for bit, names := range fields {
 			if style&bit != 0 {
@@ -163,8 +165,8 @@ func TestHeaders_CanBeChangedByTheHandler(t *testing.T) {
 	}))
 	for i := range 2 {
 		w := fetch(h, "/")
-		require.Equal(t, []string{"false", "more"}, w.Header().Values("X-Rate-Limited"))
-		require.Equal(t, []string{"changed"}, w.Header().Values("RateLimit-Policy"))
+		require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), "it has one value")
+		require.Equal(t, []string{`"api";q=1000;w=60`, "changed"}, w.Header().Values("RateLimit-Policy"), "a list stays ours and theirs")
 		require.Equal(t, []string{fmt.Sprintf(`"api";r=%d;t=60`, 999-i), "upstream"}, w.Header().Values("RateLimit"))
 		require.Equal(t, strconv.Itoa(999-i), w.Header().Get("X-RateLimit-Remaining"))
 	}
@@ -186,7 +188,8 @@ func TestHeaderStyle_String(t *testing.T) {
 	t.Parallel()
 	for style, want := range map[ratelimit.HeaderStyle]string{
 		0: "none", ratelimit.HeaderDraft10: "draft10", ratelimit.HeaderXRateLimit: "x", ratelimit.HeaderXRateLimitDelta: "x-delta",
-		ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit: "draft10+x", 8: "HeaderStyle(8)",
+		ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit: "draft10+x", ratelimit.HeaderDraft07: "draft07",
+		ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimitDelta: "x-delta+draft03", 32: "HeaderStyle(32)",
 	} {
 		require.Equal(t, want, style.String())
 	}

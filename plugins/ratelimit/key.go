@@ -41,27 +41,54 @@ func FirstOf(choices ...Key) Key { return server.FirstOf(choices...) }
 // Keys that the Key of the config did not find begin with "#", and so does one
 // that it did find if it begins with "#" itself: no two of them are ever the same.
 const (
-	markPlain = "#key:"
-	markIP    = "#ip:"
-	markRoute = "#route:"
+	markPlain  = "#key:"
+	markIP     = "#ip:"
+	markPeer   = "#peer:"
+	markShared = "#shared"
+	markRoute  = "#route:"
+	markLayer  = "#layer:"
 )
 
-// routeMark goes before the keys of a route. It has the length of the pattern, so
-// that the pattern cannot run into the key.
-func routeMark(pattern string) string {
-	return markRoute + strconv.Itoa(len(pattern)) + ":" + pattern + ":"
+// marked goes before the keys of a route or a layer. It has the length of the
+// name, so that the name cannot run into the key.
+func marked(mark, name string) string {
+	return mark + strconv.Itoa(len(name)) + ":" + name + ":"
 }
 
-// keyOf returns the key of r, written to dst.
-func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) string {
+// keyOf returns the key of r, written to dst. It is false where there is none, and
+// NoKey is NoKeyDeny.
+func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 	dst = append(dst, u.mark...)
 	start := len(dst)
 	dst, ok := s.key(dst, r)
-	switch {
-	case !ok:
-		dst, _ = s.ip(append(dst[:start], markIP...), r)
-	case len(dst) > start && dst[start] == markPlain[0]:
+	if ok {
+		dst = escape(dst, start)
+	} else if dst, ok = s.standIn(dst[:start], r); !ok {
+		return "", false
+	}
+	return unsafe.String(unsafe.SliceData(dst), len(dst)), true
+}
+
+// standIn appends what stands for a key that a request does not have.
+func (s *Server) standIn(dst []byte, r *http.Request) ([]byte, bool) {
+	start := len(dst)
+	if s.cfg.NoKey == NoKeyShared {
+		return append(dst, markShared...), true
+	}
+	if s.cfg.NoKey == NoKeyDeny {
+		return dst, false
+	}
+	dst, ok := s.ip(append(dst, markIP...), r)
+	if !ok {
+		dst = append(append(dst[:start], markPeer...), r.RemoteAddr...)
+	}
+	return dst, true
+}
+
+// escape marks a key that looks like a mark itself. It begins at start.
+func escape(dst []byte, start int) []byte {
+	if len(dst) > start && dst[start] == markPlain[0] {
 		dst = slices.Insert(dst, start, []byte(markPlain)...)
 	}
-	return unsafe.String(unsafe.SliceData(dst), len(dst))
+	return dst
 }

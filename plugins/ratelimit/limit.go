@@ -20,7 +20,7 @@ type (
 	Store = ratelimit.Store
 	// FailurePolicy says what happens to a request when the store fails.
 	FailurePolicy = ratelimit.FailurePolicy
-	// QueueOrder is the order in which those who wait are served.
+	// QueueOrder says which of those that wait is served first.
 	QueueOrder = ratelimit.QueueOrder
 	// LimitedError is the error of a request that a Client rejects.
 	LimitedError = ratelimit.LimitedError
@@ -39,9 +39,10 @@ const (
 
 // What a [QueueOrder] can be.
 const (
-	// OldestFirst serves them as they came.
+	// OldestFirst serves requests in the order in which they came.
 	OldestFirst = ratelimit.OldestFirst
-	// NewestFirst serves the newest first.
+	// NewestFirst serves the last one first, and where the queue is full refuses the
+	// oldest: its client is the likeliest to have left.
 	NewestFirst = ratelimit.NewestFirst
 )
 
@@ -60,6 +61,22 @@ func PerHour(n int64) Limit { return ratelimit.PerHour(n) }
 
 // Window is a fixed window of n permits in each period.
 func Window(n int64, period time.Duration) Limit { return ratelimit.Window(n, period) }
+
+// Aligned is a fixed window of n permits in each period that begins with the
+// clock, as on the hour.
+func Aligned(n int64, period time.Duration) Limit { return ratelimit.Aligned(n, period) }
+
+// Sliding is a sliding window of n permits in a period of so many segments, of
+// which 0 is ten.
+func Sliding(n int64, period time.Duration, segments int) Limit {
+	return ratelimit.Sliding(n, period, segments)
+}
+
+// Counter is a sliding counter of n permits in a period.
+func Counter(n int64, period time.Duration) Limit { return ratelimit.Counter(n, period) }
+
+// Log is a sliding log of n permits in a period.
+func Log(n int64, period time.Duration) Limit { return ratelimit.Log(n, period) }
 
 // TokenBucket gains n permits in each period, evenly, and holds at most burst. A
 // burst of 0 is n.

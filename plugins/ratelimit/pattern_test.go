@@ -37,7 +37,7 @@ func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
 			}
 			patterns = append(patterns, p)
 			mux.Handle(p, http.NotFoundHandler())
-			rs = append(rs, route{parsePattern(p), &rule{name: p}})
+			rs = append(rs, route{parsePattern(p), &rule{mark: p}})
 		}
 		slices.SortFunc(rs, func(a, b route) int { return bySpecificity(a.pattern, b.pattern) })
 		targets := []string{target}
@@ -57,7 +57,7 @@ func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
 				_, want := mux.Handler(r)
 				got := ""
 				if found := rs.find(r); found != nil {
-					got = found.name
+					got = found.mark
 				}
 				require.Equal(t, want, got, "%s %q %q among %q", r.Method, h, target, patterns)
 			}

@@ -14,8 +14,7 @@ type rule struct {
 	weight  func(*http.Request) (int64, error) // nil: 1
 	tier    func(*http.Request) Limit          // nil: none
 	mark    string                             // before the keys, of a route with permits of its own
-	name    string                             // of the limit, in headers
-	draft   draftText
+	texts   *texts
 }
 
 // limiterFor returns what limits r.

@@ -14,12 +14,14 @@ import (
 // just as well. It is safe for concurrent use; all handlers it is put around share
 // its permits.
 type Server struct {
-	cfg     ServerConfig
-	limiter *ratelimit.Limiter
-	others  *rule // all requests without a route
-	routes  routes
-	key     Key
-	ip      Key // for requests without a key
+	cfg      ServerConfig
+	limiter  *ratelimit.Limiter
+	others   *rule // all requests without a route
+	routes   routes
+	layers   []layer
+	key      Key
+	ip       Key // for requests without a key
+	counters counters
 }
 
 // NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
@@ -37,8 +39,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.key == nil {
 		s.key = s.ip
 	}
-	s.others = &rule{limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, name: limiter.Name()}
-	s.others.draft = newDraftText(draft10(), s.others.name, limiter.Limit())
+	s.others = &rule{limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(cfg.Headers, limiter.Name(), limiter)}
 	for _, r := range cfg.Routes {
 		u := *s.others
 		if r.Weight != nil {
@@ -49,10 +50,17 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 				_ = limiter.Close()
 				return nil, err
 			}
-			u.tier, u.mark, u.name = nil, routeMark(r.Pattern), r.Pattern
-			u.draft = newDraftText(draft10(), u.name, u.limiter.Limit())
+			u.tier, u.mark, u.texts = nil, marked(markRoute, r.Pattern), newTexts(cfg.Headers, r.Pattern, u.limiter)
 		}
 		s.routes = append(s.routes, route{parsePattern(r.Pattern), &u})
+	}
+	for _, l := range cfg.Layers {
+		held, err := limiter.With(l.Limit)
+		if err != nil {
+			_ = limiter.Close()
+			return nil, err
+		}
+		s.layers = append(s.layers, layer{limiter: held, text: newText(cfg.Headers, l.Name, held.Limit()), key: l.Key, name: l.Name, mark: marked(markLayer, l.Name)})
 	}
 	slices.SortFunc(s.routes, func(a, b route) int { return bySpecificity(a.pattern, b.pattern) })
 	return s, nil
@@ -78,13 +86,13 @@ func (s *Server) Close() error { return s.limiter.Close() }
 
 // With makes another limiter, configured as this one but for what f changes, with
 // permits and a name of its own, without which it is a [*core.ConfigError]. It is meant to be put on top
-// of this one, around some handlers, so it has no Routes and no Tier but those
-// that f gives it; Key, Weight, Exclude and all else are those of this one. When
+// of this one, around some handlers, so it has no Routes, no Layers and no Tier but
+// those that f gives it; Key, Weight, Exclude and all else are those of this one. When
 // it refuses a request, this one gives back what the request took. For that, a
 // middleware between the two that wraps the ResponseWriter must have Unwrap.
 func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := s.cfg
-	cfg.Routes, cfg.Tier = nil, nil
+	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
 	if cfg = cfg.With(f); cfg.Name == s.cfg.Name {
 		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from"}
 	}

@@ -27,8 +27,21 @@ func TestServerConfig_Validate(t *testing.T) {
 		"max keys":      {ratelimit.ServerConfig{MaxKeys: -1}, []string{"ratelimit.ServerConfig.MaxKeys = -1: must be 0 to"}},
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
 		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow or Deny"}},
-		"style":         {ratelimit.ServerConfig{Headers: 8}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(8): must be made of HeaderDraft10"}},
+		"style":         {ratelimit.ServerConfig{Headers: 32}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(32): must be made of HeaderDraft10"}},
 		"both resets":   {ratelimit.ServerConfig{Headers: ratelimit.HeaderXRateLimit | ratelimit.HeaderXRateLimitDelta}, []string{"ratelimit.ServerConfig.Headers = x+x-delta: must not have both"}},
+		"both drafts":   {ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft07}, []string{"ratelimit.ServerConfig.Headers = draft10+draft07: must not have both HeaderDraft10 and HeaderDraft07"}},
+		"no key":        {ratelimit.ServerConfig{NoKey: 3}, []string{"ratelimit.ServerConfig.NoKey = NoKeyPolicy(3): must be NoKeyPeer, NoKeyShared or NoKeyDeny"}},
+		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5, Order: ratelimit.NewestFirst}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait", "ratelimit.ServerConfig.Order = "}},
+		"order":         {ratelimit.ServerConfig{MaxWait: 1, Order: 2}, []string{"ratelimit.ServerConfig.Order = "}},
+		"remote queue":  {ratelimit.ServerConfig{MaxWait: 1, MaxQueue: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxQueue = 1: must be 0 with a Store"}},
+		"nameless":      {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "": must be given`}},
+		"layer twice":   {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "a"}, {Name: "b"}, {Name: "a"}}}, []string{`ratelimit.ServerConfig.Layers[2].Name = "a": must not be the name of Layers[0]`}},
+		"own name":      {ratelimit.ServerConfig{Name: "api", Layers: []ratelimit.Layer{{Name: "api"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "api": must not be the name of the plugin`}},
+		"default name":  {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "default"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "default": must not be the name of the plugin`}},
+		"derived name":  {ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerSecond(1).And(limit), Layers: []ratelimit.Layer{{Name: "api-1m"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "api-1m": must not be the name of the plugin`}},
+		"route's name":  {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}}, Layers: []ratelimit.Layer{{Name: "/a"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "/a": must not be the name of Routes[0]`}},
+		"layer's name":  {ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft10, Layers: []ratelimit.Layer{{Name: "é"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "é": must be printable ASCII`}},
+		"layer's limit": {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "a"}, {Name: "b", Limit: ratelimit.PerHour(-7)}}}, []string{"ratelimit.ServerConfig.Layers[1].Limit.Permits = -7"}},
 		"name":          {ratelimit.ServerConfig{Name: "ü", Headers: ratelimit.HeaderDraft10}, []string{`ratelimit.ServerConfig.Name = "ü": must be printable ASCII`}},
 		"empty pattern": {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Limit: limit}}}, []string{`ratelimit.ServerConfig.Routes[0].Pattern = "": must be a pattern of net/http`}},
 		"bad pattern":   {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}, {Pattern: "POST /{x"}}}, []string{`Routes[1].Pattern = "POST /{x": must be a pattern of net/http: at offset 6`}},
@@ -57,8 +70,9 @@ func TestServerConfig_Validate(t *testing.T) {
 
 func TestServerConfig_WithLeavesTheBaseAlone(t *testing.T) {
 	t.Parallel()
-	base := ratelimit.ServerConfig{Name: "base", Routes: []ratelimit.Route{{Pattern: "/a"}}}
-	derived := base.With(func(c *ratelimit.ServerConfig) { c.Name, c.Routes[0].Pattern = "derived", "/b" })
+	base := ratelimit.ServerConfig{Name: "base", Routes: []ratelimit.Route{{Pattern: "/a"}}, Layers: []ratelimit.Layer{{Name: "x"}}}
+	derived := base.With(func(c *ratelimit.ServerConfig) { c.Name, c.Routes[0].Pattern, c.Layers[0].Name = "derived", "/b", "y" })
+	require.Equal(t, "x", base.Layers[0].Name)
 	require.Equal(t, "base", base.Name)
 	require.Equal(t, "/a", base.Routes[0].Pattern)
 	require.Equal(t, "/b", derived.Routes[0].Pattern)
@@ -74,12 +88,11 @@ func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 	t.Parallel()
 	hook := func(context.Context, ratelimit.Info) {}
 	cfg := ratelimit.ServerConfig{
-		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxQueue: 5, Order: ratelimit.NewestFirst, MaxKeys: 77, OnStoreError: ratelimit.Deny,
-		Hooks: ratelimit.Hooks{Allowed: hook},
+		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxKeys: 77, OnStoreError: ratelimit.Deny,
+		MaxQueue: 5, Order: ratelimit.NewestFirst, Hooks: ratelimit.Hooks{Allowed: hook},
 	}
 	withStore := cfg
-	withStore.MaxKeys, withStore.Store, withStore.Registry = 0, brokenStore{}, nil
-	withStore.MaxQueue, withStore.Order = 0, 0
+	withStore.MaxKeys, withStore.MaxQueue, withStore.Order, withStore.Store, withStore.Registry = 0, 0, 0, brokenStore{}, nil
 	got := reflect.ValueOf(serve(t, cfg).plugin.Limiter().Config())
 	gotStore := reflect.ValueOf(serve(t, withStore).plugin.Limiter().Config())
 	here := reflect.TypeFor[ratelimit.ServerConfig]()

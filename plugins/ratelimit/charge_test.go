@@ -1,0 +1,512 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	coreratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+func free(*http.Request) (int64, error) { return 0, nil }
+
+// charging is a limited handler that does f.
+func charging(t *testing.T, cfg ratelimit.ServerConfig, f func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge)) *served {
+	t.Helper()
+	s := serve(t, cfg)
+	s.Handler = s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.calls.Add(1)
+		c, ok := ratelimit.From(r.Context())
+		if !ok {
+			t.Error("no charge")
+			return
+		}
+		f(w, r, c)
+	}))
+	return s
+}
+
+func left(t *testing.T, s *served, key string) int64 {
+	t.Helper()
+	result, err := s.plugin.Limiter().Peek(t.Context(), key)
+	require.NoError(t, err)
+	return result.Remaining
+}
+
+func mustTake(t *testing.T, c *ratelimit.Charge, n int64) ratelimit.Result {
+	t.Helper()
+	result, err := c.Take(context.Background(), n)
+	if err != nil {
+		t.Error(err)
+	}
+	return result
+}
+
+const ip = "192.0.2.1"
+
+// Five logins a minute for each user, by the name in the form.
+func TestRateLimiting51_KeyFromTheBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := charging(t, ratelimit.ServerConfig{Name: "login", Limit: ratelimit.PerMinute(5), Weight: free, Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			result, err := c.TakeKey(t.Context(), "user:"+r.FormValue("user"), 1)
+			if err != nil {
+				t.Error(err)
+			}
+			if !result.Allowed {
+				c.Reject(w, r, result)
+			}
+		})
+		for range 5 {
+			require.Equal(t, 200, fetch(s, "/?user=ann").Code)
+		}
+		time.Sleep(10 * time.Second)
+		w := fetch(s, "/?user=ann")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, http.Header{
+			"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}, "Retry-After": {"50"}, "X-Rate-Limited": {"true"},
+			"Ratelimit-Policy": {`"login";q=5;w=60`}, "Ratelimit": {`"login";r=0;t=50`},
+		}, w.Header())
+		require.Contains(t, w.Body.String(), `"violated-policies":["login"]`)
+		require.Equal(t, 200, fetch(s, "/?user=bob").Code)
+		require.EqualValues(t, 5, left(t, s, ip), "the address has taken nothing")
+		require.EqualValues(t, 0, left(t, s, "user:ann"))
+		time.Sleep(50 * time.Second)
+		require.Equal(t, 200, fetch(s, "/?user=ann").Code)
+		require.Equal(t, ratelimit.Stats{Allowed: 8, Rejected: 1}, s.plugin.Stats())
+	})
+}
+
+// Only what failed is paid for.
+func TestCharge_FailedLoginsOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(2), Weight: free, Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			if r.URL.Query().Get("password") == "right" {
+				return
+			}
+			if result := mustTake(t, c, 1); !result.Allowed {
+				c.Reject(w, r, result)
+				return
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		for range 20 {
+			w := fetch(s, "/?password=right")
+			require.Equal(t, 200, w.Code)
+			require.Equal(t, `"default";r=2`, w.Header().Get("RateLimit"))
+		}
+		w := fetch(s, "/?password=a")
+		require.Equal(t, 401, w.Code)
+		require.Equal(t, `"default";r=1;t=60`, w.Header().Get("RateLimit"), "what the handler took is told")
+		require.Equal(t, "1", w.Header().Get("X-RateLimit-Remaining"))
+		require.Equal(t, "false", w.Header().Get("X-Rate-Limited"))
+		require.Equal(t, 401, fetch(s, "/?password=b").Code)
+		w = fetch(s, "/?password=c")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "60", w.Header().Get("Retry-After"))
+		require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
+		require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"))
+	})
+}
+
+func TestCharge_TakeRefundPeek(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		require.EqualValues(t, 6, mustTake(t, c, 3).Remaining)
+		refused := mustTake(t, c, 7)
+		require.False(t, refused.Allowed)
+		require.EqualValues(t, 6, refused.Remaining, "all or none")
+		require.Equal(t, ratelimit.Never, mustTake(t, c, 11).RetryAfter)
+		_, err := c.TakeKey(t.Context(), "other", 4)
+		require.NoError(t, err)
+		now, err := c.Peek(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 6, now.Remaining)
+		require.EqualValues(t, 6, left(t, servedBy(r), "other"))
+		if r.URL.Path == "/refund" {
+			require.NoError(t, c.Refund(t.Context()))
+			require.EqualValues(t, 10, left(t, servedBy(r), ip), "its own weight too")
+			require.EqualValues(t, 10, left(t, servedBy(r), "other"))
+			require.NoError(t, c.Refund(t.Context()), "there is nothing more")
+			require.EqualValues(t, 10, left(t, servedBy(r), ip))
+			mustTake(t, c, 2)
+		}
+		_, err = c.Take(t.Context(), -1)
+		require.ErrorIs(t, err, core.ErrConfig)
+		_, err = c.TakeKey(t.Context(), "other", -1)
+		require.ErrorIs(t, err, core.ErrConfig)
+	})
+	inner := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), servedKey{}, s)))
+	})
+	w := fetch(s, "/refund")
+	require.Equal(t, "limit=10, remaining=8, reset=3600", w.Header().Get("RateLimit"))
+	require.Equal(t, "8", w.Header().Get("RateLimit-Remaining"))
+	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
+	w = fetch(s, "/")
+	require.Equal(t, []string{"limit=10, remaining=6, reset=3600"}, w.Header().Values("RateLimit"))
+	require.Equal(t, []string{"6"}, w.Header().Values("RateLimit-Remaining"))
+}
+
+type servedKey struct{}
+
+func servedBy(r *http.Request) *served { s, _ := r.Context().Value(servedKey{}).(*served); return s }
+
+// The refusal of another key is told, not how that of the request stands.
+func TestCharge_RejectTellsOfTheKeyThatWasRefused(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(2), Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		result, err := c.TakeKey(r.Context(), "user:ann", 2)
+		require.NoError(t, err)
+		if !result.Allowed {
+			c.Reject(w, r, result)
+		}
+	})
+	require.Equal(t, 200, fetch(s, "/").Code)
+	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
+	w := fetch(s, "/")
+	require.Equal(t, 429, w.Code)
+	require.Equal(t, []string{`"default";r=0;t=60`}, w.Header().Values("RateLimit"))
+	require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"))
+	require.EqualValues(t, 2, left(t, s, ip), "what the request took itself has gone back")
+}
+
+// After a refusal that the handler lets pass, the fields are about the least again.
+func TestCharge_ToldIsTheLeast(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{
+		Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft03, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(3)}},
+	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		result, err := c.Take(r.Context(), 3)
+		require.NoError(t, err)
+		require.False(t, result.Allowed)
+		require.EqualValues(t, 10, result.Limit, "it is to be waited for longest")
+	})
+	_, err := s.plugin.Limiter().Take(t.Context(), ip, 7)
+	require.NoError(t, err)
+	all, err := s.plugin.Limiter().With(ratelimit.PerMinute(3))
+	require.NoError(t, err)
+	_, err = all.Take(t.Context(), "#layer:3:all:", 1)
+	require.NoError(t, err)
+	w := fetch(s, "/")
+	require.Equal(t, "3", w.Header().Get("RateLimit-Limit"))
+	require.Equal(t, "1", w.Header().Get("RateLimit-Remaining"))
+}
+
+func TestCharge_RefundsOnce(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(20)}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		require.NoError(t, c.Refund(r.Context()))
+		require.NoError(t, c.Refund(r.Context()))
+		server.Reject(w, r, server.Rejection{})
+	})
+	_, err := s.plugin.Limiter().Take(t.Context(), ip, 5)
+	require.NoError(t, err)
+	fetch(s, "/")
+	require.EqualValues(t, 15, left(t, s, ip), "what others took stays taken")
+}
+
+// A name from a form cannot pretend to be the key of somebody else.
+func TestCharge_TakeKeyCannotForgeMarks(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	s := charging(t, ratelimit.ServerConfig{
+		Weight: free, Key: ratelimit.ByHeader("User"), Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(5)}},
+		Hooks: ratelimit.Hooks{Allowed: func(_ context.Context, info ratelimit.Info) { keys = append(keys, info.Key) }},
+	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		_, err := c.TakeKey(t.Context(), r.URL.Query().Get("user"), 1)
+		require.NoError(t, err)
+	})
+	fetch(s, "/?user=ann")
+	fetch(s, "/?user=%23ip:"+ip)
+	fetch(s, "/route?user=ann")
+	fetch(s, "/route?user=%23key:x")
+	fetch(s, "/?user=")
+	require.Equal(t, []string{"ann", "#key:#ip:" + ip, "#route:6:/route:ann", "#route:6:/route:#key:#key:x", ""}, keys)
+}
+
+// A rejected request takes nothing, of no limit, and what is told is true of that.
+func TestCharge_RejectGivesAllBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: allHeaders})
+		var told []ratelimit.Info
+		s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerMinute(10), Weight: cost, Headers: allHeaders, OnRejected: func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
+			told = append(told, info)
+		}}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			mustTake(t, c, 2)
+			n, err := cost(&http.Request{Header: http.Header{"Cost": r.Header["More"]}})
+			require.NoError(t, err)
+			result := mustTake(t, c, n)
+			require.False(t, result.Allowed)
+			c.Reject(w, r, result)
+		})
+		h := outer.plugin.Handler(s)
+		w := fetch(h, "/", "Cost", "3", "More", "6")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, []string{`"outer";r=10`, `"api";r=10`}, w.Header().Values("RateLimit"))
+		require.Equal(t, []string{`"outer";q=10;w=3600`, `"api";q=10;w=60`}, w.Header().Values("RateLimit-Policy"))
+		require.Equal(t, []string{"60"}, w.Header().Values("Retry-After"))
+		require.Equal(t, []string{"true"}, w.Header().Values("X-Rate-Limited"))
+		require.EqualValues(t, 10, left(t, s, ip))
+		require.EqualValues(t, 10, left(t, outer, ip))
+		require.EqualValues(t, 6, told[0].Cost)
+		require.Equal(t, ip, told[0].Key)
+		w = fetch(h, "/", "Cost", "3", "More", "11")
+		require.Equal(t, 413, w.Code)
+		require.Empty(t, w.Header().Values("Retry-After"))
+		require.Contains(t, w.Body.String(), "The request costs 11, and the limit is 10.")
+		require.Equal(t, ratelimit.Stats{Allowed: 2, Rejected: 2}, s.plugin.Stats())
+	})
+}
+
+func TestCharge_RejectAfterTheResponseHasBegunDoesNothing(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1)}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		_, _ = w.Write([]byte("begun"))
+		result := mustTake(t, c, 1)
+		require.False(t, result.Allowed)
+		c.Reject(w, r, result)
+	})
+	w := fetch(s, "/")
+	require.Equal(t, 200, w.Code)
+	require.Equal(t, "begun", w.Body.String())
+	require.EqualValues(t, 0, left(t, s, ip))
+	require.Equal(t, ratelimit.Stats{Allowed: 1}, s.plugin.Stats())
+}
+
+// A cost that is known when the response is through, and the client has gone.
+func TestCharge_AfterTheClientLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory, err := coreratelimit.NewMemory(coreratelimit.MemoryConfig{})
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		var later *ratelimit.Charge
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(100), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			_, _ = w.Write([]byte("a long report"))
+			leave()
+			result, err := c.Take(r.Context(), 9)
+			require.NoError(t, err)
+			require.True(t, result.Allowed)
+			later = c
+		})
+		do(s, request(http.MethodGet, "/").WithContext(ctx))
+		require.EqualValues(t, 90, left(t, s, ip))
+		mustTake(t, later, 20)
+		require.EqualValues(t, 70, left(t, s, ip), "and after the handler")
+		require.NoError(t, later.Refund(t.Context()))
+		require.EqualValues(t, 100, left(t, s, ip))
+	})
+}
+
+func TestCharge_OfWhatIsNotLimited(t *testing.T) {
+	t.Parallel()
+	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10)})
+	s := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerHour(10), Allow: path("/free"), Exclude: path("/health")})
+	h := func(f func(w http.ResponseWriter, r *http.Request)) http.Handler {
+		return outer.plugin.Handler(s.plugin.Handler(http.HandlerFunc(f)))
+	}
+	fetch(h(func(w http.ResponseWriter, r *http.Request) {
+		c, ok := ratelimit.From(r.Context())
+		require.True(t, ok, "it is not that of the outer limiter")
+		for _, n := range []int64{1, 1000} {
+			result, err := c.Take(r.Context(), n)
+			require.NoError(t, err)
+			require.Equal(t, ratelimit.Result{Allowed: true}, result)
+			result, err = c.TakeKey(r.Context(), "ann", n)
+			require.NoError(t, err)
+			require.Equal(t, ratelimit.Result{Allowed: true}, result)
+		}
+		now, err := c.Peek(r.Context())
+		require.NoError(t, err)
+		require.Zero(t, now.Limit)
+		_, err = c.Take(r.Context(), -1)
+		require.ErrorIs(t, err, core.ErrConfig)
+		require.NoError(t, c.Refund(r.Context()))
+	}), "/free")
+	require.EqualValues(t, 10, left(t, s, ip))
+	require.EqualValues(t, 9, left(t, outer, ip))
+	fetch(h(func(_ http.ResponseWriter, r *http.Request) {
+		c, ok := ratelimit.From(r.Context())
+		require.True(t, ok)
+		mine, ok := outer.plugin.From(r.Context())
+		require.True(t, ok)
+		require.Same(t, mine, c, "the limiter that excludes a request is not there")
+		_, ok = s.plugin.From(r.Context())
+		require.False(t, ok)
+	}), "/health")
+	fetch(h(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := ratelimit.From(r.Context())
+		c.Reject(w, r, ratelimit.Result{Limit: 7, RetryAfter: time.Second}) // which makes little sense, but is no crash
+	}), "/free")
+	_, ok := ratelimit.From(t.Context())
+	require.False(t, ok)
+}
+
+func TestCharge_EachLimiterHasItsOwn(t *testing.T) {
+	t.Parallel()
+	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10)})
+	s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerHour(10)}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		o, ok := outer.plugin.From(r.Context())
+		require.True(t, ok)
+		require.NotSame(t, o, c)
+		again, _ := ratelimit.From(r.Context())
+		require.Same(t, c, again)
+		_, err := o.Take(r.Context(), 4)
+		require.NoError(t, err)
+		_, err = c.Take(r.Context(), 2)
+		require.NoError(t, err)
+	})
+	fetch(outer.plugin.Handler(s), "/")
+	require.EqualValues(t, 5, left(t, outer, ip))
+	require.EqualValues(t, 7, left(t, s, ip))
+}
+
+func TestCharge_InShadowNeverRefuses(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Shadow: true, Headers: allHeaders}, func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+		for range 3 {
+			require.True(t, mustTake(t, c, 1).Allowed)
+		}
+		result, err := c.TakeKey(t.Context(), "ann", 3)
+		require.NoError(t, err)
+		require.True(t, result.Allowed)
+	})
+	w := fetch(s, "/")
+	require.Equal(t, 200, w.Code)
+	require.Empty(t, w.Header())
+	require.EqualValues(t, 0, left(t, s, ip))
+}
+
+func TestCharge_TakesOfLayers(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{
+		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimitDelta, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
+	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		require.True(t, mustTake(t, c, 4).Allowed)
+		now, err := c.Peek(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, now.Remaining, "the layer's")
+		if r.URL.Path == "/" {
+			return
+		}
+		result := mustTake(t, c, 2)
+		require.False(t, result.Allowed)
+		c.Reject(w, r, result)
+	})
+	w := fetch(s, "/reject")
+	require.Equal(t, 429, w.Code)
+	require.Equal(t, `"api";r=10, "all";r=5`, w.Header().Get("RateLimit"))
+	require.Contains(t, w.Body.String(), `"violated-policies":["all"]`)
+	w = fetch(s, "/")
+	require.Equal(t, `"api";r=6;t=3600, "all";r=1;t=3600`, w.Header().Get("RateLimit"))
+	require.Equal(t, "1", w.Header().Get("X-RateLimit-Remaining"))
+	require.Equal(t, "5", w.Header().Get("X-RateLimit-Limit"))
+}
+
+func TestCharge_StoreFails(t *testing.T) {
+	t.Parallel()
+	memory := core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))
+	store := &ratelimittest.Failing{Store: memory}
+	var refused error
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, OnStoreError: ratelimit.Deny, Headers: ratelimit.HeaderDraft10}, func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+		store.Down()
+		_, err := c.Take(t.Context(), 1)
+		require.ErrorIs(t, err, coreratelimit.ErrStore)
+		_, err = c.TakeKey(t.Context(), "x", 1)
+		require.ErrorIs(t, err, coreratelimit.ErrStore)
+		_, err = c.Peek(t.Context())
+		require.ErrorIs(t, err, coreratelimit.ErrStore)
+		refused = c.Refund(t.Context())
+		store.Up()
+	})
+	w := fetch(s, "/")
+	require.Equal(t, 200, w.Code)
+	require.Equal(t, `"default";r=9;t=3600`, w.Header().Get("RateLimit"), "what is known for sure")
+	require.ErrorIs(t, refused, coreratelimit.ErrStore)
+	require.EqualValues(t, 9, left(t, s, ip))
+}
+
+func TestCharge_StoreFailsAndLetsPass(t *testing.T) {
+	t.Parallel()
+	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))}
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, Headers: allHeaders}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		store.Down()
+		for range 2 {
+			result, err := c.Take(r.Context(), 1)
+			require.NoError(t, err)
+			require.Equal(t, ratelimit.Result{Allowed: true}, result)
+		}
+		store.Up()
+	})
+	w := fetch(s, "/")
+	require.Equal(t, `"default";r=9;t=3600`, w.Header().Get("RateLimit"), "what is known for sure")
+	require.Equal(t, "9", w.Header().Get("X-RateLimit-Remaining"))
+}
+
+// A hook may look at the charge that it is called for: no lock is held.
+func TestCharge_HooksMayUseIt(t *testing.T) {
+	t.Parallel()
+	var seen []int64
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
+		if c, ok := ratelimit.From(ctx); ok {
+			now, err := c.Peek(ctx)
+			require.NoError(t, err)
+			seen = append(seen, now.Remaining)
+		}
+	}}}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		_, err := c.Take(r.Context(), 2)
+		require.NoError(t, err)
+	})
+	fetch(s, "/")
+	require.Equal(t, []int64{7}, seen)
+}
+
+func TestCharge_Concurrent(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: allHeaders, Layers: []ratelimit.Layer{{Name: "all"}}}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 20 {
+					c, _ := ratelimit.From(r.Context())
+					mustTake(t, c, 1)
+					_, err := c.TakeKey(t.Context(), "x", 1)
+					_, peek := c.Peek(t.Context())
+					if err = errors.Join(err, peek, c.Refund(t.Context())); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		w.WriteHeader(http.StatusOK)
+		all.Wait()
+	})
+	fetch(s, "/")
+	require.EqualValues(t, 1000, left(t, s, ip), "all came back, each once")
+	require.EqualValues(t, 1000, left(t, s, "x"))
+}
+
+// What a handler leaves behind on its request reaches those further out.
+func TestCharge_TheRequestFurtherOutKnowsThePattern(t *testing.T) {
+	t.Parallel()
+	s := serve(t, ratelimit.ServerConfig{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /users/{id}", func(http.ResponseWriter, *http.Request) {})
+	r := request(http.MethodGet, "/users/1")
+	do(s.plugin.Handler(mux), r)
+	require.Equal(t, "GET /users/{id}", r.Pattern)
+}

@@ -1,0 +1,73 @@
+package ratelimit
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// An identity is whose permits a request takes, told in full.
+type identity struct{ kind, name, value string }
+
+// FuzzKeys looks for two that share a bucket and should not: of requests with and
+// without a key, of routes, of layers, and of what a handler names.
+func FuzzKeys(f *testing.F) {
+	f.Add("ann", "", "192.0.2.1:1", "net", "ann", "#ip:192.0.2.1", "@", "all")
+	f.Add("#layer:3:net:ann", "#key:x", "", "a", "x", "#key:#key:x", "#peer:", "a:")
+	f.Add("#route:2:/a:x", "/b:x", "[2001:db8::1]:1", "1", "#shared", "#layer:1:1:#shared", "2001:db8::/64", "1:1:")
+	f.Fuzz(func(t *testing.T, key, other, addr, name, key2, other2, addr2, name2 string) {
+		if name == "" || name2 == "" || name == name2 {
+			t.Skip()
+		}
+		seen := map[string]identity{}
+		add := func(bucket string, id identity) {
+			if was, ok := seen[bucket]; ok && was != id {
+				t.Errorf("%q is the bucket of %q and of %q", bucket, was, id)
+			}
+			seen[bucket] = id
+		}
+		for _, noKey := range []NoKeyPolicy{NoKeyPeer, NoKeyShared} {
+			s, err := NewServer(ServerConfig{
+				Key: ByFunc(func(r *http.Request) string { return r.Method }), NoKey: noKey,
+				Layers: []Layer{{Name: name, Key: ByFunc(func(r *http.Request) string { return r.Host })}, {Name: name2, Key: ByFunc(func(r *http.Request) string { return r.Host })}},
+				Routes: []Route{{Pattern: "/a", Limit: PerHour(1)}, {Pattern: "/a:x", Limit: PerHour(1)}, {Pattern: "/{b}/3:c", Limit: PerHour(1)}, {Pattern: "/free"}},
+			})
+			if err != nil {
+				t.Skip(err) // a layer has the name of the plugin, or of a route
+			}
+			for _, target := range []string{"/", "/a", "/a:x", "/b/3:c", "/free"} {
+				for _, one := range []struct{ key, other, addr string }{{key, other, addr}, {key2, other2, addr2}, {"", "", addr}, {"", "", addr2}} {
+					r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
+					r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
+					u := s.rule(r)
+					id := identity{"key", u.mark, one.key}
+					switch peer, isIP := s.ip(nil, r); {
+					case one.key != "":
+						add(u.mark+string(escape([]byte(one.key), 0)), id) // by TakeKey
+					case noKey == NoKeyShared:
+						id.kind = "shared"
+					case isIP:
+						id.kind, id.value = "ip", string(peer)
+					default:
+						id.kind, id.value = "peer", one.addr
+					}
+					bucket, ok := s.keyOf(nil, u, r)
+					if !ok {
+						t.Fatal("no key")
+					}
+					add(bucket, id)
+					links := s.layered(nil, r)
+					if want := 2 * min(1, len(one.other)); len(links) != want {
+						t.Fatalf("%d layers, want %d", len(links), want)
+					}
+					for _, l := range links {
+						add(l.key, identity{"layer", l.name, one.other})
+					}
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package ratelimit
+
+import (
+	"net/http"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A Layer is a further limit that requests have to fit in, beside the Limit of the
+// config or of their route: all of them are charged or none. So a client that has
+// many addresses of one network is held by what the network may take.
+type Layer struct {
+	// Name names the layer: in Info, as the name of the limit in the RateLimit
+	// header, and in violated-policies. It must be given, and be no other name of
+	// the plugin.
+	Name string
+	// Key tells whose permits a request takes, apart from those of all other
+	// layers. A request that has no such key is not held to the layer. If nil, all
+	// requests share one bucket.
+	Key Key
+	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+	Limit Limit
+}
+
+// A layer is a Layer that is ready to use.
+type layer struct {
+	limiter *ratelimit.Limiter
+	text    *text
+	key     Key // nil: one bucket for all
+	name    string
+	mark    string
+}
+
+// A link is one limiter that a request is held to, and how its key stands there.
+type link struct {
+	limiter *ratelimit.Limiter
+	text    *text
+	name    string // in Info
+	key     string
+	result  Result // its Limit is 0 where nothing is known: the store failed
+}
+
+// layered appends the layers that r is held to.
+func (s *Server) layered(links []link, r *http.Request) []link {
+	links = append(make([]link, 0, len(links)+len(s.layers)), links...)
+	for i := range s.layers {
+		l := &s.layers[i]
+		key, ok := []byte(l.mark), true
+		if l.key != nil {
+			key, ok = l.key(key, r)
+		}
+		if ok {
+			links = append(links, link{limiter: l.limiter, text: l.text, name: l.name, key: string(key)})
+		}
+	}
+	return links
+}
+
+// chainOf is links as a chain.
+func chainOf(links []link) ratelimit.Chain {
+	chain := make(ratelimit.Chain, len(links))
+	for i, l := range links {
+		chain[i] = ratelimit.Link{Limiter: l.limiter, Key: l.key}
+	}
+	return chain
+}

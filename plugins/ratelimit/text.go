@@ -1,0 +1,222 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A text is what can be said about a limit before the request.
+type text struct {
+	limit  Limit
+	style  HeaderStyle
+	parts  []part // the limits that And has joined
+	policy string // RateLimit-Policy, in a style that has it
+	room   int    // that all other values take at most
+}
+
+// A part is one of the limits of a Limit.
+type part struct {
+	name     string // as a client knows it
+	item     string // the same as a structured string (RFC 9651)
+	capacity int64
+	window   int64 // seconds; 0: below one
+}
+
+const (
+	maxInteger = 999_999_999_999_999 // of a structured field
+	maxDigits  = 15
+	maxSeconds = 11 // digits of a time.Duration, or of a Unix time
+)
+
+func newText(style HeaderStyle, name string, limit Limit) *text {
+	t := &text{limit: limit, style: style}
+	names, longest := policyNames(name, limit), 0
+	var b []byte
+	for i, l := range limit.All() {
+		p := part{name: names[i], item: quote(names[i]), capacity: l.Capacity()}
+		if fill := fillTime(l); fill >= time.Second {
+			p.window = seconds(fill)
+		}
+		t.parts, longest = append(t.parts, p), max(longest, len(p.item))
+		b = t.appendPart(comma(b, 0), p)
+	}
+	t.policy = string(b)
+	for _, use := range []struct {
+		style HeaderStyle
+		room  int
+	}{
+		{HeaderDraft10, longest + len(";r=;t=") + maxDigits + maxSeconds},
+		{HeaderDraft07, len(dictLimit+dictRemaining+dictReset) + 2*maxDigits + maxSeconds},
+		{HeaderDraft03, 2*maxDigits + maxSeconds},
+		{HeaderXRateLimit | HeaderXRateLimitDelta, 2*maxDigits + maxSeconds},
+	} {
+		if style&use.style != 0 {
+			t.room += use.room
+		}
+	}
+	return t
+}
+
+// policyNames are the names of the limits that And has joined: the name itself for
+// one, and with the period for several, counted where that is the same.
+func policyNames(name string, limit Limit) []string {
+	all := limit.All()
+	if len(all) == 1 {
+		return []string{name}
+	}
+	var names []string
+	for _, l := range all {
+		if l == (Limit{}) {
+			l = Window(ratelimit.DefaultPermits, ratelimit.DefaultPeriod)
+		}
+		stem := name + "-" + period(l.Period)
+		unique := stem
+		for i := 2; slices.Contains(names, unique); i++ {
+			unique = stem + "-" + strconv.Itoa(i)
+		}
+		names = append(names, unique)
+	}
+	return names
+}
+
+// period is d without the zeros at its end: 1h for 1h0m0s.
+func period(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// part is the one of the limits that decided.
+func (t *text) part(r *Result) *part {
+	if r.Which < 0 || r.Which >= len(t.parts) {
+		return &t.parts[0] // a store that does not know better
+	}
+	return &t.parts[r.Which]
+}
+
+// overridden tells whether a key is held to another limit than that of the text.
+func (t *text) overridden(r *Result) bool { return r.Limit > 0 && r.Limit != t.part(r).capacity }
+
+// appendPolicy appends what holds a key in general. Of a limit of its own nothing is
+// known but the capacity.
+func (t *text) appendPolicy(b []byte, r *Result) []byte {
+	if t.overridden(r) {
+		p := *t.part(r)
+		p.capacity, p.window = r.Limit, 0
+		return t.appendPart(b, p)
+	}
+	return append(b, t.policy...)
+}
+
+// appendPart appends an item of RateLimit-Policy.
+func (t *text) appendPart(b []byte, p part) []byte {
+	if t.style&HeaderDraft10 != 0 {
+		b = append(append(b, p.item...), ";q="...)
+	}
+	b = appendNumber(b, p.capacity)
+	if p.window > 0 {
+		b = appendNumber(append(b, ";w="...), p.window)
+	}
+	return b
+}
+
+// appendItem appends an item of RateLimit: how a key stands.
+func (t *text) appendItem(b []byte, r *Result) []byte {
+	b = appendNumber(append(append(b, t.part(r).item...), ";r="...), r.Remaining)
+	if r.NextAfter > 0 {
+		b = appendNumber(append(b, ";t="...), seconds(r.NextAfter))
+	}
+	return b
+}
+
+// appendNumber appends a number that a structured field can hold.
+func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, told(n), 10) }
+
+// told is what is told of a number.
+func told(n int64) int64 { return min(max(0, n), maxInteger) }
+
+// quote makes a structured string. What cannot be in one is percent-encoded, as in
+// the path of a URL: it can only be from the pattern of a route.
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(s) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, "%%%02X", c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// fillTime is how long an empty key takes to fill, rounded up; 0 where only the
+// algorithm knows.
+func fillTime(l Limit) time.Duration {
+	switch {
+	case l == Limit{}:
+		return ratelimit.DefaultPeriod
+	case l.Custom != nil:
+		return 0
+	}
+	// A valid limit fills within years, so this does not overflow.
+	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.Period))
+	fill, rest := bits.Div64(hi, lo, uint64(l.Permits))
+	return time.Duration(fill + min(1, rest))
+}
+
+// seconds rounds up.
+func seconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d%time.Second > 0 {
+		s++
+	}
+	return s
+}
+
+// texts are those of a rule: of the limit of its limiter, and of those that hold by
+// tier, or since the limit was changed.
+type texts struct {
+	style HeaderStyle
+	name  string
+	first *text
+	owner *ratelimit.Limiter // whose limit is that of first
+	more  sync.Map           // *ratelimit.Limiter to *text
+}
+
+func newTexts(style HeaderStyle, name string, limiter *ratelimit.Limiter) *texts {
+	return &texts{style: style, name: name, owner: limiter, first: newText(style, name, limiter.Limit())}
+}
+
+// of returns the text about what a limiter holds its keys to now.
+func (t *texts) of(limiter *ratelimit.Limiter) *text {
+	limit := limiter.Limit()
+	if limiter == t.owner && limit == t.first.limit {
+		return t.first
+	}
+	if v, ok := t.more.Load(limiter); ok {
+		if known := v.(*text); known.limit == limit { // nothing else is stored
+			return known
+		}
+	}
+	made := newText(t.style, t.name, limit)
+	t.more.Store(limiter, made)
+	return made
+}
