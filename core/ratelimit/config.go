@@ -94,13 +94,15 @@ func (c Config) Validate() error {
 		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys))
 	}
 	_, memory := c.Store.(*Memory)
-	if remote := c.Store != nil && !memory; remote && c.MaxQueue != 0 {
+	remote := c.Store != nil && !memory
+	if remote && c.MaxQueue != 0 {
 		bad("MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
-	} else if remote && c.Order == NewestFirst {
-		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
 	}
-	if c.Order > NewestFirst {
+	switch {
+	case c.Order > NewestFirst:
 		bad("Order", c.Order, "must be OldestFirst or NewestFirst")
+	case remote && c.Order == NewestFirst:
+		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
 	}
 	if c.OnStoreError > Deny {
 		bad("OnStoreError", c.OnStoreError, "must be Allow or Deny")

@@ -110,39 +110,66 @@ func (p *plan) capacityNow(parts []*plan) int64 {
 }
 
 // effective are the parts of p, and in the place of some the limits that they have
-// replaced, while the window is on in which they did. What a key owes under a kind
-// of limit that p does not know goes over to the part that came in its place.
+// replaced, while the window is on in which they did.
 func (k *keyed) effective(parts []*plan, p *plan, past []Past) []*plan {
-	copy(parts, p.parts)
-	plans := *k.table.plans.Load() // past may be newer than k
-	for _, was := range past {
-		until := int64(was.Until.Sub(k.table.base))
-		var gone []*plan // kinds that p does not know
-		for _, old := range plans[was.Plan].parts {
-			i := slices.IndexFunc(p.parts, func(part *plan) bool { return part.salt == old.salt })
-			if i < 0 {
-				gone = append(gone, old)
-			} else if st := &k.get(old).st; parts[i] == p.parts[i] && st.from != parts[i] && old.began(st, k.now) <= until {
-				parts[i] = old
-			}
-		}
-		for i, part := range p.parts {
-			isNew := !slices.ContainsFunc(plans[was.Plan].parts, func(old *plan) bool { return old.salt == part.salt })
-			if len(gone) == 0 || !isNew || parts[i] != part {
-				continue
-			}
-			old := gone[0]
-			gone = gone[1:]
-			switch h, from := k.get(part), k.get(old); {
-			case h.st.from != nil:
-			case old.began(&from.st, k.now) <= until:
-				parts[i] = old
-			default:
-				h.st = part.migrate(old, &from.st, k.now)
-			}
-		}
+	for i := range p.parts {
+		parts[i] = k.partOf(p, i, past)
 	}
 	return parts
+}
+
+// partOf is part i of p, or what it has replaced. What a key owes under a kind of
+// limit that p does not know goes over to the part that came in its place.
+func (k *keyed) partOf(p *plan, i int, past []Past) *plan {
+	plans := *k.table.plans.Load() // past may be newer than k
+	part := p.parts[i]
+	for _, was := range slices.Backward(past) {
+		old := plans[was.Plan].counterpart(p, i)
+		if old == nil {
+			break
+		}
+		st := &k.get(old).st
+		if own := k.get(part); old.salt != part.salt && own.st.from == nil && st.from != nil && old.began(st, k.now) > k.since(was) {
+			own.st = part.migrate(old, st, k.now)
+			break
+		}
+		if st.from == nil || st.from == part || old.began(st, k.now) > k.since(was) || old.salt != part.salt && k.get(part).st.from != nil {
+			break // the key has nothing from that time
+		}
+		part = old
+	}
+	return part
+}
+
+// since is when a limit was replaced, on the clock of the table.
+func (k *keyed) since(was Past) int64 { return int64(was.Until.Sub(k.table.base)) }
+
+// counterpart is the part of p that part i of next has replaced: the one of the same
+// kind or, of those whose kind is gone, the one in the same place among those whose
+// kind is new. It may be nil.
+func (p *plan) counterpart(next *plan, i int) *plan {
+	in := func(parts []*plan, salt uint64) int {
+		return slices.IndexFunc(parts, func(part *plan) bool { return part.salt == salt })
+	}
+	if j := in(p.parts, next.parts[i].salt); j >= 0 {
+		return p.parts[j]
+	}
+	place := 0
+	for _, part := range next.parts[:i] {
+		if in(p.parts, part.salt) < 0 {
+			place++
+		}
+	}
+	for _, part := range p.parts {
+		if in(next.parts, part.salt) >= 0 {
+			continue
+		}
+		if place == 0 {
+			return part
+		}
+		place--
+	}
+	return nil
 }
 
 // flush writes the states that have changed.

@@ -151,7 +151,10 @@ func (p *plan) taken(st *state, now int64) int64 {
 	case counter:
 		return c.taken(st.list, now)
 	default:
-		return p.capacity
+		if p.fullAt(st, now) <= now {
+			return 0
+		}
+		return max(1, p.capacity-p.available(st, now))
 	}
 	if p.bucket() {
 		return (p.debt(st, now) + p.scale.cost - 1) / p.scale.cost
@@ -180,16 +183,13 @@ func (p *plan) owing(until, taken, now int64) state {
 	return state{from: p, word: p.layout.pack(p.layout.tick(start), taken)}
 }
 
-// migrate is the state of a key under p that another kind of limit knows: it owes
-// as many permits, for as long as p would let it owe them at most.
-func (p *plan) migrate(old *plan, st *state, now int64) state {
-	taken, full := min(old.taken(st, now), p.capacity), old.fullAt(st, now)
-	if taken <= 0 || full <= now {
-		return state{}
+// migrate is the state of a key under p that another kind of limit knows: as if all
+// that it has taken there had been taken here, just now.
+func (p *plan) migrate(old *plan, st *state, now int64) (fresh state) {
+	if taken := min(old.taken(st, now), p.capacity); taken > 0 {
+		p.charge(&fresh, now, now, now, taken, false)
 	}
-	fresh := state{}
-	p.charge(&fresh, now, now, now, taken, false)
-	return p.owing(min(full, p.fullAt(&fresh, now)), taken, now)
+	return fresh
 }
 
 // began is when the window began that is on, of a limit that gives way to another at

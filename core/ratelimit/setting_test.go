@@ -1,0 +1,257 @@
+package ratelimit_test
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+)
+
+func setLimit(tb testing.TB, l *ratelimit.Limiter, limit ratelimit.Limit) {
+	tb.Helper()
+	require.NoError(tb, l.SetLimit(limit))
+	require.Equal(tb, limit.String(), l.Limit().String())
+}
+
+// Whatever limit follows whatever other, at once or at the end of the window, no key
+// has more permits in all than the larger of the two would have given it.
+func TestSetLimitNeverRefills(t *testing.T) {
+	t.Parallel()
+	limits := append(every(10, time.Hour), apartLimit(10, time.Hour))
+	for _, before := range limits {
+		for _, after := range limits {
+			t.Run(before.String()+" to "+after.String(), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					l := newLimiter(t, ratelimit.Config{Limit: before})
+					time.Sleep(time.Minute)
+					require.True(t, take(t, l, "k", 10).Allowed)
+					for range 3 {
+						time.Sleep(time.Second)
+						setLimit(t, l, after)
+						require.False(t, take(t, l, "k", 10).Allowed)
+						r := take(t, l, "k", 1)
+						require.False(t, r.Allowed, "%+v", r)
+						require.Positive(t, r.RetryAfter)
+						require.LessOrEqual(t, r.RetryAfter, 2*time.Hour)
+						require.True(t, take(t, l, "new", 1).Allowed)
+						require.NoError(t, l.Reset(t.Context(), "new"))
+						time.Sleep(time.Second)
+						setLimit(t, l, before)
+						require.False(t, take(t, l, "k", 1).Allowed)
+					}
+					setLimit(t, l, after)
+					time.Sleep(3 * time.Hour)
+					require.EqualValues(t, 10, mustPeek(t, l, "k").Remaining, "and all comes back")
+				})
+			})
+		}
+	}
+}
+
+func TestSetLimitTwiceInOneWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
+		require.EqualValues(t, 9, take(t, l, "a", 1).Remaining)
+		time.Sleep(10 * time.Second)
+		setLimit(t, l, ratelimit.PerMinute(20))
+		require.EqualValues(t, 19, take(t, l, "b", 1).Remaining, "its window begins now")
+		time.Sleep(10 * time.Second)
+		setLimit(t, l, ratelimit.PerMinute(3))
+		require.EqualValues(t, 8, take(t, l, "a", 1).Remaining)
+		require.EqualValues(t, 18, take(t, l, "b", 1).Remaining)
+		require.EqualValues(t, 2, take(t, l, "c", 1).Remaining)
+		time.Sleep(40 * time.Second) // a minute after the first
+		require.EqualValues(t, 2, take(t, l, "a", 1).Remaining)
+		require.EqualValues(t, 17, take(t, l, "b", 1).Remaining)
+		require.False(t, take(t, l, "c", 3).Allowed)
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 2, take(t, l, "b", 1).Remaining)
+	})
+}
+
+func TestSetLimitOfSeveral(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		second, hour := ratelimit.Bucket(10, time.Second, 10), ratelimit.PerHour(100)
+		l := newLimiter(t, ratelimit.Config{Limit: second.And(hour)})
+		require.True(t, take(t, l, "k", 10).Allowed)
+		setLimit(t, l, ratelimit.Bucket(10, time.Second, 5).And(ratelimit.PerHour(15)))
+		require.Equal(t, 100*time.Millisecond*6, take(t, l, "k", 1).RetryAfter, "ten permits of debt, five too many")
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 0, take(t, l, "k", 5).Remaining)
+		time.Sleep(10 * time.Second)
+		require.True(t, take(t, l, "k", 5).Allowed, "the hour that is on has a hundred")
+		time.Sleep(time.Hour)
+		require.True(t, take(t, l, "k", 5).Allowed)
+		require.EqualValues(t, 10, take(t, core.Must(l.With(ratelimit.PerHour(15))), "k", 0).Remaining)
+		setLimit(t, l, second) // the hour is dropped
+		time.Sleep(time.Second)
+		require.EqualValues(t, 10, mustPeek(t, l, "k").Remaining)
+	})
+}
+
+func TestSetLimitIsForTheRoot(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(10)})
+	view := core.Must(l.With(ratelimit.PerMinute(20)))
+	require.EqualError(t, view.SetLimit(ratelimit.PerMinute(30)), "ratelimit.Limiter = api: must be the one that New returned, for SetLimit: one made by With has one limit")
+	require.ErrorIs(t, l.SetLimit(ratelimit.PerMinute(-1)), core.ErrConfig)
+	setLimit(t, l, ratelimit.PerMinute(5))
+	require.Equal(t, ratelimit.PerMinute(5), l.Config().Limit)
+	require.Equal(t, ratelimit.PerMinute(20), view.Limit())
+	require.EqualValues(t, 19, take(t, view, "k", 1).Remaining)
+}
+
+func TestOverride(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: time.Hour})
+		pro := core.Must(l.With(ratelimit.PerMinute(100)))
+		require.True(t, take(t, l, "k", 4).Allowed)
+		require.NoError(t, l.Override("k", ratelimit.PerMinute(5)))
+		require.EqualValues(t, 0, take(t, l, "k", 1).Remaining, "what it took stays taken")
+		require.False(t, take(t, pro, "k", 1).Allowed, "whatever the view")
+		require.True(t, take(t, l, "other", 10).Allowed)
+		w := waitAt(t.Context(), l, 3)
+		time.Sleep(time.Second)
+		require.NoError(t, pro.Override("k", ratelimit.PerMinute(8)))
+		require.Equal(t, time.Second, served(t, <-w), "who waits is served by the new one")
+		require.NoError(t, l.Override("k", ratelimit.Bucket(1, time.Minute, 8)))
+		require.False(t, take(t, l, "k", 1).Allowed, "eight permits go over to another kind")
+		l.ClearOverride("k")
+		require.EqualValues(t, 2, mustPeek(t, l, "k").Remaining)
+		l.ClearOverride("nobody")
+		require.ErrorIs(t, l.Override("k", ratelimit.PerMinute(-1)), core.ErrConfig)
+	})
+}
+
+// Limits change under load, and nothing but the limit changes.
+func TestSetLimitUnderLoad(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1000, time.Hour, 1000), MaxWait: time.Millisecond})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := map[string]int64{}
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 2000 {
+				key := strconv.Itoa(i % 3)
+				var r ratelimit.Result
+				var err error
+				switch i % 4 {
+				case 0:
+					if r, err = l.Wait(t.Context(), key, 1); err != nil {
+						require.ErrorIs(t, err, ratelimit.ErrLimited)
+					}
+				case 1:
+					r, err = l.TakeAtMost(t.Context(), key, 2)
+					require.NoError(t, err)
+				default:
+					r = take(t, l, key, 1)
+				}
+				mu.Lock()
+				granted[key] += r.Granted
+				mu.Unlock()
+				if g == 0 && i%50 == 0 {
+					setLimit(t, l, ratelimit.Bucket(int64(900+i%100), time.Hour, int64(900+i%100)))
+				}
+				if g == 1 && i%70 == 0 {
+					require.NoError(t, l.Override("1", ratelimit.Bucket(500, time.Hour, 500)))
+					l.ClearOverride("1")
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for key, n := range granted {
+		require.LessOrEqual(t, n, int64(1010), "key %s", key)
+		require.GreaterOrEqual(t, n, int64(900), "key %s", key)
+	}
+}
+
+// apartLimit is an algorithm that is not ours.
+func apartLimit(n int64, period time.Duration) ratelimit.Limit {
+	return ratelimit.Limit{Custom: apart{}, Permits: n, Period: period}
+}
+
+func TestCustomWaitsRefundsAndIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: apartLimit(5, time.Second), MaxWait: time.Minute, MaxKeys: 16})
+		first := take(t, l, "k", 5)
+		require.True(t, first.Allowed)
+		a, b := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 5)
+		require.Equal(t, time.Second, served(t, <-a))
+		require.Equal(t, 2*time.Second, served(t, <-b))
+		r := take(t, l, "k", 1)
+		require.Equal(t, time.Second, r.RetryAfter)
+		r = refund(t, l, first)
+		require.Zero(t, r.Remaining, "two have taken since")
+		require.Equal(t, ratelimit.Never, take(t, l, "k", 6).RetryAfter)
+		require.True(t, reserve(t, l, 1, time.Minute).Allowed)
+		require.Equal(t, 2*time.Second, take(t, l, "k", 1).RetryAfter)
+		for i := range 1000 { // far more keys than there is room for
+			take(t, l, "flood"+strconv.Itoa(i), 1)
+		}
+		require.False(t, take(t, l, "k", 1).Allowed, "in the table or dropped from it")
+		time.Sleep(2 * time.Second)
+		require.True(t, take(t, l, "k", 1).Allowed)
+	})
+}
+
+func TestMemoryCloseEndsAllWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(1), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		w := waitAt(t.Context(), l, 1)
+		time.Sleep(time.Second)
+		require.NoError(t, store.Close())
+		got := <-w
+		require.ErrorIs(t, got.err, ratelimit.ErrClosed)
+		require.Equal(t, time.Second, got.took)
+		require.Zero(t, l.Stats().Waiting)
+	})
+}
+
+func TestLimiterConfigOfTheQueueIsValidated(t *testing.T) {
+	t.Parallel()
+	_, err := ratelimit.New(ratelimit.Config{Order: 7})
+	require.EqualError(t, err, "ratelimit.Config.Order = QueueOrder(7): must be OldestFirst or NewestFirst")
+	_, err = ratelimit.New(ratelimit.Config{Store: &ratelimittest.Slow{}, MaxQueue: 5, Order: ratelimit.NewestFirst})
+	require.ErrorContains(t, err, "ratelimit.Config.MaxQueue = 5: must be 0 with a Store that is not in memory, which has no queue")
+	require.ErrorContains(t, err, "ratelimit.Config.Order = newest_first: must be OldestFirst with a Store that is not in memory")
+}
+
+func TestLimitsAreValidated(t *testing.T) {
+	t.Parallel()
+	for want, limit := range map[string]ratelimit.Limit{
+		"ratelimit.Limit.Segments = 1: must be 2 to 1000 (0 means 10)":                                                                      ratelimit.Sliding(1, time.Second, 1),
+		"ratelimit.Limit.Segments = 7: must divide the period, 1s, into whole nanoseconds":                                                  ratelimit.Sliding(1, time.Second, 7),
+		"ratelimit.Limit.Segments = 2: must be 0 but for a sliding window":                                                                  {Permits: 1, Period: 1, Segments: 2},
+		"ratelimit.Limit.Aligned = true: must be false but for a fixed window":                                                              {Algorithm: ratelimit.SlidingLog, Permits: 1, Period: 1, Aligned: true},
+		"ratelimit.Limit.Permits = 65537: must be 1 to 65536 (only the zero Limit means 1000)":                                              ratelimit.Log(1<<16+1, time.Second),
+		"ratelimit.Limit.Algorithm = sliding_log: must be zero with Custom, which is the algorithm":                                         {Custom: apart{}, Algorithm: ratelimit.SlidingLog, Permits: 1, Period: 1},
+		"ratelimit.Limit = 5 limits: must be 4 or fewer joined by And":                                                                      ratelimit.PerSecond(1).And(ratelimit.PerMinute(1)).And(ratelimit.PerHour(1)).And(ratelimit.Log(1, 1)).And(ratelimit.Counter(1, 1)),
+		"ratelimit.Limit = 2 per 1m0s: must differ from those it is joined to in more than Permits and Burst: a key has one count for both": ratelimit.PerMinute(1).And(ratelimit.PerMinute(2)),
+		"ratelimit.Limit.Custom = ratelimit_test.incomparable: must be of a comparable type, as a pointer is":                               {Custom: incomparable{}, Permits: 1, Period: 1},
+	} {
+		_, err := ratelimit.New(ratelimit.Config{Limit: limit})
+		require.EqualError(t, err, want)
+	}
+}
+
+type incomparable struct {
+	apart
+	_ []int
+}
