@@ -108,7 +108,7 @@ func (p *plan) bucketFits(st *state, now, at, cost int64) bool {
 // bucketCharge adds to the debt. Where others make the permits come later than own,
 // the bucket may not fill until then. One who was queued came at the first tick after
 // his time, and the bucket does not lose the fraction in between.
-func (p *plan) bucketCharge(st *state, now, own, at, cost int64, queued bool) (receipt uint64) {
+func (p *plan) bucketCharge(st *state, now, own, at, cost int64, queued bool) {
 	units, _ := p.scale.now(now)
 	debt := p.debt(st, now)
 	if fraction := units - st.word; queued && debt == 0 && st.from == p && fraction < p.scale.mul {
@@ -119,13 +119,11 @@ func (p *plan) bucketCharge(st *state, now, own, at, cost int64, queued bool) (r
 		debt = max(debt, int64(later-units))
 	}
 	st.word = units + uint64(debt+cost*p.scale.cost)
-	return st.word
 }
 
 // bucketRefund gives back the part of a take that time has not repaid already.
 // While somebody holds a place that lies ahead, only what nobody reserved behind the
-// take is given back, since the places of others do not move. The take was not more
-// than five horizons ago: then all of it is repaid.
+// take is given back, since the places of others do not move.
 func (p *plan) bucketRefund(st *state, now, cost int64, receipt uint64) bool {
 	s := &p.scale
 	units, _ := s.now(now)

@@ -13,8 +13,9 @@ import (
 //	r, err := chain.Take(ctx, 1)
 //
 // It is a plain value, to be made for each call. The limiters are asked in their
-// order; put the one that refuses most first. For several limits on one key
-// [Limit.And] is less work, and one atomic step.
+// order; put the one that refuses most first. Each counts what it decided itself, and
+// none may be there twice with one key. For several limits on one key [Limit.And] is
+// less work, and one atomic step.
 type Chain []Link
 
 // A Link is one limiter of a [Chain], and whose permits of it are taken.
@@ -31,7 +32,8 @@ type ChainResult struct {
 	// Link is the place of that limiter in the chain.
 	Link int
 	// Each are the results of all links, in their order. When one has refused,
-	// those that had allowed are given back.
+	// nothing is granted by any, and those before it tell how they stand after
+	// giving back.
 	Each []Result
 }
 
@@ -57,30 +59,49 @@ func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Con
 		all.Each[i] = r
 		var limited *LimitedError
 		if err != nil && !errors.As(err, &limited) {
-			return ChainResult{}, errors.Join(err, c[:i].Refund(ctx, all))
+			return ChainResult{}, joined(err, c[:i].giveBack(ctx, all.Each))
 		}
 		if !r.Allowed {
-			back := c[:i].Refund(ctx, all)
+			back := c[:i].giveBack(ctx, all.Each)
 			for j, link := range c[i+1:] {
 				all.Each[i+1+j], _ = link.Limiter.check(ctx, link.Key, n) // what it cannot tell does not count
 			}
 			all.settle()
-			return all, errors.Join(err, back)
+			return all, joined(err, back)
 		}
 	}
 	all.settle()
 	return all, nil
 }
 
+// joined is err itself, unless there is another.
+func joined(err, other error) error {
+	if other == nil {
+		return err
+	}
+	return errors.Join(err, other)
+}
+
 // Refund gives back, in reverse, what a Take or a Wait of the same chain has taken.
 // The error has all that failed.
 func (c Chain) Refund(ctx context.Context, take ChainResult) error {
+	return c.giveBack(ctx, slices.Clone(take.Each))
+}
+
+// giveBack gives back what was taken, and puts how the keys stand then in its place.
+func (c Chain) giveBack(ctx context.Context, takes []Result) error {
 	var errs []error
 	for i, link := range slices.Backward(c) {
-		if i < len(take.Each) && take.Each[i].Granted > 0 {
-			_, err := link.Limiter.Refund(ctx, link.Key, take.Each[i])
-			errs = append(errs, err)
+		if i >= len(takes) || takes[i].Granted == 0 {
+			continue
 		}
+		now, err := link.Limiter.Refund(ctx, link.Key, takes[i])
+		if err != nil {
+			errs = append(errs, err)
+			now = takes[i]
+			now.Granted, now.Receipt = 0, Receipt{}
+		}
+		takes[i] = now
 	}
 	return errors.Join(errs...)
 }

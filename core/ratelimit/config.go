@@ -58,8 +58,8 @@ type Config struct {
 	// deadline of the context.
 	MaxWait time.Duration
 	// MaxQueue is how many permits may be waited for at a time, for each key: who
-	// would be above it is refused. If zero, 100 times the capacity of the limit, and
-	// at least 10,000. If negative, nobody waits. A store that is not in memory has
+	// would be above it is refused. If zero, twice the capacity of the limit, and at
+	// least 1000. If negative, nobody waits. A store that is not in memory has
 	// no queue but its reservations, which MaxWait bounds; it must be zero there.
 	MaxQueue int64
 	// Order is the order in which those who wait are served. The zero value is
@@ -133,7 +133,7 @@ func (c Config) room(capacity int64) int64 {
 	case c.MaxQueue < 0:
 		return 0
 	case c.MaxQueue == 0:
-		return max(10_000, 100*capacity)
+		return max(1000, 2*capacity)
 	}
 	return c.MaxQueue
 }

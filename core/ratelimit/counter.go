@@ -83,7 +83,9 @@ func (a counter) Earliest(l Limit, s []int64, now, cost int64) int64 {
 
 func (a counter) Charge(_ Limit, s []int64, now, at, cost int64) []int64 {
 	c, ahead := a.fold(s, now)
-	if at > now {
+	if n := len(ahead); n > 0 && ahead[n-2] == at {
+		ahead[n-1] += cost
+	} else if at > now {
 		ahead = append(ahead, at, cost)
 	} else {
 		c = a.roll(c, at)

@@ -87,6 +87,7 @@ func TestDay(t *testing.T) {
 						greedy += int(r.Granted)
 						now += r.RetryAfter
 					}
+					tab, ids = newTestTable(t, 0, c.limit) // whose day begins again
 					for i := int64(0); ; i++ {
 						now := offered(i, n, w)
 						if now >= int64(day) {

@@ -8,10 +8,10 @@ import "slices"
 type keyed struct {
 	table *table
 	shard *shard
-	plans []*plan
 	hash  uint64
 	now   int64
 	dry   bool
+	moved bool // a debt, to another kind of limit
 	room  [MaxLimits]held
 	n     int // in use of room
 	more  []*held
@@ -40,7 +40,7 @@ func (k *keyed) get(p *plan) *held {
 		k.more = append(k.more, h)
 	}
 	h.salt = p.salt
-	h.st = k.shard.state(k.plans, p, k.hash^p.salt, k.now)
+	h.st = k.shard.state(*k.table.plans.Load(), p, k.hash^p.salt, k.now)
 	if k.dry {
 		h.st.list = slices.Clone(h.st.list)
 	}
@@ -63,16 +63,35 @@ func (k *keyed) all(yield func(*held) bool) {
 
 // apply does an operation, and writes back what it changes.
 func (k *keyed) apply(p *plan, op Op) (r Result, changed bool) {
-	if op.Kind == Reset {
+	switch op.Kind {
+	case Refund:
+		changed = k.refund(op)
+	case Reset:
 		k.reset(p, op.Past)
-		r, _ = k.decide(p, Op{})
-		return r, true
+		changed = true
+	case Take, TakeAtMost, Reserve, Check, Drain:
+		if r, changed = k.decide(p, op); changed || k.moved {
+			k.flush()
+		}
+		return r, changed
 	}
-	r, changed = k.decide(p, op)
-	if changed {
-		k.flush()
-	}
+	r, _ = k.decide(p, Op{Past: op.Past})
+	k.flush()
 	return r, changed
+}
+
+// refund gives back to each limit that was charged.
+func (k *keyed) refund(op Op) (changed bool) {
+	plans := *k.table.plans.Load()
+	for i, id := range op.Receipt.Plans {
+		if id == 0 || int(id) >= len(plans) || len(plans[id].parts) != 1 {
+			continue
+		}
+		if h := k.get(plans[id]); plans[id].refund(&h.st, k.now, op.Cost, &op.Receipt, i) {
+			h.changed, changed = true, true
+		}
+	}
+	return changed
 }
 
 // decide does an operation on the states alone.
@@ -86,7 +105,7 @@ func (k *keyed) decide(p *plan, op Op) (r Result, changed bool) {
 	for i, part := range parts {
 		states[i] = &k.get(part).st
 	}
-	r, changed = decide(parts, states[:len(parts)], p.capacityNow(parts), k.now, op)
+	r, changed = decide(parts, states[:len(parts)], p.capacity, k.now, op)
 	r.Plan = p.id
 	if changed {
 		for _, part := range parts {
@@ -94,19 +113,6 @@ func (k *keyed) decide(p *plan, op Op) (r Result, changed bool) {
 		}
 	}
 	return r, changed
-}
-
-// capacityNow is the capacity, where parts may be others than those of p.
-func (p *plan) capacityNow(parts []*plan) int64 {
-	least := p.capacity
-	if len(parts) == 0 || &parts[0] == &p.parts[0] {
-		return least
-	}
-	least = parts[0].capacity
-	for _, part := range parts[1:] {
-		least = min(least, part.capacity)
-	}
-	return least
 }
 
 // effective are the parts of p, and in the place of some the limits that they have
@@ -129,16 +135,31 @@ func (k *keyed) partOf(p *plan, i int, past []Past) *plan {
 			break
 		}
 		st := &k.get(old).st
-		if own := k.get(part); old.salt != part.salt && own.st.from == nil && st.from != nil && old.began(st, k.now) > k.since(was) {
-			own.st = part.migrate(old, st, k.now)
-			break
-		}
-		if st.from == nil || st.from == part || old.began(st, k.now) > k.since(was) || old.salt != part.salt && k.get(part).st.from != nil {
+		if st.from == nil && st.until == 0 || st.from == part {
 			break // the key has nothing from that time
 		}
-		part = old
+		if old.began(st, k.now) <= k.since(was) {
+			part = old
+			continue
+		}
+		if old.salt != part.salt {
+			k.move(old, part)
+		}
+		break
 	}
 	return part
+}
+
+// move moves what a key owes under one kind of limit to another: so many permits are
+// taken there, just now.
+func (k *keyed) move(from, to *plan) {
+	a, b := k.get(from), k.get(to)
+	n := min(from.taken(&a.st, k.now), to.available(&b.st, k.now))
+	if n > 0 {
+		to.charge(&b.st, k.now, k.now, k.now, n, false)
+	}
+	a.st, b.changed = state{}, b.changed || n > 0
+	a.changed, k.moved = true, true
 }
 
 // since is when a limit was replaced, on the clock of the table.
@@ -174,25 +195,31 @@ func (p *plan) counterpart(next *plan, i int) *plan {
 
 // flush writes the states that have changed.
 func (k *keyed) flush() {
+	plans := *k.table.plans.Load()
 	for h := range k.all {
-		if h.changed && h.st.from != nil { // a refund to nothing changes nothing
-			k.shard.store(k.table, k.plans, k.hash^h.salt, k.now, &h.st)
-			h.changed = false
+		if !h.changed {
+			continue
+		}
+		if h.changed = false; h.st.from == nil {
+			k.shard.drop(k.table, plans, k.hash^h.salt)
+		} else {
+			k.shard.store(k.table, plans, k.hash^h.salt, k.now, &h.st)
 		}
 	}
+	k.moved = false
 }
 
 // reset forgets the key under p and what it has replaced.
 func (k *keyed) reset(p *plan, past []Past) {
-	drop := func(parts []*plan) {
+	forget := func(parts []*plan) {
 		for _, part := range parts {
-			k.shard.drop(k.table, k.plans, k.hash^part.salt)
+			h := k.get(part)
+			h.st, h.changed = state{}, true
 		}
 	}
-	drop(p.parts)
+	forget(p.parts)
 	plans := *k.table.plans.Load()
 	for _, was := range past {
-		drop(plans[was.Plan].parts)
+		forget(plans[was.Plan].parts)
 	}
-	*k = keyed{table: k.table, shard: k.shard, plans: k.plans, hash: k.hash, now: k.now}
 }

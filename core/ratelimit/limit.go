@@ -32,16 +32,16 @@ const (
 	// old steps out whole: all that was taken in it comes back at once. In any time
 	// of a period less one segment no more than Permits are taken. Segments begin
 	// with the clock of the store, in memory with the making of the table. A key
-	// takes up to 16 bytes for each segment.
+	// takes some 60 bytes, and up to 32 for each segment in use.
 	SlidingWindow
 	// SlidingCounter keeps two counts, of this window and of the one before, and
 	// weighs the latter by the part of it that is less than a period ago, as if it
 	// had been taken evenly. The first window starts with the first take of a key
-	// that rested. A key is some 60 bytes.
+	// that rested. A key is some 70 bytes.
 	SlidingCounter
 	// SlidingLog keeps the time of every take: no more than Permits are ever taken
-	// in any time of one period. It takes up to MaxLogPermits, and a key up to 16
-	// bytes for each take within a period.
+	// in any time of one period. It takes up to MaxLogPermits, and a key some 60 bytes
+	// and up to 64 for each take within a period.
 	SlidingLog
 
 	algorithms // how many there are
@@ -106,7 +106,8 @@ type Limit struct {
 	Aligned bool
 	// Custom, if not nil, is the algorithm, and Algorithm must be zero. Permits,
 	// Period and Burst are for it to read; the capacity is Burst or, if that is
-	// zero, Permits. Not every store can do it: one that is remote may refuse.
+	// zero, Permits. It must be comparable. Not every store can do it: one that is
+	// remote may refuse.
 	Custom Custom
 
 	also unique.Handle[Limit] // what And joined; the zero handle is none
@@ -175,8 +176,23 @@ func (l Limit) And(other Limit) Limit {
 	if l.also != (unique.Handle[Limit]{}) {
 		other = l.also.Value().And(other)
 	}
+	if other.Custom != nil && !canCompare(other.Custom) {
+		other.Custom = incomparable{Name: fmt.Sprintf("%T", other.Custom)} // Validate reports it
+	}
 	l.also = unique.Make(other)
 	return l
+}
+
+// canCompare tells whether a limit with this algorithm can be compared.
+func canCompare(c Custom) bool {
+	_, bad := c.(incomparable)
+	return !bad && reflect.ValueOf(c).Comparable()
+}
+
+// incomparable stands for an algorithm that cannot be compared.
+type incomparable struct {
+	Custom
+	Name string
 }
 
 // All returns the limits that And joined, in their order; of one limit it is that
@@ -269,8 +285,12 @@ func (l Limit) validate() error {
 	case l.Custom == nil:
 	case l.Algorithm != 0:
 		bad("Algorithm", l.Algorithm, "must be zero with Custom, which is the algorithm")
-	case !reflect.TypeOf(l.Custom).Comparable():
-		bad("Custom", fmt.Sprintf("%T", l.Custom), "must be of a comparable type, as a pointer is")
+	case !canCompare(l.Custom):
+		name := fmt.Sprintf("%T", l.Custom)
+		if c, ok := l.Custom.(incomparable); ok {
+			name = c.Name
+		}
+		bad("Custom", name, "must be comparable, as a pointer is")
 	}
 	most := int64(MaxPermits)
 	if l.Algorithm == SlidingLog {

@@ -107,8 +107,10 @@ func (l *Limiter) Config() Config {
 // different ones: each is kept, and a table in memory knows 65,535, after which a
 // new one is a [*StoreError].
 func (l *Limiter) With(limit Limit) (*Limiter, error) {
-	if v, ok := l.views.Load(limit); ok {
-		return v.(*Limiter), nil // nothing else is stored
+	if limit.Custom == nil || canCompare(limit.Custom) {
+		if v, ok := l.views.Load(limit); ok {
+			return v.(*Limiter), nil // nothing else is stored
+		}
 	}
 	if err := limit.Validate(); err != nil {
 		return nil, err
@@ -144,7 +146,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 // Drain takes all permits that a key has now, as for an upstream that said it had
 // enough. Granted tells how many they were.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
-	r, err := l.apply(ctx, key, Op{Kind: TakeAtMost, Cost: everything})
+	r, err := l.apply(ctx, key, Op{Kind: Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
@@ -152,8 +154,8 @@ func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 // Reserve takes n permits of a key as soon as they are to be had, if that is within
 // maxWait, and returns at once: they may be used after Wait. If they are not to be
 // used, Refund gives them back. Nobody takes any before them: a later take is refused,
-// or reserved behind them. A maxWait below 0 is no limit; what a limit can reserve
-// ahead is limited, to three windows of a FixedWindow. While others wait for the key
+// or reserved behind them. A maxWait below 0 is no limit; a FixedWindow can be reserved
+// three windows ahead, a sliding one four periods. While others wait for the key
 // (see [Limiter.Wait]), the oldest first, it is refused: nobody knows yet what will be
 // behind them.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
@@ -170,8 +172,10 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 
 // Refund gives back the permits of a take, which its Result names. It is to be
 // called once for a take at the most, and not after a Reset. What time gave back
-// already is not given twice: after the window of the take it does nothing. The
-// Result tells how the key stands then.
+// already is not given twice: after the window of the take it does nothing, nor after
+// SetLimit to another kind of limit. While others hold places that lie ahead (see
+// [Limiter.Reserve]), only what is behind them all is given back. The Result tells how
+// the key stands then.
 //
 // That ctx is done does not keep it from being done: a store that has to wait has
 // a second for it.
@@ -192,10 +196,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 	return r, nil
 }
 
-const (
-	refundTimeout = time.Second
-	everything    = math.MaxInt64 // the cost of a Drain
-)
+const refundTimeout = time.Second
 
 // Reset forgets what a key has taken of this limit, and of those that share it:
 // see [Limiter.With].
@@ -264,7 +265,7 @@ func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Res
 	if h := l.hooks.Load(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}
-	if l.cfg.OnStoreError == Deny || op.Cost == 0 || op.Cost == everything || op.Kind == Refund || op.Kind == Reset {
+	if l.cfg.OnStoreError == Deny || op.Cost == 0 || op.Kind == Refund {
 		return Result{}, err
 	}
 	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != TakeAtMost {

@@ -197,15 +197,14 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.tick(t, now)
-	plans := *t.plans.Load()
 	var q *queue
 	if len(s.queues) > 0 {
 		q = s.queues[hash]
 	}
-	if q == nil && len(p.parts) == 1 && op.Past == nil && op.Kind != Reset {
-		return s.applyOne(t, plans, p, hash^p.salt, now, op), nil
+	if q == nil && len(p.parts) == 1 && op.Past == nil && op.Kind != Refund && op.Kind != Reset {
+		return s.applyOne(t, p, hash^p.salt, now, op), nil
 	}
-	k := keyed{table: t, shard: s, plans: plans, hash: hash, now: now}
+	k := keyed{table: t, shard: s, hash: hash, now: now}
 	if q != nil {
 		return q.apply(&k, p, op), nil
 	}
@@ -214,7 +213,8 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 }
 
 // applyOne is what keyed.apply does, where there is one limit.
-func (s *shard) applyOne(t *table, plans []*plan, p *plan, hash uint64, now int64, op Op) Result {
+func (s *shard) applyOne(t *table, p *plan, hash uint64, now int64, op Op) Result {
+	plans := *t.plans.Load()
 	st := s.state(plans, p, hash, now)
 	r, changed := decide(p.parts, []*state{&st}, p.capacity, now, op)
 	r.Plan = p.id

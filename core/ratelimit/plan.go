@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -14,7 +15,7 @@ type plan struct {
 
 	// Of one limit:
 	salt    uint64 // for the hash of a key: plans of one kind have the same
-	horizon int64  // ns; a word older than five of them is neutral
+	horizon int64  // ns, in which its keys are to be looked at; a word older than five of them is neutral
 	custom  Custom // what keeps a list of numbers, or nil for what keeps a word
 	scale   scale  // of a bucket
 	layout  layout // of a fixed window
@@ -26,6 +27,9 @@ func newPlan(l Limit, salt uint64, wall time.Time) *plan {
 	p := &plan{limit: l, capacity: l.Capacity(), salt: salt, horizon: math.MaxInt64, custom: l.Custom}
 	p.parts = []*plan{p}
 	period := int64(l.Period)
+	if l.Algorithm > TokenBucket || l.Custom != nil {
+		p.horizon = max(4*period, int64(time.Minute)) // lists are worth looking after
+	}
 	switch {
 	case l.Custom != nil:
 	case l.Algorithm == TokenBucket:
@@ -55,6 +59,12 @@ type state struct {
 	until int64   // of a list that was dropped: nothing is to be had before
 }
 
+// exact tells whether what is taken must never be closer together than the limit
+// says, also where who waits is woken late.
+func (p *plan) exact() bool {
+	return slices.ContainsFunc(p.parts, func(part *plan) bool { return part.custom != nil })
+}
+
 func (p *plan) bucket() bool { return p.custom == nil && p.limit.Algorithm == TokenBucket }
 
 // earliest is the first time, now or later, at which cost permits can be taken.
@@ -68,11 +78,11 @@ func (p *plan) earliest(st *state, now, cost int64) int64 {
 	return p.windowEarliest(st, now, cost)
 }
 
-// fits tells whether a word can hold a charge that lies ahead.
+// fits tells whether a charge can be kept that lies ahead.
 func (p *plan) fits(st *state, now, at, cost int64) bool {
 	switch {
 	case p.custom != nil:
-		return true
+		return (at-now)/reserveAhead <= int64(p.limit.Period)
 	case p.bucket():
 		return p.bucketFits(st, now, at, cost)
 	}
@@ -80,35 +90,53 @@ func (p *plan) fits(st *state, now, at, cost int64) bool {
 }
 
 // charge takes cost permits at a time, which is own, as earliest returned it, or
-// later. The receipt names the charge.
+// later. The receipt names the charge: it is the word after it, or the time.
 func (p *plan) charge(st *state, now, own, at, cost int64, queued bool) (receipt uint64) {
 	switch {
 	case p.custom != nil:
 		st.list = p.custom.Charge(p.limit, st.list, now, at, cost)
 		receipt = uint64(at)
 	case p.bucket():
-		receipt = p.bucketCharge(st, now, own, at, cost, queued)
+		p.bucketCharge(st, now, own, at, cost, queued)
+		receipt = st.word
 	default:
-		receipt = p.windowCharge(st, now, at, cost)
+		p.windowCharge(st, now, at, cost)
+		receipt = st.word
 	}
 	st.from, st.until = p, 0
 	return receipt
 }
 
+// word is the word of a key, as p would write it; 0 for one that has a list.
+func (p *plan) word(st *state, now int64) uint64 {
+	switch {
+	case p.custom != nil:
+		return 0
+	case p.bucket():
+		units, _ := p.scale.now(now)
+		return units + uint64(p.debt(st, now))
+	}
+	start, used := p.windowOf(st, now)
+	return p.layout.pack(start, used)
+}
+
 // refund gives back what a charge took that time has not given back.
-func (p *plan) refund(st *state, now, cost, taken int64, receipt uint64) (changed bool) {
+func (p *plan) refund(st *state, now, cost int64, r *Receipt, i int) (changed bool) {
 	switch {
 	case st.from == nil:
 		return false
 	case p.custom != nil:
-		before := p.custom.FullAt(p.limit, st.list, now)
-		had := p.custom.Available(p.limit, st.list, now)
-		st.list = p.custom.Refund(p.limit, st.list, now, int64(receipt), cost)
-		return before != p.custom.FullAt(p.limit, st.list, now) || had != p.custom.Available(p.limit, st.list, now)
+		st.list = p.custom.Refund(p.limit, st.list, now, int64(r.Parts[i]), cost)
+		return true
+	case (now-r.At)/5 > p.horizon:
+		return false // it is repaid, and its word means nothing any more
+	case r.before != nil && st.from == p && st.word == r.Parts[i]:
+		st.word = r.before[i] // nothing has come since
+		return true
 	case p.bucket():
-		return (now-taken)/5 <= p.horizon && p.bucketRefund(st, now, cost, receipt)
+		return p.bucketRefund(st, now, cost, r.Parts[i])
 	}
-	return windowRefund(st, now, cost, receipt)
+	return p.windowRefund(st, now, cost, r.At, r.Parts[i])
 }
 
 // available is how many permits can be taken now.
@@ -183,15 +211,6 @@ func (p *plan) owing(until, taken, now int64) state {
 	return state{from: p, word: p.layout.pack(p.layout.tick(start), taken)}
 }
 
-// migrate is the state of a key under p that another kind of limit knows: as if all
-// that it has taken there had been taken here, just now.
-func (p *plan) migrate(old *plan, st *state, now int64) (fresh state) {
-	if taken := min(old.taken(st, now), p.capacity); taken > 0 {
-		p.charge(&fresh, now, now, now, taken, false)
-	}
-	return fresh
-}
-
 // began is when the window began that is on, of a limit that gives way to another at
 // the end of one; the end of time, if there is none.
 func (p *plan) began(st *state, now int64) int64 {
@@ -216,49 +235,48 @@ func (p *plan) began(st *state, now int64) int64 {
 }
 
 // decide does an operation under a plan whose parts have these states. It changes
-// the states only if it changes the key.
+// the states only if it changes the key. Parts may be others than those of the plan,
+// which they are to give way to: then capacity is that of the plan.
 func decide(parts []*plan, states []*state, capacity, now int64, op Op) (r Result, changed bool) {
 	r.Allowed = true
 	switch op.Kind {
 	case Take, Check, Reserve:
-		if op.Cost > capacity {
-			r.Allowed, r.RetryAfter = false, Never
-			break
-		}
 		if op.Cost > 0 {
 			changed = take(parts, states, now, op, &r)
 		}
-	case TakeAtMost:
+		if !r.Allowed && op.Cost > capacity {
+			r.RetryAfter = Never
+		}
+	case TakeAtMost, Drain:
 		grant := op.Cost
+		if op.Kind == Drain {
+			grant = math.MaxInt64
+		}
 		for i, p := range parts {
-			if has := p.available(states[i], now); has < grant {
-				grant = has
-			}
+			grant = min(grant, p.available(states[i], now))
 		}
 		if grant > 0 {
 			changed = take(parts, states, now, Op{Kind: Take, Cost: grant}, &r)
 		} else if op.Cost > 0 {
 			take(parts, states, now, Op{Kind: Take, Cost: 1}, &r)
 		}
-	case Refund:
-		for i, p := range parts {
-			if p.refund(states[i], now, op.Cost, op.Receipt.At, op.Receipt.Parts[i]) {
-				changed = true
-			}
-		}
-	case Reset: // the table forgets the key
+	case Refund, Reset: // see keyed
 	}
 	report(parts, states, now, &r)
 	return r, changed
 }
 
-// take takes op.Cost permits, at least 1 and at most the capacity, of all parts or
-// of none. For a refusal r.Which is the part that has to be waited for longest.
+// take takes op.Cost permits, at least 1, of all parts or of none. For a refusal
+// r.Which is the part that has to be waited for longest.
 func take(parts []*plan, states []*state, now int64, op Op, r *Result) (changed bool) {
 	var own [MaxLimits]int64
 	at := now
 	for i, p := range parts {
-		own[i] = p.earliest(states[i], now, op.Cost)
+		if op.Cost > p.capacity {
+			own[i] = max(now+1, p.fullAt(states[i], now)) // never, or when it gives way to a larger one
+		} else {
+			own[i] = p.earliest(states[i], now, op.Cost)
+		}
 		if own[i] > at {
 			at, r.Which = own[i], i
 		}
@@ -267,18 +285,23 @@ func take(parts []*plan, states []*state, now int64, op Op, r *Result) (changed 
 		r.RetryAfter = time.Duration(at - now)
 		ok := op.Kind == Reserve && r.RetryAfter <= op.MaxWait
 		for i, p := range parts {
-			ok = ok && p.fits(states[i], now, at, op.Cost)
+			ok = ok && op.Cost <= p.capacity && p.fits(states[i], now, at, op.Cost)
 		}
 		if !ok {
 			r.Allowed = false
 			return false
 		}
 		r.Wait, r.RetryAfter = r.RetryAfter, 0
+		r.Receipt.before = new([MaxLimits]uint64)
+		for i, p := range parts {
+			r.Receipt.before[i] = p.word(states[i], now)
+		}
 	}
 	if op.Kind == Check {
 		return false
 	}
 	for i, p := range parts {
+		r.Receipt.Plans[i] = p.id
 		r.Receipt.Parts[i] = p.charge(states[i], now, own[i], at, op.Cost, op.queued)
 	}
 	r.Granted, r.Receipt.At = op.Cost, now

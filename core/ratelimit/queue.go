@@ -42,6 +42,7 @@ type waiter struct {
 	came     int64
 	deadline int64 // it is not served later
 	next     int64 // of the first in the queue: when there will be permits for it
+	rest     int64 // it is not woken before
 	done     bool  // it was served or refused, and is not in the queue any more
 	result   Result
 	err      error // the store was closed
@@ -59,7 +60,8 @@ type queue struct {
 	permits        int64 // that they wait for
 	// since is when the first of the queue could be served at the earliest: when
 	// the one before it was, or the key was changed last. Serving goes by these
-	// times and not by when a timer fired, so that nothing is lost to late timers.
+	// times and not by when a timer fired, so that nothing is lost to late timers; but
+	// for limits that keep the times of takes, which have to be the true ones.
 	since int64
 	// behind is the key as it will be when all in the queue were served, at a time.
 	// nil, it has to be found out again.
@@ -85,7 +87,7 @@ func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) 
 	if t.store.closed.Load() {
 		return nil, Result{}, ErrClosed
 	}
-	k := keyed{table: t, shard: s, plans: *t.plans.Load(), hash: key, now: s.tick(t, t.now())}
+	k := keyed{table: t, shard: s, hash: key, now: s.tick(t, t.now())}
 	p, past := req.policy()
 	q := s.queues[key]
 	if q == nil {
@@ -150,7 +152,9 @@ func (q *queue) first() *waiter {
 func (q *queue) serve(k *keyed) {
 	now := k.now
 	for w := q.first(); w != nil; w = q.first() {
-		k.now = max(q.since, w.came)
+		if k.now = max(q.since, w.came); w.plan.exact() {
+			k.now = now
+		}
 		r := k.takeBy(w.plan, w.past, w.cost, min(now, w.deadline))
 		at := k.now
 		k.now = now
@@ -163,7 +167,10 @@ func (q *queue) serve(k *keyed) {
 		case r.RetryAfter == Never || next > w.deadline:
 			q.expel(k, w)
 		default:
-			if w.next != next {
+			if w.next <= now { // an algorithm broke its word: do not spin
+				w.rest = now + int64(time.Millisecond)
+			}
+			if next = max(next, w.rest); w.next != next {
 				w.next = next
 				w.signal()
 			}
@@ -252,8 +259,7 @@ func (q *queue) delayed(k *keyed) {
 // apply does an operation on a key that some wait for.
 func (q *queue) apply(k *keyed, p *plan, op Op) Result {
 	q.serve(k)
-	drain := op.Kind == TakeAtMost && op.Cost == everything
-	if !q.overtaken() && !drain && op.Kind != Refund && op.Kind != Reset {
+	if !q.overtaken() && op.Kind != Drain && op.Kind != Refund && op.Kind != Reset {
 		r := q.refusal(k, p, op.Past, op.Cost)
 		if op.Cost == 0 {
 			r.Allowed, r.RetryAfter = true, 0
@@ -262,7 +268,7 @@ func (q *queue) apply(k *keyed, p *plan, op Op) Result {
 	}
 	r, changed := k.apply(p, op)
 	switch {
-	case changed && drain:
+	case changed && op.Kind == Drain:
 		q.delayed(k)
 	case changed:
 		q.changed(k)
@@ -280,7 +286,7 @@ func (q *queue) refusal(k *keyed, p *plan, past []Past, cost int64) Result {
 		q.foresee(k)
 	}
 	b, now := q.behind, k.now
-	b.plans, b.now = k.plans, max(now, q.behindAt)
+	b.now = max(now, q.behindAt)
 	ahead := time.Duration(b.now - now)
 	one := b.ask(p, past, 1)
 	r := b.ask(p, past, max(cost, 1))
@@ -294,7 +300,7 @@ func (q *queue) refusal(k *keyed, p *plan, past []Past, cost int64) Result {
 // foresee finds out what will be behind the queue, and refuses those who would be
 // served too late.
 func (q *queue) foresee(k *keyed) {
-	q.behind = &keyed{table: k.table, shard: k.shard, plans: k.plans, hash: k.hash, now: k.now, dry: true}
+	q.behind = &keyed{table: k.table, shard: k.shard, hash: k.hash, now: k.now, dry: true}
 	q.behindAt = q.since
 	var late []*waiter
 	for w := q.oldest; w != nil; w = w.newer {
@@ -365,6 +371,26 @@ func (t *table) await(ctx context.Context, done <-chan struct{}, key uint64, w *
 	}
 }
 
+// abandon takes w out of the queue if its goroutine ends before its time, as by a
+// panic. Nothing else is done: the next in the queue is woken for it.
+func (t *table) abandon(key uint64, w *waiter) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
+	if w.done || q == nil {
+		return
+	}
+	q.behind = nil
+	q.unlink(w, Result{})
+	if next := q.first(); next != nil {
+		next.next = s.last
+		next.signal()
+	} else {
+		delete(s.queues, key)
+	}
+}
+
 // withQueue does something about the queue of a key, if there is one.
 func (t *table) withQueue(key uint64, f func(*queue, *keyed)) {
 	s := t.shard(key)
@@ -374,7 +400,7 @@ func (t *table) withQueue(key uint64, f func(*queue, *keyed)) {
 	if q == nil {
 		return
 	}
-	k := keyed{table: t, shard: s, plans: *t.plans.Load(), hash: key, now: s.tick(t, t.now())}
+	k := keyed{table: t, shard: s, hash: key, now: s.tick(t, t.now())}
 	q.serve(&k)
 	f(q, &k)
 	q.serve(&k)

@@ -167,11 +167,19 @@ func TestQueueByDefaultIsBounded(t *testing.T) {
 		l := t.l
 		require.True(t, take(t, l, "k", 200).Allowed)
 		var last <-chan waited
-		for range 100 {
+		for range 5 {
 			last = waitAt(t.Context(), l, 200)
 		}
-		refusedAtOnce(t, t.Context(), l, 1)
-		require.Equal(t, 100*time.Second, served(t, <-last))
+		refusedAtOnce(t, t.Context(), l, 1) // a thousand wait
+		require.Equal(t, 5*time.Second, served(t, <-last))
+	})
+	queueOf(t, ratelimit.PerSecond(2000), ratelimit.OldestFirst, 0, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 2000).Allowed)
+		first, last := waitAt(t.Context(), l, 2000), waitAt(t.Context(), l, 2000)
+		refusedAtOnce(t, t.Context(), l, 1) // twice the capacity
+		require.Equal(t, time.Second, served(t, <-first))
+		require.Equal(t, 2*time.Second, served(t, <-last))
 	})
 }
 

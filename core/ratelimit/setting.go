@@ -53,8 +53,9 @@ func (l *Limiter) Limit() Limit { return l.current.Load().limit }
 // SlidingWindow that is on ends under the limit that it began with, so that what was
 // announced to clients stays true; all others are held to the new limit at once. A
 // bucket keeps its debt in time, a window its count. Under a limit of another kind a
-// key owes as many permits as before, where the old window does not end first. Of
-// several limits joined by And, those that are not in the new one are dropped.
+// key owes as many permits as before, as if it had taken them just now. Of several
+// limits joined by And, those that are not in the new one are dropped. A table in
+// memory knows 65,535 different limits; one more is a [*StoreError].
 //
 // Those who wait are held to the new limit, and have their times changed by it. Keys
 // with an Override, and limiters by With, are not; for one made by With it is an error
@@ -139,8 +140,8 @@ func (o *overrides) get(key string) *setting {
 
 // Override holds one key to a limit of its own, in the place of any other, also of one
 // by With, until ClearOverride. It applies at once, and what the key has taken stays
-// taken as With has it. At most MaxOverrides keys can have one: above that it is an
-// error.
+// taken as With has it: under a limit of another kind it counts for itself. At most
+// MaxOverrides keys can have one: above that it is an error.
 func (l *Limiter) Override(key string, limit Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
@@ -149,7 +150,6 @@ func (l *Limiter) Override(key string, limit Limit) error {
 	if err != nil {
 		return err
 	}
-	set.past = []Past{{Plan: l.current.Load().plan}} // over at once
 	return l.override(key, set)
 }
 

@@ -126,7 +126,7 @@ func TestOverride(t *testing.T) {
 		require.NoError(t, pro.Override("k", ratelimit.PerMinute(8)))
 		require.Equal(t, time.Second, served(t, <-w), "who waits is served by the new one")
 		require.NoError(t, l.Override("k", ratelimit.Bucket(1, time.Minute, 8)))
-		require.False(t, take(t, l, "k", 1).Allowed, "eight permits go over to another kind")
+		require.EqualValues(t, 7, take(t, l, "k", 1).Remaining, "another kind counts for itself")
 		l.ClearOverride("k")
 		require.EqualValues(t, 2, mustPeek(t, l, "k").Remaining)
 		l.ClearOverride("nobody")
@@ -244,7 +244,7 @@ func TestLimitsAreValidated(t *testing.T) {
 		"ratelimit.Limit.Algorithm = sliding_log: must be zero with Custom, which is the algorithm":                                         {Custom: apart{}, Algorithm: ratelimit.SlidingLog, Permits: 1, Period: 1},
 		"ratelimit.Limit = 5 limits: must be 4 or fewer joined by And":                                                                      ratelimit.PerSecond(1).And(ratelimit.PerMinute(1)).And(ratelimit.PerHour(1)).And(ratelimit.Log(1, 1)).And(ratelimit.Counter(1, 1)),
 		"ratelimit.Limit = 2 per 1m0s: must differ from those it is joined to in more than Permits and Burst: a key has one count for both": ratelimit.PerMinute(1).And(ratelimit.PerMinute(2)),
-		"ratelimit.Limit.Custom = ratelimit_test.incomparable: must be of a comparable type, as a pointer is":                               {Custom: incomparable{}, Permits: 1, Period: 1},
+		"ratelimit.Limit.Custom = ratelimit_test.incomparable: must be comparable, as a pointer is":                                         {Custom: incomparable{}, Permits: 1, Period: 1},
 	} {
 		_, err := ratelimit.New(ratelimit.Config{Limit: limit})
 		require.EqualError(t, err, want)

@@ -68,7 +68,7 @@ func (s *shard) tick(t *table, now int64) int64 {
 // state returns the state of a key as p reads it. A key that is not there may have
 // been dropped: then it is what the sketch says. Else it is new.
 func (s *shard) state(plans []*plan, p *plan, hash uint64, now int64) state {
-	if i, found := s.find(hash); found {
+	if i, found := s.find(hash); found && plans[s.slots[i].plan()].salt == p.salt { // else it is a key of another kind, by chance
 		return s.read(&s.slots[i], plans)
 	}
 	if s.sketch != nil {
@@ -92,9 +92,13 @@ func (s *shard) read(n *slot, plans []*plan) state {
 func (s *shard) store(t *table, plans []*plan, hash uint64, now int64, st *state) {
 	i, found := s.find(hash)
 	n := newSlot(hash, st.from.id, st.word)
+	listed := found && plans[s.slots[i].plan()].custom != nil
+	if listed && st.from.custom == nil {
+		s.release(&s.slots[i], plans)
+	}
 	if st.from.custom != nil {
 		switch free := len(s.free) - 1; {
-		case found:
+		case listed:
 			n.word = s.slots[i].word
 		case free >= 0:
 			n.word, s.free = uint64(s.free[free]), s.free[:free]
@@ -167,7 +171,7 @@ func (s *shard) remove(t *table, i int) {
 // fullAt is the time at which a slot owes nothing any more; now if it does not.
 func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
 	p := plans[n.plan()]
-	if (now-s.swept)/5 > p.horizon {
+	if p.custom == nil && (now-s.swept)/5 > p.horizon {
 		return now
 	}
 	st := s.read(n, plans)
@@ -178,15 +182,18 @@ func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
 // where fewer than one in sixteen would be left to fill.
 func (s *shard) rebuild(t *table, plans []*plan, now int64) {
 	owing := make([]slot, 0, s.used)
+	var gone []slot
 	for i := range s.slots {
-		n := &s.slots[i]
-		switch {
+		switch n := &s.slots[i]; {
 		case n.tag == 0:
 		case s.fullAt(n, plans, now) > now:
 			owing = append(owing, *n)
-		default:
-			s.release(n, plans)
+		case plans[n.plan()].custom != nil:
+			gone = append(gone, *n)
 		}
+	}
+	for i := range gone { // now that no algorithm can panic any more
+		s.release(&gone[i], plans)
 	}
 	size := 8
 	for (len(owing)+1)*16 > size*13 {
@@ -230,7 +237,8 @@ func (s *shard) evict(t *table, plans []*plan, now int64) {
 	}
 	n := &s.slots[victim]
 	st := s.read(n, plans)
-	s.sketch.add(n.tag>>tagShift, debt{least, plans[n.plan()].taken(&st, now)}, now)
+	owes := debt{least, plans[n.plan()].taken(&st, now)}
+	s.sketch.add(n.tag>>tagShift, owes, now)
 	t.evicted.Add(1)
 	s.release(n, plans)
 	s.remove(t, victim)

@@ -54,6 +54,9 @@ func (a sliding) Charge(_ Limit, s []int64, now, at, cost int64) []int64 {
 	if first*2 > len(s)+slidingHead { // more is over than counts
 		s = slices.Delete(s, slidingHead, first)
 		first = slidingHead
+		if cap(s) > 4*(len(s)+slidingHead) {
+			s = slices.Clone(s) // give back what a busier time has needed
+		}
 	}
 	s[0], s[1] = int64(first), sum+cost
 	at -= at % a.step

@@ -5,9 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,48 +14,11 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// TestSoakOneKey: 16 goroutines take at random from one key, and what is granted
-// is exactly what the limit has.
-func TestSoakOneKey(t *testing.T) {
-	for _, limit := range []ratelimit.Limit{ratelimit.Window(4_000_000, 24*time.Hour), ratelimit.Bucket(4_000_000, ratelimit.MaxPeriod, 4_000_000)} {
-		l := newLimiter(t, ratelimit.Config{Limit: limit})
-		start := time.Now()
-		var mu sync.Mutex
-		var granted int64
-		left := map[int64]bool{}
-		var wg sync.WaitGroup
-		for range 16 {
-			wg.Go(func() {
-				var mine int64
-				var remaining []int64
-				for range 1_000_000 {
-					r, err := l.Take(context.Background(), "k", 1+rand.Int64N(3))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if r.Allowed {
-						mine += r.Granted
-						remaining = append(remaining, r.Remaining)
-					}
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				granted += mine
-				for _, n := range remaining {
-					if left[n] {
-						t.Errorf("%d remained twice", n)
-					}
-					left[n] = true
-				}
-			})
-		}
-		wg.Wait()
-		r, err := l.Peek(context.Background(), "k")
-		require.NoError(t, err)
-		require.Equal(t, limit.Capacity(), granted+r.Remaining, "granted and remaining are all there is")
-		require.Zero(t, r.Remaining, "16 million attempts use up 4 million permits")
-		t.Logf("%v: 16 x 1,000,000 takes in %v, %d permits granted in %d takes", limit, time.Since(start).Round(time.Millisecond), granted, len(left))
+// TestSoakLinear: 16 goroutines x 1,000,000 takes of one key are as if they had come
+// one after the other. A bucket of 4 million gains one permit in 39s.
+func TestSoakLinear(t *testing.T) {
+	for name, limit := range linearLimits(4_000_000) {
+		t.Run(name, func(t *testing.T) { checkLinear(t, limit, 1_000_000) })
 	}
 }
 

@@ -33,7 +33,10 @@ type PlanID uint16
 // A Receipt names a take to a refund. Its values belong to the store.
 type Receipt struct {
 	At    int64             // when it was
-	Parts [MaxLimits]uint64 // one for each limit that And joined
+	Plans [MaxLimits]PlanID // the limits that were charged
+	Parts [MaxLimits]uint64 // and how
+
+	before *[MaxLimits]uint64 // of a reservation in memory: what there was, in the same form
 }
 
 // OpKind is what an [Op] does.
@@ -54,6 +57,8 @@ const (
 	Reset
 	// Check decides as Take would, and takes nothing.
 	Check
+	// Drain takes all there is, also before those who wait.
+	Drain
 )
 
 // An Op is one operation on a key.

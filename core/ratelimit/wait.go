@@ -64,6 +64,7 @@ func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most
 	if err != nil || w == nil {
 		return r, err
 	}
+	defer t.abandon(hash, w)
 	return l.wait(ctx, key, n, r, func() (Result, error) {
 		r, err := t.await(ctx, l.done, hash, w)
 		if r.Granted > 0 && err != nil { // it was served while it left
@@ -103,9 +104,11 @@ func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result
 		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: estimate})
 	}
 	start := time.Now()
-	l.waiting.Add(1)
-	r, err := f()
-	l.waiting.Add(-1)
+	r, err := func() (Result, error) {
+		l.waiting.Add(1)
+		defer l.waiting.Add(-1)
+		return f()
+	}()
 	h := l.hooks.Load()
 	switch {
 	case err != nil:

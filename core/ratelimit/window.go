@@ -141,24 +141,24 @@ func (p *plan) windowFits(st *state, now, at, cost int64) bool {
 	return p.windowPlace(start, used, at, cost)+cost <= reserveAhead*p.limit.Permits && !p.overdrawn(st, now)
 }
 
-func (p *plan) windowCharge(st *state, now, at, cost int64) (receipt uint64) {
+func (p *plan) windowCharge(st *state, now, at, cost int64) {
 	start, used := p.windowOf(st, now)
-	place := p.windowPlace(start, used, at, cost)
-	st.word = p.layout.pack(start, place+cost)
-	return uint64(start + place/p.limit.Permits*int64(p.limit.Period))
+	st.word = p.layout.pack(start, p.windowPlace(start, used, at, cost)+cost)
 }
 
 // windowRefund gives back to the last window that is in use: the places of those
 // who hold one in a later window do not move. It stays in the hands of the plan that
-// wrote it.
-func windowRefund(st *state, now, cost int64, receipt uint64) bool {
-	p := st.from
-	n, period := p.limit.Permits, int64(p.limit.Period)
-	start, used := p.windowOf(st, now)
-	last := max(0, used-1) / n
-	if used == 0 || int64(receipt) != start+last*period {
+// wrote it, whose ticks may be others than those of the take.
+func (p *plan) windowRefund(st *state, now, cost, taken int64, receipt uint64) bool {
+	w := st.from
+	start, used := w.windowOf(st, now)
+	last := max(0, used-1) / w.limit.Permits
+	took, place := unpack(receipt, taken)
+	took += (place - 1) / p.limit.Permits * int64(p.limit.Period)
+	tick := int64(1) << max(p.layout.shift, w.layout.shift)
+	if away := took - (start + last*int64(w.limit.Period)); used == 0 || away >= tick || away <= -tick {
 		return false
 	}
-	st.word = p.layout.pack(start, used-min(cost, used-last*n))
+	st.word = w.layout.pack(start, used-min(cost, used-last*w.limit.Permits))
 	return true
 }

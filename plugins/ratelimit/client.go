@@ -37,8 +37,8 @@ type ClientConfig struct {
 	// longer, or past the deadline of its context, is rejected at once. If zero, it
 	// is 10 seconds. If negative, there is no limit but that deadline.
 	MaxWait time.Duration
-	// MaxQueue is how many requests may wait for a key at a time. If zero, 100 times
-	// the capacity of the limit, and at least 10,000. If negative, none. It must be
+	// MaxQueue is how many requests may wait for a key at a time. If zero, twice
+	// the capacity of the limit, and at least 1000. If negative, none. It must be
 	// zero with a Store that is not in memory.
 	MaxQueue int64
 	// Order is the order in which those who wait are sent. The zero value is

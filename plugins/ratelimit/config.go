@@ -100,8 +100,8 @@ type ServerConfig struct {
 	// of the request. It must not be negative.
 	MaxWait time.Duration
 	// MaxQueue is how many permits may be waited for at a time, for each key; a
-	// request that would be above it is refused at once. If zero, it is 100 times
-	// the capacity of the limit, and at least 10,000. If negative, nobody waits. It
+	// request that would be above it is refused at once. If zero, it is twice
+	// the capacity of the limit, and at least 1000. If negative, nobody waits. It
 	// must be zero without MaxWait, and with a Store that is not in memory.
 	MaxQueue int64
 	// Order says which of the requests that wait for a key is served first. The

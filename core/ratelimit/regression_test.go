@@ -1,0 +1,322 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// What a review has found: each was wrong once.
+
+func TestRefundOfAReservationInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []ratelimit.Limit{ratelimit.Counter(10, time.Minute), ratelimit.Log(10, time.Minute), ratelimit.Sliding(10, time.Minute, 6)} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, ratelimit.Config{Limit: limit})
+			require.True(t, take(t, l, "k", 10).Allowed)
+			var rs []ratelimit.Result
+			for range 6 {
+				time.Sleep(time.Nanosecond)
+				rs = append(rs, reserve(t, l, 2, time.Hour))
+			}
+			last := rs[5].Wait
+			r := refund(t, l, rs[2])
+			require.GreaterOrEqual(t, r.NextAfter, last, "nobody takes before the last reservation: %v", limit)
+			require.GreaterOrEqual(t, take(t, l, "k", 1).RetryAfter, last)
+			for _, i := range []int{0, 5, 3, 1, 4} {
+				refund(t, l, rs[i])
+			}
+			require.Zero(t, mustPeek(t, l, "k").Remaining)
+			time.Sleep(2 * time.Minute)
+			require.EqualValues(t, 10, mustPeek(t, l, "k").Remaining)
+		})
+	}
+}
+
+func TestReservationsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, limit := range every(1, time.Second) {
+			if limit.Algorithm == ratelimit.TokenBucket {
+				continue // a place is a number
+			}
+			l := newLimiter(t, ratelimit.Config{Limit: limit})
+			granted := 0
+			for range 1000 {
+				if reserve(t, l, 1, -1).Allowed {
+					granted++
+				}
+			}
+			require.LessOrEqual(t, granted, 6, "%v", limit)
+			require.GreaterOrEqual(t, granted, 3, "%v", limit)
+		}
+	})
+}
+
+// A reservation that is given back leaves nothing, whatever was skipped for it.
+func TestReservationGivenBackLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []ratelimit.Limit{
+		ratelimit.Window(10, time.Minute),
+		ratelimit.PerHour(10).And(ratelimit.Bucket(10, time.Second, 10)),
+		ratelimit.Bucket(10, time.Second, 10).And(ratelimit.Window(10, time.Hour)),
+		ratelimit.Log(10, time.Hour).And(ratelimit.Bucket(10, time.Minute, 20)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, ratelimit.Config{Limit: limit})
+			first := take(t, l, "k", 6)
+			second := reserve(t, l, 6, -1)
+			require.Positive(t, second.Wait)
+			time.Sleep(time.Millisecond)
+			refund(t, l, second)
+			require.EqualValues(t, 4, mustPeek(t, l, "k").Remaining, "%v", limit)
+			refund(t, l, first)
+			require.True(t, take(t, l, "k", 10).Allowed, "%v", limit)
+		})
+	}
+}
+
+func TestRefundAfterSetLimitGoesToWhatWasCharged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
+		other := newLimiter(t, ratelimit.Config{Name: "other", Limit: ratelimit.PerHour(1)})
+		require.True(t, take(t, other, "k", 1).Allowed)
+		require.True(t, take(t, l, "k", 1).Allowed)
+		setLimit(t, l, ratelimit.Bucket(10, time.Minute, 10))
+		chain := ratelimit.Chain{{Limiter: l, Key: "k"}, {Limiter: other, Key: "k"}}
+		for range 5 {
+			r, err := chain.Take(t.Context(), 1)
+			require.NoError(t, err)
+			require.False(t, r.Allowed)
+			require.NoError(t, chain.Refund(t.Context(), r), "harmless")
+		}
+		require.EqualValues(t, 9, mustPeek(t, l, "k").Remaining)
+	})
+}
+
+func TestRefundWhereAnotherTierHasWritten(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Window(50, time.Hour)})
+	huge := core.Must(l.With(ratelimit.Window(1<<30, time.Hour))) // with ticks of its own
+	first := take(t, l, "k", 40)
+	require.True(t, take(t, huge, "k", 1).Allowed)
+	require.EqualValues(t, 49, refund(t, l, first).Remaining)
+}
+
+func TestChainWaitRefusesWithALimitedError(t *testing.T) {
+	t.Parallel()
+	a, b := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(5)}), newLimiter(t, ratelimit.Config{Name: "b", Limit: ratelimit.PerHour(1)})
+	chain := ratelimit.Chain{{Limiter: a}, {Limiter: b}}
+	_, err := chain.Wait(t.Context(), 1)
+	require.NoError(t, err)
+	r, err := chain.Wait(t.Context(), 1)
+	require.IsType(t, &ratelimit.LimitedError{}, err)
+	require.Equal(t, 1, r.Link)
+	for _, each := range r.Each {
+		require.Zero(t, each.Granted)
+	}
+	require.EqualValues(t, 4, take(t, a, "", 0).Remaining)
+}
+
+// A cost that fits only the limit to come waits for it; one that fits only the limit
+// that goes never can.
+func TestSetLimitAndCostsThatFitOnlyOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		setLimit(t, l, ratelimit.PerMinute(100))
+		require.Equal(t, time.Minute, take(t, l, "k", 50).RetryAfter)
+		require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 50)))
+		require.Equal(t, ratelimit.Never, take(t, l, "k", 101).RetryAfter)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		setLimit(t, l, ratelimit.PerMinute(3))
+		require.True(t, take(t, l, "k", 8).Allowed, "the window that is on has ten")
+		require.Equal(t, ratelimit.Never, take(t, l, "k", 5).RetryAfter)
+		w := <-waitAt(t.Context(), l, 5)
+		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
+		require.Zero(t, w.took, "at once")
+	})
+}
+
+func TestTakeAtMostOfAllIsNoDrain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Window(5, time.Minute), MaxWait: -1})
+		require.True(t, take(t, l, "k", 3).Allowed)
+		w := waitAt(t.Context(), l, 4)
+		require.Zero(t, takeAtMost(t, l, 1<<63-1).Granted, "others wait")
+		r, err := l.Drain(t.Context(), "k")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, r.Granted)
+		require.Equal(t, time.Minute, served(t, <-w))
+	})
+}
+
+func TestLogGivesItsMemoryBack(t *testing.T) { //nolint:paralleltest // it measures the heap
+	before, after := runtime.MemStats{}, runtime.MemStats{}
+	synctest.Test(t, func(t *testing.T) {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Log(1000, time.Second)})
+		const keys = 500
+		for i := range 1000 {
+			for k := range keys {
+				require.True(t, take(t, l, fmt.Sprint(k), 1).Allowed)
+			}
+			time.Sleep(time.Duration(i))
+		}
+		time.Sleep(time.Hour)
+		for range 3 {
+			for k := range keys {
+				take(t, l, fmt.Sprint(k), 1)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		require.Less(t, float64(after.HeapAlloc)-float64(before.HeapAlloc), 500_000.0, "a kilobyte a key; it had sixteen")
+		runtime.KeepAlive(l)
+	})
+}
+
+// rogue is an algorithm that breaks its word, or panics.
+type rogue struct {
+	apart
+	calls *atomic.Int64
+}
+
+func (r rogue) Earliest(_ ratelimit.Limit, _ []int64, now, _ int64) int64 {
+	r.calls.Add(1)
+	return now + 1
+}
+
+type panicky struct {
+	apart
+	charge, full *atomic.Bool
+}
+
+func (p panicky) Charge(l ratelimit.Limit, s []int64, now, at, cost int64) []int64 {
+	if p.charge.Load() {
+		panic("charge")
+	}
+	return p.apart.Charge(l, s, now, at, cost)
+}
+
+func (p panicky) FullAt(l ratelimit.Limit, s []int64, now int64) int64 {
+	if p.full.Load() {
+		panic("full")
+	}
+	return p.apart.FullAt(l, s, now)
+}
+
+func TestCustomThatNeverKeepsItsWordDoesNotSpin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		algorithm := rogue{calls: &atomic.Int64{}}
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Limit{Custom: algorithm, Permits: 1, Period: time.Second}, MaxWait: 200 * time.Millisecond})
+		_, err := l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited)
+		require.Less(t, algorithm.calls.Load(), int64(20_000))
+	})
+}
+
+func TestCustomThatPanicsTakesNobodyWithIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		algorithm := panicky{charge: &atomic.Bool{}, full: &atomic.Bool{}}
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Limit{Custom: algorithm, Permits: 1, Period: time.Second}, MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		recovered := make(chan any)
+		go func() {
+			defer func() { recovered <- recover() }()
+			_, _ = l.Wait(context.Background(), "k", 1)
+		}()
+		synctest.Wait()
+		second := waitAt(t.Context(), l, 1)
+		algorithm.charge.Store(true)
+		require.Equal(t, "charge", <-recovered)
+		algorithm.charge.Store(false)
+		require.Equal(t, time.Second, served(t, <-second), "who is behind goes on")
+		require.Zero(t, l.Stats().Waiting)
+
+		logs := core.Must(l.With(ratelimit.Log(3, time.Hour)))
+		for i := range 100 {
+			take(t, logs, fmt.Sprint("log", i), 2)
+			take(t, l, fmt.Sprint("own", i), 1)
+		}
+		time.Sleep(10 * time.Second)
+		algorithm.full.Store(true)
+		for i := range 1000 {
+			func() {
+				defer func() { _ = recover() }()
+				take(t, logs, fmt.Sprint("more", i), 1)
+			}()
+		}
+		algorithm.full.Store(false)
+		for i := range 100 {
+			require.False(t, take(t, logs, fmt.Sprint("log", i), 2).Allowed, "log%d has its own state", i)
+		}
+	})
+}
+
+func TestGoexitInAHookLeavesNobodyInTheQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		leave := true
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1, Hooks: ratelimit.Hooks{
+			Queued: func(context.Context, ratelimit.Info) {
+				if leave {
+					runtime.Goexit()
+				}
+			},
+		}})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = l.Wait(context.Background(), "k", 1)
+		}()
+		<-gone
+		leave = false
+		require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 1)))
+		require.Zero(t, l.Stats().Waiting)
+	})
+}
+
+// sliceRule cannot be compared, as a slice cannot.
+type sliceRule []apart
+
+func (sliceRule) Earliest(ratelimit.Limit, []int64, int64, int64) int64      { return 0 }
+func (sliceRule) Charge(_ ratelimit.Limit, s []int64, _, _, _ int64) []int64 { return s }
+func (sliceRule) Refund(_ ratelimit.Limit, s []int64, _, _, _ int64) []int64 { return s }
+func (sliceRule) Available(ratelimit.Limit, []int64, int64) int64            { return 0 }
+func (sliceRule) FullAt(ratelimit.Limit, []int64, int64) int64               { return 0 }
+
+func TestCustomThatCannotBeComparedIsAnError(t *testing.T) {
+	t.Parallel()
+	bad := ratelimit.Limit{Custom: sliceRule{}, Permits: 1, Period: time.Second}
+	const want = "ratelimit.Limit.Custom = ratelimit_test.sliceRule: must be comparable, as a pointer is"
+	require.EqualError(t, bad.Validate(), want)
+	require.EqualError(t, ratelimit.PerSecond(1).And(bad).Validate(), want)
+	require.EqualError(t, bad.And(ratelimit.PerSecond(1)).Validate(), want)
+	l := newLimiter(t, ratelimit.Config{})
+	_, err := l.With(bad)
+	require.EqualError(t, err, want)
+	require.EqualError(t, l.SetLimit(bad), want)
+	require.EqualError(t, l.Override("k", ratelimit.PerSecond(1).And(bad)), want)
+	require.True(t, errors.Is(err, core.ErrConfig))
+}
