@@ -56,6 +56,25 @@ func TestSetLimitNeverRefills(t *testing.T) {
 	}
 }
 
+// What went over to another kind of limit goes once: it does not come back from the
+// old one when the new one has forgotten it.
+func TestSetLimitMovesADebtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Hour, 10)})
+		require.True(t, take(t, l, "k", 10).Allowed)
+		setLimit(t, l, ratelimit.PerSecond(10))
+		require.Equal(t, time.Second, take(t, l, "k", 1).RetryAfter)
+		time.Sleep(time.Second)
+		require.True(t, take(t, l, "k", 10).Allowed)
+		time.Sleep(time.Second)
+		require.True(t, take(t, l, "k", 10).Allowed)
+		setLimit(t, l, ratelimit.Bucket(10, time.Hour, 10))
+		time.Sleep(time.Second)
+		require.True(t, take(t, l, "k", 10).Allowed, "the second is over, and nothing else is owed")
+	})
+}
+
 func TestSetLimitTwiceInOneWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
