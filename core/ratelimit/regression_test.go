@@ -268,8 +268,10 @@ func TestCustomThatPanicsTakesNobodyWithIt(t *testing.T) {
 			}()
 		}
 		algorithm.full.Store(false)
-		for i := range 5000 {
-			require.EqualValues(t, 2, take(t, short, fmt.Sprint("then", i), 1).Remaining, "nobody else has written there")
+		for left := range int64(2) {
+			for i := range 5000 {
+				require.Equal(t, 2-left, take(t, short, fmt.Sprint("then", i), 1).Remaining, "nobody else has written there")
+			}
 		}
 		for i := range 1000 {
 			require.False(t, take(t, logs, fmt.Sprint("log", i), 2).Allowed, "log%d has its own state", i)
