@@ -193,7 +193,11 @@ func TestSetLimitUnderLoad(t *testing.T) {
 	wg.Wait()
 	for key, n := range granted {
 		require.LessOrEqual(t, n, int64(1010), "key %s", key)
-		require.GreaterOrEqual(t, n, int64(900), "key %s", key)
+		least := int64(900)
+		if key == "1" { // under its override a permit is twice the debt in time
+			least = 450
+		}
+		require.GreaterOrEqual(t, n, least, "key %s", key)
 	}
 }
 
