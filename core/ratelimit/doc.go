@@ -16,27 +16,34 @@
 // Do not use it to bound how many calls run at once: a permit comes back with
 // time, not when a call ends.
 //
-// # Choosing a method
+// # Choosing a limit and a method
+//
+// Windows, buckets and logs promise different things and cost different amounts:
+// see the constructors, from [Window] to [Log], and docs/guide in the repository.
+// [Limit.And] joins several for one key, [Chain] several limiters. A [Custom] is an
+// algorithm of your own.
 //
 // [Limiter.Take] answers at once, and its Result tells a client all it needs.
-// [Limiter.Wait] waits for the permits, in the order of the calls, and refuses at
-// once what cannot come in time. [Limiter.TakeAtMost] takes a part.
-// [Limiter.Refund] gives back a take that was not used, [Limiter.Drain] takes all
-// there is, [Limiter.Peek] looks. [Limiter.With] holds the same keys to another
-// limit, for tiers.
+// [Limiter.Wait] waits in the queue of the key, and refuses at once what cannot come
+// in time. [Limiter.Reserve] hands out a place in time. [Limiter.TakeAtMost] takes a
+// part. [Limiter.Refund] gives back a take that was not used, [Limiter.Drain] takes
+// all there is, [Limiter.Peek] looks. [Limiter.With] holds the same keys to another
+// limit, for tiers; [Limiter.SetLimit] changes the limit of all, and
+// [Limiter.Override] that of one key.
 //
 // # Guarantees
 //
-// Each operation on a key is one atomic step. A refusal changes nothing. A cost
-// above the capacity is never allowed ([Never]). Arithmetic is in whole numbers:
-// 3 per second are 259,200 a day, and waiting exactly RetryAfter is enough. Time
-// that goes backwards, a refund after its window and a change of limit mint no
-// permits.
+// Each operation on a key is one atomic step, also under several limits. A refusal
+// changes nothing. A cost above the capacity is never allowed ([Never]). Arithmetic is
+// in whole numbers: 3 per second are 259,200 a day, and waiting exactly RetryAfter is
+// enough. Time that goes backwards, a refund after its window and a change of limit
+// mint no permits.
 //
-// In memory a key costs 16 bytes of a table that is 2/5 to 7/8 full and holds no
-// pointers; the key itself is not kept, only a hash with a seed of the process.
-// The number of keys is bounded by [MemoryConfig.MaxKeys], and dropping one
-// forgives it nothing. A take allocates nothing.
+// In memory a key costs 16 bytes, for each limit that it is held to, of a table that is
+// 2/5 to 7/8 full and holds no pointers; the key itself is not kept, only a hash with a
+// seed of the process. The sliding limits keep a list beside that. The number of keys
+// is bounded by [MemoryConfig.MaxKeys], and dropping one forgives it nothing. A take
+// from a window or a bucket allocates nothing.
 //
 // # When the store fails
 //
