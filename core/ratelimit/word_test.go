@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -35,88 +33,6 @@ func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id Plan
 	return r
 }
 
-// ratBucket is a token bucket in rational numbers, as the textbook has it: a
-// level that grows with time. It shares nothing with the code under test.
-type ratBucket struct {
-	permits, burst int64
-	period         int64
-	level          *big.Rat
-	at             int64
-}
-
-func (b *ratBucket) advance(now int64) {
-	gain := big.NewRat(now-b.at, b.period)
-	gain.Mul(gain, big.NewRat(b.permits, 1))
-	b.level.Add(b.level, gain)
-	if full := big.NewRat(b.burst, 1); b.level.Cmp(full) > 0 {
-		b.level = full
-	}
-	b.at = now
-}
-
-// until is the time, in whole ns rounded up, at which the level will be n.
-func (b *ratBucket) until(n int64) int64 {
-	short := new(big.Rat).Sub(big.NewRat(n, 1), b.level)
-	if short.Sign() <= 0 {
-		return 0
-	}
-	short.Mul(short, big.NewRat(b.period, b.permits))
-	q, m := new(big.Int).DivMod(short.Num(), short.Denom(), new(big.Int))
-	if m.Sign() > 0 {
-		q.Add(q, big.NewInt(1))
-	}
-	return q.Int64()
-}
-
-func (b *ratBucket) whole() int64 { return new(big.Int).Div(b.level.Num(), b.level.Denom()).Int64() }
-
-func TestBucketAgreesWithARationalModel(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(1, 2))
-	periods := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * time.Second, 1234567891, time.Millisecond, 997}
-	for range 400 {
-		l := Bucket(1+rng.Int64N(1<<rng.IntN(20)), periods[rng.IntN(len(periods))], 1+rng.Int64N(1<<rng.IntN(12)))
-		if s, ok := newScale(l); !ok || s.tick != 1 {
-			continue // coarser than 1ns: see TestBucketTicks
-		}
-		tab, ids := newTestTable(t, 0, l)
-		model := &ratBucket{permits: l.Permits, burst: l.Burst, period: int64(l.Period), level: big.NewRat(l.Burst, 1)}
-		now := rng.Int64N(1 << 40)
-		quoted := int64(0)
-		for range 100 {
-			switch rng.IntN(4) {
-			case 0: // at the quoted time, or 1ns before
-				now += max(0, quoted-rng.Int64N(2))
-			case 1:
-				now += rng.Int64N(int64(l.Period)/l.Permits + 2)
-			case 2:
-				now += rng.Int64N(int64(l.Period) + 1)
-			}
-			cost := rng.Int64N(l.Burst + 2)
-			model.advance(now)
-			want := Result{Plan: ids[0], Limit: l.Burst, Allowed: true}
-			switch {
-			case cost > l.Burst:
-				want.Allowed, want.RetryAfter = false, Never
-			case model.level.Cmp(big.NewRat(cost, 1)) < 0:
-				want.Allowed, want.RetryAfter = false, time.Duration(model.until(cost))
-			default:
-				model.level.Sub(model.level, big.NewRat(cost, 1))
-				want.Granted = cost
-			}
-			want.Remaining = model.whole()
-			if want.Remaining < l.Burst {
-				want.NextAfter = time.Duration(model.until(want.Remaining + 1))
-			}
-			want.FullAfter = time.Duration(model.until(l.Burst))
-			got := mustApply(t, tab, time.Duration(now), "k", ids[0], Op{Cost: cost})
-			got.Receipt = Receipt{}
-			require.Equal(t, want, got, "%v: take %d at %d", l, cost, now)
-			quoted = int64(want.RetryAfter)
-		}
-	}
-}
-
 func TestBucketTicks(t *testing.T) {
 	t.Parallel()
 	l := Bucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
@@ -131,63 +47,6 @@ func TestBucketTicks(t *testing.T) {
 	require.False(t, mustApply(t, tab, 5+r.RetryAfter-1, "k", ids[0], Op{Cost: 7}).Allowed)
 	require.True(t, mustApply(t, tab, 5+r.RetryAfter, "k", ids[0], Op{Cost: 7}).Allowed)
 	require.EqualValues(t, l.Burst, mustApply(t, tab, 24*time.Hour+5+r.RetryAfter+1000, "k", ids[0], Op{}).Remaining, "a day repays all")
-}
-
-// plainWindow is a fixed window as one would write it down.
-type plainWindow struct {
-	permits int64
-	period  int64
-	start   int64
-	used    int64
-}
-
-func TestWindowAgreesWithAPlainModel(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(3, 4))
-	periods := []time.Duration{time.Second, time.Minute, 10 * time.Minute, 7 * time.Second, time.Millisecond, 997, 1}
-	for range 400 {
-		l := Window(1+rng.Int64N(1<<rng.IntN(10)), periods[rng.IntN(len(periods))])
-		if newLayout(l).shift != 0 {
-			continue // coarser than 1ns: see TestWindowOfManyPermits
-		}
-		tab, ids := newTestTable(t, 0, l)
-		m := plainWindow{permits: l.Permits, period: int64(l.Period)}
-		now := rng.Int64N(1 << 50)
-		quoted := int64(0)
-		for range 100 {
-			switch rng.IntN(4) {
-			case 0:
-				now += max(0, quoted-rng.Int64N(2))
-			case 1:
-				now += rng.Int64N(m.period/4 + 1)
-			case 2:
-				now += rng.Int64N(3*m.period + 1)
-			}
-			if m.used == 0 || now-m.start >= m.period {
-				m.start, m.used = now, 0
-			}
-			cost := rng.Int64N(l.Permits + 2)
-			want := Result{Plan: ids[0], Limit: l.Permits, Allowed: true}
-			left := time.Duration(m.start + m.period - now)
-			switch {
-			case cost > l.Permits:
-				want.Allowed, want.RetryAfter = false, Never
-			case m.used+cost > l.Permits && cost > 0:
-				want.Allowed, want.RetryAfter = false, left
-			default:
-				m.used += cost
-				want.Granted = cost
-			}
-			want.Remaining = l.Permits - m.used
-			if m.used > 0 {
-				want.NextAfter, want.FullAfter = left, left
-			}
-			got := mustApply(t, tab, time.Duration(now), "k", ids[0], Op{Cost: cost})
-			got.Receipt = Receipt{}
-			require.Equal(t, want, got, "%v: take %d at %d", l, cost, now)
-			quoted = int64(want.RetryAfter)
-		}
-	}
 }
 
 func TestWindowOfManyPermits(t *testing.T) {
