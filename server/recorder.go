@@ -20,6 +20,7 @@ type Recorder struct {
 	bytes    int64
 	status   int16
 	hijacked bool
+	informed bool
 }
 
 // Record returns a writer that passes everything on to w, and the Recorder that
@@ -27,6 +28,9 @@ type Recorder struct {
 // finds them in w, itself or through Unwrap, and ReadFrom and Push exactly when w
 // itself has them. FlushError comes with Flush. All else that w can do is reached
 // by a ResponseController, through Unwrap.
+//
+// What asserts a type of net/http itself does not find it: [http.MaxBytesReader] limits
+// the body all the same, but cannot have the connection closed at once.
 func Record(w http.ResponseWriter) (http.ResponseWriter, *Recorder) {
 	rec := new(Recorder)
 	return rec.Wrap(w), rec
@@ -58,6 +62,10 @@ func (rec *Recorder) Bytes() int64 { return rec.bytes }
 // Wrote tells whether it is too late to send another response: the final header
 // was sent, or the connection taken over.
 func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
+
+// Informed tells whether an informational header was sent, as 103. What was in the
+// header before may be gone: [net/http/httputil.ReverseProxy] clears it then.
+func (rec *Recorder) Informed() bool { return rec.informed }
 
 // Hijacked tells whether the handler took over the connection.
 func (rec *Recorder) Hijacked() bool { return rec.hijacked }
@@ -101,6 +109,8 @@ func (rec *Recorder) Header() http.Header { return rec.w.Header() }
 func (rec *Recorder) WriteHeader(status int) {
 	if status >= http.StatusOK && status <= 999 || status == http.StatusSwitchingProtocols {
 		rec.sent(status)
+	} else if status < http.StatusOK {
+		rec.informed = true
 	}
 	rec.w.WriteHeader(status) // which panics where the status is none
 }

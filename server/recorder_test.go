@@ -329,3 +329,17 @@ func TestRecord_Allocations(t *testing.T) {
 	require.Less(t, allocations(t, func() { w = rec.Wrap(inner) }), uint64(runs/100))
 	require.Equal(t, "FHRP", capabilities(w))
 }
+
+func TestRecord_Informed(t *testing.T) {
+	t.Parallel()
+	w, rec := server.Record(httptest.NewRecorder())
+	require.False(t, rec.Informed())
+	w.WriteHeader(http.StatusEarlyHints)
+	require.True(t, rec.Informed())
+	require.False(t, rec.Wrote())
+	for _, final := range []int{http.StatusSwitchingProtocols, http.StatusOK} {
+		w, rec = server.Record(httptest.NewRecorder())
+		w.WriteHeader(final)
+		require.False(t, rec.Informed())
+	}
+}

@@ -38,7 +38,8 @@ type Rejection struct {
 }
 
 // Reject answers a request that is not served, and marks it as rejected for the
-// plugins further out unless it is Unmarked. The body is problem details in JSON (RFC 9457), or plain
+// plugins further out unless it is Unmarked: a limiter then gives back what the request
+// took, so an answer that is to be paid for, as to a wrong password, is Unmarked. The body is problem details in JSON (RFC 9457), or plain
 // text if the client prefers that by its Accept, or takes no JSON; it is never
 // to be stored. A HEAD gets no body. Where a [Recorder] around w has seen a header
 // go out, the handler has begun to answer, and Reject does nothing.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 // A Charge is what one request has taken of the limits of one [Server], and for the
@@ -18,18 +19,23 @@ import (
 // given back at any time. That ctx is done does not keep it from being done, as when
 // the client has left: it could choose to.
 //
-// It is safe for concurrent use. It never waits for permits. The Charge of a request
-// that Allow has let pass takes nothing: it grants all, and the Limit of its results
-// is 0. That of a request in Shadow takes as ever, and its results are all Allowed.
+// What is to be held back is charged first: where failures count, as wrong passwords
+// do, take before looking at the secret, and give back when it was right. A limit that
+// is asked after the fact still tells who guesses whether the guess was right.
+//
+// It is safe for concurrent use, also with the response, as where the handler runs on
+// after a timeout. It never waits for permits. The Charge of a request that Allow has
+// let pass takes nothing: it grants all, and the Limit of its results is 0. That of a
+// request in Shadow takes as ever, and its results are all Allowed.
 type Charge struct {
-	x     *exchange
-	mu    sync.Mutex // over all below, and the results of the links of x
-	kept  bool       // what the request itself took is in taken
-	final bool       // Reject has answered
-
-	changed bool // since the fields were written
+	x       *exchange
+	mu      sync.Mutex // over all below, and the header and the results of the links of x
+	kept    bool       // what the request itself took is in taken
+	changed bool       // since the fields were written
 	taken   []charged
-	refused charged // the last
+	refused []refusal // the last maxRefusals, the newest at the end
+	count   int64     // of all refusals
+	claimed error     // by Reject, which may come too late all the same
 }
 
 // charged is a take.
@@ -40,6 +46,14 @@ type charged struct {
 	result  Result
 	link    int // its place among the links; below 0: none
 }
+
+// A refusal is a take that Reject may be given the result of.
+type refusal struct {
+	charged
+	violated []string
+}
+
+const maxRefusals = 8
 
 // A chargeKey finds a charge in a context: that of a server or, with none, the
 // innermost.
@@ -80,44 +94,29 @@ func (s *Server) From(ctx context.Context) (*Charge, bool) {
 // the Result tells, which is that of the limit that counts. After a refusal nothing
 // is taken, and the handler decides how to go on: it can [Charge.Reject]. The error
 // is never a refusal: n is negative, the store has failed and OnStoreError is [Deny],
-// or the limiter is closed.
-func (c *Charge) Take(ctx context.Context, n int64) (Result, error) {
-	if c.x.free {
-		return freely(n)
-	}
-	c.mu.Lock()
-	links := slices.Clone(c.x.links)
-	c.mu.Unlock()
-	counts, err := take(context.WithoutCancel(ctx), links, n)
-	if err != nil {
-		return Result{}, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.keep()
-	for i, l := range links {
-		if l.result.Limit <= 0 {
-			continue // the store failed, and lets pass
-		}
-		c.x.links[i].result, c.changed = l.result, true
-		if l.result.Granted > 0 {
-			c.taken = append(c.taken, charged{l.limiter, l.key, n, l.result, i})
-		}
-	}
-	c.x.counts = counts
-	return c.outcome(charged{links[counts].limiter, links[counts].key, n, links[counts].result, counts}), nil
+// or the limiter is closed. With [Allow] a store that has failed allows it, and the
+// Limit of the Result is 0.
+func (c *Charge) Take(ctx context.Context, n int64) (Result, error) { return c.take(ctx, n, take) }
+
+// TakeAtMost takes n permits, or as many as there are, for a cost that is known when
+// it is too late to refuse: Granted tells, and the next request finds nothing left. It
+// is refused when there are none. With layers it takes the same of each, and looks
+// first how many that can be: it is also refused if others were faster some times over.
+func (c *Charge) TakeAtMost(ctx context.Context, n int64) (Result, error) {
+	return c.take(ctx, n, takeAtMost)
 }
 
 // TakeKey takes n permits of another key, as Take does of that of the request, for
 // what only the handler knows: the user name in a form. It is a key as Key finds
 // them, under the limit of this request, and no layer is charged. Where it could be
-// taken for one of another kind, begin it with what it is: "user:ann".
+// taken for one of another kind, begin it with what it is: "user:ann". An n of 0 only
+// looks, as Peek does.
 func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, error) {
 	if c.x.free {
 		return freely(n)
 	}
 	limiter := c.x.links[0].limiter
-	key = c.x.mark + string(escape([]byte(key), 0))
+	key = c.x.rule.mark + string(escape([]byte(key), 0))
 	result, err := limiter.Take(context.WithoutCancel(ctx), key, n)
 	if err != nil {
 		return Result{}, err
@@ -128,20 +127,80 @@ func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, erro
 	if result.Granted > 0 {
 		c.taken = append(c.taken, take)
 	}
-	return c.outcome(take), nil
+	return c.outcome(take, nil), nil
 }
 
 // Peek tells how the key of the request stands, by the limit that has least left. It
-// takes nothing.
-func (c *Charge) Peek(ctx context.Context) (Result, error) {
+// takes nothing. It is an error that the store has failed, also with [Allow]: nothing
+// is known then.
+func (c *Charge) Peek(ctx context.Context) (Result, error) { return c.take(ctx, 0, take) }
+
+// PeekAll is Peek for every limit that the request is held to: that of the config or
+// of its route, and its layers, each with its Name, Key and Result.
+func (c *Charge) PeekAll(ctx context.Context) ([]Info, error) {
 	if c.x.free {
-		return freely(0)
+		return nil, nil
+	}
+	links, _, err := c.apply(ctx, 0, take)
+	if err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
-	links := slices.Clone(c.x.links)
+	defer c.mu.Unlock()
+	infos := make([]Info, len(links))
+	for i, l := range links {
+		infos[i] = Info{Name: l.name, Key: l.key, Result: c.outcome(charged{l.limiter, l.key, 0, l.result, i}, nil)}
+	}
+	return infos, nil
+}
+
+// take is Take by a way to take.
+func (c *Charge) take(ctx context.Context, n int64, how taking) (Result, error) {
+	if c.x.free {
+		return freely(n)
+	}
+	links, counts, err := c.apply(ctx, n, how)
+	if err != nil {
+		return Result{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := &links[counts]
+	return c.outcome(charged{l.limiter, l.key, n, l.result, counts}, violated(links)), nil
+}
+
+// apply takes of the links, and returns a copy of them as they were found.
+func (c *Charge) apply(ctx context.Context, n int64, how taking) (links []link, counts int, err error) {
+	c.mu.Lock()
+	links = slices.Clone(c.x.links)
 	c.mu.Unlock()
-	counts, err := take(context.WithoutCancel(ctx), links, 0)
-	return links[counts].result, err
+	if counts, err = how(context.WithoutCancel(ctx), links, n); err != nil {
+		return nil, 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keep()
+	for i, l := range links {
+		if l.result.Limit <= 0 {
+			continue // the store failed, and lets pass
+		}
+		c.x.links[i].learn(l.result)
+		c.changed = true
+		if l.result.Granted > 0 {
+			c.taken = append(c.taken, charged{l.limiter, l.key, n, l.result, i})
+		}
+	}
+	return links, counts, nil
+}
+
+// learn takes over how the key stands, unless that is older than what is known: takes
+// may overlap. What has no time of its own, as a refusal, counts if it leaves less.
+func (l *link) learn(r Result) {
+	known := &l.result
+	if known.Limit <= 0 || r.Receipt.At > known.Receipt.At || r.Remaining < known.Remaining {
+		r.Receipt.At = max(r.Receipt.At, known.Receipt.At)
+		*known = r
+	}
 }
 
 // Refund gives back what the request has taken so far, by itself and by Take and
@@ -162,63 +221,102 @@ func (c *Charge) Refund(ctx context.Context) error {
 		}
 		if t.link >= 0 {
 			c.mu.Lock()
-			now.Allowed = true // it is no refusal
-			c.x.links[t.link].result, c.changed = now, true
+			known := &c.x.links[t.link].result
+			now.Allowed, now.Receipt.At = true, known.Receipt.At // it is no refusal
+			*known, c.changed = now, true
 			c.mu.Unlock()
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Reject answers a request that has been refused by Take or TakeKey, with their
-// result, just as the limiter would have done before the handler: with 429, or 413,
-// all the fields, and OnRejected. It gives back all that the request took, here and
-// further out. Where the response has begun, it does nothing.
-func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) {
-	if c.x.rec.Wrote() {
-		return
+// Reject answers a request that has been refused by Take, TakeAtMost or TakeKey, with
+// their result, just as the limiter would have done before the handler: with 429, or
+// 413, all the fields, and OnRejected. It gives back all that this request has taken,
+// here and further out; what earlier ones took, as failed attempts, stays taken. So
+// answer otherwise once there is something to pay for, as a wrong password.
+//
+// It is false, and does nothing, where there is nothing to refuse, and the handler
+// goes on: in Shadow, for a request that Allow has let pass, for a result whose Limit
+// is 0, which tells of no limit, and where the response has begun, as by an earlier
+// Reject.
+//
+// A result of Peek is a refusal if the handler takes it for one: where nothing is left
+// Retry-After is its NextAfter, and where something is there is none, since nobody
+// knows what is waited for.
+func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) bool {
+	refused, ok := c.claim(w, result)
+	if !ok {
+		return false
 	}
 	_ = c.Refund(r.Context()) // it comes back in its time
 	s := c.x.server
 	s.counters.rejected.Inc()
-	links, counts, info := c.refusal(result)
-	if !c.x.silent {
-		c.x.header.rewrite(w.Header(), s.cfg.Headers, links, counts, true)
-	}
-	s.refuse(w, r, links, info)
+	info := c.tell(w.Header(), &refused)
+	s.refuse(w, r, refused.violated, info)
+	return true
 }
 
-// refusal returns what is to be said about the refusal of a handler.
-func (c *Charge) refusal(result Result) (links []link, counts int, info Info) {
+// claim finds out what a result is about, if there is something to answer.
+func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.final = true
-	links, counts = slices.Clone(c.x.links), c.x.counts
-	if links == nil { // allow-listed, and all the same
-		links = []link{{limiter: c.x.server.limiter, text: c.x.server.others.texts.of(c.x.server.limiter), name: c.x.server.Name()}}
+	s := c.x.server
+	if s.cfg.Shadow || c.x.free || result.Limit <= 0 || c.claimed != nil || c.x.begun.Load() {
+		return refusal{}, false
 	}
-	info = Info{Key: links[counts].key}
-	if result == c.refused.result {
-		info.Key, info.Cost = c.refused.key, c.refused.cost
-		counts = max(0, c.refused.link)
-		if c.refused.link >= 0 { // what was given back counts
-			now := links[counts].result
-			result.Remaining, result.NextAfter, result.FullAfter = now.Remaining, now.NextAfter, now.FullAfter
+	limited := &LimitedError{Name: s.Name(), Result: result}
+	if !server.MarkRejected(w, limited) {
+		return refusal{}, false
+	}
+	c.claimed = limited
+	counts := least(c.x.links)
+	refused.charged = charged{key: c.x.links[counts].key, result: result, link: counts}
+	for _, known := range slices.Backward(c.refused) {
+		if known.result == result {
+			refused = known
+			break
 		}
 	}
-	result.Allowed = false
-	links[counts].result = result
-	info.Name, info.Result = links[counts].name, result
-	return links, counts, info
+	return refused, true
 }
 
-// outcome is what a caller is told about a take. The lock is held.
-func (c *Charge) outcome(t charged) Result {
-	if !t.result.Allowed {
-		c.refused = t
-		if c.x.server.cfg.Shadow {
-			t.result.Allowed = true
+// tell writes the fields about a refusal.
+func (c *Charge) tell(h http.Header, refused *refusal) Info {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	links, counts, result := slices.Clone(c.x.links), max(0, refused.link), refused.result
+	if result.Allowed { // as of Peek
+		result.Allowed, result.RetryAfter = false, 0
+		if result.Remaining <= 0 {
+			result.RetryAfter = result.NextAfter
 		}
+	}
+	l := &links[counts]
+	if refused.violated == nil {
+		refused.violated = []string{l.text.part(&result).name}
+	}
+	if refused.link >= 0 { // what was given back counts
+		result.Remaining, result.NextAfter, result.FullAfter = l.result.Remaining, l.result.NextAfter, l.result.FullAfter
+	}
+	l.result = result
+	answer := &header{policy: c.x.header.policy, limit: c.x.header.limit} // of the response it may not become
+	answer.write(h, c.x.server.cfg.Headers, links, counts, true)
+	return Info{Name: l.name, Key: refused.key, Cost: refused.cost, Result: result}
+}
+
+// outcome is what a caller is told about a take, which is kept for Reject if it took
+// nothing. It is then told from all others by its receipt, which names no take. The
+// lock is held.
+func (c *Charge) outcome(t charged, violated []string) Result {
+	if r := &t.result; r.Limit > 0 && r.Granted == 0 && (!r.Allowed || r.Remaining <= 0) {
+		c.count++
+		r.Receipt.At = -c.count
+		r.Allowed = r.Allowed || c.x.server.cfg.Shadow
+		if len(c.refused) == maxRefusals {
+			c.refused = c.refused[1:]
+		}
+		c.refused = append(c.refused, refusal{t, violated})
 	}
 	return t.result
 }
@@ -245,16 +343,17 @@ func freely(n int64) (Result, error) {
 	return Result{Allowed: true}, nil
 }
 
-// settle brings the fields up to date. It is true when Reject has seen to them.
-func (c *Charge) settle(h http.Header, style HeaderStyle, refused bool) bool {
+// answers tells whether the response is that of Reject. Those further out are then
+// told, whom no mark has reached if a writer in between has no Unwrap.
+func (c *Charge) answers() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changed && !c.final {
-		c.changed = false
-		c.x.counts = least(c.x.links)
-		c.x.header.update(h, style, c.x.links, c.x.counts, refused)
+	rec := &c.x.rec
+	if c.claimed == nil || rec.Rejected() == nil && !slices.Contains(rec.Header()[rateLimited], "true") {
+		return false // that of a timeout was faster
 	}
-	return c.final
+	server.MarkRejected(rec.Unwrap(), c.claimed)
+	return true
 }
 
 // least is the place of the link that has least left.

@@ -3,8 +3,10 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
 )
 
@@ -24,7 +27,7 @@ func free(*http.Request) (int64, error) { return 0, nil }
 func charging(t *testing.T, cfg ratelimit.ServerConfig, f func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge)) *served {
 	t.Helper()
 	s := serve(t, cfg)
-	s.Handler = s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.calls.Add(1)
 		c, ok := ratelimit.From(r.Context())
 		if !ok {
@@ -32,7 +35,8 @@ func charging(t *testing.T, cfg ratelimit.ServerConfig, f func(w http.ResponseWr
 			return
 		}
 		f(w, r, c)
-	}))
+	})
+	s.Handler = s.plugin.Handler(s.inner)
 	return s
 }
 
@@ -87,16 +91,18 @@ func TestRateLimiting51_KeyFromTheBody(t *testing.T) {
 	})
 }
 
-// Only what failed is paid for.
+// Only what failed is paid for, and a key that is used up is refused whatever the
+// password: else the answer to the right one would tell it.
 func TestCharge_FailedLoginsOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(2), Weight: free, Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-			if r.URL.Query().Get("password") == "right" {
+			if result := mustTake(t, c, 1); !result.Allowed {
+				require.True(t, c.Reject(w, r, result))
 				return
 			}
-			if result := mustTake(t, c, 1); !result.Allowed {
-				c.Reject(w, r, result)
+			if r.URL.Query().Get("password") == "right" {
+				require.NoError(t, c.Refund(t.Context()))
 				return
 			}
 			w.WriteHeader(http.StatusUnauthorized)
@@ -112,11 +118,15 @@ func TestCharge_FailedLoginsOnly(t *testing.T) {
 		require.Equal(t, "1", w.Header().Get("X-RateLimit-Remaining"))
 		require.Equal(t, "false", w.Header().Get("X-Rate-Limited"))
 		require.Equal(t, 401, fetch(s, "/?password=b").Code)
-		w = fetch(s, "/?password=c")
-		require.Equal(t, 429, w.Code)
-		require.Equal(t, "60", w.Header().Get("Retry-After"))
-		require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
-		require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"))
+		for _, password := range []string{"c", "right"} {
+			w = fetch(s, "/?password="+password)
+			require.Equal(t, 429, w.Code)
+			require.Equal(t, "60", w.Header().Get("Retry-After"))
+			require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
+			require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"), "the failed ones stay taken")
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, 200, fetch(s, "/?password=right").Code)
 	})
 }
 
@@ -278,7 +288,7 @@ func TestCharge_RejectAfterTheResponseHasBegunDoesNothing(t *testing.T) {
 		_, _ = w.Write([]byte("begun"))
 		result := mustTake(t, c, 1)
 		require.False(t, result.Allowed)
-		c.Reject(w, r, result)
+		require.False(t, c.Reject(w, r, result))
 	})
 	w := fetch(s, "/")
 	require.Equal(t, 200, w.Code)
@@ -348,10 +358,16 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 		_, ok = s.plugin.From(r.Context())
 		require.False(t, ok)
 	}), "/health")
-	fetch(h(func(w http.ResponseWriter, r *http.Request) {
+	w := fetch(h(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := ratelimit.From(r.Context())
-		c.Reject(w, r, ratelimit.Result{Limit: 7, RetryAfter: time.Second}) // which makes little sense, but is no crash
+		require.False(t, c.Reject(w, r, ratelimit.Result{Limit: 7, RetryAfter: time.Second}))
+		all, err := c.PeekAll(r.Context())
+		require.NoError(t, err)
+		require.Empty(t, all)
+		w.WriteHeader(http.StatusAccepted)
 	}), "/free")
+	require.Equal(t, http.StatusAccepted, w.Code)
+	require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"))
 	_, ok := ratelimit.From(t.Context())
 	require.False(t, ok)
 }
@@ -377,18 +393,354 @@ func TestCharge_EachLimiterHasItsOwn(t *testing.T) {
 
 func TestCharge_InShadowNeverRefuses(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Shadow: true, Headers: allHeaders}, func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Shadow: true, Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		var result ratelimit.Result
 		for range 3 {
-			require.True(t, mustTake(t, c, 1).Allowed)
+			result = mustTake(t, c, 1)
+			require.True(t, result.Allowed)
 		}
+		require.False(t, c.Reject(w, r, result))
 		result, err := c.TakeKey(t.Context(), "ann", 3)
 		require.NoError(t, err)
 		require.True(t, result.Allowed)
+		now, err := c.Peek(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, now.Remaining)
+		require.False(t, c.Reject(w, r, now), "the handler goes on")
 	})
 	w := fetch(s, "/")
 	require.Equal(t, 200, w.Code)
 	require.Empty(t, w.Header())
 	require.EqualValues(t, 0, left(t, s, ip))
+	require.Equal(t, ratelimit.Stats{Allowed: 1}, s.plugin.Stats())
+}
+
+// What Peek tells is a refusal where the handler takes it for one.
+func TestCharge_RejectByPeek(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told ratelimit.Info
+		cfg := ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Weight: free, Headers: allHeaders, OnRejected: func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { told = info }}
+		s := charging(t, cfg, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			now, err := c.Peek(t.Context())
+			require.NoError(t, err)
+			if now.Remaining == 0 || r.URL.Path == "/no" {
+				require.True(t, c.Reject(w, r, now))
+				require.False(t, c.Reject(w, r, now), "it has answered")
+				return
+			}
+			mustTake(t, c, 1)
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+		w := fetch(s, "/no")
+		require.Equal(t, 429, w.Code)
+		require.Empty(t, w.Header().Values("Retry-After"), "nobody knows what is waited for")
+		require.Contains(t, w.Body.String(), `"Rate limit exceeded."`)
+		require.Equal(t, 401, fetch(s, "/").Code)
+		time.Sleep(10 * time.Second)
+		w = fetch(s, "/")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "50", w.Header().Get("Retry-After"))
+		require.Equal(t, `"default";r=0;t=50`, w.Header().Get("RateLimit"))
+		require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"))
+		require.Contains(t, w.Body.String(), `"violated-policies":["default"]`)
+		require.Equal(t, 50*time.Second, told.Result.RetryAfter)
+		require.False(t, told.Result.Allowed)
+		require.EqualValues(t, 2, s.plugin.Stats().Rejected)
+	})
+}
+
+// A store that has failed is no refusal, whatever its zeros look like.
+func TestCharge_RejectNeedsALimit(t *testing.T) {
+	t.Parallel()
+	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))}
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1), Store: store, Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		now, err := c.Peek(t.Context())
+		require.ErrorIs(t, err, coreratelimit.ErrStore, "also with Allow")
+		_, err = c.PeekAll(t.Context())
+		require.ErrorIs(t, err, coreratelimit.ErrStore)
+		require.False(t, c.Reject(w, r, now))
+		most, err := c.TakeAtMost(t.Context(), 5)
+		require.NoError(t, err)
+		require.Equal(t, ratelimit.Result{Allowed: true}, most)
+		if r.URL.Path == "/" {
+			return
+		}
+		store.Up()
+		require.True(t, mustTake(t, c, 1).Allowed)
+		require.True(t, c.Reject(w, r, mustTake(t, c, 1)), "and now it has not")
+	})
+	store.Down()
+	w := fetch(s, "/")
+	require.Equal(t, 200, w.Code)
+	require.Empty(t, w.Header())
+	w = fetch(s, "/up")
+	require.Equal(t, 429, w.Code)
+	require.Equal(t, `"default";r=1`, w.Header().Get("RateLimit"), "given back")
+}
+
+// It may be any of several refusals.
+func TestCharge_RejectNamesTheRefusalItIsGiven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var told ratelimit.Info
+		s := charging(t, ratelimit.ServerConfig{
+			Name: "api", Limit: ratelimit.PerMinute(100), Weight: free, Headers: ratelimit.HeaderDraft10, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(5)}},
+			OnRejected: func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { told = info },
+		}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			keyed := func(key string, n int64) ratelimit.Result {
+				result, err := c.TakeKey(t.Context(), key, n)
+				require.NoError(t, err)
+				require.False(t, result.Allowed)
+				return result
+			}
+			given := map[string]ratelimit.Result{"/ann": keyed("user:ann", 101), "/mail": keyed("mail:x", 107), "/": mustTake(t, c, 6)}
+			infos, err := c.PeekAll(t.Context())
+			require.NoError(t, err)
+			given["/peek"] = infos[0].Result
+			for range 6 { // of which only so many are kept
+				require.False(t, mustTake(t, c, 7).Allowed)
+			}
+			require.True(t, c.Reject(w, r, given[r.URL.Path]))
+		})
+		const layer = "#layer:3:all:"
+		for _, tt := range []struct {
+			target, key string
+			cost        int64
+			violated    string
+			code        int
+		}{
+			{"/mail", "mail:x", 107, `["api"]`, 413},
+			{"/", layer, 6, `["all"]`, 413},
+			{"/ann", layer, 0, `["all"]`, 413}, // forgotten: it is taken for that which has least left
+			{"/peek", layer, 0, `["all"]`, 429},
+		} {
+			w := fetch(s, tt.target)
+			require.Equal(t, tt.code, w.Code, tt.target)
+			require.Equal(t, tt.key, told.Key, tt.target)
+			require.Equal(t, tt.cost, told.Cost, tt.target)
+			require.Contains(t, w.Body.String(), `"violated-policies":`+tt.violated, tt.target)
+		}
+	})
+}
+
+// Those further out learn of it also where a writer in between hides them.
+func TestCharge_RejectReachesTheOuterWithoutUnwrap(t *testing.T) {
+	t.Parallel()
+	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10})
+	for name, between := range map[string]func(http.Handler) http.Handler{
+		"writer":  hiding,
+		"timeout": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "late") },
+	} {
+		s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			require.True(t, c.Reject(w, r, mustTake(t, c, 1)))
+		})
+		w := fetch(outer.plugin.Handler(s.plugin.Handler(between(s.inner))), "/")
+		require.Equal(t, 429, w.Code, name)
+		require.ElementsMatch(t, []string{`"outer";r=10`, `"inner";r=1`}, w.Header().Values("RateLimit"), name)
+		require.EqualValues(t, 10, left(t, outer, ip), name)
+		require.EqualValues(t, 1, left(t, s, ip), name)
+	}
+}
+
+// hiding gives next a writer that has no Unwrap.
+func hiding(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+	})
+}
+
+// A handler that runs on after its time does not touch what is answered meanwhile.
+func TestCharge_AfterATimeout(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]func(http.Handler) http.Handler{
+		"net/http": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Millisecond, "late") },
+		"plugin":   core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Millisecond})).Handler,
+	} {
+		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1000), Headers: everyHeader})
+		var all sync.WaitGroup
+		var rejected atomic.Int64
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			defer all.Done()
+			result := mustTake(t, c, 1001)
+			<-r.Context().Done()
+			if c.Reject(w, r, result) {
+				rejected.Add(1)
+			}
+			mustTake(t, c, 1)
+			if err := c.Refund(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		h := outer.plugin.Handler(s.plugin.Handler(limit(s.inner)))
+		charged := 0
+		for range 100 {
+			all.Add(1)
+			w := fetch(h, "/")
+			for _, field := range []string{"RateLimit", "RateLimit-Policy"} {
+				require.Len(t, w.Header().Values(field), 2, name)
+			}
+			if w.Code == http.StatusRequestEntityTooLarge { // net/http takes what ends with the limit for in time
+				require.Equal(t, []string{"true"}, w.Header().Values("X-Rate-Limited"), name)
+				continue
+			}
+			charged++
+			require.Equal(t, 503, w.Code, name)
+			require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), name)
+			require.NotEqual(t, "1000", w.Header().Get("X-RateLimit-Remaining"), "the outer was charged")
+		}
+		all.Wait()
+		require.EqualValues(t, 1000-charged, left(t, outer, ip), name)
+		require.EqualValues(t, 1000, left(t, s, ip), name)
+		require.EqualValues(t, rejected.Load(), s.plugin.Stats().Rejected)
+	}
+}
+
+// A cost known later: what is there is taken, and the next request finds nothing.
+func TestCharge_TakeAtMost(t *testing.T) {
+	t.Parallel()
+	for name, layers := range map[string][]ratelimit.Layer{"one": nil, "layers": {{Name: "all", Limit: ratelimit.PerHour(8)}, {Name: "more", Limit: ratelimit.PerHour(50)}}} {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Weight: free, Layers: layers, Headers: ratelimit.HeaderDraft03}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			for _, n := range []int64{0, 3, 1 << 62} {
+				result, err := c.TakeAtMost(r.Context(), n)
+				require.NoError(t, err)
+				require.True(t, result.Allowed)
+				require.LessOrEqual(t, result.Granted, n)
+			}
+			result, err := c.TakeAtMost(r.Context(), 2)
+			require.NoError(t, err)
+			require.False(t, result.Allowed)
+			require.Zero(t, result.Granted)
+			require.Positive(t, result.RetryAfter)
+			_, err = c.TakeAtMost(r.Context(), -1)
+			require.ErrorIs(t, err, core.ErrConfig)
+			if r.URL.Path == "/reject" {
+				require.True(t, c.Reject(w, r, result))
+			}
+		})
+		w := fetch(s, "/reject")
+		require.Equal(t, 429, w.Code, name)
+		require.EqualValues(t, 10, left(t, s, ip), "all came back")
+		w = fetch(s, "/")
+		require.Equal(t, 200, w.Code, name)
+		require.Equal(t, "0", w.Header().Get("RateLimit-Remaining"), name)
+		require.EqualValues(t, len(layers), left(t, s, ip), "the same of each")
+	}
+}
+
+// Others are faster, again and again.
+func TestCharge_TakeAtMostIsBounded(t *testing.T) {
+	t.Parallel()
+	var s *served
+	thieves := 0
+	s = charging(t, ratelimit.ServerConfig{
+		Limit: ratelimit.PerHour(100), Weight: free, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(200)}},
+		Hooks: ratelimit.Hooks{Rejected: func(context.Context, ratelimit.Info) { thieves++ }},
+		Store: thief{core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))},
+	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		result, err := c.TakeAtMost(r.Context(), 1000)
+		require.NoError(t, err)
+		require.False(t, result.Allowed)
+	})
+	fetch(s, "/")
+	require.Equal(t, 4, thieves)
+}
+
+// thief is a store of which somebody takes one after each look.
+type thief struct{ coreratelimit.Store }
+
+type thiefTable struct{ coreratelimit.Table }
+
+func (s thief) Open(name string) (coreratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return thiefTable{t}, err
+}
+
+func (t thiefTable) Apply(ctx context.Context, key string, plan coreratelimit.PlanID, op coreratelimit.Op) (coreratelimit.Result, error) {
+	r, err := t.Table.Apply(ctx, key, plan, op)
+	if op.Kind == coreratelimit.Take && op.Cost == 0 {
+		_, _ = t.Table.Apply(ctx, key, plan, coreratelimit.Op{Cost: 1})
+	}
+	return r, err
+}
+
+// lateStore answers a take of 10 late.
+type lateStore struct{ coreratelimit.Store }
+
+type lateTable struct{ coreratelimit.Table }
+
+func (s lateStore) Open(name string) (coreratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return lateTable{t}, err
+}
+
+func (t lateTable) Apply(ctx context.Context, key string, plan coreratelimit.PlanID, op coreratelimit.Op) (coreratelimit.Result, error) {
+	r, err := t.Table.Apply(ctx, key, plan, op)
+	if op.Cost == 10 && op.Kind == coreratelimit.Take {
+		time.Sleep(time.Second)
+	}
+	return r, err
+}
+
+func TestCharge_ALateAnswerTellsNoMoreThanIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(100, time.Hour, 100), Headers: ratelimit.HeaderDraft03, Store: lateStore{memory}}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			var all sync.WaitGroup
+			all.Go(func() { mustTake(t, c, 10) })
+			time.Sleep(100 * time.Millisecond)
+			mustTake(t, c, 20)
+			all.Wait()
+			if r.URL.Path == "/refund" {
+				require.NoError(t, c.Refund(t.Context()))
+			}
+		})
+		require.Equal(t, "69", fetch(s, "/").Header().Get("RateLimit-Remaining"))
+		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
+		require.Equal(t, "100", fetch(s, "/refund").Header().Get("RateLimit-Remaining"), "a refund is later than what it gives back")
+	})
+}
+
+// All that a client is held to, for an endpoint that tells it.
+func TestCharge_PeekAll(t *testing.T) {
+	t.Parallel()
+	var infos []ratelimit.Info
+	s := charging(t, ratelimit.ServerConfig{
+		Name: "api", Limit: ratelimit.PerHour(100), Routes: []ratelimit.Route{{Pattern: "GET /usage", Weight: free}},
+		Layers: []ratelimit.Layer{{Name: "tenant", Key: ratelimit.ByHeader("Tenant"), Limit: ratelimit.PerHour(50)}},
+	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		var err error
+		infos, err = c.PeekAll(r.Context())
+		require.NoError(t, err)
+		other, err := c.TakeKey(r.Context(), "other", 0)
+		require.NoError(t, err)
+		require.EqualValues(t, 100, other.Remaining)
+	})
+	for range 3 {
+		fetch(s, "/", "Tenant", "t1")
+	}
+	fetch(s, "/usage", "Tenant", "t1")
+	require.Len(t, infos, 2)
+	for i, want := range []ratelimit.Info{{Name: "api", Key: ip}, {Name: "tenant", Key: "#layer:6:tenant:t1"}} {
+		require.Equal(t, want.Name, infos[i].Name)
+		require.Equal(t, want.Key, infos[i].Key)
+		require.EqualValues(t, 3, infos[i].Result.Limit-infos[i].Result.Remaining)
+	}
+	fetch(s, "/usage")
+	require.Len(t, infos, 1)
+}
+
+// What prints its context does not print the request.
+func TestCharge_ContextIsNotThePrintedRequest(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{Name: "api"}, func(_ http.ResponseWriter, r *http.Request, _ *ratelimit.Charge) {
+		require.Equal(t, "ratelimit.Server(api)", fmt.Sprint(r.Context()))
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		require.NotContains(t, fmt.Sprintf("%+v", ctx), "s3cret")
+	})
+	fetch(s, "/", "Authorization", "Bearer s3cret")
 }
 
 func TestCharge_TakesOfLayers(t *testing.T) {
@@ -500,7 +852,8 @@ func TestCharge_Concurrent(t *testing.T) {
 	require.EqualValues(t, 1000, left(t, s, "x"))
 }
 
-// What a handler leaves behind on its request reaches those further out.
+// What a handler leaves behind on its request reaches those further out, also where
+// they have matched a pattern before.
 func TestCharge_TheRequestFurtherOutKnowsThePattern(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{})
@@ -509,4 +862,14 @@ func TestCharge_TheRequestFurtherOutKnowsThePattern(t *testing.T) {
 	r := request(http.MethodGet, "/users/1")
 	do(s.plugin.Handler(mux), r)
 	require.Equal(t, "GET /users/{id}", r.Pattern)
+	outer := http.NewServeMux()
+	outer.Handle("/users/", s.plugin.Handler(mux))
+	r = request(http.MethodGet, "/users/1")
+	do(outer, r)
+	require.Equal(t, "GET /users/{id}", r.Pattern)
+	r = request(http.MethodGet, "/users/1")
+	outer = http.NewServeMux()
+	outer.Handle("/users/", s)
+	do(outer, r)
+	require.Equal(t, "/users/", r.Pattern)
 }

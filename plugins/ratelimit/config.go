@@ -74,7 +74,8 @@ type ServerConfig struct {
 	// Shadow lets all requests pass, to see what a limit would do before it does
 	// it: they are decided and charged as ever, Hooks and Stats tell what came of
 	// it, but nothing is refused or blocked, nothing waits, none of our fields is
-	// sent, and OnRejected and OnSuccess are not called.
+	// sent, and OnRejected and OnSuccess are not called. What would be blocked is not
+	// charged.
 	Shadow bool
 
 	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Plugins].
@@ -97,7 +98,9 @@ type ServerConfig struct {
 
 	// MaxWait is how long a request may wait for its permits. If zero, it does not
 	// wait. What would take longer is refused at once; a wait ends with the context
-	// of the request. It must not be negative.
+	// of the request. It must not be negative. That a client has left is noticed by
+	// net/http only once the body of its request was read, so a request with a body
+	// waits on for nobody: bound MaxQueue where those are limited.
 	MaxWait time.Duration
 	// MaxQueue is how many permits may be waited for at a time, for each key; a
 	// request that would be above it is refused at once. If zero, it is twice
@@ -226,10 +229,7 @@ func (c ServerConfig) layerProblem(i int) string {
 	if name == "" {
 		return "must be given"
 	}
-	names := policyNames(name, c.Layers[i].Limit)
-	taken := func(other string, limit Limit) bool {
-		return name == other || slices.ContainsFunc(policyNames(other, limit), func(n string) bool { return slices.Contains(names, n) })
-	}
+	taken := func(other string, limit Limit) bool { return sameName(name, c.Layers[i].Limit, other, limit) }
 	if taken(cmp.Or(c.Name, DefaultName), c.Limit) {
 		return "must not be the name of the plugin"
 	}
@@ -244,6 +244,12 @@ func (c ServerConfig) layerProblem(i int) string {
 		}
 	}
 	return c.nameProblem(name)
+}
+
+// sameName tells whether two limits would have a name in common in the header.
+func sameName(a string, limitA Limit, b string, limitB Limit) bool {
+	names := policyNames(a, limitA)
+	return a == b || slices.ContainsFunc(policyNames(b, limitB), func(n string) bool { return slices.Contains(names, n) })
 }
 
 // core returns the part of c that core/ratelimit has too.

@@ -39,16 +39,30 @@
 //
 // What a request costs may turn out later, as that a login has failed. A handler
 // finds its [Charge] by [From] and takes, gives back, looks, or refuses as the
-// limiter would have. With a Weight of 0 nothing is taken but by it:
+// limiter would have. With a Weight of 0 nothing is taken but by it. Where failures
+// are what counts, take before the secret is looked at, and give back when it was
+// right; an exhausted key is refused whatever the password, since else the answer
+// would tell who guesses that a guess was right:
 //
 //	charge, ok := ratelimit.From(r.Context())
 //	if !ok {
 //		return errors.New("no limiter around the handler")
 //	}
-//	if result, err := charge.TakeKey(r.Context(), "user:"+name, 1); err == nil && !result.Allowed {
-//		charge.Reject(w, r, result) // 429, with all that belongs to it
+//	result, err := charge.TakeKey(r.Context(), "user:"+name, 1)
+//	if err != nil {
+//		return err
+//	}
+//	if !result.Allowed && charge.Reject(w, r, result) { // 429, with all that belongs to it
 //		return nil
 //	}
+//	if !correct(name, password) {
+//		w.WriteHeader(http.StatusUnauthorized) // and it stays charged
+//		return nil
+//	}
+//	return charge.Refund(r.Context())
+//
+// [server.Reject] gives back what the request took, and so is not for a wrong password
+// unless Unmarked.
 //
 // # A server's answer
 //
@@ -58,8 +72,13 @@
 // the limit can ever allow has 413 and no Retry-After. [HeaderStyle] adds the
 // fields by which a client can slow down before that. They are there whatever the
 // handler does: on streams, on a 304, on what a Recoverer further out writes after a
-// panic, though not on connections that it takes over. They are brought up to date
+// panic, though not on connections that it takes over or upgrades with a 101. They are brought up to date
 // right before the header goes out. What Block names has 403 and none of the fields.
+//
+// The handler gets a copy of the request, as from any middleware that uses
+// WithContext. Its Pattern and MultipartForm are on the original too when it returns;
+// a PathValue that a mux further in has set is not, and a trailer of the request that
+// was not announced is on the original alone.
 //
 // # Guarantees
 //
@@ -68,8 +87,8 @@
 // is told. An excluded request takes nothing and has none of the fields. A header of
 // a client is never believed unless its peer is trusted. No body is read.
 //
-// An allowed request costs one allocation beside what the header map needs, of 1
-// KiB, in which is the copy of the request that the handler gets; and some more if
+// An allowed request costs one allocation beside what the header map needs, of 896
+// bytes, in which is the copy of the request that the handler gets; and some more if
 // its key or the name of its limit is long, with layers, and where the handler
 // changes the charge.
 //

@@ -10,7 +10,9 @@ import (
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 
-// Only failed logins count: for the address that they come from, and for the user.
+// Only failed logins count: for the address that they come from, and for the user. Both
+// are charged before the password is looked at: one that is used up is refused whatever
+// the password, or guessing would go on until the answer is another one.
 func ExampleFrom() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:   "login",
@@ -18,9 +20,6 @@ func ExampleFrom() {
 		Weight: func(*http.Request) (int64, error) { return 0, nil },
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("password") == "secret" {
-			return
-		}
 		charge, ok := ratelimit.From(r.Context())
 		if !ok {
 			http.Error(w, "no limiter", http.StatusInternalServerError)
@@ -33,10 +32,15 @@ func ExampleFrom() {
 		switch {
 		case err != nil:
 			http.Error(w, "try again", http.StatusServiceUnavailable)
-		case !result.Allowed:
-			charge.Reject(w, r, result) // and what was taken goes back
-		default:
-			http.Error(w, "wrong password", http.StatusUnauthorized)
+			return
+		case !result.Allowed && charge.Reject(w, r, result): // and what this request took goes back
+			return
+		case r.FormValue("password") != "secret":
+			http.Error(w, "wrong password", http.StatusUnauthorized) // and stays charged
+			return
+		}
+		if err := charge.Refund(r.Context()); err != nil {
+			w.Header().Set("X-Not-Refunded", "true")
 		}
 	}))
 	for _, password := range []string{"secret", "secret", "secret", "a", "b", "c", "secret"} {
@@ -51,12 +55,12 @@ func ExampleFrom() {
 	// a 401 [false]
 	// b 401 [false]
 	// c 429 [true]
-	// secret 200 [false]
+	// secret 429 [true]
 }
 
-// A search costs one for each row that it found, which is known afterwards. What the
-// last one took beyond the limit is not charged.
-func ExampleCharge_Take() {
+// A search costs one for each row that it found, which is known afterwards: it takes
+// what there is, and the next request finds nothing left.
+func ExampleCharge_TakeAtMost() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit:   ratelimit.PerMinute(100),
 		Headers: ratelimit.HeaderDraft10,
@@ -68,22 +72,22 @@ func ExampleCharge_Take() {
 			return
 		}
 		if charge, ok := ratelimit.From(r.Context()); ok {
-			if _, err := charge.Take(r.Context(), rows); err != nil {
+			if _, err := charge.TakeAtMost(r.Context(), rows); err != nil {
 				http.Error(w, "try again", http.StatusServiceUnavailable)
 				return
 			}
 		}
 		_, _ = fmt.Fprintln(w, rows, "rows")
 	}))
-	for _, rows := range []string{"49", "30", "10"} {
+	for _, rows := range []string{"49", "1000", "1"} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?rows="+rows, http.NoBody))
 		fmt.Println(rows, w.Code, w.Header().Get("RateLimit"))
 	}
 	// Output:
 	// 49 200 "default";r=50;t=60
-	// 30 200 "default";r=19;t=60
-	// 10 200 "default";r=8;t=60
+	// 1000 200 "default";r=0;t=60
+	// 1 429 "default";r=0;t=60
 }
 
 // What did not work costs nothing.
@@ -110,21 +114,25 @@ func ExampleCharge_Refund() {
 }
 
 // An endpoint that tells how a client stands, and costs nothing.
-func ExampleCharge_Peek() {
+func ExampleCharge_PeekAll() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
+		Name:   "api",
 		Limit:  ratelimit.PerMinute(10),
+		Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(50)}},
 		Routes: []ratelimit.Route{{Pattern: "GET /usage", Weight: func(*http.Request) (int64, error) { return 0, nil }}},
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/usage" {
-			return
-		}
 		charge, ok := limits.From(r.Context())
-		if !ok {
+		if !ok || r.URL.Path != "/usage" {
 			return
 		}
-		if now, err := charge.Peek(r.Context()); err == nil {
-			_, _ = fmt.Fprintf(w, "%d of %d", now.Limit-now.Remaining, now.Limit)
+		infos, err := charge.PeekAll(r.Context())
+		if err != nil {
+			http.Error(w, "try again", http.StatusServiceUnavailable)
+			return
+		}
+		for _, info := range infos {
+			_, _ = fmt.Fprintf(w, "%s: %d of %d. ", info.Name, info.Result.Limit-info.Result.Remaining, info.Result.Limit)
 		}
 	}))
 	for _, path := range []string{"/", "/", "/usage", "/usage"} {
@@ -135,6 +143,6 @@ func ExampleCharge_Peek() {
 	// Output:
 	// / ""
 	// / ""
-	// /usage "2 of 10"
-	// /usage "2 of 10"
+	// /usage "api: 2 of 10. all: 2 of 50. "
+	// /usage "api: 2 of 10. all: 2 of 50. "
 }

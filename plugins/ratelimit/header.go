@@ -38,10 +38,10 @@ func trios() [2]trio {
 // A header holds the fields about one request, with all their text in one place.
 type header struct {
 	values        [6]string
-	text          [103]byte // enough for most
-	n             uint8     // values in use
-	policy, limit string    // our lines in the fields that are lists
-	capacity      int64     // as told, by the fields about one limit
+	text          [95]byte // enough for most
+	n             uint8    // values in use
+	policy, limit string   // our lines in the fields that are lists
+	capacity      int64    // as told, by the fields about one limit, if they are ours
 	left          int64
 }
 
@@ -95,27 +95,23 @@ func (x *header) write(h http.Header, style HeaderStyle, links []link, counts in
 	text := x.room(links)
 	text = x.lists(h, text, style, links)
 	r := &links[counts].result
-	x.capacity, x.left = told(r.Limit), told(r.Remaining)
+	x.left = -1 // nothing of ours
+	now := told(r.Remaining)
 	for _, t := range trios() {
 		if style&t.style == 0 {
 			continue
 		}
-		if left, ok := number(h, t.remaining); refused || !ok || x.left < left {
+		if left, ok := number(h, t.remaining); refused || !ok || now < left {
 			text = x.trio(h, text, style, t, r)
+			x.capacity, x.left = told(r.Limit), now
 		}
 	}
 	if style&HeaderDraft07 != 0 {
-		if _, left, ok := dictionary(h); refused || !ok || x.left < left {
+		if _, left, ok := dictionary(h); refused || !ok || now < left {
 			x.dictionary(h, text, r)
+			x.capacity, x.left = told(r.Limit), now
 		}
 	}
-}
-
-// rewrite is write in place of what was written before.
-func (x *header) rewrite(h http.Header, style HeaderStyle, links []link, counts int, refused bool) {
-	fresh := &header{policy: x.policy, limit: x.limit} // the old text is in use
-	fresh.write(h, style, links, counts, refused)
-	x.policy, x.limit = fresh.policy, fresh.limit
 }
 
 // update writes what has changed since, where it is still there. Refused tells that
@@ -153,6 +149,30 @@ func (x *header) update(h http.Header, style HeaderStyle, links []link, counts i
 	}
 }
 
+// restore writes what was there before the handler, where that has sent an
+// informational header, after which some clear the map.
+func (x *header) restore(h http.Header, style HeaderStyle, links []link, counts int) {
+	fresh := &header{policy: x.policy, limit: x.limit} // the old text is in use
+	fresh.write(h, style, links, counts, false)
+	x.policy, x.limit = fresh.policy, fresh.limit
+}
+
+// drop takes all fields out, for a connection that is no HTTP any more.
+func drop(h http.Header, style HeaderStyle) {
+	delete(h, rateLimited)
+	if style&(HeaderDraft10|HeaderDraft07) != 0 {
+		delete(h, policyField)
+		delete(h, limitField)
+	}
+	for _, t := range trios() {
+		if style&t.style != 0 {
+			delete(h, t.limit)
+			delete(h, t.remaining)
+			delete(h, t.reset)
+		}
+	}
+}
+
 // present tells whether there is anything in the lists. A handler that has deleted
 // them has meant it.
 func (x *header) present(h http.Header, style HeaderStyle) bool {
@@ -175,10 +195,10 @@ func (x *header) unite(h http.Header, style HeaderStyle) {
 		return
 	}
 	if x.policy != "" {
-		again(h, policyField, x.policy)
+		again(h, policyField, x.policy, style)
 	}
 	if x.limit != "" {
-		again(h, limitField, x.limit)
+		again(h, limitField, x.limit, style)
 	}
 	if style&HeaderDraft07 != 0 {
 		first(h, limitField)
@@ -192,11 +212,22 @@ func (x *header) unite(h http.Header, style HeaderStyle) {
 	}
 }
 
-// again puts a line back into a list that was assigned to.
-func again(h http.Header, field, line string) {
-	if lines := h[field]; len(lines) > 0 && !slices.Contains(lines, line) {
-		h[field] = append([]string{line}, lines...)
+// again puts a line back into a list that was assigned to, and leaves out those in the
+// form of the other draft: the field, joined, would be in none.
+func again(h http.Header, field, line string, style HeaderStyle) {
+	lines := h[field]
+	if len(lines) == 0 || len(lines) == 1 && lines[0] == line {
+		return
 	}
+	if !slices.Contains(lines, line) {
+		lines = append([]string{line}, lines...)
+	}
+	h[field] = slices.DeleteFunc(slices.Clone(lines), func(other string) bool {
+		if style&HeaderDraft10 == 0 {
+			return strings.HasPrefix(other, `"`)
+		}
+		return strings.HasPrefix(other, dictLimit) || other != "" && other[0] >= '0' && other[0] <= '9'
+	})
 }
 
 // first leaves the first of several values.

@@ -96,6 +96,23 @@ func TestHeaders_NestedStylesTellTheLeast(t *testing.T) {
 	}
 }
 
+// The fields of the outer look like those that the inner would have written.
+func TestHeaders_NestedWithTheSameNumbers(t *testing.T) {
+	t.Parallel()
+	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft07} {
+		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: style})
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: style}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			require.NoError(t, c.Refund(r.Context()))
+		})
+		h := fetch(outer.plugin.Handler(s), "/").Header()
+		if style == ratelimit.HeaderDraft07 {
+			require.Equal(t, "limit=10, remaining=9, reset=3600", h.Get("RateLimit"))
+		} else {
+			require.Equal(t, "9", h.Get("X-RateLimit-Remaining"))
+		}
+	}
+}
+
 // An upstream that has limits of its own sends the same fields.
 func TestHeaders_ReverseProxy(t *testing.T) {
 	t.Parallel()
@@ -121,7 +138,7 @@ func TestHeaders_ReverseProxy(t *testing.T) {
 			}
 			if style == ratelimit.HeaderDraft07 {
 				require.Equal(t, []string{"limit=10, remaining=" + strconv.Itoa(9-i) + ", reset=60"}, h.Values("RateLimit"))
-				require.Equal(t, []string{"10;w=60", `"upstream";q=1;w=3600`}, h.Values("RateLimit-Policy"))
+				require.Equal(t, []string{"10;w=60"}, h.Values("RateLimit-Policy"), "of one form")
 			} else {
 				require.Equal(t, []string{`"api";r=` + strconv.Itoa(9-i) + `;t=60`, `"upstream";r=0;t=3600`}, h.Values("RateLimit"))
 				require.Equal(t, []string{`"api";q=10;w=60`, `"upstream";q=1;w=3600`}, h.Values("RateLimit-Policy"))
@@ -132,6 +149,67 @@ func TestHeaders_ReverseProxy(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// httputil.ReverseProxy clears the header after it has passed on a 1xx.
+func TestHeaders_AfterAnInformationalResponse(t *testing.T) {
+	t.Parallel()
+	for _, upstreamStyle := range []ratelimit.HeaderStyle{0, everyHeader} {
+		upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1000), Headers: upstreamStyle})
+		back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Link", "</a.css>; rel=preload")
+			w.WriteHeader(http.StatusEarlyHints)
+			upstream.ServeHTTP(w, r)
+		}))
+		t.Cleanup(back.Close)
+		proxy := httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))
+		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(9), Headers: everyHeader})
+		s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(100), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			if r.URL.Path == "/take" {
+				mustTake(t, c, 1)
+			}
+			proxy.ServeHTTP(w, r)
+		})
+		front := httptest.NewServer(outer.plugin.Handler(s))
+		t.Cleanup(front.Close)
+		for i, target := range []string{"/", "/take"} {
+			resp, err := front.Client().Get(front.URL + target)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			want := []string{`"outer";r=` + strconv.Itoa(8-i) + ";t=3600", `"api";r=` + strconv.Itoa(99-2*i) + ";t=3600"}
+			policies := []string{`"outer";q=9;w=3600`, `"api";q=100;w=3600`}
+			if upstreamStyle != 0 {
+				want, policies = append(want, `"upstream";r=`+strconv.Itoa(999-i)+";t=3600"), append(policies, `"upstream";q=1000;w=3600`)
+			}
+			require.ElementsMatch(t, want, resp.Header.Values("RateLimit"))
+			require.ElementsMatch(t, policies, resp.Header.Values("RateLimit-Policy"))
+			require.Equal(t, []string{"false"}, resp.Header.Values("X-Rate-Limited"))
+			for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
+				require.Equal(t, []string{"9"}, resp.Header.Values(field+"Limit"), "that which has least left")
+				require.Equal(t, []string{strconv.Itoa(8 - i)}, resp.Header.Values(field+"Remaining"))
+			}
+		}
+	}
+}
+
+// A field of which a part is of draft 07 and a part of draft 10 is of neither.
+func TestHeaders_AnUpstreamOfTheOtherDraft(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		ours, theirs  ratelimit.HeaderStyle
+		limit, policy string
+	}{
+		{ratelimit.HeaderDraft10, ratelimit.HeaderDraft07, `"api";r=9;t=3600`, `"api";q=10;w=3600`},
+		{ratelimit.HeaderDraft07, ratelimit.HeaderDraft10, "limit=10, remaining=9, reset=3600", "10;w=3600"},
+	} {
+		upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(5), Headers: tt.theirs})
+		back := httptest.NewServer(upstream)
+		t.Cleanup(back.Close)
+		s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(10), Headers: tt.ours})
+		h := fetch(s.plugin.Handler(httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))), "/").Header()
+		require.Equal(t, []string{tt.limit}, h.Values("RateLimit"))
+		require.Equal(t, []string{tt.policy}, h.Values("RateLimit-Policy"))
 	}
 }
 
@@ -291,11 +369,16 @@ func TestHeaders_HijackedAndUpgraded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.NoError(t, conn.Close())
-		if target == "/hijack" {
-			require.Empty(t, resp.Header.Values("RateLimit"))
-		}
+		require.Equal(t, target == "/upgrade", resp.StatusCode == http.StatusSwitchingProtocols)
 		h := <-after
-		require.Equal(t, []string{`"default";r=99;t=36`}, h.Values("RateLimit"), "as it was before the handler")
+		if target == "/hijack" {
+			require.Equal(t, []string{`"default";r=99;t=36`}, h.Values("RateLimit"), "as it was before the handler")
+		} else {
+			require.Equal(t, http.Header{"Upgrade": {"echo"}, "Connection": {"Upgrade"}}, h)
+		}
+		for field := range resp.Header {
+			require.NotContains(t, field, "Rate")
+		}
 		require.EqualValues(t, 91, left(t, s, "127.0.0.1"))
 	}
 }

@@ -22,10 +22,10 @@ type exchange struct {
 	header          header
 	links           []link
 	own             [1]link // links, unless there are layers
-	mark            string  // of the route
-	counts          int     // which of the links does
-	free            bool    // it takes nothing
-	silent          bool    // it sends nothing
+	rule            *rule
+	free            bool        // it takes nothing
+	silent          bool        // it sends nothing
+	begun           atomic.Bool // the response has; the Recorder is not for every goroutine
 	text            [40]byte
 	request         http.Request // that of the handler, whose context this is
 }
@@ -64,7 +64,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		s.forbid(x, w, r, next)
 		return
 	}
-	x.mark = u.mark
+	x.rule = u
 	x.own[0] = link{limiter: limiter, text: u.texts.of(limiter), name: s.limiter.Name(), key: key}
 	x.links = x.own[:]
 	if s.layers != nil {
@@ -75,7 +75,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		s.fail(x, w, r, next, http.StatusServiceUnavailable, err)
 		return
 	}
-	x.counts = counts
 	result := &x.links[counts].result
 	switch {
 	case result.Limit <= 0: // the store failed, and lets pass
@@ -92,7 +91,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		x.header.write(w.Header(), s.cfg.Headers, x.links, counts, !result.Allowed)
 		if !result.Allowed {
 			s.counters.rejected.Inc()
-			s.refuse(w, r, x.links, Info{Name: x.links[counts].name, Key: x.links[counts].key, Cost: cost, Result: *result})
+			s.refuse(w, r, violated(x.links), Info{Name: x.links[counts].name, Key: x.links[counts].key, Cost: cost, Result: *result})
 			return
 		}
 		s.counters.allowed.Inc()
@@ -103,6 +102,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	}
 	x.serve(w, r, next)
 }
+
+// String keeps the request out of what prints its context.
+func (x *exchange) String() string { return "ratelimit.Server(" + x.server.Name() + ")" }
 
 // within makes x the context of the handler.
 func (x *exchange) within(ctx context.Context) context.Context {
@@ -124,7 +126,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		if r.MultipartForm == nil {
 			r.MultipartForm = inner.MultipartForm
 		}
-		if r.Pattern == "" {
+		if inner.Pattern != "" {
 			r.Pattern = inner.Pattern
 		}
 	}()
@@ -134,16 +136,37 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 // OnHeader is called just before the header goes out: what happened since the fields
 // were written is now in them.
 func (x *exchange) OnHeader(status int) {
+	x.begun.Store(true) // before charge is looked at: see Charge.claim
+	c := x.charge.Load()
+	if c != nil && c.answers() {
+		return
+	}
 	refused := x.rec.Rejected() != nil
 	if refused {
-		_ = x.held().Refund(x) // it comes back in its time
+		c = x.held()
+		_ = c.Refund(x) // it comes back in its time
 	}
-	if x.silent || status == 0 || status == http.StatusSwitchingProtocols {
+	if x.silent || status == 0 {
 		return
 	}
 	h, style := x.rec.Header(), x.server.cfg.Headers
-	if c := x.charge.Load(); c != nil && c.settle(h, style, refused) {
+	if status == http.StatusSwitchingProtocols {
+		drop(h, style)
 		return
+	}
+	informed := x.rec.Informed()
+	if informed {
+		c = x.held()
+	}
+	if c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if informed {
+			x.header.restore(h, style, x.links, least(x.links))
+		}
+		if c.changed { // once: it is not called again
+			x.header.update(h, style, x.links, least(x.links), refused)
+		}
 	}
 	x.header.unite(h, style)
 }
@@ -193,7 +216,7 @@ func (s *Server) decide(ctx context.Context, links []link, n int64) (counts int,
 		// The links are waited for in turn, and MaxWait is for all of them.
 		bounded, cancel := context.WithTimeout(ctx, s.cfg.MaxWait)
 		defer cancel()
-		counts, err = settled(ctx, links)(chainOf(links).Wait(bounded, n))
+		counts, err = settled(links)(chainOf(links).Wait(bounded, n))
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // it waited for one, and then for too long
 			return take(ctx, links, n)
 		}
@@ -204,55 +227,81 @@ func (s *Server) decide(ctx context.Context, links []link, n int64) (counts int,
 	return counts, err
 }
 
+// A taking takes n permits of links, as decide does.
+type taking func(ctx context.Context, links []link, n int64) (counts int, err error)
+
 // take is decide for who does not wait.
 func take(ctx context.Context, links []link, n int64) (counts int, err error) {
 	if len(links) == 1 {
 		links[0].result, err = links[0].limiter.Take(ctx, links[0].key, n)
 		return 0, err
 	}
-	return settled(ctx, links)(chainOf(links).Take(ctx, n))
+	return settled(links)(chainOf(links).Take(ctx, n))
+}
+
+// takeAtMost takes up to n permits, the same of each link.
+func takeAtMost(ctx context.Context, links []link, n int64) (counts int, err error) {
+	if len(links) == 1 {
+		links[0].result, err = links[0].limiter.TakeAtMost(ctx, links[0].key, n)
+		return 0, err
+	}
+	for range 4 {
+		if counts, err = take(ctx, links, 0); err != nil {
+			return take(ctx, links, n) // where OnStoreError decides
+		}
+		counts, err = take(ctx, links, min(n, max(1, links[counts].result.Remaining)))
+		if err != nil || links[counts].result.Allowed {
+			break
+		}
+	}
+	return counts, err
 }
 
 // settled keeps what a chain has decided.
-func settled(ctx context.Context, links []link) func(ratelimit.ChainResult, error) (int, error) {
+func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
 	return func(all ratelimit.ChainResult, err error) (int, error) {
 		for i := range all.Each {
 			links[i].result = all.Each[i]
-			if !all.Allowed && all.Each[i].Granted > 0 { // and was given back
-				if now, err := links[i].limiter.Peek(ctx, links[i].key); err == nil {
-					links[i].result = now
-				} else {
-					links[i].result = Result{}
-				}
-			}
 		}
 		return all.Link, err
 	}
 }
 
 // refuse answers a request that a limit does not allow. Its fields are set.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, links []link, info Info) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []string, info Info) {
 	limited := &ratelimit.LimitedError{Name: info.Name, Result: info.Result}
-	server.SetRetryAfter(w.Header(), info.Result.RetryAfter)
+	after := info.Result.RetryAfter
+	if after == 0 && info.Result.Remaining > 0 {
+		after = -1 // a handler refuses, and only it knows why
+	}
+	server.SetRetryAfter(w.Header(), after)
 	w.Header().Set("Cache-Control", "no-store")
 	wait := w.Header().Get("Retry-After")
-	if s.cfg.OnRejected != nil && !s.cfg.Shadow {
+	if s.cfg.OnRejected != nil {
 		server.MarkRejected(w, limited)
 		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
 	}
-	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: info.Result.RetryAfter, Err: limited}
-	for _, l := range links {
-		if l.result.Limit > 0 && !l.result.Allowed {
-			rejection.Policies = append(rejection.Policies, l.text.part(&l.result).name)
-		}
-	}
+	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: after, Policies: violated, Err: limited}
 	if info.Result.RetryAfter == Never {
 		rejection.Detail = "The request costs " + strconv.FormatInt(info.Cost, 10) + ", and the limit is " + strconv.FormatInt(info.Result.Limit, 10) + "."
 	} else {
 		rejection.Status = http.StatusTooManyRequests
 		rejection.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 		rejection.Title = "Request cannot be satisfied as assigned quota has been exceeded"
-		rejection.Detail = "Rate limit exceeded. Try again in " + wait + "s."
+		rejection.Detail = "Rate limit exceeded."
+		if wait != "" {
+			rejection.Detail += " Try again in " + wait + "s."
+		}
 	}
 	server.Reject(w, r, rejection)
+}
+
+// violated are the names of the limits that have refused.
+func violated(links []link) (names []string) {
+	for i := range links {
+		if l := &links[i]; l.result.Limit > 0 && !l.result.Allowed {
+			names = append(names, l.text.part(&l.result).name)
+		}
+	}
+	return names
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -85,16 +86,26 @@ func (s *Server) Limiter() *ratelimit.Limiter { return s.limiter }
 func (s *Server) Close() error { return s.limiter.Close() }
 
 // With makes another limiter, configured as this one but for what f changes, with
-// permits and a name of its own, without which it is a [*core.ConfigError]. It is meant to be put on top
-// of this one, around some handlers, so it has no Routes, no Layers and no Tier but
-// those that f gives it; Key, Weight, Exclude and all else are those of this one. When
-// it refuses a request, this one gives back what the request took. For that, a
-// middleware between the two that wraps the ResponseWriter must have Unwrap.
+// permits and a name of its own: one that this one has, itself or for a layer or a
+// route, is a [*core.ConfigError]. It is meant to be put on top of this one, around
+// some handlers, so it has no Routes, no Layers and no Tier but those that f gives it;
+// Key, Weight, Exclude and all else are those of this one. When it refuses a request,
+// this one gives back what the request took. For that, a middleware between the two
+// that wraps the ResponseWriter must have Unwrap.
 func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := s.cfg
 	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
-	if cfg = cfg.With(f); cfg.Name == s.cfg.Name {
-		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from"}
+	cfg = cfg.With(f)
+	name := cmp.Or(cfg.Name, DefaultName)
+	taken := sameName(name, cfg.Limit, s.Name(), s.cfg.Limit)
+	for _, r := range s.cfg.Routes {
+		taken = taken || sameName(name, cfg.Limit, r.Pattern, r.Limit)
+	}
+	for _, l := range s.cfg.Layers {
+		taken = taken || sameName(name, cfg.Limit, l.Name, l.Limit)
+	}
+	if taken {
+		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from, and of its layers and routes"}
 	}
 	return NewServer(cfg)
 }

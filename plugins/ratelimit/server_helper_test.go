@@ -18,6 +18,7 @@ import (
 type served struct {
 	http.Handler
 	plugin *ratelimit.Server
+	inner  http.Handler // what charging has limited
 	calls  atomic.Int64
 	status int // of the handler; 0: 200
 }

@@ -562,7 +562,7 @@ func TestServer_Registry(t *testing.T) {
 	_, err := ratelimit.NewServer(ratelimit.ServerConfig{Name: "api", Registry: registry})
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	_, err = s.plugin.With(func(*ratelimit.ServerConfig) {})
-	require.EqualError(t, err, `ratelimit.ServerConfig.Name = "api": must be another one than that of the limiter it comes from`)
+	require.EqualError(t, err, `ratelimit.ServerConfig.Name = "api": must be another one than that of the limiter it comes from, and of its layers and routes`)
 	require.NoError(t, s.plugin.Close())
 	_, ok = registry.Get("ratelimit", "api")
 	require.False(t, ok)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,23 @@ func TestServer_With_HasNoTierOfTheOuter(t *testing.T) {
 		fetch(h, "/login")
 	}
 	require.Equal(t, 5, passed)
+}
+
+// Two limits of one name in one response could not be told apart.
+func TestServer_With_NeedsANameOfItsOwn(t *testing.T) {
+	t.Parallel()
+	base := serve(t, ratelimit.ServerConfig{
+		Limit: ratelimit.PerSecond(9).And(ratelimit.PerHour(9)), Layers: []ratelimit.Layer{{Name: "tenant"}}, Routes: []ratelimit.Route{{Pattern: "/x"}},
+	})
+	for name, ok := range map[string]bool{"": false, "default": false, "default-1s": false, "tenant": false, "/x": false, "login": true} {
+		_, err := base.plugin.With(func(c *ratelimit.ServerConfig) { c.Name, c.Limit = name, ratelimit.PerHour(1) })
+		if ok {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, gresil.ErrConfig, name)
+			require.ErrorContains(t, err, "ratelimit.ServerConfig.Name = "+strconv.Quote(name))
+		}
+	}
 }
 
 // What OnRejected does to the Retry-After of the default changes neither that nor

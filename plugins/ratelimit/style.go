@@ -11,8 +11,11 @@ import (
 // Where limiters are one inside of the other, the fields that are lists have a line
 // of each. All others, and X-Rate-Limited, are about one limit: that which refused,
 // else that which has least left. What a handler adds to a list, as a proxy does
-// that copies the fields of its upstream, stays beside; what it adds to any other
-// does not.
+// that copies the fields of its upstream, stays beside, but for lines in the form of
+// the other draft, with which the field could not be parsed; what it adds to any other
+// does not. The limits in a list are told apart by their names alone, so give the
+// plugins of different services different ones. What a hook or a handler deletes stays
+// away, unless it has sent an informational response: then all is set again.
 type HeaderStyle uint8
 
 const (
