@@ -533,7 +533,9 @@ func TestCharge_RejectReachesTheOuterWithoutUnwrap(t *testing.T) {
 		"timeout": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "late") },
 	} {
 		s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-			require.True(t, c.Reject(w, r, mustTake(t, c, 1)))
+			result := mustTake(t, c, 1)
+			require.True(t, c.Reject(w, r, result))
+			require.False(t, c.Reject(w, r, result), "once")
 		})
 		w := fetch(outer.plugin.Handler(s.plugin.Handler(between(s.inner))), "/")
 		require.Equal(t, 429, w.Code, name)
@@ -560,10 +562,14 @@ func TestCharge_AfterATimeout(t *testing.T) {
 		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1000), Headers: everyHeader})
 		var all sync.WaitGroup
 		var rejected atomic.Int64
+		answered := make(chan struct{})
 		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			defer all.Done()
 			result := mustTake(t, c, 1001)
-			<-r.Context().Done()
+			ended(r)
+			if r.URL.Path == "/late" {
+				<-answered
+			}
 			if c.Reject(w, r, result) {
 				rejected.Add(1)
 			}
@@ -592,9 +598,17 @@ func TestCharge_AfterATimeout(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, 1000-charged, left(t, outer, ip), name)
 		require.EqualValues(t, 1000, left(t, s, ip), name)
-		require.EqualValues(t, rejected.Load(), s.plugin.Stats().Rejected)
+		before := rejected.Load()
+		require.EqualValues(t, before, s.plugin.Stats().Rejected)
+		all.Add(1)
+		require.Equal(t, 503, fetch(h, "/late").Code)
+		close(answered)
+		all.Wait()
+		require.Equal(t, before, rejected.Load(), "it has been answered")
 	}
 }
+
+func ended(r *http.Request) { <-r.Context().Done() }
 
 // A cost known later: what is there is taken, and the next request finds nothing.
 func TestCharge_TakeAtMost(t *testing.T) {
@@ -687,6 +701,12 @@ func TestCharge_ALateAnswerTellsNoMoreThanIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))
 		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(100, time.Hour, 100), Headers: ratelimit.HeaderDraft03, Store: lateStore{memory}}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			if r.URL.Path == "/refill" {
+				mustTake(t, c, 60)
+				time.Sleep(30 * time.Minute)
+				mustTake(t, c, 1)
+				return
+			}
 			var all sync.WaitGroup
 			all.Go(func() { mustTake(t, c, 10) })
 			time.Sleep(100 * time.Millisecond)
@@ -699,6 +719,7 @@ func TestCharge_ALateAnswerTellsNoMoreThanIsLeft(t *testing.T) {
 		require.Equal(t, "69", fetch(s, "/").Header().Get("RateLimit-Remaining"))
 		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
 		require.Equal(t, "100", fetch(s, "/refund").Header().Get("RateLimit-Remaining"), "a refund is later than what it gives back")
+		require.Equal(t, "88", fetch(s, "/refill").Header().Get("RateLimit-Remaining"), "later, and more")
 	})
 }
 
