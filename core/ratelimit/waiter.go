@@ -1,0 +1,217 @@
+package ratelimit
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// A waiter waits for permits of a key. It is guarded by the lock of the shard.
+type waiter struct {
+	policy   func() (*plan, []Past) // that it should be held to
+	plan     *plan                  // that it is held to
+	past     []Past
+	cost     int64
+	came     int64
+	deadline int64 // it is not served later
+	next     int64 // of the first in the queue: when there will be permits for it
+	rest     int64 // it is not woken before
+	done     bool  // it was served or refused, and is not in the queue any more
+	result   Result
+	err      error // the store was closed
+
+	older, newer *waiter
+	wake         chan struct{} // of one place: something above has changed
+}
+
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// A request is what one who wants to wait asks for.
+type request struct {
+	policy func() (*plan, []Past)
+	cost   int64 // at least 1
+	most   time.Duration
+	order  QueueOrder
+	room   func(capacity int64) int64 // how many permits may wait
+}
+
+// enter takes permits, refuses, or joins the queue; then the waiter is not nil, and
+// the Wait of the result is an estimate.
+func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.store.closed.Load() {
+		return nil, Result{}, ErrClosed
+	}
+	k := keyed{table: t, shard: s, hash: key, now: s.tick(t, t.now())}
+	p, past := req.policy()
+	q := s.queues[key]
+	if q == nil {
+		q = &queue{order: req.order}
+	} else {
+		q.serve(&k)
+	}
+	if q.overtaken() {
+		var changed bool
+		if r, changed = k.apply(p, Op{Kind: Take, Cost: req.cost, Past: past}); changed {
+			q.changed(&k)
+		}
+		if r.Allowed || r.RetryAfter == Never {
+			return nil, r, nil
+		}
+	}
+	r = q.refusal(&k, p, past, req.cost)
+	room := req.room(r.Limit)
+	if r.RetryAfter == Never || r.RetryAfter > req.most || req.cost > room || q.order == OldestFirst && q.permits+req.cost > room {
+		return nil, r, nil
+	}
+	for q.permits+req.cost > room {
+		q.expel(&k, q.oldest)
+	}
+	w = &waiter{
+		policy: req.policy, plan: p, past: past, cost: req.cost, came: k.now, deadline: k.now + int64(min(req.most, 1<<62)), next: math.MaxInt64,
+		wake: make(chan struct{}, 1), older: q.newest,
+	}
+	if w.older != nil {
+		if w.older.newer = w; q.order == NewestFirst {
+			w.older.next = math.MaxInt64 // it is not the first any more
+		}
+	} else {
+		q.oldest = w
+	}
+	q.newest = w
+	q.permits += w.cost
+	if q.behind != nil {
+		q.follow(w)
+	}
+	if s.queues == nil {
+		s.queues = map[uint64]*queue{}
+	}
+	s.queues[key] = q
+	q.serve(&k) // sets its time
+	r.Allowed, r.Wait, r.RetryAfter = true, r.RetryAfter, 0
+	return w, r, nil
+}
+
+// await waits for w to be served or refused. If ctx or done ends before, it is out
+// of the queue, and the error is why.
+func (t *table) await(ctx context.Context, done <-chan struct{}, key uint64, w *waiter) (Result, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		s := t.shard(key)
+		s.mu.Lock()
+		over, at := w.done, min(w.next, w.deadline)
+		s.mu.Unlock()
+		if over {
+			return w.result, w.err
+		}
+		timer.Reset(time.Duration(at - t.now()))
+		var err error
+		select {
+		case <-w.wake:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-done:
+			err = ErrClosed
+		}
+		t.withQueue(key, func(q *queue, k *keyed) {
+			switch {
+			case w.done:
+			case err != nil:
+				q.leave(k, w, Result{})
+			case k.now >= w.deadline:
+				q.expel(k, w)
+			}
+		})
+		if err != nil {
+			return w.result, err
+		}
+	}
+}
+
+// abandon takes w out of the queue if its goroutine ends before its time, as by a
+// panic. Nothing else is done: the next in the queue is woken for it.
+func (t *table) abandon(key uint64, w *waiter) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
+	if w.done || q == nil {
+		return
+	}
+	q.behind = nil
+	q.unlink(w, Result{})
+	if next := q.first(); next != nil {
+		next.next = s.last
+		next.signal()
+	} else {
+		delete(s.queues, key)
+	}
+}
+
+// withQueue does something about the queue of a key, if there is one.
+func (t *table) withQueue(key uint64, f func(*queue, *keyed)) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[key]
+	if q == nil {
+		return
+	}
+	k := keyed{table: t, shard: s, hash: key, now: s.tick(t, t.now())}
+	q.serve(&k)
+	f(q, &k)
+	q.serve(&k)
+}
+
+// shut ends all waits.
+func (t *table) shut() {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, q := range s.queues {
+			for q.oldest != nil {
+				q.oldest.err = ErrClosed
+				q.unlink(q.oldest, Result{})
+			}
+		}
+		s.queues = nil
+		s.mu.Unlock()
+	}
+}
+
+// retimeKey takes notice that those who wait for a key may be held to other limits
+// now.
+func (t *table) retimeKey(key uint64) {
+	t.withQueue(key, func(q *queue, k *keyed) {
+		for w := q.oldest; w != nil; w = w.newer {
+			w.plan, w.past = w.policy()
+		}
+		q.delayed(k)
+	})
+}
+
+// retime takes notice that those who wait may be held to other limits now.
+func (t *table) retime() {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		var keys []uint64
+		for key := range s.queues {
+			keys = append(keys, key)
+		}
+		s.mu.Unlock()
+		for _, key := range keys {
+			t.retimeKey(key)
+		}
+	}
+}
