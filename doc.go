@@ -8,6 +8,7 @@
 //	client             put several plugins around an http.RoundTripper
 //	server             put several plugins around an http.Handler; keys, rejections
 //	metrics            export it all to Prometheus
+//	logs               tell log/slog about it
 //	core               the mechanisms, for whatever is not HTTP: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
 //	                   core/event

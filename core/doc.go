@@ -1,8 +1,8 @@
 // Package core is the vocabulary that every mechanism of Gresil shares: the
 // three-valued [Outcome] of a call, the errors for a bad configuration
 // ([ConfigError]) and for a call that was not made ([ErrRejected]), the
-// [Registry] of named instances, and the [Pipeline] that puts mechanisms around
-// any function.
+// [Registry] of named instances, the [Configs] that instances share and follow, and
+// the [Pipeline] that puts mechanisms around any function.
 //
 // The mechanisms themselves live one package each below this one: retry,
 // breaker, ratelimit, timeout, with backoff for delays and event for a bounded

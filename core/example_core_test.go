@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -53,4 +54,53 @@ func ExampleConfigError() {
 	// true
 	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
 	// ratelimit.Config.MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)
+}
+
+// Instances that share a config have its changes while they run.
+func ExampleConfigs() {
+	registry := &core.Registry{}
+	var configs core.Configs[limits] // limits is a Config as that of a mechanism, here with a max and a min
+	_ = configs.Set("", limits{max: 10})
+	_ = configs.Derive("payments", "", func(c *limits) { c.max *= 2 })
+
+	mechanism := &holder{}
+	_ = registry.Add("holder", "payments", mechanism)
+	stop, _ := configs.Follow("payments", func(c limits) error { return core.SetConfig(registry, "holder", "payments", c) })
+	defer stop()
+	fmt.Println(mechanism.cfg.max)
+	_ = configs.Set("", limits{max: 50})
+	fmt.Println(mechanism.cfg.max)
+	fmt.Println(configs.Set("", limits{max: 50, min: 101}))
+	fmt.Println(mechanism.cfg.max)
+	// Output:
+	// 20
+	// 100
+	// config "": limits.min = 101: must be <= max
+	// config "payments": limits.min = 101: must be <= max
+	// 100
+}
+
+func ExampleRegistry_Tag() {
+	registry := &core.Registry{}
+	_ = registry.Tag("", "", map[string]string{"zone": "eu", "team": "platform"})
+	_ = registry.Tag("ratelimit", "api", map[string]string{"team": "shop"})
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
+	for e := range registry.All() {
+		fmt.Println(e.Name, e.Tags)
+	}
+	found, ok := core.Lookup[*ratelimit.Limiter](registry, "ratelimit", "api")
+	fmt.Println(found == limiter, ok)
+	// Output:
+	// api map[team:shop zone:eu]
+	// true true
+}
+
+func ExamplePipeline_Check() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "vendor"}))
+	outer := core.Must(breaker.New(breaker.Config{Name: "vendor"}))
+	for _, found := range core.Must(core.NewPipeline(outer, limiter)).Check() {
+		fmt.Println(found)
+	}
+	// Output:
+	// core: *breaker.Breaker(vendor) is outside *ratelimit.Limiter(vendor), which belongs outside of it (ratelimit before breaker)
 }

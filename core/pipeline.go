@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gresil/gresil/internal/identity"
@@ -80,10 +81,50 @@ func (p *Pipeline) String() string {
 	}
 	names := make([]string, len(p.mechanisms))
 	for i, m := range p.mechanisms {
-		names[i] = fmt.Sprintf("%T(%s)", m, m.Name())
+		names[i] = title(m)
 	}
 	return strings.Join(names, " > ")
 }
+
+// Check returns the pairs that are the other way round than they belong, one line
+// each, or nil when all is well: a retry belongs outside of what decides about single
+// attempts; a limiter outside of a breaker, so that a call that waits neither holds a
+// half-open slot nor looks slow; a timeout inside a retry, which is one for each
+// attempt, inside of both. A timeout that is in no retry may be anywhere. A pair that
+// is meant to be the other way round works; the line is there for those who did not
+// mean it.
+//
+// What a mechanism is, is told by the name of the package of its type, as in
+// [Entry.Kind]. One that is in none of the four is not looked at.
+func (p *Pipeline) Check() (found []string) {
+	if p == nil {
+		return nil
+	}
+	kinds, places := make([]string, len(p.mechanisms)), make([]int, len(p.mechanisms))
+	for i, m := range p.mechanisms {
+		kinds[i], _, _ = strings.Cut(strings.TrimLeft(fmt.Sprintf("%T", m), "*"), ".")
+		switch kinds[i] {
+		case "retry":
+			places[i] = 1
+		case "ratelimit":
+			places[i] = 2
+		case "breaker":
+			places[i] = 3
+		case "timeout":
+			if slices.Contains(kinds[:i], "retry") {
+				places[i] = 4
+			}
+		}
+		for outer := range i {
+			if places[i] > 0 && places[outer] > places[i] {
+				found = append(found, fmt.Sprintf("core: %s is outside %s, which belongs outside of it (%s before %s)", title(p.mechanisms[outer]), title(m), kinds[i], kinds[outer]))
+			}
+		}
+	}
+	return found
+}
+
+func title(m Mechanism) string { return fmt.Sprintf("%T(%s)", m, m.Name()) }
 
 // Do runs operation inside the pipeline and returns what the outermost
 // mechanism returns. When that is not a T, as a mechanism of your own might do,

@@ -36,6 +36,9 @@ type Entry struct {
 	Kind     string // what it is, as in "retry": the package name of the mechanism
 	Name     string // unique within its kind
 	Instance any    // a *retry.Policy, a *breaker.Breaker, …: most often a pointer
+	// Tags are those of [Registry.Tag], as they were when the Entry was made. They
+	// are nil where there are none. The map is the reader's own.
+	Tags map[string]string
 }
 
 // RegistryEventKind tells what happened to an entry.
@@ -46,9 +49,10 @@ const (
 	Added RegistryEventKind = iota
 	Replaced
 	Removed
+	Reconfigured // by [SetConfig]
 )
 
-// String returns "added", "replaced" or "removed".
+// String returns "added", "replaced", "removed" or "reconfigured".
 func (k RegistryEventKind) String() string {
 	switch k {
 	case Added:
@@ -57,6 +61,8 @@ func (k RegistryEventKind) String() string {
 		return "replaced"
 	case Removed:
 		return "removed"
+	case Reconfigured:
+		return "reconfigured"
 	}
 	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
 }
@@ -66,6 +72,7 @@ type RegistryEvent struct {
 	Kind  RegistryEventKind
 	Entry Entry // as it is now; when removed, as it was
 	Old   any   // when replaced: the instance before
+	Err   error // when reconfigured: why the new config was refused and the old one kept; nil when it was not
 }
 
 // A Registry holds named instances. What is in it is found by metrics and
@@ -74,7 +81,8 @@ type RegistryEvent struct {
 type Registry struct {
 	mu        sync.Mutex
 	entries   map[entryKey]any
-	listeners []*func(RegistryEvent) // replaced, never changed: announcements share it
+	tags      map[entryKey]map[string]string // an empty kind or name is any
+	listeners []*func(RegistryEvent)         // replaced, never changed: announcements share it
 	changes   announce.Queue[announcement]
 	panics    hook.Panics
 }
@@ -101,7 +109,7 @@ func (r *Registry) Add(kind, name string, instance any) error {
 		return &DuplicateError{Kind: kind, Name: name, First: first}
 	}
 	r.putLocked(kind, name, instance)
-	r.changeLocked(RegistryEvent{Kind: Added, Entry: Entry{kind, name, instance}})
+	r.changeLocked(RegistryEvent{Kind: Added, Entry: r.entryLocked(kind, name, instance)})
 	return nil
 }
 
@@ -117,7 +125,7 @@ func (r *Registry) Replace(kind, name string, instance any) (old any, err error)
 	defer r.mu.Unlock()
 	old, had := r.entries[entryKey{kind, name}]
 	r.putLocked(kind, name, instance)
-	e := RegistryEvent{Kind: Added, Entry: Entry{kind, name, instance}}
+	e := RegistryEvent{Kind: Added, Entry: r.entryLocked(kind, name, instance)}
 	if had {
 		e.Kind, e.Old = Replaced, old
 	}
@@ -135,7 +143,7 @@ func (r *Registry) Remove(kind, name string, instance any) bool {
 		return false
 	}
 	delete(r.entries, entryKey{kind, name})
-	r.changeLocked(RegistryEvent{Kind: Removed, Entry: Entry{kind, name, instance}})
+	r.changeLocked(RegistryEvent{Kind: Removed, Entry: r.entryLocked(kind, name, instance)})
 	return true
 }
 
@@ -182,7 +190,7 @@ func (r *Registry) putLocked(kind, name string, instance any) {
 func (r *Registry) snapshotLocked() []Entry {
 	all := make([]Entry, 0, len(r.entries))
 	for k, v := range r.entries {
-		all = append(all, Entry{k.kind, k.name, v})
+		all = append(all, r.entryLocked(k.kind, k.name, v))
 	}
 	slices.SortFunc(all, func(a, b Entry) int {
 		if c := strings.Compare(a.Kind, b.Kind); c != 0 {

@@ -11,7 +11,10 @@ import (
 )
 
 type breakerMetrics struct {
-	state, calls, windowCalls, ratio, threshold, openUntil, keys, evictions, overflows *prometheus.Desc
+	state, calls, slowCalls, late, exceeded, openUntil *prometheus.Desc
+	windowCalls, ratio, threshold                      *prometheus.Desc
+	windowSlowCalls, slowRatio, slowThreshold          *prometheus.Desc
+	keys, evictions, overflows                         *prometheus.Desc
 
 	transitions *prometheus.CounterVec
 	duration    *prometheus.HistogramVec // nil without Config.Durations
@@ -20,9 +23,15 @@ type breakerMetrics struct {
 func (m *breakerMetrics) init(c *Collector, durations bool) {
 	m.state = c.desc("circuitbreaker_state", "Breakers in each state: one of a single breaker, as many as it has of a group.", "name", "state")
 	m.calls = c.desc("circuitbreaker_calls_total", "Calls, by what came of them.", "name", "result")
+	m.slowCalls = c.desc("circuitbreaker_slow_calls_total", "Calls that took longer than they may, by what came of them; they are among the calls too.", "name", "result")
+	m.late = c.desc("circuitbreaker_late_results_total", "Results that came too late to count: in another state, or without their slot.", "name")
+	m.exceeded = c.desc("circuitbreaker_ratio_exceeded_total", "Times that a breaker that only measures reached a ratio at which it would have opened.", "name")
 	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window now.", "name", "result")
 	m.ratio = c.desc("circuitbreaker_failure_ratio", "Failures in the window, from 0 to 1; no sample while there are too few calls.", "name")
 	m.threshold = c.desc("circuitbreaker_failure_ratio_threshold", "Failure ratio at which the breaker opens.", "name")
+	m.windowSlowCalls = c.desc("circuitbreaker_window_slow_calls", "Slow calls in the window now.", "name", "result")
+	m.slowRatio = c.desc("circuitbreaker_slow_call_ratio", "Slow calls in the window, from 0 to 1; no sample while there are too few calls, or when no call is slow.", "name")
+	m.slowThreshold = c.desc("circuitbreaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample when no call is slow.", "name")
 	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "When the breaker lets a trial through; 0 when it is not open.", "name")
 	m.keys = c.desc("circuitbreaker_keys", "Breakers of a group.", "name")
 	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers of a group dropped for want of room.", "name")
@@ -93,6 +102,14 @@ func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *br
 		gauge(ch, m.ratio, float64(now.Failures)/float64(now.Calls), name)
 	}
 	gauge(ch, m.threshold, now.Threshold, name)
+	if now.SlowThreshold > 0 {
+		gauge(ch, m.windowSlowCalls, float64(now.Slow-now.SlowFailures), name, "success")
+		gauge(ch, m.windowSlowCalls, float64(now.SlowFailures), name, "failure")
+		if now.Calls >= now.MinCalls {
+			gauge(ch, m.slowRatio, float64(now.Slow)/float64(now.Calls), name)
+		}
+		gauge(ch, m.slowThreshold, now.SlowThreshold, name)
+	}
 	until := 0.0
 	if !now.OpenUntil.IsZero() {
 		until = float64(now.OpenUntil.UnixMilli()) / 1000
@@ -122,5 +139,9 @@ func (m *breakerMetrics) collectCalls(ch chan<- prometheus.Metric, name string, 
 	counter(ch, m.calls, s.Failures, name, "failure")
 	counter(ch, m.calls, s.Ignored, name, "ignored")
 	counter(ch, m.calls, s.Rejected, name, "not_permitted")
+	counter(ch, m.slowCalls, s.SlowSuccesses, name, "success")
+	counter(ch, m.slowCalls, s.SlowFailures, name, "failure")
+	counter(ch, m.late, s.Late, name)
+	counter(ch, m.exceeded, s.Exceeded, name)
 	return s.HookPanics
 }

@@ -1,9 +1,12 @@
 package metrics
 
 import (
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,6 +31,11 @@ type Config struct {
 	// twice for each call, and take a lock. A breaker with a WindowTime or a
 	// Recorded hook of its own reads the clock anyway.
 	Durations bool
+
+	// Permits exports how many permits limiters granted and refused, for limits whose
+	// calls cost more than 1. If false, it does not, and a limiter calls no hook for a
+	// decision: it would copy the key each time.
+	Permits bool
 }
 
 // Validate reports every field that cannot be used, joined.
@@ -54,16 +62,28 @@ type Collector struct {
 	registry  *core.Registry
 	entries   *prometheus.Desc
 	panics    *prometheus.Desc
+	dropped   *prometheus.Desc
+	reloads   *prometheus.Desc
+	reloaded  *prometheus.Desc
 	build     prometheus.Metric
 	retry     retryMetrics
 	limiter   limiterMetrics
 	breaker   breakerMetrics
 	timeout   timeoutMetrics
-	cancel    func()
+
+	rejections rejections
+	cancel     func()
 
 	mu       sync.Mutex
 	closed   bool
-	attached map[entryKey]func() // takes the hooks of an entry out and its series with them
+	attached map[entryKey]func()   // takes the hooks of an entry out and its series with them
+	configs  map[string]configured // by kind
+}
+
+// configured counts the configs that instances of a kind were given.
+type configured struct {
+	accepted, refused uint64
+	last              time.Time // that one was accepted
 }
 
 // An entryKey is what an entry is known by: an instance may have two names.
@@ -77,9 +97,12 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	if registry == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry that the plugins are in"}
 	}
-	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey]func(){}}
+	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey]func(){}, configs: map[string]configured{}}
 	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
 	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
+	c.dropped = c.desc("events_dropped_total", "Events that others have taken the place of in an event log.", "kind", "name")
+	c.reloads = c.desc("registry_reloads_total", "Configs that instances were given while running, by kind and whether they took them.", "kind", "result")
+	c.reloaded = c.desc("registry_last_reload_success_timestamp_seconds", "When an instance of the kind last took a config; no sample before.", "kind")
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range append(info.Deps, &info.Main) {
@@ -91,9 +114,10 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c.build = prometheus.MustNewConstMetric(c.desc("build_info", "Version of the library and of Go.", "version", "goversion"),
 		prometheus.GaugeValue, 1, version, runtime.Version())
 	c.retry.init(c)
-	c.limiter.init(c)
+	c.limiter.init(c, cfg.Permits)
 	c.breaker.init(c, cfg.Durations)
 	c.timeout.init(c)
+	c.rejections.init(c)
 	// What changes while these are attached waits, and comes after them.
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,6 +153,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	kinds := map[string]int{"breaker": 0, "ratelimit": 0, "retry": 0, "timeout": 0}
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
+		c.collectTags(ch, e)
 		var panics uint64
 		switch x := exported(e).(type) {
 		case *retry.Policy:
@@ -141,6 +166,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			panics = c.breaker.collectGroup(ch, e.Name, x)
 		case *timeout.Timeout:
 			panics = c.timeout.collect(ch, e.Name, x)
+		case interface{ Dropped() uint64 }:
+			counter(ch, c.dropped, x.Dropped(), e.Kind, e.Name)
+			continue
 		default:
 			continue
 		}
@@ -149,12 +177,44 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for kind, n := range kinds {
 		gauge(ch, c.entries, float64(n), kind)
 	}
+	counter(ch, c.panics, c.registry.HookPanics(), "registry", "")
+	c.collectConfigs(ch)
+	c.rejections.collect(ch)
 	c.retry.backoff.Collect(ch)
 	c.limiter.wait.Collect(ch)
 	if c.breaker.duration != nil {
 		c.breaker.duration.Collect(ch)
 	}
 	c.breaker.transitions.Collect(ch)
+	if c.limiter.permits != nil {
+		c.limiter.permits.Collect(ch)
+	}
+}
+
+// collectTags exports the tags of an entry as labels of a series of their own, so
+// that the other series have the same labels whatever the tags.
+func (c *Collector) collectTags(ch chan<- prometheus.Metric, e core.Entry) {
+	if len(e.Tags) == 0 {
+		return
+	}
+	labels, values := []string{"kind", "name"}, []string{e.Kind, e.Name}
+	for _, tag := range slices.Sorted(maps.Keys(e.Tags)) {
+		labels, values = append(labels, tag), append(values, e.Tags[tag])
+	}
+	gauge(ch, c.desc("registry_entry_info", "Tags of an instance, as labels.", labels...), 1, values...)
+}
+
+func (c *Collector) collectConfigs(ch chan<- prometheus.Metric) {
+	c.mu.Lock()
+	configs := maps.Clone(c.configs)
+	c.mu.Unlock()
+	for kind, n := range configs {
+		counter(ch, c.reloads, n.accepted, kind, "success")
+		counter(ch, c.reloads, n.refused, kind, "failure")
+		if !n.last.IsZero() {
+			gauge(ch, c.reloaded, float64(n.last.UnixMilli())/1000, kind)
+		}
+	}
 }
 
 // changed is told of each change in order, and perhaps after Close.
@@ -162,6 +222,17 @@ func (c *Collector) changed(e core.RegistryEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
+		return
+	}
+	if e.Kind == core.Reconfigured {
+		n := c.configs[e.Entry.Kind]
+		if e.Err != nil {
+			n.refused++
+		} else {
+			n.accepted++
+			n.last = time.Now()
+		}
+		c.configs[e.Entry.Kind] = n
 		return
 	}
 	c.detachLocked(entryKey{e.Entry.Kind, e.Entry.Name})
@@ -184,6 +255,8 @@ func exported(e core.Entry) any {
 		own = "breaker"
 	case *timeout.Timeout:
 		own = "timeout"
+	case interface{ Dropped() uint64 }: // an event.Log, of whatever
+		return e.Instance
 	}
 	if own != e.Kind {
 		return nil // somebody else's

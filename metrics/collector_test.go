@@ -94,8 +94,33 @@ func TestRetry(t *testing.T) {
 			"retry_backoff_seconds api backoff count": 2, "retry_backoff_seconds api backoff sum": 4,
 			"retry_backoff_seconds api retry_after count": 0, "retry_backoff_seconds api retry_after sum": 0,
 			"retry_suppressed_total api canceled": 0, "retry_suppressed_total api deadline": 0, "retry_suppressed_total api not_replayable": 0,
-			"retry_suppressed_total api rejected": 0, "retry_suppressed_total api retry_after_too_long": 0,
+			"retry_suppressed_total api rejected": 0, "retry_suppressed_total api budget": 0, "retry_suppressed_total api retry_after_too_long": 0,
 		}, samples(t, g, "retry"))
+	})
+}
+
+func TestRetryBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.None{}})
+		require.NoError(t, err)
+		g := newGatherer(t, registry)
+		require.NotContains(t, samples(t, g, "retry"), "retry_budget_left default", "there is none")
+		budget, err := retry.NewBudget(0.5, 1)
+		require.NoError(t, err)
+		require.NoError(t, p.SetConfig(p.Config().With(func(c *retry.Config) { c.Budget = budget })))
+		requireSample(t, 1, samples(t, g, "retry"), "retry_budget_left default")
+		_, _ = retry.Do(t.Context(), p, fail)
+		got := samples(t, g, "retry")
+		requireSample(t, 0, got, "retry_budget_left default")
+		requireSample(t, 1, got, "retry_suppressed_total default budget")
+		requireSample(t, 2, got, "retry_attempts_total default retryable_failure")
+		requireSample(t, 1, got, "retry_backoff_seconds default backoff count", "the observer outlives the Config")
+		for range 5 {
+			_, _ = retry.Do(t.Context(), p, succeed)
+		}
+		requireSample(t, 3, samples(t, g, "retry"), "retry_budget_left default")
 	})
 }
 

@@ -12,7 +12,8 @@
 // a call nothing more. Only the histogram of waits and the transitions of breakers
 // are kept by the [Collector], which observes what is in the registry, also what is
 // added later. Durations of the calls through breakers are exported on request:
-// [Config.Durations] tells what they cost. What leaves the registry leaves the
+// [Config.Durations] tells what they cost, and so are the permits of limiters
+// ([Config.Permits]). What leaves the registry leaves the
 // exported series. Two collectors in one Prometheus registry want a Namespace each.
 //
 // The names begin with resilience_retry_, resilience_ratelimiter_,
@@ -21,7 +22,16 @@
 // a limiter, 20 for a breaker or for a whole group of them, 6 for a timeout; a
 // histogram has 19 for each of its label values.
 //
-// Every label has few values: the name of an instance, or one word out of a short
+// Beside those of the mechanisms there are resilience_http_rejections_total, which
+// [Collector.Rejected] counts; resilience_registry_entries, _reloads_total and
+// _last_reload_success_timestamp_seconds, of [core.SetConfig]; resilience_hook_panics_total;
+// and resilience_events_dropped_total, of each event log in the registry, or whatever
+// else there has a method Dropped() uint64. The tags of an instance are the labels of
+// resilience_registry_entry_info, to be joined on name:
+//
+//	resilience_circuitbreaker_state * on(name) group_left(team) resilience_registry_entry_info{kind="breaker"}
+//
+// Every label but a tag has few values: the name of an instance, or one word out of a short
 // list. Keys, paths and error texts are never labels, so the number of series
 // does not grow with the clients.
 //

@@ -11,9 +11,10 @@ import (
 type limiterMetrics struct {
 	requests, waiters, limit, window, partitions, evictions, storeErrors *prometheus.Desc
 	wait                                                                 *prometheus.HistogramVec
+	permits                                                              *prometheus.CounterVec // nil without Config.Permits
 }
 
-func (m *limiterMetrics) init(c *Collector) {
+func (m *limiterMetrics) init(c *Collector, permits bool) {
 	m.requests = c.desc("ratelimiter_requests_total", "Decisions, by result; error: the store could not decide.", "name", "result")
 	m.waiters = c.desc("ratelimiter_waiters", "Calls that wait for permits now.", "name")
 	m.limit = c.desc("ratelimiter_limit_permits", "Capacity of the limit for one key.", "name")
@@ -22,16 +23,30 @@ func (m *limiterMetrics) init(c *Collector) {
 	m.evictions = c.desc("ratelimiter_partition_evictions_total", "Keys dropped for want of room while they owed something.", "name", "reason")
 	m.storeErrors = c.desc("ratelimiter_store_errors_total", "Operations that the store could not do.", "name")
 	m.wait = c.histogram("ratelimiter_wait_seconds", "Waits for permits, by how they ended.", "name", "result")
+	if permits {
+		m.permits = prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: c.namespace, Name: "ratelimiter_permits_total", Help: "Permits that were asked for, by whether they were granted.",
+		}, []string{"name", "result"})
+	}
 }
 
 func (m *limiterMetrics) attach(name string, l *ratelimit.Limiter) (detach func()) {
 	allowed, canceled := m.wait.WithLabelValues(name, "allowed"), m.wait.WithLabelValues(name, "canceled")
-	cancel := l.Observe(ratelimit.Hooks{
+	hooks := ratelimit.Hooks{
 		Waited:   func(_ context.Context, info ratelimit.Info) { allowed.Observe(info.Waited.Seconds()) },
 		Canceled: func(_ context.Context, info ratelimit.Info) { canceled.Observe(info.Waited.Seconds()) },
-	})
+	}
+	if m.permits != nil {
+		granted, refused := m.permits.WithLabelValues(name, "allowed"), m.permits.WithLabelValues(name, "throttled")
+		hooks.Allowed = func(_ context.Context, info ratelimit.Info) { granted.Add(float64(info.Result.Granted)) }
+		hooks.Rejected = func(_ context.Context, info ratelimit.Info) { refused.Add(float64(info.Cost)) }
+	}
+	cancel := l.Observe(hooks)
 	return func() {
 		cancel()
+		if m.permits != nil {
+			m.permits.DeletePartialMatch(prometheus.Labels{"name": name})
+		}
 		m.wait.DeletePartialMatch(prometheus.Labels{"name": name})
 	}
 }

@@ -9,14 +9,15 @@ import (
 )
 
 type retryMetrics struct {
-	calls, attempts, suppressed *prometheus.Desc
-	backoff                     *prometheus.HistogramVec
+	calls, attempts, suppressed, budget *prometheus.Desc
+	backoff                             *prometheus.HistogramVec
 }
 
 func (m *retryMetrics) init(c *Collector) {
 	m.calls = c.desc("retry_calls_total", "Calls that ended, by result and by whether there was a retry.", "name", "result", "retried")
 	m.attempts = c.desc("retry_attempts_total", "Attempts that ended, first ones included.", "name", "result")
 	m.suppressed = c.desc("retry_suppressed_total", "Retries that were wanted but not made, by reason.", "name", "reason")
+	m.budget = c.desc("retry_budget_left", "Retries that the budget has left; no sample where there is none.", "name")
 	m.backoff = c.histogram("retry_backoff_seconds", "Waits before retries, by where they come from.", "name", "source")
 }
 
@@ -49,8 +50,12 @@ func (m *retryMetrics) collect(ch chan<- prometheus.Metric, name string, p *retr
 		retry.NotReplayable:     s.SuppressedNotReplayable,
 		retry.Canceled:          s.SuppressedCanceled,
 		retry.Rejected:          s.SuppressedRejected,
+		retry.OverBudget:        s.SuppressedBudget,
 	} {
 		counter(ch, m.suppressed, n, name, reason.String())
+	}
+	if b := p.Config().Budget; b != nil {
+		gauge(ch, m.budget, float64(b.Left()), name)
 	}
 	return s.HookPanics
 }

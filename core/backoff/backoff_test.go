@@ -2,6 +2,8 @@ package backoff_test
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,4 +210,119 @@ func FuzzDelayIsNeverNegativeNorAboveItsCap(f *testing.F) {
 			}
 		}
 	})
+}
+
+// every is each strategy, with the cap that none of its waits exceeds and whether
+// its waits are spread. The waits are drawn with source, nil for the usual one.
+func every(source func() float64) map[string]struct {
+	s      backoff.Strategy
+	limit  time.Duration
+	spread bool
+} {
+	type row = struct {
+		s      backoff.Strategy
+		limit  time.Duration
+		spread bool
+	}
+	const longest = time.Duration(math.MaxInt64)
+	exact := backoff.Exponential{Initial: time.Second, Max: time.Hour}
+	return map[string]row{
+		"none":                    {backoff.None{}, 0, false},
+		"constant":                {backoff.Constant{Wait: time.Minute}, time.Minute, false},
+		"constant, jitter":        {backoff.Constant{Wait: time.Minute, Jitter: 0.5, Rand: source}, 90 * time.Second, true},
+		"linear":                  {backoff.Linear{Initial: time.Second, Max: time.Hour, Jitter: 0.5, Rand: source}, time.Hour, true},
+		"linear, no cap":          {backoff.Linear{Initial: time.Hour, Multiplier: 1000, Jitter: 0.5, Rand: source}, longest, true},
+		"exponential":             {backoff.Exponential{Initial: time.Second, Max: time.Hour, Jitter: 0.5, Rand: source}, time.Hour, true},
+		"exponential, no cap":     {backoff.Exponential{Initial: time.Second, Jitter: 0.5, Rand: source}, longest, true},
+		"exponential, huge":       {backoff.Exponential{Initial: time.Hour, Multiplier: 1e300, Max: 24 * time.Hour, Jitter: 1, Rand: source}, 24 * time.Hour, true},
+		"exponential, tiny steps": {backoff.Exponential{Initial: 1, Multiplier: 1.0001, Max: time.Hour}, time.Hour, false},
+		"decorrelated":            {backoff.Decorrelated{Base: time.Second, Max: time.Hour, Rand: source}, time.Hour, true},
+		"decorrelated, no cap":    {backoff.Decorrelated{Base: time.Second, Rand: source}, longest, true},
+		"full jitter":             {backoff.FullJitter(exact, source), time.Hour, true},
+		"equal jitter":            {backoff.EqualJitter(exact, source), time.Hour, true},
+		"func":                    {backoff.Func(func(n int, _ time.Duration) time.Duration { return time.Duration(n) }), 10_000, false},
+	}
+}
+
+func TestAttempt10000WithAnyStrategy(t *testing.T) {
+	t.Parallel()
+	for name, tt := range every(nil) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, backoff.Validate(tt.s))
+			ends := map[time.Duration]bool{}
+			prev := time.Duration(0)
+			for n := 1; n < 10_000; n++ {
+				prev = tt.s.Delay(n, prev)
+				if prev < 0 || prev > tt.limit {
+					t.Fatalf("Delay(%d) = %v, want 0 to %v", n, prev, tt.limit)
+				}
+			}
+			for range 100 {
+				d := tt.s.Delay(10_000, prev)
+				require.GreaterOrEqual(t, d, time.Duration(0))
+				require.LessOrEqual(t, d, tt.limit)
+				ends[d] = true
+			}
+			if tt.spread {
+				require.Greater(t, len(ends), 90, "still spread")
+			} else {
+				require.Len(t, ends, 1, "exact")
+			}
+		})
+	}
+}
+
+func TestSeededSourceMakesEveryStrategyReproducible(t *testing.T) {
+	t.Parallel()
+	for name, tt := range every(backoff.Seeded(7)) {
+		again, other := every(backoff.Seeded(7))[name], every(backoff.Seeded(8))[name]
+		fresh := every(backoff.Seeded(7))[name]
+		first := delays(fresh.s, 50)
+		require.Equal(t, first, delays(again.s, 50), name)
+		if tt.spread {
+			require.NotEqual(t, first, delays(other.s, 50), name)
+		}
+	}
+}
+
+func TestSeededIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	source := backoff.Seeded(1)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				if r := source(); r < 0 || r >= 1 {
+					t.Errorf("source() = %v, want 0 <= r < 1", r)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Polly's decorrelated exponential keeps the sum of the waits so far, ours only the
+// last one (AWS's formula): it is within [2s, 3 × the last one], and so above 0
+// always, but its medians are others.
+func TestPolly5J81_DecorrelatedOf2s(t *testing.T) {
+	t.Parallel()
+	const runs = 20_001
+	s := backoff.Decorrelated{Base: 2 * time.Second, Rand: backoff.Seeded(81)}
+	all := [4][]time.Duration{}
+	for range runs {
+		prev := time.Duration(0)
+		for i := range all {
+			least, most := 2*time.Second, 3*max(prev, 2*time.Second)
+			prev = s.Delay(i+1, prev)
+			if prev < least || prev > most {
+				t.Fatalf("wait %d = %v, want %v to %v", i+1, prev, least, most)
+			}
+			all[i] = append(all[i], prev)
+		}
+	}
+	for i, want := range []float64{4, 6.4, 9.2, 12.7} { // Polly: 1.8, 2.3, 4.0, 8.0
+		slices.Sort(all[i])
+		require.InDelta(t, want, all[i][runs/2].Seconds(), 0.3, "median of wait %d", i+1)
+	}
 }

@@ -16,5 +16,6 @@
 //
 // Delays are exact to the nanosecond, never negative, and saturate where the
 // arithmetic would overflow. Jitter comes after the cap: callers that have all
-// reached the cap are still spread, and none waits longer than the cap.
+// reached the cap are still spread, and none waits longer than the cap. [Seeded]
+// makes the jitter of a test repeatable.
 package backoff

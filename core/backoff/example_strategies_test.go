@@ -2,6 +2,7 @@ package backoff_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/core/backoff"
@@ -61,4 +62,16 @@ func ExampleValidate() {
 	// Output:
 	// backoff.Exponential.Multiplier = 1: must be > 1 and finite (0 means 2)
 	// backoff.Exponential.Jitter = 2: must be between 0 and 1
+}
+
+func ExampleSeeded() {
+	waits := func(seed uint64) (all []time.Duration) {
+		s := backoff.Constant{Wait: time.Second, Jitter: 0.5, Rand: backoff.Seeded(seed)}
+		for n := 1; n <= 3; n++ {
+			all = append(all, s.Delay(n, 0))
+		}
+		return all
+	}
+	fmt.Println(slices.Equal(waits(1), waits(1)), slices.Equal(waits(1), waits(2)))
+	// Output: true false
 }

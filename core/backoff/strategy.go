@@ -3,6 +3,7 @@ package backoff
 import (
 	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -28,6 +29,18 @@ type None struct{}
 
 // Delay returns 0.
 func (None) Delay(int, time.Duration) time.Duration { return 0 }
+
+// Seeded returns a source for the jitter that always draws the same numbers for
+// the same seed, as a test wants it. It is safe for concurrent use.
+func Seeded(seed uint64) func() float64 {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // jitter keeps no secret
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Float64()
+	}
+}
 
 // saturate rounds nanoseconds to a duration between 0 and the longest one.
 func saturate(ns float64) time.Duration {

@@ -87,6 +87,10 @@ func BenchmarkClosedTimeWindow(b *testing.B) {
 	closed(b, breaker.Config{WindowTime: time.Minute}, 0)
 }
 
+func BenchmarkClosedSlowCalls(b *testing.B) {
+	closed(b, breaker.Config{SlowCall: time.Minute}, 0)
+}
+
 func BenchmarkClosedDurations(b *testing.B) {
 	closed(b, breaker.Config{Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.RecordedInfo) {}}}, 0)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -14,6 +15,7 @@ import (
 const (
 	DefaultName         = "default"
 	DefaultFailureRate  = 0.5
+	DefaultSlowRate     = 1.0 // of a Config with a SlowCall
 	DefaultWindow       = 100
 	DefaultMinCalls     = 100 // of a time window; a count window has its size
 	DefaultTrials       = 10
@@ -48,6 +50,14 @@ type Config struct {
 	// counted, a successful one too, once there are MinCalls in the window.
 	// If zero, DefaultFailureRate is used.
 	FailureRate float64
+	// SlowCall is how long a call may take: one that takes longer is slow, whatever
+	// came of it. If zero, no call is slow. It must not be negative. With a SlowCall
+	// the clock is read twice for each call.
+	SlowCall time.Duration
+	// SlowRate is the share of slow calls in the window, above 0 and at most 1, at
+	// which the breaker opens too. It is used wherever FailureRate is, and in the same
+	// way. If zero, DefaultSlowRate is used. It must be zero when there is no SlowCall.
+	SlowRate float64
 	// Window is how many calls the window holds, the last ones, at most MaxWindow.
 	// If zero, DefaultWindow is used. It must be zero when WindowTime is set.
 	Window int
@@ -70,9 +80,9 @@ type Config struct {
 	// panics, and DefaultOpenTime is used.
 	OpenDelay backoff.Strategy
 	// Trials is how many calls are admitted while half-open, and decide: the
-	// breaker opens again when the share of failed ones is FailureRate or more,
-	// and closes otherwise, in both cases as soon as the outstanding ones cannot
-	// change that. If zero, DefaultTrials is used. It is at most MaxTrials.
+	// breaker opens again when the share of failed ones is FailureRate or more, or
+	// that of slow ones SlowRate or more, and closes otherwise, in both cases as soon
+	// as the outstanding ones cannot change that. If zero, DefaultTrials is used. It is at most MaxTrials.
 	Trials int
 	// TrialTimeout is how long a trial keeps its slot. After that, another call
 	// may have it, and the result of the first no longer counts.
@@ -113,6 +123,12 @@ func (c Config) Validate() error {
 		}
 	}
 	check(c.FailureRate >= 0 && c.FailureRate <= 1, "FailureRate", c.FailureRate, "must be > 0 and <= 1 (0 means 0.5)")
+	check(c.SlowCall >= 0, "SlowCall", c.SlowCall, "must be >= 0 (0 means that no call is slow)")
+	if c.SlowCall == 0 {
+		check(c.SlowRate == 0, "SlowRate", c.SlowRate, "must be 0 when there is no SlowCall")
+	} else {
+		check(c.SlowRate >= 0 && c.SlowRate <= 1, "SlowRate", c.SlowRate, "must be > 0 and <= 1 (0 means 1)")
+	}
 	if c.WindowTime == 0 {
 		check(c.Window >= 0 && c.Window <= MaxWindow, "Window", c.Window, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", MaxWindow, DefaultWindow))
 		check(c.MinCalls >= 0 && c.MinCalls <= max(0, c.window()), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= Window, which is %d (0 means Window)", c.window()))
@@ -140,6 +156,17 @@ func (c Config) failureRate() float64 {
 		return DefaultFailureRate
 	}
 	return c.FailureRate
+}
+
+// slowRate is beyond reach where no call is slow.
+func (c Config) slowRate() float64 {
+	switch {
+	case c.SlowCall == 0:
+		return math.Inf(1)
+	case c.SlowRate == 0:
+		return DefaultSlowRate
+	}
+	return c.SlowRate
 }
 
 func (c Config) window() int {

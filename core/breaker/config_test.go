@@ -57,6 +57,12 @@ func TestKresil61_ValidateReportsEveryBadField(t *testing.T) {
 		{breaker.Config{OpenDelay: backoff.Constant{Wait: -1}}, []string{"backoff.Constant.Wait"}},
 		{breaker.Config{Trials: -1}, []string{"breaker.Config.Trials"}},
 		{breaker.Config{Trials: breaker.MaxTrials + 1}, []string{"breaker.Config.Trials"}},
+		{breaker.Config{SlowCall: 1, SlowRate: 1}, nil},
+		{breaker.Config{SlowCall: -1}, []string{"breaker.Config.SlowCall"}},
+		{breaker.Config{SlowRate: 0.5}, []string{"breaker.Config.SlowRate"}},
+		{breaker.Config{SlowCall: 1, SlowRate: 1.1}, []string{"breaker.Config.SlowRate"}},
+		{breaker.Config{SlowCall: 1, SlowRate: -0.1}, []string{"breaker.Config.SlowRate"}},
+		{breaker.Config{SlowCall: 1, SlowRate: math.NaN()}, []string{"breaker.Config.SlowRate"}},
 		{breaker.Config{MaxHalfOpen: -time.Second}, []string{"breaker.Config.MaxHalfOpen"}},
 		{breaker.Config{Initial: breaker.MetricsOnly + 1}, []string{"breaker.Config.Initial"}},
 		{

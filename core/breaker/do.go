@@ -20,10 +20,10 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
 	result, err := operation(ctx)
-	if b.cfg.Classify == nil {
+	if classify := b.current.Load().cfg.Classify; classify == nil {
 		outcome = DefaultClassify(ctx, nil, err)
 	} else {
-		outcome = b.cfg.Classify(ctx, result, err)
+		outcome = classify(ctx, result, err)
 	}
 	return result, err
 }

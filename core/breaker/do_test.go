@@ -163,6 +163,8 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	forced := newBreaker(t, observed.Config().With(func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
 	calm, mixed := warm(newBreaker(t, breaker.Config{})), warm(newBreaker(t, breaker.Config{}))
 	clocked := warm(newBreaker(t, breaker.Config{WindowTime: time.Minute}))
+	slow := warm(newBreaker(t, breaker.Config{SlowCall: time.Minute}))
+	metrics := newBreaker(t, breaker.Config{Window: 10, Initial: breaker.MetricsOnly})
 	group := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
 	var done error
 	fails := func(context.Context) (int, error) { return 0, done }
@@ -177,6 +179,8 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 		"closed":              func() { call(ctx, calm, core.Success) },
 		"closed, mixed":       func() { call(ctx, mixed, core.Failure); run5(ctx, mixed) },
 		"closed, time window": func() { call(ctx, clocked, core.Success) },
+		"closed, slow calls":  func() { call(ctx, slow, core.Success) },
+		"metrics only":        func() { call(ctx, metrics, core.Failure) },
 		"closed, observed":    func() { call(ctx, observed, core.Success) },
 		"do":                  func() { _, _ = breaker.Do(ctx, calm, fails) },
 		"open":                reject(open),

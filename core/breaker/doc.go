@@ -1,7 +1,7 @@
 // Package breaker stops calling what keeps failing.
 //
-// A [Breaker] counts how calls end. When too many of the last ones failed it
-// opens: calls are rejected at once, without being made. After a while it lets a
+// A [Breaker] counts how calls end. When too many of the last ones failed, or took
+// too long (Config.SlowCall), it opens: calls are rejected at once, without being made. After a while it lets a
 // few trial calls through, and closes again if they go well.
 //
 //	b, err := breaker.New(breaker.Config{Name: "vendor"})
@@ -44,8 +44,10 @@
 //   - Hooks are called with no lock held, state changes in the order in which they
 //     happened. A hook may use the breaker. One that panics does no harm.
 //   - Neither a call through a closed breaker nor a rejection allocates. While
-//     closed, no clock is read, unless there is a WindowTime or a Recorded hook.
-//   - The memory of a breaker is fixed when it is made.
+//     closed, no clock is read, unless there is a WindowTime, a SlowCall or a
+//     Recorded hook.
+//   - The memory of a breaker is fixed by its Config. SetConfig replaces that while
+//     the breaker is in use, and keeps its state.
 //
 // When it fails: a Permit that never gets its Done is a call that is not counted.
 // A threshold that is too low, or a Classify that takes the caller's own errors

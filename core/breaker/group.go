@@ -42,13 +42,13 @@ func (c GroupConfig) maxKeys() int {
 //
 // Where there are MaxKeys of them and there is a new key, the next few are looked
 // at, and one of these is dropped, of those that have not been asked for lately if
-// there are any: one that is closed without a failure in its window, else one that
+// there are any: one that is closed with neither a failure nor a slow call in its window, else one that
 // is closed, else one whose time to be open is over. One that is to be open for
 // longer is never dropped, nor one whose state was set to ForcedOpen, Disabled or
 // MetricsOnly. If there are only such among them, the new key shares one breaker
 // with all others in that case, and the next Get looks at the ones that follow.
 type Group struct {
-	*rules
+	*shared
 	maxKeys  int
 	overflow *Breaker
 
@@ -67,11 +67,13 @@ type Group struct {
 // [*core.DuplicateError] of the registry: a Group is registered under the kind
 // "breaker", as a single Breaker is, and its breakers are not.
 func NewGroup(each Config, cfg GroupConfig) (*Group, error) {
-	r, err := newRules(each)
+	s, err := newShared(each)
 	if err = errors.Join(err, cfg.Validate()); err != nil {
 		return nil, err
 	}
-	g := &Group{rules: r, maxKeys: cfg.maxKeys(), byKey: map[string]*Breaker{}, overflow: newBreaker(r, "", r.initialDelay())}
+	r := s.current.Load()
+	g := &Group{shared: s, maxKeys: cfg.maxKeys(), byKey: map[string]*Breaker{}, overflow: newBreaker(s, r, "", s.initialDelay(r))}
+	g.overflow.group = true
 	if each.Registry != nil {
 		if err := each.Registry.Add(kind, g.Name(), g); err != nil {
 			return nil, err
@@ -81,10 +83,10 @@ func NewGroup(each Config, cfg GroupConfig) (*Group, error) {
 }
 
 // Name returns the name of the group.
-func (g *Group) Name() string { return g.cfg.name() }
+func (g *Group) Name() string { return g.name }
 
-// Config returns the Config of the breakers, as it was given.
-func (g *Group) Config() Config { return g.cfg }
+// Config returns the Config that the breakers have, as it was given.
+func (g *Group) Config() Config { return g.current.Load().cfg }
 
 // Observe adds hooks to those of the Config, for every breaker of the group, until
 // cancel is called; info.Key tells which one. Events that happen at that moment
@@ -94,7 +96,7 @@ func (g *Group) Observe(h Hooks) (cancel func()) { return g.hooks.Add(h) }
 // Close takes the group out of its registry. It goes on working. A second Close
 // does nothing; the error is always nil.
 func (g *Group) Close() error {
-	if r := g.cfg.Registry; r != nil {
+	if r := g.Config().Registry; r != nil {
 		r.Remove(kind, g.Name(), g)
 	}
 	return nil
@@ -117,19 +119,24 @@ func (g *Group) Get(key string) *Breaker {
 }
 
 func (g *Group) add(key string) *Breaker {
-	if g.cfg.Initial == Open { // asks OpenDelay, which may use the group
-		if b := g.tryAdd(key, nil); b != nil {
+	for {
+		r, openFor := g.current.Load(), new(time.Duration)
+		if r.cfg.Initial == Open { // asks OpenDelay, which may use the group
+			if b := g.tryAdd(key, r, nil); b != nil {
+				return b
+			}
+			*openFor = g.initialDelay(r)
+		}
+		if b := g.tryAdd(key, r, openFor); b != nil {
 			return b
 		}
-		d := g.initialDelay()
-		return g.tryAdd(key, &d)
 	}
-	return g.tryAdd(key, new(time.Duration))
 }
 
 // tryAdd makes the breaker of a key where there is none, and room for it. It only
-// looks where openFor is nil, and returns nil where it would make one.
-func (g *Group) tryAdd(key string, openFor *time.Duration) *Breaker {
+// looks where openFor is nil, and returns nil where it would make one, or where r
+// are no longer the current rules: SetConfig may have gone by already.
+func (g *Group) tryAdd(key string, r *rules, openFor *time.Duration) *Breaker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b := g.byKey[key]; b != nil {
@@ -142,7 +149,7 @@ func (g *Group) tryAdd(key string, openFor *time.Duration) *Breaker {
 			return g.overflow
 		}
 	}
-	if openFor == nil {
+	if openFor == nil || g.current.Load() != r {
 		return nil
 	}
 	if i < len(g.all) {
@@ -151,7 +158,8 @@ func (g *Group) tryAdd(key string, openFor *time.Duration) *Breaker {
 		g.all = append(g.all, nil)
 	}
 	key = strings.Clone(key)
-	b := newBreaker(g.rules, key, *openFor)
+	b := newBreaker(g.shared, r, key, *openFor)
+	b.group = true
 	g.all[i], g.byKey[key] = b, b
 	return b
 }
@@ -207,7 +215,7 @@ func (b *Breaker) worth(now time.Duration) int {
 		if b.buckets != nil {
 			b.buckets.turn(now)
 		}
-		if b.window().failures > 0 {
+		if w := b.window(); w.failures > 0 || w.slow > 0 {
 			return failures
 		}
 		return nothing
@@ -291,6 +299,7 @@ func (g *Group) Stats() GroupStats {
 func (s Stats) plus(of Stats) Stats {
 	return Stats{
 		Successes: s.Successes + of.Successes, Failures: s.Failures + of.Failures, Ignored: s.Ignored + of.Ignored,
-		Late: s.Late + of.Late, Rejected: s.Rejected + of.Rejected, Opened: s.Opened + of.Opened, HookPanics: of.HookPanics,
+		Late: s.Late + of.Late, Rejected: s.Rejected + of.Rejected,
+		SlowSuccesses: s.SlowSuccesses + of.SlowSuccesses, SlowFailures: s.SlowFailures + of.SlowFailures, Exceeded: s.Exceeded + of.Exceeded, Opened: s.Opened + of.Opened, HookPanics: of.HookPanics,
 	}
 }

@@ -19,6 +19,10 @@ type Hooks struct {
 	// Reset is called for every Reset, in order with the changes of state, and
 	// before the one that it may bring about.
 	Reset func(ctx context.Context, info ResetInfo)
+	// RateExceeded is called when a rate is reached at which a breaker would open, but
+	// does not for being MetricsOnly: for each rate once, until the state is set anew
+	// or the breaker reset. It is in order with the changes of state.
+	RateExceeded func(ctx context.Context, info RateExceededInfo)
 	// Recorded is called when a call has ended, unless it was admitted in an
 	// earlier state or while Disabled. Calls have no order among each other. With
 	// this hook the clock is read twice for each call.
@@ -34,6 +38,7 @@ type StateChangedInfo struct {
 	From, To    State
 	Manual      bool          // by SetState, OpenFor or Reset
 	FailureRate float64       // at which it changed, as in RecordedInfo
+	SlowRate    float64       // the same
 	OpenFor     time.Duration // when To is Open: for how long
 	Opened      int           // as in Snapshot, and as OpenDelay is told
 }
@@ -44,7 +49,9 @@ type RecordedInfo struct {
 	Key         string // in its Group
 	State       State  // in which the call was admitted and has ended
 	Outcome     core.Outcome
+	Slow        bool          // it took longer than SlowCall
 	FailureRate float64       // with this call, as in Snapshot
+	SlowRate    float64       // the same
 	Duration    time.Duration // of the call; 0 when the hook was not there when it began
 }
 
@@ -54,6 +61,15 @@ type RejectedInfo struct {
 	Key   string     // in its Group
 	State State      // Open, HalfOpen or ForcedOpen
 	Err   *OpenError // what the caller gets
+}
+
+// RateExceededInfo tells of a rate at which a breaker would open.
+type RateExceededInfo struct {
+	Name      string  // of the breaker, or of its Group
+	Key       string  // in its Group
+	Slow      bool    // the rate is that of slow calls, and not of failures
+	Rate      float64 // now
+	Threshold float64 // the one that it reached
 }
 
 // ResetInfo tells of a Reset.
@@ -67,6 +83,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 	return Hooks{
 		StateChanged: hook.Join(h.StateChanged, other.StateChanged),
 		Reset:        hook.Join(h.Reset, other.Reset),
+		RateExceeded: hook.Join(h.RateExceeded, other.RateExceeded),
 		Recorded:     hook.Join(h.Recorded, other.Recorded),
 		Rejected:     hook.Join(h.Rejected, other.Rejected),
 	}

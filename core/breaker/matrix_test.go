@@ -61,6 +61,16 @@ func TestTransitionMatrix(t *testing.T) {
 		{"to metrics only", set(metric)},
 		{"open for a minute", func(b *breaker.Breaker, _ breaker.Permit) { _ = b.OpenFor(time.Minute) }},
 		{"reset", func(b *breaker.Breaker, _ breaker.Permit) { b.Reset() }},
+		{"trip for an hour", func(b *breaker.Breaker, early breaker.Permit) {
+			if p, err := b.Acquire(t.Context()); err == nil {
+				p.Trip(time.Hour)
+			} else {
+				early.Trip(time.Hour)
+			}
+		}},
+		{"another config", func(b *breaker.Breaker, _ breaker.Permit) {
+			_ = b.SetConfig(breaker.Config{Window: 2, Trials: 3, SlowCall: second, Initial: breaker.ForcedOpen})
+		}},
 	}
 	type then struct {
 		state breaker.State
@@ -85,6 +95,8 @@ func TestTransitionMatrix(t *testing.T) {
 			{metric, 0, "closed>metrics_only manual"},
 			{open, 3, "closed>open manual n=1 for 1m0s"},
 			{closed, 0, "reset"},
+			{open, 4, "closed>open n=1 for 1h0m0s"},
+			{closed, 2, ""},
 		},
 		open: {
 			{open, 3, ""},
@@ -103,6 +115,8 @@ func TestTransitionMatrix(t *testing.T) {
 			{metric, 0, "open>metrics_only manual"},
 			{open, 3, ""},
 			{closed, 0, "reset; open>closed manual"},
+			{open, 3, ""},
+			{open, 2, ""},
 		},
 		half: {
 			{half, 3, ""},
@@ -121,6 +135,8 @@ func TestTransitionMatrix(t *testing.T) {
 			{metric, 0, "half_open>metrics_only manual"},
 			{open, 3, "half_open>open manual n=2 for 1m0s"},
 			{closed, 0, "reset; half_open>closed manual"},
+			{open, 3, "half_open>open n=2 for 1h0m0s"},
+			{half, 2, ""},
 		},
 		forced: {
 			{forced, 3, ""},
@@ -139,6 +155,8 @@ func TestTransitionMatrix(t *testing.T) {
 			{metric, 0, "forced_open>metrics_only manual"},
 			{open, 3, "forced_open>open manual n=1 for 1m0s"},
 			{closed, 0, "reset; forced_open>closed manual"},
+			{forced, 3, ""},
+			{forced, 2, ""},
 		},
 		off: {
 			{off, 3, ""},
@@ -157,6 +175,8 @@ func TestTransitionMatrix(t *testing.T) {
 			{metric, 0, "disabled>metrics_only manual"},
 			{open, 3, "disabled>open manual n=1 for 1m0s"},
 			{closed, 0, "reset; disabled>closed manual"},
+			{off, 3, ""},
+			{off, 2, ""},
 		},
 		metric: {
 			{metric, 1, ""},
@@ -175,6 +195,8 @@ func TestTransitionMatrix(t *testing.T) {
 			{metric, 0, ""},
 			{open, 0, "metrics_only>open manual n=1 for 1m0s"},
 			{closed, 0, "reset; metrics_only>closed manual"},
+			{metric, 1, ""},
+			{metric, 0, ""},
 		},
 	}
 	require.Len(t, matrix, int(metric)+1)

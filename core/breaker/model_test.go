@@ -21,6 +21,7 @@ import (
 type model struct {
 	cfg      breaker.Config
 	num, den int // the threshold
+	slow     [2]int
 	trials   int
 
 	now          time.Duration
@@ -32,33 +33,53 @@ type model struct {
 	log          []modelCall // ended, since the window was last emptied
 	running      []int       // trials, the oldest first
 	began        map[int]time.Duration
-	ended        []bool // trials: failed?
+	ended        []modelCall // trials
 	calls        []modelCall
 	late         int
+	told         [2]bool // MetricsOnly: of which rates
+	exceeded     int
+
+	asking map[int]time.Duration // in which generation OpenDelay is, and for how long at least; nil if it answers at once
 }
 
 type modelCall struct {
 	at         time.Duration
 	failed     bool
+	slow       bool
+	began      time.Duration
+	timed      bool
 	generation int
 	state      breaker.State // it was admitted in
 }
 
-func (m *model) reached(failed, all int) bool { return all > 0 && failed*m.den >= m.num*all }
+// reached tells which rates are.
+func (m *model) reached(failed, slow, all int) [2]bool {
+	return [2]bool{
+		all > 0 && failed*m.den >= m.num*all,
+		all > 0 && m.cfg.SlowCall > 0 && slow*m.slow[1] >= m.slow[0]*all,
+	}
+}
 
-func failedIn(all []bool) (n int) {
-	for _, failed := range all {
-		if failed {
+func (m *model) bad(all []modelCall) bool {
+	return m.reached(failedIn(all), slowIn(all), len(all)) != [2]bool{}
+}
+
+func count(all []modelCall, f func(modelCall) bool) (n int) {
+	for _, c := range all {
+		if f(c) {
 			n++
 		}
 	}
 	return n
 }
 
-func (m *model) window() (all []bool) {
+func failedIn(all []modelCall) int { return count(all, func(c modelCall) bool { return c.failed }) }
+func slowIn(all []modelCall) int   { return count(all, func(c modelCall) bool { return c.slow }) }
+
+func (m *model) window() (all []modelCall) {
 	for _, c := range m.log {
 		if tenth := m.cfg.WindowTime / 10; tenth == 0 || c.at/tenth > m.now/tenth-10 {
-			all = append(all, c.failed)
+			all = append(all, c)
 		}
 	}
 	if m.cfg.WindowTime == 0 {
@@ -80,6 +101,7 @@ func (m *model) enter(s breaker.State) {
 		}
 	case breaker.Closed, breaker.ForcedOpen, breaker.Disabled, breaker.MetricsOnly:
 		m.opened, m.openFor = 0, 0
+		m.told = [2]bool{}
 		if (s == breaker.Closed || s == breaker.MetricsOnly) && !m.cfg.JudgeWithHistory {
 			m.log = nil
 		}
@@ -87,6 +109,14 @@ func (m *model) enter(s breaker.State) {
 }
 
 func (m *model) open(least time.Duration) {
+	if m.asking != nil {
+		m.asking[m.generation] = max(m.asking[m.generation], least)
+		return
+	}
+	m.opens(least)
+}
+
+func (m *model) opens(least time.Duration) {
 	m.opened++
 	m.openFor = max(least, m.cfg.OpenDelay.Delay(m.opened, m.openFor))
 	m.enter(breaker.Open)
@@ -121,11 +151,13 @@ func (m *model) acquire() (call int, wait time.Duration) {
 		m.began[call] = m.now
 	case breaker.Closed, breaker.Disabled, breaker.MetricsOnly:
 	}
-	m.calls = append(m.calls, modelCall{generation: m.generation, state: m.state})
+	m.calls = append(m.calls, modelCall{
+		generation: m.generation, state: m.state, began: m.now, timed: m.cfg.SlowCall > 0 || m.state == breaker.HalfOpen,
+	})
 	return call, 0
 }
 
-func (m *model) done(now time.Duration, call int, o core.Outcome, least time.Duration) {
+func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip time.Duration) {
 	admitted := m.calls[call].state
 	if admitted == breaker.Disabled || o == core.Ignored && admitted != breaker.HalfOpen {
 		return // not even the time is looked at
@@ -146,18 +178,30 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least time.Dur
 	if o == core.Ignored {
 		return
 	}
-	failed := o == core.Failure
+	slow := m.calls[call].timed && m.cfg.SlowCall > 0 && m.now-m.calls[call].began > m.cfg.SlowCall
+	ended := modelCall{at: m.now, failed: o == core.Failure, slow: slow}
 	if m.state == breaker.HalfOpen {
-		m.ended = append(m.ended, failed)
+		m.ended = append(m.ended, ended)
 	}
 	if m.state != breaker.HalfOpen || m.cfg.JudgeWithHistory {
-		m.log = append(m.log, modelCall{at: m.now, failed: failed})
+		m.log = append(m.log, ended)
 	}
 	window := m.window()
 	enough := len(window) >= m.cfg.MinCalls
 	switch {
+	case m.state == breaker.MetricsOnly:
+		for i, reached := range m.reached(failedIn(window), slowIn(window), len(window)) {
+			if enough && reached && !m.told[i] {
+				m.told[i] = true
+				m.exceeded++
+			}
+		}
+	case trip > 0:
+		m.opened++
+		m.openFor = trip
+		m.enter(breaker.Open)
 	case m.state == breaker.Closed:
-		if enough && m.reached(failedIn(window), len(window)) {
+		if enough && m.bad(window) {
 			m.open(least)
 		}
 	case m.state == breaker.HalfOpen && m.cfg.JudgeWithHistory:
@@ -168,15 +212,16 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least time.Dur
 		if !enough {
 			judged = m.ended
 		}
-		if m.reached(failedIn(judged), len(judged)) {
+		if m.bad(judged) {
 			m.open(least)
 		} else {
 			m.enter(breaker.Closed)
 		}
 	case m.state == breaker.HalfOpen:
 		mayOpen, mayClose := false, false
-		for more := range m.trials - len(m.ended) + 1 {
-			if m.reached(failedIn(m.ended)+more, m.trials) {
+		left := m.trials - len(m.ended) + 1
+		for i := range left * left {
+			if m.reached(failedIn(m.ended)+i/left, slowIn(m.ended)+i%left, m.trials) != [2]bool{} {
 				mayOpen = true
 			} else {
 				mayClose = true
@@ -188,6 +233,50 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least time.Dur
 		case !mayOpen:
 			m.enter(breaker.Closed)
 		}
+	}
+}
+
+// setConfig changes everything but the kind of window.
+func (m *model) setConfig(r *rand.Rand) breaker.Config {
+	window := m.window()
+	if m.cfg.WindowTime == 0 {
+		m.log = window
+		m.cfg.Window = 1 + r.IntN(100)%(1+r.IntN(100))
+		m.cfg.MinCalls = 1 + r.IntN(m.cfg.Window)
+		m.log = m.window() // which is lost when it grows
+	} else {
+		m.cfg.MinCalls = 1 + r.IntN(20)
+	}
+	m.pickRates(r)
+	if m.cfg.SlowCall == 0 {
+		for i := range m.log {
+			m.log[i].slow = false
+		}
+	}
+	m.cfg.MaxHalfOpen = pick(r, 0, 0, 5*second)
+	m.cfg.TrialTimeout = time.Duration(1+r.IntN(10)) * second
+	m.cfg.JudgeWithHistory = r.IntN(3) == 0
+	if r.IntN(2) == 0 {
+		m.cfg.Trials = 1 + r.IntN(5)
+	}
+	if m.trials != m.cfg.Trials {
+		m.trials = m.cfg.Trials
+		if m.state == breaker.HalfOpen {
+			m.generation++
+			m.running, m.ended, m.began = nil, nil, map[int]time.Duration{}
+		}
+	}
+	return m.cfg
+}
+
+func (m *model) pickRates(r *rand.Rand) {
+	rates := [][2]int{{1, 2}, {3, 10}, {7, 100}, {29, 100}, {1, 1}, {1, 3}}
+	failure, slow := pick(r, rates...), pick(r, rates...)
+	m.num, m.den, m.slow = failure[0], failure[1], slow
+	m.cfg.FailureRate = float64(failure[0]) / float64(failure[1])
+	m.cfg.SlowCall, m.cfg.SlowRate = pick(r, 0, second/2, second, 5*second), 0
+	if m.cfg.SlowCall > 0 {
+		m.cfg.SlowRate = float64(slow[0]) / float64(slow[1])
 	}
 }
 
@@ -206,10 +295,8 @@ func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
 func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 	t.Helper()
-	rate := pick(r, [2]int{1, 2}, [2]int{3, 10}, [2]int{7, 100}, [2]int{29, 100}, [2]int{1, 1}, [2]int{1, 3})
-	m := &model{num: rate[0], den: rate[1], trials: 1 + r.IntN(5), began: map[int]time.Duration{}}
+	m := &model{trials: 1 + r.IntN(5), began: map[int]time.Duration{}}
 	m.cfg = breaker.Config{
-		FailureRate:      float64(rate[0]) / float64(rate[1]),
 		Window:           1 + r.IntN(100)%(1+r.IntN(100)),
 		Trials:           m.trials,
 		TrialTimeout:     time.Duration(1+r.IntN(10)) * second,
@@ -217,6 +304,7 @@ func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 		OpenDelay:        pick[backoff.Strategy](r, backoff.Linear{Initial: second}, backoff.Exponential{Initial: second, Max: 9 * second}, backoff.None{}, backoff.Constant{Wait: 3 * second}),
 		JudgeWithHistory: r.IntN(3) == 0,
 	}
+	m.pickRates(r)
 	m.cfg.MinCalls = 1 + r.IntN(m.cfg.Window)
 	if r.IntN(3) == 0 {
 		m.cfg.Window, m.cfg.WindowTime = 0, time.Duration(1+r.IntN(20))*second
@@ -250,21 +338,28 @@ func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 				break
 			}
 			i := r.IntN(len(calls))
-			outcome, least := core.Success, time.Duration(0)
+			outcome, least, trip := core.Success, time.Duration(0), time.Duration(0)
 			switch {
 			case r.IntN(20) == 0:
 				outcome = core.Ignored
 			case r.IntN(100) >= health:
 				outcome, least = core.Failure, pick(r, 0, 0, 4*second)
+				trip = pick(r, 0, 0, 0, 0, 0, 0, 2*second)
 			}
-			m.done(now, calls[i], outcome, least)
-			if p := &permits[i]; outcome == core.Failure {
+			m.done(now, calls[i], outcome, least, trip)
+			switch p := &permits[i]; {
+			case trip > 0:
+				p.Trip(trip)
+			case outcome == core.Failure:
 				p.Failed(least)
-			} else {
+			default:
 				p.Done(outcome)
 			}
 			permits[i].Done(core.Failure) // a second one does nothing
 			permits, calls = slices.Delete(permits, i, i+1), slices.Delete(calls, i, i+1)
+		case k < 87:
+			m.advance(now)
+			require.NoError(t, b.SetConfig(m.setConfig(r)), title)
 		case k < 97:
 			time.Sleep(pick(r, 1, 500*time.Millisecond, second-1, second, 3*second))
 		case k < 98:
@@ -299,6 +394,7 @@ func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 			m.advance(time.Since(began))
 			m.same(t, b.Snapshot(), title)
 			require.EqualValues(t, m.late, b.Stats().Late, title)
+			require.EqualValues(t, m.exceeded, b.Stats().Exceeded, title)
 		}
 	}
 }
@@ -307,7 +403,8 @@ func (m *model) same(t *testing.T, s breaker.Snapshot, title string) {
 	t.Helper()
 	window := m.window()
 	require.Equal(t, m.state, s.State, title)
-	require.Equal(t, []int{len(window), failedIn(window)}, []int{s.Calls, s.Failures}, title)
+	require.Equal(t, []int{len(window), failedIn(window), slowIn(window)}, []int{s.Calls, s.Failures, s.Slow}, title)
+	require.Equal(t, count(window, func(c modelCall) bool { return c.failed && c.slow }), s.SlowFailures, title)
 	require.Equal(t, m.opened, s.Opened, title)
 	require.Equal(t, m.openFor, s.OpenFor, title)
 	judged := window
@@ -317,7 +414,9 @@ func (m *model) same(t *testing.T, s breaker.Snapshot, title string) {
 	case len(window) < m.cfg.MinCalls:
 		judged = nil
 	}
+	require.Equal(t, len(judged) > 0, s.RatesKnown, title)
 	require.InDelta(t, float64(failedIn(judged))/max(1, float64(len(judged))), s.FailureRate, 0, title)
+	require.InDelta(t, float64(slowIn(judged))/max(1, float64(len(judged))), s.SlowRate, 0, title)
 	if m.state == breaker.HalfOpen {
 		require.Equal(t, []int{len(m.running), len(m.ended), failedIn(m.ended)}, []int{s.TrialsRunning, s.TrialsEnded, s.TrialsFailed}, title)
 	}

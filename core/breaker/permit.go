@@ -25,7 +25,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed, MetricsOnly:
-		if b.hooks.Load().Recorded != nil {
+		if word&timed != 0 || b.hooks.Load().Recorded != nil {
 			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now()}, nil
 		}
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
@@ -61,7 +61,7 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	refusal := b.refusal.Load()
 	switch b.state {
 	case HalfOpen:
-		if p.trial = b.trials.reserve(now, b.trialTimeout); p.trial != 0 {
+		if p.trial = b.trials.reserve(now, b.rules.trialTimeout); p.trial != 0 {
 			refusal = nil
 		}
 	case Disabled:
@@ -77,14 +77,19 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 
 // Done ends the call. [core.Ignored], or what is no outcome, says nothing about
 // what was called; a trial then gives its slot back.
-func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0) }
+func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 
 // Failed ends the call as a [core.Failure] of something that asks to be left alone
 // for a while, as by a Retry-After. If this failure opens the breaker, it is open
 // at least that long.
-func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter) }
+func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
-func (p *Permit) done(outcome core.Outcome, least time.Duration) {
+// Trip ends the call as a [core.Failure] that opens the breaker for d, whatever its
+// rates, as when the caller was banned. It is no more than a failure where d is not
+// above 0, while MetricsOnly, and when the call is too late to count.
+func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, max(0, d)) }
+
+func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	b := p.breaker
 	if b == nil {
 		return
@@ -98,16 +103,17 @@ func (p *Permit) done(outcome core.Outcome, least time.Duration) {
 			b.counters.ignored.Add(1)
 			return
 		}
-	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm:
+	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm &&
+		(p.word&timed == 0 || b.now()-p.started <= b.current.Load().slowCall):
 		b.counters.calm.Inc()
 		return
 	}
-	ended, queued := b.record(p, outcome, least)
+	ended, queued := b.record(p, outcome, least, trip)
 	defer b.announce(queued) // also where the hook ends its goroutine
 	if recorded != nil && ended.counts {
 		tell(p.ctx, &b.panics, recorded, RecordedInfo{
 			Name: b.Name(), Key: b.key, State: stateOf(p.word),
-			Outcome: outcome, FailureRate: ended.rate, Duration: ended.duration,
+			Outcome: outcome, Slow: ended.slow, FailureRate: ended.rates.failure, SlowRate: ended.rates.slow, Duration: ended.duration,
 		})
 	}
 }
@@ -115,35 +121,48 @@ func (p *Permit) done(outcome core.Outcome, least time.Duration) {
 // An ended call is what there is to tell of it.
 type ended struct {
 	counts   bool // it was not too late
-	rate     float64
+	slow     bool
+	rates    rates
 	duration time.Duration
 }
 
 // record counts a call, unless it was admitted in an earlier state, and makes the
 // change of state that follows.
-func (b *Breaker) record(p *Permit, outcome core.Outcome, least time.Duration) (call ended, queued bool) {
-	now, known := time.Duration(0), p.word&timed != 0 || p.trial != 0 || b.buckets != nil || p.word != b.word.Load()&^calm
+func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration) (call ended, queued bool) {
+	now, known := time.Duration(0), p.word&(timed|aging) != 0 || p.trial != 0 || p.word != b.word.Load()&^calm
 	if known {
 		now = b.now()
 		b.lock(p.ctx, now)
 	} else {
-		b.mu.Lock() // closed, so that nothing is due
+		b.mu.Lock()           // closed, so that nothing is due
+		if b.buckets != nil { // by now
+			now, known = b.now(), true
+		}
 	}
 	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial) {
 		b.counters.late++
 		return ended{}, b.unlock()
 	}
+	call.counts = true
+	if p.word&timed != 0 {
+		call.duration = now - p.started
+		call.slow = b.rules.slowCall > 0 && call.duration > b.rules.slowCall
+	}
 	if outcome == core.Ignored {
 		b.counters.ignored.Add(1)
 	} else {
-		b.count(now, outcome == core.Failure)
+		b.count(now, outcome == core.Failure, call.slow)
 	}
-	call = ended{counts: true, rate: b.rateNow()}
-	if p.word&timed != 0 {
-		call.duration = now - p.started
-	}
-	switch to := b.verdict(call.rate); {
+	call.rates = b.ratesNow()
+	switch to := b.verdict(call.rates); {
 	case outcome == core.Ignored:
+	case trip > 0 && b.state != MetricsOnly:
+		if !known {
+			now = b.now()
+		}
+		b.openFor = trip
+		b.opened++
+		b.to(p.ctx, Open, now, false)
 	case to == Open:
 		if !known {
 			now = b.now()
@@ -151,45 +170,54 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least time.Duration) (
 		b.open(p.ctx, now, least, false)
 	case to != b.state:
 		b.to(p.ctx, to, now, false)
+	case b.state == MetricsOnly:
+		b.exceed(p.ctx, call.rates)
+		b.publish()
 	default:
 		b.publish()
 	}
 	return call, b.unlock()
 }
 
-func (b *Breaker) count(now time.Duration, failed bool) {
+func (b *Breaker) count(now time.Duration, failed, slow bool) {
 	if failed {
 		b.counters.failures++
 	} else {
 		b.counters.successes++
 	}
+	switch {
+	case slow && failed:
+		b.counters.slowFailures++
+	case slow:
+		b.counters.slowSuccesses++
+	}
 	if b.state == HalfOpen {
-		b.trials.add(failed)
-		if !b.cfg.JudgeWithHistory {
+		b.trials.add(failed, slow)
+		if !b.rules.cfg.JudgeWithHistory {
 			return
 		}
 	}
 	if b.buckets != nil {
-		b.buckets.add(now, failed)
+		b.buckets.add(now, failed, slow)
 	} else {
-		b.ring.add(failed)
+		b.ring.add(failed, slow)
 	}
 }
 
 // verdict is the state that follows a call that was counted.
-func (b *Breaker) verdict(rate float64) State {
-	reached, certain := rate >= b.rate, true
+func (b *Breaker) verdict(now rates) State {
+	reached, certain := b.rules.reached(now), true
 	switch b.state {
 	case Closed:
 		certain = reached
 	case HalfOpen:
 		switch {
-		case !b.cfg.JudgeWithHistory:
-			reached, certain = b.trials.certain(b.rate)
+		case !b.rules.cfg.JudgeWithHistory:
+			reached, certain = b.trials.certain(b.rules)
 		case b.trials.calls < len(b.trials.slots):
 			certain = false
-		case b.window().calls < b.minCalls:
-			reached = b.trials.rate() >= b.rate
+		case !now.known:
+			reached = b.rules.reached(ratesOf(&b.trials.counts))
 		}
 	case Open, ForcedOpen, Disabled, MetricsOnly:
 		certain = false

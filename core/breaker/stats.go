@@ -16,14 +16,19 @@ type Stats struct {
 	Late      uint64 // calls with a result that came too late: in another state, or without its slot
 	Rejected  uint64 // calls that were not admitted
 
+	SlowSuccesses uint64 // those of Successes that took longer than SlowCall
+	SlowFailures  uint64 // those of Failures that did
+
+	Exceeded   uint64 // times that a rate was reached while MetricsOnly, as RateExceeded tells
 	Opened     uint64 // times that the breaker was opened; not those of ForcedOpen
 	HookPanics uint64 // calls of hooks that ended in a panic; of all breakers of a Group
 }
 
 type counters struct {
-	calm, rejected                    stripe.Counter // calm: successes without the lock
-	ignored                           atomic.Uint64
-	successes, failures, late, opened uint64 // under the lock
+	calm, rejected                        stripe.Counter // calm: successes without the lock
+	ignored                               atomic.Uint64
+	successes, failures, late, opened     uint64 // under the lock, as are the next
+	slowSuccesses, slowFailures, exceeded uint64
 }
 
 // Stats returns the counts so far. A call that ends meanwhile may be in some of
@@ -34,7 +39,7 @@ func (b *Breaker) Stats() Stats {
 	c := &b.counters
 	return Stats{
 		Successes: c.successes + c.calm.Load(), Failures: c.failures, Ignored: c.ignored.Load(),
-		Late: c.late, Rejected: c.rejected.Load(), Opened: c.opened, HookPanics: b.panics.Count(),
+		Late: c.late, Rejected: c.rejected.Load(), SlowSuccesses: c.slowSuccesses, SlowFailures: c.slowFailures, Exceeded: c.exceeded, Opened: c.opened, HookPanics: b.panics.Count(),
 	}
 }
 
@@ -47,12 +52,20 @@ type Snapshot struct {
 	// The window. While half-open it is what it was before, unless
 	// Config.JudgeWithHistory is set.
 	Calls, Failures int
-	// FailureRate is what the state is judged by: the share of failures in the
-	// window, 0 as long as Calls is below MinCalls; or that of the trials.
-	FailureRate float64
-	// Threshold is the FailureRate at which the breaker opens.
-	Threshold float64
-	MinCalls  int
+	// Slow is how many of Calls took longer than SlowCall, and SlowFailures how many
+	// of Failures did.
+	Slow, SlowFailures int
+	// FailureRate and SlowRate are what the state is judged by: the share of failures
+	// and of slow calls in the window; or, half-open, those of the trials that have
+	// ended, unless Config.JudgeWithHistory is set.
+	FailureRate, SlowRate float64
+	// RatesKnown tells whether there are enough calls for that: MinCalls in the
+	// window, or a trial that has ended. If not, both rates are 0, and say nothing.
+	RatesKnown bool
+	// Threshold is the FailureRate at which the breaker opens, SlowThreshold the
+	// SlowRate; 0 if there is no SlowCall.
+	Threshold, SlowThreshold float64
+	MinCalls                 int
 
 	// Opened is how many times the breaker was opened since it was last closed. Made
 	// half-open without that, it counts as opened once.
@@ -66,17 +79,39 @@ type Snapshot struct {
 	Trials int
 }
 
+// RetryAfter is what a rejected call is told: the time that is left, now, until
+// OpenUntil; half-open, when all trials are taken, OpenFor; negative when forced
+// open. It is 0 when calls are admitted.
+func (s Snapshot) RetryAfter() time.Duration {
+	switch s.State {
+	case Open:
+		return max(0, time.Until(s.OpenUntil))
+	case HalfOpen:
+		if s.TrialsRunning+s.TrialsEnded >= s.Trials {
+			return s.OpenFor
+		}
+	case ForcedOpen:
+		return -1
+	case Closed, Disabled, MetricsOnly:
+	}
+	return 0
+}
+
 // Snapshot returns how the breaker stands. Like State it makes the change that is
 // due.
 func (b *Breaker) Snapshot() Snapshot {
 	now := b.now()
 	b.lock(context.Background(), now)
-	window := b.window()
+	window, rates := b.window(), b.ratesNow()
 	s := Snapshot{
 		Name: b.Name(), Key: b.key, State: b.state, Since: b.base.Add(b.since),
-		Calls: window.calls, Failures: window.failures,
-		FailureRate: b.rateNow(), Threshold: b.rate, MinCalls: b.minCalls,
-		Opened: b.opened, OpenFor: b.openFor, Trials: b.trialCount,
+		Calls: window.calls, Failures: window.failures, Slow: window.slow, SlowFailures: window.slowFailures,
+		FailureRate: rates.failure, SlowRate: rates.slow, RatesKnown: rates.known,
+		Threshold: b.rules.rate, MinCalls: b.rules.minCalls,
+		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.trialCount,
+	}
+	if b.rules.slowCall > 0 {
+		s.SlowThreshold = b.rules.slowRate
 	}
 	switch b.state {
 	case Open:

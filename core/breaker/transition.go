@@ -9,21 +9,25 @@ import (
 )
 
 // The lowest bits of Breaker.word are the state. The next is calm: a success
-// changes nothing but a counter. The one after that is for the word of a Permit.
+// that is not slow changes nothing but a counter. The one after that: calls are
+// timed; in the word of a Permit, that its call is. And aging: the window is one of
+// time.
 const (
 	stateBits = 3
 	calm      = 1 << stateBits
 	timed     = calm << 1
-	wordBits  = stateBits + 2
+	aging     = timed << 1
+	wordBits  = stateBits + 3
 )
 
 func stateOf(word uint64) State { return State(word & (calm - 1)) }
 
 // A change is what is told, in order, after the lock is released.
 type change struct {
-	ctx   context.Context //nolint:containedctx // on the way from the call to its hook
-	reset bool
-	info  StateChangedInfo
+	ctx      context.Context //nolint:containedctx // on the way from the call to its hook
+	reset    bool
+	info     StateChangedInfo
+	exceeded RateExceededInfo // if Rate is not 0
 }
 
 // lock takes the lock, and makes the changes that are due at now.
@@ -36,7 +40,7 @@ func (b *Breaker) lock(ctx context.Context, now time.Duration) {
 		switch {
 		case b.state == Open && now >= b.until:
 			b.to(ctx, HalfOpen, now, false)
-		case b.state == HalfOpen && b.cfg.MaxHalfOpen > 0 && now-b.since >= b.cfg.MaxHalfOpen && b.opening != b.generation:
+		case b.state == HalfOpen && b.rules.cfg.MaxHalfOpen > 0 && now-b.since >= b.rules.cfg.MaxHalfOpen && b.opening != b.generation:
 			b.open(ctx, now, 0, false)
 		default:
 			return
@@ -55,11 +59,14 @@ func (b *Breaker) announce(queued bool) {
 	if queued {
 		b.changes.Drain(func(c change) {
 			h := b.hooks.Load()
-			if c.reset {
+			switch {
+			case c.reset:
 				tell(c.ctx, &b.panics, h.Reset, ResetInfo{Name: b.Name(), Key: b.key})
-				return
+			case c.exceeded.Rate != 0:
+				tell(c.ctx, &b.panics, h.RateExceeded, c.exceeded)
+			default:
+				tell(c.ctx, &b.panics, h.StateChanged, c.info)
 			}
-			tell(c.ctx, &b.panics, h.StateChanged, c.info)
 		})
 	}
 }
@@ -70,7 +77,7 @@ func (b *Breaker) announce(queued bool) {
 // another one: the breaker is about to open.
 func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual bool) {
 	b.publish()
-	generation, n, prev := b.generation, b.opened+1, b.answered
+	generation, n, prev, openDelay := b.generation, b.opened+1, b.answered, b.rules.openDelay
 	if !manual {
 		if b.opening == generation {
 			b.least = max(b.least, least)
@@ -87,7 +94,7 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual boo
 			b.mu.Unlock()
 		}
 	}()
-	d := b.delay(n, prev)
+	d := b.delay(openDelay, n, prev)
 	returned = true
 	b.mu.Lock()
 	if b.generation != generation {
@@ -102,7 +109,11 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual boo
 
 // to enters another state, and has it announced.
 func (b *Breaker) to(ctx context.Context, state State, now time.Duration, manual bool) {
-	info := StateChangedInfo{Name: b.Name(), Key: b.key, From: b.state, To: state, Manual: manual, FailureRate: b.rateNow()}
+	rates := b.ratesNow()
+	info := StateChangedInfo{
+		Name: b.Name(), Key: b.key, From: b.state, To: state, Manual: manual,
+		FailureRate: rates.failure, SlowRate: rates.slow,
+	}
 	b.enter(state, now)
 	info.Opened = b.opened
 	if state == Open {
@@ -139,7 +150,8 @@ func (b *Breaker) enter(state State, now time.Duration) {
 		refusal = &OpenError{}
 	case Closed, MetricsOnly, Disabled:
 		b.opened, b.openFor, b.answered = 0, 0, 0
-		if state != Disabled && !b.cfg.JudgeWithHistory {
+		b.exceeded = exceeded{}
+		if state != Disabled && !b.rules.cfg.JudgeWithHistory {
 			b.clearWindow()
 		}
 	}
@@ -153,8 +165,15 @@ func (b *Breaker) enter(state State, now time.Duration) {
 // publish makes the state visible to those who do not take the lock.
 func (b *Breaker) publish() {
 	word := b.generation<<wordBits | uint64(b.state)
-	if b.buckets == nil && b.ring.calm() && (b.state == Closed || b.state == MetricsOnly) {
-		word |= calm
+	if b.state == Closed || b.state == MetricsOnly {
+		if b.rules.slowCall > 0 {
+			word |= timed
+		}
+		if b.buckets != nil {
+			word |= aging
+		} else if b.ring.calm() {
+			word |= calm
+		}
 	}
 	if b.word.Load() != word {
 		b.word.Store(word)
@@ -169,23 +188,49 @@ func (b *Breaker) clearWindow() {
 }
 
 // window are the calls in the window.
-func (b *Breaker) window() counts {
+func (b *Breaker) window() *counts {
 	if b.buckets != nil {
-		return b.buckets.counts
+		return &b.buckets.counts
 	}
-	return b.ring.counts
+	return &b.ring.counts
 }
 
-// rateNow is the rate that the state is judged by: 0 where there are not enough
-// calls in the window to tell.
-func (b *Breaker) rateNow() float64 {
-	if b.state == HalfOpen && !b.cfg.JudgeWithHistory {
-		return b.trials.rate()
+// rates are what a state is judged by. They are 0 where they are not known.
+type rates struct {
+	failure, slow float64
+	known         bool
+}
+
+func ratesOf(c *counts) rates {
+	return rates{failure: rate(c.failures, c.calls), slow: rate(c.slow, c.calls), known: c.calls > 0}
+}
+
+func (r *rules) reached(now rates) bool { return now.failure >= r.rate || now.slow >= r.slowRate }
+
+func (b *Breaker) ratesNow() rates {
+	if b.state == HalfOpen && !b.rules.cfg.JudgeWithHistory {
+		return ratesOf(&b.trials.counts)
 	}
-	if w := b.window(); w.calls >= b.minCalls {
-		return w.rate()
+	if w := b.window(); w.calls >= b.rules.minCalls {
+		return ratesOf(w)
 	}
-	return 0
+	return rates{}
+}
+
+// exceeded is which rates were told of.
+type exceeded struct{ failure, slow bool }
+
+// exceed has a rate announced that is reached for the first time.
+func (b *Breaker) exceed(ctx context.Context, now rates) {
+	check := func(told *bool, slow bool, rate, threshold float64) {
+		if !*told && rate >= threshold {
+			*told = true
+			b.counters.exceeded++
+			b.queue(change{ctx: ctx, exceeded: RateExceededInfo{Name: b.Name(), Key: b.key, Slow: slow, Rate: rate, Threshold: threshold}})
+		}
+	}
+	check(&b.exceeded.failure, false, now.failure, b.rules.rate)
+	check(&b.exceeded.slow, true, now.slow, b.rules.slowRate)
 }
 
 // SetState changes the state by hand. Setting the state that the breaker has

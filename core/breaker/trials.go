@@ -57,22 +57,19 @@ func (t *trials) release(trial uint64) bool {
 	return true
 }
 
-func (t *trials) add(failed bool) {
+func (t *trials) add(failed, slow bool) {
 	t.calls++
-	if failed {
-		t.failures++
-	}
+	t.counts.add(failed, slow, 1)
 }
 
 // certain tells whether the trials that are still to end can no longer change
-// whether the rate is reached, and if so, whether it is.
-func (t *trials) certain(rate float64) (reached, certain bool) {
-	if counts := (counts{len(t.slots), t.failures}); counts.rate() >= rate {
+// whether a rate is reached, and if so, whether one is.
+func (t *trials) certain(r *rules) (reached, certain bool) {
+	all, more := len(t.slots), len(t.slots)-t.calls
+	if rate(t.failures, all) >= r.rate || rate(t.slow, all) >= r.slowRate {
 		return true, true
 	}
-	successes := t.calls - t.failures
-	worst := counts{len(t.slots), len(t.slots) - successes}
-	return false, worst.rate() < rate
+	return false, rate(t.failures+more, all) < r.rate && rate(t.slow+more, all) < r.slowRate
 }
 
 // clear begins another period. Serial numbers go on, so that a trial of an earlier

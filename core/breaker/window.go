@@ -3,36 +3,79 @@ package breaker
 import "time"
 
 // counts are calls by how they ended.
-type counts struct{ calls, failures int }
+type counts struct {
+	calls, failures    int
+	slow, slowFailures int
+}
 
-// rate is the share of failures. The division is correctly rounded, so that it
+// rate is the share of n of the calls. The division is correctly rounded, so that it
 // equals a threshold that was written as a decimal exactly when it should.
-func (c counts) rate() float64 {
-	if c.failures == 0 {
+func rate(n, calls int) float64 {
+	if n == 0 {
 		return 0
 	}
-	return float64(c.failures) / float64(c.calls)
+	return float64(n) / float64(calls)
 }
 
-// A ring remembers how the last calls ended, one bit each.
+// add adds by calls of one kind to all but their number.
+func (c *counts) add(failed, slow bool, by int) {
+	if failed {
+		c.failures += by
+	}
+	if slow {
+		c.slow += by
+		if failed {
+			c.slowFailures += by
+		}
+	}
+}
+
+// plus adds all of another.
+func (c *counts) plus(other counts) {
+	c.calls += other.calls
+	c.failures += other.failures
+	c.slow += other.slow
+	c.slowFailures += other.slowFailures
+}
+
+func (c *counts) minus(other counts) {
+	c.calls -= other.calls
+	c.failures -= other.failures
+	c.slow -= other.slow
+	c.slowFailures -= other.slowFailures
+}
+
+// A ring remembers how the last calls ended, a bit or two each.
 type ring struct {
 	counts
-	size int
-	next int
-	bits []uint64 // set: failed
+	size   int
+	next   int
+	failed []uint64
+	slow   []uint64 // nil where no call is
 }
 
-func newRing(size int) ring { return ring{size: size, bits: make([]uint64, (size+63)/64)} }
-
-func (r *ring) add(failed bool) {
-	word, bit := &r.bits[r.next>>6], uint64(1)<<(r.next&63)
-	if *word&bit != 0 { // only where the ring is full: it is cleared else
-		*word &^= bit
-		r.failures--
+func newRing(size int, slow bool) ring {
+	words := (size + 63) / 64
+	r := ring{size: size, failed: make([]uint64, words)}
+	if slow {
+		r.slow = make([]uint64, words)
 	}
-	if failed {
-		*word |= bit
-		r.failures++
+	return r
+}
+
+// add adds a call, in place of the oldest one where the ring is full: it is cleared
+// else.
+func (r *ring) add(failed, slow bool) {
+	i, bit := r.next>>6, uint64(1)<<(r.next&63)
+	wasFailed, wasSlow := swap(&r.failed[i], bit, failed), false
+	if r.slow != nil {
+		wasSlow = swap(&r.slow[i], bit, slow)
+	}
+	if wasFailed || wasSlow {
+		r.counts.add(wasFailed, wasSlow, -1)
+	}
+	if failed || slow {
+		r.counts.add(failed, slow, 1)
 	}
 	if r.calls < r.size {
 		r.calls++
@@ -42,12 +85,32 @@ func (r *ring) add(failed bool) {
 	}
 }
 
-// calm tells whether a success would leave the ring as good as it is: it is full,
-// without a failure, and which of its equal bits is next makes no difference.
-func (r *ring) calm() bool { return r.failures == 0 && r.calls == r.size }
+// swap sets or clears a bit, and tells how it was.
+func swap(word *uint64, bit uint64, set bool) (was bool) {
+	was = *word&bit != 0
+	if was != set {
+		*word ^= bit
+	}
+	return was
+}
+
+// each tells of the calls, the oldest first.
+func (r *ring) each(f func(failed, slow bool)) {
+	for n := range r.calls {
+		i := (r.next - r.calls + n + r.size) % r.size
+		word, bit := i>>6, uint64(1)<<(i&63)
+		f(r.failed[word]&bit != 0, r.slow != nil && r.slow[word]&bit != 0)
+	}
+}
+
+// calm tells whether a success that is not slow would leave the ring as good as it
+// is: it is full, with no other, and which of its equal bits is next makes no
+// difference.
+func (r *ring) calm() bool { return r.failures == 0 && r.counts.slow == 0 && r.calls == r.size }
 
 func (r *ring) clear() {
-	clear(r.bits)
+	clear(r.failed)
+	clear(r.slow)
 	r.counts, r.next = counts{}, 0
 }
 
@@ -61,6 +124,8 @@ type buckets struct {
 	each   [bucketCount]counts
 }
 
+func newBuckets(whole time.Duration) *buckets { return &buckets{width: whole / bucketCount} }
+
 // turn drops the tenths that are over at now.
 func (b *buckets) turn(now time.Duration) {
 	present := int64(now / b.width)
@@ -71,20 +136,43 @@ func (b *buckets) turn(now time.Duration) {
 	for b.newest < present {
 		b.newest++
 		old := &b.each[b.newest%bucketCount]
-		b.calls -= old.calls
-		b.failures -= old.failures
+		b.minus(*old)
 		*old = counts{}
 	}
 }
 
-func (b *buckets) add(now time.Duration, failed bool) {
+func (b *buckets) add(now time.Duration, failed, slow bool) {
 	b.turn(now)
 	present := &b.each[b.newest%bucketCount]
 	present.calls++
 	b.calls++
-	if failed {
-		present.failures++
-		b.failures++
+	if failed || slow {
+		present.add(failed, slow, 1)
+		b.counts.add(failed, slow, 1)
+	}
+}
+
+// refit returns buckets of another time, with the calls where their age has them.
+func (b *buckets) refit(whole, now time.Duration) *buckets {
+	b.turn(now)
+	to := newBuckets(whole)
+	to.newest = int64(now / to.width)
+	for age := range min(bucketCount, b.newest+1) {
+		tenths := age * int64(b.width) / int64(to.width)
+		if tenths >= bucketCount {
+			break
+		}
+		old := b.each[(b.newest-age)%bucketCount]
+		to.each[(to.newest-tenths)%bucketCount].plus(old)
+		to.plus(old)
+	}
+	return to
+}
+
+func (b *buckets) forgetSlow() {
+	b.slow, b.slowFailures = 0, 0
+	for i := range b.each {
+		b.each[i].slow, b.each[i].slowFailures = 0, 0
 	}
 }
 

@@ -13,7 +13,8 @@
 //	}
 //
 // A [Log] is bounded: once it is full, each event takes the place of the oldest
-// one, and [Log.Dropped] counts those. It wakes nobody; who wants to be told uses
+// one, and [Log.Dropped] counts those; a log that is put into a [core.Registry] has
+// that number in metrics and warnings. It wakes nobody; who wants to be told uses
 // the hooks that fill it. Do not use it where no event may be lost.
 //
 // Adding takes a lock for the time of a copy and does not allocate once the log

@@ -117,3 +117,14 @@ func BenchmarkAdd(b *testing.B) {
 		l.Add(1)
 	}
 }
+
+// Row 19: a ring of a fixed size; here it is read from the oldest to the newest.
+func TestKresilRow19_TheRingIsReadInTheOrderOfAge(t *testing.T) {
+	t.Parallel()
+	l := core.Must(event.New[uint64](3))
+	for n := range uint64(5) {
+		l.Add(n + 1)
+	}
+	require.Equal(t, []uint64{3, 4, 5}, since(t, l, 0))
+	require.EqualValues(t, 2, l.Dropped())
+}

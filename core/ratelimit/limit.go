@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"reflect"
 	"strings"
 	"time"
 	"unique"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
 )
 
 // Algorithm is how a [Limit] counts.
@@ -186,7 +186,7 @@ func (l Limit) And(other Limit) Limit {
 // canCompare tells whether a limit with this algorithm can be compared.
 func canCompare(c Custom) bool {
 	_, bad := c.(incomparable)
-	return !bad && reflect.ValueOf(c).Comparable()
+	return !bad && identity.Comparable(c)
 }
 
 // incomparable stands for an algorithm that cannot be compared.

@@ -25,7 +25,9 @@ type Limiter struct {
 
 // shared is what a limiter shares with those derived from it by With.
 type shared struct {
-	cfg   Config
+	cfg   atomic.Pointer[Config]
+	name  string
+	mu    sync.Mutex // of SetConfig
 	root  *Limiter
 	table Table
 	own   *Memory // the store, if it is its own
@@ -33,6 +35,7 @@ type shared struct {
 	once  sync.Once
 
 	hooks  hook.Set[Hooks]
+	unhook func() // takes out those of the Config
 	panics hook.Panics
 
 	views     sync.Map // Limit to *Limiter
@@ -48,7 +51,8 @@ func New(cfg Config) (*Limiter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &shared{cfg: cfg, done: make(chan struct{})}
+	s := &shared{name: cfg.name(), done: make(chan struct{})}
+	s.cfg.Store(&cfg)
 	store := cfg.Store
 	if store == nil {
 		var err error
@@ -64,7 +68,7 @@ func New(cfg Config) (*Limiter, error) {
 	if s.root, err = s.view(cfg.Limit); err != nil {
 		return nil, err
 	}
-	s.hooks.Add(cfg.Hooks)
+	s.unhook = s.hooks.Add(cfg.Hooks)
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, cfg.name(), s.root); err != nil {
 			return nil, err
@@ -85,12 +89,12 @@ func (s *shared) view(limit Limit) (*Limiter, error) {
 }
 
 // Name is the name of the limiter.
-func (s *shared) Name() string { return s.cfg.name() }
+func (s *shared) Name() string { return s.name }
 
 // Config is the configuration as given, with the limit of this limiter as it is
 // now.
 func (l *Limiter) Config() Config {
-	c := l.cfg
+	c := *l.cfg.Load()
 	if now := l.Limit(); now != c.Limit.resolved() {
 		c.Limit = now
 	}
@@ -265,7 +269,7 @@ func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Res
 	if h := l.hooks.Load(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}
-	if l.cfg.OnStoreError == Deny || op.Cost == 0 || op.Kind == Refund {
+	if l.cfg.Load().OnStoreError == Deny || op.Cost == 0 || op.Kind == Refund {
 		return Result{}, err
 	}
 	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != TakeAtMost {
@@ -290,8 +294,8 @@ func (l *Limiter) Close() error {
 	var err error
 	l.once.Do(func() {
 		close(l.done)
-		if l.cfg.Registry != nil {
-			l.cfg.Registry.Remove(kind, l.Name(), l.root)
+		if r := l.cfg.Load().Registry; r != nil {
+			r.Remove(kind, l.Name(), l.root)
 		}
 		if l.own != nil {
 			err = l.own.Close()

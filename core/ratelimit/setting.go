@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
 )
 
 // A setting is what keys are held to.
@@ -96,6 +97,42 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	if t, ok := l.table.(*table); ok {
 		t.retime()
 	}
+	return nil
+}
+
+// SetConfig replaces the Config while the limiter is in use. Its Limit is that of
+// SetLimit; MaxWait, MaxQueue, Order and OnStoreError hold for what comes after, and
+// Hooks for what is told after, while observers stay. Where cfg does not validate, or
+// has another Name, Registry, Store or MaxKeys, the error says so and nothing changes.
+func (l *Limiter) SetConfig(cfg Config) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.cfg.Load()
+	errs := []error{cfg.Validate()}
+	for _, f := range []struct {
+		field string
+		value any
+		same  bool
+	}{
+		{"Name", cfg.Name, cfg.name() == l.name},
+		{"Registry", cfg.Registry, cfg.Registry == old.Registry},
+		{"Store", cfg.Store, (cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store},
+		{"MaxKeys", cfg.MaxKeys, cfg.MaxKeys == old.MaxKeys},
+	} {
+		if !f.same {
+			errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + f.field, Value: f.value, Reason: "must stay as it is"})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := l.root.SetLimit(cfg.Limit); err != nil {
+		return err
+	}
+	l.cfg.Store(&cfg)
+	gone := l.unhook
+	l.unhook = l.hooks.Add(cfg.Hooks)
+	gone()
 	return nil
 }
 

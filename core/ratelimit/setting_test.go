@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"testing"
@@ -115,6 +116,35 @@ func TestSetLimitOfSeveral(t *testing.T) {
 		setLimit(t, l, second) // the hour is dropped
 		time.Sleep(time.Second)
 		require.EqualValues(t, 10, mustPeek(t, l, "k").Remaining)
+	})
+}
+
+func TestSetConfig(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var before, after int
+		cfg := ratelimit.Config{Name: "api", Registry: &core.Registry{}, Limit: ratelimit.Bucket(10, time.Minute, 10), MaxKeys: 100, Hooks: ratelimit.Hooks{
+			Allowed: func(context.Context, ratelimit.Info) { before++ },
+		}}
+		l := newLimiter(t, cfg)
+		require.True(t, take(t, l, "k", 10).Allowed)
+		next := cfg.With(func(c *ratelimit.Config) {
+			c.Limit, c.MaxWait = ratelimit.Bucket(10, time.Minute, 5), time.Hour
+			c.Hooks.Allowed = func(context.Context, ratelimit.Info) { after++ }
+		})
+		require.NoError(t, core.SetConfig(cfg.Registry, "ratelimit", "api", next))
+		require.Equal(t, 36*time.Second, take(t, l, "k", 1).RetryAfter, "what was taken stays taken")
+		require.Equal(t, 36*time.Second, served(t, <-waitAt(t.Context(), l, 1)), "up to an hour now")
+		require.Equal(t, []int{1, 1}, []int{before, after})
+
+		bad := next.With(func(c *ratelimit.Config) {
+			c.Name, c.Registry, c.Store, c.Limit.Permits = "other", nil, &ratelimittest.Slow{}, -1
+		})
+		err := l.SetConfig(bad)
+		for _, want := range []string{"Config.Name = other: must stay as it is", "Config.Registry =", "Config.Store =", "Limit.Permits = -1"} {
+			require.ErrorContains(t, err, want)
+		}
+		require.Equal(t, next.Limit, l.Limit(), "the old one is kept")
 	})
 }
 

@@ -25,7 +25,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	most := l.cfg.maxWait()
+	most := l.cfg.Load().maxWait()
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
@@ -54,12 +54,13 @@ func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most
 	}
 	hash := maphash.String(t.seed, key)
 	key = strings.Clone(key)
+	cfg := l.cfg.Load()
 	w, r, err := t.enter(hash, request{
 		policy: func() (*plan, []Past) {
 			set := l.settingOf(key)
 			return (*t.plans.Load())[set.plan], set.past
 		},
-		cost: n, most: most, order: l.cfg.Order, room: l.cfg.room,
+		cost: n, most: most, order: cfg.Order, room: cfg.room,
 	})
 	if err != nil || w == nil {
 		return r, err

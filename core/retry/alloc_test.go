@@ -32,8 +32,9 @@ func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // a
 	hooked := core.Must(retry.New(retry.Config{Hooks: hooks}))
 	observed := core.Must(retry.New(retry.Config{}))
 	observed.Observe(hooks)
+	budgeted := core.Must(retry.New(retry.Config{Budget: core.Must(retry.NewBudget(0.2, 3))}))
 	captured := 1
-	for name, p := range map[string]*retry.Policy{"plain": plain, "hooks": hooked, "observed": observed} {
+	for name, p := range map[string]*retry.Policy{"plain": plain, "hooks": hooked, "observed": observed, "budget": budgeted} {
 		require.Zero(t, mallocs(func() {
 			if n, err := retry.Do(ctx, p, func(context.Context) (int, error) { captured++; return captured, nil }); n != captured || err != nil {
 				t.Fatal(n, err)
@@ -43,6 +44,15 @@ func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // a
 			c := p.Begin(nil)
 			if c.Context(ctx) != ctx || c.Next(ctx, retry.Attempt{}) != retry.Done {
 				t.Fatal("not done")
+			}
+		}), name)
+		wrapped := retry.Wrap2(p, func(_ context.Context, a, b int) (int, error) { return a + b, nil })
+		plain := retry.WrapPlain1(p, func(a int) (int, error) { return a, nil })
+		require.Zero(t, mallocs(func() {
+			n, err := wrapped(ctx, 3, 4)
+			m, err2 := plain(7)
+			if n != 7 || m != 7 || err != nil || err2 != nil {
+				t.Fatal(n, m, err, err2)
 			}
 		}), name)
 	}

@@ -33,6 +33,31 @@ func BenchmarkDoFirstTry(b *testing.B) {
 	}
 }
 
+func BenchmarkDoFirstTryWithBudget(b *testing.B) {
+	p, ctx := core.Must(retry.New(retry.Config{Budget: core.Must(retry.NewBudget(0.2, 3))})), b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if n, err := retry.Do(ctx, p, answer); n != 42 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
+
+func BenchmarkDoSecondTryWithBudget(b *testing.B) {
+	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Budget: core.Must(retry.NewBudget(1, 3))})), b.Context()
+	b.ReportAllocs()
+	for b.Loop() {
+		if n, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+			if retry.FromContext(ctx).Retry == 0 {
+				return 0, errBoom
+			}
+			return 42, nil
+		}); n != 42 || err != nil {
+			b.Fatal(n, err)
+		}
+	}
+}
+
 func BenchmarkDoFirstTryParallel(b *testing.B) {
 	p := core.Must(retry.New(retry.Config{}))
 	b.ReportAllocs()

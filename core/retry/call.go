@@ -36,6 +36,7 @@ type Call struct {
 	prev    time.Duration // what the strategy said last
 	next    *Info         // of the last retry that Next said is to be made
 	last    Verdict
+	token   purse // of the retry that was promised, and is not begun
 	made    bool  // an attempt failed and was no rejection
 	madeErr error // of the last such
 }
@@ -59,9 +60,11 @@ type Attempt struct {
 
 // Begin begins a call. A nil override is the policy's own Config; another one
 // holds in its place for this call, and must have passed Validate. Observers stay.
-// Of a Config, a Call uses MaxAttempts, Backoff, Delay, MaxElapsed and Hooks.
+// Of a Config, a Call uses MaxAttempts, Backoff, Delay, MaxElapsed, Budget and
+// Hooks.
 func (p *Policy) Begin(override *Config) Call {
-	c := Call{policy: p, cfg: &p.cfg, timed: p.timed}
+	s := p.settings.Load()
+	c := Call{policy: p, cfg: &s.cfg, timed: s.timed}
 	if override != nil {
 		c.cfg, c.timed = override, override.timed()
 	}
@@ -73,6 +76,11 @@ func (p *Policy) Begin(override *Config) Call {
 	}
 	return c
 }
+
+// Config returns the Config that holds for the call. It is shared with other calls
+// and must not be changed. It is the same pointer as for another call of the
+// policy, unless SetConfig came in between or one of them has an override.
+func (c *Call) Config() *Config { return c.cfg }
 
 // Info describes the attempt to come, or the one that runs. On the first attempt
 // it is the zero Info.
@@ -97,7 +105,8 @@ func (c *Call) Context(ctx context.Context) context.Context {
 // Next says what follows the attempt that has just ended, counts it and calls
 // the hooks. It does not wait. Several things may stand against a retry; the
 // first of these holds: ctx is done, it is not Retryable, no attempt is left,
-// a.Suppress, the wait would reach MaxElapsed or the deadline of ctx.
+// a.Suppress, the Budget is used up, the wait would reach MaxElapsed or the
+// deadline of ctx.
 func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
 	if a.Err == nil && !a.Retryable {
 		return c.done(ctx, a)
@@ -107,6 +116,7 @@ func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
 
 func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 	c.last = Done
+	c.pay()
 	if c.retry == 0 {
 		c.policy.counters.succeeded.Inc()
 		return Done
@@ -117,12 +127,17 @@ func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 }
 
 func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
+	c.putBack()
 	if a.Suppress != Rejected && !errors.Is(a.Err, core.ErrRejected) {
+		c.pay()
 		c.made, c.madeErr = true, a.Err
 	}
 	info := &Info{Retry: c.retry, Err: a.Err, Result: a.Result, Verdict: c.judge(ctx, a)}
 	if info.Verdict == Again {
 		c.plan(ctx, a.Floor, info)
+		if info.Verdict != Again {
+			c.putBack()
+		}
 	}
 	count := &c.policy.counters
 	if a.Retryable && info.Verdict != Canceled && info.Verdict != Rejected {
@@ -150,8 +165,28 @@ func (c *Call) judge(ctx context.Context, a Attempt) Verdict {
 		return Exhausted
 	case a.Suppress != Done:
 		return a.Suppress
+	case c.cfg.Budget == nil:
+		return Again
+	}
+	if c.token = c.cfg.Budget.take(); c.token == noPurse {
+		return OverBudget
 	}
 	return Again
+}
+
+// pay pays into the budget, once for a call.
+func (c *Call) pay() {
+	if c.cfg.Budget != nil && !c.made {
+		c.cfg.Budget.pay()
+	}
+}
+
+// putBack gives the token of a retry back that is not made after all.
+func (c *Call) putBack() {
+	if c.token != noPurse {
+		c.cfg.Budget.putBack(c.token)
+		c.token = noPurse
+	}
 }
 
 // plan sets what info says of the wait, and takes Again back if there is no time.
@@ -204,9 +239,11 @@ func (c *Call) Wait(ctx context.Context) error {
 	}
 	if ctx.Err() == nil {
 		c.retry++
+		c.token = noPurse
 		c.policy.counters.retries.Add(1)
 		return nil
 	}
+	c.putBack()
 	info := *c.next
 	info.Retry, info.Verdict = c.retry, Canceled
 	c.countFailed()
@@ -222,7 +259,7 @@ func (c *Call) Error(err error, result any) error {
 	shown := c.shown(err)
 	wrap := shown != err //nolint:errorlint // another one, or the very same
 	switch c.last {
-	case Exhausted, Deadline, RetryAfterTooLong:
+	case Exhausted, Deadline, RetryAfterTooLong, OverBudget:
 		wrap = c.retry > 0
 	case Done, Again, Ignored, NotReplayable, Canceled, Rejected:
 	}

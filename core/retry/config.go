@@ -58,8 +58,12 @@ type Config struct {
 	//
 	// A wait that would reach the deadline of the caller's context is never begun.
 	MaxElapsed time.Duration
+	// Budget limits the retries of all the policies that it is given to. If nil,
+	// nothing but the above does.
+	Budget *Budget
 
-	// RetryIf tells whether an error is retried. If nil, any is. It is not asked,
+	// RetryIf tells whether an error is retried. If nil, any is; [Any] and [All]
+	// put several together. It is not asked,
 	// and nothing is retried, once the caller's context is done, nor about an
 	// error that matches [core.ErrRejected] while RetryRejected is false. An error
 	// that it declines is returned as it is, also after retries.
@@ -78,7 +82,7 @@ type Config struct {
 	// Map, if not nil, is called exactly once, after the last attempt, with what
 	// the caller would get. The caller gets what it returns. That must be of the
 	// operation's type, or nil for its zero value, or the caller gets a
-	// [*core.ResultTypeError].
+	// [*core.ResultTypeError]. [MapError] makes one for errors alone.
 	Map func(result any, err error) (any, error)
 
 	// Hooks observe the policy. Any of them may be nil.

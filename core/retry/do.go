@@ -17,17 +17,21 @@ import (
 //
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
-	if p.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
+	s := p.settings.Load()
+	if s.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
 		result, err := operation(ctx)
 		if err == nil {
+			if s.cfg.Budget != nil {
+				s.cfg.Budget.pay()
+			}
 			p.counters.succeeded.Inc()
 			return result, nil
 		}
-		return loop(ctx, Call{policy: p, cfg: &p.cfg}, operation, result, err)
+		return loop(ctx, Call{policy: p, cfg: &s.cfg}, operation, result, err)
 	}
 	if ctx.Err() != nil {
 		p.counters.failed.Add(1)
-		return mapped(p, *new(T), context.Cause(ctx))
+		return mapped(&s.cfg, *new(T), context.Cause(ctx))
 	}
 	c := p.Begin(nil)
 	result, err := operation(c.Context(ctx))
@@ -43,21 +47,21 @@ func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
 func loop[T any](ctx context.Context, c Call, operation func(context.Context) (T, error), result T, err error) (T, error) {
 	for c.Next(ctx, attempt(ctx, &c, result, err)) == Again {
 		if waitErr := c.Wait(ctx); waitErr != nil {
-			return mapped(c.policy, result, waitErr)
+			return mapped(c.cfg, result, waitErr)
 		}
 		result, err = operation(c.Context(ctx))
 	}
 	if c.last != Done {
 		err = c.Error(err, result)
 	}
-	return mapped(c.policy, result, err)
+	return mapped(c.cfg, result, err)
 }
 
 // attempt judges an attempt by the Config.
 func attempt[T any](ctx context.Context, c *Call, result T, err error) Attempt {
-	switch wanted := c.policy.cfg.RetryResult; {
+	switch wanted := c.cfg.RetryResult; {
 	case err != nil:
-		return c.policy.failure(ctx, err)
+		return failure(ctx, c.cfg, err)
 	case wanted != nil:
 		a := Attempt{Result: result}
 		a.Retryable = wanted(a.Result)
@@ -68,22 +72,22 @@ func attempt[T any](ctx context.Context, c *Call, result T, err error) Attempt {
 	return Attempt{} // nobody sees the result, which would have to be allocated
 }
 
-func (p *Policy) failure(ctx context.Context, err error) Attempt {
+func failure(ctx context.Context, c *Config, err error) Attempt {
 	a := Attempt{Err: err}
 	switch {
 	case ctx.Err() != nil: // RetryIf is not asked
-	case errors.Is(err, core.ErrRejected) && (!p.cfg.RetryRejected || hopeless(err)):
+	case errors.Is(err, core.ErrRejected) && (!c.RetryRejected || hopeless(err)):
 		a.Retryable, a.Suppress = true, Rejected
-	case p.cfg.RetryIf == nil || p.cfg.RetryIf(err):
+	case c.RetryIf == nil || c.RetryIf(err):
 		a.Retryable = true
 		a.Floor, _ = core.RetryAfter(err)
 	}
 	return a
 }
 
-func mapped[T any](p *Policy, result T, err error) (T, error) {
-	if p.cfg.Map == nil {
+func mapped[T any](c *Config, result T, err error) (T, error) {
+	if c.Map == nil {
 		return result, err
 	}
-	return core.As[T](p.cfg.Map(result, err))
+	return core.As[T](c.Map(result, err))
 }

@@ -53,7 +53,7 @@ func hookFor(h *Hooks, v Verdict) func(context.Context, Info) {
 		return h.Exhausted
 	case Ignored:
 		return h.Ignored
-	case Deadline, RetryAfterTooLong, NotReplayable, Canceled, Rejected:
+	case Deadline, RetryAfterTooLong, NotReplayable, Canceled, Rejected, OverBudget:
 		return h.Suppressed
 	}
 	return nil

@@ -18,7 +18,7 @@ type Info struct {
 	// Result is the result of that same attempt, if it came without an error.
 	Result any
 	// Delay is the wait before this retry. In Suppressed it is the wait that there
-	// was no time for. It is 0 where there is none.
+	// was no time for, or that was canceled. It is 0 where there is none.
 	Delay time.Duration
 	// Source tells where Delay comes from.
 	Source Source

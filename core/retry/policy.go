@@ -1,23 +1,35 @@
 package retry
 
 import (
+	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/hook"
 )
 
 const kind = "retry"
 
-// A Policy retries operations. It holds no state but counters, so that any
-// number of calls may use it at once.
+// A Policy retries operations. It holds no state but its Config and counters, so
+// that any number of calls may use it at once.
 type Policy struct {
-	cfg       Config
-	direct    bool      // while nobody observes, a first success is returned as it is
-	timed     bool      // Begin reads the clock even while nobody observes
+	settings  atomic.Pointer[settings]
 	base      time.Time // what Begin measures from, cheaper than a time.Now for each call
 	observers hook.Set[Hooks]
 	panics    hook.Panics
 	counters  counters
+}
+
+// The settings are a Config and what follows from it. They are never changed.
+type settings struct {
+	cfg    Config
+	direct bool // while nobody observes, a first success is returned as it is
+	timed  bool // Begin reads the clock even while nobody observes
+}
+
+func newSettings(cfg Config) *settings {
+	timed := cfg.timed()
+	return &settings{cfg: cfg, timed: timed, direct: !timed && cfg.RetryResult == nil && cfg.Map == nil}
 }
 
 // New makes a policy. It returns what [Config.Validate] finds, or the
@@ -26,8 +38,8 @@ func New(cfg Config) (*Policy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Policy{cfg: cfg, timed: cfg.timed(), base: time.Now()}
-	p.direct = !p.timed && cfg.RetryResult == nil && cfg.Map == nil
+	p := &Policy{base: time.Now()}
+	p.settings.Store(newSettings(cfg))
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, p.Name(), p); err != nil {
 			return nil, err
@@ -37,15 +49,35 @@ func New(cfg Config) (*Policy, error) {
 }
 
 // Name returns the name of the policy.
-func (p *Policy) Name() string { return p.cfg.name() }
+func (p *Policy) Name() string { return p.settings.Load().cfg.name() }
 
-// Config returns the Config that the policy was made with, as it was given.
-func (p *Policy) Config() Config { return p.cfg }
+// Config returns the Config that the policy was made with, or that the last
+// SetConfig gave it, as it was given.
+func (p *Policy) Config() Config { return p.settings.Load().cfg }
+
+// SetConfig replaces the Config, Hooks included, for the calls that begin from
+// now on; those that run end under the one they began with. Counts and observers
+// stay. Where cfg does not validate, or has another Name or Registry, the error
+// says so and nothing changes.
+func (p *Policy) SetConfig(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	old := &p.settings.Load().cfg
+	if cfg.name() != old.name() {
+		return &core.ConfigError{Field: "retry.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()}
+	}
+	if cfg.Registry != old.Registry {
+		return &core.ConfigError{Field: "retry.Config.Registry", Value: "another one", Reason: "must stay the same"}
+	}
+	p.settings.Store(newSettings(cfg))
+	return nil
+}
 
 // Close takes the policy out of its registry. It goes on working. A second Close
 // does nothing; the error is always nil.
 func (p *Policy) Close() error {
-	if r := p.cfg.Registry; r != nil {
+	if r := p.settings.Load().cfg.Registry; r != nil {
 		r.Remove(kind, p.Name(), p)
 	}
 	return nil

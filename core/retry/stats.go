@@ -26,6 +26,7 @@ type Stats struct {
 	SuppressedNotReplayable     uint64
 	SuppressedCanceled          uint64
 	SuppressedRejected          uint64
+	SuppressedBudget            uint64
 
 	HookPanics uint64 // calls of hooks that ended in a panic
 }
@@ -33,7 +34,7 @@ type Stats struct {
 type counters struct {
 	succeeded                                                   stripe.Counter
 	recovered, failed, failedRetried, retries, retryable, final atomic.Uint64
-	verdicts                                                    [Rejected + 1]atomic.Uint64
+	verdicts                                                    [OverBudget + 1]atomic.Uint64
 }
 
 // Stats returns the counts so far. They are read one after the other, so that a
@@ -53,6 +54,7 @@ func (p *Policy) Stats() Stats {
 		SuppressedNotReplayable:     c.verdicts[NotReplayable].Load(),
 		SuppressedCanceled:          c.verdicts[Canceled].Load(),
 		SuppressedRejected:          c.verdicts[Rejected].Load(),
+		SuppressedBudget:            c.verdicts[OverBudget].Load(),
 		HookPanics:                  p.panics.Count(),
 	}
 }

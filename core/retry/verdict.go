@@ -29,10 +29,13 @@ const (
 	// Rejected means that the attempt was not made (core.ErrRejected), and
 	// RetryRejected is not set or the rejection says that waiting does not help.
 	Rejected
+	// OverBudget means that a retry is wanted, but Config.Budget has none left.
+	OverBudget
 )
 
 // String returns "done", "again", "ignored", "exhausted", "deadline",
-// "retry_after_too_long", "not_replayable", "canceled" or "rejected".
+// "retry_after_too_long", "not_replayable", "canceled", "rejected" or
+// "budget".
 func (v Verdict) String() string {
 	switch v {
 	case Done:
@@ -53,6 +56,8 @@ func (v Verdict) String() string {
 		return "canceled"
 	case Rejected:
 		return "rejected"
+	case OverBudget:
+		return "budget"
 	}
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }

@@ -18,6 +18,8 @@ type (
 	RecordedInfo = breaker.RecordedInfo
 	// RejectedInfo tells of a request that was rejected.
 	RejectedInfo = breaker.RejectedInfo
+	// RateExceededInfo tells of a rate at which a breaker would open.
+	RateExceededInfo = breaker.RateExceededInfo
 	// ResetInfo tells of a reset.
 	ResetInfo = breaker.ResetInfo
 )

@@ -2,7 +2,11 @@ package breaker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/client"
@@ -13,11 +17,23 @@ import (
 // A Client rejects requests to hosts that keep failing. Any number of http.Clients
 // may share it, and with it what it knows of the hosts.
 type Client struct {
+	group   *breaker.Group
+	mu      sync.Mutex // of SetConfig
+	current atomic.Pointer[clientRules]
+}
+
+// clientRules are a ClientConfig as it is used.
+type clientRules struct {
 	cfg           ClientConfig
-	group         *breaker.Group
 	key           func(*http.Request) string
 	classify      func(context.Context, *http.Response, error) core.Outcome
 	maxRetryAfter time.Duration
+}
+
+func newClientRules(cfg ClientConfig) *clientRules {
+	r := &clientRules{cfg: cfg, key: cfg.key(), maxRetryAfter: cfg.maxRetryAfter()}
+	r.classify = cfg.classify() //nolint:bodyclose // there is no response
+	return r
 }
 
 // NewClient makes a plugin. It returns what [ClientConfig.Validate] finds, or the
@@ -30,9 +46,29 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, group: group, key: cfg.key(), maxRetryAfter: cfg.maxRetryAfter()}
-	c.classify = cfg.classify() //nolint:bodyclose // there is no response
+	c := &Client{group: group}
+	c.current.Store(newClientRules(cfg))
 	return c, nil
+}
+
+// SetConfig replaces the ClientConfig while the plugin is in use. Where the new one
+// cannot be used, the old one stays. The breakers keep their states and counts, as
+// SetConfig of core/breaker tells. Name, Registry and MaxKeys must not change.
+func (c *Client) SetConfig(cfg ClientConfig) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := cfg.Validate()
+	if was := c.Config(); cfg.MaxKeys != was.MaxKeys {
+		err = errors.Join(err, &core.ConfigError{Field: "breaker.ClientConfig.MaxKeys", Value: cfg.MaxKeys, Reason: fmt.Sprintf("must stay %d", was.MaxKeys)})
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.group.SetConfig(cfg.core()); err != nil {
+		return relabel("breaker.ClientConfig.", err)
+	}
+	c.current.Store(newClientRules(cfg))
+	return nil
 }
 
 // Name returns the name of the plugin.
@@ -41,8 +77,8 @@ func (c *Client) Name() string { return c.group.Name() }
 // Phase returns [client.Engine].
 func (c *Client) Phase() client.Phase { return client.Engine }
 
-// Config returns the ClientConfig that the plugin was made with, as it was given.
-func (c *Client) Config() ClientConfig { return c.cfg }
+// Config returns the ClientConfig that the plugin has, as it was given.
+func (c *Client) Config() ClientConfig { return c.current.Load().cfg }
 
 // For returns the breaker of a key: of a host as [client.Host] spells it, unless
 // there is a Key. It makes the breaker if there is none.
@@ -77,6 +113,10 @@ type Call struct {
 	Disabled bool
 	// Key is the key of the breaker to use. If empty, it is that of the request.
 	Key string
+	// Failed makes the exchange a failure where it returns true; where it does not,
+	// Classify is asked. resp is nil when there is an err. It must leave the body
+	// alone.
+	Failed func(resp *http.Response, err error) bool
 	// Classify tells how the exchange ended. If nil, it is that of the
 	// ClientConfig.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome

@@ -52,6 +52,14 @@ type ClientConfig struct {
 	// FailureRate is the share of failed requests in the window, above 0 and at
 	// most 1, at which a breaker opens. If zero, it is 0.5.
 	FailureRate float64
+	// SlowCall is how long a request may take until its headers are there: one that
+	// takes longer is slow, whatever came of it. If zero, none is. It must not be
+	// negative.
+	SlowCall time.Duration
+	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
+	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
+	// SlowCall.
+	SlowRate float64
 	// Window is how many requests the window holds. If zero, it is 100. It must be
 	// zero when WindowTime is set.
 	Window int
@@ -89,6 +97,12 @@ type ClientConfig struct {
 	// that of the request. It must leave the body alone. It is not asked when the
 	// transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
+	// Trip opens the breaker by a single response, for as long as it returns, whatever
+	// the rates: the exchange counts as a failure. With 0 it is judged as any other.
+	// [AskedToWait] opens it by every Retry-After. It is not asked when there is no
+	// response, or one that a plugin further in made of a rejection. It must leave the
+	// body alone. If nil, no single response opens a breaker.
+	Trip func(resp *http.Response) time.Duration
 	// SyntheticResponse answers a rejected request with a response, in place of an
 	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that a plugin
 	// further out sees that it is a rejection.
@@ -125,7 +139,7 @@ func relabel(to string, errs ...error) error {
 func (c ClientConfig) core() breaker.Config {
 	return breaker.Config{
 		Name: c.Name, Registry: c.Registry,
-		FailureRate: c.FailureRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		FailureRate: c.FailureRate, SlowCall: c.SlowCall, SlowRate: c.SlowRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
 		OpenDelay: c.openDelay(), Trials: c.trials(), TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
 	}
@@ -159,6 +173,16 @@ func (c ClientConfig) key() func(*http.Request) string {
 		return client.Host
 	}
 	return c.Key
+}
+
+// AskedToWait is a Trip for a ClientConfig: how long a response with a status of 429
+// or 503 asks to be left alone by its Retry-After, at most DefaultMaxRetryAfter.
+func AskedToWait(resp *http.Response) time.Duration {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	wait, _ := client.RetryAfter(resp, time.Now())
+	return min(wait, DefaultMaxRetryAfter)
 }
 
 func (c ClientConfig) classify() func(context.Context, *http.Response, error) core.Outcome {

@@ -18,7 +18,7 @@ import (
 func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{
-		"Name": "name", "Registry": new(core.Registry), "FailureRate": 0.25, "Window": 7, "WindowTime": time.Second, "MinCalls": 3,
+		"Name": "name", "Registry": new(core.Registry), "FailureRate": 0.25, "SlowCall": time.Second + 1, "SlowRate": 0.75, "Window": 7, "WindowTime": time.Second, "MinCalls": 3,
 		"OpenDelay": backoff.Constant{Wait: time.Hour}, "Trials": 2, "TrialTimeout": time.Minute + 1, "MaxHalfOpen": time.Hour,
 		"JudgeWithHistory": true, "Initial": MetricsOnly,
 		"Hooks": Hooks{Reset: func(context.Context, ResetInfo) {}},

@@ -18,6 +18,12 @@
 // success. It belongs inside of retries, which [client.New] sees to: each attempt
 // is counted, and none is made to a host that is cut off.
 //
+// With SlowCall, headers that take long count against a host as failures do. With a
+// Trip, a single response is enough: [AskedToWait] takes every Retry-After at its
+// word. [Client.Override] changes what one request meets: no breaker, that of another
+// key, or one more thing that is a failure. SetConfig of both replaces the settings
+// while they are in use, and keeps the states.
+//
 // A [Server] stands in front of a handler and answers 503 with Retry-After while
 // the handler keeps failing, which gives what is behind it time to recover. It too
 // judges at the header, so a stream that goes on for hours holds no half-open slot.

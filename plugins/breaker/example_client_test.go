@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
@@ -56,4 +57,53 @@ func ExampleClient_Override() {
 	// Output:
 	// true
 	// 200
+}
+
+func ExampleAskedToWait() {
+	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Trip: breaker.AskedToWait}))
+	vendor := &stub{status: http.StatusServiceUnavailable, retryAfter: "120"}
+	httpClient := &http.Client{Transport: client.New(vendor, breakers)}
+	for range 2 { // the first answer is enough
+		resp, err := httpClient.Get("https://api.example.com/users")
+		if err != nil {
+			wait, _ := core.RetryAfter(err)
+			fmt.Println("rejected for", wait.Round(time.Minute))
+			continue
+		}
+		fmt.Println(resp.StatusCode)
+		_ = resp.Body.Close()
+	}
+	// Output:
+	// 503
+	// rejected for 2m0s
+}
+
+func ExampleCall_failed() {
+	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 1}))
+	httpClient := &http.Client{Transport: client.New(&stub{status: http.StatusNotFound}, breakers)}
+	ctx := breakers.Override(context.Background(), func(c *breaker.Call) {
+		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusNotFound }
+	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/health", http.NoBody)
+	if err != nil {
+		panic(err)
+	}
+	resp, err := httpClient.Do(req)
+	if err != nil {
+		panic(err)
+	}
+	_ = resp.Body.Close()
+	fmt.Println(breakers.For("api.example.com").State())
+	// Output: open
+}
+
+func ExampleClient_SetConfig() {
+	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{}))
+	fmt.Println(breakers.SetConfig(breakers.Config().With(func(c *breaker.ClientConfig) { c.FailureRate = 50 })))
+	fmt.Println(breakers.SetConfig(breakers.Config().With(func(c *breaker.ClientConfig) { c.FailureRate = 0.2 })))
+	fmt.Println(breakers.For("api.example.com").Snapshot().Threshold)
+	// Output:
+	// breaker.ClientConfig.FailureRate = 50: must be > 0 and <= 1 (0 means 0.5)
+	// <nil>
+	// 0.2
 }

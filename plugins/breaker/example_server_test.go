@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/breaker"
 )
 
@@ -28,4 +29,13 @@ func ExampleNewServer() {
 	// 500 ""
 	// 500 ""
 	// 503 "60"
+}
+
+func ExampleServer_SetConfig() {
+	s := core.Must(breaker.NewServer(breaker.ServerConfig{}))
+	fmt.Println(s.SetConfig(breaker.ServerConfig{Trials: 3}), s.For("").Snapshot().Trials)
+	fmt.Println(s.SetConfig(breaker.ServerConfig{Name: "other"}))
+	// Output:
+	// <nil> 3
+	// breaker.ServerConfig.Name = other: must stay default
 }

@@ -19,20 +19,21 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 // RoundTrip sends req if its breaker admits it.
 func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	c, ctx := t.client, req.Context()
+	rules := c.current.Load()
 	call := c.call(ctx)
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}
 	key, classify := call.Key, call.Classify
 	if key == "" {
-		key = c.key(req)
+		key = rules.key(req)
 	}
 	if classify == nil {
-		classify = c.classify
+		classify = rules.classify
 	}
 	permit, err := c.group.Get(key).Acquire(ctx)
 	if err != nil {
-		if c.cfg.SyntheticResponse {
+		if rules.cfg.SyntheticResponse {
 			return client.Reject(req, http.StatusServiceUnavailable, err), nil
 		}
 		client.CloseBody(req)
@@ -48,25 +49,34 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		switch {
 		case !sent: // the transport panics, and may or may not have closed it
 			body.Abort()
-		case resp != nil && resp.Body != nil: // Classify panics, so nobody gets the response
+		case resp != nil && resp.Body != nil: // Classify or another panics, so nobody gets the response
 			_ = resp.Body.Close()
 		}
 	}()
 	req, _ = body.Attempt(ctx) // the first cannot fail
 	resp, err = t.next.RoundTrip(req)
 	sent = true
-	outcome := classify(ctx, resp, err)
+	trip, outcome := time.Duration(0), core.Failure
+	if rules.cfg.Trip != nil && err == nil && resp != nil && client.Rejected(resp) == nil {
+		trip = rules.cfg.Trip(resp)
+	}
+	if trip <= 0 && (call.Failed == nil || !call.Failed(resp, err)) {
+		outcome = classify(ctx, resp, err)
+	}
 	judged = true
-	if outcome == core.Failure {
-		permit.Failed(c.retryAfter(resp))
-	} else {
+	switch {
+	case trip > 0:
+		permit.Trip(trip)
+	case outcome == core.Failure:
+		permit.Failed(rules.retryAfter(resp))
+	default:
 		permit.Done(outcome)
 	}
 	return resp, err
 }
 
 // retryAfter is how long a failing server asks to be left alone.
-func (c *Client) retryAfter(resp *http.Response) time.Duration {
+func (c *clientRules) retryAfter(resp *http.Response) time.Duration {
 	if c.maxRetryAfter == 0 || resp == nil || len(resp.Header["Retry-After"]) == 0 {
 		return 0
 	}

@@ -1,7 +1,11 @@
 package breaker
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
@@ -11,9 +15,15 @@ import (
 // A Server rejects requests to a handler that keeps failing, with 503 and
 // Retry-After. Any number of handlers may share it, and with it how they do.
 type Server struct {
+	one     *breaker.Breaker // or
+	group   *breaker.Group   // when there is a Key
+	mu      sync.Mutex       // of SetConfig
+	current atomic.Pointer[serverRules]
+}
+
+// serverRules are a ServerConfig as it is used.
+type serverRules struct {
 	cfg      ServerConfig
-	one      *breaker.Breaker // or
-	group    *breaker.Group   // when there is a Key
 	classify func(*http.Request, *server.Recorder) core.Outcome
 }
 
@@ -23,7 +33,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, classify: cfg.classify()}
+	s := &Server{}
+	s.current.Store(&serverRules{cfg: cfg, classify: cfg.classify()})
 	var err error
 	if cfg.Key == nil {
 		s.one, err = breaker.New(cfg.core())
@@ -48,8 +59,36 @@ func (s *Server) Name() string {
 // limiter must not hold the slot of a trial.
 func (s *Server) Phase() server.Phase { return server.Plugins + 10 }
 
-// Config returns the ServerConfig that the plugin was made with, as it was given.
-func (s *Server) Config() ServerConfig { return s.cfg }
+// Config returns the ServerConfig that the plugin has, as it was given.
+func (s *Server) Config() ServerConfig { return s.current.Load().cfg }
+
+// SetConfig replaces the ServerConfig while the plugin is in use. Where the new one
+// cannot be used, the old one stays. The breakers keep their states and counts, as
+// SetConfig of core/breaker tells. Name, Registry and MaxKeys must not change, nor
+// whether there is a Key.
+func (s *Server) SetConfig(cfg ServerConfig) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err, was := cfg.Validate(), s.Config()
+	if cfg.MaxKeys != was.MaxKeys {
+		err = errors.Join(err, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: cfg.MaxKeys, Reason: fmt.Sprintf("must stay %d", was.MaxKeys)})
+	}
+	if (cfg.Key == nil) != (was.Key == nil) {
+		err = errors.Join(err, &core.ConfigError{Field: "breaker.ServerConfig.Key", Value: cfg.Key != nil, Reason: fmt.Sprintf("must stay set: %v", was.Key != nil)})
+	}
+	if err != nil {
+		return err
+	}
+	set := s.group.SetConfig
+	if s.one != nil {
+		set = s.one.SetConfig
+	}
+	if err := set(cfg.core()); err != nil {
+		return relabel("breaker.ServerConfig.", err)
+	}
+	s.current.Store(&serverRules{cfg: cfg, classify: cfg.classify()})
+	return nil
+}
 
 // For returns the breaker of a key, and makes it if there is none. Requests
 // without a key have the empty one. Where there is no Key in the ServerConfig,
@@ -93,17 +132,18 @@ func (s *Server) Close() error {
 // Handler returns next with the breaker around it. It fits chi's Use and With.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		permit, err := s.breaker(r).Acquire(r.Context())
+		rules := s.current.Load()
+		permit, err := s.breaker(rules, r).Acquire(r.Context())
 		if err != nil {
 			server.Reject(w, r, server.Rejection{Err: err})
 			return
 		}
-		s.serve(next, w, r, permit)
+		serve(rules, next, w, r, permit)
 	})
 }
 
-func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request, permit breaker.Permit) {
-	x := &exchange{server: s, request: r, permit: permit}
+func serve(rules *serverRules, next http.Handler, w http.ResponseWriter, r *http.Request, permit breaker.Permit) {
+	x := &exchange{rules: rules, request: r, permit: permit}
 	w = x.sent.Wrap(w)
 	x.sent.OnHeader(x.judge)
 	outcome, returned := core.Ignored, false
@@ -129,7 +169,7 @@ func (s *Server) serve(next http.Handler, w http.ResponseWriter, r *http.Request
 
 // An exchange is one request. It is judged once.
 type exchange struct {
-	server  *Server
+	rules   *serverRules
 	request *http.Request
 	sent    server.Recorder
 	permit  breaker.Permit
@@ -139,15 +179,15 @@ type exchange struct {
 // judge gives the permit back: at the final header, since the handler of a stream
 // may not return for hours, which would keep a slot of half-open as long.
 func (x *exchange) judge(int) {
-	outcome := x.server.classify(x.request, &x.sent)
+	outcome := x.rules.classify(x.request, &x.sent)
 	x.judged = true
 	x.permit.Done(outcome)
 }
 
-func (s *Server) breaker(r *http.Request) *breaker.Breaker {
+func (s *Server) breaker(rules *serverRules, r *http.Request) *breaker.Breaker {
 	if s.one != nil {
 		return s.one
 	}
-	key, _ := s.cfg.Key(make([]byte, 0, 64), r)
+	key, _ := rules.cfg.Key(make([]byte, 0, 64), r)
 	return s.group.Get(string(key))
 }

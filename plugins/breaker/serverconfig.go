@@ -34,6 +34,14 @@ type ServerConfig struct {
 	// FailureRate is the share of failed requests in the window, above 0 and at
 	// most 1, at which a breaker opens. If zero, it is 0.5.
 	FailureRate float64
+	// SlowCall is how long a request may take until its headers are there: one that
+	// takes longer is slow, whatever came of it. If zero, none is. It must not be
+	// negative.
+	SlowCall time.Duration
+	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
+	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
+	// SlowCall.
+	SlowRate float64
 	// Window is how many requests the window holds. If zero, it is 100. It must be
 	// zero when WindowTime is set.
 	Window int
@@ -92,7 +100,7 @@ func (c ServerConfig) Validate() error {
 func (c ServerConfig) core() breaker.Config {
 	return breaker.Config{
 		Name: c.Name, Registry: c.Registry,
-		FailureRate: c.FailureRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		FailureRate: c.FailureRate, SlowCall: c.SlowCall, SlowRate: c.SlowRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
 		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
 	}

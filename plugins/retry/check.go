@@ -88,6 +88,14 @@ func OnTimeout(c *Config) { c.CheckRetry, c.RetryIf = nil, isTimeout }
 // Off makes c not retry at all: ctx = retries.Override(ctx, retry.Off).
 func Off(c *Config) { c.MaxAttempts = 1 }
 
+// Any returns a predicate that holds where one of predicates does: for RetryIf and
+// RetryResponse. One that is nil is left out.
+func Any[V any](predicates ...func(V) bool) func(V) bool { return retry.Any(predicates...) }
+
+// All returns a predicate that holds where all of predicates do. One that is nil
+// is left out.
+func All[V any](predicates ...func(V) bool) func(V) bool { return retry.All(predicates...) }
+
 func serverError(resp *http.Response) bool { return resp.StatusCode >= 500 && resp.StatusCode <= 599 }
 
 // asClientError wraps err as http.Client does, for those who look for that.

@@ -30,7 +30,9 @@ type Config struct {
 	// Name names the plugin. If empty, DefaultName is used.
 	Name string
 	// Registry is where the policy of the plugin, a *retry.Policy of core/retry,
-	// is found under the kind "retry" and its name. If nil, it is in none.
+	// is found under the kind "retry" and its name. If nil, it is in none. A
+	// SetConfig of that policy sets what both have; its RetryResult and Map are
+	// not used here.
 	Registry *core.Registry
 
 	// MaxAttempts is the total number of attempts, the first one included.
@@ -49,6 +51,9 @@ type Config struct {
 	// included. If zero, there is no limit. It must not be negative. A wait that
 	// would reach it, or the deadline of the request's context, is not begun.
 	MaxElapsed time.Duration
+	// Budget limits the retries of all the plugins and policies that it is given
+	// to. If nil, nothing but the above does. [NewBudget] makes one.
+	Budget *Budget
 	// MaxRetryAfter is the longest wait that a Retry-After header, or a rejection,
 	// can ask for. Where it asks for more, the response is returned at once. If
 	// zero, DefaultMaxRetryAfter is used. It must not be negative.
@@ -139,10 +144,18 @@ func (c Config) core() retry.Config {
 		Backoff:       c.Backoff,
 		Delay:         c.Delay,
 		MaxElapsed:    c.MaxElapsed,
+		Budget:        c.Budget,
 		RetryIf:       c.RetryIf,
 		RetryRejected: c.RetryRejected,
 		Hooks:         c.Hooks,
 	}
+}
+
+// withCore returns c with the part that core/retry has too as in shared.
+func (c Config) withCore(shared *retry.Config) Config {
+	c.MaxAttempts, c.Backoff, c.Delay, c.MaxElapsed = shared.MaxAttempts, shared.Backoff, shared.Delay, shared.MaxElapsed
+	c.Budget, c.RetryIf, c.RetryRejected, c.Hooks = shared.Budget, shared.RetryIf, shared.RetryRejected, shared.Hooks
+	return c
 }
 
 func (c Config) maxAttempts() int {

@@ -24,11 +24,14 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 		Backoff:       backoff.None{},
 		Delay:         func(context.Context, Info) time.Duration { return 0 },
 		MaxElapsed:    time.Hour,
+		Budget:        &Budget{},
 		RetryIf:       func(error) bool { return true },
 		RetryRejected: true,
 		Hooks:         Hooks{Retried: func(context.Context, Info) {}},
 	}
 	elsewhere := map[string]string{"RetryResult": "RetryResponse", "Map": "Map"}
+	shared := full.core()
+	back := reflect.ValueOf(Config{}.withCore(&shared))
 	ours, converted := reflect.ValueOf(full), reflect.ValueOf(full.core())
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[retry.Config]()) {
 		if name, ok := elsewhere[f.Name]; ok {
@@ -40,5 +43,8 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 		require.Equal(t, f.Type, mine.Type(), f.Name)
 		require.False(t, mine.IsZero(), "%s has no value in this test", f.Name)
 		require.False(t, converted.FieldByName(f.Name).IsZero(), "%s is not handed over", f.Name)
+		if f.Name != "Name" && f.Name != "Registry" {
+			require.False(t, back.FieldByName(f.Name).IsZero(), "%s is not taken back", f.Name)
+		}
 	}
 }

@@ -42,8 +42,8 @@
 //
 // # Failure mode
 //
-// Too many attempts multiply the load on a server that is down: keep them few,
-// and put a breaker inside. [Plugin.Stats] and [Hooks] show what is done. When an
+// Too many attempts multiply the load on a server that is down: keep them few, give
+// all plugins for that server one [Budget], and put a breaker inside. [Plugin.Stats] and [Hooks] show what is done. When an
 // attempt hangs, so does the call: give the attempts a time limit, with a timeout
 // plugin further in.
 package retry

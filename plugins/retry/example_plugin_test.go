@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -103,5 +104,64 @@ func ExampleConfig_modifyRequest() {
 	// GET  503
 	// GET 1 503
 	// GET 2 200
+	// got 200
+}
+
+// Two clients of one server share a budget: one retry for ten requests, and one
+// each second besides.
+func ExampleNewBudget() {
+	budget, err := retry.NewBudget(0.1, 1)
+	if err != nil {
+		panic(err)
+	}
+	sent := 0
+	down := roundTrip(func(req *http.Request) (*http.Response, error) {
+		sent++
+		return nil, io.ErrUnexpectedEOF
+	})
+	for _, name := range []string{"reads", "writes"} {
+		retries, err := retry.New(retry.Config{Name: name, Backoff: backoff.None{}, Budget: budget})
+		if err != nil {
+			panic(err)
+		}
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://example.test", nil)
+		_, err = retries.Transport(down).RoundTrip(req)
+		fmt.Println(err)
+	}
+	fmt.Println(sent, "attempts, not 6")
+	// Output:
+	// unexpected EOF
+	// unexpected EOF
+	// 3 attempts, not 6
+}
+
+func ExamplePlugin_SetConfig() {
+	retries, err := retry.New(retry.Config{Backoff: backoff.None{}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(retries.SetConfig(retries.Config().With(func(c *retry.Config) { c.MaxBuffer = -1 })))
+	fmt.Println(retries.SetConfig(retries.Config().With(func(c *retry.Config) { c.MaxAttempts = 2 })))
+	send(context.Background(), &http.Client{Transport: retries.Transport(flaky(9))}, http.MethodGet)
+	// Output:
+	// retry.Config.MaxBuffer = -1: must be >= 0 (0 keeps nothing)
+	// <nil>
+	// GET  503
+	// GET  503
+	// got 503
+}
+
+func ExampleAny() {
+	is := func(code int) func(*http.Response) bool {
+		return func(resp *http.Response) bool { return resp.StatusCode == code }
+	}
+	retries, err := retry.New(retry.Config{Backoff: backoff.None{}, RetryResponse: retry.Any(is(429), is(503))})
+	if err != nil {
+		panic(err)
+	}
+	send(context.Background(), &http.Client{Transport: retries.Transport(flaky(1))}, http.MethodGet)
+	// Output:
+	// GET  503
+	// GET  200
 	// got 200
 }

@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"net/http"
+	"sync"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core/retry"
@@ -20,13 +22,29 @@ type (
 	// a retry. It unwraps to the cause and to the failure before the wait, which
 	// is a [*StatusError] where there was a response.
 	CanceledError = retry.CanceledError
+	// Budget limits the retries of all who share it.
+	Budget = retry.Budget
 )
 
-// A Plugin retries requests. It holds no state but counters, and any number of
-// clients may share it.
+// NewBudget makes a budget that allows ratio retries per request, and
+// minPerSecond retries each second besides: see [retry.NewBudget].
+func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
+	return retry.NewBudget(ratio, minPerSecond)
+}
+
+// A Plugin retries requests. It holds no state but its Config and counters, and any
+// number of clients may share it.
 type Plugin struct {
-	cfg    Config
-	policy *retry.Policy
+	policy   *retry.Policy
+	settings atomic.Pointer[settings]
+	mu       sync.Mutex // held while policy and settings are made to agree
+}
+
+// The settings are a Config and the pointer to the part of it that the policy
+// has. They are never changed.
+type settings struct {
+	cfg  Config
+	core *retry.Config
 }
 
 // New makes a plugin. It returns what [Config.Validate] finds, or the
@@ -40,7 +58,10 @@ func New(cfg Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{cfg: cfg, policy: policy}, nil
+	p := &Plugin{policy: policy}
+	call := policy.Begin(nil)
+	p.settings.Store(&settings{cfg: cfg.withCore(call.Config()), core: call.Config()})
+	return p, nil
 }
 
 // Name returns the name of the plugin.
@@ -49,8 +70,54 @@ func (p *Plugin) Name() string { return p.policy.Name() }
 // Phase returns [client.State].
 func (p *Plugin) Phase() client.Phase { return client.State }
 
-// Config returns the Config that the plugin was made with, as it was given.
-func (p *Plugin) Config() Config { return p.cfg.With(func(*Config) {}) }
+// Config returns the Config that the plugin was made with, or that the last
+// SetConfig gave it, as it was given.
+func (p *Plugin) Config() Config {
+	var call retry.Call
+	cfg := p.begin(&call)
+	return cfg.With(func(*Config) {})
+}
+
+// SetConfig replaces the Config, Hooks included, for the requests that begin from
+// now on; those that run end under the one they began with. Counts, observers and
+// overrides stay. Where cfg does not validate, or has another Name or Registry,
+// the error says so and nothing changes.
+func (p *Plugin) SetConfig(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.policy.SetConfig(cfg.core()); err != nil {
+		return err
+	}
+	call := p.policy.Begin(nil)
+	p.settings.Store(&settings{cfg: cfg.With(func(*Config) {}).withCore(call.Config()), core: call.Config()})
+	return nil
+}
+
+// begin begins a call, and returns the Config that belongs to it.
+func (p *Plugin) begin(call *retry.Call) *Config {
+	*call = p.policy.Begin(nil)
+	if s := p.settings.Load(); s.core == call.Config() {
+		return &s.cfg
+	}
+	return p.agree(call)
+}
+
+// agree is begin where the Config was replaced this moment, here or only in the
+// policy.
+func (p *Plugin) agree(call *retry.Call) *Config {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*call = p.policy.Begin(nil)
+	s := p.settings.Load()
+	if s.core != call.Config() {
+		s = &settings{cfg: s.cfg.withCore(call.Config()), core: call.Config()}
+		p.settings.Store(s)
+	}
+	return &s.cfg
+}
 
 // Stats returns the counts so far. An attempt that ended in a response which is
 // not to be retried is a success, whatever its status.
@@ -86,17 +153,18 @@ func (p *Plugin) Override(ctx context.Context, f func(*Config)) context.Context 
 	return context.WithValue(ctx, overrideKey{p}, f)
 }
 
-// settings returns the Config for a request, and what core/retry has to know of
-// it if it is not the plugin's own.
-func (p *Plugin) settings(ctx context.Context) (*Config, *retry.Config, error) {
+// beginRequest begins the call for a request, and returns its Config.
+func (p *Plugin) beginRequest(ctx context.Context, call *retry.Call) (*Config, error) {
+	base := p.begin(call)
 	f, ok := ctx.Value(overrideKey{p}).(func(*Config))
 	if !ok {
-		return &p.cfg, nil, nil
+		return base, nil
 	}
-	cfg := p.cfg.With(f)
+	cfg := base.With(f)
 	if err := cfg.Validate(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	override := cfg.core()
-	return &cfg, &override, nil
+	*call = p.policy.Begin(&override)
+	return &cfg, nil
 }

@@ -23,17 +23,13 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 
 // RoundTrip sends req, and sends it again as the Config says.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	cfg, override, err := t.plugin.settings(req.Context())
+	r := run{next: t.next}
+	cfg, err := t.plugin.beginRequest(req.Context(), &r.call)
 	if err != nil {
 		client.CloseBody(req)
 		return nil, err
 	}
-	r := run{
-		cfg:    cfg,
-		next:   t.next,
-		call:   t.plugin.policy.Begin(override),
-		replay: client.NewReplay(req, cfg.buffer()),
-	}
+	r.cfg, r.replay = cfg, client.NewReplay(req, cfg.buffer())
 	resp, err := r.do(req.Context())
 	if cfg.Map != nil {
 		return cfg.Map(resp, err)

@@ -1,0 +1,70 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+)
+
+func TestPipelineCheckTellsOfEveryPairThatIsInverted(t *testing.T) {
+	t.Parallel()
+	var (
+		trace []string
+		r     = core.Must(retry.New(retry.Config{Name: "r"}))
+		l     = core.Must(ratelimit.New(ratelimit.Config{Name: "l"}))
+		b     = core.Must(breaker.New(breaker.Config{Name: "b"}))
+		each  = core.Must(timeout.New(timeout.Config{Name: "each", Limit: time.Second}))
+		total = core.Must(timeout.New(timeout.Config{Name: "total"}))
+		mine  = &traced{"mine", 1, &trace}
+	)
+	for _, c := range []struct {
+		order []core.Mechanism
+		want  []string
+	}{
+		{nil, nil},
+		{[]core.Mechanism{total, r, l, b, each}, nil},
+		{[]core.Mechanism{b, total}, nil},
+		{[]core.Mechanism{b, total, l}, []string{"core: *breaker.Breaker(b) is outside *ratelimit.Limiter(l), which belongs outside of it (ratelimit before breaker)"}},
+		{[]core.Mechanism{total, l, b}, nil},
+		{[]core.Mechanism{r, core.Must(retry.New(retry.Config{})), mine}, nil},
+		{[]core.Mechanism{b, mine, r}, []string{"core: *breaker.Breaker(b) is outside *retry.Policy(r), which belongs outside of it (retry before breaker)"}},
+		{[]core.Mechanism{r, each, b}, []string{"core: *timeout.Timeout(each) is outside *breaker.Breaker(b), which belongs outside of it (breaker before timeout)"}},
+		{[]core.Mechanism{r, each, l}, []string{"core: *timeout.Timeout(each) is outside *ratelimit.Limiter(l), which belongs outside of it (ratelimit before timeout)"}},
+		{[]core.Mechanism{b, l, r}, []string{
+			"core: *breaker.Breaker(b) is outside *ratelimit.Limiter(l), which belongs outside of it (ratelimit before breaker)",
+			"core: *breaker.Breaker(b) is outside *retry.Policy(r), which belongs outside of it (retry before breaker)",
+			"core: *ratelimit.Limiter(l) is outside *retry.Policy(r), which belongs outside of it (retry before ratelimit)",
+		}},
+	} {
+		p, err := core.NewPipeline(c.order...)
+		require.NoError(t, err)
+		require.Equal(t, c.want, p.Check(), p.String())
+	}
+	require.Nil(t, (*core.Pipeline)(nil).Check())
+	require.Nil(t, new(core.Pipeline).Check())
+}
+
+// Row 10: a pipeline is validated, cannot be changed, has a name where it is looked
+// up, and its first mechanism is the outermost.
+func TestPolly2_1Row10_APipelineIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	var trace []string
+	var r core.Registry
+	given := []core.Mechanism{&traced{"a", 1, &trace}, &traced{"b", 1, &trace}}
+	require.NoError(t, r.Add("pipeline", "payments", core.Must(core.NewPipeline(given...))))
+	given[0] = nil
+	p, ok := core.Lookup[*core.Pipeline](&r, "pipeline", "payments")
+	require.True(t, ok)
+	n, err := core.Do(t.Context(), p, func(context.Context) (int, error) { return 7, nil })
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+	require.Equal(t, []string{"+a", "+b", "-b", "-a"}, trace)
+}

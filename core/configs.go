@@ -1,0 +1,239 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Lookup returns the instance that has a name within a kind, if there is one and it
+// is a T, as in
+//
+//	policy, ok := core.Lookup[*retry.Policy](registry, "retry", "payments")
+func Lookup[T any](r *Registry, kind, name string) (instance T, ok bool) {
+	has, _ := r.Get(kind, name)
+	instance, ok = has.(T)
+	return instance, ok
+}
+
+// SetConfig gives another config to the instance that has a name within a kind,
+// through its method SetConfig(C) error, and tells the subscribers
+// ([Reconfigured]). The state of the instance is kept. When the instance refuses the
+// config, it keeps the old one, and its error is returned. That there is no such
+// instance, or that it takes no C, is a [*ConfigError].
+func SetConfig[C any](r *Registry, kind, name string, cfg C) error {
+	has, found := r.Get(kind, name)
+	instance, ok := has.(interface{ SetConfig(cfg C) error })
+	if !ok {
+		e := &ConfigError{Field: "core.SetConfig", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "is not registered"}
+		if found {
+			e.Reason = fmt.Sprintf("is a %T, which has no method SetConfig(%T) error", has, cfg)
+		}
+		return e
+	}
+	err := instance.SetConfig(cfg)
+	r.reconfigured(kind, name, has, err)
+	return err
+}
+
+// reconfigured tells of a new config, if the instance is still there.
+func (r *Registry) reconfigured(kind, name string, instance any, err error) {
+	defer r.changes.Drain(r.tell)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.entries[entryKey{kind, name}] == instance {
+		r.changeLocked(RegistryEvent{Kind: Reconfigured, Entry: r.entryLocked(kind, name, instance), Err: err})
+	}
+}
+
+// Configs are named configs of one mechanism that instances share: C is its Config,
+// as retry.Config. One can be derived from another, and follows it when that is
+// changed; so do the instances that [Configs.Follow] one. The empty name is the base
+// of all: the zero C until it is set. The zero value is ready to use.
+//
+// A change is made as a whole or not at all: where one config that it concerns does
+// not validate, or one follower refuses it, all stays as it was.
+type Configs[C interface{ Validate() error }] struct {
+	changing sync.Mutex // held by who changes something, while followers are called
+
+	mu        sync.Mutex
+	layers    map[string]layer[C]
+	resolved  map[string]C
+	followers []*follower[C] // replaced, never changed
+}
+
+// A layer is a config as it was given: a C, or a base and what is different.
+type layer[C any] struct {
+	cfg    C
+	base   string
+	change func(*C) // nil where it is a C
+}
+
+type follower[C any] struct {
+	name string
+	set  func(C) error
+}
+
+// Set gives a name to a config, or a name another config. It is not to be called by
+// a follower.
+func (c *Configs[C]) Set(name string, cfg C) error {
+	return c.put(name, layer[C]{cfg: cfg})
+}
+
+// Derive gives a name to what change makes of a copy of the config that has the name
+// base, now and whenever that is changed. A base that has no config, unless it is
+// empty, and one that is itself derived from name, is a [*ConfigError]. The copy is
+// shallow: change puts new slices and maps in the place of old ones. Neither change
+// nor a follower is to call Derive.
+func (c *Configs[C]) Derive(name, base string, change func(*C)) error {
+	if change == nil {
+		change = func(*C) {}
+	}
+	return c.put(name, layer[C]{base: base, change: change})
+}
+
+// Get returns the config that has a name. The zero C without one is not ok, but for
+// the empty name.
+func (c *Configs[C]) Get(name string) (cfg C, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cfg, ok = c.resolved[name]
+	return cfg, ok || name == ""
+}
+
+// Follow calls set with the config that has a name, and from then on with each that
+// takes its place, until cancel is called; a call that is under way then may still
+// end after it. It is for the method of an instance:
+//
+//	cancel, err := configs.Follow("payments", policy.SetConfig)
+//
+// set runs in the goroutine of who changes the config. A config that it refuses is
+// not set for anybody: followers that had it already are given the old one again.
+// A name without a config, and a first config that set refuses, is an error, and
+// nothing is followed.
+func (c *Configs[C]) Follow(name string, set func(C) error) (cancel func(), err error) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	cfg, ok := c.Get(name)
+	if !ok {
+		return nil, unknown("core.Configs.Follow", name)
+	}
+	if err := set(cfg); err != nil {
+		return nil, err
+	}
+	f := &follower[C]{name, set}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.followers = append(slices.Clone(c.followers), f)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.followers = slices.DeleteFunc(slices.Clone(c.followers), func(g *follower[C]) bool { return g == f })
+	}, nil
+}
+
+func unknown(method, name string) error {
+	return &ConfigError{Field: method, Value: fmt.Sprintf("%q", name), Reason: "must be the name of a config"}
+}
+
+// put sets a layer and all that stands on it. The maps are replaced by who has
+// changing, so that it may read them without the other lock.
+func (c *Configs[C]) put(name string, l layer[C]) error {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	layers := map[string]layer[C]{name: l}
+	for n, other := range c.layers {
+		if n != name {
+			layers[n] = other
+		}
+	}
+	resolved := map[string]C{}
+	var concerned []string
+	var errs []error
+	for n := range layers {
+		cfg, on, err := resolve(layers, n, name)
+		switch {
+		case err != nil:
+			return err // the new layer cannot be: no other one has changed
+		case on:
+			concerned = append(concerned, n)
+			resolved[n] = cfg
+		default:
+			resolved[n] = c.resolved[n]
+		}
+	}
+	slices.Sort(concerned)
+	for _, n := range concerned {
+		if err := resolved[n].Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("config %q: %w", n, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := c.tell(concerned, resolved); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.layers, c.resolved = layers, resolved
+	return nil
+}
+
+// resolve returns the config of a name if it stands on changed. Only changed can
+// bring a circle or a base that is not there.
+func resolve[C any](layers map[string]layer[C], name, changed string) (cfg C, on bool, err error) {
+	var changes []func(*C)
+	for seen := map[string]bool{}; ; {
+		on = on || name == changed
+		l, ok := layers[name]
+		switch {
+		case seen[name]:
+			return cfg, on, &ConfigError{Field: "core.Configs.Derive", Value: fmt.Sprintf("%q", name), Reason: "must not be derived from itself"}
+		case !ok && name != "":
+			return cfg, on, unknown("core.Configs.Derive base", name)
+		}
+		if cfg = l.cfg; l.change == nil {
+			break
+		}
+		seen[name] = true
+		changes = append(changes, l.change)
+		name = l.base
+	}
+	if on {
+		for _, change := range slices.Backward(changes) {
+			change(&cfg)
+		}
+	}
+	return cfg, on, nil
+}
+
+// tell gives the followers what is new, or, where one does not take it, what they
+// had; also when one panics.
+func (c *Configs[C]) tell(concerned []string, resolved map[string]C) error {
+	c.mu.Lock()
+	all := c.followers
+	c.mu.Unlock()
+	var told []*follower[C]
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		for _, f := range slices.Backward(told) {
+			_ = f.set(c.resolved[f.name]) // it had that one before
+		}
+	}()
+	for _, f := range all {
+		if !slices.Contains(concerned, f.name) {
+			continue
+		}
+		if err := f.set(resolved[f.name]); err != nil {
+			return err
+		}
+		told = append(told, f)
+	}
+	finished = true
+	return nil
+}

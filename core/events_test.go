@@ -1,0 +1,77 @@
+package core_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/retry"
+)
+
+func TestPolly5K87_ASecondUseOfANameGivesTheFirstInstance(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	first := core.Must(retry.New(retry.Config{Name: "x", Registry: &r}))
+	second, err := retry.New(retry.Config{Name: "x", Registry: &r, MaxAttempts: 9})
+	require.Nil(t, second, "its config is not ignored without a word")
+	var dup *core.DuplicateError
+	require.True(t, errors.As(err, &dup))
+	require.Same(t, first, dup.First)
+	found, ok := core.Lookup[*retry.Policy](&r, "retry", "x")
+	require.True(t, ok)
+	require.Same(t, first, found)
+}
+
+func TestKresilRow13_ASubscriptionIsThereAtOnceAndEndsByItself(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	a, b := 0, 0
+	_, cancelA := r.Subscribe(func(core.RegistryEvent) { a++ })
+	_, cancelB := r.Subscribe(func(core.RegistryEvent) { b++ })
+	require.NoError(t, r.Add("k", "1", new(int)))
+	require.Equal(t, [2]int{1, 1}, [2]int{a, b})
+	cancelA()
+	require.NoError(t, r.Add("k", "2", new(int)))
+	require.Equal(t, [2]int{1, 2}, [2]int{a, b})
+	cancelB()
+	cancelB()
+	require.NoError(t, r.Add("k", "3", new(int)))
+	require.Equal(t, [2]int{1, 2}, [2]int{a, b})
+}
+
+func TestKresilRow14_LaterSubscriptionsAreNotCanceledWithEarlierOnes(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	_, cancel := r.Subscribe(func(core.RegistryEvent) { t.Error("canceled") })
+	cancel()
+	told := 0
+	r.Subscribe(func(core.RegistryEvent) { told++ })
+	require.NoError(t, r.Add("k", "1", new(int)))
+	require.Equal(t, 1, told)
+}
+
+// Row 12: a subscriber that is slow holds up nobody else, and none is called with a
+// lock held.
+func TestKresilRow12_ASubscriberThatBlocksHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	entered, leave, told := make(chan struct{}), make(chan struct{}), 0
+	r.Subscribe(func(core.RegistryEvent) {
+		told++
+		if told == 1 {
+			close(entered)
+			<-leave
+		}
+	})
+	done := make(chan error)
+	go func() { done <- r.Add("k", "1", new(int)) }()
+	<-entered
+	require.NoError(t, r.Add("k", "2", new(int)))
+	_, ok := r.Get("k", "2")
+	require.True(t, ok)
+	close(leave)
+	require.NoError(t, <-done)
+	require.Equal(t, 2, told, "the one that tells has told of the other too")
+}

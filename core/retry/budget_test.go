@@ -1,0 +1,299 @@
+package retry_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/retry"
+)
+
+// 1,000 concurrent calls that always fail make 1,000 attempts, 200 retries for
+// 20 %, and 3 of the second.
+func TestBudgetOf20PercentAnd3Makes1203AttemptsOf1000Calls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := core.Must(retry.NewBudget(0.2, 3))
+		require.Equal(t, 3, budget.Left())
+		policies := [2]*retry.Policy{}
+		for i := range policies {
+			policies[i] = core.Must(retry.New(retry.Config{MaxAttempts: 10, Backoff: backoff.None{}, Budget: budget}))
+		}
+		const calls = 1000
+		var attempts, over atomic.Int64
+		together := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range calls {
+			wg.Go(func() {
+				<-together
+				_, err := retry.Do(t.Context(), policies[i%2], func(context.Context) (int, error) {
+					attempts.Add(1)
+					return 0, errBoom
+				})
+				if err == errBoom { //nolint:errorlint // bare: no retry was made
+					over.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		close(together)
+		wg.Wait()
+		require.EqualValues(t, 1203, attempts.Load(), "shared by both policies, and used up")
+		require.Zero(t, budget.Left())
+		var sum retry.Stats
+		for _, p := range policies {
+			s := p.Stats()
+			sum.Retries += s.Retries
+			sum.SuppressedBudget += s.SuppressedBudget
+			sum.Failed += s.Failed
+			sum.FailedRetried += s.FailedRetried
+		}
+		require.EqualValues(t, 203, sum.Retries)
+		require.EqualValues(t, over.Load(), sum.Failed)
+		require.EqualValues(t, calls, sum.Failed+sum.FailedRetried)
+		require.LessOrEqual(t, sum.SuppressedBudget, uint64(calls))
+		require.GreaterOrEqual(t, sum.SuppressedBudget, uint64(calls-203/9))
+
+		time.Sleep(time.Second - 1)
+		require.Equal(t, 2, budget.Left())
+		time.Sleep(time.Nanosecond)
+		require.Equal(t, 3, budget.Left())
+		time.Sleep(time.Hour)
+		require.Equal(t, 3, budget.Left(), "what a second brings does not pile up")
+	})
+}
+
+func TestBudgetIsPaidByCalls(t *testing.T) {
+	t.Parallel()
+	fails := func(context.Context) (int, error) { return 0, errBoom }
+	succeeds := func(context.Context) (int, error) { return 1, nil }
+	for _, tt := range []struct {
+		name  string
+		ratio float64
+		cfg   retry.Config
+		ends  []error
+		calls int
+		left  int
+	}{
+		{"success", 0.1, retry.Config{}, []error{nil}, 29, 2},
+		{"success, observed", 0.1, retry.Config{Hooks: noted(new([]string))}, []error{nil}, 30, 3},
+		{"a tenth ten times is a whole", 0.1, retry.Config{}, []error{nil}, 10, 1},
+		{"failure that is not retried", 0.5, retry.Config{RetryIf: func(error) bool { return false }}, []error{errBoom}, 4, 2},
+		{"one attempt", 0.5, retry.Config{MaxAttempts: 1}, []error{errBoom}, 4, 2},
+		{"rejections were not made", 1, retry.Config{}, []error{core.ErrRejected}, 9, 0},
+		{"rejected, then made: once", 1, retry.Config{RetryRejected: true}, []error{core.ErrRejected, errBoom, errWeb, nil}, 9, 0},
+		{"a retry costs one", 1, retry.Config{}, []error{errBoom, nil}, 1, 0},
+		{"more than remembered", 0.2, retry.Config{}, []error{nil}, 2 * retry.BudgetCalls, 200},
+		{"more than remembered of little", 1e-6, retry.Config{}, []error{nil}, 5000, 0},
+		{"nothing", 0, retry.Config{}, []error{nil}, 5000, 0},
+		{"all", 1, retry.Config{}, []error{nil}, 5000, 1000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.cfg.Budget, tt.cfg.Backoff = core.Must(retry.NewBudget(tt.ratio, 0)), backoff.None{}
+			p := core.Must(retry.New(tt.cfg))
+			for range tt.calls {
+				_, _ = retry.Do(t.Context(), p, (&script{ends: tt.ends}).run)
+			}
+			require.Equal(t, tt.left, tt.cfg.Budget.Left())
+		})
+	}
+	b := core.Must(retry.NewBudget(0, 0))
+	p := core.Must(retry.New(retry.Config{Budget: b}))
+	_, err := retry.Do(t.Context(), p, fails)
+	require.Equal(t, errBoom, err, "no retry: bare")
+	_, err = retry.Do(t.Context(), p, succeeds)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	full := core.Must(retry.NewBudget(1, 0))
+	_, err = retry.Do(ctx, core.Must(retry.New(retry.Config{Budget: full})), succeeds)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, full.Left(), "no call was made")
+}
+
+// A whole token for a ratio of a millionth takes a million calls, not a thousand.
+func TestBudgetOfALittleRatioKeepsAToken(t *testing.T) {
+	t.Parallel()
+	b := core.Must(retry.NewBudget(1e-5, 0))
+	p := core.Must(retry.New(retry.Config{Budget: b}))
+	for range 100_000 {
+		_, _ = retry.Do(t.Context(), p, (&script{ends: []error{nil}}).run)
+	}
+	require.Equal(t, 1, b.Left())
+}
+
+func TestBudgetUsedUpAfterARetry(t *testing.T) {
+	t.Parallel()
+	var events []string
+	p := core.Must(retry.New(retry.Config{
+		MaxAttempts: 9, Backoff: backoff.None{}, Hooks: noted(&events),
+		Budget: core.Must(retry.NewBudget(0, 2)),
+	}))
+	synctest.Test(t, func(t *testing.T) {
+		_, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
+		require.EqualError(t, err, "retry: gave up after 3 attempts (budget): boom")
+		require.ErrorIs(t, err, retry.ErrExhausted)
+		require.Equal(t, []string{"again 1", "again 2", "budget 2"}, events)
+		require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 2, RetryableFailures: 3, SuppressedBudget: 1}, p.Stats())
+	})
+}
+
+// What is not made for another reason costs nothing, whichever purse paid.
+func TestRetryThatIsNotMadeGivesItsTokenBack(t *testing.T) {
+	t.Parallel()
+	canceled := func(t *testing.T) context.Context {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		time.AfterFunc(time.Millisecond, cancel)
+		return ctx
+	}
+	for name, tt := range map[string]struct {
+		cfg    retry.Config
+		ctx    func(*testing.T) context.Context
+		reason retry.Verdict
+	}{
+		"canceled in the wait":  {retry.Config{Backoff: backoff.Constant{Wait: time.Second}}, canceled, retry.Canceled},
+		"canceled in the delay": {retry.Config{Delay: func(context.Context, retry.Info) time.Duration { time.Sleep(2 * ms); return 0 }}, canceled, retry.Canceled},
+		"no time":               {retry.Config{MaxElapsed: time.Second, Backoff: backoff.Constant{Wait: time.Second}}, (*testing.T).Context, retry.Deadline},
+		"asks for too long":     {retry.Config{MaxElapsed: time.Second, RetryRejected: true}, (*testing.T).Context, retry.RetryAfterTooLong},
+	} {
+		for _, ratio := range []float64{0, 1} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					perSecond := 1 - int(ratio)
+					b := core.Must(retry.NewBudget(ratio, perSecond))
+					payer := core.Must(retry.New(retry.Config{Budget: b}))
+					_, _ = retry.Do(t.Context(), payer, (&script{ends: []error{nil}}).run)
+					require.Equal(t, 1, b.Left())
+
+					var why []retry.Verdict
+					cfg := tt.cfg
+					cfg.Budget = b
+					cfg.Hooks.Suppressed = func(_ context.Context, info retry.Info) { why = append(why, info.Verdict) }
+					end := errBoom
+					if tt.reason == retry.RetryAfterTooLong {
+						end = rejection{time.Hour}
+					}
+					_, err := retry.Do(tt.ctx(t), core.Must(retry.New(cfg)), (&script{ends: []error{end}}).run)
+					require.ErrorIs(t, err, end)
+					require.Equal(t, []retry.Verdict{tt.reason}, why)
+					paidByItself := 0
+					if tt.reason != retry.RetryAfterTooLong && ratio == 1 {
+						paidByItself = 1
+					}
+					require.Equal(t, 1+paidByItself, b.Left())
+				})
+			})
+		}
+	}
+}
+
+// An adapter may end a call that Next has promised a retry.
+func TestCallThatEndsAfterAgainGivesItsTokenBack(t *testing.T) {
+	t.Parallel()
+	b := core.Must(retry.NewBudget(1, 0))
+	p := core.Must(retry.New(retry.Config{Budget: b}))
+	c := p.Begin(nil)
+	require.Equal(t, retry.Again, c.Next(t.Context(), retry.Attempt{Err: errBoom, Retryable: true}))
+	require.Zero(t, b.Left())
+	require.Equal(t, retry.NotReplayable, c.Next(t.Context(), retry.Attempt{Err: errBoom, Retryable: true, Suppress: retry.NotReplayable}))
+	require.Equal(t, 1, b.Left(), "and it paid once")
+}
+
+func TestBudgetIsNotAskedWhereNoAttemptIsLeft(t *testing.T) {
+	t.Parallel()
+	b := core.Must(retry.NewBudget(0, 1))
+	var events []string
+	p := core.Must(retry.New(retry.Config{MaxAttempts: 1, Budget: b, Hooks: noted(&events)}))
+	_, _ = retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
+	require.Equal(t, []string{"exhausted 0"}, events)
+	require.Equal(t, 1, b.Left())
+}
+
+func TestNewBudgetValidates(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		ratio     float64
+		perSecond int
+		want      string
+	}{
+		{0, 0, ""},
+		{1, 1e9, ""},
+		{-0.1, 0, "retry.NewBudget.ratio = -0.1: must be between 0 and 1"},
+		{20, 3, "retry.NewBudget.ratio = 20: must be between 0 and 1"},
+		{math.NaN(), 3, "retry.NewBudget.ratio = NaN: must be between 0 and 1"},
+		{0, -1, "retry.NewBudget.minPerSecond = -1: must be between 0 and 1000000000"},
+		{0, 1e9 + 1, "retry.NewBudget.minPerSecond = 1000000001: must be between 0 and 1000000000"},
+	} {
+		b, err := retry.NewBudget(tt.ratio, tt.perSecond)
+		if tt.want == "" {
+			require.NoError(t, err)
+			require.Equal(t, tt.perSecond, b.Left())
+			continue
+		}
+		require.ErrorIs(t, err, core.ErrConfig)
+		require.EqualError(t, err, tt.want)
+	}
+}
+
+// Years between two looks, and the largest of everything, do not overflow.
+func TestBudgetSaturates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := core.Must(retry.NewBudget(1, 1e9))
+		p := core.Must(retry.New(retry.Config{Budget: b}))
+		for range 3 {
+			for range 2 * retry.BudgetCalls {
+				_, _ = retry.Do(t.Context(), p, (&script{ends: []error{nil}}).run)
+			}
+			time.Sleep(100 * 365 * 24 * time.Hour)
+			require.Equal(t, 1_000_000_000+retry.BudgetCalls, b.Left())
+		}
+	})
+}
+
+func TestBudgetUnderConcurrentUseNeverMints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := core.Must(retry.NewBudget(0.25, 4))
+		var began, retries atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 16 {
+			p := core.Must(retry.New(retry.Config{MaxAttempts: 3 + i%3, Budget: b, Backoff: backoff.Constant{Wait: time.Duration(i) * ms}}))
+			wg.Go(func() {
+				for n := range 200 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+n%40)*ms)
+					began.Add(1)
+					_, _ = retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+						if retry.FromContext(ctx).Retry > 0 {
+							retries.Add(1)
+						}
+						time.Sleep(10 * ms)
+						if n%5 == 0 {
+							return 1, nil
+						}
+						return 0, errBoom
+					})
+					cancel()
+				}
+			})
+		}
+		start := time.Now()
+		wg.Wait()
+		took := time.Since(start)
+		most := float64(began.Load())*0.25 + 4 + 4*took.Seconds()
+		require.LessOrEqual(t, float64(retries.Load()), most)
+		require.Greater(t, float64(retries.Load()), most/2, "used, too")
+	})
+}

@@ -1,0 +1,114 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/retry"
+)
+
+// One retry for five calls, and three each second besides: when everything fails,
+// a hundred calls that would make three attempts each make no three hundred.
+func ExampleBudget() {
+	budget, err := retry.NewBudget(0.2, 3)
+	if err != nil {
+		panic(err)
+	}
+	reads := core.Must(retry.New(retry.Config{Name: "reads", Backoff: backoff.None{}, Budget: budget}))
+	writes := core.Must(retry.New(retry.Config{Name: "writes", Backoff: backoff.None{}, Budget: budget}))
+
+	attempts := 0
+	down := func(context.Context) (int, error) { attempts++; return 0, errors.New("down") }
+	for range 50 {
+		_, _ = retry.Do(context.Background(), reads, down)
+		_, _ = retry.Do(context.Background(), writes, down)
+	}
+	fmt.Println("at most 123:", attempts <= 123)
+	fmt.Println("left:", budget.Left())
+	// Output:
+	// at most 123: true
+	// left: 0
+}
+
+func ExampleAny() {
+	errBusy, errLost := errors.New("busy"), errors.New("connection lost")
+	is := func(target error) func(error) bool {
+		return func(err error) bool { return errors.Is(err, target) }
+	}
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, RetryIf: retry.Any(is(errBusy), is(errLost))}))
+	ends := []error{errBusy, errLost, errors.New("no such user")}
+	_, err := retry.Do(context.Background(), p, func(ctx context.Context) (int, error) {
+		return 0, ends[retry.FromContext(ctx).Retry]
+	})
+	fmt.Println(err)
+	// Output: no such user
+}
+
+func ExampleAll() {
+	positive := func(v int) bool { return v > 0 }
+	even := func(v int) bool { return v%2 == 0 }
+	both := retry.All(positive, even)
+	fmt.Println(both(2), both(3), both(-2))
+	// Output: true false false
+}
+
+func ExampleMapError() {
+	p := core.Must(retry.New(retry.Config{
+		Backoff: backoff.None{},
+		Map:     retry.MapError(func(err error) error { return fmt.Errorf("lamp: %w", err) }),
+	}))
+	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
+		return 0, errors.New("connection refused")
+	})
+	fmt.Println(err)
+	// Output: lamp: retry: gave up after 3 attempts: connection refused
+}
+
+func ExampleWrap() {
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	load := retry.Wrap(p, func(ctx context.Context) (string, error) {
+		if attempt := retry.FromContext(ctx); attempt.Retry < 2 {
+			fmt.Println("attempt", attempt.Retry+1, "after", attempt.Err)
+			return "", errors.New("not yet")
+		}
+		return "hello", nil
+	})
+	fmt.Println(load(context.Background()))
+	// Output:
+	// attempt 1 after <nil>
+	// attempt 2 after not yet
+	// hello <nil>
+}
+
+func ExampleWrapPlain2() {
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	calls := 0
+	add := retry.WrapPlain2(p, func(a, b int) (int, error) {
+		if calls++; calls == 1 {
+			return 0, errors.New("not yet")
+		}
+		return a + b, nil
+	})
+	fmt.Println(add(3, 4))
+	fmt.Println(calls, "calls")
+	// Output:
+	// 7 <nil>
+	// 2 calls
+}
+
+func ExamplePolicy_SetConfig() {
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	fmt.Println(p.SetConfig(p.Config().With(func(c *retry.Config) { c.MaxAttempts = -5 })))
+	fmt.Println(p.SetConfig(p.Config().With(func(c *retry.Config) { c.MaxAttempts = 5 })))
+	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
+		return 0, errors.New("disk full")
+	})
+	fmt.Println(err)
+	// Output:
+	// retry.Config.MaxAttempts = -5: must be >= 0 (0 means 3)
+	// <nil>
+	// retry: gave up after 5 attempts: disk full
+}

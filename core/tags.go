@@ -1,0 +1,70 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"unicode/utf8"
+)
+
+// Tag gives tags to the entry that has a name within a kind, now or later, in place
+// of those of an earlier call. No tags at all take those away again. They are for
+// metrics, logs and pages, which tell instances apart by them: a team, a zone.
+//
+// An empty name stands for every name, and an empty kind for every kind. Where an
+// entry has a tag from several calls, that for its kind and name wins, then that for
+// its name, then that for its kind, then that for all.
+//
+// A tag is a word of ASCII letters, digits and underscores that begins neither with
+// a digit nor with two underscores, and is not "kind" or "name"; its value is UTF-8. What is not is a
+// [*ConfigError], and changes nothing. Tags are looked at when an entry is asked for
+// or told of; that they change is no event.
+func (r *Registry) Tag(kind, name string, tags map[string]string) error {
+	if !utf8.ValidString(kind) || !utf8.ValidString(name) {
+		return &ConfigError{Field: "core.Registry.Tag", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "kind and name must be UTF-8"}
+	}
+	for tag, value := range tags {
+		if !isTag(tag) {
+			return &ConfigError{Field: "core.Registry.Tag", Value: fmt.Sprintf("%q", tag), Reason: "must be a word of letters, digits and underscores, other than kind and name"}
+		}
+		if !utf8.ValidString(value) {
+			return &ConfigError{Field: "core.Registry.Tag", Value: fmt.Sprintf("%s = %q", tag, value), Reason: "must be UTF-8"}
+		}
+	}
+	tags = maps.Clone(tags)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tags == nil {
+		r.tags = map[entryKey]map[string]string{}
+	}
+	if len(tags) == 0 {
+		delete(r.tags, entryKey{kind, name})
+	} else {
+		r.tags[entryKey{kind, name}] = tags
+	}
+	return nil
+}
+
+func isTag(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && s != "kind" && s != "name" && !strings.HasPrefix(s, "__")
+}
+
+// entryLocked is an entry with its tags.
+func (r *Registry) entryLocked(kind, name string, instance any) Entry {
+	e := Entry{Kind: kind, Name: name, Instance: instance}
+	for _, k := range [...]entryKey{{}, {kind: kind}, {name: name}, {kind, name}} {
+		if tags := r.tags[k]; tags != nil {
+			if e.Tags == nil {
+				e.Tags = make(map[string]string, len(tags))
+			}
+			maps.Copy(e.Tags, tags)
+		}
+	}
+	return e
+}

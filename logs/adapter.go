@@ -1,0 +1,167 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/hook"
+)
+
+// An Adapter logs what is in a registry. Make it with [New].
+type Adapter struct {
+	log      *slog.Logger
+	cfg      Config
+	registry *subject // of its own counters
+	cancel   func()
+	panics   hook.Panics // of handlers, where nobody else recovers them
+
+	mu       sync.Mutex
+	closed   bool
+	attached map[entryKey]*subject
+}
+
+// An entryKey is what an entry is known by: an instance may have two names.
+type entryKey struct{ kind, name string }
+
+// New makes an adapter for what is in the registry, and for what will be. A nil
+// registry or logger, and what [Config.Validate] finds, is a [*core.ConfigError].
+func New(registry *core.Registry, logger *slog.Logger, cfg Config) (*Adapter, error) {
+	err := cfg.Validate()
+	if registry == nil {
+		err = errors.Join(err, &core.ConfigError{Field: "logs.New registry", Value: nil, Reason: "must be the registry that the plugins are in"})
+	}
+	if logger == nil {
+		err = errors.Join(err, &core.ConfigError{Field: "logs.New logger", Value: nil, Reason: "must be a logger"})
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &Adapter{log: logger, cfg: cfg, attached: map[entryKey]*subject{}}
+	a.registry = &subject{a: a, log: logger.With(slog.String("kind", "registry"))}
+	a.registry.count("subscribers panicked", true, registry.HookPanics)
+	// What changes while these are attached waits, and comes after them.
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now, cancel := registry.Subscribe(a.changed)
+	a.cancel = cancel
+	for _, e := range now {
+		a.attachLocked(e)
+	}
+	return a, nil
+}
+
+// Run looks at the counters, several times in each [Config.WarnEvery], until ctx
+// ends. The error is always nil. Without it, counters are looked at when there is
+// something else to log of the same instance.
+func (a *Adapter) Run(ctx context.Context) error {
+	ticker := time.NewTicker(max(a.cfg.warnEvery()/4, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			for _, s := range a.subjects() {
+				s.look(ctx, false)
+			}
+		}
+	}
+}
+
+// Close ends the logging, after a last look at the counters; what happens at that
+// moment may still be logged. A second Close does nothing; the error is always nil.
+func (a *Adapter) Close() error {
+	a.cancel()
+	last := a.subjects()
+	a.mu.Lock()
+	was := a.closed
+	a.closed = true
+	for key := range a.attached {
+		a.detachLocked(key)
+	}
+	a.mu.Unlock()
+	if !was {
+		for _, s := range last {
+			s.look(context.Background(), true)
+		}
+	}
+	return nil
+}
+
+func (a *Adapter) subjects() []*subject {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := []*subject{a.registry}
+	for _, s := range a.attached {
+		all = append(all, s)
+	}
+	return all
+}
+
+// changed is told of each change in order, and perhaps after Close.
+func (a *Adapter) changed(e core.RegistryEvent) {
+	old, now, closed := a.replace(e)
+	if closed {
+		return
+	}
+	ctx := context.Background()
+	if old != nil && old != now {
+		old.look(ctx, true)
+	}
+	if now == nil {
+		now = &subject{a: a, log: logger(a.log, e.Entry)}
+	}
+	switch e.Kind {
+	case core.Added:
+		now.log.DebugContext(ctx, "instance added")
+	case core.Removed:
+		now.log.DebugContext(ctx, "instance removed")
+	case core.Replaced:
+		now.log.InfoContext(ctx, "instance replaced")
+	case core.Reconfigured:
+		if e.Err != nil {
+			now.log.LogAttrs(ctx, slog.LevelWarn, "config refused, the old one is kept", slog.Any("err", e.Err))
+		} else {
+			now.log.InfoContext(ctx, "config replaced")
+		}
+	}
+	a.registry.look(ctx, false)
+}
+
+// replace attaches what an event tells of, in place of what had the name.
+func (a *Adapter) replace(e core.RegistryEvent) (old, now *subject, closed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, nil, true
+	}
+	key := entryKey{e.Entry.Kind, e.Entry.Name}
+	old = a.attached[key]
+	if e.Kind == core.Reconfigured {
+		return old, old, false
+	}
+	a.detachLocked(key)
+	if e.Kind != core.Removed {
+		a.attachLocked(e.Entry)
+	}
+	return old, a.attached[key], false
+}
+
+func (a *Adapter) attachLocked(e core.Entry) {
+	if s := newSubject(a, e); s != nil {
+		a.attached[entryKey{e.Kind, e.Name}] = s
+	}
+}
+
+func (a *Adapter) detachLocked(key entryKey) {
+	if s := a.attached[key]; s != nil {
+		if s.detach != nil {
+			s.detach()
+		}
+		delete(a.attached, key)
+	}
+}

@@ -1,0 +1,498 @@
+package logs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/event"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/logs"
+)
+
+var errDown = errors.New("down")
+
+func fail(context.Context) (int, error)    { return 0, errDown }
+func succeed(context.Context) (int, error) { return 1, nil }
+
+// A book collects records as lines of text, without their time.
+type book struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *book) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// read returns the lines since it was called last.
+func (b *book) read() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	text := strings.TrimSuffix(b.text.String(), "\n")
+	b.text.Reset()
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func (b *book) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// newBook attaches to a registry, and closes at the end.
+func newBook(t *testing.T, registry *core.Registry, level slog.Level, cfg logs.Config) (*book, *logs.Adapter) {
+	t.Helper()
+	b := new(book)
+	a, err := logs.New(registry, b.logger(level), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	return b, a
+}
+
+func TestRetryCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		p := core.Must(retry.New(retry.Config{
+			Name: "api", Registry: registry, MaxAttempts: 2, Backoff: backoff.Constant{Wait: time.Second},
+			RetryIf: func(err error) bool { return err == errDown }, //nolint:errorlint // it is the very one
+		}))
+		b, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
+		_, _ = retry.Do(t.Context(), p, fail)
+		require.Equal(t, []string{
+			`level=DEBUG msg="attempt failed, a retry follows" kind=retry name=api retry=1 elapsed=0s err=down delay=1s source=backoff`,
+			`level=DEBUG msg="retries exhausted" kind=retry name=api retry=1 elapsed=1s err=down`,
+		}, b.read())
+		attempts := 0
+		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) {
+			attempts++
+			if attempts == 1 {
+				return 0, errDown
+			}
+			return 1, nil
+		})
+		require.Equal(t, `level=DEBUG msg="retry succeeded" kind=retry name=api retry=1 elapsed=1s`, b.read()[1])
+		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { return 0, errors.New("other") })
+		require.Equal(t, []string{`level=DEBUG msg="error is not retried" kind=retry name=api retry=0 elapsed=0s err=other`}, b.read())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, _ = retry.Do(ctx, p, fail)
+		require.Equal(t, []string{`level=DEBUG msg="retry suppressed" kind=retry name=api retry=0 elapsed=0s err=down reason=deadline delay=1s`}, b.read())
+	})
+}
+
+func TestABreakerThatOnlyMeasuresTellsWhenItWouldHaveOpened(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Initial: breaker.MetricsOnly}))
+	book, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
+	for range 5 {
+		_, _ = breaker.Do(t.Context(), br, fail)
+	}
+	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db slow=false rate=1 threshold=0.5`}, book.read())
+}
+
+func TestBreakerStatesAndCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Trials: 1}))
+		group := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, breaker.GroupConfig{}))
+		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
+		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})
+		for range 3 {
+			_, _ = breaker.Do(t.Context(), br, fail)
+		}
+		const opened = `level=INFO msg="circuit breaker changed its state" kind=breaker name=db from=closed to=open manual=false failure_rate=1 slow_rate=0 open_for=1m0s opened=1`
+		require.Equal(t, []string{opened}, few.read())
+		require.ElementsMatch(t, []string{
+			`level=DEBUG msg="circuit breaker recorded a call" kind=breaker name=db state=closed outcome=failure duration=0s slow=false failure_rate=0 slow_rate=0`,
+			`level=DEBUG msg="circuit breaker recorded a call" kind=breaker name=db state=closed outcome=failure duration=0s slow=false failure_rate=1 slow_rate=0`,
+			opened,
+			`level=DEBUG msg="circuit breaker rejected a call" kind=breaker name=db state=open retry_after=1m0s`,
+		}, all.read())
+		time.Sleep(time.Minute)
+		_, _ = breaker.Do(t.Context(), br, succeed)
+		require.Len(t, few.read(), 2)
+		br.Reset()
+		require.Equal(t, []string{`level=INFO msg="circuit breaker was reset" kind=breaker name=db`}, few.read())
+		all.read()
+		require.NoError(t, group.Get("example.com").SetState(breaker.ForcedOpen))
+		const forced = `level=INFO msg="circuit breaker changed its state" kind=breaker name=hosts%s from=closed to=forced_open manual=true failure_rate=0 slow_rate=0 open_for=0s opened=0`
+		require.Equal(t, []string{fmt.Sprintf(forced, "")}, few.read(), "a key is there on request")
+		require.Equal(t, []string{fmt.Sprintf(forced, " key=example.com")}, all.read())
+	})
+}
+
+func TestLimiterAndTimeoutCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.Bucket(1, 10*time.Second, 2), MaxWait: -1}))
+		slow := core.Must(timeout.New(timeout.Config{Name: "slow", Registry: registry, Limit: time.Second}))
+		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Keys: true})
+		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
+		for range 3 {
+			_, _ = l.Take(t.Context(), "secret", 1)
+		}
+		_, _ = l.Wait(t.Context(), "secret", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		_, _ = l.Wait(ctx, "secret", 1)
+		require.Equal(t, []string{
+			`level=DEBUG msg="permits granted" kind=ratelimit name=api remaining=1 waited=0s cost=1`,
+			`level=DEBUG msg="permits granted" kind=ratelimit name=api remaining=0 waited=0s cost=1`,
+			`level=DEBUG msg="permits refused" kind=ratelimit name=api limit=2 remaining=0 retry_after=10s cost=1`,
+			`level=DEBUG msg="waiting for permits" kind=ratelimit name=api cost=1`,
+			`level=DEBUG msg="permits granted" kind=ratelimit name=api remaining=0 waited=10s cost=1`,
+			`level=DEBUG msg="waiting for permits" kind=ratelimit name=api cost=1`,
+			`level=DEBUG msg="wait for permits canceled" kind=ratelimit name=api waited=3s err="context canceled" cost=1`,
+		}, all.read())
+		_, err := timeout.Do(t.Context(), slow, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+		require.Equal(t, []string{fmt.Sprintf(`level=DEBUG msg="timed out" kind=timeout name=slow limit=1s elapsed=1s err=%q`, err.Error())}, all.read())
+		require.Nil(t, few.read(), "no call is logged unless that is asked for")
+	})
+}
+
+// brokenStore opens tables that decide nothing.
+type brokenStore struct{ ratelimit.Store }
+
+func (s brokenStore) Open(name string) (ratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return brokenTable{t}, err
+}
+
+type brokenTable struct{ ratelimit.Table }
+
+func (brokenTable) Apply(context.Context, string, ratelimit.PlanID, ratelimit.Op) (ratelimit.Result, error) {
+	return ratelimit.Result{}, errDown
+}
+
+func TestWarningsOfAStoreAreSampled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		store := brokenStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		one := core.Must(ratelimit.New(ratelimit.Config{Name: "one", Registry: registry, Store: store}))
+		two := core.Must(ratelimit.New(ratelimit.Config{Name: "two", Registry: registry, Store: store}))
+		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
+		k, _ := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: true, WarnEvery: time.Hour})
+		failing := func(l *ratelimit.Limiter, times int) {
+			for range times {
+				_, _ = l.Take(t.Context(), "secret", 1)
+			}
+		}
+		failing(one, 1000)
+		failing(two, 1)
+		text := b.read()
+		require.Len(t, text, 2, "each instance warns for itself")
+		require.Contains(t, text[0], `level=WARN msg="limit store failed" kind=ratelimit name=one err=`)
+		require.Contains(t, text[0], "count=1")
+		require.NotContains(t, text[0], "secret")
+		time.Sleep(logs.DefaultWarnEvery - 1)
+		failing(one, 1)
+		require.Nil(t, b.read())
+		time.Sleep(time.Nanosecond)
+		failing(one, 2)
+		text = b.read()
+		require.Len(t, text, 1)
+		require.Contains(t, text[0], "count=1001", "those that were not logged are counted")
+		require.Contains(t, k.read()[0], "key=secret")
+	})
+}
+
+func TestKresilRow15_HooksThatPanicAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		p := core.Must(retry.New(retry.Config{
+			Name: "api", Registry: registry, Backoff: backoff.None{},
+			Hooks: retry.Hooks{Exhausted: func(context.Context, retry.Info) { panic("hook") }},
+		}))
+		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- a.Run(ctx) }()
+		_, _ = retry.Do(t.Context(), p, fail)
+		_, _ = retry.Do(t.Context(), p, fail)
+		require.Nil(t, b.read())
+		time.Sleep(logs.DefaultWarnEvery / 2)
+		require.Equal(t, []string{`level=WARN msg="hooks panicked" kind=retry name=api count=2`}, b.read())
+		_, _ = retry.Do(t.Context(), p, fail)
+		time.Sleep(time.Hour)
+		require.Nil(t, b.read())
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
+func TestCountersAreLookedAtWithOtherEventsAndAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, breaker.GroupConfig{MaxKeys: 1}))
+		audit := core.Must(event.New[string](2))
+		require.NoError(t, registry.Add("event", "audit", audit))
+		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
+		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
+		b.read()
+		g.Get("b")
+		g.Get("c")
+		require.Nil(t, b.read())
+		time.Sleep(logs.DefaultWarnEvery)
+		require.NoError(t, g.Get("a").SetState(breaker.Closed))
+		text := b.read()
+		require.Len(t, text, 2)
+		require.Equal(t, `level=WARN msg="calls shared a breaker, since the group is full" kind=breaker name=hosts count=2`, text[1])
+		for range 5 {
+			audit.Add("x")
+		}
+		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
+		g.Get("d")
+		require.Len(t, b.read(), 1, "too soon for another warning")
+		require.NoError(t, a.Close())
+		require.ElementsMatch(t, []string{
+			`level=WARN msg="events dropped" kind=event name=audit count=3`,
+			`level=WARN msg="calls shared a breaker, since the group is full" kind=breaker name=hosts count=1`,
+		}, b.read(), "what is left is told at the end")
+		audit.Add("x")
+		require.NoError(t, a.Close())
+		require.NoError(t, g.Get("a").SetState(breaker.Open))
+		require.Nil(t, b.read(), "it is closed")
+	})
+}
+
+// fake takes configs.
+type fake struct{ max int }
+
+func (f *fake) SetConfig(limit int) error {
+	if limit < 0 {
+		return errDown
+	}
+	f.max = limit
+	return nil
+}
+
+func TestPolly5K87_TheRegistryIsLogged(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	b, a := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
+	require.NoError(t, registry.Tag("", "x", map[string]string{"zone": "b", "app": "a"}))
+	p := core.Must(retry.New(retry.Config{Name: "x", Registry: registry, MaxAttempts: 1}))
+	_, _ = retry.Do(t.Context(), p, fail)
+	require.Equal(t, []string{
+		`level=DEBUG msg="instance added" kind=retry name=x app=a zone=b`,
+		`level=DEBUG msg="retries exhausted" kind=retry name=x app=a zone=b retry=0 elapsed=0s err=down`,
+	}, dropElapsed(b.read()))
+	q := core.Must(retry.New(retry.Config{MaxAttempts: 1}))
+	_, err := registry.Replace("retry", "x", q)
+	require.NoError(t, err)
+	_, _ = retry.Do(t.Context(), p, fail)
+	require.Equal(t, []string{`level=INFO msg="instance replaced" kind=retry name=x app=a zone=b`}, b.read(), "what was replaced is let go")
+	_, _ = retry.Do(t.Context(), q, fail)
+	require.Len(t, b.read(), 1)
+	require.True(t, registry.Remove("retry", "x", q))
+	_, _ = retry.Do(t.Context(), q, fail)
+	require.Equal(t, []string{`level=DEBUG msg="instance removed" kind=retry name=x app=a zone=b`}, b.read())
+
+	require.NoError(t, registry.Add("fake", "f", new(fake)))
+	b.read()
+	require.NoError(t, core.SetConfig(registry, "fake", "f", 1))
+	require.Error(t, core.SetConfig(registry, "fake", "f", -1))
+	require.Equal(t, []string{
+		`level=INFO msg="config replaced" kind=fake name=f`,
+		`level=WARN msg="config refused, the old one is kept" kind=fake name=f err=down`,
+	}, b.read())
+	require.NoError(t, a.Close())
+	require.NoError(t, registry.Add("fake", "g", new(fake)))
+	require.Nil(t, b.read())
+}
+
+// dropElapsed makes times 0, where the clock is real.
+func dropElapsed(lines []string) []string {
+	for i, line := range lines {
+		if before, after, ok := strings.Cut(line, "elapsed="); ok {
+			_, after, _ = strings.Cut(after, " ")
+			lines[i] = before + "elapsed=0s " + after
+		}
+	}
+	return lines
+}
+
+// nosy is a handler that uses what it logs.
+type nosy struct {
+	slog.Handler
+	use func()
+}
+
+func (n nosy) Handle(ctx context.Context, r slog.Record) error {
+	n.use()
+	return n.Handler.Handle(ctx, r)
+}
+func (n nosy) WithAttrs(a []slog.Attr) slog.Handler { return nosy{n.Handler.WithAttrs(a), n.use} }
+
+func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // a deadlock fails it
+		registry := &core.Registry{}
+		store := brokenStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Store: store}))
+		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
+		var a *logs.Adapter
+		depth, used := 0, 0
+		handler := nosy{new(book).logger(slog.LevelDebug).Handler(), func() {
+			if depth > 0 || a == nil || used == 20 { // what it does is logged in turn
+				return
+			}
+			depth++
+			defer func() { depth-- }()
+			used++
+			_ = br.State()
+			br.Reset()
+			_, _ = l.Take(t.Context(), "k", 1)
+			x := new(fake)
+			require.NoError(t, registry.Add("fake", fmt.Sprint("x", used), x))
+			for range registry.All() {
+				break
+			}
+			registry.Remove("fake", fmt.Sprint("x", used), x)
+		}}
+		a = core.Must(logs.New(registry, slog.New(handler), logs.Config{Calls: true}))
+		require.NoError(t, br.OpenFor(time.Minute))
+		_, _ = l.Take(t.Context(), "k", 1)
+		require.NoError(t, br.Close())
+		require.GreaterOrEqual(t, used, 3)
+		require.NoError(t, a.Close())
+	})
+}
+
+func TestPolly5K89_AHandlerThatPanicsChangesNoOutcome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		handler := nosy{new(book).logger(slog.LevelDebug).Handler(), func() { panic("handler") }}
+		a := core.Must(logs.New(registry, slog.New(handler), logs.Config{Calls: true}))
+		p := core.Must(retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}}))
+		n, err := retry.Do(t.Context(), p, fail)
+		require.Zero(t, n)
+		require.ErrorIs(t, err, errDown)
+		require.EqualValues(t, 3, p.Stats().HookPanics)
+		require.EqualValues(t, 1, registry.HookPanics())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, a.Run(ctx), "counters that grew are warned of by a handler that panics")
+		require.NoError(t, a.Close())
+	})
+}
+
+func TestNewReportsBadInput(t *testing.T) {
+	t.Parallel()
+	_, err := logs.New(nil, nil, logs.Config{WarnEvery: -1})
+	require.EqualError(t, err, "logs.Config.WarnEvery = -1ns: must be >= 0 (0 means 1m0s)\n"+
+		"logs.New registry = <nil>: must be the registry that the plugins are in\nlogs.New logger = <nil>: must be a logger")
+	require.ErrorIs(t, err, core.ErrConfig)
+}
+
+// An event of the moment in which it is closed is ignored too.
+func TestAnEventThatIsToldAfterCloseIsIgnored(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	var a *logs.Adapter
+	registry.Subscribe(func(core.RegistryEvent) { _ = a.Close() }) // told before the adapter is
+	var b *book
+	b, a = newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
+	p := core.Must(retry.New(retry.Config{Registry: registry, MaxAttempts: 1}))
+	_, _ = retry.Do(t.Context(), p, fail)
+	require.Nil(t, b.read())
+}
+
+// What leaves while the adapter is made is not attached for good.
+func TestNewDoesNotRaceWithTheRegistry(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		registry := &core.Registry{}
+		var policies []*retry.Policy
+		for i := range 20 {
+			policies = append(policies, core.Must(retry.New(retry.Config{Name: fmt.Sprint("p", i), Registry: registry, MaxAttempts: 1})))
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for _, p := range policies {
+				_ = p.Close()
+			}
+		})
+		b := new(book)
+		a := core.Must(logs.New(registry, b.logger(slog.LevelDebug), logs.Config{Calls: true}))
+		wg.Wait()
+		b.read()
+		for _, p := range policies {
+			_, _ = retry.Do(t.Context(), p, fail)
+		}
+		require.Nil(t, b.read())
+		require.NoError(t, a.Close())
+	}
+}
+
+func TestConcurrently(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	b, a := newBook(t, registry, slog.LevelInfo, logs.Config{Calls: true, WarnEvery: time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg, runs sync.WaitGroup
+	runs.Go(func() { _ = a.Run(ctx) })
+	for i := range 8 {
+		wg.Go(func() {
+			for n := range 50 {
+				br, err := breaker.New(breaker.Config{Name: fmt.Sprint(i, "-", n), Registry: registry, Window: 2})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range 3 {
+					_, _ = breaker.Do(ctx, br, fail)
+				}
+				_ = br.Close()
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	runs.Wait()
+	// Who adds while another goroutine tells of a change is attached by that one, which
+	// may be too late.
+	told := map[string]int{}
+	for _, line := range b.read() {
+		told[line]++
+	}
+	if len(told) == 0 || len(told) > 8*50 {
+		t.Error(len(told), "breakers opened")
+	}
+	for line, n := range told {
+		if n > 1 {
+			t.Error(n, "times", line)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+)
+
+// A subject is an entry that is logged.
+type subject struct {
+	a        *Adapter
+	log      *slog.Logger
+	detach   func() // may be nil
+	counters []*counter
+	looks    rate.Sometimes // looks that come of something else that is logged
+}
+
+// newSubject attaches to an entry. It is nil when there is nothing about it to log
+// but that it comes and goes.
+func newSubject(a *Adapter, e core.Entry) *subject {
+	s := &subject{a: a, log: logger(a.log, e), looks: rate.Sometimes{Interval: a.cfg.warnEvery()}}
+	const panicked = "hooks panicked"
+	switch x := e.Instance.(type) {
+	case *retry.Policy:
+		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
+		if a.cfg.Calls {
+			s.detach = x.Observe(s.retry())
+		}
+	case *ratelimit.Limiter:
+		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
+		s.count("keys dropped that owed something", false, func() uint64 { return x.Stats().Evicted })
+		s.detach = x.Observe(s.limiter())
+	case *breaker.Breaker:
+		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
+		s.detach = x.Observe(s.breaker())
+	case *breaker.Group:
+		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
+		s.count("calls shared a breaker, since the group is full", false, func() uint64 { return x.Stats().Overflowed })
+		s.detach = x.Observe(s.breaker())
+	case *timeout.Timeout:
+		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
+		if a.cfg.Calls {
+			s.detach = x.Observe(s.timeout())
+		}
+	case interface{ Dropped() uint64 }: // an event.Log, of whatever
+		s.count("events dropped", false, x.Dropped)
+	default:
+		return nil
+	}
+	return s
+}
+
+// logger adds to each record what names an entry.
+func logger(l *slog.Logger, e core.Entry) *slog.Logger {
+	attrs := []slog.Attr{slog.String("kind", e.Kind), slog.String("name", e.Name)}
+	for _, tag := range slices.Sorted(maps.Keys(e.Tags)) {
+		attrs = append(attrs, slog.String(tag, e.Tags[tag]))
+	}
+	return slog.New(l.Handler().WithAttrs(attrs))
+}
+
+// write logs a moment, and looks at the counters now and then.
+func (s *subject) write(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
+	s.log.LogAttrs(ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are constant
+	due := false
+	s.looks.Do(func() { due = true }) // its lock is not for calls of a logger
+	if due {
+		s.look(ctx, false)
+	}
+}
+
+// key is an attribute that is there only on request. One that is empty is none.
+func (s *subject) key(key string) slog.Attr {
+	if !s.a.cfg.Keys || key == "" {
+		return slog.Attr{}
+	}
+	return slog.String("key", key)
+}
+
+// A counter is one that no hook tells of.
+type counter struct {
+	msg  string
+	once bool
+	read func() uint64
+
+	mu    sync.Mutex
+	told  uint64
+	often rate.Sometimes
+}
+
+func (s *subject) count(msg string, once bool, read func() uint64) {
+	s.counters = append(s.counters, &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}})
+}
+
+// look warns of counters that have grown: at the end of all that did, else of those
+// that were not warned of lately.
+func (s *subject) look(ctx context.Context, end bool) {
+	defer s.a.panics.Recover()
+	for _, c := range s.counters {
+		if n := c.grown(end); n > 0 {
+			s.log.LogAttrs(ctx, slog.LevelWarn, c.msg, slog.Uint64("count", n)) //nolint:sloglint // the messages of counters are constant
+		}
+	}
+}
+
+// grown returns by how much the counter has grown since it was told of, if it is to
+// be told of now.
+func (c *counter) grown(end bool) (n uint64) {
+	now := c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now <= c.told || c.once && c.told > 0 {
+		return 0
+	}
+	due := end
+	c.often.Do(func() { due = true })
+	if !due {
+		return 0
+	}
+	n, c.told = now-c.told, now
+	return n
+}

@@ -1,0 +1,64 @@
+package metrics_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+func TestBreakerSlowCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		b, err := breaker.New(breaker.Config{
+			Name: "db", Registry: registry, Window: 4, MinCalls: 3, FailureRate: 1,
+			SlowCall: time.Second, SlowRate: 0.5, Initial: breaker.MetricsOnly,
+		})
+		require.NoError(t, err)
+		_, err = breaker.New(breaker.Config{Name: "other", Registry: registry})
+		require.NoError(t, err)
+		g := newGatherer(t, registry)
+		slowly := func(err error) func(context.Context) (int, error) {
+			return func(context.Context) (int, error) { time.Sleep(time.Second + 1); return 0, err }
+		}
+		_, _ = breaker.Do(t.Context(), b, slowly(nil))
+		_, _ = breaker.Do(t.Context(), b, slowly(errDown))
+		got := samples(t, g, "circuitbreaker")
+		require.NotContains(t, got, "circuitbreaker_slow_call_ratio db", "too few calls")
+		require.NotContains(t, got, "circuitbreaker_slow_call_ratio_threshold other", "no call is slow")
+		_, _ = breaker.Do(t.Context(), b, slowly(errDown))
+		_, _ = breaker.Do(t.Context(), b, succeed)
+		late, err := b.Acquire(t.Context())
+		require.NoError(t, err)
+		later, err := b.Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.SetState(breaker.ForcedOpen))
+		late.Done(core.Success)
+		later.Done(core.Failure)
+		got = samples(t, g, "circuitbreaker")
+		for name, want := range map[string]float64{
+			"circuitbreaker_slow_calls_total db success":    1,
+			"circuitbreaker_slow_calls_total db failure":    2,
+			"circuitbreaker_slow_calls_total other failure": 0,
+			"circuitbreaker_window_slow_calls db success":   1,
+			"circuitbreaker_window_slow_calls db failure":   2,
+			"circuitbreaker_window_calls db success":        2,
+			"circuitbreaker_window_calls db failure":        2,
+			"circuitbreaker_slow_call_ratio db":             0.75,
+			"circuitbreaker_slow_call_ratio_threshold db":   0.5,
+			"circuitbreaker_failure_ratio db":               0.5,
+			"circuitbreaker_late_results_total db":          2,
+			"circuitbreaker_late_results_total other":       0,
+			"circuitbreaker_ratio_exceeded_total db":        1,
+			"circuitbreaker_ratio_exceeded_total other":     0,
+		} {
+			requireSample(t, want, got, name)
+		}
+	})
+}

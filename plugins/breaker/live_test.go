@@ -1,0 +1,174 @@
+package breaker_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/server"
+)
+
+func TestSlowRequestsOpenTheBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var took time.Duration
+		slow := &stub{answer: func(req *http.Request) (*http.Response, error) {
+			time.Sleep(took)
+			return respond(req, 200), nil
+		}}
+		p := newClient(t, breaker.ClientConfig{Window: 4, SlowCall: time.Second, SlowRate: 0.5})
+		rt := p.Transport(slow)
+		send(t, rt, 2, 200)
+		took = 2 * time.Second
+		send(t, rt, 2, 200)
+		_ = refused(t, rt)
+		require.EqualValues(t, 2, p.Stats().SlowSuccesses)
+
+		s := newServer(t, breaker.ServerConfig{Window: 2, SlowCall: time.Second})
+		h := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(2 * time.Second)
+			w.WriteHeader(http.StatusOK)
+			time.Sleep(10 * time.Second)
+		}))
+		for range 2 {
+			require.Equal(t, http.StatusOK, serve(t.Context(), h, "/").Code)
+		}
+		require.Equal(t, breaker.Open, s.For("").State(), "judged when the header is sent")
+	})
+}
+
+func TestTripByASingleResponse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			status int
+			header string
+			want   time.Duration
+		}{
+			{503, "120", 2 * time.Minute},
+			{429, "5", 5 * time.Second}, // shorter than OpenDelay: it is what was asked for
+			{503, "99999999999", breaker.DefaultMaxRetryAfter},
+			{503, "", 0},
+			{503, "soon", 0},
+			{429, "0", 0},
+			{200, "120", 0},
+			{500, "120", 0},
+			{302, "120", 0},
+		} {
+			p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait})
+			rt := p.Transport(&stub{status: c.status, retryAfter: c.header})
+			send(t, rt, 1, c.status)
+			if c.want == 0 {
+				require.Equal(t, breaker.Closed, p.For(host).State(), c)
+				continue
+			}
+			require.Equal(t, c.want, refused(t, rt).RetryAfter(), c)
+			require.EqualValues(t, 1, p.Stats().Failures)
+		}
+		down := newClient(t, breaker.ClientConfig{Trip: func(*http.Response) time.Duration { panic("no response") }})
+		_, err := get(t.Context(), down.Transport(&stub{err: errDown}), "https://"+host)
+		require.ErrorIs(t, err, errDown)
+		inner := &stub{answer: func(req *http.Request) (*http.Response, error) {
+			return client.Reject(req, 429, errors.Join(core.ErrRejected, errDown)), nil
+		}}
+		p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response) time.Duration { return time.Hour }})
+		send(t, p.Transport(inner), 2, 429)
+		require.EqualValues(t, 2, p.Stats().Ignored, "a rejection from further in")
+	})
+}
+
+func TestATripThatPanicsGivesItsSlotBack(t *testing.T) {
+	t.Parallel()
+	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen, Trip: func(*http.Response) time.Duration { panic("trip") }})
+	for range 3 {
+		require.PanicsWithValue(t, "trip", func() { _, _ = get(t.Context(), p.Transport(&stub{status: 200}), "https://"+host) })
+	}
+	require.Equal(t, breaker.HalfOpen, p.For(host).State())
+}
+
+func TestOverrideWithAnExtraPredicate(t *testing.T) {
+	t.Parallel()
+	p := newClient(t, breaker.ClientConfig{Window: 3})
+	s := &stub{status: 200}
+	rt := p.Transport(s)
+	teapots := p.Override(t.Context(), func(c *breaker.Call) {
+		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusTeapot }
+	})
+	for _, status := range []int{200, 418, 500} { // Classify is asked all the same
+		s.status = status
+		_, err := get(teapots, rt, "https://"+host)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 2, p.Stats().Failures)
+	_ = refused(t, rt)
+	p.For(host).Reset()
+	s.status = 418
+	send(t, rt, 3, 418)
+	require.EqualValues(t, 2, p.Stats().Failures, "without it a teapot is none")
+}
+
+func TestPolly22Item16_AnOpenBreakerBlamesTheServer(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, breaker.ServerConfig{})
+	require.NoError(t, s.For("").OpenFor(90*time.Second))
+	w := serve(t.Context(), s.Handler(status(200)), "/")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code, "and not 429")
+	require.Equal(t, "90", w.Header().Get("Retry-After"))
+}
+
+func TestClientSetConfig(t *testing.T) {
+	t.Parallel()
+	p := newClient(t, breaker.ClientConfig{Window: 2, MaxKeys: 10})
+	bad := p.SetConfig(breaker.ClientConfig{Name: "other", Window: -1})
+	require.ErrorContains(t, bad, "breaker.ClientConfig.Window")
+	require.ErrorContains(t, bad, "breaker.ClientConfig.MaxKeys = 0: must stay 10")
+	require.EqualError(t, p.SetConfig(breaker.ClientConfig{Name: "other", MaxKeys: 10}), "breaker.ClientConfig.Name = other: must stay default")
+	require.Equal(t, 2, p.Config().Window)
+
+	s := &stub{status: 500}
+	rt := p.Transport(s)
+	send(t, rt, 2, 500)
+	_ = refused(t, rt)
+	require.NoError(t, p.SetConfig(breaker.ClientConfig{
+		Window: 3, MaxKeys: 10, SyntheticResponse: true,
+		Key:      func(req *http.Request) string { return req.URL.Path },
+		Classify: func(context.Context, *http.Response, error) core.Outcome { return core.Success },
+	}))
+	require.Equal(t, breaker.Open, p.For(host).State(), "it keeps its state")
+	require.Equal(t, 3, p.For(host).Config().Window)
+	send(t, rt, 5, 500) // another key, and no failures
+	require.NoError(t, p.For("").SetState(breaker.ForcedOpen))
+	send(t, rt, 1, 503)
+}
+
+func TestServerSetConfig(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, breaker.ServerConfig{Window: 2})
+	err := s.SetConfig(breaker.ServerConfig{Key: server.ByRoute(), MaxKeys: 5, Trials: -1})
+	require.ErrorContains(t, err, "breaker.ServerConfig.Trials")
+	require.ErrorContains(t, err, "breaker.ServerConfig.MaxKeys = 5: must stay 0")
+	require.ErrorContains(t, err, "breaker.ServerConfig.Key = true: must stay set: false")
+	require.ErrorContains(t, s.SetConfig(breaker.ServerConfig{Name: "other"}), "breaker.ServerConfig.Name = other: must stay default")
+	h := s.Handler(status(500))
+	serve(t.Context(), h, "/")
+	require.NoError(t, s.SetConfig(breaker.ServerConfig{Window: 3, Classify: func(*http.Request, *server.Recorder) core.Outcome { return core.Success }}))
+	require.Equal(t, 1, s.For("").Snapshot().Failures, "it keeps its window")
+	for range 5 {
+		serve(t.Context(), h, "/")
+	}
+	require.Equal(t, breaker.Closed, s.For("").State())
+	require.Equal(t, 3, s.Config().Window)
+
+	keyed := newServer(t, breaker.ServerConfig{Key: server.ByRoute()})
+	require.ErrorContains(t, keyed.SetConfig(breaker.ServerConfig{}), "breaker.ServerConfig.Key = false: must stay set: true")
+	require.NoError(t, keyed.SetConfig(breaker.ServerConfig{Key: server.ByRoute(), Window: 7}))
+	require.Equal(t, 7, keyed.Group().Config().Window)
+}

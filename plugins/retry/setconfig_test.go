@@ -1,0 +1,188 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	coreretry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/plugins/retry"
+)
+
+// sends is how many attempts a request through p makes that always gets code.
+func sends(t *testing.T, p *retry.Plugin, code int, ctx context.Context, method string) int { //nolint:revive // t comes first
+	t.Helper()
+	s := &script{steps: []step{status(code, 0)}}
+	_, err := do(t, p, s, request(ctx, method, nil))
+	require.NoError(t, err)
+	return len(s.seen)
+}
+
+func TestSetConfig(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	cfg := retry.Config{Registry: &r, Backoff: backoff.None{}}
+	p := core.Must(retry.New(cfg))
+	ctx := t.Context()
+	require.Equal(t, 3, sends(t, p, 503, ctx, http.MethodGet))
+	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodPost))
+
+	methods := []string{http.MethodPost}
+	more := cfg.With(func(c *retry.Config) { c.MaxAttempts, c.Methods = 5, methods })
+	require.NoError(t, p.SetConfig(more))
+	methods[0] = "X"
+	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet))
+	require.Equal(t, 5, sends(t, p, 503, ctx, http.MethodPost), "a copy of the methods")
+	require.Equal(t, []string{http.MethodPost}, p.Config().Methods)
+	require.Equal(t, 2, sends(t, p, 503, p.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 2 }), http.MethodPost), "an override is of the new one")
+	require.EqualValues(t, 3, p.Stats().FailedRetried, "counts stay")
+
+	for want, change := range map[string]func(*retry.Config){
+		"retry.Config.MaxRetryAfter = -1ns: must be >= 0 (0 means 2m0s)": func(c *retry.Config) { c.MaxRetryAfter = -1 },
+		"retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)":        func(c *retry.Config) { c.MaxAttempts = -1 },
+		"retry.Config.Name = other: must stay default":                   func(c *retry.Config) { c.Name = "other" },
+		"retry.Config.Registry = another one: must stay the same":        func(c *retry.Config) { c.Registry = nil },
+	} {
+		bad := more.With(func(c *retry.Config) { c.AnyMethod = true; change(c) })
+		require.EqualError(t, p.SetConfig(bad), want)
+		require.False(t, p.Config().AnyMethod)
+		require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet), "the old one is kept")
+	}
+}
+
+// Who finds the policy in the registry replaces what core/retry knows of the plugin.
+func TestSetConfigOfThePolicyInTheRegistry(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	var events []string
+	p := core.Must(retry.New(retry.Config{
+		Registry: &r, Backoff: backoff.None{}, AnyMethod: true,
+		RetryResponse: func(resp *http.Response) bool { return resp.StatusCode == http.StatusNotFound },
+	}))
+	entry, found := r.Get("retry", "default")
+	require.True(t, found)
+	policy := entry.(*coreretry.Policy)
+	require.NoError(t, policy.SetConfig(policy.Config().With(func(c *coreretry.Config) {
+		c.MaxAttempts, c.RetryIf, c.RetryRejected = 4, func(error) bool { return false }, true
+		c.Budget = core.Must(retry.NewBudget(0, 100))
+		c.Hooks = retry.Hooks{Retried: func(_ context.Context, info retry.Info) { events = append(events, info.Verdict.String()) }}
+	})))
+	require.Equal(t, 4, sends(t, p, 404, t.Context(), http.MethodPost))
+	require.Equal(t, []string{"again", "again", "again"}, events)
+	s := &script{steps: []step{fails(io.ErrUnexpectedEOF)}}
+	_, err := do(t, p, s, get(t))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Len(t, s.seen, 1, "RetryIf")
+	cfg := p.Config()
+	require.Equal(t, 4, cfg.MaxAttempts)
+	require.True(t, cfg.RetryRejected)
+	require.True(t, cfg.AnyMethod)
+	require.NotNil(t, cfg.Budget)
+	require.NoError(t, p.SetConfig(cfg.With(func(c *retry.Config) { c.MaxAttempts = 2 })))
+	require.Equal(t, 2, policy.Config().MaxAttempts)
+	require.Equal(t, 2, sends(t, p, 404, t.Context(), http.MethodPost))
+}
+
+// Many attempts, but only of what may be repeated, or one of anything: what belongs
+// together is never seen apart.
+func TestSetConfigUnderConcurrentUse(t *testing.T) {
+	t.Parallel()
+	many := retry.Config{MaxAttempts: 4, Backoff: backoff.None{}, Methods: []string{http.MethodGet}}
+	once := retry.Config{MaxAttempts: 1, AnyMethod: true}
+	p := core.Must(retry.New(many))
+	stop := make(chan struct{})
+	var requests, setters sync.WaitGroup
+	var last atomic.Int64
+	setters.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				if err := p.SetConfig([]retry.Config{once, many}[n%2]); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for range 4 {
+		requests.Go(func() {
+			for n := range 500 {
+				sent := 0
+				ctx := t.Context()
+				if n%3 == 0 {
+					ctx = p.Override(ctx, func(*retry.Config) {})
+				}
+				method := []string{http.MethodPost, http.MethodGet}[n%2]
+				resp, err := p.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+					sent++
+					return status(503, 0)(req)
+				})).RoundTrip(request(ctx, method, nil))
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				_ = resp.Body.Close()
+				last.Store(int64(sent))
+				if sent != 1 && (method == http.MethodPost || sent != 4) {
+					t.Errorf("%s was sent %d times", method, sent)
+				}
+			}
+		})
+	}
+	requests.Wait()
+	close(stop)
+	setters.Wait()
+	require.NotZero(t, last.Load())
+}
+
+func TestBudgetOfTwoPlugins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget := core.Must(retry.NewBudget(0.5, 1))
+		var why []string
+		hooks := retry.Hooks{Suppressed: func(_ context.Context, info retry.Info) { why = append(why, info.Verdict.String()) }}
+		one := quick(retry.Config{Budget: budget, Hooks: hooks})
+		other := quick(retry.Config{Budget: budget, Hooks: hooks})
+		require.Equal(t, 2, sends(t, one, 503, t.Context(), http.MethodGet), "the one of the second; the response is returned")
+		require.Equal(t, 2, sends(t, other, 503, t.Context(), http.MethodGet), "paid for by both")
+		require.Equal(t, 1, sends(t, one, 503, t.Context(), http.MethodGet))
+		require.Equal(t, 1, sends(t, one, 503, one.Override(t.Context(), func(c *retry.Config) { c.MaxAttempts = 9; c.Budget = core.Must(retry.NewBudget(0, 0)) }), http.MethodGet))
+		require.Equal(t, []string{"budget", "budget", "budget", "budget"}, why)
+		require.EqualValues(t, 3, one.Stats().SuppressedBudget)
+		boom := errors.New("boom")
+		_, err := do(t, other, &script{steps: []step{fails(boom)}}, get(t))
+		require.ErrorIs(t, err, boom)
+		time.Sleep(time.Second)
+		require.Positive(t, budget.Left())
+	})
+	_, err := retry.NewBudget(-1, 0)
+	require.ErrorIs(t, err, core.ErrConfig)
+}
+
+func TestKresilRow117_PredicatesOfResponsesGoTogether(t *testing.T) {
+	t.Parallel()
+	is := func(code int) func(*http.Response) bool {
+		return func(resp *http.Response) bool { return resp.StatusCode == code }
+	}
+	p := quick(retry.Config{RetryResponse: retry.Any(is(404), is(503))})
+	for code, want := range map[int]int{404: 3, 503: 3, 500: 1, 200: 1} {
+		require.Equal(t, want, sends(t, p, code, t.Context(), http.MethodGet), code)
+	}
+	p = quick(retry.Config{RetryResponse: retry.All(is(503), func(resp *http.Response) bool { return resp.Header.Get("X") == "y" })})
+	require.Equal(t, 1, sends(t, p, 503, t.Context(), http.MethodGet))
+	s := &script{steps: []step{status(503, 0, "X: y")}}
+	_, err := do(t, p, s, get(t))
+	require.NoError(t, err)
+	require.Len(t, s.seen, 3)
+}
