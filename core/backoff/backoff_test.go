@@ -150,7 +150,7 @@ func TestJitterBelowAMillisecondStaysWithinIt(t *testing.T) {
 	}
 }
 
-func TestPeers37_FullJitterSpreadsAndIsReproducible(t *testing.T) {
+func TestGoPeers37_FullJitterSpreadsAndIsReproducible(t *testing.T) {
 	t.Parallel()
 	seeded := func() func() float64 { // a small generator of our own, good enough to be reproducible
 		state := uint64(42)

@@ -285,7 +285,7 @@ func TestPolly5D33_ALateFailureDoesNotExtendOpen(t *testing.T) {
 	})
 }
 
-func TestPeers49_AHungTrialLosesItsSlot(t *testing.T) {
+func TestGoPeers49_AHungTrialLosesItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 2, TrialTimeout: 10 * second, Initial: breaker.HalfOpen})
@@ -309,7 +309,7 @@ func TestPeers49_AHungTrialLosesItsSlot(t *testing.T) {
 	})
 }
 
-func TestPeers49_WithoutATrialTimeoutASlotIsKept(t *testing.T) {
+func TestGoPeers49_WithoutATrialTimeoutASlotIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 1, TrialTimeout: -1, Initial: breaker.HalfOpen})
@@ -319,7 +319,7 @@ func TestPeers49_WithoutATrialTimeoutASlotIsKept(t *testing.T) {
 	})
 }
 
-func TestPeers55_AFailureMayAskForTime(t *testing.T) {
+func TestGoPeers55_AFailureMayAskForTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Window: 2, Trials: 1})

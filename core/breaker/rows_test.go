@@ -224,7 +224,7 @@ func TestPolly22Item12_ASuccessIsComparedToo(t *testing.T) {
 // TestPeers53_TheTimeToBeOpenIsMonotonic relies on nothing but durations since the
 // breaker was made, which package time measures monotonically: a wall clock that is
 // set cannot be had in a test.
-func TestPeers53_TheTimeToBeOpenIsMonotonic(t *testing.T) {
+func TestGoPeers53_TheTimeToBeOpenIsMonotonic(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{})
 	require.NoError(t, b.OpenFor(time.Hour))

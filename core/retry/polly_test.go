@@ -48,7 +48,7 @@ func TestPolly5J79_CallsAndWaits(t *testing.T) {
 }
 
 // Two calls with sources of the same seed wait equally long; another seed does not.
-func TestPeers37_SeededJitterIsReproducible(t *testing.T) {
+func TestGoPeers37_SeededJitterIsReproducible(t *testing.T) {
 	t.Parallel()
 	took := func(seed uint64) (all []time.Duration) {
 		random := backoff.Seeded(seed)

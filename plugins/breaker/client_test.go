@@ -115,7 +115,7 @@ func TestKeyIsYours(t *testing.T) {
 	require.Equal(t, 1, p.Group().Stats().Keys)
 }
 
-func TestPeers45_AnOutageAndItsEndOverANetwork(t *testing.T) {
+func TestGoPeers45_AnOutageAndItsEndOverANetwork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		up := false
@@ -156,7 +156,7 @@ func TestPeers45_AnOutageAndItsEndOverANetwork(t *testing.T) {
 	})
 }
 
-func TestPeers47_OurOwnAttemptTimeoutIsAFailure(t *testing.T) {
+func TestGoPeers47_OurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limit := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
@@ -218,7 +218,7 @@ func TestKresil57_ACancelledTrialGivesItsSlotBack(t *testing.T) {
 	require.Equal(t, breaker.Closed, p.For(host).State())
 }
 
-func TestPeers49And51_HungTrialsAndLateResults(t *testing.T) {
+func TestGoPeers49And51_HungTrialsAndLateResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan int)
@@ -275,7 +275,7 @@ func TestFiftyRequestsGetExactlyTheTrials(t *testing.T) {
 	})
 }
 
-func TestPeers55_RetryAfterOfTheResponseThatOpens(t *testing.T) {
+func TestGoPeers55_RetryAfterOfTheResponseThatOpens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -306,7 +306,7 @@ func TestPeers55_RetryAfterOfTheResponseThatOpens(t *testing.T) {
 	})
 }
 
-func TestPeers15_TheBodyIsClosedExactlyOnce(t *testing.T) {
+func TestGoPeers15_TheBodyIsClosedExactlyOnce(t *testing.T) {
 	t.Parallel()
 	post := func(rt http.RoundTripper) (b *body, err error) {
 		b = &body{Reader: strings.NewReader("body")}
@@ -332,7 +332,7 @@ func TestPeers15_TheBodyIsClosedExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestPeers23_APanickingTransport(t *testing.T) {
+func TestGoPeers23_APanickingTransport(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(){"panic": func() { panic("transport") }, "goexit": runtime.Goexit} {
 		s := &stub{answer: func(*http.Request) (*http.Response, error) { end(); return nil, nil }} //nolint:nilnil // not reached
@@ -391,7 +391,7 @@ func TestSyntheticResponse(t *testing.T) {
 	})
 }
 
-func TestPeers43_RetriesStopAtAnOpenBreaker(t *testing.T) {
+func TestGoPeers43_RetriesStopAtAnOpenBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, synthetic := range []bool{false, true} {
@@ -421,7 +421,7 @@ func TestPeers43_RetriesStopAtAnOpenBreaker(t *testing.T) {
 	})
 }
 
-func TestPeers69_JudgedAtTheHeaders(t *testing.T) {
+func TestGoPeers69_JudgedAtTheHeaders(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()

@@ -420,7 +420,7 @@ func TestOverRealTransportBodyIsCutWithATimeoutThatNetHTTPSees(t *testing.T) {
 }
 
 // Peers71: bubbles do not end while a goroutine is left.
-func TestPeers71_NoGoroutineIsLeft(t *testing.T) {
+func TestGoPeers71_NoGoroutineIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		httpClient, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
