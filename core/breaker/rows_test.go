@@ -221,7 +221,7 @@ func TestPolly22Item12_ASuccessIsComparedToo(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-// TestPeers53_TheTimeToBeOpenIsMonotonic relies on nothing but durations since the
+// TestGoPeers53_TheTimeToBeOpenIsMonotonic relies on nothing but durations since the
 // breaker was made, which package time measures monotonically: a wall clock that is
 // set cannot be had in a test.
 func TestGoPeers53_TheTimeToBeOpenIsMonotonic(t *testing.T) {
