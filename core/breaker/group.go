@@ -212,6 +212,9 @@ func (b *Breaker) worth(now time.Duration) int {
 	case Closed:
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		if b.opening == b.generation { // it is about to open
+			return keep
+		}
 		if b.buckets != nil {
 			b.buckets.turn(now)
 		}

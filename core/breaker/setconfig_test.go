@@ -2,6 +2,7 @@ package breaker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -325,4 +326,41 @@ func TestSetConfigUnderLoad(t *testing.T) {
 		require.LessOrEqual(t, now.Slow, now.Calls)
 		require.LessOrEqual(t, now.SlowFailures, min(now.Slow, now.Failures))
 	}
+}
+
+// SetConfig reads the clock before it has the lock: meanwhile others may have gone on.
+func TestSetConfigWithAClockThatOthersHavePassed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asking := make(chan bool, 1)
+		cfg := breaker.Config{WindowTime: 10 * time.Second, MaxHalfOpen: time.Second, Initial: breaker.HalfOpen}
+		cfg.OpenDelay = backoff.Func(func(int, time.Duration) time.Duration {
+			asking <- true
+			time.Sleep(4 * time.Second)
+			return time.Minute
+		})
+		b := newBreaker(t, cfg)
+		time.Sleep(2 * time.Second)
+		go func() {
+			<-asking
+			time.Sleep(3500 * time.Millisecond)
+			b.State()
+		}()
+		require.NoError(t, b.SetConfig(breaker.Config{WindowTime: 5 * time.Second, MaxHalfOpen: time.Second}))
+		require.Equal(t, breaker.Open, b.State())
+	})
+}
+
+func TestAGroupKeepsABreakerThatIsAboutToOpen(t *testing.T) {
+	t.Parallel()
+	var g *breaker.Group
+	g = newGroup(t, breaker.Config{Window: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
+		g.Get("other") // as somebody else may at this moment
+		return time.Hour
+	})}, 1)
+	fail := func(context.Context) (int, error) { return 0, errors.New("failed") }
+	_, err := breaker.Do(t.Context(), g.Get("a"), fail)
+	require.Error(t, err)
+	_, err = breaker.Do(t.Context(), g.Get("a"), fail)
+	require.ErrorIs(t, err, breaker.ErrOpen)
 }

@@ -154,6 +154,7 @@ func (b *buckets) add(now time.Duration, failed, slow bool) {
 
 // refit returns buckets of another time, with the calls where their age has them.
 func (b *buckets) refit(whole, now time.Duration) *buckets {
+	now = max(now, time.Duration(b.newest)*b.width) // the clock was read before the lock was had
 	b.turn(now)
 	to := newBuckets(whole)
 	to.newest = int64(now / to.width)

@@ -172,3 +172,34 @@ func TestServerSetConfig(t *testing.T) {
 	require.NoError(t, keyed.SetConfig(breaker.ServerConfig{Key: server.ByRoute(), Window: 7}))
 	require.Equal(t, 7, keyed.Group().Config().Window)
 }
+
+// A call that was rejected further in was not made, whatever the extra predicate says.
+func TestARejectionFurtherInIsNoFailure(t *testing.T) {
+	t.Parallel()
+	p := newClient(t, breaker.ClientConfig{Window: 1})
+	rt := p.Transport(&stub{answer: func(req *http.Request) (*http.Response, error) {
+		return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
+	}})
+	ctx := p.Override(t.Context(), func(c *breaker.Call) {
+		c.Failed = func(resp *http.Response, err error) bool { return err != nil || resp.StatusCode >= 500 }
+	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
+	require.NoError(t, err)
+	resp, err := rt.RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Zero(t, p.Stats().Failures)
+}
+
+// Trip opens for at least what the response asks for.
+func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
+	t.Parallel()
+	p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response) time.Duration { return time.Second }})
+	rt := p.Transport(&stub{answer: func(req *http.Request) (*http.Response, error) {
+		resp := respond(req, http.StatusTooManyRequests)
+		resp.Header.Set("Retry-After", "60")
+		return resp, nil
+	}})
+	send(t, rt, 1, http.StatusTooManyRequests)
+	require.Equal(t, time.Minute, p.For(host).Snapshot().OpenFor)
+}

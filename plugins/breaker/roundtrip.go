@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -57,16 +58,17 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	resp, err = t.next.RoundTrip(req)
 	sent = true
 	trip, outcome := time.Duration(0), core.Failure
-	if rules.cfg.Trip != nil && err == nil && resp != nil && client.Rejected(resp) == nil {
+	rejected := errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil // further in: no call was made
+	if rules.cfg.Trip != nil && err == nil && resp != nil && !rejected {
 		trip = rules.cfg.Trip(resp)
 	}
-	if trip <= 0 && (call.Failed == nil || !call.Failed(resp, err)) {
+	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
 		outcome = classify(ctx, resp, err)
 	}
 	judged = true
 	switch {
 	case trip > 0:
-		permit.Trip(trip)
+		permit.Trip(max(trip, rules.retryAfter(resp))) // what the server asks for is the least
 	case outcome == core.Failure:
 		permit.Failed(rules.retryAfter(resp))
 	default:
