@@ -62,8 +62,8 @@ func (l *Limiter) Limit() Limit { return l.current.Load().limit }
 // with an Override, and limiters by With, are not; for one made by With it is an error
 // that matches [core.ErrConfig].
 func (l *Limiter) SetLimit(limit Limit) error {
-	if l != l.root {
-		return &core.ConfigError{Field: "ratelimit.Limiter", Value: l.Name(), Reason: "must be the one that New returned, for SetLimit: one made by With has one limit"}
+	if err := l.mustBeRoot(); err != nil {
+		return err
 	}
 	if err := limit.Validate(); err != nil {
 		return err
@@ -102,9 +102,13 @@ func (l *Limiter) SetLimit(limit Limit) error {
 
 // SetConfig replaces the Config while the limiter is in use. Its Limit is that of
 // SetLimit; MaxWait, MaxQueue, Order and OnStoreError hold for what comes after, and
-// Hooks for what is told after, while observers stay. Where cfg does not validate, or
+// Hooks for what is told after, while observers stay; what happens at that moment may
+// be told to old and new ones. Where cfg does not validate, or
 // has another Name, Registry, Store or MaxKeys, the error says so and nothing changes.
 func (l *Limiter) SetConfig(cfg Config) error {
+	if err := l.mustBeRoot(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.cfg.Load()
@@ -133,6 +137,13 @@ func (l *Limiter) SetConfig(cfg Config) error {
 	gone := l.unhook
 	l.unhook = l.hooks.Add(cfg.Hooks)
 	gone()
+	return nil
+}
+
+func (l *Limiter) mustBeRoot() error {
+	if l != l.root {
+		return &core.ConfigError{Field: "ratelimit.Limiter", Value: l.Name(), Reason: "must be the one that New returned: one made by With has one limit"}
+	}
 	return nil
 }
 
