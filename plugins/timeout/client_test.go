@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -368,9 +369,9 @@ func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {
 func TestKresil113_AttemptTimesOutAndTheNextOneSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		requests := 0
+		var requests atomic.Int64
 		httpClient, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if requests++; requests == 1 {
+			if requests.Add(1) == 1 {
 				<-r.Context().Done() // five seconds, were it not for the client
 				return
 			}
