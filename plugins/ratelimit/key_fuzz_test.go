@@ -17,7 +17,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add("#route:2:/a:x", "/b:x", "[2001:db8::1]:1", "1", "#shared", "#layer:1:1:#shared", "2001:db8::/64", "1:1:")
 	f.Fuzz(func(t *testing.T, key, other, addr, name, key2, other2, addr2, name2 string) {
 		if name == "" || name2 == "" || name == name2 {
-			t.Skip()
+			return
 		}
 		seen := map[string]identity{}
 		add := func(bucket string, id identity) {
@@ -33,7 +33,7 @@ func FuzzKeys(f *testing.F) {
 				Routes: []Route{{Pattern: "/a", Limit: PerHour(1)}, {Pattern: "/a:x", Limit: PerHour(1)}, {Pattern: "/{b}/3:c", Limit: PerHour(1)}, {Pattern: "/free"}},
 			})
 			if err != nil {
-				t.Skip(err) // a layer has the name of the plugin, or of a route
+				return // a layer has the name of the plugin, or of a route
 			}
 			for _, target := range []string{"/", "/a", "/a:x", "/b/3:c", "/free"} {
 				for _, one := range []struct{ key, other, addr string }{{key, other, addr}, {key2, other2, addr2}, {"", "", addr}, {"", "", addr2}} {

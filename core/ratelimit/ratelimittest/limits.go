@@ -1,0 +1,112 @@
+package ratelimittest
+
+import (
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+func aligned(s *suite) {
+	id := s.plan(ratelimit.Aligned(3, 1000*time.Hour))
+	r := s.take("k", id, 3)
+	s.granted(r, 3, 0)
+	now := time.Now()
+	s.near("FullAfter", r.FullAfter, now.Truncate(time.Hour).Sub(now)+time.Hour*time.Duration(1000-now.Unix()/3600%1000)+s.Slack)
+	s.refused(s.take("k", id, 1), r.FullAfter)
+}
+
+func slidingWindow(s *suite) {
+	id := s.plan(ratelimit.Sliding(2, 2*s.Unit, 2))
+	s.granted(s.take("k", id, 2), 2, 0)
+	r := s.take("k", id, 1)
+	if r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit {
+		s.Fatalf("take 1 of 0 = %+v, want to wait more than a segment and at most a period", r)
+	}
+	time.Sleep(r.RetryAfter - 1)
+	if s.Slack == 0 && s.take("k", id, 1).Allowed {
+		s.Fatalf("allowed before its time")
+	}
+	time.Sleep(1 + s.Slack)
+	s.granted(s.take("k", id, 2), 2, 0) // the whole segment stepped out
+}
+
+func slidingCounter(s *suite) {
+	id := s.plan(ratelimit.Counter(4, s.Unit))
+	s.granted(s.take("k", id, 4), 4, 0)
+	s.refused(s.take("k", id, 1), 5*s.Unit/4)
+	time.Sleep(5 * s.Unit / 4)
+	s.granted(s.take("k", id, 1), 1, 0)
+	s.refused(s.take("k", id, 4), 7*s.Unit/4) // the one counts to the end of the window after
+}
+
+func slidingLog(s *suite) {
+	id := s.plan(ratelimit.Log(2, s.Unit))
+	s.granted(s.take("k", id, 1), 1, 1)
+	time.Sleep(s.Unit / 2)
+	s.granted(s.take("k", id, 1), 1, 0)
+	s.refused(s.take("k", id, 1), s.Unit/2)
+	s.refused(s.take("k", id, 2), s.Unit)
+	time.Sleep(s.Unit/2 + s.Slack)
+	s.granted(s.take("k", id, 1), 1, 0)
+}
+
+// several limits are one step: what the first refuses is not taken of the second.
+func several(s *suite) {
+	short, long := ratelimit.Window(3, s.Unit), ratelimit.Bucket(5, 1000*s.Unit, 5)
+	id, second := s.plan(short.And(long)), s.plan(long)
+	s.granted(s.take("k", id, 3), 3, 0)
+	r := s.take("k", id, 1)
+	s.refused(r, s.Unit)
+	if r.Limit != 3 || r.Which != 0 {
+		s.Fatalf("refused by the first, got %+v", r)
+	}
+	s.granted(s.take("k", second, 0), 0, 2)
+	time.Sleep(s.Unit + s.Slack)
+	first := s.take("k", id, 2)
+	s.granted(first, 2, 0)
+	if first.Limit != 5 || first.Which != 1 {
+		s.Fatalf("the second has least left, got %+v", first)
+	}
+	if r := s.apply("k", id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: 9}); r.Allowed || r.Which != 1 {
+		s.Fatalf("at most 9 of 0 = %+v", r)
+	}
+	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: first.Receipt})
+	s.granted(s.take("k", s.plan(short), 0), 0, 3)
+	s.granted(s.take("k", second, 0), 0, 2)
+	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Reset})
+	s.granted(s.take("k", second, 0), 0, 5)
+}
+
+func check(s *suite) {
+	for key, l := range each(3, time.Hour) {
+		id := s.plan(l)
+		for range 5 {
+			s.granted(s.apply(key, id, ratelimit.Op{Kind: ratelimit.Check, Cost: 3}), 0, 3)
+		}
+		s.granted(s.take(key, id, 2), 2, 1)
+		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Check, Cost: 2})
+		if r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1 {
+			s.Fatalf("%s: check of 2 of 1 = %+v", key, r)
+		}
+	}
+}
+
+// past: a limit that was replaced holds to the end of its window, and a bucket takes
+// its debt along.
+func past(s *suite) {
+	old, next := s.plan(ratelimit.Window(4, s.Unit)), s.plan(ratelimit.Window(2, s.Unit))
+	s.granted(s.take("w", old, 1), 1, 3)
+	was := []ratelimit.Past{{Plan: old, Until: time.Now().Add(s.Slack)}}
+	staged := func(key string, id ratelimit.PlanID, cost int64) ratelimit.Result {
+		return s.apply(key, id, ratelimit.Op{Kind: ratelimit.Take, Cost: cost, Past: was})
+	}
+	s.granted(staged("w", next, 2), 2, 1)
+	time.Sleep(s.Unit + s.Slack)
+	s.granted(staged("w", next, 2), 2, 0)
+	s.refused(staged("w", next, 1), s.Unit)
+
+	bucket, window := s.plan(ratelimit.Bucket(10, 100*s.Unit, 10)), s.plan(ratelimit.Window(8, 100*s.Unit))
+	s.granted(s.take("b", bucket, 6), 6, 4)
+	was = []ratelimit.Past{{Plan: bucket, Until: time.Now()}}
+	s.granted(staged("b", window, 1), 1, 1) // it owes six there too
+}
