@@ -12,6 +12,7 @@ import (
 
 type breakerMetrics struct {
 	state, calls, slowCalls, late, exceeded, openUntil *prometheus.Desc
+	opened, overflowState                              *prometheus.Desc
 	windowCalls, ratio, threshold                      *prometheus.Desc
 	windowSlowCalls, slowRatio, slowThreshold          *prometheus.Desc
 	keys, evictions, overflows                         *prometheus.Desc
@@ -24,7 +25,8 @@ func (m *breakerMetrics) init(c *Collector, durations bool) {
 	m.state = c.desc("circuitbreaker_state", "Breakers in each state: one of a single breaker, as many as it has of a group.", "name", "state")
 	m.calls = c.desc("circuitbreaker_calls_total", "Calls, by what came of them.", "name", "result")
 	m.slowCalls = c.desc("circuitbreaker_slow_calls_total", "Calls that took longer than they may, by what came of them; they are among the calls too.", "name", "result")
-	m.late = c.desc("circuitbreaker_late_results_total", "Results that came too late to count: in another state, or without their slot.", "name")
+	m.late = c.desc("circuitbreaker_late_results_total", "Calls that ended too late to count: in another state, or as a trial after its time.", "name")
+	m.opened = c.desc("circuitbreaker_opened_total", "Times that a breaker was opened, since it was made.", "name")
 	m.exceeded = c.desc("circuitbreaker_ratio_exceeded_total", "Times that a breaker that only measures reached a ratio at which it would have opened.", "name")
 	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window now.", "name", "result")
 	m.ratio = c.desc("circuitbreaker_failure_ratio", "Failures in the window, from 0 to 1; no sample while there are too few calls.", "name")
@@ -35,6 +37,7 @@ func (m *breakerMetrics) init(c *Collector, durations bool) {
 	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "When the breaker lets a trial through; 0 when it is not open.", "name")
 	m.keys = c.desc("circuitbreaker_keys", "Breakers of a group.", "name")
 	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers of a group dropped for want of room.", "name")
+	m.overflowState = c.desc("circuitbreaker_overflow_state", "State of the breaker that keys share for which a group has no room: 1 for the one that it is in.", "name", "state")
 	m.overflows = c.desc("circuitbreaker_key_overflows_total", "Calls that a group had no room for, so that their key shared a breaker.", "name")
 	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: c.namespace, Name: "circuitbreaker_transitions_total", Help: "Changes of state.",
@@ -89,13 +92,7 @@ func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func())
 
 func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *breaker.Breaker) (panics uint64) {
 	now := b.Snapshot()
-	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
-		one := 0.0
-		if state == now.State {
-			one = 1
-		}
-		gauge(ch, m.state, one, name, state.String())
-	}
+	gaugeState(ch, m.state, now.State, name)
 	gauge(ch, m.windowCalls, float64(now.Calls-now.Failures), name, "success")
 	gauge(ch, m.windowCalls, float64(now.Failures), name, "failure")
 	if now.Calls >= now.MinCalls {
@@ -118,6 +115,17 @@ func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *br
 	return m.collectCalls(ch, name, b.Stats())
 }
 
+// gaugeState exports a 1 for the state that it is, and a 0 for each other.
+func gaugeState(ch chan<- prometheus.Metric, desc *prometheus.Desc, is breaker.State, name string) {
+	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
+		one := 0.0
+		if state == is {
+			one = 1
+		}
+		gauge(ch, desc, one, name, state.String())
+	}
+}
+
 // collectGroup exports a group as a whole: the number of series must not grow
 // with the keys.
 func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, g *breaker.Group) (panics uint64) {
@@ -131,6 +139,7 @@ func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, 
 	gauge(ch, m.keys, float64(s.Keys), name)
 	counter(ch, m.evictions, s.Evicted, name)
 	counter(ch, m.overflows, s.Overflowed, name)
+	gaugeState(ch, m.overflowState, s.OverflowState, name)
 	return m.collectCalls(ch, name, s.Stats)
 }
 
@@ -143,5 +152,6 @@ func (m *breakerMetrics) collectCalls(ch chan<- prometheus.Metric, name string, 
 	counter(ch, m.slowCalls, s.SlowFailures, name, "failure")
 	counter(ch, m.late, s.Late, name)
 	counter(ch, m.exceeded, s.Exceeded, name)
+	counter(ch, m.opened, s.Opened, name)
 	return s.HookPanics
 }

@@ -62,3 +62,31 @@ func TestBreakerSlowCalls(t *testing.T) {
 		}
 	})
 }
+
+func TestBreakerGroupTellsOfItsOverflow(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1, Hooks: breaker.Hooks{
+		Rejected: func(context.Context, breaker.RejectedInfo) { panic("hook") },
+	}}, breaker.GroupConfig{MaxKeys: 1})
+	require.NoError(t, err)
+	g := newGatherer(t, registry)
+	requireSample(t, 1, samples(t, g, "circuitbreaker"), "circuitbreaker_overflow_state hosts closed")
+	require.NoError(t, group.Get("a").OpenFor(time.Hour))
+	_, _ = breaker.Do(t.Context(), group.Get("b"), func(context.Context) (int, error) { return 0, errDown })
+	_, _ = breaker.Do(t.Context(), group.Get("b"), succeed)
+	got := samples(t, g, "")
+	for name, want := range map[string]float64{
+		"circuitbreaker_overflow_state hosts open":       1,
+		"circuitbreaker_overflow_state hosts closed":     0,
+		"circuitbreaker_overflow_state hosts half_open":  0,
+		"circuitbreaker_key_overflows_total hosts":       2,
+		"circuitbreaker_opened_total hosts":              2,
+		"circuitbreaker_state hosts open":                1,
+		"circuitbreaker_keys hosts":                      1,
+		"circuitbreaker_calls_total hosts not_permitted": 1,
+		"hook_panics_total breaker hosts":                1,
+	} {
+		requireSample(t, want, got, name)
+	}
+}

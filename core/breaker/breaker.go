@@ -29,6 +29,7 @@ type Breaker struct {
 	//
 	rules      *rules
 	state      State
+	byHand     bool          // SetState was called
 	generation uint64        // one more for each state entered
 	since      time.Duration // when it was entered
 	until      time.Duration // Open: when it is over

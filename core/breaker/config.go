@@ -76,25 +76,27 @@ type Config struct {
 	// open for longer ([Permit.Failed]). It is asked once for one opening, unless the
 	// state is changed by hand meanwhile; calls are admitted until it has answered.
 	// If nil, DefaultOpenDelay is used. With a delay of 0 the next call is a trial.
-	// Its Delay is called with no lock held; one that panics counts as a hook that
-	// panics, and DefaultOpenTime is used.
+	// Its Delay is called with no lock held. Where it panics, which counts as a hook
+	// that panics, or ends its goroutine, DefaultOpenTime is used.
 	OpenDelay backoff.Strategy
 	// Trials is how many calls are admitted while half-open, and decide: the
 	// breaker opens again when the share of failed ones is FailureRate or more, or
 	// that of slow ones SlowRate or more, and closes otherwise, in both cases as soon
-	// as the outstanding ones cannot change that. If zero, DefaultTrials is used. It is at most MaxTrials.
+	// as the outstanding ones cannot change that. If zero, DefaultTrials is used. It
+	// is at most MaxTrials.
 	Trials int
-	// TrialTimeout is how long a trial keeps its slot. After that, another call
-	// may have it, and the result of the first no longer counts.
+	// TrialTimeout is how long a trial keeps its slot. After that its result no longer
+	// counts, and another call may have the slot.
 	// If zero, DefaultTrialTimeout is used. If negative, there is no limit.
 	TrialTimeout time.Duration
 	// MaxHalfOpen is how long the breaker stays half-open at most, before it opens
 	// again. If zero, there is no limit. It must not be negative.
 	MaxHalfOpen time.Duration
 	// JudgeWithHistory judges half-open by the window, to which the trials are
-	// added, once all trials have ended; by the trials alone where the window has
-	// fewer than MinCalls. And it keeps the window when the breaker closes, which
-	// else starts empty.
+	// added; by the trials alone where the window will have fewer than MinCalls. It
+	// is decided as soon as the outstanding trials cannot change that; with a
+	// WindowTime, where calls may step out meanwhile, once all have ended. And it
+	// keeps the window when the breaker closes, which else starts empty.
 	JudgeWithHistory bool
 	// Initial is the state that the breaker begins in. The zero value is Closed.
 	Initial State
@@ -103,6 +105,12 @@ type Config struct {
 	// ctx is the one that was given to Do, and result is what the operation
 	// returned; making it an any may allocate.
 	Classify func(ctx context.Context, result any, err error) core.Outcome
+	// Trip opens the breaker by a single call of [Do], for as long as it returns,
+	// whatever the rates: see [Permit.Trip]. The call counts as a failure then, and
+	// Classify is not asked. With 0 or less it is judged as any other. It is not asked
+	// for a rejection from further in ([core.ErrRejected]), nor where the operation
+	// panics. If nil, no single call opens the breaker, and nothing is allocated.
+	Trip func(ctx context.Context, result any, err error) time.Duration
 	// Hooks observe the breaker. Any of them may be nil.
 	Hooks Hooks
 }

@@ -3,13 +3,14 @@ package breaker
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/gresil/gresil/core"
 )
 
 // Do runs operation if b admits it, in the caller's goroutine, and returns what it
 // returns; else an [*OpenError], and operation does not run. How it ended is told
-// by Config.Classify. An operation that panics or ends its goroutine counts as
+// by Config.Trip and Config.Classify. An operation that panics or ends its goroutine counts as
 // [core.Ignored], and the panic goes on.
 func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) (T, error)) (T, error) {
 	permit, err := b.Acquire(ctx)
@@ -17,13 +18,20 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 		var none T
 		return none, err
 	}
-	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
+	outcome, trip := core.Ignored, time.Duration(0)
+	defer func() { permit.done(outcome, 0, trip) }()
 	result, err := operation(ctx)
-	if classify := b.current.Load().cfg.Classify; classify == nil {
+	cfg := &b.current.Load().cfg
+	if cfg.Trip != nil && !errors.Is(err, core.ErrRejected) {
+		trip = cfg.Trip(ctx, result, err)
+	}
+	switch {
+	case trip > 0:
+		outcome = core.Failure
+	case cfg.Classify == nil:
 		outcome = DefaultClassify(ctx, nil, err)
-	} else {
-		outcome = classify(ctx, result, err)
+	default:
+		outcome = cfg.Classify(ctx, result, err)
 	}
 	return result, err
 }

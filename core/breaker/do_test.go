@@ -165,6 +165,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	clocked := warm(newBreaker(t, breaker.Config{WindowTime: time.Minute}))
 	slow := warm(newBreaker(t, breaker.Config{SlowCall: time.Minute}))
 	metrics := newBreaker(t, breaker.Config{Window: 10, Initial: breaker.MetricsOnly})
+	trips := warm(newBreaker(t, breaker.Config{Trip: func(context.Context, any, error) time.Duration { return 0 }}))
 	group := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
 	var done error
 	fails := func(context.Context) (int, error) { return 0, done }
@@ -183,6 +184,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 		"metrics only":        func() { call(ctx, metrics, core.Failure) },
 		"closed, observed":    func() { call(ctx, observed, core.Success) },
 		"do":                  func() { _, _ = breaker.Do(ctx, calm, fails) },
+		"do, trip":            func() { _, _ = breaker.Do(ctx, trips, fails) },
 		"open":                reject(open),
 		"half-open, full":     reject(full),
 		"forced, observed":    reject(forced),
@@ -213,4 +215,109 @@ func run5(ctx context.Context, b *breaker.Breaker) {
 	for range 5 {
 		call(ctx, b, core.Success)
 	}
+}
+
+func TestConfigTrip(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		banned := errors.New("banned")
+		type key struct{}
+		b := newBreaker(t, breaker.Config{
+			Trip: func(ctx context.Context, result any, err error) time.Duration {
+				require.NotNil(t, ctx.Value(key{}))
+				require.NotErrorIs(t, err, core.ErrRejected)
+				if errors.Is(err, banned) || result == "banned" {
+					return time.Hour
+				}
+				return -1
+			},
+			Classify: func(ctx context.Context, _ any, err error) core.Outcome {
+				require.NotErrorIs(t, err, banned)
+				return breaker.DefaultClassify(ctx, nil, err)
+			},
+		})
+		ctx := context.WithValue(t.Context(), key{}, true)
+		call := func(result string, err error) {
+			_, got := breaker.Do(ctx, b, func(context.Context) (string, error) { return result, err })
+			require.Equal(t, err, got)
+		}
+		call("", nil)
+		call("", errOp)
+		call("", fmt.Errorf("further in: %w", core.ErrRejected))
+		require.Panics(t, func() { _, _ = breaker.Do(ctx, b, func(context.Context) (string, error) { panic("op") }) })
+		require.Equal(t, breaker.Stats{Successes: 1, Failures: 1, Ignored: 2}, b.Stats())
+		call("", banned)
+		require.Equal(t, time.Hour, rejected(t, b).RetryAfter())
+		time.Sleep(time.Hour)
+		p, err := core.NewPipeline(b)
+		require.NoError(t, err)
+		_, err = core.Do(ctx, p, func(context.Context) (string, error) { return "banned", nil })
+		require.NoError(t, err)
+		require.Equal(t, time.Hour, rejected(t, b).RetryAfter(), "by a result, in a pipeline")
+		require.EqualValues(t, 3, b.Stats().Failures)
+		require.NoError(t, b.SetState(breaker.MetricsOnly))
+		call("", banned)
+		require.Equal(t, breaker.MetricsOnly, b.State())
+	})
+}
+
+func TestATripThatPanicsGivesTheSlotBack(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(t, breaker.Config{
+		Trials: 1, Initial: breaker.HalfOpen,
+		Trip: func(context.Context, any, error) time.Duration { panic("trip") },
+	})
+	require.PanicsWithValue(t, "trip", func() { _, _ = breaker.Do(t.Context(), b, answer) })
+	run(t, b, "S")
+	require.Equal(t, breaker.Closed, b.State())
+}
+
+// TestWhatIsLateDoesNotDependOnHooks ends an ignored call in a later state.
+func TestWhatIsLateDoesNotDependOnHooks(t *testing.T) {
+	t.Parallel()
+	for _, hooks := range []breaker.Hooks{{}, {Recorded: func(context.Context, breaker.RecordedInfo) {}}} {
+		b := newBreaker(t, breaker.Config{Hooks: hooks})
+		now, late := acquire(t, b), acquire(t, b)
+		now.Done(core.Ignored)
+		b.Reset()
+		late.Done(core.Ignored)
+		require.Equal(t, breaker.Stats{Ignored: 1, Late: 1}, b.Stats())
+	}
+}
+
+func TestHalfOpenTellsHowLongToWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			openFor, timeout, want time.Duration
+		}{
+			{2 * time.Hour, 10 * second, 9 * second},
+			{5 * second, 10 * second, 5 * second},
+			{2 * time.Hour, -1, 2 * time.Hour},
+		} {
+			b := newBreaker(t, breaker.Config{Trials: 2, TrialTimeout: c.timeout})
+			require.NoError(t, b.OpenFor(c.openFor))
+			time.Sleep(c.openFor)
+			first := acquire(t, b)
+			require.Zero(t, b.Snapshot().RetryAfter())
+			time.Sleep(second)
+			acquire(t, b)
+			refusal := rejected(t, b)
+			require.Equal(t, c.want, refusal.RetryAfter())
+			s := b.Snapshot()
+			require.Equal(t, c.want, s.RetryAfter())
+			require.Equal(t, c.timeout < 0, s.SlotUntil.IsZero())
+			if c.timeout < 0 {
+				continue
+			}
+			time.Sleep(9 * second)
+			require.Zero(t, refusal.RetryAfter())
+			require.Zero(t, s.RetryAfter())
+			require.Zero(t, b.Snapshot().RetryAfter(), "the oldest has lost its slot")
+			acquire(t, b)
+			require.Equal(t, second, rejected(t, b).RetryAfter(), "the next one has not")
+			first.Done(core.Ignored)
+			require.Equal(t, second, b.Snapshot().RetryAfter())
+		}
+	})
 }

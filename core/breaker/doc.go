@@ -1,8 +1,9 @@
 // Package breaker stops calling what keeps failing.
 //
 // A [Breaker] counts how calls end. When too many of the last ones failed, or took
-// too long (Config.SlowCall), it opens: calls are rejected at once, without being made. After a while it lets a
-// few trial calls through, and closes again if they go well.
+// too long (Config.SlowCall), or one of them is enough (Config.Trip), it opens: calls
+// are rejected at once, without being made. After a while it lets a few trial calls
+// through, and closes again if they go well.
 //
 //	b, err := breaker.New(breaker.Config{Name: "vendor"})
 //	if err != nil {
@@ -40,7 +41,8 @@
 //     each reserves a slot when it is admitted. A call that ends as
 //     [core.Ignored], panics or ends its goroutine in [Do] gives its slot back, and
 //     one that takes longer than TrialTimeout loses it.
-//   - A result counts only in the state in which its call was admitted.
+//   - A result counts only in the state in which its call was admitted, and that of
+//     a trial only within its TrialTimeout.
 //   - Hooks are called with no lock held, state changes in the order in which they
 //     happened. A hook may use the breaker. One that panics does no harm.
 //   - Neither a call through a closed breaker nor a rejection allocates. While

@@ -3,6 +3,7 @@ package breaker
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -21,8 +22,9 @@ type OpenError struct {
 
 	generation uint64
 	over       time.Duration // Open: when that ends, on the clock of the breaker
-	until      time.Time     // the same, on everybody's
+	until      time.Time     // the same, on everybody's; HalfOpen: when that clock began
 	wait       time.Duration // HalfOpen
+	slot       atomic.Int64  // HalfOpen: when the first slot comes back at the latest
 }
 
 // Error tells the name, the state, and the time that is left.
@@ -41,12 +43,13 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Is(target error) bool { return target == ErrOpen || target == core.ErrRejected }
 
 // RetryAfter is the time that is left, now, until the breaker admits calls again.
-// Half-open it is how long the breaker was open: the trials decide meanwhile.
+// Half-open the trials decide, which may be at any moment: it is how long the
+// breaker was open, but not longer than until the oldest trial loses its slot.
 // Forced open it is negative: waiting does not help.
 func (e *OpenError) RetryAfter() time.Duration {
 	switch e.State {
 	case HalfOpen:
-		return e.wait
+		return min(e.wait, max(0, time.Until(e.until.Add(time.Duration(e.slot.Load())))))
 	case ForcedOpen:
 		return -1
 	case Closed, Open, Disabled, MetricsOnly:

@@ -88,3 +88,18 @@ func ExampleSnapshot() {
 	// closed 0 false
 	// open 2 true 1 1 1m0s
 }
+
+func ExampleConfig_trip() {
+	banned := errors.New("banned for an hour")
+	b := core.Must(breaker.New(breaker.Config{
+		Trip: func(_ context.Context, _ any, err error) time.Duration {
+			if errors.Is(err, banned) {
+				return time.Hour
+			}
+			return 0
+		},
+	}))
+	_, _ = breaker.Do(context.Background(), b, func(context.Context) (int, error) { return 0, banned })
+	fmt.Println(b.State(), b.Snapshot().RetryAfter().Round(time.Hour))
+	// Output: open 1h0m0s
+}

@@ -42,11 +42,13 @@ func (c GroupConfig) maxKeys() int {
 //
 // Where there are MaxKeys of them and there is a new key, the next few are looked
 // at, and one of these is dropped, of those that have not been asked for lately if
-// there are any: one that is closed with neither a failure nor a slow call in its window, else one that
-// is closed, else one whose time to be open is over. One that is to be open for
-// longer is never dropped, nor one whose state was set to ForcedOpen, Disabled or
-// MetricsOnly. If there are only such among them, the new key shares one breaker
-// with all others in that case, and the next Get looks at the ones that follow.
+// there are any: one with neither a failure nor a slow call in its window, else one
+// with such, else one whose time to be open is over. One that is to be open for
+// longer is never dropped, nor one that [Breaker.SetState] has made ForcedOpen,
+// Disabled or MetricsOnly, unless this is the Initial of the Config. If there are
+// only such among them, the new key shares one breaker with all others in that case,
+// and the next Get looks at the ones that follow. A call that runs does not keep its
+// breaker: how it ends counts for nobody once that is dropped.
 type Group struct {
 	*shared
 	maxKeys  int
@@ -208,25 +210,23 @@ const (
 )
 
 func (b *Breaker) worth(now time.Duration) int {
-	switch b.peek(now) {
-	case Closed:
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.opening == b.generation { // it is about to open
-			return keep
-		}
-		if b.buckets != nil {
-			b.buckets.turn(now)
-		}
-		if w := b.window(); w.failures > 0 || w.slow > 0 {
-			return failures
-		}
-		return nothing
-	case HalfOpen:
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.opening == b.generation: // it is about to open
+		return keep
+	case b.state == HalfOpen, b.state == Open && now >= b.until:
 		return trial
-	case Open, ForcedOpen, Disabled, MetricsOnly:
+	case b.state == Open, b.byHand && b.state > HalfOpen && b.state != b.rules.cfg.Initial:
+		return keep
 	}
-	return keep
+	if b.buckets != nil {
+		b.buckets.turn(now)
+	}
+	if w := b.window(); w.failures > 0 || w.slow > 0 {
+		return failures
+	}
+	return nothing
 }
 
 // peek is State without making the change that is due.
@@ -265,8 +265,9 @@ type GroupStats struct {
 
 	ClosedKeys, OpenKeys, HalfOpenKeys, ForcedOpenKeys, DisabledKeys, MetricsOnlyKeys int
 
-	Evicted    uint64 // breakers dropped to make room
-	Overflowed uint64 // calls of Get that found no room
+	Evicted       uint64 // breakers dropped to make room
+	Overflowed    uint64 // calls of Get that found no room
+	OverflowState State  // of the breaker that they share; it is none of Keys
 }
 
 // Stats returns the counts so far. A call that ends after its breaker was dropped
@@ -295,6 +296,7 @@ func (g *Group) Stats() GroupStats {
 		}
 	}
 	s.Stats = s.plus(g.overflow.Stats())
+	s.OverflowState = g.overflow.peek(now)
 	return s
 }
 

@@ -238,3 +238,56 @@ func TestAFailureThatIsOutOfTheTimeWindowDoesNotKeepABreaker(t *testing.T) {
 		require.ElementsMatch(t, []string{"young", "new"}, keys(g))
 	})
 }
+
+func TestAGroupKeepsOnlyWhatWasSetByHand(t *testing.T) {
+	t.Parallel()
+	for _, initial := range []breaker.State{breaker.MetricsOnly, breaker.Disabled, breaker.ForcedOpen} {
+		g := newGroup(t, breaker.Config{Initial: initial}, 4)
+		for _, state := range []breaker.State{breaker.MetricsOnly, breaker.Disabled, breaker.ForcedOpen} {
+			require.NoError(t, g.Get(state.String()).SetState(state))
+		}
+		for i := range 20 {
+			require.Equal(t, initial, g.Get(strconv.Itoa(i)).State())
+		}
+		s := g.Stats()
+		require.EqualValues(t, 19, s.Evicted, "those that no hand has set, and the one set to what a new one is: %v", initial)
+		require.Zero(t, s.Overflowed)
+		require.NotContains(t, keys(g), initial.String())
+		for key, b := range g.All() {
+			if b.State() != initial {
+				require.Equal(t, key, b.State().String())
+				b.Reset()
+			}
+		}
+		for i := range 20 {
+			g.Get(strconv.Itoa(100 + i))
+		}
+		require.NotSubset(t, keys(g), []string{"metrics_only", "disabled", "forced_open"}, "reset")
+		require.EqualValues(t, 39, g.Stats().Evicted)
+	}
+}
+
+func TestAGroupKeepsWhatWasSetByHandToWhatWasInitial(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, breaker.Config{Initial: breaker.Disabled}, 2)
+	g.Get("made so")
+	require.NoError(t, g.Get("set so").SetState(breaker.Disabled))
+	require.NoError(t, g.SetConfig(breaker.Config{}))
+	for i := range 10 {
+		require.Equal(t, breaker.Closed, g.Get(strconv.Itoa(i)).State())
+	}
+	require.ElementsMatch(t, []string{"set so", "9"}, keys(g))
+}
+
+func TestAGroupTellsTheStateOfItsOverflow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGroup(t, breaker.Config{Window: 1}, 1)
+		require.NoError(t, g.Get("a").OpenFor(time.Hour))
+		run(t, g.Get("b"), "F")
+		s := g.Stats()
+		require.Equal(t, []any{1, 1, breaker.Open}, []any{s.Keys, s.OpenKeys, s.OverflowState})
+		time.Sleep(breaker.DefaultOpenTime)
+		require.Equal(t, breaker.HalfOpen, g.Stats().OverflowState, "its time is over")
+	})
+}

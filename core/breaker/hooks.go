@@ -23,9 +23,9 @@ type Hooks struct {
 	// does not for being MetricsOnly: for each rate once, until the state is set anew
 	// or the breaker reset. It is in order with the changes of state.
 	RateExceeded func(ctx context.Context, info RateExceededInfo)
-	// Recorded is called when a call has ended, unless it was admitted in an
-	// earlier state or while Disabled. Calls have no order among each other. With
-	// this hook the clock is read twice for each call.
+	// Recorded is called when a call has ended, unless it is too late to count, as
+	// Stats.Late tells, or was admitted while Disabled. Calls have no order among each
+	// other. With this hook the clock is read twice for each call.
 	Recorded func(ctx context.Context, info RecordedInfo)
 	// Rejected is called when a call is not admitted.
 	Rejected func(ctx context.Context, info RejectedInfo)

@@ -93,7 +93,7 @@ func (w *world) worlds(steps []*step, phase []int, s breaker.Snapshot, now time.
 		case step.acquire:
 			next.advance(now)
 			call, wait := next.acquire()
-			if call >= 0 != step.admitted || call < 0 && wait != step.wait {
+			if call >= 0 != step.admitted || call < 0 && wait != step.wait && next.state != breaker.HalfOpen { // there it is what it was when it was read
 				continue
 			}
 			if call >= 0 {

@@ -236,16 +236,20 @@ func TestTransitionMatrixWithHistory(t *testing.T) {
 		{"FSSS", "FS", breaker.Closed, 4}, // SSFS
 		{"SSSF", "SS", breaker.Closed, 4}, // SFSS
 		{"SFSF", "SF", breaker.Open, 4},   // SFSF
-		{"SFF", "SS", breaker.Open, 4},    // FFSS: two successes do not outvote it
-		{"S", "FS", breaker.Open, 3},      // too few: by the trials, of which half failed
+		{"SSSS", "S", breaker.Closed, 4},  // SSSx: one of the four at most
+		{"FSFF", "S", breaker.Open, 4},    // FFSx: two successes do not outvote it
+		{"SFF", "S", breaker.Open, 4},     // FFSx
+		{"FFFS", "F", breaker.Open, 4},    // FSFx
+		{"S", "F", breaker.Open, 2},       // too few: by the trials, of which half failed
 		{"F", "SS", breaker.Closed, 3},
 	} {
 		b := newBreaker(t, cfg.With(func(c *breaker.Config) { c.Initial = breaker.MetricsOnly }))
 		run(t, b, c.window)
 		require.NoError(t, b.SetState(breaker.HalfOpen))
-		run(t, b, c.trials[:1])
-		require.Equal(t, breaker.HalfOpen, b.State(), "all trials are awaited: %+v", c)
-		run(t, b, c.trials[1:])
+		for _, trial := range c.trials {
+			require.Equal(t, breaker.HalfOpen, b.State(), "not certain: %+v", c)
+			run(t, b, string(trial))
+		}
 		s := b.Snapshot()
 		require.Equal(t, c.want, s.State, "%+v", c)
 		require.Equal(t, c.calls, s.Calls, "%+v", c)

@@ -143,7 +143,10 @@ func (m *model) acquire() (call int, wait time.Duration) {
 	case breaker.HalfOpen:
 		if len(m.running)+len(m.ended) == m.trials {
 			if len(m.running) == 0 || m.now < m.began[m.running[0]]+m.cfg.TrialTimeout {
-				return -1, m.openFor
+				if len(m.running) == 0 {
+					return -1, m.openFor
+				}
+				return -1, min(m.openFor, m.began[m.running[0]]+m.cfg.TrialTimeout-m.now)
 			}
 			m.running = m.running[1:]
 		}
@@ -159,7 +162,7 @@ func (m *model) acquire() (call int, wait time.Duration) {
 
 func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip time.Duration) {
 	admitted := m.calls[call].state
-	if admitted == breaker.Disabled || o == core.Ignored && admitted != breaker.HalfOpen {
+	if admitted == breaker.Disabled {
 		return // not even the time is looked at
 	}
 	m.advance(now)
@@ -169,11 +172,13 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 	}
 	if m.state == breaker.HalfOpen {
 		i := slices.Index(m.running, call)
-		if i < 0 {
+		if i >= 0 {
+			m.running = slices.Delete(m.running, i, i+1)
+		}
+		if i < 0 || m.now >= m.began[call]+m.cfg.TrialTimeout {
 			m.late++
 			return
 		}
-		m.running = slices.Delete(m.running, i, i+1)
 	}
 	if o == core.Ignored {
 		return
@@ -196,32 +201,22 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 				m.exceeded++
 			}
 		}
+	case m.state == breaker.Closed && enough && m.bad(window):
+		m.open(max(least, trip))
+	case m.state == breaker.HalfOpen && trip > 0:
+		m.open(trip)
 	case trip > 0:
 		m.opened++
 		m.openFor = trip
 		m.enter(breaker.Open)
-	case m.state == breaker.Closed:
-		if enough && m.bad(window) {
-			m.open(least)
-		}
-	case m.state == breaker.HalfOpen && m.cfg.JudgeWithHistory:
-		if len(m.ended) < m.trials {
-			return
-		}
-		judged := window
-		if !enough {
-			judged = m.ended
-		}
-		if m.bad(judged) {
-			m.open(least)
-		} else {
-			m.enter(breaker.Closed)
-		}
 	case m.state == breaker.HalfOpen:
 		mayOpen, mayClose := false, false
-		left := m.trials - len(m.ended) + 1
-		for i := range left * left {
-			if m.reached(failedIn(m.ended)+i/left, slowIn(m.ended)+i%left, m.trials) != [2]bool{} {
+		left := m.trials - len(m.ended)
+		if left > 0 && m.cfg.JudgeWithHistory && m.cfg.WindowTime > 0 {
+			return
+		}
+		for i := range (left + 1) * (left + 1) {
+			if m.bad(m.judged(left, i/(left+1), i%(left+1))) {
 				mayOpen = true
 			} else {
 				mayClose = true
@@ -234,6 +229,22 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 			m.enter(breaker.Closed)
 		}
 	}
+}
+
+// judged is what half-open is judged by when so many more trials have ended.
+func (m *model) judged(more, failed, slow int) []modelCall {
+	ended, window := slices.Clone(m.ended), m.window()
+	for i := range more {
+		last := modelCall{at: m.now, failed: i < failed, slow: i < slow}
+		ended, window = append(ended, last), append(window, last)
+	}
+	if m.cfg.WindowTime == 0 {
+		window = window[max(0, len(window)-m.cfg.Window):]
+	}
+	if m.cfg.JudgeWithHistory && len(window) >= m.cfg.MinCalls {
+		return window
+	}
+	return ended
 }
 
 // setConfig changes everything but the kind of window.
@@ -249,8 +260,10 @@ func (m *model) setConfig(r *rand.Rand) breaker.Config {
 	}
 	m.pickRates(r)
 	if m.cfg.SlowCall == 0 {
-		for i := range m.log {
-			m.log[i].slow = false
+		for _, all := range [][]modelCall{m.log, m.ended} {
+			for i := range all {
+				all[i].slow = false
+			}
 		}
 	}
 	m.cfg.MaxHalfOpen = pick(r, 0, 0, 5*second)
@@ -344,7 +357,9 @@ func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 				outcome = core.Ignored
 			case r.IntN(100) >= health:
 				outcome, least = core.Failure, pick(r, 0, 0, 4*second)
-				trip = pick(r, 0, 0, 0, 0, 0, 0, 2*second)
+				if trip = pick(r, 0, 0, 0, 0, 0, 0, 2*second); trip > 0 {
+					least = 0
+				}
 			}
 			m.done(now, calls[i], outcome, least, trip)
 			switch p := &permits[i]; {

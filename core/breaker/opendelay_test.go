@@ -144,22 +144,38 @@ func TestAStateSetWhileOpenDelayIsAskedStands(t *testing.T) {
 	}
 }
 
-func TestAnOpenDelayThatEndsItsGoroutineIsAskedAgain(t *testing.T) {
+func TestAnOpenDelayThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
-	b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-		if asked.Add(1) == 1 {
-			runtime.Goexit()
-		}
-		return time.Minute
-	})})
-	var all sync.WaitGroup
-	p := acquire(t, b)
-	all.Go(func() { p.Done(core.Failure) })
-	all.Wait()
-	run(t, b, "F")
-	refused(t, b)
-	require.EqualValues(t, 2, asked.Load())
+	for name, c := range map[string]struct {
+		initial breaker.State
+		open    func(*breaker.Breaker, breaker.Permit)
+		told    string
+	}{
+		"closed":          {breaker.Closed, func(_ *breaker.Breaker, p breaker.Permit) { p.Done(core.Failure) }, "closed>open n=1 for 1m0s"},
+		"half-open":       {breaker.HalfOpen, func(_ *breaker.Breaker, p breaker.Permit) { p.Failed(second) }, "half_open>open n=2 for 1m0s"},
+		"half-open, long": {breaker.HalfOpen, func(_ *breaker.Breaker, p breaker.Permit) { p.Failed(time.Hour) }, "half_open>open n=2 for 1h0m0s"},
+		"by hand":         {breaker.Closed, func(b *breaker.Breaker, _ breaker.Permit) { _ = b.SetState(breaker.Open) }, "closed>open manual n=1 for 1m0s"},
+		"half-open too long": {breaker.HalfOpen, func(b *breaker.Breaker, _ breaker.Permit) {
+			time.Sleep(time.Hour)
+			b.State()
+		}, "half_open>open n=2 for 1m0s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var j journal
+			b := newBreaker(t, breaker.Config{
+				Window: 1, Trials: 1, MaxHalfOpen: time.Hour, Initial: c.initial, Hooks: j.changes(),
+				OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { runtime.Goexit(); return 0 }),
+			})
+			var all sync.WaitGroup
+			p := acquire(t, b)
+			all.Go(func() { c.open(b, p) })
+			all.Wait()
+			require.Equal(t, []string{c.told}, j.take(), name)
+			time.Sleep(rejected(t, b).RetryAfter())
+			run(t, b, "S")
+			require.Equal(t, breaker.Closed, b.State(), name)
+		})
+	}
 }
 
 func TestAGroupThatIsInitiallyOpenAsksOpenDelayWithoutItsLock(t *testing.T) {
@@ -184,4 +200,69 @@ func TestAGroupThatIsInitiallyOpenAsksOpenDelayWithoutItsLock(t *testing.T) {
 	require.NoError(t, g.Get("a").SetState(breaker.Closed))
 	require.Equal(t, "b", g.Get("b").Key())
 	refused(t, g.Get("b"))
+}
+
+// TestTheLongestTimeThatIsAskedForHolds has others come while OpenDelay is asked for a
+// failure that asks for an hour.
+func TestTheLongestTimeThatIsAskedForHolds(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(b *breaker.Breaker, p breaker.Permit){
+		"trip": func(_ *breaker.Breaker, p breaker.Permit) { p.Trip(2 * second) },
+		"trip after a success": func(b *breaker.Breaker, p breaker.Permit) {
+			if b.State() == breaker.Closed { // half of the window failed: not reached
+				run(t, b, "S")
+			}
+			p.Trip(2 * second)
+		},
+		"by hand": func(b *breaker.Breaker, _ breaker.Permit) { _ = b.SetState(breaker.Open) },
+	} {
+		for initial, rate := range map[breaker.State]float64{breaker.Closed: 0.6, breaker.HalfOpen: 0.5} {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Int32
+				b := newBreaker(t, breaker.Config{Window: 2, MinCalls: 1, FailureRate: rate, Trials: 2, Initial: initial, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
+					if asked.Add(1) == 1 {
+						time.Sleep(second)
+					}
+					return time.Minute
+				})})
+				first, other := acquire(t, b), acquire(t, b)
+				go first.Failed(time.Hour)
+				synctest.Wait()
+				meanwhile(b, other)
+				time.Sleep(second)
+				synctest.Wait()
+				s := b.Snapshot()
+				require.Equal(t, breaker.Open, s.State, name)
+				require.Equal(t, time.Hour, s.OpenFor, name)
+				require.EqualValues(t, 1, b.Stats().Opened, name)
+			})
+		}
+	}
+}
+
+func TestATripIsNoShorterThanWhatWouldHappenAnyway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		b := newBreaker(t, breaker.Config{Window: 2, Trials: 4, OpenDelay: backoff.Linear{Initial: 10 * second}, Hooks: j.changes()})
+		trip := func(d time.Duration) {
+			p := acquire(t, b)
+			p.Trip(d)
+		}
+		run(t, b, "S")
+		trip(second) // with which half of the window failed
+		for _, d := range []time.Duration{second, 25 * second, time.Hour} {
+			time.Sleep(rejected(t, b).RetryAfter())
+			trip(d)
+		}
+		b.Reset()
+		trip(second)
+		require.Equal(t, []string{
+			"closed>open n=1 for 10s",
+			"open>half_open n=1", "half_open>open n=2 for 20s",
+			"open>half_open n=2", "half_open>open n=3 for 30s",
+			"open>half_open n=3", "half_open>open n=4 for 1h0m0s",
+			"reset", "open>closed manual", "closed>open n=1 for 1s",
+		}, j.take(), "the last one by itself: exactly so long")
+	})
 }

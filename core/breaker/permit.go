@@ -61,8 +61,11 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	refusal := b.refusal.Load()
 	switch b.state {
 	case HalfOpen:
-		if p.trial = b.trials.reserve(now, b.rules.trialTimeout); p.trial != 0 {
+		var until time.Duration
+		if p.trial, until = b.trials.reserve(now, b.rules.trialTimeout); p.trial != 0 {
 			refusal = nil
+		} else {
+			refusal.slot.Store(int64(until))
 		}
 	case Disabled:
 		p = Permit{}
@@ -85,8 +88,10 @@ func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
 // Trip ends the call as a [core.Failure] that opens the breaker for d, whatever its
-// rates, as when the caller was banned. It is no more than a failure where d is not
-// above 0, while MetricsOnly, and when the call is too late to count.
+// rates, as when the caller was banned. Where this failure opens the breaker by its
+// rates too, or while half-open, it is open as after any other, at least for d: so
+// OpenDelay grows as always. It is no more than a failure where d is not above 0,
+// while MetricsOnly, and when the call is too late to count.
 func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, max(0, d)) }
 
 func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
@@ -99,7 +104,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	switch {
 	case outcome != core.Success && outcome != core.Failure:
 		outcome = core.Ignored
-		if recorded == nil && p.trial == 0 {
+		if recorded == nil && p.trial == 0 && b.word.Load()>>wordBits == p.word>>wordBits {
 			b.counters.ignored.Add(1)
 			return
 		}
@@ -139,7 +144,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 			now, known = b.now(), true
 		}
 	}
-	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial) {
+	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
 		b.counters.late++
 		return ended{}, b.unlock()
 	}
@@ -154,20 +159,21 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		b.count(now, outcome == core.Failure, call.slow)
 	}
 	call.rates = b.ratesNow()
-	switch to := b.verdict(call.rates); {
+	to, tripped := b.verdict(call.rates), trip > 0 && b.state != MetricsOnly
+	if tripped && (b.state == HalfOpen || b.opening == b.generation) {
+		to = Open // by OpenDelay, as the failures do that it belongs to
+	}
+	if (to == Open || tripped) && !known {
+		now = b.now()
+	}
+	switch {
 	case outcome == core.Ignored:
-	case trip > 0 && b.state != MetricsOnly:
-		if !known {
-			now = b.now()
-		}
+	case to == Open:
+		b.open(p.ctx, now, max(least, trip), false)
+	case tripped:
 		b.openFor = trip
 		b.opened++
 		b.to(p.ctx, Open, now, false)
-	case to == Open:
-		if !known {
-			now = b.now()
-		}
-		b.open(p.ctx, now, least, false)
 	case to != b.state:
 		b.to(p.ctx, to, now, false)
 	case b.state == MetricsOnly:
@@ -206,27 +212,43 @@ func (b *Breaker) count(now time.Duration, failed, slow bool) {
 
 // verdict is the state that follows a call that was counted.
 func (b *Breaker) verdict(now rates) State {
-	reached, certain := b.rules.reached(now), true
 	switch b.state {
 	case Closed:
-		certain = reached
+		if b.rules.reached(now) {
+			return Open
+		}
 	case HalfOpen:
-		switch {
-		case !b.rules.cfg.JudgeWithHistory:
-			reached, certain = b.trials.certain(b.rules)
-		case b.trials.calls < len(b.trials.slots):
-			certain = false
-		case !now.known:
-			reached = b.rules.reached(ratesOf(&b.trials.counts))
+		switch reached, certain := b.certain(); {
+		case certain && reached:
+			return Open
+		case certain:
+			return Closed
 		}
 	case Open, ForcedOpen, Disabled, MetricsOnly:
-		certain = false
 	}
-	switch {
-	case !certain:
-		return b.state
-	case reached:
-		return Open
+	return b.state
+}
+
+// certain tells whether the trials that are still to end can no longer change
+// whether a rate is reached, and if so, whether one is.
+func (b *Breaker) certain() (reached, certain bool) {
+	ended, more := b.trials.counts, len(b.trials.slots)-b.trials.calls
+	if b.rules.cfg.JudgeWithHistory {
+		window, with := *b.window(), more
+		switch {
+		case b.buckets == nil:
+			with = min(more, b.ring.size)
+			window.minus(b.ring.oldest(window.calls + with - b.ring.size))
+		case more > 0: // nobody knows what is in it by then
+			return false, false
+		}
+		if window.calls+with >= b.rules.minCalls {
+			ended, more = window, with
+		}
 	}
-	return Closed
+	r, all := b.rules, ended.calls+more
+	if rate(ended.failures, all) >= r.rate || rate(ended.slow, all) >= r.slowRate {
+		return true, true
+	}
+	return false, rate(ended.failures+more, all) < r.rate && rate(ended.slow+more, all) < r.slowRate
 }

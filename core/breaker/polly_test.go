@@ -303,8 +303,12 @@ func TestGoPeers49_AHungTrialLosesItsSlot(t *testing.T) {
 		require.Equal(t, []int{2, 0, 0}, []int{s.TrialsRunning, s.TrialsEnded, s.TrialsFailed}, "its result is nothing")
 		require.EqualValues(t, 1, b.Stats().Late)
 		time.Sleep(time.Hour)
-		slow.Done(core.Success) // over its time as well, but nobody has taken its slot
+		slow.Done(core.Success) // over their time as well, though nobody has taken their slots
 		successor.Done(core.Success)
+		s = b.Snapshot()
+		require.Equal(t, []any{breaker.HalfOpen, 0, 0}, []any{s.State, s.TrialsRunning, s.TrialsEnded})
+		require.EqualValues(t, 3, b.Stats().Late)
+		run(t, b, "SS")
 		require.Equal(t, breaker.Closed, b.State())
 	})
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // SetConfig replaces the Config while the breaker is in use. Where the new one
-// cannot be used, the old one stays. Name and Registry must not change, and Initial
-// says nothing any more.
+// cannot be used, the old one stays. Name and Registry must not change; where they
+// are zero they stay what they are. Initial says nothing any more.
 //
 // The state stays as it is, an open breaker open for as long as it was to be, and so
 // do the counts. Rates and MinCalls are looked at when the next call has ended. The
 // window keeps what fits in: the last calls where Window changes, the tenths by
-// their age where WindowTime does; it begins empty where one takes the place of the
-// other. Where Trials changes while half-open, the trials begin anew, and those that
+// when they began where WindowTime does; it begins empty where one takes the place
+// of the other. Where Trials changes while half-open, the trials begin anew, and those that
 // run do not count any more. Calls that began while there was no SlowCall are not
 // slow. The hooks of the Config are replaced, those of Observe stay; what happens at
 // that moment may be told to old and new ones.
@@ -50,20 +50,27 @@ func (g *Group) SetConfig(each Config) error {
 func (s *shared) replace(cfg Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	old := s.current.Load().cfg
+	if cfg.Name == "" {
+		cfg.Name = old.Name
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = old.Registry
+	}
 	errs := []error{cfg.Validate()}
 	if cfg.name() != s.name {
 		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Name", Value: cfg.Name, Reason: "must stay " + s.name})
 	}
-	if cfg.Registry != s.current.Load().cfg.Registry {
+	if cfg.Registry != old.Registry {
 		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Registry", Value: cfg.Registry, Reason: "must stay the same"})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	s.current.Store(newRules(cfg))
-	old := s.unhook
+	unhook := s.unhook
 	s.unhook = s.hooks.Add(cfg.Hooks)
-	old()
+	unhook()
 	return nil
 }
 
@@ -89,6 +96,9 @@ func (b *Breaker) adopt() {
 // refit makes the window as the rules want it, with what was in it.
 func (b *Breaker) refit(old *rules, now time.Duration) {
 	before, cfg, slow := b.ring, &b.rules.cfg, b.rules.slowCall > 0
+	if !slow {
+		b.trials.slow, b.trials.slowFailures = 0, 0
+	}
 	switch {
 	case cfg.WindowTime > 0 && b.buckets == nil:
 		b.ring, b.buckets = ring{}, newBuckets(cfg.WindowTime)
@@ -103,6 +113,6 @@ func (b *Breaker) refit(old *rules, now time.Duration) {
 		b.ring, b.buckets = newRing(cfg.window(), slow), nil
 	case cfg.window() != before.size || slow != (before.slow != nil):
 		b.ring = newRing(cfg.window(), slow)
-		before.each(func(failed, wasSlow bool) { b.ring.add(failed, slow && wasSlow) })
+		before.each(before.calls, func(failed, wasSlow bool) { b.ring.add(failed, slow && wasSlow) })
 	}
 }

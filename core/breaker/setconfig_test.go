@@ -28,9 +28,9 @@ func TestSetConfigKeepsTheOldOneWhereTheNewOneIsBad(t *testing.T) {
 		want []string
 	}{
 		{breaker.Config{Name: "db", Registry: registry, Window: -1, Trials: -1}, []string{"breaker.Config.Window", "breaker.Config.Trials"}},
-		{breaker.Config{Registry: registry}, []string{"breaker.Config.Name"}},
-		{breaker.Config{Name: "db"}, []string{"breaker.Config.Registry"}},
-		{breaker.Config{FailureRate: 2}, []string{"breaker.Config.FailureRate", "breaker.Config.Name", "breaker.Config.Registry"}},
+		{breaker.Config{Name: breaker.DefaultName}, []string{"breaker.Config.Name"}},
+		{breaker.Config{Registry: &core.Registry{}}, []string{"breaker.Config.Registry"}},
+		{breaker.Config{FailureRate: 2, Name: "x", Registry: &core.Registry{}}, []string{"breaker.Config.FailureRate", "breaker.Config.Name", "breaker.Config.Registry"}},
 	} {
 		err := b.SetConfig(c.cfg)
 		require.ErrorIs(t, err, core.ErrConfig)
@@ -40,6 +40,12 @@ func TestSetConfigKeepsTheOldOneWhereTheNewOneIsBad(t *testing.T) {
 	run(t, b, "SF")
 	require.Equal(t, breaker.Open, b.State(), "the old one is in force")
 	require.NoError(t, newBreaker(t, breaker.Config{}).SetConfig(breaker.Config{Name: breaker.DefaultName}), "the same name")
+	b = newBreaker(t, old.With(func(c *breaker.Config) { c.Name = "cache" }))
+	require.NoError(t, b.SetConfig(breaker.Config{Window: 3}))
+	require.Equal(t, breaker.Config{Name: "cache", Registry: registry, Window: 3}, b.Config(), "what is not said stays")
+	require.NoError(t, b.Close())
+	_, found := registry.Get("breaker", "cache")
+	require.False(t, found)
 }
 
 func TestSetConfigKeepsTheStateAndItsTime(t *testing.T) {
@@ -108,12 +114,14 @@ func TestSetConfigKeepsTheTenthsByTheirAge(t *testing.T) {
 		}
 		calls(10*second, 20)
 		calls(100*second, 20)
-		calls(10*second, 20) // they are all in one tenth now
-		time.Sleep(9 * second)
-		calls(10*second, 20)
-		calls(5*second, 0)
+		time.Sleep(89 * second)
+		calls(100*second, 20)
+		calls(200*second, 20)
+		time.Sleep(90 * second)
+		calls(200*second, 20)
+		calls(100*second, 0) // though they may be younger
 		run(t, b, "SF")
-		calls(second, 2)
+		calls(10*second, 2)
 		require.NoError(t, b.SetConfig(breaker.Config{Window: 10}))
 		require.Zero(t, b.Snapshot().Calls, "another kind of window")
 		run(t, b, "SF")
@@ -129,6 +137,16 @@ func TestSetConfigKeepsTheTenthsByTheirAge(t *testing.T) {
 		require.Equal(t, 10, b.Snapshot().Calls)
 		time.Sleep(2 * second)
 		require.Equal(t, 6, b.Snapshot().Calls)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, breaker.Config{WindowTime: 100 * second, Initial: breaker.MetricsOnly})
+		time.Sleep(100 * second)
+		run(t, b, "SF")
+		time.Sleep(9 * second)
+		require.NoError(t, b.SetConfig(breaker.Config{WindowTime: 10 * second}))
+		require.Equal(t, 2, b.Snapshot().Calls)
+		time.Sleep(second)
+		require.Zero(t, b.Snapshot().Calls, "they are ten seconds old")
 	})
 }
 
@@ -353,14 +371,33 @@ func TestSetConfigWithAClockThatOthersHavePassed(t *testing.T) {
 
 func TestAGroupKeepsABreakerThatIsAboutToOpen(t *testing.T) {
 	t.Parallel()
-	var g *breaker.Group
-	g = newGroup(t, breaker.Config{Window: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-		g.Get("other") // as somebody else may at this moment
-		return time.Hour
-	})}, 1)
-	fail := func(context.Context) (int, error) { return 0, errors.New("failed") }
-	_, err := breaker.Do(t.Context(), g.Get("a"), fail)
-	require.Error(t, err)
-	_, err = breaker.Do(t.Context(), g.Get("a"), fail)
-	require.ErrorIs(t, err, breaker.ErrOpen)
+	for _, initial := range []breaker.State{breaker.Closed, breaker.HalfOpen} {
+		var g *breaker.Group
+		g = newGroup(t, breaker.Config{Window: 1, Trials: 1, Initial: initial, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
+			g.Get("other") // as somebody else may at this moment
+			return time.Hour
+		})}, 1)
+		fail := func(context.Context) (int, error) { return 0, errors.New("failed") }
+		_, err := breaker.Do(t.Context(), g.Get("a"), fail)
+		require.Error(t, err)
+		_, err = breaker.Do(t.Context(), g.Get("a"), fail)
+		require.ErrorIs(t, err, breaker.ErrOpen, initial)
+		require.Equal(t, breaker.Open, g.Get("a").State(), initial)
+	}
+}
+
+func TestSetConfigForgetsSlowTrials(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := breaker.Config{Trials: 4, SlowCall: second, SlowRate: 0.5, Initial: breaker.HalfOpen}
+		b := newBreaker(t, slow)
+		last(t, b, 'S', 2*second)
+		require.InDelta(t, 1.0, b.Snapshot().SlowRate, 0)
+		require.NoError(t, b.SetConfig(breaker.Config{Trials: 4}))
+		require.Zero(t, b.Snapshot().SlowRate)
+		require.NoError(t, b.SetConfig(slow))
+		last(t, b, 'S', 2*second)
+		require.Equal(t, breaker.HalfOpen, b.State(), "one of four")
+		require.InDelta(t, 0.5, b.Snapshot().SlowRate, 0)
+	})
 }

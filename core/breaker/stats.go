@@ -13,7 +13,7 @@ type Stats struct {
 	Successes uint64 // calls that were counted as such
 	Failures  uint64 // calls that were counted as such
 	Ignored   uint64 // calls that said nothing
-	Late      uint64 // calls with a result that came too late: in another state, or without its slot
+	Late      uint64 // calls that ended too late to count: in another state, or after their TrialTimeout
 	Rejected  uint64 // calls that were not admitted
 
 	SlowSuccesses uint64 // those of Successes that took longer than SlowCall
@@ -77,18 +77,25 @@ type Snapshot struct {
 	TrialsRunning, TrialsEnded, TrialsFailed int
 	// Trials is how many there are to be.
 	Trials int
+	// SlotUntil is when the oldest of the trials that run loses its slot. It is zero
+	// while there are slots, or without a TrialTimeout.
+	SlotUntil time.Time
 }
 
 // RetryAfter is what a rejected call is told: the time that is left, now, until
-// OpenUntil; half-open, when all trials are taken, OpenFor; negative when forced
-// open. It is 0 when calls are admitted.
+// OpenUntil; half-open, when all trials are taken, OpenFor, but not longer than
+// until SlotUntil; negative when forced open. It is 0 when calls are admitted.
 func (s Snapshot) RetryAfter() time.Duration {
 	switch s.State {
 	case Open:
 		return max(0, time.Until(s.OpenUntil))
 	case HalfOpen:
-		if s.TrialsRunning+s.TrialsEnded >= s.Trials {
+		switch {
+		case s.TrialsRunning+s.TrialsEnded < s.Trials:
+		case s.SlotUntil.IsZero():
 			return s.OpenFor
+		default:
+			return min(s.OpenFor, max(0, time.Until(s.SlotUntil)))
 		}
 	case ForcedOpen:
 		return -1
@@ -118,6 +125,10 @@ func (b *Breaker) Snapshot() Snapshot {
 		s.OpenUntil = b.base.Add(b.until)
 	case HalfOpen:
 		s.TrialsRunning, s.TrialsEnded, s.TrialsFailed = b.trials.taken, b.trials.calls, b.trials.failures
+		_, oldest := b.trials.scan()
+		if until, full := b.trials.full(oldest, b.rules.trialTimeout); full && until != never {
+			s.SlotUntil = b.base.Add(until)
+		}
 	case Closed, ForcedOpen, Disabled, MetricsOnly:
 	}
 	b.announce(b.unlock())

@@ -74,7 +74,8 @@ func (b *Breaker) announce(queued bool) {
 // open opens the breaker for as long as OpenDelay says, and at least for least.
 // It lets go of the lock while it asks; where somebody else changed the state
 // meanwhile, that stands. While somebody asks for an earlier call, nobody asks for
-// another one: the breaker is about to open.
+// another one, but the longest least holds: the breaker is about to open. Who opens
+// it by hand asks for himself, and does not cut that short.
 func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual bool) {
 	b.publish()
 	generation, n, prev, openDelay := b.generation, b.opened+1, b.answered, b.rules.openDelay
@@ -86,25 +87,22 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual boo
 		b.opening, b.least = generation, least
 	}
 	b.mu.Unlock()
-	returned := false
+	d, returned := DefaultOpenTime, false
 	defer func() {
-		if !returned { // OpenDelay ended its goroutine, and the next one is to ask again
-			b.mu.Lock()
-			b.opening = 0
-			b.mu.Unlock()
+		b.mu.Lock()
+		if b.generation == generation {
+			b.opened, b.openFor, b.answered = n, d, d
+			if b.opening == generation {
+				b.openFor = max(d, b.least)
+			}
+			b.to(ctx, Open, now, manual)
+		}
+		if !returned { // OpenDelay ended its goroutine: nobody goes on from here
+			b.announce(b.unlock())
 		}
 	}()
-	d := b.delay(openDelay, n, prev)
+	d = b.delay(openDelay, n, prev)
 	returned = true
-	b.mu.Lock()
-	if b.generation != generation {
-		return
-	}
-	b.opened, b.openFor, b.answered = n, d, d
-	if !manual {
-		b.openFor = max(d, b.least)
-	}
-	b.to(ctx, Open, now, manual)
 }
 
 // to enters another state, and has it announced.
@@ -144,7 +142,8 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	case HalfOpen:
 		b.opened = max(1, b.opened)
 		b.trials.clear()
-		refusal = &OpenError{wait: b.openFor}
+		refusal = &OpenError{wait: b.openFor, until: b.base}
+		refusal.slot.Store(never)
 	case ForcedOpen:
 		b.opened, b.openFor, b.answered = 0, 0, 0
 		refusal = &OpenError{}
@@ -235,8 +234,9 @@ func (b *Breaker) exceed(ctx context.Context, now rates) {
 
 // SetState changes the state by hand. Setting the state that the breaker has
 // changes nothing, also not how long it is open. Opened by hand, it is half-open
-// when its time is over, as always; [ForcedOpen] stays. A state that is none is a
-// [*core.ConfigError].
+// when its time is over, as always; [ForcedOpen] stays. Where a failure that asks
+// for a time is just about to open it ([Permit.Failed]), it is open at least that
+// long. A state that is none is a [*core.ConfigError].
 func (b *Breaker) SetState(state State) error {
 	if state > MetricsOnly {
 		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: state, Reason: "must be a state"}
@@ -249,6 +249,7 @@ func (b *Breaker) SetState(state State) error {
 			b.open(ctx, now, 0, true) // where another was faster, again
 		}
 	}
+	b.byHand = true
 	b.announce(b.unlock())
 	return nil
 }

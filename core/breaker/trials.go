@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // trials are the calls of one half-open period. Those that run have a slot each.
 type trials struct {
@@ -20,10 +23,21 @@ type slot struct {
 // MaxTrials.
 const indexBits = 10
 
-// reserve takes a slot: a free one, or that of the oldest trial once it has had it
-// for timeout. The result is 0 where there is none.
-func (t *trials) reserve(now, timeout time.Duration) (trial uint64) {
-	free, oldest := -1, -1
+// never is a time that does not come.
+const never = math.MaxInt64
+
+// until is when a trial loses its slot.
+func (s slot) until(timeout time.Duration) time.Duration {
+	if s.trial == 0 || s.since > never-timeout {
+		return never
+	}
+	return s.since + timeout
+}
+
+// scan looks for a free slot and for that of the oldest trial. They are -1 where
+// there is none.
+func (t *trials) scan() (free, oldest int) {
+	free, oldest = -1, -1
 	for i, s := range t.slots {
 		switch {
 		case s.trial == 0:
@@ -32,44 +46,54 @@ func (t *trials) reserve(now, timeout time.Duration) (trial uint64) {
 			oldest = i
 		}
 	}
-	i := free
+	return free, oldest
+}
+
+// full tells whether no more trials are wanted, and if so, until when.
+func (t *trials) full(oldest int, timeout time.Duration) (until time.Duration, full bool) {
+	if t.calls+t.taken < len(t.slots) {
+		return 0, false
+	}
+	if oldest < 0 {
+		return never, true
+	}
+	return t.slots[oldest].until(timeout), true
+}
+
+// reserve takes a slot: a free one, or that of the oldest trial once it has had it
+// for timeout. Where there is none trial is 0, and until is when there will be one.
+func (t *trials) reserve(now, timeout time.Duration) (trial uint64, until time.Duration) {
+	i, oldest := t.scan()
+	until, full := t.full(oldest, timeout)
 	switch {
-	case t.calls+t.taken < len(t.slots):
+	case !full:
 		t.taken++
-	case oldest >= 0 && now-t.slots[oldest].since >= timeout:
+	case until <= now:
 		i = oldest
 	default:
-		return 0
+		return 0, until
 	}
 	t.serial++
 	t.slots[i] = slot{trial: t.serial<<indexBits | uint64(i), since: now}
-	return t.slots[i].trial
+	return t.slots[i].trial, 0
 }
 
-// release frees the slot of a trial, and tells whether it still had it.
-func (t *trials) release(trial uint64) bool {
+// release frees the slot of a trial, and tells whether it ended in time: it still
+// had its slot, and for less than timeout.
+func (t *trials) release(trial uint64, now, timeout time.Duration) bool {
 	s := &t.slots[trial&(1<<indexBits-1)]
 	if s.trial != trial {
 		return false
 	}
+	inTime := now < s.until(timeout)
 	*s = slot{}
 	t.taken--
-	return true
+	return inTime
 }
 
 func (t *trials) add(failed, slow bool) {
 	t.calls++
 	t.counts.add(failed, slow, 1)
-}
-
-// certain tells whether the trials that are still to end can no longer change
-// whether a rate is reached, and if so, whether one is.
-func (t *trials) certain(r *rules) (reached, certain bool) {
-	all, more := len(t.slots), len(t.slots)-t.calls
-	if rate(t.failures, all) >= r.rate || rate(t.slow, all) >= r.slowRate {
-		return true, true
-	}
-	return false, rate(t.failures+more, all) < r.rate && rate(t.slow+more, all) < r.slowRate
 }
 
 // clear begins another period. Serial numbers go on, so that a trial of an earlier

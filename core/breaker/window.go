@@ -94,10 +94,19 @@ func swap(word *uint64, bit uint64, set bool) (was bool) {
 	return was
 }
 
-// each tells of the calls, the oldest first.
-func (r *ring) each(f func(failed, slow bool)) {
-	for n := range r.calls {
-		i := (r.next - r.calls + n + r.size) % r.size
+// oldest counts the n calls that are replaced first. None where n is not above 0.
+func (r *ring) oldest(n int) (c counts) {
+	r.each(n, func(failed, slow bool) {
+		c.calls++
+		c.add(failed, slow, 1)
+	})
+	return c
+}
+
+// each tells of the n oldest calls, in order.
+func (r *ring) each(n int, f func(failed, slow bool)) {
+	for k := range n {
+		i := (r.next - r.calls + k + r.size) % r.size
 		word, bit := i>>6, uint64(1)<<(i&63)
 		f(r.failed[word]&bit != 0, r.slow != nil && r.slow[word]&bit != 0)
 	}
@@ -152,20 +161,20 @@ func (b *buckets) add(now time.Duration, failed, slow bool) {
 	}
 }
 
-// refit returns buckets of another time, with the calls where their age has them.
+// refit returns buckets of another time. A tenth goes to where it began: no call
+// stays longer than the time.
 func (b *buckets) refit(whole, now time.Duration) *buckets {
 	now = max(now, time.Duration(b.newest)*b.width) // the clock was read before the lock was had
 	b.turn(now)
 	to := newBuckets(whole)
 	to.newest = int64(now / to.width)
-	for age := range min(bucketCount, b.newest+1) {
-		tenths := age * int64(b.width) / int64(to.width)
-		if tenths >= bucketCount {
-			break
+	for tenth := max(0, b.newest-bucketCount+1); tenth <= b.newest; tenth++ {
+		began := int64(time.Duration(tenth) * b.width / to.width)
+		if to.newest-began < bucketCount {
+			old := b.each[tenth%bucketCount]
+			to.each[began%bucketCount].plus(old)
+			to.plus(old)
 		}
-		old := b.each[(b.newest-age)%bucketCount]
-		to.each[(to.newest-tenths)%bucketCount].plus(old)
-		to.plus(old)
 	}
 	return to
 }

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,12 +54,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 
 // SetConfig replaces the ClientConfig while the plugin is in use. Where the new one
 // cannot be used, the old one stays. The breakers keep their states and counts, as
-// SetConfig of core/breaker tells. Name, Registry and MaxKeys must not change.
+// SetConfig of core/breaker tells. Name, Registry and MaxKeys must not change; a Name
+// or Registry that is zero stays what it is.
 func (c *Client) SetConfig(cfg ClientConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	was := c.Config()
+	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, was.Name), cmp.Or(cfg.Registry, was.Registry)
 	err := cfg.Validate()
-	if was := c.Config(); cfg.MaxKeys != was.MaxKeys {
+	if cfg.MaxKeys != was.MaxKeys {
 		err = errors.Join(err, &core.ConfigError{Field: "breaker.ClientConfig.MaxKeys", Value: cfg.MaxKeys, Reason: fmt.Sprintf("must stay %d", was.MaxKeys)})
 	}
 	if err != nil {
@@ -122,28 +126,8 @@ type Call struct {
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 }
 
-type overrideKey struct{ client *Client } // one key per instance: another client under the same ctx is untouched
-
 // Override returns a context under which this plugin, and no other, treats
 // requests as f says. Overrides nest: the innermost is applied last.
 func (c *Client) Override(ctx context.Context, f func(*Call)) context.Context {
-	if outer, ok := ctx.Value(overrideKey{c}).(func(*Call)); ok {
-		inner := f
-		f = func(call *Call) { outer(call); inner(call) }
-	}
-	return context.WithValue(ctx, overrideKey{c}, f)
-}
-
-func (c *Client) call(ctx context.Context) (call Call) {
-	if f, ok := ctx.Value(overrideKey{c}).(func(*Call)); ok {
-		return overridden(f)
-	}
-	return Call{}
-}
-
-// overridden is apart, since what it gives to f is on the heap.
-func overridden(f func(*Call)) Call {
-	var call Call
-	f(&call)
-	return call
+	return override(ctx, overrideKey[Client]{c}, f)
 }

@@ -76,7 +76,7 @@ type ClientConfig struct {
 	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
 	// breaker that is opened by a response with that header stays open at least
 	// that long. If zero, DefaultMaxRetryAfter is used. If negative, the header is
-	// not looked at.
+	// not looked at, so that AskedToWait opens nothing.
 	MaxRetryAfter time.Duration
 	// Trials is how many requests are admitted while half-open, and decide. If
 	// zero, DefaultTrials is used.
@@ -98,11 +98,14 @@ type ClientConfig struct {
 	// transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 	// Trip opens the breaker by a single response, for as long as it returns, whatever
-	// the rates: the exchange counts as a failure. With 0 it is judged as any other.
-	// [AskedToWait] opens it by every Retry-After. It is not asked when there is no
-	// response, or one that a plugin further in made of a rejection. It must leave the
-	// body alone. If nil, no single response opens a breaker.
-	Trip func(resp *http.Response) time.Duration
+	// the rates: the exchange counts as a failure. With 0 or less it is judged as any
+	// other. asked is what Retry-After asks for, at most MaxRetryAfter, and 0 where it
+	// is not there or not looked at; the breaker is open at least that long. Where the
+	// exchange opens it by its rates too, and half-open, it is open at least as long as
+	// OpenDelay says. [AskedToWait] opens it by every Retry-After. It is not asked when
+	// there is no response, or one that a plugin further in made of a rejection. It
+	// must leave the body alone. If nil, no single response opens a breaker.
+	Trip func(resp *http.Response, asked time.Duration) time.Duration
 	// SyntheticResponse answers a rejected request with a response, in place of an
 	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that a plugin
 	// further out sees that it is a rejection.
@@ -175,14 +178,13 @@ func (c ClientConfig) key() func(*http.Request) string {
 	return c.Key
 }
 
-// AskedToWait is a Trip for a ClientConfig: how long a response with a status of 429
-// or 503 asks to be left alone by its Retry-After, at most DefaultMaxRetryAfter.
-func AskedToWait(resp *http.Response) time.Duration {
+// AskedToWait is a Trip for a ClientConfig: a response with a status of 429 or 503
+// opens the breaker for as long as it asks for by its Retry-After.
+func AskedToWait(resp *http.Response, asked time.Duration) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}
-	wait, _ := client.RetryAfter(resp, time.Now())
-	return min(wait, DefaultMaxRetryAfter)
+	return asked
 }
 
 func (c ClientConfig) classify() func(context.Context, *http.Response, error) core.Outcome {

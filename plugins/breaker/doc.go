@@ -20,8 +20,8 @@
 //
 // With SlowCall, headers that take long count against a host as failures do. With a
 // Trip, a single response is enough: [AskedToWait] takes every Retry-After at its
-// word. [Client.Override] changes what one request meets: no breaker, that of another
-// key, or one more thing that is a failure. SetConfig of both replaces the settings
+// word. [Client.Override] and [Server.Override] change what one request meets: no
+// breaker, that of another key, or one more thing that is a failure. SetConfig of both replaces the settings
 // while they are in use, and keeps the states.
 //
 // A [Server] stands in front of a handler and answers 503 with Retry-After while

@@ -39,3 +39,24 @@ func ExampleServer_SetConfig() {
 	// <nil> 3
 	// breaker.ServerConfig.Name = other: must stay default
 }
+
+func ExampleServer_Override() {
+	protect := core.Must(breaker.NewServer(breaker.ServerConfig{Initial: breaker.ForcedOpen}))
+	h := protect.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	health := func(next http.Handler) http.Handler { // further out
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/health" {
+				r = r.WithContext(protect.Override(r.Context(), func(c *breaker.ServerCall) { c.Disabled = true }))
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	for _, path := range []string{"/", "/health"} {
+		w := httptest.NewRecorder()
+		health(h).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		fmt.Println(w.Code)
+	}
+	// Output:
+	// 503
+	// 200
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/server"
 )
@@ -73,13 +74,13 @@ func TestTripByASingleResponse(t *testing.T) {
 			require.Equal(t, c.want, refused(t, rt).RetryAfter(), c)
 			require.EqualValues(t, 1, p.Stats().Failures)
 		}
-		down := newClient(t, breaker.ClientConfig{Trip: func(*http.Response) time.Duration { panic("no response") }})
+		down := newClient(t, breaker.ClientConfig{Trip: func(*http.Response, time.Duration) time.Duration { panic("no response") }})
 		_, err := get(t.Context(), down.Transport(&stub{err: errDown}), "https://"+host)
 		require.ErrorIs(t, err, errDown)
 		inner := &stub{answer: func(req *http.Request) (*http.Response, error) {
 			return client.Reject(req, 429, errors.Join(core.ErrRejected, errDown)), nil
 		}}
-		p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response) time.Duration { return time.Hour }})
+		p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response, time.Duration) time.Duration { return time.Hour }})
 		send(t, p.Transport(inner), 2, 429)
 		require.EqualValues(t, 2, p.Stats().Ignored, "a rejection from further in")
 	})
@@ -87,7 +88,7 @@ func TestTripByASingleResponse(t *testing.T) {
 
 func TestATripThatPanicsGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
-	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen, Trip: func(*http.Response) time.Duration { panic("trip") }})
+	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen, Trip: func(*http.Response, time.Duration) time.Duration { panic("trip") }})
 	for range 3 {
 		require.PanicsWithValue(t, "trip", func() { _, _ = get(t.Context(), p.Transport(&stub{status: 200}), "https://"+host) })
 	}
@@ -132,6 +133,10 @@ func TestClientSetConfig(t *testing.T) {
 	require.ErrorContains(t, bad, "breaker.ClientConfig.MaxKeys = 0: must stay 10")
 	require.EqualError(t, p.SetConfig(breaker.ClientConfig{Name: "other", MaxKeys: 10}), "breaker.ClientConfig.Name = other: must stay default")
 	require.Equal(t, 2, p.Config().Window)
+	named := newClient(t, breaker.ClientConfig{Name: "api", Registry: &core.Registry{}})
+	before := named.Config()
+	require.NoError(t, named.SetConfig(breaker.ClientConfig{}))
+	require.Equal(t, before, named.Config(), "what is not said stays")
 
 	s := &stub{status: 500}
 	rt := p.Transport(s)
@@ -167,6 +172,11 @@ func TestServerSetConfig(t *testing.T) {
 	require.Equal(t, breaker.Closed, s.For("").State())
 	require.Equal(t, 3, s.Config().Window)
 
+	named := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &core.Registry{}})
+	before := named.Config()
+	require.NoError(t, named.SetConfig(breaker.ServerConfig{}))
+	require.Equal(t, before, named.Config(), "what is not said stays")
+
 	keyed := newServer(t, breaker.ServerConfig{Key: server.ByRoute()})
 	require.ErrorContains(t, keyed.SetConfig(breaker.ServerConfig{}), "breaker.ServerConfig.Key = false: must stay set: true")
 	require.NoError(t, keyed.SetConfig(breaker.ServerConfig{Key: server.ByRoute(), Window: 7}))
@@ -194,7 +204,7 @@ func TestARejectionFurtherInIsNoFailure(t *testing.T) {
 // Trip opens for at least what the response asks for.
 func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
 	t.Parallel()
-	p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response) time.Duration { return time.Second }})
+	p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response, time.Duration) time.Duration { return time.Second }})
 	rt := p.Transport(&stub{answer: func(req *http.Request) (*http.Response, error) {
 		resp := respond(req, http.StatusTooManyRequests)
 		resp.Header.Set("Retry-After", "60")
@@ -202,4 +212,88 @@ func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
 	}})
 	send(t, rt, 1, http.StatusTooManyRequests)
 	require.Equal(t, time.Minute, p.For(host).Snapshot().OpenFor)
+}
+
+func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
+	t.Parallel()
+	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: breaker.DefaultMaxRetryAfter, -1: 0} {
+		p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait, MaxRetryAfter: longest})
+		send(t, p.Transport(&stub{status: 503, retryAfter: "3600"}), 1, 503)
+		require.Equal(t, want, p.For(host).Snapshot().OpenFor, longest)
+	}
+}
+
+func TestATripWhileHalfOpenIsNoShorterThanOpenDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait, OpenDelay: backoff.Linear{Initial: 10 * time.Second}})
+		rt := p.Transport(&stub{status: 503, retryAfter: "1"})
+		for _, want := range []time.Duration{time.Second, 20 * time.Second, 30 * time.Second} {
+			send(t, rt, 1, 503)
+			wait := refused(t, rt).RetryAfter()
+			require.Equal(t, want, wait)
+			time.Sleep(wait)
+		}
+	})
+}
+
+func TestServerTrip(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, breaker.ServerConfig{Trip: func(r *http.Request, sent *server.Recorder) time.Duration {
+			require.NoError(t, sent.Rejected())
+			if r.URL.Path == "/banned" && sent.Final() == http.StatusForbidden {
+				return time.Hour
+			}
+			return 0
+		}})
+		reject := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }))
+		serve(t.Context(), reject, "/banned")
+		h := s.Handler(status(403))
+		serve(t.Context(), h, "/")
+		serve(t.Context(), s.Handler(status(500)), "/banned")
+		require.Equal(t, breaker.Closed, s.For("").State())
+		require.Equal(t, 403, serve(t.Context(), h, "/banned").Code)
+		w := serve(t.Context(), h, "/")
+		require.Equal(t, []any{503, "3600"}, []any{w.Code, w.Header().Get("Retry-After")})
+		stats := s.Stats()
+		require.Equal(t, []uint64{1, 2, 1}, []uint64{stats.Successes, stats.Failures, stats.Ignored})
+	})
+}
+
+func TestServerOverride(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, breaker.ServerConfig{Window: 2, FailureRate: 1, Key: server.ByRoute()})
+		other := newServer(t, breaker.ServerConfig{Window: 1})
+		past := s.Override(t.Context(), func(c *breaker.ServerCall) { c.Disabled = true })
+		serve(past, s.Handler(status(500)), "/")
+		require.Zero(t, s.Stats().Failures)
+		serve(past, other.Handler(status(500)), "/")
+		require.EqualValues(t, 1, other.Stats().Failures, "another plugin")
+
+		tenant := s.Override(t.Context(), func(c *breaker.ServerCall) { c.Key = "tenant" })
+		harmless := s.Override(tenant, func(c *breaker.ServerCall) {
+			c.Classify = func(*http.Request, *server.Recorder) core.Outcome { return core.Success }
+		})
+		teapots := s.Override(harmless, func(c *breaker.ServerCall) {
+			c.Failed = func(_ *http.Request, sent *server.Recorder) bool {
+				return sent.Rejected() != nil || sent.Final() == http.StatusTeapot
+			}
+		})
+		reject := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) })
+		h := s.Handler(status(418))
+		serve(tenant, s.Handler(status(500)), "/")
+		serve(harmless, s.Handler(status(500)), "/")
+		serve(teapots, s.Handler(reject), "/")
+		serve(tenant, h, "/")
+		b := s.For("tenant")
+		require.Equal(t, []int{2, 0}, []int{b.Snapshot().Calls, b.Snapshot().Failures})
+		serve(teapots, h, "/")
+		serve(teapots, h, "/")
+		require.Equal(t, breaker.Open, b.State())
+		require.Equal(t, 503, serve(harmless, h, "/").Code)
+		require.Equal(t, 418, serve(t.Context(), h, "/").Code, "another key")
+		serve(tenant, other.Handler(status(200)), "/")
+	})
 }

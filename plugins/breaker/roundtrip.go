@@ -21,7 +21,7 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	c, ctx := t.client, req.Context()
 	rules := c.current.Load()
-	call := c.call(ctx)
+	call := overridden[Call](ctx, overrideKey[Client]{c})
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}
@@ -57,10 +57,10 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	req, _ = body.Attempt(ctx) // the first cannot fail
 	resp, err = t.next.RoundTrip(req)
 	sent = true
-	trip, outcome := time.Duration(0), core.Failure
+	asked, trip, outcome := rules.retryAfter(resp), time.Duration(0), core.Failure
 	rejected := errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil // further in: no call was made
 	if rules.cfg.Trip != nil && err == nil && resp != nil && !rejected {
-		trip = rules.cfg.Trip(resp)
+		trip = rules.cfg.Trip(resp, asked)
 	}
 	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
 		outcome = classify(ctx, resp, err)
@@ -68,16 +68,16 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	judged = true
 	switch {
 	case trip > 0:
-		permit.Trip(max(trip, rules.retryAfter(resp))) // what the server asks for is the least
+		permit.Trip(max(trip, asked)) // what the server asks for is the least
 	case outcome == core.Failure:
-		permit.Failed(rules.retryAfter(resp))
+		permit.Failed(asked)
 	default:
 		permit.Done(outcome)
 	}
 	return resp, err
 }
 
-// retryAfter is how long a failing server asks to be left alone.
+// retryAfter is how long a response asks to be left alone, at most maxRetryAfter.
 func (c *clientRules) retryAfter(resp *http.Response) time.Duration {
 	if c.maxRetryAfter == 0 || resp == nil || len(resp.Header["Retry-After"]) == 0 {
 		return 0

@@ -1,11 +1,14 @@
 package breaker
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
@@ -65,11 +68,13 @@ func (s *Server) Config() ServerConfig { return s.current.Load().cfg }
 // SetConfig replaces the ServerConfig while the plugin is in use. Where the new one
 // cannot be used, the old one stays. The breakers keep their states and counts, as
 // SetConfig of core/breaker tells. Name, Registry and MaxKeys must not change, nor
-// whether there is a Key.
+// whether there is a Key; a Name or Registry that is zero stays what it is.
 func (s *Server) SetConfig(cfg ServerConfig) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err, was := cfg.Validate(), s.Config()
+	was := s.Config()
+	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, was.Name), cmp.Or(cfg.Registry, was.Registry)
+	err := cfg.Validate()
 	if cfg.MaxKeys != was.MaxKeys {
 		err = errors.Join(err, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: cfg.MaxKeys, Reason: fmt.Sprintf("must stay %d", was.MaxKeys)})
 	}
@@ -132,18 +137,24 @@ func (s *Server) Close() error {
 // Handler returns next with the breaker around it. It fits chi's Use and With.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rules := s.current.Load()
-		permit, err := s.breaker(rules, r).Acquire(r.Context())
+		rules, call := s.current.Load(), overridden[ServerCall](r.Context(), overrideKey[Server]{s})
+		if call.Disabled {
+			next.ServeHTTP(w, r)
+			return
+		}
+		permit, err := s.breaker(rules, call.Key, r).Acquire(r.Context())
 		if err != nil {
 			server.Reject(w, r, server.Rejection{Err: err})
 			return
 		}
-		serve(rules, next, w, r, permit)
+		if call.Classify == nil {
+			call.Classify = rules.classify
+		}
+		serve(&exchange{call: call, trip: rules.cfg.Trip, request: r, permit: permit}, next, w)
 	})
 }
 
-func serve(rules *serverRules, next http.Handler, w http.ResponseWriter, r *http.Request, permit breaker.Permit) {
-	x := &exchange{rules: rules, request: r, permit: permit}
+func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 	w = x.sent.Wrap(w)
 	x.sent.OnHeader(x.judge)
 	outcome, returned := core.Ignored, false
@@ -160,7 +171,7 @@ func serve(rules *serverRules, next http.Handler, w http.ResponseWriter, r *http
 			panic(panicked)
 		}
 	}()
-	next.ServeHTTP(w, r)
+	next.ServeHTTP(w, x.request)
 	if !x.judged {
 		x.judge(0)
 	}
@@ -169,7 +180,8 @@ func serve(rules *serverRules, next http.Handler, w http.ResponseWriter, r *http
 
 // An exchange is one request. It is judged once.
 type exchange struct {
-	rules   *serverRules
+	call    ServerCall // with a Classify
+	trip    func(*http.Request, *server.Recorder) time.Duration
 	request *http.Request
 	sent    server.Recorder
 	permit  breaker.Permit
@@ -179,15 +191,53 @@ type exchange struct {
 // judge gives the permit back: at the final header, since the handler of a stream
 // may not return for hours, which would keep a slot of half-open as long.
 func (x *exchange) judge(int) {
-	outcome := x.rules.classify(x.request, &x.sent)
+	trip, outcome := time.Duration(0), core.Failure
+	rejected := x.sent.Rejected() != nil // further in: no call was made
+	if x.trip != nil && !rejected {
+		trip = x.trip(x.request, &x.sent)
+	}
+	if trip <= 0 && (rejected || x.call.Failed == nil || !x.call.Failed(x.request, &x.sent)) {
+		outcome = x.call.Classify(x.request, &x.sent)
+	}
 	x.judged = true
-	x.permit.Done(outcome)
+	if trip > 0 {
+		x.permit.Trip(trip)
+	} else {
+		x.permit.Done(outcome)
+	}
 }
 
-func (s *Server) breaker(rules *serverRules, r *http.Request) *breaker.Breaker {
-	if s.one != nil {
+func (s *Server) breaker(rules *serverRules, key string, r *http.Request) *breaker.Breaker {
+	switch {
+	case s.one != nil:
 		return s.one
+	case key != "":
+		return s.group.Get(key)
 	}
-	key, _ := rules.cfg.Key(make([]byte, 0, 64), r)
-	return s.group.Get(string(key))
+	of, _ := rules.cfg.Key(make([]byte, 0, 64), r)
+	return s.group.Get(string(of))
+}
+
+// ServerCall is what one request to a [Server] may change.
+type ServerCall struct {
+	// Disabled sends the request past the breaker: it is neither rejected nor
+	// counted.
+	Disabled bool
+	// Key is the key of the breaker to use. If empty, it is that of the request.
+	// Where there is no Key in the ServerConfig there is only one breaker, and it
+	// says nothing.
+	Key string
+	// Failed makes the request a failure where it returns true; where it does not,
+	// Classify is asked. It is not asked for a request that a plugin further in
+	// rejected. It must not write.
+	Failed func(r *http.Request, sent *server.Recorder) bool
+	// Classify tells how the request went. If nil, it is that of the ServerConfig.
+	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
+}
+
+// Override returns a context under which this plugin, and no other, treats a request
+// as f says, for a middleware further out. Overrides nest: the innermost is applied
+// last.
+func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
+	return override(ctx, overrideKey[Server]{s}, f)
 }

@@ -76,6 +76,13 @@ type ServerConfig struct {
 	// It is not asked when the handler panics before that: this is a failure, unless
 	// it is [http.ErrAbortHandler], which says nothing. It must not write.
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
+	// Trip opens the breaker by a single request, for as long as it returns, whatever
+	// the rates: the request counts as a failure, and Classify is not asked. With 0 or
+	// less it is judged as any other. Where the request opens it by its rates too, and
+	// half-open, it is open at least as long as OpenDelay says. It is asked when
+	// Classify would be, but not for a request that a plugin further in rejected. It
+	// must not write. If nil, no single request opens a breaker.
+	Trip func(r *http.Request, sent *server.Recorder) time.Duration
 	// Hooks observe the breakers. Any of them may be nil.
 	Hooks Hooks
 }
