@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 )
@@ -21,41 +22,65 @@ func Lookup[T any](r *Registry, kind, name string) (instance T, ok bool) {
 // through its method SetConfig(C) error, and tells the subscribers
 // ([Reconfigured]). The state of the instance is kept. When the instance refuses the
 // config, it keeps the old one, and its error is returned. That there is no such
-// instance, or that it takes no C, is a [*ConfigError].
+// instance, that it takes no C, or that it has lost its name meanwhile, so that the
+// one that has it now may have another config, is a [*ConfigError].
 func SetConfig[C any](r *Registry, kind, name string, cfg C) error {
-	has, found := r.Get(kind, name)
-	instance, ok := has.(interface{ SetConfig(cfg C) error })
-	if !ok {
-		e := &ConfigError{Field: "core.SetConfig", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "is not registered"}
-		if found {
-			e.Reason = fmt.Sprintf("is a %T, which has no method SetConfig(%T) error", has, cfg)
-		}
-		return e
+	has, _ := r.Get(kind, name)
+	instance, err := configurable[C](kind, name, has)
+	if err != nil {
+		return err
 	}
-	err := instance.SetConfig(cfg)
-	r.reconfigured(kind, name, has, err)
+	err = instance.SetConfig(cfg)
+	told := r.reconfigured(kind, name, has, err)
+	r.changes.Drain(r.tell)
+	if err == nil && !told {
+		return notSet(kind, name, "was removed or replaced meanwhile")
+	}
 	return err
 }
 
-// reconfigured tells of a new config, if the instance is still there.
-func (r *Registry) reconfigured(kind, name string, instance any, err error) {
-	defer r.changes.Drain(r.tell)
+type configured[C any] interface{ SetConfig(cfg C) error }
+
+// configurable returns what has a name, or nil, as what takes a C.
+func configurable[C any](kind, name string, has any) (configured[C], error) {
+	instance, ok := has.(configured[C])
+	switch {
+	case has == nil:
+		return nil, notSet(kind, name, "is not registered")
+	case !ok:
+		return nil, notSet(kind, name, fmt.Sprintf("is a %T, which has no method SetConfig(%s) error", has, reflect.TypeFor[C]()))
+	}
+	return instance, nil
+}
+
+func notSet(kind, name, reason string) error {
+	return &ConfigError{Field: "core.SetConfig", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: reason}
+}
+
+// reconfigured queues the news of a config, if the instance still has its name.
+func (r *Registry) reconfigured(kind, name string, instance any, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.entries[entryKey{kind, name}] == instance {
-		r.changeLocked(RegistryEvent{Kind: Reconfigured, Entry: r.entryLocked(kind, name, instance), Err: err})
+	if r.entries[entryKey{kind, name}] != instance {
+		return false
 	}
+	r.changeLocked(RegistryEvent{Kind: Reconfigured, Entry: r.entryLocked(kind, name, instance), Err: err})
+	return true
 }
 
 // Configs are named configs of one mechanism that instances share: C is its Config,
 // as retry.Config. One can be derived from another, and follows it when that is
-// changed; so do the instances that [Configs.Follow] one. The empty name is the base
-// of all: the zero C until it is set. The zero value is ready to use.
+// changed; so do the instances that follow one ([FollowConfig], [Configs.Follow]). The
+// empty name is the base of all: the zero C until it is set. The zero value is ready to
+// use.
 //
 // A change is made as a whole or not at all: where one config that it concerns does
-// not validate, or one follower refuses it, all stays as it was.
+// not validate, or one follower refuses it, all stays as it was. Changes wait for each
+// other: a follower, and the function of a Derive, must not make one, or it waits for
+// itself. A subscriber of a registry may.
 type Configs[C interface{ Validate() error }] struct {
-	changing sync.Mutex // held by who changes something, while followers are called
+	changing sync.Mutex  // held by who changes something, while followers are called
+	news     []*Registry // that are to tell of the change when it is over
 
 	mu        sync.Mutex
 	layers    map[string]layer[C]
@@ -70,13 +95,7 @@ type layer[C any] struct {
 	change func(*C) // nil where it is a C
 }
 
-type follower[C any] struct {
-	name string
-	set  func(C) error
-}
-
-// Set gives a name to a config, or a name another config. It is not to be called by
-// a follower.
+// Set gives a name to a config, or a name another config.
 func (c *Configs[C]) Set(name string, cfg C) error {
 	return c.put(name, layer[C]{cfg: cfg})
 }
@@ -84,8 +103,7 @@ func (c *Configs[C]) Set(name string, cfg C) error {
 // Derive gives a name to what change makes of a copy of the config that has the name
 // base, now and whenever that is changed. A base that has no config, unless it is
 // empty, and one that is itself derived from name, is a [*ConfigError]. The copy is
-// shallow: change puts new slices and maps in the place of old ones. Neither change
-// nor a follower is to call Derive.
+// shallow: change puts new slices and maps in the place of old ones.
 func (c *Configs[C]) Derive(name, base string, change func(*C)) error {
 	if change == nil {
 		change = func(*C) {}
@@ -102,37 +120,6 @@ func (c *Configs[C]) Get(name string) (cfg C, ok bool) {
 	return cfg, ok || name == ""
 }
 
-// Follow calls set with the config that has a name, and from then on with each that
-// takes its place, until cancel is called; a call that is under way then may still
-// end after it. It is for the method of an instance:
-//
-//	cancel, err := configs.Follow("payments", policy.SetConfig)
-//
-// set runs in the goroutine of who changes the config. A config that it refuses is
-// not set for anybody: followers that had it already are given the old one again.
-// A name without a config, and a first config that set refuses, is an error, and
-// nothing is followed.
-func (c *Configs[C]) Follow(name string, set func(C) error) (cancel func(), err error) {
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	cfg, ok := c.Get(name)
-	if !ok {
-		return nil, unknown("core.Configs.Follow", name)
-	}
-	if err := set(cfg); err != nil {
-		return nil, err
-	}
-	f := &follower[C]{name, set}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.followers = append(slices.Clone(c.followers), f)
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.followers = slices.DeleteFunc(slices.Clone(c.followers), func(g *follower[C]) bool { return g == f })
-	}, nil
-}
-
 func unknown(method, name string) error {
 	return &ConfigError{Field: method, Value: fmt.Sprintf("%q", name), Reason: "must be the name of a config"}
 }
@@ -141,7 +128,7 @@ func unknown(method, name string) error {
 // changing, so that it may read them without the other lock.
 func (c *Configs[C]) put(name string, l layer[C]) error {
 	c.changing.Lock()
-	defer c.changing.Unlock()
+	defer c.end()
 	layers := map[string]layer[C]{name: l}
 	for n, other := range c.layers {
 		if n != name {
@@ -172,12 +159,16 @@ func (c *Configs[C]) put(name string, l layer[C]) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := c.tell(concerned, resolved); err != nil {
+	told, err := c.tell(concerned, resolved)
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.layers, c.resolved = layers, resolved
+	for _, f := range told {
+		c.holds(f, nil)
+	}
 	return nil
 }
 
@@ -207,33 +198,4 @@ func resolve[C any](layers map[string]layer[C], name, changed string) (cfg C, on
 		}
 	}
 	return cfg, on, nil
-}
-
-// tell gives the followers what is new, or, where one does not take it, what they
-// had; also when one panics.
-func (c *Configs[C]) tell(concerned []string, resolved map[string]C) error {
-	c.mu.Lock()
-	all := c.followers
-	c.mu.Unlock()
-	var told []*follower[C]
-	finished := false
-	defer func() {
-		if finished {
-			return
-		}
-		for _, f := range slices.Backward(told) {
-			_ = f.set(c.resolved[f.name]) // it had that one before
-		}
-	}()
-	for _, f := range all {
-		if !slices.Contains(concerned, f.name) {
-			continue
-		}
-		if err := f.set(resolved[f.name]); err != nil {
-			return err
-		}
-		told = append(told, f)
-	}
-	finished = true
-	return nil
 }

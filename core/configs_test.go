@@ -101,7 +101,7 @@ func TestSetConfigTellsNothingOfWhatIsGone(t *testing.T) {
 	require.NoError(t, r.Add("removes", "a", x))
 	var told []core.RegistryEventKind
 	r.Subscribe(func(e core.RegistryEvent) { told = append(told, e.Kind) })
-	require.NoError(t, core.SetConfig(&r, "removes", "a", limits{}))
+	require.EqualError(t, core.SetConfig(&r, "removes", "a", limits{}), `core.SetConfig = ("removes", "a"): was removed or replaced meanwhile`)
 	require.Equal(t, []core.RegistryEventKind{core.Removed}, told)
 	require.Equal(t, 1, x.used)
 }

@@ -1,8 +1,31 @@
 // Package core is the vocabulary that every mechanism of Gresil shares: the
-// three-valued [Outcome] of a call, the errors for a bad configuration
-// ([ConfigError]) and for a call that was not made ([ErrRejected]), the
-// [Registry] of named instances, the [Configs] that instances share and follow, and
-// the [Pipeline] that puts mechanisms around any function.
+// three-valued [Outcome] of a call, and the errors for a bad configuration
+// ([ConfigError]) and for a call that was not made ([ErrRejected]).
+//
+// A [Pipeline] puts mechanisms around any function, the first one outermost.
+// [Pipeline.Check] tells what is in an order that is hardly meant:
+//
+//	pipeline, err := core.NewPipeline(policy, limiter, breaker, timeout)
+//	if err != nil {
+//		return err
+//	}
+//	for _, problem := range pipeline.Check() {
+//		slog.Warn(problem)
+//	}
+//	rows, err := core.Do(ctx, pipeline, func(ctx context.Context) ([]Row, error) {
+//		return query(ctx)
+//	})
+//
+// A [Registry] holds named instances, for metrics, logs and pages, which tell them
+// apart by their tags, and for whoever knows a name:
+//
+//	registry := &core.Registry{} // in the Config of each
+//	err := registry.Tag("breaker", "db", map[string]string{"team": "shop"}) // no name: each of the kind
+//	b, ok := core.Lookup[*breaker.Breaker](registry, "breaker", "db")
+//	err = core.SetConfig(registry, "breaker", "db", cfg) // while it is in use
+//
+// [Configs] are configs that instances share: one can be derived from another, and
+// those that follow one ([FollowConfig]) have its changes.
 //
 // The mechanisms themselves live one package each below this one: retry,
 // breaker, ratelimit, timeout, with backoff for delays and event for a bounded

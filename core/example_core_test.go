@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/timeout"
 )
 
 func ExampleRegistry() {
@@ -59,25 +60,31 @@ func ExampleConfigError() {
 // Instances that share a config have its changes while they run.
 func ExampleConfigs() {
 	registry := &core.Registry{}
-	var configs core.Configs[limits] // limits is a Config as that of a mechanism, here with a max and a min
-	_ = configs.Set("", limits{max: 10})
-	_ = configs.Derive("payments", "", func(c *limits) { c.max *= 2 })
+	var configs core.Configs[timeout.Config]
+	_ = configs.Set("", timeout.Config{Limit: time.Second})
+	_ = configs.Derive("slow", "", func(c *timeout.Config) { c.Limit *= 10 })
 
-	mechanism := &holder{}
-	_ = registry.Add("holder", "payments", mechanism)
-	stop, _ := configs.Follow("payments", func(c limits) error { return core.SetConfig(registry, "holder", "payments", c) })
+	search := core.Must(timeout.New(timeout.Config{Name: "search", Registry: registry}))
+	report := core.Must(timeout.New(timeout.Config{Name: "report", Registry: registry}))
+	_, _ = core.FollowConfig(&configs, "", registry, "timeout", "search")
+	stop, _ := core.FollowConfig(&configs, "slow", registry, "timeout", "report")
 	defer stop()
-	fmt.Println(mechanism.cfg.max)
-	_ = configs.Set("", limits{max: 50})
-	fmt.Println(mechanism.cfg.max)
-	fmt.Println(configs.Set("", limits{max: 50, min: 101}))
-	fmt.Println(mechanism.cfg.max)
+	fmt.Println(search.Limit(), report.Limit())
+
+	_, cancel := registry.Subscribe(func(e core.RegistryEvent) { fmt.Println(e.Entry.Name, e.Kind) })
+	defer cancel()
+	_ = configs.Set("", timeout.Config{Limit: 2 * time.Second})
+	fmt.Println(search.Limit(), report.Limit())
+	fmt.Println(configs.Set("", timeout.Config{Name: "other"}))
+	fmt.Println(search.Limit(), report.Limit())
 	// Output:
-	// 20
-	// 100
-	// config "": limits.min = 101: must be <= max
-	// config "payments": limits.min = 101: must be <= max
-	// 100
+	// 1s 10s
+	// search reconfigured
+	// report reconfigured
+	// 2s 20s
+	// search reconfigured
+	// timeout.Config.Name = other: must stay search
+	// 2s 20s
 }
 
 func ExampleRegistry_Tag() {

@@ -49,10 +49,11 @@ const (
 	Added RegistryEventKind = iota
 	Replaced
 	Removed
-	Reconfigured // by [SetConfig]
+	Reconfigured // by [SetConfig] or [FollowConfig]
+	Tagged       // by [Registry.Tag], with other tags than before
 )
 
-// String returns "added", "replaced", "removed" or "reconfigured".
+// String returns "added", "replaced", "removed", "reconfigured" or "tagged".
 func (k RegistryEventKind) String() string {
 	switch k {
 	case Added:
@@ -63,6 +64,8 @@ func (k RegistryEventKind) String() string {
 		return "removed"
 	case Reconfigured:
 		return "reconfigured"
+	case Tagged:
+		return "tagged"
 	}
 	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
 }

@@ -132,7 +132,7 @@ func TestRegistryConcurrently(t *testing.T) {
 			balance[e.Entry.Name]++
 		case core.Removed:
 			balance[e.Entry.Name]--
-		case core.Replaced, core.Reconfigured:
+		case core.Replaced, core.Reconfigured, core.Tagged:
 		}
 		if n := balance[e.Entry.Name]; n < 0 || n > 1 {
 			t.Errorf("%s was told %d times more added than removed", e.Entry.Name, n)
@@ -161,5 +161,5 @@ func TestRegistryConcurrently(t *testing.T) {
 
 func TestRegistryEventKindText(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "added replaced removed reconfigured RegistryEventKind(7)", fmt.Sprint(core.Added, " ", core.Replaced, " ", core.Removed, " ", core.Reconfigured, " ", core.RegistryEventKind(7)))
+	require.Equal(t, "added replaced removed reconfigured tagged RegistryEventKind(7)", fmt.Sprint(core.Added, " ", core.Replaced, " ", core.Removed, " ", core.Reconfigured, " ", core.Tagged, " ", core.RegistryEventKind(7)))
 }

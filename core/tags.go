@@ -16,9 +16,9 @@ import (
 // its name, then that for its kind, then that for all.
 //
 // A tag is a word of ASCII letters, digits and underscores that begins neither with
-// a digit nor with two underscores, and is not "kind" or "name"; its value is UTF-8. What is not is a
-// [*ConfigError], and changes nothing. Tags are looked at when an entry is asked for
-// or told of; that they change is no event.
+// a digit nor with two underscores, and is not "kind" or "name"; its value is UTF-8.
+// What is not is a [*ConfigError], and changes nothing. Subscribers are told of each
+// entry that has other tags than before ([Tagged]).
 func (r *Registry) Tag(kind, name string, tags map[string]string) error {
 	if !utf8.ValidString(kind) || !utf8.ValidString(name) {
 		return &ConfigError{Field: "core.Registry.Tag", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "kind and name must be UTF-8"}
@@ -32,8 +32,10 @@ func (r *Registry) Tag(kind, name string, tags map[string]string) error {
 		}
 	}
 	tags = maps.Clone(tags)
+	defer r.changes.Drain(r.tell)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before := r.snapshotLocked()
 	if r.tags == nil {
 		r.tags = map[entryKey]map[string]string{}
 	}
@@ -41,6 +43,11 @@ func (r *Registry) Tag(kind, name string, tags map[string]string) error {
 		delete(r.tags, entryKey{kind, name})
 	} else {
 		r.tags[entryKey{kind, name}] = tags
+	}
+	for i, e := range r.snapshotLocked() {
+		if !maps.Equal(e.Tags, before[i].Tags) {
+			r.changeLocked(RegistryEvent{Kind: Tagged, Entry: e})
+		}
 	}
 	return nil
 }

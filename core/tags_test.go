@@ -18,7 +18,11 @@ func TestPolly5K87_TagsOfAnInstanceOverrideThoseOfTheRegistry(t *testing.T) {
 	require.NoError(t, r.Add("retry", "api", new(int)))
 	require.NoError(t, r.Tag("breaker", "api", map[string]string{"zone": "both"}))
 	var told []core.Entry
-	now, cancel := r.Subscribe(func(e core.RegistryEvent) { told = append(told, e.Entry) })
+	now, cancel := r.Subscribe(func(e core.RegistryEvent) {
+		if e.Kind == core.Added {
+			told = append(told, e.Entry)
+		}
+	})
 	defer cancel()
 	want := map[string]string{"zone": "name", "team": "kind", "app": "shop"}
 	require.Equal(t, want, now[0].Tags)
@@ -40,7 +44,30 @@ func TestPolly5K87_TagsOfAnInstanceOverrideThoseOfTheRegistry(t *testing.T) {
 		require.NoError(t, r.Tag(k[0], k[1], map[string]string{}))
 	}
 	require.Nil(t, tags())
-	require.Len(t, told, 2, "tags are no event")
+}
+
+func TestSubscribersAreToldOfOtherTags(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	a, b := new(int), new(int)
+	require.NoError(t, r.Add("retry", "a", a))
+	require.NoError(t, r.Add("retry", "b", b))
+	require.NoError(t, r.Tag("retry", "b", map[string]string{"zone": "eu"}))
+	var told []core.RegistryEvent
+	_, cancel := r.Subscribe(func(e core.RegistryEvent) { told = append(told, e) })
+	defer cancel()
+	eu := map[string]string{"zone": "eu"}
+	require.NoError(t, r.Tag("", "", eu))
+	require.Equal(t, []core.RegistryEvent{{Kind: core.Tagged, Entry: core.Entry{Kind: "retry", Name: "a", Instance: a, Tags: eu}}}, told, "b has it already")
+	require.NoError(t, r.Tag("", "", eu))
+	require.NoError(t, r.Tag("breaker", "a", map[string]string{"zone": "us"}))
+	require.NoError(t, r.Tag("retry", "b", nil))
+	require.Len(t, told, 1, "nothing is different")
+	require.NoError(t, r.Tag("", "", nil))
+	require.Equal(t, []core.RegistryEvent{
+		{Kind: core.Tagged, Entry: core.Entry{Kind: "retry", Name: "a", Instance: a}},
+		{Kind: core.Tagged, Entry: core.Entry{Kind: "retry", Name: "b", Instance: b}},
+	}, told[1:])
 }
 
 func TestTagsThatCannotBeLabels(t *testing.T) {

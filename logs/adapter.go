@@ -19,8 +19,8 @@ type Adapter struct {
 	cancel   func()
 	panics   hook.Panics // of handlers, where nobody else recovers them
 
+	done     chan struct{} // closed by Close
 	mu       sync.Mutex
-	closed   bool
 	attached map[entryKey]*subject
 }
 
@@ -40,8 +40,9 @@ func New(registry *core.Registry, logger *slog.Logger, cfg Config) (*Adapter, er
 	if err != nil {
 		return nil, err
 	}
-	a := &Adapter{log: logger, cfg: cfg, attached: map[entryKey]*subject{}}
-	a.registry = &subject{a: a, log: logger.With(slog.String("kind", "registry"))}
+	a := &Adapter{log: logger, cfg: cfg, done: make(chan struct{}), attached: map[entryKey]*subject{}}
+	a.registry = &subject{a: a}
+	a.registry.log.Store(logger.With(slog.String("kind", "registry")))
 	a.registry.count("subscribers panicked", true, registry.HookPanics)
 	// What changes while these are attached waits, and comes after them.
 	a.mu.Lock()
@@ -55,14 +56,16 @@ func New(registry *core.Registry, logger *slog.Logger, cfg Config) (*Adapter, er
 }
 
 // Run looks at the counters, several times in each [Config.WarnEvery], until ctx
-// ends. The error is always nil. Without it, counters are looked at when there is
-// something else to log of the same instance.
+// ends or the adapter is closed. The error is always nil. Without it, counters are
+// looked at when there is something else to log of the same instance.
 func (a *Adapter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(a.cfg.warnEvery()/4, time.Millisecond))
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-a.done:
 			return nil
 		case <-ticker.C:
 			for _, s := range a.subjects() {
@@ -78,8 +81,10 @@ func (a *Adapter) Close() error {
 	a.cancel()
 	last := a.subjects()
 	a.mu.Lock()
-	was := a.closed
-	a.closed = true
+	was := a.closed()
+	if !was {
+		close(a.done)
+	}
 	for key := range a.attached {
 		a.detachLocked(key)
 	}
@@ -90,6 +95,15 @@ func (a *Adapter) Close() error {
 		}
 	}
 	return nil
+}
+
+func (a *Adapter) closed() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (a *Adapter) subjects() []*subject {
@@ -112,22 +126,24 @@ func (a *Adapter) changed(e core.RegistryEvent) {
 	if old != nil && old != now {
 		old.look(ctx, true)
 	}
-	if now == nil {
-		now = &subject{a: a, log: logger(a.log, e.Entry)}
+	log := logger(a.log, e.Entry)
+	if now != nil {
+		now.log.Store(log)
 	}
 	switch e.Kind {
 	case core.Added:
-		now.log.DebugContext(ctx, "instance added")
+		log.DebugContext(ctx, "instance added")
 	case core.Removed:
-		now.log.DebugContext(ctx, "instance removed")
+		log.DebugContext(ctx, "instance removed")
 	case core.Replaced:
-		now.log.InfoContext(ctx, "instance replaced")
+		log.InfoContext(ctx, "instance replaced")
 	case core.Reconfigured:
 		if e.Err != nil {
-			now.log.LogAttrs(ctx, slog.LevelWarn, "config refused, the old one is kept", slog.Any("err", e.Err))
+			log.LogAttrs(ctx, slog.LevelWarn, "config refused, the old one is kept", slog.Any("err", e.Err))
 		} else {
-			now.log.InfoContext(ctx, "config replaced")
+			log.InfoContext(ctx, "config replaced")
 		}
+	case core.Tagged: // the tags are in what is logged from now on
 	}
 	a.registry.look(ctx, false)
 }
@@ -136,12 +152,13 @@ func (a *Adapter) changed(e core.RegistryEvent) {
 func (a *Adapter) replace(e core.RegistryEvent) (old, now *subject, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
+	if a.closed() {
 		return nil, nil, true
 	}
 	key := entryKey{e.Entry.Kind, e.Entry.Name}
 	old = a.attached[key]
-	if e.Kind == core.Reconfigured {
+	switch {
+	case e.Kind == core.Reconfigured, e.Kind == core.Tagged, e.Kind == core.Replaced && e.Old == e.Entry.Instance:
 		return old, old, false
 	}
 	a.detachLocked(key)

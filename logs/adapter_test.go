@@ -304,19 +304,19 @@ func TestPolly5K87_TheRegistryIsLogged(t *testing.T) {
 	p := core.Must(retry.New(retry.Config{Name: "x", Registry: registry, MaxAttempts: 1}))
 	_, _ = retry.Do(t.Context(), p, fail)
 	require.Equal(t, []string{
-		`level=DEBUG msg="instance added" kind=retry name=x app=a zone=b`,
-		`level=DEBUG msg="retries exhausted" kind=retry name=x app=a zone=b retry=0 elapsed=0s err=down`,
+		`level=DEBUG msg="instance added" kind=retry name=x tags.app=a tags.zone=b`,
+		`level=DEBUG msg="retries exhausted" kind=retry name=x tags.app=a tags.zone=b retry=0 elapsed=0s err=down`,
 	}, dropElapsed(b.read()))
 	q := core.Must(retry.New(retry.Config{MaxAttempts: 1}))
 	_, err := registry.Replace("retry", "x", q)
 	require.NoError(t, err)
 	_, _ = retry.Do(t.Context(), p, fail)
-	require.Equal(t, []string{`level=INFO msg="instance replaced" kind=retry name=x app=a zone=b`}, b.read(), "what was replaced is let go")
+	require.Equal(t, []string{`level=INFO msg="instance replaced" kind=retry name=x tags.app=a tags.zone=b`}, b.read(), "what was replaced is let go")
 	_, _ = retry.Do(t.Context(), q, fail)
 	require.Len(t, b.read(), 1)
 	require.True(t, registry.Remove("retry", "x", q))
 	_, _ = retry.Do(t.Context(), q, fail)
-	require.Equal(t, []string{`level=DEBUG msg="instance removed" kind=retry name=x app=a zone=b`}, b.read())
+	require.Equal(t, []string{`level=DEBUG msg="instance removed" kind=retry name=x tags.app=a tags.zone=b`}, b.read())
 
 	require.NoError(t, registry.Add("fake", "f", new(fake)))
 	b.read()

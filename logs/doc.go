@@ -7,6 +7,7 @@
 //		return err
 //	}
 //	defer adapter.Close()
+//	go adapter.Run(ctx) // for warnings of counters; see below
 //
 // What is logged, by level:
 //
@@ -21,12 +22,13 @@
 //     to wait or cut, if [Config.Calls] is set.
 //
 // Every record has the attributes kind and name, which are those of the instance in
-// the registry, and its tags. Messages are constant, so that they can be counted.
+// the registry, and the group tags with its tags, where it has some. Messages are constant, so that they can be counted.
 // What comes later to the registry is logged too, and what leaves is let go.
 //
 // The logger is called by the goroutine of the call or change, with its context and
 // with no lock held; a handler that blocks holds up that call. One that panics
-// counts as a hook that panics and harms no call.
+// counts as a hook that panics and harms no call; a warning that it did not take is
+// given to it again.
 //
 // Counters are looked at when something is logged of the instance, by
 // [Adapter.Run], and by [Adapter.Close]. The package starts no goroutine.

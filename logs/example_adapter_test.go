@@ -26,5 +26,5 @@ func ExampleAdapter() {
 	b := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry})) // attached when it comes
 	_ = b.OpenFor(time.Minute)
 	// Output:
-	// level=INFO msg="circuit breaker changed its state" kind=breaker name=db team=shop from=closed to=open manual=true failure_rate=0 slow_rate=0 open_for=1m0s opened=1
+	// level=INFO msg="circuit breaker changed its state" kind=breaker name=db tags.team=shop from=closed to=open manual=true failure_rate=0 slow_rate=0 open_for=1m0s opened=1
 }

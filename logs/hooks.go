@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"golang.org/x/time/rate"
-
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
@@ -66,16 +64,18 @@ func (s *subject) breaker() breaker.Hooks {
 }
 
 func (s *subject) limiter() ratelimit.Hooks {
-	often := rate.Sometimes{Interval: s.a.cfg.warnEvery()}
 	var failures atomic.Uint64
+	var last atomic.Pointer[ratelimit.Info]
+	failed := s.count("limit store failed", false, failures.Load)
+	failed.more = func() []slog.Attr {
+		info := last.Load()
+		return []slog.Attr{s.key(info.Key), failure(info.Err)}
+	}
 	h := ratelimit.Hooks{
 		StoreFailed: func(ctx context.Context, info ratelimit.Info) {
+			last.Store(&info)
 			failures.Add(1)
-			due := false
-			often.Do(func() { due = true }) // its lock is not for calls of a logger
-			if due {
-				s.write(ctx, slog.LevelWarn, "limit store failed", s.key(info.Key), failure(info.Err), slog.Uint64("count", failures.Swap(0)))
-			}
+			s.warn(ctx, failed, false)
 		},
 	}
 	if s.a.cfg.Calls {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
@@ -19,7 +20,7 @@ import (
 // A subject is an entry that is logged.
 type subject struct {
 	a        *Adapter
-	log      *slog.Logger
+	log      atomic.Pointer[slog.Logger]
 	detach   func() // may be nil
 	counters []*counter
 	looks    rate.Sometimes // looks that come of something else that is logged
@@ -28,7 +29,8 @@ type subject struct {
 // newSubject attaches to an entry. It is nil when there is nothing about it to log
 // but that it comes and goes.
 func newSubject(a *Adapter, e core.Entry) *subject {
-	s := &subject{a: a, log: logger(a.log, e), looks: rate.Sometimes{Interval: a.cfg.warnEvery()}}
+	s := &subject{a: a, looks: rate.Sometimes{Interval: a.cfg.warnEvery()}}
+	s.log.Store(logger(a.log, e))
 	const panicked = "hooks panicked"
 	switch x := e.Instance.(type) {
 	case *retry.Policy:
@@ -63,15 +65,19 @@ func newSubject(a *Adapter, e core.Entry) *subject {
 // logger adds to each record what names an entry.
 func logger(l *slog.Logger, e core.Entry) *slog.Logger {
 	attrs := []slog.Attr{slog.String("kind", e.Kind), slog.String("name", e.Name)}
-	for _, tag := range slices.Sorted(maps.Keys(e.Tags)) {
-		attrs = append(attrs, slog.String(tag, e.Tags[tag]))
+	if len(e.Tags) > 0 {
+		var tags []slog.Attr
+		for _, tag := range slices.Sorted(maps.Keys(e.Tags)) {
+			tags = append(tags, slog.String(tag, e.Tags[tag]))
+		}
+		attrs = append(attrs, slog.GroupAttrs("tags", tags...))
 	}
 	return slog.New(l.Handler().WithAttrs(attrs))
 }
 
 // write logs a moment, and looks at the counters now and then.
 func (s *subject) write(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
-	s.log.LogAttrs(ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are constant
+	s.log.Load().LogAttrs(ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are constant
 	due := false
 	s.looks.Do(func() { due = true }) // its lock is not for calls of a logger
 	if due {
@@ -87,30 +93,58 @@ func (s *subject) key(key string) slog.Attr {
 	return slog.String("key", key)
 }
 
-// A counter is one that no hook tells of.
+// A counter is one whose growth is told of now and then.
 type counter struct {
 	msg  string
 	once bool
 	read func() uint64
+	more func() []slog.Attr // may be nil
 
 	mu    sync.Mutex
 	told  uint64
 	often rate.Sometimes
 }
 
-func (s *subject) count(msg string, once bool, read func() uint64) {
-	s.counters = append(s.counters, &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}})
+func (s *subject) count(msg string, once bool, read func() uint64) *counter {
+	c := &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
+	s.counters = append(s.counters, c)
+	return c
 }
 
 // look warns of counters that have grown: at the end of all that did, else of those
-// that were not warned of lately.
+// that were not warned of lately. A handler that panics keeps nothing from the others.
 func (s *subject) look(ctx context.Context, end bool) {
-	defer s.a.panics.Recover()
 	for _, c := range s.counters {
-		if n := c.grown(end); n > 0 {
-			s.log.LogAttrs(ctx, slog.LevelWarn, c.msg, slog.Uint64("count", n)) //nolint:sloglint // the messages of counters are constant
+		if !end && s.a.closed() {
+			return
 		}
+		func() {
+			defer s.a.panics.Recover()
+			s.warn(ctx, c, end)
+		}()
 	}
+}
+
+// warn warns of one counter, if that is due.
+func (s *subject) warn(ctx context.Context, c *counter, end bool) {
+	n := c.grown(end)
+	if n == 0 {
+		return
+	}
+	logged := false
+	defer func() {
+		if !logged { // the handler panics: what was counted is for the next time
+			c.mu.Lock()
+			c.told -= n
+			c.mu.Unlock()
+		}
+	}()
+	var attrs []slog.Attr
+	if c.more != nil {
+		attrs = c.more()
+	}
+	s.log.Load().LogAttrs(ctx, slog.LevelWarn, c.msg, append(attrs, slog.Uint64("count", n))...) //nolint:sloglint // the messages of counters are constant
+	logged = true
 }
 
 // grown returns by how much the counter has grown since it was told of, if it is to

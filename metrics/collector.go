@@ -224,6 +224,9 @@ func (c *Collector) changed(e core.RegistryEvent) {
 	if c.closed {
 		return
 	}
+	if e.Kind == core.Tagged {
+		return // tags are read at each collection
+	}
 	if e.Kind == core.Reconfigured {
 		n := c.configs[e.Entry.Kind]
 		if e.Err != nil {

@@ -150,3 +150,15 @@ func TestRejectionsOfHTTP(t *testing.T) {
 	require.Empty(t, problems)
 	require.NoError(t, c.Close())
 }
+
+func TestTagsLeaveTheSeriesAlone(t *testing.T) {
+	t.Parallel()
+	r := &core.Registry{}
+	g := newGatherer(t, r)
+	br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: r}))
+	require.NoError(t, br.SetState(breaker.ForcedOpen))
+	before := samples(t, g, "circuitbreaker")
+	require.NotEmpty(t, before)
+	require.NoError(t, r.Tag("", "", map[string]string{"team": "shop"}))
+	require.Equal(t, before, samples(t, g, "circuitbreaker"))
+}

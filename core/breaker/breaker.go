@@ -56,8 +56,7 @@ type shared struct {
 	panics  hook.Panics
 	current atomic.Pointer[rules] // which each Breaker adopts
 
-	mu     sync.Mutex
-	unhook func() // takes the hooks of the Config out
+	mu sync.Mutex
 }
 
 // rules are a Config as it is used.
@@ -85,7 +84,7 @@ func newShared(cfg Config) (*shared, error) {
 	}
 	s := &shared{name: cfg.name(), base: time.Now()}
 	s.current.Store(newRules(cfg))
-	s.unhook = s.hooks.Add(cfg.Hooks)
+	s.hooks.Own(cfg.Hooks)
 	return s, nil
 }
 

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -18,8 +19,7 @@ import (
 // when they began where WindowTime does; it begins empty where one takes the place
 // of the other. Where Trials changes while half-open, the trials begin anew, and those that
 // run do not count any more. Calls that began while there was no SlowCall are not
-// slow. The hooks of the Config are replaced, those of Observe stay; what happens at
-// that moment may be told to old and new ones.
+// slow. The hooks of the Config are replaced, those of Observe stay.
 //
 // A breaker of a [Group] has the Config of its group: that is where to set it.
 func (b *Breaker) SetConfig(cfg Config) error {
@@ -51,12 +51,7 @@ func (s *shared) replace(cfg Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.current.Load().cfg
-	if cfg.Name == "" {
-		cfg.Name = old.Name
-	}
-	if cfg.Registry == nil {
-		cfg.Registry = old.Registry
-	}
+	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
 	errs := []error{cfg.Validate()}
 	if cfg.name() != s.name {
 		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Name", Value: cfg.Name, Reason: "must stay " + s.name})
@@ -68,9 +63,7 @@ func (s *shared) replace(cfg Config) error {
 		return err
 	}
 	s.current.Store(newRules(cfg))
-	unhook := s.unhook
-	s.unhook = s.hooks.Add(cfg.Hooks)
-	unhook()
+	s.hooks.Own(cfg.Hooks)
 	return nil
 }
 

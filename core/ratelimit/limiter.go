@@ -35,7 +35,6 @@ type shared struct {
 	once  sync.Once
 
 	hooks  hook.Set[Hooks]
-	unhook func() // takes out those of the Config
 	panics hook.Panics
 
 	views     sync.Map // Limit to *Limiter
@@ -68,7 +67,7 @@ func New(cfg Config) (*Limiter, error) {
 	if s.root, err = s.view(cfg.Limit); err != nil {
 		return nil, err
 	}
-	s.unhook = s.hooks.Add(cfg.Hooks)
+	s.hooks.Own(cfg.Hooks)
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, cfg.name(), s.root); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"errors"
 	"hash/maphash"
 	"math"
@@ -102,9 +103,9 @@ func (l *Limiter) SetLimit(limit Limit) error {
 
 // SetConfig replaces the Config while the limiter is in use. Its Limit is that of
 // SetLimit; MaxWait, MaxQueue, Order and OnStoreError hold for what comes after, and
-// Hooks for what is told after, while observers stay; what happens at that moment may
-// be told to old and new ones. Where cfg does not validate, or
-// has another Name, Registry, Store or MaxKeys, the error says so and nothing changes.
+// Hooks for what is told after, while observers stay. An empty Name and a nil Registry
+// are what they were. Where cfg does not validate, or has another Name, Registry, Store
+// or MaxKeys, the error says so and nothing changes.
 func (l *Limiter) SetConfig(cfg Config) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
@@ -112,6 +113,7 @@ func (l *Limiter) SetConfig(cfg Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.cfg.Load()
+	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
 	errs := []error{cfg.Validate()}
 	for _, f := range []struct {
 		field string
@@ -134,9 +136,7 @@ func (l *Limiter) SetConfig(cfg Config) error {
 		return err
 	}
 	l.cfg.Store(&cfg)
-	gone := l.unhook
-	l.unhook = l.hooks.Add(cfg.Hooks)
-	gone()
+	l.hooks.Own(cfg.Hooks)
 	return nil
 }
 

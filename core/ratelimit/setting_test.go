@@ -138,14 +138,53 @@ func TestSetConfig(t *testing.T) {
 		require.Equal(t, []int{1, 1}, []int{before, after})
 
 		bad := next.With(func(c *ratelimit.Config) {
-			c.Name, c.Registry, c.Store, c.Limit.Permits = "other", nil, &ratelimittest.Slow{}, -1
+			c.Name, c.Registry, c.Store, c.Limit.Permits = "other", &core.Registry{}, &ratelimittest.Slow{}, -1
 		})
 		err := l.SetConfig(bad)
 		for _, want := range []string{"Config.Name = other: must stay as it is", "Config.Registry =", "Config.Store =", "Limit.Permits = -1"} {
 			require.ErrorContains(t, err, want)
 		}
 		require.Equal(t, next.Limit, l.Limit(), "the old one is kept")
+
+		shared := next.With(func(c *ratelimit.Config) { c.Name, c.Registry, c.MaxWait = "", nil, time.Second })
+		require.NoError(t, l.SetConfig(shared), "one of many instances")
+		require.Equal(t, "api", l.Config().Name)
+		require.Same(t, cfg.Registry, l.Config().Registry)
+		require.Equal(t, time.Second, l.Config().MaxWait)
+		require.NoError(t, l.Close())
+		_, ok := cfg.Registry.Get("ratelimit", "api")
+		require.False(t, ok, "it knows where it is")
 	})
+}
+
+// Whatever happens while the hooks change is told once.
+func TestSetConfigTellsOldOrNewHooks(t *testing.T) {
+	t.Parallel()
+	told := 0
+	hooks := func() ratelimit.Hooks {
+		return ratelimit.Hooks{Allowed: func(context.Context, ratelimit.Info) { told++ }}
+	}
+	cfg := ratelimit.Config{Limit: ratelimit.PerHour(1 << 30), Hooks: hooks()}
+	l := newLimiter(t, cfg)
+	changed := make(chan struct{})
+	go func() {
+		defer close(changed)
+		for range 20_000 {
+			cfg.Hooks = hooks()
+			if err := l.SetConfig(cfg); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for want := 1; ; want++ {
+		take(t, l, "k", 1)
+		require.Equal(t, want, told)
+		select {
+		case <-changed:
+			return
+		default:
+		}
+	}
 }
 
 func TestSetLimitIsForTheRoot(t *testing.T) {

@@ -14,6 +14,7 @@
 // goroutine is spent on pretending that it is. For a single call,
 // context.WithTimeout does the same without a name, counters and hooks. For HTTP
 // there is plugins/timeout, which can answer for a handler that does not end.
+// [Timeout.SetConfig] replaces the Config of a timeout that is in use.
 //
 // # Guarantees
 //

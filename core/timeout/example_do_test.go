@@ -36,3 +36,12 @@ func ExampleHooks() {
 	// over 1ns
 	// 1
 }
+
+func ExampleTimeout_SetConfig() {
+	t := core.Must(timeout.New(timeout.Config{Name: "report", Limit: time.Minute}))
+	fmt.Println(t.SetConfig(timeout.Config{Limit: time.Second}), t.Name(), t.Limit())
+	fmt.Println(t.SetConfig(timeout.Config{Name: "other"}))
+	// Output:
+	// <nil> report 1s
+	// timeout.Config.Name = other: must stay report
+}

@@ -1,8 +1,10 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,13 +17,23 @@ const kind = "timeout"
 // A Timeout limits the time of operations. It holds no state but counters, so
 // that any number of calls may use it at once.
 type Timeout struct {
-	cfg       Config
-	err       *Error
+	current   atomic.Pointer[settings]
+	mu        sync.Mutex // of SetConfig
 	observers hook.Set[Hooks]
 	panics    hook.Panics
 
 	succeeded, failed, timedOut, canceled atomic.Uint64
 	abandoned                             atomic.Int64
+}
+
+// The settings are a Config and the error of its limit. They are never changed.
+type settings struct {
+	cfg Config
+	err *Error
+}
+
+func newSettings(cfg Config) *settings {
+	return &settings{cfg: cfg, err: &Error{Name: cfg.name(), Limit: cfg.limit()}}
 }
 
 // Stats are counts since the timeout was made, of operations that ended, but for
@@ -45,8 +57,9 @@ func New(cfg Config) (*Timeout, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Timeout{cfg: cfg, err: &Error{Name: cfg.name(), Limit: cfg.limit()}}
-	t.observers.Add(cfg.Hooks)
+	t := &Timeout{}
+	t.current.Store(newSettings(cfg))
+	t.observers.Own(cfg.Hooks)
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, t.Name(), t); err != nil {
 			return nil, err
@@ -55,19 +68,44 @@ func New(cfg Config) (*Timeout, error) {
 	return t, nil
 }
 
-// Name returns the name of the timeout.
-func (t *Timeout) Name() string { return t.err.Name }
+// SetConfig replaces the Config while the timeout is in use. Its Limit is for the
+// operations that begin from now on, its Hooks for what is told from now on; counts
+// and observers stay. An empty Name and a nil Registry are what they were: another one
+// is a [*core.ConfigError], as is what [Config.Validate] finds, and nothing changes.
+func (t *Timeout) SetConfig(cfg Config) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.Config()
+	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
+	errs := []error{cfg.Validate()}
+	if cfg.name() != old.name() {
+		errs = append(errs, &core.ConfigError{Field: "timeout.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()})
+	}
+	if cfg.Registry != old.Registry {
+		errs = append(errs, &core.ConfigError{Field: "timeout.Config.Registry", Value: "another one", Reason: "must stay the same"})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	t.current.Store(newSettings(cfg))
+	t.observers.Own(cfg.Hooks)
+	return nil
+}
 
-// Config returns the Config that the timeout was made with, as it was given.
-func (t *Timeout) Config() Config { return t.cfg }
+// Name returns the name of the timeout.
+func (t *Timeout) Name() string { return t.Err().Name }
+
+// Config returns the Config that the timeout was made with, or that the last
+// SetConfig gave it, as it was given but for a Name and Registry that stayed.
+func (t *Timeout) Config() Config { return t.current.Load().cfg }
 
 // Limit returns the time that an operation may take: negative when there is no
 // limit, and never 0.
-func (t *Timeout) Limit() time.Duration { return t.err.Limit }
+func (t *Timeout) Limit() time.Duration { return t.Err().Limit }
 
 // Err returns the error that is the cause of the end of an operation's context:
-// always the same one, with a nil Err. It must not be changed.
-func (t *Timeout) Err() *Error { return t.err }
+// always the same one until SetConfig, with a nil Err. It must not be changed.
+func (t *Timeout) Err() *Error { return t.current.Load().err }
 
 // Stats returns the counts so far. They are read one after the other.
 func (t *Timeout) Stats() Stats {
@@ -88,7 +126,7 @@ func (t *Timeout) Observe(h Hooks) (cancel func()) { return t.observers.Add(h) }
 // Close takes the timeout out of its registry. It goes on working. A second Close
 // does nothing; the error is always nil.
 func (t *Timeout) Close() error {
-	if r := t.cfg.Registry; r != nil {
+	if r := t.Config().Registry; r != nil {
 		r.Remove(kind, t.Name(), t)
 	}
 	return nil
@@ -110,11 +148,11 @@ func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) {
 }
 
 func (t *Timeout) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := t.Limit()
-	if deadline, ok := ctx.Deadline(); limit < 0 || ok && time.Until(deadline) <= limit {
+	cause := t.Err()
+	if deadline, ok := ctx.Deadline(); cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit {
 		return ctx, func() {}
 	}
-	return context.WithTimeoutCause(ctx, limit, t.err)
+	return context.WithTimeoutCause(ctx, cause.Limit, cause)
 }
 
 // Finish is the end of what [Do] does, for adapters that make the context

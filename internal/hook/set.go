@@ -7,15 +7,25 @@ import (
 )
 
 // A Set is the hooks of one instance, of type H: those of its Config, and those
-// that observers add while it is in use. Make it with Add before it is used.
+// that observers add while it is in use. Make it with Own or Add before it is used.
 type Set[H interface{ Join(other H) H }] struct {
 	joined atomic.Pointer[H]
 	mu     sync.Mutex
+	own    H
 	all    []*H
 }
 
 // Load returns all hooks as one. It costs an atomic load.
 func (s *Set[H]) Load() *H { return s.joined.Load() }
+
+// Own sets the hooks of the Config, which are called first, in the place of those of
+// an earlier call: nothing is told to both, or to neither.
+func (s *Set[H]) Own(h H) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own = h
+	s.publishLocked()
+}
 
 // Add adds hooks; cancel takes them out again.
 func (s *Set[H]) Add(h H) (cancel func()) {
@@ -33,7 +43,7 @@ func (s *Set[H]) Add(h H) (cancel func()) {
 }
 
 func (s *Set[H]) publishLocked() {
-	var joined H
+	joined := s.own
 	for _, h := range s.all {
 		joined = joined.Join(*h)
 	}

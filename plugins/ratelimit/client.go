@@ -1,10 +1,15 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"reflect"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -97,9 +102,10 @@ func (c ClientConfig) core() ratelimit.Config {
 // A Client holds requests back until they are within a limit. It is a
 // [client.Plugin].
 type Client struct {
-	cfg     ClientConfig
+	name    string
 	limiter *ratelimit.Limiter // nil with a Limiter of x/time
-	maxWait time.Duration
+	mu      sync.Mutex         // of SetConfig
+	current atomic.Pointer[ClientConfig]
 }
 
 // NewClient makes a plugin.
@@ -107,13 +113,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, maxWait: cfg.MaxWait}
-	switch {
-	case cfg.MaxWait == 0:
-		c.maxWait = ratelimit.DefaultMaxWait
-	case cfg.MaxWait < 0:
-		c.maxWait = 1<<63 - 1
-	}
+	c := &Client{name: cmp.Or(cfg.Name, ratelimit.DefaultName)}
+	c.current.Store(&cfg)
 	if cfg.Limiter != nil {
 		return c, nil
 	}
@@ -125,11 +126,46 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 }
 
 // Name is the name of the limiter.
-func (c *Client) Name() string {
-	if c.cfg.Name == "" {
-		return ratelimit.DefaultName
+func (c *Client) Name() string { return c.name }
+
+// Config is the ClientConfig that the plugin has: as it was given, but for what the
+// limiter was given alone.
+func (c *Client) Config() ClientConfig {
+	cfg := *c.current.Load()
+	if c.limiter != nil {
+		has := c.limiter.Config()
+		cfg.Registry, cfg.Limit, cfg.Hooks = has.Registry, has.Limit, has.Hooks
+		cfg.MaxWait, cfg.MaxQueue, cfg.Order, cfg.OnStoreError = has.MaxWait, has.MaxQueue, has.Order, has.OnStoreError
 	}
-	return c.cfg.Name
+	return cfg
+}
+
+// SetConfig replaces the ClientConfig while the plugin is in use, as SetConfig of
+// core/ratelimit does; a Key is for the requests that come after. An empty Name and a
+// nil Registry are what they were. Where cfg does not validate, has another Name,
+// Registry, Store or MaxKeys, or has a Limiter where there was none, or none where there
+// was one, the error says so and nothing changes.
+func (c *Client) SetConfig(cfg ClientConfig) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := cfg.Validate()
+	if was := c.limiter == nil; was != (cfg.Limiter != nil) {
+		err = errors.Join(err, &core.ConfigError{Field: "ratelimit.ClientConfig.Limiter", Value: !was, Reason: fmt.Sprintf("must stay set: %t", was)})
+	}
+	if name := cmp.Or(cfg.Name, c.name); name != c.name {
+		err = errors.Join(err, &core.ConfigError{Field: "ratelimit.ClientConfig.Name", Value: cfg.Name, Reason: "must stay as it is"})
+	}
+	if err != nil {
+		return err
+	}
+	cfg.Name = cmp.Or(cfg.Name, c.current.Load().Name)
+	if c.limiter != nil {
+		if err := c.limiter.SetConfig(cfg.core()); err != nil {
+			return conferr.Relabel(err, "ratelimit.ClientConfig.", "ratelimit.Config.", "ratelimit.")
+		}
+	}
+	c.current.Store(&cfg)
+	return nil
 }
 
 // Phase is [client.Monitoring]: each retry waits for its turn, and a request that
@@ -184,12 +220,13 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // wait waits for the turn of a request; giveBack returns it unused.
 func (t *clientTransport) wait(req *http.Request) (giveBack func(context.Context), err error) {
+	cfg := t.current.Load()
 	if t.limiter == nil {
-		return t.waitRate(req.Context())
+		return t.waitRate(req.Context(), cfg)
 	}
 	keyOf := client.Host
-	if t.cfg.Key != nil {
-		keyOf = t.cfg.Key
+	if cfg.Key != nil {
+		keyOf = cfg.Key
 	}
 	key := keyOf(req)
 	take, err := t.limiter.Wait(req.Context(), key, 1)
@@ -199,21 +236,24 @@ func (t *clientTransport) wait(req *http.Request) (giveBack func(context.Context
 }
 
 // waitRate waits for a limiter of x/time.
-func (t *clientTransport) waitRate(ctx context.Context) (giveBack func(context.Context), err error) {
+func (t *clientTransport) waitRate(ctx context.Context, cfg *ClientConfig) (giveBack func(context.Context), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	most := t.maxWait
+	most := cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
+	if most < 0 {
+		most = math.MaxInt64
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
-	turn := t.cfg.Limiter.Reserve()
+	turn := cfg.Limiter.Reserve()
 	if !turn.OK() {
-		return nil, t.limited(ratelimit.Never)
+		return nil, t.limited(cfg, ratelimit.Never)
 	}
 	if d := turn.Delay(); d > most {
 		turn.Cancel()
-		return nil, t.limited(d)
+		return nil, t.limited(cfg, d)
 	} else if d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
@@ -226,12 +266,12 @@ func (t *clientTransport) waitRate(ctx context.Context) (giveBack func(context.C
 	}
 	// A reservation whose time has come cannot be canceled any more; a token can
 	// still be put back.
-	return func(context.Context) { t.cfg.Limiter.AllowN(time.Now(), -1) }, nil
+	return func(context.Context) { cfg.Limiter.AllowN(time.Now(), -1) }, nil
 }
 
-func (t *clientTransport) limited(retryAfter time.Duration) error {
+func (t *clientTransport) limited(cfg *ClientConfig, retryAfter time.Duration) error {
 	return &ratelimit.LimitedError{
 		Name:   t.Name(),
-		Result: ratelimit.Result{Limit: int64(t.cfg.Limiter.Burst()), RetryAfter: retryAfter},
+		Result: ratelimit.Result{Limit: int64(cfg.Limiter.Burst()), RetryAfter: retryAfter},
 	}
 }

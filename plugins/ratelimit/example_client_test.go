@@ -58,3 +58,14 @@ func ExampleNewClient_xTime() {
 	// 200 OK
 	// 200 OK
 }
+
+func ExampleClient_SetConfig() {
+	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Name: "vendor", Limit: ratelimit.PerMinute(2)}))
+	fmt.Println(limits.SetConfig(limits.Config().With(func(c *ratelimit.ClientConfig) { c.Limit = ratelimit.PerMinute(5) })))
+	fmt.Println(limits.SetConfig(ratelimit.ClientConfig{Name: "other"}))
+	fmt.Println(limits.Config().Limit)
+	// Output:
+	// <nil>
+	// ratelimit.ClientConfig.Name = other: must stay as it is
+	// 5 per 1m0s
+}

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -12,11 +13,10 @@ import (
 // A Client limits the time of requests. It holds no state but counters, and any
 // number of http.Clients may share it.
 type Client struct {
-	cfg     Config
-	timeout *timeout.Timeout
-	phase   client.Phase
-	limit   time.Duration // of a Config that has none
-	total   bool
+	live[Config]
+	phase client.Phase
+	limit time.Duration // of a Config that has none
+	total bool
 }
 
 // NewTotal makes a plugin that limits the whole of an exchange as its caller sees
@@ -47,8 +47,30 @@ func newClient(cfg Config, c *Client, name string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.cfg, c.timeout = cfg, t
+	c.timeout = t
+	c.adopt = func(cfg *Config, part timeout.Config) {
+		if cfg.Registry, cfg.Hooks = part.Registry, part.Hooks; c.resolve(cfg.Limit) != part.Limit {
+			cfg.Limit = part.Limit
+		}
+	}
+	c.agreeLocked(cfg)
 	return c, nil
+}
+
+// SetConfig replaces the Config, Hooks included, while the plugin is in use. Requests
+// that are on their way keep their limit; counts, observers and overrides stay. An empty
+// Name and a nil Registry are what they were: another one is a [*core.ConfigError], as
+// is what [Config.Validate] finds, and nothing changes.
+//
+// SetConfig of the timeout in the registry sets what both have.
+func (c *Client) SetConfig(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	part := cfg.core()
+	part.Limit = c.resolve(cfg.Limit)
+	cfg.Name = cmp.Or(cfg.Name, c.Config().Name)
+	return c.set(cfg, part)
 }
 
 // Name returns the name of the plugin.
@@ -57,8 +79,9 @@ func (c *Client) Name() string { return c.timeout.Name() }
 // Phase returns [client.Before], or just inside of [client.Engine] for an attempt.
 func (c *Client) Phase() client.Phase { return c.phase }
 
-// Config returns the Config that the plugin was made with, as it was given.
-func (c *Client) Config() Config { return c.cfg }
+// Config returns the Config that the plugin was made with, or that the last SetConfig
+// gave it, as it was given but for a Name and Registry that stayed.
+func (c *Client) Config() Config { return c.now().cfg }
 
 // Stats returns the counts so far. A response is a success, whatever its status.
 func (c *Client) Stats() Stats { return c.timeout.Stats() }
@@ -100,10 +123,11 @@ func override[P, C any](ctx context.Context, key overrideKey[P], f func(*C)) con
 // settings returns the Config for a request, and the error for its limit.
 func (c *Client) settings(ctx context.Context) (*Config, *Error, error) {
 	f, ok := ctx.Value(overrideKey[Client]{c}).(func(*Config))
+	s := c.now()
 	if !ok {
-		return &c.cfg, c.timeout.Err(), nil
+		return &s.cfg, s.err, nil
 	}
-	cfg := c.cfg.With(f)
+	cfg := s.cfg.With(f)
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, err
 	}

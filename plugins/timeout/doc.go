@@ -19,6 +19,8 @@
 //
 //	ctx = attempt.Override(ctx, timeout.Off) // this request, this plugin
 //
+// SetConfig of both replaces the settings while they are in use.
+//
 // Do not use a total limit in place of one per attempt: an attempt that hangs
 // then leaves no time for a retry. For a server that must not be held up by slow
 // clients there are the timeouts of http.Server, which know the connection.

@@ -49,3 +49,14 @@ func ExampleClient_Override() {
 	fmt.Println(err)
 	// Output: timeout: "attempt" took longer than 1ms
 }
+
+func ExampleClient_SetConfig() {
+	attempts := core.Must(timeout.NewAttempt(timeout.Config{Name: "api", Limit: time.Second}))
+	fmt.Println(attempts.SetConfig(attempts.Config().With(func(c *timeout.Config) { c.Limit = 2 * time.Second })))
+	fmt.Println(attempts.SetConfig(timeout.Config{Name: "other"}))
+	fmt.Println(attempts.Config().Limit)
+	// Output:
+	// <nil>
+	// timeout.Config.Name = other: must stay api
+	// 2s
+}

@@ -1,11 +1,13 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/conferr"
 	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/server"
 )
@@ -13,8 +15,7 @@ import (
 // A Server limits the time of handlers. It holds no state but counters, and any
 // number of handlers may share it.
 type Server struct {
-	cfg        ServerConfig
-	timeout    *timeout.Timeout
+	live[ServerConfig]
 	latePanics atomic.Uint64
 	panics     hook.Panics
 }
@@ -36,7 +37,32 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, timeout: t}, nil
+	s := &Server{}
+	s.timeout = t
+	s.adopt = func(cfg *ServerConfig, part timeout.Config) {
+		if cfg.Registry, cfg.Hooks = part.Registry, part.Hooks; cfg.limit() != part.Limit {
+			cfg.Limit = part.Limit
+		}
+	}
+	s.agreeLocked(cfg)
+	return s, nil
+}
+
+// SetConfig replaces the ServerConfig, Hooks included, while the plugin is in use.
+// Requests whose handler runs keep what they began with, but for Hooks; counts,
+// observers and overrides stay. An empty Name and a nil Registry are what they were:
+// another one is a [*core.ConfigError], as is what [ServerConfig.Validate] finds, and
+// nothing changes.
+//
+// SetConfig of the timeout in the registry sets what both have.
+func (s *Server) SetConfig(cfg ServerConfig) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	part := cfg.core()
+	part.Name = cfg.Name
+	cfg.Name = cmp.Or(cfg.Name, s.Config().Name)
+	return conferr.Relabel(s.set(cfg, part), "timeout.ServerConfig.", "timeout.Config.")
 }
 
 // Name returns the name of the plugin.
@@ -45,8 +71,9 @@ func (s *Server) Name() string { return s.timeout.Name() }
 // Phase returns [server.Call].
 func (s *Server) Phase() server.Phase { return server.Call }
 
-// Config returns the ServerConfig that the plugin was made with, as it was given.
-func (s *Server) Config() ServerConfig { return s.cfg }
+// Config returns the ServerConfig that the plugin was made with, or that the last
+// SetConfig gave it, as it was given but for a Name and Registry that stayed.
+func (s *Server) Config() ServerConfig { return s.now().cfg }
 
 // Stats returns the counts so far.
 func (s *Server) Stats() ServerStats {
@@ -74,10 +101,11 @@ func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Co
 // settings returns the Config for a request, and the error for its limit.
 func (s *Server) settings(ctx context.Context) (*ServerConfig, *Error, error) {
 	f, ok := ctx.Value(overrideKey[Server]{s}).(func(*ServerConfig))
+	now := s.now()
 	if !ok {
-		return &s.cfg, s.timeout.Err(), nil
+		return &now.cfg, now.err, nil
 	}
-	cfg := s.cfg.With(f)
+	cfg := now.cfg.With(f)
 	if err := cfg.Validate(); err != nil {
 		return nil, nil, err
 	}
