@@ -19,7 +19,7 @@
 // The names begin with resilience_retry_, resilience_ratelimiter_,
 // resilience_circuitbreaker_ and resilience_timelimiter_; the label name is the Name
 // in the Config. There are about 15 series for a retry without its histogram, 10 for
-// a limiter, 20 for a breaker or for a whole group of them, 6 for a timeout; a
+// a limiter, 25 for a breaker, 30 for a whole group of them, 6 for a timeout; a
 // histogram has 19 for each of its label values.
 //
 // Beside those of the mechanisms there are resilience_http_rejections_total, which
