@@ -93,6 +93,7 @@ func TestRetry(t *testing.T) {
 			"retry_attempts_total api success": 1, "retry_attempts_total api retryable_failure": 3, "retry_attempts_total api final_failure": 0,
 			"retry_backoff_seconds api backoff count": 2, "retry_backoff_seconds api backoff sum": 4,
 			"retry_backoff_seconds api retry_after count": 0, "retry_backoff_seconds api retry_after sum": 0,
+			"retry_retries_total api":             2,
 			"retry_suppressed_total api canceled": 0, "retry_suppressed_total api deadline": 0, "retry_suppressed_total api not_replayable": 0,
 			"retry_suppressed_total api rejected": 0, "retry_suppressed_total api budget": 0, "retry_suppressed_total api retry_after_too_long": 0,
 		}, samples(t, g, "retry"))

@@ -9,13 +9,14 @@ import (
 )
 
 type retryMetrics struct {
-	calls, attempts, suppressed, budget *prometheus.Desc
-	backoff                             *prometheus.HistogramVec
+	calls, attempts, retries, suppressed, budget *prometheus.Desc
+	backoff                                      *prometheus.HistogramVec
 }
 
 func (m *retryMetrics) init(c *Collector) {
 	m.calls = c.desc("retry_calls_total", "Calls that ended, by result and by whether there was a retry.", "name", "result", "retried")
 	m.attempts = c.desc("retry_attempts_total", "Attempts that ended, first ones included.", "name", "result")
+	m.retries = c.desc("retry_retries_total", "Attempts that were begun after the first of a call.", "name")
 	m.suppressed = c.desc("retry_suppressed_total", "Retries that were wanted but not made, by reason.", "name", "reason")
 	m.budget = c.desc("retry_budget_left", "Retries that the budget has left; no sample where there is none.", "name")
 	m.backoff = c.histogram("retry_backoff_seconds", "Waits before retries, by where they come from.", "name", "source")
@@ -44,6 +45,7 @@ func (m *retryMetrics) collect(ch chan<- prometheus.Metric, name string, p *retr
 	counter(ch, m.attempts, s.Succeeded+s.Recovered, name, "success")
 	counter(ch, m.attempts, s.RetryableFailures, name, "retryable_failure")
 	counter(ch, m.attempts, s.FinalFailures, name, "final_failure")
+	counter(ch, m.retries, s.Retries, name)
 	for reason, n := range map[retry.Verdict]uint64{
 		retry.Deadline:          s.SuppressedDeadline,
 		retry.RetryAfterTooLong: s.SuppressedRetryAfterTooLong,

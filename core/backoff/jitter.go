@@ -29,14 +29,16 @@ func (s Decorrelated) Validate() error {
 	return v.err()
 }
 
-// FullJitter draws each wait from [0, d), where d is what s answers. A nil random
-// is math/rand/v2; one of your own must be safe for concurrent use.
+// FullJitter draws each wait from [0, d), where d is what s answers. As prev, s
+// gets what was drawn, not what it answered itself. A nil random is math/rand/v2;
+// one of your own must be safe for concurrent use.
 func FullJitter(s Strategy, random func() float64) Strategy {
 	return jittered{typ: "FullJitter", inner: s, random: random, least: 0}
 }
 
-// EqualJitter draws each wait from [d/2, d), where d is what s answers. A nil
-// random is math/rand/v2; one of your own must be safe for concurrent use.
+// EqualJitter draws each wait from [d/2, d), where d is what s answers. As prev, s
+// gets what was drawn, not what it answered itself. A nil random is math/rand/v2;
+// one of your own must be safe for concurrent use.
 func EqualJitter(s Strategy, random func() float64) Strategy {
 	return jittered{typ: "EqualJitter", inner: s, random: random, least: 0.5}
 }

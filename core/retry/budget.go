@@ -21,9 +21,15 @@ const BudgetCalls = 1000
 // that was made has ended, well or badly; one that was rejected
 // ([core.ErrRejected]) was not made. Every retry takes one token out. A retry for
 // which there is none is not made: the [Verdict] is OverBudget. One that is not
-// made for another reason, as when its wait is canceled, costs nothing.
+// made for another reason, as when its wait is canceled or it is rejected, costs
+// nothing.
 //
-// Paying in is an atomic addition, and reads no clock.
+// A call that is begun inside a retry ([FromContext]) pays nothing in, whatever its
+// policy: it is no first try. One inside a first attempt does, so two policies
+// inside each other that share a Budget may each make their ratio of retries.
+//
+// Paying in is an atomic addition, and reads no clock. The zero value, which
+// allows no retry, is of no use: make one with [NewBudget].
 type Budget struct {
 	calls stripe.Counter // that paid in
 
@@ -53,9 +59,11 @@ const (
 // NewBudget makes a budget that allows ratio retries per call, and minPerSecond
 // retries each second besides, so that the few calls of a quiet service can be
 // retried. 0.2 and 3 are good values. What the calls paid in is kept, but no more
-// than [BudgetCalls] of them pay; what a second brings is lost when the next one
-// brings as much. ratio is from 0 to 1, minPerSecond from 0 to a billion; what
-// cannot be used is a [*core.ConfigError].
+// than [BudgetCalls] of them pay; with a ratio that is so small that these pay
+// less than one retry, one is kept. minPerSecond is also how many of its retries
+// are kept: so many may be made at once, the first ones too, and then one each
+// 1/minPerSecond seconds. ratio is from 0 to 1 and rounded to billionths,
+// minPerSecond from 0 to a billion; what cannot be used is a [*core.ConfigError].
 func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
 	if !(ratio >= 0 && ratio <= 1) {
 		return nil, &core.ConfigError{Field: "retry.NewBudget.ratio", Value: ratio, Reason: "must be between 0 and 1"}

@@ -297,3 +297,55 @@ func TestBudgetUnderConcurrentUseNeverMints(t *testing.T) {
 		require.Greater(t, float64(retries.Load()), most/2, "used, too")
 	})
 }
+
+func TestACallInsideARetryPaysNothingIn(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(1, 0))
+	outer := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxAttempts: 4}))
+	inner := core.Must(retry.New(retry.Config{Budget: budget}))
+	_, err := retry.Do(t.Context(), outer, func(ctx context.Context) (int, error) {
+		_, err := retry.Do(ctx, inner, func(context.Context) (int, error) { return 1, nil })
+		return 0, errors.Join(err, errBoom)
+	})
+	require.ErrorIs(t, err, errBoom)
+	require.Equal(t, 1, budget.Left(), "the first attempt alone")
+}
+
+func TestADelayThatPanicsCostsNothing(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(1, 0))
+	p := core.Must(retry.New(retry.Config{Budget: budget, Delay: func(context.Context, retry.Info) time.Duration { panic("delay") }}))
+	require.PanicsWithValue(t, "delay", func() { _, _ = retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run) })
+	require.Equal(t, 1, budget.Left())
+}
+
+// It is a retry that was not made.
+func TestARetryThatIsRejectedCostsNothing(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} {
+		budget := core.Must(retry.NewBudget(1, 0))
+		p := core.Must(retry.New(retry.Config{Budget: budget, Backoff: backoff.None{}, RetryRejected: again, MaxAttempts: 5}))
+		_, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom, core.ErrRejected}}).run)
+		require.ErrorIs(t, err, errBoom)
+		require.Equal(t, 1, budget.Left())
+	}
+}
+
+func TestTheZeroBudgetAllowsNoRetry(t *testing.T) {
+	t.Parallel()
+	p := core.Must(retry.New(retry.Config{Budget: new(retry.Budget)}))
+	op := &script{ends: []error{errBoom}}
+	_, err := retry.Do(t.Context(), p, op.run)
+	require.ErrorIs(t, err, errBoom)
+	require.Equal(t, 1, op.calls)
+}
+
+func TestABudgetWithATinyRatioKeepsOneRetry(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(0.0005, 0))
+	p := core.Must(retry.New(retry.Config{Budget: budget}))
+	for range 4001 {
+		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { return 1, nil })
+	}
+	require.Equal(t, 1, budget.Left())
+}

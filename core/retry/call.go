@@ -26,7 +26,9 @@ import (
 //
 // Call Next exactly once for each attempt, the last and the successful one too,
 // and Wait exactly once after each Again. A Call is a value for the stack of one
-// goroutine; it holds nothing that must be released, and it may be abandoned.
+// goroutine; it holds nothing that must be released, and it may be abandoned. One
+// that is abandoned after an Again has used its part of the Budget, and is in no
+// count of calls.
 type Call struct {
 	policy  *Policy
 	cfg     *Config
@@ -36,7 +38,7 @@ type Call struct {
 	prev    time.Duration // what the strategy said last
 	next    *Info         // of the last retry that Next said is to be made
 	last    Verdict
-	token   purse // of the retry that was promised, and is not begun
+	token   purse // of the retry that was promised, or runs
 	made    bool  // an attempt failed and was no rejection
 	madeErr error // of the last such
 }
@@ -55,6 +57,9 @@ type Attempt struct {
 	Floor time.Duration
 	// Suppress, unless it is Done, is why another attempt is not made although
 	// the failure is Retryable: RetryAfterTooLong, NotReplayable or Rejected.
+	//
+	// Rejected also says that the attempt was not made. It then pays nothing into
+	// the Budget, and takes nothing out; so it is where Err matches core.ErrRejected.
 	Suppress Verdict
 }
 
@@ -104,9 +109,9 @@ func (c *Call) Context(ctx context.Context) context.Context {
 
 // Next says what follows the attempt that has just ended, counts it and calls
 // the hooks. It does not wait. Several things may stand against a retry; the
-// first of these holds: ctx is done, it is not Retryable, no attempt is left,
-// a.Suppress, the Budget is used up, the wait would reach MaxElapsed or the
-// deadline of ctx.
+// first of these holds: ctx is done, it is not Retryable, a.Suppress is Rejected,
+// no attempt is left, another a.Suppress, the Budget is used up, the wait would
+// reach MaxElapsed or the deadline of ctx.
 func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
 	if a.Err == nil && !a.Retryable {
 		return c.done(ctx, a)
@@ -116,7 +121,7 @@ func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
 
 func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 	c.last = Done
-	c.pay()
+	c.pay(ctx)
 	if c.retry == 0 {
 		c.policy.counters.succeeded.Inc()
 		return Done
@@ -127,17 +132,17 @@ func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 }
 
 func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
-	c.putBack()
-	if a.Suppress != Rejected && !errors.Is(a.Err, core.ErrRejected) {
-		c.pay()
+	made := a.Suppress != Rejected && !errors.Is(a.Err, core.ErrRejected)
+	if made {
+		c.pay(ctx)
 		c.made, c.madeErr = true, a.Err
+	}
+	if !made || c.next != nil && c.retry < c.next.Retry { // the latter is not begun
+		c.putBack()
 	}
 	info := &Info{Retry: c.retry, Err: a.Err, Result: a.Result, Verdict: c.judge(ctx, a)}
 	if info.Verdict == Again {
 		c.plan(ctx, a.Floor, info)
-		if info.Verdict != Again {
-			c.putBack()
-		}
 	}
 	count := &c.policy.counters
 	if a.Retryable && info.Verdict != Canceled && info.Verdict != Rejected {
@@ -161,6 +166,8 @@ func (c *Call) judge(ctx context.Context, a Attempt) Verdict {
 		return Canceled
 	case !a.Retryable:
 		return Ignored
+	case a.Suppress == Rejected:
+		return Rejected
 	case c.retry+1 >= c.cfg.maxAttempts():
 		return Exhausted
 	case a.Suppress != Done:
@@ -174,10 +181,10 @@ func (c *Call) judge(ctx context.Context, a Attempt) Verdict {
 	return Again
 }
 
-// pay pays into the budget, once for a call.
-func (c *Call) pay() {
-	if c.cfg.Budget != nil && !c.made {
-		c.cfg.Budget.pay()
+// pay pays into the budget, once for a call, unless it is part of a retry further out.
+func (c *Call) pay(ctx context.Context) {
+	if b := c.cfg.Budget; b != nil && !c.made && (ctx.Value(infoKey{}) == nil || FromContext(ctx).Retry == 0) {
+		b.pay()
 	}
 }
 
@@ -191,6 +198,12 @@ func (c *Call) putBack() {
 
 // plan sets what info says of the wait, and takes Again back if there is no time.
 func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
+	planned := false
+	defer func() {
+		if !planned { // there is no time, or Delay panics
+			c.putBack()
+		}
+	}()
 	info.Retry++
 	if c.cfg.Delay != nil {
 		info.Elapsed = c.elapsed()
@@ -207,6 +220,7 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	case ctx.Err() != nil:
 		info.Verdict = Canceled
 	case !c.reaches(ctx, info.Delay):
+		planned = true
 		return
 	case info.Source == FromRetryAfter:
 		info.Verdict = RetryAfterTooLong
@@ -239,7 +253,6 @@ func (c *Call) Wait(ctx context.Context) error {
 	}
 	if ctx.Err() == nil {
 		c.retry++
-		c.token = noPurse
 		c.policy.counters.retries.Add(1)
 		return nil
 	}

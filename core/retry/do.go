@@ -12,8 +12,10 @@ import (
 // It returns what the last attempt returned. When attempts were repeated and the
 // last one failed too, the error is an [*ExhaustedError] that wraps that of the
 // last attempt, unless RetryIf says that this one is not retried: then it is that
-// error itself. When ctx ends in a wait, it is a [*CanceledError] at once. When
-// ctx is done beforehand, operation does not run, and the error is the cause.
+// error itself. When ctx ends in a wait, it is a [*CanceledError] at once; when it
+// ends in an attempt that fails, the error is that attempt's own, also after
+// retries. When ctx is done beforehand, operation does not run, and the error is
+// the cause.
 //
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
@@ -21,8 +23,8 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 	if s.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
 		result, err := operation(ctx)
 		if err == nil {
-			if s.cfg.Budget != nil {
-				s.cfg.Budget.pay()
+			if b := s.cfg.Budget; b != nil {
+				b.pay()
 			}
 			p.counters.succeeded.Inc()
 			return result, nil

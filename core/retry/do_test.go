@@ -361,3 +361,34 @@ func TestPanicInTheOperationIsNotRetried(t *testing.T) {
 	})
 	require.Equal(t, 1, calls)
 }
+
+func TestAContextThatEndsInARetryLeavesItsOwnError(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+		if retry.FromContext(ctx).Retry == 1 {
+			cancel()
+		}
+		return 0, errBoom
+	})
+	require.Equal(t, errBoom, err)
+	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, SuppressedCanceled: 1}, p.Stats())
+}
+
+func TestACallThatPanicsIsInNoCountOfCalls(t *testing.T) {
+	t.Parallel()
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	require.Panics(t, func() {
+		_, _ = retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
+			if retry.FromContext(ctx).Retry == 1 {
+				panic("boom")
+			}
+			return 0, errBoom
+		})
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _ = retry.Do(ctx, p, func(context.Context) (int, error) { return 0, nil })
+	require.Equal(t, retry.Stats{Failed: 1, Retries: 1, RetryableFailures: 1}, p.Stats())
+}

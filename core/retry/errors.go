@@ -14,7 +14,8 @@ var ErrExhausted = errors.New("retry: gave up")
 // An ExhaustedError is the error of a call that was retried, and whose last attempt
 // would have been followed by another one too, or was rejected. A call that ended
 // with its first attempt has that attempt's own error, and so has one whose last
-// error is not to be retried, as RetryIf says.
+// error is not to be retried, as RetryIf says, or whose context ended in the last
+// attempt.
 //
 // It matches [core.ErrRejected] only where every attempt was rejected, so that no
 // call was made at all.

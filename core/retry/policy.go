@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -52,18 +53,19 @@ func New(cfg Config) (*Policy, error) {
 func (p *Policy) Name() string { return p.settings.Load().cfg.name() }
 
 // Config returns the Config that the policy was made with, or that the last
-// SetConfig gave it, as it was given.
+// SetConfig gave it, as it was given; Name and Registry are those of New.
 func (p *Policy) Config() Config { return p.settings.Load().cfg }
 
 // SetConfig replaces the Config, Hooks included, for the calls that begin from
 // now on; those that run end under the one they began with. Counts and observers
-// stay. Where cfg does not validate, or has another Name or Registry, the error
-// says so and nothing changes.
+// stay. An empty Name and a nil Registry are as they were. Where cfg does not
+// validate, or has another Name or Registry, the error says so and nothing changes.
 func (p *Policy) SetConfig(cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	old := &p.settings.Load().cfg
+	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
 	if cfg.name() != old.name() {
 		return &core.ConfigError{Field: "retry.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()}
 	}

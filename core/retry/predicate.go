@@ -28,10 +28,10 @@ func given[V any](predicates []func(V) bool) []func(V) bool {
 
 // MapError makes a Config.Map that hands the error of a call that failed to f, and
 // the caller gets the one that f returns: nil takes it away. The result, and a
-// call that succeeded, stay as they are.
+// call that succeeded, stay as they are. A nil f changes nothing.
 func MapError(f func(error) error) func(result any, err error) (any, error) {
 	return func(result any, err error) (any, error) {
-		if err != nil {
+		if err != nil && f != nil {
 			err = f(err)
 		}
 		return result, err

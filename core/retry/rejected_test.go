@@ -27,7 +27,7 @@ func TestARejectionAfterARealAttemptDoesNotSayThatNoCallWasMade(t *testing.T) {
 		reason   retry.Verdict
 	}{
 		{"not the last attempt", retry.Config{}, []error{errBoom, no}, 2, retry.Rejected},
-		{"the last attempt", retry.Config{MaxAttempts: 2}, []error{errBoom, no}, 2, retry.Exhausted},
+		{"the last attempt", retry.Config{MaxAttempts: 2}, []error{errBoom, no}, 2, retry.Rejected},
 		{"retried", retry.Config{RetryRejected: true}, []error{errBoom, no}, 3, retry.Exhausted},
 		{"rejected first", retry.Config{RetryRejected: true}, []error{no, errBoom, no}, 3, retry.Exhausted},
 		{"too long", retry.Config{RetryRejected: true, MaxElapsed: time.Second}, []error{errBoom, no}, 2, retry.RetryAfterTooLong},

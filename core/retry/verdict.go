@@ -27,7 +27,8 @@ const (
 	// Canceled means that the caller's context is done.
 	Canceled
 	// Rejected means that the attempt was not made (core.ErrRejected), and
-	// RetryRejected is not set or the rejection says that waiting does not help.
+	// RetryRejected is not set or the rejection says that waiting does not help. It
+	// goes before Exhausted.
 	Rejected
 	// OverBudget means that a retry is wanted, but Config.Budget has none left.
 	OverBudget

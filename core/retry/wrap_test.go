@@ -145,3 +145,10 @@ func TestAnyDecidesAboutErrorsAndResults(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "fine", got)
 }
+
+func TestMapErrorOfNilChangesNothing(t *testing.T) {
+	t.Parallel()
+	p := core.Must(retry.New(retry.Config{MaxAttempts: 1, Map: retry.MapError(nil)}))
+	_, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
+	require.Equal(t, errBoom, err)
+}

@@ -60,8 +60,8 @@ type Config struct {
 	MaxRetryAfter time.Duration
 
 	// RetryIf tells which errors are retried. If nil, those that DefaultCheckRetry
-	// names. It is not asked about one that no retry can cure: a bad URL, a
-	// certificate that is not trusted, a cancellation.
+	// names. It is not asked about one that no retry can cure: a bad URL, a name
+	// that does not exist, a certificate that is not trusted, a cancellation.
 	RetryIf func(err error) bool
 	// RetryResponse tells which responses are retried. If nil, those that
 	// DefaultCheckRetry names. It must leave the body alone.
@@ -153,6 +153,7 @@ func (c Config) core() retry.Config {
 
 // withCore returns c with the part that core/retry has too as in shared.
 func (c Config) withCore(shared *retry.Config) Config {
+	c.Name, c.Registry = shared.Name, shared.Registry
 	c.MaxAttempts, c.Backoff, c.Delay, c.MaxElapsed = shared.MaxAttempts, shared.Backoff, shared.Delay, shared.MaxElapsed
 	c.Budget, c.RetryIf, c.RetryRejected, c.Hooks = shared.Budget, shared.RetryIf, shared.RetryRejected, shared.Hooks
 	return c

@@ -11,12 +11,17 @@ import (
 // response is gone. Who waits to the end gets the response itself.
 type StatusError struct {
 	StatusCode int
+	rejection  error
 }
 
 // Error names the status.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("retry: status %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 }
+
+// Unwrap returns the error that [client.Reject] made the response of, or nil when
+// it is a real one.
+func (e *StatusError) Unwrap() error { return e.rejection }
 
 // ErrMaybeProcessed is the Reason for a request that may not be sent twice, and
 // was sent.

@@ -31,9 +31,9 @@ import (
 
 func TestGoPeers1_OneRealConnectionAndNoGoroutineLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
-	attempts := 0
+	var attempts atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if attempts++; attempts%3 != 0 {
+		if attempts.Add(1)%3 != 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.Copy(w, io.LimitReader(endless{}, 1<<20))
 		}
@@ -48,7 +48,7 @@ func TestGoPeers1_OneRealConnectionAndNoGoroutineLeft(t *testing.T) {
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.NoError(t, resp.Body.Close())
 	}
-	require.Equal(t, 150, attempts)
+	require.EqualValues(t, 150, attempts.Load())
 	require.EqualValues(t, base.opened.Load(), base.closed.Load())
 	client.CloseIdleConnections(base.next)
 	srv.Close()
@@ -58,9 +58,9 @@ func TestGoPeers1_OneRealConnectionAndNoGoroutineLeft(t *testing.T) {
 
 func TestGoPeers3_ShortBodiesKeepTheConnection(t *testing.T) {
 	t.Parallel()
-	attempts := 0
+	var attempts atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if attempts++; attempts < 3 {
+		if attempts.Add(1) < 3 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = io.Copy(w, io.LimitReader(endless{}, client.DefaultDrainBytes))
 		}
@@ -140,9 +140,9 @@ func TestPostThatWasNotSentIsRepeated(t *testing.T) {
 	require.NoError(t, li.Close())
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
 	defer srv.Close()
-	dials := 0
+	var dials atomic.Int32
 	tr := &http.Transport{DialContext: func(ctx context.Context, network, a string) (net.Conn, error) {
-		if dials++; dials < 3 {
+		if dials.Add(1) < 3 {
 			a = addr
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, a)
@@ -155,7 +155,7 @@ func TestPostThatWasNotSentIsRepeated(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, "a stream that can be read once", string(got))
-	require.Equal(t, 3, dials)
+	require.EqualValues(t, 3, dials.Load())
 	require.EqualValues(t, 1, b.closes.Load())
 }
 
@@ -255,9 +255,9 @@ func TestTerminalErrorsAreNotRetried(t *testing.T) {
 			t.Parallel()
 			tr := &http.Transport{}
 			defer tr.CloseIdleConnections()
-			attempts := 0
+			var attempts atomic.Int32
 			base := roundTrip(func(req *http.Request) (*http.Response, error) {
-				if attempts++; tc.fails != nil {
+				if attempts.Add(1); tc.fails != nil {
 					return nil, tc.fails
 				}
 				return tr.RoundTrip(req)
@@ -270,10 +270,10 @@ func TestTerminalErrorsAreNotRetried(t *testing.T) {
 				req.Header = tc.header
 			}
 			for _, cfg := range []retry.Config{{}, {RetryIf: func(error) bool { return true }}} {
-				attempts = 0
+				attempts.Store(0)
 				_, err := do(t, quick(cfg), base, req)
 				require.Error(t, err)
-				require.Equal(t, tc.want, attempts, "%v", err)
+				require.EqualValues(t, tc.want, attempts.Load(), "%v", err)
 				if tc.fails != nil {
 					require.Equal(t, tc.fails, err, "as it is")
 				}

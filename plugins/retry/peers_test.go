@@ -43,10 +43,10 @@ func TestGoPeers1_DiscardedBodiesAreClosedBeforeTheNextAttempt(t *testing.T) {
 func TestGoPeers1_OneConnectionIsEnough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		attempts := 0
+		var attempts atomic.Int32
 		li := fakenet.Listen()
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if attempts++; attempts < 3 {
+			if attempts.Add(1) < 3 {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
 				return
@@ -65,7 +65,7 @@ func TestGoPeers1_OneConnectionIsEnough(t *testing.T) {
 		b, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, "done", string(b))
-		require.Equal(t, 3, attempts)
+		require.EqualValues(t, 3, attempts.Load())
 		require.NoError(t, resp.Body.Close())
 	})
 }

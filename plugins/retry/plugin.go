@@ -71,7 +71,7 @@ func (p *Plugin) Name() string { return p.policy.Name() }
 func (p *Plugin) Phase() client.Phase { return client.State }
 
 // Config returns the Config that the plugin was made with, or that the last
-// SetConfig gave it, as it was given.
+// SetConfig gave it, as it was given; Name and Registry are those of New.
 func (p *Plugin) Config() Config {
 	var call retry.Call
 	cfg := p.begin(&call)
@@ -80,8 +80,9 @@ func (p *Plugin) Config() Config {
 
 // SetConfig replaces the Config, Hooks included, for the requests that begin from
 // now on; those that run end under the one they began with. Counts, observers and
-// overrides stay. Where cfg does not validate, or has another Name or Registry,
-// the error says so and nothing changes.
+// overrides stay. An empty Name and a nil Registry are as they were. Where cfg does
+// not validate, or has another Name or Registry, the error says so and nothing
+// changes.
 func (p *Plugin) SetConfig(cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -120,7 +121,9 @@ func (p *Plugin) agree(call *retry.Call) *Config {
 }
 
 // Stats returns the counts so far. An attempt that ended in a response which is
-// not to be retried is a success, whatever its status.
+// not to be retried is a success, whatever its status. A request that ends before
+// its first attempt, as by a context that was done or an Override that cannot be
+// used, is in no count.
 func (p *Plugin) Stats() Stats { return p.policy.Stats() }
 
 // Observe adds hooks to those of the Config, until cancel is called.
@@ -144,8 +147,11 @@ type overrideKey struct{ plugin *Plugin } // one key per instance: another clien
 // Override returns a context under which this plugin, and no other, uses its
 // Config as changed by f. Overrides nest: the innermost is applied last. Name
 // and Registry stay what they are. A Config that cannot be used then fails the
-// request with a [*core.ConfigError], and nothing is sent.
+// request with a [*core.ConfigError], and nothing is sent. A nil f changes nothing.
 func (p *Plugin) Override(ctx context.Context, f func(*Config)) context.Context {
+	if f == nil {
+		return ctx
+	}
 	if outer, ok := ctx.Value(overrideKey{p}).(func(*Config)); ok {
 		inner := f
 		f = func(c *Config) { outer(c); inner(c) }

@@ -161,3 +161,47 @@ func TestARejectionForGoodIsNotRepeated(t *testing.T) {
 type refuses func() error
 
 func (f refuses) RoundTrip(*http.Request) (*http.Response, error) { return nil, f() }
+
+// A response that stands for a rejection is one for core/retry too: it is not
+// made, pays nothing and costs nothing.
+func TestARejectionWithAResponseIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(1, 3))
+	var seen []error
+	p := quick(retry.Config{RetryRejected: true, Budget: budget, Hooks: retry.Hooks{
+		Retried: func(_ context.Context, info retry.Info) { seen = append(seen, info.Err) },
+	}})
+	s := &script{steps: []step{reject(core.ErrRejected)}}
+	resp, err := do(t, p, s, get(t))
+	require.NoError(t, err)
+	require.Equal(t, core.ErrRejected, client.Rejected(resp))
+	require.Len(t, s.seen, 3)
+	require.Equal(t, 3, budget.Left(), "nothing paid in, nothing taken out")
+	require.Len(t, seen, 2)
+	for _, err := range seen {
+		require.ErrorIs(t, err, core.ErrRejected)
+		require.EqualError(t, err, "retry: status 503 Service Unavailable")
+	}
+
+	s = &script{steps: []step{reject(core.ErrRejected), fails(core.ErrRejected)}}
+	_, err = do(t, p, s, get(t))
+	require.ErrorIs(t, err, core.ErrRejected, "nothing was sent")
+
+	s = &script{steps: []step{status(503, 0), reject(core.ErrRejected), fails(core.ErrRejected)}}
+	_, err = do(t, p, s, get(t))
+	require.NotErrorIs(t, err, core.ErrRejected)
+	e, ok := errors.AsType[*retry.StatusError](err)
+	require.True(t, ok)
+	require.NoError(t, e.Unwrap(), "the one that was sent")
+}
+
+func TestARequestThatCannotBeModifiedCostsNothing(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(1, 0))
+	broken := errors.New("no key")
+	p := quick(retry.Config{Budget: budget, ModifyRequest: func(*http.Request, int) error { return broken }})
+	_, err := do(t, p, &script{steps: []step{status(503, 0)}}, get(t))
+	require.Equal(t, broken, err)
+	require.Equal(t, 1, budget.Left())
+	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1}, p.Stats())
+}

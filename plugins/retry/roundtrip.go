@@ -88,7 +88,7 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		r.discard()
 		if err = r.call.Wait(ctx); err == nil {
 			if err = r.modify(req); err != nil {
-				r.call.Next(ctx, retry.Attempt{Err: err}) // the retry that was begun ends here
+				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // the retry that was begun ends here, and nothing was sent
 			}
 		}
 		if err != nil {
@@ -226,7 +226,7 @@ func (r *run) rejection() error {
 // failure is the error of the attempt, or one that stands for the response.
 func (r *run) failure() error {
 	if r.resp != nil {
-		return &StatusError{StatusCode: r.resp.StatusCode}
+		return &StatusError{StatusCode: r.resp.StatusCode, rejection: r.rejection()}
 	}
 	return r.err
 }

@@ -51,13 +51,33 @@ func TestSetConfig(t *testing.T) {
 		"retry.Config.MaxRetryAfter = -1ns: must be >= 0 (0 means 2m0s)": func(c *retry.Config) { c.MaxRetryAfter = -1 },
 		"retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)":        func(c *retry.Config) { c.MaxAttempts = -1 },
 		"retry.Config.Name = other: must stay default":                   func(c *retry.Config) { c.Name = "other" },
-		"retry.Config.Registry = another one: must stay the same":        func(c *retry.Config) { c.Registry = nil },
+		"retry.Config.Registry = another one: must stay the same":        func(c *retry.Config) { c.Registry = new(core.Registry) },
 	} {
 		bad := more.With(func(c *retry.Config) { c.AnyMethod = true; change(c) })
 		require.EqualError(t, p.SetConfig(bad), want)
 		require.False(t, p.Config().AnyMethod)
 		require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet), "the old one is kept")
 	}
+}
+
+func TestSetConfigKeepsTheNameAndTheRegistryThatItDoesNotSay(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	p := core.Must(retry.New(retry.Config{Name: "api", Registry: &r}))
+	require.NoError(t, p.SetConfig(retry.Config{MaxAttempts: 7}))
+	require.Equal(t, retry.Config{Name: "api", Registry: &r, MaxAttempts: 7}, p.Config())
+	require.NoError(t, p.SetConfig(p.Config()))
+	require.NoError(t, p.Close())
+	_, found := r.Get("retry", "api")
+	require.False(t, found)
+}
+
+func TestAnOverrideThatIsNilChangesNothing(t *testing.T) {
+	t.Parallel()
+	p := quick(retry.Config{})
+	require.Equal(t, 3, sends(t, p, 503, p.Override(t.Context(), nil), http.MethodGet))
+	ctx := p.Override(p.Override(t.Context(), retry.Off), nil)
+	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet))
 }
 
 // Who finds the policy in the registry replaces what core/retry knows of the plugin.
