@@ -1,0 +1,73 @@
+package standard
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+)
+
+// A Client is an [http.Client] and the plugins that its Transport is made of. Make it
+// with [New]. Its fields are not to be set.
+type Client struct {
+	*http.Client
+	// Pipeline is the Transport of the http.Client.
+	Pipeline *client.Transport
+
+	Total   *timeout.Client
+	Retry   *retry.Plugin
+	Limit   *ratelimit.Client
+	Breaker *breaker.Client
+	Attempt *timeout.Client
+	own     []client.Plugin
+}
+
+// New makes a client. It returns what [Config.Validate] finds, or the
+// [*core.DuplicateError] of the registry.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.Resolved()
+	c := &Client{}
+	err := errors.Join(
+		part(c, &c.Total, cfg.Total, timeout.NewTotal),
+		part(c, &c.Retry, cfg.Retry, retry.New),
+		part(c, &c.Limit, cfg.Limit, ratelimit.NewClient),
+		part(c, &c.Breaker, cfg.Breaker, breaker.NewClient),
+		part(c, &c.Attempt, cfg.Attempt, timeout.NewAttempt),
+	)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.Pipeline = client.New(cfg.HTTP.Transport, append(c.own, cfg.Plugins...)...)
+	cfg.HTTP.Transport = c.Pipeline
+	c.Client = &cfg.HTTP
+	return c, nil
+}
+
+func part[P client.Plugin, C any](c *Client, to *P, cfg C, create func(C) (P, error)) error {
+	p, err := create(cfg)
+	if err == nil {
+		*to, c.own = p, append(c.own, p)
+	}
+	return err
+}
+
+// Close ends the waits for the limit, takes the parts out of their registry and closes
+// idle connections. Plugins of [Config].Plugins are not closed. A second Close does
+// nothing more.
+func (c *Client) Close() error {
+	var errs []error
+	for _, p := range c.own {
+		errs = append(errs, p.Close())
+	}
+	if c.Client != nil {
+		c.CloseIdleConnections()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,192 @@
+package standard_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/client/standard"
+	"github.com/gresil/gresil/core"
+	corelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+)
+
+// replies is a transport that answers with the statuses given, the last one again and
+// again.
+type replies struct {
+	statuses []int
+	header   http.Header
+	hang     bool
+	attempts int
+}
+
+func (r *replies) RoundTrip(req *http.Request) (*http.Response, error) {
+	status := r.statuses[min(r.attempts, len(r.statuses)-1)]
+	r.attempts++
+	if r.hang {
+		<-req.Context().Done()
+		return nil, context.Cause(req.Context())
+	}
+	return &http.Response{StatusCode: status, Header: r.header, Body: io.NopCloser(strings.NewReader("x")), Request: req}, nil
+}
+
+func newClient(t *testing.T, cfg standard.Config) *standard.Client {
+	t.Helper()
+	c, err := standard.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func TestTheZeroConfig(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, standard.Config{})
+	require.Equal(t, "Before *timeout.Client(standard-total) > State *retry.Plugin(standard) > Monitoring *ratelimit.Client(standard) > "+
+		"Engine *breaker.Client(standard) > Engine+10 *timeout.Client(standard-attempt) > *http.Transport", c.Pipeline.String())
+	require.Empty(t, c.Pipeline.Check())
+	require.Zero(t, c.Timeout)
+	require.Equal(t, 30*time.Second, c.Total.Config().Limit)
+	require.Equal(t, 10*time.Second, c.Attempt.Config().Limit)
+	require.Equal(t, 4, c.Retry.Config().MaxAttempts)
+	require.Equal(t, 10*time.Second, c.Retry.Config().MaxRetryAfter)
+	b := c.Breaker.Config()
+	require.Equal(t, []any{0.1, 30 * time.Second, 100}, []any{b.FailureRate, b.WindowTime, b.MinCalls})
+	require.Equal(t, standard.Config{}.Resolved().Limit.Limit, corelimit.PerSecond(1000))
+}
+
+func TestPartsAreRegisteredUnderTheName(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	c := newClient(t, standard.Config{Name: "orders", Registry: registry, Retry: retry.Config{Name: "mine"}})
+	var names []string
+	for e := range registry.All() {
+		names = append(names, e.Kind+" "+e.Name)
+	}
+	require.Subset(t, names, []string{"breaker orders", "ratelimit orders", "retry mine", "timeout orders-attempt", "timeout orders-total"})
+	_, err := standard.New(standard.Config{Name: "orders", Registry: registry})
+	var duplicate *core.DuplicateError
+	require.ErrorAs(t, err, &duplicate)
+	require.Len(t, slices.Collect(registry.All()), len(names), "what was made before the failure is taken out")
+	require.NoError(t, c.Close())
+	require.Empty(t, slices.Collect(registry.All()))
+}
+
+func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cfg  standard.Config
+		want string // no error if empty
+	}{
+		{standard.Config{Attempt: timeout.Config{Limit: time.Minute}}, "standard.Config.Attempt.Limit = 1m0s: must be at most that of Total, 30s, or nothing is retried after it"},
+		{standard.Config{Total: timeout.Config{Limit: 5 * time.Second}}, ""},
+		{standard.Config{Total: timeout.Config{Limit: -1}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
+		{standard.Config{Attempt: timeout.Config{Limit: -1}}, ""},
+		{standard.Config{Attempt: timeout.Config{Limit: 20 * time.Second}}, ""},
+		{standard.Config{Breaker: breaker.ClientConfig{WindowTime: 19 * time.Second}}, "standard.Config.Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
+		{standard.Config{Breaker: breaker.ClientConfig{Window: 50}}, ""},
+		{standard.Config{HTTP: http.Client{Timeout: 29 * time.Second}}, "standard.Config.HTTP.Timeout = 29s: must be 0, or at least the limit of Total, 30s"},
+		{standard.Config{HTTP: http.Client{Timeout: time.Hour}, Total: timeout.Config{Limit: -1}}, "standard.Config.HTTP.Timeout = 1h0m0s: must be 0, or at least the limit of Total, -1ns"},
+		{standard.Config{HTTP: http.Client{Timeout: 30 * time.Second}}, ""},
+		{standard.Config{Retry: retry.Config{MaxAttempts: -1}}, "standard.Config.Retry.MaxAttempts = -1: must be"},
+		{standard.Config{Breaker: breaker.ClientConfig{Trials: -1}}, "standard.Config.Breaker.Trials = -1: must be"},
+	} {
+		made, err := standard.New(c.cfg)
+		if c.want == "" {
+			require.NoError(t, err)
+			require.NoError(t, made.Close())
+			continue
+		}
+		require.Nil(t, made)
+		var bad *core.ConfigError
+		require.ErrorAs(t, err, &bad)
+		require.Contains(t, err.Error(), c.want)
+	}
+	_, err := standard.New(standard.Config{Retry: retry.Config{MaxBuffer: -1}, Total: timeout.Config{HeadersOnly: true, CutBody: true}})
+	require.ErrorContains(t, err, "standard.Config.Retry.MaxBuffer")
+	require.ErrorContains(t, err, "standard.Config.Total.CutBody")
+}
+
+func TestRetriesBreakersAndTimeoutsWorkTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := &replies{statuses: []int{503, 503, 200}}
+		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.ClientConfig{MinCalls: 10}})
+		resp, err := c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, []any{200, 3}, []any{resp.StatusCode, stub.attempts})
+	})
+}
+
+func TestAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := &replies{statuses: []int{200}, hang: true}
+		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}})
+		start := time.Now()
+		_, err := c.Get("http://one.test/")
+		var late *timeout.Error
+		require.ErrorAs(t, err, &late)
+		require.True(t, errors.Is(err, context.DeadlineExceeded))
+		require.LessOrEqual(t, time.Since(start), 30*time.Second)
+		require.GreaterOrEqual(t, stub.attempts, 2)
+	})
+}
+
+func TestEveryPartCanBeChanged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stub := &replies{statuses: []int{500}}
+		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Retry: retry.Config{MaxAttempts: 2}, Breaker: breaker.ClientConfig{Window: 4, MinCalls: 4}})
+		get := func(ctx context.Context) (*http.Response, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://one.test/", nil)
+			require.NoError(t, err)
+			return c.Do(req)
+		}
+		for range 2 {
+			resp, err := get(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 500, resp.StatusCode, "the last answer comes back as it is")
+			require.NoError(t, resp.Body.Close())
+		}
+		require.Equal(t, 4, stub.attempts)
+		_, err := get(t.Context())
+		require.ErrorIs(t, err, core.ErrRejected)
+		var open *breaker.OpenError
+		require.ErrorAs(t, err, &open)
+		require.Equal(t, 4, stub.attempts)
+		ctx := c.Breaker.Override(t.Context(), func(call *breaker.Call) { call.Disabled = true })
+		resp, err := get(c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 }))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 5, stub.attempts)
+	})
+}
+
+func TestALimiterOfXTimeAndFurtherPlugins(t *testing.T) {
+	t.Parallel()
+	stub := &replies{statuses: []int{200}}
+	own := core.Must(timeout.NewTotal(timeout.Config{Name: "own"}))
+	cfg := standard.Config{HTTP: http.Client{Transport: stub}, Plugins: []client.Plugin{own}, Registry: &core.Registry{}}
+	cfg.Limit.Limiter = rate.NewLimiter(1, 1)
+	cfg.Limit.MaxWait = time.Nanosecond
+	c := newClient(t, cfg)
+	require.Contains(t, c.Pipeline.String(), "(standard-total) > Before *timeout.Client(own) > ")
+	resp, err := c.Get("http://one.test/")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	_, err = c.Get("http://one.test/")
+	require.ErrorIs(t, err, core.ErrRejected)
+}

@@ -1,0 +1,54 @@
+package resiltest
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+)
+
+var errClosedBody = errors.New("http: read on closed response body") // as net/http says it
+
+// A Body is the body of a request or a response that counts what is done with it.
+// Like one of net/http, it can be closed while it is read, and again, and cannot be
+// read once it is closed.
+type Body struct {
+	next    io.ReadCloser
+	read    atomic.Int64
+	closes  atomic.Int32
+	onClose func(again bool)
+}
+
+// NewBody returns a body with that text. For one that stalls, see [Reply.NewBody].
+func NewBody(text string) *Body { return WrapBody(io.NopCloser(strings.NewReader(text))) }
+
+// WrapBody counts what is done with b.
+func WrapBody(b io.ReadCloser) *Body { return &Body{next: b} }
+
+// Read reads.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.closes.Load() > 0 {
+		return 0, errClosedBody
+	}
+	n, err := b.next.Read(p)
+	b.read.Add(int64(n))
+	return n, err
+}
+
+// Close closes what is inside, the first time.
+func (b *Body) Close() error {
+	again := b.closes.Add(1) > 1
+	if b.onClose != nil {
+		defer b.onClose(again)
+	}
+	if again {
+		return nil
+	}
+	return b.next.Close()
+}
+
+// BytesRead is how much was read.
+func (b *Body) BytesRead() int64 { return b.read.Load() }
+
+// Closes is how often Close was called.
+func (b *Body) Closes() int { return int(b.closes.Load()) }

@@ -1,0 +1,173 @@
+package resiltest
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Reset ends a connection without the good manners of Close: the other side gets
+// "connection reset by peer". It is for connections of a [Network] and of TCP, also
+// inside TLS or what else has a NetConn; others are closed.
+func Reset(c net.Conn) {
+	inner := c
+	for {
+		outer, ok := inner.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		inner = outer.NetConn()
+	}
+	switch inner := inner.(type) {
+	case *net.TCPConn:
+		_ = inner.SetLinger(0)
+	case *conn:
+		inner.end(resetError("read"), resetError("write"))
+	}
+	_ = inner.Close()
+	_ = c.Close()
+}
+
+// conn is one end of a connection in memory.
+type conn struct {
+	in, out       *pipe
+	local, remote net.Addr
+}
+
+func newConns(client, server net.Addr) (*conn, *conn) {
+	a, b := &pipe{changed: make(chan struct{})}, &pipe{changed: make(chan struct{})}
+	return &conn{in: a, out: b, local: client, remote: server}, &conn{in: b, out: a, local: server, remote: client}
+}
+
+func (c *conn) LocalAddr() net.Addr  { return c.local }
+func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+func (c *conn) SetDeadline(t time.Time) error {
+	_ = c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.change(func() { c.in.readBy = t })
+	return nil
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.out.change(func() { c.out.writeBy = t })
+	return nil
+}
+
+func (c *conn) Close() error {
+	c.end(io.EOF, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)})
+	return nil
+}
+
+// end ends the connection for this side, and for the other one with these errors,
+// where it has not ended before.
+func (c *conn) end(read, write error) {
+	c.out.change(func() {
+		c.out.writeErr = &net.OpError{Op: "write", Net: "tcp", Err: net.ErrClosed}
+		if c.out.readErr == nil {
+			c.out.readErr = read
+		}
+	})
+	c.in.change(func() {
+		c.in.readErr, c.in.buf = &net.OpError{Op: "read", Net: "tcp", Err: net.ErrClosed}, nil
+		if c.in.writeErr == nil {
+			c.in.writeErr = write
+		}
+	})
+}
+
+func (c *conn) Read(p []byte) (n int, err error) {
+	q := c.in
+	waitErr := q.wait(&q.readBy, "read", func() bool {
+		switch {
+		case len(q.buf) > 0:
+			n = copy(p, q.buf)
+			q.buf = q.buf[n:]
+		case q.readErr != nil:
+			err = q.readErr
+		default:
+			return len(p) == 0
+		}
+		return true
+	})
+	if waitErr != nil {
+		return 0, waitErr
+	}
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (n int, err error) {
+	q := c.out
+	waitErr := q.wait(&q.writeBy, "write", func() bool {
+		if q.writeErr != nil {
+			err = q.writeErr
+			return true
+		}
+		m := min(len(p)-n, pipeSize-len(q.buf))
+		q.buf = append(q.buf, p[n:n+m]...)
+		if n += m; m > 0 {
+			q.announce() // also where there is more to write
+		}
+		return n == len(p)
+	})
+	if waitErr != nil {
+		return n, waitErr
+	}
+	return n, err
+}
+
+const pipeSize = 64 << 10
+
+// pipe is one direction of a connection. Its mutex is never held while waiting, which
+// a bubble could not see through.
+type pipe struct {
+	mu       sync.Mutex
+	buf      []byte
+	readErr  error // for the reader, once buf is empty
+	writeErr error
+	readBy   time.Time
+	writeBy  time.Time
+	changed  chan struct{} // closed and replaced when anything above changes
+}
+
+func (q *pipe) announce() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+func (q *pipe) change(f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f()
+	q.announce()
+}
+
+// wait tries until it succeeds, or the deadline is over.
+func (q *pipe) wait(by *time.Time, op string, try func() bool) error {
+	for {
+		q.mu.Lock()
+		end := *by
+		if !end.IsZero() && !time.Now().Before(end) {
+			q.mu.Unlock()
+			return &net.OpError{Op: op, Net: "tcp", Err: os.ErrDeadlineExceeded}
+		}
+		if try() {
+			q.announce()
+			q.mu.Unlock()
+			return nil
+		}
+		changed := q.changed
+		q.mu.Unlock()
+		left := time.Duration(-1)
+		if !end.IsZero() {
+			left = max(time.Until(end), 0)
+		}
+		pause(left, changed, nil)
+	}
+}

@@ -1,0 +1,79 @@
+// Package resiltest is a kit for tests of HTTP clients: a server or a transport
+// that fails as it is told, and counters for what such failures often leave open.
+// It needs nothing of Gresil, and nothing but the standard library.
+//
+//	func TestMyClient(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) { // an hour takes no time
+//			script := resiltest.NewScript(
+//				resiltest.Reply{Status: 503, Header: http.Header{"Retry-After": {"3600"}}},
+//				resiltest.Reply{Body: "half of i", Reset: true},
+//				resiltest.Reply{Body: "all of it"},
+//			)
+//			srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
+//			base := resiltest.Count(t, srv.Transport()) // fails the test when a body stays open
+//			got, err := mine.New(base).Fetch(t.Context(), srv.URL)
+//			// ... and script.Attempts(), script.Waits(), srv.Conns()
+//		})
+//	}
+//
+// What stands in for the other side, from the fastest to the most real:
+//
+//   - a [Script] as the [net/http.RoundTripper] itself: no connection, one goroutine;
+//   - a Script or any other handler, as a [Server] in a [Network]: the real net/http
+//     on both ends, over connections in memory;
+//   - the same on loopback sockets: [NewServer];
+//   - a function of your own for each connection: [ServeConn].
+//
+// All but loopback sockets work in bubbles of testing/synctest: make what belongs to
+// a bubble inside it, with the bubble's t. Waits are those of package time, and end
+// when the request's context does.
+//
+// When not to use it: for tests of handlers [net/http/httptest] is enough, and so it
+// is for servers that answer well, or with TLS.
+//
+// # Guarantees
+//
+//   - A Script keeps the contract of RoundTripper: it closes the request's body and
+//     does not change the request.
+//   - All types can be used by many goroutines at once.
+//   - What a Script keeps of an attempt is bounded by [BodyLimit]; the number of its
+//     attempts is not.
+//   - A Server that is closed has no connection and no handler left, or the test
+//     fails.
+//
+// # Failure mode
+//
+// The checks fail the test with Errorf, at its end, and wait for at most [Patience]
+// before they do, since much in net/http ends a moment later than its caller.
+package resiltest
+
+import "time"
+
+// Patience is how long checks wait for what is about to end.
+const Patience = 5 * time.Second
+
+// eventually asks until the answer is yes, or Patience is over.
+func eventually(ok func() bool) bool {
+	for end := time.Now().Add(Patience); !ok(); pause(5*time.Millisecond, nil, nil) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// pause waits for d, or for ever where it is negative, unless one of the channels
+// ends it.
+func pause(d time.Duration, done, closed <-chan struct{}) {
+	var over <-chan time.Time
+	if d >= 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		over = t.C
+	}
+	select {
+	case <-over:
+	case <-done:
+	case <-closed:
+	}
+}

@@ -1,0 +1,108 @@
+package resiltest
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// A Network is a network in memory. Its connections behave like those of TCP: a write
+// is done when it is in a buffer of 64 KiB, deadlines work, and they can be [Reset].
+// In a bubble, all that waits for it is durably blocked.
+type Network struct {
+	mu        sync.Mutex
+	listeners map[string]*Listener
+	dials     int
+}
+
+// NewNetwork returns a network on which nobody listens.
+func NewNetwork() *Network { return &Network{listeners: map[string]*Listener{}} }
+
+// A Listener accepts what is dialed for its address.
+type Listener struct {
+	network *Network
+	addr    string
+	conns   chan net.Conn
+	done    chan struct{}
+}
+
+// Listen listens on an address, as in "api.test:80". If it is empty, the listener
+// gets what is dialed for addresses on which nobody else listens. It panics when one
+// listens there already.
+func (n *Network) Listen(addr string) *Listener {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listeners[addr] != nil {
+		panic("resiltest: address in use: " + addr)
+	}
+	l := &Listener{network: n, addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
+	n.listeners[addr] = l
+	return l
+}
+
+// DialContext fits http.Transport. Where nobody listens, the connection is refused.
+func (n *Network) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
+	n.mu.Lock()
+	l := n.listeners[addr]
+	if l == nil {
+		l = n.listeners[""]
+	}
+	n.dials++
+	local := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1024 + n.dials%64000}
+	n.mu.Unlock()
+	fail := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address(addr), Err: err}
+	}
+	if ctx.Err() != nil {
+		return fail(context.Cause(ctx))
+	}
+	refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	if l == nil {
+		return fail(refused)
+	}
+	client, server := newConns(local, address(addr))
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-l.done:
+		return fail(refused)
+	case <-ctx.Done():
+		return fail(context.Cause(ctx))
+	}
+}
+
+// Accept waits for the next connection.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: net.ErrClosed}
+	}
+}
+
+// Close ends it, and frees its address. What was accepted stays open.
+func (l *Listener) Close() error {
+	l.network.mu.Lock()
+	defer l.network.mu.Unlock()
+	if l.network.listeners[l.addr] == l {
+		delete(l.network.listeners, l.addr)
+		close(l.done)
+	}
+	return nil
+}
+
+// Addr is the address, "server.test:80" where it is empty.
+func (l *Listener) Addr() net.Addr {
+	if l.addr == "" {
+		return address("server.test:80")
+	}
+	return address(l.addr)
+}
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
