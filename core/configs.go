@@ -76,8 +76,9 @@ func (r *Registry) reconfigured(kind, name string, instance any, err error) bool
 //
 // A change is made as a whole or not at all: where one config that it concerns does
 // not validate, or one follower refuses it, all stays as it was. Changes wait for each
-// other: a follower, and the function of a Derive, must not make one, or it waits for
-// itself. A subscriber of a registry may.
+// other: a follower, the function of a Derive, and a hook or subscriber that is called
+// because of what a follower does must not make one, or it waits for itself. Who is told
+// by [FollowConfig] may.
 type Configs[C interface{ Validate() error }] struct {
 	changing sync.Mutex  // held by who changes something, while followers are called
 	news     []*Registry // that are to tell of the change when it is over

@@ -10,6 +10,7 @@ import (
 type follower[C any] struct {
 	name string
 	set  func(C) error
+	undo func() error          // gives back what there was before the last set; nil is to set the old config
 	held func(error) *Registry // queues the news of a config that was taken or refused; may be nil
 	gone atomic.Bool
 }
@@ -30,23 +31,28 @@ func FollowConfig[C interface{ Validate() error }](c *Configs[C], config string,
 		return nil, err
 	}
 	var instance configured[C] // that was given the last config
-	set := func(cfg C) (err error) {
+	f := &follower[C]{name: config}
+	f.set = func(cfg C) (err error) {
 		has, found := r.Get(kind, name)
-		if instance = nil; !found {
+		if instance, f.undo = nil, nil; !found {
 			return nil
 		}
 		if instance, err = configurable[C](kind, name, has); err != nil {
 			return err
 		}
+		if known, ok := has.(interface{ Config() C }); ok { // which may not be the shared one
+			before := known.Config()
+			f.undo = func() error { return known.(configured[C]).SetConfig(before) }
+		}
 		return instance.SetConfig(cfg)
 	}
-	held := func(err error) *Registry {
+	f.held = func(err error) *Registry {
 		if instance == nil || !r.reconfigured(kind, name, instance, err) {
 			return nil
 		}
 		return r
 	}
-	return c.follow(&follower[C]{name: config, set: set, held: held})
+	return c.follow(f)
 }
 
 // Follow calls set with the config that has a name, and from then on with each that
@@ -148,7 +154,11 @@ func (f *follower[C]) again(cfg C) (err error) {
 			err = fmt.Errorf("core: a follower of %q panicked when it was given the old config again: %v", f.name, v)
 		}
 	}()
-	if err := f.set(cfg); err != nil {
+	set := f.undo
+	if set == nil {
+		set = func() error { return f.set(cfg) }
+	}
+	if err := set(); err != nil {
 		return fmt.Errorf("core: a follower of %q refused the old config: %w", f.name, err)
 	}
 	return nil

@@ -2,12 +2,15 @@ package core_test
 
 import (
 	"errors"
+	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/timeout"
 )
 
 // registered are holders in a registry that follow a config.
@@ -204,4 +207,31 @@ func TestAFollowerThatTakesAConfigAndPanicsIsGivenTheOldOne(t *testing.T) {
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "taken", func() { _ = c.Set("", limits{max: 1}) })
 	require.Zero(t, h.cfg.max)
+}
+
+func TestARefusedChangeGivesBackWhatTheInstanceHad(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	var c core.Configs[timeout.Config]
+	require.NoError(t, c.Set("a", timeout.Config{Limit: 2}))
+	one := core.Must(timeout.New(timeout.Config{Name: "one", Registry: &r}))
+	other := core.Must(timeout.New(timeout.Config{Name: "other", Registry: &r}))
+	for _, name := range []string{"one", "other"} {
+		_, err := core.FollowConfig(&c, "a", &r, "timeout", name)
+		require.NoError(t, err)
+	}
+	refuse := false
+	_, err := c.Follow("a", func(timeout.Config) error {
+		if refuse {
+			return io.EOF
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	refuse = true
+	require.NoError(t, other.Close())
+	other = core.Must(timeout.New(timeout.Config{Name: "other", Registry: &r, Limit: 9}))
+	require.NoError(t, core.SetConfig(&r, "timeout", "one", timeout.Config{Limit: 7}))
+	require.ErrorIs(t, c.Set("a", timeout.Config{Limit: 5}), io.EOF)
+	require.EqualValues(t, []time.Duration{7, 9}, []time.Duration{one.Config().Limit, other.Config().Limit})
 }

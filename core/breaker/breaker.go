@@ -37,6 +37,7 @@ type Breaker struct {
 	answered   time.Duration // what OpenDelay said then, which may be less
 	opened     int           // how many times it was opened
 	opening    uint64        // the generation in which OpenDelay is being asked
+	asking     int           // how many ask OpenDelay now
 	least      time.Duration // how long to open then at least
 	ring       ring
 	buckets    *buckets // in place of the ring

@@ -44,7 +44,7 @@ func (e *OpenError) Is(target error) bool { return target == ErrOpen || target =
 
 // RetryAfter is the time that is left, now, until the breaker admits calls again.
 // Half-open the trials decide, which may be at any moment: it is how long the
-// breaker was open, but not longer than until the oldest trial loses its slot.
+// breaker was open, or DefaultOpenTime if it was not, but not longer than until the oldest trial loses its slot.
 // Forced open it is negative: waiting does not help.
 func (e *OpenError) RetryAfter() time.Duration {
 	switch e.State {

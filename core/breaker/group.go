@@ -136,8 +136,9 @@ func (g *Group) add(key string) *Breaker {
 }
 
 // tryAdd makes the breaker of a key where there is none, and room for it. It only
-// looks where openFor is nil, and returns nil where it would make one, or where r
-// are no longer the current rules: SetConfig may have gone by already.
+// looks where openFor is nil, and returns nil where it would make one, where r are no
+// longer the current rules, since SetConfig may have gone by already, and where the one
+// to be dropped must be kept after all.
 func (g *Group) tryAdd(key string, r *rules, openFor *time.Duration) *Breaker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,10 +155,10 @@ func (g *Group) tryAdd(key string, r *rules, openFor *time.Duration) *Breaker {
 	if openFor == nil || g.current.Load() != r {
 		return nil
 	}
-	if i < len(g.all) {
-		g.drop(i)
-	} else {
+	if i == len(g.all) {
 		g.all = append(g.all, nil)
+	} else if !g.drop(i) { // it is open by now
+		return nil
 	}
 	key = strings.Clone(key)
 	b := newBreaker(g.shared, r, key, *openFor)
@@ -194,11 +195,18 @@ func (g *Group) victim() int {
 	return found
 }
 
-func (g *Group) drop(i int) {
+// drop drops a breaker, unless something has happened to it since it was chosen.
+func (g *Group) drop(i int) bool {
 	b := g.all[i]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.worthLocked(g.now()) == keep {
+		return false
+	}
 	delete(g.byKey, b.key)
-	g.evicted = g.evicted.plus(b.Stats())
+	g.evicted = g.evicted.plus(b.statsLocked())
 	g.dropped++
+	return true
 }
 
 // What would be lost with a breaker.
@@ -212,8 +220,12 @@ const (
 func (b *Breaker) worth(now time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.worthLocked(now)
+}
+
+func (b *Breaker) worthLocked(now time.Duration) int {
 	switch {
-	case b.opening == b.generation: // it is about to open
+	case b.asking > 0: // it is about to open
 		return keep
 	case b.state == HalfOpen, b.state == Open && now >= b.until:
 		return trial

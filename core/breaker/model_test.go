@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -144,9 +145,9 @@ func (m *model) acquire() (call int, wait time.Duration) {
 		if len(m.running)+len(m.ended) == m.trials {
 			if len(m.running) == 0 || m.now < m.began[m.running[0]]+m.cfg.TrialTimeout {
 				if len(m.running) == 0 {
-					return -1, m.openFor
+					return -1, cmp.Or(m.openFor, breaker.DefaultOpenTime)
 				}
-				return -1, min(m.openFor, m.began[m.running[0]]+m.cfg.TrialTimeout-m.now)
+				return -1, min(cmp.Or(m.openFor, breaker.DefaultOpenTime), m.began[m.running[0]]+m.cfg.TrialTimeout-m.now)
 			}
 			m.running = m.running[1:]
 		}
@@ -424,7 +425,7 @@ func (m *model) same(t *testing.T, s breaker.Snapshot, title string) {
 	require.Equal(t, m.openFor, s.OpenFor, title)
 	judged := window
 	switch {
-	case m.state == breaker.HalfOpen && !m.cfg.JudgeWithHistory:
+	case m.state == breaker.HalfOpen && (!m.cfg.JudgeWithHistory || len(window) < m.cfg.MinCalls):
 		judged = m.ended
 	case len(window) < m.cfg.MinCalls:
 		judged = nil

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,10 @@ type counters struct {
 func (b *Breaker) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.statsLocked()
+}
+
+func (b *Breaker) statsLocked() Stats {
 	c := &b.counters
 	return Stats{
 		Successes: c.successes + c.calm.Load(), Failures: c.failures, Ignored: c.ignored.Load(),
@@ -83,8 +88,8 @@ type Snapshot struct {
 }
 
 // RetryAfter is what a rejected call is told: the time that is left, now, until
-// OpenUntil; half-open, when all trials are taken, OpenFor, but not longer than
-// until SlotUntil; negative when forced open. It is 0 when calls are admitted.
+// OpenUntil; half-open, when all trials are taken, OpenFor, or DefaultOpenTime if it
+// was not open, but not longer than until SlotUntil; negative when forced open. It is 0 when calls are admitted.
 func (s Snapshot) RetryAfter() time.Duration {
 	switch s.State {
 	case Open:
@@ -93,9 +98,9 @@ func (s Snapshot) RetryAfter() time.Duration {
 		switch {
 		case s.TrialsRunning+s.TrialsEnded < s.Trials:
 		case s.SlotUntil.IsZero():
-			return s.OpenFor
+			return cmp.Or(s.OpenFor, DefaultOpenTime)
 		default:
-			return min(s.OpenFor, max(0, time.Until(s.SlotUntil)))
+			return min(cmp.Or(s.OpenFor, DefaultOpenTime), max(0, time.Until(s.SlotUntil)))
 		}
 	case ForcedOpen:
 		return -1

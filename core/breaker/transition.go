@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -86,11 +87,14 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual boo
 		}
 		b.opening, b.least = generation, least
 	}
+	b.asking++
 	b.mu.Unlock()
 	d, returned := DefaultOpenTime, false
 	defer func() {
 		b.mu.Lock()
+		b.asking--
 		if b.generation == generation {
+			now = max(now, b.now()) // OpenDelay may have taken long
 			b.opened, b.openFor, b.answered = n, d, d
 			if b.opening == generation {
 				b.openFor = max(d, b.least)
@@ -142,7 +146,7 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	case HalfOpen:
 		b.opened = max(1, b.opened)
 		b.trials.clear()
-		refusal = &OpenError{wait: b.openFor, until: b.base}
+		refusal = &OpenError{wait: cmp.Or(b.openFor, DefaultOpenTime), until: b.base}
 		refusal.slot.Store(never)
 	case ForcedOpen:
 		b.opened, b.openFor, b.answered = 0, 0, 0
@@ -207,10 +211,12 @@ func ratesOf(c *counts) rates {
 func (r *rules) reached(now rates) bool { return now.failure >= r.rate || now.slow >= r.slowRate }
 
 func (b *Breaker) ratesNow() rates {
-	if b.state == HalfOpen && !b.rules.cfg.JudgeWithHistory {
+	w := b.window()
+	enough := w.calls >= b.rules.minCalls
+	switch {
+	case b.state == HalfOpen && (!b.rules.cfg.JudgeWithHistory || !enough):
 		return ratesOf(&b.trials.counts)
-	}
-	if w := b.window(); w.calls >= b.rules.minCalls {
+	case enough:
 		return ratesOf(w)
 	}
 	return rates{}
@@ -236,7 +242,9 @@ func (b *Breaker) exceed(ctx context.Context, now rates) {
 // changes nothing, also not how long it is open. Opened by hand, it is half-open
 // when its time is over, as always; [ForcedOpen] stays. Where a failure that asks
 // for a time is just about to open it ([Permit.Failed]), it is open at least that
-// long. A state that is none is a [*core.ConfigError].
+// long. With JudgeWithHistory the window stays when it is closed by hand, too, so that
+// the next call may open it again: [Breaker.Reset] empties it. A state that is none is a
+// [*core.ConfigError].
 func (b *Breaker) SetState(state State) error {
 	if state > MetricsOnly {
 		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: state, Reason: "must be a state"}

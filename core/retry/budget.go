@@ -22,7 +22,7 @@ const BudgetCalls = 1000
 // ([core.ErrRejected]) was not made. Every retry takes one token out. A retry for
 // which there is none is not made: the [Verdict] is OverBudget. One that is not
 // made for another reason, as when its wait is canceled or it is rejected, costs
-// nothing.
+// nothing, unless a function of the user's panics on the way to it.
 //
 // A call that is begun inside a retry ([FromContext]) pays nothing in, whatever its
 // policy: it is no first try. One inside a first attempt does, so two policies

@@ -1,0 +1,131 @@
+package breaker_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+// A delayFunc is an OpenDelay.
+type delayFunc func() time.Duration
+
+func (f delayFunc) Delay(int, time.Duration) time.Duration { return f() }
+func (delayFunc) Validate() error                          { return nil }
+
+// One that opens while a group looks for one to drop is kept, or was dropped before.
+func TestOneThatOpensWhileAVictimIsLookedForIsKept(t *testing.T) {
+	t.Parallel()
+	for i := range 300 {
+		g := core.Must(breaker.NewGroup(breaker.Config{Window: 2, OpenDelay: backoff.Constant{Wait: time.Hour}}, breaker.GroupConfig{MaxKeys: 16}))
+		var all []*breaker.Breaker
+		for key := range 16 {
+			all = append(all, g.Get(fmt.Sprint(key)))
+			run(t, all[key], "F")
+		}
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			<-start
+			for _, b := range all {
+				run(t, b, "F")
+			}
+		})
+		wg.Go(func() {
+			<-start
+			for key := range 4 {
+				g.Get(fmt.Sprint("new", key))
+			}
+		})
+		close(start)
+		wg.Wait()
+		s := g.Stats()
+		require.EqualValues(t, s.Opened, s.OpenKeys, "%d: %+v", i, s)
+	}
+}
+
+func TestOneThatIsBeingOpenedByHandIsKept(t *testing.T) {
+	t.Parallel()
+	var g *breaker.Group
+	g = core.Must(breaker.NewGroup(breaker.Config{OpenDelay: delayFunc(func() time.Duration {
+		g.Get("b")
+		g.Get("b")
+		return time.Hour
+	})}, breaker.GroupConfig{MaxKeys: 1}))
+	require.NoError(t, g.Get("a").SetState(breaker.Open))
+	require.Equal(t, breaker.Open, g.Get("a").State())
+	require.Zero(t, g.Stats().Evicted)
+}
+
+func TestTheOpenTimeBeginsWhenOpenDelayHasAnswered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: delayFunc(func() time.Duration {
+			time.Sleep(3 * time.Second)
+			return 2 * time.Second
+		})})
+		run(t, b, "F")
+		require.Equal(t, breaker.Open, b.State())
+		require.Equal(t, 2*time.Second, b.Snapshot().RetryAfter())
+		require.NoError(t, b.SetState(breaker.Closed))
+		require.NoError(t, b.SetState(breaker.Open))
+		require.Equal(t, 2*time.Second, b.Snapshot().RetryAfter())
+	})
+}
+
+func TestAFailureThatAsksForTimeWhileOpenDelayIsAskedGetsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		b := newBreaker(t, breaker.Config{Window: 2, MinCalls: 1, OpenDelay: delayFunc(func() time.Duration { <-answer; return time.Second })})
+		p, err := b.Acquire(t.Context())
+		require.NoError(t, err)
+		q, err := b.Acquire(t.Context())
+		require.NoError(t, err)
+		go p.Done(core.Failure)
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		q.Failed(10 * time.Second)
+		close(answer)
+		synctest.Wait()
+		require.Equal(t, 10*time.Second, b.Snapshot().RetryAfter())
+	})
+}
+
+func TestHalfOpenByHandTellsWhenToComeBack(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []time.Duration{10 * time.Second, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBreaker(t, breaker.Config{Trials: 1, TrialTimeout: limit})
+			require.NoError(t, b.SetState(breaker.ForcedOpen))
+			require.NoError(t, b.SetState(breaker.HalfOpen))
+			_, err := b.Acquire(t.Context())
+			require.NoError(t, err)
+			_, err = b.Acquire(t.Context())
+			wait, ok := core.RetryAfter(err)
+			require.True(t, ok)
+			require.Equal(t, map[bool]time.Duration{true: limit, false: breaker.DefaultOpenTime}[limit > 0], wait)
+			require.Equal(t, wait, b.Snapshot().RetryAfter())
+		})
+	}
+}
+
+func TestTrialsThatDecideAloneAreTold(t *testing.T) {
+	t.Parallel()
+	var told []breaker.StateChangedInfo
+	b := newBreaker(t, breaker.Config{
+		Trials: 2, JudgeWithHistory: true, Initial: breaker.HalfOpen,
+		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.StateChangedInfo) { told = append(told, info) }},
+	})
+	run(t, b, "F") // half of two: it is certain
+	require.Len(t, told, 1)
+	require.InDelta(t, 1.0, told[0].FailureRate, 0)
+}
