@@ -6,12 +6,14 @@
 //	plugins/breaker    stop calling what is down; protect a handler
 //	plugins/timeout    bound an exchange, an attempt, a handler
 //	client             put several plugins around an http.RoundTripper
+//	client/standard    all of these in one http.Client, with defaults that fit
 //	server             put several plugins around an http.Handler; keys, rejections
 //	metrics            export it all to Prometheus
 //	logs               tell log/slog about it
 //	core               the mechanisms, for whatever is not HTTP: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
-//	                   core/event
+//	                   core/cooldown, core/event
+//	resiltest          test what a client does when the server fails
 //
 // # Limit a chi server
 //

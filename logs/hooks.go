@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -111,4 +112,24 @@ func failure(err error) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Any("err", err)
+}
+
+func (s *subject) cooldown() cooldown.Hooks {
+	h := cooldown.Hooks{
+		Held: func(ctx context.Context, info cooldown.Info) {
+			s.write(ctx, slog.LevelInfo, "calls are held back", s.key(info.Key), slog.Time("until", info.Until))
+		},
+		Resumed: func(ctx context.Context, info cooldown.Info) {
+			s.write(ctx, slog.LevelInfo, "calls are made again", s.key(info.Key))
+		},
+	}
+	if s.a.cfg.Calls {
+		moment := func(msg string) func(context.Context, cooldown.Info) {
+			return func(ctx context.Context, info cooldown.Info) {
+				s.write(ctx, slog.LevelDebug, msg, s.key(info.Key), slog.Duration("waited", info.Waited))
+			}
+		}
+		h.Waited, h.Rejected = moment("call was held back"), moment("call rejected, since the key is held")
+	}
+	return h
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
@@ -164,5 +165,29 @@ func TestTheHandlerMayClose(t *testing.T) {
 		require.NoError(t, registry.Add("fake", "f", new(fake)))
 		require.NoError(t, a.Run(t.Context()))
 		require.Equal(t, []string{`level=WARN msg="subscribers panicked" kind=registry count=1`}, b.read())
+	})
+}
+
+func TestACooldownIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry}))
+		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
+		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})
+		c.Hold(t.Context(), "k", time.Second)
+		p, err := c.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		p.Done(core.Success)
+		c.Hold(t.Context(), "k", time.Hour)
+		_, err = c.Acquire(t.Context(), "k")
+		require.Error(t, err)
+		lines := few.read()
+		require.Len(t, lines, 3)
+		require.Regexp(t, `level=INFO msg="calls are held back" kind=cooldown name=vendor until=2000-01-01T00:00:01`, lines[0])
+		require.Equal(t, `level=INFO msg="calls are made again" kind=cooldown name=vendor`, lines[1])
+		lines = all.read()
+		require.Contains(t, lines, `level=DEBUG msg="call was held back" kind=cooldown name=vendor key=k waited=1s`)
+		require.Contains(t, lines, `level=DEBUG msg="call rejected, since the key is held" kind=cooldown name=vendor key=k waited=0s`)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -54,6 +55,10 @@ func newSubject(a *Adapter, e core.Entry) *subject {
 		if a.cfg.Calls {
 			s.detach = x.Observe(s.timeout())
 		}
+	case *cooldown.Cooldown:
+		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
+		s.count("holds forgotten, since there are too many", false, func() uint64 { return x.Stats().Evicted })
+		s.detach = x.Observe(s.cooldown())
 	case interface{ Dropped() uint64 }: // an event.Log, of whatever
 		s.count("events dropped", false, x.Dropped)
 	default:

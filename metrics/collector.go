@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -70,6 +71,7 @@ type Collector struct {
 	limiter   limiterMetrics
 	breaker   breakerMetrics
 	timeout   timeoutMetrics
+	cooldown  cooldownMetrics
 
 	rejections rejections
 	cancel     func()
@@ -117,6 +119,7 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c.limiter.init(c, cfg.Permits)
 	c.breaker.init(c, cfg.Durations)
 	c.timeout.init(c)
+	c.cooldown.init(c)
 	c.rejections.init(c)
 	// What changes while these are attached waits, and comes after them.
 	c.mu.Lock()
@@ -150,7 +153,7 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends what there is now.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- c.build
-	kinds := map[string]int{"breaker": 0, "ratelimit": 0, "retry": 0, "timeout": 0}
+	kinds := map[string]int{"breaker": 0, "cooldown": 0, "ratelimit": 0, "retry": 0, "timeout": 0}
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
 		c.collectTags(ch, e)
@@ -166,6 +169,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			panics = c.breaker.collectGroup(ch, e.Name, x)
 		case *timeout.Timeout:
 			panics = c.timeout.collect(ch, e.Name, x)
+		case *cooldown.Cooldown:
+			panics = c.cooldown.collect(ch, e.Name, x)
 		case interface{ Dropped() uint64 }:
 			counter(ch, c.dropped, x.Dropped(), e.Kind, e.Name)
 			continue
@@ -258,6 +263,8 @@ func exported(e core.Entry) any {
 		own = "breaker"
 	case *timeout.Timeout:
 		own = "timeout"
+	case *cooldown.Cooldown:
+		own = "cooldown"
 	case interface{ Dropped() uint64 }: // an event.Log, of whatever
 		return e.Instance
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
@@ -161,4 +162,27 @@ func TestTagsLeaveTheSeriesAlone(t *testing.T) {
 	require.NotEmpty(t, before)
 	require.NoError(t, r.Tag("", "", map[string]string{"team": "shop"}))
 	require.Equal(t, before, samples(t, g, "circuitbreaker"))
+}
+
+func TestACooldown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &core.Registry{}
+		g := newGatherer(t, r)
+		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: r, MaxKeys: 1}))
+		c.Hold(t.Context(), "k", time.Second)
+		p, err := c.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		p.Done(core.Success)
+		c.Hold(t.Context(), "k", time.Hour)
+		_, err = c.Acquire(t.Context(), "k")
+		require.ErrorIs(t, err, core.ErrRejected)
+		got := samples(t, g, "cooldown_")
+		requireSample(t, 2, got, "cooldown_holds_total held vendor")
+		requireSample(t, 1, got, "cooldown_holds_total resumed vendor")
+		requireSample(t, 1, got, "cooldown_calls_total vendor waited")
+		requireSample(t, 1, got, "cooldown_calls_total vendor rejected")
+		requireSample(t, 1, got, "cooldown_keys vendor")
+		requireSample(t, 0, got, "cooldown_waiting vendor")
+	})
 }

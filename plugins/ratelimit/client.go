@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"reflect"
 	"sync"
@@ -16,12 +15,14 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/conferr"
 )
 
 // ClientConfig configures a [Client]. The zero value is ready to use: 1000
-// requests a minute to each host, for which a request waits up to 10 seconds.
+// requests a minute to each host, for which a request waits up to 10 seconds; and a
+// host that asks to be left alone is.
 //
 // A ClientConfig is a plain value: copy it to derive another one from it.
 type ClientConfig struct {
@@ -29,23 +30,35 @@ type ClientConfig struct {
 	// in the store. If empty, it is "default".
 	Name string
 	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
-	// found under the kind "ratelimit" and its name. If nil, it is in none.
+	// found under the kind "ratelimit" and its name, and what holds keys, a
+	// *cooldown.Cooldown, under the kind "cooldown". If nil, they are in none.
 	Registry *core.Registry
 	// Limit is what each key may send. The zero Limit is PerMinute(1000).
 	Limit ratelimit.Limit
 	// Limiter, if not nil, is the limit, in place of Limit: one for all requests.
-	// Name and MaxWait apply to it; all the other fields must be zero.
+	// Name, MaxWait, Feedback and MaxHold apply to it; all the other fields must be
+	// zero. A host is held for itself.
 	Limiter *rate.Limiter
-	// Key tells which requests share a limit. If nil, it is [client.Host].
+	// Key tells which requests share a limit, and are held back together. If nil, it is
+	// [client.Host]. It is to say what the server counts by, as an account.
 	Key func(req *http.Request) string
-	// MaxWait is how long a request waits for its turn at most; one that would wait
-	// longer, or past the deadline of its context, is rejected at once. If zero, it
-	// is 10 seconds. If negative, there is no limit but that deadline.
+	// MaxWait is how long a request waits at most, for its turn and for a key that is
+	// held; one that would wait longer, or past the deadline of its context, is
+	// rejected at once. If zero, it is 10 seconds. If negative, there is no limit but
+	// that deadline.
 	MaxWait time.Duration
 	// MaxQueue is how many requests may wait for a key at a time. If zero, twice
-	// the capacity of the limit, and at least 1000. If negative, none. It must be
-	// zero with a Store that is not in memory.
+	// the capacity of the limit, and at least 1000; 1000 for a key that is held. If
+	// negative, none. It must be zero with a Store that is not in memory.
 	MaxQueue int64
+	// Feedback tells how long a response asks to be left alone; the key of its request
+	// is held for as long. It is called with every response but those of [client.Reject],
+	// must leave the body alone, and is called by several goroutines at once. If nil,
+	// it is [Asked]; [NoFeedback] switches it off.
+	Feedback func(resp *http.Response, now time.Time) time.Duration
+	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
+	// is 10 minutes.
+	MaxHold time.Duration
 	// Order is the order in which those who wait are sent. The zero value is
 	// OldestFirst, the only one for a Store that is not in memory.
 	Order ratelimit.QueueOrder
@@ -67,7 +80,10 @@ func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig { f(&c); return c
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ClientConfig) Validate() error {
-	errs := []error{conferr.Relabel(c.core().Validate(), "ratelimit.ClientConfig.", "ratelimit.Config.", "ratelimit.")}
+	errs := []error{
+		conferr.Relabel(c.core().Validate(), "ratelimit.ClientConfig.", "ratelimit.Config.", "ratelimit."),
+		conferr.Relabel(c.cooldown().Validate(), "ratelimit.ClientConfig.", "cooldown.Config."),
+	}
 	if c.Limiter == nil {
 		return errors.Join(errs...)
 	}
@@ -99,12 +115,19 @@ func (c ClientConfig) core() ratelimit.Config {
 	}
 }
 
-// A Client holds requests back until they are within a limit. It is a
-// [client.Plugin].
+// A Client holds requests back until they are within a limit, and while the server
+// has asked to be left alone. It is a [client.Plugin].
+//
+// One response that says so, as a 429 with Retry-After (Feedback of the ClientConfig),
+// holds back every request with the same key, those too that were waiting for their
+// turn. When its time is over a single one goes out, and each that succeeds makes room
+// for one more; see core/cooldown. Where one of these is answered with 429 or 503, and
+// no time to wait, the key is held for as long again.
 type Client struct {
 	name    string
 	limiter *ratelimit.Limiter // nil with a Limiter of x/time
-	mu      sync.Mutex         // of SetConfig
+	gate    *cooldown.Cooldown
+	mu      sync.Mutex // of SetConfig
 	current atomic.Pointer[ClientConfig]
 }
 
@@ -115,11 +138,16 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	c := &Client{name: cmp.Or(cfg.Name, ratelimit.DefaultName)}
 	c.current.Store(&cfg)
-	if cfg.Limiter != nil {
-		return c, nil
-	}
 	var err error
-	if c.limiter, err = ratelimit.New(cfg.core()); err != nil {
+	if cfg.Limiter == nil {
+		if c.limiter, err = ratelimit.New(cfg.core()); err != nil {
+			return nil, err
+		}
+	}
+	if c.gate, err = cooldown.New(cfg.cooldown()); err != nil {
+		if c.limiter != nil {
+			err = errors.Join(err, c.limiter.Close())
+		}
 		return nil, err
 	}
 	return c, nil
@@ -141,10 +169,10 @@ func (c *Client) Config() ClientConfig {
 }
 
 // SetConfig replaces the ClientConfig while the plugin is in use, as SetConfig of
-// core/ratelimit does; a Key is for the requests that come after. An empty Name and a
-// nil Registry are what they were. Where cfg does not validate, has another Name,
-// Registry, Store or MaxKeys, or has a Limiter where there was none, or none where there
-// was one, the error says so and nothing changes.
+// core/ratelimit does; a Key and Feedback are for the requests that come after. Keys that
+// are held stay so. An empty Name and a nil Registry are what they were. Where cfg does
+// not validate, has another Name, Registry, Store or MaxKeys, or has a Limiter where
+// there was none, or none where there was one, the error says so and nothing changes.
 func (c *Client) SetConfig(cfg ClientConfig) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,6 +192,9 @@ func (c *Client) SetConfig(cfg ClientConfig) error {
 			return conferr.Relabel(err, "ratelimit.ClientConfig.", "ratelimit.Config.", "ratelimit.")
 		}
 	}
+	if err := c.gate.SetConfig(cfg.cooldown()); err != nil { // it is part of what was validated
+		return err
+	}
 	c.current.Store(&cfg)
 	return nil
 }
@@ -172,13 +203,14 @@ func (c *Client) SetConfig(cfg ClientConfig) error {
 // waits does not look slow to a breaker.
 func (c *Client) Phase() client.Phase { return client.Monitoring }
 
-// Close ends the limiter, and with it every wait. A Limiter of x/time it leaves as
-// it is.
+// Close ends the limiter and what holds keys, and with them every wait; later requests
+// fail. A Limiter of x/time it leaves as it is.
 func (c *Client) Close() error {
+	err := c.gate.Close()
 	if c.limiter == nil {
-		return nil
+		return err
 	}
-	return c.limiter.Close()
+	return errors.Join(err, c.limiter.Close())
 }
 
 // Limiter is the limiter of core/ratelimit, or nil when the limit is one of
@@ -186,9 +218,9 @@ func (c *Client) Close() error {
 func (c *Client) Limiter() *ratelimit.Limiter { return c.limiter }
 
 // Transport returns next with the limit before it. A request that is rejected has
-// an error that matches [core.ErrRejected] and tells when to come back. One that a
-// mechanism further in rejects is not charged. A nil next is a clone of
-// [http.DefaultTransport].
+// an error that matches [core.ErrRejected] and tells when to come back: that of the
+// limiter, or a *cooldown.HeldError. One that a mechanism further in rejects is not
+// charged. A nil next is a clone of [http.DefaultTransport].
 func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = client.New(nil)
@@ -204,46 +236,12 @@ type clientTransport struct {
 // CloseIdleConnections passes the call on.
 func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
-// RoundTrip waits for the turn of req and sends it.
-func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	giveBack, err := t.wait(req)
-	if err != nil {
-		client.CloseBody(req)
-		return nil, err
-	}
-	resp, err := t.next.RoundTrip(req)
-	if errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil {
-		giveBack(req.Context())
-	}
-	return resp, err
-}
-
-// wait waits for the turn of a request; giveBack returns it unused.
-func (t *clientTransport) wait(req *http.Request) (giveBack func(context.Context), err error) {
-	cfg := t.current.Load()
-	if t.limiter == nil {
-		return t.waitRate(req.Context(), cfg)
-	}
-	keyOf := client.Host
-	if cfg.Key != nil {
-		keyOf = cfg.Key
-	}
-	key := keyOf(req)
-	take, err := t.limiter.Wait(req.Context(), key, 1)
-	return func(ctx context.Context) {
-		_, _ = t.limiter.Refund(ctx, key, take) // if the store fails, it comes back in its time
-	}, err
-}
-
-// waitRate waits for a limiter of x/time.
-func (t *clientTransport) waitRate(ctx context.Context, cfg *ClientConfig) (giveBack func(context.Context), err error) {
+// takeRate takes a token of a limiter of x/time.
+func (t *clientTransport) takeRate(ctx context.Context, cfg *ClientConfig) (giveBack func(context.Context), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	most := cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
-	if most < 0 {
-		most = math.MaxInt64
-	}
+	most := longest(cfg)
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}

@@ -80,6 +80,13 @@
 // a PathValue that a mux further in has set is not, and a trailer of the request that
 // was not announced is on the original alone.
 //
+// # A client that is told to wait
+//
+// A [Client] learns from what comes back ([Asked]): one response that asks to be left
+// alone holds back every request with its key, those too that wait for their turn. When
+// the time is over a single one goes out, and each that succeeds makes room for one
+// more. Key says what the server counts by: a host, a vendor, an account.
+//
 // # Guarantees
 //
 // A refused request reaches no handler and takes no permits. One that a plugin

@@ -69,3 +69,52 @@ func ExampleClient_SetConfig() {
 	// ratelimit.ClientConfig.Name = other: must stay as it is
 	// 5 per 1m0s
 }
+
+func ExampleClient_Cooldown() {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer srv.Close()
+	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{
+		Key: func(*http.Request) string { return "vendor" }, // all its hosts count together
+	}))
+	c := &http.Client{Transport: limits.Transport(nil)}
+	resp, err := c.Get(srv.URL)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(resp.StatusCode)
+	_ = resp.Body.Close()
+
+	_, err = c.Get(srv.URL) // is not sent: a minute is more than MaxWait
+	wait, _ := core.RetryAfter(err)
+	fmt.Println(errors.Is(err, core.ErrRejected), wait.Round(time.Minute))
+
+	until, held := limits.Cooldown().Until("vendor")
+	fmt.Println(held, time.Until(until).Round(time.Minute), limits.Cooldown().Release("vendor"))
+	// Output:
+	// 429
+	// true 1m0s
+	// true 1m0s true
+}
+
+func ExampleAsked() {
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{
+		"Ratelimit": {`"burst";r=0;t=5, "day";r=812;t=36000`},
+	}}
+	fmt.Println(ratelimit.Asked(resp, time.Now()))
+
+	// A server with a habit of its own.
+	feedback := func(resp *http.Response, now time.Time) time.Duration {
+		if resp.StatusCode == http.StatusForbidden && resp.Header.Get("X-Quota") == "exceeded" {
+			return time.Minute
+		}
+		return ratelimit.Asked(resp, now)
+	}
+	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Feedback: feedback}))
+	fmt.Println(limits.Close())
+	// Output:
+	// 5s
+	// <nil>
+}

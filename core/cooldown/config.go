@@ -1,0 +1,119 @@
+package cooldown
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultName         = "default"
+	DefaultMaxWait      = 10 * time.Second
+	DefaultMaxQueue     = 1000
+	DefaultMaxHold      = 10 * time.Minute
+	DefaultProbeTimeout = 10 * time.Second
+	DefaultMaxKeys      = 1 << 16
+)
+
+// LongestHold is the limit of Config.MaxHold.
+const LongestHold = 365 * 24 * time.Hour
+
+// Config configures a [Cooldown]. The zero value is ready to use.
+//
+// A Config is a plain value: copy it to derive another one from it.
+type Config struct {
+	// Name names the cooldown. If empty, DefaultName is used.
+	Name string
+	// Registry is where the cooldown is found under the kind "cooldown" and its
+	// name. If nil, it is in none.
+	Registry *core.Registry
+	// MaxWait is how long a call waits at most; one that would wait longer, or past
+	// the deadline of its context, is rejected at once, or as soon as a longer hold
+	// makes it so. If zero, DefaultMaxWait is used. If negative, there is no limit but
+	// that deadline.
+	MaxWait time.Duration
+	// MaxQueue is how many calls may wait for a key at a time; one more is rejected.
+	// If zero, DefaultMaxQueue is used. If negative, none may.
+	MaxQueue int
+	// MaxHold is how long a key is held at most: a longer hold is cut to it. If zero,
+	// DefaultMaxHold is used. It is at most LongestHold.
+	MaxHold time.Duration
+	// ProbeTimeout is how long a call after a hold keeps others from being made. One
+	// that has not ended by then still tells how it ended. If zero,
+	// DefaultProbeTimeout is used. It must not be negative.
+	ProbeTimeout time.Duration
+	// MaxKeys is how many keys are held at most; with one more, the hold that ends
+	// first is forgotten. If zero, DefaultMaxKeys is used. It must not be negative.
+	MaxKeys int
+	// Hooks observe the cooldown. Any of them may be nil.
+	Hooks Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c Config) With(f func(*Config)) Config {
+	f(&c)
+	return c
+}
+
+// Validate reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, field string, value any, reason string) {
+		if !ok {
+			errs = append(errs, &core.ConfigError{Field: "cooldown.Config." + field, Value: value, Reason: reason})
+		}
+	}
+	check(c.MaxHold >= 0 && c.MaxHold <= LongestHold, "MaxHold", c.MaxHold, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", LongestHold, DefaultMaxHold))
+	check(c.ProbeTimeout >= 0, "ProbeTimeout", c.ProbeTimeout, fmt.Sprintf("must be > 0 (0 means %v)", DefaultProbeTimeout))
+	check(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", DefaultMaxKeys))
+	return errors.Join(errs...)
+}
+
+func (c Config) name() string {
+	if c.Name == "" {
+		return DefaultName
+	}
+	return c.Name
+}
+
+func (c Config) maxWait() time.Duration {
+	switch {
+	case c.MaxWait == 0:
+		return DefaultMaxWait
+	case c.MaxWait < 0:
+		return 1<<63 - 1
+	}
+	return c.MaxWait
+}
+
+func (c Config) maxQueue() int {
+	if c.MaxQueue == 0 {
+		return DefaultMaxQueue
+	}
+	return c.MaxQueue
+}
+
+func (c Config) maxHold() time.Duration {
+	if c.MaxHold == 0 {
+		return DefaultMaxHold
+	}
+	return c.MaxHold
+}
+
+func (c Config) probeTimeout() time.Duration {
+	if c.ProbeTimeout == 0 {
+		return DefaultProbeTimeout
+	}
+	return c.ProbeTimeout
+}
+
+func (c Config) maxKeys() int {
+	if c.MaxKeys == 0 {
+		return DefaultMaxKeys
+	}
+	return c.MaxKeys
+}

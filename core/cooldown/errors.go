@@ -1,0 +1,41 @@
+package cooldown
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+var (
+	// ErrHeld is matched by a [*HeldError].
+	ErrHeld = errors.New("cooldown: held")
+	// ErrClosed is what a closed [Cooldown] returns.
+	ErrClosed = errors.New("cooldown: closed")
+)
+
+// A HeldError says that a call was held back for longer than it could wait. It
+// matches [ErrHeld] and [core.ErrRejected]. All calls that are rejected in one hold get
+// the same value, so it must not be changed.
+type HeldError struct {
+	Name string // of the cooldown
+	Key  string // not in the text, as it may be a secret
+
+	until time.Time
+}
+
+// Error tells the name and the time that is left.
+func (e *HeldError) Error() string {
+	if left := e.RetryAfter(); left > 0 {
+		return fmt.Sprintf("cooldown: %s: held for another %v", e.Name, left)
+	}
+	return fmt.Sprintf("cooldown: %s: no call was to be made in time", e.Name)
+}
+
+// Is matches [ErrHeld] and [core.ErrRejected].
+func (e *HeldError) Is(target error) bool { return target == ErrHeld || target == core.ErrRejected }
+
+// RetryAfter is the time that is left, now, until the hold is over. It is 0 when that
+// has been so, and others were let out first.
+func (e *HeldError) RetryAfter() time.Duration { return max(0, time.Until(e.until)) }

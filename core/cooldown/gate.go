@@ -1,0 +1,109 @@
+package cooldown
+
+import (
+	"container/list"
+	"slices"
+	"time"
+)
+
+const (
+	fullRoom   = 64          // where all are let out
+	leastAgain = time.Second // that a key is held after a failure
+)
+
+// A gate is a key that is held, or was. It is guarded by the lock of the cooldown.
+type gate struct {
+	key        string
+	index      int           // in the heap
+	generation uint64        // another one for each hold
+	until      time.Duration // when the hold is over
+	lasted     time.Duration // how long it was
+	idle       time.Duration // since when, at the earliest, nobody runs after it
+	refusal    *HeldError
+	room       int       // how many calls may run
+	slots      []slot    // those that do, the oldest first
+	queue      list.List // of those who wait
+}
+
+// A slot is a call that runs.
+type slot struct {
+	id    uint64
+	since time.Duration
+}
+
+func (g *gate) indexOf(id uint64) int {
+	return slices.IndexFunc(g.slots, func(s slot) bool { return s.id == id })
+}
+
+// open tells whether another call may run.
+func (g *gate) open(now time.Duration) bool { return now >= g.until && len(g.slots) < g.room }
+
+// next is when the first in the queue has to look again.
+func (g *gate) next(now, timeout time.Duration) time.Duration {
+	if now < g.until || len(g.slots) == 0 {
+		return g.until
+	}
+	return saturated(g.slots[0].since, timeout)
+}
+
+// first is who came first of those who wait.
+func (g *gate) first() *waiter { return g.queue.Front().Value.(*waiter) }
+
+func (g *gate) wakeFirst() {
+	if g.queue.Len() > 0 {
+		g.first().signal()
+	}
+}
+
+// overdue takes the slots of those who have had them for too long.
+func (c *Cooldown) overdue(g *gate, now time.Duration) {
+	n := 0
+	for n < len(g.slots) && now-g.slots[n].since >= c.cfg.Load().probeTimeout() {
+		n++
+	}
+	if n > 0 {
+		c.stats.Overdue += uint64(n)
+		g.idle = now
+		g.slots = slices.Delete(g.slots, 0, n)
+	}
+}
+
+// stale tells that nobody has come since the hold was over, for as long as it was.
+func (c *Cooldown) stale(g *gate, now time.Duration) bool {
+	c.overdue(g, now)
+	return len(g.slots) == 0 && g.queue.Len() == 0 && now-g.idle >= g.lasted
+}
+
+func saturated(a, b time.Duration) time.Duration {
+	if b > 1<<63-1-a {
+		return 1<<63 - 1
+	}
+	return a + b
+}
+
+// ends is a heap of gates, by when their holds are over.
+type ends []*gate
+
+func (e *ends) Len() int           { return len(*e) }
+func (e *ends) Less(i, j int) bool { return (*e)[i].until < (*e)[j].until }
+func (e *ends) Swap(i, j int) {
+	all := *e
+	all[i], all[j] = all[j], all[i]
+	all[i].index, all[j].index = i, j
+}
+
+// Push adds a gate.
+func (e *ends) Push(x any) {
+	g := x.(*gate)
+	g.index = len(*e)
+	*e = append(*e, g)
+}
+
+// Pop takes the last one off.
+func (e *ends) Pop() any {
+	last := len(*e) - 1
+	g := (*e)[last]
+	(*e)[last] = nil
+	*e = (*e)[:last]
+	return g
+}

@@ -1,0 +1,68 @@
+package cooldown
+
+import (
+	"context"
+	"time"
+
+	"github.com/gresil/gresil/internal/hook"
+)
+
+// Hooks observe a [Cooldown]. Any of them may be nil. They are called by a goroutine
+// that uses the cooldown, with no lock held, and must not block. They may use the
+// cooldown. A panic in one is counted and goes no further.
+type Hooks struct {
+	// Held is called when a key is held, and when it is held for longer.
+	Held func(ctx context.Context, info Info)
+	// Resumed is called when the first call after a hold has succeeded. It is in order
+	// with Held: another one is not told of before this call returns.
+	Resumed func(ctx context.Context, info Info)
+	// Waited is called when a call that had to wait is admitted.
+	Waited func(ctx context.Context, info Info)
+	// Rejected is called when a call is not admitted. One whose context ended is not
+	// among these.
+	Rejected func(ctx context.Context, info Info)
+}
+
+// Info is what the hooks of a [Cooldown] are told.
+type Info struct {
+	Name   string        // of the cooldown
+	Key    string        // a copy; it may be a secret
+	Until  time.Time     // when the hold is over, or was
+	Waited time.Duration // Waited, Rejected: how long the call did
+}
+
+// Join returns hooks that call those of h and then those of other.
+func (h Hooks) Join(other Hooks) Hooks {
+	return Hooks{
+		Held:     hook.Join(h.Held, other.Held),
+		Resumed:  hook.Join(h.Resumed, other.Resumed),
+		Waited:   hook.Join(h.Waited, other.Waited),
+		Rejected: hook.Join(h.Rejected, other.Rejected),
+	}
+}
+
+func (c *Cooldown) tell(ctx context.Context, f func(context.Context, Info), key string, until time.Time, waited time.Duration) {
+	if f != nil {
+		defer c.panics.Recover()
+		f(ctx, Info{Name: c.Name(), Key: key, Until: until, Waited: waited})
+	}
+}
+
+// A change is what is told in order.
+type change struct {
+	ctx   context.Context //nolint:containedctx // of the call that brought it about, for the hook
+	key   string
+	until time.Time
+	held  bool
+}
+
+// announce tells of the changes, after the lock is released.
+func (c *Cooldown) announce() {
+	c.changes.Drain(func(e change) {
+		if h := c.hooks.Load(); e.held {
+			c.tell(e.ctx, h.Held, e.key, e.until, 0)
+		} else {
+			c.tell(e.ctx, h.Resumed, e.key, e.until, 0)
+		}
+	})
+}

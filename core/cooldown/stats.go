@@ -1,0 +1,25 @@
+package cooldown
+
+// Stats are the counters of a [Cooldown] and what there is at one moment.
+type Stats struct {
+	Holds      uint64 // times that a key was held, or for longer
+	Resumed    uint64 // times that the first call after a hold succeeded
+	Waited     uint64 // calls that were admitted after a wait
+	Rejected   uint64 // calls that were not admitted
+	Canceled   uint64 // waits that ended by their context or by Close
+	Overdue    uint64 // calls after a hold that took longer than ProbeTimeout
+	Evicted    uint64 // holds forgotten for MaxKeys
+	HookPanics uint64 // calls of hooks that ended in a panic
+	Keys       int    // keys in the table: held, on their way back, or not asked for since
+	Waiting    int    // calls that wait
+}
+
+// Stats returns the counts so far.
+func (c *Cooldown) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep(c.now())
+	s := c.stats
+	s.Rejected, s.HookPanics, s.Keys = c.rejections.Load(), c.panics.Count(), len(c.gates)
+	return s
+}

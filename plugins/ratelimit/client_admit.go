@@ -1,0 +1,122 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// cooldown returns the part of c that core/cooldown has too.
+func (c ClientConfig) cooldown() cooldown.Config {
+	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
+	return cooldown.Config{Name: cmp.Or(c.Name, DefaultName), Registry: c.Registry, MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+}
+
+// Cooldown is what holds the keys that ask to be left alone. A key can be held with it
+// by hand, and released.
+func (c *Client) Cooldown() *cooldown.Cooldown { return c.gate }
+
+func keyOf(cfg *ClientConfig, req *http.Request) string {
+	if cfg.Key != nil {
+		return cfg.Key(req)
+	}
+	return client.Host(req)
+}
+
+// longest is how long a request waits at most.
+func longest(cfg *ClientConfig) time.Duration {
+	if cfg.MaxWait < 0 {
+		return math.MaxInt64
+	}
+	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
+}
+
+// RoundTrip waits until req may be sent, sends it, and looks at what the response says.
+func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	cfg, ctx := t.current.Load(), req.Context()
+	key := keyOf(cfg, req)
+	var permit cooldown.Permit
+	outcome := core.Ignored
+	defer func() { permit.Done(outcome) }()
+	giveBack, err := t.admit(ctx, cfg, key, &permit)
+	if err != nil {
+		client.CloseBody(req)
+		return nil, err
+	}
+	resp, err := t.next.RoundTrip(req)
+	switch {
+	case errors.Is(err, core.ErrRejected), resp != nil && client.Rejected(resp) != nil:
+		giveBack(ctx)
+	case err == nil && resp != nil:
+		outcome = t.learn(ctx, cfg, key, resp)
+	}
+	return resp, err
+}
+
+// admit waits until the key is not held and the turn of the request has come. giveBack
+// returns the turn unused.
+func (t *clientTransport) admit(ctx context.Context, cfg *ClientConfig, key string, permit *cooldown.Permit) (giveBack func(context.Context), err error) {
+	own, start := ctx, time.Now()
+	cancel := func() {}
+	defer func() { cancel() }()
+	bounded := false
+	bound := func() { // all waits together, now that there are several
+		if most := longest(cfg); !bounded && most != math.MaxInt64 {
+			ctx, cancel = context.WithDeadlineCause(own, start.Add(most), &cooldown.HeldError{Name: t.Name(), Key: key}) //nolint:fatcontext // once
+			bounded = true
+		}
+	}
+	for {
+		if *permit, err = t.gate.Acquire(ctx, key); err != nil {
+			return nil, err
+		}
+		if permit.Waited() > 0 {
+			bound()
+		}
+		if giveBack, err = t.take(ctx, cfg, key); err != nil {
+			return nil, err
+		}
+		if permit.Ready() {
+			return giveBack, nil
+		}
+		giveBack(own) // a response has come that asks to wait
+		permit.Done(core.Ignored)
+		bound()
+	}
+}
+
+// take waits for the turn of a request.
+func (t *clientTransport) take(ctx context.Context, cfg *ClientConfig, key string) (giveBack func(context.Context), err error) {
+	if t.limiter == nil {
+		return t.takeRate(ctx, cfg)
+	}
+	result, err := t.limiter.Wait(ctx, key, 1)
+	return func(ctx context.Context) {
+		_, _ = t.limiter.Refund(ctx, key, result) // if the store fails, it comes back in its time
+	}, err
+}
+
+// learn holds the key if the response asks for it, and tells what it says about the
+// key: nothing, if it is about the health of the server.
+func (t *clientTransport) learn(ctx context.Context, cfg *ClientConfig, key string, resp *http.Response) core.Outcome {
+	asked := cfg.Feedback
+	if asked == nil {
+		asked = Asked
+	}
+	t.gate.Hold(ctx, key, asked(resp, time.Now()))
+	switch {
+	case limits(resp):
+		return core.Failure
+	case resp.StatusCode >= http.StatusInternalServerError:
+		return core.Ignored
+	}
+	return core.Success
+}

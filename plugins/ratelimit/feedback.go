@@ -1,0 +1,155 @@
+package ratelimit
+
+import (
+	"math"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gresil/gresil/client"
+)
+
+// Asked tells how long the server asks to be left alone: from now, which is when resp
+// came, until it takes requests again. It is 0 when it does not ask. It is the Feedback
+// of a [ClientConfig] that has none.
+//
+// The first of these that is there and can be read counts:
+//
+//   - Retry-After of a 429 or 503, as [client.RetryAfter] reads it
+//   - RateLimit, a list as in draft 10 or a dictionary as in draft 07; of several
+//     policies the longest wait among those with nothing left
+//   - RateLimit-Remaining and RateLimit-Reset
+//   - X-RateLimit-Remaining and X-RateLimit-Reset
+//
+// All but the first count with any status, and ask to wait where nothing remains: also
+// with a 200, after which there would be a 429. They do not count when the response
+// comes out of a cache (Age). A reset is in seconds from now; a number that is too
+// large for that is a Unix time, in seconds or a smaller unit, and taken relative to
+// the Date header where that can be read, so that a wrong clock does no harm.
+//
+// What is malformed is ignored: a sign, a fraction, a list with a comma at its end. The
+// result is what the server asks for, which may be a century: MaxHold of the
+// ClientConfig cuts it.
+func Asked(resp *http.Response, now time.Time) time.Duration {
+	if resp == nil {
+		return 0
+	}
+	if limits(resp) {
+		if d, ok := client.RetryAfter(resp, now); ok {
+			return d
+		}
+	}
+	if age, ok := number(resp.Header, "Age"); ok && age > 0 {
+		return 0
+	}
+	if d, ok := askedByField(resp.Header[limitField]); ok {
+		return d
+	}
+	forms := trios()
+	for _, t := range slices.Backward(forms[:]) {
+		if d, ok := askedByTrio(resp.Header, t, now); ok {
+			return d
+		}
+	}
+	return 0
+}
+
+// NoFeedback is the Feedback of a client that learns nothing from responses.
+func NoFeedback(*http.Response, time.Time) time.Duration { return 0 }
+
+// limits tells whether a server sends such a response to hold its clients back.
+func limits(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
+}
+
+// askedByTrio reads two fields about one limit. Several servers on the way may have
+// added a line each, to both.
+func askedByTrio(h http.Header, t trio, now time.Time) (longest time.Duration, ok bool) {
+	remaining, reset := h[t.remaining], h[t.reset]
+	if len(remaining) != len(reset) {
+		return 0, false
+	}
+	for i := range remaining {
+		left, err := strconv.ParseUint(textproto.TrimString(remaining[i]), 10, 64)
+		if err != nil {
+			continue
+		}
+		d, readable := parseReset(textproto.TrimString(reset[i]), h, now)
+		if !readable {
+			continue
+		}
+		if ok = true; left == 0 {
+			longest = max(longest, d)
+		}
+	}
+	return longest, ok
+}
+
+// Numbers from here on are no time to wait: 31 years. In seconds they are a Unix time
+// before the year 5138, and above that one in a smaller unit.
+const (
+	firstUnix = 1e9
+	lastUnix  = 1e11
+)
+
+// parseReset reads seconds from now, or a Unix time.
+func parseReset(s string, h http.Header, now time.Time) (time.Duration, bool) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, false
+	}
+	if n < firstUnix {
+		return time.Duration(n) * time.Second, true
+	}
+	per := uint64(1) // of n in a second
+	for n/per >= lastUnix {
+		per *= 1000
+	}
+	at := time.Unix(int64(n/per), int64(n%per*(1e9/min(per, 1e9))))
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return max(0, at.Sub(now)), true
+}
+
+// askedByField reads RateLimit, a structured field.
+func askedByField(lines []string) (longest time.Duration, ok bool) {
+	s := strings.TrimLeft(strings.Join(lines, ","), " ")
+	remaining, reset := absent, absent // of a dictionary
+	for first, dictionary := true, false; len(lines) > 0; first = false {
+		m, rest, valid := sfMemberOf(s)
+		if !valid || !first && dictionary != (m.name != "") {
+			return 0, false
+		}
+		switch dictionary = m.name != ""; {
+		case m.name == "remaining":
+			remaining = m.value
+		case m.name == "reset":
+			reset = m.value
+		case !dictionary && m.r >= 0 && m.t >= 0:
+			if ok = true; m.r == 0 {
+				longest = max(longest, ofSeconds(m.t))
+			}
+		}
+		if rest = strings.TrimLeft(rest, " \t"); rest == "" {
+			break
+		}
+		if rest[0] != ',' {
+			return 0, false
+		}
+		s = strings.TrimLeft(rest[1:], " \t")
+	}
+	if remaining >= 0 && reset >= 0 {
+		if ok = true; remaining == 0 {
+			longest = ofSeconds(reset)
+		}
+	}
+	return longest, ok
+}
+
+func ofSeconds(n int64) time.Duration {
+	return time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
+}

@@ -1,0 +1,132 @@
+package ratelimit
+
+import (
+	"strconv"
+	"strings"
+)
+
+// absent is the value of what is not there, or no integer, or a negative one.
+const absent int64 = -1
+
+// An sfMember is one of a list or of a dictionary, in so far as it is of use here.
+type sfMember struct {
+	name  string // in a dictionary
+	value int64
+	r, t  int64 // its parameters
+}
+
+// sfMemberOf reads a member off the left of a structured field (RFC 9651). Inner lists
+// and display strings, which have no place in the fields that are read here, are not
+// valid.
+func sfMemberOf(s string) (m sfMember, rest string, ok bool) {
+	m = sfMember{value: absent, r: absent, t: absent}
+	if key := sfKey(s); key != "" && strings.HasPrefix(s[len(key):], "=") {
+		m.name, s = key, s[len(key)+1:]
+	}
+	if m.value, s, ok = sfItem(s); !ok {
+		return m, s, false
+	}
+	for strings.HasPrefix(s, ";") {
+		s = strings.TrimLeft(s[1:], " ")
+		key := sfKey(s)
+		if key == "" {
+			return m, s, false
+		}
+		s = s[len(key):]
+		value := absent
+		if strings.HasPrefix(s, "=") {
+			if value, s, ok = sfItem(s[1:]); !ok {
+				return m, s, false
+			}
+		}
+		switch key { // of several the last one counts
+		case "r":
+			m.r = value
+		case "t":
+			m.t = value
+		}
+	}
+	return m, s, true
+}
+
+// sfKey is the key that s begins with, or empty.
+func sfKey(s string) string {
+	n := span(s, func(c byte) bool { return isLower(c) || isDigit(c) || strings.IndexByte("_-.*", c) >= 0 })
+	if n > 0 && !isLower(s[0]) && s[0] != '*' {
+		return ""
+	}
+	return s[:n]
+}
+
+// sfItem reads an item without parameters.
+func sfItem(s string) (value int64, rest string, ok bool) {
+	if s == "" {
+		return absent, s, false
+	}
+	var n int
+	switch c := s[0]; {
+	case c == '-' || isDigit(c):
+		return sfNumber(s)
+	case c == '@': // a date
+		n = 1 + span(s[1:], func(c byte) bool { return c == '-' || isDigit(c) })
+		_, rest, ok := sfNumber(s[1:n])
+		return absent, s[n:], ok && rest == "" && !strings.HasPrefix(s[n:], ".")
+	case c == '"':
+		for n = 1; n < len(s) && s[n] != '"'; n++ {
+			if s[n] == '\\' {
+				if n++; n == len(s) || s[n] != '"' && s[n] != '\\' {
+					return absent, s, false
+				}
+			}
+			if s[n] < ' ' || s[n] > '~' {
+				return absent, s, false
+			}
+		}
+		n++
+	case c == ':':
+		n = 1 + span(s[1:], func(c byte) bool { return isAlpha(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 })
+		if n == len(s) || s[n] != ':' {
+			return absent, s, false
+		}
+		n++
+	case c == '?':
+		if n = 2; len(s) < n || s[1] != '0' && s[1] != '1' {
+			return absent, s, false
+		}
+	case c == '*' || isAlpha(c):
+		n = span(s, func(c byte) bool { return isAlpha(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~:/", c) >= 0 })
+	default:
+		return absent, s, false
+	}
+	if n > len(s) {
+		return absent, s, false
+	}
+	return absent, s[n:], true
+}
+
+// sfNumber reads an integer of up to 15 digits, or a decimal.
+func sfNumber(s string) (value int64, rest string, ok bool) {
+	sign := len(s) - len(strings.TrimPrefix(s, "-"))
+	n := sign + span(s[sign:], isDigit)
+	digits := n - sign
+	if strings.HasPrefix(s[n:], ".") {
+		fraction := span(s[n+1:], isDigit)
+		return absent, s[n+1+fraction:], digits >= 1 && digits <= 12 && fraction >= 1 && fraction <= 3
+	}
+	value, err := strconv.ParseInt(s[:n], 10, 64)
+	return max(absent, value), s[n:], err == nil && digits <= 15
+}
+
+// span is how many bytes at the left of s are of a kind.
+func span(s string, kind func(byte) bool) int {
+	for i := range len(s) {
+		if !kind(s[i]) {
+			return i
+		}
+	}
+	return len(s)
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+func isAlpha(c byte) bool { return isLower(c | 0x20) }
