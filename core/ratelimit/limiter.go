@@ -31,8 +31,10 @@ type shared struct {
 	root  *Limiter
 	table Table
 	own   *Memory // the store, if it is its own
-	done  chan struct{}
-	once  sync.Once
+
+	memory *table // the table, if it is in memory
+	done   chan struct{}
+	once   sync.Once
 
 	hooks  hook.Set[Hooks]
 	panics hook.Panics
@@ -64,6 +66,7 @@ func New(cfg Config) (*Limiter, error) {
 	if s.table, err = store.Open(cfg.name()); err != nil {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
+	s.memory, _ = s.table.(*table)
 	if s.root, err = s.view(cfg.Limit); err != nil {
 		return nil, err
 	}
@@ -132,7 +135,14 @@ func (l *Limiter) With(limit Limit) (*Limiter, error) {
 // An error is never a refusal: n is negative, the limiter is closed, or the store
 // failed and OnStoreError is [Deny]. That ctx is done matters only to a store that
 // has to wait; the error is then its cause.
-func (l *Limiter) Take(ctx context.Context, key string, n int64) (Result, error) {
+func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
+	if set := l.settingOf(key); set.one != nil && l.memory.takeOne(l.memory.now(), key, set.one, n, &r) {
+		if l.own == nil { // who else has the table counts there, too
+			l.count(&r)
+		}
+		l.announce(ctx, key, n, &r, 0)
+		return r, nil
+	}
 	return l.take(ctx, key, Op{Kind: Take, Cost: n})
 }
 
@@ -211,28 +221,35 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 func (l *Limiter) take(ctx context.Context, key string, op Op) (Result, error) {
 	r, err := l.apply(ctx, key, op)
 	if err == nil {
-		l.decided(ctx, key, op.Cost, r, 0)
+		l.decided(ctx, key, op.Cost, &r, 0)
 	}
 	return r, err
 }
 
 // decided counts a decision and tells of it, unless nothing was asked for or the
 // store did not decide.
-func (l *Limiter) decided(ctx context.Context, key string, cost int64, r Result, waited time.Duration) {
+func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
 	if cost == 0 || r.Limit == 0 {
 		return
 	}
-	h := l.hooks.Load()
+	l.count(r)
+	l.announce(ctx, key, cost, r, waited)
+}
+
+func (l *Limiter) count(r *Result) {
 	if r.Allowed {
 		l.allowed.Inc()
-		if h.Allowed != nil {
-			l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: r, Waited: waited})
-		}
-		return
+	} else {
+		l.rejected.Inc()
 	}
-	l.rejected.Inc()
-	if h.Rejected != nil {
-		l.tell(ctx, h.Rejected, Info{Key: key, Cost: cost, Result: r})
+}
+
+func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
+	switch h := l.hooks.Load(); {
+	case r.Allowed && h.Allowed != nil:
+		l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: *r, Waited: waited})
+	case !r.Allowed && h.Rejected != nil:
+		l.tell(ctx, h.Rejected, Info{Key: key, Cost: cost, Result: *r})
 	}
 }
 

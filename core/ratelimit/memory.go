@@ -175,6 +175,17 @@ func (t *table) addPlan(l Limit, p *plan) (PlanID, error) {
 	return p.id, nil
 }
 
+// counts are the decisions of takeOne.
+func (t *table) counts() (allowed, rejected uint64) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		allowed, rejected = allowed+s.allowed, rejected+s.rejected
+		s.mu.Unlock()
+	}
+	return allowed, rejected
+}
+
 // now is the time of the table.
 func (t *table) now() int64 { return int64(time.Since(t.base)) }
 

@@ -21,6 +21,7 @@ type setting struct {
 	plan    PlanID
 	past    []Past
 	expires time.Time // of past
+	one     *plan     // for takeOne; nil where there is more than one limit, or past
 }
 
 // setting makes a limit known to the table. It is valid.
@@ -29,7 +30,19 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	if err != nil {
 		return nil, &StoreError{Name: s.Name(), Err: err}
 	}
-	return &setting{limit: limit.resolved(), plan: plan}, nil
+	set := &setting{limit: limit.resolved(), plan: plan}
+	set.one = s.only(plan)
+	return set, nil
+}
+
+// only is the one bucket or fixed window that a plan in memory is, or nil.
+func (s *shared) only(id PlanID) *plan {
+	if s.memory != nil {
+		if p := (*s.memory.plans.Load())[id]; len(p.parts) == 1 && p.custom == nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // settingOf is what a key is held to now.
@@ -41,7 +54,7 @@ func (l *Limiter) settingOf(key string) *setting {
 	}
 	set := l.current.Load()
 	if set.past != nil && time.Now().After(set.expires) {
-		l.current.CompareAndSwap(set, &setting{limit: set.limit, plan: set.plan})
+		l.current.CompareAndSwap(set, &setting{limit: set.limit, plan: set.plan, one: l.only(set.plan)})
 	}
 	return set
 }
@@ -84,6 +97,7 @@ func (l *Limiter) SetLimit(limit Limit) error {
 			past = nil
 		}
 		next := *set
+		next.one = nil
 		next.past = append(past, Past{Plan: old.plan, Until: now})
 		if next.expires = now.Add(life(old.limit)); next.expires.Before(old.expires) {
 			next.expires = old.expires

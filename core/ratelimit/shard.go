@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"sync"
+	"time"
 )
 
 // A shard is an open-addressing table with linear probing and no tombstones. Its
@@ -18,7 +19,10 @@ type shard struct {
 	free   []int             // places that are free
 	queues map[uint64]*queue // those who wait, by the hash of the key
 	sketch *sketch
-	_      [56]byte // three cache lines: neighbours do not share one
+
+	allowed, rejected uint64 // by takeOne
+
+	_ [40]byte // three cache lines: neighbours do not share one
 }
 
 // A slot is a key: 48 bits of its hash, which with those that chose the shard
@@ -136,7 +140,11 @@ func (s *shard) insert(t *table, plans []*plan, now int64, n slot) {
 		s.evict(t, plans, now)
 	}
 	if (s.used+1)*8 > len(s.slots)*7 {
-		s.rebuild(t, plans, now)
+		if now-s.swept < churn && s.used > 0 {
+			s.grow()
+		} else {
+			s.rebuild(t, plans, now)
+		}
 	}
 	s.put(n)
 	s.used++
@@ -176,6 +184,21 @@ func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
 	}
 	st := s.read(n, plans)
 	return p.fullAt(&st, now)
+}
+
+// churn is how long ago a shard must have been swept for another sweep to be worth its
+// while: keys that come again sooner are not to be made anew each time.
+const churn = int64(time.Second)
+
+// grow moves all slots into twice as many.
+func (s *shard) grow() {
+	old := s.slots
+	s.slots, s.hand = make([]slot, 2*len(old)), 0
+	for _, n := range old {
+		if n.tag != 0 {
+			s.put(n)
+		}
+	}
 }
 
 // rebuild drops what is neutral and moves the rest into new slots: twice as many

@@ -18,7 +18,11 @@ func (l *Limiter) Stats() Stats {
 		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.storeErrors.Load(),
 		HookPanics: l.panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
 	}
-	if t, ok := l.table.(*table); ok {
+	if l.own != nil {
+		allowed, rejected := l.memory.counts()
+		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
+	}
+	if t := l.memory; t != nil {
 		s.Keys, s.Evicted = int(t.keys.Load()), t.evicted.Load()
 	}
 	return s

@@ -39,7 +39,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
-	l.decided(ctx, key, n, r, r.Wait)
+	l.decided(ctx, key, n, &r, r.Wait)
 	if !r.Allowed {
 		return r, &LimitedError{Name: l.Name(), Result: r}
 	}

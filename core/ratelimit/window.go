@@ -81,20 +81,28 @@ func (p *plan) align(t int64) int64 { return t - (t-p.zero)%int64(p.limit.Period
 // those reserved after it, or to none. Where another plan let more be taken than
 // there is here, nothing is left until its window is over.
 func (p *plan) windowOf(st *state, now int64) (start, used int64) {
-	n, period := p.limit.Permits, int64(p.limit.Period)
 	switch st.from {
 	case nil:
 		return p.begin(now, math.MinInt64), 0
 	case p:
-		start, used = unpack(st.word, now)
-		if now-start >= period {
-			over := (now - start) / period
-			start, used = start+over*period, used-over*n
-		}
-	default:
-		start, used = st.from.windowOf(st, now)
-		used = min(used, n)
+		return p.windowAt(st.word, now)
 	}
+	start, used = st.from.windowOf(st, now)
+	return p.current(start, min(used, p.limit.Permits), now)
+}
+
+// windowAt is where a window stands now that p wrote.
+func (p *plan) windowAt(word uint64, now int64) (start, used int64) {
+	start, used = unpack(word, now)
+	if period := int64(p.limit.Period); now-start >= period {
+		over := (now - start) / period
+		start, used = start+over*period, used-over*p.limit.Permits
+	}
+	return p.current(start, used, now)
+}
+
+// current is the window that is on where one began at start.
+func (p *plan) current(start, used, now int64) (int64, int64) {
 	switch {
 	case used <= 0:
 		return p.begin(now, start), 0

@@ -25,10 +25,18 @@ func newTestTable(tb testing.TB, maxKeys int, limits ...Limit) (*table, []PlanID
 	return tab, ids
 }
 
+// eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
+func eitherAt(t *table, now int64, key string, id PlanID, op Op) (r Result, err error) {
+	if p := (*t.plans.Load())[id]; now%2 == 0 && op.Kind == Take && len(op.Past) == 0 && len(p.parts) == 1 && p.custom == nil && t.takeOne(now, key, p, op.Cost, &r) {
+		return r, nil
+	}
+	return t.applyAt(now, key, id, op)
+}
+
 // mustApply applies at a time.
 func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id PlanID, op Op) Result {
 	tb.Helper()
-	r, err := tab.applyAt(int64(now), key, id, op)
+	r, err := eitherAt(tab, int64(now), key, id, op)
 	require.NoError(tb, err)
 	return r
 }

@@ -30,7 +30,7 @@ func TestBucketAgreesWithXTimeRate(t *testing.T) {
 		epoch := time.Unix(1_000_000_000, 0)
 		now := time.Duration(0)
 		take := func(cost int64) Result {
-			r, err := tab.applyAt(int64(now), "k", ids[0], Op{Cost: cost})
+			r, err := eitherAt(tab, int64(now), "k", ids[0], Op{Cost: cost})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,101 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Two tables are given the same, one of them by takeOne where that can do it.
+func TestTakeOneIsApply(t *testing.T) {
+	t.Parallel()
+	done := 0
+	for i := range 300 {
+		rng := rand.New(rand.NewPCG(uint64(i), 6))
+		l := randomLimit(rng, []Algorithm{FixedWindow, TokenBucket}[i%2])
+		l.Aligned = false // by the time of day at which a table is made
+		other := l
+		other.Permits++
+		a, ids := newTestTable(t, 0, l, other)
+		b, _ := newTestTable(t, 0, l, other)
+		now, period, capacity := int64(0), int64(l.Period), l.Capacity()
+		for range 200 {
+			switch rng.IntN(10) {
+			case 0:
+				now += rng.Int64N(4*period + 1)
+			case 1: // so far that old and new words look alike
+				if h := a.horizon.Load(); h < math.MaxInt64/1000 && now < math.MaxInt64/2 {
+					now += h * rng.Int64N(20)
+				}
+			default:
+				now += rng.Int64N(period/capacity + 2)
+			}
+			op := Op{Kind: []OpKind{Take, Take, Take, Reserve, Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
+			id := ids[0]
+			if rng.IntN(8) == 0 {
+				id = ids[1]
+			}
+			late := now - rng.Int64N(3)
+			want, err := a.applyAt(late, "k", id, op)
+			require.NoError(t, err)
+			var got Result
+			if p := (*b.plans.Load())[id]; op.Kind == Take && b.takeOne(late, "k", p, op.Cost, &got) {
+				done++
+			} else {
+				got, err = b.applyAt(late, "k", id, op)
+				require.NoError(t, err)
+			}
+			want.Receipt.before, got.Receipt.before = nil, nil
+			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
+		}
+	}
+	require.Greater(t, done, 10_000)
+}
+
+// A key may have a slot of the new limit already, from a tier, and still owe under the
+// one before.
+func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		window := Window(10, time.Hour)
+		l, err := New(Config{Limit: Bucket(10, time.Hour, 10)})
+		require.NoError(t, err)
+		tier, err := l.With(window)
+		require.NoError(t, err)
+		take := func(l *Limiter, n int64) int64 {
+			r, err := l.Take(t.Context(), "k", n)
+			require.NoError(t, err)
+			require.True(t, r.Allowed)
+			return r.Remaining
+		}
+		require.EqualValues(t, 6, take(l, 4))
+		require.EqualValues(t, 9, take(tier, 1))
+		require.NoError(t, l.SetLimit(window))
+		require.EqualValues(t, 4, take(l, 1))
+	})
+}
+
+func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
+	t.Parallel()
+	tab, ids := newTestTable(t, 0, Bucket(1_000_000, time.Second, 1))
+	id := ids[0]
+	p := (*tab.plans.Load())[id]
+	for round := range 5 {
+		missed := 0
+		for key := range 10_000 {
+			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
+			var r Result
+			if name := fmt.Sprint(key); !tab.takeOne(now, name, p, 1, &r) {
+				missed++
+				_, err := tab.applyAt(now, name, id, Op{Cost: 1})
+				require.NoError(t, err)
+			}
+		}
+		require.Equal(t, map[bool]int{true: 10_000, false: 0}[round == 0], missed)
+	}
+}
