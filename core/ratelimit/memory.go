@@ -112,11 +112,17 @@ type table struct {
 
 func newTable(m *Memory) *table {
 	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), byLimit: map[Limit]PlanID{}, kinds: map[Limit]uint64{}}
-	n := min(256, 1<<(bits.Len(uint(max(1, m.maxKeys/16)))-1))
-	t.shards = make([]shard, n)
+	t.shards = make([]shard, shardsFor(m.maxKeys))
 	t.plans.Store(&[]*plan{nil})
 	t.horizon.Store(math.MaxInt64)
 	return t
+}
+
+// shardsFor is how many shards there are: each for 16 keys at least and, as far as a slot
+// goes, 4096 at most, so that moving them all takes some 50 µs.
+func shardsFor(maxKeys int) int {
+	floor := func(n int) int { return 1 << (bits.Len(uint(max(1, n))) - 1) }
+	return max(min(256, floor(maxKeys/16)), min(1<<tagShift, floor(maxKeys/4096)))
 }
 
 // errPlans is the error for more limits than a slot can tell apart.

@@ -173,3 +173,10 @@ func TestMemoryServesNewKeysInAFlood(t *testing.T) {
 		}
 	}
 }
+
+func TestShardsStaySmall(t *testing.T) {
+	t.Parallel()
+	for maxKeys, want := range map[int]int{1: 1, 16: 1, 100: 4, 5000: 256, DefaultMaxKeys: 256, 1 << 24: 4096, MaxMaxKeys: 1 << 16} {
+		require.Equal(t, want, shardsFor(maxKeys), "%d keys", maxKeys)
+	}
+}
