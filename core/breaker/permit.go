@@ -112,6 +112,8 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 		(p.word&timed == 0 || b.now()-p.started <= b.current.Load().slowCall):
 		b.counters.calm.Inc()
 		return
+	case recorded == nil && trip == 0 && stateOf(p.word) == Closed && b.recordClosed(p, outcome == core.Failure, least):
+		return
 	}
 	ended, queued := b.record(p, outcome, least, trip)
 	defer b.announce(queued) // also where the hook ends its goroutine
@@ -129,6 +131,30 @@ type ended struct {
 	slow     bool
 	rates    rates
 	duration time.Duration
+}
+
+// recordClosed is record for a call of a closed breaker that nobody observes; it is
+// false, and has done nothing, where the state is another one by now. What record has to
+// tell costs half of its time.
+func (b *Breaker) recordClosed(p *Permit, failed bool, least time.Duration) bool {
+	var now time.Duration
+	if p.word&(timed|aging) != 0 {
+		now = b.now()
+	}
+	b.mu.Lock()
+	if b.word.Load()&^calm != p.word {
+		b.mu.Unlock()
+		return false
+	}
+	b.count(now, failed, p.word&timed != 0 && now-p.started > b.rules.slowCall)
+	if w := b.window(); w.failures+w.slow > 0 && w.calls >= b.rules.minCalls && b.rules.reached(ratesOf(w)) {
+		b.open(p.ctx, b.now(), least, false)
+		b.announce(b.unlock())
+		return true
+	}
+	b.publish()
+	b.mu.Unlock()
+	return true
 }
 
 // record counts a call, unless it was admitted in an earlier state, and makes the

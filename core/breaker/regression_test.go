@@ -129,3 +129,22 @@ func TestTrialsThatDecideAloneAreTold(t *testing.T) {
 	require.Len(t, told, 1)
 	require.InDelta(t, 1.0, told[0].FailureRate, 0)
 }
+
+// A call may be timed for a hook that is gone when it ends.
+func TestACallThatNoHookTimesAnyMoreIsNotSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, breaker.Config{Window: 2})
+		for range 2 {
+			cancel := b.Observe(breaker.Hooks{Recorded: func(context.Context, breaker.RecordedInfo) {}})
+			p, err := b.Acquire(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			cancel()
+			p.Done(core.Success)
+		}
+		require.Equal(t, breaker.Closed, b.State())
+		require.Zero(t, b.Snapshot().Slow)
+		require.EqualValues(t, 2, b.Stats().Successes)
+	})
+}

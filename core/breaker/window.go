@@ -129,7 +129,8 @@ const bucketCount = 10
 type buckets struct {
 	counts // the sum
 	width  time.Duration
-	newest int64 // number of the present tenth
+	newest int64         // number of the present tenth
+	over   time.Duration // when that is over
 	each   [bucketCount]counts
 }
 
@@ -137,6 +138,9 @@ func newBuckets(whole time.Duration) *buckets { return &buckets{width: whole / b
 
 // turn drops the tenths that are over at now.
 func (b *buckets) turn(now time.Duration) {
+	if now < b.over {
+		return
+	}
 	present := int64(now / b.width)
 	if present-b.newest >= bucketCount {
 		b.clear()
@@ -148,6 +152,7 @@ func (b *buckets) turn(now time.Duration) {
 		b.minus(*old)
 		*old = counts{}
 	}
+	b.over = time.Duration(b.newest+1) * b.width
 }
 
 func (b *buckets) add(now time.Duration, failed, slow bool) {
