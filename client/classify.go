@@ -19,7 +19,7 @@ import (
 //     would say so again. Anything else is a Success, 429 and 408 too: a server
 //     that limits its callers is alive.
 //   - A rejection, as an error or as a response made by [Reject], is Ignored:
-//     there was no call.
+//     there was no call. So is a [core.ConfigError], of a plugin further in.
 //   - An error is Ignored when the caller's context is done, by cancellation or
 //     by a deadline that may have been too near. It is a Failure when that
 //     context ended by a timeout of this module, or any that was set with
@@ -32,7 +32,7 @@ func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome 
 	if err == nil {
 		return classifyResponse(resp)
 	}
-	if errors.Is(err, core.ErrRejected) {
+	if errors.Is(err, core.ErrRejected) || errors.Is(err, core.ErrConfig) {
 		return core.Ignored
 	}
 	if ctx.Err() != nil && !limited(ctx) || ctx.Err() == nil && late(ctx) {

@@ -34,7 +34,9 @@ func HasIdempotencyKey(req *http.Request) bool {
 // NotSent tells whether err says that nothing of the request reached a server,
 // so that repeating it is safe whatever its method: the name was not found,
 // there was no connection, the certificate was not accepted, or a mechanism of
-// this module rejected the call. False means that it is not known.
+// this module rejected the call. So it is where a server refused the stream of
+// HTTP/2 (REFUSED_STREAM), which means that it did nothing with it. False means that
+// it is not known.
 func NotSent(err error) bool {
 	if err == nil {
 		return false
@@ -48,6 +50,21 @@ func NotSent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
+	if reset, ok := errors.AsType[streamError](err); ok {
+		return reset.Code == refusedStream
+	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
 }
+
+// A streamError is the StreamError of golang.org/x/net/http2, or net/http's own, which
+// become any struct with these fields: errors.As with their method As.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+const refusedStream = 7 // RFC 9113, section 7
+
+func (streamError) Error() string { return "http2: stream was reset" }

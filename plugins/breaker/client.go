@@ -81,7 +81,9 @@ func (c *Client) Name() string { return c.group.Name() }
 // Phase returns [client.Engine].
 func (c *Client) Phase() client.Phase { return client.Engine }
 
-// Config returns the ClientConfig that the plugin has, as it was given.
+// Config returns the ClientConfig that the plugin was made with, or that the last
+// SetConfig gave it, as it was given. What the breakers were given alone, as through the
+// registry, is in the Config of the [Client.Group], until the next SetConfig.
 func (c *Client) Config() ClientConfig { return c.current.Load().cfg }
 
 // For returns the breaker of a key: of a host as [client.Host] spells it, unless
@@ -127,7 +129,8 @@ type Call struct {
 }
 
 // Override returns a context under which this plugin, and no other, treats
-// requests as f says. Overrides nest: the innermost is applied last.
+// requests as f says. Overrides nest: the innermost is applied last. A nil f changes
+// nothing.
 func (c *Client) Override(ctx context.Context, f func(*Call)) context.Context {
 	return override(ctx, overrideKey[Client]{c}, f)
 }

@@ -52,9 +52,9 @@ type ClientConfig struct {
 	// FailureRate is the share of failed requests in the window, above 0 and at
 	// most 1, at which a breaker opens. If zero, it is 0.5.
 	FailureRate float64
-	// SlowCall is how long a request may take until its headers are there: one that
-	// takes longer is slow, whatever came of it. If zero, none is. It must not be
-	// negative.
+	// SlowCall is how long a request may take until its headers are there, or with
+	// JudgeBody its body has ended: one that takes longer is slow, whatever came of
+	// it. If zero, none is. It must not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
 	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
@@ -97,6 +97,13 @@ type ClientConfig struct {
 	// that of the request. It must leave the body alone. It is not asked when the
 	// transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
+	// JudgeBody judges an exchange that is a success by its headers when its body has
+	// ended: where a read fails, Classify is asked again, with the error and no response,
+	// and so is Failed of a Call. A body that is read to its end, or closed before, is what the
+	// headers said. An exchange is counted once, then; until then a trial keeps its slot, no
+	// longer than TrialTimeout. What is no success, an upgraded connection (101), and what
+	// has no body are judged by the headers, as everything is without JudgeBody.
+	JudgeBody bool
 	// Trip opens the breaker by a single response, for as long as it returns, whatever
 	// the rates: the exchange counts as a failure. With 0 or less it is judged as any
 	// other. asked is what Retry-After asks for, at most MaxRetryAfter, and 0 where it

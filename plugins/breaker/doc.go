@@ -16,7 +16,8 @@
 // A [Client] judges each exchange when its headers are there: 5xx and network
 // errors are failures, a request that its caller cancelled is neither failure nor
 // success. It belongs inside of retries, which [client.New] sees to: each attempt
-// is counted, and none is made to a host that is cut off.
+// is counted, and none is made to a host that is cut off. With JudgeBody, it waits with
+// a success until the body has ended, and a read that fails is a failure.
 //
 // With SlowCall, headers that take long count against a host as failures do. With a
 // Trip, a single response is enough: [AskedToWait] takes every Retry-After at its
@@ -40,7 +41,8 @@
 //     a plugin further out is sent in a wrapper, where sendfile does not reach it.
 //   - A transport or handler that panics gives its half-open slot back, and the
 //     panic goes on.
-//   - A response is never changed, and no body is read or held in memory.
+//   - A response is never changed, but for the body with JudgeBody, and no body is read
+//     or held in memory.
 //   - A request through a closed breaker costs no allocation of the Client's own,
 //     as long as its body needs no wrapper.
 //   - The number of breakers is bounded, and one that is open is not dropped.

@@ -5,6 +5,9 @@ import "context"
 type overrideKey[P any] struct{ plugin *P } // one key per instance: another plugin under the same ctx is untouched
 
 func override[P, C any](ctx context.Context, key overrideKey[P], f func(*C)) context.Context {
+	if f == nil {
+		return ctx
+	}
 	if outer, ok := ctx.Value(key).(func(*C)); ok {
 		inner := f
 		f = func(call *C) { outer(call); inner(call) }

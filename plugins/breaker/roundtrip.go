@@ -67,6 +67,13 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	judged = true
 	switch {
+	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
+		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: func(err error) core.Outcome {
+			if call.Failed != nil && call.Failed(nil, err) {
+				return core.Failure
+			}
+			return classify(ctx, nil, err)
+		}}
 	case trip > 0:
 		permit.Trip(max(trip, asked)) // what the server asks for is the least
 	case outcome == core.Failure:

@@ -237,7 +237,7 @@ type ServerCall struct {
 
 // Override returns a context under which this plugin, and no other, treats a request
 // as f says, for a middleware further out. Overrides nest: the innermost is applied
-// last.
+// last. A nil f changes nothing.
 func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
 	return override(ctx, overrideKey[Server]{s}, f)
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
 )
 
@@ -25,7 +27,10 @@ import (
 //     another way is.
 //   - A cancellation is not retried, whoever cancelled: an attempt that ran into
 //     its own time limit is.
-//   - Certificates that are not trusted are found however the error is wrapped.
+//   - Certificates that are not trusted are found however the error is wrapped, those
+//     that a VerifyConnection does not accept too. Other errors that are the same
+//     each time are not retried either: an address that is none, a server that
+//     does not speak TLS, a [core.ConfigError] of a plugin further in.
 //
 // It has the type of go-retryablehttp's CheckRetry, to be wrapped in one.
 func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
@@ -55,14 +60,36 @@ func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (boo
 
 // terminal tells of errors that another attempt cannot cure.
 func terminal(err error) bool {
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, core.ErrConfig) || errors.Is(err, http.ErrSchemeMismatch) || untrusted(err) {
 		return true
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	if _, ok := errors.AsType[*net.AddrError](err); ok {
 		return true
 	}
 	dns, ok := errors.AsType[*net.DNSError](err)
 	return ok && dns.IsNotFound
+}
+
+// untrusted tells of certificates that were not accepted, by net/http or by a
+// VerifyConnection of the user's, which may return what x509 says.
+func untrusted(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[x509.CertificateInvalidError](err)
+	return ok
+}
+
+// noURL tells of a URL that net/http cannot send to, which it has no type of error
+// for. Other schemes are those of transports that were registered.
+func noURL(u *url.URL) bool {
+	return u == nil || u.Host == "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // OnServerError makes c retry the responses 500 to 599, no others, of requests

@@ -36,7 +36,8 @@
 //   - A rejection by a plugin further in, as an open breaker's, is not repeated.
 //     One that ends the retries after an attempt was made is an ExhaustedError of
 //     core/retry: errors.Is and errors.As find both, but it does not match
-//     core.ErrRejected, since a request was sent.
+//     core.ErrRejected, since a request was sent. Nor is a response that
+//     [client.Reject] made of it marked then.
 //   - A plugin may be used by any number of goroutines. It starts none. A GET
 //     that succeeds at once costs no allocation.
 //

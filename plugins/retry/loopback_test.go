@@ -243,7 +243,7 @@ func TestTerminalErrorsAreNotRetried(t *testing.T) {
 		"certificate":          {url: secure.URL, want: 1},
 		"certificate, wrapped": {fails: errors.Join(&tls.CertificateVerificationError{Err: errors.New("expired")}), want: 1},
 		"scheme":               {url: "ftp://example.test/", want: 1},
-		"no host":              {url: "http:///path", want: 3}, // net/http has no type for it, nor has go-retryablehttp a pattern
+		"no host":              {url: "http:///path", want: 1}, // net/http has no type for it, nor has go-retryablehttp a pattern
 		"header":               {url: "http://example.test/", header: http.Header{"Bad Name": {"x"}}, want: 1},
 		"no such name":         {fails: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, want: 1},
 		"name server down":     {fails: &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}, want: 3},

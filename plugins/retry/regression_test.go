@@ -205,3 +205,23 @@ func TestARequestThatCannotBeModifiedCostsNothing(t *testing.T) {
 	require.Equal(t, 1, budget.Left())
 	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1}, p.Stats())
 }
+
+func TestARejectionOfARequestThatIsCanceledIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(1, 0))
+	p := quick(retry.Config{Budget: budget})
+	ctx, cancel := context.WithCancel(t.Context())
+	base := refusal(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
+	})
+	resp, err := do(t, p, base, get(t).WithContext(ctx))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Zero(t, budget.Left())
+	require.Zero(t, p.Stats().Succeeded)
+}
+
+type refusal func(req *http.Request) (*http.Response, error)
+
+func (f refusal) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

@@ -50,6 +50,8 @@ type run struct {
 	err     error
 	instead error // what CheckRetry wants the caller to have
 	reason  error // why it must not be sent again
+
+	made bool // an attempt before it was no rejection
 }
 
 func (r *run) do(ctx context.Context) (*http.Response, error) {
@@ -81,6 +83,7 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		if verdict != retry.Again {
 			return r.result(verdict)
 		}
+		r.made = r.made || r.rejection() == nil
 		// The next request comes first: without it, this response is the last one.
 		if req, err = r.replay.Attempt(r.call.Context(ctx)); err != nil {
 			return r.overtaken(ctx, err)
@@ -124,14 +127,16 @@ func (r *run) send(req *http.Request) {
 
 // judge tells what core/retry has to know of the attempt.
 func (r *run) judge(ctx context.Context) retry.Attempt {
-	a := r.attempt()
+	a, rejection := r.attempt(), r.rejection()
 	if ctx.Err() != nil {
-		if client.Classify(ctx, r.resp, r.err) == core.Failure {
+		switch {
+		case rejection != nil:
+			a.Err, a.Suppress = r.failure(), retry.Rejected
+		case client.Classify(ctx, r.resp, r.err) == core.Failure:
 			a.Err = r.failure()
 		}
 		return a
 	}
-	rejection := r.rejection()
 	if rejection == nil {
 		var again bool
 		if again, r.instead = r.check(r.req.Context()); !again { //nolint:contextcheck // derived from ctx, with the number of the attempt
@@ -162,6 +167,8 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	case decide != nil:
 	case r.err == nil && r.cfg.RetryResponse != nil:
 		return r.cfg.RetryResponse(r.resp), nil
+	case r.err != nil && noURL(r.req.URL):
+		return false, nil
 	default:
 		decide = DefaultCheckRetry
 	}
@@ -238,6 +245,10 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 		closeBody(r.resp)
 		return nil, r.instead
 	case r.resp != nil:
+		if r.made && client.Rejected(r.resp) != nil { // it must not say that none was
+			unmarked := *r.resp.Request
+			r.resp.Request = &unmarked
+		}
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
 		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}

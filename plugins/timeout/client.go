@@ -27,9 +27,10 @@ func NewTotal(cfg Config) (*Client, error) {
 }
 
 // NewAttempt makes a plugin that limits each attempt: until the headers of its
-// response are there, or its body is read with CutBody. Its place is just inside
-// of [client.Engine], so that a breaker counts its errors. It returns what
-// [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
+// response are there, or its body is read with CutBody, and then each read of it by
+// BodyIdle. Its place is just inside of [client.Engine], so that a breaker counts its
+// errors. It returns what [Config.Validate] finds, or the [*core.DuplicateError] of
+// the registry.
 func NewAttempt(cfg Config) (*Client, error) {
 	return newClient(cfg, &Client{phase: client.Engine + 10, limit: DefaultAttemptLimit}, DefaultAttemptName)
 }
@@ -83,7 +84,8 @@ func (c *Client) Phase() client.Phase { return c.phase }
 // gave it, as it was given but for a Name and Registry that stayed.
 func (c *Client) Config() Config { return c.now().cfg }
 
-// Stats returns the counts so far. A response is a success, whatever its status.
+// Stats returns the counts so far. A response is a success, whatever its status; where
+// a limit holds while its body is read, BodyIdle too, it is counted when that has ended.
 func (c *Client) Stats() Stats { return c.timeout.Stats() }
 
 // Observe adds hooks to those of the Config, until cancel is called.
@@ -107,12 +109,15 @@ type overrideKey[P any] struct{ plugin *P } // one key per instance: another cli
 // Override returns a context under which this plugin, and no other, uses its
 // Config as changed by f. Overrides nest: the innermost is applied last. Name,
 // Registry and Hooks stay what they are. A Config that cannot be used then fails
-// the request with a [*core.ConfigError], and nothing is sent.
+// the request with a [*core.ConfigError], and nothing is sent. A nil f changes nothing.
 func (c *Client) Override(ctx context.Context, f func(*Config)) context.Context {
 	return override(ctx, overrideKey[Client]{c}, f)
 }
 
 func override[P, C any](ctx context.Context, key overrideKey[P], f func(*C)) context.Context {
+	if f == nil {
+		return ctx
+	}
 	if outer, ok := ctx.Value(key).(func(*C)); ok {
 		inner := f
 		f = func(c *C) { outer(c); inner(c) }

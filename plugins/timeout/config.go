@@ -54,6 +54,13 @@ type Config struct {
 	// CutBody lets the limit of an attempt hold until the body is read or closed.
 	// The total limit does so anyway. It excludes HeadersOnly.
 	CutBody bool
+	// BodyIdle is how long a read of the response body may wait for a byte: one that
+	// waits longer fails with an [*Error] of this limit, and the connection is closed, or
+	// with HTTP/2 the stream. An upgraded connection (101) has no such limit.
+	// The time between two reads does not count, nor does that until the headers are
+	// there. It holds beside Limit, and without one. If zero, there is no limit. It
+	// must not be negative.
+	BodyIdle time.Duration
 
 	// Hooks observe the plugin. Any of them may be nil.
 	Hooks Hooks
@@ -69,14 +76,17 @@ func (c Config) With(f func(*Config)) Config {
 // [*core.ConfigError].
 func (c Config) Validate() error {
 	errs := []error{c.core().Validate()}
+	if c.BodyIdle < 0 {
+		errs = append(errs, &core.ConfigError{Field: "timeout.Config.BodyIdle", Value: c.BodyIdle, Reason: "must be >= 0 (0 means no limit)"})
+	}
 	if c.HeadersOnly && c.CutBody {
 		errs = append(errs, &core.ConfigError{Field: "timeout.Config.CutBody", Value: true, Reason: "must be false when HeadersOnly is set"})
 	}
 	return errors.Join(errs...)
 }
 
-// Off takes the limit away: ctx = plugin.Override(ctx, timeout.Off).
-func Off(c *Config) { c.Limit = -1 }
+// Off takes the limits away, BodyIdle too: ctx = plugin.Override(ctx, timeout.Off).
+func Off(c *Config) { c.Limit, c.BodyIdle = -1, 0 }
 
 // core returns the part of c that core/timeout has too.
 func (c Config) core() timeout.Config {

@@ -49,7 +49,7 @@ func (l *limited) expire() bool {
 	if !l.state.CompareAndSwap(holds, struck) {
 		return false
 	}
-	l.strike()
+	l.strike(l.cause)
 	return true
 }
 
@@ -59,14 +59,14 @@ func (l *limited) lift() bool {
 	if l.state.CompareAndSwap(holds, lifted) || l.state.Load() == lifted {
 		return true
 	}
-	l.strike() // expire may be about to
+	l.strike(l.cause) // expire may be about to
 	return false
 }
 
-// strike ends the context with the limit as cause. A deadline that has passed
+// strike ends the context with a limit as cause. A deadline that has passed
 // makes a context that has that cause for context.Cause to find.
-func (l *limited) strike() {
-	over, cancel := context.WithDeadlineCause(l.Context, time.Time{}, l.cause)
+func (l *limited) strike(cause *Error) {
+	over, cancel := context.WithDeadlineCause(l.Context, time.Time{}, cause)
 	cancel() // it has ended already
 	l.finish(over, over.Err())
 	l.unwatch()

@@ -27,13 +27,19 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		client.CloseBody(req)
 		return nil, err
 	}
-	if deadline, ok := caller.Deadline(); cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit {
+	deadline, ok := caller.Deadline()
+	none := cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit
+	if none && cfg.BodyIdle == 0 {
 		resp, err := t.next.RoundTrip(req)
 		return resp, t.client.timeout.Finish(caller, caller, err)
 	}
-	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg)}
+	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
 	x.ctx.start(caller, cause)
-	x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() }) //nolint:contextcheck // it has the parent
+	if none {
+		x.ctx.lift() //nolint:contextcheck // it has the parent
+	} else {
+		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() }) //nolint:contextcheck // it has the parent
+	}
 	returned := false
 	defer func() {
 		if !returned { // the transport panics
@@ -50,18 +56,30 @@ type exchange struct {
 	client   *Client
 	caller   context.Context //nolint:containedctx // the request's, until its body is read
 	ctx      limited
-	timer    *time.Timer
+	timer    *time.Timer // nil where only idle limits
 	cutsBody bool
+	idle     idle
 
 	body io.ReadCloser // as it came
 	once sync.Once     // for its end
-	err  error         // set there: what the limit makes of reading on
+	err  error         // set there: what a limit makes of reading on
 }
 
 // stop ends the exchange.
 func (x *exchange) stop() {
-	x.timer.Stop()
+	x.stopTimer()
 	x.ctx.release()
+}
+
+func (x *exchange) stopTimer() {
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+}
+
+// starve ends the exchange because a read of its body takes too long.
+func (x *exchange) starve() {
+	x.ctx.strike(&Error{Name: x.client.Name(), Limit: x.idle.limit})
 }
 
 // headers ends the limit, or the exchange, when RoundTrip has returned.
@@ -72,8 +90,13 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 		x.stop()
 		return resp, err
 	}
-	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
-	x.cutsBody = x.cutsBody && !upgraded && resp.Body != nil && resp.Body != http.NoBody
+	writer, isWriter := resp.Body.(io.Writer)
+	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil || resp.Body == http.NoBody {
+		x.cutsBody, x.idle.limit = false, 0
+	}
+	if isWriter {
+		x.idle.limit = 0
+	}
 	if !x.cutsBody {
 		if !x.ctx.lift() { // so the body can't be read
 			if resp.Body != nil {
@@ -83,16 +106,21 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 			x.stop()
 			return nil, err
 		}
-		x.timer.Stop()
-		_ = x.finish(nil) // stays nil
+		x.stopTimer()
+		if x.idle.limit == 0 {
+			_ = x.finish(nil) // stays nil
+		}
 	}
 	if resp.Body == nil || resp.Body == http.NoBody {
 		x.stop()
 		return resp, nil
 	}
 	x.body = resp.Body
-	if w, ok := resp.Body.(io.Writer); ok {
-		resp.Body = &conn{exchange: (*body)(x), Writer: w}
+	if x.idle.limit > 0 {
+		x.idle.strike = x.starve
+	}
+	if isWriter {
+		resp.Body = &conn{exchange: (*body)(x), Writer: writer}
 	} else {
 		resp.Body = (*body)(x)
 	}
@@ -105,7 +133,7 @@ func (x *exchange) finish(err error) error { return x.client.timeout.Finish(x.ca
 // when it was closed. It returns the error for whoever reads on.
 func (x *exchange) ended(err error) error {
 	x.once.Do(func() {
-		if intime := x.ctx.lift(); x.cutsBody {
+		if intime := x.ctx.lift(); x.cutsBody || x.idle.limit > 0 {
 			switch {
 			case err == io.EOF: //nolint:errorlint // as io.Reader has it
 				_ = x.finish(nil)
@@ -129,7 +157,9 @@ func (x *exchange) ended(err error) error {
 type body exchange
 
 func (b *body) Read(p []byte) (int, error) {
+	b.idle.begin()
 	n, err := b.body.Read(p)
+	b.idle.end()
 	if err != nil {
 		err = (*exchange)(b).ended(err)
 	}

@@ -93,7 +93,7 @@ func (s *Server) Close() error { return s.timeout.Close() }
 // ServerConfig as changed by f, for a middleware further out. Overrides nest: the
 // innermost is applied last. Name, Registry and Hooks stay what they are. With a
 // ServerConfig that cannot be used the request is answered with 500, and the
-// handler does not run.
+// handler does not run. A nil f changes nothing.
 func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Context {
 	return override(ctx, overrideKey[Server]{s}, f)
 }
