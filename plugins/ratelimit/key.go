@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/gresil/gresil/internal/peer"
 	"github.com/gresil/gresil/server"
 )
 
@@ -53,6 +54,15 @@ const (
 // name, so that the name cannot run into the key.
 func marked(mark, name string) string {
 	return mark + strconv.Itoa(len(name)) + ":" + name + ":"
+}
+
+// plainKey is the key of r where that is the IP of an IPv4 peer: it is cut out of the
+// request, so that what is refused needs no exchange. It is false for all other keys.
+func (s *Server) plainKey(u *rule, r *http.Request) (string, bool) {
+	if s.cfg.Key != nil || u.mark != "" {
+		return "", false
+	}
+	return peer.IPv4(r.RemoteAddr)
 }
 
 // keyOf returns the key of r, written to dst. It is false where there is none, and

@@ -40,6 +40,11 @@ type link struct {
 	result  Result // its Limit is 0 where nothing is known: the store failed
 }
 
+// info is what OnRejected and OnSuccess are told.
+func (l *link) info(cost int64) Info {
+	return Info{Name: l.name, Key: l.key, Cost: cost, Result: l.result}
+}
+
 // layered appends the layers that r is held to.
 func (s *Server) layered(links []link, r *http.Request) []link {
 	links = append(make([]link, 0, len(links)+len(s.layers)), links...)

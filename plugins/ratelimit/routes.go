@@ -10,6 +10,7 @@ import (
 
 // A rule is what requests are held to: those of a route, or all others.
 type rule struct {
+	server  *Server
 	limiter *ratelimit.Limiter
 	weight  func(*http.Request) (int64, error) // nil: 1
 	tier    func(*http.Request) Limit          // nil: none

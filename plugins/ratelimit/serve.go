@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -11,178 +12,104 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// An exchange is all there is about one request, in one allocation, and its
-// context. It is never used again, so the key and the header values may point into
-// it.
-type exchange struct {
-	context.Context //nolint:containedctx // it is one
-	server          *Server
-	charge          atomic.Pointer[Charge] // nil until somebody asks for it
-	rec             server.Recorder
-	header          header
-	links           []link
-	own             [1]link // links, unless there are layers
-	rule            *rule
-	free            bool        // it takes nothing
-	silent          bool        // it sends nothing
-	begun           atomic.Bool // the response has; the Recorder is not for every goroutine
-	text            [40]byte
-	request         http.Request // that of the handler, whose context this is
-}
-
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if s.cfg.Exclude != nil && s.cfg.Exclude(r) {
+	switch {
+	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
 		next.ServeHTTP(w, r)
 		return
-	}
-	x := &exchange{server: s}
-	w = x.rec.Wrap(w)
-	switch {
 	case s.cfg.Block != nil && s.cfg.Block(r):
-		s.forbid(x, w, r, next)
+		s.forbid(w, r, next)
 		return
 	case s.cfg.Allow != nil && s.cfg.Allow(r):
-		if !s.cfg.Shadow {
-			x.header.limited(w.Header(), false)
-		}
-		s.free(x, w, r, next, &s.counters.allowListed)
+		s.free(w, r, next, &s.counters.allowListed)
 		return
 	}
 	u := s.rule(r)
 	cost, err := u.weigh(r)
 	if err != nil {
-		s.fail(x, w, r, next, http.StatusInternalServerError, err)
+		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return
 	}
 	limiter, err := u.limiterFor(r)
 	if err != nil {
-		s.fail(x, w, r, next, http.StatusInternalServerError, err)
+		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return
 	}
-	key, ok := s.keyOf(x.text[:0], u, r)
+	var x *exchange // of what is refused there is none, if its key needs no room
+	key, ok := s.plainKey(u, r)
 	if !ok {
-		s.forbid(x, w, r, next)
-		return
+		x = s.exchange(u)
+		if key, ok = s.keyOf(x.room[:0], u, r); !ok {
+			s.forbid(w, r, next)
+			return
+		}
 	}
-	x.rule = u
-	x.own[0] = link{limiter: limiter, text: u.texts.of(limiter), name: s.limiter.Name(), key: key}
-	x.links = x.own[:]
+	own := [1]link{{limiter: limiter, name: s.limiter.Name(), key: key}}
+	links := own[:]
 	if s.layers != nil {
-		x.links = s.layered(x.links, r)
+		links = s.layered(links, r)
 	}
-	counts, err := s.decide(r.Context(), x.links, cost)
+	counts, err := s.decide(r.Context(), links, cost)
 	if err != nil {
-		s.fail(x, w, r, next, http.StatusServiceUnavailable, err)
+		s.fail(w, r, next, http.StatusServiceUnavailable, err)
 		return
 	}
-	result := &x.links[counts].result
+	result := &links[counts].result
+	if s.cfg.Headers != 0 || !result.Allowed {
+		links[0].text = u.texts.of(limiter)
+	}
+	if !result.Allowed && result.Limit > 0 && !s.cfg.Shadow {
+		s.reject(w, r, links, counts, cost)
+		return
+	}
 	switch {
 	case result.Limit <= 0: // the store failed, and lets pass
 		s.counters.failed.Add(1)
-		x.silent = true
-	case s.cfg.Shadow:
-		if result.Allowed {
-			s.counters.allowed.Inc()
-		} else {
-			s.counters.shadowed.Add(1)
-		}
-		x.silent = true
-	default:
-		x.header.write(w.Header(), s.cfg.Headers, x.links, counts, !result.Allowed)
-		if !result.Allowed {
-			s.counters.rejected.Inc()
-			s.refuse(w, r, violated(x.links), Info{Name: x.links[counts].name, Key: x.links[counts].key, Cost: cost, Result: *result})
-			return
-		}
+	case result.Allowed:
 		s.counters.allowed.Inc()
-		if s.cfg.OnSuccess != nil {
-			s.cfg.OnSuccess(w, r, Info{Name: x.links[counts].name, Key: x.links[counts].key, Cost: cost, Result: *result})
-			x.header.changedOnPurpose(w.Header())
+	default:
+		s.counters.shadowed.Add(1)
+	}
+	if x == nil {
+		x = s.exchange(u)
+	}
+	x.limiter, x.key = limiter, key
+	x.silent = s.cfg.Shadow || result.Limit <= 0
+	w = x.rec.Wrap(w)
+	if !x.silent {
+		h := w.Header()
+		limited(h, &x.limited, false)
+		if x.header != nil {
+			x.single = x.header.write(h, s.cfg.Headers, links, counts, false)
 		}
+		if s.cfg.OnSuccess != nil {
+			s.cfg.OnSuccess(w, r, links[counts].info(cost))
+			if x.header != nil {
+				x.header.changedOnPurpose(h)
+			}
+		}
+	}
+	if len(links) > 1 || !x.standing.hold(result) {
+		x.charge.Store(newCharge(x, slices.Clone(links), counts))
 	}
 	x.serve(w, r, next)
 }
 
-// String keeps the request out of what prints its context.
-func (x *exchange) String() string { return "ratelimit.Server(" + x.server.Name() + ")" }
-
-// within makes x the context of the handler.
-func (x *exchange) within(ctx context.Context) context.Context {
-	x.Context = ctx
-	return x
-}
-
-// serve calls the handler.
-func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	x.rec.Observe(x)
-	x.request = *r.WithContext(x.within(r.Context())) // which is inlined: the copy is made in place
-	inner := &x.request
-	defer func() { //nolint:contextcheck // x is the context of the request
-		if !x.rec.Wrote() {
-			x.OnHeader(http.StatusOK)
-		}
-		// What is left behind on the copy is looked for on the original: by
-		// net/http, which removes the files, and by logs and metrics further out.
-		if r.MultipartForm == nil {
-			r.MultipartForm = inner.MultipartForm
-		}
-		if inner.Pattern != "" {
-			r.Pattern = inner.Pattern
-		}
-	}()
-	next.ServeHTTP(w, inner)
-}
-
-// OnHeader is called just before the header goes out: what happened since the fields
-// were written is now in them.
-func (x *exchange) OnHeader(status int) {
-	x.begun.Store(true) // before charge is looked at: see Charge.claim
-	c := x.charge.Load()
-	if c != nil && c.answers() {
-		return
-	}
-	refused := x.rec.Rejected() != nil
-	if refused {
-		c = x.held()
-		_ = c.Refund(x) // it comes back in its time
-	}
-	if x.silent || status == 0 {
-		return
-	}
-	h, style := x.rec.Header(), x.server.cfg.Headers
-	if status == http.StatusSwitchingProtocols {
-		drop(h, style)
-		return
-	}
-	informed := x.rec.Informed()
-	if informed {
-		c = x.held()
-	}
-	if c != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if informed {
-			x.header.restore(h, style, x.links, least(x.links))
-		}
-		if c.changed { // once: it is not called again
-			x.header.update(h, style, x.links, least(x.links), refused)
-		}
-	}
-	x.header.unite(h, style)
-}
-
 // free serves a request that takes nothing.
-func (s *Server) free(x *exchange, w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
+func (s *Server) free(w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
 	counter.Add(1)
-	x.free = true
-	x.silent = s.cfg.Shadow
+	x := &exchange{rule: s.others, free: true, silent: s.cfg.Shadow}
+	w = x.rec.Wrap(w)
+	if !x.silent {
+		limited(w.Header(), &x.limited, false)
+	}
 	x.serve(w, r, next)
 }
 
 // forbid answers a request that is not wanted.
-func (s *Server) forbid(x *exchange, w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (s *Server) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if s.cfg.Shadow {
-		s.free(x, w, r, next, &s.counters.shadowed)
+		s.free(w, r, next, &s.counters.shadowed)
 		return
 	}
 	s.counters.blocked.Add(1)
@@ -190,9 +117,9 @@ func (s *Server) forbid(x *exchange, w http.ResponseWriter, r *http.Request, nex
 }
 
 // fail answers a request about which nothing can be decided.
-func (s *Server) fail(x *exchange, w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
 	if s.cfg.Shadow {
-		s.free(x, w, r, next, &s.counters.failed)
+		s.free(w, r, next, &s.counters.failed)
 		return
 	}
 	s.counters.failed.Add(1)
@@ -267,21 +194,37 @@ func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
 	}
 }
 
-// refuse answers a request that a limit does not allow. Its fields are set.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []string, info Info) {
-	limited := &ratelimit.LimitedError{Name: info.Name, Result: info.Result}
+// reject answers a request that is not let through.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, links []link, counts int, cost int64) {
+	s.counters.rejected.Inc()
+	answer := new(struct { // in one allocation
+		header
+		limited [1]string
+		why     ratelimit.LimitedError
+	})
+	limited(w.Header(), &answer.limited, true)
+	answer.write(w.Header(), s.cfg.Headers, links, counts, true)
+	if s.cfg.OnRejected != nil {
+		w, _ = server.Record(w) // to see whether it writes
+	}
+	s.refuse(w, r, violated(links), links[counts].info(cost), &answer.why)
+}
+
+// refuse answers a request that a limit does not allow, and sets why. Its fields are set.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []string, info Info, why *ratelimit.LimitedError) {
+	*why = ratelimit.LimitedError{Name: info.Name, Result: info.Result}
 	after := info.Result.RetryAfter
 	if after == 0 && info.Result.Remaining > 0 {
 		after = -1 // a handler refuses, and only it knows why
 	}
-	server.SetRetryAfter(w.Header(), after)
-	w.Header().Set("Cache-Control", "no-store")
-	wait := w.Header().Get("Retry-After")
 	if s.cfg.OnRejected != nil {
-		server.MarkRejected(w, limited)
+		h := w.Header()
+		server.SetRetryAfter(h, after)
+		h.Set("Cache-Control", "no-store")
+		server.MarkRejected(w, why)
 		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
 	}
-	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: after, Policies: violated, Err: limited}
+	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: after, Policies: violated, Err: why}
 	if info.Result.RetryAfter == Never {
 		rejection.Detail = "The request costs " + strconv.FormatInt(info.Cost, 10) + ", and the limit is " + strconv.FormatInt(info.Result.Limit, 10) + "."
 	} else {
@@ -289,8 +232,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []strin
 		rejection.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 		rejection.Title = "Request cannot be satisfied as assigned quota has been exceeded"
 		rejection.Detail = "Rate limit exceeded."
-		if wait != "" {
-			rejection.Detail += " Try again in " + wait + "s."
+		if after >= 0 {
+			var room [64]byte
+			detail := strconv.AppendInt(append(room[:0], "Rate limit exceeded. Try again in "...), max(1, seconds(after)), 10)
+			rejection.Detail = string(append(detail, "s."...))
 		}
 	}
 	server.Reject(w, r, rejection)
@@ -299,8 +244,13 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []strin
 // violated are the names of the limits that have refused.
 func violated(links []link) (names []string) {
 	for i := range links {
-		if l := &links[i]; l.result.Limit > 0 && !l.result.Allowed {
-			names = append(names, l.text.part(&l.result).name)
+		l := &links[i]
+		switch p := l.text.part(&l.result); {
+		case l.result.Limit <= 0 || l.result.Allowed:
+		case names == nil:
+			names = p.alone // of which there is no more, so that appending copies it
+		default:
+			names = append(names, p.name)
 		}
 	}
 	return names

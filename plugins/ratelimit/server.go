@@ -40,7 +40,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.key == nil {
 		s.key = s.ip
 	}
-	s.others = &rule{limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(cfg.Headers, limiter.Name(), limiter)}
+	s.others = &rule{server: s, limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(cfg.Headers, limiter.Name(), limiter)}
 	for _, r := range cfg.Routes {
 		u := *s.others
 		if r.Weight != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/gresil/gresil/core/ratelimit"
 )
@@ -18,15 +19,16 @@ type text struct {
 	style  HeaderStyle
 	parts  []part // the limits that And has joined
 	policy string // RateLimit-Policy, in a style that has it
-	room   int    // that all other values take at most
 }
 
 // A part is one of the limits of a Limit.
 type part struct {
-	name     string // as a client knows it
-	item     string // the same as a structured string (RFC 9651)
+	name     string   // as a client knows it
+	alone    []string // only the name
+	item     string   // the same as a structured string (RFC 9651)
 	capacity int64
-	window   int64 // seconds; 0: below one
+	total    string // the capacity, as it is told
+	window   int64  // seconds; 0: below one
 }
 
 const (
@@ -37,30 +39,17 @@ const (
 
 func newText(style HeaderStyle, name string, limit Limit) *text {
 	t := &text{limit: limit, style: style}
-	names, longest := policyNames(name, limit), 0
+	names := policyNames(name, limit)
 	var b []byte
 	for i, l := range limit.All() {
-		p := part{name: names[i], item: quote(names[i]), capacity: l.Capacity()}
+		p := part{name: names[i], alone: names[i : i+1 : i+1], item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
 		if fill := fillTime(l); fill >= time.Second {
 			p.window = seconds(fill)
 		}
-		t.parts, longest = append(t.parts, p), max(longest, len(p.item))
+		t.parts = append(t.parts, p)
 		b = t.appendPart(comma(b, 0), p)
 	}
 	t.policy = string(b)
-	for _, use := range []struct {
-		style HeaderStyle
-		room  int
-	}{
-		{HeaderDraft10, longest + len(";r=;t=") + maxDigits + maxSeconds},
-		{HeaderDraft07, len(dictLimit+dictRemaining+dictReset) + 2*maxDigits + maxSeconds},
-		{HeaderDraft03, 2*maxDigits + maxSeconds},
-		{HeaderXRateLimit | HeaderXRateLimitDelta, 2*maxDigits + maxSeconds},
-	} {
-		if style&use.style != 0 {
-			t.room += use.room
-		}
-	}
 	return t
 }
 
@@ -108,6 +97,14 @@ func (t *text) part(r *Result) *part {
 
 // overridden tells whether a key is held to another limit than that of the text.
 func (t *text) overridden(r *Result) bool { return r.Limit > 0 && r.Limit != t.part(r).capacity }
+
+// capacity is the capacity of what holds a key.
+func (t *text) capacity(r *Result) string {
+	if p := t.part(r); p.capacity == r.Limit {
+		return p.total
+	}
+	return string(appendNumber(nil, r.Limit))
+}
 
 // appendPolicy appends what holds a key in general. Of a limit of its own nothing is
 // known but the capacity.
@@ -219,4 +216,18 @@ func (t *texts) of(limiter *ratelimit.Limiter) *text {
 	made := newText(t.style, t.name, limit)
 	t.more.Store(limiter, made)
 	return made
+}
+
+// since makes a value of what was written from start on. Text is only ever
+// appended to.
+func since(text []byte, start int) string {
+	return unsafe.String(unsafe.SliceData(text[start:]), len(text)-start)
+}
+
+// comma separates the items of a list.
+func comma(text []byte, start int) []byte {
+	if len(text) > start {
+		return append(text, ", "...)
+	}
+	return text
 }

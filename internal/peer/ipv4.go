@@ -1,0 +1,42 @@
+// Package peer reads the address of whom a request came from.
+package peer
+
+// IPv4 is the IP of remoteAddr where that is an IPv4 address with a port, as net/http
+// writes it. It is false for all else, also for what is no address. What it accepts,
+// net/netip accepts, and writes in the same way: there is one spelling of an IPv4
+// address, and it needs no parsing to be a key.
+func IPv4(remoteAddr string) (ip string, ok bool) {
+	dots, digits, value := 0, 0, 0
+	for i := 0; i < len(remoteAddr); i++ {
+		switch c := remoteAddr[i]; {
+		case c >= '0' && c <= '9':
+			if digits > 0 && value == 0 {
+				return "", false // a leading zero
+			}
+			value = value*10 + int(c-'0')
+			if digits++; value > 255 {
+				return "", false
+			}
+		case digits == 0 || c != '.' && c != ':':
+			return "", false
+		case c == '.':
+			if dots++; dots > 3 {
+				return "", false
+			}
+			digits, value = 0, 0
+		default:
+			return remoteAddr[:i], dots == 3 && port(remoteAddr[i+1:])
+		}
+	}
+	return "", false
+}
+
+// port tells whether s is a number.
+func port(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,173 @@
+package ratelimit
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+// An exchange is what there is about one request that goes on to the handler, and its
+// context, in one allocation. A byte of it costs 0.4 ns, so what few requests need is in
+// their Charge. It is never used again: the key and the header values may point into it.
+type exchange struct {
+	context.Context                        //nolint:containedctx // it is one
+	charge          atomic.Pointer[Charge] // nil until somebody asks for it
+	rec             server.Recorder
+	rule            *rule
+	limiter         *ratelimit.Limiter
+	key             string
+	standing        standing // of the key, unless there is a charge from the beginning
+	header          *header  // nil: none of our fields is sent but X-Rate-Limited
+	limited         [1]string
+	room            [40]byte     // of the key
+	free            bool         // it takes nothing
+	silent          bool         // it sends nothing
+	single          bool         // the fields about one limit are ours
+	begun           atomic.Bool  // the response has; the Recorder is not for every goroutine
+	request         http.Request // that of the handler, whose context this is
+}
+
+// exchange makes one, with room for what it sends.
+func (s *Server) exchange(u *rule) *exchange {
+	if s.cfg.Headers == 0 || s.cfg.Shadow {
+		return &exchange{rule: u}
+	}
+	x := &struct {
+		exchange
+		header header
+	}{exchange: exchange{rule: u}}
+	x.exchange.header = &x.header
+	return &x.exchange
+}
+
+// A standing is a Result of one limit that allowed, without what is zero then: half its
+// size.
+type standing struct {
+	granted, limit, remaining int64
+	next, full                time.Duration
+	at                        int64
+	charged                   uint64
+	plan                      ratelimit.PlanID
+	which                     uint8
+}
+
+// hold keeps r. It is false where that needs more.
+func (s *standing) hold(r *Result) bool {
+	*s = standing{r.Granted, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Plan, uint8(r.Which)}
+	return s.result() == *r
+}
+
+func (s *standing) result() Result {
+	r := Result{Allowed: true, Granted: s.granted, Limit: s.limit, Remaining: s.remaining, NextAfter: s.next, FullAfter: s.full, Plan: s.plan, Which: int(s.which)}
+	if s.granted > 0 {
+		r.Receipt.Plans[0] = s.plan
+	}
+	r.Receipt.At, r.Receipt.Parts[0] = s.at, s.charged
+	return r
+}
+
+// String keeps the request out of what prints its context.
+func (x *exchange) String() string { return "ratelimit.Server(" + x.rule.server.Name() + ")" }
+
+// within makes x the context of the handler.
+func (x *exchange) within(ctx context.Context) context.Context {
+	x.Context = ctx
+	return x
+}
+
+// serve calls the handler.
+func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	x.rec.Observe(x)
+	x.request = *r.WithContext(x.within(r.Context())) // which is inlined: the copy is made in place
+	inner := &x.request
+	defer func() { //nolint:contextcheck // x is the context of the request
+		if !x.rec.Wrote() {
+			x.OnHeader(http.StatusOK)
+		}
+		// What is left behind on the copy is looked for on the original: by
+		// net/http, which removes the files, and by logs and metrics further out.
+		if r.MultipartForm == nil {
+			r.MultipartForm = inner.MultipartForm
+		}
+		if inner.Pattern != "" {
+			r.Pattern = inner.Pattern
+		}
+	}()
+	next.ServeHTTP(w, inner)
+}
+
+// OnHeader is called just before the header goes out: what happened since the fields
+// were written is now in them.
+func (x *exchange) OnHeader(status int) {
+	x.begun.Store(true) // before charge is looked at: see Charge.claim
+	c := x.charge.Load()
+	if c != nil && c.answers() {
+		return
+	}
+	refused := x.rec.Rejected() != nil
+	if refused {
+		c = x.held()
+		_ = c.Refund(x) // it comes back in its time
+	}
+	if x.silent || status == 0 {
+		return
+	}
+	h, style := x.rec.Header(), x.rule.server.cfg.Headers
+	if status == http.StatusSwitchingProtocols {
+		drop(h, style)
+		return
+	}
+	if x.rec.Informed() {
+		c = x.held()
+		limited(h, new([1]string), false)
+	}
+	if c != nil && x.header != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if x.rec.Informed() {
+			x.header.restore(h, style, c.links, least(c.links))
+		}
+		if c.changed { // once: it is not called again
+			x.header.update(h, style, c, refused)
+		}
+	}
+	unite(h, style, x.header)
+}
+
+// Value finds the charge, and what is further out.
+func (x *exchange) Value(key any) any {
+	if k, ok := key.(chargeKey); ok && (k.server == nil || k.server == x.rule.server) {
+		return x.held()
+	}
+	return x.Context.Value(key)
+}
+
+// held returns the charge, which is made when it is asked for.
+func (x *exchange) held() *Charge {
+	if c := x.charge.Load(); c != nil {
+		return c
+	}
+	var links []link
+	if !x.free {
+		links = []link{{limiter: x.limiter, name: x.rule.server.limiter.Name(), key: x.key, result: x.standing.result()}}
+	}
+	x.charge.CompareAndSwap(nil, newCharge(x, links, 0))
+	return x.charge.Load()
+}
+
+// newCharge makes the charge of x, before anything was changed. Links[counts] is told of
+// in the fields about one limit.
+func newCharge(x *exchange, links []link, counts int) *Charge {
+	c := &Charge{x: x, links: links, left: -1}
+	if len(links) > 0 && links[0].text == nil {
+		links[0].text = x.rule.texts.of(x.limiter)
+	}
+	if x.single {
+		c.capacity, c.left = told(links[counts].result.Limit), told(links[counts].result.Remaining)
+	}
+	return c
+}
