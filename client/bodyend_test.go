@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestOnBodyEndRunsOnce(t *testing.T) {
@@ -68,7 +69,7 @@ func TestOnBodyEndWithoutABodyIsNow(t *testing.T) {
 func TestOnBodyEndNests(t *testing.T) {
 	t.Parallel()
 	var ended []string
-	resp := &http.Response{Body: newBody("x")}
+	resp := &http.Response{Body: resiltest.NewBody("x")}
 	client.OnBodyEnd(resp, func() { ended = append(ended, "inner") })
 	client.OnBodyEnd(resp, func() { ended = append(ended, "outer") })
 	require.NoError(t, resp.Body.Close())
@@ -83,7 +84,7 @@ type conn struct {
 func TestOnBodyEndOfAnUpgradedConnection(t *testing.T) {
 	t.Parallel()
 	ends := 0
-	socket := &conn{ReadCloser: newBody("from the server")}
+	socket := &conn{ReadCloser: resiltest.NewBody("from the server")}
 	resp := &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: socket}
 	client.OnBodyEnd(resp, func() { ends++ })
 	client.OnBodyEnd(resp, func() { ends++ })
@@ -97,8 +98,8 @@ func TestOnBodyEndOfAnUpgradedConnection(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, 2, ends)
 
-	client.OnBodyEnd(&http.Response{Body: newBody("x")}, func() {})
-	resp = &http.Response{Body: newBody("x")}
+	client.OnBodyEnd(&http.Response{Body: resiltest.NewBody("x")}, func() {})
+	resp = &http.Response{Body: resiltest.NewBody("x")}
 	client.OnBodyEnd(resp, func() {})
 	_, ok = resp.Body.(io.Writer)
 	require.False(t, ok, "others are no writers")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestASyntheticResponseToHEADHasNoBody(t *testing.T) {
@@ -46,10 +47,10 @@ func TestARealResponseToACopyOfARejectedRequestIsNotRejected(t *testing.T) {
 func TestDiscardWithoutALimitReads(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int64{math.MaxInt64, math.MaxInt64 - 1} {
-		b := newBody("hello")
+		b := resiltest.NewBody("hello")
 		client.Discard(&http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: 5, Body: b}, client.Drain{Bytes: most})
-		require.EqualValues(t, 5, b.read.Load())
-		require.EqualValues(t, 1, b.closes.Load())
+		require.EqualValues(t, 5, b.BytesRead())
+		require.Equal(t, 1, b.Closes())
 	}
 }
 
@@ -113,15 +114,15 @@ func TestCloseClosesTheIdleConnectionsOfABaseOfItsOwn(t *testing.T) {
 
 func TestReplayPrepare(t *testing.T) {
 	t.Parallel()
-	var fresh []*body
+	var fresh []*resiltest.Body
 	asked := 0
-	req := request(t, http.MethodPut, newBody("x"))
+	req := request(t, http.MethodPut, resiltest.NewBody("x"))
 	req.GetBody = func() (io.ReadCloser, error) {
 		asked++
 		if asked == 2 {
 			return nil, errors.New("file is gone")
 		}
-		fresh = append(fresh, newBody("x"))
+		fresh = append(fresh, resiltest.NewBody("x"))
 		return fresh[len(fresh)-1], nil
 	}
 	r := client.NewReplay(req, 0)
@@ -144,7 +145,7 @@ func TestReplayPrepare(t *testing.T) {
 	r.Abort()
 	require.Len(t, fresh, 2)
 	for _, b := range fresh {
-		require.EqualValues(t, 1, b.closes.Load())
+		require.Equal(t, 1, b.Closes())
 	}
 
 	r = client.NewReplay(req, 0)
@@ -152,7 +153,7 @@ func TestReplayPrepare(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Prepare())
 	r.Abort()
-	require.EqualValues(t, 1, fresh[2].closes.Load())
+	require.Equal(t, 1, fresh[2].Closes())
 
 	for _, b := range []io.Reader{nil, strings.NewReader("x")} {
 		r = client.NewReplay(request(t, http.MethodPut, b), 0)
@@ -161,7 +162,7 @@ func TestReplayPrepare(t *testing.T) {
 		require.NoError(t, r.Prepare())
 		r.Close()
 	}
-	r = client.NewReplay(request(t, http.MethodPut, newBody("x")), -1)
+	r = client.NewReplay(request(t, http.MethodPut, resiltest.NewBody("x")), -1)
 	_, err = r.Attempt(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, client.ErrNotReplayable, r.Prepare())
@@ -170,7 +171,7 @@ func TestReplayPrepare(t *testing.T) {
 func TestABodyOfAReplayFurtherOutIsNotWrappedAgain(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int64{-1, 0} { // guarded as it is, and as a stream
-		outer := client.NewReplay(request(t, http.MethodPut, newBody("x")), limit)
+		outer := client.NewReplay(request(t, http.MethodPut, resiltest.NewBody("x")), limit)
 		first, err := outer.Attempt(t.Context())
 		require.NoError(t, err)
 		inner := client.NewReplay(first, -1)

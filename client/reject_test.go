@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/resiltest"
 )
 
 type rejection struct{ wait time.Duration }
@@ -22,7 +23,7 @@ func (r rejection) RetryAfter() time.Duration { return r.wait }
 
 func TestRejectAnswersAndIsMarked(t *testing.T) {
 	t.Parallel()
-	b := newBody("upload")
+	b := resiltest.NewBody("upload")
 	req := request(t, http.MethodPost, b)
 	shallow, header := snapshot(req)
 	err := rejection{1500 * time.Millisecond}
@@ -33,7 +34,7 @@ func TestRejectAnswersAndIsMarked(t *testing.T) {
 	require.EqualValues(t, 14, resp.ContentLength)
 	require.Equal(t, "/x", resp.Request.URL.Path)
 	require.Nil(t, resp.Request.Body)
-	require.EqualValues(t, 1, b.closes.Load())
+	require.Equal(t, 1, b.Closes())
 	requireUnchanged(t, req, shallow, header)
 
 	// what layers above do to a response does not lose the mark

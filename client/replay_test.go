@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // snapshot is all that a request holds, to see that nothing of it changes.
@@ -70,25 +71,25 @@ func TestReplayWithoutABodyAllocatesNothing(t *testing.T) {
 
 // bodies are those that a request can come with, and what they are worth.
 func bodies(content string) map[string]struct {
-	body    *body
+	body    *resiltest.Body
 	getBody bool
 	limit   int64
 	again   bool // after the whole of it was read
 } {
 	return map[string]struct {
-		body    *body
+		body    *resiltest.Body
 		getBody bool
 		limit   int64
 		again   bool
 	}{
-		"GetBody":             {newBody(content), true, 0, true},
-		"stream":              {newBody(content), false, 0, false},
-		"stream kept":         {newBody(content), false, int64(len(content)), true},
-		"stream too long":     {newBody(content), false, int64(len(content)) - 1, false},
-		"stream sent once":    {newBody(content), false, -1, false},
-		"GetBody sent once":   {newBody(content), true, -1, true},
-		"stream kept, roomy":  {newBody(content), false, 1 << 30, true},
-		"stream kept, 1 byte": {newBody(content), false, 1, false},
+		"GetBody":             {resiltest.NewBody(content), true, 0, true},
+		"stream":              {resiltest.NewBody(content), false, 0, false},
+		"stream kept":         {resiltest.NewBody(content), false, int64(len(content)), true},
+		"stream too long":     {resiltest.NewBody(content), false, int64(len(content)) - 1, false},
+		"stream sent once":    {resiltest.NewBody(content), false, -1, false},
+		"GetBody sent once":   {resiltest.NewBody(content), true, -1, true},
+		"stream kept, roomy":  {resiltest.NewBody(content), false, 1 << 30, true},
+		"stream kept, 1 byte": {resiltest.NewBody(content), false, 1, false},
 	}
 }
 
@@ -99,10 +100,10 @@ func TestReplayGivesEachAttemptTheWholeBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			req := request(t, http.MethodPut, tc.body)
-			var fresh []*body
+			var fresh []*resiltest.Body
 			if tc.getBody {
 				req.GetBody = func() (io.ReadCloser, error) {
-					fresh = append(fresh, newBody(content))
+					fresh = append(fresh, resiltest.NewBody(content))
 					return fresh[len(fresh)-1], nil
 				}
 			}
@@ -124,9 +125,9 @@ func TestReplayGivesEachAttemptTheWholeBody(t *testing.T) {
 			}
 			r.Close()
 			r.Close()
-			require.EqualValues(t, 1, tc.body.closes.Load())
+			require.Equal(t, 1, tc.body.Closes())
 			for _, b := range fresh {
-				require.EqualValues(t, 1, b.closes.Load())
+				require.Equal(t, 1, b.Closes())
 			}
 			requireUnchanged(t, req, shallow, header)
 		})
@@ -158,7 +159,7 @@ func TestReplayLeavesABodyInMemoryAsItIs(t *testing.T) {
 
 func TestReplayOfABodyThatWasNotRead(t *testing.T) {
 	t.Parallel()
-	b := newBody("upload")
+	b := resiltest.NewBody("upload")
 	req := request(t, http.MethodPost, b)
 	r := client.NewReplay(req, 0)
 	for range 3 { // three dials that fail: the transport closes the body unread
@@ -168,30 +169,30 @@ func TestReplayOfABodyThatWasNotRead(t *testing.T) {
 		_, err = attempt.Body.Read(make([]byte, 1))
 		require.Error(t, err, "it is closed")
 		require.True(t, r.Replayable())
-		require.Zero(t, b.closes.Load(), "it is still needed")
+		require.Zero(t, b.Closes(), "it is still needed")
 	}
 	attempt, err := r.Attempt(req.Context())
 	require.NoError(t, err)
 	require.Equal(t, "upload", readAll(t, attempt.Body))
 	require.False(t, r.Replayable())
 	r.Close()
-	require.Zero(t, b.closes.Load(), "the transport has it")
+	require.Zero(t, b.Closes(), "the transport has it")
 	require.NoError(t, attempt.Body.Close())
-	require.EqualValues(t, 1, b.closes.Load())
+	require.Equal(t, 1, b.Closes())
 }
 
 func TestReplayClosesABodyThatNoAttemptGot(t *testing.T) {
 	t.Parallel()
 	for name, tc := range bodies("x") {
 		for _, end := range []func(*client.Replay){(*client.Replay).Close, (*client.Replay).Abort} {
-			b := newBody("x")
+			b := resiltest.NewBody("x")
 			req := request(t, http.MethodPost, b)
 			if tc.getBody {
-				req.GetBody = func() (io.ReadCloser, error) { return newBody("x"), nil }
+				req.GetBody = func() (io.ReadCloser, error) { return resiltest.NewBody("x"), nil }
 			}
 			r := client.NewReplay(req, tc.limit)
 			end(&r)
-			require.EqualValues(t, 1, b.closes.Load(), name)
+			require.Equal(t, 1, b.Closes(), name)
 		}
 	}
 }
@@ -199,10 +200,10 @@ func TestReplayClosesABodyThatNoAttemptGot(t *testing.T) {
 func TestReplayAbortClosesWhatAnAttemptHas(t *testing.T) {
 	t.Parallel()
 	for name, tc := range bodies("x") {
-		var fresh *body
+		var fresh *resiltest.Body
 		req := request(t, http.MethodPost, tc.body)
 		if tc.getBody {
-			req.GetBody = func() (io.ReadCloser, error) { fresh = newBody("x"); return fresh, nil }
+			req.GetBody = func() (io.ReadCloser, error) { fresh = resiltest.NewBody("x"); return fresh, nil }
 		}
 		r := client.NewReplay(req, tc.limit)
 		first, err := r.Attempt(req.Context())
@@ -215,9 +216,9 @@ func TestReplayAbortClosesWhatAnAttemptHas(t *testing.T) {
 		r.Abort()
 		r.Close()
 		_ = first.Body.Close()
-		require.EqualValues(t, 1, tc.body.closes.Load(), name)
+		require.Equal(t, 1, tc.body.Closes(), name)
 		if fresh != nil {
-			require.EqualValues(t, 1, fresh.closes.Load(), name)
+			require.Equal(t, 1, fresh.Closes(), name)
 		}
 	}
 }
@@ -225,7 +226,7 @@ func TestReplayAbortClosesWhatAnAttemptHas(t *testing.T) {
 func TestReplayErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("file is gone")
-	req := request(t, http.MethodPut, newBody("x"))
+	req := request(t, http.MethodPut, resiltest.NewBody("x"))
 	req.GetBody = func() (io.ReadCloser, error) { return nil, broken }
 	r := client.NewReplay(req, 0)
 	_, err := r.Attempt(req.Context())
@@ -302,7 +303,7 @@ func TestReplayWhileTheAttemptBeforeStillReads(t *testing.T) {
 func TestReplayPastTheLimitOnlyTheNewestReads(t *testing.T) {
 	t.Parallel()
 	content := "0123456789"
-	req := request(t, http.MethodPut, newBody(content))
+	req := request(t, http.MethodPut, resiltest.NewBody(content))
 	r := client.NewReplay(req, 4)
 	old, err := r.Attempt(t.Context())
 	require.NoError(t, err)
@@ -327,7 +328,7 @@ func TestReplayAgainstAModel(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		content := strings.Repeat("0123456789abcdef", 20)[:rnd.IntN(200)]
 		limit := max(0, rnd.Int64N(260)-40)
-		r := client.NewReplay(request(t, http.MethodPut, newBody(content)), limit)
+		r := client.NewReplay(request(t, http.MethodPut, resiltest.NewBody(content)), limit)
 		type reader struct {
 			io.ReadCloser
 			got  []byte

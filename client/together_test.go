@@ -18,21 +18,22 @@ import (
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // Together are all plugins around a base that answers as it is told.
 type together struct {
+	*resiltest.Script
+
 	total, attempt *timeout.Client
 	retries        *retry.Plugin
 	limits         *ratelimit.Client
 	breakers       *breaker.Client
-	answer         func(*http.Request) (*http.Response, error)
-	sent           int
 }
 
 func newTogether(t *testing.T) *together {
 	t.Helper()
-	x := &together{}
+	x := &together{Script: resiltest.NewScript()}
 	var err error
 	x.total, err = timeout.NewTotal(timeout.Config{Name: "total", Limit: time.Minute})
 	require.NoError(t, err)
@@ -45,12 +46,6 @@ func newTogether(t *testing.T) *together {
 	x.breakers, err = breaker.NewClient(breaker.ClientConfig{Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 10 * time.Second}})
 	require.NoError(t, err)
 	return x
-}
-
-func (x *together) RoundTrip(req *http.Request) (*http.Response, error) {
-	x.sent++
-	client.CloseBody(req)
-	return x.answer(req)
 }
 
 func (x *together) plugins() []client.Plugin {
@@ -66,18 +61,6 @@ func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error
 		require.NoError(t, resp.Body.Close())
 	}
 	return resp, err
-}
-
-func status(code int) func(*http.Request) (*http.Response, error) {
-	return func(req *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: code, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
-	}
-}
-
-// hang answers when the attempt is over.
-func hang(req *http.Request) (*http.Response, error) {
-	<-req.Context().Done()
-	return nil, req.Context().Err()
 }
 
 func TestTogetherTheOrderOfArgumentsDoesNotMatter(t *testing.T) {
@@ -106,11 +89,11 @@ func TestTogetherEachAttemptCountsAndAnOpenBreakerEndsTheRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
-		x.answer = status(http.StatusServiceUnavailable)
+		x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable})
 		resp, err := x.get(t.Context(), t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "the last response")
-		require.Equal(t, 3, x.sent)
+		require.Equal(t, 3, x.Calls())
 
 		start := time.Now()
 		_, err = x.get(t.Context(), t)
@@ -120,7 +103,7 @@ func TestTogetherEachAttemptCountsAndAnOpenBreakerEndsTheRetries(t *testing.T) {
 		require.ErrorAs(t, err, &last, "and it got this")
 		require.Equal(t, http.StatusServiceUnavailable, last.StatusCode)
 		require.False(t, client.NotSent(err))
-		require.Equal(t, 4, x.sent, "the fourth failure opens it")
+		require.Equal(t, 4, x.Calls(), "the fourth failure opens it")
 		require.Equal(t, time.Second, time.Since(start), "a rejection is not waited for")
 		wait, ok := core.RetryAfter(err)
 		require.True(t, ok)
@@ -131,7 +114,7 @@ func TestTogetherEachAttemptCountsAndAnOpenBreakerEndsTheRetries(t *testing.T) {
 		require.EqualValues(t, 96, left.Remaining, "what the breaker rejects is not charged")
 
 		time.Sleep(wait)
-		x.answer = status(http.StatusOK)
+		x.Set()
 		resp, err = x.get(t.Context(), t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -143,7 +126,7 @@ func TestTogetherATimeoutOfOursIsAFailureAndTheCallersIsNot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
-		x.answer = hang
+		x.Set(resiltest.Reply{Delay: -1})
 		start := time.Now()
 		_, err := x.get(t.Context(), t)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -157,7 +140,7 @@ func TestTogetherATimeoutOfOursIsAFailureAndTheCallersIsNot(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		_, err = x.get(ctx, t)
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, 4, x.sent)
+		require.Equal(t, 4, x.Calls())
 		require.EqualValues(t, 3, x.breakers.Stats().Failures)
 		require.EqualValues(t, 1, x.breakers.Stats().Ignored)
 		require.Equal(t, breaker.Closed, x.breakers.For("a.test:80").State())
@@ -168,14 +151,14 @@ func TestTogetherTheTotalTimeoutEndsAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
-		x.answer = status(http.StatusServiceUnavailable)
+		x.Set(resiltest.Reply{Status: http.StatusServiceUnavailable})
 		ctx := x.total.Override(t.Context(), func(c *timeout.Config) { c.Limit = 1500 * time.Millisecond })
 		start := time.Now()
 		resp, err := x.get(ctx, t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "the wait would pass the limit: the response comes at once")
 		require.Equal(t, time.Second, time.Since(start))
-		require.Equal(t, 2, x.sent)
+		require.Equal(t, 2, x.Calls())
 	})
 }
 
@@ -183,11 +166,11 @@ func TestTogetherOverridesReachOneRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
-		x.answer = status(http.StatusInternalServerError)
+		x.Set(resiltest.Reply{Status: http.StatusInternalServerError})
 		for range 2 {
 			_, _ = x.get(t.Context(), t)
 		}
-		require.Equal(t, 4, x.sent)
+		require.Equal(t, 4, x.Calls())
 		_, err := x.get(t.Context(), t)
 		require.ErrorIs(t, err, breaker.ErrOpen)
 		ctx := x.retries.Override(t.Context(), retry.Off)
@@ -195,7 +178,7 @@ func TestTogetherOverridesReachOneRequest(t *testing.T) {
 		resp, err := x.get(ctx, t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
-		require.Equal(t, 5, x.sent)
+		require.Equal(t, 5, x.Calls())
 	})
 }
 
@@ -203,11 +186,11 @@ func TestTogetherAPanicGivesEverythingBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
-		x.answer = func(*http.Request) (*http.Response, error) { panic("base") }
+		x.Set(resiltest.Reply{Panic: "base"})
 		for range 10 {
 			require.PanicsWithValue(t, "base", func() { _, _ = x.get(t.Context(), t) })
 		}
-		x.answer = status(http.StatusOK)
+		x.Set()
 		resp, err := x.get(t.Context(), t)
 		require.NoError(t, err, "the next request works")
 		require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -219,9 +202,9 @@ func TestTogetherErrorsAreReachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
 		reset := errors.New("connection reset")
-		x.answer = func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("read: %w", reset) }
+		x.Set(resiltest.Reply{Err: fmt.Errorf("read: %w", reset)})
 		_, err := x.get(t.Context(), t)
 		require.ErrorIs(t, err, reset)
-		require.Equal(t, 3, x.sent)
+		require.Equal(t, 3, x.Calls())
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestOrderOfArgumentsDoesNotMatter(t *testing.T) {
@@ -30,13 +31,13 @@ func TestOrderOfArgumentsDoesNotMatter(t *testing.T) {
 		for _, i := range order {
 			plugins = append(plugins, all[i])
 		}
-		tr := client.New(roundTrip(ok), plugins...)
+		tr := client.New(resiltest.NewScript(), plugins...)
 		_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, []string{"cache", "retry", "limiter", "breaker", "timeout"}, passed)
 		require.Nil(t, tr.Check())
 		require.Equal(t, "Before *client_test.stub(cache) > State *client_test.stub(retry) > Monitoring *client_test.stub(limiter) > "+
-			"Engine *client_test.stub(breaker) > Engine+10 *client_test.stub(timeout) > client_test.roundTrip", tr.String())
+			"Engine *client_test.stub(breaker) > Engine+10 *client_test.stub(timeout) > *resiltest.Script", tr.String())
 	}
 }
 
@@ -55,7 +56,7 @@ func TestEqualPhasesKeepTheOrderOfArguments(t *testing.T) {
 			}
 		}
 	}
-	_, err := client.New(roundTrip(ok), plugins...).RoundTrip(request(t, http.MethodGet, nil))
+	_, err := client.New(resiltest.NewScript(), plugins...).RoundTrip(request(t, http.MethodGet, nil))
 	require.NoError(t, err)
 	require.Equal(t, want, passed)
 }
@@ -65,15 +66,15 @@ func TestInPhaseMovesAPluginAndCheckTells(t *testing.T) {
 	var passed []string
 	retry := &stub{name: "retry", phase: client.State, passed: &passed}
 	breaker := &stub{name: "breaker", phase: client.Engine, passed: &passed}
-	tr := client.New(roundTrip(ok), retry, client.InPhase(client.InPhase(breaker, client.Engine+1), client.Before))
+	tr := client.New(resiltest.NewScript(), retry, client.InPhase(client.InPhase(breaker, client.Engine+1), client.Before))
 	_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
 	require.NoError(t, err)
 	require.Equal(t, []string{"breaker", "retry"}, passed)
 	require.Equal(t, []string{"client: *client_test.stub(breaker) is outside *client_test.stub(retry), which belongs outside of it (State before Engine)"}, tr.Check())
-	require.Equal(t, "Before *client_test.stub(breaker) > State *client_test.stub(retry) > client_test.roundTrip", tr.String())
+	require.Equal(t, "Before *client_test.stub(breaker) > State *client_test.stub(retry) > *resiltest.Script", tr.String())
 
 	require.Same(t, breaker, client.InPhase(breaker, 0), "zero leaves it where it belongs")
-	require.Nil(t, client.New(roundTrip(ok), retry, client.InPhase(breaker, client.State)).Check(), "beside it, and still inside")
+	require.Nil(t, client.New(resiltest.NewScript(), retry, client.InPhase(breaker, client.State)).Check(), "beside it, and still inside")
 }
 
 func TestPluginsThatCannotBeUsed(t *testing.T) {
@@ -97,14 +98,14 @@ func TestPluginsThatCannotBeUsed(t *testing.T) {
 			t.Parallel()
 			sent := 0
 			tr := client.New(roundTrip(func(*http.Request) (*http.Response, error) { sent++; return nil, errors.New("no") }), tc.plugins...)
-			b := newBody("x")
+			b := resiltest.NewBody("x")
 			resp, err := tr.RoundTrip(request(t, http.MethodPost, b))
 			require.Nil(t, resp)
 			require.ErrorIs(t, err, core.ErrConfig)
 			require.Equal(t, tc.want, tr.Check())
 			require.Equal(t, strings.Join(tc.want, "\n"), err.Error())
 			require.Zero(t, sent, "nothing is sent without the protection that was asked for")
-			require.EqualValues(t, 1, b.closes.Load())
+			require.Equal(t, 1, b.Closes())
 		})
 	}
 }
@@ -129,7 +130,7 @@ func TestNilBaseIsACloneOfTheDefaultTransport(t *testing.T) {
 }
 
 type idler struct {
-	roundTrip
+	*resiltest.Script
 	calls int
 }
 
@@ -137,17 +138,17 @@ func (i *idler) CloseIdleConnections() { i.calls++ }
 
 func TestCloseIdleConnectionsPassesThroughAllLayers(t *testing.T) {
 	t.Parallel()
-	base := &idler{roundTrip: ok}
+	base := &idler{Script: resiltest.NewScript()}
 	inner := client.New(base, &stub{name: "a", phase: client.State}) // its layer does not have the method
 	c := &http.Client{Transport: client.New(inner, &stub{name: "b", phase: client.Before}, &stub{name: "c", phase: client.Engine})}
 	c.CloseIdleConnections()
 	require.Equal(t, 1, base.calls)
-	client.CloseIdleConnections(roundTrip(ok)) // has no such method, which is no harm
+	client.CloseIdleConnections(resiltest.NewScript()) // has no such method, which is no harm
 }
 
 func TestCloseClosesPluginsAndJoinsErrors(t *testing.T) {
 	t.Parallel()
-	base := &idler{roundTrip: ok}
+	base := &idler{Script: resiltest.NewScript()}
 	errA, errB := errors.New("a"), errors.New("b")
 	a, b := &stub{name: "a", phase: 1, closeErr: errA}, &stub{name: "b", phase: 2, closeErr: errB}
 	err := client.New(base, a, client.InPhase(b, client.State)).Close()

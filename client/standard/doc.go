@@ -9,11 +9,12 @@
 //	defer c.Close()
 //	resp, err := c.Get("https://api.example.com/orders")
 //
-// What happens to a request, from the outside in: it may take 30 seconds in all; it is
-// made up to four times, if it may be repeated; each time it waits for its turn, also
-// when the host has told anybody to wait; it is rejected while the host is failing; and
-// it has 10 seconds until the headers of its response are there. Each part can be changed
-// in the [Config], while it runs (c.Retry.SetConfig), and for a single request:
+// What happens to a request, from the outside in: it may take 30 seconds in all, and so
+// may each hop of a redirect, which http.Client follows outside of its Transport
+// (HTTP.Timeout is for all of them); it is made up to four times, if it may be repeated;
+// each time it waits for its turn, also when the host has told anybody to wait; it is
+// rejected while the host is failing; and it has 10 seconds until the headers of its
+// response are there. Each part can be changed in the [Config], while it runs (c.Retry.SetConfig), and for a single request:
 //
 //	ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 })
 //

@@ -3,10 +3,8 @@ package standard_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,26 +19,8 @@ import (
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
-
-// replies is a transport that answers with the statuses given, the last one again and
-// again.
-type replies struct {
-	statuses []int
-	header   http.Header
-	hang     bool
-	attempts int
-}
-
-func (r *replies) RoundTrip(req *http.Request) (*http.Response, error) {
-	status := r.statuses[min(r.attempts, len(r.statuses)-1)]
-	r.attempts++
-	if r.hang {
-		<-req.Context().Done()
-		return nil, context.Cause(req.Context())
-	}
-	return &http.Response{StatusCode: status, Header: r.header, Body: io.NopCloser(strings.NewReader("x")), Request: req}, nil
-}
 
 func newClient(t *testing.T, cfg standard.Config) *standard.Client {
 	t.Helper()
@@ -121,19 +101,19 @@ func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
 func TestRetriesBreakersAndTimeoutsWorkTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stub := &replies{statuses: []int{503, 503, 200}}
+		stub := resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Status: 503}, resiltest.Reply{})
 		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.ClientConfig{MinCalls: 10}})
 		resp, err := c.Get("http://one.test/")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.Equal(t, []any{200, 3}, []any{resp.StatusCode, stub.attempts})
+		require.Equal(t, []any{200, 3}, []any{resp.StatusCode, stub.Calls()})
 	})
 }
 
 func TestAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stub := &replies{statuses: []int{200}, hang: true}
+		stub := resiltest.NewScript(resiltest.Reply{Delay: -1})
 		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}})
 		start := time.Now()
 		_, err := c.Get("http://one.test/")
@@ -141,14 +121,14 @@ func TestAServerThatHangs(t *testing.T) {
 		require.ErrorAs(t, err, &late)
 		require.True(t, errors.Is(err, context.DeadlineExceeded))
 		require.LessOrEqual(t, time.Since(start), 30*time.Second)
-		require.GreaterOrEqual(t, stub.attempts, 2)
+		require.GreaterOrEqual(t, stub.Calls(), 2)
 	})
 }
 
 func TestEveryPartCanBeChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stub := &replies{statuses: []int{500}}
+		stub := resiltest.NewScript(resiltest.Reply{Status: 500})
 		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Retry: retry.Config{MaxAttempts: 2}, Breaker: breaker.ClientConfig{Window: 4, MinCalls: 4}})
 		get := func(ctx context.Context) (*http.Response, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://one.test/", nil)
@@ -161,23 +141,23 @@ func TestEveryPartCanBeChanged(t *testing.T) {
 			require.Equal(t, 500, resp.StatusCode, "the last answer comes back as it is")
 			require.NoError(t, resp.Body.Close())
 		}
-		require.Equal(t, 4, stub.attempts)
+		require.Equal(t, 4, stub.Calls())
 		_, err := get(t.Context())
 		require.ErrorIs(t, err, core.ErrRejected)
 		var open *breaker.OpenError
 		require.ErrorAs(t, err, &open)
-		require.Equal(t, 4, stub.attempts)
+		require.Equal(t, 4, stub.Calls())
 		ctx := c.Breaker.Override(t.Context(), func(call *breaker.Call) { call.Disabled = true })
 		resp, err := get(c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 }))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.Equal(t, 5, stub.attempts)
+		require.Equal(t, 5, stub.Calls())
 	})
 }
 
 func TestALimiterOfXTimeAndFurtherPlugins(t *testing.T) {
 	t.Parallel()
-	stub := &replies{statuses: []int{200}}
+	stub := resiltest.NewScript()
 	own := core.Must(timeout.NewTotal(timeout.Config{Name: "own"}))
 	cfg := standard.Config{HTTP: http.Client{Transport: stub}, Plugins: []client.Plugin{own}, Registry: &core.Registry{}}
 	cfg.Limit.Limiter = rate.NewLimiter(1, 1)

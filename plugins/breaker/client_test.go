@@ -18,9 +18,9 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
-	"github.com/gresil/gresil/internal/fakenet"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestKresil65_OutcomesByDefault(t *testing.T) {
@@ -41,7 +41,7 @@ func TestKresil65_OutcomesByDefault(t *testing.T) {
 		{0, context.DeadlineExceeded, breaker.Open}, // not that of the request
 		{0, fmt.Errorf("inner: %w", core.ErrRejected), breaker.Closed},
 	} {
-		s := &stub{status: c.status, err: c.err}
+		s := resiltest.NewScript(resiltest.Reply{Status: c.status, Err: c.err})
 		p := newClient(t, breaker.ClientConfig{Window: 2})
 		rt := p.Transport(s)
 		for range 2 {
@@ -55,7 +55,7 @@ func TestKresil65_OutcomesByDefault(t *testing.T) {
 func TestKresil127_DefaultsForHTTP(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stub{status: 500}
+		s := resiltest.NewScript(resiltest.Reply{Status: 500})
 		p := newClient(t, breaker.ClientConfig{})
 		rt := p.Transport(s)
 		send(t, rt, 99, 500)
@@ -77,7 +77,7 @@ func TestKresil127_DefaultsForHTTP(t *testing.T) {
 			require.LessOrEqual(t, delays[i], 10*time.Minute)
 		}
 		time.Sleep(10 * time.Minute)
-		s.status = 200
+		s.Set()
 		send(t, rt, 3, 200)
 		require.Equal(t, breaker.Closed, p.For(host).State())
 		require.Equal(t, 5, p.For(host).Snapshot().Trials)
@@ -86,7 +86,7 @@ func TestKresil127_DefaultsForHTTP(t *testing.T) {
 
 func TestKresil131_EveryHostHasItsOwn(t *testing.T) {
 	t.Parallel()
-	s := &stub{status: 500}
+	s := resiltest.NewScript(resiltest.Reply{Status: 500})
 	p := newClient(t, breaker.ClientConfig{Window: 2})
 	rt := p.Transport(s)
 	for _, url := range []string{"https://API.example.com/a", "https://api.example.com:443/b"} {
@@ -105,7 +105,7 @@ func TestKresil131_EveryHostHasItsOwn(t *testing.T) {
 
 func TestKeyIsYours(t *testing.T) {
 	t.Parallel()
-	s := &stub{status: 500}
+	s := resiltest.NewScript(resiltest.Reply{Status: 500})
 	p := newClient(t, breaker.ClientConfig{Window: 1, Key: func(req *http.Request) string { return req.Method }})
 	rt := p.Transport(s)
 	send(t, rt, 1, 500)
@@ -118,18 +118,10 @@ func TestKeyIsYours(t *testing.T) {
 func TestGoPeers45_AnOutageAndItsEndOverANetwork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		up := false
-		li := fakenet.Listen()
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if !up {
-				w.WriteHeader(http.StatusBadGateway)
-			}
-		})}
-		go func() { _ = srv.Serve(li) }()
-		base := &http.Transport{DialContext: li.DialContext}
+		script := resiltest.NewScript(resiltest.Reply{Status: http.StatusBadGateway})
+		base := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script).Transport()
 		p := newClient(t, breaker.ClientConfig{Window: 4, OpenDelay: minute()})
 		hc := &http.Client{Transport: client.New(base, p)}
-		t.Cleanup(func() { hc.CloseIdleConnections(); _ = srv.Close(); time.Sleep(time.Second) })
 		status := func() int {
 			resp, err := hc.Post("http://"+host, "text/plain", strings.NewReader("body"))
 			if errors.Is(err, breaker.ErrOpen) {
@@ -147,7 +139,7 @@ func TestGoPeers45_AnOutageAndItsEndOverANetwork(t *testing.T) {
 		require.Equal(t, 0, status())
 		time.Sleep(59 * time.Second)
 		require.Equal(t, 0, status())
-		up = true
+		script.Set()
 		time.Sleep(time.Second)
 		for range 3 {
 			require.Equal(t, 200, status())
@@ -164,14 +156,14 @@ func TestGoPeers47_OurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
 		}
-		inner := &stub{answer: func(req *http.Request) (*http.Response, error) {
+		inner := does(func(req *http.Request) (*http.Response, error) {
 			return timeout.Do(req.Context(), limit, func(ctx context.Context) (*http.Response, error) { return hang(req.WithContext(ctx)) })
-		}}
-		outer := &stub{answer: hang}
+		})
+		outer := does(hang)
 		deadline := func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), time.Second) }
 		for _, c := range []struct {
 			name string
-			base *stub
+			base http.RoundTripper
 			ctx  func() (context.Context, context.CancelFunc)
 			want core.Outcome
 		}{
@@ -204,25 +196,25 @@ func TestGoPeers47_OurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 func TestKresil57_ACancelledTrialGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &stub{answer: func(*http.Request) (*http.Response, error) {
+	s := does(func(*http.Request) (*http.Response, error) {
 		cancel()
 		return nil, errors.New("use of closed network connection") // as a transport may say it
-	}}
+	})
 	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen})
 	rt := p.Transport(s)
 	_, err := get(ctx, rt, "https://"+host)
 	require.Error(t, err)
 	require.Equal(t, breaker.HalfOpen, p.For(host).State())
-	s.answer, s.status = nil, 200
+	s.Set()
 	send(t, rt, 1, 200)
 	require.Equal(t, breaker.Closed, p.For(host).State())
 }
 
-func TestGoPeers49And51_HungTrialsAndLateResults(t *testing.T) {
+func TestGoPeers49_HungTrialsAndLateResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan int)
-		s := &stub{answer: func(req *http.Request) (*http.Response, error) { return respond(req, <-hang), nil }}
+		s := does(func(req *http.Request) (*http.Response, error) { return respond(req, <-hang), nil })
 		p := newClient(t, breaker.ClientConfig{Window: 2, Trials: 1, TrialTimeout: 10 * time.Second, OpenDelay: minute()})
 		rt := p.Transport(s)
 		var all sync.WaitGroup
@@ -247,7 +239,7 @@ func TestGoPeers49And51_HungTrialsAndLateResults(t *testing.T) {
 		require.Equal(t, 10*time.Second, refused(t, rt).RetryAfter(), "until it loses its slot")
 		time.Sleep(10 * time.Second)
 		begin() // has its slot now
-		require.EqualValues(t, 6, s.sent.Load())
+		require.Equal(t, 6, s.Calls())
 		hang <- 200
 		hang <- 200
 		all.Wait()
@@ -255,11 +247,46 @@ func TestGoPeers49And51_HungTrialsAndLateResults(t *testing.T) {
 	})
 }
 
+func TestGoPeers51_WhatBeganWhileClosedDecidesNothingLater(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		results := make(chan int)
+		s := does(func(req *http.Request) (*http.Response, error) { return respond(req, <-results), nil })
+		p := newClient(t, breaker.ClientConfig{Window: 2, Trials: 1, OpenDelay: minute()})
+		rt := p.Transport(s)
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) })
+		}
+		synctest.Wait()
+		end := func(status int) breaker.State {
+			results <- status
+			synctest.Wait()
+			return p.For(host).State()
+		}
+		require.Equal(t, breaker.Closed, end(500))
+		require.Equal(t, breaker.Open, end(500))
+		time.Sleep(30 * time.Second)
+		require.Equal(t, breaker.Open, end(200))
+		require.Equal(t, 30*time.Second, refused(t, rt).RetryAfter())
+		time.Sleep(30 * time.Second)
+		all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) }) // the trial
+		synctest.Wait()
+		require.Equal(t, breaker.HalfOpen, p.For(host).State())
+		require.EqualValues(t, 1, p.Stats().Late)
+		require.Equal(t, breaker.HalfOpen, end(500), "of those from before, which wait longest")
+		require.Equal(t, breaker.HalfOpen, end(500))
+		require.EqualValues(t, 3, p.Stats().Late)
+		require.Equal(t, breaker.Closed, end(200), "of the trial")
+		all.Wait()
+	})
+}
+
 func TestFiftyRequestsGetExactlyTheTrials(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		s := &stub{answer: func(req *http.Request) (*http.Response, error) { <-hang; return respond(req, 200), nil }}
+		s := does(func(req *http.Request) (*http.Response, error) { <-hang; return respond(req, 200), nil })
 		p := newClient(t, breaker.ClientConfig{Initial: breaker.HalfOpen})
 		rt := p.Transport(s)
 		var all sync.WaitGroup
@@ -267,7 +294,7 @@ func TestFiftyRequestsGetExactlyTheTrials(t *testing.T) {
 			all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) })
 		}
 		synctest.Wait()
-		require.EqualValues(t, breaker.DefaultTrials, s.sent.Load())
+		require.Equal(t, breaker.DefaultTrials, s.Calls())
 		require.EqualValues(t, 50-breaker.DefaultTrials, p.Stats().Rejected)
 		close(hang)
 		all.Wait()
@@ -292,7 +319,7 @@ func TestGoPeers55_RetryAfterOfTheResponseThatOpens(t *testing.T) {
 			{"120", -1, time.Minute}, // not looked at
 			{"soon", 0, time.Minute},
 		} {
-			s := &stub{status: 503, retryAfter: c.header}
+			s := answers(503, c.header)
 			p := newClient(t, breaker.ClientConfig{Window: 2, OpenDelay: minute(), MaxRetryAfter: c.most})
 			rt := p.Transport(s)
 			send(t, rt, 1, 503)
@@ -300,7 +327,7 @@ func TestGoPeers55_RetryAfterOfTheResponseThatOpens(t *testing.T) {
 			send(t, rt, 1, 503)
 			require.Equal(t, c.want, refused(t, rt).RetryAfter(), "%+v", c)
 		}
-		s := &stub{status: 200, retryAfter: "120"}
+		s := answers(200, "120")
 		p := newClient(t, breaker.ClientConfig{Window: 1})
 		send(t, p.Transport(s), 2, 200)
 	})
@@ -308,8 +335,8 @@ func TestGoPeers55_RetryAfterOfTheResponseThatOpens(t *testing.T) {
 
 func TestGoPeers15_TheBodyIsClosedExactlyOnce(t *testing.T) {
 	t.Parallel()
-	post := func(rt http.RoundTripper) (b *body, err error) {
-		b = &body{Reader: strings.NewReader("body")}
+	post := func(rt http.RoundTripper) (b *resiltest.Body, err error) {
+		b = resiltest.NewBody("body")
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+host, b)
 		require.NoError(t, err)
 		_, err = rt.RoundTrip(req)
@@ -317,28 +344,28 @@ func TestGoPeers15_TheBodyIsClosedExactlyOnce(t *testing.T) {
 		return b, err
 	}
 	for _, synthetic := range []bool{false, true} {
-		s := &stub{status: 500}
+		s := resiltest.NewScript(resiltest.Reply{Status: 500})
 		p := newClient(t, breaker.ClientConfig{Window: 2, SyntheticResponse: synthetic})
 		rt := p.Transport(s)
 		for range 2 {
 			b, err := post(rt)
 			require.NoError(t, err)
-			require.EqualValues(t, 1, b.closed.Load())
+			require.Equal(t, 1, b.Closes())
 		}
 		b, err := post(rt)
 		require.Equal(t, synthetic, err == nil)
-		require.EqualValues(t, 1, b.closed.Load())
-		require.EqualValues(t, 2, s.sent.Load())
+		require.Equal(t, 1, b.Closes())
+		require.Equal(t, 2, s.Calls())
 	}
 }
 
 func TestGoPeers23_APanickingTransport(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(){"panic": func() { panic("transport") }, "goexit": runtime.Goexit} {
-		s := &stub{answer: func(*http.Request) (*http.Response, error) { end(); return nil, nil }} //nolint:nilnil // not reached
+		s := does(func(*http.Request) (*http.Response, error) { end(); return nil, nil }) //nolint:nilnil // not reached
 		p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen})
 		rt := p.Transport(s)
-		b := &body{Reader: strings.NewReader("body")}
+		b := resiltest.NewBody("body")
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+host, b)
 		require.NoError(t, err)
 		var panicked any
@@ -351,9 +378,9 @@ func TestGoPeers23_APanickingTransport(t *testing.T) {
 		if name == "panic" {
 			require.Equal(t, "transport", panicked)
 		}
-		require.EqualValues(t, 1, b.closed.Load(), name)
+		require.Equal(t, 1, b.Closes(), name)
 		require.Equal(t, breaker.HalfOpen, p.For(host).State(), name)
-		s.answer, s.status = nil, 200
+		s.Set()
 		send(t, rt, 1, 200)
 		require.Equal(t, breaker.Closed, p.For(host).State(), name)
 	}
@@ -361,22 +388,17 @@ func TestGoPeers23_APanickingTransport(t *testing.T) {
 
 func TestAPanickingClassify(t *testing.T) {
 	t.Parallel()
-	var reply body
-	s := &stub{answer: func(req *http.Request) (*http.Response, error) {
-		resp := respond(req, 200)
-		resp.Body = &reply
-		return resp, nil
-	}}
+	s := resiltest.NewScript()
 	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen, Classify: func(context.Context, *http.Response, error) core.Outcome { panic("classify") }})
 	require.PanicsWithValue(t, "classify", func() { _, _ = get(t.Context(), p.Transport(s), "https://"+host) })
-	require.EqualValues(t, 1, reply.closed.Load(), "nobody else can")
+	require.Equal(t, []int{1}, s.Closes(), "nobody else can")
 	require.Zero(t, p.For(host).Snapshot().TrialsRunning)
 }
 
 func TestSyntheticResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stub{status: 500}
+		s := resiltest.NewScript(resiltest.Reply{Status: 500})
 		p := newClient(t, breaker.ClientConfig{Window: 1, SyntheticResponse: true, OpenDelay: minute()})
 		rt := p.Transport(s)
 		send(t, rt, 1, 500)
@@ -387,7 +409,7 @@ func TestSyntheticResponse(t *testing.T) {
 		require.Equal(t, "60", resp.Header.Get("Retry-After"), "59.5s, rounded up")
 		require.ErrorIs(t, client.Rejected(resp), breaker.ErrOpen)
 		require.Equal(t, core.Ignored, client.Classify(t.Context(), resp, nil))
-		require.EqualValues(t, 1, s.sent.Load())
+		require.Equal(t, 1, s.Calls())
 	})
 }
 
@@ -395,14 +417,14 @@ func TestGoPeers43_RetriesStopAtAnOpenBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, synthetic := range []bool{false, true} {
-			s := &stub{status: 500}
+			s := resiltest.NewScript(resiltest.Reply{Status: 500})
 			breakers := newClient(t, breaker.ClientConfig{Window: 2, SyntheticResponse: synthetic})
 			retries := core.Must(retry.New(retry.Config{MaxAttempts: 5}))
 			tr := client.New(s, breakers, retries) // in the wrong order, which does not matter
 			require.Empty(t, tr.Check())
 			began := time.Now()
 			resp, err := get(t.Context(), tr, "https://"+host)
-			require.EqualValues(t, 2, s.sent.Load(), "the third attempt is rejected, and that is not retried")
+			require.Equal(t, 2, s.Calls(), "the third attempt is rejected, and that is not retried")
 			require.Less(t, time.Since(began), 5*time.Second)
 			if err == nil {
 				require.NoError(t, resp.Body.Close())
@@ -410,7 +432,7 @@ func TestGoPeers43_RetriesStopAtAnOpenBreaker(t *testing.T) {
 			began = time.Now()
 			resp, err = get(t.Context(), tr, "https://"+host)
 			require.Zero(t, time.Since(began))
-			require.EqualValues(t, 2, s.sent.Load())
+			require.Equal(t, 2, s.Calls())
 			if synthetic {
 				require.NoError(t, err)
 				require.ErrorIs(t, client.Rejected(resp), breaker.ErrOpen)
@@ -423,23 +445,17 @@ func TestGoPeers43_RetriesStopAtAnOpenBreaker(t *testing.T) {
 
 func TestGoPeers69_JudgedAtTheHeaders(t *testing.T) {
 	t.Parallel()
-	r, w := io.Pipe()
-	defer func() { _ = w.Close() }()
-	s := &stub{answer: func(req *http.Request) (*http.Response, error) {
-		resp := respond(req, 200)
-		resp.Body = r
-		return resp, nil
-	}}
+	s := resiltest.NewScript(resiltest.Reply{Stall: -1})
 	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen})
 	resp, err := get(t.Context(), p.Transport(s), "https://"+host)
 	require.NoError(t, err)
-	require.Same(t, r, resp.Body, "it is not wrapped")
+	require.Same(t, s.Attempts()[0].Response, resp.Body, "it is not wrapped")
 	require.Equal(t, breaker.Closed, p.For(host).State(), "while the body is still to come")
 }
 
 func TestOverride(t *testing.T) {
 	t.Parallel()
-	s := &stub{status: 500}
+	s := resiltest.NewScript(resiltest.Reply{Status: 500})
 	p, other := newClient(t, breaker.ClientConfig{Window: 1}), newClient(t, breaker.ClientConfig{Window: 1})
 	rt := p.Transport(s)
 	send(t, rt, 1, 500)
@@ -509,7 +525,7 @@ func TestTransportPassesCloseIdleConnectionsOn(t *testing.T) {
 }
 
 type idler struct {
-	stub
+	http.RoundTripper
 	closed int
 }
 
@@ -521,7 +537,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+host, http.NoBody)
 	require.NoError(t, err)
 	resp := respond(req, 200)
-	rt := p.Transport(&stub{answer: func(*http.Request) (*http.Response, error) { return resp, nil }})
+	rt := p.Transport(roundTrip(func(*http.Request) (*http.Response, error) { return resp, nil }))
 	open := newClient(t, breaker.ClientConfig{Initial: breaker.ForcedOpen}).Transport(nil)
 	for name, rt := range map[string]http.RoundTripper{"closed": rt, "open": open} {
 		_, _ = rt.RoundTrip(req)
@@ -544,7 +560,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Fatal(err)
 	}
 	resp := respond(req, 200)
-	base := &stub{answer: func(*http.Request) (*http.Response, error) { return resp, nil }}
+	base := roundTrip(func(*http.Request) (*http.Response, error) { return resp, nil })
 	for name, rt := range map[string]http.RoundTripper{
 		"floor": base, "breaker": core.Must(breaker.NewClient(breaker.ClientConfig{})).Transport(base),
 	} {

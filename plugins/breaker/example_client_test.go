@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func ExampleNewClient() {
@@ -17,7 +18,7 @@ func ExampleNewClient() {
 	if err != nil {
 		panic(err)
 	}
-	vendor := &stub{status: http.StatusBadGateway} // in place of a network
+	vendor := resiltest.NewScript(resiltest.Reply{Status: http.StatusBadGateway}) // in place of a network
 	httpClient := &http.Client{Transport: client.New(vendor, breakers)}
 	for range 4 {
 		resp, err := httpClient.Get("https://api.example.com/users")
@@ -39,7 +40,7 @@ func ExampleNewClient() {
 
 func ExampleClient_Override() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Initial: breaker.ForcedOpen}))
-	httpClient := &http.Client{Transport: client.New(&stub{status: http.StatusOK}, breakers)}
+	httpClient := &http.Client{Transport: client.New(resiltest.NewScript(), breakers)}
 	ctx := breakers.Override(context.Background(), func(c *breaker.Call) { c.Disabled = true })
 	for _, ctx := range []context.Context{context.Background(), ctx} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/health", http.NoBody)
@@ -61,7 +62,7 @@ func ExampleClient_Override() {
 
 func ExampleAskedToWait() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Trip: breaker.AskedToWait}))
-	vendor := &stub{status: http.StatusServiceUnavailable, retryAfter: "120"}
+	vendor := answers(http.StatusServiceUnavailable, "120")
 	httpClient := &http.Client{Transport: client.New(vendor, breakers)}
 	for range 2 { // the first answer is enough
 		resp, err := httpClient.Get("https://api.example.com/users")
@@ -80,7 +81,7 @@ func ExampleAskedToWait() {
 
 func ExampleCall_failed() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 1}))
-	httpClient := &http.Client{Transport: client.New(&stub{status: http.StatusNotFound}, breakers)}
+	httpClient := &http.Client{Transport: client.New(resiltest.NewScript(resiltest.Reply{Status: http.StatusNotFound}), breakers)}
 	ctx := breakers.Override(context.Background(), func(c *breaker.Call) {
 		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusNotFound }
 	})

@@ -17,17 +17,18 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 var errReset = errors.New("connection reset by peer")
 
 // halves answers 200 with half a body, and then err.
-func halves(err error) *stub {
-	return &stub{answer: func(req *http.Request) (*http.Response, error) {
+func halves(err error) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		resp := respond(req, http.StatusOK)
-		resp.Body = &body{Reader: io.MultiReader(strings.NewReader("half"), iotest.ErrReader(err))}
+		resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(err)))
 		return resp, nil
-	}}
+	})
 }
 
 func TestGoPeers59_JudgeBody(t *testing.T) {
@@ -37,7 +38,7 @@ func TestGoPeers59_JudgeBody(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		ctx              context.Context
-		base             *stub
+		base             http.RoundTripper
 		use              func(io.ReadCloser)
 		success, failure uint64
 		ignored          uint64
@@ -50,21 +51,21 @@ func TestGoPeers59_JudgeBody(t *testing.T) {
 		{name: "closed early", base: halves(errReset), use: func(b io.ReadCloser) { _, _ = b.Read(make([]byte, 1)) }, success: 1},
 		{name: "read when closed", base: halves(errReset), use: func(b io.ReadCloser) { _ = b.Close(); _, _ = io.ReadAll(b) }, success: 1},
 		{name: "the caller cancels", ctx: canceled, base: halves(context.Canceled), ignored: 1},
-		{name: "429", base: &stub{status: 429}, success: 1},
-		{name: "503", base: &stub{status: 503}, failure: 1, bodyless: true},
-		{name: "no body", base: &stub{answer: func(req *http.Request) (*http.Response, error) {
+		{name: "429", base: resiltest.NewScript(resiltest.Reply{Status: 429, Body: "wait"}), success: 1},
+		{name: "503", base: answers(503, ""), failure: 1, bodyless: true},
+		{name: "no body", base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp := respond(req, http.StatusNoContent)
 			resp.Body = http.NoBody
 			return resp, nil
-		}}, success: 1, bodyless: true},
-		{name: "upgraded", base: &stub{answer: func(req *http.Request) (*http.Response, error) {
+		}), success: 1, bodyless: true},
+		{name: "upgraded", base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp := respond(req, http.StatusSwitchingProtocols)
 			resp.Body = conn{resp.Body}
 			return resp, nil
-		}}, use: func(b io.ReadCloser) { _, _ = b.(io.Writer).Write(nil) }, success: 1, bodyless: true},
-		{name: "rejected further in", base: &stub{answer: func(req *http.Request) (*http.Response, error) {
+		}), use: func(b io.ReadCloser) { _, _ = b.(io.Writer).Write(nil) }, success: 1, bodyless: true},
+		{name: "rejected further in", base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
-		}}, ignored: 1, bodyless: true},
+		}), ignored: 1, bodyless: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +192,7 @@ func TestJudgeBodyWhereThatPanics(t *testing.T) {
 func TestATripIsNotPutOffToTheBody(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{JudgeBody: true, Trip: breaker.AskedToWait, SyntheticResponse: true})
-	rt := p.Transport(&stub{status: http.StatusTooManyRequests, retryAfter: "7"})
+	rt := p.Transport(answers(http.StatusTooManyRequests, "7"))
 	_, err := get(t.Context(), rt, "https://"+host)
 	require.NoError(t, err)
 	resp, err := get(t.Context(), rt, "https://"+host)
@@ -206,11 +207,11 @@ func TestJudgeBodyCountsABodyThatStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newClient(t, breaker.ClientConfig{JudgeBody: true, Window: 1})
 		attempt := core.Must(timeout.NewAttempt(timeout.Config{BodyIdle: time.Second}))
-		rt := client.New(&stub{answer: func(req *http.Request) (*http.Response, error) {
+		rt := client.New(roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp := respond(req, http.StatusOK)
 			resp.Body = stalled{req.Context()}
 			return resp, nil
-		}}, p, attempt)
+		}), p, attempt)
 		resp, err := get(t.Context(), rt, "https://"+host)
 		require.NoError(t, err)
 		_, err = io.ReadAll(resp.Body)

@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 )
 
@@ -21,10 +22,10 @@ func TestSlowRequestsOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var took time.Duration
-		slow := &stub{answer: func(req *http.Request) (*http.Response, error) {
+		slow := does(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(took)
 			return respond(req, 200), nil
-		}}
+		})
 		p := newClient(t, breaker.ClientConfig{Window: 4, SlowCall: time.Second, SlowRate: 0.5})
 		rt := p.Transport(slow)
 		send(t, rt, 2, 200)
@@ -65,7 +66,7 @@ func TestTripByASingleResponse(t *testing.T) {
 			{302, "120", 0},
 		} {
 			p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait})
-			rt := p.Transport(&stub{status: c.status, retryAfter: c.header})
+			rt := p.Transport(answers(c.status, c.header))
 			send(t, rt, 1, c.status)
 			if c.want == 0 {
 				require.Equal(t, breaker.Closed, p.For(host).State(), c)
@@ -75,11 +76,11 @@ func TestTripByASingleResponse(t *testing.T) {
 			require.EqualValues(t, 1, p.Stats().Failures)
 		}
 		down := newClient(t, breaker.ClientConfig{Trip: func(*http.Response, time.Duration) time.Duration { panic("no response") }})
-		_, err := get(t.Context(), down.Transport(&stub{err: errDown}), "https://"+host)
+		_, err := get(t.Context(), down.Transport(resiltest.NewScript(resiltest.Reply{Err: errDown})), "https://"+host)
 		require.ErrorIs(t, err, errDown)
-		inner := &stub{answer: func(req *http.Request) (*http.Response, error) {
+		inner := does(func(req *http.Request) (*http.Response, error) {
 			return client.Reject(req, 429, errors.Join(core.ErrRejected, errDown)), nil
-		}}
+		})
 		p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response, time.Duration) time.Duration { return time.Hour }})
 		send(t, p.Transport(inner), 2, 429)
 		require.EqualValues(t, 2, p.Stats().Ignored, "a rejection from further in")
@@ -90,7 +91,7 @@ func TestATripThatPanicsGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{Trials: 1, Initial: breaker.HalfOpen, Trip: func(*http.Response, time.Duration) time.Duration { panic("trip") }})
 	for range 3 {
-		require.PanicsWithValue(t, "trip", func() { _, _ = get(t.Context(), p.Transport(&stub{status: 200}), "https://"+host) })
+		require.PanicsWithValue(t, "trip", func() { _, _ = get(t.Context(), p.Transport(resiltest.NewScript()), "https://"+host) })
 	}
 	require.Equal(t, breaker.HalfOpen, p.For(host).State())
 }
@@ -98,20 +99,20 @@ func TestATripThatPanicsGivesItsSlotBack(t *testing.T) {
 func TestOverrideWithAnExtraPredicate(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{Window: 3})
-	s := &stub{status: 200}
+	s := resiltest.NewScript()
 	rt := p.Transport(s)
 	teapots := p.Override(t.Context(), func(c *breaker.Call) {
 		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusTeapot }
 	})
 	for _, status := range []int{200, 418, 500} { // Classify is asked all the same
-		s.status = status
+		s.Set(resiltest.Reply{Status: status})
 		_, err := get(teapots, rt, "https://"+host)
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 2, p.Stats().Failures)
 	_ = refused(t, rt)
 	p.For(host).Reset()
-	s.status = 418
+	s.Set(resiltest.Reply{Status: 418})
 	send(t, rt, 3, 418)
 	require.EqualValues(t, 2, p.Stats().Failures, "without it a teapot is none")
 }
@@ -138,7 +139,7 @@ func TestClientSetConfig(t *testing.T) {
 	require.NoError(t, named.SetConfig(breaker.ClientConfig{}))
 	require.Equal(t, before, named.Config(), "what is not said stays")
 
-	s := &stub{status: 500}
+	s := resiltest.NewScript(resiltest.Reply{Status: 500})
 	rt := p.Transport(s)
 	send(t, rt, 2, 500)
 	_ = refused(t, rt)
@@ -187,9 +188,9 @@ func TestServerSetConfig(t *testing.T) {
 func TestARejectionFurtherInIsNoFailure(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{Window: 1})
-	rt := p.Transport(&stub{answer: func(req *http.Request) (*http.Response, error) {
+	rt := p.Transport(does(func(req *http.Request) (*http.Response, error) {
 		return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
-	}})
+	}))
 	ctx := p.Override(t.Context(), func(c *breaker.Call) {
 		c.Failed = func(resp *http.Response, err error) bool { return err != nil || resp.StatusCode >= 500 }
 	})
@@ -205,11 +206,7 @@ func TestARejectionFurtherInIsNoFailure(t *testing.T) {
 func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{Trip: func(*http.Response, time.Duration) time.Duration { return time.Second }})
-	rt := p.Transport(&stub{answer: func(req *http.Request) (*http.Response, error) {
-		resp := respond(req, http.StatusTooManyRequests)
-		resp.Header.Set("Retry-After", "60")
-		return resp, nil
-	}})
+	rt := p.Transport(answers(http.StatusTooManyRequests, "60"))
 	send(t, rt, 1, http.StatusTooManyRequests)
 	require.Equal(t, time.Minute, p.For(host).Snapshot().OpenFor)
 }
@@ -218,7 +215,7 @@ func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
 	t.Parallel()
 	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: breaker.DefaultMaxRetryAfter, -1: 0} {
 		p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait, MaxRetryAfter: longest})
-		send(t, p.Transport(&stub{status: 503, retryAfter: "3600"}), 1, 503)
+		send(t, p.Transport(answers(503, "3600")), 1, 503)
 		require.Equal(t, want, p.For(host).Snapshot().OpenFor, longest)
 	}
 }
@@ -227,7 +224,7 @@ func TestATripWhileHalfOpenIsNoShorterThanOpenDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait, OpenDelay: backoff.Linear{Initial: 10 * time.Second}})
-		rt := p.Transport(&stub{status: 503, retryAfter: "1"})
+		rt := p.Transport(answers(503, "1"))
 		for _, want := range []time.Duration{time.Second, 20 * time.Second, 30 * time.Second} {
 			send(t, rt, 1, 503)
 			wait := refused(t, rt).RetryAfter()

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 )
 
@@ -62,17 +62,17 @@ func TestABodyIsClosedOnceThoughTheTransportClosesItAndPanics(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{})
 	for name, closes := range map[string]bool{"closed before the panic": true, "not closed": false} {
-		b := &body{Reader: strings.NewReader("x")}
-		rt := p.Transport(&stub{answer: func(req *http.Request) (*http.Response, error) {
+		b := resiltest.NewBody("x")
+		rt := p.Transport(does(func(req *http.Request) (*http.Response, error) {
 			if closes {
 				_ = req.Body.Close()
 			}
 			panic("transport")
-		}})
+		}))
 		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://"+host, b)
 		require.NoError(t, err)
 		require.PanicsWithValue(t, "transport", func() { _, _ = rt.RoundTrip(req) }, name)
-		require.EqualValues(t, 1, b.closed.Load(), name)
+		require.Equal(t, 1, b.Closes(), name)
 		require.Same(t, b, req.Body, "the request is never changed")
 	}
 }

@@ -3,10 +3,7 @@ package breaker_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,51 +11,34 @@ import (
 
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/resiltest"
 )
 
 const host = "api.example.com"
 
 var errDown = errors.New("connection refused")
 
-// A stub is a transport that answers what it is told to, closes request bodies,
-// and counts.
-type stub struct {
-	status     int
-	retryAfter string
-	err        error
-	answer     func(*http.Request) (*http.Response, error) // in place of these
-	sent       atomic.Int32
+// answers is a transport that always answers so.
+func answers(status int, retryAfter string) *resiltest.Script {
+	r := resiltest.Reply{Status: status}
+	if retryAfter != "" {
+		r.Header = http.Header{"Retry-After": {retryAfter}}
+	}
+	return resiltest.NewScript(r)
 }
 
-func (s *stub) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.sent.Add(1)
-	if s.answer != nil {
-		return s.answer(req)
-	}
-	if req.Body != nil {
-		_ = req.Body.Close()
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	resp := respond(req, s.status)
-	if s.retryAfter != "" {
-		resp.Header.Set("Retry-After", s.retryAfter)
-	}
-	return resp, nil
+// does is a transport that does it, and leaves the request's body alone.
+func does(f func(*http.Request) (*http.Response, error)) *resiltest.Script {
+	return resiltest.NewScript(resiltest.Reply{Unread: true, Do: f})
 }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 func respond(req *http.Request, status int) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("body")), Request: req}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: req}
 }
-
-// A body counts how often it is closed.
-type body struct {
-	io.Reader
-	closed atomic.Int32
-}
-
-func (b *body) Close() error { b.closed.Add(1); return nil }
 
 func newClient(t *testing.T, cfg breaker.ClientConfig) *breaker.Client {
 	t.Helper()

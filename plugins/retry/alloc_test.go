@@ -1,9 +1,7 @@
 package retry_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -48,36 +46,6 @@ func TestFirstTryCostsNoAllocation(t *testing.T) {
 	}
 	post := request(t.Context(), http.MethodPost, strings.NewReader("in memory"))
 	require.InDelta(t, 0, mallocs(t, p.Transport(roundTrip(stub)), post)-base, 0.1, "a body in memory")
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-func TestUploadOf64MiBIsNotHeldInMemory(t *testing.T) {
-	const size = 64 << 20
-	var got int64
-	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		got, _ = io.Copy(io.Discard, r.Body)
-	}))
-	defer srv.Close()
-	tr := client.New(nil, core.Must(retry.New(retry.Config{})))
-	defer tr.CloseIdleConnections()
-	for _, replayable := range []bool{false, true} {
-		req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, io.LimitReader(zeros{}, size)))
-		if req.ContentLength = size; replayable {
-			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(io.LimitReader(zeros{}, size)), nil }
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		resp, err := tr.RoundTrip(req)
-		runtime.ReadMemStats(&after)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.EqualValues(t, size, got)
-		require.LessOrEqual(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
-		t.Logf("GetBody %v: %d bytes allocated", replayable, after.TotalAlloc-before.TotalAlloc)
-	}
 }
 
 func BenchmarkFloorStub(b *testing.B) {

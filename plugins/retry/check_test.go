@@ -15,6 +15,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestCheckRetryOfGoRetryablehttpPlugsIn(t *testing.T) {
@@ -28,25 +29,25 @@ func TestCheckRetryOfGoRetryablehttpPlugsIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := quick(retry.Config{CheckRetry: check})
-			s := &script{steps: []step{status(503, 0), fails(reset), status(200, 0)}}
+			s := resiltest.NewScript(status(503, 0), resiltest.Reply{Err: reset}, status(200, 0))
 			resp, err := do(t, p, s, get(t))
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 
-			s = &script{steps: []step{status(503, 3)}}
+			s = resiltest.NewScript(status(503, 3))
 			resp, err = p.Transport(s).RoundTrip(get(t))
 			require.NoError(t, err, "the last response, not an error that hides it")
 			require.Equal(t, 503, resp.StatusCode)
 			b, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			require.Len(t, b, 3)
-			require.Len(t, s.seen, 3)
+			require.Equal(t, 3, s.Calls())
 
 			scheme := errors.New(`unsupported protocol scheme "ftp"`) // which it finds in a *url.Error only
-			s = &script{steps: []step{fails(scheme)}}
+			s = resiltest.NewScript(resiltest.Reply{Err: scheme})
 			_, err = do(t, p, s, get(t))
 			require.Equal(t, scheme, err, "bare: http.Client wraps it again")
-			require.Len(t, s.seen, 1)
+			require.Equal(t, 1, s.Calls())
 		})
 	}
 }
@@ -62,7 +63,7 @@ func TestCheckRetryGetsWhatHTTPClientReturns(t *testing.T) {
 	}})
 	req := request(t.Context(), http.MethodPut, nil)
 	req.URL.User = url.UserPassword("me", "secret")
-	_, err := do(t, p, &script{steps: []step{fails(reset)}}, req)
+	_, err := do(t, p, resiltest.NewScript(resiltest.Reply{Err: reset}), req)
 	require.Equal(t, reset, err)
 	require.Len(t, got, 2)
 	require.Equal(t, &url.Error{Op: "Put", URL: "http://me:xxxxx@example.test/x?y=1", Err: reset}, got[0])
@@ -77,13 +78,13 @@ func TestCheckRetryMayAnswerForTheResult(t *testing.T) {
 		}
 		return false, own
 	}})
-	s := &script{steps: []step{status(200, 5)}}
+	s := resiltest.NewScript(status(200, 5))
 	resp, err := do(t, p, s, get(t))
 	require.Nil(t, resp)
 	require.Equal(t, own, err)
-	require.Equal(t, []int32{1}, s.closes())
+	require.Equal(t, []int{1}, s.Closes())
 	reset := errors.New("reset")
-	_, err = do(t, p, &script{steps: []step{fails(reset)}}, get(t))
+	_, err = do(t, p, resiltest.NewScript(resiltest.Reply{Err: reset}), get(t))
 	require.ErrorIs(t, err, own)
 	require.ErrorIs(t, err, reset)
 }
@@ -92,16 +93,19 @@ func TestNobodyIsAskedOnceTheContextIsDone(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	p := quick(retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { asked++; return true, nil }})
-	for want, answer := range map[int]step{503: status(503, 0), 200: status(200, 0), 0: fails(io.ErrUnexpectedEOF)} {
+	for want, answer := range map[int]resiltest.Reply{503: status(503, 0), 200: status(200, 0), 0: {Err: io.ErrUnexpectedEOF}} {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &script{steps: []step{func(req *http.Request) (*http.Response, error) { cancel(); return answer(req) }}}
-		resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
+		s := resiltest.NewScript(answer)
+		resp, err := do(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+			defer cancel()
+			return s.RoundTrip(req)
+		}), request(ctx, http.MethodGet, nil))
 		if want == 0 {
 			require.Equal(t, io.ErrUnexpectedEOF, err)
 		} else {
 			require.Equal(t, want, resp.StatusCode, "it did come")
 		}
-		require.Len(t, s.seen, 1)
+		require.Equal(t, 1, s.Calls())
 	}
 	require.Zero(t, asked)
 	require.EqualValues(t, 2, p.Stats().SuppressedCanceled)
@@ -116,17 +120,17 @@ func TestRetryIfAndRetryResponse(t *testing.T) {
 			return resp.StatusCode == http.StatusNotFound && resp.Request.URL.Path == "/x"
 		},
 	})
-	for want, answer := range map[int]step{3: status(404, 0), 1: status(503, 0)} {
-		s := &script{steps: []step{answer}}
+	for want, answer := range map[int]resiltest.Reply{3: status(404, 0), 1: status(503, 0)} {
+		s := resiltest.NewScript(answer)
 		_, err := do(t, p, s, get(t))
 		require.NoError(t, err)
-		require.Len(t, s.seen, want)
+		require.Equal(t, want, s.Calls())
 	}
 	for want, e := range map[int]error{3: reset, 1: refused} {
-		s := &script{steps: []step{fails(e)}}
+		s := resiltest.NewScript(resiltest.Reply{Err: e})
 		_, err := do(t, p, s, get(t))
 		require.Equal(t, e, err)
-		require.Len(t, s.seen, want)
+		require.Equal(t, want, s.Calls())
 	}
 }
 
@@ -138,11 +142,11 @@ func TestCheckRetryIsAskedInPlaceOfTheOthers(t *testing.T) {
 		RetryIf:       func(error) bool { return no() },
 		RetryResponse: func(*http.Response) bool { return no() },
 	})
-	for _, answer := range []step{fails(errors.New("reset")), status(418, 0)} {
-		s := &script{steps: []step{answer, answer, status(418, 0)}}
+	for _, answer := range []resiltest.Reply{{Err: errors.New("reset")}, status(418, 0)} {
+		s := resiltest.NewScript(answer, answer, status(418, 0))
 		_, err := do(t, p, s, get(t))
 		require.NoError(t, err)
-		require.Len(t, s.seen, 3)
+		require.Equal(t, 3, s.Calls())
 	}
 }
 
@@ -166,7 +170,7 @@ func TestBackoffOfGoRetryablehttpPlugsIn(t *testing.T) {
 		f      retryablehttp.Backoff
 		least  time.Duration
 		limit  time.Duration
-		first  step
+		first  resiltest.Reply
 		waits  []time.Duration
 		stopAt int
 	}{
@@ -182,12 +186,12 @@ func TestBackoffOfGoRetryablehttpPlugsIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				script := &script{steps: []step{tc.first}}
+				script := resiltest.NewScript(tc.first)
 				p := core.Must(retry.New(retry.Config{MaxAttempts: 4, Delay: retry.FromBackoff(tc.f, tc.least, tc.limit)}))
 				resp, err := do(t, p, script, get(t))
 				require.NoError(t, err)
 				require.Equal(t, tc.stopAt, resp.StatusCode)
-				require.Equal(t, tc.waits, script.waits())
+				require.Equal(t, tc.waits, script.Waits())
 			})
 		})
 	}
@@ -204,7 +208,7 @@ func TestBackoffGetsTheAttemptFromZero(t *testing.T) {
 		}
 		return 0
 	}, 1, 2)})
-	_, err := do(t, p, &script{steps: []step{status(502, 0), fails(errors.New("reset")), status(200, 0)}}, get(t))
+	_, err := do(t, p, resiltest.NewScript(status(502, 0), resiltest.Reply{Err: errors.New("reset")}, status(200, 0)), get(t))
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1}, attempts)
 	require.Equal(t, []int{502}, codes)
@@ -222,7 +226,7 @@ func TestMaxElapsedAndDeadlineBoundTheWaits(t *testing.T) {
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), tc.timeout)
 			tc.cfg.MaxAttempts, tc.cfg.Backoff = 10, doubling()
-			s := &script{steps: []step{status(503, 0)}}
+			s := resiltest.NewScript(status(503, 0))
 			start := time.Now()
 			p := core.Must(retry.New(tc.cfg))
 			resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
@@ -237,19 +241,18 @@ func TestMaxElapsedAndDeadlineBoundTheWaits(t *testing.T) {
 
 func TestTransportsThatBreakTheirContract(t *testing.T) {
 	t.Parallel()
-	b := text("x")
-	s := &script{steps: []step{
-		func(*http.Request) (*http.Response, error) {
-			return &http.Response{Body: b}, errors.New("both")
-		},
+	b := resiltest.NewBody("x")
+	s := resiltest.NewScript(
+		resiltest.Reply{Do: func(*http.Request) (*http.Response, error) { return &http.Response{Body: b}, errors.New("both") }},
 		status(200, 0),
-	}}
+	)
 	resp, err := do(t, quick(retry.Config{}), s, get(t))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.EqualValues(t, 1, b.closes.Load())
+	require.Equal(t, 1, b.Closes())
 
-	_, err = do(t, quick(retry.Config{}), &script{steps: []step{fails(nil)}}, get(t))
+	neither := roundTrip(func(*http.Request) (*http.Response, error) { return nil, nil }) //nolint:nilnil // see above
+	_, err = do(t, quick(retry.Config{}), neither, get(t))
 	require.EqualError(t, err, "retry: the transport returned neither a response nor an error")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	core_retry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestValidateNamesEveryField(t *testing.T) {
@@ -58,10 +59,10 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, "default", p.Name())
 	require.Equal(t, client.State, p.Phase())
 	require.Equal(t, retry.Config{}, p.Config(), "as it was given")
-	s := &script{steps: []step{status(503, 0)}}
+	s := resiltest.NewScript(status(503, 0))
 	_, err := do(t, quick(retry.Config{}), s, get(t))
 	require.NoError(t, err)
-	require.Len(t, s.seen, 3)
+	require.Equal(t, 3, s.Calls())
 }
 
 func TestConfigIsAValue(t *testing.T) {
@@ -97,10 +98,10 @@ func TestOverrideIsForThisPluginAndNests(t *testing.T) {
 	ctx := p.Override(t.Context(), func(c *retry.Config) { c.MaxAttempts, c.AnyMethod = 2, true })
 	inner := p.Override(ctx, func(c *retry.Config) { c.MaxAttempts++ })
 	attempts := func(p *retry.Plugin, ctx context.Context, method string) int {
-		s := &script{steps: []step{status(503, 0)}}
+		s := resiltest.NewScript(status(503, 0))
 		_, err := do(t, p, s, request(ctx, method, nil))
 		require.NoError(t, err)
-		return len(s.seen)
+		return s.Calls()
 	}
 	require.Equal(t, 2, attempts(p, ctx, "POST"))
 	require.Equal(t, 3, attempts(p, inner, "POST"), "the inner one sees what the outer one did")
@@ -113,12 +114,12 @@ func TestOverrideThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	p := quick(retry.Config{})
 	ctx := p.Override(t.Context(), func(c *retry.Config) { c.MaxAttempts, c.MaxBuffer = -1, -1 })
-	s := &script{steps: []step{status(200, 0)}}
+	s := resiltest.NewScript(status(200, 0))
 	_, err := do(t, p, s, request(ctx, http.MethodGet, nil))
 	require.ErrorIs(t, err, core.ErrConfig)
 	require.ErrorContains(t, err, "retry.Config.MaxAttempts = -1")
 	require.ErrorContains(t, err, "retry.Config.MaxBuffer = -1")
-	require.Empty(t, s.seen)
+	require.Zero(t, s.Calls())
 }
 
 func TestMapIsCalledOnceAfterTheLoop(t *testing.T) {
@@ -132,12 +133,12 @@ func TestMapIsCalledOnceAfterTheLoop(t *testing.T) {
 		}
 		return resp, err
 	}})
-	s := &script{steps: []step{status(503, 0)}}
+	s := resiltest.NewScript(status(503, 0))
 	_, err := do(t, p, s, get(t))
 	require.ErrorIs(t, err, mapped)
-	require.Len(t, s.seen, 3)
+	require.Equal(t, 3, s.Calls())
 	require.Equal(t, 1, calls)
-	resp, err := do(t, p, &script{steps: []step{status(200, 0)}}, get(t))
+	resp, err := do(t, p, resiltest.NewScript(status(200, 0)), get(t))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 }
@@ -161,17 +162,17 @@ func TestHooksSeeTheResponse(t *testing.T) {
 		}
 		hooks := retry.Hooks{Retried: tell("retried"), Recovered: tell("recovered"), Exhausted: tell("exhausted"), Ignored: tell("ignored"), Suppressed: tell("suppressed")}
 		p := core.Must(retry.New(retry.Config{Backoff: doubling(), Hooks: hooks}))
-		for _, steps := range [][]step{
+		for _, steps := range [][]resiltest.Reply{
 			{status(200, 0)},
 			{status(503, 0, "Retry-After: 7"), status(200, 0)},
-			{status(503, 0), fails(errors.New("reset")), status(500, 0)},
-			{fails(context.Canceled)},
+			{status(503, 0), resiltest.Reply{Err: errors.New("reset")}, status(500, 0)},
+			{resiltest.Reply{Err: context.Canceled}},
 			{status(404, 0)},
 		} {
-			_, err := do(t, p, &script{steps: steps}, get(t))
+			_, err := do(t, p, resiltest.NewScript(steps...), get(t))
 			require.True(t, err == nil || errors.Is(err, context.Canceled))
 		}
-		_, err := do(t, p, &script{steps: []step{status(503, 0)}}, request(t.Context(), http.MethodPost, nil))
+		_, err := do(t, p, resiltest.NewScript(status(503, 0)), request(t.Context(), http.MethodPost, nil))
 		require.NoError(t, err)
 		require.Equal(t, []string{
 			"retried Service Unavailable (retry: status 503 Service Unavailable) 7s retry_after",
@@ -184,7 +185,7 @@ func TestHooksSeeTheResponse(t *testing.T) {
 		}, told)
 		n := 0
 		defer p.Observe(retry.Hooks{Suppressed: func(context.Context, retry.Info) { n++ }})()
-		_, err = do(t, p, &script{steps: []step{status(503, 0)}}, request(t.Context(), http.MethodPost, nil))
+		_, err = do(t, p, resiltest.NewScript(status(503, 0)), request(t.Context(), http.MethodPost, nil))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	})

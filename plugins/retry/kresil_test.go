@@ -19,8 +19,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
-	"github.com/gresil/gresil/internal/fakenet"
 	plugin "github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // bound is a time limit of an attempt, as a timeout plugin sets it.
@@ -32,20 +32,8 @@ func (bound) Timeout() bool { return true }
 func TestKresil101_ModifyRequestNeverAccumulates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var headers []http.Header
-		var bodies []string
-		li := fakenet.Listen()
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			b, _ := io.ReadAll(r.Body)
-			bodies, headers = append(bodies, string(b)), append(headers, r.Header)
-			if len(bodies) < 5 {
-				w.WriteHeader(http.StatusInternalServerError)
-			}
-		})}
-		go func() { _ = srv.Serve(li) }()
-		tr := &http.Transport{DialContext: li.DialContext}
-		defer func() { tr.CloseIdleConnections(); _ = srv.Close(); time.Sleep(time.Second) }()
-
+		script := resiltest.NewScript(status(500, 0), status(500, 0), status(500, 0), status(500, 0), status(200, 0))
+		tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script).Transport()
 		count := func(name string) func(*http.Request, int) error {
 			return func(req *http.Request, retry int) error { req.Header.Add(name, strconv.Itoa(retry)); return nil }
 		}
@@ -59,10 +47,12 @@ func TestKresil101_ModifyRequestNeverAccumulates(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Equal(t, 7500*time.Millisecond, time.Since(start))
-		require.Equal(t, []string{"hello", "hello", "hello", "hello", "hello"}, bodies)
+		require.Equal(t, 5, script.Calls())
 		for i, want := range [][]string{nil, {"1"}, {"2"}, {"3"}, {"4"}} {
-			require.Equal(t, want, headers[i]["Per-Request-Retry-Count"])
-			require.NotContains(t, headers[i], "Global-Retry-Count")
+			got := script.Attempts()[i]
+			require.Equal(t, "hello", got.Body)
+			require.Equal(t, want, got.Request.Header["Per-Request-Retry-Count"])
+			require.NotContains(t, got.Request.Header, "Global-Retry-Count")
 		}
 	})
 }
@@ -71,11 +61,11 @@ func TestKresil103_ServerErrorsAre500To599(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]int{404: 1, 429: 1, 499: 1, 500: 3, 501: 3, 550: 3, 599: 3, 600: 1} {
 		for _, helper := range []func(*plugin.Config){plugin.OnServerError, plugin.OnServerErrorIfIdempotent} {
-			s := &script{steps: []step{status(code, 0)}}
+			s := resiltest.NewScript(status(code, 0))
 			resp, err := do(t, quick(plugin.Config{}.With(helper)), s, get(t))
 			require.NoError(t, err)
 			require.Equal(t, code, resp.StatusCode)
-			require.Len(t, s.seen, want, code)
+			require.Equal(t, want, s.Calls(), code)
 		}
 	}
 }
@@ -96,11 +86,11 @@ func TestHelpersForServerErrorsDifferInTheMethods(t *testing.T) {
 		{plugin.OnServerErrorIfIdempotent, "OPTIONS", 3},
 		{plugin.OnServerErrorIfIdempotent, "PUT", 3},
 	} {
-		s := &script{steps: []step{status(500, 0)}}
+		s := resiltest.NewScript(status(500, 0))
 		base := plugin.Config{AnyMethod: true, CheckRetry: plugin.DefaultCheckRetry} // what they set replaces it
 		_, err := do(t, quick(base.With(tc.helper)), s, request(t.Context(), tc.method, strings.NewReader("x")))
 		require.NoError(t, err)
-		require.Len(t, s.seen, tc.want, tc.method)
+		require.Equal(t, tc.want, s.Calls(), tc.method)
 	}
 }
 
@@ -108,17 +98,17 @@ func TestKresil105_OffPerRequest(t *testing.T) {
 	t.Parallel()
 	p := quick(plugin.Config{})
 	ctx := p.Override(t.Context(), plugin.Off)
-	s := &script{steps: []step{status(500, 10)}}
+	s := resiltest.NewScript(status(500, 10))
 	resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
 	require.NoError(t, err)
 	require.Equal(t, 500, resp.StatusCode)
-	require.Len(t, s.seen, 1)
+	require.Equal(t, 1, s.Calls())
 
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-	s = &script{steps: []step{fails(refused)}}
+	s = resiltest.NewScript(resiltest.Reply{Err: refused})
 	_, err = do(t, p, s, request(ctx, http.MethodGet, nil))
 	require.Equal(t, refused, err, "as it is")
-	require.Len(t, s.seen, 1)
+	require.Equal(t, 1, s.Calls())
 }
 
 func TestKresil107_OnTimeoutOnly(t *testing.T) {
@@ -132,15 +122,15 @@ func TestKresil107_OnTimeoutOnly(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, 1},
 		{io.ErrUnexpectedEOF, 1},
 	} {
-		s := &script{steps: []step{fails(tc.err)}}
+		s := resiltest.NewScript(resiltest.Reply{Err: tc.err})
 		_, err := do(t, quick(plugin.Config{}.With(plugin.OnTimeout)), s, get(t))
 		require.ErrorIs(t, err, tc.err)
-		require.Len(t, s.seen, tc.want, "%v", tc.err)
+		require.Equal(t, tc.want, s.Calls(), "%v", tc.err)
 	}
-	s := &script{steps: []step{status(503, 0)}}
+	s := resiltest.NewScript(status(503, 0))
 	_, err := do(t, quick(plugin.Config{}.With(plugin.OnTimeout)), s, get(t))
 	require.NoError(t, err)
-	require.Len(t, s.seen, 3, "it is about errors")
+	require.Equal(t, 3, s.Calls(), "it is about errors")
 }
 
 func TestKresil109_Delays(t *testing.T) {
@@ -158,10 +148,10 @@ func TestKresil109_Delays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{steps: []step{status(503, 0)}}
+				s := resiltest.NewScript(status(503, 0))
 				_, err := do(t, core.Must(plugin.New(plugin.Config{MaxAttempts: 4, Backoff: tc.backoff})), s, get(t))
 				require.NoError(t, err)
-				require.Equal(t, tc.want, s.waits())
+				require.Equal(t, tc.want, s.Waits())
 			})
 		})
 	}
@@ -172,15 +162,15 @@ func TestKresil109_DefaultDelaysAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := map[time.Duration]bool{}
 		for range 50 {
-			s := &script{steps: []step{status(503, 0)}}
+			s := resiltest.NewScript(status(503, 0))
 			_, err := do(t, core.Must(plugin.New(plugin.Config{MaxAttempts: 4})), s, get(t))
 			require.NoError(t, err)
-			for i, d := range s.waits() {
+			for i, d := range s.Waits() {
 				base := 500 * time.Millisecond << i
 				require.GreaterOrEqual(t, d, base/2)
 				require.LessOrEqual(t, d, base*3/2)
 			}
-			first[s.waits()[0]] = true
+			first[s.Waits()[0]] = true
 		}
 		require.Greater(t, len(first), 40)
 	})
@@ -188,7 +178,7 @@ func TestKresil109_DefaultDelaysAreSpread(t *testing.T) {
 
 func TestKresil111_EndsWithTheLastResponse(t *testing.T) {
 	t.Parallel()
-	s := &script{steps: []step{status(500, 1), status(500, 2), status(500, 3), status(200, 4)}}
+	s := resiltest.NewScript(status(500, 1), status(500, 2), status(500, 3), status(200, 4))
 	p := quick(plugin.Config{MaxAttempts: 3})
 	resp, err := p.Transport(s).RoundTrip(get(t))
 	require.NoError(t, err)
@@ -196,7 +186,7 @@ func TestKresil111_EndsWithTheLastResponse(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b, 3, "the third one, unread")
 	require.NoError(t, resp.Body.Close())
-	require.Len(t, s.seen, 3)
+	require.Equal(t, 3, s.Calls())
 	require.EqualValues(t, 1, p.Stats().FailedRetried)
 }
 
@@ -204,31 +194,31 @@ func TestKresil113_TheLimitIsPerAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, cfg := range []plugin.Config{{}, plugin.Config{}.With(plugin.OnTimeout)} {
-			s := &script{steps: []step{
-				func(*http.Request) (*http.Response, error) { time.Sleep(time.Second); return nil, bound{} },
+			s := resiltest.NewScript(
+				resiltest.Reply{Delay: time.Second, Err: bound{}},
 				status(200, 0),
-			}}
+			)
 			resp, err := do(t, quick(cfg), s, get(t))
 			require.NoError(t, err)
 			require.Equal(t, 200, resp.StatusCode)
-			require.Len(t, s.seen, 2)
+			require.Equal(t, 2, s.Calls())
 		}
 		// unlike with Ktor, a timeout is retried unless this is said; Kresil does as we do
-		s := &script{steps: []step{fails(bound{})}}
+		s := resiltest.NewScript(resiltest.Reply{Err: bound{}})
 		_, err := do(t, quick(plugin.Config{RetryIf: func(err error) bool { return !errors.Is(err, bound{}) }}), s, get(t))
 		require.Equal(t, bound{}, err)
-		require.Len(t, s.seen, 1)
+		require.Equal(t, 1, s.Calls())
 	})
 }
 
 func TestTheAttemptIsVisibleFurtherIn(t *testing.T) {
 	t.Parallel()
-	s := &script{steps: []step{status(503, 0)}}
+	s := resiltest.NewScript(status(503, 0))
 	_, err := do(t, quick(plugin.Config{}), s, get(t))
 	require.NoError(t, err)
 	var retries []int
-	for _, a := range s.seen {
-		retries = append(retries, retry.FromContext(a.req.Context()).Retry)
+	for _, a := range s.Attempts() {
+		retries = append(retries, retry.FromContext(a.Request.Context()).Retry)
 	}
 	require.Equal(t, []int{0, 1, 2}, retries)
 	require.True(t, slices.IsSorted(retries))

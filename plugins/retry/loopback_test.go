@@ -10,10 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
-	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,114 +21,11 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // These run over real sockets: they are about what net/http does with
 // connections and bodies.
-
-func TestGoPeers1_OneRealConnectionAndNoGoroutineLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
-	var attempts atomic.Int32
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if attempts.Add(1)%3 != 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.Copy(w, io.LimitReader(endless{}, 1<<20))
-		}
-	}))
-	base := &counting{next: &http.Transport{MaxConnsPerHost: 1}}
-	tr := quick(retry.Config{}).Transport(base)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for range 50 {
-		resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)))
-		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.NoError(t, resp.Body.Close())
-	}
-	require.EqualValues(t, 150, attempts.Load())
-	require.EqualValues(t, base.opened.Load(), base.closed.Load())
-	client.CloseIdleConnections(base.next)
-	srv.Close()
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, 5*time.Second, 10*time.Millisecond,
-		"the request's context is still alive, and nothing must hang on it")
-}
-
-func TestGoPeers3_ShortBodiesKeepTheConnection(t *testing.T) {
-	t.Parallel()
-	var attempts atomic.Int32
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if attempts.Add(1) < 3 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.Copy(w, io.LimitReader(endless{}, client.DefaultDrainBytes))
-		}
-	}))
-	defer srv.Close()
-	tr := &http.Transport{}
-	defer tr.CloseIdleConnections()
-	var reused []bool
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) }})
-	resp, err := quick(retry.Config{}).Transport(tr).RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)))
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, []bool{false, true, true}, reused)
-}
-
-func TestGoPeers7_ThePoolIsNotFlushed(t *testing.T) {
-	t.Parallel()
-	answers := func(code int) *httptest.Server {
-		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
-	}
-	bad, good := answers(503), answers(200)
-	defer bad.Close()
-	defer good.Close()
-	tr := client.New(nil, quick(retry.Config{}))
-	defer tr.CloseIdleConnections()
-	var reused []bool
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) }})
-	for _, url := range []string{good.URL, bad.URL, good.URL, bad.URL} {
-		resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil)))
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-	}
-	require.Equal(t, []bool{false, false, true, true, true, true, true, true}, reused)
-}
-
-func TestGoPeers11_PostThatMayHaveArrived(t *testing.T) {
-	t.Parallel()
-	var requests atomic.Int32
-	li := core.Must(net.Listen("tcp", "127.0.0.1:0"))
-	defer func() { _ = li.Close() }()
-	go func() {
-		for {
-			c, err := li.Accept()
-			if err != nil {
-				return
-			}
-			requests.Add(1)
-			_, _ = c.Read(make([]byte, 4096))
-			_ = c.(*net.TCPConn).SetLinger(0)
-			_ = c.Close()
-		}
-	}()
-	tr := &http.Transport{}
-	defer tr.CloseIdleConnections()
-	p := quick(retry.Config{})
-	send := func(method string) error {
-		req := core.Must(http.NewRequestWithContext(t.Context(), method, "http://"+li.Addr().String(), strings.NewReader("order")))
-		resp, err := p.Transport(tr).RoundTrip(req)
-		require.Nil(t, resp)
-		return err
-	}
-	err := send(http.MethodPost)
-	require.ErrorIs(t, err, retry.ErrMaybeProcessed)
-	require.ErrorContains(t, err, "POST was not repeated (the server may have processed it)")
-	require.EqualValues(t, 1, requests.Swap(0))
-
-	err = send(http.MethodPut)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, retry.ErrMaybeProcessed)
-	require.EqualValues(t, 3, requests.Load())
-}
 
 func TestPostThatWasNotSentIsRepeated(t *testing.T) {
 	t.Parallel()
@@ -148,7 +42,7 @@ func TestPostThatWasNotSentIsRepeated(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, a)
 	}}
 	defer tr.CloseIdleConnections()
-	b := text("a stream that can be read once")
+	b := resiltest.NewBody("a stream that can be read once")
 	resp, err := quick(retry.Config{}).Transport(tr).RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, b)))
 	require.NoError(t, err)
 	got, err := io.ReadAll(resp.Body)
@@ -156,75 +50,7 @@ func TestPostThatWasNotSentIsRepeated(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, "a stream that can be read once", string(got))
 	require.EqualValues(t, 3, dials.Load())
-	require.EqualValues(t, 1, b.closes.Load())
-}
-
-func TestGoPeers13_EachAttemptHasAReaderOfItsOwn(t *testing.T) {
-	t.Parallel()
-	const size = 4 << 20
-	for name, stream := range map[string]bool{"GetBody": false, "MaxBuffer": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			attempts := atomic.Int32{}
-			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if attempts.Add(1) < 3 { // before any of the body is read: the transport goes on writing for a while
-					w.Header().Set("Connection", "close")
-					w.WriteHeader(http.StatusServiceUnavailable)
-					return
-				}
-				n, _ := io.Copy(io.Discard, r.Body)
-				w.Header().Set("Got", http.StatusText(int(n>>22)*100))
-			}))
-			srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-			srv.Start()
-			defer srv.Close()
-			tr := &http.Transport{}
-			defer tr.CloseIdleConnections()
-			content := strings.Repeat("0123456789abcdef", size/16)
-			bodies := []*body{text(content)}
-			req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, bodies[0]))
-			if req.ContentLength = size; !stream {
-				req.GetBody = func() (io.ReadCloser, error) {
-					bodies = append(bodies, text(content))
-					return bodies[len(bodies)-1], nil
-				}
-			}
-			// where the answer is lost in a reset, that is one more failed attempt
-			resp, err := quick(retry.Config{MaxAttempts: 20, MaxBuffer: size}).Transport(tr).RoundTrip(req)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			require.Equal(t, "Continue", resp.Header.Get("Got"), "all of it")
-			require.NoError(t, resp.Body.Close())
-			for i, b := range bodies {
-				require.Eventually(t, func() bool { return b.closes.Load() == 1 }, 5*time.Second, time.Millisecond, "reader %d", i)
-			}
-		})
-	}
-}
-
-func TestGoPeers17_FullDuplex(t *testing.T) {
-	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rc := http.NewResponseController(w)
-		_ = rc.EnableFullDuplex()
-		chunk := make([]byte, 5)
-		_, _ = io.ReadFull(r.Body, chunk)
-		_, _ = w.Write(chunk)
-		_ = rc.Flush()
-		_, _ = io.Copy(w, r.Body)
-	}))
-	defer srv.Close()
-	tr := client.New(nil, quick(retry.Config{MaxBuffer: 3}))
-	defer tr.CloseIdleConnections()
-	source, producer := io.Pipe()
-	go func() { _, _ = io.WriteString(producer, "first") }()
-	resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, source)))
-	require.NoError(t, err, "the headers are here, and the upload has not ended")
-	go func() { _, _ = io.WriteString(producer, " second"); _ = producer.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Equal(t, "first second", string(b))
-	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 1, b.Closes())
 }
 
 func TestTerminalErrorsAreNotRetried(t *testing.T) {
@@ -299,7 +125,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 	tr := client.New(nil, p)
 	defer tr.CloseIdleConnections()
 	send := func(id string) error {
-		resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, text(id))))
+		resp, err := tr.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, resiltest.NewBody(id))))
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,92 +17,37 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/internal/fakenet"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestGoPeers1_DiscardedBodiesAreClosedBeforeTheNextAttempt(t *testing.T) {
 	t.Parallel()
-	s := &script{steps: []step{
+	s := resiltest.NewScript(
 		status(503, 1<<20),
 		status(503, 1<<20),
 		status(200, 2),
-	}}
+	)
 	resp, err := quick(retry.Config{}).Transport(s).RoundTrip(get(t))
 	require.NoError(t, err)
-	require.Equal(t, []int32{1, 1, 0}, s.closes())
+	require.Equal(t, []int{1, 1, 0}, s.Closes())
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Len(t, b, 2)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, []int32{1, 1, 1}, s.closes())
+	require.Equal(t, []int{1, 1, 1}, s.Closes())
 }
-
-// The bubble ends only when no goroutine is left, and cannot dead-lock unseen.
-func TestGoPeers1_OneConnectionIsEnough(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var attempts atomic.Int32
-		li := fakenet.Listen()
-		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if attempts.Add(1) < 3 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
-				return
-			}
-			_, _ = io.WriteString(w, "done")
-		})}
-		go func() { _ = srv.Serve(li) }()
-		tr := &http.Transport{DialContext: li.DialContext, MaxConnsPerHost: 1}
-		defer func() { tr.CloseIdleConnections(); _ = srv.Close(); time.Sleep(time.Second) }() // net/http lingers for half a second
-		base := &counting{next: tr}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		resp, err := core.Must(retry.New(retry.Config{})).Transport(base).RoundTrip(request(ctx, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Equal(t, []int64{3, 2}, []int64{base.opened.Load(), base.closed.Load()})
-		b, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Equal(t, "done", string(b))
-		require.EqualValues(t, 3, attempts.Load())
-		require.NoError(t, resp.Body.Close())
-	})
-}
-
-// counting counts response bodies, opened and closed.
-type counting struct {
-	next           http.RoundTripper
-	opened, closed atomic.Int64
-}
-
-func (c *counting) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(req)
-	if err == nil {
-		c.opened.Add(1)
-		client.OnBodyEnd(resp, func() { c.closed.Add(1) })
-	}
-	return resp, err
-}
-
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestGoPeers5_EndlessErrorBody(t *testing.T) {
 	t.Parallel()
 	for _, drain := range []client.Drain{{}, {Bytes: 100}} {
-		b := &body{Reader: endless{}}
-		s := &script{steps: []step{
-			func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: -1, Body: b}, nil
-			},
-			status(200, 0),
-		}}
+		s := resiltest.NewScript(resiltest.Reply{Status: 503, Endless: true}, status(200, 0))
 		resp, err := do(t, quick(retry.Config{Drain: drain}), s, get(t))
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.LessOrEqual(t, b.read.Load(), int64(client.DefaultDrainBytes)+1)
-		require.EqualValues(t, 1, b.closes.Load())
+		b := s.Attempts()[0].Response
+		require.LessOrEqual(t, b.BytesRead(), int64(client.DefaultDrainBytes)+1)
+		require.Equal(t, 1, b.Closes())
 	}
 }
 
@@ -127,7 +71,7 @@ func TestGoPeers9_PostWantsAKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &script{steps: []step{status(503, 10), status(500, 10)}}
+			s := resiltest.NewScript(status(503, 10), status(500, 10))
 			req := request(t.Context(), http.MethodPost, strings.NewReader(content))
 			if tc.header != "" {
 				req.Header.Set(tc.header, "order-17")
@@ -135,25 +79,25 @@ func TestGoPeers9_PostWantsAKey(t *testing.T) {
 			p := quick(tc.cfg)
 			resp, err := do(t, p, s, req)
 			require.NoError(t, err)
-			require.Len(t, s.seen, tc.want)
+			require.Equal(t, tc.want, s.Calls())
 			require.GreaterOrEqual(t, resp.StatusCode, 500)
-			for _, a := range s.seen {
-				require.Equal(t, content, a.body)
-				require.EqualValues(t, len(content), a.req.ContentLength)
+			for _, a := range s.Attempts() {
+				require.Equal(t, content, a.Body)
+				require.EqualValues(t, len(content), a.Request.ContentLength)
 			}
 			if tc.want == 1 {
 				require.EqualValues(t, 1, p.Stats().SuppressedNotReplayable)
 			}
 		})
 	}
-	s := &script{steps: []step{status(503, 0)}}
+	s := resiltest.NewScript(status(503, 0))
 	_, err := do(t, quick(retry.Config{Methods: []string{"GET"}}), s, &http.Request{URL: get(t).URL, Header: http.Header{}})
 	require.NoError(t, err)
-	require.Len(t, s.seen, 3, "no method is GET")
-	s = &script{steps: []step{status(503, 0)}}
+	require.Equal(t, 3, s.Calls(), "no method is GET")
+	s = resiltest.NewScript(status(503, 0))
 	_, err = do(t, quick(retry.Config{Methods: []string{}}), s, get(t))
 	require.NoError(t, err)
-	require.Len(t, s.seen, 1, "an empty list has none")
+	require.Equal(t, 1, s.Calls(), "an empty list has none")
 }
 
 func TestGoPeers15_TheCallersBodyIsClosedOnce(t *testing.T) {
@@ -169,7 +113,7 @@ func TestGoPeers15_TheCallersBodyIsClosedOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg      retry.Config
 		override func(*retry.Config)
-		steps    []step
+		steps    []resiltest.Reply
 		getBody  func() (io.ReadCloser, error)
 		ctx      func(*testing.T) context.Context
 		wantErr  error
@@ -177,50 +121,50 @@ func TestGoPeers15_TheCallersBodyIsClosedOnce(t *testing.T) {
 		panics   bool
 		attempts int
 	}{
-		"success":            {steps: []step{status(200, 0)}, status: 200, attempts: 1},
-		"success at last":    {cfg: retry.Config{MaxBuffer: 100}, steps: []step{status(503, 0), status(503, 0), status(200, 0)}, status: 200, attempts: 3},
-		"exhausted":          {cfg: retry.Config{MaxBuffer: 100}, steps: []step{status(503, 0)}, status: 503, attempts: 3},
-		"error at last":      {cfg: retry.Config{MaxBuffer: 100}, steps: []step{fails(broken)}, wantErr: broken, attempts: 3},
-		"not replayable":     {steps: []step{status(503, 0)}, status: 503, attempts: 1},
-		"not retryable":      {steps: []step{status(404, 0)}, status: 404, attempts: 1},
-		"one attempt":        {cfg: retry.Config{MaxAttempts: 1}, steps: []step{status(503, 0)}, status: 503, attempts: 1},
-		"rejected by error":  {steps: []step{fails(errors.Join(rejected, core.ErrRejected))}, wantErr: rejected, attempts: 1},
-		"rejected by status": {steps: []step{reject(core.ErrRejected)}, status: 503, attempts: 1},
+		"success":            {steps: []resiltest.Reply{status(200, 0)}, status: 200, attempts: 1},
+		"success at last":    {cfg: retry.Config{MaxBuffer: 100}, steps: []resiltest.Reply{status(503, 0), status(503, 0), status(200, 0)}, status: 200, attempts: 3},
+		"exhausted":          {cfg: retry.Config{MaxBuffer: 100}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 3},
+		"error at last":      {cfg: retry.Config{MaxBuffer: 100}, steps: []resiltest.Reply{{Err: broken}}, wantErr: broken, attempts: 3},
+		"not replayable":     {steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
+		"not retryable":      {steps: []resiltest.Reply{status(404, 0)}, status: 404, attempts: 1},
+		"one attempt":        {cfg: retry.Config{MaxAttempts: 1}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
+		"rejected by error":  {steps: []resiltest.Reply{{Err: errors.Join(rejected, core.ErrRejected)}}, wantErr: rejected, attempts: 1},
+		"rejected by status": {steps: []resiltest.Reply{reject(core.ErrRejected)}, status: 503, attempts: 1},
 		"context done":       {ctx: cancelled, wantErr: context.Canceled},
 		"GetBody fails, response": {
-			steps: []step{status(503, 7)}, status: 503, attempts: 1,
+			steps: []resiltest.Reply{status(503, 7)}, status: 503, attempts: 1,
 			getBody: func() (io.ReadCloser, error) { return nil, broken },
 		},
 		"GetBody fails, error": {
-			steps: []step{fails(io.ErrUnexpectedEOF)}, wantErr: broken, attempts: 1,
+			steps: []resiltest.Reply{{Err: io.ErrUnexpectedEOF}}, wantErr: broken, attempts: 1,
 			getBody: func() (io.ReadCloser, error) { return nil, broken },
 		},
-		"transport panics": {steps: []step{func(*http.Request) (*http.Response, error) { panic("boom") }}, panics: true, attempts: 1},
+		"transport panics": {steps: []resiltest.Reply{{Panic: "boom"}}, panics: true, attempts: 1},
 		"transport panics later": {
 			cfg: retry.Config{MaxBuffer: 100}, panics: true, attempts: 2,
-			steps: []step{status(503, 0), func(*http.Request) (*http.Response, error) { panic("boom") }},
+			steps: []resiltest.Reply{status(503, 0), {Panic: "boom"}},
 		},
 		"CheckRetry panics": {
 			cfg:   retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { panic("boom") }},
-			steps: []step{status(503, 0)}, panics: true, attempts: 1,
+			steps: []resiltest.Reply{status(503, 0)}, panics: true, attempts: 1,
 		},
 		"ModifyRequest fails": {
 			cfg:   retry.Config{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { return broken }},
-			steps: []step{status(503, 0)}, wantErr: broken, attempts: 1,
+			steps: []resiltest.Reply{status(503, 0)}, wantErr: broken, attempts: 1,
 		},
 		"ModifyRequest replaces the body": {
 			cfg: retry.Config{MaxBuffer: 100, ModifyRequest: func(req *http.Request, _ int) error { req.Body = http.NoBody; return nil }}, attempts: 3,
-			steps: []step{status(503, 0)}, status: 503,
+			steps: []resiltest.Reply{status(503, 0)}, status: 503,
 		},
 		"bad override": {override: func(c *retry.Config) { c.MaxAttempts = -1 }, wantErr: core.ErrConfig},
 		"CheckRetry's own error": {
 			cfg:   retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return false, broken }},
-			steps: []step{status(200, 0)}, wantErr: broken, attempts: 1,
+			steps: []resiltest.Reply{status(200, 0)}, wantErr: broken, attempts: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := text("upload")
+			b := resiltest.NewBody("upload")
 			ctx := t.Context()
 			if tc.ctx != nil {
 				ctx = tc.ctx(t)
@@ -231,7 +175,7 @@ func TestGoPeers15_TheCallersBodyIsClosedOnce(t *testing.T) {
 			}
 			req := request(ctx, http.MethodPut, b)
 			req.GetBody = tc.getBody
-			s := &script{steps: tc.steps}
+			s := resiltest.NewScript(tc.steps...)
 			if tc.panics {
 				require.PanicsWithValue(t, "boom", func() { _, _ = do(t, p, s, req) })
 			} else {
@@ -241,24 +185,24 @@ func TestGoPeers15_TheCallersBodyIsClosedOnce(t *testing.T) {
 					require.Equal(t, tc.status, resp.StatusCode)
 				}
 			}
-			require.Len(t, s.seen, tc.attempts)
-			require.EqualValues(t, 1, b.closes.Load())
-			for i, n := range s.closes() {
+			require.Equal(t, tc.attempts, s.Calls())
+			require.Equal(t, 1, b.Closes())
+			for i, n := range s.Closes() {
 				require.EqualValues(t, 1, n, "response %d", i)
 			}
 		})
 	}
 }
 
-func reject(err error) step {
-	return func(req *http.Request) (*http.Response, error) {
+func reject(err error) resiltest.Reply {
+	return resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
 		return client.Reject(req, http.StatusServiceUnavailable, err), nil
-	}
+	}}
 }
 
 func TestGoPeers23_PanickingTransport(t *testing.T) {
 	t.Parallel()
-	s := &script{steps: []step{func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) }, status(200, 0)}}
+	s := resiltest.NewScript(resiltest.Reply{Panic: http.ErrAbortHandler}, status(200, 0))
 	p := quick(retry.Config{})
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = p.Transport(s).RoundTrip(get(t)) })
 	resp, err := do(t, p, s, get(t))
@@ -271,8 +215,8 @@ func TestGoPeers25_CancelInTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("the user left")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b := text("upload")
-		s := &script{steps: []step{status(503, 100)}}
+		b := resiltest.NewBody("upload")
+		s := resiltest.NewScript(status(503, 100))
 		req := request(ctx, http.MethodPut, b)
 		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Hour}, MaxBuffer: 10}))
 		start := time.Now()
@@ -285,8 +229,8 @@ func TestGoPeers25_CancelInTheWait(t *testing.T) {
 		require.Equal(t, 503, last.StatusCode)
 		_, ok = errors.AsType[*retry.CanceledError](err)
 		require.True(t, ok)
-		require.Equal(t, []int32{1}, s.closes())
-		require.EqualValues(t, 1, b.closes.Load())
+		require.Equal(t, []int{1}, s.Closes())
+		require.Equal(t, 1, b.Closes())
 
 		ctx, plain := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, plain)
@@ -297,10 +241,7 @@ func TestGoPeers25_CancelInTheWait(t *testing.T) {
 
 func TestGoPeers27_AttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()
-	hangs := func(req *http.Request) (*http.Response, error) {
-		<-req.Context().Done()
-		return nil, context.Cause(req.Context())
-	}
+	hangs := resiltest.Reply{Delay: -1}
 	perAttempt := func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(req *http.Request) (*http.Response, error) {
 			ctx, cancel := context.WithTimeoutCause(req.Context(), 50*time.Millisecond, bound{})
@@ -311,18 +252,18 @@ func TestGoPeers27_AttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		s := &script{steps: []step{hangs, hangs, status(200, 0)}}
+		s := resiltest.NewScript(hangs, hangs, status(200, 0))
 		resp, err := do(t, quick(retry.Config{}), perAttempt(s), request(ctx, http.MethodGet, nil))
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
-		require.Len(t, s.seen, 3)
+		require.Equal(t, 3, s.Calls())
 
 		ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		s = &script{steps: []step{hangs, status(200, 0)}}
+		s = resiltest.NewScript(hangs, status(200, 0))
 		_, err = do(t, quick(retry.Config{}), perAttempt(s), request(ctx, http.MethodGet, nil))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Len(t, s.seen, 1)
+		require.Equal(t, 1, s.Calls())
 	})
 }
 
@@ -334,12 +275,12 @@ func TestGoPeers29_RetryAfterIsAFloor(t *testing.T) {
 			5 * time.Second: backoff.Constant{Wait: 5 * time.Second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{steps: []step{status(code, 0, "Retry-After: 2"), status(200, 0)}}
+				s := resiltest.NewScript(status(code, 0, "Retry-After: 2"), status(200, 0))
 				p := core.Must(retry.New(retry.Config{Backoff: wait}))
 				resp, err := do(t, p, s, get(t))
 				require.NoError(t, err)
 				require.Equal(t, 200, resp.StatusCode)
-				require.Equal(t, []time.Duration{want}, s.waits())
+				require.Equal(t, []time.Duration{want}, s.Waits())
 			})
 		}
 	}
@@ -349,15 +290,15 @@ func TestGoPeers31_PastDateLeavesTheBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		future := time.Now().UTC().Add(10 * time.Second).Format(http.TimeFormat)
-		s := &script{steps: []step{
+		s := resiltest.NewScript(
 			status(503, 0, "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT"),
 			status(503, 0, "Retry-After: -5"),
 			status(503, 0, "Retry-After: "+future),
 			status(200, 0),
-		}}
+		)
 		_, err := do(t, core.Must(retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: time.Second}})), s, get(t))
 		require.NoError(t, err)
-		require.Equal(t, []time.Duration{time.Second, time.Second, 8 * time.Second}, s.waits())
+		require.Equal(t, []time.Duration{time.Second, time.Second, 8 * time.Second}, s.Waits())
 	})
 }
 
@@ -388,7 +329,7 @@ func TestGoPeers33_RetryAfterOutOfReachReturnsTheResponse(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, tc.timeout)
 					defer cancel()
 				}
-				s := &script{steps: []step{status(503, 5, "Retry-After: "+tc.value), status(200, 0)}}
+				s := resiltest.NewScript(status(503, 5, "Retry-After: "+tc.value), status(200, 0))
 				p := quick(tc.cfg)
 				start := time.Now()
 				resp, err := p.Transport(s).RoundTrip(request(ctx, http.MethodGet, nil))
@@ -412,12 +353,12 @@ func TestGoPeers35_RetryAfterIsNoReasonToRetry(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{200, 201, 301, 307, 404, 413} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{steps: []step{status(code, 0, "Retry-After: 5")}}
+			s := resiltest.NewScript(status(code, 0, "Retry-After: 5"))
 			start := time.Now()
 			resp, err := do(t, quick(retry.Config{}), s, get(t))
 			require.NoError(t, err)
 			require.Equal(t, code, resp.StatusCode)
-			require.Len(t, s.seen, 1)
+			require.Equal(t, 1, s.Calls())
 			require.Zero(t, time.Since(start))
 		})
 	}
@@ -428,61 +369,61 @@ func TestGoPeers39_StatusesByDefault(t *testing.T) {
 	for code, want := range map[int]int{
 		400: 1, 401: 1, 403: 1, 404: 1, 405: 1, 409: 1, 410: 1, 421: 1, 422: 1, 501: 1, 505: 1, 600: 1, 999: 1,
 		408: 2, 425: 2,
-		429: 4, 500: 4, 502: 4, 503: 4, 504: 4, 507: 4, 599: 4, 0: 4,
+		429: 4, 500: 4, 502: 4, 503: 4, 504: 4, 507: 4, 599: 4,
 	} {
-		s := &script{steps: []step{status(code, 100)}}
+		s := resiltest.NewScript(status(code, 100))
 		resp, err := do(t, quick(retry.Config{MaxAttempts: 4}), s, get(t))
 		require.NoError(t, err)
 		require.Equal(t, code, resp.StatusCode)
-		require.Len(t, s.seen, want, code)
+		require.Equal(t, want, s.Calls(), code)
 		if code == 408 {
-			require.Zero(t, s.responses[0].read.Load(), "its connection is not used again")
+			require.Zero(t, s.Attempts()[0].Response.BytesRead(), "its connection is not used again")
 		}
 	}
 }
 
 func TestGoPeers41_OneAttemptIsAPassThrough(t *testing.T) {
-	b := text("upload")
+	b := resiltest.NewBody("upload")
 	req := request(t.Context(), http.MethodPost, b)
 	p := quick(retry.Config{MaxAttempts: 1, MaxBuffer: 1 << 20})
 	base := roundTrip(stub)
 	require.LessOrEqual(t, mallocs(t, p.Transport(base), req)-mallocs(t, base, req), 2.1)
-	require.Zero(t, b.read.Load(), "nothing is buffered")
+	require.Zero(t, b.BytesRead(), "nothing is buffered")
 }
 
 func TestGoPeers43_RejectionsAreNotRetried(t *testing.T) {
 	t.Parallel()
 	asking := &limited{wait: 3 * time.Second}
 	synctest.Test(t, func(t *testing.T) {
-		for name, s := range map[string]*script{
-			"error":    {steps: []step{fails(asking)}},
-			"response": {steps: []step{reject(asking)}},
+		for name, s := range map[string]*resiltest.Script{
+			"error":    resiltest.NewScript(resiltest.Reply{Err: asking}),
+			"response": resiltest.NewScript(reject(asking)),
 		} {
 			start := time.Now()
 			p := core.Must(retry.New(retry.Config{}))
-			resp, err := do(t, p, s, request(t.Context(), http.MethodPost, text("x")))
+			resp, err := do(t, p, s, request(t.Context(), http.MethodPost, resiltest.NewBody("x")))
 			if resp == nil {
 				require.Equal(t, asking, err, name)
 			} else {
 				require.Equal(t, asking, client.Rejected(resp), name)
 			}
-			require.Len(t, s.seen, 1, name)
+			require.Equal(t, 1, s.Calls(), name)
 			require.Zero(t, time.Since(start), name)
 			require.EqualValues(t, 1, p.Stats().SuppressedRejected, name)
 		}
 		// unless it is asked for, and then not before it says; a POST too, for none was sent
-		for _, first := range []step{fails(asking), reject(asking)} {
-			s := &script{steps: []step{first, status(200, 0)}}
+		for _, first := range []resiltest.Reply{{Err: asking}, reject(asking)} {
+			s := resiltest.NewScript(first, status(200, 0))
 			req := request(t.Context(), http.MethodPost, strings.NewReader("x"))
 			resp, err := do(t, quick(retry.Config{RetryRejected: true}), s, req)
 			require.NoError(t, err)
 			require.Equal(t, 200, resp.StatusCode)
-			require.Equal(t, []time.Duration{3 * time.Second}, s.waits())
+			require.Equal(t, []time.Duration{3 * time.Second}, s.Waits())
 
-			s = &script{steps: []step{first, status(200, 0)}}
+			s = resiltest.NewScript(first, status(200, 0))
 			_, err = do(t, quick(retry.Config{RetryRejected: true, MaxRetryAfter: time.Second}), s, get(t))
 			require.True(t, err == nil || errors.Is(err, asking))
-			require.Len(t, s.seen, 1)
+			require.Equal(t, 1, s.Calls())
 		}
 	})
 }
@@ -497,25 +438,25 @@ func TestAStreamThatWasReadIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	retried := 0
 	p := quick(retry.Config{MaxBuffer: 5, Hooks: retry.Hooks{Retried: func(context.Context, retry.Info) { retried++ }}})
-	s := &script{steps: []step{fails(io.ErrUnexpectedEOF)}}
-	_, err := do(t, p, s, request(t.Context(), http.MethodPut, text("upload")))
+	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
+	_, err := do(t, p, s, request(t.Context(), http.MethodPut, resiltest.NewBody("upload")))
 	require.ErrorIs(t, err, client.ErrNotReplayable)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.EqualError(t, err, "retry: PUT was not repeated (client: request body cannot be sent again): unexpected EOF")
-	require.Len(t, s.seen, 1)
+	require.Equal(t, 1, s.Calls())
 	require.Zero(t, retried)
 	require.EqualValues(t, 1, p.Stats().SuppressedNotReplayable)
 
-	s = &script{steps: []step{fails(io.ErrUnexpectedEOF), status(200, 0)}}
-	_, err = do(t, p, s, request(t.Context(), http.MethodPut, text("short")))
+	s = resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF}, status(200, 0))
+	_, err = do(t, p, s, request(t.Context(), http.MethodPut, resiltest.NewBody("short")))
 	require.NoError(t, err)
-	require.Equal(t, "short", s.seen[1].body)
+	require.Equal(t, "short", s.Attempts()[1].Body)
 }
 
 func TestTimeoutsStayTimeoutsForNetHTTP(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "POST"} {
-		s := &script{steps: []step{fails(bound{})}}
+		s := resiltest.NewScript(resiltest.Reply{Err: bound{}})
 		c := &http.Client{Transport: quick(retry.Config{}).Transport(s)}
 		_, err := c.Do(request(t.Context(), method, strings.NewReader("x")))
 		require.ErrorIs(t, err, bound{})

@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestPolly5J83_RetryAfterAndStatuses(t *testing.T) {
@@ -37,11 +38,11 @@ func TestPolly5J83_RetryAfterAndStatuses(t *testing.T) {
 				case "-1 day":
 					value = time.Now().UTC().Add(-day).Format(http.TimeFormat)
 				}
-				s := &script{steps: []step{status(503, 0, "Retry-After: "+value), status(200, 0)}}
+				s := resiltest.NewScript(status(503, 0, "Retry-After: "+value), status(200, 0))
 				p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}, MaxRetryAfter: tt.limit}))
 				_, err := do(t, p, s, get(t))
 				require.NoError(t, err)
-				require.Equal(t, tt.want, s.waits())
+				require.Equal(t, tt.want, s.Waits())
 			})
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestStatus600IsNo5xx(t *testing.T) {
@@ -47,12 +48,12 @@ func heard(all *[]string) retry.Hooks {
 func TestACallWhoseGetBodyFailsIsCounted(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("file is gone")
-	for name, answer := range map[string]step{"response": status(503, 7), "error": fails(io.ErrUnexpectedEOF)} {
+	for name, answer := range map[string]resiltest.Reply{"response": status(503, 7), "error": {Err: io.ErrUnexpectedEOF}} {
 		var calls []string
 		p := quick(retry.Config{Hooks: heard(&calls)})
-		req := request(t.Context(), http.MethodPut, text("x"))
+		req := request(t.Context(), http.MethodPut, resiltest.NewBody("x"))
 		req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
-		resp, err := do(t, p, &script{steps: []step{answer}}, req)
+		resp, err := do(t, p, resiltest.NewScript(answer), req)
 		if name == "response" {
 			require.NoError(t, err)
 			require.Equal(t, 503, resp.StatusCode)
@@ -70,21 +71,24 @@ func TestABodyThatWasAskedForInVainIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for name, want := range map[string]int{"deadline": 1, "last attempt": 2} {
-			var fresh []*body
+			var fresh []*resiltest.Body
 			p := quick(retry.Config{})
-			req := request(t.Context(), http.MethodPut, text("x"))
-			req.GetBody = func() (io.ReadCloser, error) { fresh = append(fresh, text("x")); return fresh[len(fresh)-1], nil }
+			req := request(t.Context(), http.MethodPut, resiltest.NewBody("x"))
+			req.GetBody = func() (io.ReadCloser, error) {
+				fresh = append(fresh, resiltest.NewBody("x"))
+				return fresh[len(fresh)-1], nil
+			}
 			if name == "deadline" {
 				p = quick(retry.Config{MaxElapsed: time.Second, Backoff: doubling(), RetryResponse: func(resp *http.Response) bool {
 					time.Sleep(time.Second)
 					return resp.StatusCode == http.StatusServiceUnavailable
 				}})
 			}
-			_, err := do(t, p, &script{steps: []step{status(503, 0)}}, req)
+			_, err := do(t, p, resiltest.NewScript(status(503, 0)), req)
 			require.NoError(t, err)
 			require.Len(t, fresh, want, name)
 			for _, b := range fresh {
-				require.EqualValues(t, 1, b.closes.Load(), name)
+				require.Equal(t, 1, b.Closes(), name)
 			}
 		}
 	})
@@ -95,7 +99,7 @@ func TestACallWhoseModifyRequestFailsIsCounted(t *testing.T) {
 	broken := errors.New("no key to sign with")
 	var calls []string
 	p := quick(retry.Config{Hooks: heard(&calls), ModifyRequest: func(*http.Request, int) error { return broken }})
-	_, err := do(t, p, &script{steps: []step{status(503, 0)}}, get(t))
+	_, err := do(t, p, resiltest.NewScript(status(503, 0)), get(t))
 	require.Equal(t, broken, err)
 	require.Equal(t, []string{"retried", "ignored"}, calls)
 	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1}, p.Stats())
@@ -113,13 +117,13 @@ func TestACallWhoseUploadIsReadAfterTheDecisionIsCounted(t *testing.T) {
 				return 0
 			},
 		})
-		b := text("x")
+		b := resiltest.NewBody("x")
 		resp, err := p.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
 			upload = req.Body
 			if failed != nil {
 				return nil, failed
 			}
-			return status(503, 0)(req)
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req}, nil
 		})).RoundTrip(request(t.Context(), http.MethodPut, b))
 		if failed == nil {
 			require.NoError(t, err)
@@ -130,7 +134,7 @@ func TestACallWhoseUploadIsReadAfterTheDecisionIsCounted(t *testing.T) {
 			require.ErrorIs(t, err, failed)
 		}
 		require.NoError(t, upload.Close())
-		require.EqualValues(t, 1, b.closes.Load(), name)
+		require.Equal(t, 1, b.Closes(), name)
 		require.Equal(t, []string{"retried", "suppressed"}, calls, name)
 		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 2, SuppressedNotReplayable: 1}, p.Stats(), name)
 	}
@@ -171,11 +175,11 @@ func TestARejectionWithAResponseIsNoAttempt(t *testing.T) {
 	p := quick(retry.Config{RetryRejected: true, Budget: budget, Hooks: retry.Hooks{
 		Retried: func(_ context.Context, info retry.Info) { seen = append(seen, info.Err) },
 	}})
-	s := &script{steps: []step{reject(core.ErrRejected)}}
+	s := resiltest.NewScript(reject(core.ErrRejected))
 	resp, err := do(t, p, s, get(t))
 	require.NoError(t, err)
 	require.Equal(t, core.ErrRejected, client.Rejected(resp))
-	require.Len(t, s.seen, 3)
+	require.Equal(t, 3, s.Calls())
 	require.Equal(t, 3, budget.Left(), "nothing paid in, nothing taken out")
 	require.Len(t, seen, 2)
 	for _, err := range seen {
@@ -183,11 +187,11 @@ func TestARejectionWithAResponseIsNoAttempt(t *testing.T) {
 		require.EqualError(t, err, "retry: status 503 Service Unavailable")
 	}
 
-	s = &script{steps: []step{reject(core.ErrRejected), fails(core.ErrRejected)}}
+	s = resiltest.NewScript(reject(core.ErrRejected), resiltest.Reply{Err: core.ErrRejected})
 	_, err = do(t, p, s, get(t))
 	require.ErrorIs(t, err, core.ErrRejected, "nothing was sent")
 
-	s = &script{steps: []step{status(503, 0), reject(core.ErrRejected), fails(core.ErrRejected)}}
+	s = resiltest.NewScript(status(503, 0), reject(core.ErrRejected), resiltest.Reply{Err: core.ErrRejected})
 	_, err = do(t, p, s, get(t))
 	require.NotErrorIs(t, err, core.ErrRejected)
 	e, ok := errors.AsType[*retry.StatusError](err)
@@ -200,7 +204,7 @@ func TestARequestThatCannotBeModifiedCostsNothing(t *testing.T) {
 	budget := core.Must(retry.NewBudget(1, 0))
 	broken := errors.New("no key")
 	p := quick(retry.Config{Budget: budget, ModifyRequest: func(*http.Request, int) error { return broken }})
-	_, err := do(t, p, &script{steps: []step{status(503, 0)}}, get(t))
+	_, err := do(t, p, resiltest.NewScript(status(503, 0)), get(t))
 	require.Equal(t, broken, err)
 	require.Equal(t, 1, budget.Left())
 	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1}, p.Stats())

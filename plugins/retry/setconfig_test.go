@@ -17,15 +17,16 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // sends is how many attempts a request through p makes that always gets code.
 func sends(t *testing.T, p *retry.Plugin, code int, ctx context.Context, method string) int { //nolint:revive // t comes first
 	t.Helper()
-	s := &script{steps: []step{status(code, 0)}}
+	s := resiltest.NewScript(status(code, 0))
 	_, err := do(t, p, s, request(ctx, method, nil))
 	require.NoError(t, err)
-	return len(s.seen)
+	return s.Calls()
 }
 
 func TestSetConfig(t *testing.T) {
@@ -99,10 +100,10 @@ func TestSetConfigOfThePolicyInTheRegistry(t *testing.T) {
 	})))
 	require.Equal(t, 4, sends(t, p, 404, t.Context(), http.MethodPost))
 	require.Equal(t, []string{"again", "again", "again"}, events)
-	s := &script{steps: []step{fails(io.ErrUnexpectedEOF)}}
+	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
 	_, err := do(t, p, s, get(t))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Len(t, s.seen, 1, "RetryIf")
+	require.Equal(t, 1, s.Calls(), "RetryIf")
 	cfg := p.Config()
 	require.Equal(t, 4, cfg.MaxAttempts)
 	require.True(t, cfg.RetryRejected)
@@ -138,21 +139,19 @@ func TestSetConfigUnderConcurrentUse(t *testing.T) {
 	for range 4 {
 		requests.Go(func() {
 			for n := range 500 {
-				sent := 0
+				s := resiltest.NewScript(status(503, 0))
 				ctx := t.Context()
 				if n%3 == 0 {
 					ctx = p.Override(ctx, func(*retry.Config) {})
 				}
 				method := []string{http.MethodPost, http.MethodGet}[n%2]
-				resp, err := p.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
-					sent++
-					return status(503, 0)(req)
-				})).RoundTrip(request(ctx, method, nil))
+				resp, err := p.Transport(s).RoundTrip(request(ctx, method, nil))
 				if err != nil {
 					t.Error(err)
 					continue
 				}
 				_ = resp.Body.Close()
+				sent := s.Calls()
 				last.Store(int64(sent))
 				if sent != 1 && (method == http.MethodPost || sent != 4) {
 					t.Errorf("%s was sent %d times", method, sent)
@@ -181,7 +180,7 @@ func TestBudgetOfTwoPlugins(t *testing.T) {
 		require.Equal(t, []string{"budget", "budget", "budget", "budget"}, why)
 		require.EqualValues(t, 3, one.Stats().SuppressedBudget)
 		boom := errors.New("boom")
-		_, err := do(t, other, &script{steps: []step{fails(boom)}}, get(t))
+		_, err := do(t, other, resiltest.NewScript(resiltest.Reply{Err: boom}), get(t))
 		require.ErrorIs(t, err, boom)
 		time.Sleep(time.Second)
 		require.Positive(t, budget.Left())
@@ -201,8 +200,8 @@ func TestKresilRow117_PredicatesOfResponsesGoTogether(t *testing.T) {
 	}
 	p = quick(retry.Config{RetryResponse: retry.All(is(503), func(resp *http.Response) bool { return resp.Header.Get("X") == "y" })})
 	require.Equal(t, 1, sends(t, p, 503, t.Context(), http.MethodGet))
-	s := &script{steps: []step{status(503, 0, "X: y")}}
+	s := resiltest.NewScript(status(503, 0, "X: y"))
 	_, err := do(t, p, s, get(t))
 	require.NoError(t, err)
-	require.Len(t, s.seen, 3)
+	require.Equal(t, 3, s.Calls())
 }

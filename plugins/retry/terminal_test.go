@@ -20,6 +20,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestErrorsThatAreTheSameEachTimeAreNotRetried(t *testing.T) {
@@ -83,10 +84,10 @@ func TestACertificateThatVerifyConnectionDoesNotAcceptIsNotRetried(t *testing.T)
 func TestAnOverrideFurtherInThatCannotBeUsedIsNotRetried(t *testing.T) {
 	t.Parallel()
 	attempt, retries := core.Must(timeout.NewAttempt(timeout.Config{})), core.Must(retry.New(retry.Config{}))
-	s := &script{steps: []step{status(200, 0)}}
+	s := resiltest.NewScript(status(200, 0))
 	ctx := attempt.Override(t.Context(), func(c *timeout.Config) { c.HeadersOnly, c.CutBody = true, true })
 	_, err := client.New(s, retries, attempt).RoundTrip(request(ctx, http.MethodGet, nil))
 	require.ErrorIs(t, err, core.ErrConfig)
 	require.Zero(t, retries.Stats().Retries)
-	require.Empty(t, s.seen)
+	require.Zero(t, s.Calls())
 }

@@ -40,7 +40,7 @@ func TestAnUploadThatExpectsToContinue(t *testing.T) {
 		}))
 		tr := srv.Transport()
 		tr.ExpectContinueTimeout, tr.MaxConnsPerHost = time.Minute, 1
-		b := text("upload")
+		b := resiltest.NewBody("upload")
 		req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, b))
 		req.ContentLength = 6
 		req.Header.Set("Expect", "100-continue")
@@ -52,7 +52,7 @@ func TestAnUploadThatExpectsToContinue(t *testing.T) {
 		require.Equal(t, "upload", string(got))
 		require.Equal(t, 3, requests)
 		synctest.Wait()
-		require.EqualValues(t, 1, b.closes.Load())
+		require.Equal(t, 1, b.Closes())
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,26 +21,27 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestLimitEndsARequestThatHangs(t *testing.T) {
 	t.Parallel()
-	ends := map[string]stub{
+	ends := map[string]http.RoundTripper{
 		"returns the cause": after(time.Hour, ""),
-		"returns Canceled":  func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, context.Canceled },
-		"returns ctx.Err": func(req *http.Request) (*http.Response, error) {
+		"returns Canceled":  stub(func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, context.Canceled }),
+		"returns ctx.Err": stub(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, req.Context().Err()
-		},
-		"wraps a cancel": func(req *http.Request) (*http.Response, error) {
+		}),
+		"wraps a cancel": stub(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, fmt.Errorf("dial: %w", context.Canceled)
-		},
-		"wraps the cause": func(req *http.Request) (*http.Response, error) {
+		}),
+		"wraps the cause": stub(func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
 			return nil, fmt.Errorf("dial: %w", context.Cause(req.Context()))
-		},
-		"an error of its own": func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, errBoom },
+		}),
+		"an error of its own": stub(func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, errBoom }),
 	}
 	for name, next := range ends {
 		for _, kind := range []string{"total", "attempt"} {
@@ -84,11 +86,8 @@ func TestBody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tt.cfg.Limit = 2500 * time.Millisecond
 				plugin := newKind(t, tt.kind, tt.cfg)
-				var inner *trickle
-				resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-					inner = &trickle{ctx: req.Context(), n: lasts}
-					return answer(req, inner), nil
-				})))
+				inner := trickle(lasts)
+				resp, err := get(t, t.Context(), plugin.Transport(inner))
 				require.NoError(t, err)
 				start := time.Now()
 				text, err := io.ReadAll(resp.Body)
@@ -105,8 +104,8 @@ func TestBody(t *testing.T) {
 					require.Equal(t, timeout.Stats{TimedOut: 1}, plugin.Stats(), "counted once")
 				}
 				require.NoError(t, resp.Body.Close())
-				require.EqualValues(t, 1, inner.closed.Load())
-				require.Error(t, inner.ctx.Err(), "released at the end of the body")
+				require.Equal(t, []int{1}, inner.Closes())
+				require.Error(t, contextOf(inner).Err(), "released at the end of the body")
 			})
 		})
 	}
@@ -123,16 +122,16 @@ func TestBodyIsReleasedWhenItIsClosedOrRead(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					plugin := newKind(t, kind, timeout.Config{})
-					inner := &spy{next: after(0, "text")}
+					inner := after(0, "text")
 					resp, err := get(t, t.Context(), plugin.Transport(inner))
 					require.NoError(t, err)
-					require.NoError(t, inner.ctx.Err())
+					require.NoError(t, contextOf(inner).Err())
 					require.NoError(t, end(resp.Body))
-					require.Equal(t, context.Canceled, inner.ctx.Err())
+					require.Equal(t, context.Canceled, contextOf(inner).Err())
 					require.NoError(t, resp.Body.Close())
 					require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
 					time.Sleep(time.Hour)
-					require.Equal(t, context.Canceled, context.Cause(inner.ctx), "the limit does not strike any more")
+					require.Equal(t, context.Canceled, context.Cause(contextOf(inner)), "the limit does not strike any more")
 				})
 			})
 		}
@@ -143,12 +142,13 @@ func TestNoBodyIsReleasedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
 		for _, kind := range []string{"total", "attempt"} {
-			inner := &spy{next: func(req *http.Request) (*http.Response, error) { return answer(req, body), nil }}
+			var sent *http.Request
+			inner := stub(func(req *http.Request) (*http.Response, error) { sent = req; return answer(req, body), nil })
 			plugin := newKind(t, kind, timeout.Config{})
 			resp, err := get(t, t.Context(), plugin.Transport(inner))
 			require.NoError(t, err, name)
 			require.Equal(t, body, resp.Body)
-			require.Error(t, inner.ctx.Err())
+			require.Error(t, sent.Context().Err())
 			require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
 		}
 	}
@@ -171,25 +171,20 @@ func TestFailureIsPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"total", "attempt"} {
 		plugin := newKind(t, kind, timeout.Config{})
-		inner := &spy{next: func(*http.Request) (*http.Response, error) { return nil, errBoom }}
+		inner := resiltest.NewScript(resiltest.Reply{Err: errBoom})
 		_, err := get(t, t.Context(), plugin.Transport(inner))
 		require.Equal(t, errBoom, err)
 		require.Equal(t, timeout.Stats{Failed: 1}, plugin.Stats())
-		require.Error(t, inner.ctx.Err(), "released")
+		require.Error(t, contextOf(inner).Err(), "released")
 
-		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			return answer(req, io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{}))), nil
-		})))
+		resp, err := get(t, t.Context(), plugin.Transport(resiltest.NewScript(resiltest.Reply{Body: "half", Reset: true})))
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		require.Equal(t, "half", string(text))
-		require.Equal(t, errBoom, err, "an error of the body in time is its own")
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.NotErrorIs(t, err, timeout.ErrTimeout, "an error of the body in time is its own")
 	}
 }
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, errBoom }
 
 func TestEndOfTheCallersContextIsTheCallers(t *testing.T) {
 	t.Parallel()
@@ -206,21 +201,19 @@ func TestEndOfTheCallersContextIsTheCallers(t *testing.T) {
 
 				near, stop := context.WithTimeout(t.Context(), time.Second)
 				defer stop()
-				inner := &spy{next: after(time.Hour, "")}
+				inner := after(time.Hour, "")
 				_, err = get(t, near, plugin.Transport(inner))
 				require.Equal(t, context.DeadlineExceeded, err)
-				require.Equal(t, near, inner.ctx, "no context of ours where the caller's ends sooner")
+				require.Equal(t, near, contextOf(inner), "no context of ours where the caller's ends sooner")
 				require.Equal(t, timeout.Stats{Canceled: 2}, plugin.Stats())
 
 				// while the body is read
 				ctx, cancel = context.WithCancelCause(t.Context())
 				time.AfterFunc(1500*time.Millisecond, func() { cancel(gone) })
-				resp, err := get(t, ctx, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-					return answer(req, &trickle{ctx: req.Context(), n: 9}), nil
-				})))
+				resp, err := get(t, ctx, plugin.Transport(trickle(9)))
 				require.NoError(t, err)
 				_, err = io.ReadAll(resp.Body)
-				require.Equal(t, context.Canceled, err)
+				require.Equal(t, gone, err)
 			})
 		})
 	}
@@ -234,7 +227,7 @@ func TestResponseThatComesTooLateIsClosed(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				body := &trickle{ctx: t.Context(), n: 1}
+				body := resiltest.NewBody("x")
 				plugin := newKind(t, kind, timeout.Config{Limit: time.Second, HeadersOnly: kind == "total"})
 				resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
 					time.Sleep(2 * time.Second)
@@ -242,7 +235,7 @@ func TestResponseThatComesTooLateIsClosed(t *testing.T) {
 				})))
 				require.Nil(t, resp)
 				requireTimeout(t, err, kind)
-				require.EqualValues(t, 1, body.closed.Load())
+				require.Equal(t, 1, body.Closes())
 			})
 		})
 	}
@@ -264,11 +257,11 @@ func TestUpgradedConnectionIsNeverCut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var written strings.Builder
 				body := &duplex{Reader: strings.NewReader("hello"), Writer: &written}
-				inner := &spy{next: func(req *http.Request) (*http.Response, error) {
+				inner := resiltest.NewScript(resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
 					resp := answer(req, body)
 					resp.StatusCode = http.StatusSwitchingProtocols
 					return resp, nil
-				}}
+				}})
 				plugin := newKind(t, kind, timeout.Config{Limit: time.Second})
 				resp, err := get(t, t.Context(), plugin.Transport(inner))
 				require.NoError(t, err)
@@ -279,10 +272,10 @@ func TestUpgradedConnectionIsNeverCut(t *testing.T) {
 				_, err = io.WriteString(resp.Body.(io.Writer), "and back")
 				require.NoError(t, err)
 				require.Equal(t, "and back", written.String())
-				require.NoError(t, inner.ctx.Err(), "the other direction may go on")
+				require.NoError(t, contextOf(inner).Err(), "the other direction may go on")
 				require.NoError(t, resp.Body.Close())
 				require.True(t, body.closed)
-				require.Error(t, inner.ctx.Err())
+				require.Error(t, contextOf(inner).Err())
 			})
 		})
 	}
@@ -291,10 +284,10 @@ func TestUpgradedConnectionIsNeverCut(t *testing.T) {
 func TestPanicOfTheTransportReleasesTheContext(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"total", "attempt"} {
-		inner := &spy{next: func(*http.Request) (*http.Response, error) { panic("boom") }}
+		inner := resiltest.NewScript(resiltest.Reply{Panic: "boom"})
 		plugin := newKind(t, kind, timeout.Config{})
 		require.PanicsWithValue(t, "boom", func() { _, _ = get(t, t.Context(), plugin.Transport(inner)) })
-		require.Error(t, inner.ctx.Err())
+		require.Error(t, contextOf(inner).Err())
 	}
 }
 
@@ -305,15 +298,15 @@ func TestDeadlineIsSeenUntilTheLimitIsLifted(t *testing.T) {
 		far, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		plugin := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
-		inner := &spy{next: func(req *http.Request) (*http.Response, error) {
+		inner := resiltest.NewScript(resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
 			deadline, ok := req.Context().Deadline()
 			require.True(t, ok)
 			require.Equal(t, now.Add(time.Second), deadline)
-			return after(0, "text")(req)
-		}}
+			return after(0, "text").RoundTrip(req)
+		}})
 		resp, err := get(t, far, plugin.Transport(inner))
 		require.NoError(t, err)
-		deadline, _ := inner.ctx.Deadline()
+		deadline, _ := contextOf(inner).Deadline()
 		require.Equal(t, now.Add(time.Hour), deadline)
 		require.NoError(t, resp.Body.Close())
 	})
@@ -329,7 +322,7 @@ func TestBreakerSeesAFailure(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var inside core.Outcome
 				inner := newKind(t, kind, timeout.Config{Limit: time.Second, HeadersOnly: kind == "total"}).Transport(stub(func(req *http.Request) (*http.Response, error) {
-					resp, err := after(time.Hour, "")(req)
+					resp, err := after(time.Hour, "").RoundTrip(req)
 					inside = client.Classify(req.Context(), resp, err)
 					return resp, err
 				}))
@@ -351,7 +344,7 @@ func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {
 		sent := 0
 		inner := attempt.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			sent++
-			return after(time.Hour, "")(req)
+			return after(time.Hour, "").RoundTrip(req)
 		}))
 		_, err := get(t, t.Context(), total.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			return retry.Do(req.Context(), retries, func(ctx context.Context) (*http.Response, error) {

@@ -15,7 +15,7 @@ import (
 func ExampleConfig_bodyIdle() {
 	attempt := core.Must(timeout.NewAttempt(timeout.Config{BodyIdle: 10 * time.Millisecond}))
 	base := stub(func(req *http.Request) (*http.Response, error) { // a server that sends half, and no more
-		half, stalls := strings.NewReader("half"), stops{trickle{ctx: req.Context()}}
+		half, stalls := strings.NewReader("half"), stops{drip{ctx: req.Context()}}
 		return answer(req, io.NopCloser(io.MultiReader(half, &stalls))), nil
 	})
 	resp, err := (&http.Client{Transport: client.New(base, attempt)}).Get("http://example.test/")

@@ -1,9 +1,7 @@
 package timeout_test
 
 import (
-	"context"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/fakenet"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestHTTP2(t *testing.T) {
@@ -31,21 +29,9 @@ func TestHTTP2(t *testing.T) {
 		})))
 		mux.Handle("/fine", plain.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") })))
 
-		li := fakenet.Listen()
-		var h2c http.Protocols
-		h2c.SetUnencryptedHTTP2(true)
-		srv := &http.Server{Handler: mux, Protocols: &h2c}
-		go func() { _ = srv.Serve(li) }()
-		dials := 0
-		tr := &http.Transport{Protocols: &h2c, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			dials++
-			return li.DialContext(ctx, network, address)
-		}}
-		defer func() {
-			tr.CloseIdleConnections()
-			_ = srv.Close()
-			time.Sleep(time.Minute)
-		}()
+		s := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), mux)
+		tr := s.Transport()
+		tr.Protocols = resiltest.HTTP2()
 
 		start := time.Now()
 		body, upload := io.Pipe()
@@ -80,6 +66,7 @@ func TestHTTP2(t *testing.T) {
 		text, err = io.ReadAll(resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, "fine", string(text))
-		require.Equal(t, 1, dials, "one connection does for all of it")
+		_, conns := s.Conns()
+		require.Equal(t, 1, conns, "one connection does for all of it")
 	})
 }

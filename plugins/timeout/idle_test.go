@@ -13,14 +13,14 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/fakenet"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // trickling answers at once, with a body of n bytes that takes a second for each.
 func trickling(n int) stub {
 	return func(req *http.Request) (*http.Response, error) {
-		return answer(req, &trickle{ctx: req.Context(), n: n}), nil
+		return answer(req, &drip{ctx: req.Context(), n: n}), nil
 	}
 }
 
@@ -88,17 +88,9 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestBodyIdleOverHTTP2ResetsTheStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var h2c http.Protocols
-		h2c.SetUnencryptedHTTP2(true)
-		handler, li := &stalling{left: make(chan struct{})}, fakenet.Listen()
-		srv := &http.Server{Handler: handler, Protocols: &h2c}
-		go func() { _ = srv.Serve(li) }()
-		tr := &http.Transport{Protocols: &h2c, DialContext: li.DialContext}
-		defer func() {
-			tr.CloseIdleConnections()
-			_ = srv.Close()
-			time.Sleep(time.Minute) // virtual: net/http lingers
-		}()
+		handler := &stalling{left: make(chan struct{})}
+		tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), handler).Transport()
+		tr.Protocols = resiltest.HTTP2()
 		plugin := core.Must(timeout.NewAttempt(timeout.Config{BodyIdle: 2 * time.Second}))
 		resp, err := (&http.Client{Transport: plugin.Transport(tr)}).Get("http://example.test/stall")
 		require.NoError(t, err)
@@ -134,7 +126,7 @@ func TestBodyIdleWithoutALimitOrWithANearerDeadline(t *testing.T) {
 				defer cancel()
 				plugin := core.Must(timeout.NewAttempt(tt.cfg))
 				resp, err := get(t, ctx, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-					return answer(req, &stops{trickle{ctx: req.Context(), n: 3}}), nil
+					return answer(req, &stops{drip{ctx: req.Context(), n: 3}}), nil
 				})))
 				require.NoError(t, err)
 				text, err := io.ReadAll(resp.Body)
@@ -148,15 +140,39 @@ func TestBodyIdleWithoutALimitOrWithANearerDeadline(t *testing.T) {
 	}
 }
 
-// stops is a trickle that stalls at its end.
-type stops struct{ trickle }
+// drip is a body of n bytes, each of which takes a second unless ctx ends.
+type drip struct {
+	ctx context.Context
+	n   int
+}
+
+func (b *drip) Read(p []byte) (int, error) {
+	if b.n == 0 {
+		return 0, io.EOF
+	}
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		b.n--
+		p[0] = 'x'
+		return 1, nil
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+}
+
+func (b *drip) Close() error { return nil }
+
+// stops is a drip that stalls at its end.
+type stops struct{ drip }
 
 func (b *stops) Read(p []byte) (int, error) {
 	if b.n == 0 {
 		<-b.ctx.Done()
 		return 0, b.ctx.Err()
 	}
-	return b.trickle.Read(p)
+	return b.drip.Read(p)
 }
 
 func TestBodyIdleIsNotForTheTimeBetweenReads(t *testing.T) {
@@ -183,7 +199,7 @@ func TestBodyIdleIsNotForTheTimeBetweenReads(t *testing.T) {
 func TestBodyIdleOfABodyThatIsClosedEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		base := &spy{next: trickling(3)}
+		base := trickle(3)
 		plugin := core.Must(timeout.NewAttempt(timeout.Config{BodyIdle: 2 * time.Second}))
 		resp, err := get(t, t.Context(), plugin.Transport(base))
 		require.NoError(t, err)
@@ -192,7 +208,7 @@ func TestBodyIdleOfABodyThatIsClosedEarly(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
 		time.Sleep(time.Hour)
-		require.Equal(t, context.Canceled, context.Cause(base.ctx), "not the limit")
+		require.Equal(t, context.Canceled, context.Cause(contextOf(base)), "not the limit")
 	})
 }
 
@@ -216,7 +232,7 @@ func TestBodyIdleIsNotForAnUpgradedConnectionNorWhereThereIsNoBody(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		plugin := core.Must(timeout.NewTotal(timeout.Config{BodyIdle: time.Second / 2}))
 		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			resp := answer(req, &upgraded{trickle: trickle{ctx: req.Context(), n: 3}})
+			resp := answer(req, &upgraded{drip: drip{ctx: req.Context(), n: 3}})
 			resp.StatusCode = http.StatusSwitchingProtocols
 			return resp, nil
 		})))
@@ -240,7 +256,7 @@ func TestBodyIdleIsNotForAnUpgradedConnectionNorWhereThereIsNoBody(t *testing.T)
 }
 
 type upgraded struct {
-	trickle
+	drip
 	strings.Builder
 }
 
@@ -249,7 +265,7 @@ func TestBodyIdleByOverrideAndSetConfig(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin := core.Must(timeout.NewAttempt(timeout.Config{}))
 		rt := client.New(stub(func(req *http.Request) (*http.Response, error) {
-			return answer(req, &stops{trickle{ctx: req.Context(), n: 1}}), nil
+			return answer(req, &stops{drip{ctx: req.Context(), n: 1}}), nil
 		}), plugin)
 		read := func(ctx context.Context) error {
 			resp, err := get(t, ctx, rt)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 func TestOverride(t *testing.T) {
@@ -65,9 +66,7 @@ func TestOverrideOfTheBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plugin := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Second}))
 		ctx := plugin.Override(t.Context(), func(c *timeout.Config) { c.HeadersOnly = true })
-		resp, err := get(t, ctx, plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			return answer(req, &trickle{ctx: req.Context(), n: 5}), nil
-		})))
+		resp, err := get(t, ctx, plugin.Transport(trickle(5)))
 		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		require.NoError(t, err)
@@ -79,15 +78,14 @@ func TestOverrideThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	plugin := core.Must(timeout.NewTotal(timeout.Config{HeadersOnly: true}))
 	ctx := plugin.Override(t.Context(), func(c *timeout.Config) { c.CutBody = true })
-	body := &trickle{ctx: ctx, n: 1}
+	body := resiltest.NewBody("x")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://example.test/", body)
 	require.NoError(t, err)
-	_, err = plugin.Transport(stub(func(*http.Request) (*http.Response, error) {
-		t.Error("sent")
-		return nil, errBoom
-	})).RoundTrip(req)
+	inner := resiltest.NewScript()
+	_, err = plugin.Transport(inner).RoundTrip(req)
 	require.ErrorIs(t, err, core.ErrConfig)
-	require.EqualValues(t, 1, body.closed.Load())
+	require.Zero(t, inner.Calls())
+	require.Equal(t, 1, body.Closes())
 }
 
 func TestServerOverride(t *testing.T) {

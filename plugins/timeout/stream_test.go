@@ -102,7 +102,7 @@ func TestCutBodyFreesAWriteThatASlowClientHoldsUp(t *testing.T) {
 		var ended time.Duration
 		start := time.Now()
 		plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, CutBody: true}))
-		_, li := serve(t, plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, dial := serve(t, plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := io.WriteString(w, strings.Repeat("x", 100_000)); err != nil {
 					ended = time.Since(start)
@@ -110,7 +110,7 @@ func TestCutBodyFreesAWriteThatASlowClientHoldsUp(t *testing.T) {
 				}
 			}
 		})))
-		conn, err := li.DialContext(t.Context(), "", "")
+		conn, err := dial(t.Context(), "", "")
 		require.NoError(t, err)
 		_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.test\r\n\r\n")
 		require.NoError(t, err)
@@ -139,10 +139,10 @@ func TestSlowUploadIsAnsweredAtTheLimit(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var readErr error
 				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
-				_, li := serve(t, outer(plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				_, dial := serve(t, outer(plugin.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					_, readErr = io.ReadAll(r.Body)
 				}))))
-				conn, err := li.DialContext(t.Context(), "", "")
+				conn, err := dial(t.Context(), "", "")
 				require.NoError(t, err)
 				start := time.Now()
 				_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: example.test\r\nContent-Length: 1000\r\n\r\nhalf")
@@ -169,7 +169,7 @@ func TestHijackLiftsTheLimit(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, CutBody: cut}))
-			_, li := serve(t, plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, dial := serve(t, plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				conn, rw, err := w.(http.Hijacker).Hijack()
 				require.NoError(t, err)
 				defer func() { _ = conn.Close() }()
@@ -180,7 +180,7 @@ func TestHijackLiftsTheLimit(t *testing.T) {
 				_, _ = rw.WriteString("raw")
 				_ = rw.Flush()
 			})))
-			conn, err := li.DialContext(t.Context(), "", "")
+			conn, err := dial(t.Context(), "", "")
 			require.NoError(t, err)
 			_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: example.test\r\n\r\n")
 			require.NoError(t, err)

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/fakenet"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 var errBoom = errors.New("boom")
@@ -41,55 +41,24 @@ type stub func(*http.Request) (*http.Response, error)
 
 func (f stub) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// A spy keeps the context of the last request.
-type spy struct {
-	next stub
-	ctx  context.Context
-}
-
-func (s *spy) RoundTrip(req *http.Request) (*http.Response, error) {
-	s.ctx = req.Context()
-	return s.next(req)
-}
-
 // after answers with the text after d, unless the request's context ends before.
-func after(d time.Duration, text string) stub {
-	return func(req *http.Request) (*http.Response, error) {
-		select {
-		case <-time.After(d):
-			return answer(req, io.NopCloser(strings.NewReader(text))), nil
-		case <-req.Context().Done():
-			return nil, context.Cause(req.Context())
-		}
-	}
+func after(d time.Duration, text string) *resiltest.Script {
+	return resiltest.NewScript(resiltest.Reply{Delay: d, Body: text})
+}
+
+// trickle answers with a body of n bytes, each of which takes a second.
+func trickle(n int) *resiltest.Script {
+	return resiltest.NewScript(resiltest.Reply{Body: strings.Repeat("x", n), Pace: time.Second})
+}
+
+// contextOf is the context of the last request.
+func contextOf(s *resiltest.Script) context.Context {
+	return s.Attempts()[s.Calls()-1].Request.Context()
 }
 
 func answer(req *http.Request, body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: req, ContentLength: -1}
 }
-
-// trickle is a body of n bytes, each of which takes a second unless ctx ends.
-type trickle struct {
-	ctx    context.Context
-	n      int
-	closed atomic.Int32
-}
-
-func (b *trickle) Read(p []byte) (int, error) {
-	if b.n == 0 {
-		return 0, io.EOF
-	}
-	select {
-	case <-time.After(time.Second):
-		b.n--
-		p[0] = 'x'
-		return 1, nil
-	case <-b.ctx.Done():
-		return 0, b.ctx.Err()
-	}
-}
-
-func (b *trickle) Close() error { b.closed.Add(1); return nil }
 
 func get(t *testing.T, ctx context.Context, rt http.RoundTripper) (*http.Response, error) { //nolint:revive // t first, as in all helpers
 	t.Helper()
@@ -114,21 +83,14 @@ func requireTimeout(t *testing.T, err error, name string) {
 	var e *timeout.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, name, e.Name)
-	net, ok := err.(interface{ Timeout() bool })
-	require.True(t, ok && net.Timeout())
+	timed, ok := err.(interface{ Timeout() bool })
+	require.True(t, ok && timed.Timeout())
 }
 
-// serve runs h on an in-memory network, in a bubble, and returns a client for it.
-func serve(t *testing.T, h http.Handler) (*http.Client, *fakenet.Listener) {
+// serve runs h on an in-memory network, in a bubble, and returns a client for it, and
+// what dials it.
+func serve(t *testing.T, h http.Handler) (*http.Client, func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	t.Helper()
-	li := fakenet.Listen()
-	srv := &http.Server{Handler: h}
-	go func() { _ = srv.Serve(li) }()
-	tr := &http.Transport{DialContext: li.DialContext}
-	t.Cleanup(func() {
-		tr.CloseIdleConnections()
-		_ = srv.Close()
-		time.Sleep(time.Second) // virtual: net/http lingers
-	})
-	return &http.Client{Transport: tr}, li
+	tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), h).Transport()
+	return &http.Client{Transport: tr}, tr.DialContext
 }

@@ -1,0 +1,18 @@
+//go:build soak
+
+package standard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gresil/gresil/resiltest"
+)
+
+func TestSoakEveryFailureInMemory(t *testing.T) {
+	load{requests: 10_048, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
+}
+
+func TestSoakEveryFailureOverSockets(t *testing.T) {
+	load{requests: 10_048, atOnce: 64, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
+}
