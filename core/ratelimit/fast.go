@@ -17,24 +17,17 @@ func (t *table) takeOne(now int64, key string, p *plan, cost int64, r *Result) b
 	}
 	hash := maphash.String(t.seed, key)
 	s := t.shard(hash)
-	s.mu.Lock()
-	ok := s.takeOne(t, hash^p.salt, now, p, cost, r)
-	s.mu.Unlock() // nothing of the user's was called
-	return ok
-}
-
-func (s *shard) takeOne(t *table, hash uint64, now int64, p *plan, cost int64, r *Result) bool {
+	s.mu.Lock() // nothing of the user's is called
 	now = max(now, s.last)
-	if now-s.swept > t.horizon.Load() || len(s.queues) > 0 {
+	i, found := s.find(hash ^ p.salt)
+	if !found || s.slots[i].plan() != p.id || len(s.queues) > 0 || now-s.swept > t.horizon.Load() {
+		s.mu.Unlock()
 		return false
 	}
-	i, found := s.find(hash)
-	if !found || s.slots[i].plan() != p.id {
-		return false
-	}
-	if p.limit.Algorithm == TokenBucket {
-		p.takeBucket(&s.slots[i].word, now, cost, r)
-	} else if !p.takeWindow(&s.slots[i].word, now, cost, r) {
+	if word := &s.slots[i].word; p.limit.Algorithm == TokenBucket {
+		p.takeBucket(word, now, cost, r)
+	} else if !p.takeWindow(word, now, cost, r) {
+		s.mu.Unlock()
 		return false
 	}
 	s.last = now
@@ -43,6 +36,7 @@ func (s *shard) takeOne(t *table, hash uint64, now int64, p *plan, cost int64, r
 	} else {
 		s.rejected++
 	}
+	s.mu.Unlock()
 	return true
 }
 

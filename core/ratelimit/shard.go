@@ -9,20 +9,21 @@ import (
 // slots hold no pointers, so that a million keys are nothing to the garbage
 // collector. What does not fit into a slot has a list beside it.
 type shard struct {
-	mu     sync.Mutex
-	last   int64             // the latest time that was seen: no operation is before it
-	swept  int64             // when every slot was looked at last
-	slots  []slot            // a power of two, or none
-	used   int               // slots that are not empty
-	hand   int               // where the next search for a victim starts
-	lists  [][]int64         // the states that are more than a word; a slot has the place
-	free   []int             // places that are free
-	queues map[uint64]*queue // those who wait, by the hash of the key
+	// One cache line, with all that takeOne writes.
+	mu                sync.Mutex
+	last              int64             // the latest time that was seen: no operation is before it
+	slots             []slot            // a power of two, or none
+	queues            map[uint64]*queue // those who wait, by the hash of the key
+	allowed, rejected uint64            // by takeOne
+
+	swept  int64     // when every slot was looked at last
+	used   int       // slots that are not empty
+	hand   int       // where the next search for a victim starts
+	lists  [][]int64 // the states that are more than a word; a slot has the place
+	free   []int     // places that are free
 	sketch *sketch
 
-	allowed, rejected uint64 // by takeOne
-
-	_ [40]byte // three cache lines: neighbours do not share one
+	_ [48]byte // three cache lines: neighbours do not share one
 }
 
 // A slot is a key: 48 bits of its hash, which with those that chose the shard

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// memoryRows let limiters grow to a million keys: what is held to be too long for a
+// take, what the keys cost, and what they cost the garbage collector.
+func memoryRows(s Sizes) []Row {
+	one := taking{n: 1}
+	row := func(name string, limit ratelimit.Limit, subjects []Subject) Row {
+		subjects = append(subjects, unlike("ours, grown before", "our own, which has held as many keys before and forgot them", func() Work {
+			return grown(limit, s.Million)
+		}), floorOf("table of the right size", floorTake(s.Million, one).Make))
+		for i := range subjects {
+			subjects[i].Sample = func() ([]float64, error) { return grow(subjects[i].Make, s.Million) }
+		}
+		return Row{
+			Name: "growth to 1,000,000 keys: " + name, Slow: true, Subjects: subjects,
+			Units: []Unit{{Name: "takes over 1 ms", Least: true}, {Name: "µs of the longest take", Least: true}, {Name: "B/key"}, {Name: "ms CPU of a full GC"}},
+		}
+	}
+	return []Row{
+		row("token bucket", ratelimit.Bucket(plenty, time.Second, 0), buckets(one, s.Million)),
+		row("fixed window", ratelimit.Window(plenty, time.Hour), windows(one)),
+	}
+}
+
+// grow takes once of each of so many keys. The text of a key is made anew, as that of
+// a request would be, so that who keeps it pays for it.
+func grow(limiter func() Work, keys int) ([]float64, error) {
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	w := limiter()
+	op := w.New()
+	long, longest := 0, time.Duration(0)
+	for i := range keys {
+		key := address(i)
+		begin := time.Now()
+		right := op(key)
+		took := time.Since(begin)
+		if !right {
+			return nil, errOutcome
+		}
+		if took > time.Millisecond {
+			long++
+		}
+		longest = max(longest, took)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	begin, _ := usage()
+	runtime.GC()
+	end, _ := usage()
+	right := op(address(0))
+	if w.Close != nil {
+		w.Close()
+	}
+	if !right {
+		return nil, errOutcome
+	}
+	return []float64{
+		float64(long), float64(longest.Microseconds()),
+		float64(int64(after.HeapAlloc-before.HeapAlloc)) / float64(keys), float64((end - begin).Microseconds()) / 1000,
+	}, nil
+}
+
+// grown has held so many keys.
+func grown(limit ratelimit.Limit, keys int) Work {
+	l := must(ratelimit.New(ratelimit.Config{Limit: limit}))
+	ctx := context.Background()
+	for i := range keys {
+		must(l.Take(ctx, address(i), 1))
+	}
+	for i := range keys {
+		must(0, l.Reset(ctx, address(i)))
+	}
+	return work(func(key string) bool {
+		r, err := l.Take(ctx, key, 1)
+		return err == nil && r.Allowed
+	})
+}

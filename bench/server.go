@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/failsafehttp"
+	failsafe "github.com/failsafe-go/failsafe-go/ratelimiter"
+	"github.com/go-chi/httprate"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/throttled/throttled/v2"
+	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/plugins/ratelimit"
+)
+
+// A sink is a writer that keeps nothing but the status.
+type sink struct {
+	header http.Header
+	status int
+	_      [112]byte // no other goroutine's in its cache line
+}
+
+func newSink() *sink { return &sink{header: http.Header{}} }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+
+// A visit is the body of a request, and remembers whether the handler was reached.
+type visit struct {
+	reached bool
+	_       [127]byte
+}
+
+func (*visit) Read([]byte) (int, error) { return 0, io.EOF }
+func (*visit) Close() error             { return nil }
+
+func newRequest() *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
+	r.RemoteAddr = "10.0.0.0:4711"
+	return r
+}
+
+// empty is the handler: it writes nothing.
+func empty() http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { r.Body.(*visit).reached = true })
+}
+
+// serve has requests served that come from the address that is the key. There have to
+// be so many header fields, and the handler has to be reached, or else the status 429.
+func serve(h http.Handler, fields int, refused bool) Work {
+	return Work{New: func() Op {
+		w, r, v := newSink(), newRequest(), new(visit)
+		r.Body = v
+		return func(key string) bool {
+			clear(w.header)
+			w.status, v.reached, r.RemoteAddr = 0, false, key
+			h.ServeHTTP(w, r)
+			return v.reached != refused && refused == (w.status == http.StatusTooManyRequests) && len(w.header) >= fields
+		}
+	}}
+}
+
+func remoteAddr(i int) string { return address(i) + ":4711" }
+
+const byIP = "one limiter for all, no keys, no fields"
+
+func serverRows(s Sizes) []Row {
+	var rows []Row
+	add := func(r Row) {
+		r.Key = remoteAddr
+		rows = append(rows, serialAndParallel(r)...)
+	}
+	for _, keys := range []struct {
+		n    int
+		text string
+	}{{1, "1 key"}, {s.Many, "100,000 keys"}} {
+		add(Row{Name: "server: X-RateLimit fields, " + keys.text, Keys: keys.n, Subjects: handlers(taking{}, keys.n)})
+		add(Row{Name: "server: all fields, " + keys.text, Keys: keys.n, Subjects: []Subject{
+			ours("fixed window, 6 fields", func() Work {
+				return serve(oursAround(taking{}, ratelimit.HeaderDraft10|ratelimit.HeaderXRateLimit), 6, false)
+			}),
+			floorServer(keys.n, 6, taking{}),
+		}})
+	}
+	add(Row{Name: "server: no fields, 1 key", Subjects: bareHandlers()})
+	add(Row{Name: "server: X-RateLimit fields, 1 key, refused", Subjects: handlers(taking{refused: true}, 1)})
+	return rows
+}
+
+// floorServer takes of a table by the address, and sets fields whose text is there.
+func floorServer(keys, fields int, t taking) Subject {
+	return floorOf("table and fields", func() Work {
+		table := newFloorTable(keys, t)
+		pass := withFields(empty(), fields)
+		refuse := withFields(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }), fields)
+		return serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if table.take(hostOf(r), 1) {
+				pass.ServeHTTP(w, r)
+			} else {
+				refuse.ServeHTTP(w, r)
+			}
+		}), fields, t.refused)
+	})
+}
+
+func hostOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func oursAround(t taking, headers ratelimit.HeaderStyle) http.Handler {
+	cfg := ratelimit.ServerConfig{Limit: ratelimit.Window(t.permits(), time.Hour), Headers: headers}
+	return must(ratelimit.NewServer(cfg)).Handler(empty())
+}
+
+// handlers limit by the client's address, as each of them finds it out, and send three
+// fields: the limit, what is left, and when it is reset.
+func handlers(t taking, keys int) []Subject {
+	around := func(name string, handler func() http.Handler) Subject {
+		return peer(name, func() Work { return serve(handler(), 3, t.refused) })
+	}
+	return []Subject{
+		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.HeaderXRateLimitDelta), 4, t.refused) }),
+		around("throttled (token bucket)", func() http.Handler {
+			l := &throttled.HTTPRateLimiterCtx{RateLimiter: newThrottled(t), VaryBy: &throttled.VaryBy{RemoteAddr: true}}
+			return l.RateLimit(empty())
+		}),
+		around("httprate (sliding counter)", func() http.Handler {
+			return httprate.LimitBy(int(t.permits()), time.Hour, byAddress)(empty())
+		}),
+		peer("go-limiter (fixed window)", func() Work {
+			store, closed := newGoLimiter(t)
+			w := serve(must(httplimit.NewMiddleware(store, httplimit.IPKeyFunc())).Handle(empty()), 3, t.refused)
+			w.Close = closed
+			return w
+		}),
+		around("ulule (fixed window)", func() http.Handler { return stdlib.NewMiddleware(newUlule(t)).Handler(empty()) }),
+		floorServer(keys, 4, t),
+	}
+}
+
+// byAddress is the key that httprate's documentation gives.
+func byAddress(r *http.Request) (string, error) { return httprate.CanonicalizeIP(hostOf(r)), nil }
+
+// bareHandlers send no fields; ours sends X-Rate-Limited all the same.
+func bareHandlers() []Subject {
+	return []Subject{
+		ours("fixed window, 1 field", func() Work { return serve(oursAround(taking{}, 0), 1, false) }),
+		peer("httprate (sliding counter)", func() Work {
+			return serve(httprate.LimitBy(plenty, time.Hour, byAddress, httprate.WithResponseHeaders(httprate.ResponseHeaders{}))(empty()), 0, false)
+		}),
+		peer("x/time/rate, sync.Map, by hand (token bucket)", func() Work {
+			limiters := newPerKey(func() *rate.Limiter { return rate.NewLimiter(plenty, plenty) })
+			next := empty()
+			return serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !limiters.get(hostOf(r)).Allow() {
+					http.Error(w, "too many requests", http.StatusTooManyRequests)
+					return
+				}
+				next.ServeHTTP(w, r)
+			}), 0, false)
+		}),
+		unlike("failsafehttp", byIP, func() Work {
+			limiter := failsafe.NewBursty[*http.Response](plenty, time.Hour) //nolint:bodyclose // a type argument
+			return serve(failsafehttp.NewHandler(empty(), limiter), 0, false)
+		}),
+		floorServer(1, 0, taking{}),
+	}
+}
