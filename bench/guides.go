@@ -1,12 +1,11 @@
 package bench
 
-// What the programs in docs/guide import, which internal/readmetest compiles here.
 import (
-	_ "github.com/afex/hystrix-go/hystrix"
+	_ "github.com/afex/hystrix-go/hystrix" // What the programs in docs/guide import, which internal/readmetest compiles here.
 	_ "github.com/failsafe-go/failsafe-go/failsafehttp"
 	_ "github.com/go-chi/chi/v5"
 	_ "github.com/go-chi/httprate"
 	_ "github.com/sony/gobreaker/v2"
 
-	_ "github.com/gresil/gresil/client/standard"
+	_ "github.com/gresil/gresil/client/standard" // And what brings in all the plugins.
 )
