@@ -10,6 +10,7 @@
 //	server             put several plugins around an http.Handler; keys, rejections
 //	metrics            export it all to Prometheus
 //	logs               tell log/slog about it
+//	stores/redisstore  limits common to all instances of a service
 //	core               the mechanisms, for whatever is not HTTP: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
 //	                   core/cooldown, core/event

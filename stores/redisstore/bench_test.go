@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// plainGCRA is the floor: the least that a script does which limits at all.
+const plainGCRA = `local t = redis.call('TIME')
+local now = (t[1] - 1577836800) * 1000000 + t[2]
+local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+local emission, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
+if tat < now then tat = now end
+local new = tat + emission
+if new - tolerance > now then return {0, new - tolerance - now} end
+redis.call('SET', KEYS[1], string.format('%d', new), 'PX', math.ceil((new - now) / 1000) + 1)
+return {1, new - now}`
+
+// cpu is the time that a server has used.
+func cpu(ctx context.Context, tb testing.TB, client *redis.Client) time.Duration {
+	tb.Helper()
+	info, err := client.Info(ctx, "cpu").Result()
+	require.NoError(tb, err)
+	var sum float64
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			f, err := strconv.ParseFloat(value, 64)
+			require.NoError(tb, err)
+			sum += f
+		}
+	}
+	return time.Duration(sum * 1e9)
+}
+
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// callers runs f from 64 goroutines, b.N times in all, and reports the CPU time of both sides.
+func callers(ctx context.Context, b *testing.B, client *redis.Client, f func(key string) error) {
+	b.Helper()
+	var next atomic.Int64
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("10.0.%d.%d", i/256, i%256)
+	}
+	server, own := cpu(ctx, b, client), ownCPU()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				if err := f(keys[i*7919%10_000]); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(cpu(ctx, b, client)-server)/float64(b.N)/1000, "redis-us/op")
+	b.ReportMetric(float64(ownCPU()-own)/float64(b.N)/1000, "client-us/op")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
+}
+
+func BenchmarkDecision(b *testing.B) {
+	ctx := context.Background()
+	client := startServer(b).client(b)
+	b.Run("floor", func(b *testing.B) {
+		gcra := redis.NewScript(plainGCRA)
+		callers(ctx, b, client, func(key string) error {
+			return gcra.Run(ctx, client, []string{"gcra:" + key}, "1000", "100000").Err()
+		})
+	})
+	for _, mode := range []Mode{Strict, Coalesced} {
+		for _, c := range []struct {
+			name  string
+			limit ratelimit.Limit
+		}{
+			{"bucket", ratelimit.Bucket(1000, time.Second, 100)},
+			{"window", ratelimit.Window(1000, time.Second)},
+			{"counter", ratelimit.Counter(1000, time.Second)},
+			{"log", ratelimit.Log(100, time.Second)},
+			{"joined", ratelimit.Window(1000, time.Second).And(ratelimit.Bucket(1000, time.Minute, 10_000))},
+		} {
+			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
+				table := open(b, newStore(b, client, Config{Mode: mode}), mode.String()+c.name)
+				id, err := table.Plan(c.limit)
+				require.NoError(b, err)
+				callers(ctx, b, client, func(key string) error {
+					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
+					return err
+				})
+			})
+		}
+	}
+}

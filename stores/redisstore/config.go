@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Mode is how decisions get to the server.
+type Mode uint8
+
+const (
+	// Strict sends each decision by itself, over a connection of its own for the time.
+	Strict Mode = iota
+	// Coalesced sends decisions together: at once when no request is under way, else
+	// when its reply is in. There is no timer. Decisions on one key keep the order
+	// of the calls. It takes two connections.
+	Coalesced
+)
+
+// String returns "strict" or "coalesced".
+func (m Mode) String() string {
+	switch m {
+	case Strict:
+		return "strict"
+	case Coalesced:
+		return "coalesced"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// MarshalText returns the same text as String.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText takes the text of a mode, as from a flag.
+func (m *Mode) UnmarshalText(text []byte) error {
+	for mode := Strict; mode <= Coalesced; mode++ {
+		if mode.String() == string(text) {
+			*m = mode
+			return nil
+		}
+	}
+	return &core.ConfigError{Field: "redisstore.Mode", Value: string(text), Reason: "must be strict or coalesced"}
+}
+
+// Defaults of a [Config].
+const (
+	// DefaultPrefix is what names begin with when nothing is said.
+	DefaultPrefix = "gresil"
+	// DefaultTimeout is how long a decision may take when nothing is said.
+	DefaultTimeout = 50 * time.Millisecond
+)
+
+// Config configures a [Store]. The zero value is ready to use.
+type Config struct {
+	// Prefix is what the names of all keys begin with. Stores of one server with
+	// different prefixes have nothing in common. It has 1 to 64 letters, digits or any
+	// of "-._:". If empty, DefaultPrefix.
+	Prefix string
+	// Mode is how decisions get to the server. The zero value is [Strict].
+	Mode Mode
+	// Timeout is how long a decision may take; after that it is an error. The context
+	// of the call may end it before. If zero, DefaultTimeout. It must not be negative.
+	Timeout time.Duration
+	// HashKeys writes only hashes of keys to the server, for keys that are secrets.
+	// Else those that are short and plain are legible.
+	HashKeys bool
+	// Warn is told once of what is wrong with the server but does not keep it from
+	// being used. It is called by the call that found it. If nil, slog.Warn is.
+	Warn func(problem error)
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c Config) With(f func(*Config)) Config { f(&c); return c }
+
+// Validate reports every field that cannot be used, joined.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(field string, value any, reason string) {
+		errs = append(errs, &core.ConfigError{Field: "redisstore.Config." + field, Value: value, Reason: reason})
+	}
+	if len(c.Prefix) > maxPlain || !plain(c.Prefix, ":") {
+		bad("Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, DefaultPrefix))
+	}
+	if c.Mode > Coalesced {
+		bad("Mode", c.Mode, "must be Strict or Coalesced")
+	}
+	if c.Timeout < 0 {
+		bad("Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", DefaultTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) prefix() string {
+	if c.Prefix == "" {
+		return DefaultPrefix
+	}
+	return c.Prefix
+}
+
+func (c Config) timeout() time.Duration {
+	if c.Timeout == 0 {
+		return DefaultTimeout
+	}
+	return c.Timeout
+}
+
+func (c Config) warn(problem error) {
+	if c.Warn == nil {
+		slog.Warn(problem.Error()) //nolint:sloglint // what nobody asked for should be seen all the same
+		return
+	}
+	c.Warn(problem)
+}

@@ -1,0 +1,35 @@
+package redisstore
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+)
+
+func conforms(t *testing.T, mode Mode) {
+	t.Helper()
+	client := startServer(t).client(t)
+	var n atomic.Int64
+	ratelimittest.Run(t, ratelimittest.Harness{
+		Open: func(t *testing.T) ratelimit.Store {
+			t.Helper()
+			return newStore(t, client, Config{Mode: mode, Prefix: "test" + strconv.FormatInt(n.Add(1), 10)})
+		},
+		Unit:  600 * time.Millisecond,
+		Slack: 150 * time.Millisecond,
+	})
+}
+
+func TestStrictConforms(t *testing.T) {
+	t.Parallel()
+	conforms(t, Strict)
+}
+
+func TestCoalescedConforms(t *testing.T) {
+	t.Parallel()
+	conforms(t, Coalesced)
+}

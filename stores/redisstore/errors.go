@@ -1,0 +1,94 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+var (
+	// ErrAway is the error of decisions that are not sent, because several before them
+	// have failed in a row.
+	ErrAway = errors.New("redisstore: the server is away")
+	// ErrUnfit is matched by the error for a server that cannot be used at all, as one
+	// that is too old.
+	ErrUnfit = errors.New("redisstore: the server cannot be used")
+
+	errReply = errors.New("redisstore: a reply that no script of ours gives")
+)
+
+// failures in a row keep decisions from being sent.
+const failures = 8
+
+// newGuard makes the breaker that is around the server: open, it lets one call through after
+// 100ms, and when that fails after twice as long, up to 2s, less up to half.
+func newGuard() *breaker.Breaker {
+	return core.Must(breaker.New(breaker.Config{
+		Name: "redisstore", FailureRate: 1, Window: failures, Trials: 1, TrialTimeout: 10 * time.Second,
+		OpenDelay: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 0.5},
+	}))
+}
+
+// outcomeOf tells what an error says of the server: nothing, where the caller gave up.
+func outcomeOf(err error) core.Outcome {
+	switch {
+	case err == nil:
+		return core.Success
+	case errors.Is(err, context.Canceled):
+		return core.Ignored
+	}
+	return core.Failure
+}
+
+// explain puts what an error means before what the server said.
+func explain(err error) error {
+	reason := "the server cannot be reached"
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		reason = "no reply in time"
+	case errors.Is(err, context.Canceled):
+		reason = "canceled"
+	case redis.IsReadOnlyError(err):
+		reason = "the server is a replica, or cut off from its replicas"
+	case redis.IsLoadingError(err):
+		reason = "the server is loading its data"
+	case redis.IsOOMError(err):
+		reason = "the server is out of memory"
+	case redis.IsAuthError(err):
+		reason = "the server wants another user or password"
+	case redis.IsPermissionError(err):
+		reason = "the server does not allow it to this user"
+	case redis.IsClusterDownError(err), redis.IsMasterDownError(err), redis.IsTryAgainError(err):
+		reason = "the cluster is not complete"
+	case moved(err):
+		reason = "the server is one of a cluster, which needs a client for it"
+	case isServerError(err):
+		reason = "the server failed"
+	}
+	return fmt.Errorf("redisstore: %s: %w", reason, err)
+}
+
+func moved(err error) bool {
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	return moved || ask
+}
+
+// isServerError tells whether it is a reply.
+func isServerError(err error) bool {
+	var e redis.Error
+	return errors.As(err, &e)
+}
+
+// transient tells whether a reply may be another one soon.
+func transient(err error) bool {
+	return redis.IsLoadingError(err) || redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err) ||
+		redis.IsMaxClientsError(err) || redis.IsAuthError(err)
+}

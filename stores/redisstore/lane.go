@@ -1,0 +1,226 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+const (
+	lanes    = 2       // connections in use at a time
+	maxBatch = 256     // requests that go out together
+	maxQueue = 1 << 16 // requests that wait for a lane
+)
+
+var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
+
+// A lane sends what has gathered while its last batch was under way. It has a goroutine
+// while there is something to send, and no timer.
+type lane struct {
+	store *Store
+	mu    sync.Mutex
+	queue []*item
+	busy  bool
+}
+
+// An item is a request that waits.
+type item struct {
+	*request
+	state atomic.Int32
+	done  chan struct{}
+	r     ratelimit.Result
+	ok    bool
+	err   error
+}
+
+// States of an item.
+const (
+	waiting = iota
+	sent
+	ended
+	abandoned
+)
+
+// laneOf is the lane of a key: so one key keeps its order.
+func (s *Store) laneOf(key string) *lane { return &s.lanes[maphash.String(s.seed, key)%lanes] }
+
+// apply waits until a request was decided, or ctx ends. What is granted to one that has left
+// is given back.
+func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
+	it := &item{request: req, done: make(chan struct{})}
+	if err := l.add(it); err != nil {
+		return ratelimit.Result{}, false, err
+	}
+	select {
+	case <-it.done:
+	case <-ctx.Done():
+		if it.state.CompareAndSwap(waiting, abandoned) || it.state.CompareAndSwap(sent, abandoned) {
+			return ratelimit.Result{}, false, explain(ctx.Err())
+		}
+		<-it.done
+	}
+	return it.r, it.ok, it.err
+}
+
+func (l *lane) add(it *item) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.store.closed.Load():
+		return ratelimit.ErrClosed
+	case len(l.queue) >= maxQueue:
+		return errQueue
+	}
+	l.queue = append(l.queue, it)
+	if !l.busy {
+		l.busy = true
+		l.store.wg.Go(l.work)
+	}
+	return nil
+}
+
+// drop ends those that wait.
+func (l *lane) drop(err error) {
+	l.mu.Lock()
+	queue := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	for _, it := range queue {
+		it.end(ratelimit.Result{}, false, err)
+	}
+}
+
+// work sends until nothing waits.
+func (l *lane) work() {
+	for {
+		batch := l.next()
+		if batch == nil {
+			return
+		}
+		l.send(batch)
+	}
+}
+
+// next takes what goes out next, without those who left.
+func (l *lane) next() []*item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var batch []*item
+	for len(l.queue) > 0 && len(batch) < maxBatch {
+		if it := l.queue[0]; it.state.CompareAndSwap(waiting, sent) {
+			batch = append(batch, it)
+		}
+		l.queue = l.queue[1:]
+	}
+	l.busy = batch != nil
+	return batch
+}
+
+// end gives an item its result; false if it has left.
+func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
+	it.r, it.ok, it.err = r, ok, err
+	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
+		return false
+	}
+	close(it.done)
+	return true
+}
+
+// A flight is items that are one command.
+type flight struct {
+	items []*item
+	cmd   call
+}
+
+// send sends a batch, and ends its items.
+func (l *lane) send(batch []*item) {
+	s := l.store
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
+	defer cancel()
+	permit, err := s.admit(ctx)
+	if err != nil {
+		for _, it := range batch {
+			it.end(ratelimit.Result{}, false, err)
+		}
+		return
+	}
+	outcome := core.Ignored
+	defer func() { permit.Done(outcome) }()
+	flights := l.flights(batch)
+	s.exec(ctx, false, flights)
+	if again := slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return !isNoScript(f.cmd.Err()) }); len(again) > 0 {
+		s.exec(ctx, true, again)
+	}
+	for _, f := range flights {
+		reply, err := f.cmd.Result()
+		if err != nil {
+			outcome, err = outcomeOf(err), explain(err)
+		} else if outcome == core.Ignored {
+			outcome = core.Success
+		}
+		for i, it := range f.items {
+			l.deliver(it, reply, i, err)
+		}
+	}
+}
+
+// flights puts those together that one script can decide: of many keys where all are on one
+// server, else of one key.
+func (l *lane) flights(batch []*item) (flights []*flight) {
+	type group struct {
+		script *script
+		key    string
+	}
+	groups := make(map[group]*flight, 4)
+	for _, it := range batch {
+		g := group{script: it.script}
+		if !l.store.single {
+			g.key = it.key
+		}
+		f := groups[g]
+		if f == nil || it.width == 0 {
+			f = &flight{}
+			groups[g] = f
+			flights = append(flights, f)
+		}
+		f.items = append(f.items, it)
+	}
+	return flights
+}
+
+// exec sends flights in one pipeline.
+func (s *Store) exec(ctx context.Context, text bool, flights []*flight) {
+	for _, f := range flights {
+		f.cmd = s.command(ctx, text, f.items)
+	}
+	if len(flights) == 1 {
+		_ = s.client.Process(ctx, flights[0].cmd) // the command has the error
+		return
+	}
+	_, _ = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, f := range flights {
+			_ = pipe.Process(ctx, f.cmd)
+		}
+		return nil
+	})
+}
+
+// deliver ends an item, and gives back what was granted to one that has left.
+func (l *lane) deliver(it *item, reply []int64, place int, err error) {
+	var r ratelimit.Result
+	ok := false
+	if err == nil {
+		r, ok = it.result(reply, place)
+	}
+	if !it.end(r, ok, err) && r.Granted > 0 && it.undo != nil {
+		_ = l.add(&item{request: it.undo(r), done: make(chan struct{})})
+	}
+}

@@ -1,0 +1,174 @@
+-- c, a sliding counter. Spec: a is the period. State: 'AT PERMITS START BEFORE USED TIME COST
+-- TIME COST...', when this window began, what was taken in the one before and in this one, and
+-- the reservations that lie ahead: nothing is taken before them.
+do
+  -- muldiv is a*b/c, rounded down, and the rest; a <= c < 2^48, b < 2^48. It divides by long
+  -- division, four bits at a time, where the product is not exact.
+  local function muldiv(a, b, c)
+    if a * b < 9007199254740992 then
+      local q = floor(a * b / c)
+      return q, a * b - q * c
+    end
+    local q, r, digit = 0, 0, 17592186044416
+    while digit >= 1 do
+      r = r * 16 + a * (floor(b / digit) % 16)
+      local d = floor(r / c)
+      q, r, digit = q * 16 + d, r - d * c, digit / 16
+    end
+    return q, r
+  end
+
+  local function roll(p, start, before, used, t)
+    local over = floor((t - start) / p.a)
+    if over > 0 then
+      before, used = over > 1 and 0 or used, 0
+      start = start + over * p.a
+    end
+    if before == 0 and used == 0 then
+      start = t
+    end
+    return start, before, used
+  end
+
+  -- fold is the state with the reservations up to now in it, and the first that is not.
+  local function fold(p, s)
+    if not s.n then
+      return now, 0, 0, 1
+    end
+    local start, before, used, i = s.start, s.before, s.used, 1
+    while s.ahead[i] and s.ahead[i] <= now do
+      start, before, used = roll(p, start, before, used, s.ahead[i])
+      used, i = used + s.ahead[i + 1], i + 2
+    end
+    return start, before, used, i
+  end
+
+  -- at is the state as of now; next is the first time at which one can take after all others,
+  -- and the state then.
+  local function at(p, s)
+    local start, before, used = fold(p, s)
+    return roll(p, start, before, used, now)
+  end
+
+  local function next(p, s)
+    local ahead = s.n and s.ahead or {}
+    local t = max(now, ahead[#ahead - 1] or now)
+    local start, before, used, i = fold(p, s)
+    while ahead[i] do
+      start, before, used = roll(p, start, before, used, ahead[i])
+      used, i = used + ahead[i + 1], i + 2
+    end
+    return t, roll(p, start, before, used, t)
+  end
+
+  -- share is how long before the end of a window what was taken before weighs room.
+  local function share(p, room, of)
+    if of <= room then
+      return p.a
+    end
+    return (muldiv(room, p.a, of))
+  end
+
+  A.c = {
+    read = function(text)
+      local f, later = {}, 0
+      for number in string.gmatch(text, '%d+') do
+        f[#f + 1] = tonumber(number)
+      end
+      if f[1] > now then
+        later = now - f[1]
+      end
+      local s = {n = f[2], start = f[3] + later, before = f[4], used = f[5], ahead = {}, back = f[1] > now}
+      for i = 6, #f, 2 do
+        s.ahead[i - 5], s.ahead[i - 4] = f[i] + later, f[i + 1]
+      end
+      return s
+    end,
+    write = function(s)
+      local text = format('%d %d %d %d %d', now, s.n, max(0, s.start), s.before, s.used)
+      for i = 1, #s.ahead do
+        text = text .. format(' %d', s.ahead[i])
+      end
+      return text
+    end,
+    earliest = function(p, s, cost)
+      local t, start, before, used = next(p, s)
+      local room = p.n - used - cost
+      if room >= 0 then
+        return max(t, start + p.a - share(p, room, before))
+      end
+      return max(now, start + 2 * p.a - share(p, p.n - cost, used))
+    end,
+    fits = function(p, _, t)
+      return (t - now) / 4 <= p.a
+    end,
+    charge = function(p, s, _, t, cost)
+      local start, before, used, i = fold(p, s)
+      local ahead = {}
+      while s.ahead and s.ahead[i] do
+        ahead[#ahead + 1] = s.ahead[i]
+        i = i + 1
+      end
+      if ahead[#ahead - 1] == t then
+        ahead[#ahead] = ahead[#ahead] + cost
+      elseif t > now then
+        ahead[#ahead + 1] = t
+        ahead[#ahead + 1] = cost
+      else
+        start, before, used = roll(p, start, before, used, t)
+        used = used + cost
+      end
+      s.n, s.start, s.before, s.used, s.ahead = p.n, start, before, used, ahead
+      return t
+    end,
+    refund = function(p, s, _, receipt, cost)
+      if not s.n then
+        return false
+      end
+      for i = 1, #s.ahead, 2 do
+        if s.ahead[i] == receipt then
+          s.ahead[i + 1] = s.ahead[i + 1] - cost
+          if s.ahead[i + 1] <= 0 then
+            table.remove(s.ahead, i)
+            table.remove(s.ahead, i)
+          end
+          return true
+        end
+      end
+      if receipt >= s.start then
+        s.used = s.used - min(cost, s.used)
+      elseif receipt >= s.start - p.a then
+        s.before = s.before - min(cost, s.before)
+      end
+      return true
+    end,
+    available = function(p, s)
+      if next(p, s) > now then
+        return 0
+      end
+      local start, before, used = at(p, s)
+      local weight, rest = muldiv(start + p.a - now, before, p.a)
+      return max(0, p.n - used - weight - (rest > 0 and 1 or 0))
+    end,
+    full = function(p, s)
+      local _, start, before, used = next(p, s)
+      if used > 0 then
+        return start + 2 * p.a
+      end
+      return before > 0 and start + p.a or now
+    end,
+    taken = function(p, s)
+      local _, before, used = at(p, s)
+      local _, _, _, i = fold(p, s)
+      local all = before + used
+      while s.ahead and s.ahead[i] do
+        all, i = all + s.ahead[i + 1], i + 2
+      end
+      return all
+    end,
+    began = function(p, s)
+      local start, before, used = at(p, s)
+      return before + used > 0 and start or huge
+    end,
+  }
+end

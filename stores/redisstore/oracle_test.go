@@ -1,0 +1,192 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A step is an operation at a time, and what the store in memory made of it.
+type step struct {
+	at    time.Time
+	key   string
+	limit ratelimit.Limit
+	op    ratelimit.Op
+	past  []was
+	of    int // Refund: the step of the take
+	want  ratelimit.Result
+}
+
+type was struct {
+	limit ratelimit.Limit
+	until time.Time
+}
+
+// toServer puts a time of a bubble, which begins with 2000, behind the epoch. Aligned
+// windows and segments stay where they were: it is whole days.
+func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
+
+func (st step) apply(t *testing.T, table ratelimit.Table, receipts []ratelimit.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
+	t.Helper()
+	id, err := table.Plan(st.limit)
+	require.NoError(t, err)
+	op := st.op
+	if op.Kind == ratelimit.Refund {
+		op.Receipt = receipts[st.of]
+	}
+	for _, w := range st.past {
+		old, err := table.Plan(w.limit)
+		require.NoError(t, err)
+		op.Past = append(op.Past, ratelimit.Past{Plan: old, Until: shift(w.until)})
+	}
+	r, err := table.Apply(context.Background(), st.key, id, op)
+	require.NoError(t, err)
+	return r
+}
+
+// record makes random operations on a store in memory, in virtual time.
+func record(t *testing.T, rng *rand.Rand, limits []ratelimit.Limit, change, plain bool, n int) (steps []step) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		m, err := ratelimit.NewMemory(ratelimit.MemoryConfig{})
+		require.NoError(t, err)
+		table, err := m.Open("oracle")
+		require.NoError(t, err)
+		var receipts []ratelimit.Receipt
+		var past []was
+		limit := limits[0]
+		for len(steps) < n {
+			switch rng.IntN(6) {
+			case 0:
+				time.Sleep(time.Duration(rng.Int64N(int64(limit.Period/time.Microsecond))) * time.Microsecond)
+			case 1:
+				time.Sleep(time.Duration(rng.Int64N(1000)) * time.Microsecond)
+			case 2:
+				if len(steps) > 0 {
+					time.Sleep(steps[len(steps)-1].want.RetryAfter.Truncate(time.Microsecond))
+				}
+			}
+			if next := limits[rng.IntN(len(limits))]; rng.IntN(20) == 0 && next != limit {
+				if change {
+					past = append(past, was{limit, time.Now()})
+				}
+				limit = next
+			}
+			c := limit.Capacity()
+			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit, past: past[max(0, len(past)-3):]}
+			kinds := []ratelimit.OpKind{
+				ratelimit.Take, ratelimit.Take, ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve, ratelimit.Check, ratelimit.Refund,
+				ratelimit.Refund, ratelimit.Drain, ratelimit.Reset,
+			}
+			st.op = ratelimit.Op{Kind: kinds[rng.IntN(len(kinds))], Cost: rng.Int64N(c/2 + 2)}
+			switch st.op.Kind {
+			case ratelimit.Reserve:
+				if plain {
+					continue
+				}
+				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * limit.Period)))
+			case ratelimit.Drain, ratelimit.Reset:
+				st.op.Cost = 0
+				if rng.IntN(4) > 0 {
+					continue
+				}
+			case ratelimit.Refund:
+				if len(steps) == 0 {
+					continue
+				}
+				st.of = max(0, len(steps)-1-rng.IntN(6))
+				take := steps[st.of]
+				if st.key, st.op.Cost = take.key, take.want.Granted; st.op.Cost == 0 || take.want.Wait > 0 {
+					continue // in memory a reservation gives back more: what was before it
+				}
+			case ratelimit.Take:
+				if rng.IntN(10) == 0 {
+					st.op.Cost = c + rng.Int64N(3)
+				}
+			case ratelimit.TakeAtMost, ratelimit.Check:
+			}
+			st.want = st.apply(t, table, receipts, func(t time.Time) time.Time { return t })
+			receipts = append(receipts, st.want.Receipt)
+			steps = append(steps, st)
+		}
+	})
+	return steps
+}
+
+func TestDecidesAsMemoryDoes(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	second, minute := time.Second, time.Minute
+	for name, c := range map[string]struct {
+		change bool // by SetLimit, not by With
+		limits []ratelimit.Limit
+		slack  time.Duration // where more than one µs is rounded
+		plain  bool          // without reservations
+	}{
+		"bucket":             {limits: []ratelimit.Limit{ratelimit.Bucket(10, second, 20)}},
+		"bucket of thirds":   {limits: []ratelimit.Limit{ratelimit.Bucket(3, second, 7)}},
+		"bucket of bytes":    {limits: []ratelimit.Limit{ratelimit.Bucket(700_000_000, second, 1_000_000_000)}},
+		"buckets":            {limits: []ratelimit.Limit{ratelimit.Bucket(10, second, 20), ratelimit.Bucket(3, second, 7), ratelimit.Bucket(7, minute, 3)}, slack: 50 * time.Microsecond}, // another rate reads the debt in whole µs
+		"window":             {limits: []ratelimit.Limit{ratelimit.Window(5, second)}},
+		"windows":            {limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Window(20, second), ratelimit.Window(8, second)}},
+		"aligned":            {limits: []ratelimit.Limit{ratelimit.Aligned(5, minute), ratelimit.Aligned(9, minute)}},
+		"sliding":            {limits: []ratelimit.Limit{ratelimit.Sliding(6, second, 4), ratelimit.Sliding(9, second, 4)}},
+		"log":                {limits: []ratelimit.Limit{ratelimit.Log(6, second), ratelimit.Log(11, second)}},
+		"counter":            {limits: []ratelimit.Limit{ratelimit.Counter(6, second), ratelimit.Counter(9, second)}},
+		"counter of bytes":   {limits: []ratelimit.Limit{ratelimit.Counter(1<<37, 24*time.Hour)}, slack: 50 * time.Microsecond},
+		"counter of many":    {limits: []ratelimit.Limit{ratelimit.Counter(1<<37, 24*time.Hour), ratelimit.Counter(1<<36+1, 24*time.Hour)}, plain: true},
+		"joined":             {limits: []ratelimit.Limit{ratelimit.Window(5, second).And(ratelimit.Bucket(10, minute, 12)), ratelimit.Bucket(10, minute, 12)}},
+		"all joined":         {limits: []ratelimit.Limit{ratelimit.Log(9, second).And(ratelimit.Counter(10, minute)).And(ratelimit.Sliding(7, second, 10)).And(ratelimit.Window(30, minute))}},
+		"kinds":              {limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Bucket(5, second, 9), ratelimit.Log(5, second), ratelimit.Counter(7, second)}},
+		"changed windows":    {change: true, limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Window(20, second), ratelimit.Window(8, second)}},
+		"changed kinds":      {change: true, limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Bucket(5, second, 9), ratelimit.Sliding(5, second, 4), ratelimit.Counter(7, second), ratelimit.Log(8, second)}},
+		"changed joined":     {change: true, limits: []ratelimit.Limit{ratelimit.Window(5, second).And(ratelimit.Bucket(5, second, 9)), ratelimit.Bucket(9, second, 4).And(ratelimit.Counter(7, minute)), ratelimit.Window(7, second)}},
+		"changed counters":   {change: true, limits: []ratelimit.Limit{ratelimit.Counter(5, second), ratelimit.Counter(9, second)}},
+		"changed to minutes": {change: true, limits: []ratelimit.Limit{ratelimit.Sliding(50, minute, 10), ratelimit.Sliding(5, second, 10)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(20) {
+				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.change, c.plain, 300) //nolint:gosec // a test is repeated by its seed
+				replay(t, newStore(t, client, Config{Mode: Mode(seed % 2)}), fmt.Sprintf("%s %d", name, seed), steps, max(c.slack, 2*time.Microsecond))
+			}
+		})
+	}
+}
+
+// replay does the same operations on a server, at the same times.
+func replay(t *testing.T, s *Store, name string, steps []step, slack time.Duration) {
+	t.Helper()
+	var now time.Time
+	s.clock = func() time.Time { return now }
+	table := open(t, s, name)
+	var receipts []ratelimit.Receipt
+	for i, st := range steps {
+		now = toServer(st.at)
+		got := st.apply(t, table, receipts, toServer)
+		receipts = append(receipts, got.Receipt)
+		want := st.want
+		same := got.Allowed == want.Allowed && got.Limit == want.Limit && got.Which == want.Which
+		few := int64(slack/(10*time.Microsecond)) * want.Limit / 1_000_000_000 // of a limit of so many, what comes in a µs
+		same = same && got.Remaining-want.Remaining <= few && want.Remaining-got.Remaining <= few
+		same = same && got.Granted-want.Granted <= few && want.Granted-got.Granted <= few
+		for _, d := range [][2]time.Duration{{got.Wait, want.Wait}, {got.RetryAfter, want.RetryAfter}, {got.NextAfter, want.NextAfter}, {got.FullAfter, want.FullAfter}} {
+			away := d[0] - d[1]
+			same = same && (away == 0 || d[0] >= 0 && d[1] >= 0 && away > -slack && away < slack)
+		}
+		if !same {
+			for j := max(0, i-2); j < i; j++ {
+				t.Logf("%d %v %s %v %+v past %v\n    %+v", j, steps[j].at.Sub(steps[0].at), steps[j].key, steps[j].limit, steps[j].op, steps[j].past, steps[j].want)
+			}
+			t.Fatalf("step %d at %v: %s %v %+v past %v\n got %+v\nwant %+v", i, st.at.Sub(steps[0].at), st.key, st.limit, st.op, st.past, got, want)
+		}
+	}
+}

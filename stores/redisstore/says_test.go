@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// replies is a server that says one thing to all that is not a greeting; nothing at all where
+// that is empty.
+func replies(t *testing.T, says string) string {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	serve := func(conn net.Conn) {
+		defer func() { _ = conn.Close() }()
+		for r := bufio.NewReader(conn); ; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+			var words []string
+			for range n {
+				line, _ := r.ReadString('\n')
+				size, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+				word := make([]byte, size+2)
+				if _, err := io.ReadFull(r, word); err != nil {
+					return
+				}
+				words = append(words, strings.ToLower(string(word[:size])))
+			}
+			switch answer := says; {
+			case words[0] == "hello" || words[0] == "client":
+				answer = "-ERR unknown command"
+				fallthrough
+			case answer != "":
+				_, _ = io.WriteString(conn, answer+"\r\n")
+			}
+		}
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func TestWhatTheServerSays(t *testing.T) {
+	t.Parallel()
+	for says, want := range map[string]string{
+		"-LOADING Redis is loading the dataset in memory":                                "is loading its data",
+		"-READONLY You can't write against a read only replica.":                         "is a replica",
+		"-OOM command not allowed when used memory > 'maxmemory'.":                       "out of memory",
+		"-MOVED 3999 127.0.0.1:6381":                                                     "one of a cluster",
+		"-CLUSTERDOWN Hash slot not served":                                              "cluster is not complete",
+		"-NOPERM this user has no permissions to run the 'evalsha' command":              "does not allow it",
+		"-NOAUTH Authentication required.":                                               "another user or password",
+		"-ERR max number of clients reached":                                             "the server failed",
+		"-MISCONF Redis is configured to save RDB snapshots, but it is unable to do so.": "the server failed",
+		"": "no reply in time",
+	} {
+		modes(t, func(t *testing.T, mode Mode) {
+			t.Helper()
+			client := redis.NewClient(&redis.Options{Addr: replies(t, says), DisableIdentity: true})
+			defer func() { _ = client.Close() }()
+			s := newStore(t, client, Config{Mode: mode, Timeout: 100 * time.Millisecond})
+			l, err := ratelimit.New(ratelimit.Config{Store: s, OnStoreError: ratelimit.Deny})
+			require.NoError(t, err)
+			for range 3 {
+				start := time.Now()
+				_, err = l.Take(context.Background(), "k", 1)
+				require.ErrorIs(t, err, ratelimit.ErrStore)
+				require.NotErrorIs(t, err, core.ErrRejected)
+				require.ErrorContains(t, err, want)
+				require.Less(t, time.Since(start), 2*time.Second)
+			}
+		})
+	}
+}
+
+func TestTheContextEndsADecision(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		client := redis.NewClient(&redis.Options{Addr: replies(t, ""), ReadTimeout: time.Hour})
+		defer func() { _ = client.Close() }()
+		s, err := New(client, Config{Mode: mode, Timeout: 3 * patient})
+		require.NoError(t, err)
+		l, err := ratelimit.New(ratelimit.Config{Store: s})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err = l.Take(ctx, "k", 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, time.Since(start), patient)
+	})
+}

@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// TestInstancesShareALimit: four instances, each with connections and a mode of its own, grant
+// what the limit has and no more, one after the other.
+func TestInstancesShareALimit(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	for name, l := range kinds(500, time.Hour) {
+		var mu sync.Mutex
+		var left []int64
+		var wg sync.WaitGroup
+		for i := range 4 {
+			table := open(t, newStore(t, srv.client(t), Config{Mode: Mode(i % 2)}), "shared")
+			id, err := table.Plan(l)
+			require.NoError(t, err)
+			for range 8 {
+				wg.Go(func() {
+					for range 20 {
+						r, err := table.Apply(context.Background(), name, id, ratelimit.Op{Cost: 1})
+						if err != nil {
+							t.Error(err)
+						}
+						if r.Allowed {
+							mu.Lock()
+							left = append(left, r.Remaining)
+							mu.Unlock()
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		slices.Sort(left)
+		require.Len(t, left, 500, name)
+		for i, n := range left {
+			require.EqualValues(t, i, n, "%s: each grant leaves another number", name)
+		}
+	}
+}
+
+// TestWaitersAreServedInTheirOrder: over a store that is not in memory a wait is a reservation.
+func TestWaitersAreServedInTheirOrder(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ctx := context.Background()
+		client := startServer(t).client(t)
+		limiter := func() *ratelimit.Limiter {
+			l, err := ratelimit.New(ratelimit.Config{
+				Store: newStore(t, client, Config{Mode: mode}), Limit: ratelimit.Shaper(50, time.Second), OnStoreError: ratelimit.Deny,
+			})
+			require.NoError(t, err)
+			return l
+		}
+		a, b := limiter(), limiter()
+		var waits []time.Duration
+		for i := range 10 {
+			r, err := []*ratelimit.Limiter{a, b}[i%2].Reserve(ctx, "k", 1, time.Minute)
+			require.NoError(t, err)
+			waits = append(waits, r.Wait)
+		}
+		require.True(t, slices.IsSorted(waits[1:]), "%v", waits)
+		start := time.Now()
+		r, err := a.Wait(ctx, "k", 1)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(start), r.Wait)
+		require.Greater(t, r.Wait, waits[9]-20*time.Millisecond)
+
+		require.NoError(t, a.Reset(ctx, "k"))
+		_, err = a.Wait(ctx, "k", 1)
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		_, err = b.Wait(short, "k", 1)
+		require.Error(t, err, "it cannot come in time")
+		gone, cancel := context.WithCancel(ctx)
+		time.AfterFunc(5*time.Millisecond, cancel)
+		_, err = b.Wait(gone, "k", 1)
+		require.ErrorIs(t, err, context.Canceled)
+		r, err = a.Reserve(ctx, "k", 1, time.Minute)
+		require.NoError(t, err)
+		require.LessOrEqual(t, r.Wait, 20*time.Millisecond, "the one who left gave its place back")
+	})
+}
+
+// TestALimitThatChangesInUse: SetLimit holds a window to its end, and a bucket takes its debt
+// along; a limit per key is on top.
+func TestALimitThatChangesInUse(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	l, err := ratelimit.New(ratelimit.Config{
+		Store: newStore(t, startServer(t).client(t), Config{}), Limit: ratelimit.PerHour(10), OnStoreError: ratelimit.Deny,
+	})
+	require.NoError(t, err)
+	remaining := func(key string, n int64) int64 {
+		t.Helper()
+		r, err := l.Take(ctx, key, n)
+		require.NoError(t, err)
+		return r.Remaining
+	}
+	require.EqualValues(t, 4, remaining("k", 6))
+	require.NoError(t, l.SetLimit(ratelimit.PerHour(20)))
+	require.EqualValues(t, 3, remaining("k", 1), "its window is the old one")
+	require.EqualValues(t, 19, remaining("new", 1))
+	require.NoError(t, l.Reset(ctx, "k"))
+	require.EqualValues(t, 13, remaining("k", 7))
+	require.NoError(t, l.SetLimit(ratelimit.Log(20, time.Hour)))
+	require.EqualValues(t, 12, remaining("k", 1), "so it is under a limit of another kind")
+	require.EqualValues(t, 19, remaining("newer", 1))
+	require.NoError(t, l.SetLimit(ratelimit.Bucket(20, time.Hour, 20)))
+	require.EqualValues(t, 18, remaining("newer", 1), "a log is not a window: what it has goes over at once")
+	require.NoError(t, l.Override("vip", ratelimit.PerHour(1000)))
+	require.EqualValues(t, 999, remaining("vip", 1))
+	require.NoError(t, l.Reset(ctx, "k"))
+	require.EqualValues(t, 19, remaining("k", 1))
+	tier, err := l.With(ratelimit.Bucket(40, time.Hour, 40))
+	require.NoError(t, err)
+	r, err := tier.Take(ctx, "k", 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 37, r.Remaining, "the debt is kept in time, three minutes, two permits here")
+}

@@ -1,0 +1,203 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// kinds is a limit of every algorithm.
+func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
+	return map[string]ratelimit.Limit{
+		"window":  ratelimit.Window(n, period),
+		"aligned": ratelimit.Aligned(n, period),
+		"bucket":  ratelimit.Bucket(n, period, n),
+		"sliding": ratelimit.Sliding(n, period, 10),
+		"counter": ratelimit.Counter(n, period),
+		"log":     ratelimit.Log(n, period),
+		"several": ratelimit.Window(n, period).And(ratelimit.Log(n, period)).And(ratelimit.Bucket(n, period, n)),
+	}
+}
+
+func TestNothingIsLeftWhenDebtsAreOver(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	table := open(t, newStore(t, client, Config{}), "left")
+	last := time.Duration(0)
+	for name, l := range kinds(10, 200*time.Millisecond) {
+		for i := range 20 {
+			last = max(last, take(t, table, fmt.Sprint(name, i), l, 5).FullAfter)
+		}
+	}
+	require.Positive(t, client.DBSize(context.Background()).Val())
+	require.Eventually(t, func() bool { return client.DBSize(context.Background()).Val() == 0 }, last+5*time.Second, 10*time.Millisecond)
+}
+
+func TestAKeyLivesAsLongAsItsDebt(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	table := open(t, newStore(t, client, Config{}), "ttl")
+	for name, l := range kinds(10, time.Hour) {
+		r := take(t, table, name, l, 5)
+		key := keyName(keyPrefix(DefaultPrefix, "ttl"), name, false)
+		ttl := client.PTTL(ctx, key).Val()
+		require.Positive(t, ttl, name)
+		require.LessOrEqual(t, ttl, r.FullAfter+2*time.Millisecond, name)
+		require.Greater(t, ttl, r.FullAfter-10*time.Second, name)
+
+		before := client.Get(ctx, key).Val()
+		require.False(t, take(t, table, name, l, 6).Allowed, name)
+		take(t, table, name, l, 0)
+		take(t, table, name, l, 11)
+		require.Equal(t, before, client.Get(ctx, key).Val(), "%s: a refusal writes nothing", name)
+	}
+}
+
+func TestAClockThatGoesBack(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	for _, back := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
+		s := newStore(t, client, Config{Prefix: "clock" + back.String()})
+		now := time.Now()
+		s.clock = func() time.Time { return now }
+		table := open(t, s, "back")
+		for name, l := range kinds(10, time.Minute) {
+			for range 10 {
+				take(t, table, name, l, 1)
+			}
+			now = now.Add(-back)
+			r := take(t, table, name, l, 1)
+			require.False(t, r.Allowed, "%s, %v back: %+v", name, back, r)
+			require.LessOrEqual(t, r.RetryAfter, 2*time.Minute, "%s, %v back", name, back)
+			now = now.Add(r.RetryAfter)
+			require.True(t, take(t, table, name, l, 1).Allowed, "%s, %v back", name, back)
+			now = now.Add(time.Hour + back)
+		}
+	}
+}
+
+func TestMemoryOfAKey(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	table := open(t, newStore(t, client, Config{}), "memory")
+	for name, most := range map[string]int64{"window": 160, "aligned": 160, "bucket": 160, "counter": 176, "sliding": 192, "log": 512} {
+		l := kinds(10, time.Hour)[name]
+		for range 10 {
+			take(t, table, "2001:db8:1234:5678:"+name, l, 1)
+		}
+		n, err := client.MemoryUsage(ctx, keyName(keyPrefix(DefaultPrefix, "memory"), "2001:db8:1234:5678:"+name, false)).Result()
+		require.NoError(t, err)
+		t.Logf("%s: %d bytes", name, n)
+		require.LessOrEqual(t, n, most, name)
+	}
+}
+
+func TestKeysAreSafe(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	for _, hash := range []bool{false, true} {
+		s := newStore(t, client, Config{HashKeys: hash, Prefix: fmt.Sprintf("safe:%v", hash)})
+		names := []string{"", "a", "a:b", "{a}", "}{", "a\nb", "\xff", strings.Repeat("x", 10_000), strings.Repeat("x", 64), strings.Repeat("x", 65), "=a", "#a"}
+		n := client.DBSize(ctx).Val()
+		for _, table := range names {
+			opened := open(t, s, table)
+			for _, key := range names {
+				require.True(t, take(t, opened, key, ratelimit.PerHour(1), 1).Allowed, "%.20q %.20q", table, key)
+			}
+		}
+		require.EqualValues(t, len(names)*len(names), client.DBSize(ctx).Val()-n)
+		for _, key := range client.Keys(ctx, fmt.Sprintf("safe:%v:*", hash)).Val() {
+			require.Less(t, len(key), 200)
+			require.Equal(t, 1, strings.Count(key, "{"), key)
+			require.Equal(t, 1, strings.Count(key, "}"), key)
+			require.False(t, strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }), "%q", key)
+			require.False(t, hash && !strings.Contains(key, ":#"), "%q is legible", key)
+		}
+	}
+}
+
+func TestWhatCannotBeCounted(t *testing.T) {
+	t.Parallel()
+	table := open(t, newStore(t, redis.NewClient(&redis.Options{}), Config{}), "refused")
+	for name, l := range map[string]ratelimit.Limit{
+		"ratelimit.Limit.Period":   ratelimit.Window(1, 1500*time.Nanosecond),
+		"ratelimit.Limit.Segments": ratelimit.Sliding(1, time.Second, 512),
+		"ratelimit.Limit.Burst":    ratelimit.Bucket(1_000_003, 1_000_000_007*time.Microsecond, 1<<38),
+		"ratelimit.Limit.Custom":   {Permits: 1, Period: time.Second, Custom: custom{}},
+	} {
+		for _, l := range []ratelimit.Limit{l, ratelimit.PerHour(5).And(l)} {
+			_, err := table.Plan(l)
+			var bad *core.ConfigError
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, name, bad.Field)
+		}
+	}
+}
+
+type custom struct{ ratelimit.Custom }
+
+func TestALargeBucketInSteps(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).client(t), Config{})
+	now := time.Now()
+	s.clock = func() time.Time { return now }
+	table := open(t, s, "coarse")
+	const rate = 1_000_000_007 // and a day, in which it has no factor
+	l := ratelimit.Bucket(rate, 24*time.Hour, rate)
+	require.True(t, take(t, table, "k", l, rate).Allowed)
+	id, err := table.Plan(l)
+	require.NoError(t, err)
+	taken := int64(0)
+	for range 500 {
+		now = now.Add(123_457 * time.Microsecond)
+		r, err := table.Apply(context.Background(), "k", id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: rate})
+		require.NoError(t, err)
+		taken += r.Granted
+	}
+	due := int64(500 * 123_457 * rate / 86_400_000_000)
+	require.InDelta(t, due, taken, rate/864_000+1, "it counts in ticks of 100ms")
+}
+
+// TestAFloodForgivesNoDebt: with volatile-ttl, keys that owe most are there after many that
+// owe little.
+func TestAFloodForgivesNoDebt(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t, "--maxmemory", "12mb", "--maxmemory-policy", "volatile-ttl").client(t)
+	table := open(t, newStore(t, client, Config{Mode: Coalesced}), "flood")
+	l := ratelimit.Bucket(100, time.Hour, 100)
+	id, err := table.Plan(l)
+	require.NoError(t, err)
+	const indebted, flood, callers = 200, 200_000, 64
+	for i := range indebted {
+		take(t, table, fmt.Sprint("debtor", i), l, 100)
+	}
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := c; i < flood; i += callers {
+				if _, err := table.Apply(ctx, fmt.Sprint("fresh", i), id, ratelimit.Op{Cost: 1}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Contains(t, client.Info(ctx, "stats").Val(), "evicted_keys:1", "the flood was larger than the memory")
+	for i := range indebted {
+		require.False(t, take(t, table, fmt.Sprint("debtor", i), l, 2).Allowed)
+	}
+}

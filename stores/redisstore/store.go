@@ -1,0 +1,197 @@
+package redisstore
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A Store is a [ratelimit.Store] in Redis. It is used by many goroutines at once.
+type Store struct {
+	cfg    Config
+	client redis.UniversalClient
+	single bool // all keys are on one server
+	guard  *breaker.Breaker
+	lanes  [lanes]lane
+	seed   maphash.Seed
+	wg     sync.WaitGroup // of lanes at work
+	closed atomic.Bool
+
+	inspected atomic.Int32
+	mu        sync.Mutex
+	unfit     error // what inspect found
+
+	clock func() time.Time // of tests; if nil, the time is that of the server
+}
+
+// New makes a store over a client, which stays the caller's: the store does not close it.
+// It sends nothing yet; [Store.Check] asks whether the server can be used.
+//
+// A [redis.ClusterClient] or a [redis.Ring] needs ContextTimeoutEnabled in its options, without
+// which it does not keep a timeout; for a [redis.Client] that is not necessary.
+func New(client redis.UniversalClient, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed()}
+	timely := true
+	switch c := client.(type) {
+	case nil:
+		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
+	case *redis.Client:
+		own := c.WithTimeout(cfg.timeout()) // the same connections, with options of its own
+		own.Options().ContextTimeoutEnabled = true
+		s.client, s.single = own, true
+	case *redis.ClusterClient:
+		timely = c.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		timely = c.Options().ContextTimeoutEnabled
+	}
+	if !timely {
+		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, else a decision could take longer than Timeout"}
+	}
+	s.guard = newGuard()
+	for i := range s.lanes {
+		s.lanes[i].store = s
+	}
+	return s, nil
+}
+
+// Open returns the table of that name. It sends nothing.
+func (s *Store) Open(name string) (ratelimit.Table, error) {
+	if s.closed.Load() {
+		return nil, ratelimit.ErrClosed
+	}
+	return newTable(s, name), nil
+}
+
+// Close ends the store: later operations fail, and those not sent yet. It waits for those
+// that were. The state in the server and the client stay as they are.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	for i := range s.lanes {
+		s.lanes[i].drop(ratelimit.ErrClosed)
+	}
+	s.wg.Wait()
+	return nil
+}
+
+// time is the argument for the time.
+func (s *Store) time() any {
+	if s.clock == nil {
+		return ""
+	}
+	return number(s.clock().UnixMicro() - epoch)
+}
+
+// since is how long ago a time was.
+func (s *Store) since(t time.Time) time.Duration {
+	if s.clock != nil {
+		return s.clock().Sub(t)
+	}
+	return time.Since(t)
+}
+
+// apply has a request decided; ok is false if the script could not.
+func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
+	if ctx.Err() != nil {
+		return r, false, context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout())
+	defer cancel()
+	if s.cfg.Mode == Coalesced {
+		return s.laneOf(req.key).apply(ctx, req)
+	}
+	permit, err := s.admit(ctx)
+	if err != nil {
+		return r, false, err
+	}
+	outcome := core.Ignored
+	defer func() { permit.Done(outcome) }()
+	reply, err := s.run(ctx, &item{request: req})
+	outcome = outcomeOf(err)
+	if err != nil {
+		return r, false, explain(err)
+	}
+	r, ok = req.result(reply, 0)
+	return r, ok, nil
+}
+
+// admit asks whether a request may be sent.
+func (s *Store) admit(ctx context.Context) (breaker.Permit, error) {
+	permit, err := s.guard.Acquire(ctx)
+	if err != nil {
+		return permit, ErrAway
+	}
+	if err := s.inspect(ctx); err != nil {
+		permit.Done(core.Ignored)
+		return permit, err
+	}
+	return permit, nil
+}
+
+// run runs the script of one request, and sends its text where the server does not know it.
+func (s *Store) run(ctx context.Context, reqs ...*item) ([]int64, error) {
+	cmd := s.command(ctx, false, reqs)
+	err := s.client.Process(ctx, cmd)
+	if isNoScript(err) {
+		cmd = s.command(ctx, true, reqs)
+		err = s.client.Process(ctx, cmd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+// A call is a command that is sent once: a take whose reply was lost may have been done.
+type call struct{ *redis.IntSliceCmd }
+
+// NoRetry is true.
+func (call) NoRetry() bool { return true }
+
+// command is the one for requests of one script.
+func (s *Store) command(ctx context.Context, text bool, reqs []*item) call {
+	first := reqs[0]
+	args := make([]any, 0, 4+len(reqs)*(1+len(first.args)))
+	if text {
+		args = append(args, "eval", first.script.text)
+	} else {
+		args = append(args, "evalsha", first.script.sha)
+	}
+	args = append(args, len(reqs))
+	for _, req := range reqs {
+		args = append(args, req.key)
+	}
+	args = append(args, s.time())
+	for _, req := range reqs {
+		args = append(args, req.args...)
+	}
+	return call{redis.NewIntSliceCmd(ctx, args...)}
+}
+
+// result reads the reply to the request at a place of those sent together.
+func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok bool) {
+	if req.width == 0 {
+		return req.decode(0, reply)
+	}
+	from := 1 + place*req.width
+	if len(reply) < from+req.width {
+		return r, false
+	}
+	return req.decode(reply[0], reply[from:from+req.width])
+}
+
+func isNoScript(err error) bool {
+	return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT")
+}

@@ -1,0 +1,123 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A table is the keys of one limiter. It holds no state but the limits that it was told.
+type table struct {
+	store   *Store
+	prefix  string
+	plans   atomic.Pointer[[]*plan] // by their numbers, from 1
+	mu      sync.Mutex
+	byLimit map[ratelimit.Limit]*plan
+}
+
+func newTable(s *Store, name string) *table {
+	t := &table{store: s, prefix: keyPrefix(s.cfg.prefix(), name), byLimit: map[ratelimit.Limit]*plan{}}
+	t.plans.Store(&[]*plan{nil})
+	return t
+}
+
+var errPlans = errors.New("redisstore: a table knows at most 65535 different limits")
+
+// Plan makes a limit known. What Redis cannot count is a [*core.ConfigError].
+func (t *table) Plan(limit ratelimit.Limit) (ratelimit.PlanID, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := limit.All()
+	for i, l := range all {
+		all[i] = resolved(l)
+	}
+	parts := make([]*part, len(all))
+	for i, l := range all {
+		p, err := t.part(l)
+		if err != nil {
+			return 0, err
+		}
+		parts[i] = p
+	}
+	if len(parts) == 1 {
+		return parts[0].id, nil
+	}
+	joined := all[0]
+	for _, l := range all[1:] {
+		joined = joined.And(l)
+	}
+	p, err := t.add(joined, &plan{capacity: limit.Capacity(), parts: parts})
+	if err != nil {
+		return 0, err
+	}
+	return p.id, nil
+}
+
+// part makes a single limit known.
+func (t *table) part(l ratelimit.Limit) (*part, error) {
+	if l.Custom == nil {
+		if p := t.byLimit[l]; p != nil {
+			return p.parts[0], nil
+		}
+	}
+	first, err := newPart(l)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.add(l, &plan{capacity: first.permits, parts: []*part{first}}); err != nil {
+		return nil, err
+	}
+	return first, nil
+}
+
+// add gives a plan its number, or returns the one that is there.
+func (t *table) add(l ratelimit.Limit, p *plan) (*plan, error) {
+	if old := t.byLimit[l]; old != nil {
+		return old, nil
+	}
+	old := *t.plans.Load()
+	if len(old) > math.MaxUint16 {
+		return nil, errPlans
+	}
+	p.id = ratelimit.PlanID(len(old))
+	if len(p.parts) == 1 {
+		p.parts[0].id = p.id
+	}
+	plans := append(old, p) // who has read the old slice does not look beyond its end
+	t.plans.Store(&plans)
+	t.byLimit[l] = p
+	return p, nil
+}
+
+// Apply does one operation on one key.
+func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+	plans := *t.plans.Load()
+	switch {
+	case t.store.closed.Load():
+		return ratelimit.Result{}, ratelimit.ErrClosed
+	case id == 0 || int(id) >= len(plans):
+		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", id)
+	case op.Cost < 0:
+		return ratelimit.Result{}, &core.ConfigError{Field: "ratelimit cost", Value: op.Cost, Reason: "must be >= 0 (0 only looks)"}
+	}
+	for _, was := range op.Past {
+		if was.Plan == 0 || int(was.Plan) >= len(plans) {
+			return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", was.Plan)
+		}
+	}
+	p := plans[id]
+	r, ok, err := t.store.apply(ctx, t.request(key, p, op, false))
+	if err == nil && !ok {
+		r, ok, err = t.store.apply(ctx, t.request(key, p, op, true))
+	}
+	if err == nil && !ok {
+		err = errReply
+	}
+	return r, err
+}
