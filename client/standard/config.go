@@ -147,6 +147,10 @@ func (c Config) Validate() error {
 	total, attempt, window, whole := c.Total.Limit, c.Attempt.Limit, c.Breaker.WindowTime, c.HTTP.Timeout
 	check(total <= 0 || attempt <= total, "Attempt.Limit", attempt, "must be at most that of Total, %v, or nothing is retried after it", total)
 	check(window <= 0 || attempt <= 0 || window/2 >= attempt, "Breaker.WindowTime", window, "must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt)
-	check(whole == 0 || total > 0 && whole >= total, "HTTP.Timeout", whole, "must be 0, or at least the limit of Total, %v", total)
+	if total > 0 {
+		check(whole == 0 || whole >= total, "HTTP.Timeout", whole, "must be 0, or at least the limit of Total, %v", total)
+	} else {
+		check(whole == 0 || attempt <= whole, "HTTP.Timeout", whole, "must be 0, or at least the limit of an attempt, %v", attempt)
+	}
 	return errors.Join(errs...)
 }

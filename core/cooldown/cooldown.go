@@ -213,6 +213,20 @@ func (c *Cooldown) sweep(now time.Duration) {
 	}
 }
 
+// forgetStale looks at some keys, and forgets one that is stale.
+func (c *Cooldown) forgetStale(now time.Duration) {
+	looks := 0
+	for _, g := range c.gates {
+		if c.stale(g, now) {
+			c.forget(g)
+			return
+		}
+		if looks++; looks == 64 {
+			return
+		}
+	}
+}
+
 // hold makes or prolongs a hold.
 func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration) {
 	d = min(d, c.cfg.Load().maxHold())
@@ -221,6 +235,9 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 	case g != nil && until <= g.until:
 		return
 	case g == nil:
+		if len(c.gates) >= c.cfg.Load().maxKeys() {
+			c.forgetStale(now)
+		}
 		if len(c.gates) >= c.cfg.Load().maxKeys() {
 			c.stats.Evicted++
 			if c.ends[0].until >= until {

@@ -700,3 +700,24 @@ func TestSetConfig(t *testing.T) {
 		require.Equal(t, time.Minute, c.Config().MaxHold)
 	})
 }
+
+func TestAtMaxKeysWhatIsStaleGoesFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := core.Must(cooldown.New(cooldown.Config{MaxKeys: 3}))
+		c.Hold(t.Context(), "used", time.Second)
+		time.Sleep(time.Second)
+		p, err := c.Acquire(t.Context(), "used") // its probe runs
+		require.NoError(t, err)
+		require.True(t, p.Probe())
+		c.Hold(t.Context(), "stale", time.Second)
+		c.Hold(t.Context(), "long", time.Hour)
+		time.Sleep(3 * time.Second)
+		c.Hold(t.Context(), "new", time.Hour)
+		require.Zero(t, c.Stats().Evicted)
+		require.True(t, p.Ready())
+		p.Done(core.Failure)
+		_, held := c.Until("used")
+		require.True(t, held)
+	})
+}

@@ -24,6 +24,10 @@ type Permit struct {
 // Waited is how long Acquire has waited; 0 if it did not.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
+// Probe tells whether the call is one of the few that are made after a hold, to find out
+// whether it is over.
+func (p *Permit) Probe() bool { return p.slot != 0 }
+
 // Ready tells whether the call may still be made: the key was not held since, and the
 // permit is not older than ProbeTimeout where there was a hold before it. Ask right
 // before the call when something took time after Acquire. Where it is false, give the

@@ -231,3 +231,12 @@ func TestAnOverrideThatIsNilChangesNothing(t *testing.T) {
 	require.Equal(t, t.Context(), newClient(t, breaker.ClientConfig{}).Override(t.Context(), nil))
 	require.Equal(t, t.Context(), core.Must(breaker.NewServer(breaker.ServerConfig{})).Override(t.Context(), nil))
 }
+
+func TestAKeyThatPanicsLeavesNoBodyOpen(t *testing.T) {
+	t.Parallel()
+	upload := resiltest.NewBody("upload")
+	rt := newClient(t, breaker.ClientConfig{Key: func(*http.Request) string { panic("key") }}).Transport(answers(200, ""))
+	req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "https://"+host, upload))
+	require.PanicsWithValue(t, "key", func() { _, _ = rt.RoundTrip(req) })
+	require.Equal(t, 1, upload.Closes())
+}

@@ -27,7 +27,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	}
 	key, classify := call.Key, call.Classify
 	if key == "" {
-		key = rules.key(req)
+		key = keyOf(rules, req)
 	}
 	if classify == nil {
 		classify = rules.classify
@@ -91,4 +91,17 @@ func (c *clientRules) retryAfter(resp *http.Response) time.Duration {
 	}
 	wait, _ := client.RetryAfter(resp, time.Now())
 	return min(wait, c.maxRetryAfter)
+}
+
+// keyOf asks Key. Where that panics, the request is not sent.
+func keyOf(rules *clientRules, req *http.Request) (key string) {
+	returned := false
+	defer func() {
+		if !returned {
+			client.CloseBody(req)
+		}
+	}()
+	key = rules.key(req)
+	returned = true
+	return key
 }

@@ -129,6 +129,7 @@ type Client struct {
 	gate    *cooldown.Cooldown
 	mu      sync.Mutex // of SetConfig
 	current atomic.Pointer[ClientConfig]
+	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
 }
 
 // NewClient makes a plugin.
@@ -245,6 +246,10 @@ func (t *clientTransport) takeRate(ctx context.Context, cfg *ClientConfig) (give
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
+	giveBack = func(context.Context) { t.credit(int64(cfg.Limiter.Burst())) }
+	if t.spend() {
+		return giveBack, nil
+	}
 	turn := cfg.Limiter.Reserve()
 	if !turn.OK() {
 		return nil, t.limited(cfg, ratelimit.Never)
@@ -262,9 +267,32 @@ func (t *clientTransport) takeRate(ctx context.Context, cfg *ClientConfig) (give
 			return nil, context.Cause(ctx)
 		}
 	}
-	// A reservation whose time has come cannot be canceled any more; a token can
-	// still be put back.
-	return func(context.Context) { cfg.Limiter.AllowN(time.Now(), -1) }, nil
+	return giveBack, nil
+}
+
+// credit keeps a token that was not used for the next request, but no more of them than
+// most. A reservation whose time has come cannot be canceled, and x/time takes no token
+// back while others wait.
+func (c *Client) credit(most int64) {
+	for {
+		n := c.credits.Load()
+		if n >= most || c.credits.CompareAndSwap(n, n+1) {
+			return
+		}
+	}
+}
+
+// spend takes one of those, if there are any.
+func (c *Client) spend() bool {
+	for {
+		n := c.credits.Load()
+		if n == 0 {
+			return false
+		}
+		if c.credits.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
 }
 
 func (t *clientTransport) limited(cfg *ClientConfig, retryAfter time.Duration) error {

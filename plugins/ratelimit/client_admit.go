@@ -42,22 +42,38 @@ func longest(cfg *ClientConfig) time.Duration {
 // RoundTrip waits until req may be sent, sends it, and looks at what the response says.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	cfg, ctx := t.current.Load(), req.Context()
-	key := keyOf(cfg, req)
 	var permit cooldown.Permit
-	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
+	var resp *http.Response
+	outcome, sent, returned := core.Ignored, false, false
+	defer func() {
+		permit.Done(outcome)
+		switch {
+		case returned:
+		case !sent: // a function of the user's panics
+			client.CloseBody(req)
+		case resp != nil && resp.Body != nil:
+			_ = resp.Body.Close() // nobody gets it
+		}
+	}()
+	key := keyOf(cfg, req)
 	giveBack, err := t.admit(ctx, cfg, key, &permit)
 	if err != nil {
 		client.CloseBody(req)
+		returned = true
 		return nil, err
 	}
-	resp, err := t.next.RoundTrip(req)
+	sent = true
+	resp, err = t.next.RoundTrip(req)
 	switch {
 	case errors.Is(err, core.ErrRejected), resp != nil && client.Rejected(resp) != nil:
 		giveBack(ctx)
 	case err == nil && resp != nil:
 		outcome = t.learn(ctx, cfg, key, resp)
 	}
+	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, err) == core.Failure { // it is not well yet
+		t.gate.Hold(ctx, key, time.Second)
+	}
+	returned = true
 	return resp, err
 }
 

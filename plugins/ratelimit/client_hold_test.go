@@ -22,6 +22,7 @@ import (
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // A vendor answers, and remembers when requests have started.
@@ -342,8 +343,9 @@ func TestWhatAProbeSays(t *testing.T) {
 		"429 without a time": {response(http.StatusTooManyRequests), 1, 2 * time.Second},
 		"503 without a time": {response(http.StatusServiceUnavailable), 1, 2 * time.Second},
 		"429 with a time":    {response(http.StatusTooManyRequests, "7"), 1, 7 * time.Second},
-		"500":                {response(http.StatusInternalServerError), 1, 0},
-		"no response":        {func() (*http.Response, error) { return nil, errors.New("reset") }, 1, 0},
+		"500":                {response(http.StatusInternalServerError), 1, time.Second},
+		"no response":        {func() (*http.Response, error) { return nil, errors.New("reset") }, 1, time.Second},
+		"a rejection":        {func() (*http.Response, error) { return nil, core.ErrRejected }, 1, 0},
 		"a panic":            {func() (*http.Response, error) { panic(http.ErrAbortHandler) }, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -471,4 +473,84 @@ func TestMaxHoldIsValidated(t *testing.T) {
 	_, err := ratelimit.NewClient(ratelimit.ClientConfig{MaxHold: -1})
 	require.ErrorIs(t, err, core.ErrConfig)
 	require.ErrorContains(t, err, "ratelimit.ClientConfig.MaxHold = -1ns")
+}
+
+// A server that is not well yet is not asked by all who wait, one after the other.
+func TestProbesThatFailAreASecondApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))
+		var mu sync.Mutex
+		var starts []time.Duration
+		began := time.Now()
+		rt := limits.Transport(roundTrip(func(*http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			starts = append(starts, time.Since(began))
+			return nil, errors.New("refused")
+		}))
+		limits.Cooldown().Hold(t.Context(), "a.test:80", 3*time.Second)
+		for range 20 {
+			go func() { _, _ = rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody))) }()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{3 * time.Second, 4 * time.Second, 5 * time.Second}, starts[:3])
+		require.LessOrEqual(t, len(starts), 8, "the others waited for MaxWait")
+	})
+}
+
+// Tokens of x/time come back while others hold reservations, too.
+func TestTokensThatAreGivenBackWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Limiter: rate.NewLimiter(1, 1)}))
+		var mu sync.Mutex
+		var sent []time.Duration
+		began := time.Now()
+		rt := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/rejected" {
+				return nil, core.ErrRejected
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sent = append(sent, time.Since(began))
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		}))
+		send := func(path string) {
+			_, _ = rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test"+path, http.NoBody)))
+		}
+		for range 3 {
+			go send("/") // at 0, 1 and 2 s
+			synctest.Wait()
+		}
+		go send("/rejected") // at 3 s
+		synctest.Wait()
+		for range 2 {
+			go send("/") // at 4 and 5 s
+			synctest.Wait()
+		}
+		time.Sleep(3500 * time.Millisecond)
+		send("/") // has the token that was not used
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second, 3500 * time.Millisecond, 4 * time.Second, 5 * time.Second}, sent)
+	})
+}
+
+func TestNothingIsLeftOpenWhereAFunctionPanics(t *testing.T) {
+	t.Parallel()
+	upload, answer := resiltest.NewBody("upload"), resiltest.NewBody("answer")
+	base := roundTrip(func(req *http.Request) (*http.Response, error) {
+		_ = req.Body.Close()
+		return &http.Response{StatusCode: http.StatusOK, Body: answer}, nil
+	})
+	send := func(cfg ratelimit.ClientConfig) {
+		rt := core.Must(ratelimit.NewClient(cfg)).Transport(base)
+		require.Panics(t, func() { _, _ = rt.RoundTrip(core.Must(http.NewRequest(http.MethodPut, "http://a.test/", upload))) })
+	}
+	send(ratelimit.ClientConfig{Key: func(*http.Request) string { panic("key") }})
+	require.Equal(t, []int{1, 0}, []int{upload.Closes(), answer.Closes()})
+	send(ratelimit.ClientConfig{Feedback: func(*http.Response, time.Time) time.Duration { panic("feedback") }})
+	require.Equal(t, []int{2, 1}, []int{upload.Closes(), answer.Closes()})
 }

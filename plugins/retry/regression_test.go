@@ -229,3 +229,11 @@ func TestARejectionOfARequestThatIsCanceledIsNoAttempt(t *testing.T) {
 type refusal func(req *http.Request) (*http.Response, error)
 
 func (f refusal) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func TestAMapThatPanicsLeavesNoBodyOpen(t *testing.T) {
+	t.Parallel()
+	s := resiltest.NewScript(status(200, 9))
+	p := quick(retry.Config{Map: func(*http.Response, error) (*http.Response, error) { panic("map") }})
+	require.PanicsWithValue(t, "map", func() { _, _ = p.Transport(s).RoundTrip(get(t)) })
+	require.Equal(t, []int{1}, s.Closes())
+}

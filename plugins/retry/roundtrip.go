@@ -32,9 +32,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.cfg, r.replay = cfg, client.NewReplay(req, cfg.buffer())
 	resp, err := r.do(req.Context())
 	if cfg.Map != nil {
-		return cfg.Map(resp, err)
+		return mapped(cfg, resp, err)
 	}
 	return resp, err
+}
+
+// mapped asks Map. Where that panics, nobody gets the response.
+func mapped(cfg *Config, resp *http.Response, err error) (*http.Response, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			closeBody(resp)
+		}
+	}()
+	to, err := cfg.Map(resp, err)
+	returned = true
+	return to, err
 }
 
 // A run is one RoundTrip.

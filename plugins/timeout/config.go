@@ -56,7 +56,8 @@ type Config struct {
 	CutBody bool
 	// BodyIdle is how long a read of the response body may wait for a byte: one that
 	// waits longer fails with an [*Error] of this limit, and the connection is closed, or
-	// with HTTP/2 the stream. An upgraded connection (101) has no such limit.
+	// with HTTP/2 the stream. An upgraded connection (101) has no such limit, and a body
+	// that is not of net/http has to mind the request's context.
 	// The time between two reads does not count, nor does that until the headers are
 	// there. It holds beside Limit, and without one. If zero, there is no limit. It
 	// must not be negative.
