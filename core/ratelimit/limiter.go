@@ -136,14 +136,20 @@ func (l *Limiter) With(limit Limit) (*Limiter, error) {
 // failed and OnStoreError is [Deny]. That ctx is done matters only to a store that
 // has to wait; the error is then its cause.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
-	if set := l.settingOf(key); set.one != nil && l.memory.takeOne(l.memory.now(), key, set.one, n, &r) {
-		if l.own == nil { // who else has the table counts there, too
-			l.count(&r)
+	err = l.takeInto(ctx, key, n, &r)
+	return r, err
+}
+
+// takeInto is Take, which is inlined: a Result costs 4 ns each time that it is copied.
+func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) (err error) {
+	if one := l.current.Load().one; one != nil && l.overrides.n.Load() == 0 && l.memory.takeOne(l.memory.now(), key, one, n, r) {
+		if h := l.hooks.Load(); l.own == nil || h.Allowed != nil || h.Rejected != nil {
+			l.took(ctx, key, n, r)
 		}
-		l.announce(ctx, key, n, &r, 0)
-		return r, nil
+		return nil
 	}
-	return l.take(ctx, key, Op{Kind: Take, Cost: n})
+	*r, err = l.take(ctx, key, Op{Kind: Take, Cost: n})
+	return err
 }
 
 // TakeAtMost takes as many permits of a key as there are, up to n.
@@ -234,6 +240,14 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 	}
 	l.count(r)
 	l.announce(ctx, key, cost, r, waited)
+}
+
+// took is what decided does after takeOne, which counts by itself.
+func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
+	if l.own == nil { // but who else has the table counts there, too
+		l.count(r)
+	}
+	l.announce(ctx, key, cost, r, 0)
 }
 
 func (l *Limiter) count(r *Result) {
