@@ -71,13 +71,13 @@ func ExampleServe() {
 	for range 3 {
 		get(base, srv.URL+"/orders")
 	}
-	open, total := srv.Conns()
-	fmt.Println(open, "connection open, of", total)
+	_, total := srv.Conns()
+	fmt.Println(total, "connections in all")
 	// Output:
 	// 503 Service Unavailable "later", reset: false
 	// 200 OK "half", reset: true
 	// 200 OK "all of it", reset: false
-	// 1 connection open, of 2
+	// 2 connections in all
 }
 
 func ExampleNewServer() {
