@@ -6,8 +6,8 @@ import (
 )
 
 // takeOne is what Apply does for a Take of at least one permit where nothing is out of
-// the ordinary: one bucket or fixed window, which wrote what the key has, room for
-// nobody else in the queue, and no slot to be made or swept. Else it returns false, and
+// the ordinary: one bucket or fixed window, which wrote what the key has, nobody
+// who waits, and no slot to be made or swept. Else it returns false, and
 // has done nothing. It takes a third of the time of the general way, 55 ns in place of
 // 176, whose states and receipts are made for several limits and copied from one function
 // to the next; the limiter counts in the shard, under its lock, 5 ns less than an atomic.

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -98,4 +99,23 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 		}
 		require.Equal(t, map[bool]int{true: 10_000, false: 0}[round == 0], missed)
 	}
+}
+
+func TestEitherHookAloneIsCalled(t *testing.T) {
+	t.Parallel()
+	var told []string
+	hook := func(what string) func(context.Context, Info) {
+		return func(_ context.Context, info Info) { told = append(told, what+" "+info.Key) }
+	}
+	for _, h := range []Hooks{{Allowed: hook("allowed")}, {Rejected: hook("rejected")}} {
+		l, err := New(Config{Limit: PerHour(2), Hooks: h})
+		require.NoError(t, err)
+		for range 3 { // the first makes the slot
+			_, err := l.Take(t.Context(), "k", 1)
+			require.NoError(t, err)
+		}
+		s := l.Stats()
+		require.Equal(t, []uint64{2, 1}, []uint64{s.Allowed, s.Rejected})
+	}
+	require.Equal(t, []string{"allowed k", "allowed k", "rejected k"}, told)
 }

@@ -39,6 +39,10 @@ func longest(cfg *ClientConfig) time.Duration {
 	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
 }
 
+// notYet is how long a key is held when what is sent to find out fails, other than by
+// being told to wait: as long as core/cooldown holds it at least after a failure.
+const notYet = time.Second
+
 // RoundTrip waits until req may be sent, sends it, and looks at what the response says.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	cfg, ctx := t.current.Load(), req.Context()
@@ -71,7 +75,7 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		outcome = t.learn(ctx, cfg, key, resp)
 	}
 	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, err) == core.Failure { // it is not well yet
-		t.gate.Hold(ctx, key, time.Second)
+		t.gate.Hold(ctx, key, notYet)
 	}
 	returned = true
 	return resp, err

@@ -554,3 +554,29 @@ func TestNothingIsLeftOpenWhereAFunctionPanics(t *testing.T) {
 	send(ratelimit.ClientConfig{Feedback: func(*http.Response, time.Time) time.Duration { panic("feedback") }})
 	require.Equal(t, []int{2, 1}, []int{upload.Closes(), answer.Closes()})
 }
+
+func TestNoMoreTokensAreKeptThanABurst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Limiter: rate.NewLimiter(1, 1)}))
+		rt := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Path == "/rejected" {
+				time.Sleep(10 * time.Second)
+				return nil, core.ErrRejected
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		}))
+		send := func(path string) {
+			_, _ = rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test"+path, http.NoBody)))
+		}
+		for range 5 {
+			go send("/rejected") // from 0 to 4 s, until 10 to 14 s
+		}
+		time.Sleep(time.Minute)
+		start := time.Now()
+		for range 3 { // one that came back, one of the limiter's own
+			send("/")
+		}
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
