@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/stores/redisstore/internal/redistest"
+	"github.com/gresil/gresil/internal/redisserver"
 )
 
 // startCluster starts three servers that share the slots.
@@ -23,7 +23,7 @@ func startCluster(t *testing.T) *redis.ClusterClient {
 	var nodes []*redis.Client
 	var addrs, first []string
 	for i := range 3 {
-		bus, err := redistest.FreePort()
+		bus, err := redisserver.FreePort()
 		require.NoError(t, err)
 		srv := startServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", bus)
 		nodes, addrs = append(nodes, srv.client(t)), append(addrs, srv.Addr)

@@ -10,14 +10,14 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/stores/redisstore"
-	"github.com/gresil/gresil/stores/redisstore/internal/redistest"
 )
 
 // serverForExample is a redis-server, and what ends it.
 func serverForExample() (addr string, stop func()) {
 	dir := core.Must(os.MkdirTemp("", "redisstore"))
-	server := core.Must(redistest.Start(dir))
+	server := core.Must(redisserver.Start(dir))
 	return server.Addr, func() {
 		server.Kill()
 		_ = os.RemoveAll(dir)

@@ -9,16 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/stores/redisstore/internal/redistest"
+	"github.com/gresil/gresil/internal/redisserver"
 )
 
 // A server is a redis-server of a test.
-type server struct{ *redistest.Server }
+type server struct{ *redisserver.Server }
 
 // startServer starts a redis-server on a port of its own, which ends with the test.
 func startServer(tb testing.TB, args ...string) server {
 	tb.Helper()
-	s, err := redistest.Start(tb.TempDir(), args...)
+	s, err := redisserver.Start(tb.TempDir(), args...)
 	require.NoError(tb, err)
 	tb.Cleanup(s.Kill)
 	return server{s}

@@ -1,6 +1,6 @@
-// Package redistest runs redis-server for tests: a process of its own on a free port, that
+// Package redisserver runs redis-server for tests and demos: a process of its own on a free port, that
 // writes nothing to disk.
-package redistest
+package redisserver
 
 import (
 	"context"
@@ -42,7 +42,7 @@ func FreePort() (string, error) {
 
 // Restart starts the server again after Kill, and waits until it listens.
 func (s *Server) Restart() error {
-	s.cmd = exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // the arguments of a test
+	s.cmd = exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // the arguments of our own tests and demos
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Server) Restart() error {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.Kill()
-	return fmt.Errorf("redistest: redis-server does not listen on %s", s.Addr)
+	return fmt.Errorf("redisserver: redis-server does not listen on %s", s.Addr)
 }
 
 // Kill ends the server at once, as a crash would.
