@@ -14,6 +14,8 @@ type scale struct {
 	mul      uint64 // units in a tick
 	cost     int64  // units of one permit
 	capacity int64  // units of a full bucket
+
+	permits, ticks divisor // by cost and mul
 }
 
 // maxUnits bounds the debt of a full bucket, so that with a reservation on top
@@ -28,6 +30,7 @@ func newScale(l Limit) (scale, bool) {
 		s := scale{tick: tick, mul: uint64(l.Permits / g), cost: period / g}
 		if s.cost <= maxUnits/l.Burst {
 			s.capacity = s.cost * l.Burst
+			s.permits, s.ticks = newDivisor(s.cost), newDivisor(int64(s.mul))
 			return s, true
 		}
 	}
@@ -66,7 +69,7 @@ func (s *scale) after(units, rest int64) time.Duration {
 	}
 	ticks := units
 	if s.mul != 1 {
-		ticks = int64((uint64(units) + s.mul - 1) / s.mul)
+		ticks, _ = s.ticks.of(units + int64(s.mul) - 1)
 	}
 	if s.tick == 1 {
 		return time.Duration(ticks)

@@ -148,7 +148,8 @@ func (p *plan) available(st *state, now int64) int64 {
 		}
 		return min(p.capacity, max(0, p.custom.Available(p.limit, st.list, now)))
 	case p.bucket():
-		return max(0, p.scale.capacity-p.debt(st, now)) / p.scale.cost
+		n, _ := p.scale.permits.of(max(0, p.scale.capacity-p.debt(st, now)))
+		return n
 	}
 	_, used := p.windowOf(st, now)
 	return max(0, p.limit.Permits-used)
