@@ -13,11 +13,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/examples/internal/demoserver"
+	"github.com/gresil/gresil/internal/redisserver"
 )
 
 // lineWriter hands out the first line that is written to it.
@@ -46,12 +51,13 @@ func start(t *testing.T, args ...string) (url string, stop func() int) {
 	out := &lineWriter{line: make(chan string, 1)}
 	code := make(chan int, 1)
 	var stderr bytes.Buffer
-	go func() { code <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), out, &stderr) }()
+	go func() { code <- demoserver.Run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), out, &stderr) }()
 	stop = sync.OnceValue(func() int { cancel(); return <-code })
 	t.Cleanup(func() { stop() })
 	select {
 	case url = <-out.line:
 	case c := <-code:
+		code <- c // for stop
 		t.Fatalf("exit %d: %s", c, stderr.String())
 	}
 	return url, stop
@@ -123,6 +129,74 @@ func TestTwoHundredAtOnceWithOneKeyTwentyPass(t *testing.T) {
 	time.Sleep(time.Duration(seconds) * time.Second) // real: a real server told us to
 	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "ann").StatusCode)
 	require.Zero(t, stop())
+}
+
+func TestServersOnOneRedisShareTheirLimits(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"strict", "coalesced"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			srv, err := redisserver.Start(t.TempDir())
+			require.NoError(t, err)
+			t.Cleanup(srv.Kill)
+			args := []string{"-limit", "20", "-period", "1h", "-redis", srv.Addr, "-mode", mode}
+			a, stopA := start(t, args...)
+			b, stopB := start(t, args...)
+			var passed atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 60 {
+				wg.Go(func() {
+					if do(t, http.MethodGet, []string{a, b}[i%2]+"/hello", nil, "X-API-Key", "ann").StatusCode == http.StatusOK {
+						passed.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			require.EqualValues(t, 20, passed.Load())
+			post := func(url string) string {
+				return do(t, http.MethodPost, url+"/upload", strings.NewReader(strings.Repeat("x", 40<<10)), "X-API-Key", "ann").Header.Get("Ratelimit")
+			}
+			require.Contains(t, post(a), ";r=60")
+			require.Contains(t, post(b), ";r=20", "routes are shared, too")
+
+			require.Zero(t, stopA())
+			require.Zero(t, stopB())
+			requireAlone(t, srv.Addr)
+			c, _ := start(t, args...)
+			require.Equal(t, http.StatusTooManyRequests, do(t, http.MethodGet, c+"/hello", nil, "X-API-Key", "ann").StatusCode, "a server that starts later finds what was taken")
+			srv.Kill()
+			require.Equal(t, http.StatusServiceUnavailable, do(t, http.MethodGet, c+"/hello", nil, "X-API-Key", "bob").StatusCode, "nobody counts")
+			require.Equal(t, http.StatusOK, do(t, http.MethodGet, c+"/health", nil).StatusCode)
+		})
+	}
+}
+
+// requireAlone asks a Redis until it has no connection but that of the asking.
+func requireAlone(t *testing.T, addr string) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
+	defer func() { require.NoError(t, client.Close()) }()
+	var list string
+	for range 20 { // it may see the end of another one a little later
+		var err error
+		list, err = client.ClientList(t.Context()).Result()
+		require.NoError(t, err)
+		if strings.Count(list, "\n") == 1 {
+			return
+		}
+	}
+	t.Fatalf("connections are left:\n%s", list)
+}
+
+func TestAlignedPeriodsBeginWithTheClock(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t, "-aligned", "-period", "43800h")
+	resp := do(t, http.MethodGet, url+"/hello", nil)
+	_, left, _ := strings.Cut(resp.Header.Get("Ratelimit"), ";t=")
+	seconds, err := strconv.ParseInt(left, 10, 64)
+	require.NoError(t, err, "%v", resp.Header)
+	const period = 43_800 * 3600
+	require.InDelta(t, period-time.Now().Unix()%period, seconds, 60)
 }
 
 func TestSearchHasABucketOfItsOwn(t *testing.T) {
@@ -224,18 +298,22 @@ func TestWrongCommandLines(t *testing.T) {
 		"-period -1s":              "Period = -1s: must be",
 		"-limit -3 -period 0s":     "Permits = -3: must be",
 		"extra":                    `unexpected argument "extra"`,
+		"-mode coalesced":          "demo-server: -mode coalesced: is for -redis HOST:PORT",
+		"-redis h:1 -mode lazy":    "redisstore.Mode = lazy: must be strict or coalesced",
+		"-redis localhost":         `demo-server: -redis "localhost": must be HOST:PORT, as 127.0.0.1:6379`,
+		"-redis 127.0.0.1:1":       "demo-server: -redis 127.0.0.1:1: redisstore: the server cannot be reached: dial tcp 127.0.0.1:1",
 		"-addr 127.0.0.1:notaport": "",
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
 			var stderr bytes.Buffer
-			code := run(t.Context(), strings.Fields(args), io.Discard, &stderr)
+			code := demoserver.Run(t.Context(), strings.Fields(args), io.Discard, &stderr)
 			require.NotZero(t, code)
 			require.Contains(t, stderr.String(), want)
 			require.NotEmpty(t, stderr.String())
 		})
 	}
-	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
+	require.Zero(t, demoserver.Run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
 }
 
 // TestSignalsEndItGracefully runs the program as its users do.

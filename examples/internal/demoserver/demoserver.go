@@ -18,25 +18,31 @@ import (
 
 // Config is what the flags of the demo server say.
 type Config struct {
-	Limit  int64         // permits of /hello for each Period; at least 1
-	Period time.Duration // at least 1ns
+	Limit   int64           // permits of /hello for each Period; at least 1
+	Period  time.Duration   // at least 1ns; in Redis whole microseconds
+	Aligned bool            // whether periods begin with the clock
+	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
 }
 
 // New makes the service. Close ends its plugins.
 func New(cfg Config) (handler http.Handler, closePlugins func() error, err error) {
+	hello := ratelimit.Window(cfg.Limit, cfg.Period)
+	hello.Aligned = cfg.Aligned
 	registry := &core.Registry{}
 	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:     "demo",
 		Registry: registry,
-		Limit:    ratelimit.Window(cfg.Limit, cfg.Period),
+		Limit:    hello,
 		// Anybody can make up a key: in earnest, check it before the limiter.
 		Key: ratelimit.FirstOf(ratelimit.ByHeader("X-API-Key"), ratelimit.ByClientIP()),
 		Routes: []ratelimit.Route{
 			{Pattern: "GET /search", Limit: ratelimit.TokenBucket(5, time.Second, 5)},
 			{Pattern: "POST /upload", Limit: ratelimit.TokenBucket(100, time.Minute, 100), Weight: startedKiB},
 		},
-		Exclude: unlimited,
-		Headers: ratelimit.HeaderDraft10,
+		Exclude:      unlimited,
+		Headers:      ratelimit.HeaderDraft10,
+		Store:        cfg.Store,
+		OnStoreError: ratelimit.Deny, // what nobody counts does not pass
 	})
 	if err != nil {
 		return nil, nil, err

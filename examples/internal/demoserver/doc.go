@@ -1,3 +1,3 @@
-// Package demoserver is the service that both demos run: a chi router with
+// Package demoserver is the service that all demos run: a chi router with
 // limited, flaky, slow and unstable routes.
 package demoserver
