@@ -45,6 +45,7 @@ func breakerRows(Sizes) []Row {
 		rows = append(rows, serialAndParallel(Row{Name: "breaker: time window, " + c.name, Subjects: breakers(c.condition, true)})...)
 	}
 	rows = append(rows, serialAndParallel(Row{Name: "breaker: open", Subjects: breakers(open, false)})...)
+	rows = append(rows, serialAndParallel(Row{Name: "breaker: time window, open", Subjects: breakers(open, true)})...)
 	return append(rows,
 		Row{Name: "breaker: count window, closed, around a function", Subjects: aroundFunctions()},
 		Row{Name: "breaker: count window and slow calls, closed", Subjects: []Subject{

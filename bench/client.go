@@ -106,11 +106,17 @@ func clientRows(s Sizes) []Row {
 			over("failsafehttp", Peer, safe(safeRetry(), safeBreaker(), failsafetimeout.New[*http.Response](time.Minute)))), //nolint:bodyclose // a type argument
 		{Name: "client: retry, upload of 64 MiB", Units: []Unit{{Name: "KiB allocated"}}, Subjects: []Subject{
 			upload("client.New", Ours, s, func(b tripper) tripper { return oursOver(b, oursRetry()) }),
-			upload("failsafehttp", Peer, s, safe(safeRetry())), //nolint:bodyclose // a type argument
-			upload("go-retryablehttp", Peer, s, retryable),
+			keepsBody(upload("failsafehttp", Peer, s, safe(safeRetry()))), //nolint:bodyclose // a type argument
+			keepsBody(upload("go-retryablehttp", Peer, s, retryable)),
 			upload("stub transport", Floor, s, func(b tripper) tripper { return b }),
 		}},
 	}
+}
+
+// keepsBody says what a peer buys with its memory.
+func keepsBody(s Subject) Subject {
+	s.Note = "keeps the body of an upload, and can send it again; ours does not, and sends what cannot be had again (GetBody) once"
+	return s
 }
 
 // upload sends a body that is not in memory and cannot be had twice, and tells what

@@ -32,7 +32,11 @@ const (
 func loopbackRows(s Sizes) []Row {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	server := func(name string, role Role, handler func() http.Handler) Subject {
-		return Subject{Name: name, Role: role, Sample: func() ([]float64, error) { return load(handler(), s.Load) }}
+		fields := 3
+		if role == Floor {
+			fields = 0
+		}
+		return Subject{Name: name, Role: role, Sample: func() ([]float64, error) { return load(handler(), s.Load, fields) }}
 	}
 	return []Row{{
 		Name: "loopback server: X-RateLimit fields, 10,000 keys", Slow: true,
@@ -53,7 +57,7 @@ func loopbackRows(s Sizes) []Row {
 			{Name: "go-limiter (fixed window)", Role: Peer, Sample: func() ([]float64, error) {
 				store, closed := newGoLimiter(taking{})
 				defer closed()
-				return load(must(httplimit.NewMiddleware(store, httplimit.IPKeyFunc(apiKey))).Handle(next), s.Load)
+				return load(must(httplimit.NewMiddleware(store, httplimit.IPKeyFunc(apiKey))).Handle(next), s.Load, 3)
 			}},
 			server("ulule (fixed window)", Peer, func() http.Handler {
 				return stdlib.NewMiddleware(newUlule(taking{}), stdlib.WithKeyGetter(func(r *http.Request) string { return r.Header.Get(apiKey) })).Handler(next)
@@ -64,8 +68,9 @@ func loopbackRows(s Sizes) []Row {
 	}}
 }
 
-// load serves h to connections that each wait for an answer before the next request.
-func load(h http.Handler, d time.Duration) ([]float64, error) {
+// load serves h to connections that each wait for an answer before the next request. Each
+// answer has to have so many X-RateLimit fields.
+func load(h http.Handler, d time.Duration, fields int) ([]float64, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -81,7 +86,7 @@ func load(h http.Handler, d time.Duration) ([]float64, error) {
 		took  [connections][]time.Duration
 		fails [connections]error
 	)
-	if _, err := visitor(ctx, l.Addr().String(), 0, clients, time.Now().Add(time.Hour)); err != nil { // so that all keys are there
+	if _, err := visitor(ctx, l.Addr().String(), 0, clients, time.Now().Add(time.Hour), fields); err != nil { // so that all keys are there
 		return nil, err
 	}
 	runtime.GC()
@@ -89,7 +94,7 @@ func load(h http.Handler, d time.Duration) ([]float64, error) {
 	before, _ := usage()
 	for c := range connections {
 		all.Go(func() {
-			took[c], fails[c] = visitor(ctx, l.Addr().String(), c*clients/connections, 1<<60, begin.Add(d))
+			took[c], fails[c] = visitor(ctx, l.Addr().String(), c*clients/connections, 1<<60, begin.Add(d), fields)
 		})
 	}
 	all.Wait()
@@ -110,7 +115,7 @@ func load(h http.Handler, d time.Duration) ([]float64, error) {
 
 // visitor sends n requests, but none after the end, from a key on, and returns how
 // long each took.
-func visitor(ctx context.Context, addr string, key, n int, end time.Time) ([]time.Duration, error) {
+func visitor(ctx context.Context, addr string, key, n int, end time.Time, fields int) ([]time.Duration, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -126,7 +131,7 @@ func visitor(ctx context.Context, addr string, key, n int, end time.Time) ([]tim
 		if _, err := conn.Write(out); err != nil {
 			return nil, err
 		}
-		if err := readAnswer(in); err != nil {
+		if err := readAnswer(in, fields); err != nil {
 			return nil, err
 		}
 		now := time.Now()
@@ -136,18 +141,21 @@ func visitor(ctx context.Context, addr string, key, n int, end time.Time) ([]tim
 	return took, nil
 }
 
-// readAnswer reads a response without a body.
-func readAnswer(in *bufio.Reader) error {
+// readAnswer reads a response without a body, which has so many X-RateLimit fields.
+func readAnswer(in *bufio.Reader, fields int) error {
 	for i := 0; ; i++ {
 		line, err := in.ReadSlice('\n')
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if i == 0 && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")) {
+		case i == 0 && !bytes.HasPrefix(line, []byte("HTTP/1.1 200 ")):
 			return fmt.Errorf("the server answered %q", line)
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
+		case len(bytes.TrimSpace(line)) == 0 && fields > 0:
+			return fmt.Errorf("%d fields are missing", fields)
+		case len(bytes.TrimSpace(line)) == 0:
 			return nil
+		case bytes.HasPrefix(line, []byte("X-Ratelimit-")):
+			fields--
 		}
 	}
 }

@@ -26,7 +26,7 @@ type Plan struct {
 func Full() Plan { return Plan{Rounds: 5, Turns: 6, Turn: 10 * time.Millisecond, Samples: 5} }
 
 // Quick takes half a minute.
-func Quick() Plan { return Plan{Rounds: 2, Turns: 6, Turn: 4 * time.Millisecond, Samples: 3} }
+func Quick() Plan { return Plan{Rounds: 2, Turns: 4, Turn: 4 * time.Millisecond, Samples: 3} }
 
 // A Measurement is what is typical for one subject in one row. In a row with units, CPU
 // has a value for each, and the others are empty.

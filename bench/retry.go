@@ -16,8 +16,20 @@ import (
 
 const attempts = 3
 
-// An operation is what is retried: it fails in all attempts but the one it is told.
-type operation func(ctx context.Context) (int, error)
+// An operation is what is retried, in both forms that retriers take: it fails in all attempts
+// but the one it is told.
+type operation struct {
+	plain  func() (int, error)
+	within func(ctx context.Context) (int, error)
+}
+
+// attempt is one, of which the nth succeeds.
+func (o *own) attempt(n int) (int, error) {
+	if o.n++; o.n-o.before < n {
+		return 0, errFailed
+	}
+	return answer(o.n)
+}
 
 func retryRows(Sizes) []Row {
 	return append(serialAndParallel(Row{Name: "retry: first attempt succeeds", Subjects: retries(1)}),
@@ -30,12 +42,10 @@ func retries(n int) []Subject {
 	run := func(do func(operation) (int, error)) Work {
 		return Work{New: func() Op {
 			tried := new(own)
-			op := operation(func(context.Context) (int, error) {
-				if tried.n++; tried.n-tried.before < n {
-					return 0, errFailed
-				}
-				return answer(tried.n)
-			})
+			op := operation{
+				plain:  func() (int, error) { return tried.attempt(n) },
+				within: func(context.Context) (int, error) { return tried.attempt(n) },
+			}
 			return func(string) bool {
 				tried.before = tried.n
 				got, err := do(op)
@@ -46,34 +56,32 @@ func retries(n int) []Subject {
 	return []Subject{
 		ours("retry.Do", func() Work {
 			p := must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: delay.None{}}))
-			return run(func(op operation) (int, error) { return retry.Do(ctx, p, op) })
+			return run(func(op operation) (int, error) { return retry.Do(ctx, p, op.within) })
 		}),
 		peer("failsafe-go", func() Work {
 			e := failsafe.With(retrypolicy.NewBuilder[int]().WithMaxAttempts(attempts).Build()).WithContext(ctx)
-			return run(func(op operation) (int, error) { return e.Get(func() (int, error) { return op(ctx) }) })
+			return run(func(op operation) (int, error) { return e.Get(op.plain) })
 		}),
 		peer("backoff", func() Work {
 			options := []backoff.RetryOption{backoff.WithBackOff(&backoff.ZeroBackOff{}), backoff.WithMaxTries(attempts)}
-			return run(func(op operation) (int, error) {
-				return backoff.Retry(ctx, func() (int, error) { return op(ctx) }, options...)
-			})
+			return run(func(op operation) (int, error) { return backoff.Retry(ctx, op.plain, options...) })
 		}),
 		peer("retry-go, kept", func() Work {
 			r := retrygo.NewWithData[int](retrygo.Context(ctx), retrygo.Attempts(attempts), retrygo.Delay(0), retrygo.DelayType(
 				func(uint, error, retrygo.DelayContext) time.Duration { return 0 }))
-			return run(func(op operation) (int, error) { return r.Do(func() (int, error) { return op(ctx) }) })
+			return run(func(op operation) (int, error) { return r.Do(op.plain) })
 		}),
 		peer("eapache", func() Work {
 			r := retrier.New(make([]time.Duration, attempts-1), nil)
 			return run(func(op operation) (got int, err error) {
-				err = r.RunCtx(ctx, func(ctx context.Context) (err error) { got, err = op(ctx); return err })
+				err = r.RunCtx(ctx, func(ctx context.Context) (err error) { got, err = op.within(ctx); return err })
 				return got, err
 			})
 		}),
 		floorOf("a loop", func() Work {
 			return run(func(op operation) (got int, err error) {
 				for range attempts {
-					if got, err = op(ctx); err == nil {
+					if got, err = op.plain(); err == nil {
 						break
 					}
 				}

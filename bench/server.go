@@ -152,8 +152,8 @@ func handlers(t taking, keys int) []Subject {
 // byAddress is the key that httprate's documentation gives.
 func byAddress(r *http.Request) (string, error) { return httprate.CanonicalizeIP(hostOf(r)), nil }
 
-// onlyAsks says what ten lines by hand leave out.
-const onlyAsks = "sends no field, gives nothing back when a limiter further in refuses, and has no charge that the handler could change"
+// onlyAsks says in what ten lines by hand are no middleware.
+const onlyAsks = "not a middleware but ten lines for one limit and one key, which send no field and keep every client for ever"
 
 // bareHandlers send no fields; ours sends X-Rate-Limited all the same.
 func bareHandlers() []Subject {

@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 
@@ -108,6 +109,20 @@ func TestReadersMissNothingThatIsNotDropped(t *testing.T) {
 	}
 	wg.Wait()
 	require.EqualValues(t, writers*each-64, l.Dropped())
+}
+
+//nolint:paralleltest // counts allocations
+func TestAddToAFullLogAllocatesNothing(t *testing.T) {
+	l := core.Must(event.New[uint64](64))
+	var before, after runtime.MemStats
+	for i := range uint64(20_000) {
+		if i == 10_000 {
+			runtime.ReadMemStats(&before)
+		}
+		l.Add(i)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.Mallocs-before.Mallocs, uint64(100))
 }
 
 func BenchmarkAdd(b *testing.B) {

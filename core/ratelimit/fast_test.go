@@ -119,3 +119,57 @@ func TestEitherHookAloneIsCalled(t *testing.T) {
 	}
 	require.Equal(t, []string{"allowed k", "allowed k", "rejected k"}, told)
 }
+
+// What a limiter decides while its limits are changed, some of its keys have limits of their own,
+// and time passes, does not depend on takeOne.
+func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
+	t.Parallel()
+	kinds := [][]Limit{
+		{Bucket(3, time.Second, 5), Bucket(7, time.Second, 20), Bucket(1, time.Second, 2), PerSecond(4)},
+		{PerSecond(4), PerSecond(9), Window(3, 2*time.Second), Aligned(5, time.Second)},
+		{Bucket(3, time.Second, 5), Sliding(6, time.Second, 4), Bucket(7, time.Second, 20), PerSecond(3).And(PerMinute(9))},
+	}
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			limits := kinds[seed%uint64(len(kinds))]
+			a, err := New(Config{Limit: limits[0]})
+			require.NoError(t, err)
+			b, err := New(Config{Limit: limits[0]})
+			require.NoError(t, err)
+			b.memory = nil // so it has no takeOne
+			b.current.Load().one = nil
+			direct := 0
+			for range 2000 {
+				key := fmt.Sprint(r.IntN(3))
+				switch limit := limits[r.IntN(len(limits))]; r.IntN(40) {
+				case 0:
+					require.NoError(t, a.SetLimit(limit))
+					require.NoError(t, b.SetLimit(limit))
+				case 1:
+					require.NoError(t, a.Override(key, limit))
+					require.NoError(t, b.Override(key, limit))
+				case 2, 3:
+					a.ClearOverride(key)
+					b.ClearOverride(key)
+				case 4, 5, 6, 7:
+					time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
+				case 8:
+					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
+				}
+				n := r.Int64N(4)
+				if set := a.current.Load(); set.one != nil && set.past != nil {
+					direct++
+				}
+				want, err := b.Take(t.Context(), key, n)
+				require.NoError(t, err)
+				got, err := a.Take(t.Context(), key, n)
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+			if seed%3 < 2 {
+				require.Positive(t, direct, "some were taken that way after a change")
+			}
+		})
+	}
+}

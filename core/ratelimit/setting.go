@@ -21,7 +21,7 @@ type setting struct {
 	plan    PlanID
 	past    []Past
 	expires time.Time // of past
-	one     *plan     // for takeOne; nil where there is more than one limit, or past
+	one     *plan     // for takeOne; nil where there is more than one limit, or one of another kind in past
 }
 
 // setting makes a limit known to the table. It is valid.
@@ -43,6 +43,15 @@ func (s *shared) only(id PlanID) *plan {
 		}
 	}
 	return nil
+}
+
+// alike tells whether the limits that came before p are single and of its kind: then what
+// they wrote last says so by its number, and takeOne leaves it alone.
+func (s *shared) alike(p *plan, past []Past) bool {
+	return p != nil && !slices.ContainsFunc(past, func(was Past) bool {
+		old := s.only(was.Plan)
+		return old == nil || old.salt != p.salt
+	})
 }
 
 // settingOf is what a key is held to now.
@@ -97,13 +106,15 @@ func (l *Limiter) SetLimit(limit Limit) error {
 			past = nil
 		}
 		next := *set
-		next.one = nil
 		next.past = append(past, Past{Plan: old.plan, Until: now})
 		if next.expires = now.Add(life(old.limit)); next.expires.Before(old.expires) {
 			next.expires = old.expires
 		}
 		if len(next.past) > maxPast {
 			next.past = next.past[len(next.past)-maxPast:]
+		}
+		if !l.alike(next.one, next.past) {
+			next.one = nil
 		}
 		if l.current.CompareAndSwap(old, &next) {
 			break
