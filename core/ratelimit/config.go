@@ -26,15 +26,23 @@ const (
 	Allow FailurePolicy = iota
 	// Deny returns a [*StoreError].
 	Deny
+	// Local lets this process decide by itself, with its share of the limit: see
+	// [LocalTable] for what a store has to offer, and the store for what it promises.
+	// The Result is one of the share. What cannot be decided so either, as the Refund
+	// of a take by the store, is a [*StoreError]. Reset forgets what is known here, and
+	// not what the store has. A store in memory is never away, and needs no share.
+	Local
 )
 
-// String returns "allow" or "deny".
+// String returns "allow", "deny" or "local".
 func (p FailurePolicy) String() string {
 	switch p {
 	case Allow:
 		return "allow"
 	case Deny:
 		return "deny"
+	case Local:
+		return "local"
 	}
 	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
 }
@@ -72,7 +80,7 @@ type Config struct {
 	// in memory. A given one is not closed by the limiter.
 	Store Store
 	// OnStoreError says what happens when the store fails. The zero value is
-	// [Allow].
+	// [Allow]. For [Local] the tables of the Store must be a [LocalTable].
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter.
 	Hooks Hooks
@@ -104,8 +112,8 @@ func (c Config) Validate() error {
 	case remote && c.Order == NewestFirst:
 		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
 	}
-	if c.OnStoreError > Deny {
-		bad("OnStoreError", c.OnStoreError, "must be Allow or Deny")
+	if c.OnStoreError > Local {
+		bad("OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
 	}
 	return errors.Join(errs...)
 }

@@ -47,6 +47,6 @@
 //
 // # When the store fails
 //
-// A failing store is not a refusal: [Config.OnStoreError] says whether calls pass
-// or get a [*StoreError]. The store in memory does not fail.
+// A failing store is not a refusal: [Config.OnStoreError] says whether calls pass,
+// get a [*StoreError], or are decided here with the share of this process. The store in memory does not fail.
 package ratelimit

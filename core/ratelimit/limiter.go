@@ -33,7 +33,8 @@ type shared struct {
 	table Table
 	own   *Memory // the store, if it is its own
 
-	memory *table // the table, if it is in memory
+	memory *table                // the table, if it is in memory
+	local  atomic.Pointer[Table] // decides while the store cannot
 	done   chan struct{}
 	once   sync.Once
 
@@ -68,6 +69,9 @@ func New(cfg Config) (*Limiter, error) {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
 	s.memory, _ = s.table.(*table)
+	if err = s.localize(cfg); err != nil {
+		return nil, err
+	}
 	if s.root, err = s.view(cfg.Limit); err != nil {
 		return nil, err
 	}
@@ -78,6 +82,20 @@ func New(cfg Config) (*Limiter, error) {
 		}
 	}
 	return s.root, nil
+}
+
+// localize has a table that decides while the store cannot, where cfg wants one.
+func (s *shared) localize(cfg Config) error {
+	if cfg.OnStoreError != Local || s.memory != nil || s.local.Load() != nil {
+		return nil
+	}
+	t, ok := s.table.(LocalTable)
+	if !ok {
+		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: its tables are no LocalTable, as those of redisstore are"}
+	}
+	local := t.Local()
+	s.local.Store(&local)
+	return nil
 }
 
 // view is a limiter with a limit of its own.
@@ -134,7 +152,7 @@ func (l *Limiter) With(limit Limit) (*Limiter, error) {
 // nothing. With n = 0 it only looks.
 //
 // An error is never a refusal: n is negative, the limiter is closed, or the store
-// failed and OnStoreError is [Deny]. That ctx is done matters only to a store that
+// failed and OnStoreError is not [Allow]. That ctx is done matters only to a store that
 // has to wait; the error is then its cause.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
 	err = l.takeInto(ctx, key, n, &r)
@@ -215,7 +233,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 	op := Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt}
 	r, err := l.table.Apply(ctx, key, take.Plan, op)
 	if err != nil {
-		return l.failed(ctx, key, op, err)
+		return l.failed(ctx, key, take.Plan, op, err)
 	}
 	return r, nil
 }
@@ -285,12 +303,12 @@ func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) 
 	if err == nil {
 		return r, nil
 	}
-	return l.failed(ctx, key, op, err)
+	return l.failed(ctx, key, set.plan, op, err)
 }
 
 // failed is what comes of an error of the store. That the caller gave up, asked
 // for nonsense, or closed the limiter is no failure of the store.
-func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, err error) (Result, error) {
 	switch {
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return Result{}, err
@@ -304,7 +322,13 @@ func (l *Limiter) failed(ctx context.Context, key string, op Op, err error) (Res
 	if h := l.hooks.Load(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}
-	if l.cfg.Load().OnStoreError == Deny || op.Cost == 0 || op.Kind == Refund {
+	policy := l.cfg.Load().OnStoreError
+	if local := l.local.Load(); policy == Local && local != nil {
+		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {
+			return r, nil
+		}
+	}
+	if policy != Allow || op.Cost == 0 || op.Kind == Refund {
 		return Result{}, err
 	}
 	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != TakeAtMost {

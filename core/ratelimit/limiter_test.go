@@ -482,7 +482,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 		"nothing":   {ratelimit.Config{Limit: ratelimit.Window(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},
 		"two": {
 			ratelimit.Config{Limit: ratelimit.Window(-1, -1), MaxKeys: -2, OnStoreError: 9},
-			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow or Deny"},
+			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"},
 		},
 		"keys with store": {ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},
 	} {

@@ -157,6 +157,9 @@ func (l *Limiter) SetConfig(cfg Config) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	if err := l.localize(cfg); err != nil {
+		return err
+	}
 	if err := l.root.SetLimit(cfg.Limit); err != nil {
 		return err
 	}

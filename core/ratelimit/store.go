@@ -27,6 +27,16 @@ type Table interface {
 	Apply(ctx context.Context, key string, plan PlanID, op Op) (Result, error)
 }
 
+// A LocalTable is a Table that can decide without its store, for [Local].
+type LocalTable interface {
+	Table
+	// Local returns a table that decides alone, under the same plans, with the share
+	// of this process. It is asked once, when a limiter is made with Local or
+	// SetConfig changes it to that. A Refund is for the table itself, which knows its
+	// own receipts from those of the other.
+	Local() Table
+}
+
 // A PlanID is the number of a limit in a table, from 1.
 type PlanID uint16
 

@@ -50,7 +50,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 // taken.
 func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most time.Duration) (Result, error) {
 	if _, err := t.planFor(l.settingOf(key).plan, n); err != nil {
-		return l.failed(ctx, key, Op{Kind: Reserve, Cost: n}, err)
+		return l.failed(ctx, key, l.settingOf(key).plan, Op{Kind: Reserve, Cost: n}, err)
 	}
 	hash := maphash.String(t.seed, key)
 	key = strings.Clone(key)

@@ -3,30 +3,50 @@
 package redisserver
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
+	"strconv"
+	"strings"
 	"time"
 )
 
+// patience is how long servers may take until they are ready.
+const patience = 30 * time.Second
+
 // A Server is a redis-server. It is for one goroutine.
 type Server struct {
-	Addr string // HOST:PORT
-	args []string
-	cmd  *exec.Cmd
+	Addr   string // HOST:PORT
+	args   []string
+	cmd    *exec.Cmd
+	logged chan struct{} // closed when it has said its last
 }
 
-// Start starts a server in a directory, with more arguments than it needs.
+// Start starts a server in a directory, with more arguments than it needs. Kill ends it.
 func Start(dir string, args ...string) (*Server, error) {
-	port, err := FreePort()
-	if err != nil {
-		return nil, err
+	return again(func() (*Server, error) {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), args: append([]string{
+			"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
+		}, args...)}
+		return s, s.Restart()
+	})
+}
+
+// again starts a server until it does: somebody else may have taken a port that was free.
+func again(start func() (*Server, error)) (s *Server, err error) {
+	for range 5 {
+		if s, err = start(); err == nil {
+			break
+		}
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), args: append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
-	}, args...)}
-	return s, s.Restart()
+	return s, err
 }
 
 // FreePort is a port on which nobody listens.
@@ -40,28 +60,102 @@ func FreePort() (string, error) {
 	return port, l.Close()
 }
 
-// Restart starts the server again after Kill, and waits until it listens.
+// Restart starts the server again after Kill, and waits until it is ready.
 func (s *Server) Restart() error {
-	s.cmd = exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // the arguments of our own tests and demos
-	if err := s.cmd.Start(); err != nil {
+	cmd := exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // the arguments of our own tests and demos
+	log, err := cmd.StdoutPipe()
+	if err != nil {
 		return err
 	}
-	dialer := net.Dialer{Timeout: time.Second}
-	for range 1000 {
-		if conn, err := dialer.DialContext(context.Background(), "tcp", s.Addr); err == nil {
-			return conn.Close()
-		}
-		time.Sleep(10 * time.Millisecond)
+	if err := cmd.Start(); err != nil {
+		return err
 	}
-	s.Kill()
-	return fmt.Errorf("redisserver: redis-server does not listen on %s", s.Addr)
+	s.cmd, s.logged = cmd, make(chan struct{})
+	var last string
+	for r := bufio.NewReader(log); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			close(s.logged)
+			s.Kill()
+			return fmt.Errorf("redisserver: redis-server on %s ended: %s", s.Addr, last)
+		}
+		if last = strings.TrimSpace(line); strings.Contains(line, "Ready to accept") || strings.Contains(line, "+monitor") {
+			go func() {
+				defer close(s.logged)
+				_, _ = io.Copy(io.Discard, r)
+			}()
+			return nil
+		}
+	}
 }
 
 // Kill ends the server at once, as a crash would.
 func (s *Server) Kill() {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Kill()
+		<-s.logged
 		_ = s.cmd.Wait() // the error says that it was killed
 		s.cmd = nil
+	}
+}
+
+// Do sends one command over a connection of its own, and returns the reply as text: that of many
+// parts has one in a line. A reply that is an error is one.
+func (s *Server) Do(words ...string) (string, error) {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(context.Background(), "tcp", s.Addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(conn, strings.Join(words, " ")+"\r\n"); err != nil {
+		return "", err
+	}
+	return reply(bufio.NewReader(conn))
+}
+
+func reply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimRight(line[1:], "\r\n")
+	n, _ := strconv.Atoi(text)
+	switch line[0] {
+	case '-':
+		return "", fmt.Errorf("redisserver: %s", text)
+	case '$':
+		data := make([]byte, max(0, n+2))
+		_, err := io.ReadFull(r, data)
+		return strings.TrimSuffix(string(data), "\r\n"), err
+	case '*':
+		var parts []string
+		for range n {
+			part, err := reply(r)
+			if err != nil {
+				return "", err
+			}
+			parts = append(parts, part)
+		}
+		return strings.Join(parts, "\n"), nil
+	}
+	return text, nil
+}
+
+// await asks the server until the reply has all of the texts.
+func (s *Server) await(command string, texts ...string) error {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		got, err := s.Do(command)
+		ready := err == nil
+		for _, text := range texts {
+			ready = ready && strings.Contains(got, text)
+		}
+		if ready {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("redisserver: %s on %s does not say %q: %q %w", command, s.Addr, texts, got, err)
+		}
 	}
 }

@@ -68,7 +68,7 @@ type ClientConfig struct {
 	// Store holds the state of the keys. If nil, it is in memory.
 	Store ratelimit.Store
 	// OnStoreError says what happens when the store fails. The zero value is
-	// Allow.
+	// Allow. For Local the Store must be one that can, as redisstore.
 	OnStoreError ratelimit.FailurePolicy
 	// Hooks observe the limiter.
 	Hooks ratelimit.Hooks

@@ -119,7 +119,9 @@ type ServerConfig struct {
 	Store Store
 	// OnStoreError says what happens to a request when the store fails. The zero
 	// value is [Allow]: it passes, with no header of ours. With [Deny] it is
-	// answered with 503.
+	// answered with 503. With [Local] this process decides by itself, with its share
+	// of the limit, which the header fields then tell; the Store must be one that can,
+	// as redisstore.
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter. Any of them may be nil.
 	Hooks Hooks

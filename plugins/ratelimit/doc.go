@@ -105,7 +105,7 @@
 // # Failure mode
 //
 // When the store fails, requests pass without a field of ours, or are answered
-// with 503: see ServerConfig.OnStoreError. It is never the client's fault, so
+// with 503, or are held to the share of this process: see ServerConfig.OnStoreError. It is never the client's fault, so
 // never a 4xx. A client that leaves while its request waits has 503 too. The store in memory does not fail. When Weight or Tier fails, the
 // answer is 500, or what its [server.StatusError] says.
 package ratelimit

@@ -35,6 +35,8 @@ const (
 	Allow = ratelimit.Allow
 	// Deny answers them with 503.
 	Deny = ratelimit.Deny
+	// Local decides on them here, with the share of this process.
+	Local = ratelimit.Local
 )
 
 // What a [QueueOrder] can be.

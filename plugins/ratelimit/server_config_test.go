@@ -26,7 +26,7 @@ func TestServerConfig_Validate(t *testing.T) {
 		"max wait":      {ratelimit.ServerConfig{MaxWait: -1}, []string{"ratelimit.ServerConfig.MaxWait = -1ns: must be >= 0 (0 does not wait)"}},
 		"max keys":      {ratelimit.ServerConfig{MaxKeys: -1}, []string{"ratelimit.ServerConfig.MaxKeys = -1: must be 0 to"}},
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
-		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow or Deny"}},
+		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"}},
 		"style":         {ratelimit.ServerConfig{Headers: 32}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(32): must be made of HeaderDraft10"}},
 		"both resets":   {ratelimit.ServerConfig{Headers: ratelimit.HeaderXRateLimit | ratelimit.HeaderXRateLimitDelta}, []string{"ratelimit.ServerConfig.Headers = x+x-delta: must not have both"}},
 		"both drafts":   {ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft07}, []string{"ratelimit.ServerConfig.Headers = draft10+draft07: must not have both HeaderDraft10 and HeaderDraft07"}},

@@ -16,42 +16,24 @@ import (
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-// startCluster starts three servers that share the slots.
-func startCluster(t *testing.T) *redis.ClusterClient {
+// startCluster starts three servers that share the slots, and makes a client for them.
+func startCluster(t *testing.T, change func(*redis.ClusterOptions), args ...string) (redisserver.Cluster, *redis.ClusterClient) {
 	t.Helper()
-	ctx := context.Background()
-	var nodes []*redis.Client
-	var addrs, first []string
-	for i := range 3 {
-		bus, err := redisserver.FreePort()
-		require.NoError(t, err)
-		srv := startServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port", bus)
-		nodes, addrs = append(nodes, srv.client(t)), append(addrs, srv.Addr)
-		require.NoError(t, nodes[i].Do(ctx, "cluster", "addslotsrange", i*16384/3, (i+1)*16384/3-1).Err())
-		require.NoError(t, nodes[i].Do(ctx, "cluster", "set-config-epoch", i+1).Err())
-		if i == 0 {
-			first = append(strings.Split(srv.Addr, ":"), bus)
-			continue
-		}
-		require.NoError(t, nodes[i].Do(ctx, "cluster", "meet", first[0], first[1], first[2]).Err())
+	servers, err := redisserver.StartCluster(t.TempDir(), 3, args...)
+	require.NoError(t, err)
+	t.Cleanup(servers.Kill)
+	opt := &redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true}
+	if change != nil {
+		change(opt)
 	}
-	require.Eventually(t, func() bool {
-		for _, n := range nodes {
-			info := n.ClusterInfo(ctx).Val()
-			if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3") {
-				return false
-			}
-		}
-		return true
-	}, 60*time.Second, 50*time.Millisecond)
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+	c := redis.NewClusterClient(opt)
 	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return servers, c
 }
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	client := startCluster(t)
+	_, client := startCluster(t, nil)
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		table := open(t, newStore(t, client, Config{Mode: mode, Prefix: mode.String()}), "cluster")
@@ -73,6 +55,11 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		wg.Wait()
+		for _, key := range []string{"{a}", "}{", "{}", "{a", "b}", "a\nb", "\xff", strings.Repeat("{x}", 10_000)} {
+			for _, l := range kinds(10, time.Hour) { // each of another kind, so that counts are handed over
+				require.NotZero(t, take(t, table, key, l, 1).Limit, "%.20q", key)
+			}
+		}
 		for name, l := range kinds(10, time.Hour) {
 			for i := range 10 {
 				r := take(t, table, fmt.Sprint(name, i), l, 1)

@@ -79,6 +79,8 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		says   string
 	}{
 		"no server":      {plain.client(t, func(o *redis.Options) { o.Addr = "127.0.0.1:1" }), "connection refused"},
+		"no port":        {plain.client(t, func(o *redis.Options) { o.Addr = "127.0.0.1" }), "missing port in address"},
+		"wrong user":     {guarded.client(t, func(o *redis.Options) { o.Username, o.Password = "nobody", "guess" }), "wants another user or password"},
 		"no password":    {guarded.client(t), "wants another user or password"},
 		"wrong password": {guarded.client(t, func(o *redis.Options) { o.Password = "guess" }), "wants another user or password"},
 		"old version":    {old, "it is version 6."},

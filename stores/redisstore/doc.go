@@ -24,8 +24,10 @@
 // volatile-ttl, which drops first what owes least; allkeys-* forgets debts, which
 // [Config].Warn tells.
 //
-// Bytes that are given back depend on replication: after a failover what had not reached the
-// replica is forgotten. A clock of the server that goes back neither frees a key nor blocks it.
+// A server that starts empty forgets all, and a replica that becomes the primary forgets what had
+// not reached it: a key can then be granted its capacity once more, and no more than that each time.
+// A clock of the server that goes back neither frees a key nor has it owe for longer than it did
+// when it was charged; one that goes forward repays a key, up to its capacity.
 //
 // # Where it differs from memory
 //
@@ -44,16 +46,47 @@
 // A decision fails after [Config].Timeout at the latest, and after several failures in a row
 // at once ([ErrAway]) while one call at a time tries whether the server is back. The limiter
 // says what happens then: see [ratelimit.Config].OnStoreError. A take is never sent twice: one
-// whose reply was lost may have been counted.
+// whose reply was lost may have been counted. Each server of a Cluster is away by itself, and
+// decisions on the keys of the others go on: give them cluster-require-full-coverage no.
+//
+// The client tries five times to connect, 100ms apart. With 1 as DialerRetries in its options, a
+// server that refuses connections is found to be away at once, else by Timeout.
+//
+// With [ratelimit.Local] each process then decides in its memory, with its share: the limit by the
+// number of instances. A window of 100 is 33 for each of three, a bucket has a third of the rate and
+// of the burst, and a window of fewer permits than instances is one permit in several periods, of
+// which the first has none. So all together let through no more than the limit while the server
+// is away. It holds as far as instances know of each other:
+//
+//   - An instance is a store with such a limiter, of whatever name. It is counted when the first of them is made,
+//     which takes up to [Config].Timeout, and tells that it lives every two seconds; one that has
+//     not for ten is gone. What counts is the number that was read last; it is lower only
+//     after ten seconds without a miss. So one that joined less than two seconds before may be
+//     missed by the others; and one that has never reached the server has the whole limit.
+//   - A key begins with what its last decision in this process has told: of what was left then,
+//     a share. A key that this process has not seen begins with the whole share. Of each limiter
+//     the last 65,536 keys that owe something are known.
+//   - Sliding windows, logs and counters get back what is known all at once, at the latest time that it
+//     could be.
+//
+// After [ErrAway] at least a second passes before a decision is sent again. When the server is
+// back, what was let through and time has not given back is charged to it, as far as the limit
+// goes: for a key before its next decision here, and for all others in the background. What
+// fails is tried again. A process that ends while the server is away takes its debts along,
+// and so do keys beyond those 65,536. What is refunded after it was charged stays charged until its time;
+// a Reset while the server is away forgets what is known here, and not what the server
+// has. Times are then of the clock of the process. Store.Close ends the one goroutine of it.
 //
 // # Modes
 //
 // [Strict] is one round trip for a decision. [Coalesced] makes the same decisions with less
-// work: what comes while a request is under way goes out together in the next.
+// work: what comes while a request is under way goes out together in the next, so a decision
+// takes up to two round trips.
 //
 // # Servers
 //
-// Redis from 7.0 on, alone or as a Cluster, by the client that is given; behind Sentinel and
-// with Valkey it has not been tested. It needs the commands EVALSHA, EVAL and INFO, and the scripts GET, SET, DEL, PTTL and
-// TIME.
+// Redis from 7.0 on, alone, behind Sentinel or as a Cluster, by the client that is given; with
+// Valkey it has not been tested. It needs the commands EVALSHA, EVAL and INFO, and the scripts
+// GET, SET, DEL, PTTL and TIME; with [ratelimit.Local] ZADD, ZCARD, ZREM, ZREMRANGEBYSCORE and
+// PEXPIRE too.
 package redisstore

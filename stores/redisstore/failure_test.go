@@ -7,8 +7,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,23 +55,48 @@ func TestScriptsThatTheServerForgot(t *testing.T) {
 	})
 }
 
+// TestRealRefusals: what the server says to a batch is said to all in it, and none of them counts.
 func TestRealRefusals(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	client := startServer(t).client(t)
-	s := newStore(t, client, Config{})
-	table := open(t, s, "t")
-	id, err := table.Plan(ratelimit.PerHour(10))
-	require.NoError(t, err)
-	require.NoError(t, client.ConfigSet(ctx, "maxmemory", "1").Err())
-	_, err = table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
-	require.ErrorContains(t, err, "out of memory")
-	require.NoError(t, client.ConfigSet(ctx, "maxmemory", "0").Err())
-	require.NoError(t, client.Do(ctx, "replicaof", "127.0.0.1", "1").Err())
-	_, err = table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
-	require.ErrorContains(t, err, "is a replica")
-	require.NoError(t, client.Do(ctx, "replicaof", "no", "one").Err())
-	require.EqualValues(t, 9, take(t, table, "k", ratelimit.PerHour(10), 1).Remaining)
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ctx := context.Background()
+		client := startServer(t).client(t)
+		table := open(t, newStore(t, client, Config{Mode: mode}), "t")
+		all := kinds(10, time.Hour)
+		for name, l := range all {
+			take(t, table, name, l, 1)
+		}
+		for _, c := range []struct {
+			says     string
+			from, to []any
+		}{
+			{"out of memory", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
+			{"is a replica", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		} {
+			require.NoError(t, client.Do(ctx, c.from...).Err())
+			var wg sync.WaitGroup
+			for name, l := range all {
+				id, err := table.Plan(l)
+				require.NoError(t, err)
+				wg.Go(func() {
+					_, err := table.Apply(ctx, name, id, ratelimit.Op{Cost: 1})
+					if err == nil || !errors.Is(err, ErrAway) && !strings.Contains(err.Error(), c.says) {
+						t.Errorf("%s, %s: %v", c.says, name, err)
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, client.Do(ctx, c.to...).Err())
+			require.Eventually(t, func() bool {
+				_, err := table.Apply(ctx, "other", 1, ratelimit.Op{Cost: 1})
+				return err == nil
+			}, patient, 10*time.Millisecond)
+		}
+		for name, l := range all {
+			require.EqualValues(t, 9, take(t, table, name, l, 0).Remaining, name)
+		}
+	})
 }
 
 func TestAwayIsFoundAndForgotten(t *testing.T) {
@@ -112,66 +137,32 @@ func TestAwayIsFoundAndForgotten(t *testing.T) {
 	})
 }
 
-// TestACrashUnderLoad kills the server and starts it again, while callers go on: each is
-// answered in time, and the limit of each life of the server holds.
+// TestACrashUnderLoad kills the server and starts it again, empty, while callers go on: each life
+// of it grants no more than the limit.
 func TestACrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		ctx := context.Background()
+		leavesNothing(t)
 		srv := startServer(t)
-		const timeout = 250 * time.Millisecond
-		s := newStore(t, srv.client(t), Config{Mode: mode, Timeout: timeout})
-		table := open(t, s, "crash")
-		const limit = 500
-		id, err := table.Plan(ratelimit.PerHour(limit))
-		require.NoError(t, err)
-		var granted, failed, longest atomic.Int64
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		for range 16 {
-			wg.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					start := time.Now()
-					r, err := table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
-					for took := int64(time.Since(start)); ; {
-						if old := longest.Load(); took <= old || longest.CompareAndSwap(old, took) {
-							break
-						}
-					}
-					if err != nil {
-						failed.Add(1)
-						time.Sleep(time.Millisecond) // as a service would not spin
-						continue
-					}
-					granted.Add(r.Granted)
-				}
-			})
-		}
-		const lives = 3
-		for range lives - 1 {
-			before := granted.Load()
-			require.Eventually(t, func() bool { return granted.Load() >= min(before+1, lives*limit) }, 20*time.Second, time.Millisecond)
+		const limit, lives = 500, 3
+		l := startLoad(t, newStore(t, srv.client(t), Config{Mode: mode, Timeout: 250 * time.Millisecond}), ratelimit.PerHour(limit), "k")
+		for life := range int64(lives) {
+			l.until(&l.granted[0], limit/2)
+			l.within((life + 1) * limit)
+			if life == lives-1 {
+				break
+			}
 			srv.Kill()
-			seen := failed.Load()
-			require.Eventually(t, func() bool { return failed.Load() > seen+failures }, 20*time.Second, time.Millisecond)
+			away := l.until(&l.away, 1)
+			l.until(&l.away, 100)
 			require.NoError(t, srv.Restart())
+			t.Logf("%v: away after %v, back after %v, granted %d and %d in %d lives", mode, away, l.until(&l.decided, 1), l.granted[0].Load(), l.granted[1].Load(), life+1)
 		}
-		require.Eventually(t, func() bool {
-			r, err := table.Apply(ctx, "k", id, ratelimit.Op{})
-			return err == nil && r.Remaining == 0
-		}, 20*time.Second, 10*time.Millisecond)
-		close(stop)
-		wg.Wait()
-		t.Logf("the longest call took %v", time.Duration(longest.Load()))
-		require.Less(t, time.Duration(longest.Load()), timeout+2*time.Second) // the machine may be busy
-		require.LessOrEqual(t, granted.Load(), int64(lives*limit))
-		require.Greater(t, granted.Load(), int64(limit-100))
+		l.until(&l.decided, 2*limit)
+		l.stop()
+		t.Logf("%v: %s", mode, l.inTime())
+		l.within(lives * limit)
 	})
 }
 

@@ -11,11 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
 const (
-	lanes    = 2       // connections in use at a time
+	lanes    = 2       // connections to a node in use at a time
 	maxBatch = 256     // requests that go out together
 	maxQueue = 1 << 16 // requests that wait for a lane
 )
@@ -26,6 +27,7 @@ var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
 // while there is something to send, and no timer.
 type lane struct {
 	store *Store
+	node  *node
 	mu    sync.Mutex
 	queue []*item
 	busy  bool
@@ -50,11 +52,16 @@ const (
 )
 
 // laneOf is the lane of a key: so one key keeps its order.
-func (s *Store) laneOf(key string) *lane { return &s.lanes[maphash.String(s.seed, key)%lanes] }
+func (s *Store) laneOf(key string) *lane {
+	return &s.nodeOf(key).lanes[maphash.String(s.seed, key)%lanes]
+}
 
 // apply waits until a request was decided, or ctx ends. What is granted to one that has left
 // is given back.
 func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
+	if l.tries() { //nolint:contextcheck // it asks nobody
+		return ratelimit.Result{}, false, ErrAway
+	}
 	it := &item{request: req, done: make(chan struct{})}
 	if err := l.add(it); err != nil {
 		return ratelimit.Result{}, false, err
@@ -68,6 +75,16 @@ func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool,
 		<-it.done
 	}
 	return it.r, it.ok, it.err
+}
+
+// tries tells whether a batch is under way to a node that was away: nobody waits for that.
+func (l *lane) tries() bool {
+	if l.node.guard.State() == breaker.Closed {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.busy
 }
 
 func (l *lane) add(it *item) error {
@@ -145,7 +162,7 @@ func (l *lane) send(batch []*item) {
 	s := l.store
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
 	defer cancel()
-	permit, err := s.admit(ctx)
+	permit, err := s.admit(ctx, l.node)
 	if err != nil {
 		for _, it := range batch {
 			it.end(ratelimit.Result{}, false, err)
@@ -161,10 +178,13 @@ func (l *lane) send(batch []*item) {
 	}
 	for _, f := range flights {
 		reply, err := f.cmd.Result()
-		if err != nil {
-			outcome, err = outcomeOf(err), explain(err)
-		} else if outcome == core.Ignored {
-			outcome = core.Success
+		if err == nil {
+			outcome = core.Success // it is there, whatever else it says
+		} else {
+			if outcome == core.Ignored {
+				outcome = outcomeOf(err)
+			}
+			err = explain(err)
 		}
 		for i, it := range f.items {
 			l.deliver(it, reply, i, err)

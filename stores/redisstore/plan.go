@@ -30,6 +30,7 @@ type plan struct {
 type part struct {
 	id        ratelimit.PlanID
 	algorithm uint
+	limit     ratelimit.Limit
 	kind      string // what limits have in common that share what a key has taken
 	permits   int64  // the capacity
 	a, b, c   int64
@@ -43,7 +44,7 @@ func newPart(l ratelimit.Limit) (*part, error) {
 		return &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: reason}
 	}
 	us, whole := int64(l.Period/time.Microsecond), l.Period%time.Microsecond == 0
-	p := &part{permits: l.Permits, a: us}
+	p := &part{limit: l, permits: l.Permits, a: us}
 	switch {
 	case l.Custom != nil:
 		return nil, bad("Custom", fmt.Sprintf("%T", l.Custom), "must be nil: Redis cannot run it")

@@ -17,6 +17,13 @@ type request struct {
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; else 0
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
 	undo   func(take ratelimit.Result) *request // of a take
+	stands []stand                              // set by decode: how each of several parts stands
+}
+
+// A stand is how a part of a limit stands.
+type stand struct {
+	left int64
+	full time.Duration // after which it is
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -24,7 +31,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // request makes an operation ready. What is asked most, of one bucket or one fixed window,
 // has a script of its own; foreign tells that it could not read the value.
 func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *request {
-	req := &request{key: keyName(t.prefix, key, t.store.cfg.HashKeys)}
+	req := &request{key: t.keyName(key)}
 	simple := !foreign && len(p.parts) == 1 && len(op.Past) == 0
 	switch op.Kind {
 	case ratelimit.Take, ratelimit.TakeAtMost:
@@ -108,6 +115,15 @@ func (t *table) decideRequest(req *request, p *plan, op ratelimit.Op) {
 	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) {
 		if len(n) < 10 {
 			return ratelimit.Result{}, false
+		}
+		if parts := len(p.parts); parts > 1 {
+			if len(n) < 10+2*parts {
+				return ratelimit.Result{}, false
+			}
+			for i := len(n) - 2*parts; i < len(n); i += 2 {
+				req.stands = append(req.stands, stand{n[i], micros(n[i+1])})
+			}
+			n = n[:len(n)-2*parts]
 		}
 		r := ratelimit.Result{
 			Allowed: n[0] == 1, Granted: n[1], Limit: n[2], Remaining: n[3],

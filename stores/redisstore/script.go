@@ -42,6 +42,7 @@ const (
 var (
 	bucketScript = sync.OnceValue(func() *script { return newScript("bucket.lua") })
 	windowScript = sync.OnceValue(func() *script { return newScript("window.lua") })
+	beatScript   = sync.OnceValue(func() *script { return newScript("instances.lua") })
 	decideMu     sync.Mutex
 	decides      [1 << len(algorithms)]*script
 )

@@ -34,12 +34,12 @@ return {q, r}`
 // TestScriptsAreFew: a server keeps each that it was sent.
 func TestScriptsAreFew(t *testing.T) {
 	t.Parallel()
-	shas := map[string]bool{bucketScript().sha: true, windowScript().sha: true}
+	shas := map[string]bool{bucketScript().sha: true, windowScript().sha: true, beatScript().sha: true}
 	for set := uint(1); set < 1<<len(algorithms); set++ {
 		s := decideScript(set)
 		require.Same(t, s, decideScript(set))
 		require.Less(t, len(s.text), 32_000)
 		shas[s.sha] = true
 	}
-	require.Len(t, shas, 17)
+	require.Len(t, shas, 18)
 }

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,16 +20,18 @@ import (
 type Store struct {
 	cfg    Config
 	client redis.UniversalClient
-	single bool // all keys are on one server
-	guard  *breaker.Breaker
-	lanes  [lanes]lane
+	single bool  // all keys are on one server
+	first  *node // the only one, but in a Cluster
 	seed   maphash.Seed
 	wg     sync.WaitGroup // of lanes at work
 	closed atomic.Bool
 
 	inspected atomic.Int32
 	mu        sync.Mutex
-	unfit     error // what inspect found
+	unfit     error             // what inspect found
+	nodes     map[string]*node  // of a Cluster, by their addresses
+	tables    map[string]*table // by their names
+	instances *instances
 
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
@@ -41,7 +45,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed()}
+	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), nodes: map[string]*node{}, tables: map[string]*table{}}
 	timely := true
 	switch c := client.(type) {
 	case nil:
@@ -58,30 +62,42 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if !timely {
 		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, else a decision could take longer than Timeout"}
 	}
-	s.guard = newGuard()
-	for i := range s.lanes {
-		s.lanes[i].store = s
-	}
+	s.first = s.newNode()
+	s.instances = &instances{store: s, every: beatEvery, life: beatLife, wake: make(chan struct{}, 1)}
 	return s, nil
 }
 
-// Open returns the table of that name. It sends nothing.
+// Open returns the table of that name; the same name is the same table. It sends nothing.
 func (s *Store) Open(name string) (ratelimit.Table, error) {
 	if s.closed.Load() {
 		return nil, ratelimit.ErrClosed
 	}
-	return newTable(s, name), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.tables[name]
+	if t == nil {
+		t = newTable(s, name)
+		s.tables[name] = t
+	}
+	return t, nil
 }
 
 // Close ends the store: later operations fail, and those not sent yet. It waits for those
-// that were. The state in the server and the client stay as they are.
+// that were, and leaves the instances that share limits (see [ratelimit.Local]). The state in
+// the server and the client stay as they are.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	for i := range s.lanes {
-		s.lanes[i].drop(ratelimit.ErrClosed)
+	s.mu.Lock()
+	nodes := slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
+	s.mu.Unlock()
+	for _, n := range nodes {
+		for i := range n.lanes {
+			n.lanes[i].drop(ratelimit.ErrClosed)
+		}
 	}
+	s.instances.close()
 	s.wg.Wait()
 	return nil
 }
@@ -110,9 +126,9 @@ func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout())
 	defer cancel()
 	if s.cfg.Mode == Coalesced {
-		return s.laneOf(req.key).apply(ctx, req)
+		return s.laneOf(req.key).apply(ctx, req) //nolint:contextcheck // see nodeOf
 	}
-	permit, err := s.admit(ctx)
+	permit, err := s.admit(ctx, s.nodeOf(req.key)) //nolint:contextcheck // see nodeOf
 	if err != nil {
 		return r, false, err
 	}
@@ -127,9 +143,9 @@ func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok
 	return r, ok, nil
 }
 
-// admit asks whether a request may be sent.
-func (s *Store) admit(ctx context.Context) (breaker.Permit, error) {
-	permit, err := s.guard.Acquire(ctx)
+// admit asks whether a request may be sent to a node.
+func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
+	permit, err := to.guard.Acquire(ctx)
 	if err != nil {
 		return permit, ErrAway
 	}

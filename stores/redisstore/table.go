@@ -19,6 +19,7 @@ type table struct {
 	plans   atomic.Pointer[[]*plan] // by their numbers, from 1
 	mu      sync.Mutex
 	byLimit map[ratelimit.Limit]*plan
+	local   atomic.Pointer[local] // decides while the server is away
 }
 
 func newTable(s *Store, name string) *table {
@@ -95,6 +96,9 @@ func (t *table) add(l ratelimit.Limit, p *plan) (*plan, error) {
 	return p, nil
 }
 
+// keyName is the name of a key in the server.
+func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
+
 // Apply does one operation on one key.
 func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
 	plans := *t.plans.Load()
@@ -111,13 +115,26 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 			return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", was.Plan)
 		}
 	}
-	p := plans[id]
-	r, ok, err := t.store.apply(ctx, t.request(key, p, op, false))
-	if err == nil && !ok {
-		r, ok, err = t.store.apply(ctx, t.request(key, p, op, true))
+	if l := t.local.Load(); l != nil {
+		return l.remote(ctx, key, plans[id], op)
 	}
-	if err == nil && !ok {
-		err = errReply
-	}
+	r, _, err := t.decide(ctx, key, plans[id], op)
 	return r, err
+}
+
+// decide has the server decide; stands are how the parts stand, where there are several.
+func (t *table) decide(ctx context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, stands []stand, err error) {
+	req := t.request(key, p, op, false)
+	r, ok, err := t.store.apply(ctx, req)
+	if err == nil && !ok {
+		req = t.request(key, p, op, true)
+		r, ok, err = t.store.apply(ctx, req)
+	}
+	switch {
+	case err != nil:
+		return r, nil, err // req may still be on its way
+	case !ok:
+		return r, nil, errReply
+	}
+	return r, req.stands, nil
 }

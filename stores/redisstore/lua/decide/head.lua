@@ -18,7 +18,8 @@
 --
 -- Reply: allowed, granted, limit, remaining, wait, retry after (-1: never), next after, full
 -- after, which part decided (from 0), the time, and for each part that was charged: the place
--- of its spec, and what the charge returned. All times are whole µs.
+-- of its spec, and what the charge returned; then, where there is more than one part, for each:
+-- remaining, full after. All times are whole µs.
 --
 -- Writes only what was admitted, given back or forgotten, and a debt that goes over to
 -- another kind of limit. When the clock went back, so does the state, once, also by a refusal:

@@ -205,4 +205,9 @@ local reply = {
 for i = 1, #receipts do
   reply[10 + i] = receipts[i]
 end
+for i = 1, #parts > 1 and #parts or 0 do
+  local p = parts[i]
+  reply[#reply + 1] = p.alg.available(p, state(p))
+  reply[#reply + 1] = p.alg.full(p, state(p)) - now
+end
 return reply

@@ -1,0 +1,173 @@
+package ratelimit_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+)
+
+// A sharing store has tables that can decide without it: half of each limit of one algorithm.
+type sharing struct{ *ratelimittest.Failing }
+
+type sharingTable struct {
+	ratelimit.Table
+	share sharedTable
+}
+
+type sharedTable struct{ ratelimit.Table }
+
+func (s sharing) Open(name string) (ratelimit.Table, error) {
+	table, err := s.Failing.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	own, err := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{})).Open(name)
+	return &sharingTable{table, sharedTable{own}}, err
+}
+
+func (t *sharingTable) Plan(limit ratelimit.Limit) (ratelimit.PlanID, error) {
+	half := limit
+	half.Permits /= 2
+	if _, err := t.share.Plan(half); err != nil {
+		return 0, err
+	}
+	return t.Table.Plan(limit)
+}
+
+func (t *sharingTable) Local() ratelimit.Table { return t.share }
+
+func (t sharedTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+	if op.Kind == ratelimit.Refund {
+		return ratelimit.Result{}, ratelimittest.ErrDown
+	}
+	return t.Table.Apply(ctx, key, plan, op)
+}
+
+func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
+		failed, allowed := 0, 0
+		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerHour(10), Hooks: ratelimit.Hooks{
+			StoreFailed: func(context.Context, ratelimit.Info) { failed++ },
+			Allowed:     func(context.Context, ratelimit.Info) { allowed++ },
+		}})
+		remote := take(t, l, "k", 1)
+		require.EqualValues(t, 9, remote.Remaining)
+		store.Down()
+		require.Equal(t, ratelimit.Result{Allowed: true}, take(t, l, "k", 1))
+		require.NoError(t, l.SetConfig(l.Config().With(func(c *ratelimit.Config) { c.OnStoreError = ratelimit.Local })))
+		r := take(t, l, "k", 2)
+		require.True(t, r.Allowed)
+		require.EqualValues(t, 5, r.Limit)
+		require.EqualValues(t, 3, r.Remaining)
+		require.False(t, take(t, l, "k", 4).Allowed)
+		require.Equal(t, ratelimit.Never, take(t, l, "k", 6).RetryAfter, "a share has a capacity of its own")
+		r, err := l.Peek(t.Context(), "k")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, r.Remaining)
+		_, err = l.Wait(t.Context(), "k", 3)
+		require.NoError(t, err)
+		_, err = l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, ratelimit.ErrLimited)
+		_, err = l.Refund(t.Context(), "k", remote)
+		require.ErrorIs(t, err, ratelimit.ErrStore)
+		require.Equal(t, 8, failed)
+		require.EqualValues(t, 8, l.Stats().StoreErrors)
+		require.Equal(t, 3, allowed)
+		require.EqualValues(t, 3, l.Stats().Rejected)
+		store.Up()
+		require.EqualValues(t, 8, take(t, l, "k", 1).Remaining)
+	})
+}
+
+func TestLocalNeedsAStoreThatCan(t *testing.T) {
+	t.Parallel()
+	store := &ratelimittest.Failing{Store: openMemory(t)}
+	cfg := ratelimit.Config{Store: store, OnStoreError: ratelimit.Local}
+	require.NoError(t, cfg.Validate())
+	_, err := ratelimit.New(cfg)
+	var bad *core.ConfigError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, "ratelimit.Config.OnStoreError", bad.Field)
+	require.Equal(t, ratelimit.Local, bad.Value)
+	require.ErrorContains(t, err, "must be Allow or Deny with this Store")
+
+	l := newLimiter(t, ratelimit.Config{Store: store})
+	require.ErrorAs(t, l.SetConfig(cfg.With(func(c *ratelimit.Config) { c.Limit = ratelimit.PerHour(1) })), &bad)
+	require.Equal(t, ratelimit.PerMinute(1000), l.Limit(), "nothing changed")
+
+	for _, memory := range []ratelimit.Store{nil, openMemory(t)} {
+		l := newLimiter(t, ratelimit.Config{Store: memory, OnStoreError: ratelimit.Local, Limit: ratelimit.PerHour(1)})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		require.False(t, take(t, l, "k", 1).Allowed)
+	}
+	require.Equal(t, "local", ratelimit.Local.String())
+}
+
+func TestOweRaisesAndNeverForgives(t *testing.T) {
+	t.Parallel()
+	const period = time.Hour
+	for name, limit := range map[string]ratelimit.Limit{
+		"window":  ratelimit.Window(10, period),
+		"aligned": ratelimit.Aligned(10, period),
+		"bucket":  ratelimit.Bucket(10, period, 10),
+		"sliding": ratelimit.Sliding(10, period, 10),
+		"counter": ratelimit.Counter(10, period),
+		"log":     ratelimit.Log(10, period),
+		"several": ratelimit.Window(10, period).And(ratelimit.Log(10, period)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				table, err := openMemory(t).Open("owe")
+				require.NoError(t, err)
+				id, err := table.Plan(limit)
+				require.NoError(t, err)
+				owe := table.(interface {
+					Owe(key string, id ratelimit.PlanID, permits int64, until time.Time) error
+				}).Owe
+				peek := func() ratelimit.Result {
+					t.Helper()
+					r, err := table.Apply(t.Context(), "k", id, ratelimit.Op{})
+					require.NoError(t, err)
+					return r
+				}
+				life := period
+				if name == "counter" {
+					life *= 2
+				}
+				require.NoError(t, owe("k", id, 6, time.Now()))
+				require.EqualValues(t, 10, peek().Remaining, "it is over")
+				until := time.Now().Add(life * 6 / 10)
+				if name == "counter" {
+					until = time.Now().Add(life)
+				}
+				require.NoError(t, owe("k", id, 6, until))
+				r := peek()
+				require.EqualValues(t, 4, r.Remaining)
+				if name != "aligned" {
+					require.InDelta(t, time.Until(until), r.FullAfter, float64(time.Millisecond))
+				}
+				require.NoError(t, owe("k", id, 2, time.Now().Add(life*2/10)))
+				require.Equal(t, r, peek(), "it owes more already")
+				taken, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 4})
+				require.NoError(t, err)
+				require.True(t, taken.Allowed)
+				require.NoError(t, owe("k", id, 6, until))
+				require.Zero(t, peek().Remaining)
+				time.Sleep(2 * life)
+				require.EqualValues(t, 10, peek().Remaining)
+				require.ErrorIs(t, owe("k", id, -1, until), core.ErrConfig)
+				require.ErrorContains(t, owe("k", 99, 1, until), "no plan 99")
+			})
+		})
+	}
+}

@@ -1,0 +1,392 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"math/bits"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+const (
+	localShards = 16
+	localKeys   = 1 << 16     // of a table that are known at a time
+	localHold   = time.Second // once away, so long nothing is sent for a table with a share
+)
+
+var errServerTake = errors.New("redisstore: the permits were taken at the server, which is away")
+
+// A local decides for a table while the server is away: with a share of the limit, in memory. It
+// remembers how keys stood at the server, and begins from there; and what it let through, which
+// it charges to the server before the next decision there.
+type local struct {
+	table  *table
+	memory memory
+	shares sync.Map // planShare to the ratelimit.PlanID in memory
+	seed   maphash.Seed
+	shards [localShards]localShard
+	owing  atomic.Int64 // parts of keys with a debt
+}
+
+// memory is a table of a [ratelimit.Memory].
+type memory interface {
+	ratelimit.Table
+	Owe(key string, id ratelimit.PlanID, permits int64, until time.Time) error
+}
+
+type planShare struct {
+	id ratelimit.PlanID
+	n  int64
+}
+
+type localShard struct {
+	mu   sync.Mutex
+	keys map[string]*known
+}
+
+// A known is what is known of a key.
+type known struct {
+	parts   []*account
+	pushing chan struct{} // closed when a push is over; nil if there is none
+}
+
+// An account is what is known of a key under one limit.
+type account struct {
+	part *part
+	left int64     // that the server had
+	at   time.Time // when it said so
+	full time.Time // when the key will be
+	told int64     // for how many instances memory knows of it, or 0
+	debt int64     // what was let through here, and the server does not know
+}
+
+// Local returns what decides while the server is away, with the share of this process. The store
+// is counted as an instance from then on.
+func (t *table) Local() ratelimit.Table {
+	l := &local{table: t, seed: maphash.MakeSeed()}
+	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	l.memory = core.Must(m.Open("")).(memory) //nolint:forcetypeassert // those of a Memory are
+	for i := range l.shards {
+		l.shards[i].keys = map[string]*known{}
+	}
+	if !t.local.CompareAndSwap(nil, l) {
+		return t.local.Load()
+	}
+	t.store.instances.add(l)
+	return l
+}
+
+// Plan makes a limit known, to the table itself.
+func (l *local) Plan(limit ratelimit.Limit) (ratelimit.PlanID, error) { return l.table.Plan(limit) }
+
+// Apply decides one operation here.
+func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+	plans := *l.table.plans.Load()
+	switch {
+	case l.table.store.closed.Load():
+		return ratelimit.Result{}, ratelimit.ErrClosed
+	case id == 0 || int(id) >= len(plans):
+		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", id)
+	case op.Kind == ratelimit.Refund:
+		return ratelimit.Result{}, errServerTake
+	}
+	p, n := plans[id], l.table.store.instances.count()
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op.Kind == ratelimit.Reset {
+		return l.forget(ctx, s, key, p, op.Past, n)
+	}
+	k := l.know(s, key)
+	for _, part := range p.parts {
+		k.account(part)
+	}
+	for _, a := range k.parts {
+		if a.told != n {
+			if err := l.tell(key, a, n); err != nil {
+				return ratelimit.Result{}, err
+			}
+		}
+	}
+	r, err := l.applyShare(ctx, key, p, op, n)
+	if err != nil {
+		return r, err
+	}
+	if r.Granted > 0 {
+		r.Receipt.At = ^r.Receipt.At // below 0, as none of the server is
+		for _, part := range p.parts {
+			l.charge(k.account(part), r.Granted)
+		}
+	}
+	return r, nil
+}
+
+// applyShare does an operation in memory.
+func (l *local) applyShare(ctx context.Context, key string, p *plan, op ratelimit.Op, n int64) (ratelimit.Result, error) {
+	plans := *l.table.plans.Load()
+	past := make([]ratelimit.Past, len(op.Past))
+	for i, was := range op.Past {
+		id, err := l.plan(plans[was.Plan], n)
+		if err != nil {
+			return ratelimit.Result{}, err
+		}
+		past[i] = ratelimit.Past{Plan: id, Until: was.Until}
+	}
+	if op.Past = nil; len(past) > 0 {
+		op.Past = past
+	}
+	id, err := l.plan(p, n)
+	if err != nil {
+		return ratelimit.Result{}, err
+	}
+	r, err := l.memory.Apply(ctx, key, id, op)
+	r.Plan = p.id
+	return r, err
+}
+
+// plan is the number in memory of the share of a plan.
+func (l *local) plan(p *plan, n int64) (ratelimit.PlanID, error) {
+	of := planShare{p.id, n}
+	if id, ok := l.shares.Load(of); ok {
+		return id.(ratelimit.PlanID), nil //nolint:forcetypeassert // nothing else is stored
+	}
+	id, err := l.memory.Plan(p.shares(n))
+	if err == nil {
+		l.shares.Store(of, id)
+	}
+	return id, err
+}
+
+// tell has memory know what is owed of a share. What is left at the server is for all instances;
+// a bucket has a debt in time, which is the same for the share. Where there are fewer permits
+// than instances, each begins with none.
+func (l *local) tell(key string, a *account, n int64) error {
+	single := (*l.table.plans.Load())[a.part.id]
+	id, err := l.plan(single, n)
+	if err != nil {
+		return err
+	}
+	of, s, now := a.part.limit, share(a.part.limit, n), time.Now()
+	permits, until := s.Permits-a.left/n, a.full
+	switch {
+	case of.Algorithm == ratelimit.TokenBucket:
+		permits = 0 // it is the time that counts
+		if until.Before(now) {
+			until = now
+		}
+		if short := s.Burst*n - of.Burst; short > 0 {
+			until = until.Add(mulDiv(short, int64(of.Period), of.Permits))
+		}
+	case a.part.permits < n:
+		permits, until = 1, now.Add(s.Period)
+	case !until.After(now):
+		permits = 0
+	}
+	if of.Algorithm == ratelimit.SlidingCounter && permits > 0 { // its weight is in what is left already
+		until = now.Add(2 * s.Period)
+	}
+	if permits > 0 || of.Algorithm == ratelimit.TokenBucket {
+		err = l.memory.Owe(key, id, max(0, permits), until)
+	}
+	if err == nil {
+		a.told = n
+	}
+	return err
+}
+
+// mulDiv is a*b/c rounded up; it saturates.
+func mulDiv(a, b, c int64) time.Duration {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c-1), 0)
+	if hi += carry; hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return time.Duration(min(q, math.MaxInt64))
+}
+
+// remote decides at the server, after it was charged what the key owes, and remembers the
+// decision.
+func (l *local) remote(ctx context.Context, key string, p *plan, op ratelimit.Op) (ratelimit.Result, error) {
+	if op.Kind == ratelimit.Refund && op.Receipt.At < 0 {
+		return l.refund(ctx, key, p, op)
+	}
+	at := l.table.store.nodeOf(l.table.keyName(key)) //nolint:contextcheck // see nodeOf
+	if at.holds() {
+		return ratelimit.Result{}, ErrAway
+	}
+	if err := l.settle(ctx, key); err != nil {
+		return ratelimit.Result{}, at.hold(err)
+	}
+	r, stands, err := l.table.decide(ctx, key, p, op)
+	if err != nil {
+		return r, at.hold(err)
+	}
+	s := l.shard(key)
+	s.mu.Lock()
+	if op.Kind == ratelimit.Reset {
+		_, _ = l.forget(ctx, s, key, p, op.Past, l.table.store.instances.count())
+	} else {
+		l.learn(s, key, p, r, stands)
+	}
+	s.mu.Unlock()
+	if l.owing.Load() > 0 {
+		l.table.store.instances.pushSoon()
+	}
+	return r, nil
+}
+
+// learn remembers how a key stands at the server.
+func (l *local) learn(s *localShard, key string, p *plan, r ratelimit.Result, stands []stand) {
+	if stands == nil {
+		stands = []stand{{r.Remaining, r.FullAfter}}
+	}
+	owes := false
+	for _, st := range stands {
+		owes = owes || st.full > 0
+	}
+	k := s.keys[key]
+	if k == nil && !owes {
+		return
+	}
+	k = l.know(s, key)
+	now := time.Now()
+	for i, st := range stands {
+		a := k.account(p.parts[i])
+		a.left, a.at, a.full, a.told = st.left, now, now.Add(st.full), 0
+	}
+}
+
+// refund gives back a take that was decided here. What was charged to the server in the meantime
+// stays charged: the key may be limited too much, for as long as it owes.
+func (l *local) refund(ctx context.Context, key string, p *plan, op ratelimit.Op) (ratelimit.Result, error) {
+	op.Receipt.At = ^op.Receipt.At
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := l.know(s, key)
+	before := make([]int64, len(p.parts))
+	for i, part := range p.parts {
+		before[i] = l.used(ctx, key, k.account(part))
+	}
+	r, err := l.applyShare(ctx, key, p, op, l.table.store.instances.count())
+	for i, part := range p.parts {
+		a := k.account(part)
+		l.charge(a, -min(a.debt, op.Cost, max(0, before[i]-l.used(ctx, key, a))))
+	}
+	return r, err
+}
+
+// used is how many permits a share has let through that time has not given back, what it was told
+// of included.
+func (l *local) used(ctx context.Context, key string, a *account) int64 {
+	n := cmp.Or(a.told, l.table.store.instances.count())
+	id, err := l.plan((*l.table.plans.Load())[a.part.id], n)
+	if err != nil {
+		return math.MaxInt64
+	}
+	r, err := l.memory.Apply(ctx, key, id, ratelimit.Op{})
+	if err != nil {
+		return math.MaxInt64
+	}
+	s := share(a.part.limit, n)
+	if s.Algorithm == ratelimit.TokenBucket {
+		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
+	}
+	used := r.Limit - r.Remaining
+	if r.Remaining == 0 { // there may be reservations
+		used = max(used, r.Limit*int64((r.FullAfter+s.Period-1)/s.Period))
+	}
+	return used
+}
+
+// charge adds to what is to be pushed.
+func (l *local) charge(a *account, permits int64) {
+	had := a.debt > 0
+	a.debt = max(0, a.debt+permits)
+	switch {
+	case had && a.debt == 0:
+		l.owing.Add(-1)
+	case !had && a.debt > 0:
+		l.owing.Add(1)
+	}
+}
+
+func (l *local) shard(key string) *localShard {
+	return &l.shards[maphash.String(l.seed, key)%localShards]
+}
+
+// know is what is known of a key. For one more than fit, of a few others the one goes that owes
+// nothing here, or for the shortest time.
+func (l *local) know(s *localShard, key string) *known {
+	if k := s.keys[key]; k != nil {
+		return k
+	}
+	if len(s.keys) >= localKeys/localShards {
+		seen, victim, least := 0, "", time.Time{}
+		for name, k := range s.keys {
+			if end := k.end(); victim == "" || end.Before(least) {
+				victim, least = name, end
+			}
+			if seen++; seen == 8 {
+				break
+			}
+		}
+		l.drop(s, victim)
+	}
+	k := &known{}
+	s.keys[strings.Clone(key)] = k
+	return k
+}
+
+// drop forgets a key, and what it owes.
+func (l *local) drop(s *localShard, key string) {
+	if k := s.keys[key]; k != nil {
+		for _, a := range k.parts {
+			l.charge(a, -a.debt)
+		}
+		delete(s.keys, key)
+	}
+}
+
+// end is when a key owes nothing at the server any more; later, if it owes what was let
+// through here.
+func (k *known) end() (end time.Time) {
+	for _, a := range k.parts {
+		full := a.full
+		if a.debt > 0 {
+			full = time.Now().Add(ratelimit.MaxPeriod)
+		}
+		if full.After(end) {
+			end = full
+		}
+	}
+	return end
+}
+
+// forget forgets a key here.
+func (l *local) forget(ctx context.Context, s *localShard, key string, p *plan, past []ratelimit.Past, n int64) (ratelimit.Result, error) {
+	l.drop(s, key)
+	return l.applyShare(ctx, key, p, ratelimit.Op{Kind: ratelimit.Reset, Past: past}, n)
+}
+
+// account is the account under one limit.
+func (k *known) account(part *part) *account {
+	for _, a := range k.parts {
+		if a.part == part {
+			return a
+		}
+	}
+	a := &account{part: part, left: part.permits}
+	k.parts = append(k.parts, a)
+	return a
+}

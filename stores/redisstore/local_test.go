@@ -1,0 +1,535 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// localLimiters are limiters of stores of their own, on one server, that know of each other.
+func localLimiters(t *testing.T, srv server, n int, mode Mode, limit ratelimit.Limit, change ...func(*redis.Options)) (stores []*Store, limiters []*ratelimit.Limiter) {
+	t.Helper()
+	for range n {
+		s := newStore(t, srv.client(t, change...), Config{Mode: mode, Timeout: 300 * time.Millisecond})
+		s.instances.every, s.instances.life = 20*time.Millisecond, time.Second
+		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: limit, OnStoreError: ratelimit.Local})
+		require.NoError(t, err)
+		stores, limiters = append(stores, s), append(limiters, l)
+	}
+	counted(t, stores, n)
+	return stores, limiters
+}
+
+func counted(t *testing.T, stores []*Store, n int) {
+	t.Helper()
+	for _, s := range stores {
+		require.Eventually(t, func() bool { return s.instances.count() == int64(n) }, 20*time.Second, 5*time.Millisecond, "%d", s.instances.count())
+	}
+}
+
+// takeAll takes one by one until it is refused.
+func takeAll(t *testing.T, l *ratelimit.Limiter, key string) (n int64) {
+	t.Helper()
+	for {
+		r, err := l.Take(context.Background(), key, 1)
+		require.NoError(t, err)
+		if !r.Allowed {
+			require.NotZero(t, r.RetryAfter)
+			return n
+		}
+		require.EqualValues(t, 1, r.Granted)
+		n++
+	}
+}
+
+// lost has the store of a limiter find out that the server is away.
+func lost(t *testing.T, s *Store, l *ratelimit.Limiter) {
+	t.Helper()
+	for s.first.held.Load() == 0 {
+		_, err := l.Peek(context.Background(), "lost")
+		require.NoError(t, err)
+	}
+}
+
+// remaining is what a store that knows nothing finds at the server; -1 while it is away.
+func remaining(l *ratelimit.Limiter, key string) int64 {
+	r, err := l.Peek(context.Background(), key)
+	if err != nil {
+		return -1
+	}
+	return r.Remaining
+}
+
+func denying(t *testing.T, srv server, limit ratelimit.Limit) *ratelimit.Limiter {
+	t.Helper()
+	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: newStore(t, srv.client(t), Config{}), Limit: limit, OnStoreError: ratelimit.Deny})
+	require.NoError(t, err)
+	return l
+}
+
+func TestLocalSharesTogetherAreTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 3} {
+		for _, mode := range []Mode{Strict, Coalesced} {
+			t.Run(fmt.Sprint(n, mode), func(t *testing.T) {
+				t.Parallel()
+				srv := startServer(t)
+				_, limiters := localLimiters(t, srv, n, mode, ratelimit.PerHour(1))
+				type tier struct {
+					l   *ratelimit.Limiter
+					key string
+				}
+				tiers := map[string][]tier{}
+				for name, limit := range kinds(100, time.Hour) {
+					for _, l := range limiters {
+						l, err := l.With(limit)
+						require.NoError(t, err)
+						tiers[name] = append(tiers[name], tier{l, name})
+					}
+				}
+				srv.Kill()
+				for name, all := range tiers {
+					sum := int64(0)
+					for _, one := range all {
+						sum += takeAll(t, one.l, one.key)
+					}
+					require.LessOrEqual(t, sum, int64(100), name)
+					require.Greater(t, sum, int64(80), name)
+				}
+			})
+		}
+	}
+}
+
+func TestLocalBeginsWithWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ctx := context.Background()
+		srv := startServer(t)
+		_, limiters := localLimiters(t, srv, 2, mode, ratelimit.PerHour(1))
+		limits := kinds(100, time.Hour)
+		limits["two"] = ratelimit.Window(10, 200*time.Millisecond).And(ratelimit.Window(100, time.Hour))
+		tiers := map[string][]*ratelimit.Limiter{}
+		for name, limit := range limits {
+			for _, l := range limiters {
+				l, err := l.With(limit)
+				require.NoError(t, err)
+				tiers[name] = append(tiers[name], l)
+			}
+		}
+		for name, all := range tiers {
+			for taken := int64(0); taken < 90; {
+				r, err := all[0].TakeAtMost(ctx, name, min(10, 90-taken))
+				require.NoError(t, err)
+				require.NotZero(t, r.Limit)
+				if taken += r.Granted; r.Granted == 0 {
+					time.Sleep(r.RetryAfter) // the shorter of "two"
+				}
+			}
+			_, err := all[1].Peek(ctx, name)
+			require.NoError(t, err)
+		}
+		srv.Kill()
+		for name, all := range tiers {
+			sum := int64(0)
+			for name == "two" { // each short window, until the long one refuses
+				r, err := all[0].Take(ctx, name, 1)
+				require.NoError(t, err)
+				if sum += r.Granted; r.Allowed {
+					continue
+				} else if r.RetryAfter > time.Second {
+					break
+				}
+				time.Sleep(r.RetryAfter)
+			}
+			sum += takeAll(t, all[0], name) + takeAll(t, all[1], name)
+			require.LessOrEqual(t, sum, int64(10), name)
+			require.Greater(t, sum, int64(7), name)
+		}
+	})
+}
+
+// TestLocalWindowEndsWithThatOfTheServer: what is known of a window holds to its end, and a
+// bucket is repaid.
+func TestLocalWindowEndsWithThatOfTheServer(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	const period = 4 * time.Second
+	_, limiters := localLimiters(t, srv, 1, Strict, ratelimit.Window(100, period))
+	bucket, err := limiters[0].With(ratelimit.Bucket(100, period, 100))
+	require.NoError(t, err)
+	start := time.Now()
+	require.EqualValues(t, 100, takeAll(t, limiters[0], "k"))
+	took := time.Since(start)
+	r, err := bucket.TakeAtMost(context.Background(), "b", 100)
+	require.NoError(t, err)
+	require.EqualValues(t, 100, r.Granted)
+	at := time.Now()
+	srv.Kill()
+	r, err = limiters[0].Take(context.Background(), "k", 1)
+	require.NoError(t, err)
+	require.False(t, r.Allowed)
+	require.LessOrEqual(t, time.Since(start)+r.RetryAfter, period+took+time.Second)
+	r, err = bucket.Peek(context.Background(), "b")
+	require.NoError(t, err)
+	require.LessOrEqual(t, r.Remaining, int64(100*time.Since(at)/period))
+	require.LessOrEqual(t, time.Since(at)+r.FullAfter, period+time.Second)
+}
+
+func TestLocalIsPushedBack(t *testing.T) {
+	t.Parallel()
+	for name, limit := range kinds(100, time.Hour) {
+		for _, mode := range []Mode{Strict, Coalesced} {
+			t.Run(fmt.Sprint(name, mode), func(t *testing.T) {
+				t.Parallel()
+				ctx := context.Background()
+				srv := startServer(t)
+				stores, limiters := localLimiters(t, srv, 2, mode, limit)
+				fresh := denying(t, srv, limit)
+				srv.Kill()
+				for _, l := range limiters {
+					for _, key := range []string{"a", "b"} {
+						r, err := l.Take(ctx, key, 30)
+						require.NoError(t, err)
+						require.True(t, r.Allowed)
+						require.EqualValues(t, 50, r.Limit, "the share")
+					}
+				}
+				require.NoError(t, srv.Restart())
+				require.Eventually(t, func() bool { return remaining(fresh, "a") == 40 && remaining(fresh, "b") == 40 }, 20*time.Second, 10*time.Millisecond,
+					"%d %d", remaining(fresh, "a"), remaining(fresh, "b"))
+				for _, s := range stores {
+					table := tableOf(s)
+					require.Eventually(t, func() bool { return table.owing.Load() == 0 }, 20*time.Second, time.Millisecond)
+				}
+				r, err := fresh.Take(ctx, "a", 41)
+				require.NoError(t, err)
+				require.False(t, r.Allowed)
+				require.EqualValues(t, 40, takeAll(t, fresh, "a"))
+			})
+		}
+	}
+}
+
+// tableOf is what decides for the one limiter of a store.
+func tableOf(s *Store) *local {
+	s.instances.mu.Lock()
+	defer s.instances.mu.Unlock()
+	return s.instances.locals[0]
+}
+
+// TestLocalIsPushedBeforeTheNextDecision: without the goroutine too.
+func TestLocalIsPushedBeforeTheNextDecision(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	srv := startServer(t)
+	s := newStore(t, srv.client(t), Config{Timeout: 300 * time.Millisecond})
+	s.instances.every = time.Hour
+	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local})
+	require.NoError(t, err)
+	s.instances.close() // its goroutine ends
+	for _, key := range []string{"k", "lost"} {
+		_, err = l.Peek(ctx, key)
+		require.NoError(t, err)
+	}
+	srv.Kill()
+	r, err := l.Take(ctx, "k", 30)
+	require.NoError(t, err)
+	require.True(t, r.Allowed)
+	require.EqualValues(t, 1, tableOf(s).owing.Load())
+	require.NoError(t, srv.Restart())
+	require.Eventually(t, func() bool {
+		r, err = l.Take(ctx, "k", 71)
+		require.NoError(t, err)
+		require.False(t, r.Allowed)
+		return tableOf(s).owing.Load() == 0
+	}, 20*time.Second, 10*time.Millisecond)
+	require.EqualValues(t, 70, remaining(denying(t, srv, ratelimit.PerHour(100)), "k"))
+}
+
+// A cable is what connects a client; it can be cut.
+type cable struct{ cut atomic.Bool }
+
+type wire struct {
+	net.Conn
+	cable *cable
+}
+
+var errCut = errors.New("cut")
+
+func (w wire) Write(b []byte) (int, error) {
+	if w.cable.cut.Load() {
+		return 0, errCut
+	}
+	return w.Conn.Write(b)
+}
+
+func (c *cable) through(o *redis.Options) {
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if c.cut.Load() {
+			return nil, errCut
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return wire{conn, c}, err
+	}
+}
+
+// TestLocalAndAServerThatComesAndGoes: no flap is worth a new budget.
+func TestLocalAndAServerThatComesAndGoes(t *testing.T) {
+	t.Parallel()
+	for name, limit := range kinds(100, time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			srv := startServer(t)
+			var cable cable
+			_, limiters := localLimiters(t, srv, 2, Strict, limit, cable.through)
+			sum := int64(0)
+			for flap := range 3 {
+				cable.cut.Store(true)
+				for _, l := range limiters {
+					r, err := l.TakeAtMost(ctx, "k", 20)
+					require.NoError(t, err)
+					sum += r.Granted
+				}
+				cable.cut.Store(false)
+				if flap == 1 {
+					continue // before anybody has seen that it is back
+				}
+				for _, l := range limiters {
+					require.Eventually(t, func() bool {
+						r, err := l.Peek(ctx, "k")
+						return err == nil && r.Limit == 100 // not a share
+					}, 20*time.Second, 10*time.Millisecond)
+				}
+			}
+			for _, l := range limiters {
+				sum += takeAll(t, l, "k")
+			}
+			require.LessOrEqual(t, sum, int64(100))
+			require.Greater(t, sum, int64(80))
+		})
+	}
+}
+
+func TestLocalHoldsForASecond(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	srv := startServer(t)
+	s := newStore(t, srv.client(t), Config{Timeout: 300 * time.Millisecond})
+	var away atomic.Pointer[time.Time]
+	l, err := ratelimit.New(ratelimit.Config{
+		Store: s, Limit: ratelimit.PerHour(1000), OnStoreError: ratelimit.Local,
+		Hooks: ratelimit.Hooks{StoreFailed: func(_ context.Context, info ratelimit.Info) {
+			if now := time.Now(); errors.Is(info.Err, ErrAway) {
+				away.CompareAndSwap(nil, &now)
+			}
+		}},
+	})
+	require.NoError(t, err)
+	srv.Kill()
+	for away.Load() == nil {
+		_, err := l.Take(ctx, "k", 1)
+		require.NoError(t, err)
+	}
+	require.NoError(t, srv.Restart())
+	failed := l.Stats().StoreErrors
+	require.GreaterOrEqual(t, failed, uint64(failures))
+	require.Eventually(t, func() bool {
+		_, err := l.Take(ctx, "k", 1)
+		require.NoError(t, err)
+		now := l.Stats().StoreErrors
+		defer func() { failed = now }()
+		return now == failed
+	}, 20*time.Second, 10*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(*away.Load()), localHold)
+}
+
+func TestLocalWaitsRefundsAndForgets(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	srv := startServer(t)
+	stores, limiters := localLimiters(t, srv, 2, Strict, ratelimit.Bucket(10, time.Second, 10))
+	l := limiters[0]
+	hourly, err := l.With(ratelimit.PerHour(10))
+	require.NoError(t, err)
+	server, err := hourly.Take(ctx, "server", 4)
+	require.NoError(t, err)
+	srv.Kill()
+	_, err = hourly.Refund(ctx, "server", server)
+	require.ErrorIs(t, err, ratelimit.ErrStore, "it is not a take of the share")
+
+	r, err := hourly.Take(ctx, "server", 3)
+	require.NoError(t, err)
+	require.True(t, r.Allowed)
+	require.Zero(t, r.Remaining)
+	r, err = hourly.Refund(ctx, "server", r)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, r.Remaining)
+
+	// A wait is one for the share: 5 a second.
+	lost(t, stores[0], l)
+	r, err = l.Drain(ctx, "w")
+	require.NoError(t, err)
+	require.InDelta(t, 5, r.Granted, 1)
+	r, err = l.Reserve(ctx, "w", 1, time.Second)
+	require.NoError(t, err)
+	require.Positive(t, r.Wait)
+	require.LessOrEqual(t, r.Wait, 200*time.Millisecond)
+	_, err = l.Refund(ctx, "w", r)
+	require.NoError(t, err)
+	start := time.Now()
+	r, err = l.Wait(ctx, "w", 1)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, time.Since(start), r.Wait)
+
+	// A refund leaves nothing to be pushed.
+	r, err = hourly.Take(ctx, "k", 3)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, r.Remaining)
+	r, err = hourly.Refund(ctx, "k", r)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, r.Remaining)
+	kept, err := hourly.Take(ctx, "kept", 3)
+	require.NoError(t, err)
+	require.NoError(t, hourly.Reset(ctx, "k"))
+	forgotten, err := hourly.Take(ctx, "forgotten", 4)
+	require.NoError(t, err)
+	require.True(t, forgotten.Allowed)
+	require.NoError(t, hourly.Reset(ctx, "forgotten"))
+	r, err = hourly.Peek(ctx, "forgotten")
+	require.NoError(t, err)
+	require.EqualValues(t, 5, r.Remaining)
+
+	require.NoError(t, srv.Restart())
+	require.Eventually(t, func() bool { return tableOf(stores[0]).owing.Load() == 0 }, 20*time.Second, 10*time.Millisecond)
+	fresh := denying(t, srv, ratelimit.PerHour(10))
+	for key, want := range map[string]int64{"k": 10, "server": 10, "kept": 7, "forgotten": 10} {
+		require.Equal(t, want, remaining(fresh, key), key)
+	}
+	_, err = hourly.Refund(ctx, "kept", kept)
+	require.NoError(t, err, "it is no take of the server")
+	require.EqualValues(t, 7, remaining(fresh, "kept"), "what was pushed stays")
+}
+
+// TestLocalBoundsWhatItKnows: more keys than fit are decided too, and pushed as far as they are known.
+func TestLocalBoundsWhatItKnows(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Config{})
+	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is ours
+	id, err := table.Plan(ratelimit.PerHour(2))
+	require.NoError(t, err)
+	l := table.Local().(*local) //nolint:forcetypeassert // it is ours
+	require.Same(t, l, table.Local(), "twice")
+	const keys = localKeys + 10_000
+	for i := range keys {
+		r, err := l.Apply(context.Background(), fmt.Sprint(i), id, ratelimit.Op{Cost: 1})
+		require.NoError(t, err)
+		require.True(t, r.Allowed)
+	}
+	known := 0
+	for i := range l.shards {
+		known += len(l.shards[i].keys)
+	}
+	require.LessOrEqual(t, known, localKeys)
+	require.EqualValues(t, known, l.owing.Load())
+	for range 2 {
+		_, err = l.Apply(context.Background(), "0", id, ratelimit.Op{Cost: 1})
+		require.NoError(t, err)
+	}
+	r, err := l.Apply(context.Background(), "0", id, ratelimit.Op{Cost: 1})
+	require.NoError(t, err)
+	require.False(t, r.Allowed, "memory knows it still")
+	_, err = l.Apply(context.Background(), "0", 99, ratelimit.Op{Cost: 1})
+	require.ErrorContains(t, err, "no plan 99")
+}
+
+func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
+	t.Parallel()
+	for l, want := range map[ratelimit.Limit]ratelimit.Limit{
+		ratelimit.PerMinute(10):                                    ratelimit.PerMinute(3),
+		ratelimit.PerSecond(1):                                     ratelimit.Window(1, 3*time.Second),
+		ratelimit.PerSecond(2):                                     ratelimit.Window(1, 2*time.Second),
+		ratelimit.Aligned(2, time.Hour):                            ratelimit.Aligned(1, 2*time.Hour),
+		ratelimit.Sliding(1, time.Second, 10):                      ratelimit.Sliding(1, 3*time.Second, 10),
+		ratelimit.Bucket(10, time.Second, 20):                      ratelimit.Bucket(10, 3*time.Second, 6),
+		ratelimit.Bucket(9, time.Second, 20):                       ratelimit.Bucket(3, time.Second, 6),
+		ratelimit.Shaper(10, time.Second):                          ratelimit.Bucket(10, 3*time.Second, 1),
+		ratelimit.Window(1, ratelimit.MaxPeriod):                   ratelimit.Window(1, ratelimit.MaxPeriod),
+		ratelimit.Bucket(7, ratelimit.MaxPeriod, 7):                ratelimit.Bucket(2, ratelimit.MaxPeriod, 2),
+		ratelimit.Counter(10, time.Hour):                           ratelimit.Counter(3, time.Hour),
+		ratelimit.Bucket(ratelimit.MaxPermits, time.Hour, 1<<38-1): ratelimit.Bucket(ratelimit.MaxPermits, 3*time.Hour, (1<<38-1)/3),
+	} {
+		require.Equal(t, want, share(l, 3), l.String())
+		require.Equal(t, l, share(l, 1))
+	}
+	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
+	for range 20_000 {
+		period := time.Duration(1+rng.Int64N(1<<(1+rng.IntN(30)))) * time.Microsecond
+		permits, n := 1+rng.Int64N(1<<(1+rng.IntN(20))), 1+rng.Int64N(300)
+		for _, l := range []ratelimit.Limit{ratelimit.Window(permits, period), ratelimit.Log(min(permits, ratelimit.MaxLogPermits), period), ratelimit.Bucket(permits, period, 1+rng.Int64N(1<<20))} {
+			if l.Validate() != nil {
+				continue
+			}
+			s := share(l, n)
+			require.NoError(t, s.Validate(), "%v of %d", l, n)
+			all := float64(s.Permits*n) / float64(s.Period)
+			require.LessOrEqual(t, all, float64(l.Permits)/float64(l.Period)*(1+1e-12), "%v of %d: %v", l, n, s)
+			require.LessOrEqual(t, s.Burst, max(1, l.Burst/n))
+		}
+	}
+	// Two that come to be of one kind are one.
+	p := &plan{parts: []*part{{limit: ratelimit.Window(1, 20*time.Second)}, {limit: ratelimit.Window(100, time.Minute)}}}
+	require.Equal(t, ratelimit.PerMinute(1), p.shares(3))
+	require.Equal(t, ratelimit.Window(1, 20*time.Second).And(ratelimit.Window(100, time.Minute)), p.shares(1))
+}
+
+// TestLimitersOfOneNameHaveOneShare: in one store they are one instance.
+func TestLimitersOfOneNameHaveOneShare(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	stores, limiters := localLimiters(t, srv, 2, Strict, ratelimit.PerHour(100))
+	second, err := ratelimit.New(ratelimit.Config{Name: "l", Store: stores[0], Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local})
+	require.NoError(t, err)
+	srv.Kill()
+	require.EqualValues(t, 50, takeAll(t, limiters[0], "k")+takeAll(t, second, "k"))
+}
+
+// TestFewerPermitsThanInstances: each begins with none, so that they are never more than the limit
+// has from the beginning on.
+func TestFewerPermitsThanInstances(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	stores, limiters := localLimiters(t, srv, 3, Strict, ratelimit.PerHour(2))
+	var buckets []*ratelimit.Limiter
+	for _, l := range limiters {
+		b, err := l.With(ratelimit.Bucket(10, time.Second, 1))
+		require.NoError(t, err)
+		buckets = append(buckets, b)
+	}
+	srv.Kill()
+	for i, s := range stores {
+		lost(t, s, limiters[i])
+	}
+	start := time.Now()
+	bucket := int64(0)
+	for time.Since(start) < 700*time.Millisecond {
+		for i, l := range limiters {
+			require.Zero(t, takeAll(t, l, "w"))
+			bucket += takeAll(t, buckets[i], "b")
+		}
+	}
+	require.LessOrEqual(t, bucket, int64(1+10*time.Since(start)/time.Second))
+	require.Positive(t, bucket)
+}

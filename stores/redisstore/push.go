@@ -1,0 +1,172 @@
+package redisstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A pushed is a debt on its way to the server.
+type pushed struct {
+	shard   *localShard
+	key     string
+	account *account
+	debt    int64 // all of it
+	cost    int64 // what time has not given back
+	item    *item
+	r       ratelimit.Result
+	err     error
+}
+
+// settle pushes what one key owes, and waits for who does so already.
+func (l *local) settle(ctx context.Context, key string) error {
+	if l.owing.Load() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.table.store.cfg.timeout())
+	defer cancel()
+	s := l.shard(key)
+	for {
+		s.mu.Lock()
+		k := s.keys[key]
+		owes := k != nil && k.owes()
+		var pushing chan struct{}
+		if owes {
+			pushing = k.pushing
+		}
+		s.mu.Unlock()
+		switch {
+		case !owes:
+			return nil
+		case ctx.Err() != nil:
+			return explain(ctx.Err())
+		case pushing == nil:
+			if err := l.push(ctx, []string{key}); err != nil {
+				return err
+			}
+		default:
+			select {
+			case <-pushing:
+			case <-ctx.Done():
+				return explain(ctx.Err())
+			}
+		}
+	}
+}
+
+// pushAll pushes what all keys owe, until one push fails.
+func (l *local) pushAll(ctx context.Context) error {
+	if l.owing.Load() == 0 {
+		return nil
+	}
+	var keys []string
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for key, k := range s.keys {
+			if k.owes() && k.pushing == nil {
+				keys = append(keys, key)
+			}
+		}
+		s.mu.Unlock()
+	}
+	for len(keys) > 0 {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		n := min(len(keys), maxBatch)
+		if err := l.push(ctx, keys[:n]); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+func (k *known) owes() bool {
+	for _, a := range k.parts {
+		if a.debt > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// push charges the server what was let through here and time has not given back yet, as far as the
+// limit goes. What fails stays a debt, though the server may have it: rather twice than not at all.
+func (l *local) push(ctx context.Context, keys []string) error {
+	over := make(chan struct{})
+	claimed := make(map[*known]*localShard, len(keys))
+	var debts []*pushed
+	for _, key := range keys {
+		s := l.shard(key)
+		s.mu.Lock()
+		if k := s.keys[key]; k != nil && k.pushing == nil {
+			k.pushing, claimed[k] = over, s
+			for _, a := range k.parts {
+				if a.debt > 0 {
+					debts = append(debts, &pushed{shard: s, key: key, account: a, debt: a.debt, cost: min(a.debt, l.used(ctx, key, a))})
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	err := l.send(debts, false) //nolint:contextcheck // what is sent together has a time of its own, as in a lane
+	for _, d := range debts {
+		d.shard.mu.Lock()
+		if a := d.account; d.err == nil {
+			l.charge(a, -d.debt)
+			if now := time.Now(); d.cost > 0 {
+				a.left, a.at, a.full, a.told = d.r.Remaining, now, now.Add(d.r.FullAfter), 0
+			}
+		}
+		d.shard.mu.Unlock()
+	}
+	for k, s := range claimed {
+		s.mu.Lock()
+		k.pushing = nil
+		s.mu.Unlock()
+	}
+	close(over)
+	return err
+}
+
+// send sends debts together, and again those whose value the scripts for one limit could not
+// read.
+func (l *local) send(debts []*pushed, foreign bool) (err error) {
+	var sent, again []*pushed
+	batches := map[*node][]*item{}
+	plans := *l.table.plans.Load()
+	for _, d := range debts {
+		if d.cost > 0 {
+			op := ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: d.cost}
+			d.item = &item{request: l.table.request(d.key, plans[d.account.part.id], op, foreign), done: make(chan struct{})}
+			at := l.table.store.nodeOf(d.item.key)
+			sent, batches[at] = append(sent, d), append(batches[at], d.item)
+		}
+	}
+	for at, batch := range batches {
+		(&lane{store: l.table.store, node: at}).send(batch)
+	}
+	for _, d := range sent {
+		switch d.r, d.err = d.item.r, d.item.err; {
+		case d.err != nil:
+		case d.item.ok:
+			continue
+		case !foreign:
+			again = append(again, d)
+			continue
+		default:
+			d.err = errReply
+		}
+		err = d.err
+	}
+	if again != nil && err == nil {
+		return l.send(again, true)
+	}
+	for _, d := range again {
+		d.err = err
+	}
+	return err
+}
