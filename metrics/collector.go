@@ -72,6 +72,7 @@ type Collector struct {
 	breaker   breakerMetrics
 	timeout   timeoutMetrics
 	cooldown  cooldownMetrics
+	store     storeMetrics
 
 	rejections rejections
 	cancel     func()
@@ -120,6 +121,7 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c.breaker.init(c, cfg.Durations)
 	c.timeout.init(c)
 	c.cooldown.init(c)
+	c.store.init(c)
 	c.rejections.init(c)
 	// What changes while these are attached waits, and comes after them.
 	c.mu.Lock()
@@ -153,7 +155,7 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends what there is now.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- c.build
-	kinds := map[string]int{"breaker": 0, "cooldown": 0, "ratelimit": 0, "retry": 0, "timeout": 0}
+	kinds := map[string]int{"breaker": 0, "cooldown": 0, "ratelimit": 0, "ratelimitstore": 0, "retry": 0, "timeout": 0}
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
 		c.collectTags(ch, e)
@@ -171,6 +173,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			panics = c.timeout.collect(ch, e.Name, x)
 		case *cooldown.Cooldown:
 			panics = c.cooldown.collect(ch, e.Name, x)
+		case limiterStore:
+			c.store.collect(ch, e.Name, x)
+			continue
 		case interface{ Dropped() uint64 }:
 			counter(ch, c.dropped, x.Dropped(), e.Kind, e.Name)
 			continue
@@ -265,6 +270,8 @@ func exported(e core.Entry) any {
 		own = "timeout"
 	case *cooldown.Cooldown:
 		own = "cooldown"
+	case limiterStore:
+		own = "ratelimitstore"
 	case interface{ Dropped() uint64 }: // an event.Log, of whatever
 		return e.Instance
 	}

@@ -17,10 +17,12 @@
 // exported series. Two collectors in one Prometheus registry want a Namespace each.
 //
 // The names begin with resilience_retry_, resilience_ratelimiter_,
-// resilience_circuitbreaker_, resilience_timelimiter_ and resilience_cooldown_; the label name is the Name
-// in the Config. There are about 15 series for a retry without its histogram, 10 for
+// resilience_ratelimitstore_, resilience_circuitbreaker_, resilience_timelimiter_ and
+// resilience_cooldown_; the label name is the Name in the Config. There are about 15 series for a retry without its histogram, 10 for
 // a limiter, 25 for a breaker, 30 for a whole group of them, 6 for a timeout, 9 for a cooldown; a
-// histogram has 19 for each of its label values.
+// histogram has 19 for each of its label values. A store that limiters share, as a
+// redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round trips;
+// [ratelimit.StoreStats] tells what they mean.
 //
 // Beside those of the mechanisms there are resilience_http_rejections_total, which
 // [Collector.Rejected] counts; resilience_registry_entries, _reloads_total and

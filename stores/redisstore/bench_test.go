@@ -51,11 +51,12 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// callers runs f from 64 goroutines, b.N times in all, and reports the CPU time of both sides.
-func callers(ctx context.Context, b *testing.B, client *redis.Client, f func(key string) error) {
+// callers runs f from 64 goroutines on so many keys, b.N times in all, and reports the CPU time
+// of both sides.
+func callers(ctx context.Context, b *testing.B, client *redis.Client, many int64, f func(key string) error) {
 	b.Helper()
 	var next atomic.Int64
-	keys := make([]string, 10_000)
+	keys := make([]string, many)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("10.0.%d.%d", i/256, i%256)
 	}
@@ -65,7 +66,7 @@ func callers(ctx context.Context, b *testing.B, client *redis.Client, f func(key
 	for range 64 {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				if err := f(keys[i*7919%10_000]); err != nil {
+				if err := f(keys[i*7919%many]); err != nil {
 					b.Error(err)
 					return
 				}
@@ -84,7 +85,7 @@ func BenchmarkDecision(b *testing.B) {
 	client := startServer(b).client(b)
 	b.Run("floor", func(b *testing.B) {
 		gcra := redis.NewScript(plainGCRA)
-		callers(ctx, b, client, func(key string) error {
+		callers(ctx, b, client, 10_000, func(key string) error {
 			return gcra.Run(ctx, client, []string{"gcra:" + key}, "1000", "100000").Err()
 		})
 	})
@@ -103,7 +104,31 @@ func BenchmarkDecision(b *testing.B) {
 				table := open(b, newStore(b, client, Config{Mode: mode}), mode.String()+c.name)
 				id, err := table.Plan(c.limit)
 				require.NoError(b, err)
-				callers(ctx, b, client, func(key string) error {
+				callers(ctx, b, client, 10_000, func(key string) error {
+					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
+					return err
+				})
+			})
+		}
+	}
+}
+
+// BenchmarkHotKey is one key that all want.
+func BenchmarkHotKey(b *testing.B) {
+	ctx := context.Background()
+	client := startServer(b).client(b)
+	granted, refused := ratelimit.Bucket(1_000_000, time.Second, 1_000_000), ratelimit.Window(1000, time.Hour)
+	for _, mode := range []Mode{Strict, Coalesced} {
+		for _, c := range []struct {
+			name  string
+			limit ratelimit.Limit
+			cache int
+		}{{"granted", granted, 0}, {"refused", refused, 0}, {"denied", refused, 100}} {
+			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
+				table := open(b, newStore(b, client, Config{Mode: mode, DenyCache: c.cache}), mode.String()+c.name)
+				id, err := table.Plan(c.limit)
+				require.NoError(b, err)
+				callers(ctx, b, client, 1, func(key string) error {
 					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
 					return err
 				})

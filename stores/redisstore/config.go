@@ -48,6 +48,8 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Defaults of a [Config].
 const (
+	// DefaultName is the name of a store that is given none.
+	DefaultName = "default"
 	// DefaultPrefix is what names begin with when nothing is said.
 	DefaultPrefix = "gresil"
 	// DefaultTimeout is how long a decision may take when nothing is said.
@@ -56,6 +58,13 @@ const (
 
 // Config configures a [Store]. The zero value is ready to use.
 type Config struct {
+	// Name names the store in its Registry. It is no part of the names of keys. If empty,
+	// DefaultName.
+	Name string
+	// Registry is where the store is found under the kind "ratelimitstore" and its name, and so
+	// by metrics. If nil, it is in none.
+	Registry *core.Registry
+
 	// Prefix is what the names of all keys begin with. Stores of one server with
 	// different prefixes have nothing in common. It has 1 to 64 letters, digits or any
 	// of "-._:". If empty, DefaultPrefix.
@@ -68,6 +77,17 @@ type Config struct {
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets.
 	// Else those that are short and plain are legible.
 	HashKeys bool
+	// DenyCache is how many keys are remembered at most that the server has just refused: a
+	// take of the same cost under the same limit is refused without it until RetryAfter is
+	// over, and for at most a second. So who is refused and keeps asking costs the server next
+	// to nothing. It lets nothing more through. Its price is that what another Store gives back,
+	// resets or raises, as one in another process, and what the server itself forgets, is
+	// heeded up to a second later; of this Store it is at once. Remaining is as it was at the
+	// refusal, which for a cost above 1 may be less than there is. Everything else goes to the
+	// server, also a take of 0 or of more than the limit. A key takes some 400 bytes, or 900
+	// when it was refused four different costs, which are remembered at most. If zero, none
+	// is. It must not be negative.
+	DenyCache int
 	// Warn is told once of what is wrong with the server but does not keep it from
 	// being used. It is called by the call that found it. If nil, slog.Warn is.
 	Warn func(problem error)
@@ -91,7 +111,17 @@ func (c Config) Validate() error {
 	if c.Timeout < 0 {
 		bad("Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", DefaultTimeout))
 	}
+	if c.DenyCache < 0 {
+		bad("DenyCache", c.DenyCache, "must be >= 0 (0 means none)")
+	}
 	return errors.Join(errs...)
+}
+
+func (c Config) name() string {
+	if c.Name == "" {
+		return DefaultName
+	}
+	return c.Name
 }
 
 func (c Config) prefix() string {

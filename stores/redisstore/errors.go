@@ -51,7 +51,7 @@ func outcomeOf(err error) core.Outcome {
 func explain(err error) error {
 	reason := "the server cannot be reached"
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case isTimeout(err):
 		reason = "no reply in time"
 	case errors.Is(err, context.Canceled):
 		reason = "canceled"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,6 +37,7 @@ type lane struct {
 // An item is a request that waits.
 type item struct {
 	*request
+	next  *item // of the same key
 	state atomic.Int32
 	done  chan struct{}
 	r     ratelimit.Result
@@ -172,10 +174,12 @@ func (l *lane) send(batch []*item) {
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
 	flights := l.flights(batch)
+	begun := time.Now()
 	s.exec(ctx, false, flights)
 	if again := slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return !isNoScript(f.cmd.Err()) }); len(again) > 0 {
 		s.exec(ctx, true, again)
 	}
+	s.counters.trip(len(batch), time.Since(begun))
 	for _, f := range flights {
 		reply, err := f.cmd.Result()
 		if err == nil {
@@ -192,28 +196,49 @@ func (l *lane) send(batch []*item) {
 	}
 }
 
-// flights puts those together that one script can decide: of many keys where all are on one
-// server, else of one key.
+// flights puts those together that one script can decide, one key after the other: of many keys
+// where all are on one server, else of one. They are to be sent in this order, which is that of
+// the calls for each key.
 func (l *lane) flights(batch []*item) (flights []*flight) {
-	type group struct {
-		script *script
-		key    string
-	}
-	groups := make(map[group]*flight, 4)
-	for _, it := range batch {
-		g := group{script: it.script}
-		if !l.store.single {
-			g.key = it.key
+	batch = byKey(batch)
+	from := 0 // the flight of the item before, of the same key
+	for i, it := range batch {
+		if i == 0 || it.key != batch[i-1].key {
+			from = 0
+			if !l.store.single {
+				from = len(flights)
+			}
 		}
-		f := groups[g]
-		if f == nil || it.width == 0 {
-			f = &flight{}
-			groups[g] = f
-			flights = append(flights, f)
+		for from < len(flights) && (it.width == 0 || flights[from].items[0].script != it.script) {
+			from++
 		}
-		f.items = append(f.items, it)
+		if from == len(flights) {
+			flights = append(flights, &flight{})
+		}
+		flights[from].items = append(flights[from].items, it)
 	}
 	return flights
+}
+
+// byKey puts items of one key beside each other, in the order in which they came.
+func byKey(batch []*item) []*item {
+	last := make(map[string]*item, len(batch))
+	firsts := make([]*item, 0, len(batch))
+	for _, it := range batch {
+		if before := last[it.key]; before != nil {
+			before.next = it
+		} else {
+			firsts = append(firsts, it)
+		}
+		last[it.key] = it
+	}
+	batch = batch[:0]
+	for _, it := range firsts {
+		for ; it != nil; it = it.next {
+			batch = append(batch, it)
+		}
+	}
+	return batch
 }
 
 // exec sends flights in one pipeline.

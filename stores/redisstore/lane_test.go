@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -108,4 +110,45 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	require.Len(t, left, 99, "each was granted another one")
 	stats := client.Info(ctx, "commandstats").Val()
 	require.Regexp(t, `cmdstat_evalsha:calls=[1-9],`, stats)
+}
+
+// TestABatchKeepsTheOrderOfAKey: whatever scripts decide, what one key is asked is asked in the
+// order of the calls, and side by side where one script does.
+func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
+	t.Parallel()
+	bucket, window, decide := bucketScript(), windowScript(), decideScript(algBucket)
+	for _, single := range []bool{true, false} {
+		l := &lane{store: &Store{single: single}}
+		rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
+		for range 200 {
+			var batch []*item
+			calls := map[string][]*item{}
+			for i := range rng.IntN(maxBatch) {
+				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), script: bucket, width: 2}
+				switch rng.IntN(20) {
+				case 0:
+					req.script, req.width = decide, 0
+				case 1:
+					req.script, req.width = window, 3
+				}
+				it := &item{request: req}
+				batch = append(batch, it)
+				calls[req.key] = append(calls[req.key], it)
+			}
+			flights := l.flights(batch)
+			sent := map[string][]*item{}
+			for _, f := range flights {
+				runs := map[string]bool{}
+				for i, it := range f.items {
+					sent[it.key] = append(sent[it.key], it)
+					require.Same(t, f.items[0].script, it.script)
+					require.False(t, runs[it.key] && f.items[i-1].key != it.key, "a key is in one place")
+					runs[it.key] = true
+				}
+				require.True(t, f.items[0].width > 0 || len(f.items) == 1)
+				require.True(t, single || len(runs) == 1)
+			}
+			require.Equal(t, calls, sent)
+		}
+	}
 }

@@ -121,6 +121,7 @@ func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	if err != nil {
 		return r, err
 	}
+	l.table.store.counters.local.Inc()
 	if r.Granted > 0 {
 		r.Receipt.At = ^r.Receipt.At // below 0, as none of the server is
 		for _, part := range p.parts {

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +31,13 @@ func (s *Store) newNode() *node {
 		n.lanes[i].store, n.lanes[i].node = s, n
 	}
 	return n
+}
+
+// allNodes are those that are known.
+func (s *Store) allNodes() []*node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
 }
 
 // hold begins the time in which nothing is sent for a table with a share, if err says that the

@@ -35,9 +35,9 @@ func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *req
 	simple := !foreign && len(p.parts) == 1 && len(op.Past) == 0
 	switch op.Kind {
 	case ratelimit.Take, ratelimit.TakeAtMost:
-		req.undo = t.undo(req, p)
+		req.undo = t.undo(req, key, p)
 	case ratelimit.Reserve:
-		req.undo = t.undo(req, p)
+		req.undo = t.undo(req, key, p)
 		simple = simple && p.parts[0].algorithm == algBucket
 	case ratelimit.Check, ratelimit.Drain:
 	case ratelimit.Refund, ratelimit.Reset:
@@ -55,10 +55,16 @@ func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *req
 }
 
 // undo makes the request that gives back what a take was granted.
-func (t *table) undo(req *request, p *plan) func(ratelimit.Result) *request {
+func (t *table) undo(req *request, key string, p *plan) func(ratelimit.Result) *request {
+	kept := t.store.denials.keep(key)
 	return func(take ratelimit.Result) *request {
 		back := &request{key: req.key}
 		t.decideRequest(back, p, ratelimit.Op{Kind: ratelimit.Refund, Cost: take.Granted, Receipt: take.Receipt})
+		decode := back.decode
+		back.decode = func(now int64, reply []int64) (ratelimit.Result, bool) {
+			t.store.denials.forget(t.prefix, kept)
+			return decode(now, reply)
+		}
 		return back
 	}
 }

@@ -7,8 +7,11 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
 )
 
 // TestLargeProductsAreExact: a share of a window is more than a number of Lua can hold while
@@ -42,4 +45,55 @@ func TestScriptsAreFew(t *testing.T) {
 		shas[s.sha] = true
 	}
 	require.Len(t, shas, 18)
+}
+
+// TestOneKeyAtOnceIsAsOneAfterTheOther: what is decided for one key in one command has the
+// results, and leaves the value, of as many commands.
+func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{})
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
+	for name, limits := range map[string][]ratelimit.Limit{
+		"buckets": {ratelimit.Bucket(10, time.Hour, 20), ratelimit.Bucket(3, time.Hour, 7), ratelimit.Bucket(700, 24*time.Hour, 9)},
+		"windows": {ratelimit.Window(10, time.Hour), ratelimit.Window(20, time.Hour), ratelimit.Window(9, 24*time.Hour), ratelimit.Aligned(8, time.Hour)},
+	} {
+		table := newTable(s, name)
+		var plans []*plan
+		for _, l := range limits {
+			id, err := table.Plan(l)
+			require.NoError(t, err)
+			plans = append(plans, (*table.plans.Load())[id])
+		}
+		now := time.UnixMicro(epoch).AddDate(1, 0, 0)
+		for range 1000 {
+			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
+			s.clock = func() time.Time { return now }
+			key := fmt.Sprint("k", rng.IntN(2))
+			var together []*item
+			var alone []int64
+			for range 1 + rng.IntN(5) {
+				kind := []ratelimit.OpKind{ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Check, ratelimit.Drain, ratelimit.Reserve}[rng.IntN(5)]
+				if name == "windows" && kind == ratelimit.Reserve {
+					kind = ratelimit.Take
+				}
+				op := ratelimit.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
+				p := plans[0]
+				if rng.IntN(4) == 0 {
+					p = plans[rng.IntN(len(plans))]
+				}
+				together = append(together, &item{request: table.request(key, p, op, false)})
+				reply, err := s.run(ctx, &item{request: table.request(key+" alone", p, op, false)})
+				require.NoError(t, err)
+				alone = append(alone, reply[1:]...)
+			}
+			reply, err := s.run(ctx, together...)
+			require.NoError(t, err)
+			require.Equal(t, alone, reply[1:])
+			name, other := together[0].key, table.request(key+" alone", plans[0], ratelimit.Op{}, false).key
+			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
+			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(10*time.Second))
+		}
+	}
 }

@@ -3,8 +3,6 @@ package redisstore
 import (
 	"context"
 	"hash/maphash"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +24,9 @@ type Store struct {
 	wg     sync.WaitGroup // of lanes at work
 	closed atomic.Bool
 
+	counters counters
+	denials  *denials
+
 	inspected atomic.Int32
 	mu        sync.Mutex
 	unfit     error             // what inspect found
@@ -36,8 +37,12 @@ type Store struct {
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
 
+// kind is that of a store in a registry.
+const kind = "ratelimitstore"
+
 // New makes a store over a client, which stays the caller's: the store does not close it.
-// It sends nothing yet; [Store.Check] asks whether the server can be used.
+// It sends nothing yet; [Store.Check] asks whether the server can be used. It returns what
+// [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
 //
 // A [redis.ClusterClient] or a [redis.Ring] needs ContextTimeoutEnabled in its options, without
 // which it does not keep a timeout; for a [redis.Client] that is not necessary.
@@ -45,7 +50,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), nodes: map[string]*node{}, tables: map[string]*table{}}
+	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), denials: newDenials(cfg.DenyCache), nodes: map[string]*node{}, tables: map[string]*table{}}
 	timely := true
 	switch c := client.(type) {
 	case nil:
@@ -64,6 +69,11 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s.first = s.newNode()
 	s.instances = &instances{store: s, every: beatEvery, life: beatLife, wake: make(chan struct{}, 1)}
+	if cfg.Registry != nil {
+		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -83,16 +93,16 @@ func (s *Store) Open(name string) (ratelimit.Table, error) {
 }
 
 // Close ends the store: later operations fail, and those not sent yet. It waits for those
-// that were, and leaves the instances that share limits (see [ratelimit.Local]). The state in
-// the server and the client stay as they are.
+// that were, leaves the instances that share limits (see [ratelimit.Local]), and takes the store
+// out of its registry. The state in the server and the client stay as they are.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	s.mu.Lock()
-	nodes := slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
-	s.mu.Unlock()
-	for _, n := range nodes {
+	if r := s.cfg.Registry; r != nil {
+		r.Remove(kind, s.cfg.name(), s)
+	}
+	for _, n := range s.allNodes() {
 		for i := range n.lanes {
 			n.lanes[i].drop(ratelimit.ErrClosed)
 		}
@@ -134,7 +144,9 @@ func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
+	begun := time.Now()
 	reply, err := s.run(ctx, &item{request: req})
+	s.counters.trip(1, time.Since(begun))
 	outcome = outcomeOf(err)
 	if err != nil {
 		return r, false, explain(err)

@@ -115,10 +115,26 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 			return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", was.Plan)
 		}
 	}
-	if l := t.local.Load(); l != nil {
-		return l.remote(ctx, key, plans[id], op)
+	p := plans[id]
+	denied, refused, asked := t.store.denials.refuse(t.prefix, key, p, op)
+	if refused && ctx.Err() == nil {
+		t.store.counters.denied.Inc()
+		return denied, nil
 	}
-	r, _, err := t.decide(ctx, key, plans[id], op)
+	var (
+		r   ratelimit.Result
+		err error
+	)
+	if l := t.local.Load(); l != nil {
+		r, err = l.remote(ctx, key, p, op)
+	} else {
+		r, _, err = t.decide(ctx, key, p, op)
+	}
+	t.store.counters.ended(err)
+	t.store.denials.ended(t.prefix, key, op)
+	if err == nil {
+		t.store.denials.learn(asked, t.prefix, key, p, op.Cost, r)
+	}
 	return r, err
 }
 

@@ -1,0 +1,338 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/stores/redisstore"
+)
+
+// Subjects of the Redis rows.
+const (
+	Strict    = "strict"
+	Coalesced = "coalesced"
+	FloorGCRA = "plain GCRA"
+	RedisRate = "redis_rate"
+)
+
+// RedisSizes are what the Redis rows are measured with.
+type RedisSizes struct {
+	Keys int           // where the names say 10,000
+	Load time.Duration // how long a sample takes
+}
+
+// callers is how many goroutines decide at a time.
+const callers = 64
+
+// patient is how long a decision may take on a machine that others use too.
+const patient = 10 * time.Second
+
+// RedisRows are decisions that the servers make for 64 callers, and what the keys cost them.
+// A row has two subjects that are ours, by their names.
+func RedisRows(r *Redis, s RedisSizes) []Row {
+	var rows []Row
+	add := func(name string, on func() (*nodes, error), keys int, refused bool, makes map[string]maker) {
+		row := Row{Name: name, Keys: keys, Units: []Unit{{Name: "µs Redis CPU"}, {Name: "µs client CPU"}, {Name: "decisions/s", Higher: true}, {Name: "allocs"}}}
+		text := row.keys()
+		for _, subject := range []string{Strict, Coalesced, FloorGCRA, RedisRate} {
+			if m := makes[subject]; m != nil {
+				d := &decisions{on: on, make: m, keys: text, refused: refused, load: s.Load}
+				row.Subjects = append(row.Subjects, Subject{Name: subject, Role: roleOf(subject), Sample: d.sample})
+			}
+		}
+		rows = append(rows, row)
+	}
+	for _, keys := range []struct {
+		n    int
+		text string
+	}{{s.Keys, "10,000 keys"}, {1, "1 key"}} {
+		add("token bucket, "+keys.text+", allowed", r.single, keys.n, false, bucketMakers(rich))
+		add("token bucket, "+keys.text+", refused", r.single, keys.n, true, bucketMakers(poor))
+	}
+	windows := modes(ratelimit.Window(plenty, time.Hour))
+	windows[FloorGCRA] = rich.floor
+	add("fixed window, 10,000 keys, allowed", r.single, s.Keys, false, windows)
+	add("Cluster of three: token bucket, 10,000 keys, allowed", r.cluster, s.Keys, false, bucketMakers(rich))
+	return append(rows, restRows(r, s)...)
+}
+
+func roleOf(subject string) Role {
+	switch subject {
+	case FloorGCRA:
+		return Floor
+	case RedisRate:
+		return Peer
+	}
+	return Ours
+}
+
+// A maker makes a decider over a client; it tells whether one permit of a key was allowed.
+type maker func(redis.UniversalClient) (decider, error)
+
+type decider func(ctx context.Context, key string) (bool, error)
+
+// A gcra is a token bucket as all have it: a permit each so often.
+type gcra struct {
+	permits int
+	period  time.Duration
+	burst   int
+}
+
+// A rich one allows all, and owes more and more meanwhile: its keys stay. A poor one refuses all but the first.
+var (
+	rich = gcra{permits: 10, period: time.Second, burst: 1 << 28}
+	poor = gcra{permits: 1, period: time.Hour, burst: 1}
+)
+
+func bucketMakers(g gcra) map[string]maker {
+	all := modes(ratelimit.Bucket(int64(g.permits), g.period, int64(g.burst)))
+	all[FloorGCRA], all[RedisRate] = g.floor, g.redisRate
+	return all
+}
+
+func modes(limit ratelimit.Limit) map[string]maker {
+	mode := func(m redisstore.Mode) maker {
+		return func(client redis.UniversalClient) (decider, error) {
+			store, err := redisstore.New(client, redisstore.Config{Mode: m, Timeout: patient})
+			if err != nil {
+				return nil, err
+			}
+			l, err := ratelimit.New(ratelimit.Config{Name: unused(m.String()), Limit: limit, Store: store, OnStoreError: ratelimit.Deny})
+			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context, key string) (bool, error) {
+				r, err := l.Take(ctx, key, 1)
+				return r.Allowed, err
+			}, nil
+		}
+	}
+	return map[string]maker{Strict: mode(redisstore.Strict), Coalesced: mode(redisstore.Coalesced)}
+}
+
+var names atomic.Int64
+
+// unused is a name that no other decider has, so that each has keys of its own.
+func unused(name string) string { return name + strconv.FormatInt(names.Add(1), 10) }
+
+// plainGCRA is the least that a script does which limits at all.
+const plainGCRA = `local t = redis.call('TIME')
+local now = (t[1] - 1577836800) * 1000000 + t[2]
+local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+local emission, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
+if tat < now then tat = now end
+local new = tat + emission
+if new - tolerance > now then return {0, new - tolerance - now} end
+redis.call('SET', KEYS[1], string.format('%d', new), 'PX', math.ceil((new - now) / 1000) + 1)
+return {1, new - now}`
+
+func (g gcra) floor(client redis.UniversalClient) (decider, error) {
+	script := redis.NewScript(plainGCRA)
+	emission := g.period.Microseconds() / int64(g.permits)
+	prefix, tolerance := unused("gcra")+":", emission*int64(g.burst)
+	return func(ctx context.Context, key string) (bool, error) {
+		reply, err := script.Run(ctx, client, []string{prefix + key}, emission, tolerance).Int64Slice()
+		return err == nil && reply[0] == 1, err
+	}, nil
+}
+
+func (g gcra) redisRate(client redis.UniversalClient) (decider, error) {
+	l := redis_rate.NewLimiter(client)
+	limit := redis_rate.Limit{Rate: g.permits, Burst: g.burst, Period: g.period}
+	prefix := unused("") + ":"
+	return func(ctx context.Context, key string) (bool, error) {
+		r, err := l.Allow(ctx, prefix+key, limit)
+		return err == nil && r.Allowed == 1, err
+	}, nil
+}
+
+// decisions are a subject of a row.
+type decisions struct {
+	on      func() (*nodes, error)
+	make    maker
+	keys    []string
+	refused bool
+	load    time.Duration
+
+	nodes  *nodes
+	decide decider // nil until the first sample
+}
+
+// sample has decisions made for as long as it is told, after some to get warm.
+func (d *decisions) sample() (_ []float64, err error) {
+	ctx := context.Background()
+	if d.decide == nil {
+		if d.nodes, err = d.on(); err != nil {
+			return nil, err
+		}
+		if d.decide, err = d.make(d.nodes.client); err != nil {
+			return nil, err
+		}
+		if err := d.once(ctx); err != nil { // all keys are there; what is to be refused is used up
+			return nil, err
+		}
+	}
+	if _, err := d.call(ctx, d.load/8); err != nil {
+		return nil, err
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	server, err := d.nodes.cpu(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runtime.ReadMemStats(&before)
+	cpu, _ := usage()
+	begin := time.Now()
+	n, err := d.call(ctx, d.load)
+	if err != nil {
+		return nil, err
+	}
+	passed := time.Since(begin)
+	own, _ := usage()
+	runtime.ReadMemStats(&after)
+	used, err := d.nodes.cpu(ctx)
+	if err != nil {
+		return nil, err
+	}
+	micro := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / n }
+	return []float64{micro(used - server), micro(own - cpu), n / passed.Seconds(), float64(after.Mallocs-before.Mallocs) / n}, nil
+}
+
+// once takes of each key the first time.
+func (d *decisions) once(ctx context.Context) error {
+	first := slices.Compact(slices.Sorted(slices.Values(d.keys)))
+	return each(len(first), func(i int) error { return allowed(ctx, d.decide, first[i]) })
+}
+
+// each does something n times, by all callers.
+func each(n int, f func(i int) error) error {
+	var all sync.WaitGroup
+	var fails [callers]error
+	for c := range callers {
+		all.Go(func() {
+			for i := c; i < n && fails[c] == nil; i += callers {
+				fails[c] = f(i)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(fails[:]...)
+}
+
+// allowed makes a decision that must be to allow.
+func allowed(ctx context.Context, decide decider, key string) error {
+	if ok, err := decide(ctx, key); err != nil || !ok {
+		return errors.Join(errOutcome, err)
+	}
+	return nil
+}
+
+// call has all callers decide for so long, and returns how many decisions there were.
+func (d *decisions) call(ctx context.Context, long time.Duration) (float64, error) {
+	var (
+		all   sync.WaitGroup
+		over  atomic.Bool
+		n     atomic.Int64
+		fails [callers]error
+	)
+	for c := range callers {
+		all.Go(func() {
+			made := int64(0)
+			for i := c * len(d.keys) / callers; !over.Load(); i++ {
+				ok, err := d.decide(ctx, d.keys[i&(len(d.keys)-1)])
+				if err != nil || ok == d.refused {
+					fails[c] = errors.Join(errOutcome, err)
+					over.Store(true)
+					return
+				}
+				made++
+			}
+			n.Add(made)
+		})
+	}
+	timer := time.AfterFunc(long, func() { over.Store(true) })
+	all.Wait()
+	timer.Stop()
+	return float64(max(1, n.Load())), errors.Join(fails[:]...)
+}
+
+// restRows are what keys in debt and keys at rest cost a server. There is next to no noise: the
+// first sample is the one.
+func restRows(r *Redis, s RedisSizes) []Row {
+	row := func(name, unit string, g gcra, cost func(context.Context, *nodes, decider) (float64, error)) Row {
+		row := Row{Name: name, Units: []Unit{{Name: unit}}}
+		makers := bucketMakers(g)
+		for _, subject := range []string{Strict, FloorGCRA, RedisRate} {
+			sample := func() ([]float64, error) {
+				v, err := r.atRest(makers[subject], cost)
+				return []float64{v}, err
+			}
+			row.Subjects = append(row.Subjects, Subject{Name: subject, Role: roleOf(subject), Sample: sync.OnceValues(sample)})
+		}
+		return row
+	}
+	fill := func(ctx context.Context, decide decider) error {
+		return each(s.Keys, func(i int) error { return allowed(ctx, decide, address(i)) })
+	}
+	return []Row{
+		row("memory per active key, token bucket", "B", gcra{permits: 1, period: time.Hour, burst: 10}, func(ctx context.Context, n *nodes, decide decider) (float64, error) {
+			before, err := infoField(ctx, n.all[0], "memory", "used_memory")
+			if err != nil {
+				return 0, err
+			}
+			if err := fill(ctx, decide); err != nil {
+				return 0, err
+			}
+			if there, err := n.all[0].DBSize(ctx).Result(); err != nil || int(there) != s.Keys {
+				return 0, fmt.Errorf("there are %d keys, not %d: %w", there, s.Keys, err)
+			}
+			after, err := infoField(ctx, n.all[0], "memory", "used_memory")
+			return (after - before) / float64(s.Keys), err
+		}),
+		row("keys left 100 ms after 10,000 have paid their debts", "keys", gcra{permits: 100, period: time.Second, burst: 10}, func(ctx context.Context, n *nodes, decide decider) (float64, error) {
+			if err := fill(ctx, decide); err != nil {
+				return 0, err
+			}
+			time.Sleep(110 * time.Millisecond) // a permit comes back in 10 ms
+			left := 0
+			keys := n.all[0].Scan(ctx, 0, "", 1000).Iterator()
+			for keys.Next(ctx) {
+				left++
+			}
+			return float64(left), keys.Err()
+		}),
+	}
+}
+
+// atRest tells what the keys of a decider cost a server that has no others. The script is known, and
+// the connections are made, before.
+func (r *Redis) atRest(m maker, cost func(context.Context, *nodes, decider) (float64, error)) (float64, error) {
+	ctx := context.Background()
+	n, err := r.single()
+	if err != nil {
+		return 0, err
+	}
+	decide, err := m(n.client)
+	if err != nil {
+		return 0, err
+	}
+	if err := each(2000, func(i int) error { return allowed(ctx, decide, "warm "+strconv.Itoa(i)) }); err != nil {
+		return 0, err
+	}
+	if err := n.client.FlushAll(ctx).Err(); err != nil {
+		return 0, err
+	}
+	return cost(ctx, n, decide)
+}

@@ -1,0 +1,48 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A limiterStore is a store of limiters that many processes share.
+type limiterStore interface{ Stats() ratelimit.StoreStats }
+
+type storeMetrics struct {
+	operations, local, sent, trip, away, instances *prometheus.Desc
+}
+
+func (m *storeMetrics) init(c *Collector) {
+	m.operations = c.desc("ratelimitstore_operations_total", "Operations on a shared store, by what came of them: those that were canceled are not counted.", "name", "result")
+	m.local = c.desc("ratelimitstore_local_operations_total", "Operations that the server did not decide, but the process with its share of the limit.", "name")
+	m.sent = c.desc("ratelimitstore_sent_operations_total", "Operations that were sent to the server; divided by the count of round trips it is how many went together.", "name")
+	m.trip = c.desc("ratelimitstore_round_trip_seconds", "Duration of requests to the server, failed ones too.", "name")
+	m.away = c.desc("ratelimitstore_away", "Whether the server, or one of several, is taken to be away: 1 after failures in a row, until a request succeeds.", "name")
+	m.instances = c.desc("ratelimitstore_instances", "Processes that share the store; no sample where the store does not ask.", "name")
+}
+
+func (m *storeMetrics) collect(ch chan<- prometheus.Metric, name string, store limiterStore) {
+	s := store.Stats()
+	counter(ch, m.operations, s.Decided, name, "decided")
+	counter(ch, m.operations, s.Denied, name, "denied")
+	counter(ch, m.operations, s.Timeouts, name, "timeout")
+	counter(ch, m.operations, s.Failed, name, "error")
+	counter(ch, m.operations, s.Unsent, name, "unsent")
+	counter(ch, m.local, s.Local, name)
+	counter(ch, m.sent, s.Sent, name)
+	away := 0.0
+	if s.Away {
+		away = 1
+	}
+	gauge(ch, m.away, away, name)
+	if s.Instances > 0 {
+		gauge(ch, m.instances, float64(s.Instances), name)
+	}
+	buckets, below := map[float64]uint64{}, uint64(0)
+	for i, bound := range ratelimit.LatencyBounds() {
+		below += s.RoundTrips.Counts[i]
+		buckets[bound.Seconds()] = below
+	}
+	ch <- prometheus.MustNewConstHistogram(m.trip, s.RoundTrips.Count(), s.RoundTrips.Sum.Seconds(), buckets, name)
+}

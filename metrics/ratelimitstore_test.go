@@ -1,0 +1,58 @@
+package metrics_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A sharedStore is one that has counted.
+type sharedStore struct{ stats ratelimit.StoreStats }
+
+func (s *sharedStore) Stats() ratelimit.StoreStats { return s.stats }
+
+func TestASharedStore(t *testing.T) {
+	t.Parallel()
+	r := &core.Registry{}
+	g := newGatherer(t, r)
+	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Away: true}}
+	s.stats.RoundTrips.Counts[0], s.stats.RoundTrips.Counts[2], s.stats.RoundTrips.Counts[12] = 10, 5, 1
+	s.stats.RoundTrips.Sum = 3 * time.Second / 2
+	require.NoError(t, r.Add("ratelimitstore", "redis", s))
+	require.NoError(t, r.Add("other", "redis", s), "it is exported once")
+	require.Equal(t, map[string]float64{
+		"ratelimitstore_operations_total redis decided": 1, "ratelimitstore_operations_total redis denied": 2,
+		"ratelimitstore_local_operations_total redis": 3, "ratelimitstore_operations_total redis timeout": 4,
+		"ratelimitstore_operations_total redis error": 5, "ratelimitstore_operations_total redis unsent": 6,
+		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_away redis": 1,
+		"ratelimitstore_round_trip_seconds redis count": 16, "ratelimitstore_round_trip_seconds redis sum": 1.5,
+	}, samples(t, g, "ratelimitstore"))
+	requireSample(t, 1, samples(t, g, "registry_entries"), "registry_entries ratelimitstore")
+	families, err := g.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "resilience_ratelimitstore_round_trip_seconds" {
+			continue
+		}
+		buckets := f.GetMetric()[0].GetHistogram().GetBucket()
+		require.Len(t, buckets, len(s.stats.RoundTrips.Counts)-1)
+		for i, want := range map[int]uint64{0: 10, 1: 10, 2: 15, 11: 15} {
+			require.InDelta(t, ratelimit.LatencyBounds()[i].Seconds(), buckets[i].GetUpperBound(), 1e-12)
+			require.Equal(t, want, buckets[i].GetCumulativeCount())
+		}
+	}
+	s.stats.Away, s.stats.Instances = false, 3
+	got := samples(t, g, "ratelimitstore")
+	requireSample(t, 0, got, "ratelimitstore_away redis")
+	requireSample(t, 3, got, "ratelimitstore_instances redis")
+	problems, err := testutil.GatherAndLint(g)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.True(t, r.Remove("ratelimitstore", "redis", s))
+	require.Empty(t, samples(t, g, "ratelimitstore"))
+}

@@ -1,0 +1,182 @@
+package redisstore
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+const (
+	longestDenial = time.Second // for which a take is refused without the server
+	maxAnswers    = 4           // of one key, for different costs and limits
+)
+
+// denials are what the server has refused. Who is refused a cost is refused it until it can be
+// taken at the earliest: others can only put that off, but for those who give back or forget. A
+// nil denials is none.
+type denials struct {
+	begun  time.Time // what times are counted from
+	life   time.Duration
+	seed   maphash.Seed
+	shards []denialShard
+}
+
+type denialShard struct {
+	mu     sync.Mutex
+	room   int
+	epoch  uint64 // how often an entry was dropped: what was decided before that is not learned
+	denied map[denialKey]*denial
+	ring   []denialKey // in the order in which they came; who is no more in denied has left its place
+	next   int
+}
+
+type denialKey struct{ table, key string }
+
+type denial struct {
+	place   int // in the ring
+	answers []answer
+}
+
+type answer struct {
+	plan   *plan
+	cost   int64
+	result ratelimit.Result
+	until  time.Duration // refused as long; counted from the sending, so never for too long
+	at     time.Duration // when the result was known
+}
+
+func newDenials(keys int) *denials {
+	if keys == 0 {
+		return nil
+	}
+	d := &denials{begun: time.Now(), life: longestDenial, seed: maphash.MakeSeed(), shards: make([]denialShard, min(keys, 16))}
+	for i := range d.shards {
+		d.shards[i].room = keys / len(d.shards)
+		d.shards[i].denied = map[denialKey]*denial{}
+	}
+	return d
+}
+
+func (d *denials) shard(key string) *denialShard {
+	return &d.shards[maphash.String(d.seed, key)%uint64(len(d.shards))]
+}
+
+// A question is a take that the server has to be asked for.
+type question struct {
+	shard *denialShard // nil for what is not learned
+	epoch uint64
+	sent  time.Duration
+}
+
+// refuse refuses a take for which that is certain; else its answer may be learned.
+func (d *denials) refuse(table, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, refused bool, q question) {
+	if d == nil || op.Kind != ratelimit.Take || op.Cost == 0 || op.Cost > p.capacity || len(op.Past) > 0 {
+		return r, false, q
+	}
+	now, s := time.Since(d.begun), d.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.denied[denialKey{table, key}]; e != nil {
+		for i := range e.answers {
+			a := &e.answers[i]
+			if a.plan != p || a.cost != op.Cost || now >= a.until {
+				continue
+			}
+			r, now = a.result, now-a.at
+			r.RetryAfter -= now
+			r.FullAfter -= now
+			if r.NextAfter -= now; r.NextAfter <= 0 {
+				r.NextAfter = r.RetryAfter // some have come back, but not enough
+			}
+			return r, true, q
+		}
+	}
+	return r, false, question{s, s.epoch, now}
+}
+
+// learn remembers a refusal.
+func (d *denials) learn(q question, table, key string, p *plan, cost int64, r ratelimit.Result) {
+	if q.shard == nil || r.Allowed || r.RetryAfter <= 0 {
+		return
+	}
+	now, s := time.Since(d.begun), q.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch != q.epoch {
+		return
+	}
+	e := s.denied[denialKey{table, key}]
+	if e == nil {
+		e = s.addLocked(denialKey{table, strings.Clone(key)})
+	}
+	e.put(answer{plan: p, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
+}
+
+// addLocked makes room for a key, if need be in the place of the one that was there first.
+func (s *denialShard) addLocked(k denialKey) *denial {
+	e := &denial{place: len(s.ring)}
+	if e.place < s.room {
+		s.ring = append(s.ring, k)
+	} else {
+		e.place, s.next = s.next, (s.next+1)%s.room
+		if first := s.denied[s.ring[e.place]]; first != nil && first.place == e.place {
+			delete(s.denied, s.ring[e.place])
+		}
+		s.ring[e.place] = k
+	}
+	s.denied[k] = e
+	return e
+}
+
+// put takes the place of the answer to the same question, or of the one that ends first.
+func (e *denial) put(a answer) {
+	first := 0
+	for i, old := range e.answers {
+		if old.plan == a.plan && old.cost == a.cost {
+			e.answers[i] = a
+			return
+		}
+		if old.until < e.answers[first].until {
+			first = i
+		}
+	}
+	if len(e.answers) < maxAnswers {
+		e.answers = append(e.answers, a)
+	} else {
+		e.answers[first] = a
+	}
+}
+
+// ended drops what is known of a key when an operation has ended that may have made room.
+func (d *denials) ended(table, key string, op ratelimit.Op) {
+	switch op.Kind {
+	case ratelimit.Refund, ratelimit.Reset, ratelimit.Drain:
+	case ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve, ratelimit.Check:
+		if len(op.Past) == 0 { // else the limit was changed
+			return
+		}
+	}
+	d.forget(table, key)
+}
+
+func (d *denials) forget(table, key string) {
+	if d == nil {
+		return
+	}
+	s := d.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.epoch++
+	delete(s.denied, denialKey{table, key})
+}
+
+// keep is a key that forget may be called with later.
+func (d *denials) keep(key string) string {
+	if d == nil {
+		return ""
+	}
+	return strings.Clone(key)
+}

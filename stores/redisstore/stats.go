@@ -1,0 +1,68 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/stripe"
+)
+
+// counters are what [Store.Stats] tells.
+type counters struct {
+	decided, denied, local         stripe.Counter
+	timeouts, failed, unsent, sent atomic.Uint64
+	trips                          [len(ratelimit.Latencies{}.Counts)]atomic.Uint64
+	took                           atomic.Int64
+}
+
+// ended counts an operation that the server decided, or not.
+func (c *counters) ended(err error) {
+	switch {
+	case err == nil:
+		c.decided.Inc()
+	case errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrAway):
+		c.unsent.Add(1)
+	case isTimeout(err):
+		c.timeouts.Add(1)
+	default:
+		c.failed.Add(1)
+	}
+}
+
+// isTimeout tells whether a context has ended or a connection was not quick enough.
+func isTimeout(err error) bool {
+	var e interface{ Timeout() bool }
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// trip counts a request with so many operations.
+func (c *counters) trip(operations int, took time.Duration) {
+	c.sent.Add(uint64(operations))
+	c.took.Add(int64(took))
+	i := 0
+	for bounds := ratelimit.LatencyBounds(); i < len(bounds) && took > bounds[i]; {
+		i++
+	}
+	c.trips[i].Add(1)
+}
+
+// Stats returns the counters as they are now.
+func (s *Store) Stats() ratelimit.StoreStats {
+	c := &s.counters
+	stats := ratelimit.StoreStats{
+		Decided: c.decided.Load(), Denied: c.denied.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
+		Sent: c.sent.Load(), Local: c.local.Load(), Instances: int(s.instances.n.Load()),
+		Away: slices.ContainsFunc(s.allNodes(), func(n *node) bool { return n.guard.State() != breaker.Closed }),
+	}
+	for i := range c.trips {
+		stats.RoundTrips.Counts[i] = c.trips[i].Load()
+	}
+	stats.RoundTrips.Sum = time.Duration(c.took.Load())
+	return stats
+}

@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+func TestStatsTellWhatCameOfEach(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ctx := context.Background()
+		srv := startServer(t)
+		client := srv.client(t)
+		s := newStore(t, client, Config{Mode: mode})
+		table := open(t, s, "t")
+		l := ratelimit.PerHour(10)
+		id, err := table.Plan(l)
+		require.NoError(t, err)
+		require.Equal(t, ratelimit.StoreStats{}, s.Stats())
+		for range 12 { // refusals are decisions too
+			take(t, table, "k", l, 1)
+		}
+		got := s.Stats()
+		require.Positive(t, got.RoundTrips.Sum)
+		require.LessOrEqual(t, got.RoundTrips.Sum, 12*patient)
+		require.EqualValues(t, 12, got.RoundTrips.Count())
+		got.RoundTrips = ratelimit.Latencies{}
+		require.Equal(t, ratelimit.StoreStats{Decided: 12, Sent: 12}, got)
+
+		require.NoError(t, client.Do(ctx, "client", "pause", "300").Err())
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = table.Apply(short, "k", id, ratelimit.Op{Cost: 1})
+		require.Error(t, err)
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = table.Apply(canceled, "k", id, ratelimit.Op{Cost: 1})
+		require.ErrorIs(t, err, context.Canceled)
+		require.EqualValues(t, 1, s.Stats().Timeouts)
+		require.NoError(t, client.Do(ctx, "replicaof", "127.0.0.1", "1").Err())
+		_, err = table.Apply(ctx, "new", id, ratelimit.Op{Cost: 1})
+		require.ErrorContains(t, err, "is a replica")
+		require.EqualValues(t, 1, s.Stats().Failed)
+		require.False(t, s.Stats().Away)
+
+		srv.Kill()
+		for range 3 * failures {
+			_, err = table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
+			require.Error(t, err)
+		}
+		got = s.Stats()
+		require.True(t, got.Away)
+		require.Positive(t, got.Unsent)
+		require.EqualValues(t, 12+1+1+3*failures, got.Decided+got.Timeouts+got.Failed+got.Unsent, "each is counted once")
+		require.NoError(t, srv.Restart())
+		require.Eventually(t, func() bool {
+			_, err := table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
+			return err == nil
+		}, patient, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return !s.Stats().Away }, patient, time.Millisecond, "who asked is told first")
+	})
+}
+
+func TestStatsTellHowManyGoTogether(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{Mode: Coalesced})
+	table := open(t, s, "t")
+	l := ratelimit.PerHour(1000)
+	take(t, table, "k", l, 1)
+	require.NoError(t, client.Do(ctx, "client", "pause", "300").Err())
+	var wg sync.WaitGroup
+	for range 150 {
+		wg.Go(func() { take(t, table, "k", l, 1) })
+	}
+	wg.Wait()
+	got := s.Stats()
+	require.EqualValues(t, 151, got.Decided)
+	require.EqualValues(t, 151, got.Sent)
+	require.LessOrEqual(t, got.RoundTrips.Count(), uint64(20))
+	require.Positive(t, got.RoundTrips.Counts[11], "one has waited for 250ms to a second")
+}
+
+func TestAStoreIsInItsRegistry(t *testing.T) {
+	t.Parallel()
+	r := &core.Registry{}
+	client := redis.NewClient(&redis.Options{})
+	first, err := New(client, Config{Registry: r})
+	require.NoError(t, err)
+	got, _ := r.Get("ratelimitstore", DefaultName)
+	require.Same(t, first, got)
+	_, err = New(client, Config{Registry: r})
+	var taken *core.DuplicateError
+	require.ErrorAs(t, err, &taken)
+	require.Same(t, first, taken.First)
+	other, err := New(client, Config{Registry: r, Name: "other"})
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	require.NoError(t, first.Close())
+	_, ok := r.Get("ratelimitstore", DefaultName)
+	require.False(t, ok)
+	got, _ = r.Get("ratelimitstore", "other")
+	require.Same(t, other, got)
+}
+
+func TestLatenciesFallIntoTheirBounds(t *testing.T) {
+	t.Parallel()
+	s := &Store{instances: &instances{}}
+	s.first = s.newNode()
+	var want ratelimit.Latencies
+	for i, bound := range ratelimit.LatencyBounds() {
+		s.counters.trip(1, bound)
+		s.counters.trip(1, bound+1)
+		want.Counts[i]++
+		want.Counts[i+1]++
+		want.Sum += 2*bound + 1
+	}
+	require.Equal(t, want, s.Stats().RoundTrips)
+}
