@@ -14,9 +14,9 @@ const (
 
 // bucketRequest is for lua/bucket.lua.
 func (p *part) bucketRequest(req *request, of *plan, op ratelimit.Op) {
-	full, cost, never := p.permits*p.b, op.Cost, false
+	kind, full, cost := op.Kind, p.permits*p.b, op.Cost // decode does not keep op
 	room, mode := full, "0"
-	switch op.Kind {
+	switch kind {
 	case ratelimit.TakeAtMost:
 		cost, mode = min(cost, p.permits), number(p.b)
 	case ratelimit.Drain:
@@ -30,11 +30,14 @@ func (p *part) bucketRequest(req *request, of *plan, op ratelimit.Op) {
 		}
 	case ratelimit.Take, ratelimit.Refund, ratelimit.Reset:
 	}
-	if never = cost > p.permits; never {
+	never := cost > p.permits
+	if never {
 		cost, mode = 0, "-1" // only how the key stands
 	}
 	req.script, req.width = bucketScript(), 2
-	req.args = []any{number(cost * p.b), number(room), p.spec[2], mode}
+	if req.args = p.one; kind != ratelimit.Take || cost != 1 {
+		req.args = []any{number(cost * p.b), number(room), p.spec[2], mode}
+	}
 	req.decode = func(now int64, n []int64) (r ratelimit.Result, ok bool) {
 		if n[0] == foreign {
 			return r, false
@@ -53,9 +56,9 @@ func (p *part) bucketRequest(req *request, of *plan, op ratelimit.Op) {
 			r.Allowed, r.RetryAfter = false, ratelimit.Never
 		case !r.Allowed:
 			r.RetryAfter = after(debt + cost*p.b - full)
-		case op.Kind == ratelimit.TakeAtMost && n[0] == 0 && cost > 0:
+		case kind == ratelimit.TakeAtMost && n[0] == 0 && cost > 0:
 			r.Allowed, r.RetryAfter = false, r.NextAfter
-		case op.Kind != ratelimit.Check && n[0] > 0:
+		case kind != ratelimit.Check && n[0] > 0:
 			r.Granted, r.Wait = n[0]/p.b, after(debt-full)
 			r.Receipt.At, r.Receipt.Plans[0], r.Receipt.Parts[0] = now, p.id, uint64(debt)
 		}
@@ -65,10 +68,10 @@ func (p *part) bucketRequest(req *request, of *plan, op ratelimit.Op) {
 
 // windowRequest is for lua/window.lua.
 func (p *part) windowRequest(req *request, of *plan, op ratelimit.Op) {
-	cost, mode := op.Cost, ""
-	switch op.Kind {
+	kind, cost, mode := op.Kind, op.Cost, ""
+	switch kind {
 	case ratelimit.TakeAtMost, ratelimit.Drain:
-		if mode = "<"; op.Kind == ratelimit.Drain {
+		if mode = "<"; kind == ratelimit.Drain {
 			cost = p.permits
 		}
 		cost = min(cost, p.permits)
@@ -81,11 +84,9 @@ func (p *part) windowRequest(req *request, of *plan, op ratelimit.Op) {
 		cost, mode = 0, "?"
 	}
 	req.script, req.width = windowScript(), 3
-	period := p.spec[2]
-	if p.b >= 0 {
-		period = number(p.a) + "+" + number(p.b)
+	if req.args = p.one; kind != ratelimit.Take || cost != 1 {
+		req.args = []any{p.spec[0], p.spec[1], p.window(), mode + number(cost)}
 	}
-	req.args = []any{p.spec[0], p.spec[1], period, mode + number(cost)}
 	req.decode = func(now int64, n []int64) (r ratelimit.Result, ok bool) {
 		if n[0] == foreign {
 			return r, false
@@ -113,9 +114,9 @@ func (p *part) windowRequest(req *request, of *plan, op ratelimit.Op) {
 			r.Allowed, r.RetryAfter = false, ratelimit.Never
 		case !r.Allowed:
 			r.RetryAfter = earliest(cost)
-		case op.Kind == ratelimit.TakeAtMost && n[0] == 0 && cost > 0:
+		case kind == ratelimit.TakeAtMost && n[0] == 0 && cost > 0:
 			r.Allowed, r.RetryAfter = false, r.NextAfter
-		case op.Kind != ratelimit.Check && n[0] > 0:
+		case kind != ratelimit.Check && n[0] > 0:
 			r.Granted = n[0]
 			r.Receipt.At, r.Receipt.Plans[0], r.Receipt.Parts[0] = now, p.id, uint64(start+(used-1)/p.permits*p.a)
 		}

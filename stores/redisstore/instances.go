@@ -119,9 +119,7 @@ func (in *instances) send(ctx context.Context, life time.Duration) (n int64, err
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
-	reply, err := s.run(ctx, &item{request: &request{
-		script: beatScript(), key: key, args: []any{in.id, number(life.Microseconds())},
-	}})
+	reply, err := s.run(ctx, &request{script: beatScript(), key: key, args: []any{in.id, number(life.Microseconds())}})
 	outcome = outcomeOf(err)
 	switch {
 	case err != nil:

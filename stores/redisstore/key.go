@@ -38,5 +38,9 @@ func escape(s, more string, hash bool) string {
 func keyPrefix(prefix, table string) string { return prefix + ":{" + escape(table, "", false) + ":" }
 
 func keyName(prefix, key string, hash bool) string {
-	return prefix + escape(key, ":@/+,;|~ ", hash) + "}"
+	const more = ":@/+,;|~ "
+	if !hash && len(key) <= maxPlain && plain(key, more) {
+		return prefix + "=" + key + "}" // as below, in one allocation
+	}
+	return prefix + escape(key, more, hash) + "}"
 }

@@ -244,7 +244,11 @@ func byKey(batch []*item) []*item {
 // exec sends flights in one pipeline.
 func (s *Store) exec(ctx context.Context, text bool, flights []*flight) {
 	for _, f := range flights {
-		f.cmd = s.command(ctx, text, f.items)
+		reqs := make([]*request, len(f.items))
+		for i, it := range f.items {
+			reqs[i] = it.request
+		}
+		f.cmd = s.command(ctx, text, reqs)
 	}
 	if len(flights) == 1 {
 		_ = s.client.Process(ctx, flights[0].cmd) // the command has the error

@@ -35,6 +35,7 @@ type part struct {
 	permits   int64  // the capacity
 	a, b, c   int64
 	spec      []any // all of these as arguments
+	one       []any // the arguments for a take of one, which is asked most
 }
 
 // newPart makes a limit ready that is valid and has its defaults, or says what a server
@@ -73,7 +74,21 @@ func newPart(l ratelimit.Limit) (*part, error) {
 	for i, v := range p.spec[1:] {
 		p.spec[i+1] = strconv.FormatInt(v.(int64), 10) //nolint:forcetypeassert // see above
 	}
+	switch p.algorithm {
+	case algBucket:
+		p.one = []any{number(p.b), number(p.permits * p.b), p.spec[2], "0"}
+	case algWindow:
+		p.one = []any{p.spec[0], p.spec[1], p.window(), "1"}
+	}
 	return p, nil
+}
+
+// window is the argument for the period.
+func (p *part) window() any {
+	if p.b >= 0 {
+		return number(p.a) + "+" + number(p.b)
+	}
+	return p.spec[2]
 }
 
 // units are those of a bucket: mul of them in a tick of so many µs, and cost in a permit,

@@ -16,7 +16,7 @@ type request struct {
 	args   []any // those after the time
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; else 0
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
-	undo   func(take ratelimit.Result) *request // of a take
+	undo   func(take ratelimit.Result) *request // of a take in a lane, which nobody may wait for any more
 	stands []stand                              // set by decode: how each of several parts stands
 }
 
@@ -34,11 +34,11 @@ func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *req
 	req := &request{key: t.keyName(key)}
 	simple := !foreign && len(p.parts) == 1 && len(op.Past) == 0
 	switch op.Kind {
-	case ratelimit.Take, ratelimit.TakeAtMost:
-		req.undo = t.undo(req, key, p)
-	case ratelimit.Reserve:
-		req.undo = t.undo(req, key, p)
-		simple = simple && p.parts[0].algorithm == algBucket
+	case ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve:
+		if t.store.cfg.Mode == Coalesced {
+			req.undo = t.undo(req, key, p)
+		}
+		simple = simple && (op.Kind != ratelimit.Reserve || p.parts[0].algorithm == algBucket)
 	case ratelimit.Check, ratelimit.Drain:
 	case ratelimit.Refund, ratelimit.Reset:
 		simple = false

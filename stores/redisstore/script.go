@@ -12,7 +12,10 @@ import (
 var files embed.FS
 
 // A script is known to the server by its hash.
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	arg       any // sha, as an argument of commands
+}
 
 func newScript(paths ...string) *script {
 	var all strings.Builder
@@ -25,7 +28,8 @@ func newScript(paths ...string) *script {
 	}
 	text := all.String()
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
-	return &script{text: text, sha: hex.EncodeToString(sum[:])}
+	sha := hex.EncodeToString(sum[:])
+	return &script{text, sha, sha}
 }
 
 // algorithms are parts of decide, in the order of the bits of a set.

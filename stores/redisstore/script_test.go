@@ -71,7 +71,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 			now = now.Add(time.Duration(rng.Int64N(int64(2*time.Hour))) - 6*time.Minute) // the clock may go back
 			s.clock = func() time.Time { return now }
 			key := fmt.Sprint("k", rng.IntN(2))
-			var together []*item
+			var together []*request
 			var alone []int64
 			for range 1 + rng.IntN(5) {
 				kind := []ratelimit.OpKind{ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Check, ratelimit.Drain, ratelimit.Reserve}[rng.IntN(5)]
@@ -83,8 +83,8 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 				if rng.IntN(4) == 0 {
 					p = plans[rng.IntN(len(plans))]
 				}
-				together = append(together, &item{request: table.request(key, p, op, false)})
-				reply, err := s.run(ctx, &item{request: table.request(key+" alone", p, op, false)})
+				together = append(together, table.request(key, p, op, false))
+				reply, err := s.run(ctx, table.request(key+" alone", p, op, false))
 				require.NoError(t, err)
 				alone = append(alone, reply[1:]...)
 			}

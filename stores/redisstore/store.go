@@ -145,7 +145,7 @@ func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
 	begun := time.Now()
-	reply, err := s.run(ctx, &item{request: req})
+	reply, err := s.run(ctx, req)
 	s.counters.trip(1, time.Since(begun))
 	outcome = outcomeOf(err)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 }
 
 // run runs the script of one request, and sends its text where the server does not know it.
-func (s *Store) run(ctx context.Context, reqs ...*item) ([]int64, error) {
+func (s *Store) run(ctx context.Context, reqs ...*request) ([]int64, error) {
 	cmd := s.command(ctx, false, reqs)
 	err := s.client.Process(ctx, cmd)
 	if isNoScript(err) {
@@ -189,13 +189,13 @@ type call struct{ *redis.IntSliceCmd }
 func (call) NoRetry() bool { return true }
 
 // command is the one for requests of one script.
-func (s *Store) command(ctx context.Context, text bool, reqs []*item) call {
+func (s *Store) command(ctx context.Context, text bool, reqs []*request) call {
 	first := reqs[0]
 	args := make([]any, 0, 4+len(reqs)*(1+len(first.args)))
 	if text {
 		args = append(args, "eval", first.script.text)
 	} else {
-		args = append(args, "evalsha", first.script.sha)
+		args = append(args, "evalsha", first.script.arg)
 	}
 	args = append(args, len(reqs))
 	for _, req := range reqs {
