@@ -17,7 +17,7 @@ const (
 	Strict Mode = iota
 	// Coalesced sends decisions together: at once when no request is under way, else
 	// when its reply is in. There is no timer. Decisions on one key keep the order
-	// of the calls. It takes two connections to each server.
+	// of the calls. It takes two connections, or one to each server of a Cluster.
 	Coalesced
 )
 

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	lanes    = 2       // connections to a node in use at a time
+	lanes    = 2       // connections in use at a time to a server that is the only one
 	maxBatch = 256     // requests that go out together
 	maxQueue = 1 << 16 // requests that wait for a lane
 )
@@ -53,9 +53,14 @@ const (
 	abandoned
 )
 
-// laneOf is the lane of a key: so one key keeps its order.
+// laneOf is the lane of a key: so one key keeps its order. Where there are several servers, each
+// has one: two make the batches smaller, and what is sent in them is single keys already.
 func (s *Store) laneOf(key string) *lane {
-	return &s.nodeOf(key).lanes[maphash.String(s.seed, key)%lanes]
+	at := s.nodeOf(key)
+	if !s.single {
+		return &at.lanes[0]
+	}
+	return &at.lanes[maphash.String(s.seed, key)%lanes]
 }
 
 // apply waits until a request was decided, or ctx ends. What is granted to one that has left
