@@ -113,13 +113,16 @@ func refund(s *suite) {
 }
 
 func lateRefund(s *suite) {
-	for key, l := range each(4, s.Unit) {
+	limits, early := each(4, s.Unit), map[string]ratelimit.Result{}
+	for key, l := range limits {
+		early[key] = s.take(key, s.plan(l), 4)
+		s.granted(early[key], 4, 0)
+	}
+	time.Sleep(2*s.Unit + s.Slack)
+	for key, l := range limits {
 		id := s.plan(l)
-		early := s.take(key, id, 4)
-		s.granted(early, 4, 0)
-		time.Sleep(2*s.Unit + s.Slack)
 		s.granted(s.take(key, id, 4), 4, 0)
-		if r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: early.Receipt}); r.Remaining != 0 {
+		if r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: early[key].Receipt}); r.Remaining != 0 {
 			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
 		}
 	}
