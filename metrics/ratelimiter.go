@@ -15,7 +15,7 @@ type limiterMetrics struct {
 }
 
 func (m *limiterMetrics) init(c *Collector, permits bool) {
-	m.requests = c.desc("ratelimiter_requests_total", "Decisions, by result; error: the store could not decide.", "name", "result")
+	m.requests = c.desc("ratelimiter_requests_total", "Decisions, by result; error: the store could not decide, and neither could the process.", "name", "result")
 	m.waiters = c.desc("ratelimiter_waiters", "Calls that wait for permits now.", "name")
 	m.limit = c.desc("ratelimiter_limit_permits", "Capacity of the limit for one key.", "name")
 	m.window = c.desc("ratelimiter_window_seconds", "Period of the limit.", "name")
@@ -56,7 +56,7 @@ func (m *limiterMetrics) collect(ch chan<- prometheus.Metric, name string, l *ra
 	counter(ch, m.requests, s.Allowed, name, "allowed")
 	counter(ch, m.requests, s.Rejected, name, "throttled")
 	counter(ch, m.requests, s.Canceled, name, "canceled")
-	counter(ch, m.requests, s.StoreErrors, name, "error")
+	counter(ch, m.requests, s.StoreErrors-s.Local, name, "error")
 	counter(ch, m.storeErrors, s.StoreErrors, name)
 	gauge(ch, m.waiters, float64(s.Waiting), name)
 	gauge(ch, m.limit, float64(l.Limit().Capacity()), name)

@@ -46,6 +46,7 @@ type shared struct {
 
 	allowed, rejected     stripe.Counter
 	canceled, storeErrors atomic.Uint64
+	locals                atomic.Uint64
 	waiting               atomic.Int64
 }
 
@@ -325,6 +326,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, er
 	policy := l.cfg.Load().OnStoreError
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {
+			l.locals.Add(1)
 			return r, nil
 		}
 	}

@@ -8,6 +8,7 @@ type Stats struct {
 	Rejected    uint64 // decisions that refused
 	Canceled    uint64 // waits that ended before their time
 	StoreErrors uint64 // operations that the store could not decide
+	Local       uint64 // of these, operations decided in this process: they are in Allowed or Rejected too
 	HookPanics  uint64 // hooks that panicked
 	Waiting     int    // waits now
 	Keys        int    // keys held; -1 where the store does not tell
@@ -17,7 +18,7 @@ type Stats struct {
 // Stats returns the counters as they are now.
 func (l *Limiter) Stats() Stats {
 	s := Stats{
-		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.storeErrors.Load(),
+		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.storeErrors.Load(), Local: l.locals.Load(),
 		HookPanics: l.panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
 	}
 	if l.own != nil {
@@ -42,7 +43,7 @@ type StoreStats struct {
 	Timeouts uint64 // operations without a reply in time: that of the store, or of the caller
 	Failed   uint64 // operations that failed otherwise
 	Unsent   uint64 // operations not sent, because the server is away
-	Local    uint64 // of the last three, those decided in this process: see [Local]
+	Local    uint64 // of Timeouts, Failed and Unsent, those decided in this process: see [Local]
 
 	// Sent is how many operations went to the server, also those that give back what was
 	// granted to a caller who had left. Divided by RoundTrips.Count it is how many went
@@ -50,8 +51,8 @@ type StoreStats struct {
 	Sent uint64
 	// RoundTrips are how long requests took, until the reply or the error.
 	RoundTrips Latencies
-	// Away tells whether the server, or one of several, is taken to be away: after failures in
-	// a row, until a request succeeds.
+	// Away tells whether the server, or one of several that are in use, is taken to be away: after
+	// failures in a row, until a request to it succeeds.
 	Away bool
 	// Instances is how many processes share the limits while the server is away, as far as this
 	// one knows; 0 where it does not ask, as without a limiter with [Local].

@@ -103,7 +103,7 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 
 func TestAPolicyThatForgetsIsWarnedOfOnce(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[string]int{"noeviction": 0, "volatile-ttl": 0, "allkeys-lru": 1, "allkeys-random": 1} {
+	for policy, want := range map[string]int{"noeviction": 0, "volatile-ttl": 0, "allkeys-lru": 1, "allkeys-random": 1, "volatile-lru": 1} {
 		var told []error
 		s := newStore(t, startServer(t, "--maxmemory-policy", policy).client(t), Config{Warn: func(err error) { told = append(told, err) }})
 		table := open(t, s, "t")

@@ -83,7 +83,7 @@ func (s *Store) ask(ctx context.Context) error {
 		return s.unfit
 	}
 	known := s.inspected.Swap(inspectedFit) == inspectedFit
-	if policy := field("maxmemory_policy"); strings.HasPrefix(policy, "allkeys-") && !known {
+	if policy := field("maxmemory_policy"); policy != "" && policy != "noeviction" && policy != "volatile-ttl" && !known {
 		s.cfg.warn(fmt.Errorf("redisstore: maxmemory-policy %s drops keys that owe, whose limits are then passed: set noeviction or volatile-ttl", policy))
 	}
 	return nil

@@ -19,6 +19,7 @@ type node struct {
 	guard *breaker.Breaker
 	lanes [lanes]lane
 	base  time.Time
+	asked atomic.Int64 // when it was asked last, from base
 	held  atomic.Int64 // until when nothing is sent for a table with a share, from base
 }
 
@@ -51,6 +52,18 @@ func (n *node) hold(err error) error {
 
 // holds tells whether that time is on.
 func (n *node) holds() bool { return int64(time.Since(n.base)) < n.held.Load() }
+
+// away tells whether a server is taken to be away that is in use: of a Cluster one may be gone
+// for good, and nobody asks for it any more.
+func (s *Store) away() bool {
+	return slices.ContainsFunc(s.allNodes(), func(n *node) bool {
+		idle := int64(time.Since(n.base)) - n.asked.Load()
+		return n.guard.State() != breaker.Closed && (s.single || idle < int64(unused))
+	})
+}
+
+// unused is how long a server of a Cluster is not asked until it does not count.
+const unused = 10 * time.Second
 
 // over is a context that has ended.
 var over = func() context.Context { //nolint:gochecknoglobals // a constant

@@ -3,11 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/stripe"
 )
@@ -58,7 +56,7 @@ func (s *Store) Stats() ratelimit.StoreStats {
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Denied: c.denied.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
 		Sent: c.sent.Load(), Local: c.local.Load(), Instances: int(s.instances.n.Load()),
-		Away: slices.ContainsFunc(s.allNodes(), func(n *node) bool { return n.guard.State() != breaker.Closed }),
+		Away: s.away(),
 	}
 	for i := range c.trips {
 		stats.RoundTrips.Counts[i] = c.trips[i].Load()

@@ -157,6 +157,9 @@ func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok
 
 // admit asks whether a request may be sent to a node.
 func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
+	if !s.single {
+		to.asked.Store(int64(time.Since(to.base)))
+	}
 	permit, err := to.guard.Acquire(ctx)
 	if err != nil {
 		return permit, ErrAway

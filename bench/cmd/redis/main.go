@@ -33,7 +33,7 @@ func run(args []string, stdout, stderr io.Writer, sizes bench.RedisSizes) int {
 	asJSON := flags.Bool("json", false, "print an array of JSON")
 	which := flags.String("row", "", "print the rows, or run the campaigns, that match this `REGEXP`")
 	campaigns := flags.Bool("campaigns", false, "twenty campaigns from four processes, in place of the rows")
-	calls := flags.Int("calls", 200_000, "how many calls the campaigns make together; 2000000 take some minutes")
+	calls := flags.Int("calls", 200_000, "how many calls the campaigns make together; all ways together take some two minutes, 2000000 ten")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -72,6 +72,14 @@ var errNoMatch = errors.New("matches none")
 func check(flags *flag.FlagSet, which string, calls int) (*regexp.Regexp, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("there are flags only, not %q", flags.Arg(0))
+	}
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if given["campaigns"] && given["quick"] {
+		return nil, errors.New("-quick is for the rows, not for -campaigns: give it fewer -calls")
+	}
+	if given["calls"] && !given["campaigns"] {
+		return nil, fmt.Errorf("-calls %d: is for -campaigns", calls)
 	}
 	if calls < campaignCount*processes || calls%(campaignCount*processes) != 0 {
 		return nil, fmt.Errorf("-calls %d: must be a multiple of %d, so that each process has as many of each campaign", calls, campaignCount*processes)

@@ -1,6 +1,7 @@
 package demoserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +23,15 @@ type Config struct {
 	Period  time.Duration   // at least 1ns; in Redis whole microseconds
 	Aligned bool            // whether periods begin with the clock
 	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
+
+	Registry *core.Registry // what /metrics tells of; if nil, only of the limiter
 }
 
 // New makes the service. Close ends its plugins.
 func New(cfg Config) (handler http.Handler, closePlugins func() error, err error) {
 	hello := ratelimit.Window(cfg.Limit, cfg.Period)
 	hello.Aligned = cfg.Aligned
-	registry := &core.Registry{}
+	registry := cmp.Or(cfg.Registry, &core.Registry{})
 	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:     "demo",
 		Registry: registry,

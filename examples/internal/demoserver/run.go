@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -24,13 +25,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "Usage of demo-server: routes are /hello /search /upload /flaky?id=ID&fail=N /unstable /unstable/down /unstable/up /slow?d=2s /health /metrics")
 		flags.PrintDefaults()
 	}
-	var cfg Config
+	cfg := Config{Registry: &core.Registry{}}
 	var mode redisstore.Mode
 	addr := flags.String("addr", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
 	flags.Int64Var(&cfg.Limit, "limit", 20, "requests that /hello takes from one key in each period")
 	flags.DurationVar(&cfg.Period, "period", 10*time.Second, "length of the period")
 	flags.BoolVar(&cfg.Aligned, "aligned", false, "begin periods with the clock, as seconds and minutes do, not with a request")
-	redisAddr := flags.String("redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory")
+	redisAddr := flags.String("redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory. While Redis is away, the answer is 503")
 	flags.TextVar(&mode, "mode", redisstore.Strict, "how decisions get to Redis: `strict|coalesced`")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -55,7 +56,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if err := CheckAddr(*redisAddr); err != nil {
 			return fail(2, "%v", err)
 		}
-		store, closeIt, err := openRedis(ctx, *redisAddr, mode)
+		store, closeIt, err := openRedis(ctx, *redisAddr, mode, cfg.Registry)
 		if err != nil {
 			return fail(1, "-redis %s: %v", *redisAddr, err)
 		}
@@ -82,10 +83,10 @@ func CheckAddr(addr string) error {
 
 // openRedis makes a store over a client of its own. It asks the server first, so that what is
 // wrong is said at the start and not by requests.
-func openRedis(ctx context.Context, addr string, mode redisstore.Mode) (store *redisstore.Store, closeStore func() error, err error) {
-	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+func openRedis(ctx context.Context, addr string, mode redisstore.Mode, registry *core.Registry) (store *redisstore.Store, closeStore func() error, err error) {
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
 	// A demo has all of its servers, and their clients, on one machine: it may be slow.
-	store, err = redisstore.New(client, redisstore.Config{Mode: mode, Timeout: time.Second})
+	store, err = redisstore.New(client, redisstore.Config{Mode: mode, Timeout: time.Second, Registry: registry})
 	if err == nil {
 		err = store.Check(ctx)
 	}

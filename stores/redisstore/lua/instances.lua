@@ -7,8 +7,8 @@
 --
 -- Reply: the time, and how many are alive.
 --
--- Writes the beat, and drops those that are dead. The set expires when all
--- are.
+-- Writes the beat, and drops those that are dead. The set goes when all have left, or after a day
+-- without a beat: a server that is full and drops first what expires first keeps it longest.
 local call = redis.call
 local now = tonumber(ARGV[1])
 if not now then
@@ -22,5 +22,5 @@ if life == 0 then
 end
 call('ZADD', KEYS[1], string.format('%d', now), ARGV[2])
 call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%d', now - life))
-call('PEXPIRE', KEYS[1], math.ceil(life / 1000) + 1)
+call('PEXPIRE', KEYS[1], 86400000)
 return {now, call('ZCARD', KEYS[1])}
