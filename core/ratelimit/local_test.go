@@ -81,6 +81,7 @@ func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
 		require.ErrorIs(t, err, ratelimit.ErrStore)
 		require.Equal(t, 8, failed)
 		require.EqualValues(t, 8, l.Stats().StoreErrors)
+		require.EqualValues(t, 6, l.Stats().Local)
 		require.Equal(t, 3, allowed)
 		require.EqualValues(t, 3, l.Stats().Rejected)
 		store.Up()

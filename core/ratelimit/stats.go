@@ -8,7 +8,7 @@ type Stats struct {
 	Rejected    uint64 // decisions that refused
 	Canceled    uint64 // waits that ended before their time
 	StoreErrors uint64 // operations that the store could not decide
-	Local       uint64 // of these, operations decided in this process: they are in Allowed or Rejected too
+	Local       uint64 // of these, operations decided in this process; takes are in Allowed or Rejected too
 	HookPanics  uint64 // hooks that panicked
 	Waiting     int    // waits now
 	Keys        int    // keys held; -1 where the store does not tell

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -126,4 +127,28 @@ func TestLatenciesFallIntoTheirBounds(t *testing.T) {
 		want.Sum += 2*bound + 1
 	}
 	require.Equal(t, want, s.Stats().RoundTrips)
+}
+
+func TestAServerThatIsNotUsedIsNotAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{instances: &instances{}, nodes: map[string]*node{}}
+		s.first = s.newNode()
+		gone := s.newNode()
+		s.nodes["gone"] = gone
+		s.inspected.Store(inspectedFit)
+		time.Sleep(time.Hour)
+		for range failures {
+			permit, err := s.admit(t.Context(), gone)
+			require.NoError(t, err)
+			permit.Done(core.Failure)
+		}
+		require.True(t, s.Stats().Away)
+		time.Sleep(unused - 1)
+		require.True(t, s.Stats().Away)
+		time.Sleep(1)
+		require.False(t, s.Stats().Away, "a server of a Cluster that nobody asks")
+		s.single = true
+		require.True(t, s.Stats().Away, "the only one")
+	})
 }
