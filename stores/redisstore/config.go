@@ -71,8 +71,9 @@ type Config struct {
 	Prefix string
 	// Mode is how decisions get to the server. The zero value is [Strict].
 	Mode Mode
-	// Timeout is how long a decision may take; after that it is an error. The context
-	// of the call may end it before. If zero, DefaultTimeout. It must not be negative.
+	// Timeout is how long a decision may take, with all that it needs; after that it is an
+	// error. The context of the call may end it before: by its deadline, and with Coalesced also
+	// when it is canceled. If zero, DefaultTimeout. It must not be negative.
 	Timeout time.Duration
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets.
 	// Else those that are short and plain are legible.
@@ -89,7 +90,7 @@ type Config struct {
 	// is. It must not be negative.
 	DenyCache int
 	// Warn is told once of what is wrong with the server but does not keep it from
-	// being used. It is called by the call that found it. If nil, slog.Warn is.
+	// being used. It is called by Check, or by a goroutine of its own. If nil, slog.Warn is.
 	Warn func(problem error)
 }
 

@@ -47,6 +47,12 @@ func outcomeOf(err error) core.Outcome {
 	return core.Failure
 }
 
+// hasEnded tells whether a context is done, or will be at once.
+func hasEnded(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
 // explain puts what an error means before what the server said.
 func explain(err error) error {
 	reason := "the server cannot be reached"

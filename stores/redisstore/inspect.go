@@ -28,8 +28,21 @@ const (
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	return s.ask(ctx)
+	problem, err := s.ask(ctx)
+	if problem != nil {
+		s.warn(problem)
+	}
+	return err
 }
+
+// warn calls Warn.
+func (s *Store) warn(problem error) {
+	defer func() { _ = recover() }() // there is nobody to tell
+	s.cfg.warn(problem)
+}
+
+// unfitFor is how long a server that cannot be used is not asked again.
+const unfitFor = 5 * time.Second
 
 const checkTimeout = 5 * time.Second
 
@@ -46,13 +59,19 @@ func (s *Store) inspect(ctx context.Context) error {
 		return nil
 	case inspectedUnfit:
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.unfit
+		unfit, fresh := s.unfit, time.Since(s.unfitAt) < unfitFor
+		s.mu.Unlock()
+		if fresh || !s.inspected.CompareAndSwap(inspectedUnfit, notInspected) {
+			return unfit
+		}
 	}
 	if !s.inspected.CompareAndSwap(notInspected, inspecting) {
 		return nil
 	}
-	_ = s.ask(ctx) // a server that does not answer is for the decision to find
+	problem, _ := s.ask(ctx) // a server that does not answer is for the decision to find
+	if problem != nil {
+		go s.warn(problem) // which may do what it likes, as closing the store, for which nobody has to wait then
+	}
 	s.inspected.CompareAndSwap(inspecting, notInspected)
 	if s.inspected.Load() == inspectedUnfit {
 		return s.inspect(ctx)
@@ -60,13 +79,14 @@ func (s *Store) inspect(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) ask(ctx context.Context) error {
+// ask asks the server. A problem is what does not keep it from being used, told once.
+func (s *Store) ask(ctx context.Context) (problem, err error) {
 	cmd := info{redis.NewStringCmd(ctx, "info")}
 	if err := s.client.Process(ctx, cmd); err != nil {
 		if isServerError(err) && !transient(err) {
 			s.inspected.Store(inspectedFit) // INFO is not allowed; a decision may be
 		}
-		return explain(err)
+		return nil, explain(err)
 	}
 	field := func(name string) string {
 		_, rest, _ := strings.Cut(cmd.Val(), "\n"+name+":")
@@ -79,12 +99,13 @@ func (s *Store) ask(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.unfit = fmt.Errorf("%w: it is version %s, %d.0 or later is needed", ErrUnfit, version, oldest)
+		s.unfitAt = time.Now()
 		s.inspected.Store(inspectedUnfit)
-		return s.unfit
+		return nil, s.unfit
 	}
 	known := s.inspected.Swap(inspectedFit) == inspectedFit
 	if policy := field("maxmemory_policy"); policy != "" && policy != "noeviction" && policy != "volatile-ttl" && !known {
-		s.cfg.warn(fmt.Errorf("redisstore: maxmemory-policy %s drops keys that owe, whose limits are then passed: set noeviction or volatile-ttl", policy))
+		problem = fmt.Errorf("redisstore: maxmemory-policy %s drops keys that owe, whose limits are then passed: set noeviction or volatile-ttl", policy)
 	}
-	return nil
+	return problem, nil
 }

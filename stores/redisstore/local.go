@@ -217,7 +217,7 @@ func mulDiv(a, b, c int64) time.Duration {
 
 // remote decides at the server, after it was charged what the key owes, and remembers the
 // decision.
-func (l *local) remote(ctx context.Context, key string, p *plan, op ratelimit.Op) (ratelimit.Result, error) {
+func (l *local) remote(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (ratelimit.Result, error) {
 	if op.Kind == ratelimit.Refund && op.Receipt.At < 0 {
 		return l.refund(ctx, key, p, op)
 	}
@@ -228,7 +228,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op ratelimit.Op
 	if err := l.settle(ctx, key); err != nil {
 		return ratelimit.Result{}, at.hold(err)
 	}
-	r, stands, err := l.table.decide(ctx, key, p, op)
+	r, stands, err := l.table.decide(ctx, caller, key, p, op)
 	if err != nil {
 		return r, at.hold(err)
 	}

@@ -23,13 +23,15 @@ type Store struct {
 	seed   maphash.Seed
 	wg     sync.WaitGroup // of lanes at work
 	closed atomic.Bool
+	strict sync.RWMutex // held for reading while a decision by itself is under way
 
 	counters counters
 	denials  *denials
 
 	inspected atomic.Int32
 	mu        sync.Mutex
-	unfit     error             // what inspect found
+	unfit     error // what inspect found
+	unfitAt   time.Time
 	nodes     map[string]*node  // of a Cluster, by their addresses
 	tables    map[string]*table // by their names
 	instances *instances
@@ -44,8 +46,9 @@ const kind = "ratelimitstore"
 // It sends nothing yet; [Store.Check] asks whether the server can be used. It returns what
 // [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
 //
-// A [redis.ClusterClient] or a [redis.Ring] needs ContextTimeoutEnabled in its options, without
-// which it does not keep a timeout; for a [redis.Client] that is not necessary.
+// Without ContextTimeoutEnabled in its options a client does not keep a timeout. So a
+// [redis.ClusterClient] or a [redis.Ring] needs it; a [redis.Client] that has it not is used
+// through a copy that shares its connections, but has none of its hooks.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -56,9 +59,12 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	case nil:
 		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
 	case *redis.Client:
-		own := c.WithTimeout(cfg.timeout()) // the same connections, with options of its own
-		own.Options().ContextTimeoutEnabled = true
-		s.client, s.single = own, true
+		s.single = true
+		if !c.Options().ContextTimeoutEnabled {
+			own := c.WithTimeout(cfg.timeout())
+			own.Options().ContextTimeoutEnabled = true
+			s.client = own
+		}
 	case *redis.ClusterClient:
 		timely = c.Options().ContextTimeoutEnabled
 	case *redis.Ring:
@@ -109,6 +115,8 @@ func (s *Store) Close() error {
 	}
 	s.instances.close()
 	s.wg.Wait()
+	s.strict.Lock()
+	s.strict.Unlock() //nolint:staticcheck // whoever held it is through, and who comes now sees that it is closed
 	return nil
 }
 
@@ -128,15 +136,16 @@ func (s *Store) since(t time.Time) time.Duration {
 	return time.Since(t)
 }
 
-// apply has a request decided; ok is false if the script could not.
-func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
-	if ctx.Err() != nil {
-		return r, false, context.Cause(ctx)
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout())
-	defer cancel()
+// apply has a request decided, until ctx ends; ok is false if the script could not. That a
+// context of the caller's has ended says nothing of the server.
+func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
 	if s.cfg.Mode == Coalesced {
 		return s.laneOf(req.key).apply(ctx, req) //nolint:contextcheck // see nodeOf
+	}
+	s.strict.RLock()
+	defer s.strict.RUnlock()
+	if s.closed.Load() {
+		return r, false, ratelimit.ErrClosed
 	}
 	permit, err := s.admit(ctx, s.nodeOf(req.key)) //nolint:contextcheck // see nodeOf
 	if err != nil {
@@ -147,7 +156,9 @@ func (s *Store) apply(ctx context.Context, req *request) (r ratelimit.Result, ok
 	begun := time.Now()
 	reply, err := s.run(ctx, req)
 	s.counters.trip(1, time.Since(begun))
-	outcome = outcomeOf(err)
+	if outcome = outcomeOf(err); hasEnded(caller) {
+		outcome = core.Ignored
+	}
 	if err != nil {
 		return r, false, explain(err)
 	}

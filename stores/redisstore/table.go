@@ -121,14 +121,19 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 		t.store.counters.denied.Inc()
 		return denied, nil
 	}
+	if ctx.Err() != nil {
+		return ratelimit.Result{}, context.Cause(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
+	defer cancel()
 	var (
 		r   ratelimit.Result
 		err error
 	)
 	if l := t.local.Load(); l != nil {
-		r, err = l.remote(ctx, key, p, op)
+		r, err = l.remote(within, ctx, key, p, op)
 	} else {
-		r, _, err = t.decide(ctx, key, p, op)
+		r, _, err = t.decide(within, ctx, key, p, op)
 	}
 	t.store.counters.ended(err)
 	t.store.denials.ended(t.prefix, key, op)
@@ -139,12 +144,12 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 }
 
 // decide has the server decide; stands are how the parts stand, where there are several.
-func (t *table) decide(ctx context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, stands []stand, err error) {
+func (t *table) decide(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, stands []stand, err error) {
 	req := t.request(key, p, op, false)
-	r, ok, err := t.store.apply(ctx, req)
+	r, ok, err := t.store.apply(ctx, caller, req)
 	if err == nil && !ok {
 		req = t.request(key, p, op, true)
-		r, ok, err = t.store.apply(ctx, req)
+		r, ok, err = t.store.apply(ctx, caller, req)
 	}
 	switch {
 	case err != nil:

@@ -1,0 +1,170 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// Else whoever can choose the deadline of a request could have the limit lifted for all.
+func TestShortDeadlinesSayNothingOfTheServer(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		proxy, client := startProxy(t)
+		s := newStore(t, client, Config{Mode: mode})
+		table := open(t, s, "t")
+		limit := ratelimit.PerHour(1000)
+		take(t, table, "k", limit, 1)
+		proxy.Delay(20 * time.Millisecond)
+		for range 2 * failures {
+			short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			_, err := table.Apply(short, "k", 1, ratelimit.Op{Cost: 1})
+			cancel()
+			require.Error(t, err)
+		}
+		require.Equal(t, breaker.Closed, s.first.guard.State())
+		take(t, table, "k", limit, 1)
+	})
+}
+
+// A value that the script for one limit cannot read takes two round trips, in one Timeout.
+func TestTimeoutIsForAllThatADecisionNeeds(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		proxy, client := startProxy(t)
+		s := newStore(t, client, Config{Mode: mode, Timeout: time.Second})
+		table := open(t, s, "t")
+		limit := ratelimit.PerHour(100)
+		require.Eventually(t, func() bool { // one value of several limits
+			_, err := table.Plan(limit.And(ratelimit.PerMinute(50)))
+			require.NoError(t, err)
+			_, err = table.Apply(t.Context(), "k", 3, ratelimit.Op{Cost: 1})
+			return err == nil
+		}, patient, time.Millisecond)
+		take(t, table, "k", limit, 1)
+		proxy.Delay(350 * time.Millisecond) // each way
+		begun := time.Now()
+		_, err := table.Apply(t.Context(), "k", 1, ratelimit.Op{Cost: 1})
+		require.Error(t, err)
+		require.Less(t, time.Since(begun), 1300*time.Millisecond)
+	})
+}
+
+type countingHook struct{ n *atomic.Int64 }
+
+func (h countingHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (h countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { h.n.Add(1); return next(ctx, cmd) }
+}
+
+func (h countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestAClientThatKeepsTimeoutsIsUsedWithItsHooks(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	var n atomic.Int64
+	client.AddHook(countingHook{&n})
+	take(t, open(t, newStore(t, client, Config{}), "t"), "k", ratelimit.PerHour(1), 1)
+	require.GreaterOrEqual(t, n.Load(), int64(2), "INFO and the take")
+}
+
+func TestCloseWaitsForWhatWasSent(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		proxy, client := startProxy(t)
+		s := newStore(t, client, Config{Mode: mode})
+		table := open(t, s, "t")
+		take(t, table, "k", ratelimit.PerHour(9), 1)
+		proxy.Delay(100 * time.Millisecond)
+		require.Eventually(t, func() bool { return !sends(s) }, patient, time.Millisecond)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := table.Apply(context.WithoutCancel(t.Context()), "k", 1, ratelimit.Op{Cost: 1})
+			ended <- err
+		}()
+		if mode == Strict {
+			require.Eventually(t, func() bool { return !s.strict.TryLock() || unlocked(s) }, patient, time.Microsecond)
+		} else {
+			require.Eventually(t, func() bool { return sends(s) }, patient, time.Microsecond)
+		}
+		require.NoError(t, s.Close())
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+		case <-time.After(time.Second):
+			require.Fail(t, "Close did not wait")
+		}
+	})
+}
+
+// unlocked undoes a TryLock that has succeeded; it is false.
+func unlocked(s *Store) bool { s.strict.Unlock(); return false }
+
+// sends tells whether a batch is under way.
+func sends(s *Store) bool {
+	for i := range s.first.lanes {
+		l := &s.first.lanes[i]
+		l.mu.Lock()
+		busy := l.busy && len(l.queue) == 0
+		l.mu.Unlock()
+		if busy {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAServerThatCouldNotBeUsedIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).client(t), Config{})
+	table := open(t, s, "t")
+	id, err := table.Plan(ratelimit.PerHour(9))
+	require.NoError(t, err)
+	s.unfit, s.unfitAt = ErrUnfit, time.Now()
+	s.inspected.Store(inspectedUnfit)
+	_, err = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+	require.ErrorIs(t, err, ErrUnfit)
+	s.unfitAt = time.Now().Add(-unfitFor)
+	_, err = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+	require.NoError(t, err)
+}
+
+func TestWarnMayCloseTheStore(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		closed := make(chan error, 1)
+		made := make(chan *Store, 1)
+		s := newStore(t, startServer(t, "--maxmemory-policy", "allkeys-lru").client(t), Config{Mode: mode, Warn: func(error) {
+			closed <- (<-made).Close()
+			panic("and more")
+		}})
+		made <- s
+		table := open(t, s, "t")
+		id, err := table.Plan(ratelimit.PerHour(1))
+		require.NoError(t, err)
+		_, _ = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+		select {
+		case err := <-closed:
+			require.NoError(t, err)
+		case <-time.After(patient):
+			require.Fail(t, "it waits for itself")
+		}
+	})
+}
