@@ -83,8 +83,9 @@ type Config struct {
 	// over, and for at most a second. So who is refused and keeps asking costs the server next
 	// to nothing. It lets nothing more through. Its price is that what another Store gives back,
 	// resets or raises, as one in another process, and what the server itself forgets, is
-	// heeded up to a second later; of this Store it is at once. Remaining is as it was at the
-	// refusal, which for a cost above 1 may be less than there is. Everything else goes to the
+	// heeded up to a second later; of this Store it is at once. Remaining and the
+	// times are those of the refusal, counted down: with what others took or waited for
+	// since, they may be better or worse than they say. Everything else goes to the
 	// server, also a take of 0 or of more than the limit. A key takes some 400 bytes, or 900
 	// when it was refused four different costs, which are remembered at most. If zero, none
 	// is. It must not be negative.
