@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -167,6 +168,48 @@ func TestServersOnOneRedisShareTheirLimits(t *testing.T) {
 			srv.Kill()
 			require.Equal(t, http.StatusServiceUnavailable, do(t, http.MethodGet, c+"/hello", nil, "X-API-Key", "bob").StatusCode, "nobody counts")
 			require.Equal(t, http.StatusOK, do(t, http.MethodGet, c+"/health", nil).StatusCode)
+		})
+	}
+}
+
+// TestTheModeIsThatOfTheStore: coalesced decisions go together where there are many at a time, and
+// strict ones never do.
+func TestTheModeIsThatOfTheStore(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"strict", "coalesced"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			srv, err := redisserver.Start(t.TempDir())
+			require.NoError(t, err)
+			t.Cleanup(srv.Kill)
+			url, stop := start(t, "-redis", srv.Addr, "-mode", mode)
+			number := func(name string) int {
+				t.Helper()
+				found := regexp.MustCompile(`(?m)^` + name + `{.*} (\d+)$`).FindStringSubmatch(text(t, do(t, http.MethodGet, url+"/metrics", nil)))
+				require.Len(t, found, 2, name)
+				n, err := strconv.Atoi(found[1])
+				require.NoError(t, err)
+				return n
+			}
+			var sent, trips int
+			load := func() {
+				var wg sync.WaitGroup
+				for i := range 64 {
+					wg.Go(func() { do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", strconv.Itoa(i)) })
+				}
+				wg.Wait()
+				sent, trips = number("resilience_ratelimitstore_sent_operations_total"), number("resilience_ratelimitstore_round_trip_seconds_count")
+			}
+			if mode == "strict" {
+				for i := range 5 {
+					load()
+					require.Equal(t, 64*(i+1), sent)
+					require.Equal(t, sent, trips)
+				}
+			} else {
+				require.Eventually(t, func() bool { load(); return sent > trips }, 20*time.Second, time.Millisecond)
+			}
+			require.Zero(t, stop())
 		})
 	}
 }

@@ -138,7 +138,8 @@ func TestAwayIsFoundAndForgotten(t *testing.T) {
 }
 
 // TestACrashUnderLoad kills the server and starts it again, empty, while callers go on: each life
-// of it grants no more than the limit.
+// of it grants no more than the limit. With a share, that of one instance which is all of the limit, it
+// is each life and the time until the next: the share begins with what the server had left.
 func TestACrashUnderLoad(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
@@ -146,9 +147,12 @@ func TestACrashUnderLoad(t *testing.T) {
 		leavesNothing(t)
 		srv := startServer(t)
 		const limit, lives = 500, 3
-		l := startLoad(t, newStore(t, srv.client(t), Config{Mode: mode, Timeout: 250 * time.Millisecond}), ratelimit.PerHour(limit), "k")
+		s := newStore(t, srv.client(t), Config{Mode: mode, Timeout: 250 * time.Millisecond})
+		l := startLoad(t, s, ratelimit.PerHour(limit), "k")
+		l.share(s, ratelimit.PerHour(limit), "k")
+		l.until(&l.granted[ratelimit.Local], limit/5)
 		for life := range int64(lives) {
-			l.until(&l.granted[0], limit/2)
+			l.until(&l.granted[ratelimit.Deny], limit/4)
 			l.within((life + 1) * limit)
 			if life == lives-1 {
 				break
@@ -156,13 +160,19 @@ func TestACrashUnderLoad(t *testing.T) {
 			srv.Kill()
 			away := l.until(&l.away, 1)
 			l.until(&l.away, 100)
+			shared := func(c *caller) bool { return c.policy == ratelimit.Local }
+			l.spans(shared)
+			l.round(shared, 2*limit/sharing) // what it has is taken
+			l.shareWithin((life+1)*limit, life+1)
 			require.NoError(t, srv.Restart())
-			t.Logf("%v: away after %v, back after %v, granted %d and %d in %d lives", mode, away, l.until(&l.decided, 1), l.granted[0].Load(), l.granted[1].Load(), life+1)
+			t.Logf("%v: away after %v, back after %v, granted %d, %d and %d in %d lives", mode, away, l.until(&l.decided, 1),
+				l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), life+1)
 		}
 		l.until(&l.decided, 2*limit)
 		l.stop()
 		t.Logf("%v: %s", mode, l.inTime())
 		l.within(lives * limit)
+		l.shareWithin(lives*limit, lives-1)
 	})
 }
 

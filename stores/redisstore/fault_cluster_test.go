@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/gresil/gresil/internal/tcpproxy"
 )
 
-// TestANodeOfAClusterIsLost: decisions on keys of the others go on, and wait for nothing.
+// TestANodeOfAClusterIsLost: decisions on keys of the others go on, and wait for nothing; those on a
+// key of the lost one go on with a share. That grants with the server what is left of the limit, and
+// once more all if the server comes back empty.
 func TestANodeOfAClusterIsLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redisserver.Server, *tcpproxy.Proxy){
@@ -47,7 +50,7 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				var keys []string // one on each server
 				for i := 0; len(keys) < len(servers); i++ {
 					key := strconv.Itoa(i)
-					for _, limiter := range []string{"denying", "allowing"} {
+					for _, limiter := range []string{"deny", "allow", "local"} {
 						master, err := client.MasterForKey(t.Context(), keyName(keyPrefix(DefaultPrefix, limiter), key, false))
 						require.NoError(t, err)
 						if master.Options().Addr != servers[len(keys)].Addr {
@@ -64,6 +67,8 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				s := newStore(t, client, Config{Mode: mode, Timeout: 500 * time.Millisecond})
 				l := startLoad(t, s, ratelimit.PerHour(limit), keys...)
 				l.until(&l.decided, 300)
+				l.share(s, ratelimit.PerHour(limit), keys[0])
+				l.until(&l.granted[ratelimit.Local], limit/5)
 				lost := func(c *caller) bool { return c.key == keys[0] }
 				others := func(c *caller) bool { return !lost(c) }
 				before := l.spans(others)
@@ -77,18 +82,81 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				require.LessOrEqual(t, l.failedOn(others)-failed, callersOfALoad, "they have a server: %s", spread(during))
 				require.Less(t, during[len(during)/2], 100*time.Millisecond, "they wait for nothing: %s", spread(during))
 
+				l.round(lost, 20)
+				l.shareWithin(limit, 1)
+				lives := int64(1)
 				if all[servers[0].Addr].Resume(); name == "killed" {
 					require.NoError(t, servers[0].Restart())
+					lives++
 				}
 				began := time.Now()
 				require.Eventually(t, func() bool {
-					r, err := l.denying.Take(context.Background(), keys[0], 1)
+					r, err := l.limiters[ratelimit.Deny].Take(context.Background(), keys[0], 1)
 					return err == nil && r.Limit == limit
 				}, 30*time.Second, 10*time.Millisecond)
 				t.Logf("%s %v: the others before: %s\nwhile it is lost: %s\nback after %v", name, mode, spread(before), spread(during), time.Since(began))
 				l.stop()
 				l.within(limit * int64(len(servers)+1))
+				l.shareWithin(limit*lives, 1)
 			})
 		})
 	}
+}
+
+// TestASlotMovesUnderLoad: each permit is granted once wherever the key is meanwhile, and callers
+// see next to nothing of it.
+func TestASlotMovesUnderLoad(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		leavesNothing(t)
+		servers, client := startCluster(t, nil)
+		const limit = 1500
+		l := startLoad(t, newStore(t, client, Config{Mode: mode, Timeout: 2 * time.Second}), ratelimit.PerHour(limit), "k")
+		do := func(s *redisserver.Server, words ...string) string {
+			t.Helper()
+			reply, err := s.Do(words...)
+			require.NoError(t, err, "%q", words)
+			return reply
+		}
+		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
+			l.until(&l.granted[policy], 100)
+			name := keyName(keyPrefix(DefaultPrefix, policy.String()), "k", false)
+			master, err := client.MasterForKey(t.Context(), name)
+			require.NoError(t, err)
+			at := slices.IndexFunc(servers, func(s *redisserver.Server) bool { return s.Addr == master.Options().Addr })
+			from, to := servers[at], servers[(at+1)%len(servers)]
+			slot, fromID, toID := do(from, "cluster", "keyslot", name), do(from, "cluster", "myid"), do(to, "cluster", "myid")
+			host, port, err := net.SplitHostPort(to.Addr)
+			require.NoError(t, err)
+
+			do(to, "cluster", "setslot", slot, "importing", fromID)
+			do(from, "cluster", "setslot", slot, "migrating", toID)
+			l.until(&l.granted[policy], 100) // it is where it was
+			require.Equal(t, name, do(from, "cluster", "getkeysinslot", slot, "10"))
+			require.Equal(t, "OK", do(from, "migrate", host, port, name, "0", "5000"))
+			l.until(&l.granted[policy], 100) // who asks there is sent on, each time
+			require.Equal(t, "1", do(to, "cluster", "countkeysinslot", slot))
+			for _, s := range []*redisserver.Server{to, from, servers[(at+2)%len(servers)]} {
+				do(s, "cluster", "setslot", slot, "node", toID)
+			}
+			l.until(&l.granted[policy], 100)
+			master, err = client.MasterForKey(t.Context(), name)
+			require.NoError(t, err)
+			t.Logf("%v %v: slot %s from %s to %s, the client knows of %s", mode, policy, slot, from.Addr, to.Addr, master.Options().Addr)
+		}
+		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
+			require.Eventually(t, func() bool {
+				r, err := l.limiters[policy].Peek(context.Background(), "k")
+				return err == nil && r.Limit == limit && r.Remaining == 0
+			}, 30*time.Second, 10*time.Millisecond)
+		}
+		l.stop()
+		t.Logf("%v: %d failed; %s", mode, l.failed.Load(), l.inTime())
+		require.LessOrEqual(t, l.failed.Load(), int64(3), "one for each step at most")
+		l.within(limit)
+		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
+			require.GreaterOrEqual(t, l.granted[policy].Load(), limit-l.failed.Load(), "%v: only a lost reply is a lost permit", policy)
+		}
+	})
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // TestAFailoverUnderLoad kills the primary while callers go on: Sentinel makes the replica the
-// primary, and what had not reached that, a capacity at most, is granted once more.
+// primary, and what had not reached that, a capacity at most, is granted once more. It is the same
+// with a share: what it lets through is charged to what the replica has.
 func TestAFailoverUnderLoad(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
@@ -25,8 +26,10 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 
 		const limit = 3000
-		l := startLoad(t, newStore(t, client, Config{Mode: mode, Timeout: 250 * time.Millisecond}), ratelimit.PerHour(limit), "k")
-		l.until(&l.granted[0], limit/3)
+		s := newStore(t, client, Config{Mode: mode, Timeout: 250 * time.Millisecond})
+		l := startLoad(t, s, ratelimit.PerHour(limit), "k")
+		l.share(s, ratelimit.PerHour(limit), "k")
+		l.until(&l.granted[ratelimit.Deny], limit/3)
 		before, failed := l.inTime(), l.failed.Load()
 		group.Primary.Kill()
 		killed := time.Now()
@@ -38,8 +41,9 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		l.until(&l.decided, 100)
 		require.Eventually(t, func() bool { return l.left() == 0 }, 30*time.Second, 10*time.Millisecond)
 		l.stop()
-		t.Logf("%v\nbefore: %s\ndecides again after %v, %d passed or denied without: %s\nafter: %s\ngranted %d and %d of %d", mode,
-			before, back, failed, during, l.inTime(), l.granted[0].Load(), l.granted[1].Load(), limit)
+		t.Logf("%v\nbefore: %s\ndecides again after %v, %d passed or denied without: %s\nafter: %s\ngranted %d, %d and %d of %d", mode, before, back, failed, during, l.inTime(),
+			l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), limit)
 		l.within(2 * limit)
+		l.shareWithin(2*limit, 1)
 	})
 }

@@ -41,14 +41,14 @@ func leavesNothing(t *testing.T) {
 // A caller is one of a load, who asks for one key, and what became of it.
 type caller struct {
 	key    string
-	deny   bool // else what cannot be decided is allowed
+	policy ratelimit.FailurePolicy
 	took   []time.Duration
 	failed int
 	waits  time.Duration // the longest that it was told to wait
 }
 
 // A load is callers that go on through a fault, some by a limiter that denies what cannot be
-// decided, some by one that allows it.
+// decided, some by one that allows it, and if the test says so some by one that decides it itself.
 type load struct {
 	t       *testing.T
 	timeout time.Duration
@@ -58,70 +58,95 @@ type load struct {
 	done    chan struct{}
 	wg      sync.WaitGroup
 
-	denying, allowing *ratelimit.Limiter
-	granted           [2]atomic.Int64 // by those that deny, and by those that allow
-	decided           atomic.Int64
-	failed            atomic.Int64 // denied or allowed without a decision
-	away              atomic.Int64 // of these, those that were not sent
+	limiters [3]*ratelimit.Limiter // by their policy
+	granted  [3]atomic.Int64
+	decided  atomic.Int64 // by the server, and not for those with a share
+	failed   atomic.Int64 // denied or allowed without a decision
+	away     atomic.Int64 // of these, those that were not sent
+	waited   []time.Duration
 }
 
 const (
 	callersOfALoad = 16
-	busy           = 2 * time.Second // how much longer all may take on a machine that others use
+	sharing        = 4                      // callers of one that decides itself
+	busy           = 2 * time.Second        // how much longer all may take on a machine that others use
+	prompt         = 300 * time.Millisecond // and how much longer half of those may that wait for the timeout
 )
 
 // startLoad has callers take from keys, each under a limit.
 func startLoad(t *testing.T, s *Store, limit ratelimit.Limit, keys ...string) *load {
 	t.Helper()
-	l := &load{t: t, timeout: s.cfg.timeout(), done: make(chan struct{})}
-	made := func(name string, policy ratelimit.FailurePolicy) *ratelimit.Limiter {
-		made, err := ratelimit.New(ratelimit.Config{Name: name, Limit: limit, Store: s, OnStoreError: policy})
-		require.NoError(t, err)
-		return made
-	}
-	l.denying, l.allowing = made("denying", ratelimit.Deny), made("allowing", ratelimit.Allow)
+	l := &load{t: t, timeout: s.cfg.Timeout, done: make(chan struct{})} // as it was configured
+	l.limit(s, ratelimit.Deny, limit)
+	l.limit(s, ratelimit.Allow, limit)
 	for i := range callersOfALoad {
-		c := &caller{key: keys[i/2%len(keys)], deny: i%2 == 0}
-		l.callers = append(l.callers, c)
-		l.wg.Go(func() {
-			for l.call(c) {
-			}
-		})
+		l.start(&caller{key: keys[i/2%len(keys)], policy: []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow}[i%2]})
 	}
 	t.Cleanup(l.stop)
 	return l
 }
 
+// share has more callers take from a key, which decide themselves while the server is away.
+func (l *load) share(s *Store, limit ratelimit.Limit, key string) {
+	l.t.Helper()
+	l.limit(s, ratelimit.Local, limit)
+	for range sharing {
+		l.start(&caller{key: key, policy: ratelimit.Local})
+	}
+}
+
+// limit makes the limiter with a policy, of its name.
+func (l *load) limit(s *Store, policy ratelimit.FailurePolicy, limit ratelimit.Limit) {
+	l.t.Helper()
+	made, err := ratelimit.New(ratelimit.Config{Name: policy.String(), Limit: limit, Store: s, OnStoreError: policy})
+	require.NoError(l.t, err)
+	l.limiters[policy] = made
+}
+
+func (l *load) start(c *caller) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.callers = append(l.callers, c)
+	l.wg.Go(func() {
+		for l.call(c) {
+		}
+	})
+}
+
 // call is one call; false at the end.
 func (l *load) call(c *caller) bool {
-	limiter, place := l.allowing, 1
-	if c.deny {
-		limiter, place = l.denying, 0
-	}
 	l.gate.RLock()
 	began := time.Now()
-	r, err := limiter.Take(context.Background(), c.key, 1)
+	r, err := l.limiters[c.policy].Take(context.Background(), c.key, 1)
 	l.gate.RUnlock()
 	took := time.Since(began)
 	switch {
-	case errors.Is(err, ratelimit.ErrStore) && c.deny:
+	case errors.Is(err, ratelimit.ErrStore) && c.policy == ratelimit.Deny:
 		l.failed.Add(1)
 		if errors.Is(err, ErrAway) {
 			l.away.Add(1)
 		}
 	case err != nil:
-		l.t.Errorf("%s, deny %v: %v", c.key, c.deny, err)
+		l.t.Errorf("%s, %v: %v", c.key, c.policy, err)
+	case c.policy == ratelimit.Local:
+		l.granted[c.policy].Add(r.Granted)
+		if r.Limit == 0 || r.Allowed != (r.Granted == 1) {
+			l.t.Errorf("%s: it was not decided: %+v", c.key, r)
+		}
 	case r.Limit == 0:
 		l.failed.Add(1)
 	default:
 		l.decided.Add(1)
-		l.granted[place].Add(r.Granted)
+		l.granted[c.policy].Add(r.Granted)
 	}
 	l.mu.Lock()
 	if err != nil || r.Limit == 0 {
 		c.failed++
 	}
 	c.took = append(c.took, took)
+	if took >= l.timeout/2 {
+		l.waited = append(l.waited, took)
+	}
 	c.waits = max(c.waits, r.RetryAfter)
 	l.mu.Unlock()
 	select {
@@ -132,13 +157,18 @@ func (l *load) call(c *caller) bool {
 	}
 }
 
+// stop ends the callers. It fails if half of the calls that had to wait took longer than they may.
 func (l *load) stop() {
 	select {
 	case <-l.done:
+		return
 	default:
 		close(l.done)
 	}
 	l.wg.Wait()
+	if slices.Sort(l.waited); len(l.waited) > 0 && l.waited[len(l.waited)/2] > l.timeout+prompt {
+		l.t.Errorf("the timeout is %v: %s", l.timeout, spread(l.waited))
+	}
 }
 
 // until waits until a number has grown by so many, and returns how long that took.
@@ -161,7 +191,7 @@ func (l *load) waits() (most time.Duration) {
 
 // left is what one may take of the first key; -1 if that cannot be said.
 func (l *load) left() int64 {
-	r, err := l.denying.Take(context.Background(), l.callers[0].key, 0)
+	r, err := l.limiters[ratelimit.Deny].Take(context.Background(), l.callers[0].key, 0)
 	if err != nil {
 		return -1
 	}
@@ -224,10 +254,18 @@ func spread(all []time.Duration) string {
 	return fmt.Sprintf("%d calls, half within %v, 99%% within %v, all within %v", len(all), at(50), at(99), at(100))
 }
 
-// within fails if more was granted on a key than is bound.
+// within fails if more was granted on a key than is bound by the server.
 func (l *load) within(bound int64) {
 	l.t.Helper()
-	for i := range l.granted {
-		require.LessOrEqual(l.t, l.granted[i].Load(), bound)
+	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny} {
+		require.LessOrEqual(l.t, l.granted[policy].Load(), bound, "%v", policy)
 	}
+}
+
+// shareWithin fails if more was granted by one that decided itself while the server was away for
+// some times. Then each caller may have a take under way that the share does not know of yet, and
+// so when it comes back.
+func (l *load) shareWithin(bound, times int64) {
+	l.t.Helper()
+	require.LessOrEqual(l.t, l.granted[ratelimit.Local].Load(), bound+2*times*sharing, "of a share")
 }

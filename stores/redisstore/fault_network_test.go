@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"errors"
+	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/tcpproxy"
 )
 
@@ -152,4 +155,33 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		call(good, false)
 		wg.Wait()
 	}
+}
+
+// TestTheDefaultTimeout: a server that takes connections and says nothing keeps nobody longer than
+// 50ms, which is what is promised to who configures nothing.
+func TestTheDefaultTimeout(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = silent.Close() })
+		client := server{&redisserver.Server{Addr: silent.Addr().String()}}.client(t)
+		s, err := New(client, Config{Mode: mode})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		table := open(t, s, "t")
+		id, err := table.Plan(ratelimit.PerHour(10))
+		require.NoError(t, err)
+		var took []time.Duration
+		for range failures - 1 {
+			began := time.Now()
+			_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+			took = append(took, time.Since(began))
+			require.ErrorContains(t, err, "no reply in time")
+		}
+		slices.Sort(took)
+		require.GreaterOrEqual(t, took[0], 50*time.Millisecond)
+		require.LessOrEqual(t, took[len(took)/2], 250*time.Millisecond, "%v", took)
+	})
 }

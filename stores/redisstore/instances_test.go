@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -34,6 +35,45 @@ func TestInstancesAreCounted(t *testing.T) {
 	require.NoError(t, stores[1].Close())
 	require.NoError(t, stores[2].Close())
 	require.Zero(t, client.Exists(ctx, key).Val())
+}
+
+// TestTheSetOfInstancesOutlivesThem: what is known of them is there for hours after the last beat,
+// and nothing of it when all have left.
+func TestTheSetOfInstancesOutlivesThem(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	srv := startServer(t)
+	client := srv.client(t)
+	stores, _ := localLimiters(t, srv, 2, Strict, ratelimit.PerHour(10))
+	const key = DefaultPrefix + ":{instances}"
+	ttl := client.PTTL(ctx, key).Val()
+	for _, s := range stores {
+		require.NoError(t, s.Close())
+	}
+	require.Zero(t, client.Exists(ctx, key).Val())
+	require.Greater(t, ttl, time.Hour)
+}
+
+// TestInstancesOfACluster: the beat is one to the server of its key, whatever the others are.
+func TestInstancesOfACluster(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	_, client := startCluster(t, nil)
+	s := newStore(t, client, Config{})
+	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(10), OnStoreError: ratelimit.Local})
+	require.NoError(t, err)
+	_, err = l.Take(ctx, "k", 1) // from now on it is known which servers there are
+	require.NoError(t, err)
+	require.NoError(t, s.first.guard.SetState(breaker.ForcedOpen))
+	n, err := s.instances.send(ctx, beatLife)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	at := s.nodeOf(DefaultPrefix + ":{instances}")
+	require.NotSame(t, s.first, at)
+	require.NoError(t, at.guard.SetState(breaker.ForcedOpen))
+	_, err = s.instances.send(ctx, beatLife)
+	require.ErrorIs(t, err, ErrAway)
+	require.NoError(t, at.guard.SetState(breaker.Closed))
 }
 
 // TestInstancesOfAServerThatForgot: when it comes back empty, the first to beat is not alone.

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -275,14 +276,14 @@ func (w wire) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-func (c *cable) through(o *redis.Options) {
-	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if c.cut.Load() {
-			return nil, errCut
-		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return wire{conn, c}, err
+func (c *cable) through(o *redis.Options) { o.Dialer = c.dial }
+
+func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if c.cut.Load() {
+		return nil, errCut
 	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return wire{conn, c}, err
 }
 
 // TestLocalAndAServerThatComesAndGoes: no flap is worth a new budget.
@@ -321,6 +322,70 @@ func TestLocalAndAServerThatComesAndGoes(t *testing.T) {
 			require.Greater(t, sum, int64(80))
 		})
 	}
+}
+
+// TestLocalOfACluster: what is owed is pushed to the server of each key, when that is back.
+func TestLocalOfACluster(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ctx := context.Background()
+		var cable cable
+		servers, client := startCluster(t, func(o *redis.ClusterOptions) { o.Dialer = cable.dial })
+		s := newStore(t, client, Config{Mode: mode, Timeout: 300 * time.Millisecond})
+		s.instances.every = 20 * time.Millisecond
+		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local})
+		require.NoError(t, err)
+		keys := map[*node]string{} // one on each server
+		for i := 0; len(keys) < len(servers); i++ {
+			key := fmt.Sprint(i)
+			r, err := l.Take(ctx, key, 1)
+			require.NoError(t, err)
+			require.EqualValues(t, 99, r.Remaining)
+			keys[s.nodeOf(tableOf(s).table.keyName(key))] = key
+		}
+		require.NotContains(t, keys, s.first)
+		cable.cut.Store(true)
+		for _, key := range keys {
+			r, err := l.Take(ctx, key, 29)
+			require.NoError(t, err)
+			require.True(t, r.Allowed)
+			require.EqualValues(t, 70, r.Remaining, "it begins with what is known")
+		}
+		require.EqualValues(t, len(keys), tableOf(s).owing.Load())
+		var lost *node // which is not back when the others are
+		for lost = range keys {
+			if lost != s.nodeOf(DefaultPrefix+":{instances}") {
+				break
+			}
+		}
+		for _, at := range []*node{s.first, lost} {
+			require.NoError(t, at.guard.SetState(breaker.ForcedOpen))
+		}
+		cable.cut.Store(false)
+		fresh, err := ratelimit.New(ratelimit.Config{Name: "l", Store: newStore(t, client, Config{}), Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Deny})
+		require.NoError(t, err)
+		stands := func(at *node, want int64) {
+			t.Helper()
+			require.Eventually(t, func() bool { return remaining(fresh, keys[at]) == want }, 20*time.Second, 10*time.Millisecond, "%d", remaining(fresh, keys[at]))
+		}
+		for at := range keys {
+			if at != lost {
+				stands(at, 70)
+			}
+		}
+		stands(lost, 99)
+		require.NoError(t, lost.guard.SetState(breaker.Closed))
+		stands(lost, 70)
+		require.Eventually(t, func() bool { return tableOf(s).owing.Load() == 0 }, 20*time.Second, time.Millisecond)
+		for at := range keys { // while nothing is sent to one, the others decide
+			require.Eventually(t, func() bool {
+				_ = lost.hold(ErrAway)
+				r, err := l.TakeAtMost(ctx, keys[at], 1)
+				return err == nil && (r.Receipt.At < 0) == (at == lost)
+			}, 5*time.Second, 300*time.Millisecond, "%v", at == lost)
+		}
+	})
 }
 
 func TestLocalHoldsForASecond(t *testing.T) {
