@@ -36,6 +36,21 @@ func TestShortDeadlinesSayNothingOfTheServer(t *testing.T) {
 	})
 }
 
+// Eight decisions on a value of another program do not have the server given up.
+func TestAValueThatIsNotOursSaysNothingOfTheServer(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{})
+	table := open(t, s, "t")
+	take(t, table, "k", ratelimit.PerHour(9), 1)
+	require.NoError(t, client.LPush(t.Context(), keyName(keyPrefix(DefaultPrefix, "t"), "bad", false), "x").Err())
+	for range 2 * failures {
+		_, err := table.Apply(t.Context(), "bad", 1, ratelimit.Op{Cost: 1})
+		require.ErrorContains(t, err, "WRONGTYPE")
+	}
+	take(t, table, "k", ratelimit.PerHour(9), 1)
+}
+
 // A value that the script for one limit cannot read takes two round trips, in one Timeout.
 func TestTimeoutIsForAllThatADecisionNeeds(t *testing.T) {
 	t.Parallel()

@@ -38,8 +38,14 @@
 //   - A bucket that is read under another rate is rounded up to a microsecond.
 //   - A reservation that is given back gives back its permits. In memory it gives back what it
 //     skipped too: the rest of a window that it was too large for.
-//   - [ratelimit.Limiter.SetLimit] holds for the process that calls it.
+//   - [ratelimit.Limiter.SetLimit] holds for the process that calls it. A change to a limit of another
+//     kind, which is another algorithm, or but for buckets another period or number of segments,
+//     takes along what a key owes under the old one. A process that has not changed yet then counts
+//     from nothing there, and what it grants is taken along again. So while some have changed and
+//     others have not, a key is held to neither limit: bring such a limit in with a limiter of
+//     another Name, and a key is granted no more than both together.
 //   - A key that has counts under limits of two kinds at once takes two round trips.
+//   - A key whose value another program wrote is an error, for that key alone, until it is deleted.
 //
 // # When the server is away
 //

@@ -39,7 +39,7 @@ func newGuard() *breaker.Breaker {
 // outcomeOf tells what an error says of the server: nothing, where the caller gave up.
 func outcomeOf(err error) core.Outcome {
 	switch {
-	case err == nil:
+	case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"): // it answers, of a value that is not ours
 		return core.Success
 	case errors.Is(err, context.Canceled):
 		return core.Ignored

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,8 +159,10 @@ func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
 
 // A flight is items that are one command.
 type flight struct {
-	items []*item
-	cmd   call
+	items    []*item
+	followed bool // by another with a key of it
+	text     bool // sent with the text of the script
+	cmd      call
 }
 
 // send sends a batch, and ends its items.
@@ -180,9 +181,15 @@ func (l *lane) send(batch []*item) {
 	defer func() { permit.Done(outcome) }()
 	flights := l.flights(batch)
 	begun := time.Now()
-	s.exec(ctx, false, flights)
-	if again := slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return !isNoScript(f.cmd.Err()) }); len(again) > 0 {
-		s.exec(ctx, true, again)
+	for _, f := range flights {
+		if f.followed { // it may not be sent again behind the other
+			_, known := l.node.scripts.Load(f.items[0].script)
+			f.text = !known
+		}
+	}
+	s.exec(ctx, flights)
+	if again := l.unknown(flights); len(again) > 0 {
+		s.exec(ctx, again)
 	}
 	s.counters.trip(len(batch), time.Since(begun))
 	for _, f := range flights {
@@ -201,6 +208,22 @@ func (l *lane) send(batch []*item) {
 	}
 }
 
+// unknown are the flights whose script the server does not know, with its text.
+func (l *lane) unknown(flights []*flight) (again []*flight) {
+	for _, f := range flights {
+		switch err := f.cmd.Err(); {
+		case isNoScript(err):
+			f.text, again = true, append(again, f)
+		case f.text && err == nil:
+			l.node.scripts.Store(f.items[0].script, true)
+		}
+	}
+	if again != nil {
+		l.node.scripts.Clear() // it has forgotten all
+	}
+	return again
+}
+
 // flights puts those together that one script can decide, one key after the other: of many keys
 // where all are on one server, else of one. They are to be sent in this order, which is that of
 // the calls for each key.
@@ -208,17 +231,22 @@ func (l *lane) flights(batch []*item) (flights []*flight) {
 	batch = byKey(batch)
 	from := 0 // the flight of the item before, of the same key
 	for i, it := range batch {
-		if i == 0 || it.key != batch[i-1].key {
+		same := i > 0 && it.key == batch[i-1].key
+		if !same {
 			from = 0
 			if !l.store.single {
 				from = len(flights)
 			}
 		}
+		before := from
 		for from < len(flights) && (it.width == 0 || flights[from].items[0].script != it.script) {
 			from++
 		}
 		if from == len(flights) {
 			flights = append(flights, &flight{})
+		}
+		if same && from > before {
+			flights[before].followed = true
 		}
 		flights[from].items = append(flights[from].items, it)
 	}
@@ -247,13 +275,13 @@ func byKey(batch []*item) []*item {
 }
 
 // exec sends flights in one pipeline.
-func (s *Store) exec(ctx context.Context, text bool, flights []*flight) {
+func (s *Store) exec(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		reqs := make([]*request, len(f.items))
 		for i, it := range f.items {
 			reqs[i] = it.request
 		}
-		f.cmd = s.command(ctx, text, reqs)
+		f.cmd = s.command(ctx, f.text, reqs)
 	}
 	if len(flights) == 1 {
 		_ = s.client.Process(ctx, flights[0].cmd) // the command has the error

@@ -112,6 +112,98 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	require.Regexp(t, `cmdstat_evalsha:calls=[1-9],`, stats)
 }
 
+// TestAScriptThatIsNotKnownKeepsTheOrder: what is sent again would come behind what follows it.
+func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{Mode: Coalesced})
+	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is one of ours
+	for name, l := range kinds(100, time.Hour) {
+		id, err := table.Plan(l)
+		require.NoError(t, err)
+		p := (*table.plans.Load())[id]
+		for range 2 {
+			reset := table.request(name, p, ratelimit.Op{Kind: ratelimit.Reset}, false)
+			require.NoError(t, client.ScriptFlush(ctx).Err())
+			require.NoError(t, client.ScriptLoad(ctx, reset.script.text).Err())
+			for range 2 {
+				batch := []*item{{request: table.request(name, p, ratelimit.Op{Cost: 10}, false), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
+				s.laneOf(reset.key).send(batch)
+				require.NoError(t, batch[0].err, name)
+				require.NoError(t, batch[1].err, name)
+				require.EqualValues(t, 90, batch[0].r.Remaining, name)
+				require.EqualValues(t, 100, batch[1].r.Remaining, name)
+			}
+			s.first.scripts.Clear()
+		}
+	}
+}
+
+// TestAKeyThatCannotBeRead fails alone: the keys in the same command are decided, and once.
+func TestAKeyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	for name, l := range kinds(100, time.Hour) {
+		for _, mode := range []Mode{Strict, Coalesced} {
+			s := newStore(t, client, Config{Mode: mode})
+			table := open(t, s, name+mode.String()).(*table) //nolint:forcetypeassert // it is one of ours
+			id, err := table.Plan(l)
+			require.NoError(t, err)
+			p := (*table.plans.Load())[id]
+			require.NoError(t, client.HSet(ctx, table.keyName("hash"), "a", "b").Err())
+			require.NoError(t, client.Set(ctx, table.keyName("text"), "text", time.Hour).Err())
+			keys := []string{"a", "hash", "b", "text", "c"}
+			var batch []*item
+			for _, key := range keys {
+				batch = append(batch, &item{request: table.request(key, p, ratelimit.Op{Cost: 10}, false), done: make(chan struct{})})
+			}
+			s.laneOf(batch[0].key).send(batch)
+			for i, key := range keys {
+				if bad := key == "hash" || key == "text"; bad {
+					require.False(t, batch[i].ok)
+					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
+					require.ErrorContains(t, err, "WRONGTYPE "+batch[i].key+" holds a value that is none of a limit")
+					continue
+				}
+				require.NoError(t, batch[i].err)
+				require.True(t, batch[i].ok)
+				require.EqualValues(t, 90, take(t, table, key, l, 0).Remaining, key)
+			}
+		}
+	}
+}
+
+// TestADebtThatCannotBePushed has no other charged twice.
+func TestADebtThatCannotBePushed(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	srv := startServer(t)
+	for name, l := range kinds(100, time.Hour) {
+		s := newStore(t, srv.client(t), Config{Prefix: name})
+		s.instances.every = time.Hour // it pushes only here
+		_, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: l, OnStoreError: ratelimit.Local})
+		require.NoError(t, err)
+		table, here := open(t, s, "l").(*table), tableOf(s) //nolint:forcetypeassert // it is one of ours
+		require.NoError(t, srv.client(t).HSet(ctx, table.keyName("bad"), "a", "b").Err())
+		id, err := table.Plan(l)
+		require.NoError(t, err)
+		keys := []string{"a", "bad", "b"}
+		for _, key := range keys {
+			_, err := here.Apply(ctx, key, id, ratelimit.Op{Cost: 10}) // as while the server was away
+			require.NoError(t, err)
+		}
+		for range 3 {
+			require.ErrorContains(t, here.push(ctx, keys), "WRONGTYPE")
+		}
+		require.Positive(t, here.owing.Load())
+		for _, key := range []string{"a", "b"} {
+			require.EqualValues(t, 90, take(t, table, key, l, 0).Remaining, "%s %s", name, key)
+		}
+	}
+}
+
 // TestABatchKeepsTheOrderOfAKey: whatever scripts decide, what one key is asked is asked in the
 // order of the calls, and side by side where one script does.
 func TestABatchKeepsTheOrderOfAKey(t *testing.T) {

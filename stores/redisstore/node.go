@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,8 @@ type node struct {
 	base  time.Time
 	asked atomic.Int64 // when it was asked last, from base
 	held  atomic.Int64 // until when nothing is sent for a table with a share, from base
+
+	scripts sync.Map // those it is taken to know, of which another has to follow in order
 }
 
 // maxNodes is how many are known at once: a Cluster whose servers come and go has others some day.

@@ -86,6 +86,65 @@ func TestAClockThatGoesBack(t *testing.T) {
 	}
 }
 
+// TestALookForgivesNothing: when the clock went back, a look and a refusal by a smaller limit, or
+// by one that counts in other units, leave what a key owes.
+func TestALookForgivesNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	s := newStore(t, client, Config{})
+	now := time.Now()
+	s.clock = func() time.Time { return now }
+	table := open(t, s, "look")
+	fast, hour := ratelimit.Bucket(1_000_000, time.Millisecond, 1_000_000), time.Hour
+	for name, c := range map[string]struct {
+		big, small ratelimit.Limit
+		cost       int64 // that is refused
+	}{
+		"window":            {ratelimit.Window(100, hour), ratelimit.Window(10, hour), 1},
+		"aligned":           {ratelimit.Aligned(100, hour), ratelimit.Aligned(10, hour), 1},
+		"sliding":           {ratelimit.Sliding(100, hour, 10), ratelimit.Sliding(10, hour, 10), 1},
+		"counter":           {ratelimit.Counter(100, hour), ratelimit.Counter(10, hour), 1},
+		"log":               {ratelimit.Log(100, hour), ratelimit.Log(10, hour), 1},
+		"bucket":            {ratelimit.Bucket(1, 24*hour, 100), fast, 1_000_000},
+		"bucket by several": {ratelimit.Bucket(1, 24*hour, 100), fast.And(ratelimit.Log(10, hour)), 11},
+		"window by several": {ratelimit.Window(100, hour), ratelimit.Window(10, hour).And(ratelimit.Log(10, hour)), 1},
+	} {
+		take(t, table, name, c.big, 100)
+		small, err := table.Plan(c.small)
+		require.NoError(t, err)
+		for _, op := range []ratelimit.Op{{Cost: 0}, {Kind: ratelimit.Check, Cost: 1}, {Cost: c.cost}} {
+			owed := take(t, table, name, c.big, 0).FullAfter
+			now = now.Add(-time.Second)
+			r, err := table.Apply(ctx, name, small, op)
+			require.NoError(t, err)
+			require.Zero(t, r.Granted, name)
+			ttl := client.PTTL(ctx, keyName(keyPrefix(DefaultPrefix, "look"), name, false)).Val()
+			r = take(t, table, name, c.big, 0)
+			require.Zero(t, r.Remaining, "%s after %+v", name, op)
+			require.InDelta(t, owed, r.FullAfter, float64(time.Second), "%s after %+v", name, op)
+			require.InDelta(t, owed, ttl, float64(10*time.Second), "%s after %+v", name, op)
+		}
+	}
+}
+
+// TestAnAlignedWindowThatGoesBack ends with the clock all the same.
+func TestAnAlignedWindowThatGoesBack(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, startServer(t).client(t), Config{})
+	l := ratelimit.Aligned(10, time.Minute)
+	for name, l := range map[string]ratelimit.Limit{"alone": l, "of several": l.And(ratelimit.Log(100, time.Minute))} {
+		now := time.Now().Truncate(time.Minute)
+		s.clock = func() time.Time { return now }
+		table := open(t, s, name)
+		take(t, table, "k", l, 10)
+		now = now.Add(-20 * time.Second)
+		require.Zero(t, take(t, table, "k", l, 0).Remaining, name)
+		now = now.Add(20 * time.Second)
+		require.EqualValues(t, 10, take(t, table, "k", l, 0).Remaining, name)
+	}
+}
+
 func TestMemoryOfAKey(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -146,7 +146,7 @@ func TestAServerThatIsNotUsedIsNotAway(t *testing.T) {
 		require.True(t, s.Stats().Away)
 		time.Sleep(unused - 1)
 		require.True(t, s.Stats().Away)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		require.False(t, s.Stats().Away, "a server of a Cluster that nobody asks")
 		s.single = true
 		require.True(t, s.Stats().Away, "the only one")

@@ -9,13 +9,14 @@
 --                permits of so many units as there are, up to charge
 --
 -- Reply: the time, then for each: what was taken, or -1 for a refusal, or -2 for a value
--- that decide.lua has to read; and the debt after it.
+-- that decide has to read; and the debt after it.
 --
 -- Writes what was admitted: 'b AT DEBT MUL TICK' is a debt of DEBT units at the time AT, in
 -- units of TICK/MUL µs. It expires when the debt is over. When the clock went back, the debt
--- is written anew as it was, also by a refusal, so that it is repaid from then on.
+-- is written anew as it was, also by a refusal and by a look, so that it is repaid from then on.
 local ceil, floor, max, min, format, match = math.ceil, math.floor, math.max, math.min, string.format, string.match
 local call, tonumber, KEYS, ARGV = redis.call, tonumber, KEYS, ARGV
+local get = redis.pcall -- a value of another type is not an error for all keys
 local now = tonumber(ARGV[1])
 if not now then
   local t = call('TIME')
@@ -30,9 +31,9 @@ for i = 1, #KEYS do
   if KEYS[i] ~= key then
     key, foreign, back, changed = KEYS[i], false, false, false
     owed, scale = 0, mul
-    local value = call('GET', key)
+    local value = get('GET', key)
     if value then
-      local at, units, of = match(value, '^b (%d+) (%d+) (%d+) 1$')
+      local at, units, of = match(value.err or value, '^b (%d+) (%d+) (%d+) 1$')
       if at then
         local passed = now - at
         owed, scale, back = tonumber(units), tonumber(of), passed < 0
@@ -59,10 +60,11 @@ for i = 1, #KEYS do
     charge = max(0, min(charge, floor((room - debt) / step) * step))
   end
   if charge > 0 and mode ~= '-1' then
-    debt, back = debt + charge, true
+    debt = debt + charge
+    owed, scale, back = debt, mul, true
   end
   if back then
-    owed, scale, back, changed = debt, mul, false, true
+    back, changed = false, true
   end
   if changed and KEYS[i + 1] ~= key then
     call('SET', key, format('b %d %d %d 1', now, owed, scale), 'PX', ceil(owed / scale / 1000) + 1)

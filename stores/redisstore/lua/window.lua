@@ -8,14 +8,15 @@
 --                what to add to a time. cost is <COST to take as many as there are, ?COST to look
 --
 -- Reply: the time, then for each: what was taken, or -1 for a refusal, or -2 for a value
--- that decide.lua has to read; when the window began; and what is taken in it, the
+-- that decide has to read; when the window began; and what is taken in it, the
 -- reservations for those after it included.
 --
 -- Writes what was admitted: 'KIND START USED PERMITS'. It expires with the last window that
--- is in use. When the clock went back to before a window, that begins
--- now, and is written anew, also by a refusal.
+-- is in use. When the clock went back to before a window, that begins now, and is written anew
+-- as it was, also by a refusal and by a look.
 local ceil, floor, max, min, format, match = math.ceil, math.floor, math.max, math.min, string.format, string.match
 local call, tonumber, KEYS, ARGV = redis.call, tonumber, KEYS, ARGV
+local get = redis.pcall -- a value of another type is not an error for all keys
 local now = tonumber(ARGV[1])
 if not now then
   local t = call('TIME')
@@ -38,9 +39,9 @@ for i = 1, #KEYS do
   end
   if KEYS[i] ~= key then
     key, changed, is = KEYS[i], false, nil
-    local value = call('GET', key)
+    local value = get('GET', key)
     if value then
-      is, began, count, of = match(value, '^(%S+) (%d+) (%d+) (%d+)$')
+      is, began, count, of = match(value.err or value, '^(%S+) (%d+) (%d+) (%d+)$')
       is, began, count, of = is or false, tonumber(began), tonumber(count), tonumber(of)
     end
   end
@@ -71,10 +72,11 @@ for i = 1, #KEYS do
     cost = -1
   end
   if cost > 0 and mode ~= '?' then
-    used, back = used + cost, true
+    used = used + cost
+    is, count, of, back = kind, used, permits, true
   end
   if back then
-    is, began, count, of, length, changed = kind, start, used, permits, period, true
+    began, length, changed = start, period, true
   end
   if changed and KEYS[i + 1] ~= key then
     local left = began + length - now

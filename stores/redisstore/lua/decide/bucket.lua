@@ -71,6 +71,12 @@ do
     full = function(p, s)
       return now + after(p, debt(p, s))
     end,
+    over = function(_, s)
+      if not s.n then
+        return now
+      end
+      return max(now, (floor(s.at / s.tick) + ceil(s.debt / s.mul)) * s.tick)
+    end,
     taken = function(p, s)
       return ceil(debt(p, s) / p.b)
     end,

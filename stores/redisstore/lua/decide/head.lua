@@ -22,9 +22,10 @@
 -- remaining, full after. All times are whole µs.
 --
 -- Writes only what was admitted, given back or forgotten, and a debt that goes over to
--- another kind of limit. When the clock went back, so does the state, once, also by a refusal:
--- it neither frees the key nor blocks it for longer. The value is 'KIND STATE' where there is one kind, else 'END KIND
--- STATE|' for each, where END is when it is over. It expires when all are.
+-- another kind of limit. When the clock went back, so does the state, once, also by a refusal and
+-- by a look: it neither frees the key nor blocks it for longer. The value is 'KIND STATE' where
+-- there is one kind, else 'END KIND STATE|' for each, where END is when it is over. It expires when
+-- all are. A value that is none of these is an error.
 --
 -- An algorithm has these functions, where p is a spec and s is the state of its kind, new
 -- where s.n is nil:

@@ -14,8 +14,10 @@ end
 
 -- The value: texts and ends by their kind; an end of 0 is not known.
 local texts, ends = {}, {}
-local value = call('GET', KEYS[1])
-if value and sub(value, -1) == '|' then
+local value = redis.pcall('GET', KEYS[1])
+if value and (value.err or not match(value, '^%S+ .')) then
+  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a value that is none of a limit')
+elseif value and sub(value, -1) == '|' then
   for over, name, text in string.gmatch(value, '(%d+) (%S+) ([^|]*)|') do
     texts[name], ends[name] = text, tonumber(over)
   end
@@ -179,6 +181,9 @@ elseif kind == 1 or kind == 6 then
   elseif cost > 0 then
     take(1, false, true)
   end
+end
+for i = 1, #parts do
+  state(parts[i]) -- a look writes too what a clock that went back has changed
 end
 if next(changed) then
   flush()

@@ -14,13 +14,13 @@ do
     if not s.n then
       return begin(p, now), 0
     end
-    local start, used = s.start, s.used
+    local start, used = begin(p, s.start), s.used -- it began with the clock's time, if that went back
     local over = floor((now - start) / p.a)
     start, used = start + over * p.a, used - over * s.n
     if used <= 0 then
       return begin(p, now), 0
     end
-    return begin(p, start), used
+    return start, used
   end
 
   local function of(p, s)
