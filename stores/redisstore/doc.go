@@ -59,16 +59,23 @@
 // server that refuses connections is found to be away at once, else by Timeout.
 //
 // With [ratelimit.Local] each process then decides in its memory, with its share: the limit by the
-// number of instances. A window of 100 is 33 for each of three, a bucket has a third of the rate and
-// of the burst, and a window of fewer permits than instances is one permit in several periods, of
-// which the first has none. So all together let through no more than the limit while the server
-// is away. It holds as far as instances know of each other:
+// number of instances. A window of 100 is 33 for each of three, and a bucket has a third of the
+// rate and of the burst. Where a window has fewer permits than there are instances, they take turns
+// with one permit each, in periods counted on the clock of the server, after one in which nobody
+// has any. So all together let through no more than the limit while the server is away; of turns,
+// in each of those periods, so a log or a sliding window may see twice the limit where two meet.
+// It holds as far as instances know of each other:
 //
 //   - An instance is a store with such a limiter, of whatever name. It is counted when the first of them is made,
-//     which takes up to [Config].Timeout, and tells that it lives every two seconds; one that has
-//     not for ten is gone. What counts is the number that was read last; it is lower only
-//     after ten seconds without a miss. So one that joined less than two seconds before may be
-//     missed by the others; and one that has never reached the server has the whole limit.
+//     which takes up to [Config].Timeout, until [Store.Close], even if the limiter could not be made
+//     in the end. It tells that it lives every two seconds; one that has not for ten is gone. What
+//     counts is the number that was read last; it is lower only after ten seconds in which all that were
+//     read are lower, so shares grow up to 25 seconds after an instance was lost. One that joined
+//     less than two seconds before may be missed by the others; and one that has never reached the
+//     server has the whole limit.
+//   - While the server is away for some and there for others, as for the first that finds it back,
+//     the others add their shares: of n instances up to (n-1)/n of the limit more, always less than
+//     twice the limit. A window gives that once, however often the server comes and goes.
 //   - A key begins with what its last decision in this process has told: of what was left then,
 //     a share. A key that this process has not seen begins with the whole share. Of each limiter
 //     the last 65,536 keys that owe something are known.
@@ -78,10 +85,11 @@
 // After [ErrAway] at least a second passes before a decision is sent again. When the server is
 // back, what was let through and time has not given back is charged to it, as far as the limit
 // goes: for a key before its next decision here, and for all others in the background. What
-// fails is tried again. A process that ends while the server is away takes its debts along,
-// and so do keys beyond those 65,536. What is refunded after it was charged stays charged until its time;
-// a Reset while the server is away forgets what is known here, and not what the server
-// has. Times are then of the clock of the process. Store.Close ends the one goroutine of it.
+// fails is tried again, and by Store.Close once more, for up to [Config].Timeout. A process that ends
+// while the server is away takes its debts along, and so do keys beyond those 65,536. What is
+// refunded after it was charged stays charged until its time; a Reset while the server is away
+// forgets what is known here, and not what the server has. Times are then of the clock of the
+// process. Store.Close ends the one goroutine of it.
 //
 // # Modes
 //
@@ -93,6 +101,6 @@
 //
 // Redis from 7.0 on, alone, behind Sentinel or as a Cluster, by the client that is given; with
 // Valkey it has not been tested. It needs the commands EVALSHA, EVAL and INFO, and the scripts
-// GET, SET, DEL, PTTL and TIME; with [ratelimit.Local] ZADD, ZCARD, ZREM, ZREMRANGEBYSCORE and
+// GET, SET, DEL, PTTL and TIME; with [ratelimit.Local] ZADD, ZRANGE, ZREM, ZREMRANGEBYSCORE and
 // PEXPIRE too.
 package redisstore

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,10 @@ type instances struct {
 	every, life time.Duration // fields for tests
 	id          string
 	n           atomic.Int64 // at the last beat; 0 before the first
-	since       time.Time    // when the first beat was heard of those without a miss
+	rank        atomic.Int64 // of this one among them, from 0
+	ahead       atomic.Int64 // of the time here is that of the server, in µs
+	low         time.Time    // since when all beats tell of fewer than n; zero if they do not
+	due         *time.Ticker // of beats
 
 	mu     sync.Mutex
 	locals []*local
@@ -35,7 +39,9 @@ type instances struct {
 // add begins to count, and returns after the first beat: within Timeout.
 func (in *instances) add(l *local) {
 	in.mu.Lock()
-	in.locals = append(in.locals, l)
+	if !slices.Contains(in.locals, l) {
+		in.locals = append(in.locals, l)
+	}
 	if in.stop == nil && !in.store.closed.Load() {
 		ctx, stop := context.WithCancel(context.Background())
 		in.id, in.stop, in.first = rand.Text(), stop, make(chan struct{})
@@ -60,6 +66,10 @@ func (in *instances) close() {
 // count is how many instances share a limit, as far as is known: 1 at least.
 func (in *instances) count() int64 { return max(1, in.n.Load()) }
 
+// uptime is the time here, in µs, and now that of the server, which is the same for all.
+func (in *instances) uptime() int64 { return time.Since(in.store.first.base).Microseconds() }
+func (in *instances) now() int64    { return in.uptime() + in.ahead.Load() }
+
 // pushSoon has the debts pushed now.
 func (in *instances) pushSoon() {
 	select {
@@ -69,53 +79,74 @@ func (in *instances) pushSoon() {
 }
 
 func (in *instances) run(ctx context.Context) {
-	ticker := time.NewTicker(in.every)
-	defer ticker.Stop()
+	in.due = time.NewTicker(in.every)
+	defer in.due.Stop()
 	up := in.beat(ctx)
 	close(in.first)
+	wake := in.wake
 	for {
-		if up {
-			in.push(ctx)
+		if up && !in.push(ctx) {
+			wake = nil // who decides does not have it tried again: the next beat does
 		}
 		select {
-		case <-ticker.C:
-			up = in.beat(ctx)
-		case <-in.wake:
+		case <-in.due.C:
+			up, wake = in.beat(ctx) || up && ctx.Err() != nil, in.wake
+		case <-wake:
 			up = true
 		case <-ctx.Done():
-			_, _ = in.send(context.WithoutCancel(ctx), 0)
+			in.leave(context.WithoutCancel(ctx), up)
 			return
 		}
 	}
 }
 
+// leave pushes what is owed, if the server was there, and ends the life of this one.
+func (in *instances) leave(ctx context.Context, up bool) {
+	if up {
+		ctx, cancel := context.WithTimeout(ctx, in.store.cfg.timeout())
+		in.push(ctx)
+		cancel()
+	}
+	_, _, _ = in.send(ctx, 0)
+}
+
 // beat tells that this one is alive, and learns how many are. A number that is lower holds only
-// after a life without a miss: when the server comes back empty, the first is not alone.
+// after a life of lower ones: in a server that has forgotten them, the first is not alone.
 func (in *instances) beat(ctx context.Context) bool {
-	n, err := in.send(ctx, in.life)
+	n, rank, err := in.send(ctx, in.life)
 	now := time.Now()
 	switch {
 	case err != nil:
-		in.since = time.Time{}
+		in.low = time.Time{}
 		return false
-	case in.since.IsZero():
-		in.since = now
-	}
-	if n >= in.n.Load() || now.Sub(in.since) >= in.life {
+	case n < in.n.Load() && in.low.IsZero():
+		in.low = now
+	case n >= in.n.Load() || now.Sub(in.low) >= in.life:
 		in.n.Store(n)
+		in.rank.Store(rank)
+		in.low = time.Time{}
 	}
 	return true
 }
 
+// beatInTime beats if it is time to: while much is pushed.
+func (in *instances) beatInTime(ctx context.Context) {
+	select {
+	case <-in.due.C:
+		in.beat(ctx)
+	default:
+	}
+}
+
 // send sends one beat; with no life it is the last.
-func (in *instances) send(ctx context.Context, life time.Duration) (n int64, err error) {
+func (in *instances) send(ctx context.Context, life time.Duration) (n, rank int64, err error) {
 	s := in.store
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout())
 	defer cancel()
 	key := s.cfg.prefix() + ":{instances}"
 	permit, err := s.admit(ctx, s.nodeOf(key)) //nolint:contextcheck // see nodeOf
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
@@ -123,21 +154,22 @@ func (in *instances) send(ctx context.Context, life time.Duration) (n int64, err
 	outcome = outcomeOf(err)
 	switch {
 	case err != nil:
-		return 0, err
-	case len(reply) != 2:
-		return 0, errReply
+		return 0, 0, err
+	case len(reply) != 3:
+		return 0, 0, errReply
 	}
-	return reply[1], nil
+	in.ahead.Store(reply[0] - in.uptime())
+	return reply[1], reply[2], nil
 }
 
-// push pushes what all tables owe.
-func (in *instances) push(ctx context.Context) {
+// push pushes what all tables owe; false if some of it could not be.
+func (in *instances) push(ctx context.Context) bool {
 	in.mu.Lock()
 	locals := in.locals
 	in.mu.Unlock()
+	all := true
 	for _, l := range locals {
-		if l.pushAll(ctx) != nil {
-			return
-		}
+		all = l.pushAll(ctx) == nil && all
 	}
+	return all
 }

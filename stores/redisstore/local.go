@@ -79,7 +79,7 @@ func (t *table) Local() ratelimit.Table {
 		l.shards[i].keys = map[string]*known{}
 	}
 	if !t.local.CompareAndSwap(nil, l) {
-		return t.local.Load()
+		l = t.local.Load()
 	}
 	t.store.instances.add(l)
 	return l
@@ -111,7 +111,7 @@ func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 		k.account(part)
 	}
 	for _, a := range k.parts {
-		if a.told != n {
+		if a.told != n || a.part.inTurn(n) {
 			if err := l.tell(key, a, n); err != nil {
 				return ratelimit.Result{}, err
 			}
@@ -169,7 +169,7 @@ func (l *local) plan(p *plan, n int64) (ratelimit.PlanID, error) {
 
 // tell has memory know what is owed of a share. What is left at the server is for all instances;
 // a bucket has a debt in time, which is the same for the share. Where there are fewer permits
-// than instances, each begins with none.
+// than instances, each has one in its turn, and none in the first period.
 func (l *local) tell(key string, a *account, n int64) error {
 	single := (*l.table.plans.Load())[a.part.id]
 	id, err := l.plan(single, n)
@@ -187,12 +187,16 @@ func (l *local) tell(key string, a *account, n int64) error {
 		if short := s.Burst*n - of.Burst; short > 0 {
 			until = until.Add(mulDiv(short, int64(of.Period), of.Permits))
 		}
-	case a.part.permits < n:
-		permits, until = 1, now.Add(s.Period)
+	case a.part.inTurn(n):
+		if until = now; a.told != n {
+			until = until.Add(of.Period)
+		}
+		in := l.table.store.instances
+		permits, until = 1, until.Add(turn(of, n, in.rank.Load(), in.now()+until.Sub(now).Microseconds()))
 	case !until.After(now):
 		permits = 0
 	}
-	if of.Algorithm == ratelimit.SlidingCounter && permits > 0 { // its weight is in what is left already
+	if s.Algorithm == ratelimit.SlidingCounter && permits > 0 { // its weight is in what is left already
 		until = now.Add(2 * s.Period)
 	}
 	if permits > 0 || of.Algorithm == ratelimit.TokenBucket {
@@ -202,6 +206,11 @@ func (l *local) tell(key string, a *account, n int64) error {
 		a.told = n
 	}
 	return err
+}
+
+// inTurn tells whether n instances take turns, for a window of fewer permits.
+func (p *part) inTurn(n int64) bool {
+	return p.limit.Algorithm != ratelimit.TokenBucket && p.permits < n
 }
 
 // mulDiv is a*b/c rounded up; it saturates.

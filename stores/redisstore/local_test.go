@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -259,6 +260,89 @@ func TestLocalIsPushedBeforeTheNextDecision(t *testing.T) {
 	require.EqualValues(t, 70, remaining(denying(t, srv, ratelimit.PerHour(100)), "k"))
 }
 
+// quiet is a table with a share, of a store that does nothing by itself.
+func quiet(t *testing.T, client *redis.Client) (*local, ratelimit.PlanID) {
+	t.Helper()
+	s := newStore(t, client, Config{})
+	s.instances.id, s.instances.stop = "me", func() {}
+	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is ours
+	id, err := table.Plan(ratelimit.PerHour(100))
+	require.NoError(t, err)
+	return table.Local().(*local), id //nolint:forcetypeassert // it is ours
+}
+
+// letThrough has many keys owe, as after a time without the server.
+func letThrough(t *testing.T, l *local, id ratelimit.PlanID, keys int) {
+	t.Helper()
+	for i := range keys {
+		_, err := l.Apply(context.Background(), fmt.Sprint(i), id, ratelimit.Op{Cost: 1})
+		require.NoError(t, err)
+	}
+}
+
+// TestLocalBeatsWhileItPushes: else one that has much to push is taken for dead.
+func TestLocalBeatsWhileItPushes(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	l, id := quiet(t, client)
+	letThrough(t, l, id, 2*maxBatch)
+	due := make(chan time.Time, 1)
+	due <- time.Now()
+	l.table.store.instances.due = &time.Ticker{C: due}
+	require.NoError(t, l.pushAll(ctx))
+	require.Zero(t, l.owing.Load())
+	require.EqualValues(t, 1, client.ZCard(ctx, instancesKey).Val())
+}
+
+// TestLocalPushesWhatItCan: what fails does not keep back the rest, and is not tried with each decision.
+func TestLocalPushesWhatItCan(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := startServer(t).client(t)
+	l, id := quiet(t, client)
+	bad := "0"
+	for i := 1; l.shard(bad) != &l.shards[0]; i++ { // it is among the first
+		bad = fmt.Sprint(i)
+	}
+	require.NoError(t, client.HSet(ctx, l.table.keyName(bad), "of another", "type").Err())
+	letThrough(t, l, id, 10*maxBatch)
+	l.table.store.instances.due = &time.Ticker{}
+	require.Error(t, l.pushAll(ctx))
+	require.LessOrEqual(t, l.owing.Load(), int64(maxBatch))
+	require.Positive(t, l.owing.Load())
+
+	s := newStore(t, client, Config{})
+	s.instances.every = time.Hour
+	limiter, err := ratelimit.New(ratelimit.Config{Name: "t", Store: s, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local})
+	require.NoError(t, err)
+	_, err = limiter.Take(ctx, bad, 1)
+	require.NoError(t, err)
+	before := s.counters.sent.Load()
+	const decisions = 200
+	for range decisions {
+		_, err = limiter.Peek(ctx, "good")
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, s.counters.sent.Load()-before, uint64(decisions+2))
+	require.EqualValues(t, 1, tableOf(s).owing.Load())
+}
+
+// TestLocalPushesBeforeItEnds: a process that ends takes its debts along only if the server is away.
+func TestLocalPushesBeforeItEnds(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	s := newStore(t, srv.client(t), Config{})
+	s.instances.every = time.Hour
+	_, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local})
+	require.NoError(t, err)
+	_, err = tableOf(s).Apply(context.Background(), "k", 1, ratelimit.Op{Cost: 60}) // as while it was away
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.EqualValues(t, 40, remaining(denying(t, srv, ratelimit.PerHour(100)), "k"))
+	require.Zero(t, srv.client(t).Exists(context.Background(), instancesKey).Val())
+}
+
 // A cable is what connects a client; it can be cut.
 type cable struct{ cut atomic.Bool }
 
@@ -386,6 +470,45 @@ func TestLocalOfACluster(t *testing.T) {
 			}, 5*time.Second, 300*time.Millisecond, "%v", at == lost)
 		}
 	})
+}
+
+// TestLocalAndAServerThatIsAwayForOne: the limit and the share of the one that is cut off, and that
+// once, however often it is.
+func TestLocalAndAServerThatIsAwayForOne(t *testing.T) {
+	t.Parallel()
+	for name, limit := range kinds(100, time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			srv := startServer(t)
+			var cable cable
+			stores, limiters := localLimiters(t, srv, 1, Strict, limit)
+			s := newStore(t, srv.client(t, cable.through), Config{Timeout: 300 * time.Millisecond})
+			s.instances.every, s.instances.life = 20*time.Millisecond, time.Second
+			cut, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: limit, OnStoreError: ratelimit.Local})
+			require.NoError(t, err)
+			counted(t, append(stores, s), 2)
+			sum := int64(0)
+			for flap := range 3 {
+				cable.cut.Store(true)
+				require.Eventually(t, func() bool {
+					r, err := cut.Peek(ctx, "k")
+					return err == nil && r.Limit == 50
+				}, 20*time.Second, 10*time.Millisecond)
+				sum += takeAll(t, cut, "k")
+				if flap == 0 {
+					sum += takeAll(t, limiters[0], "k")
+				}
+				cable.cut.Store(false)
+				require.Eventually(t, func() bool {
+					r, err := cut.Peek(ctx, "k")
+					return err == nil && r.Limit == 100
+				}, 20*time.Second, 10*time.Millisecond)
+				sum += takeAll(t, cut, "k") + takeAll(t, limiters[0], "k")
+			}
+			require.LessOrEqual(t, sum, int64(150))
+		})
+	}
 }
 
 func TestLocalHoldsForASecond(t *testing.T) {
@@ -526,8 +649,8 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 		ratelimit.PerMinute(10):                                    ratelimit.PerMinute(3),
 		ratelimit.PerSecond(1):                                     ratelimit.Window(1, 3*time.Second),
 		ratelimit.PerSecond(2):                                     ratelimit.Window(1, 2*time.Second),
-		ratelimit.Aligned(2, time.Hour):                            ratelimit.Aligned(1, 2*time.Hour),
-		ratelimit.Sliding(1, time.Second, 10):                      ratelimit.Sliding(1, 3*time.Second, 10),
+		ratelimit.Aligned(2, time.Hour):                            ratelimit.Window(1, 2*time.Hour),
+		ratelimit.Sliding(1, time.Second, 10):                      ratelimit.Window(1, 3*time.Second),
 		ratelimit.Bucket(10, time.Second, 20):                      ratelimit.Bucket(10, 3*time.Second, 6),
 		ratelimit.Bucket(9, time.Second, 20):                       ratelimit.Bucket(3, time.Second, 6),
 		ratelimit.Shaper(10, time.Second):                          ratelimit.Bucket(10, 3*time.Second, 1),
@@ -597,4 +720,77 @@ func TestFewerPermitsThanInstances(t *testing.T) {
 	}
 	require.LessOrEqual(t, bucket, int64(1+10*time.Since(start)/time.Second))
 	require.Positive(t, bucket)
+}
+
+// TestTurnsOfInstances: each has one in so many periods, and in no period there are more than permits.
+func TestTurnsOfInstances(t *testing.T) {
+	t.Parallel()
+	for n := int64(2); n < 20; n++ {
+		for permits := int64(1); permits < n; permits++ {
+			l := ratelimit.Window(permits, time.Second)
+			had := map[int64]int{}
+			for period := range turns(l, n) {
+				now, all := (1000*n+period)*1_000_000+1, int64(0)
+				for rank := range n {
+					wait := turn(l, n, rank, now)
+					require.Zero(t, turn(l, n, rank, now+wait.Microseconds()))
+					if wait == 0 {
+						had[rank]++
+						all++
+						continue
+					}
+					require.Equal(t, time.Second-time.Microsecond, wait%time.Second, "from its begin on")
+				}
+				require.LessOrEqual(t, all, permits, "%d of %d", permits, n)
+			}
+			require.Len(t, had, int(n))
+			for _, times := range had {
+				require.Equal(t, 1, times)
+			}
+		}
+	}
+	require.Positive(t, turn(ratelimit.Window(1, ratelimit.MaxPeriod), 1000, 999, 0))
+}
+
+// TestInstancesTakeTurns: with fewer permits than instances, those that ask all the time get what
+// the limit has, and no more in any period.
+func TestInstancesTakeTurns(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	const n, period, permits, periods = 6, time.Second, 2, 60
+	for name, limit := range kinds(permits, period) {
+		if limit.Algorithm == ratelimit.TokenBucket {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx := context.Background()
+			locals, ids := make([]*local, n), make([]ratelimit.PlanID, n)
+			for i := range locals {
+				locals[i], _ = quiet(t, client)
+				in := locals[i].table.store.instances
+				in.n.Store(n)
+				in.rank.Store(int64(i))
+				in.ahead.Store(int64(time.Hour / time.Microsecond))
+				var err error
+				ids[i], err = locals[i].Plan(limit)
+				require.NoError(t, err)
+			}
+			granted := [periods]int64{}
+			for now := range periods * 20 {
+				for i, l := range locals {
+					r, err := l.Apply(ctx, "k", ids[i], ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: 5})
+					require.NoError(t, err)
+					granted[now/20] += r.Granted
+				}
+				time.Sleep(period / 20)
+			}
+			require.Zero(t, granted[0], name)
+			sum := int64(0)
+			for _, one := range granted {
+				require.LessOrEqual(t, one, int64(permits), "%s %v", name, granted)
+				sum += one
+			}
+			require.GreaterOrEqual(t, sum, int64(permits*periods*8/10), name)
+		})
+	}
 }

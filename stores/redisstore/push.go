@@ -1,9 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -55,8 +58,8 @@ func (l *local) settle(ctx context.Context, key string) error {
 	}
 }
 
-// pushAll pushes what all keys owe, until one push fails.
-func (l *local) pushAll(ctx context.Context) error {
+// pushAll pushes what all keys owe, until ctx ends; what fails stays behind.
+func (l *local) pushAll(ctx context.Context) (failed error) {
 	if l.owing.Load() == 0 {
 		return nil
 	}
@@ -71,17 +74,14 @@ func (l *local) pushAll(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	for len(keys) > 0 {
+	for batch := range slices.Chunk(keys, maxBatch) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		n := min(len(keys), maxBatch)
-		if err := l.push(ctx, keys[:n]); err != nil {
-			return err
-		}
-		keys = keys[n:]
+		l.table.store.instances.beatInTime(ctx)
+		failed = cmp.Or(l.push(ctx, batch), failed)
 	}
-	return nil
+	return failed
 }
 
 func (k *known) owes() bool {
@@ -95,11 +95,17 @@ func (k *known) owes() bool {
 
 // push charges the server what was let through here and time has not given back yet, as far as the
 // limit goes. What fails stays a debt, though the server may have it: rather twice than not at all.
+// A server that is taken to be away is not asked.
 func (l *local) push(ctx context.Context, keys []string) error {
 	over := make(chan struct{})
 	claimed := make(map[*known]*localShard, len(keys))
 	var debts []*pushed
+	var away error
 	for _, key := range keys {
+		if l.table.store.nodeOf(l.table.keyName(key)).guard.State() == breaker.Open { //nolint:contextcheck // see nodeOf
+			away = ErrAway
+			continue
+		}
 		s := l.shard(key)
 		s.mu.Lock()
 		if k := s.keys[key]; k != nil && k.pushing == nil {
@@ -129,7 +135,7 @@ func (l *local) push(ctx context.Context, keys []string) error {
 		s.mu.Unlock()
 	}
 	close(over)
-	return err
+	return cmp.Or(err, away)
 }
 
 // send sends debts together, and again those whose value the scripts for one limit could not

@@ -7,7 +7,7 @@ import (
 )
 
 // share is the part of a limit that is each of n instances': all of them together never have more
-// than the limit. A window of fewer permits than instances is one permit in several periods.
+// than the limit. A window of fewer permits than instances is one permit in several periods, in its turn.
 func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 	s := l
 	switch {
@@ -23,10 +23,24 @@ func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:
-		periods := (n + l.Permits - 1) / l.Permits
-		s.Permits, s.Period = 1, l.Period*time.Duration(min(periods, int64(ratelimit.MaxPeriod/l.Period)))
+		s = ratelimit.Window(1, l.Period*time.Duration(min(turns(l, n), int64(ratelimit.MaxPeriod/l.Period))))
 	}
 	return s
+}
+
+// turns is how many periods there are until each of n instances has had its turn.
+func turns(l ratelimit.Limit, n int64) int64 { return (n + l.Permits - 1) / l.Permits }
+
+// turn is how long it is from a time, in µs, to the turn of an instance. Periods are counted from
+// the epoch, so in each it is that of no more instances than there are permits.
+func turn(l ratelimit.Limit, n, rank, from int64) time.Duration {
+	of, period := turns(l, n), l.Period.Microseconds()
+	number := from / period
+	wait := (rank*of/n - number%of + of) % of
+	if wait == 0 {
+		return 0
+	}
+	return micros((number+wait)*period - from)
 }
 
 // shares is the part of the limits of a plan. Two windows that come to be of one kind are one,

@@ -5,10 +5,11 @@
 -- ARGV[2]  the name of the instance
 -- ARGV[3]  how long it lives without another beat, in µs; 0 to leave
 --
--- Reply: the time, and how many are alive.
+-- Reply: the time, how many are alive, and how many of them have a name before this one's.
 --
--- Writes the beat, and drops those that are dead. The set goes when all have left, or after a day
--- without a beat: a server that is full and drops first what expires first keeps it longest.
+-- Writes the beat, and drops those that are dead, also one whose time is further ahead than a life:
+-- the clock went back. The set goes when all have left, or after a year without a beat: a server
+-- that is full and drops first what expires first keeps it longest.
 local call = redis.call
 local now = tonumber(ARGV[1])
 if not now then
@@ -18,9 +19,16 @@ end
 local life = tonumber(ARGV[3])
 if life == 0 then
   call('ZREM', KEYS[1], ARGV[2])
-  return {now, call('ZCARD', KEYS[1])}
+  return {now, 0, 0}
 end
 call('ZADD', KEYS[1], string.format('%d', now), ARGV[2])
 call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%d', now - life))
-call('PEXPIRE', KEYS[1], 86400000)
-return {now, call('ZCARD', KEYS[1])}
+call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%d', now + life), '+inf')
+call('PEXPIRE', KEYS[1], 31536000000)
+local names, rank = call('ZRANGE', KEYS[1], 0, -1), 0
+for _, name in ipairs(names) do
+  if name < ARGV[2] then
+    rank = rank + 1
+  end
+end
+return {now, #names, rank}
