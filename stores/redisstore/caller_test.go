@@ -114,7 +114,7 @@ func TestCloseWaitsForWhatWasSent(t *testing.T) {
 			ended <- err
 		}()
 		if mode == Strict {
-			require.Eventually(t, func() bool { return !s.strict.TryLock() || unlocked(s) }, patient, time.Microsecond)
+			require.Eventually(t, func() bool { return !s.ending.TryLock() || unlocked(s) }, patient, time.Microsecond)
 		} else {
 			require.Eventually(t, func() bool { return sends(s) }, patient, time.Microsecond)
 		}
@@ -129,7 +129,7 @@ func TestCloseWaitsForWhatWasSent(t *testing.T) {
 }
 
 // unlocked undoes a TryLock that has succeeded; it is false.
-func unlocked(s *Store) bool { s.strict.Unlock(); return false }
+func unlocked(s *Store) bool { s.ending.Unlock(); return false }
 
 // sends tells whether a batch is under way.
 func sends(s *Store) bool {

@@ -22,40 +22,39 @@ type pushed struct {
 	err     error
 }
 
-// settle pushes what one key owes, and waits for who does so already.
+// settle pushes what one key owes, unless somebody does so already, and waits for it until ctx
+// ends.
 func (l *local) settle(ctx context.Context, key string) error {
 	if l.owing.Load() == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.table.store.cfg.timeout())
-	defer cancel()
 	s := l.shard(key)
-	for {
+	for range 2 {
 		s.mu.Lock()
 		k := s.keys[key]
-		owes := k != nil && k.owes()
-		var pushing chan struct{}
-		if owes {
-			pushing = k.pushing
-		}
-		s.mu.Unlock()
-		switch {
-		case !owes:
+		if k == nil || !k.owes() {
+			s.mu.Unlock()
 			return nil
-		case ctx.Err() != nil:
+		}
+		pushing := k.pushing
+		s.mu.Unlock()
+		if pushing == nil {
+			pushed := make(chan struct{})
+			if !l.table.store.begin(func() {
+				_ = l.push(context.WithoutCancel(ctx), []string{key}) // what fails is still owed
+				close(pushed)
+			}) {
+				return ratelimit.ErrClosed
+			}
+			pushing = pushed
+		}
+		select {
+		case <-pushing:
+		case <-ctx.Done():
 			return explain(ctx.Err())
-		case pushing == nil:
-			if err := l.push(ctx, []string{key}); err != nil {
-				return err
-			}
-		default:
-			select {
-			case <-pushing:
-			case <-ctx.Done():
-				return explain(ctx.Err())
-			}
 		}
 	}
+	return errOwing
 }
 
 // pushAll pushes what all keys owe, until ctx ends; what fails stays behind.

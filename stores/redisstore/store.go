@@ -23,7 +23,7 @@ type Store struct {
 	seed   maphash.Seed
 	wg     sync.WaitGroup // of lanes at work
 	closed atomic.Bool
-	strict sync.RWMutex // held for reading while a decision by itself is under way
+	ending sync.RWMutex // held for reading by who must not begin, or not be left alone, when Close has been called
 
 	counters counters
 	denials  *denials
@@ -98,9 +98,10 @@ func (s *Store) Open(name string) (ratelimit.Table, error) {
 	return t, nil
 }
 
-// Close ends the store: later operations fail, and those not sent yet. It waits for those
-// that were, leaves the instances that share limits (see [ratelimit.Local]), and takes the store
-// out of its registry. The state in the server and the client stay as they are.
+// Close ends the store: later operations fail, and those not sent yet. It waits for those that
+// were, charges the server what limiters with [ratelimit.Local] let through while it was away, if
+// it is there, leaves the instances that share limits, and takes the store out of its registry:
+// all within a few Timeouts. The state in the server and the client stay as they are.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -114,10 +115,21 @@ func (s *Store) Close() error {
 		}
 	}
 	s.instances.close()
+	s.ending.Lock()
+	s.ending.Unlock() //nolint:staticcheck // whoever held it is through, and who comes now sees that it is closed
 	s.wg.Wait()
-	s.strict.Lock()
-	s.strict.Unlock() //nolint:staticcheck // whoever held it is through, and who comes now sees that it is closed
 	return nil
+}
+
+// begin runs f in a goroutine that Close waits for; false if that was called already.
+func (s *Store) begin(f func()) bool {
+	s.ending.RLock()
+	defer s.ending.RUnlock()
+	if s.closed.Load() {
+		return false
+	}
+	s.wg.Go(f)
+	return true
 }
 
 // time is the argument for the time.
@@ -142,8 +154,8 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 	if s.cfg.Mode == Coalesced {
 		return s.laneOf(req.key).apply(ctx, req) //nolint:contextcheck // see nodeOf
 	}
-	s.strict.RLock()
-	defer s.strict.RUnlock()
+	s.ending.RLock()
+	defer s.ending.RUnlock()
 	if s.closed.Load() {
 		return r, false, ratelimit.ErrClosed
 	}
