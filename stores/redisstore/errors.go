@@ -21,7 +21,6 @@ var (
 	// that is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
 
-	errOwing = errors.New("redisstore: what was let through while the server was away could not be charged to it")
 	errReply = errors.New("redisstore: a reply that no script of ours gives")
 )
 

@@ -29,7 +29,7 @@ func (l *local) settle(ctx context.Context, key string) error {
 		return nil
 	}
 	s := l.shard(key)
-	for range 2 {
+	for {
 		s.mu.Lock()
 		k := s.keys[key]
 		if k == nil || !k.owes() {
@@ -38,23 +38,20 @@ func (l *local) settle(ctx context.Context, key string) error {
 		}
 		pushing := k.pushing
 		s.mu.Unlock()
-		if pushing == nil {
-			pushed := make(chan struct{})
-			if !l.table.store.begin(func() {
-				_ = l.push(context.WithoutCancel(ctx), []string{key}) // what fails is still owed
-				close(pushed)
-			}) {
-				return ratelimit.ErrClosed
-			}
-			pushing = pushed
+		own := make(chan error, 1)
+		if pushing == nil && !l.table.store.begin(func() { own <- l.push(context.WithoutCancel(ctx), []string{key}) }) {
+			return ratelimit.ErrClosed
 		}
 		select {
-		case <-pushing:
+		case <-pushing: // never, where there is none
+		case err := <-own:
+			if err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return explain(ctx.Err())
 		}
 	}
-	return errOwing
 }
 
 // pushAll pushes what all keys owe, until ctx ends; what fails stays behind.
