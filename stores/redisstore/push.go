@@ -80,15 +80,6 @@ func (l *local) pushAll(ctx context.Context) (failed error) {
 	return failed
 }
 
-func (k *known) owes() bool {
-	for _, a := range k.parts {
-		if a.debt > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // push charges the server what was let through here and time has not given back yet, as far as the
 // limit goes. What fails stays a debt, though the server may have it: rather twice than not at all.
 // A server that is taken to be away is not asked.
@@ -120,7 +111,7 @@ func (l *local) push(ctx context.Context, keys []string) error {
 		if a := d.account; d.err == nil {
 			l.charge(a, -d.debt)
 			if now := time.Now(); d.cost > 0 {
-				a.left, a.at, a.full, a.told = d.r.Remaining, now, now.Add(d.r.FullAfter), 0
+				a.left, a.full, a.told = d.r.Remaining, now.Add(d.r.FullAfter), 0
 			}
 		}
 		d.shard.mu.Unlock()

@@ -1,0 +1,104 @@
+package redisstore
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A localShard has some of the keys.
+type localShard struct {
+	mu   sync.Mutex
+	keys map[string]*known
+}
+
+// A known is what is known of a key.
+type known struct {
+	parts   []*account
+	pushing chan struct{} // closed when a push is over; nil if there is none
+}
+
+// An account is what is known of a key under one limit.
+type account struct {
+	part *part
+	left int64     // that the server had, when it was asked last
+	full time.Time // when the key will be
+	told int64     // for how many instances memory knows of it, or 0
+	debt int64     // what was let through here, and the server does not know
+}
+
+func (l *local) shard(key string) *localShard {
+	return &l.shards[maphash.String(l.seed, key)%localShards]
+}
+
+// know is what is known of a key. For one more than fit, of a few others the one goes that owes
+// nothing here, or for the shortest time.
+func (l *local) know(s *localShard, key string) *known {
+	if k := s.keys[key]; k != nil {
+		return k
+	}
+	if len(s.keys) >= localKeys/localShards {
+		seen, victim, least := 0, "", time.Time{}
+		for name, k := range s.keys {
+			if end := k.end(); victim == "" || end.Before(least) {
+				victim, least = name, end
+			}
+			if seen++; seen == 8 {
+				break
+			}
+		}
+		l.drop(s, victim)
+	}
+	k := &known{}
+	s.keys[strings.Clone(key)] = k
+	return k
+}
+
+// drop forgets a key, and what it owes.
+func (l *local) drop(s *localShard, key string) {
+	if k := s.keys[key]; k != nil {
+		for _, a := range k.parts {
+			l.charge(a, -a.debt)
+		}
+		delete(s.keys, key)
+	}
+}
+
+// end is when a key owes nothing at the server any more; later, if it owes what was let
+// through here.
+func (k *known) end() (end time.Time) {
+	for _, a := range k.parts {
+		full := a.full
+		if a.debt > 0 {
+			full = time.Now().Add(ratelimit.MaxPeriod)
+		}
+		if full.After(end) {
+			end = full
+		}
+	}
+	return end
+}
+
+// account is the account under one limit.
+func (k *known) account(part *part) *account {
+	for _, a := range k.parts {
+		if a.part == part {
+			return a
+		}
+	}
+	a := &account{part: part, left: part.permits}
+	k.parts = append(k.parts, a)
+	return a
+}
+
+func (k *known) owes() bool {
+	for _, a := range k.parts {
+		if a.debt > 0 {
+			return true
+		}
+	}
+	return false
+}
