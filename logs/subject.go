@@ -111,10 +111,8 @@ type counter struct {
 	often  rate.Sometimes
 }
 
-func (s *subject) count(msg string, once bool, read func() uint64) *counter {
-	c := &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
-	s.counters = append(s.counters, c)
-	return c
+func (s *subject) count(msg string, once bool, read func() uint64) {
+	s.counters = append(s.counters, &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}})
 }
 
 // look logs the counters that have grown, each at most once in WarnEvery; at the end

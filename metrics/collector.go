@@ -221,7 +221,9 @@ func (c *Collector) collectConfigs(ch chan<- prometheus.Metric, kinds map[string
 	configs := maps.Clone(c.configs)
 	c.mu.Unlock()
 	for kind := range kinds {
-		configs[kind] = configs[kind] // adds a zero
+		if _, known := configs[kind]; !known {
+			configs[kind] = configured{}
+		}
 	}
 	for kind, n := range configs {
 		counter(ch, c.reloads, n.accepted, kind, "success")

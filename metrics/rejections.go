@@ -45,21 +45,31 @@ type rejection struct {
 	code   int // 0 without a response
 }
 
-// usual are the rejections that the plugins make with their defaults. They are exported
-// as 0 before the first, so that a rate sees that one.
-var usual = []rejection{
-	{Server, "rate_limited", 429}, {Server, "rate_limited", 413},
-	{Server, "circuit_open", 503}, {Server, "timeout", 503},
-	{Server, "rejected", 403}, {Server, "rejected", 503},
-	{Server, "other", 500}, {Server, "other", 503},
-	{Client, "rate_limited", 0}, {Client, "circuit_open", 0}, {Client, "circuit_open", 503},
-	{Client, "timeout", 0}, {Client, "rejected", 0}, {Client, "other", 0},
+// usual returns the rejections that the plugins make with their defaults. They are
+// exported as 0 before the first, so that a rate includes the first.
+func usual() []rejection {
+	return []rejection{
+		{Server, "rate_limited", 429},
+		{Server, "rate_limited", 413},
+		{Server, "circuit_open", 503},
+		{Server, "timeout", 503},
+		{Server, "rejected", 403},
+		{Server, "rejected", 503},
+		{Server, "other", 500},
+		{Server, "other", 503},
+		{Client, "rate_limited", 0},
+		{Client, "circuit_open", 0},
+		{Client, "circuit_open", 503},
+		{Client, "timeout", 0},
+		{Client, "rejected", 0},
+		{Client, "other", 0},
+	}
 }
 
 func (r *rejections) init(c *Collector) {
 	r.desc = c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
 	r.counts = map[rejection]uint64{}
-	for _, known := range usual {
+	for _, known := range usual() {
 		r.counts[known] = 0
 	}
 }

@@ -14,7 +14,7 @@
 //	}
 //
 // A [Client] judges each exchange when its headers are there: 5xx and network
-// errors are failures, a request that its caller cancelled is neither failure nor
+// errors are failures, a request that its caller canceled is neither failure nor
 // success. It belongs inside of retries, which [client.New] sees to: each attempt
 // is counted, and none is made to a host that is cut off. With JudgeBody, it waits with
 // a success until the body has ended, and a read that fails is a failure.
