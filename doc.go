@@ -2,19 +2,19 @@
 // holds no code; start with one of these:
 //
 //	plugins/ratelimit  limit a server, by key and route; limit a client
-//	plugins/retry      repeat what failed, where that is safe
-//	plugins/breaker    stop calling what is down; protect a handler
+//	plugins/retry      repeat requests that failed, if that is safe
+//	plugins/breaker    stop calling a service that is down; protect a handler
 //	plugins/timeout    bound an exchange, an attempt, a handler
 //	client             put several plugins around an http.RoundTripper
 //	client/standard    all of these in one http.Client, with defaults that fit
 //	server             put several plugins around an http.Handler; keys, rejections
-//	metrics            export it all to Prometheus
-//	logs               tell log/slog about it
+//	metrics            export all counters to Prometheus
+//	logs               write events to log/slog
 //	stores/redisstore  limits common to all instances of a service
-//	core               the mechanisms, for whatever is not HTTP: core/retry,
+//	core               the mechanisms, for any function: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
 //	                   core/cooldown, core/event
-//	resiltest          test what a client does when the server fails
+//	resiltest          test a client against a server that fails
 //
 // # Limit a chi server
 //

@@ -11,24 +11,24 @@ import (
 	"github.com/gresil/gresil/internal/hook"
 )
 
-// An Adapter logs what is in a registry. Make it with [New].
+// An Adapter logs the instances in a registry. Make it with [New].
 type Adapter struct {
 	log      *slog.Logger
 	cfg      Config
-	registry *subject // of its own counters
+	registry *subject // the registry itself
 	cancel   func()
-	panics   hook.Panics // of handlers, where nobody else recovers them
+	panics   hook.Panics // of handlers, outside of hooks
 
 	done     chan struct{} // closed by Close
 	mu       sync.Mutex
 	attached map[entryKey]*subject
 }
 
-// An entryKey is what an entry is known by: an instance may have two names.
+// An entryKey identifies an entry: one instance can have two names.
 type entryKey struct{ kind, name string }
 
-// New makes an adapter for what is in the registry, and for what will be. A nil
-// registry or logger, and what [Config.Validate] finds, is a [*core.ConfigError].
+// New makes an adapter for the instances in the registry, and for those added later. A
+// nil registry or logger, and each error of [Config.Validate], is a [*core.ConfigError].
 func New(registry *core.Registry, logger *slog.Logger, cfg Config) (*Adapter, error) {
 	err := cfg.Validate()
 	if registry == nil {
@@ -42,9 +42,9 @@ func New(registry *core.Registry, logger *slog.Logger, cfg Config) (*Adapter, er
 	}
 	a := &Adapter{log: logger, cfg: cfg, done: make(chan struct{}), attached: map[entryKey]*subject{}}
 	a.registry = &subject{a: a}
-	a.registry.log.Store(logger.With(slog.String("kind", "registry")))
+	a.registry.log.Store(logger.With(slog.String("kind", "registry"), slog.String("name", "default")))
 	a.registry.count("subscribers panicked", true, registry.HookPanics)
-	// What changes while these are attached waits, and comes after them.
+	// Changes during this loop wait for the lock, and are applied afterwards.
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, cancel := registry.Subscribe(a.changed)
@@ -56,8 +56,8 @@ func New(registry *core.Registry, logger *slog.Logger, cfg Config) (*Adapter, er
 }
 
 // Run looks at the counters, several times in each [Config.WarnEvery], until ctx
-// ends or the adapter is closed. The error is always nil. Without it, counters are
-// looked at when there is something else to log of the same instance.
+// ends or the adapter is closed. The error is always nil. Without it, the counters of an
+// instance are logged together with its next record.
 func (a *Adapter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(a.cfg.warnEvery()/4, time.Millisecond))
 	defer ticker.Stop()
@@ -75,8 +75,9 @@ func (a *Adapter) Run(ctx context.Context) error {
 	}
 }
 
-// Close ends the logging, after a last look at the counters; what happens at that
-// moment may still be logged. A second Close does nothing; the error is always nil.
+// Close ends the logging, after a last look at the counters. Failures of a store are
+// logged then only if the latest is more recent than [Config.WarnEvery]. Concurrent events
+// might still be logged. A second Close does nothing; the error is always nil.
 func (a *Adapter) Close() error {
 	a.cancel()
 	last := a.subjects()
@@ -116,7 +117,7 @@ func (a *Adapter) subjects() []*subject {
 	return all
 }
 
-// changed is told of each change in order, and perhaps after Close.
+// changed logs a change of the registry. Changes arrive in order, possibly after Close.
 func (a *Adapter) changed(e core.RegistryEvent) {
 	old, now, closed := a.replace(e)
 	if closed {
@@ -143,12 +144,12 @@ func (a *Adapter) changed(e core.RegistryEvent) {
 		} else {
 			log.InfoContext(ctx, "config replaced")
 		}
-	case core.Tagged: // the tags are in what is logged from now on
+	case core.Tagged: // later records have the new tags
 	}
 	a.registry.look(ctx, false)
 }
 
-// replace attaches what an event tells of, in place of what had the name.
+// replace attaches the instance of an event instead of the one that had its name.
 func (a *Adapter) replace(e core.RegistryEvent) (old, now *subject, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

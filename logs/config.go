@@ -6,19 +6,20 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// DefaultWarnEvery is the WarnEvery of a Config that does not say.
+// DefaultWarnEvery is the WarnEvery of a Config without one.
 const DefaultWarnEvery = time.Minute
 
 // Config configures an [Adapter]. The zero value is ready to use.
 type Config struct {
-	// Calls logs single calls, at Debug. If false, calls are not observed, and cost
-	// nothing more. With it each call through a limiter copies its key, and each call
-	// through a breaker reads the clock twice, also while the logger drops Debug.
+	// Calls logs single calls, at Debug. Each call through a limiter then copies its
+	// key, and each call through a breaker reads the clock twice, even while the logger
+	// drops Debug. If false, calls are not observed, at no cost.
 	Calls bool
-	// Keys adds the keys of limiters and of breakers in a group, as the attribute key.
-	// If false, no record has one: they may be addresses of people, or secrets.
+	// Keys adds the keys of limiters, cooldowns and breakers in a group, as the
+	// attribute key. If false, no record has one: keys can be secrets, or addresses of
+	// people. Errors are written as they are in any case.
 	Keys bool
-	// WarnEvery is the least time between two warnings of one sort about one
+	// WarnEvery is the minimum time between two warnings of one sort about one
 	// instance. If zero, DefaultWarnEvery is used. It must not be negative.
 	WarnEvery time.Duration
 }

@@ -3,7 +3,6 @@ package logs
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/cooldown"
@@ -16,7 +15,7 @@ func (s *subject) retry() retry.Hooks {
 	moment := func(msg string) func(context.Context, retry.Info) {
 		return func(ctx context.Context, info retry.Info) {
 			attrs := []slog.Attr{slog.Int("retry", info.Retry), slog.Duration("elapsed", info.Elapsed), failure(info.Err)}
-			switch info.Verdict { //nolint:exhaustive // the others have nothing more to tell
+			switch info.Verdict { //nolint:exhaustive // the others have no further attributes
 			case retry.Again:
 				attrs = append(attrs, slog.Duration("delay", info.Delay), slog.String("source", info.Source.String()))
 			case retry.Done, retry.Exhausted, retry.Ignored:
@@ -65,20 +64,8 @@ func (s *subject) breaker() breaker.Hooks {
 }
 
 func (s *subject) limiter() ratelimit.Hooks {
-	var failures atomic.Uint64
-	var last atomic.Pointer[ratelimit.Info]
-	failed := s.count("limit store failed", false, failures.Load)
-	failed.more = func() []slog.Attr {
-		info := last.Load()
-		return []slog.Attr{s.key(info.Key), failure(info.Err)}
-	}
-	h := ratelimit.Hooks{
-		StoreFailed: func(ctx context.Context, info ratelimit.Info) {
-			last.Store(&info)
-			failures.Add(1)
-			s.warn(ctx, failed, false)
-		},
-	}
+	s.outages = newOutages(s)
+	h := s.outages.hooks()
 	if s.a.cfg.Calls {
 		moment := func(msg string, more func(info *ratelimit.Info) []slog.Attr) func(context.Context, ratelimit.Info) {
 			return func(ctx context.Context, info ratelimit.Info) {
@@ -106,7 +93,7 @@ func (s *subject) timeout() timeout.Hooks {
 	}}
 }
 
-// failure is no attribute where there is no error.
+// failure returns the attribute of an error; of nil it is empty, and is not written.
 func failure(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

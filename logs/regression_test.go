@@ -164,7 +164,7 @@ func TestTheHandlerMayClose(t *testing.T) {
 		registry.Subscribe(func(core.RegistryEvent) { panic("subscriber") })
 		require.NoError(t, registry.Add("fake", "f", new(fake)))
 		require.NoError(t, a.Run(t.Context()))
-		require.Equal(t, []string{`level=WARN msg="subscribers panicked" kind=registry count=1`}, b.read())
+		require.Equal(t, []string{`level=WARN msg="subscribers panicked" kind=registry name=default count=1`}, b.read())
 	})
 }
 

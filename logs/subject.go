@@ -18,17 +18,18 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-// A subject is an entry that is logged.
+// A subject is an entry of the registry, or the registry itself, that is logged.
 type subject struct {
 	a        *Adapter
 	log      atomic.Pointer[slog.Logger]
 	detach   func() // may be nil
 	counters []*counter
-	looks    rate.Sometimes // looks that come of something else that is logged
+	outages  *outages       // of the store of a limiter; nil for others
+	looks    rate.Sometimes // at the counters, together with another record
 }
 
-// newSubject attaches to an entry. It is nil when there is nothing about it to log
-// but that it comes and goes.
+// newSubject attaches to an entry. It returns nil for an entry that is logged only when
+// it is added, changed or removed.
 func newSubject(a *Adapter, e core.Entry) *subject {
 	s := &subject{a: a, looks: rate.Sometimes{Interval: a.cfg.warnEvery()}}
 	s.log.Store(logger(a.log, e))
@@ -41,7 +42,7 @@ func newSubject(a *Adapter, e core.Entry) *subject {
 		}
 	case *ratelimit.Limiter:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.count("keys dropped that owed something", false, func() uint64 { return x.Stats().Evicted })
+		s.count("keys evicted whose usage still counted: MaxKeys reached", false, func() uint64 { return x.Stats().Evicted })
 		s.detach = x.Observe(s.limiter())
 	case *breaker.Breaker:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
@@ -57,9 +58,9 @@ func newSubject(a *Adapter, e core.Entry) *subject {
 		}
 	case *cooldown.Cooldown:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.count("holds forgotten, since there are too many", false, func() uint64 { return x.Stats().Evicted })
+		s.count("cooldowns evicted: MaxKeys reached", false, func() uint64 { return x.Stats().Evicted })
 		s.detach = x.Observe(s.cooldown())
-	case interface{ Dropped() uint64 }: // an event.Log, of whatever
+	case interface{ Dropped() uint64 }: // an event.Log of any type
 		s.count("events dropped", false, x.Dropped)
 	default:
 		return nil
@@ -67,7 +68,7 @@ func newSubject(a *Adapter, e core.Entry) *subject {
 	return s
 }
 
-// logger adds to each record what names an entry.
+// logger adds kind, name and tags of an entry to each record.
 func logger(l *slog.Logger, e core.Entry) *slog.Logger {
 	attrs := []slog.Attr{slog.String("kind", e.Kind), slog.String("name", e.Name)}
 	if len(e.Tags) > 0 {
@@ -80,7 +81,7 @@ func logger(l *slog.Logger, e core.Entry) *slog.Logger {
 	return slog.New(l.Handler().WithAttrs(attrs))
 }
 
-// write logs a moment, and looks at the counters now and then.
+// write logs an event, and looks at the counters at most once in WarnEvery.
 func (s *subject) write(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
 	s.log.Load().LogAttrs(ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are constant
 	due := false
@@ -90,7 +91,8 @@ func (s *subject) write(ctx context.Context, level slog.Level, msg string, attrs
 	}
 }
 
-// key is an attribute that is there only on request. One that is empty is none.
+// key returns the attribute of a key; without Config.Keys it is empty, and is not
+// written.
 func (s *subject) key(key string) slog.Attr {
 	if !s.a.cfg.Keys || key == "" {
 		return slog.Attr{}
@@ -98,26 +100,23 @@ func (s *subject) key(key string) slog.Attr {
 	return slog.String("key", key)
 }
 
-// A counter is one whose growth is told of now and then.
+// A counter is a count whose growth is logged.
 type counter struct {
 	msg  string
-	once bool
+	once bool // log it a single time
 	read func() uint64
-	more func() []slog.Attr // may be nil
 
-	mu    sync.Mutex
-	told  uint64
-	often rate.Sometimes
+	mu     sync.Mutex
+	logged uint64
+	often  rate.Sometimes
 }
 
-func (s *subject) count(msg string, once bool, read func() uint64) *counter {
-	c := &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
-	s.counters = append(s.counters, c)
-	return c
+func (s *subject) count(msg string, once bool, read func() uint64) {
+	s.counters = append(s.counters, &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}})
 }
 
-// look warns of counters that have grown: at the end of all that did, else of those
-// that were not warned of lately. A handler that panics keeps nothing from the others.
+// look logs the counters that have grown, each at most once in WarnEvery; at the end
+// all of them. A handler that panics does not prevent the others.
 func (s *subject) look(ctx context.Context, end bool) {
 	for _, c := range s.counters {
 		if !end && s.a.closed() {
@@ -128,9 +127,13 @@ func (s *subject) look(ctx context.Context, end bool) {
 			s.warn(ctx, c, end)
 		}()
 	}
+	if s.outages != nil && (end || !s.a.closed()) {
+		defer s.a.panics.Recover()
+		s.outages.look(ctx, end)
+	}
 }
 
-// warn warns of one counter, if that is due.
+// warn logs one counter, if that is due.
 func (s *subject) warn(ctx context.Context, c *counter, end bool) {
 	n := c.grown(end)
 	if n == 0 {
@@ -138,27 +141,23 @@ func (s *subject) warn(ctx context.Context, c *counter, end bool) {
 	}
 	logged := false
 	defer func() {
-		if !logged { // the handler panics: what was counted is for the next time
+		if !logged { // the handler panicked: count the growth again
 			c.mu.Lock()
-			c.told -= n
+			c.logged -= n
 			c.mu.Unlock()
 		}
 	}()
-	var attrs []slog.Attr
-	if c.more != nil {
-		attrs = c.more()
-	}
-	s.log.Load().LogAttrs(ctx, slog.LevelWarn, c.msg, append(attrs, slog.Uint64("count", n))...) //nolint:sloglint // the messages of counters are constant
+	s.log.Load().LogAttrs(ctx, slog.LevelWarn, c.msg, slog.Uint64("count", n)) //nolint:sloglint // the messages of counters are constant
 	logged = true
 }
 
-// grown returns by how much the counter has grown since it was told of, if it is to
-// be told of now.
+// grown returns by how much the counter has grown since it was last logged, and 0 if it
+// is too early to log it again.
 func (c *counter) grown(end bool) (n uint64) {
 	now := c.read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now <= c.told || c.once && c.told > 0 {
+	if now <= c.logged || c.once && c.logged > 0 {
 		return 0
 	}
 	due := end
@@ -166,6 +165,6 @@ func (c *counter) grown(end bool) (n uint64) {
 	if !due {
 		return 0
 	}
-	n, c.told = now-c.told, now
+	n, c.logged = now-c.logged, now
 	return n
 }

@@ -22,25 +22,25 @@ type breakerMetrics struct {
 }
 
 func (m *breakerMetrics) init(c *Collector, durations bool) {
-	m.state = c.desc("circuitbreaker_state", "Breakers in each state: one of a single breaker, as many as it has of a group.", "name", "state")
-	m.calls = c.desc("circuitbreaker_calls_total", "Calls, by what came of them.", "name", "result")
-	m.slowCalls = c.desc("circuitbreaker_slow_calls_total", "Calls that took longer than they may, by what came of them; they are among the calls too.", "name", "result")
-	m.late = c.desc("circuitbreaker_late_results_total", "Calls that ended too late to count: in another state, or as a trial after its time.", "name")
-	m.opened = c.desc("circuitbreaker_opened_total", "Times that a breaker was opened, since it was made.", "name")
-	m.exceeded = c.desc("circuitbreaker_ratio_exceeded_total", "Times that a breaker that only measures reached a ratio at which it would have opened.", "name")
-	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window now.", "name", "result")
-	m.ratio = c.desc("circuitbreaker_failure_ratio", "Failures in the window, from 0 to 1; no sample while there are too few calls.", "name")
+	m.state = c.desc("circuitbreaker_state", "Breakers in each state: 0 or 1 for a single breaker, a count for a group.", "name", "state")
+	m.calls = c.desc("circuitbreaker_calls_total", "Calls by result.", "name", "result")
+	m.slowCalls = c.desc("circuitbreaker_slow_calls_total", "Calls that took longer than SlowCall, by result; they are among the calls too.", "name", "result")
+	m.late = c.desc("circuitbreaker_late_results_total", "Calls that ended too late to count: in another state, or after TrialTimeout.", "name")
+	m.opened = c.desc("circuitbreaker_opened_total", "Times that a breaker was opened; not those of ForcedOpen.", "name")
+	m.exceeded = c.desc("circuitbreaker_ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", "name")
+	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window.", "name", "result")
+	m.ratio = c.desc("circuitbreaker_failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", "name")
 	m.threshold = c.desc("circuitbreaker_failure_ratio_threshold", "Failure ratio at which the breaker opens.", "name")
-	m.windowSlowCalls = c.desc("circuitbreaker_window_slow_calls", "Slow calls in the window now.", "name", "result")
-	m.slowRatio = c.desc("circuitbreaker_slow_call_ratio", "Slow calls in the window, from 0 to 1; no sample while there are too few calls, or when no call is slow.", "name")
-	m.slowThreshold = c.desc("circuitbreaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample when no call is slow.", "name")
-	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "When the breaker lets a trial through; 0 when it is not open.", "name")
-	m.keys = c.desc("circuitbreaker_keys", "Breakers of a group.", "name")
-	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers of a group dropped for want of room.", "name")
-	m.overflowState = c.desc("circuitbreaker_overflow_state", "State of the breaker that keys share for which a group has no room: 1 for the one that it is in.", "name", "state")
-	m.overflows = c.desc("circuitbreaker_key_overflows_total", "Calls that a group had no room for, so that their key shared a breaker.", "name")
+	m.windowSlowCalls = c.desc("circuitbreaker_window_slow_calls", "Slow calls in the window.", "name", "result")
+	m.slowRatio = c.desc("circuitbreaker_slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", "name")
+	m.slowThreshold = c.desc("circuitbreaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", "name")
+	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "Time at which the breaker admits trials; 0 unless it is open.", "name")
+	m.keys = c.desc("circuitbreaker_keys", "Breakers in a group.", "name")
+	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", "name")
+	m.overflowState = c.desc("circuitbreaker_overflow_state", "State of the breaker that keys share when a group is full: 1 for the current state.", "name", "state")
+	m.overflows = c.desc("circuitbreaker_key_overflows_total", "Calls whose key shared a breaker because the group was full.", "name")
 	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: c.namespace, Name: "circuitbreaker_transitions_total", Help: "Changes of state.",
+		Namespace: c.namespace, Name: "circuitbreaker_transitions_total", Help: "Changes of state, automatic and manual.",
 	}, []string{"name", "from", "to"})
 	if durations {
 		m.duration = c.histogram("circuitbreaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
@@ -48,16 +48,15 @@ func (m *breakerMetrics) init(c *Collector, durations bool) {
 }
 
 func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func()) (detach func()) {
-	for _, t := range [][2]breaker.State{
-		{breaker.Closed, breaker.Open},
-		{breaker.Open, breaker.HalfOpen},
-		{breaker.HalfOpen, breaker.Closed},
-		{breaker.HalfOpen, breaker.Open},
-	} {
-		m.transitions.WithLabelValues(name, t[0].String(), t[1].String())
+	for from := breaker.Closed; from <= breaker.MetricsOnly; from++ {
+		for to := breaker.Closed; to <= breaker.MetricsOnly; to++ {
+			if from != to { // each of them can be entered by hand
+				m.transitions.WithLabelValues(name, from.String(), to.String())
+			}
+		}
 	}
 	var (
-		mu       sync.Mutex // of gone, so that a change told late does not bring a series back
+		mu       sync.Mutex // of gone: a late change must not bring a series back
 		gone     bool
 		observed breaker.Hooks
 	)
@@ -115,7 +114,7 @@ func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *br
 	return m.collectCalls(ch, name, b.Stats())
 }
 
-// gaugeState exports a 1 for the state that it is, and a 0 for each other.
+// gaugeState exports 1 for the current state, and 0 for each other.
 func gaugeState(ch chan<- prometheus.Metric, desc *prometheus.Desc, is breaker.State, name string) {
 	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
 		one := 0.0
@@ -126,8 +125,8 @@ func gaugeState(ch chan<- prometheus.Metric, desc *prometheus.Desc, is breaker.S
 	}
 }
 
-// collectGroup exports a group as a whole: the number of series must not grow
-// with the keys.
+// collectGroup exports a group as a whole: the number of series does not grow with
+// the keys.
 func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, g *breaker.Group) (panics uint64) {
 	s := g.Stats()
 	for state, n := range map[breaker.State]int{

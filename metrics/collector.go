@@ -18,24 +18,24 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-// DefaultNamespace is what the names of the metrics begin with.
+// DefaultNamespace is the Namespace of a Config without one.
 const DefaultNamespace = "resilience"
 
 // Config configures a [Collector]. The zero value is ready to use.
 type Config struct {
-	// Namespace is what the names of the metrics begin with. If empty,
-	// DefaultNamespace. The dashboards and alerts of Gresil expect that.
+	// Namespace is the prefix of all metric names. If empty, DefaultNamespace is
+	// used.
 	Namespace string
 
-	// Durations exports how long the calls through breakers take, as histograms.
-	// If false, it does not, and a closed breaker reads no clock: it would read it
-	// twice for each call, and take a lock. A breaker with a WindowTime or a
-	// Recorded hook of its own reads the clock anyway.
+	// Durations exports the durations of calls through breakers, as histograms. A
+	// closed breaker then reads the clock twice for each call, and takes a lock. If
+	// false, it does neither, unless it has a WindowTime, a SlowCall or a Recorded
+	// hook of its own.
 	Durations bool
 
-	// Permits exports how many permits limiters granted and refused, for limits whose
-	// calls cost more than 1. If false, it does not, and a limiter calls no hook for a
-	// decision: it would copy the key each time.
+	// Permits exports the permits that limiters granted and refused, for calls that
+	// cost more than 1. A limiter then calls a hook for each decision, and copies the
+	// key. If false, it does neither.
 	Permits bool
 }
 
@@ -57,7 +57,7 @@ func (c Config) namespace() string {
 	return c.Namespace
 }
 
-// A Collector exports what is in a registry.
+// A Collector exports the instances in a registry. Make it with [New].
 type Collector struct {
 	namespace string
 	registry  *core.Registry
@@ -79,20 +79,21 @@ type Collector struct {
 
 	mu       sync.Mutex
 	closed   bool
-	attached map[entryKey]func()   // takes the hooks of an entry out and its series with them
+	attached map[entryKey]func()   // removes the hooks and series of an entry
 	configs  map[string]configured // by kind
 }
 
-// configured counts the configs that instances of a kind were given.
+// configured counts the configs that were set on instances of a kind.
 type configured struct {
 	accepted, refused uint64
-	last              time.Time // that one was accepted
+	last              time.Time // of the accepted ones
 }
 
-// An entryKey is what an entry is known by: an instance may have two names.
+// An entryKey identifies an entry: one instance can have two names.
 type entryKey struct{ kind, name string }
 
-// New makes a collector for what is in the registry, and for what will be.
+// New makes a collector for the instances in the registry, and for those added later. A
+// nil registry, and each error of [Config.Validate], is a [*core.ConfigError].
 func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -103,9 +104,9 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey]func(){}, configs: map[string]configured{}}
 	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
 	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
-	c.dropped = c.desc("events_dropped_total", "Events that others have taken the place of in an event log.", "kind", "name")
-	c.reloads = c.desc("registry_reloads_total", "Configs that instances were given while running, by kind and whether they took them.", "kind", "result")
-	c.reloaded = c.desc("registry_last_reload_success_timestamp_seconds", "When an instance of the kind last took a config; no sample before.", "kind")
+	c.dropped = c.desc("events_dropped_total", "Events that an event log dropped because it was full.", "kind", "name")
+	c.reloads = c.desc("registry_reloads_total", "Configs set on running instances, by kind and result.", "kind", "result")
+	c.reloaded = c.desc("registry_last_reload_success_timestamp_seconds", "Time at which an instance of the kind last accepted a config; no sample before the first.", "kind")
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range append(info.Deps, &info.Main) {
@@ -123,7 +124,7 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c.cooldown.init(c)
 	c.store.init(c)
 	c.rejections.init(c)
-	// What changes while these are attached waits, and comes after them.
+	// Changes during this loop wait for the lock, and are applied afterwards.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now, cancel := registry.Subscribe(c.changed)
@@ -134,9 +135,9 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	return c, nil
 }
 
-// Close takes the collector's hooks out of all instances. It exports nothing new
-// from then on. Unregister it first. A second Close does nothing; the error is
-// always nil.
+// Close removes the collector's hooks from all instances. Unregister it first: it goes
+// on exporting, without new waits, durations and transitions. A second Close does
+// nothing; the error is always nil.
 func (c *Collector) Close() error {
 	c.cancel()
 	c.mu.Lock()
@@ -148,11 +149,11 @@ func (c *Collector) Close() error {
 	return nil
 }
 
-// Describe sends nothing, since what is exported depends on the registry: it is an
-// unchecked collector.
+// Describe sends nothing: the collector is unchecked, because its series depend on the
+// registry.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends what there is now.
+// Collect sends the current values.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- c.build
 	kinds := map[string]int{"breaker": 0, "cooldown": 0, "ratelimit": 0, "ratelimitstore": 0, "retry": 0, "timeout": 0}
@@ -188,7 +189,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, c.entries, float64(n), kind)
 	}
 	counter(ch, c.panics, c.registry.HookPanics(), "registry", "")
-	c.collectConfigs(ch)
+	c.collectConfigs(ch, kinds)
 	c.rejections.collect(ch)
 	c.retry.backoff.Collect(ch)
 	c.limiter.wait.Collect(ch)
@@ -201,8 +202,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectTags exports the tags of an entry as labels of a series of their own, so
-// that the other series have the same labels whatever the tags.
+// collectTags exports the tags of an entry as labels of a separate series. The labels of
+// the other series do not depend on tags.
 func (c *Collector) collectTags(ch chan<- prometheus.Metric, e core.Entry) {
 	if len(e.Tags) == 0 {
 		return
@@ -214,10 +215,16 @@ func (c *Collector) collectTags(ch chan<- prometheus.Metric, e core.Entry) {
 	gauge(ch, c.desc("registry_entry_info", "Tags of an instance, as labels.", labels...), 1, values...)
 }
 
-func (c *Collector) collectConfigs(ch chan<- prometheus.Metric) {
+// collectConfigs exports zeros too for the kinds without a config so far.
+func (c *Collector) collectConfigs(ch chan<- prometheus.Metric, kinds map[string]int) {
 	c.mu.Lock()
 	configs := maps.Clone(c.configs)
 	c.mu.Unlock()
+	for kind := range kinds {
+		if _, known := configs[kind]; !known {
+			configs[kind] = configured{}
+		}
+	}
 	for kind, n := range configs {
 		counter(ch, c.reloads, n.accepted, kind, "success")
 		counter(ch, c.reloads, n.refused, kind, "failure")
@@ -227,7 +234,8 @@ func (c *Collector) collectConfigs(ch chan<- prometheus.Metric) {
 	}
 }
 
-// changed is told of each change in order, and perhaps after Close.
+// changed applies a change of the registry. Changes arrive in order, possibly after
+// Close.
 func (c *Collector) changed(e core.RegistryEvent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,11 +280,11 @@ func exported(e core.Entry) any {
 		own = "cooldown"
 	case limiterStore:
 		own = "ratelimitstore"
-	case interface{ Dropped() uint64 }: // an event.Log, of whatever
+	case interface{ Dropped() uint64 }: // an event.Log of any type
 		return e.Instance
 	}
 	if own != e.Kind {
-		return nil // somebody else's
+		return nil // the kind of another package
 	}
 	return e.Instance
 }

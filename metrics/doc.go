@@ -1,4 +1,4 @@
-// Package metrics exports what the mechanisms in a [core.Registry] count, to
+// Package metrics exports the counters of the mechanisms in a [core.Registry] to
 // Prometheus.
 //
 //	registry := &core.Registry{} // named in the Config of each plugin
@@ -8,34 +8,60 @@
 //	}
 //	prometheus.MustRegister(collector)
 //
-// Counters are read from the mechanisms when they are scraped, so that they cost
-// a call nothing more. Only the histogram of waits and the transitions of breakers
-// are kept by the [Collector], which observes what is in the registry, also what is
-// added later. Durations of the calls through breakers are exported on request:
-// [Config.Durations] tells what they cost, and so are the permits of limiters
-// ([Config.Permits]). What leaves the registry leaves the
-// exported series. Two collectors in one Prometheus registry want a Namespace each.
+// Counters are read from the mechanisms during a scrape, at no cost for a call. The
+// [Collector] itself keeps the histograms of waits and backoffs and the transitions of
+// breakers, through hooks that run at these events only. [Config.Durations] adds a
+// histogram of the calls through breakers, and [Config.Permits] the permits of limiters;
+// both cost each call something.
+//
+// Instances that join the registry later are exported too. The series of an instance
+// that leaves are removed. Two collectors in one Prometheus registry need different
+// namespaces.
+//
+// # Names
 //
 // The names begin with resilience_retry_, resilience_ratelimiter_,
 // resilience_ratelimitstore_, resilience_circuitbreaker_, resilience_timelimiter_ and
-// resilience_cooldown_; the label name is the Name in the Config. There are about 15 series for a retry without its histogram, 10 for
-// a limiter, 25 for a breaker, 30 for a whole group of them, 6 for a timeout, 9 for a cooldown; a
-// histogram has 19 for each of its label values. A store that limiters share, as a
-// redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round trips;
-// [ratelimit.StoreStats] tells what they mean.
+// resilience_cooldown_. The label name is the Name in the Config. There are 15
+// series for a retry, 11 for a limiter, 50 for a breaker and 55 for a whole group of
+// breakers, of which 30 are transitions, 7 for a timeout, and 10 for a cooldown. A histogram adds
+// 19 series for each of its label values. A store that limiters share, such as a
+// redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round
+// trips; see [ratelimit.StoreStats] for their meaning.
 //
-// Beside those of the mechanisms there are resilience_http_rejections_total, which
-// [Collector.Rejected] counts; resilience_registry_entries, _reloads_total and
-// _last_reload_success_timestamp_seconds, of [core.SetConfig]; resilience_hook_panics_total;
-// and resilience_events_dropped_total, of each event log in the registry, or whatever
-// else there has a method Dropped() uint64. The tags of an instance are the labels of
-// resilience_registry_entry_info, to be joined on name:
+// The results of resilience_cooldown_calls_total exclude each other. A call that waited
+// for a held key is counted there once. If it then takes longer than ProbeTimeout, it is
+// also counted in resilience_cooldown_overdue_probes_total.
 //
-//	resilience_circuitbreaker_state * on(name) group_left(team) resilience_registry_entry_info{kind="breaker"}
+// resilience_http_rejections_total is counted by [Collector.Rejected].
+// resilience_registry_entries, _reloads_total and _last_reload_success_timestamp_seconds
+// describe the registry and [core.SetConfig]. resilience_hook_panics_total has a series
+// for each instance, and resilience_events_dropped_total one for each event log in the
+// registry, or other instance with a method Dropped() uint64.
 //
-// Every label but a tag has few values: the name of an instance, or one word out of a short
-// list. Keys, paths and error texts are never labels, so the number of series
-// does not grow with the clients.
+// Every counter starts at 0, before its first event. The exceptions are rejections with a
+// status that no plugin uses by default.
 //
-// It is the only package of Gresil that imports the Prometheus client.
+// # Tags
+//
+// The tags of an instance are the labels of resilience_registry_entry_info. Its label
+// kind is breaker for resilience_circuitbreaker_, ratelimit for resilience_ratelimiter_,
+// timeout for resilience_timelimiter_, and the same word for the others. Join it on name,
+// and on the labels that Prometheus adds for each target, since several instances of a
+// service export the same names:
+//
+//	resilience_circuitbreaker_state
+//	  * on (job, instance, name) group_left (team)
+//	resilience_registry_entry_info{kind="breaker"}
+//
+// Each series on the left matches at most one on the right; an instance without tags
+// matches none, and is not in the result.
+//
+// # Limits
+//
+// Every label but a tag has few values: the name of an instance, a status, or one word of
+// a short list. Keys, paths and error texts are never labels, so the number of series does
+// not grow with the clients.
+//
+// No other package of Gresil imports the Prometheus client.
 package metrics

@@ -15,17 +15,17 @@ type limiterMetrics struct {
 }
 
 func (m *limiterMetrics) init(c *Collector, permits bool) {
-	m.requests = c.desc("ratelimiter_requests_total", "Decisions, by result; error: the store could not decide, and neither could the process.", "name", "result")
-	m.waiters = c.desc("ratelimiter_waiters", "Calls that wait for permits now.", "name")
-	m.limit = c.desc("ratelimiter_limit_permits", "Capacity of the limit for one key.", "name")
-	m.window = c.desc("ratelimiter_window_seconds", "Period of the limit.", "name")
+	m.requests = c.desc("ratelimiter_requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "name", "result")
+	m.waiters = c.desc("ratelimiter_waiters", "Calls that wait for permits.", "name")
+	m.limit = c.desc("ratelimiter_limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", "name")
+	m.window = c.desc("ratelimiter_window_seconds", "Period of that limit; of joined limits, of the first.", "name")
 	m.partitions = c.desc("ratelimiter_partitions", "Keys held in memory.", "name")
-	m.evictions = c.desc("ratelimiter_partition_evictions_total", "Keys dropped for want of room while they owed something.", "name", "reason")
-	m.storeErrors = c.desc("ratelimiter_store_errors_total", "Operations that the store could not do.", "name")
-	m.wait = c.histogram("ratelimiter_wait_seconds", "Waits for permits, by how they ended.", "name", "result")
+	m.evictions = c.desc("ratelimiter_partition_evictions_total", "Keys evicted while part of their usage still counted.", "name", "reason")
+	m.storeErrors = c.desc("ratelimiter_store_errors_total", "Operations that the store failed to decide.", "name")
+	m.wait = c.histogram("ratelimiter_wait_seconds", "Duration of waits for permits, by result.", "name", "result")
 	if permits {
 		m.permits = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: c.namespace, Name: "ratelimiter_permits_total", Help: "Permits that were asked for, by whether they were granted.",
+			Namespace: c.namespace, Name: "ratelimiter_permits_total", Help: "Permits requested, by result.",
 		}, []string{"name", "result"})
 	}
 }
@@ -56,11 +56,14 @@ func (m *limiterMetrics) collect(ch chan<- prometheus.Metric, name string, l *ra
 	counter(ch, m.requests, s.Allowed, name, "allowed")
 	counter(ch, m.requests, s.Rejected, name, "throttled")
 	counter(ch, m.requests, s.Canceled, name, "canceled")
-	counter(ch, m.requests, s.StoreErrors-s.Local, name, "error")
+	counter(ch, m.requests, s.StoreErrors-min(s.Local, s.StoreErrors), name, "error")
 	counter(ch, m.storeErrors, s.StoreErrors, name)
 	gauge(ch, m.waiters, float64(s.Waiting), name)
-	gauge(ch, m.limit, float64(l.Limit().Capacity()), name)
-	gauge(ch, m.window, l.Limit().Period.Seconds(), name)
+	if l.InUse() {
+		limit := l.Limit()
+		gauge(ch, m.limit, float64(limit.Capacity()), name)
+		gauge(ch, m.window, limit.Period.Seconds(), name)
+	}
 	if s.Keys >= 0 {
 		gauge(ch, m.partitions, float64(s.Keys), name)
 		counter(ch, m.evictions, s.Evicted, name, "capacity")

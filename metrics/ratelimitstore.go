@@ -6,7 +6,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// A limiterStore is a store of limiters that many processes share.
+// A limiterStore is a store of limiters that several processes share.
 type limiterStore interface{ Stats() ratelimit.StoreStats }
 
 type storeMetrics struct {
@@ -14,12 +14,12 @@ type storeMetrics struct {
 }
 
 func (m *storeMetrics) init(c *Collector) {
-	m.operations = c.desc("ratelimitstore_operations_total", "Operations on a shared store, by what came of them: those that were canceled are not counted.", "name", "result")
-	m.local = c.desc("ratelimitstore_local_operations_total", "Operations that the server did not decide, but the process with its share of the limit.", "name")
-	m.sent = c.desc("ratelimitstore_sent_operations_total", "Operations that were sent to the server; divided by the count of round trips it is how many went together.", "name")
-	m.trip = c.desc("ratelimitstore_round_trip_seconds", "Duration of requests to the server, failed ones too.", "name")
-	m.away = c.desc("ratelimitstore_away", "Whether the server, or one of several, is taken to be away: 1 after failures in a row, until a request succeeds.", "name")
-	m.instances = c.desc("ratelimitstore_instances", "Processes that share the store; no sample where the store does not ask.", "name")
+	m.operations = c.desc("ratelimitstore_operations_total", "Operations on a shared store by result; canceled ones are not counted.", "name", "result")
+	m.local = c.desc("ratelimitstore_local_operations_total", "Operations that the process decided with its share of the limit, because the server did not.", "name")
+	m.sent = c.desc("ratelimitstore_sent_operations_total", "Operations sent to the server; divided by the count of round trips, the mean size of a batch.", "name")
+	m.trip = c.desc("ratelimitstore_round_trip_seconds", "Duration of requests to the server, including failed ones.", "name")
+	m.away = c.desc("ratelimitstore_away", "1 while the server, or one of several, is unavailable: after failures in a row, until a request succeeds.", "name")
+	m.instances = c.desc("ratelimitstore_instances", "Processes that share the store; no sample where the store does not count them.", "name")
 }
 
 func (m *storeMetrics) collect(ch chan<- prometheus.Metric, name string, store limiterStore) {

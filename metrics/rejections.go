@@ -13,7 +13,8 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-// A Side tells who rejected: the server a request, or the client a call of its own.
+// A Side is where a request was rejected: on arrival at a server, or before a client
+// sent it.
 type Side uint8
 
 // The two sides.
@@ -30,7 +31,7 @@ func (s Side) String() string {
 	return "server"
 }
 
-// rejections counts by what HTTP users see.
+// rejections counts HTTP requests by side, reason and status.
 type rejections struct {
 	desc *prometheus.Desc
 
@@ -41,19 +42,43 @@ type rejections struct {
 type rejection struct {
 	side   Side
 	reason string
-	code   int // 0 where there is no response
+	code   int // 0 without a response
+}
+
+// usual returns the rejections that the plugins make with their defaults. They are
+// exported as 0 before the first, so that a rate includes the first.
+func usual() []rejection {
+	return []rejection{
+		{Server, "rate_limited", 429},
+		{Server, "rate_limited", 413},
+		{Server, "circuit_open", 503},
+		{Server, "timeout", 503},
+		{Server, "rejected", 403},
+		{Server, "rejected", 503},
+		{Server, "other", 500},
+		{Server, "other", 503},
+		{Client, "rate_limited", 0},
+		{Client, "circuit_open", 0},
+		{Client, "circuit_open", 503},
+		{Client, "timeout", 0},
+		{Client, "rejected", 0},
+		{Client, "other", 0},
+	}
 }
 
 func (r *rejections) init(c *Collector) {
-	r.desc = c.desc("http_rejections_total", "HTTP requests that a mechanism rejected, by why and by the status of the answer; none where an error was returned.", "side", "reason", "code")
+	r.desc = c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
 	r.counts = map[rejection]uint64{}
+	for _, known := range usual() {
+		r.counts[known] = 0
+	}
 }
 
 // Rejected counts an HTTP request that was rejected with err and answered with the
-// status code, which is 0 where the client was given an error in place of a response.
-// Collectors do not know HTTP: the example shows who calls it, for servers and for
-// clients. A nil err counts nothing. The reason is rate_limited, circuit_open,
-// timeout, rejected (by another mechanism) or other, by what err matches.
+// status code; the code is 0 if the caller got an error instead of a response. A nil
+// err counts nothing. The label reason is rate_limited, circuit_open, timeout, rejected
+// (by another mechanism) or other, depending on the errors that err matches. Nothing
+// calls it by itself: the example shows the calls for servers and for clients.
 func (c *Collector) Rejected(side Side, err error, code int) {
 	if err == nil {
 		return

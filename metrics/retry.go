@@ -15,11 +15,11 @@ type retryMetrics struct {
 
 func (m *retryMetrics) init(c *Collector) {
 	m.calls = c.desc("retry_calls_total", "Calls that ended, by result and by whether there was a retry.", "name", "result", "retried")
-	m.attempts = c.desc("retry_attempts_total", "Attempts that ended, first ones included.", "name", "result")
-	m.retries = c.desc("retry_retries_total", "Attempts that were begun after the first of a call.", "name")
-	m.suppressed = c.desc("retry_suppressed_total", "Retries that were wanted but not made, by reason.", "name", "reason")
-	m.budget = c.desc("retry_budget_left", "Retries that the budget has left; no sample where there is none.", "name")
-	m.backoff = c.histogram("retry_backoff_seconds", "Waits before retries, by where they come from.", "name", "source")
+	m.attempts = c.desc("retry_attempts_total", "Attempts that ended, including first ones.", "name", "result")
+	m.retries = c.desc("retry_retries_total", "Attempts begun after the first of a call.", "name")
+	m.suppressed = c.desc("retry_suppressed_total", "Retries that would have been made, but for the reason given.", "name", "reason")
+	m.budget = c.desc("retry_budget_left", "Retries left in the budget; no sample without a budget.", "name")
+	m.backoff = c.histogram("retry_backoff_seconds", "Duration of waits before retries, by source.", "name", "source")
 }
 
 func (m *retryMetrics) attach(name string, p *retry.Policy) (detach func()) {

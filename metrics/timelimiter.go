@@ -10,8 +10,8 @@ type timeoutMetrics struct{ calls, limit, abandoned *prometheus.Desc }
 
 func (m *timeoutMetrics) init(c *Collector) {
 	m.calls = c.desc("timelimiter_calls_total", "Calls that ended, by result.", "name", "result")
-	m.limit = c.desc("timelimiter_limit_seconds", "Time that a call may take; no sample where there is no limit.", "name")
-	m.abandoned = c.desc("timelimiter_abandoned", "Calls that timed out and run on now, without anybody who waits.", "name")
+	m.limit = c.desc("timelimiter_limit_seconds", "Time limit of a call; no sample without a limit.", "name")
+	m.abandoned = c.desc("timelimiter_abandoned", "Calls that timed out and still run, although no caller waits for them.", "name")
 }
 
 func (m *timeoutMetrics) collect(ch chan<- prometheus.Metric, name string, t *timeout.Timeout) (panics uint64) {

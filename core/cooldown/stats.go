@@ -7,7 +7,7 @@ type Stats struct {
 	Waited     uint64 // calls that were admitted after a wait
 	Rejected   uint64 // calls that were not admitted
 	Canceled   uint64 // waits that ended by their context or by Close
-	Overdue    uint64 // calls after a hold that took longer than ProbeTimeout
+	Overdue    uint64 // calls after a hold that took longer than ProbeTimeout; if they waited, they are in Waited too
 	Evicted    uint64 // holds forgotten for MaxKeys
 	HookPanics uint64 // calls of hooks that ended in a panic
 	Keys       int    // keys in the table: held, on their way back, or not asked for since

@@ -25,6 +25,9 @@ type Hooks struct {
 	Canceled func(ctx context.Context, info Info)
 	// StoreFailed is called when the store could not decide.
 	StoreFailed func(ctx context.Context, info Info)
+	// StoreRecovered is called once after one or more failures, when the store has
+	// granted permits to an operation that began after the last of them.
+	StoreRecovered func(ctx context.Context, info Info)
 }
 
 // Info is what the hooks of a [Limiter] are told.
@@ -32,7 +35,7 @@ type Info struct {
 	Name   string        // of the limiter
 	Key    string        // a copy; it may be a secret
 	Cost   int64         // as asked for
-	Result Result        // of the store; zero when it failed
+	Result Result        // of the store; zero when it failed, and in StoreRecovered
 	Waited time.Duration // Waited, Allowed, Canceled: how long it did
 	Err    error         // Canceled, StoreFailed: why
 }
@@ -46,5 +49,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 		Waited:      hook.Join(h.Waited, other.Waited),
 		Canceled:    hook.Join(h.Canceled, other.Canceled),
 		StoreFailed: hook.Join(h.StoreFailed, other.StoreFailed),
+
+		StoreRecovered: hook.Join(h.StoreRecovered, other.StoreRecovered),
 	}
 }

@@ -22,6 +22,7 @@ const kind = "ratelimit"
 type Limiter struct {
 	*shared
 	current atomic.Pointer[setting]
+	used    atomic.Bool // a key was held to current
 }
 
 // shared is what a limiter shares with those derived from it by With.
@@ -44,10 +45,12 @@ type shared struct {
 	views     sync.Map // Limit to *Limiter
 	overrides overrides
 
-	allowed, rejected     stripe.Counter
-	canceled, storeErrors atomic.Uint64
-	locals                atomic.Uint64
-	waiting               atomic.Int64
+	allowed, rejected stripe.Counter
+	canceled          atomic.Uint64
+	waiting           atomic.Int64
+
+	locals, undecided   atomic.Uint64 // operations that the store failed to decide
+	failures, recovered atomic.Uint64 // of the store; equal unless it is failing
 }
 
 // New makes a limiter, opens its table, and registers it.
@@ -163,6 +166,9 @@ func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err 
 // takeInto is Take, which is inlined: a Result costs 4 ns each time that it is copied.
 func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) (err error) {
 	set := l.current.Load()
+	if !l.used.Load() {
+		l.used.Store(true)
+	}
 	if l.overrides.n.Load() > 0 {
 		set = cmp.Or(l.overrides.get(key), set)
 	}
@@ -300,15 +306,33 @@ func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info 
 func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) {
 	set := l.settingOf(key)
 	op.Past = set.past
+	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, set.plan, op)
-	if err == nil {
-		return r, nil
+	if err != nil {
+		return l.failed(ctx, key, set.plan, op, err)
 	}
-	return l.failed(ctx, key, set.plan, op, err)
+	if r.Allowed && failures != l.recovered.Load() {
+		l.storeDecided(ctx, key, op.Cost, failures)
+	}
+	return r, nil
 }
 
-// failed is what comes of an error of the store. That the caller gave up, asked
-// for nonsense, or closed the limiter is no failure of the store.
+// storeDecided calls StoreRecovered after an operation that the store allowed, unless
+// the store has failed since the operation began. A refusal is no evidence: a store can
+// return one from a cache.
+func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, failures uint64) {
+	recovered := l.recovered.Load()
+	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
+		return
+	}
+	if h := l.hooks.Load(); h.StoreRecovered != nil {
+		l.tell(ctx, h.StoreRecovered, Info{Key: key, Cost: cost})
+	}
+}
+
+// failed applies OnStoreError to an error of the store. Errors that the caller caused
+// are returned unchanged: its context ended, its cost is negative, or it closed the
+// limiter.
 func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, err error) (Result, error) {
 	switch {
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
@@ -318,7 +342,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, er
 	case ctx.Err() != nil && op.Kind != Refund:
 		return Result{}, context.Cause(ctx)
 	}
-	l.storeErrors.Add(1)
+	l.failures.Add(1)
 	err = &StoreError{Name: l.Name(), Err: err}
 	if h := l.hooks.Load(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
@@ -330,6 +354,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, er
 			return r, nil
 		}
 	}
+	l.undecided.Add(1)
 	if policy != Allow || op.Cost == 0 || op.Kind == Refund {
 		return Result{}, err
 	}

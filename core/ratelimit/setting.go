@@ -62,6 +62,9 @@ func (l *Limiter) settingOf(key string) *setting {
 		}
 	}
 	set := l.current.Load()
+	if !l.used.Load() {
+		l.used.Store(true)
+	}
 	if set.past != nil && time.Now().After(set.expires) {
 		l.current.CompareAndSwap(set, &setting{limit: set.limit, plan: set.plan, one: l.only(set.plan)})
 	}
@@ -71,6 +74,15 @@ func (l *Limiter) settingOf(key string) *setting {
 // Limit is what each key may take, with defaults filled in, unless an Override says
 // otherwise.
 func (l *Limiter) Limit() Limit { return l.current.Load().limit }
+
+// InUse reports whether Limit applies to any key: it does not while every operation goes
+// through limiters of [Limiter.With], as where each user has a tier. It is true until With
+// is called first.
+func (l *Limiter) InUse() bool {
+	derived := false
+	l.views.Range(func(any, any) bool { derived = true; return false })
+	return !derived || l.used.Load()
+}
 
 // SetLimit changes what each key may take, while the limiter is in use. No key gains
 // by the change itself. A FixedWindow, a SlidingCounter and a segment of a

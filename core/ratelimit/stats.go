@@ -8,7 +8,7 @@ type Stats struct {
 	Rejected    uint64 // decisions that refused
 	Canceled    uint64 // waits that ended before their time
 	StoreErrors uint64 // operations that the store could not decide
-	Local       uint64 // of these, operations decided in this process; takes are in Allowed or Rejected too
+	Local       uint64 // the StoreErrors that this process decided; takes are in Allowed or Rejected too
 	HookPanics  uint64 // hooks that panicked
 	Waiting     int    // waits now
 	Keys        int    // keys held; -1 where the store does not tell
@@ -17,8 +17,9 @@ type Stats struct {
 
 // Stats returns the counters as they are now.
 func (l *Limiter) Stats() Stats {
+	local := l.locals.Load() // StoreErrors - Local is exact, and never decreases
 	s := Stats{
-		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.storeErrors.Load(), Local: l.locals.Load(),
+		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.undecided.Load() + local, Local: local,
 		HookPanics: l.panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
 	}
 	if l.own != nil {

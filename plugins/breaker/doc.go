@@ -14,7 +14,7 @@
 //	}
 //
 // A [Client] judges each exchange when its headers are there: 5xx and network
-// errors are failures, a request that its caller cancelled is neither failure nor
+// errors are failures, a request that its caller canceled is neither failure nor
 // success. It belongs inside of retries, which [client.New] sees to: each attempt
 // is counted, and none is made to a host that is cut off. With JudgeBody, it waits with
 // a success until the body has ended, and a read that fails is a failure.
@@ -43,8 +43,9 @@
 //     panic goes on.
 //   - A response is never changed, but for the body with JudgeBody, and no body is read
 //     or held in memory.
-//   - A request through a closed breaker costs no allocation of the Client's own,
-//     as long as its body needs no wrapper.
+//   - A request through a closed breaker costs no allocation of the Client's own, unless
+//     its body needs a wrapper, or the default Key has to build the host: for an http URL
+//     without a port, or a host with capital letters, that is one small string.
 //   - The number of breakers is bounded, and one that is open is not dropped.
 //
 // When it fails: requests to a host that is up are rejected until its time to be

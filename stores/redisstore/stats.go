@@ -53,9 +53,10 @@ func (c *counters) trip(operations int, took time.Duration) {
 // Stats returns the counters as they are now.
 func (s *Store) Stats() ratelimit.StoreStats {
 	c := &s.counters
+	local := c.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Denied: c.denied.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
-		Sent: c.sent.Load(), Local: c.local.Load(), Instances: int(s.instances.n.Load()),
+		Sent: c.sent.Load(), Local: local, Instances: int(s.instances.n.Load()),
 		Away: s.away(),
 	}
 	for i := range c.trips {

@@ -1,0 +1,113 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+var errUnavailable = errors.New("unavailable")
+
+// A switchedStore fails while down is set, and calls during, if not nil, before it
+// returns.
+type switchedStore struct {
+	ratelimit.Store
+	down   atomic.Bool
+	during func()
+}
+
+func (s *switchedStore) Open(name string) (ratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return switchedTable{t, s}, err
+}
+
+type switchedTable struct {
+	ratelimit.Table
+	store *switchedStore
+}
+
+func (t switchedTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+	if t.store.down.Load() {
+		return ratelimit.Result{}, errUnavailable
+	}
+	r, err := t.Table.Apply(ctx, key, plan, op)
+	if f := t.store.during; f != nil {
+		t.store.during = nil
+		f()
+	}
+	return r, err
+}
+
+func TestARecoveredStoreIsAnnouncedOncePerOutage(t *testing.T) {
+	t.Parallel()
+	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	var recovered []ratelimit.Info
+	hooks := ratelimit.Hooks{StoreRecovered: func(_ context.Context, info ratelimit.Info) { recovered = append(recovered, info) }}
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Store: store, Limit: ratelimit.PerMinute(3), Hooks: hooks.Join(ratelimit.Hooks{})}))
+	take := func(cost int64) {
+		t.Helper()
+		_, err := l.Take(t.Context(), "k", cost)
+		require.NoError(t, err)
+	}
+	take(1)
+	require.Empty(t, recovered, "there was no failure")
+	for range 2 {
+		store.down.Store(true)
+		take(1)
+		take(1)
+		store.down.Store(false)
+		recovered = nil
+		take(9)
+		require.Empty(t, recovered, "a refusal can come from a cache")
+		take(1)
+		take(0)
+		require.Equal(t, []ratelimit.Info{{Name: "api", Key: "k", Cost: 1}}, recovered)
+	}
+	require.EqualValues(t, 4, l.Stats().StoreErrors)
+}
+
+// An operation that began before a failure says nothing of the time after it.
+func TestALateSuccessIsNoRecovery(t *testing.T) {
+	t.Parallel()
+	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	recovered := 0
+	l := core.Must(ratelimit.New(ratelimit.Config{Store: store, Hooks: ratelimit.Hooks{
+		StoreRecovered: func(context.Context, ratelimit.Info) { recovered++ },
+	}}))
+	fail := func() {
+		store.down.Store(true)
+		_, _ = l.Take(t.Context(), "k", 1)
+		store.down.Store(false)
+	}
+	fail()
+	store.during = fail
+	_, _ = l.Take(t.Context(), "k", 1)
+	require.Zero(t, recovered)
+	_, _ = l.Take(t.Context(), "k", 1)
+	require.Equal(t, 1, recovered)
+}
+
+func TestALimitIsInUseUnlessOthersReplaceIt(t *testing.T) {
+	t.Parallel()
+	l := core.Must(ratelimit.New(ratelimit.Config{}))
+	require.True(t, l.InUse(), "there is no other limit")
+	tier := core.Must(l.With(ratelimit.PerMinute(5)))
+	_, err := tier.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	require.False(t, l.InUse())
+	_, err = l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	require.True(t, l.InUse())
+
+	l = core.Must(ratelimit.New(ratelimit.Config{}))
+	core.Must(l.With(ratelimit.PerMinute(5)))
+	_, err = l.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	require.True(t, l.InUse())
+}

@@ -1,0 +1,148 @@
+package archtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/client/standard"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/core/event"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/logs"
+	"github.com/gresil/gresil/metrics"
+	breakers "github.com/gresil/gresil/plugins/breaker"
+	limits "github.com/gresil/gresil/plugins/ratelimit"
+	retries "github.com/gresil/gresil/plugins/retry"
+	timeouts "github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/server"
+	"github.com/gresil/gresil/stores/redisstore"
+)
+
+// exported returns the functions New… of the packages that users import, as "core/retry.New".
+func exported(t *testing.T) []string {
+	t.Helper()
+	const root = "../.."
+	var found []string
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && slices.Contains([]string{"internal", "bench", "tools", "examples", ".git"}, d.Name()) {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "New") {
+				pkg, _ := filepath.Rel(root, filepath.Dir(path))
+				found = append(found, filepath.ToSlash(pkg)+"."+f.Name.Name)
+			}
+		}
+		return nil
+	}))
+	slices.Sort(found)
+	return found
+}
+
+// Not parallel: it counts the goroutines of the process.
+func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
+	var dials atomic.Int64
+	offline := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) {
+		dials.Add(1)
+		return nil, errors.New("no network here")
+	}})
+	t.Cleanup(func() { require.NoError(t, offline.Close()) })
+	registry := &core.Registry{}
+	var store *redisstore.Store // the last one made
+	check := func(_ any, err error) error { return err }
+	constructors := map[string]func() error{
+		"client.New":               func() error { client.New(nil, core.Must(retries.New(retries.Config{}))); return nil },
+		"client.NewReplay":         func() error { client.NewReplay(&http.Request{}, 10); return nil },
+		"client/standard.New":      func() error { return check(standard.New(standard.Config{})) },
+		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
+		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
+		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{})) },
+		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
+		"core/event.New":           func() error { return check(event.New[int](8)) },
+		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
+		"core/ratelimit.NewMemory": func() error { return check(ratelimit.NewMemory(ratelimit.MemoryConfig{})) },
+		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
+		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
+		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
+		"logs.New": func() error {
+			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
+		},
+		"metrics.New":               func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
+		"plugins/breaker.NewClient": func() error { return check(breakers.NewClient(breakers.ClientConfig{})) },
+		"plugins/breaker.NewServer": func() error { return check(breakers.NewServer(breakers.ServerConfig{})) },
+		"plugins/ratelimit.NewClient": func() error {
+			return check(limits.NewClient(limits.ClientConfig{}))
+		},
+		"plugins/ratelimit.NewServer": func() error {
+			_, err := limits.NewServer(limits.ServerConfig{Name: "shared", Store: store, OnStoreError: limits.Local})
+			return errors.Join(err, check(limits.NewServer(limits.ServerConfig{Registry: &core.Registry{}})))
+		},
+		"plugins/retry.New":          func() error { return check(retries.New(retries.Config{})) },
+		"plugins/retry.NewBudget":    func() error { return check(retries.NewBudget(0.2, 3)) },
+		"plugins/timeout.NewAttempt": func() error { return check(timeouts.NewAttempt(timeouts.Config{})) },
+		"plugins/timeout.NewServer":  func() error { return check(timeouts.NewServer(timeouts.ServerConfig{})) },
+		"plugins/timeout.NewTotal":   func() error { return check(timeouts.NewTotal(timeouts.Config{})) },
+		"resiltest.NewBody":          func() error { resiltest.NewBody("x"); return nil },
+		"resiltest.NewNetwork":       func() error { resiltest.NewNetwork(); return nil },
+		"resiltest.NewScript":        func() error { resiltest.NewScript(); return nil },
+		"resiltest.NewServer":        nil, // a server that runs, for tests
+		"server.New":                 func() error { return check(server.New(core.Must(breakers.NewServer(breakers.ServerConfig{})))) },
+		"stores/redisstore.New": func() error {
+			for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
+				var err error
+				if store, err = redisstore.New(offline, redisstore.Config{Mode: mode}); err != nil {
+					return err
+				}
+			}
+			return check(ratelimit.New(ratelimit.Config{Store: store, OnStoreError: ratelimit.Local}))
+		},
+	}
+	names := slices.Sorted(maps.Keys(constructors))
+	require.Equal(t, exported(t), names, "each constructor is tested")
+	slices.Reverse(names) // the store comes before the limiters that use it
+	for _, name := range names {
+		f := constructors[name]
+		if f == nil {
+			continue
+		}
+		before := runtime.NumGoroutine()
+		require.NoError(t, f(), name)
+		if n := runtime.NumGoroutine(); n > before {
+			t.Errorf("%s: %d goroutines more", name, n-before)
+		}
+		if n := dials.Swap(0); n > 0 {
+			t.Errorf("%s: %d connections dialed", name, n)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// outages logs the failures of the store of a limiter: a warning while the store fails,
+// and a record when it has recovered. If a warning was written less than WarnEvery ago,
+// the next outages are not logged one by one, but together when WarnEvery is over.
+type outages struct {
+	s     *subject
+	often rate.Sometimes
+
+	mu     sync.Mutex
+	latest ratelimit.Info // of the failures
+	at     time.Time      // of the latest failure
+	since  time.Time      // start of the current outage; zero while the store works
+	lasted time.Duration  // all ended outages without a record of recovery
+	count  uint64         // failures in them and in the current one
+	warned uint64         // of count, those in a warning
+}
+
+func newOutages(s *subject) *outages {
+	return &outages{s: s, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
+}
+
+func (o *outages) hooks() ratelimit.Hooks {
+	return ratelimit.Hooks{
+		StoreFailed: func(ctx context.Context, info ratelimit.Info) {
+			o.failed(info)
+			o.look(ctx, false)
+		},
+		StoreRecovered: func(ctx context.Context, _ ratelimit.Info) {
+			if o.ended() {
+				o.logRecovery(ctx)
+			}
+		},
+	}
+}
+
+func (o *outages) failed(info ratelimit.Info) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.latest, o.at = info, time.Now()
+	if o.since.IsZero() {
+		o.since = o.at
+	}
+	o.count++
+}
+
+// ended ends the current outage. It reports whether there was a warning of it.
+func (o *outages) ended() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() { // it began before the adapter
+		return false
+	}
+	o.lasted += time.Since(o.since)
+	o.since = time.Time{}
+	return o.warned > 0
+}
+
+// look logs failures that were not logged, if that is due. At the end of the adapter or
+// limiter it is due if the latest failure is recent.
+func (o *outages) look(ctx context.Context, end bool) {
+	o.mu.Lock()
+	failing, due := !o.since.IsZero(), false
+	switch {
+	case o.count == o.warned && (failing || o.count == 0):
+	case end:
+		due = time.Since(o.at) < o.s.a.cfg.warnEvery()
+	default:
+		o.often.Do(func() { due = true })
+	}
+	o.mu.Unlock()
+	switch {
+	case !due:
+	case failing:
+		o.warn(ctx)
+	default:
+		o.logRecovery(ctx)
+	}
+}
+
+func (o *outages) warn(ctx context.Context) {
+	o.mu.Lock()
+	info, n := o.latest, o.count-o.warned
+	o.warned = o.count
+	o.mu.Unlock()
+	logged := false
+	defer func() {
+		if !logged { // the handler panicked: count the failures in the next warning
+			o.mu.Lock()
+			o.warned -= min(n, o.warned)
+			o.mu.Unlock()
+		}
+	}()
+	o.s.log.Load().LogAttrs(ctx, slog.LevelWarn, "limit store failed", o.s.key(info.Key), failure(info.Err), slog.Uint64("count", n))
+	logged = true
+}
+
+func (o *outages) logRecovery(ctx context.Context) {
+	o.mu.Lock()
+	lasted, n := o.lasted, o.count
+	o.lasted, o.count, o.warned = 0, 0, 0
+	o.mu.Unlock()
+	logged := false
+	defer func() {
+		if !logged { // the handler panicked: add the outage to the next record
+			o.mu.Lock()
+			o.lasted, o.count = o.lasted+lasted, o.count+n
+			o.mu.Unlock()
+		}
+	}()
+	o.s.log.Load().LogAttrs(ctx, slog.LevelInfo, "limit store recovered", slog.Duration("lasted", lasted), slog.Uint64("count", n))
+	logged = true
+}

@@ -1,0 +1,247 @@
+package metrics_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/metrics"
+	limits "github.com/gresil/gresil/plugins/ratelimit"
+)
+
+// downStore is a store that always fails, with a local table that always decides.
+type downStore struct{ ratelimit.Store }
+
+func (s downStore) Open(name string) (ratelimit.Table, error) {
+	t, err := s.Store.Open(name)
+	return downTable{t}, err
+}
+
+type downTable struct{ ratelimit.Table }
+
+func (t downTable) Local() ratelimit.Table { return t.Table }
+
+func (downTable) Apply(context.Context, string, ratelimit.PlanID, ratelimit.Op) (ratelimit.Result, error) {
+	return ratelimit.Result{}, errDown
+}
+
+// Store errors and local decisions are counted apart. However they interleave, the
+// difference is neither negative nor decreasing.
+func TestStoreErrorsAreExactWhileCallsRun(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	store := downStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: ratelimit.Local}))
+	g := newGatherer(t, registry)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_, _ = l.Take(t.Context(), "k", 1)
+				}
+			}
+		})
+	}
+	for range 20_000 {
+		if s := l.Stats(); s.Local != s.StoreErrors {
+			t.Errorf("%d of %d store errors are local, want all", s.Local, s.StoreErrors)
+			break
+		}
+	}
+	for range 20 {
+		requireSample(t, 0, samples(t, g, "ratelimiter"), "ratelimiter_requests_total api error")
+	}
+	close(done)
+	wg.Wait()
+}
+
+func TestKnownRejectionsAreZeroBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
+	g := gatherer(t, c)
+	want := map[string]float64{ // code, reason, side
+		"http_rejections_total 429 rate_limited server": 0, "http_rejections_total 413 rate_limited server": 0,
+		"http_rejections_total 503 circuit_open server": 0, "http_rejections_total 503 timeout server": 0,
+		"http_rejections_total 503 rejected server": 0, "http_rejections_total 403 rejected server": 0,
+		"http_rejections_total 503 other server": 0, "http_rejections_total 500 other server": 0,
+		"http_rejections_total none rate_limited client": 0, "http_rejections_total none circuit_open client": 0,
+		"http_rejections_total 503 circuit_open client": 0, "http_rejections_total none timeout client": 0,
+		"http_rejections_total none rejected client": 0, "http_rejections_total none other client": 0,
+	}
+	require.Equal(t, want, samples(t, g, "http_rejections"))
+	c.Rejected(metrics.Server, &ratelimit.LimitedError{}, http.StatusTooManyRequests)
+	c.Rejected(metrics.Server, &ratelimit.LimitedError{}, http.StatusTeapot)
+	want["http_rejections_total 429 rate_limited server"] = 1
+	want["http_rejections_total 418 rate_limited server"] = 1
+	require.Equal(t, want, samples(t, g, "http_rejections"))
+}
+
+func TestReloadsAreZeroBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	g := newGatherer(t, registry)
+	require.NoError(t, registry.Add("fake", "a", &fake{}))
+	got := samples(t, g, "registry_reloads")
+	for _, kind := range []string{"breaker", "cooldown", "ratelimit", "retry", "timeout", "fake"} {
+		requireSample(t, 0, got, "registry_reloads_total "+kind+" success")
+		requireSample(t, 0, got, "registry_reloads_total "+kind+" failure")
+	}
+}
+
+// An alert on forced_open, which is entered by hand only, needs a 0 to rise from.
+func TestEveryTransitionIsZeroBeforeTheFirst(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	g := newGatherer(t, registry)
+	b := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
+	before := samples(t, g, "circuitbreaker_transitions")
+	require.Len(t, before, 6*5)
+	for from := breaker.Closed; from <= breaker.MetricsOnly; from++ {
+		for to := breaker.Closed; to <= breaker.MetricsOnly; to++ {
+			if from != to {
+				requireSample(t, 0, before, "circuitbreaker_transitions_total "+from.String()+" db "+to.String())
+				require.NoError(t, b.SetState(from))
+				require.NoError(t, b.SetState(to))
+			}
+		}
+	}
+	require.Len(t, samples(t, g, "circuitbreaker_transitions"), len(before), "no other one exists")
+}
+
+// All series exist before the first event: what happens later changes values only.
+func TestNoEventAddsASeries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		p := core.Must(retry.New(retry.Config{Registry: registry}))
+		b := core.Must(breaker.New(breaker.Config{Registry: registry, MinCalls: 100}))
+		l := core.Must(ratelimit.New(ratelimit.Config{Registry: registry, Limit: ratelimit.Bucket(1, time.Second, 1)}))
+		limit := core.Must(timeout.New(timeout.Config{Registry: registry, Limit: time.Second}))
+		c := core.Must(cooldown.New(cooldown.Config{Registry: registry}))
+		before := samples(t, g, "")
+		_, _ = retry.Do(t.Context(), p, fail)
+		_, _ = breaker.Do(t.Context(), b, fail)
+		require.NoError(t, b.OpenFor(time.Second))
+		_, _ = breaker.Do(t.Context(), b, succeed)
+		require.NoError(t, b.SetState(breaker.MetricsOnly))
+		for range 2 {
+			_, _ = l.Wait(t.Context(), "k", 1)
+			_, _ = l.Take(t.Context(), "k", 1)
+		}
+		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
+		c.Hold(t.Context(), "k", time.Second)
+		permit, err := c.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		permit.Done(core.Success)
+		after := samples(t, g, "")
+		for name := range after {
+			require.Contains(t, before, name)
+		}
+		require.Len(t, after, len(before))
+	})
+}
+
+func TestALimitThatNoKeyHasIsNotExported(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	g := newGatherer(t, registry)
+	tier := limits.PerMinute(10)
+	s := core.Must(limits.NewServer(limits.ServerConfig{
+		Name: "api", Registry: registry,
+		Tier: func(*http.Request) limits.Limit { return tier },
+	}))
+	core.Must(limits.NewServer(limits.ServerConfig{
+		Name: "routes", Registry: registry,
+		Routes: []limits.Route{{Pattern: "/a", Limit: limits.PerMinute(5)}},
+	})).Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/b", nil))
+	handler := s.Handler(http.NotFoundHandler())
+	call := func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) }
+	call()
+	got := samples(t, g, "ratelimiter")
+	require.NotContains(t, got, "ratelimiter_limit_permits api", "every key has its tier")
+	require.NotContains(t, got, "ratelimiter_window_seconds api")
+	requireSample(t, 1000, got, "ratelimiter_limit_permits routes", "other requests have the default")
+	tier = limits.Limit{}
+	call()
+	requireSample(t, 1000, samples(t, g, "ratelimiter"), "ratelimiter_limit_permits api", "a request without a tier has the default")
+}
+
+// The results of calls_total are exclusive: their sum is the number of calls. A probe
+// that outlives ProbeTimeout has waited or not, and counts apart.
+func TestAnOverdueProbeIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry, ProbeTimeout: time.Second}))
+		requireSample(t, 0, samples(t, g, "cooldown_"), "cooldown_overdue_probes_total vendor")
+		c.Hold(t.Context(), "k", time.Second)
+		first, err := c.Acquire(t.Context(), "k") // waits, and becomes overdue
+		require.NoError(t, err)
+		second, err := c.Acquire(t.Context(), "k") // waits for its slot
+		require.NoError(t, err)
+		first.Done(core.Success)
+		second.Done(core.Success)
+		got, calls := samples(t, g, "cooldown_"), 0.0
+		requireSample(t, 2, got, "cooldown_calls_total vendor waited")
+		requireSample(t, 1, got, "cooldown_overdue_probes_total vendor")
+		for name, value := range got {
+			if strings.HasPrefix(name, "cooldown_calls_total ") {
+				calls += value
+			}
+		}
+		require.InDelta(t, 2, calls, 0)
+	})
+}
+
+// The join of the documentation matches on job, instance and name: each instance of a
+// service exports at most one series of tags for a kind and name.
+func TestTagsJoinOneToMany(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	g := newGatherer(t, registry)
+	require.NoError(t, registry.Tag("", "", map[string]string{"team": "shop"}))
+	require.NoError(t, registry.Tag("breaker", "db", map[string]string{"zone": "a"}))
+	core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
+	core.Must(retry.New(retry.Config{Name: "db", Registry: registry}))
+	families, err := g.Gather()
+	require.NoError(t, err)
+	matches := map[string]int{}
+	for _, f := range families {
+		if f.GetName() != "resilience_registry_entry_info" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var kind, name string
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "kind":
+					kind = l.GetValue()
+				case "name":
+					name = l.GetValue()
+				}
+			}
+			matches[kind+" "+name]++
+		}
+	}
+	require.Equal(t, map[string]int{"breaker db": 1, "retry db": 1}, matches)
+}
