@@ -155,7 +155,7 @@ func (p *plan) available(st *state, now int64) int64 {
 	return max(0, p.limit.Permits-used)
 }
 
-// fullAt is the time at which a key is as good as a new one; now if it is.
+// fullAt is the time at which all permits of a key are there; now if they are.
 func (p *plan) fullAt(st *state, now int64) int64 {
 	switch {
 	case p.custom != nil:
@@ -169,6 +169,18 @@ func (p *plan) fullAt(st *state, now int64) int64 {
 		return now
 	}
 	return start + (used+p.limit.Permits-1)/p.limit.Permits*int64(p.limit.Period)
+}
+
+// neutralAt is the time from which a key, whose state p wrote, can be dropped and nothing
+// is lost; now if it can be. It is fullAt, except for a window of which all was refunded.
+func (p *plan) neutralAt(st *state, now int64) int64 {
+	if c, ok := p.custom.(counter); ok {
+		return c.over(p.limit, st.list, now)
+	}
+	if p.custom == nil && !p.bucket() {
+		return p.windowOver(st, now)
+	}
+	return p.fullAt(st, now)
 }
 
 // taken is how many permits a key has taken that time has not given back.

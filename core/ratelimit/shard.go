@@ -177,14 +177,15 @@ func (s *shard) remove(t *table, i int) {
 	t.keys.Add(-1)
 }
 
-// fullAt is the time at which a slot owes nothing any more; now if it does not.
-func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
+// neutralAt is the time from which a slot can be dropped and nothing is lost; now if it can
+// be.
+func (s *shard) neutralAt(n *slot, plans []*plan, now int64) int64 {
 	p := plans[n.plan()]
 	if p.custom == nil && (now-s.swept)/5 > p.horizon {
 		return now
 	}
 	st := s.read(n, plans)
-	return p.fullAt(&st, now)
+	return p.neutralAt(&st, now)
 }
 
 // churn is how long ago a shard must have been swept for another sweep to be worth its
@@ -210,7 +211,7 @@ func (s *shard) rebuild(t *table, plans []*plan, now int64) {
 	for i := range s.slots {
 		switch n := &s.slots[i]; {
 		case n.tag == 0:
-		case s.fullAt(n, plans, now) > now:
+		case s.neutralAt(n, plans, now) > now:
 			owing = append(owing, *n)
 		case plans[n.plan()].custom != nil:
 			gone = append(gone, *n)
@@ -246,7 +247,7 @@ func (s *shard) evict(t *table, plans []*plan, now int64) {
 			continue
 		}
 		seen++
-		full := s.fullAt(n, plans, now)
+		full := s.neutralAt(n, plans, now)
 		if full <= now {
 			s.release(n, plans)
 			s.remove(t, i)
