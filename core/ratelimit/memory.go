@@ -106,6 +106,8 @@ type table struct {
 	byLimit map[Limit]PlanID
 	kinds   map[Limit]uint64 // the salts
 	horizon atomic.Int64     // the shortest of the plans
+	due     atomic.Int64     // when the next shard is to be swept
+	turn    atomic.Uint64    // counts the shards that were
 	keys    atomic.Int64     // slots in use
 	evicted atomic.Uint64
 }
@@ -115,6 +117,7 @@ func newTable(m *Memory) *table {
 	t.shards = make([]shard, shardsFor(m.maxKeys))
 	t.plans.Store(&[]*plan{nil})
 	t.horizon.Store(math.MaxInt64)
+	t.due.Store(sweepEvery)
 	return t
 }
 
@@ -181,6 +184,36 @@ func (t *table) addPlan(l Limit, p *plan) (PlanID, error) {
 	return p.id, nil
 }
 
+const (
+	// sweepEvery is the time in which each shard is swept once.
+	sweepEvery = int64(time.Minute)
+	// sweepAtMost is how many shards one call sweeps: all of a table with DefaultMaxKeys.
+	sweepAtMost = 256
+)
+
+// sweep sweeps the shards whose turn has come. A call that comes after a pause does the
+// work of the pause.
+func (t *table) sweep(now int64) {
+	due := t.due.Load()
+	if now < due {
+		return
+	}
+	step := sweepEvery / int64(len(t.shards))
+	n := min((now-due)/step+1, int64(len(t.shards)), sweepAtMost)
+	if !t.due.CompareAndSwap(due, max(due, now-sweepEvery)+n*step) {
+		return // another call does it
+	}
+	for range n {
+		t.sweepOne(&t.shards[t.turn.Add(1)&uint64(len(t.shards)-1)], now)
+	}
+}
+
+func (t *table) sweepOne(s *shard, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep(t, *t.plans.Load(), max(now, s.last))
+}
+
 // counts are the decisions of takeOne.
 func (t *table) counts() (allowed, rejected uint64) {
 	for i := range t.shards {
@@ -209,6 +242,7 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
+	t.sweep(now)
 	hash := maphash.String(t.seed, key)
 	s := t.shard(hash)
 	s.mu.Lock()

@@ -15,7 +15,7 @@ type plan struct {
 
 	// Of one limit:
 	salt    uint64 // for the hash of a key: plans of one kind have the same
-	horizon int64  // ns, in which its keys are to be looked at; a word older than five of them is neutral
+	horizon int64  // ns, in which its words must be swept before they can be read; one older than five of them is neutral
 	custom  Custom // what keeps a list of numbers, or nil for what keeps a word
 	scale   scale  // of a bucket
 	layout  layout // of a fixed window
@@ -27,9 +27,6 @@ func newPlan(l Limit, salt uint64, wall time.Time) *plan {
 	p := &plan{limit: l, capacity: l.Capacity(), salt: salt, horizon: math.MaxInt64, custom: l.Custom}
 	p.parts = []*plan{p}
 	period := int64(l.Period)
-	if l.Algorithm > TokenBucket || l.Custom != nil {
-		p.horizon = max(4*period, int64(time.Minute)) // lists are worth looking after
-	}
 	switch {
 	case l.Custom != nil:
 	case l.Algorithm == TokenBucket:
