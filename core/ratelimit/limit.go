@@ -58,6 +58,17 @@ func (a Algorithm) String() string {
 // MarshalText returns the same text as String.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
+// UnmarshalText reads what MarshalText returned. Any other text is an error.
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	for known := range algorithms {
+		if string(text) == known.String() {
+			*a = known
+			return nil
+		}
+	}
+	return fmt.Errorf("ratelimit: %q is no Algorithm, as token_bucket is", text)
+}
+
 // Bounds of a [Limit].
 const (
 	// MaxPermits is the highest Permits and the highest Burst.
