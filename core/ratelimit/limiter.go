@@ -217,8 +217,11 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 // called once for a take at the most, and not after a Reset. What time gave back
 // already is not given twice: after the window of the take it does nothing, nor after
 // SetLimit to another kind of limit. While others hold places that lie ahead (see
-// [Limiter.Reserve]), only what is behind them all is given back. The Result tells how
-// the key stands then.
+// [Limiter.Reserve]), only what is behind them all is given back. A window of which all is
+// given back still ends when it would have.
+//
+// The Result is how the key then stands under the limit in force: that of its Override, or
+// that of the limiter that took, which may have changed since.
 //
 // That ctx is done does not keep it from being done: a store that has to wait has
 // a second for it.
@@ -231,12 +234,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	op := Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt}
-	r, err := l.table.Apply(ctx, key, take.Plan, op)
-	if err != nil {
-		return l.failed(ctx, key, take.Plan, op, err)
-	}
-	return r, nil
+	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
 const refundTimeout = time.Second
@@ -298,7 +296,10 @@ func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info 
 }
 
 func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) {
-	set := l.settingOf(key)
+	return l.applyUnder(ctx, l.settingOf(key), key, op)
+}
+
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op Op) (Result, error) {
 	op.Past = set.past
 	r, err := l.table.Apply(ctx, key, set.plan, op)
 	if err == nil {

@@ -30,11 +30,17 @@ type MemoryConfig struct {
 	// bound may be passed by one key for each 16. A key that is held to several
 	// limits at once counts as so many.
 	//
-	// A key that has given back all it took is dropped first, and nothing is lost.
+	// At the bound, a key that owes nothing is dropped first, and nothing is lost.
 	// When there is none, the one that owes least of 16 goes, and what it owes is
 	// kept in a sketch: should it come back, it may be limited too much, never too
 	// little. With many times MaxKeys keys in debt, so may keys that are new. The
 	// sketch does not forget what a Reset or a Refund would have it.
+	//
+	// Below the bound, a key stays for up to two minutes after it owes nothing, under
+	// any algorithm. Its memory, and a sketch whose debts are repaid, are then free.
+	// This needs one call a minute to the same table, on any key: a Peek or Stats is
+	// enough. A call after a longer pause makes up for it, for 10 ms at most: for more
+	// than some hundred thousand keys the calls that follow do the rest.
 	MaxKeys int
 }
 
@@ -46,9 +52,9 @@ func (c MemoryConfig) Validate() error {
 	return nil
 }
 
-// Memory is a [Store] in the memory of the process. It starts no goroutine, and
-// does no work but in the calls to it. Time is monotonic, and for one key never
-// goes back.
+// Memory is a [Store] in the memory of the process. It starts no goroutine: the calls to
+// a table also drop its keys that owe nothing, see [MemoryConfig.MaxKeys]. Time is
+// monotonic, and for one key never goes back.
 type Memory struct {
 	maxKeys int
 	mu      sync.Mutex
@@ -187,8 +193,8 @@ func (t *table) addPlan(l Limit, p *plan) (PlanID, error) {
 const (
 	// sweepEvery is the time in which each shard is swept once.
 	sweepEvery = int64(time.Minute)
-	// sweepAtMost is how many shards one call sweeps: all of a table with DefaultMaxKeys.
-	sweepAtMost = 256
+	// sweepFor is the time after which one call leaves the rest to the next ones.
+	sweepFor = int64(10 * time.Millisecond)
 )
 
 // sweep sweeps the shards whose turn has come. A call that comes after a pause does the
@@ -198,13 +204,18 @@ func (t *table) sweep(now int64) {
 	if now < due {
 		return
 	}
-	step := sweepEvery / int64(len(t.shards))
-	n := min((now-due)/step+1, int64(len(t.shards)), sweepAtMost)
+	shards := int64(len(t.shards))
+	step := sweepEvery / shards
+	n := min((now-due)/step+1, shards)
 	if !t.due.CompareAndSwap(due, max(due, now-sweepEvery)+n*step) {
 		return // another call does it
 	}
-	for range n {
-		t.sweepOne(&t.shards[t.turn.Add(1)&uint64(len(t.shards)-1)], now)
+	for end := t.now() + sweepFor; n > 0; n-- {
+		if t.now() > end {
+			t.due.Add(-n * step)
+			return
+		}
+		t.sweepOne(&t.shards[t.turn.Add(1)&uint64(shards-1)], now)
 	}
 }
 

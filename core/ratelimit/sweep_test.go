@@ -81,16 +81,18 @@ func TestMemoryComesBackWithinMinutesAfterAFlood(t *testing.T) {
 				t.Run(fmt.Sprintf("%v/%s each %v", l, kind, every), func(t *testing.T) {
 					t.Parallel()
 					const n = 5_000
-					tab, ids := newTestTable(t, 0, l)
-					flood(t, tab, ids[0], 0, n)
-					require.GreaterOrEqual(t, held0(tab).keys, n)
-					for now := every; now <= 10*time.Second+2*time.Minute+every; now += every {
-						mustApply(t, tab, now, "one", ids[0], op)
-					}
-					h := held0(tab)
-					require.LessOrEqual(t, h.keys, len(l.All()))
-					require.LessOrEqual(t, h.slots, 8*len(l.All()))
-					require.LessOrEqual(t, h.lists, 16)
+					synctest.Test(t, func(t *testing.T) { // where no sweep takes long
+						tab, ids := newTestTable(t, 0, l)
+						flood(t, tab, ids[0], 0, n)
+						require.GreaterOrEqual(t, held0(tab).keys, n)
+						for now := every; now <= 10*time.Second+2*time.Minute+every; now += every {
+							mustApply(t, tab, now, "one", ids[0], op)
+						}
+						h := held0(tab)
+						require.LessOrEqual(t, h.keys, len(l.All()))
+						require.LessOrEqual(t, h.slots, 8*len(l.All()))
+						require.LessOrEqual(t, h.lists, 16)
+					})
 				})
 			}
 		}
@@ -132,25 +134,51 @@ func TestMemoryComesBackThroughAnyCall(t *testing.T) {
 // there was a pause.
 func TestSweepsAreSpreadOverTheCalls(t *testing.T) {
 	t.Parallel()
-	tab, ids := newTestTable(t, 0, Bucket(1, time.Second, 1))
-	step := time.Minute / time.Duration(len(tab.shards))
-	before := uint64(0)
-	for now := time.Minute; now < 3*time.Minute; now += step {
-		mustApply(t, tab, now, "k", ids[0], Op{Cost: 1})
-		require.LessOrEqual(t, tab.turn.Load()-before, uint64(2))
-		before = tab.turn.Load()
-	}
-	require.InDelta(t, 2*len(tab.shards), before, 4)
-	mustApply(t, tab, time.Hour, "k", ids[0], Op{Cost: 1})
-	require.EqualValues(t, len(tab.shards), tab.turn.Load()-before, "a pause needs one round and no more")
+	synctest.Test(t, func(t *testing.T) {
+		tab, ids := newTestTable(t, 0, Bucket(1, time.Second, 1))
+		step := time.Minute / time.Duration(len(tab.shards))
+		before := uint64(0)
+		for now := time.Minute; now < 3*time.Minute; now += step {
+			mustApply(t, tab, now, "k", ids[0], Op{Cost: 1})
+			require.LessOrEqual(t, tab.turn.Load()-before, uint64(2))
+			before = tab.turn.Load()
+		}
+		require.InDelta(t, 2*len(tab.shards), before, 4)
+		mustApply(t, tab, time.Hour, "k", ids[0], Op{Cost: 1})
+		require.EqualValues(t, len(tab.shards), tab.turn.Load()-before, "a pause needs one round and no more")
+	})
+}
 
-	large, ids := newTestTable(t, MaxMaxKeys, Bucket(1, time.Second, 1))
-	mustApply(t, large, time.Hour, "k", ids[0], Op{Cost: 1})
-	require.EqualValues(t, sweepAtMost, large.turn.Load())
-	for range len(large.shards) / sweepAtMost {
-		mustApply(t, large, time.Hour, "k", ids[0], Op{Cost: 1})
-	}
-	require.InDelta(t, len(large.shards), large.turn.Load(), sweepAtMost)
+// slow is gone, and takes a millisecond to say so.
+type slow struct{ gone }
+
+func (s slow) FullAt(l Limit, state []int64, now int64) int64 {
+	time.Sleep(time.Millisecond)
+	return s.gone.FullAt(l, state, now)
+}
+
+// No call works on others' keys for long: what is left after a pause is for the next calls.
+func TestASweepAfterAPauseIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tab, ids := newTestTable(t, 0, Limit{Permits: 5, Period: time.Second, Custom: slow{}}, PerSecond(5))
+		for i := range 1000 {
+			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 1})
+		}
+		begun, calls := time.Now(), 0
+		for tab.keys.Load() > 1 {
+			before := time.Now()
+			mustApply(t, tab, time.Hour, "one", ids[1], Op{})
+			require.Less(t, time.Since(before), 10*time.Millisecond+20*time.Millisecond, "10 ms and a shard")
+			calls++
+		}
+		require.Equal(t, time.Second, time.Since(begun), "each key was looked at once")
+		require.Greater(t, calls, 30)
+		for range 100 {
+			mustApply(t, tab, time.Hour, "one", ids[1], Op{})
+		}
+		require.InDelta(t, len(tab.shards), tab.turn.Load(), 1)
+	})
 }
 
 // Keys that still owe are neither dropped nor read wrong when others go, and what they hold
@@ -164,22 +192,24 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 		for _, soon := range []Limit{Bucket(10, time.Second, 20), Log(5, time.Second)} {
 			t.Run(fmt.Sprintf("%v in a flood of %v", l, soon), func(t *testing.T) {
 				t.Parallel()
-				tab, ids := newTestTable(t, 0, l, soon)
-				for i := range 300 {
-					mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], Op{Cost: 30})
-				}
-				flood(t, tab, ids[1], 300, 20_000)
-				for now := time.Second; now < 20*time.Minute; now += 7 * time.Second {
-					mustApply(t, tab, now, "one", ids[1], Op{})
-				}
-				h := held0(tab)
-				require.Equal(t, 300*len(l.All()), h.keys)
-				require.LessOrEqual(t, h.slots, 8*256)
-				require.LessOrEqual(t, h.lists, 6*300)
-				for i := range 300 {
-					r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], Op{})
-					require.Equal(t, l.Capacity()-30, r.Remaining)
-				}
+				synctest.Test(t, func(t *testing.T) {
+					tab, ids := newTestTable(t, 0, l, soon)
+					for i := range 300 {
+						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], Op{Cost: 30})
+					}
+					flood(t, tab, ids[1], 300, 20_000)
+					for now := time.Second; now < 20*time.Minute; now += 7 * time.Second {
+						mustApply(t, tab, now, "one", ids[1], Op{})
+					}
+					h := held0(tab)
+					require.Equal(t, 300*len(l.All()), h.keys)
+					require.LessOrEqual(t, h.slots, 8*256)
+					require.LessOrEqual(t, h.lists, 6*300)
+					for i := range 300 {
+						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], Op{})
+						require.Equal(t, l.Capacity()-30, r.Remaining)
+					}
+				})
 			})
 		}
 	}
@@ -192,21 +222,23 @@ func TestTheSketchGoesWhenItsDebtsAreRepaid(t *testing.T) {
 	for _, l := range []Limit{Bucket(1, time.Minute, 5), Window(5, 5*time.Minute), Sliding(5, 5*time.Minute, 5), Counter(5, 150*time.Second), Log(5, 5*time.Minute)} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
-			tab, ids := newTestTable(t, 1000, l)
-			for i := range 5000 {
-				mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 5})
-			}
-			require.Positive(t, held0(tab).sketches)
-			mustApply(t, tab, 5*time.Minute-1, "one", ids[0], Op{Cost: 1})
-			require.Positive(t, held0(tab).sketches)
-			for i := range 5000 {
-				require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], Op{}).Remaining, int64(5))
-			}
-			for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
-				mustApply(t, tab, now, "one", ids[0], Op{})
-			}
-			require.Zero(t, held0(tab).sketches)
-			require.LessOrEqual(t, held0(tab).keys, 1)
+			synctest.Test(t, func(t *testing.T) {
+				tab, ids := newTestTable(t, 1000, l)
+				for i := range 5000 {
+					mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 5})
+				}
+				require.Positive(t, held0(tab).sketches)
+				mustApply(t, tab, 5*time.Minute-1, "one", ids[0], Op{Cost: 1})
+				require.Positive(t, held0(tab).sketches)
+				for i := range 5000 {
+					require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], Op{}).Remaining, int64(5))
+				}
+				for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
+					mustApply(t, tab, now, "one", ids[0], Op{})
+				}
+				require.Zero(t, held0(tab).sketches)
+				require.LessOrEqual(t, held0(tab).keys, 1)
+			})
 		})
 	}
 }
