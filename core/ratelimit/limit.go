@@ -94,7 +94,7 @@ const (
 	DefaultSegments = 10
 )
 
-// A Limit says how many permits a key may take in what time. It is a comparable
+// A Limit is a number of permits that each key can take in a time. It is a comparable
 // value. The zero Limit is PerMinute(1000). Several limits that hold together are
 // one Limit: see [Limit.And]. A Limit without And and Custom has a JSON form.
 type Limit struct {

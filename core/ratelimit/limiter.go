@@ -213,18 +213,17 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 	return l.apply(ctx, key, Op{Kind: Check, Cost: n})
 }
 
-// Refund gives back the permits of a take, which its Result names. It is to be
-// called once for a take at the most, and not after a Reset. What time gave back
-// already is not given twice: after the window of the take it does nothing, nor after
-// SetLimit to another kind of limit. While others hold places that lie ahead (see
-// [Limiter.Reserve]), only what is behind them all is given back. A window of which all is
-// given back still ends when it would have.
+// Refund gives back the permits of a take, which its Result names. Call it at most once
+// for a take, and not after a Reset. Permits that came back with time are not given back
+// twice: after the window of the take it does nothing, nor after SetLimit to another kind of
+// limit. While others hold places that lie ahead (see [Limiter.Reserve]), only the permits
+// behind all of them are given back. A window of which all is given back still ends when it
+// would have.
 //
 // The Result is how the key then stands under the limit in force: that of its Override, or
 // that of the limiter that took, which may have changed since.
 //
-// That ctx is done does not keep it from being done: a store that has to wait has
-// a second for it.
+// It runs even if ctx is done: a store that has to wait has a second for it.
 func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, error) {
 	if take.Granted <= 0 {
 		return l.Peek(ctx, key)

@@ -31,10 +31,10 @@ type MemoryConfig struct {
 	// limits at once counts as so many.
 	//
 	// At the bound, a key that owes nothing is dropped first, and nothing is lost.
-	// When there is none, the one that owes least of 16 goes, and what it owes is
-	// kept in a sketch: should it come back, it may be limited too much, never too
-	// little. With many times MaxKeys keys in debt, so may keys that are new. The
-	// sketch does not forget what a Reset or a Refund would have it.
+	// When there is none, the one that owes least of 16 goes, and a sketch keeps its
+	// debt: if it comes back, it can be limited too much, never too little. With many
+	// times MaxKeys keys in debt, new keys can be too. A Reset or a Refund does not
+	// change the sketch.
 	//
 	// Below the bound, a key stays for up to two minutes after it owes nothing, under
 	// any algorithm. Its memory, and a sketch whose debts are repaid, are then free.
@@ -112,8 +112,8 @@ type table struct {
 	byLimit map[Limit]PlanID
 	kinds   map[Limit]uint64 // the salts
 	horizon atomic.Int64     // the shortest of the plans
-	due     atomic.Int64     // when the next shard is to be swept
-	turn    atomic.Uint64    // counts the shards that were
+	due     atomic.Int64     // the time of the next sweep of a shard
+	turn    atomic.Uint64    // counts the shards swept
 	keys    atomic.Int64     // slots in use
 	evicted atomic.Uint64
 }

@@ -106,7 +106,7 @@ type oracleWindow struct {
 
 func (o *oracleWindow) capacity() int64 { return o.l.Permits }
 
-// on tells whether a window is on: it ends with its period, also when all of it was refunded.
+// on reports whether a window is on: it ends with its period, also when all of it was refunded.
 func (o *oracleWindow) on(t int64) bool {
 	return len(o.takes) > 0 && t < o.start+int64(o.l.Period)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 )
 
-// standsAs is a Result without what it says of the operation itself.
+// standsAs is a Result without the receipt.
 func standsAs(r ratelimit.Result) ratelimit.Result {
 	r.Receipt = ratelimit.Receipt{}
 	return r

@@ -79,7 +79,7 @@ func (l *Limiter) settingOfTake(key string, plan PlanID) *setting {
 		return root
 	}
 	l.views.Range(func(_, view any) bool {
-		if other := view.(*Limiter).current.Load(); other.plan == plan { //nolint:forcetypeassert // nothing else is stored
+		if other := view.(*Limiter).current.Load(); other.plan == plan { //nolint:forcetypeassert // see With
 			set = other
 		}
 		return set.plan != plan

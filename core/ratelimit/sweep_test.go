@@ -157,7 +157,7 @@ func (s slow) FullAt(l Limit, state []int64, now int64) int64 {
 	return s.gone.FullAt(l, state, now)
 }
 
-// No call works on others' keys for long: what is left after a pause is for the next calls.
+// A call sweeps for a bounded time: after a pause the next calls do the rest.
 func TestASweepAfterAPauseIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
