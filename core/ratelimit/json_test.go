@@ -22,8 +22,10 @@ func TestASimpleLimitSurvivesJSON(t *testing.T) {
 		List    []ratelimit.Limit
 	}
 	for _, l := range []ratelimit.Limit{
-		{}, ratelimit.PerSecond(5), ratelimit.Window(ratelimit.MaxPermits, ratelimit.MaxPeriod), ratelimit.Aligned(3, 24*time.Hour), ratelimit.Bucket(10, time.Second, 20),
-		ratelimit.Bucket(10, time.Second, 0), ratelimit.Sliding(6, time.Minute, 6), ratelimit.Counter(7, time.Hour), ratelimit.Log(8, time.Hour), {Permits: -1, Burst: -2},
+		{},
+		ratelimit.PerSecond(5), ratelimit.Window(ratelimit.MaxPermits, ratelimit.MaxPeriod), ratelimit.Aligned(3, 24*time.Hour), ratelimit.Bucket(10, time.Second, 20),
+		ratelimit.Bucket(10, time.Second, 0), ratelimit.Sliding(6, time.Minute, 6), ratelimit.Counter(7, time.Hour), ratelimit.Log(8, time.Hour),
+		{Permits: -1, Burst: -2},
 	} {
 		text, err := json.Marshal(l)
 		require.NoError(t, err)
@@ -60,7 +62,7 @@ func TestALimitThatJSONWouldLoseIsRefused(t *testing.T) {
 		}
 	}
 	var log bytes.Buffer
-	slog.New(slog.NewJSONHandler(&log, nil)).Info("limit", "limit", joined)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("limit", slog.Any("limit", joined))
 	require.Contains(t, log.String(), "joined by And", "the log says that it has no JSON form")
 }
 

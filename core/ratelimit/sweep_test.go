@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-
 	"testing"
 	"testing/synctest"
 	"time"

@@ -1,7 +1,7 @@
 package ratelimittest
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -18,7 +18,7 @@ func aligned(s *suite) {
 
 func alignedOfMany(s *suite) {
 	for _, n := range []int64{1e9, ratelimit.MaxPermits} {
-		key, id := fmt.Sprint(n), s.plan(ratelimit.Aligned(n, 2*s.Unit))
+		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.Aligned(n, 2*s.Unit))
 		all := ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n}
 		if r := s.apply(key, id, all); r.FullAfter < s.Unit { // too near its end for what follows
 			time.Sleep(r.FullAfter + s.Slack)
