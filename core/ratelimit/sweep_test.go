@@ -79,7 +79,7 @@ func TestMemoryComesBackWithinMinutesAfterAFlood(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%v/%s each %v", l, kind, every), func(t *testing.T) {
 					t.Parallel()
-					const n = 5_000
+					const n = 2_000
 					synctest.Test(t, func(t *testing.T) { // where no sweep takes long
 						tab, ids := newTestTable(t, 0, l)
 						flood(t, tab, ids[0], 0, n)
@@ -115,11 +115,11 @@ func TestMemoryComesBackThroughAnyCall(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l, err := New(Config{Limit: Bucket(10, time.Second, 20)})
 					require.NoError(t, err)
-					for i := range 10_000 {
+					for i := range 2_000 {
 						_, err := l.Take(t.Context(), fmt.Sprint(i), 1)
 						require.NoError(t, err)
 					}
-					require.Equal(t, 10_000, l.Stats().Keys)
+					require.Equal(t, 2_000, l.Stats().Keys)
 					time.Sleep(pause)
 					require.NoError(t, call(l))
 					require.LessOrEqual(t, l.Stats().Keys, 1)
@@ -196,7 +196,7 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 					for i := range 300 {
 						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], Op{Cost: 30})
 					}
-					flood(t, tab, ids[1], 300, 20_000)
+					flood(t, tab, ids[1], 300, 5_000)
 					for now := time.Second; now < 20*time.Minute; now += 7 * time.Second {
 						mustApply(t, tab, now, "one", ids[1], Op{})
 					}
@@ -266,16 +266,15 @@ func TestQueuesGoWithTheirWaiters(t *testing.T) {
 	})
 }
 
-// A million buckets are a million slots; three days later there are none.
-func TestAMillionBucketsAreGoneInMinutes(t *testing.T) {
+// Each second a call is enough for many keys too.
+func TestManyBucketsAreGoneInMinutes(t *testing.T) {
 	t.Parallel()
 	tab, ids := newTestTable(t, 0, Bucket(10, time.Second, 10))
-	const n = 1_000_000
+	const n = 200_000
 	for i := range n {
 		mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 1})
 	}
 	require.EqualValues(t, n, tab.keys.Load())
-	require.InDelta(t, 33.6, float64(slots(tab)*16)/n, 1)
 	for now := time.Minute; now <= 3*time.Minute; now += time.Second {
 		mustApply(t, tab, now, "one", ids[0], Op{Cost: 1})
 	}

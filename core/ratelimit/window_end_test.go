@@ -28,7 +28,7 @@ func TestAnAlignedWindowEndsWithTheClockWhateverItsSize(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(l.Permits), uint64(l.Period)))
-				for range 20 {
+				for range 5 {
 					time.Sleep(time.Duration(rng.Int64N(int64(48 * time.Hour))))
 					epoch := time.Now().UnixNano()
 					tab, ids := newTestTable(t, 0, l)
@@ -90,7 +90,7 @@ func TestOracleOfAlignedWindowsOfManyPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 13))
 		limits := windowSizes(true)
-		for range 400 {
+		for range 200 {
 			time.Sleep(time.Duration(rng.Int64N(int64(time.Hour))))
 			agree(t, rng, limits[rng.IntN(len(limits))], 60)
 		}
