@@ -73,7 +73,7 @@ type Config struct {
 	// Order is the order in which those who wait are served. The zero value is
 	// [OldestFirst], the only one for a store that is not in memory.
 	Order QueueOrder
-	// MaxKeys is how many keys are held in memory at most: see
+	// MaxKeys is how many keys are held in memory at most, and for how long: see
 	// [MemoryConfig.MaxKeys]. It must be zero when there is a Store.
 	MaxKeys int
 	// Store holds the state of the keys. If nil, the limiter has one of its own

@@ -18,9 +18,13 @@ const counterHead = 3
 // A counted is two windows as of a time.
 type counted struct{ start, before, used int64 }
 
-// roll goes on to a time.
+// roll goes on to a time. A window lasts to its end also if nothing is used of it, after
+// a refund.
 func (a counter) roll(c counted, t int64) counted {
-	if over := (t - c.start) / a.period; t > c.start && over > 0 {
+	if t >= c.start && t < c.start+a.period {
+		return c
+	}
+	if over := (t - c.start) / a.period; over > 0 {
 		c.before, c.used = c.used, 0
 		if over > 1 {
 			c.before = 0
@@ -86,6 +90,9 @@ func (a counter) Charge(_ Limit, s []int64, now, at, cost int64) []int64 {
 	if n := len(ahead); n > 0 && ahead[n-2] == at {
 		ahead[n-1] += cost
 	} else if at > now {
+		if len(s) == 0 {
+			c.start = at
+		}
 		ahead = append(ahead, at, cost)
 	} else {
 		c = a.roll(c, at)
@@ -129,6 +136,17 @@ func (a counter) FullAt(_ Limit, s []int64, now int64) int64 {
 		return c.start + 2*a.period
 	case c.before > 0:
 		return c.start + a.period
+	}
+	return now
+}
+
+// over is when a key can be dropped: when it is full and its window has ended.
+func (a counter) over(l Limit, s []int64, now int64) int64 {
+	if full := a.FullAt(l, s, now); full > now || len(s) == 0 {
+		return full
+	}
+	if c, _ := a.fold(s, now); c.start <= now {
+		return max(now, c.start+a.period)
 	}
 	return now
 }

@@ -42,8 +42,9 @@
 // In memory a key costs 16 bytes, for each limit that it is held to, of a table that is
 // 2/5 to 7/8 full and holds no pointers; the key itself is not kept, only a hash with a
 // seed of the process. The sliding limits keep a list beside that. The number of keys
-// is bounded by [MemoryConfig.MaxKeys], and dropping one forgives it nothing. A take
-// from a window or a bucket allocates nothing.
+// is bounded by [MemoryConfig.MaxKeys], and dropping one forgives it nothing. A key that
+// owes nothing is gone two minutes later, if there is a call a minute. A take from a window
+// or a bucket allocates nothing.
 //
 // # When the store fails
 //

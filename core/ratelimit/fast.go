@@ -24,7 +24,7 @@ func (t *table) takeOne(now int64, key string, p *plan, cost int64, r *Result) b
 		now = t.now()
 	}
 	now = max(now, s.last)
-	if !found || s.slots[i].plan() != p.id || len(s.queues) > 0 || now-s.swept > t.horizon.Load() {
+	if !found || s.slots[i].plan() != p.id || len(s.queues) > 0 || now-s.swept > p.horizon || now >= t.due.Load() {
 		s.mu.Unlock()
 		return false
 	}

@@ -25,7 +25,7 @@ func TestTakeOneIsApply(t *testing.T) {
 		a, ids := newTestTable(t, 0, l, other)
 		b, _ := newTestTable(t, 0, l, other)
 		now, period, capacity := int64(0), int64(l.Period), l.Capacity()
-		for range 200 {
+		for range 300 {
 			switch rng.IntN(10) {
 			case 0:
 				now += rng.Int64N(4*period + 1)

@@ -20,8 +20,10 @@ const (
 	// first take after the last one ended, so a key that rests gets a whole
 	// window when it comes back, or, if Aligned, with the clock; around the border
 	// of two windows up to twice the permits can be taken within a period. A window
-	// may begin some nanoseconds before its first take, and one of more than 2^26
-	// permits up to a 500th of its period. A key is 16 bytes.
+	// ends when it said, also if its only take is refunded. In memory one that is not
+	// Aligned may begin some nanoseconds before its first take, and one of more than
+	// 2^26 permits up to a 500th of its period before it, or after it if a window of
+	// the key ended just then. A key is 16 bytes.
 	FixedWindow Algorithm = iota
 	// TokenBucket holds up to Burst permits and refills evenly, Permits each
 	// Period. It is kept as one time (the theoretical arrival time of the
@@ -37,7 +39,8 @@ const (
 	// SlidingCounter keeps two counts, of this window and of the one before, and
 	// weighs the latter by the part of it that is less than a period ago, as if it
 	// had been taken evenly. The first window starts with the first take of a key
-	// that rested. A key is some 70 bytes.
+	// that rested, and ends a period later, also if that take is refunded. A key is
+	// some 70 bytes.
 	SlidingCounter
 	// SlidingLog keeps the time of every take: no more than Permits are ever taken
 	// in any time of one period. It takes up to MaxLogPermits, and a key some 60 bytes
@@ -57,6 +60,17 @@ func (a Algorithm) String() string {
 
 // MarshalText returns the same text as String.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what MarshalText returned. Any other text is an error.
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	for known := range algorithms {
+		if string(text) == known.String() {
+			*a = known
+			return nil
+		}
+	}
+	return fmt.Errorf("ratelimit: %q is no Algorithm, as token_bucket is", text)
+}
 
 // Bounds of a [Limit].
 const (
@@ -80,9 +94,9 @@ const (
 	DefaultSegments = 10
 )
 
-// A Limit says how many permits a key may take in what time. It is a comparable
+// A Limit is a number of permits that each key can take in a time. It is a comparable
 // value. The zero Limit is PerMinute(1000). Several limits that hold together are
-// one Limit: see [Limit.And].
+// one Limit: see [Limit.And]. A Limit without And and Custom has a JSON form.
 type Limit struct {
 	// Algorithm is how it counts. The zero value is [FixedWindow].
 	Algorithm Algorithm

@@ -219,15 +219,17 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 	return l.apply(ctx, key, Op{Kind: Check, Cost: n})
 }
 
-// Refund gives back the permits of a take, which its Result names. It is to be
-// called once for a take at the most, and not after a Reset. What time gave back
-// already is not given twice: after the window of the take it does nothing, nor after
-// SetLimit to another kind of limit. While others hold places that lie ahead (see
-// [Limiter.Reserve]), only what is behind them all is given back. The Result tells how
-// the key stands then.
+// Refund gives back the permits of a take, which its Result names. Call it at most once
+// for a take, and not after a Reset. Permits that came back with time are not given back
+// twice: after the window of the take it does nothing, nor after SetLimit to another kind of
+// limit. While others hold places that lie ahead (see [Limiter.Reserve]), only the permits
+// behind all of them are given back. A window of which all is given back still ends when it
+// would have.
 //
-// That ctx is done does not keep it from being done: a store that has to wait has
-// a second for it.
+// The Result is how the key then stands under the limit in force: that of its Override, or
+// that of the limiter that took, which may have changed since.
+//
+// It runs even if ctx is done: a store that has to wait has a second for it.
 func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, error) {
 	if take.Granted <= 0 {
 		return l.Peek(ctx, key)
@@ -237,12 +239,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	op := Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt}
-	r, err := l.table.Apply(ctx, key, take.Plan, op)
-	if err != nil {
-		return l.failed(ctx, key, take.Plan, op, err)
-	}
-	return r, nil
+	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
 const refundTimeout = time.Second
@@ -304,7 +301,10 @@ func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info 
 }
 
 func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) {
-	set := l.settingOf(key)
+	return l.applyUnder(ctx, l.settingOf(key), key, op)
+}
+
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op Op) (Result, error) {
 	op.Past = set.past
 	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, set.plan, op)

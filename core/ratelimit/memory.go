@@ -30,11 +30,17 @@ type MemoryConfig struct {
 	// bound may be passed by one key for each 16. A key that is held to several
 	// limits at once counts as so many.
 	//
-	// A key that has given back all it took is dropped first, and nothing is lost.
-	// When there is none, the one that owes least of 16 goes, and what it owes is
-	// kept in a sketch: should it come back, it may be limited too much, never too
-	// little. With many times MaxKeys keys in debt, so may keys that are new. The
-	// sketch does not forget what a Reset or a Refund would have it.
+	// At the bound, a key that owes nothing is dropped first, and nothing is lost.
+	// When there is none, the one that owes least of 16 goes, and a sketch keeps its
+	// debt: if it comes back, it can be limited too much, never too little. With many
+	// times MaxKeys keys in debt, new keys can be too. A Reset or a Refund does not
+	// change the sketch.
+	//
+	// Below the bound, a key stays for up to two minutes after it owes nothing, under
+	// any algorithm. Its memory, and a sketch whose debts are repaid, are then free.
+	// This needs one call a minute to the same table, on any key: a Peek or Stats is
+	// enough. A call after a longer pause makes up for it, for 10 ms at most: for more
+	// than some hundred thousand keys the calls that follow do the rest.
 	MaxKeys int
 }
 
@@ -46,9 +52,9 @@ func (c MemoryConfig) Validate() error {
 	return nil
 }
 
-// Memory is a [Store] in the memory of the process. It starts no goroutine, and
-// does no work but in the calls to it. Time is monotonic, and for one key never
-// goes back.
+// Memory is a [Store] in the memory of the process. It starts no goroutine: the calls to
+// a table also drop its keys that owe nothing, see [MemoryConfig.MaxKeys]. Time is
+// monotonic, and for one key never goes back.
 type Memory struct {
 	maxKeys int
 	mu      sync.Mutex
@@ -106,6 +112,8 @@ type table struct {
 	byLimit map[Limit]PlanID
 	kinds   map[Limit]uint64 // the salts
 	horizon atomic.Int64     // the shortest of the plans
+	due     atomic.Int64     // the time of the next sweep of a shard
+	turn    atomic.Uint64    // counts the shards swept
 	keys    atomic.Int64     // slots in use
 	evicted atomic.Uint64
 }
@@ -115,6 +123,7 @@ func newTable(m *Memory) *table {
 	t.shards = make([]shard, shardsFor(m.maxKeys))
 	t.plans.Store(&[]*plan{nil})
 	t.horizon.Store(math.MaxInt64)
+	t.due.Store(sweepEvery)
 	return t
 }
 
@@ -181,6 +190,41 @@ func (t *table) addPlan(l Limit, p *plan) (PlanID, error) {
 	return p.id, nil
 }
 
+const (
+	// sweepEvery is the time in which each shard is swept once.
+	sweepEvery = int64(time.Minute)
+	// sweepFor is the time after which one call leaves the rest to the next ones.
+	sweepFor = int64(10 * time.Millisecond)
+)
+
+// sweep sweeps the shards whose turn has come. A call that comes after a pause does the
+// work of the pause.
+func (t *table) sweep(now int64) {
+	due := t.due.Load()
+	if now < due {
+		return
+	}
+	shards := int64(len(t.shards))
+	step := sweepEvery / shards
+	n := min((now-due)/step+1, shards)
+	if !t.due.CompareAndSwap(due, max(due, now-sweepEvery)+n*step) {
+		return // another call does it
+	}
+	for end := t.now() + sweepFor; n > 0; n-- {
+		if t.now() > end {
+			t.due.Add(-n * step)
+			return
+		}
+		t.sweepOne(&t.shards[t.turn.Add(1)&uint64(shards-1)], now)
+	}
+}
+
+func (t *table) sweepOne(s *shard, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep(t, *t.plans.Load(), max(now, s.last))
+}
+
 // counts are the decisions of takeOne.
 func (t *table) counts() (allowed, rejected uint64) {
 	for i := range t.shards {
@@ -209,6 +253,7 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 	if err != nil {
 		return Result{}, err
 	}
+	t.sweep(now)
 	hash := maphash.String(t.seed, key)
 	s := t.shard(hash)
 	s.mu.Lock()

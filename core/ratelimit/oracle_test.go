@@ -106,7 +106,10 @@ type oracleWindow struct {
 
 func (o *oracleWindow) capacity() int64 { return o.l.Permits }
 
-func (o *oracleWindow) on(t int64) bool { return o.used > 0 && t < o.start+int64(o.l.Period) }
+// on reports whether a window is on: it ends with its period, also when all of it was refunded.
+func (o *oracleWindow) on(t int64) bool {
+	return len(o.takes) > 0 && t < o.start+int64(o.l.Period)
+}
 
 func (o *oracleWindow) free(t int64) *big.Rat {
 	if o.on(t) {
@@ -217,7 +220,8 @@ func (o *oracleCounter) turns(n int64) []int64 {
 
 func (o *oracleCounter) take(t, n int64) {
 	o.start, o.prev, o.cur = o.at(t)
-	if o.prev+o.cur == 0 {
+	on := t < o.start+int64(o.l.Period) && slices.ContainsFunc(o.takes, func(take oracleTake) bool { return take.start == o.start })
+	if o.prev+o.cur == 0 && !on { // one that is on lasts to its end, also when all of it was refunded
 		o.start = t
 	}
 	o.cur += n

@@ -16,6 +16,7 @@ func (t *table) Owe(key string, id PlanID, permits int64, until time.Time) error
 	if err != nil {
 		return err
 	}
+	t.sweep(t.now())
 	hash := maphash.String(t.seed, key)
 	s := t.shard(hash)
 	s.mu.Lock()

@@ -15,7 +15,7 @@ type plan struct {
 
 	// Of one limit:
 	salt    uint64 // for the hash of a key: plans of one kind have the same
-	horizon int64  // ns, in which its keys are to be looked at; a word older than five of them is neutral
+	horizon int64  // ns, in which its words must be swept before they can be read; one older than five of them is neutral
 	custom  Custom // what keeps a list of numbers, or nil for what keeps a word
 	scale   scale  // of a bucket
 	layout  layout // of a fixed window
@@ -27,9 +27,6 @@ func newPlan(l Limit, salt uint64, wall time.Time) *plan {
 	p := &plan{limit: l, capacity: l.Capacity(), salt: salt, horizon: math.MaxInt64, custom: l.Custom}
 	p.parts = []*plan{p}
 	period := int64(l.Period)
-	if l.Algorithm > TokenBucket || l.Custom != nil {
-		p.horizon = max(4*period, int64(time.Minute)) // lists are worth looking after
-	}
 	switch {
 	case l.Custom != nil:
 	case l.Algorithm == TokenBucket:
@@ -155,7 +152,7 @@ func (p *plan) available(st *state, now int64) int64 {
 	return max(0, p.limit.Permits-used)
 }
 
-// fullAt is the time at which a key is as good as a new one; now if it is.
+// fullAt is the time at which all permits of a key are there; now if they are.
 func (p *plan) fullAt(st *state, now int64) int64 {
 	switch {
 	case p.custom != nil:
@@ -169,6 +166,18 @@ func (p *plan) fullAt(st *state, now int64) int64 {
 		return now
 	}
 	return start + (used+p.limit.Permits-1)/p.limit.Permits*int64(p.limit.Period)
+}
+
+// neutralAt is the time from which a key, whose state p wrote, can be dropped and nothing
+// is lost; now if it can be. It is fullAt, except for a window of which all was refunded.
+func (p *plan) neutralAt(st *state, now int64) int64 {
+	if c, ok := p.custom.(counter); ok {
+		return c.over(p.limit, st.list, now)
+	}
+	if p.custom == nil && !p.bucket() {
+		return p.windowOver(st, now)
+	}
+	return p.fullAt(st, now)
 }
 
 // taken is how many permits a key has taken that time has not given back.

@@ -71,6 +71,25 @@ func (l *Limiter) settingOf(key string) *setting {
 	return set
 }
 
+// settingOfTake is settingOf for a take under a plan: that of the limiter over the same keys
+// that holds them to this plan, or of l if none does any more.
+func (l *Limiter) settingOfTake(key string, plan PlanID) *setting {
+	set := l.settingOf(key)
+	if set.plan == plan || l.overrides.get(key) != nil {
+		return set
+	}
+	if root := l.root.settingOf(key); root.plan == plan {
+		return root
+	}
+	l.views.Range(func(_, view any) bool {
+		if other := view.(*Limiter).current.Load(); other.plan == plan { //nolint:forcetypeassert // see With
+			set = other
+		}
+		return set.plan != plan
+	})
+	return set
+}
+
 // Limit is what each key may take, with defaults filled in, unless an Override says
 // otherwise.
 func (l *Limiter) Limit() Limit { return l.current.Load().limit }

@@ -60,12 +60,12 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
-// tick takes the time of an operation, and looks at all slots when it is due.
+// tick takes the time of an operation, and sweeps before words are too old to be read.
 func (s *shard) tick(t *table, now int64) int64 {
 	now = max(now, s.last)
 	s.last = now
 	if now-s.swept > t.horizon.Load() {
-		s.rebuild(t, *t.plans.Load(), now)
+		s.sweep(t, *t.plans.Load(), now)
 	}
 	return now
 }
@@ -96,6 +96,9 @@ func (s *shard) read(n *slot, plans []*plan) state {
 // store writes the state of a key.
 func (s *shard) store(t *table, plans []*plan, hash uint64, now int64, st *state) {
 	i, found := s.find(hash)
+	if !found {
+		s.makeRoom(t, plans, now)
+	}
 	n := newSlot(hash, st.from.id, st.word)
 	listed := found && plans[s.slots[i].plan()].custom != nil
 	if listed && st.from.custom == nil {
@@ -116,7 +119,9 @@ func (s *shard) store(t *table, plans []*plan, hash uint64, now int64, st *state
 		s.slots[i] = n
 		return
 	}
-	s.insert(t, plans, now, n)
+	s.put(n)
+	s.used++
+	t.keys.Add(1)
 }
 
 // drop forgets a key.
@@ -135,21 +140,20 @@ func (s *shard) release(n *slot, plans []*plan) {
 	}
 }
 
-// insert adds a key that is not there.
-func (s *shard) insert(t *table, plans []*plan, now int64, n slot) {
+// makeRoom makes room for one more key.
+func (s *shard) makeRoom(t *table, plans []*plan, now int64) {
 	if s.used > 0 && t.keys.Load() >= int64(t.store.maxKeys) {
 		s.evict(t, plans, now)
 	}
-	if (s.used+1)*8 > len(s.slots)*7 {
-		if now-s.swept < churn && s.used > 0 {
-			s.grow()
-		} else {
-			s.rebuild(t, plans, now)
-		}
+	if (s.used+1)*8 <= len(s.slots)*7 {
+		return
 	}
-	s.put(n)
-	s.used++
-	t.keys.Add(1)
+	if now-s.swept >= churn {
+		s.sweep(t, plans, now)
+	}
+	if size := sizeFor(s.used); size > len(s.slots) {
+		s.move(size)
+	}
 }
 
 // put places a slot where there is room.
@@ -179,22 +183,78 @@ func (s *shard) remove(t *table, i int) {
 
 // fullAt is the time at which a slot owes nothing any more; now if it does not.
 func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
-	p := plans[n.plan()]
-	if p.custom == nil && (now-s.swept)/5 > p.horizon {
+	if s.outlived(n, plans, now) {
 		return now
 	}
 	st := s.read(n, plans)
-	return p.fullAt(&st, now)
+	return plans[n.plan()].fullAt(&st, now)
 }
 
-// churn is how long ago a shard must have been swept for another sweep to be worth its
-// while: keys that come again sooner are not to be made anew each time.
+// neutral reports whether a slot can be dropped and nothing is lost.
+func (s *shard) neutral(n *slot, plans []*plan, now int64) bool {
+	if s.outlived(n, plans, now) {
+		return true
+	}
+	st := s.read(n, plans)
+	return plans[n.plan()].neutralAt(&st, now) <= now
+}
+
+// outlived reports whether a slot is so old that its word can no longer be read.
+func (s *shard) outlived(n *slot, plans []*plan, now int64) bool {
+	p := plans[n.plan()]
+	return p.custom == nil && (now-s.swept)/5 > p.horizon
+}
+
+// churn is how long ago a shard must have been swept to be swept for room: keys that come
+// again sooner are not dropped and made anew each time.
 const churn = int64(time.Second)
 
-// grow moves all slots into twice as many.
-func (s *shard) grow() {
+// sweep drops the keys that are neutral, moves the rest into fewer slots if they fit, and
+// releases what the shard no longer needs beside them.
+func (s *shard) sweep(t *table, plans []*plan, now int64) {
+	var neutral []int
+	for i := range s.slots {
+		if n := &s.slots[i]; n.tag != 0 && s.neutral(n, plans, now) {
+			neutral = append(neutral, i)
+		}
+	}
+	for _, i := range neutral { // now that no algorithm can panic any more
+		s.release(&s.slots[i], plans)
+		s.slots[i] = slot{}
+	}
+	s.used -= len(neutral)
+	t.keys.Add(-int64(len(neutral)))
+	size := 0
+	if s.used > 0 {
+		size = min(len(s.slots), sizeFor(s.used))
+	}
+	if len(neutral) > 0 || size < len(s.slots) {
+		s.move(size)
+	}
+	s.compact(plans)
+	if s.sketch != nil && s.sketch.until <= now {
+		s.sketch = nil
+	}
+	if len(s.queues) == 0 {
+		s.queues = nil // a map does not shrink
+	}
+	s.swept = now
+}
+
+// sizeFor is how many slots a shard with so many keys has: at least three in sixteen stay
+// empty when one more comes.
+func sizeFor(keys int) int {
+	size := 8
+	for (keys+1)*16 > size*13 {
+		size *= 2
+	}
+	return size
+}
+
+// move moves all slots into so many new ones.
+func (s *shard) move(size int) {
 	old := s.slots
-	s.slots, s.hand = make([]slot, 2*len(old)), 0
+	s.slots, s.hand = make([]slot, size), 0
 	for _, n := range old {
 		if n.tag != 0 {
 			s.put(n)
@@ -202,36 +262,22 @@ func (s *shard) grow() {
 	}
 }
 
-// rebuild drops what is neutral and moves the rest into new slots: twice as many
-// where fewer than one in sixteen would be left to fill.
-func (s *shard) rebuild(t *table, plans []*plan, now int64) {
-	owing := make([]slot, 0, s.used)
-	var gone []slot
+// compact closes the gaps in lists, if more than half of the places are free.
+func (s *shard) compact(plans []*plan) {
+	if len(s.free)*2 <= len(s.lists) {
+		return
+	}
+	var lists [][]int64
+	if used := len(s.lists) - len(s.free); used > 0 {
+		lists = make([][]int64, 0, used)
+	}
 	for i := range s.slots {
-		switch n := &s.slots[i]; {
-		case n.tag == 0:
-		case s.fullAt(n, plans, now) > now:
-			owing = append(owing, *n)
-		case plans[n.plan()].custom != nil:
-			gone = append(gone, *n)
+		if n := &s.slots[i]; n.tag != 0 && plans[n.plan()].custom != nil {
+			lists = append(lists, s.lists[n.word])
+			n.word = uint64(len(lists) - 1)
 		}
 	}
-	for i := range gone { // now that no algorithm can panic any more
-		s.release(&gone[i], plans)
-	}
-	size := 8
-	for (len(owing)+1)*16 > size*13 {
-		size *= 2
-	}
-	s.slots = make([]slot, size)
-	for _, n := range owing {
-		s.put(n)
-	}
-	t.keys.Add(int64(len(owing) - s.used))
-	s.used, s.hand, s.swept = len(owing), 0, now
-	if len(s.free) == len(s.lists) {
-		s.lists, s.free = nil, nil
-	}
+	s.lists, s.free = lists, nil
 }
 
 // evict drops one key: a neutral one of the 16 that are next, or else the one of

@@ -15,6 +15,7 @@ type debt struct {
 // clearing.
 type sketch struct {
 	mask  uint64
+	until int64 // when the last of the debts is repaid
 	cells []debt
 }
 
@@ -35,6 +36,7 @@ func (s *sketch) cell(key uint64, row int) *debt {
 }
 
 func (s *sketch) add(key uint64, d debt, now int64) {
+	s.until = max(s.until, d.until)
 	for row := range sketchRows {
 		c := s.cell(key, row)
 		if c.until <= now {

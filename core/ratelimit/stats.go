@@ -27,6 +27,7 @@ func (l *Limiter) Stats() Stats {
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
 	if t := l.memory; t != nil {
+		t.sweep(t.now())
 		s.Keys, s.Evicted = int(t.keys.Load()), t.evicted.Load()
 	}
 	return s

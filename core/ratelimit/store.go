@@ -61,7 +61,8 @@ const (
 	// the calls, if that is within MaxWait; else none.
 	Reserve
 	// Refund gives back the Cost permits of the take that Receipt names, if their
-	// window is not over.
+	// window is not over. The plan of the call is the one that the Result is about; the
+	// Receipt has those that were charged.
 	Refund
 	// Reset forgets the key.
 	Reset

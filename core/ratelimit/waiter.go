@@ -43,6 +43,7 @@ type request struct {
 // enter takes permits, refuses, or joins the queue; then the waiter is not nil, and
 // the Wait of the result is an estimate.
 func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) {
+	t.sweep(t.now())
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()

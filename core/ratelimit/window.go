@@ -79,9 +79,8 @@ func (p *plan) begin(now, over int64) int64 {
 // align is when the aligned window began that a time is in.
 func (p *plan) align(t int64) int64 { return t - (t-p.zero)%int64(p.limit.Period) }
 
-// windowOf is where a window stands now: a window that is over has given way to
-// those reserved after it, or to none. Where another plan let more be taken than
-// there is here, nothing is left until its window is over.
+// windowOf returns the start of the window that is on and what is used of it. If another
+// plan wrote more than there are permits here, nothing is left until its window ends.
 func (p *plan) windowOf(st *state, now int64) (start, used int64) {
 	switch st.from {
 	case nil:
@@ -89,29 +88,40 @@ func (p *plan) windowOf(st *state, now int64) (start, used int64) {
 	case p:
 		return p.windowAt(st.word, now)
 	}
-	start, used = st.from.windowOf(st, now)
-	return p.current(start, min(used, p.limit.Permits), now)
+	start, used = st.from.lastWindow(st.word, now)
+	switch {
+	case used < 0:
+		return p.begin(now, start), 0
+	case !p.limit.Aligned:
+		start = p.layout.tick(start) // its ticks may be finer
+	}
+	return start, min(used, p.limit.Permits)
 }
 
-// windowAt is where a window stands now that p wrote.
+// windowAt is windowOf for a word that p wrote.
 func (p *plan) windowAt(word uint64, now int64) (start, used int64) {
+	if start, used = p.lastWindow(word, now); used < 0 {
+		return p.begin(now, start), 0
+	}
+	return start, used
+}
+
+// lastWindow reads a word that p wrote: the window that is on, or the end of the last one
+// and -1. A window lasts to its end also if nothing is used of it, after a refund. Those
+// that follow it are on only if something of them is reserved.
+func (p *plan) lastWindow(word uint64, now int64) (start, used int64) {
 	start, used = unpack(word, now)
+	if p.limit.Aligned {
+		start = p.align(start) // it was rounded up
+	}
 	if period := int64(p.limit.Period); now-start >= period {
 		over := (now - start) / period
 		start, used = start+over*period, used-over*p.limit.Permits
+		if used <= 0 {
+			used = -1
+		}
 	}
-	return p.current(start, used, now)
-}
-
-// current is the window that is on where one began at start.
-func (p *plan) current(start, used, now int64) (int64, int64) {
-	switch {
-	case used <= 0:
-		return p.begin(now, start), 0
-	case p.limit.Aligned:
-		return p.align(start), used // it was rounded up
-	}
-	return p.layout.tick(start), used // its ticks may be finer
+	return start, used
 }
 
 // overdrawn tells whether another plan let more be taken.
@@ -121,6 +131,15 @@ func (p *plan) overdrawn(st *state, now int64) bool {
 	}
 	_, used := st.from.windowOf(st, now)
 	return used > p.limit.Permits
+}
+
+// windowOver is when a key whose word p wrote is as good as a new one; now if it is.
+func (p *plan) windowOver(st *state, now int64) int64 {
+	start, used := p.lastWindow(st.word, now)
+	if used < 0 || used == 0 && p.limit.Aligned {
+		return now
+	}
+	return start + max(1, (used+p.limit.Permits-1)/p.limit.Permits)*int64(p.limit.Period)
 }
 
 // place is the first of cost permits to be taken, counted from the start of the

@@ -262,14 +262,17 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op ratelimit.Op
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := l.know(s, key)
-	before := make([]int64, len(p.parts))
-	for i, part := range p.parts {
-		before[i] = l.used(ctx, key, k.account(part))
+	before := make([]int64, len(k.parts))
+	for i, a := range k.parts { // p may be another limit than the one that was charged
+		before[i] = l.used(ctx, key, a)
 	}
 	r, err := l.applyShare(ctx, key, p, op, l.table.store.instances.count())
-	for i, part := range p.parts {
-		a := k.account(part)
-		l.charge(a, -min(a.debt, op.Cost, max(0, before[i]-l.used(ctx, key, a))))
+	given := map[string]int64{} // limits of one kind share what was taken
+	for i, a := range k.parts {
+		back := min(op.Cost, before[i]-l.used(ctx, key, a)) - given[a.part.kind]
+		back = max(0, min(a.debt, back))
+		given[a.part.kind] += back
+		l.charge(a, -back)
 	}
 	return r, err
 }

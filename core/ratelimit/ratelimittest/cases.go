@@ -136,6 +136,66 @@ func lateRefund(s *suite) {
 	}
 }
 
+// refundUnderAnother refunds takes under one limit while another is in force.
+func refundUnderAnother(s *suite) {
+	before, now := each(10, time.Hour), each(6, time.Hour)
+	for key, l := range now {
+		id, was := s.plan(l), s.plan(before[key])
+		first := s.take(key, was, 1)
+		s.granted(s.take(key, was, 3), 3, 6)
+		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: first.Receipt})
+		if stands := s.take(key, id, 0); r.Limit != 6 || r.Plan != id || r.Granted != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which {
+			s.Fatalf("%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
+		}
+		s.granted(s.take(key, was, 0), 0, 7)
+	}
+	// Of another kind, which counts for itself.
+	window, bucket := s.plan(ratelimit.Window(9, time.Hour)), s.plan(ratelimit.Bucket(5, time.Hour, 5))
+	first := s.take("kinds", window, 4)
+	s.granted(s.take("kinds", bucket, 2), 2, 3)
+	r := s.apply("kinds", bucket, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: first.Receipt})
+	if r.Limit != 5 || r.Remaining != 3 {
+		s.Fatalf("the refund of a take under a limit of another kind = %+v, want 3 of 5", r)
+	}
+	s.granted(s.take("kinds", window, 0), 0, 9)
+}
+
+// refundOfAll leaves windows in which nothing is used: they end when they said.
+func refundOfAll(s *suite) {
+	wholly := func(key string, id ratelimit.PlanID, take ratelimit.Result) {
+		s.Helper()
+		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: take.Granted, Receipt: take.Receipt})
+		if r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0 {
+			s.Fatalf("%s: after the refund of all %+v", key, r)
+		}
+	}
+	id := s.plan(ratelimit.Window(4, 2*s.Unit))
+	wholly("w", id, s.take("w", id, 3))
+	joined := s.plan(ratelimit.Window(4, 2*s.Unit).And(ratelimit.Log(9, 1000*s.Unit)))
+	wholly("joined", joined, s.take("joined", joined, 3))
+	counter := s.plan(ratelimit.Counter(4, 2*s.Unit))
+	wholly("c", counter, s.take("c", counter, 3))
+	wholly("later", id, s.take("later", id, 3))
+	time.Sleep(s.Unit)
+	r := s.take("w", id, 4)
+	s.granted(r, 4, 0)
+	s.near("FullAfter", r.FullAfter, s.Unit)
+	s.refused(s.take("w", id, 1), s.Unit)
+	wholly("w", id, r)
+	s.granted(s.take("w", id, 1), 1, 3)
+	r = s.take("joined", joined, 4)
+	s.granted(r, 4, 0)
+	s.near("NextAfter", r.NextAfter, s.Unit)
+	r = s.take("c", counter, 4)
+	s.granted(r, 4, 0)
+	s.near("FullAfter", r.FullAfter, 3*s.Unit) // to the end of the window after
+	time.Sleep(s.Unit + s.Slack)
+	s.granted(s.take("w", id, 4), 4, 0)
+	r = s.take("later", id, 4) // that window is over: this is a new one
+	s.granted(r, 4, 0)
+	s.near("FullAfter", r.FullAfter, 2*s.Unit)
+}
+
 func reset(s *suite) {
 	id := s.plan(ratelimit.Window(3, time.Hour))
 	s.granted(s.take("k", id, 3), 3, 0)

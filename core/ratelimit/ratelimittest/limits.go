@@ -1,6 +1,7 @@
 package ratelimittest
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -13,6 +14,30 @@ func aligned(s *suite) {
 	now := time.Now()
 	s.near("FullAfter", r.FullAfter, now.Truncate(time.Hour).Sub(now)+time.Hour*time.Duration(1000-now.Unix()/3600%1000)+s.Slack)
 	s.refused(s.take("k", id, 1), r.FullAfter)
+}
+
+func alignedOfMany(s *suite) {
+	for _, n := range []int64{1e9, ratelimit.MaxPermits} {
+		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.Aligned(n, 2*s.Unit))
+		all := ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n}
+		if r := s.apply(key, id, all); r.FullAfter < s.Unit { // too near its end for what follows
+			time.Sleep(r.FullAfter + s.Slack)
+			s.apply(key, id, all)
+		}
+		r := s.take(key, id, 1)
+		if r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0 {
+			s.Fatalf("take 1 of 0 = %+v", r)
+		}
+		time.Sleep(r.RetryAfter - 1)
+		if s.Slack == 0 && s.take(key, id, 1).Allowed {
+			s.Fatalf("allowed before its time")
+		}
+		time.Sleep(1 + s.Slack)
+		s.granted(s.take(key, id, 0), 0, n)
+		r = s.take(key, id, n)
+		s.granted(r, n, 0)
+		s.near("FullAfter", r.FullAfter+s.Slack, 2*s.Unit)
+	}
 }
 
 func slidingWindow(s *suite) {

@@ -54,10 +54,11 @@ for i = 1, #KEYS do
     if now - start >= period then
       local over = floor((now - start) / period)
       start, used = start + over * period, used - over * of
+      if used <= 0 then
+        start, used = now, 0
+      end
     end
-    if used <= 0 then
-      start, used = now, 0
-    elseif of ~= permits and used > permits then
+    if of ~= permits and used > permits then
       used = permits
     end
   end

@@ -18,8 +18,13 @@ do
     return q, r
   end
 
+  -- roll goes on to a time. A window lasts to its end also if nothing is used of it, after a
+  -- refund.
   local function roll(p, start, before, used, t)
     local over = floor((t - start) / p.a)
+    if over == 0 then
+      return start, before, used
+    end
     if over > 0 then
       before, used = over > 1 and 0 or used, 0
       start = start + over * p.a
@@ -112,6 +117,9 @@ do
       if ahead[#ahead - 1] == t then
         ahead[#ahead] = ahead[#ahead] + cost
       elseif t > now then
+        if not s.n then
+          start = t
+        end
         ahead[#ahead + 1] = t
         ahead[#ahead + 1] = cost
       else
@@ -156,6 +164,15 @@ do
         return start + 2 * p.a
       end
       return before > 0 and start + p.a or now
+    end,
+    over = function(p, s)
+      local _, start, before, used = next(p, s)
+      if used > 0 then
+        return start + 2 * p.a
+      elseif before > 0 then
+        return start + p.a
+      end
+      return s.n and max(now, s.start + p.a) or now
     end,
     taken = function(p, s)
       local _, before, used = at(p, s)

@@ -9,18 +9,25 @@ do
     return t
   end
 
-  -- own is where the window stands for who wrote it, of for p.
-  local function own(p, s)
+  -- last is the window that is on for the spec that wrote it, or nil and 0 if it has ended. It
+  -- lasts to its end also if nothing is used of it, after a refund.
+  local function last(p, s)
     if not s.n then
-      return begin(p, now), 0
+      return nil, 0
     end
     local start, used = begin(p, s.start), s.used -- it began with the clock's time, if that went back
     local over = floor((now - start) / p.a)
     start, used = start + over * p.a, used - over * s.n
-    if used <= 0 then
-      return begin(p, now), 0
+    if over > 0 and used <= 0 then
+      return nil, 0
     end
     return start, used
+  end
+
+  -- own is last or a new window; of is own for p.
+  local function own(p, s)
+    local start, used = last(p, s)
+    return start or begin(p, now), used
   end
 
   local function of(p, s)
@@ -96,8 +103,11 @@ do
       return used > 0 and start + ceil(used / p.n) * p.a or now
     end,
     over = function(p, s)
-      local start, used = own(p, s)
-      return used > 0 and start + ceil(used / s.n) * p.a or now
+      local start, used = last(p, s)
+      if not start or used == 0 and p.b >= 0 then
+        return now
+      end
+      return start + max(1, ceil(used / s.n)) * p.a
     end,
     taken = function(p, s)
       local _, used = of(p, s)
