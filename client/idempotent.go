@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"reflect"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/h2err"
 )
 
 // Idempotent tells whether a request may be sent twice with the effect of once:
@@ -31,12 +33,16 @@ func HasIdempotencyKey(req *http.Request) bool {
 	return ok
 }
 
-// NotSent tells whether err says that nothing of the request reached a server,
+// NotSent reports whether err says that nothing of the request reached a server,
 // so that repeating it is safe whatever its method: the name was not found,
-// there was no connection, the certificate was not accepted, or a mechanism of
-// this module rejected the call. So it is where a server refused the stream of
-// HTTP/2 (REFUSED_STREAM), which means that it did nothing with it. False means that
-// it is not known.
+// there was no connection, a proxy refused to make one (CONNECT), the certificate was
+// not accepted, or a mechanism of this module rejected the call. The same holds if a
+// server refused the stream of HTTP/2 (REFUSED_STREAM), which means that it did nothing
+// with it. False means that it is not known.
+//
+// net/http has no type for a refused CONNECT: the text of its error is that of the
+// status, as in "Proxy Authentication Required", and nothing more. A RoundTripper that
+// returns such an error for a request that it sent must wrap it.
 func NotSent(err error) bool {
 	if err == nil {
 		return false
@@ -50,21 +56,24 @@ func NotSent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
-	if reset, ok := errors.AsType[streamError](err); ok {
-		return reset.Code == refusedStream
+	if h2err.Refused(err) || refusedConnect(err) {
+		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
 }
 
-// A streamError is the StreamError of golang.org/x/net/http2, or net/http's own, which
-// become any struct with these fields: errors.As with their method As.
-type streamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
+// refusedConnect reports whether err is the one that [http.Transport] returns when a
+// proxy answers CONNECT with another status than 200.
+func refusedConnect(err error) bool {
+	if reflect.TypeOf(err) != reflect.TypeOf(core.ErrRejected) { // errors.New; another type says more
+		return false
+	}
+	text := err.Error()
+	for status := 201; status < 600; status++ {
+		if text != "" && text == http.StatusText(status) {
+			return true
+		}
+	}
+	return text == "unknown status code"
 }
-
-const refusedStream = 7 // RFC 9113, section 7
-
-func (streamError) Error() string { return "http2: stream was reset" }

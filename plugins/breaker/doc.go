@@ -49,5 +49,5 @@
 //
 // When it fails: requests to a host that is up are rejected until its time to be
 // open is over. Hooks, Stats and [Client.For] show why; [Client.Override] gets a
-// single request past it, and For(host).Reset() ends it.
+// single request past it, and Reset of the breaker that For(host) returns ends it.
 package breaker
