@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
 )
 
@@ -47,7 +48,7 @@ func NotSent(err error) bool {
 	if err == nil {
 		return false
 	}
-	if errors.Is(err, core.ErrRejected) {
+	if known := blame.Of(err); errors.Is(err, core.ErrRejected) || known != nil && known.NotSent {
 		return true
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

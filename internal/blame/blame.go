@@ -15,6 +15,7 @@ type Error struct {
 	Err     error
 	Outcome core.Outcome
 	Final   bool // another attempt would end in the same way
+	NotSent bool // nothing of the request was
 }
 
 // Error is that of Err.

@@ -82,7 +82,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	default:
 		permit.Done(outcome)
 	}
-	return resp, blame.Strip(err)
+	return resp, err
 }
 
 // explain returns the error of an attempt for Classify.
