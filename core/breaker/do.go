@@ -26,8 +26,10 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 		started = time.Now() // only an outer limit needs it
 	}
 	result, err := operation(ctx)
-	judged := blame.Outer(ctx, started, 0, err)
-	err = blame.Strip(err)
+	judged := err
+	if err != nil {
+		judged, err = blame.Outer(ctx, started, 0, err), blame.Strip(err)
+	}
 	cfg := &b.current.Load().cfg
 	if cfg.Trip != nil && !errors.Is(err, core.ErrRejected) {
 		trip = cfg.Trip(ctx, result, err)

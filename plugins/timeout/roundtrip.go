@@ -28,12 +28,19 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		client.CloseBody(req)
 		return nil, err
 	}
-	started := time.Now()
-	deadline, ok := caller.Deadline()
-	none := cause.Limit < 0 || ok && deadline.Sub(started) <= cause.Limit
+	var started time.Time // which matters only to a limit
+	none := cause.Limit < 0
+	if !none {
+		started = time.Now()
+		deadline, ok := caller.Deadline()
+		none = ok && deadline.Sub(started) <= cause.Limit
+	}
 	if none && cfg.BodyIdle == 0 {
 		resp, err := t.next.RoundTrip(req)
-		return resp, t.client.timeout.Finish(caller, caller, t.client.outer(caller, started, cause, err))
+		if err != nil {
+			err = t.client.outer(caller, started, cause, err)
+		}
+		return resp, t.client.timeout.Finish(caller, caller, err)
 	}
 	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
 	x.ctx.start(caller, cause, started)
@@ -58,7 +65,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // outer marks the error of an attempt that an outer limit has ended, for what judges it.
 func (c *Client) outer(caller context.Context, started time.Time, cause *Error, err error) error {
-	if c.total || cause.Limit < 0 {
+	if c.total {
 		return err
 	}
 	return blame.Outer(caller, started, cause.Limit, err)
