@@ -24,7 +24,8 @@ var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 // no limit, as long as nothing was read at all. So an upload of any size that
 // never got a connection is repeated, and nothing is held in memory unasked.
 // The price is that net/http sees a reader of this package: a file is then
-// copied to the socket, where sendfile would have done.
+// copied to the socket, where sendfile would have done. The same holds for every body
+// that is not in memory, since [Explain] observes how it is read.
 //
 // The methods are for one goroutine; the bodies are read wherever the
 // transport likes, even by several attempts at once.
