@@ -29,13 +29,13 @@ import (
 //     each attempt a limit with the timeout plugin.
 //   - A context that ended by a timeout of this module, or by any that was set with
 //     [context.WithTimeoutCause] and a cause whose Timeout method returns true, is a
-//     limit to find what is slow. If such an outer limit ends an attempt, that is a
+//     limit that detects slow calls. If such an outer limit ends an attempt, that is a
 //     Failure if the attempt had at least half of its own limit, which is that of the
 //     timeout plugin around it; without one, at least half of the outer limit.
 //     Otherwise it is Ignored: other work, or a queue, has used up the time. The timeout
-//     and breaker plugins do that sum: they know when the attempt began. The outer limit
-//     is what a method TimeLimit() time.Duration of the cause returns, as that of
-//     timeout.Error in core/timeout. If it is not known it is a Failure.
+//     and breaker plugins do that sum: they know when the attempt began. A method
+//     TimeLimit() time.Duration of the cause returns the outer limit, as that of
+//     timeout.Error in core/timeout does. Without the method it is a Failure.
 //   - Any other error is a Failure.
 func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome {
 	if err == nil {

@@ -36,7 +36,7 @@ func attempt(t *testing.T, req *http.Request, maxBuffer int64, err error) core.O
 	explained := client.Explain(sent, err)
 	require.ErrorIs(t, explained, err)
 	require.Equal(t, err.Error(), explained.Error())
-	return client.Classify(t.Context(), nil, explained)
+	return client.Classify(req.Context(), nil, explained)
 }
 
 func TestABodyIsJudgedHoweverItIsSent(t *testing.T) {
@@ -75,7 +75,7 @@ func TestABodyIsJudgedHoweverItIsSent(t *testing.T) {
 func TestAReadAfterTheBodyWasClosedIsNoFault(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
-	defer w.Close()
+	defer func() { _ = w.Close() }()
 	req := request(t, http.MethodPut, r)
 	replay := client.NewReplay(req, -1)
 	sent, err := replay.Attempt(req.Context())
@@ -138,8 +138,8 @@ func TestRejectionsStayWhatTheyAre(t *testing.T) {
 func TestNotSentIsOnlyWhatNetHTTPSaysOfAProxy(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
-		errors.New("Proxy Authentication Required"):     true, //nolint:staticcheck // as net/http has it
-		errors.New("Forbidden"):                         true, //nolint:staticcheck // likewise
+		errors.New("Proxy Authentication Required"):     true,
+		errors.New("Forbidden"):                         true,
 		errors.New("OK"):                                false,
 		errors.New("407 Proxy Authentication Required"): false,
 		errors.New(""):                                  false,

@@ -12,7 +12,7 @@ import (
 	"github.com/gresil/gresil/internal/h2err"
 )
 
-// Idempotent tells whether a request may be sent twice with the effect of once:
+// Idempotent reports whether a request may be sent twice with the effect of once:
 // by its method (RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT,
 // DELETE; none is GET), or because it has an idempotency key.
 func Idempotent(req *http.Request) bool {
@@ -23,7 +23,7 @@ func Idempotent(req *http.Request) bool {
 	return HasIdempotencyKey(req)
 }
 
-// HasIdempotencyKey tells whether a request has an Idempotency-Key or
+// HasIdempotencyKey reports whether a request has an Idempotency-Key or
 // X-Idempotency-Key header. As with net/http, having the key in the map is
 // enough, so that a nil value marks a request without being sent.
 func HasIdempotencyKey(req *http.Request) bool {

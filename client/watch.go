@@ -12,7 +12,7 @@ import (
 // A watch observes how a transport reads the body of one attempt, which it may go on
 // doing after RoundTrip has returned. A nil watch has seen nothing.
 type watch struct {
-	length int64 // that the body is to have; not above 0 if that is not known
+	length int64 // of the body according to its request; 0 or less if it is unknown
 
 	mu      sync.Mutex
 	first   time.Time // the start of the first Read

@@ -54,18 +54,18 @@ func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return
 // An error is [core.Ignored] if it is a rejection by an inner mechanism
 // ([core.ErrRejected]), or if ctx is done: the caller gave up, or had a deadline
 // that may have been too near. It is judged by ctx and not by the error, since
-// what is called may turn a cancellation into any error, and an error of another
+// an operation may turn a cancellation into any error, and an error of another
 // context is no cancellation of this call.
 //
 // A context that ended by a timeout with a cause of its own, set by
 // [context.WithTimeoutCause] as core/timeout does, whose Timeout method returns true,
-// is a limit to find what is slow. If [Do] was called under such an outer limit, and it
+// is a limit that detects slow calls. If [Do] was called under such an outer limit, and it
 // ended the operation, that is a [core.Failure] if the operation had at least half of
 // its own limit, which is that of core/timeout inside of the breaker; without one, at
 // least half of the outer limit. Otherwise it is [core.Ignored]: other work has used up
-// the time. The outer limit is what a method TimeLimit() time.Duration of the cause
-// returns, as that of timeout.Error in core/timeout. If it is not known, and where
-// there is no Do, it is a Failure.
+// the time. A method TimeLimit() time.Duration of the cause returns the outer limit, as
+// that of timeout.Error in core/timeout does. Without the method, and without Do, it is
+// a Failure.
 //
 // Any other error is a [core.Failure].
 func DefaultClassify(ctx context.Context, _ any, err error) core.Outcome {

@@ -14,17 +14,17 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-// ofSecond is a cause of the user's own, which says its limit.
-type ofSecond struct{}
+// secondError is a cause of the user's own, which says its limit.
+type secondError struct{}
 
-func (ofSecond) Error() string            { return "the job took too long" }
-func (ofSecond) Timeout() bool            { return true }
-func (ofSecond) TimeLimit() time.Duration { return time.Second }
+func (secondError) Error() string            { return "the job took too long" }
+func (secondError) Timeout() bool            { return true }
+func (secondError) TimeLimit() time.Duration { return time.Second }
 
-// unknown is one that does not.
-type unknown struct{ ofSecond }
+// unknownError is one that does not.
+type unknownError struct{ secondError }
 
-func (unknown) TimeLimit() {}
+func (unknownError) TimeLimit() {}
 
 func hang(ctx context.Context) (int, error) {
 	<-ctx.Done()
@@ -42,13 +42,13 @@ func TestAnOuterLimitIsAFailureIfTheOperationHadHalfOfItsTime(t *testing.T) {
 	}{
 		"half of the outer":                     {&timeout.Error{Limit: outer}, 0, outer / 2, core.Failure},
 		"less than half of the outer":           {&timeout.Error{Limit: outer}, 0, outer/2 - 1, core.Ignored},
-		"half of the user's own":                {ofSecond{}, 0, outer / 2, core.Failure},
-		"less than half of the user's own":      {ofSecond{}, 0, outer/2 - 1, core.Ignored},
+		"half of the user's own":                {secondError{}, 0, outer / 2, core.Failure},
+		"less than half of the user's own":      {secondError{}, 0, outer/2 - 1, core.Ignored},
 		"half of its own":                       {&timeout.Error{Limit: outer}, own, own / 2, core.Failure},
 		"less than half of its own":             {&timeout.Error{Limit: outer}, own, own/2 - 1, core.Ignored},
-		"half of its own, outer not known":      {unknown{}, own, own / 2, core.Failure},
-		"less than half of it, outer not known": {unknown{}, own, own/2 - 1, core.Ignored},
-		"outer not known":                       {unknown{}, 0, 1, core.Failure},
+		"half of its own, outer not known":      {unknownError{}, own, own / 2, core.Failure},
+		"less than half of it, outer not known": {unknownError{}, own, own/2 - 1, core.Ignored},
+		"outer not known":                       {unknownError{}, 0, 1, core.Failure},
 		"no limit of its own":                   {&timeout.Error{Limit: outer}, -1, outer/2 - 1, core.Ignored},
 		"a deadline without a cause":            {nil, 0, outer, core.Ignored},
 	} {
@@ -80,7 +80,7 @@ func TestOtherErrorsUnderAnOuterLimitAreFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := core.Must(breaker.New(breaker.Config{}))
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, ofSecond{})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, secondError{})
 		defer cancel()
 		time.Sleep(time.Second - 1)
 		_, err := breaker.Do(ctx, b, func(context.Context) (int, error) { return 0, errors.New("down") })

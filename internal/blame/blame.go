@@ -1,4 +1,4 @@
-// Package blame carries what a layer knows about an error to the layers that judge
+// Package blame carries the verdict of a layer about an error to the layers that judge
 // the call: the error alone does not say whose fault it is.
 package blame
 
@@ -54,7 +54,7 @@ func Timeout(err error) bool {
 }
 
 // Struck reports whether a timeout with a cause of its own ended ctx: one that was set
-// to find out what is slow, while a plain deadline may have been too near. One that was
+// to detect slow calls, while a plain deadline may have been too near. One that was
 // canceled is not such, whatever its cause. limit is that of the timeout, or 0 if it is
 // not known.
 func Struck(ctx context.Context) (limit time.Duration, ok bool) {

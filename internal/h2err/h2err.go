@@ -53,7 +53,7 @@ func goneAway(err error) bool {
 			code := v.FieldByName("ErrCode")
 			return code.CanUint() && code.Uint() == enhanceYourCalm
 		}
-		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this is the walk of the tree itself
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
 				if goneAway(e) {
 					return true

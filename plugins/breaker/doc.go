@@ -15,7 +15,7 @@
 //
 // A [Client] judges each exchange when its headers are there: 5xx and network
 // errors are failures, a request that its caller canceled is neither failure nor
-// success. The same holds for what the caller is at fault for ([client.Explain]): a
+// success. The same holds for the own faults of the caller ([client.Explain]): a
 // request body that cannot be read, or so slowly that a time limit strikes meanwhile; a
 // request that net/http refuses to send. So the uploads that a reverse proxy passes on
 // do not open the breaker of its origin. An outer limit, as a total timeout or that of a

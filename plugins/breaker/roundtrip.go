@@ -74,7 +74,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	judged = true
 	switch {
 	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
-		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(req, started, call, classify)}
+		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(req, started, call, classify)} //nolint:contextcheck // it is the request's
 	case trip > 0:
 		permit.Trip(max(trip, asked)) // what the server asks for is the least
 	case outcome == core.Failure:

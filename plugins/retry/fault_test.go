@@ -126,7 +126,7 @@ func discardOverWire(req *http.Request) (*http.Response, error) {
 	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		go func() {
-			defer server.Close()
+			defer func() { _ = server.Close() }()
 			got, err := http.ReadRequest(bufio.NewReader(server))
 			if err == nil {
 				if _, err = io.Copy(io.Discard, got.Body); err == nil {
