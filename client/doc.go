@@ -22,7 +22,8 @@
 // well, to keep the contract of RoundTripper: [Replay] gives each attempt a
 // body, [Discard] throws a response away without wasting its connection,
 // [OnBodyEnd] runs a function when a body is done with, [Classify] tells
-// success from failure, [Idempotent] and [NotSent] tell what may be repeated,
+// success from failure and [Explain] whose fault an error is, [Idempotent] and
+// [NotSent] tell what may be repeated,
 // [RetryAfter] reads the header and [Reject] answers without a call.
 //
 // When not to use it: a plain http.Client with one plugin needs none of it,

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"reflect"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/h2err"
 )
 
-// Idempotent tells whether a request may be sent twice with the effect of once:
+// Idempotent reports whether a request may be sent twice with the effect of once:
 // by its method (RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT,
 // DELETE; none is GET), or because it has an idempotency key.
 func Idempotent(req *http.Request) bool {
@@ -20,7 +23,7 @@ func Idempotent(req *http.Request) bool {
 	return HasIdempotencyKey(req)
 }
 
-// HasIdempotencyKey tells whether a request has an Idempotency-Key or
+// HasIdempotencyKey reports whether a request has an Idempotency-Key or
 // X-Idempotency-Key header. As with net/http, having the key in the map is
 // enough, so that a nil value marks a request without being sent.
 func HasIdempotencyKey(req *http.Request) bool {
@@ -31,17 +34,21 @@ func HasIdempotencyKey(req *http.Request) bool {
 	return ok
 }
 
-// NotSent tells whether err says that nothing of the request reached a server,
+// NotSent reports whether err says that nothing of the request reached a server,
 // so that repeating it is safe whatever its method: the name was not found,
-// there was no connection, the certificate was not accepted, or a mechanism of
-// this module rejected the call. So it is where a server refused the stream of
-// HTTP/2 (REFUSED_STREAM), which means that it did nothing with it. False means that
-// it is not known.
+// there was no connection, a proxy refused to make one (CONNECT), the certificate was
+// not accepted, or a mechanism of this module rejected the call. The same holds if a
+// server refused the stream of HTTP/2 (REFUSED_STREAM), which means that it did nothing
+// with it. False means that it is not known.
+//
+// net/http has no type for a refused CONNECT: the text of its error is that of the
+// status, as in "Proxy Authentication Required", and nothing more. A RoundTripper that
+// returns such an error for a request that it sent must wrap it.
 func NotSent(err error) bool {
 	if err == nil {
 		return false
 	}
-	if errors.Is(err, core.ErrRejected) {
+	if known := blame.Of(err); errors.Is(err, core.ErrRejected) || known != nil && known.NotSent {
 		return true
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
@@ -50,21 +57,24 @@ func NotSent(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
-	if reset, ok := errors.AsType[streamError](err); ok {
-		return reset.Code == refusedStream
+	if h2err.Refused(err) || refusedConnect(err) {
+		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect")
 }
 
-// A streamError is the StreamError of golang.org/x/net/http2, or net/http's own, which
-// become any struct with these fields: errors.As with their method As.
-type streamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
+// refusedConnect reports whether err is the one that [http.Transport] returns when a
+// proxy answers CONNECT with another status than 200.
+func refusedConnect(err error) bool {
+	if reflect.TypeOf(err) != reflect.TypeOf(core.ErrRejected) { // errors.New; another type says more
+		return false
+	}
+	text := err.Error()
+	for status := 201; status < 600; status++ {
+		if text != "" && text == http.StatusText(status) {
+			return true
+		}
+	}
+	return text == "unknown status code"
 }
-
-const refusedStream = 7 // RFC 9113, section 7
-
-func (streamError) Error() string { return "http2: stream was reset" }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
-	"strings"
 	"sync/atomic"
 )
 
@@ -26,7 +24,8 @@ var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 // no limit, as long as nothing was read at all. So an upload of any size that
 // never got a connection is repeated, and nothing is held in memory unasked.
 // The price is that net/http sees a reader of this package: a file is then
-// copied to the socket, where sendfile would have done.
+// copied to the socket, where sendfile would have done. The same holds for every body
+// that is not in memory, since [Explain] observes how it is read.
 //
 // The methods are for one goroutine; the bodies are read wherever the
 // transport likes, even by several attempts at once.
@@ -83,29 +82,26 @@ func (r *Replay) Prepare() error {
 // deep copies that may be changed. The error is [ErrNotReplayable], or wraps the
 // one of GetBody.
 func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
-	body := r.req.Body
+	body, own := r.req.Body, true // the caller's own
 	switch {
 	case r.stream != nil:
 		reader := r.stream.reader()
 		if reader == nil {
 			return nil, ErrNotReplayable
 		}
-		body = reader
+		reader.watch.length = r.req.ContentLength
+		body, own = reader, false
 	case !hasBody(r.req):
 	case r.attempts == 0:
-		if !inert(body) {
-			r.current = &onceClose{ReadCloser: body}
-			body = r.current
-		}
+		body, own = r.guard(body)
 	default:
 		if err := r.Prepare(); err != nil {
 			return nil, err
 		}
 		body = r.fresh
 		r.current, r.fresh, r.prepared = nil, nil, false
-		if body != nil && !inert(body) {
-			r.current = &onceClose{ReadCloser: body}
-			body = r.current
+		if body != nil {
+			body, _ = r.guard(body)
 		}
 	}
 	r.attempts++
@@ -114,7 +110,7 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 		again.Body = body
 		return again, nil
 	}
-	if body == r.req.Body && ctx == r.req.Context() {
+	if own && ctx == r.req.Context() {
 		return r.req, nil
 	}
 	first := r.req.WithContext(ctx)
@@ -158,28 +154,41 @@ func (r *Replay) closeFresh() {
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
+// guard returns body with a guard around it, unless it needs none; then same is true.
+func (r *Replay) guard(body io.ReadCloser) (guarded io.ReadCloser, same bool) {
+	if inert(body, r.req.ContentLength) {
+		return body, true
+	}
+	r.current = &onceClose{ReadCloser: body, watch: watch{length: r.req.ContentLength}}
+	return r.current, false
+}
+
 // onceClose closes a body once, though net/http and layers above it may each
-// want to.
+// want to, and watches how it is read.
 type onceClose struct {
 	io.ReadCloser
+	watch  watch
 	closed atomic.Bool
+}
+
+func (c *onceClose) Read(p []byte) (int, error) {
+	c.watch.begin()
+	n, err := c.ReadCloser.Read(p)
+	c.watch.end(n, err)
+	return n, err
 }
 
 func (c *onceClose) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
+	c.watch.close()
 	return c.ReadCloser.Close()
 }
 
-// inert tells whether closing body does nothing, so that it needs no guard. It
-// then stays what it is, and net/http knows a body in memory when it sees one.
-// One of another Replay, further out, is guarded there.
-func inert(body io.ReadCloser) bool {
-	switch body.(type) {
-	case *onceClose, *streamReader:
-		return true
-	}
-	t := reflect.TypeOf(body)
-	return t == reflect.TypeOf(io.NopCloser(nil)) || t == reflect.TypeOf(io.NopCloser((*strings.Reader)(nil)))
+// inert reports whether closing body does nothing and reading it cannot fail, so that
+// it needs no guard. It then stays as it is, and net/http knows a body in memory when it
+// sees one. The body of another Replay, an outer one, is guarded there.
+func inert(body io.ReadCloser, length int64) bool {
+	return watchOf(body) != nil || inMemory(body, length)
 }

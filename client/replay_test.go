@@ -138,7 +138,7 @@ func TestReplayLeavesABodyInMemoryAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, b := range []io.Reader{
 		strings.NewReader("x"), bytes.NewReader([]byte("x")), bytes.NewBufferString("x"),
-		io.NopCloser(strings.NewReader("x")), io.NopCloser(io.LimitReader(strings.NewReader("x"), 1)),
+		io.NopCloser(strings.NewReader("x")),
 	} {
 		req := request(t, http.MethodPost, b)
 		if req.GetBody == nil {

@@ -80,6 +80,7 @@ func (s *stream) closeUnlock() {
 
 type streamReader struct {
 	stream *stream
+	watch  watch
 	// guarded by stream.mu
 	offset int
 	closed bool
@@ -91,6 +92,13 @@ var (
 )
 
 func (r *streamReader) Read(p []byte) (int, error) {
+	r.watch.begin()
+	n, err := r.next(p)
+	r.watch.end(n, err)
+	return n, err
+}
+
+func (r *streamReader) next(p []byte) (int, error) {
 	s := r.stream
 	s.mu.Lock()
 	n, ok, err := r.fromKeptLocked(p)
@@ -160,6 +168,7 @@ func (r *streamReader) fromSource(p []byte) (int, error) {
 }
 
 func (r *streamReader) Close() error {
+	r.watch.close()
 	r.stream.mu.Lock()
 	r.closed = true
 	r.stream.closeUnlock()

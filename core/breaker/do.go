@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // Do runs operation if b admits it, in the caller's goroutine, and returns what it
@@ -20,7 +21,15 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	}
 	outcome, trip := core.Ignored, time.Duration(0)
 	defer func() { permit.done(outcome, 0, trip) }()
+	var started time.Time
+	if _, bounded := ctx.Deadline(); bounded {
+		started = time.Now() // only an outer limit needs it
+	}
 	result, err := operation(ctx)
+	judged := err
+	if err != nil {
+		judged, err = blame.Outer(ctx, started, 0, err), blame.Strip(err)
+	}
 	cfg := &b.current.Load().cfg
 	if cfg.Trip != nil && !errors.Is(err, core.ErrRejected) {
 		trip = cfg.Trip(ctx, result, err)
@@ -29,9 +38,9 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	case trip > 0:
 		outcome = core.Failure
 	case cfg.Classify == nil:
-		outcome = DefaultClassify(ctx, nil, err)
+		outcome = DefaultClassify(ctx, nil, judged)
 	default:
-		outcome = cfg.Classify(ctx, result, err)
+		outcome = cfg.Classify(ctx, result, judged)
 	}
 	return result, err
 }
@@ -42,35 +51,34 @@ func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return
 // DefaultClassify is the Classify of a Config that has none. No error is a
 // [core.Success].
 //
-// An error is [core.Ignored] when it is a rejection from further in
-// ([core.ErrRejected]), or when ctx is done: the caller gave up, or had a deadline
+// An error is [core.Ignored] if it is a rejection by an inner mechanism
+// ([core.ErrRejected]), or if ctx is done: the caller gave up, or had a deadline
 // that may have been too near. It is judged by ctx and not by the error, since
-// what is called may turn a cancellation into any error, and an error of somebody
-// else's context is no cancellation of this call. But when ctx ended by a timeout
-// with a cause of its own, set by [context.WithTimeoutCause] as core/timeout does,
-// whose Timeout method returns true, it is a [core.Failure]: such a limit is there
-// to tell what is slow.
+// an operation may turn a cancellation into any error, and an error of another
+// context is no cancellation of this call.
+//
+// A context that ended by a timeout with a cause of its own, set by
+// [context.WithTimeoutCause] as core/timeout does, whose Timeout method returns true,
+// is a limit that detects slow calls. If [Do] was called under such an outer limit, and it
+// ended the operation, that is a [core.Failure] if the operation had at least half of
+// its own limit, which is that of core/timeout inside of the breaker; without one, at
+// least half of the outer limit. Otherwise it is [core.Ignored]: other work has used up
+// the time. A method TimeLimit() time.Duration of the cause returns the outer limit, as
+// that of timeout.Error in core/timeout does. Without the method, and without Do, it is
+// a Failure.
 //
 // Any other error is a [core.Failure].
 func DefaultClassify(ctx context.Context, _ any, err error) core.Outcome {
-	switch {
-	case err == nil:
+	if err == nil {
 		return core.Success
-	case errors.Is(err, core.ErrRejected), ctx.Err() != nil && !limited(ctx):
+	}
+	if known := blame.Of(err); known != nil && known.Outcome == core.Ignored || errors.Is(err, core.ErrRejected) {
 		return core.Ignored
 	}
-	return core.Failure
-}
-
-// limited tells whether a timeout with a cause of its own ended ctx.
-func limited(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	if ctx.Err() != context.DeadlineExceeded || cause == context.DeadlineExceeded { //nolint:errorlint // these are what package context sets
-		return false
+	if ctx.Err() != nil {
+		if _, limited := blame.Struck(ctx); !limited {
+			return core.Ignored
+		}
 	}
-	timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](cause)
-	return ok && timeout.Timeout()
+	return core.Failure
 }

@@ -120,6 +120,13 @@ func (g *Group) Get(key string) *Breaker {
 	return b
 }
 
+// Lookup returns the breaker of a key, or nil if there is none.
+func (g *Group) Lookup(key string) *Breaker {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.byKey[key]
+}
+
 func (g *Group) add(key string) *Breaker {
 	for {
 		r, openFor := g.current.Load(), new(time.Duration)

@@ -588,7 +588,7 @@ func TestClose(t *testing.T) {
 		c.Hold(t.Context(), key, time.Second)
 		_, err = c.Acquire(t.Context(), key)
 		require.ErrorIs(t, err, cooldown.ErrClosed)
-		require.NotErrorIs(t, err, core.ErrRejected)
+		require.ErrorIs(t, err, core.ErrRejected, "no call is made")
 		require.Equal(t, cooldown.Stats{Holds: 1, Canceled: 3}, c.Stats())
 		_, ok = registry.Get("cooldown", "n")
 		require.False(t, ok)

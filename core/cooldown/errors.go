@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/closed"
 )
 
 var (
 	// ErrHeld is matched by a [*HeldError].
 	ErrHeld = errors.New("cooldown: held")
-	// ErrClosed is what a closed [Cooldown] returns.
-	ErrClosed = errors.New("cooldown: closed")
+	// ErrClosed is the error of a closed [Cooldown]. It matches [core.ErrRejected], and
+	// waiting does not help.
+	ErrClosed error = &closed.Error{Text: "cooldown: closed"}
 )
 
 // A HeldError says that a call was held back for longer than it could wait. It

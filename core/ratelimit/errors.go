@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/closed"
 )
 
 var (
 	// ErrLimited is matched by a [*LimitedError].
 	ErrLimited = errors.New("ratelimit: limited")
-	// ErrClosed is what a closed limiter or store returns.
-	ErrClosed = errors.New("ratelimit: closed")
+	// ErrClosed is the error of a closed limiter or store. It matches
+	// [core.ErrRejected], and waiting does not help.
+	ErrClosed error = &closed.Error{Text: "ratelimit: closed"}
 	// ErrStore is matched by a [*StoreError].
 	ErrStore = errors.New("ratelimit: store failed")
 )

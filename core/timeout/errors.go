@@ -40,3 +40,7 @@ func (e *Error) Timeout() bool { return true }
 
 // Temporary is true.
 func (e *Error) Temporary() bool { return true }
+
+// TimeLimit returns Limit. A breaker asks the cause of a context that ended for it: see
+// DefaultClassify of core/breaker.
+func (e *Error) TimeLimit() time.Duration { return e.Limit }

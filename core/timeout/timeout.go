@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/hook"
 )
 
@@ -136,10 +137,11 @@ func (t *Timeout) Close() error {
 // limit, and waits for its end. An error after the limit is an [*Error]. Where
 // there is no limit, or ctx ends no later, operation gets ctx itself.
 func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
-	limited, cancel := t.context(ctx)
+	cause := t.Err()
+	limited, cancel, started := within(ctx, cause)
 	defer cancel()
 	result, err := operation(limited)
-	return result, t.Finish(ctx, limited, err)
+	return result, t.Finish(ctx, limited, blame.Outer(ctx, started, cause.Limit, err))
 }
 
 // Run makes a Timeout a [core.Mechanism]. It does the same as [Do].
@@ -147,12 +149,19 @@ func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, t, next.Run)
 }
 
-func (t *Timeout) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	cause := t.Err()
-	if deadline, ok := ctx.Deadline(); cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit {
-		return ctx, func() {}
+// within returns the context of an operation. started is zero unless an outer limit
+// ends it sooner than the own one.
+func within(ctx context.Context, cause *Error) (_ context.Context, cancel context.CancelFunc, started time.Time) {
+	if cause.Limit < 0 {
+		return ctx, func() {}, started
 	}
-	return context.WithTimeoutCause(ctx, cause.Limit, cause)
+	if deadline, ok := ctx.Deadline(); ok {
+		if now := time.Now(); deadline.Sub(now) <= cause.Limit {
+			return ctx, func() {}, now
+		}
+	}
+	ctx, cancel = context.WithTimeoutCause(ctx, cause.Limit, cause)
+	return ctx, cancel, started
 }
 
 // Finish is the end of what [Do] does, for adapters that make the context
@@ -175,7 +184,7 @@ func (t *Timeout) Finish(caller, limited context.Context, err error) error {
 		return err
 	}
 	t.timedOut.Add(1)
-	err = timedOut(cause, limited.Err(), err)
+	err = timedOut(cause, limited.Err(), blame.Strip(err))
 	t.tell(caller, limited, cause.Limit, err)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,9 +87,23 @@ func (c *Client) Phase() client.Phase { return client.Engine }
 // registry, is in the Config of the [Client.Group], until the next SetConfig.
 func (c *Client) Config() ClientConfig { return c.current.Load().cfg }
 
-// For returns the breaker of a key: of a host as [client.Host] spells it, unless
-// there is a Key. It makes the breaker if there is none.
-func (c *Client) For(key string) *Breaker { return c.group.Get(key) }
+// For returns the breaker of a key, or nil if no request has used it yet. Without a Key
+// in the ClientConfig the key is a host in any spelling, as in "api.example.com": if it
+// has no port, that of https is looked for first, then that of http. For never makes a
+// breaker: Get of the [Client.Group] does.
+func (c *Client) For(key string) *Breaker {
+	b := c.group.Lookup(key)
+	if b != nil || c.current.Load().cfg.Key != nil {
+		return b
+	}
+	for _, scheme := range []string{"https", "http"} {
+		host := client.Host(&http.Request{URL: &url.URL{Scheme: scheme, Host: key}})
+		if b = c.group.Lookup(host); b != nil {
+			break
+		}
+	}
+	return b
+}
 
 // Group returns all the breakers.
 func (c *Client) Group() *breaker.Group { return c.group }

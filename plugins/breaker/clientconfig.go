@@ -93,9 +93,9 @@ type ClientConfig struct {
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
 
-	// Classify tells how an exchange ended. If nil, it is [client.Classify]. ctx is
-	// that of the request. It must leave the body alone. It is not asked when the
-	// transport panics.
+	// Classify returns how an exchange ended. If nil, it is [client.Classify]. ctx is
+	// that of the request, and err that of the transport as [client.Explain] returns it.
+	// It must leave the body alone. It is not called if the transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 	// JudgeBody judges an exchange that is a success by its headers when its body has
 	// ended: where a read fails, Classify is asked again, with the error and no response,

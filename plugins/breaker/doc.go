@@ -15,7 +15,12 @@
 //
 // A [Client] judges each exchange when its headers are there: 5xx and network
 // errors are failures, a request that its caller canceled is neither failure nor
-// success. It belongs inside of retries, which [client.New] sees to: each attempt
+// success. The same holds for the own faults of the caller ([client.Explain]): a
+// request body that cannot be read, or so slowly that a time limit strikes meanwhile; a
+// request that net/http refuses to send. So the uploads that a reverse proxy passes on
+// do not open the breaker of its origin. An outer limit, as a total timeout or that of a
+// handler, is a failure only if the attempt had at least half of its own limit;
+// [client.Classify] has the rule. It belongs inside of retries, which [client.New] sees to: each attempt
 // is counted, and none is made to a host that is cut off. With JudgeBody, it waits with
 // a success until the body has ended, and a read that fails is a failure.
 //
@@ -29,9 +34,8 @@
 // the handler keeps failing, which gives what is behind it time to recover. It too
 // judges at the header, so a stream that goes on for hours holds no half-open slot.
 //
-// Use neither against callers that are too many: that is what a limiter is for. A
-// breaker around calls whose failures are the caller's own fault cuts off
-// everybody; say so by Classify.
+// Use neither against too many callers: use a limiter. If the server answers with 5xx for
+// something that the caller is at fault for, return Ignored in Classify.
 //
 // # Guarantees
 //
@@ -50,5 +54,5 @@
 //
 // When it fails: requests to a host that is up are rejected until its time to be
 // open is over. Hooks, Stats and [Client.For] show why; [Client.Override] gets a
-// single request past it, and For(host).Reset() ends it.
+// single request past it, and Reset of the breaker that For(host) returns ends it.
 package breaker

@@ -1,12 +1,14 @@
 package breaker
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 type transport struct {
@@ -40,6 +42,10 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		client.CloseBody(req)
 		return nil, err
 	}
+	var started time.Time
+	if _, bounded := ctx.Deadline(); bounded {
+		started = time.Now() // only an outer limit needs it
+	}
 	body := client.NewReplay(req, -1)
 	sent, judged := false, false
 	defer func() {
@@ -63,17 +69,12 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		trip = rules.cfg.Trip(resp, asked)
 	}
 	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
-		outcome = classify(ctx, resp, err)
+		outcome = classify(ctx, resp, explain(req, started, err))
 	}
 	judged = true
 	switch {
 	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
-		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: func(err error) core.Outcome {
-			if call.Failed != nil && call.Failed(nil, err) {
-				return core.Failure
-			}
-			return classify(ctx, nil, err)
-		}}
+		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(req, started, call, classify)} //nolint:contextcheck // it is the request's
 	case trip > 0:
 		permit.Trip(max(trip, asked)) // what the server asks for is the least
 	case outcome == core.Failure:
@@ -82,6 +83,24 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		permit.Done(outcome)
 	}
 	return resp, err
+}
+
+// explain returns the error of an attempt for Classify.
+func explain(req *http.Request, started time.Time, err error) error {
+	if err == nil {
+		return nil
+	}
+	return client.Explain(req, blame.Outer(req.Context(), started, 0, err))
+}
+
+// failing returns the judge of a body that cannot be read to its end.
+func failing(req *http.Request, started time.Time, call Call, classify func(context.Context, *http.Response, error) core.Outcome) func(error) core.Outcome {
+	return func(err error) core.Outcome {
+		if call.Failed != nil && call.Failed(nil, err) {
+			return core.Failure
+		}
+		return classify(req.Context(), nil, explain(req, started, err))
+	}
 }
 
 // retryAfter is how long a response asks to be left alone, at most maxRetryAfter.

@@ -95,14 +95,14 @@ func (s *Server) SetConfig(cfg ServerConfig) error {
 	return nil
 }
 
-// For returns the breaker of a key, and makes it if there is none. Requests
-// without a key have the empty one. Where there is no Key in the ServerConfig,
+// For returns the breaker of a key, or nil if no request has used it yet. Requests
+// without a key have the empty one. If there is no Key in the ServerConfig,
 // there is only one breaker, whatever the key.
 func (s *Server) For(key string) *Breaker {
 	if s.one != nil {
 		return s.one
 	}
-	return s.group.Get(key)
+	return s.group.Lookup(key)
 }
 
 // Group returns all the breakers, or nil where there is no Key in the

@@ -12,6 +12,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/h2err"
 )
 
 // cooldown returns the part of c that core/cooldown has too.
@@ -64,17 +66,28 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		client.CloseBody(req)
 		returned = true
+		if errors.Is(err, ratelimit.ErrStore) { // no rejection, but nothing was sent
+			err = &blame.Error{Err: err, NotSent: true}
+		}
 		return nil, err
 	}
 	sent = true
+	var started time.Time
+	if permit.Probe() { // it matters whose fault an error is
+		started = time.Now()
+		watched := client.NewReplay(req, -1)
+		req, _ = watched.Attempt(ctx) // the first cannot fail
+	}
 	resp, err = t.next.RoundTrip(req)
 	switch {
 	case errors.Is(err, core.ErrRejected), resp != nil && client.Rejected(resp) != nil:
 		giveBack(ctx)
 	case err == nil && resp != nil:
 		outcome = t.learn(ctx, cfg, key, resp)
+	case h2err.Throttled(err): // as a 429
+		outcome = core.Failure
 	}
-	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, err) == core.Failure { // it is not well yet
+	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(req, blame.Outer(ctx, started, 0, err))) == core.Failure { // it is not well yet
 		t.gate.Hold(ctx, key, notYet)
 	}
 	returned = true

@@ -318,7 +318,7 @@ func TestARefusalOfABreakerIsRefundedAndTeachesNothing(t *testing.T) {
 			// A probe that was refused says nothing: the next one is the probe.
 			limits.Cooldown().Hold(t.Context(), "a.test:80", time.Second)
 			_ = get(t.Context(), t, c, "http://a.test/")
-			require.NoError(t, open.For("a.test:80").SetState(breaker.Disabled))
+			require.NoError(t, open.Group().Get("a.test:80").SetState(breaker.Disabled))
 			start := time.Now()
 			require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 			require.Zero(t, time.Since(start))

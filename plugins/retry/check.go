@@ -14,6 +14,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // DefaultCheckRetry is what decides when a [Config] does not. It is
@@ -29,8 +30,10 @@ import (
 //     its own time limit is.
 //   - Certificates that are not trusted are found however the error is wrapped, those
 //     that a VerifyConnection does not accept too. Other errors that are the same
-//     each time are not retried either: an address that is none, a server that
-//     does not speak TLS, a [core.ConfigError] of a plugin further in.
+//     each time are not retried either: an address that is not valid, a server that
+//     does not speak TLS, a [core.ConfigError] of an inner plugin, and what
+//     [client.Explain] finds: a request that net/http refuses to send, a request body
+//     whose length is not its ContentLength, or one without GetBody whose Read failed.
 //
 // It has the type of go-retryablehttp's CheckRetry, to be wrapped in one.
 func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
@@ -58,9 +61,15 @@ func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (boo
 	return retryablehttp.DefaultRetryPolicy(ctx, nil, err)
 }
 
-// terminal tells of errors that another attempt cannot cure.
+// terminal reports whether another attempt cannot cure err.
 func terminal(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, core.ErrConfig) || errors.Is(err, http.ErrSchemeMismatch) || untrusted(err) {
+		return true
+	}
+	if fault := blame.Of(err); fault != nil && fault.Final {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok { // http.Client makes ErrSchemeMismatch of some
 		return true
 	}
 	if _, ok := errors.AsType[*net.AddrError](err); ok {
@@ -86,10 +95,14 @@ func untrusted(err error) bool {
 	return ok
 }
 
-// noURL tells of a URL that net/http cannot send to, which it has no type of error
-// for. Other schemes are those of transports that were registered.
-func noURL(u *url.URL) bool {
-	return u == nil || u.Host == "" && (u.Scheme == "http" || u.Scheme == "https")
+// gaveUp reports whether the Cancel channel of req was closed.
+func gaveUp(req *http.Request) bool {
+	select {
+	case <-req.Cancel: //nolint:staticcheck // net/http respects it
+		return true
+	default:
+		return false
+	}
 }
 
 // OnServerError makes c retry the responses 500 to 599, no others, of requests

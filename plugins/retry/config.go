@@ -60,8 +60,9 @@ type Config struct {
 	MaxRetryAfter time.Duration
 
 	// RetryIf tells which errors are retried. If nil, those that DefaultCheckRetry
-	// names. It is not asked about one that no retry can cure: a bad URL, a name
-	// that does not exist, a certificate that is not trusted, a cancellation.
+	// names. It is not called for one that no retry can cure: a request that
+	// cannot be sent, a name that does not exist, a server that does not speak TLS, a
+	// certificate that is not trusted, a cancellation.
 	RetryIf func(err error) bool
 	// RetryResponse tells which responses are retried. If nil, those that
 	// DefaultCheckRetry names. It must leave the body alone.

@@ -33,6 +33,9 @@
 //   - A response that is thrown away is drained within limits and closed before
 //     the wait, so that one connection is enough.
 //   - Once the request's context is done nothing is sent; a wait ends at once.
+//   - An attempt that failed by the caller's own fault is not repeated if it would
+//     end in the same way: see [client.Explain]. Nor is one whose Cancel channel is
+//     closed, whatever CheckRetry says.
 //   - A rejection by a plugin further in, as an open breaker's, is not repeated.
 //     One that ends the retries after an attempt was made is an ExhaustedError of
 //     core/retry: errors.Is and errors.As find both, but it does not match

@@ -145,7 +145,7 @@ func (r *run) judge(ctx context.Context) retry.Attempt {
 		switch {
 		case rejection != nil:
 			a.Err, a.Suppress = r.failure(), retry.Rejected
-		case client.Classify(ctx, r.resp, r.err) == core.Failure:
+		case client.Classify(ctx, r.resp, client.Explain(r.req, r.err)) == core.Failure:
 			a.Err = r.failure()
 		}
 		return a
@@ -180,17 +180,19 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	case decide != nil:
 	case r.err == nil && r.cfg.RetryResponse != nil:
 		return r.cfg.RetryResponse(r.resp), nil
-	case r.err != nil && noURL(r.req.URL):
-		return false, nil
 	default:
 		decide = DefaultCheckRetry
 	}
 	if r.err == nil {
 		return decide(ctx, r.resp, nil)
 	}
-	wrapped := asClientError(r.req, r.err)
+	if gaveUp(r.req) {
+		return false, nil
+	}
+	explained := client.Explain(r.req, r.err)
+	wrapped := asClientError(r.req, explained)
 	again, instead = decide(ctx, nil, wrapped)
-	if instead == wrapped { //nolint:errorlint // the very one: the caller's http.Client will wrap it
+	if instead == wrapped || instead == explained { //nolint:errorlint // the very one: the caller's http.Client will wrap it
 		instead = nil
 	}
 	if again && r.cfg.CheckRetry == nil && r.cfg.RetryIf != nil {

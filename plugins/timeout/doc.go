@@ -30,6 +30,8 @@
 // A request that is over its limit fails with an [*Error], which is a timeout in
 // every way that the standard library asks ([context.DeadlineExceeded], Timeout
 // methods), while the end of the caller's own context is reported as what it is.
+// If an outer limit ends an attempt, a breaker counts a failure only if the attempt had
+// at least half of its own limit: see [client.Classify].
 // The total limit holds until the body is read or closed, unless HeadersOnly. The
 // limit of an attempt holds until its headers are there, unless CutBody: a body
 // that takes long is then no reason to break it off. For one that stalls there is

@@ -38,9 +38,10 @@ const (
 	struck
 )
 
-// start makes l a child of parent; it then has to be expired or released.
-func (l *limited) start(parent context.Context, cause *Error) {
-	l.Context, l.over, l.cause, l.deadline = parent, parent, cause, time.Now().Add(cause.Limit)
+// start makes l a child of parent, with a limit from now on; it then has to be expired or
+// released.
+func (l *limited) start(parent context.Context, cause *Error, now time.Time) {
+	l.Context, l.over, l.cause, l.deadline = parent, parent, cause, now.Add(cause.Limit)
 	l.unwatch = context.AfterFunc(parent, l.follow)
 }
 

@@ -13,7 +13,7 @@ func TestLiftEndsWhatIsAboutToExpire(t *testing.T) {
 	t.Parallel()
 	var l limited
 	cause := &Error{Name: "api", Limit: time.Hour}
-	l.start(t.Context(), cause)
+	l.start(t.Context(), cause, time.Now())
 	l.state.Store(struck)
 	require.NoError(t, l.Err())
 	require.False(t, l.lift())
@@ -25,7 +25,7 @@ func TestLiftEndsWhatIsAboutToExpire(t *testing.T) {
 func TestLiftedLimitDoesNotStrike(t *testing.T) {
 	t.Parallel()
 	var l limited
-	l.start(t.Context(), &Error{Limit: time.Hour})
+	l.start(t.Context(), &Error{Limit: time.Hour}, time.Now())
 	require.True(t, l.lift())
 	require.False(t, l.expire())
 	require.True(t, l.lift())

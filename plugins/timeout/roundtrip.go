@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 type transport struct {
@@ -27,14 +28,22 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		client.CloseBody(req)
 		return nil, err
 	}
-	deadline, ok := caller.Deadline()
-	none := cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit
+	var started time.Time // which matters only to a limit
+	none := cause.Limit < 0
+	if !none {
+		started = time.Now()
+		deadline, ok := caller.Deadline()
+		none = ok && deadline.Sub(started) <= cause.Limit
+	}
 	if none && cfg.BodyIdle == 0 {
 		resp, err := t.next.RoundTrip(req)
+		if err != nil {
+			err = t.client.outer(caller, started, cause, err)
+		}
 		return resp, t.client.timeout.Finish(caller, caller, err)
 	}
 	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
-	x.ctx.start(caller, cause)
+	x.ctx.start(caller, cause, started)
 	if none {
 		x.ctx.lift() //nolint:contextcheck // it has the parent
 	} else {
@@ -48,7 +57,18 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	resp, err := t.next.RoundTrip(req.WithContext(&x.ctx)) //nolint:contextcheck // it is derived from the request's
 	returned = true
+	if none {
+		err = t.client.outer(caller, started, cause, err)
+	}
 	return x.headers(resp, err) //nolint:contextcheck // likewise
+}
+
+// outer marks the error of an attempt that an outer limit has ended, for what judges it.
+func (c *Client) outer(caller context.Context, started time.Time, cause *Error, err error) error {
+	if c.total {
+		return err
+	}
+	return blame.Outer(caller, started, cause.Limit, err)
 }
 
 // An exchange is one RoundTrip and the reading of its body.

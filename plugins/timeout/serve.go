@@ -37,7 +37,7 @@ type ending struct {
 
 // serve runs next in a goroutine of its own and answers for it at the limit.
 func (s *serving) serve(cause *Error, next http.Handler) {
-	s.ctx.start(s.r.Context(), cause)
+	s.ctx.start(s.r.Context(), cause, time.Now())
 	defer s.ctx.release()
 	ctx, cancel := context.WithCancel(&s.ctx) // what the handler derives from this one costs no goroutine
 	defer cancel()

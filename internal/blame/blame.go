@@ -1,0 +1,99 @@
+// Package blame carries the verdict of a layer about an error to the layers that judge
+// the call: the error alone does not say whose fault it is.
+package blame
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// An Error is Err with the outcome of the call that it ended.
+type Error struct {
+	Err     error
+	Outcome core.Outcome
+	Final   bool // another attempt would end in the same way
+	NotSent bool // nothing of the request was
+}
+
+// Error is that of Err.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Timeout reports whether Err is a timeout.
+func (e *Error) Timeout() bool { return Timeout(e.Err) }
+
+// Temporary reports whether Err is a timeout, as net.Error has it.
+func (e *Error) Temporary() bool { return e.Timeout() }
+
+// Of returns the outermost Error in the tree of err, or nil.
+func Of(err error) *Error {
+	e, _ := errors.AsType[*Error](err)
+	return e
+}
+
+// Strip returns err without an Error around it.
+func Strip(err error) error {
+	if e, ok := err.(*Error); ok { //nolint:errorlint // only the outermost
+		return e.Err
+	}
+	return err
+}
+
+// Timeout reports whether err is a timeout.
+func Timeout(err error) bool {
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && timeout.Timeout()
+}
+
+// Struck reports whether a timeout with a cause of its own ended ctx: one that was set
+// to detect slow calls, while a plain deadline may have been too near. One that was
+// canceled is not such, whatever its cause. limit is that of the timeout, or 0 if it is
+// not known.
+func Struck(ctx context.Context) (limit time.Duration, ok bool) {
+	if ctx.Err() != context.DeadlineExceeded {
+		return 0, false
+	}
+	cause := context.Cause(ctx)
+	if cause == context.DeadlineExceeded || !Timeout(cause) { //nolint:errorlint // a deadline without a cause of its own
+		return 0, false
+	}
+	if limited, ok := errors.AsType[interface {
+		error
+		TimeLimit() time.Duration
+	}](cause); ok {
+		limit = limited.TimeLimit()
+	}
+	return limit, true
+}
+
+// Outer returns err, the error of an attempt that started at a time, with an outcome if
+// an outer limit ended it: a Failure if at least half of the attempt's own limit was
+// left when it started, or if own is 0, half of the outer limit; otherwise Ignored. A
+// zero started is not known, and decides nothing; nor does an outer limit that is not
+// known.
+func Outer(ctx context.Context, started time.Time, own time.Duration, err error) error {
+	if err == nil || started.IsZero() || Of(err) != nil {
+		return err
+	}
+	limit, ok := Struck(ctx)
+	if own > 0 {
+		limit = own
+	}
+	deadline, bounded := ctx.Deadline()
+	if !ok || !bounded || limit <= 0 {
+		return err
+	}
+	outcome := core.Failure
+	if left := deadline.Sub(started); left < limit-left {
+		outcome = core.Ignored
+	}
+	return &Error{Err: err, Outcome: outcome}
+}

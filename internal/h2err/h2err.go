@@ -1,0 +1,69 @@
+// Package h2err reads the errors of HTTP/2, whose types net/http does not export.
+package h2err
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+)
+
+// RFC 9113, section 7.
+const (
+	refusedStream   = 0x7
+	enhanceYourCalm = 0xb
+)
+
+// A streamError is the StreamError of golang.org/x/net/http2, or net/http's own, which
+// become any struct with these fields: errors.As with their method As.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (streamError) Error() string { return "http2: stream was reset" }
+
+// reset returns the code with which the stream of a request was reset.
+func reset(err error) (code uint32, ok bool) {
+	e, ok := errors.AsType[streamError](err)
+	return e.Code, ok
+}
+
+// Refused reports whether the server refused the stream, and did nothing with it.
+func Refused(err error) bool {
+	code, ok := reset(err)
+	return ok && code == refusedStream
+}
+
+// Throttled reports whether the server reset the stream, or closed the connection, since
+// its client sends too much (ENHANCE_YOUR_CALM).
+func Throttled(err error) bool {
+	if code, ok := reset(err); ok {
+		return code == enhanceYourCalm
+	}
+	return goneAway(err)
+}
+
+// goneAway looks for a GoAwayError, which unlike StreamError has no method As. For the
+// first request of a connection there is only a text.
+func goneAway(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		v := reflect.ValueOf(err)
+		if v.Kind() == reflect.Struct && strings.HasSuffix(v.Type().Name(), "GoAwayError") {
+			code := v.FieldByName("ErrCode")
+			return code.CanUint() && code.Uint() == enhanceYourCalm
+		}
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range many.Unwrap() {
+				if goneAway(e) {
+					return true
+				}
+			}
+			return false
+		}
+		if err.Error() == "http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM" {
+			return true
+		}
+	}
+	return false
+}

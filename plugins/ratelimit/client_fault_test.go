@@ -1,0 +1,105 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/timeout"
+)
+
+// goAwayError is net/http's, whose type is not exported.
+type goAwayError struct {
+	LastStreamID uint32
+	ErrCode      uint32
+	DebugData    string
+}
+
+func (goAwayError) Error() string { return "http2: server sent GOAWAY and closed the connection" }
+
+// afterAHold returns how many holds there are when the probe after one ended with err.
+func afterAHold(t *testing.T, hold time.Duration, send func(*testing.T, http.RoundTripper), base func(*http.Request) (*http.Response, error), plugins ...client.Plugin) uint64 {
+	t.Helper()
+	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))
+	rt := client.New(roundTrip(base), append(plugins, limits)...)
+	limits.Cooldown().Hold(t.Context(), "a.test:80", hold)
+	send(t, rt)
+	return limits.Cooldown().Stats().Holds
+}
+
+func TestAProbeThatFailsByItsCallersFaultHoldsNothing(t *testing.T) {
+	t.Parallel()
+	reads := func(req *http.Request) (*http.Response, error) {
+		_, err := io.Copy(io.Discard, req.Body)
+		_ = req.Body.Close()
+		if err == nil {
+			err = errors.New("connection reset")
+		}
+		return nil, err
+	}
+	put := func(change func(*http.Request), body io.Reader) func(*testing.T, http.RoundTripper) {
+		return func(t *testing.T, rt http.RoundTripper) {
+			t.Helper()
+			req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://a.test/", body))
+			if change != nil {
+				change(req)
+			}
+			_, err := rt.RoundTrip(req)
+			require.Error(t, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		send  func(*testing.T, http.RoundTripper)
+		holds uint64
+	}{
+		"the server's fault":     {put(nil, strings.NewReader("abc")), 2},
+		"a read fails":           {put(nil, iotest.ErrReader(errors.New("disk"))), 1},
+		"it ends early":          {put(func(r *http.Request) { r.ContentLength = 10 }, io.MultiReader(strings.NewReader("abc"))), 1},
+		"it cannot be sent":      {put(func(r *http.Request) { r.Header.Set("X", "a\nb") }, strings.NewReader("abc")), 1},
+		"it is canceled, of old": {put(func(r *http.Request) { c := make(chan struct{}); close(c); r.Cancel = c }, strings.NewReader("abc")), 1}, //nolint:staticcheck // it is what is tested
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			require.Equal(t, c.holds, afterAHold(t, time.Second, c.send, reads), name)
+		})
+	}
+}
+
+func TestAProbeThatAnOuterLimitEndsHoldsIfItHadHalfOfItsTime(t *testing.T) {
+	t.Parallel()
+	for left, holds := range map[time.Duration]uint64{5 * time.Second: 2, 5*time.Second - 1: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			total := core.Must(timeout.NewTotal(timeout.Config{Limit: 10 * time.Second}))
+			got := afterAHold(t, 10*time.Second-left, func(t *testing.T, rt http.RoundTripper) {
+				t.Helper()
+				_, err := rt.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", nil)))
+				require.ErrorIs(t, err, timeout.ErrTimeout)
+			}, func(req *http.Request) (*http.Response, error) {
+				<-req.Context().Done()
+				return nil, context.Cause(req.Context())
+			}, total)
+			require.Equal(t, holds, got, left)
+		})
+	}
+}
+
+func TestEnhanceYourCalmHoldsAsA429(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		require.EqualValues(t, 2, afterAHold(t, time.Second, func(t *testing.T, rt http.RoundTripper) {
+			t.Helper()
+			_, err := rt.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", nil)))
+			require.Error(t, err)
+		}, func(*http.Request) (*http.Response, error) { return nil, goAwayError{ErrCode: 11} }))
+	})
+}
