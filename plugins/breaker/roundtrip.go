@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/request"
 )
 
 type transport struct {
@@ -54,9 +55,10 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			_ = resp.Body.Close()
 		}
 	}()
-	req, _ = body.Attempt(ctx) // the first cannot fail
-	resp, err = t.next.RoundTrip(req)
+	attempt, _ := body.Attempt(ctx) // the first cannot fail
+	resp, err = t.next.RoundTrip(attempt)
 	sent = true
+	request.Restore(resp, attempt, req)
 	asked, trip, outcome := rules.retryAfter(resp), time.Duration(0), core.Failure
 	rejected := errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil // further in: no call was made
 	if rules.cfg.Trip != nil && err == nil && resp != nil && !rejected {

@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/request"
 )
 
 // cooldown returns the part of c that core/cooldown has too.
@@ -45,7 +46,8 @@ const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and looks at what the response says.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	cfg, ctx := t.current.Load(), req.Context()
+	cfg, ctx := t.current.Load(), request.Context(req)
+	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
 	outcome, sent, returned := core.Ignored, false, false

@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/request"
 )
 
 var errNoResponse = errors.New("retry: the transport returned neither a response nor an error")
@@ -29,8 +31,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		client.CloseBody(req)
 		return nil, err
 	}
-	r.cfg, r.replay = cfg, client.NewReplay(req, cfg.buffer())
-	resp, err := r.do(req.Context())
+	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
+	ctx := request.Context(req)
+	defer request.Release(ctx)
+	resp, err := r.do(ctx)
 	if cfg.Map != nil {
 		return mapped(cfg, resp, err)
 	}
@@ -54,6 +58,7 @@ func mapped(cfg *Config, resp *http.Response, err error) (*http.Response, error)
 type run struct {
 	cfg    *Config
 	next   http.RoundTripper
+	caller *http.Request
 	call   retry.Call
 	replay client.Replay
 
@@ -61,8 +66,9 @@ type run struct {
 	req     *http.Request
 	resp    *http.Response // whose body is to be closed by us
 	err     error
-	instead error // what CheckRetry wants the caller to have
-	reason  error // why it must not be sent again
+	ended   time.Time // only if it failed
+	instead error     // what CheckRetry wants the caller to have
+	reason  error     // why it must not be sent again
 
 	made bool // an attempt before it was no rejection
 }
@@ -86,7 +92,8 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	req, err := r.replay.Attempt(r.call.Context(ctx))
+	own := r.caller.Context() // of the attempts, whose transport looks at Cancel itself
+	req, err := r.replay.Attempt(r.call.Context(own))
 	if err != nil {
 		return nil, err
 	}
@@ -98,12 +105,12 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		}
 		r.made = r.made || r.rejection() == nil
 		// The next request comes first: without it, this response is the last one.
-		if req, err = r.replay.Attempt(r.call.Context(ctx)); err != nil {
+		if req, err = r.replay.Attempt(r.call.Context(own)); err != nil {
 			return r.overtaken(ctx, err)
 		}
-		r.discard()
+		r.discard(ctx)
 		if err = r.call.Wait(ctx); err == nil {
-			if err = r.modify(req); err != nil {
+			if err = r.modify(ctx, req); err != nil {
 				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // the retry that was begun ends here, and nothing was sent
 			}
 		}
@@ -138,8 +145,12 @@ func (r *run) send(req *http.Request) {
 	}
 }
 
-// judge tells what core/retry has to know of the attempt.
+// judge describes the attempt for core/retry.
 func (r *run) judge(ctx context.Context) retry.Attempt {
+	r.ended = time.Time{}
+	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
+		r.ended = time.Now() // before code of the user's runs
+	}
 	a, rejection := r.attempt(), r.rejection()
 	if ctx.Err() != nil {
 		switch {
@@ -165,7 +176,7 @@ func (r *run) judge(ctx context.Context) retry.Attempt {
 }
 
 func (r *run) attempt() retry.Attempt {
-	a := retry.Attempt{Err: r.err}
+	a := retry.Attempt{Err: r.err, Ended: r.ended}
 	if r.resp != nil {
 		a.Result = r.resp
 	}
@@ -221,7 +232,7 @@ func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verd
 			return 0, retry.Rejected // it says that waiting does not help
 		}
 	} else {
-		floor, _ = client.RetryAfter(r.resp, time.Now())
+		floor, _ = client.RetryAfter(r.resp, r.ended)
 	}
 	if floor > r.cfg.maxRetryAfter() {
 		return floor, retry.RetryAfterTooLong
@@ -251,17 +262,14 @@ func (r *run) failure() error {
 	return r.err
 }
 
-// result is what the caller gets after the last attempt.
+// result returns the response or error for the caller after the last attempt.
 func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 	switch {
 	case r.instead != nil && verdict == retry.Ignored:
 		closeBody(r.resp)
 		return nil, r.instead
 	case r.resp != nil:
-		if r.made && client.Rejected(r.resp) != nil { // it must not say that none was
-			unmarked := *r.resp.Request
-			r.resp.Request = &unmarked
-		}
+		r.restore()
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
 		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}
@@ -271,27 +279,67 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 	return nil, r.err
 }
 
-// discard throws the response away before the wait: its connection may be the
-// only one there is.
-func (r *run) discard() {
+// restore makes the request of the response the caller's own, as net/http does after its
+// own retries. After ModifyRequest it stays the modified one, with the caller's context.
+func (r *run) restore() {
+	switch sent := r.resp.Request; {
+	case r.made && client.Rejected(r.resp) != nil: // the mark says that no attempt was made
+		r.resp.Request = r.caller
+	case sent != r.req:
+	case r.cfg.ModifyRequest != nil && r.call.Info().Retry > 0:
+		r.resp.Request = sent.WithContext(r.caller.Context())
+	default:
+		r.resp.Request = r.caller
+	}
+}
+
+// discard throws the response away before the wait: its connection may be the only one
+// there is. The wait bounds the time of it. Where there is no wait, it is at most half
+// of the time until MaxElapsed or the deadline of ctx.
+func (r *run) discard(ctx context.Context) {
+	if r.resp == nil {
+		return
+	}
 	limit := r.cfg.Drain
-	if r.resp != nil && r.resp.StatusCode == http.StatusRequestTimeout {
+	if r.resp.StatusCode == http.StatusRequestTimeout {
 		limit.Bytes = -1 // the server is about to close that connection
+	}
+	if limit.Time == 0 {
+		limit.Time = client.DefaultDrainTime
+	}
+	if wait := r.call.Left(); wait > 0 {
+		limit.Time = min(limit.Time, wait)
+	} else {
+		if r.cfg.MaxElapsed > 0 {
+			limit.Time = min(limit.Time, (r.cfg.MaxElapsed-r.call.Info().Elapsed)/2)
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			limit.Time = min(limit.Time, time.Until(deadline)/2)
+		}
+		limit.Time = cmp.Or(limit.Time, -1) // zero is the default
 	}
 	client.Discard(r.resp, limit)
 	r.resp = nil
 }
 
-func (r *run) modify(req *http.Request) error {
+// modify calls ModifyRequest. The error is a [CanceledError] if the context ends in it.
+func (r *run) modify(ctx context.Context, req *http.Request) error {
 	if r.cfg.ModifyRequest == nil {
 		return nil
 	}
-	body := req.Body
-	err := r.cfg.ModifyRequest(req, r.call.Info().Retry)
+	body, info := req.Body, r.call.Info()
+	err := r.cfg.ModifyRequest(req, info.Retry)
 	if body != nil && body != req.Body {
 		_ = body.Close() // it has another one now
 	}
-	return err
+	if err != nil || ctx.Err() == nil {
+		return err
+	}
+	last := info.Err
+	if r.made && errors.Is(last, core.ErrRejected) {
+		last = r.call.Error(last, nil) // an attempt was made
+	}
+	return &CanceledError{Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
 }
 
 func methodOf(req *http.Request) string {
