@@ -32,9 +32,10 @@ type cancelable struct {
 	context.Context //nolint:containedctx // the parent
 	cancel          <-chan struct{}
 
-	mu       sync.Mutex
-	done     chan struct{} // nil until Done
-	released chan struct{} // likewise
+	mu   sync.Mutex
+	done chan struct{} // nil until Done
+	stop chan struct{} // of the goroutine, nil while there is none
+	over bool          // released
 }
 
 // Err reports the end of the parent first. http.Client closes Cancel at its Timeout,
@@ -54,31 +55,38 @@ func (c *cancelable) Err() error {
 	return context.Canceled
 }
 
+// Done starts the goroutine, unless c is released.
 func (c *cancelable) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done == nil {
-		c.done, c.released = make(chan struct{}), make(chan struct{})
-		go c.watch()
+		c.done = make(chan struct{})
+		switch {
+		case c.Err() != nil:
+			close(c.done)
+		case !c.over:
+			c.stop = make(chan struct{})
+			go c.watch(c.done, c.stop)
+		}
 	}
 	return c.done
 }
 
-func (c *cancelable) watch() {
+func (c *cancelable) watch(done, stop chan struct{}) {
 	select {
 	case <-c.cancel:
+		close(done)
 	case <-c.Context.Done():
-	case <-c.released:
-		return
+		close(done)
+	case <-stop:
 	}
-	close(c.done)
 }
 
 func (c *cancelable) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.done != nil {
-		close(c.released)
-		c.done = nil
+	if c.stop != nil && !c.over {
+		close(c.stop)
 	}
+	c.over = true
 }
