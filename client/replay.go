@@ -48,7 +48,10 @@ type Replay struct {
 // above it, keeps nothing. Negative means that such a body will not be sent
 // again at all.
 func NewReplay(req *http.Request, maxBuffer int64) Replay {
-	r := Replay{req: req, trailers: newTrailers(req)}
+	r := Replay{req: req}
+	if len(req.Trailer) > 0 && hasBody(req) {
+		r.trailers = &trailers{req: req, declared: req.Trailer.Clone()}
+	}
 	if hasBody(req) && req.GetBody == nil && maxBuffer >= 0 {
 		r.stream = newStream(req.Body, req.ContentLength, maxBuffer)
 	}

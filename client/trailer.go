@@ -17,13 +17,6 @@ type trailers struct {
 	mu       sync.Mutex  // bodies of GetBody fill the same map: one is read at a time
 }
 
-func newTrailers(req *http.Request) *trailers {
-	if len(req.Trailer) == 0 || !hasBody(req) {
-		return nil
-	}
-	return &trailers{req: req, declared: req.Trailer.Clone()}
-}
-
 // attach makes attempt, which has the body, send its trailers. It must be called before
 // the body is read.
 func (t *trailers) attach(attempt *http.Request) {

@@ -34,15 +34,16 @@ type Call struct {
 	policy  *Policy
 	cfg     *Config
 	started time.Duration // since policy.base; only if timed
-	timed   bool
 	retry   int           // retries begun
 	prev    time.Duration // the last Delay
-	due     time.Duration // since policy.base: the end of the wait that Next decided on
+	due     time.Duration // since policy.base: the end of the wait; with ended, that of the attempt
 	next    *Info         // of the last retry that Next said is to be made
+	madeErr error         // of the last attempt that failed and was no rejection
+	timed   bool
+	ended   bool // EndedAt was called after the attempt
+	made    bool // an attempt failed and was no rejection
 	last    Verdict
 	token   purse // of the retry that was promised, or runs
-	made    bool  // an attempt failed and was no rejection
-	madeErr error // of the last such
 }
 
 // An Attempt tells a [Call] how an attempt ended. The zero value is a success.
@@ -57,10 +58,6 @@ type Attempt struct {
 	Retryable bool
 	// Floor is the shortest wait before another attempt.
 	Floor time.Duration
-	// Ended is when the attempt ended. The wait counts from then, except for the
-	// result of Config.Delay, which counts from its return. If zero, it is the time
-	// of the call of Next.
-	Ended time.Time
 	// Suppress, unless it is Done, is why another attempt is not made although
 	// the failure is Retryable: RetryAfterTooLong, NotReplayable or Rejected.
 	//
@@ -149,7 +146,7 @@ func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
 	}
 	info := &Info{Retry: c.retry, Err: a.Err, Result: a.Result, Verdict: c.judge(ctx, a)}
 	if info.Verdict == Again {
-		c.plan(ctx, &a, info)
+		c.plan(ctx, a.Floor, info)
 	}
 	c.last = info.Verdict
 	count, final := &c.policy.counters, !a.Retryable || c.last == Canceled || c.last == Rejected
@@ -209,7 +206,7 @@ func (c *Call) putBack() {
 
 // plan sets the wait in info and c.due, or another verdict than Again if there is no
 // time for it.
-func (c *Call) plan(ctx context.Context, a *Attempt, info *Info) {
+func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	planned := false
 	defer func() {
 		if !planned { // there is no time, or Delay panics
@@ -217,7 +214,11 @@ func (c *Call) plan(ctx context.Context, a *Attempt, info *Info) {
 		}
 	}()
 	info.Retry++
-	floor, from := a.Floor, c.ended(a)
+	from := c.due
+	if !c.ended {
+		from = c.policy.now()
+	}
+	c.ended = false
 	if c.cfg.Delay != nil {
 		info.Elapsed = c.elapsed()
 		info.Delay = max(0, c.cfg.Delay(ctx, *info))
@@ -245,14 +246,6 @@ func (c *Call) plan(ctx context.Context, a *Attempt, info *Info) {
 	info.Retry--
 }
 
-// ended returns when the attempt ended, since policy.base.
-func (c *Call) ended(a *Attempt) time.Duration {
-	if a.Ended.IsZero() {
-		return c.policy.now()
-	}
-	return a.Ended.Sub(c.policy.base)
-}
-
 // reaches reports whether the wait reaches MaxElapsed or the deadline of ctx.
 func (c *Call) reaches(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
@@ -263,6 +256,11 @@ func (c *Call) reaches(ctx context.Context) bool {
 	next := max(c.due, now)
 	return ok && next-now >= time.Until(deadline) || c.cfg.MaxElapsed > 0 && next-c.started >= c.cfg.MaxElapsed
 }
+
+// EndedAt sets when the attempt ended, before Next: the wait counts from then, except for
+// the result of Config.Delay, which counts from its return. Without it, the wait counts
+// from the call of Next.
+func (c *Call) EndedAt(t time.Time) { c.due, c.ended = t.Sub(c.policy.base), true }
 
 // Left returns how much of the wait is left that the last Next decided on, and 0 if
 // it is over.

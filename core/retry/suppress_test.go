@@ -73,7 +73,8 @@ func TestAWaitCountsFromTheEndOfTheAttempt(t *testing.T) {
 				c := core.Must(retry.New(tt.cfg)).Begin(nil)
 				ended := time.Now()
 				time.Sleep(tt.before)
-				verdict := c.Next(t.Context(), retry.Attempt{Err: errBoom, Retryable: true, Floor: tt.floor, Ended: ended})
+				c.EndedAt(ended)
+				verdict := c.Next(t.Context(), retry.Attempt{Err: errBoom, Retryable: true, Floor: tt.floor})
 				require.Equal(t, tt.verdict, verdict)
 				if verdict != retry.Again {
 					return

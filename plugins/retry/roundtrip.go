@@ -32,9 +32,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
-	ctx := request.Context(req)
-	defer request.Release(ctx)
-	resp, err := r.do(ctx)
+	var resp *http.Response
+	if req.Cancel == nil { //nolint:staticcheck // deprecated, and still in use
+		resp, err = r.do(req.Context())
+	} else {
+		resp, err = r.doUntilCancel()
+	}
 	if cfg.Map != nil {
 		return mapped(cfg, resp, err)
 	}
@@ -66,9 +69,8 @@ type run struct {
 	req     *http.Request
 	resp    *http.Response // whose body is to be closed by us
 	err     error
-	ended   time.Time // only if it failed
-	instead error     // what CheckRetry wants the caller to have
-	reason  error     // why it must not be sent again
+	instead error // what CheckRetry wants the caller to have
+	reason  error // why it must not be sent again
 
 	made bool // an attempt before it was no rejection
 }
@@ -86,6 +88,13 @@ func (r *run) do(ctx context.Context) (*http.Response, error) {
 	resp, err := r.attempts(ctx)
 	returned = true
 	return resp, err
+}
+
+// doUntilCancel is do for a request with a Cancel channel.
+func (r *run) doUntilCancel() (*http.Response, error) {
+	ctx := request.Context(r.caller)
+	defer request.Release(ctx)
+	return r.do(ctx)
 }
 
 func (r *run) attempts(ctx context.Context) (*http.Response, error) {
@@ -147,9 +156,10 @@ func (r *run) send(req *http.Request) {
 
 // judge describes the attempt for core/retry.
 func (r *run) judge(ctx context.Context) retry.Attempt {
-	r.ended = time.Time{}
+	var ended time.Time
 	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
-		r.ended = time.Now() // before code of the user's runs
+		ended = time.Now() // before code of the user's runs
+		r.call.EndedAt(ended)
 	}
 	a, rejection := r.attempt(), r.rejection()
 	if ctx.Err() != nil {
@@ -171,12 +181,12 @@ func (r *run) judge(ctx context.Context) retry.Attempt {
 		}
 	}
 	a.Retryable, a.Err = true, r.failure()
-	a.Floor, a.Suppress = r.hurdles(rejection)
+	a.Floor, a.Suppress = r.hurdles(rejection, ended)
 	return a
 }
 
 func (r *run) attempt() retry.Attempt {
-	a := retry.Attempt{Err: r.err, Ended: r.ended}
+	a := retry.Attempt{Err: r.err}
 	if r.resp != nil {
 		a.Result = r.resp
 	}
@@ -210,9 +220,9 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	return again, instead
 }
 
-// hurdles tells how long to wait at least before the next attempt, and what
-// stands against making it.
-func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verdict) {
+// hurdles returns the shortest wait before the next attempt, and the reason against
+// making it. ended is when the last one ended.
+func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, suppress retry.Verdict) {
 	if rejection != nil && !r.cfg.RetryRejected {
 		return 0, retry.Rejected
 	}
@@ -232,7 +242,7 @@ func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verd
 			return 0, retry.Rejected // it says that waiting does not help
 		}
 	} else {
-		floor, _ = client.RetryAfter(r.resp, r.ended)
+		floor, _ = client.RetryAfter(r.resp, ended)
 	}
 	if floor > r.cfg.maxRetryAfter() {
 		return floor, retry.RetryAfterTooLong
@@ -269,7 +279,9 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 		closeBody(r.resp)
 		return nil, r.instead
 	case r.resp != nil:
-		r.restore()
+		if r.resp.Request != r.caller {
+			r.restore()
+		}
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
 		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}

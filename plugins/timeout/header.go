@@ -8,7 +8,7 @@ import (
 )
 
 // A headerWait limits the time from the end of a request to the headers of its
-// response. The zero value has no limit.
+// response. A nil one has no limit.
 type headerWait struct {
 	limit  time.Duration
 	strike func()
@@ -45,7 +45,7 @@ func (h *headerWait) begin() {
 
 // stop stops the time, for good if over.
 func (h *headerWait) stop(over bool) {
-	if h.limit == 0 {
+	if h == nil {
 		return
 	}
 	h.mu.Lock()

@@ -36,7 +36,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
 	if cfg.ResponseHeader > 0 {
-		x.header.limit, x.header.strike = cfg.ResponseHeader, x.noHeaders
+		x.header = &headerWait{limit: cfg.ResponseHeader, strike: x.noHeaders}
 		caller = x.header.trace(caller)
 	}
 	x.ctx.start(caller, cause)
@@ -71,7 +71,7 @@ type exchange struct {
 	ctx      limited
 	timer    *time.Timer // nil where Limit does not hold
 	cutsBody bool
-	header   headerWait
+	header   *headerWait // nil without a limit
 	idle     idle
 
 	body io.ReadCloser // as it came
@@ -161,13 +161,18 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 
 func (x *exchange) finish(err error) error { return x.client.finish(x.req, &x.ctx, err) }
 
-// finish counts the end of req, whose caller may have canceled it by its Cancel channel.
+// finish counts the end of req.
 func (c *Client) finish(req *http.Request, limited context.Context, err error) error {
-	caller := req.Context()
-	if err != nil {
-		caller = request.Context(req)
-		defer request.Release(caller)
+	if err != nil && req.Cancel != nil { //nolint:staticcheck // deprecated, and still in use
+		return c.finishCanceled(req, limited, err)
 	}
+	return c.timeout.Finish(req.Context(), limited, err)
+}
+
+// finishCanceled is finish for a request that its Cancel channel may have ended.
+func (c *Client) finishCanceled(req *http.Request, limited context.Context, err error) error {
+	caller := request.Context(req)
+	defer request.Release(caller)
 	return c.timeout.Finish(caller, limited, err)
 }
 
