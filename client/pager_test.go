@@ -78,7 +78,7 @@ func TestThePagerOfAResponseGoesOnWithItsRequest(t *testing.T) {
 						_ = req.Body.Close()
 					}
 					calls++
-					return &http.Response{StatusCode: 200, Header: http.Header{}, Request: req, Body: resiltest.NewBody("page " + strconv.Itoa(calls))}, nil
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: req, Body: resiltest.NewBody("page " + strconv.Itoa(calls))}, nil
 				})
 				if inner != "plain" {
 					base = tagging{base}

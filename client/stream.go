@@ -154,7 +154,7 @@ func (r *streamReader) fromSource(p []byte) (int, error) {
 		r.offset += n
 		s.passed = int64(len(s.kept)) > s.limit
 	} else if n == 0 {
-		s.passed = before // nothing is lost, as of a wrapped http.NoBody
+		s.passed = before // nothing is lost: it may be an empty body
 	}
 	if err != nil {
 		s.err = err

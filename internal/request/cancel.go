@@ -1,5 +1,5 @@
-// Package request holds what the client side plugins do alike with requests: the
-// end of a request by its Cancel channel, and the mark of a rejection.
+// Package request has code that the client side plugins share: the end of a request by
+// its Cancel channel, the mark of a rejection, and the request of a response.
 package request
 
 import (

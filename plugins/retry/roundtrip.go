@@ -36,7 +36,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Cancel == nil { //nolint:staticcheck // deprecated, and still in use
 		resp, err = r.do(req.Context())
 	} else {
-		resp, err = r.doUntilCancel()
+		resp, err = r.doUntilCancel() //nolint:contextcheck // it is the request's
 	}
 	if cfg.Map != nil {
 		return mapped(cfg, resp, err)
@@ -101,8 +101,8 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	own := r.caller.Context() // of the attempts, whose transport looks at Cancel itself
-	req, err := r.replay.Attempt(r.call.Context(own))
+	own := r.caller.Context()                         // without Cancel, which the transport looks at itself
+	req, err := r.replay.Attempt(r.call.Context(own)) //nolint:contextcheck // ctx is made of it
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,11 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		r.send(req)
 		verdict := r.call.Next(ctx, r.judge(ctx))
 		if verdict != retry.Again {
-			return r.result(verdict)
+			return r.result(verdict) //nolint:contextcheck // the request of the response has the caller's
 		}
 		r.made = r.made || r.rejection() == nil
 		// The next request comes first: without it, this response is the last one.
-		if req, err = r.replay.Attempt(r.call.Context(own)); err != nil {
+		if req, err = r.replay.Attempt(r.call.Context(own)); err != nil { //nolint:contextcheck // likewise
 			return r.overtaken(ctx, err)
 		}
 		r.discard(ctx)
@@ -137,7 +137,7 @@ func (r *run) overtaken(ctx context.Context, err error) (*http.Response, error) 
 	r.reason = err
 	a := r.attempt()
 	a.Err, a.Retryable, a.Suppress = r.failure(), true, retry.NotReplayable
-	return r.result(r.call.Next(ctx, a))
+	return r.result(r.call.Next(ctx, a)) //nolint:contextcheck // the request of the response has the caller's
 }
 
 func (r *run) send(req *http.Request) {
@@ -330,7 +330,7 @@ func (r *run) discard(ctx context.Context) {
 		}
 		limit.Time = cmp.Or(limit.Time, -1) // zero is the default
 	}
-	client.Discard(r.resp, limit)
+	client.Discard(r.resp, limit) //nolint:contextcheck // it looks at the request's
 	r.resp = nil
 }
 

@@ -59,7 +59,7 @@ func TestDrainingIsPartOfTheWait(t *testing.T) {
 				cfg := tt.cfg
 				if check := cfg.CheckRetry; check != nil {
 					cfg.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
-						if resp != nil && resp.StatusCode == 200 {
+						if resp != nil && resp.StatusCode == http.StatusOK {
 							return false, nil
 						}
 						return check(ctx, resp, err)

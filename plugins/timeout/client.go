@@ -30,7 +30,7 @@ func NewTotal(cfg Config) (*Client, error) {
 
 // NewAttempt makes a plugin that limits each attempt: until the headers of its
 // response are there, or its body is read with CutBody, and then each read of it by
-// BodyIdle. Its place is just inside of [client.Engine], so that a breaker counts its
+// BodyIdle. The time of an upload is part of it; see ResponseHeader. Its place is just inside of [client.Engine], so that a breaker counts its
 // errors. It returns what [Config.Validate] finds, or the [*core.DuplicateError] of
 // the registry.
 func NewAttempt(cfg Config) (*Client, error) {

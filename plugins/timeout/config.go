@@ -45,7 +45,7 @@ type Config struct {
 	// none.
 	Registry *core.Registry
 
-	// Limit is the time that an exchange may take. If zero, it is
+	// Limit is the time that an exchange may take, the sending of its body included. If zero, it is
 	// DefaultTotalLimit or DefaultAttemptLimit. If negative, there is no limit.
 	Limit time.Duration
 	// HeadersOnly ends the total limit as soon as the headers of the response are

@@ -32,7 +32,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	none := cause.Limit < 0 || ok && time.Until(deadline) <= cause.Limit
 	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
 		resp, err := t.next.RoundTrip(req)
-		return resp, t.client.finish(req, caller, err)
+		return resp, t.client.finish(caller, req, err)
 	}
 	x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
 	if cfg.ResponseHeader > 0 {
@@ -87,7 +87,7 @@ func (x *exchange) restore(resp *http.Response, sent *http.Request) {
 		return
 	}
 	if l, _ := resp.Request.Context().Value(limitedKey{}).(*limited); l == &x.ctx {
-		resp.Request = request.WithContext(resp.Request, outliving{Context: x.req.Context(), values: resp.Request.Context()})
+		resp.Request = request.WithContext(resp.Request, outliving{Context: x.req.Context(), values: resp.Request.Context()}) //nolint:contextcheck // it outlives the exchange
 	}
 }
 
@@ -159,20 +159,20 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 	return resp, nil
 }
 
-func (x *exchange) finish(err error) error { return x.client.finish(x.req, &x.ctx, err) }
+func (x *exchange) finish(err error) error { return x.client.finish(&x.ctx, x.req, err) }
 
 // finish counts the end of req.
-func (c *Client) finish(req *http.Request, limited context.Context, err error) error {
+func (c *Client) finish(limited context.Context, req *http.Request, err error) error {
 	if err != nil && req.Cancel != nil { //nolint:staticcheck // deprecated, and still in use
-		return c.finishCanceled(req, limited, err)
+		return c.finishCanceled(limited, req, err)
 	}
 	return c.timeout.Finish(req.Context(), limited, err)
 }
 
 // finishCanceled is finish for a request that its Cancel channel may have ended.
-func (c *Client) finishCanceled(req *http.Request, limited context.Context, err error) error {
+func (c *Client) finishCanceled(limited context.Context, req *http.Request, err error) error {
 	caller := request.Context(req)
-	defer request.Release(caller)
+	defer request.Release(caller) //nolint:contextcheck // of the request
 	return c.timeout.Finish(caller, limited, err)
 }
 
