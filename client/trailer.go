@@ -18,12 +18,23 @@ type trailers struct {
 }
 
 // attach makes attempt, which has the body, send its trailers. It must be called before
-// the body is read.
+// the body is read. A transport may get more bodies by GetBody, for repetitions of its own.
 func (t *trailers) attach(attempt *http.Request) {
 	attempt.Trailer = t.declared.Clone()
-	if attempt.Body != nil {
-		attempt.Body = &trailedBody{ReadCloser: attempt.Body, trailers: t, to: attempt}
+	attempt.Body = t.wrap(attempt.Body, attempt)
+	if getBody := attempt.GetBody; getBody != nil {
+		attempt.GetBody = func() (io.ReadCloser, error) {
+			body, err := getBody()
+			return t.wrap(body, attempt), err
+		}
 	}
+}
+
+func (t *trailers) wrap(body io.ReadCloser, to *http.Request) io.ReadCloser {
+	if body == nil {
+		return nil
+	}
+	return &trailedBody{ReadCloser: body, trailers: t, to: to}
 }
 
 type trailedBody struct {

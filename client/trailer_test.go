@@ -87,6 +87,17 @@ func TestWhatAPluginSetsInATrailerStays(t *testing.T) {
 	require.Nil(t, third.Trailer)
 }
 
+func TestABodyThatATransportGetsByItselfFillsTheTrailersToo(t *testing.T) {
+	t.Parallel()
+	r := client.NewReplay(upload(t, true, "body"), 0)
+	defer r.Close()
+	attempt := core.Must(r.Attempt(t.Context()))
+	require.NoError(t, attempt.Body.Close())
+	_, err := io.Copy(io.Discard, core.Must(attempt.GetBody())) // as net/http does after a connection is lost
+	require.NoError(t, err)
+	require.Equal(t, "iiii", attempt.Trailer.Get("X-Sum"))
+}
+
 // For the race detector, and for "concurrent map iteration and map write".
 func TestAnAttemptThatStillReadsItsBodyLeavesTheTrailersOfTheNextAlone(t *testing.T) {
 	t.Parallel()
