@@ -1,10 +1,13 @@
 package client
 
 import (
+	"context"
 	"io"
 	"math"
 	"net/http"
 	"time"
+
+	"github.com/gresil/gresil/internal/request"
 )
 
 // Defaults of [Drain].
@@ -13,7 +16,7 @@ const (
 	DefaultDrainTime  = 500 * time.Millisecond
 )
 
-// Drain limits how much is read of a body that nobody wants, so that its
+// Drain limits how much is read of a body that is thrown away, so that its
 // connection can be used again. The zero value has the defaults.
 type Drain struct {
 	// Bytes is the most that is read. If zero, DefaultDrainBytes is used. If
@@ -28,8 +31,9 @@ type Drain struct {
 // limits and closes it. A body that ends within them leaves its connection
 // ready for use; one that is longer, stalls or never ends costs the connection.
 // A body that says it is longer is not read at all, and neither is one of an
-// upgraded connection. Where the time is up, the body is closed while it is
-// being read, which the bodies of net/http allow. A nil resp is nothing.
+// upgraded connection. When the time is over, or resp.Request has ended, the body is
+// closed while it is being read, which the bodies of net/http allow. A nil resp is
+// ignored.
 func Discard(resp *http.Response, limit Drain) {
 	if resp == nil || resp.Body == nil {
 		return
@@ -48,6 +52,11 @@ func Discard(resp *http.Response, limit Drain) {
 	}
 	late := time.AfterFunc(limit.Time, func() { _ = body.Close() })
 	defer late.Stop()
+	if resp.Request != nil {
+		ctx := request.Context(resp.Request)
+		defer request.Release(ctx)
+		defer context.AfterFunc(ctx, func() { _ = body.Close() })()
+	}
 	most := min(limit.Bytes, math.MaxInt64-1) + 1 // one more, to see the end of one that just fits
 	_, _ = io.CopyN(io.Discard, resp.Body, most)
 }

@@ -1,13 +1,13 @@
 package client
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/request"
 )
 
 // Reject answers req without a call: it closes the body of req and returns a
@@ -20,10 +20,8 @@ import (
 // [CloseBody].
 func Reject(req *http.Request, status int, err error) *http.Response {
 	CloseBody(req)
-	m := &mark{err: err}
-	sent := req.WithContext(context.WithValue(req.Context(), markKey{}, m))
+	sent := request.Mark(req, err)
 	sent.Body, sent.GetBody = nil, nil
-	m.req = sent
 	text := err.Error() + "\n"
 	resp := &http.Response{
 		Status:        strconv.Itoa(status) + " " + http.StatusText(status),
@@ -57,21 +55,8 @@ func Rejected(resp *http.Response) error {
 	if resp == nil || resp.Request == nil {
 		return nil
 	}
-	m, _ := resp.Request.Context().Value(markKey{}).(*mark)
-	if m == nil || m.req != resp.Request {
-		return nil
-	}
-	return m.err
+	return request.Marked(resp.Request)
 }
-
-// A mark is in the context of the request of a rejection, and says which request
-// that is: what is derived from the context has the mark as well.
-type mark struct {
-	req *http.Request
-	err error
-}
-
-type markKey struct{}
 
 type textBody struct{ strings.Reader }
 

@@ -18,6 +18,9 @@ var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 // [NewReplay], call Attempt for each attempt, and Close when no more follow. Who
 // decides between two attempts whether to go on may call Prepare before that.
 //
+// Each attempt sends the trailers that the caller sets in req.Trailer before the end of
+// the body.
+//
 // A body comes from GetBody where the request has it, as http.NewRequest sets
 // it for strings and bytes. Where it has not, the body is streamed, and can be
 // sent again only as long as no more of it was read than the given limit: with
@@ -32,6 +35,7 @@ var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 type Replay struct {
 	req      *http.Request
 	stream   *stream    // a body without GetBody
+	trailers *trailers  // nil where req has none
 	current  *onceClose // the body of the newest attempt, where it needs closing
 	fresh    io.ReadCloser
 	prepared bool // fresh is what GetBody gave for the next attempt
@@ -44,6 +48,9 @@ type Replay struct {
 // again at all.
 func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	r := Replay{req: req}
+	if len(req.Trailer) > 0 && hasBody(req) {
+		r.trailers = &trailers{req: req, declared: req.Trailer.Clone()}
+	}
 	if hasBody(req) && req.GetBody == nil && maxBuffer >= 0 {
 		r.stream = newStream(req.Body, req.ContentLength, maxBuffer)
 	}
@@ -105,17 +112,31 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 		}
 	}
 	r.attempts++
-	if r.attempts > 1 {
-		again := r.req.Clone(ctx)
-		again.Body = body
-		return again, nil
+	attempt := r.req
+	switch {
+	case r.attempts > 1:
+		attempt = r.again(ctx)
+	case r.trailers != nil || !own || ctx != r.req.Context():
+		attempt = r.req.WithContext(ctx)
+	default:
+		return attempt, nil
 	}
-	if own && ctx == r.req.Context() {
-		return r.req, nil
+	attempt.Body = body
+	if r.trailers != nil {
+		r.trailers.attach(attempt)
 	}
-	first := r.req.WithContext(ctx)
-	first.Body = body
-	return first, nil
+	return attempt, nil
+}
+
+// again returns a deep copy of the request. Trailer is not copied: the attempt before
+// may still be filling it.
+func (r *Replay) again(ctx context.Context) *http.Request {
+	if r.trailers == nil {
+		return r.req.Clone(ctx)
+	}
+	bare := r.req.WithContext(ctx)
+	bare.Trailer = nil
+	return bare.Clone(ctx)
 }
 
 // Close says that there are no more attempts. It closes the caller's body,

@@ -143,8 +143,9 @@ func (r *streamReader) fromSource(p []byte) (int, error) {
 		s.mu.Unlock()
 		return n, err
 	}
+	before := s.passed
 	if s.limit == 0 {
-		s.passed = true
+		s.passed = true // while it is read, no new reader can be sure to see all
 	}
 	keep := !s.passed
 	if keep { // one byte too many tells that the limit is passed, and is not lost
@@ -160,6 +161,8 @@ func (r *streamReader) fromSource(p []byte) (int, error) {
 		s.kept = append(s.kept, p[:n]...)
 		r.offset += n
 		s.passed = int64(len(s.kept)) > s.limit
+	} else if n == 0 {
+		s.passed = before // nothing is lost: it may be an empty body
 	}
 	if err != nil {
 		s.err = err

@@ -32,6 +32,8 @@ func watchOf(body io.ReadCloser) *watch {
 		return &b.watch
 	case *streamReader:
 		return &b.watch
+	case *trailedBody:
+		return watchOf(b.ReadCloser)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ type Exponential struct {
 	// Multiplier is what each further retry multiplies the wait by, above 1.
 	// If zero, DefaultExponentialMultiplier is used.
 	Multiplier float64
-	// Max is the longest wait, above Initial. If zero, there is none.
+	// Max is the longest wait, at least Initial. If zero, there is no limit.
 	Max time.Duration
 	// Jitter spreads each wait d over d ± Jitter × d, but not above Max. It is
 	// from 0 (none) to 1.

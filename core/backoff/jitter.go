@@ -7,7 +7,7 @@ import "time"
 type Decorrelated struct {
 	// Base is the shortest wait. It must be above 0.
 	Base time.Duration
-	// Max is the longest wait, above Base. If zero, there is none.
+	// Max is the longest wait, at least Base. If zero, there is no limit.
 	Max time.Duration
 	// Rand returns numbers from [0,1) and must be safe for concurrent use.
 	// If nil, math/rand/v2 is used.
@@ -29,16 +29,16 @@ func (s Decorrelated) Validate() error {
 	return v.err()
 }
 
-// FullJitter draws each wait from [0, d), where d is what s answers. As prev, s
-// gets what was drawn, not what it answered itself. A nil random is math/rand/v2;
-// one of your own must be safe for concurrent use.
+// FullJitter draws each wait from [0, d), where d is the result of s, and 0 if d is 0.
+// As prev, s gets the drawn wait, not its own result. If random is nil, math/rand/v2 is
+// used; another one must be safe for concurrent use.
 func FullJitter(s Strategy, random func() float64) Strategy {
 	return jittered{typ: "FullJitter", inner: s, random: random, least: 0}
 }
 
-// EqualJitter draws each wait from [d/2, d), where d is what s answers. As prev, s
-// gets what was drawn, not what it answered itself. A nil random is math/rand/v2;
-// one of your own must be safe for concurrent use.
+// EqualJitter draws each wait from [d/2, d), where d is the result of s. As prev, s gets
+// the drawn wait, not its own result. If random is nil, math/rand/v2 is used; another
+// one must be safe for concurrent use.
 func EqualJitter(s Strategy, random func() float64) Strategy {
 	return jittered{typ: "EqualJitter", inner: s, random: random, least: 0.5}
 }
@@ -55,7 +55,8 @@ func (s jittered) Delay(n int, prev time.Duration) time.Duration {
 		return 0
 	}
 	d := max(0, s.inner.Delay(n, prev))
-	return draw(saturate(s.least*float64(d)), d, s.random)
+	least := saturate(s.least * float64(d))
+	return max(least, min(d-1, draw(least, d, s.random)))
 }
 
 func (s jittered) Validate() error {

@@ -10,7 +10,7 @@ type Linear struct {
 	// Multiplier is what each further retry adds, as a share of Initial.
 	// If zero, DefaultLinearMultiplier is used. It must not be negative.
 	Multiplier float64
-	// Max is the longest wait, above Initial. If zero, there is none.
+	// Max is the longest wait, at least Initial. If zero, there is no limit.
 	Max time.Duration
 	// Jitter spreads each wait d over d ± Jitter × d, but not above Max. It is
 	// from 0 (none) to 1.

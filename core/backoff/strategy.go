@@ -70,14 +70,17 @@ func spread(d, limit time.Duration, f float64, random func() float64) time.Durat
 	return draw(max(0, d-saturate(float64(d)*f)), capped(saturate(float64(d)*(1+f)), limit), random)
 }
 
-// draw draws uniformly from [from, to).
+// draw draws uniformly from [from, to). A source of 1 or above, which no source should
+// return, draws to.
 func draw(from, to time.Duration, random func() float64) time.Duration {
 	if random == nil {
 		random = rand.Float64
 	}
-	r := random()
-	if !(r > 0) { // a source of the user's may return anything
+	switch r := random(); {
+	case !(r > 0) || to <= from: // NaN too
 		return from
+	case r < 1:
+		return from + min(saturate(math.Floor(r*float64(to-from))), to-from-1)
 	}
-	return from + min(saturate(min(r, 1)*float64(to-from)), to-from)
+	return to
 }

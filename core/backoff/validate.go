@@ -36,7 +36,7 @@ func (v *validation) check(field string, value any, ok bool, reason string) {
 }
 
 func (v *validation) max(limit time.Duration, field string, least time.Duration) {
-	v.check("Max", limit, limit == 0 || limit > 0 && limit > least, "must be > "+field+" (0 means no limit)")
+	v.check("Max", limit, limit == 0 || limit > 0 && limit >= least, "must be >= "+field+" (0 means no limit)")
 }
 
 func (v *validation) jitter(f float64) {

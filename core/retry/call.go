@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -33,14 +34,16 @@ type Call struct {
 	policy  *Policy
 	cfg     *Config
 	started time.Duration // since policy.base; only if timed
-	timed   bool
 	retry   int           // retries begun
-	prev    time.Duration // what the strategy said last
+	prev    time.Duration // the last Delay
+	due     time.Duration // since policy.base: the end of the wait; with ended, that of the attempt
 	next    *Info         // of the last retry that Next said is to be made
+	madeErr error         // of the last attempt that failed and was no rejection
+	timed   bool
+	ended   bool // EndedAt was called after the attempt
+	made    bool // an attempt failed and was no rejection
 	last    Verdict
 	token   purse // of the retry that was promised, or runs
-	made    bool  // an attempt failed and was no rejection
-	madeErr error // of the last such
 }
 
 // An Attempt tells a [Call] how an attempt ended. The zero value is a success.
@@ -107,11 +110,12 @@ func (c *Call) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, infoKey{}, c.next)
 }
 
-// Next says what follows the attempt that has just ended, counts it and calls
-// the hooks. It does not wait. Several things may stand against a retry; the
-// first of these holds: ctx is done, it is not Retryable, a.Suppress is Rejected,
-// no attempt is left, another a.Suppress, the Budget is used up, the wait would
-// reach MaxElapsed or the deadline of ctx.
+// Next returns the verdict on the attempt that has just ended, counts it and calls
+// the hooks. It does not wait. Several conditions prevent a retry; the first of these
+// holds: ctx is done, the attempt is not Retryable, a.Suppress is Rejected, no attempt
+// is left, another a.Suppress, the Budget is used up, the wait would reach MaxElapsed
+// or the deadline of ctx. If no attempt is left, the first and the third are Ignored:
+// no retry is suppressed.
 func (c *Call) Next(ctx context.Context, a Attempt) Verdict {
 	if a.Err == nil && !a.Retryable {
 		return c.done(ctx, a)
@@ -144,11 +148,15 @@ func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
 	if info.Verdict == Again {
 		c.plan(ctx, a.Floor, info)
 	}
-	count := &c.policy.counters
-	if a.Retryable && info.Verdict != Canceled && info.Verdict != Rejected {
-		count.retryable.Add(1)
-	} else {
+	c.last = info.Verdict
+	count, final := &c.policy.counters, !a.Retryable || c.last == Canceled || c.last == Rejected
+	if final {
 		count.final.Add(1)
+	} else {
+		count.retryable.Add(1)
+	}
+	if final && c.retry+1 >= c.cfg.maxAttempts() {
+		info.Verdict = Ignored // no attempt was left: no retry is suppressed
 	}
 	if info.Verdict == Again {
 		c.next = info
@@ -196,7 +204,8 @@ func (c *Call) putBack() {
 	}
 }
 
-// plan sets what info says of the wait, and takes Again back if there is no time.
+// plan sets the wait in info and c.due, or another verdict than Again if there is no
+// time for it.
 func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	planned := false
 	defer func() {
@@ -205,10 +214,16 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 		}
 	}()
 	info.Retry++
+	from := c.due
+	if !c.ended {
+		from = c.policy.now()
+	}
+	c.ended = false
 	if c.cfg.Delay != nil {
 		info.Elapsed = c.elapsed()
 		info.Delay = max(0, c.cfg.Delay(ctx, *info))
-		floor -= c.elapsed() - info.Elapsed // it may have waited
+		now := c.policy.now()
+		floor, from = floor-(now-from), now // Delay may have waited
 	} else {
 		info.Delay = max(0, c.cfg.backoff().Delay(info.Retry, c.prev))
 	}
@@ -216,10 +231,11 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	if floor > info.Delay {
 		info.Delay, info.Source = floor, FromRetryAfter
 	}
+	c.due = from + min(info.Delay, math.MaxInt64-max(0, from))
 	switch {
 	case ctx.Err() != nil:
 		info.Verdict = Canceled
-	case !c.reaches(ctx, info.Delay):
+	case !c.reaches(ctx):
 		planned = true
 		return
 	case info.Source == FromRetryAfter:
@@ -230,21 +246,38 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	info.Retry--
 }
 
-// reaches tells whether a wait of d reaches the end of the time there is.
-func (c *Call) reaches(ctx context.Context, d time.Duration) bool {
-	if c.cfg.MaxElapsed > 0 && d >= c.cfg.MaxElapsed-c.elapsed() {
-		return true
-	}
+// reaches reports whether the wait reaches MaxElapsed or the deadline of ctx.
+func (c *Call) reaches(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && d >= time.Until(deadline)
+	if !ok && c.cfg.MaxElapsed <= 0 {
+		return false
+	}
+	now := c.policy.now()
+	next := max(c.due, now)
+	return ok && next-now >= time.Until(deadline) || c.cfg.MaxElapsed > 0 && next-c.started >= c.cfg.MaxElapsed
 }
 
-// Wait waits as long as the last Next said in [Info].Delay. When ctx ends before
-// that, or has ended, no other attempt is to be made: Wait returns a
-// [*CanceledError] with its cause and the error of the last attempt.
+// EndedAt sets when the attempt ended, before Next: the wait counts from then, except for
+// the result of Config.Delay, which counts from its return. Without it, the wait counts
+// from the call of Next.
+func (c *Call) EndedAt(t time.Time) { c.due, c.ended = t.Sub(c.policy.base), true }
+
+// Left returns how much of the wait is left that the last Next decided on, and 0 if
+// it is over.
+func (c *Call) Left() time.Duration {
+	if c.next == nil || c.next.Delay == 0 {
+		return 0
+	}
+	return max(0, c.due-c.policy.now())
+}
+
+// Wait waits until the end of the wait that the last Next decided on ([Info].Delay). It
+// counts from the end of the attempt, so time that has passed since then is not waited
+// again. If ctx ends before, or has ended, no other attempt must be made: Wait returns
+// a [*CanceledError] with its cause and the error of the last attempt.
 func (c *Call) Wait(ctx context.Context) error {
-	if c.next.Delay > 0 {
-		timer := time.NewTimer(c.next.Delay)
+	if left := c.Left(); left > 0 {
+		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -259,6 +292,7 @@ func (c *Call) Wait(ctx context.Context) error {
 	c.putBack()
 	info := *c.next
 	info.Retry, info.Verdict = c.retry, Canceled
+	c.last = Canceled
 	c.countFailed()
 	c.finish(ctx, &info)
 	return &CanceledError{Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: c.shown(info.Err)}
@@ -299,7 +333,6 @@ func (c *Call) countFailed() {
 }
 
 func (c *Call) finish(ctx context.Context, info *Info) {
-	c.last = info.Verdict
 	c.policy.counters.verdicts[info.Verdict].Add(1)
 	c.tell(ctx, info)
 }

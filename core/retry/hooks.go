@@ -17,12 +17,13 @@ type Hooks struct {
 	// Recovered is called when a retry succeeded. info.Retry is its number.
 	Recovered func(ctx context.Context, info Info)
 	// Exhausted is called when the last of MaxAttempts failed in a way that would
-	// else be retried. info.Retry is the number of retries that were made.
+	// otherwise be retried. info.Retry is the number of retries that were made.
 	Exhausted func(ctx context.Context, info Info)
-	// Ignored is called for an error that is not one to retry.
+	// Ignored is called for an error that is not one to retry. On the last attempt these
+	// include a rejection, and any error of a context that is done.
 	Ignored func(ctx context.Context, info Info)
-	// Suppressed is called when a retry was wanted but is not made: info.Verdict
-	// tells why.
+	// Suppressed is called when a retry was wanted but is not made although an attempt
+	// was left: info.Verdict is the reason.
 	Suppressed func(ctx context.Context, info Info)
 }
 

@@ -23,7 +23,7 @@ type Stats struct {
 	RetryableFailures uint64 // attempts that failed in a way that is retried
 	FinalFailures     uint64 // attempts that failed in another way, or under a context that was done
 
-	// Retries that were wanted but not made, by reason.
+	// Retries that were wanted but not made although an attempt was left, by reason.
 	SuppressedDeadline          uint64
 	SuppressedRetryAfterTooLong uint64
 	SuppressedNotReplayable     uint64

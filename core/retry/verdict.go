@@ -27,8 +27,9 @@ const (
 	// Canceled means that the caller's context is done.
 	Canceled
 	// Rejected means that the attempt was not made (core.ErrRejected), and
-	// RetryRejected is not set or the rejection says that waiting does not help. It
-	// goes before Exhausted.
+	// RetryRejected is not set or the rejection says that waiting does not help. On the
+	// last attempt the hook is Ignored and nothing is counted as suppressed, while the
+	// Reason of an ExhaustedError stays Rejected.
 	Rejected
 	// OverBudget means that a retry is wanted, but Config.Budget has none left.
 	OverBudget

@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/request"
 )
 
 type transport struct {
@@ -60,21 +61,22 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 			_ = resp.Body.Close()
 		}
 	}()
-	req, _ = body.Attempt(ctx) // the first cannot fail
-	resp, err = t.next.RoundTrip(req)
+	attempt, _ := body.Attempt(ctx) // the first cannot fail
+	resp, err = t.next.RoundTrip(attempt)
 	sent = true
+	request.Restore(resp, attempt, req)
 	asked, trip, outcome := rules.retryAfter(resp), time.Duration(0), core.Failure
-	rejected := errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil // further in: no call was made
+	rejected := errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil // by an inner plugin: no call was made
 	if rules.cfg.Trip != nil && err == nil && resp != nil && !rejected {
 		trip = rules.cfg.Trip(resp, asked)
 	}
 	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
-		outcome = classify(ctx, resp, explain(req, started, err))
+		outcome = classify(ctx, resp, explain(attempt, started, err))
 	}
 	judged = true
 	switch {
 	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
-		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(req, started, call, classify)} //nolint:contextcheck // it is the request's
+		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(attempt, started, call, classify)} //nolint:contextcheck // it is the request's
 	case trip > 0:
 		permit.Trip(max(trip, asked)) // what the server asks for is the least
 	case outcome == core.Failure:

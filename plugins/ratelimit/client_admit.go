@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
+	"github.com/gresil/gresil/internal/request"
 )
 
 // cooldown returns the part of c that core/cooldown has too.
@@ -47,7 +48,8 @@ const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and looks at what the response says.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	cfg, ctx := t.current.Load(), req.Context()
+	cfg, ctx := t.current.Load(), request.Context(req)
+	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
 	outcome, sent, returned := core.Ignored, false, false
@@ -73,12 +75,14 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	sent = true
 	var started time.Time
-	if permit.Probe() { // it matters whose fault an error is
+	attempt := req
+	if permit.Probe() { // an error may be the caller's fault
 		started = time.Now()
 		watched := client.NewReplay(req, -1)
-		req, _ = watched.Attempt(ctx) // the first cannot fail
+		attempt, _ = watched.Attempt(req.Context()) // the first cannot fail
 	}
-	resp, err = t.next.RoundTrip(req)
+	resp, err = t.next.RoundTrip(attempt)
+	request.Restore(resp, attempt, req)
 	switch {
 	case errors.Is(err, core.ErrRejected), resp != nil && client.Rejected(resp) != nil:
 		giveBack(ctx)
@@ -87,7 +91,7 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case h2err.Throttled(err): // as a 429
 		outcome = core.Failure
 	}
-	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(req, blame.Outer(ctx, started, 0, err))) == core.Failure { // it is not well yet
+	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, blame.Outer(ctx, started, 0, err))) == core.Failure { // it is not well yet
 		t.gate.Hold(ctx, key, notYet)
 	}
 	returned = true

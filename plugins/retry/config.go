@@ -96,9 +96,10 @@ type Config struct {
 	// ModifyRequest, if not nil, is called before each retry, not before the first
 	// attempt, with a fresh copy of the caller's request and the number of the
 	// retry, from 1. It may change the copy: sign it again, say. An error ends the
-	// retries and is returned.
+	// retries and is returned. If the context ends while it runs, nothing is sent.
 	ModifyRequest func(req *http.Request, retry int) error
-	// Drain limits what is read of a response that is thrown away.
+	// Drain limits the reading of a response that is thrown away. The wait before the
+	// next attempt limits its time too.
 	Drain client.Drain
 
 	// Map, if not nil, is called exactly once, after the last attempt, with what

@@ -29,13 +29,20 @@
 //     MaxRetryAfter, or would reach MaxElapsed or the deadline of the request,
 //     the response is returned at once.
 //   - The caller's request is never changed, its body is closed exactly once, and
-//     no body is held in memory, unless MaxBuffer says so.
-//   - A response that is thrown away is drained within limits and closed before
-//     the wait, so that one connection is enough.
-//   - Once the request's context is done nothing is sent; a wait ends at once.
+//     no body is held in memory, unless MaxBuffer says so. Each repetition sends the
+//     trailers that the caller sets while the body is read.
+//   - A wait counts from the moment the response arrived. A response that is thrown
+//     away is drained within limits and closed during the wait, so that one
+//     connection is enough. Draining does not make the wait longer; without a wait it
+//     takes at most half of the time until MaxElapsed or the deadline.
+//   - Once the request's context is done, or its Cancel channel is closed, nothing is
+//     sent, also if that happens in ModifyRequest; a wait ends at once.
+//   - The request of the response (resp.Request) is the caller's own, as with net/http;
+//     after ModifyRequest it is the modified copy, with the caller's context.
+//   - If no attempt is left, nothing is suppressed: with MaxAttempts 1 neither the hook
+//     Suppressed nor its counters nor a [*NotRepeatedError] appear.
 //   - An attempt that failed by the caller's own fault is not repeated if it would
-//     end in the same way: see [client.Explain]. Nor is one whose Cancel channel is
-//     closed, whatever CheckRetry says.
+//     end in the same way: see [client.Explain].
 //   - A rejection by a plugin further in, as an open breaker's, is not repeated.
 //     One that ends the retries after an attempt was made is an ExhaustedError of
 //     core/retry: errors.Is and errors.As find both, but it does not match

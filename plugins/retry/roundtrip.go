@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/request"
 )
 
 var errNoResponse = errors.New("retry: the transport returned neither a response nor an error")
@@ -29,8 +31,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		client.CloseBody(req)
 		return nil, err
 	}
-	r.cfg, r.replay = cfg, client.NewReplay(req, cfg.buffer())
-	resp, err := r.do(req.Context())
+	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
+	var resp *http.Response
+	if req.Cancel == nil { //nolint:staticcheck // deprecated, and still in use
+		resp, err = r.do(req.Context())
+	} else {
+		resp, err = r.doUntilCancel() //nolint:contextcheck // it is the request's
+	}
 	if cfg.Map != nil {
 		return mapped(cfg, resp, err)
 	}
@@ -54,6 +61,7 @@ func mapped(cfg *Config, resp *http.Response, err error) (*http.Response, error)
 type run struct {
 	cfg    *Config
 	next   http.RoundTripper
+	caller *http.Request
 	call   retry.Call
 	replay client.Replay
 
@@ -82,11 +90,19 @@ func (r *run) do(ctx context.Context) (*http.Response, error) {
 	return resp, err
 }
 
+// doUntilCancel is do for a request with a Cancel channel.
+func (r *run) doUntilCancel() (*http.Response, error) {
+	ctx := request.Context(r.caller)
+	defer request.Release(ctx)
+	return r.do(ctx)
+}
+
 func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	req, err := r.replay.Attempt(r.call.Context(ctx))
+	own := r.caller.Context()                         // without Cancel, which the transport looks at itself
+	req, err := r.replay.Attempt(r.call.Context(own)) //nolint:contextcheck // ctx is made of it
 	if err != nil {
 		return nil, err
 	}
@@ -94,16 +110,16 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		r.send(req)
 		verdict := r.call.Next(ctx, r.judge(ctx))
 		if verdict != retry.Again {
-			return r.result(verdict)
+			return r.result(verdict) //nolint:contextcheck // the request of the response has the caller's
 		}
 		r.made = r.made || r.rejection() == nil
 		// The next request comes first: without it, this response is the last one.
-		if req, err = r.replay.Attempt(r.call.Context(ctx)); err != nil {
+		if req, err = r.replay.Attempt(r.call.Context(own)); err != nil { //nolint:contextcheck // likewise
 			return r.overtaken(ctx, err)
 		}
-		r.discard()
+		r.discard(ctx)
 		if err = r.call.Wait(ctx); err == nil {
-			if err = r.modify(req); err != nil {
+			if err = r.modify(ctx, req); err != nil {
 				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // the retry that was begun ends here, and nothing was sent
 			}
 		}
@@ -121,7 +137,7 @@ func (r *run) overtaken(ctx context.Context, err error) (*http.Response, error) 
 	r.reason = err
 	a := r.attempt()
 	a.Err, a.Retryable, a.Suppress = r.failure(), true, retry.NotReplayable
-	return r.result(r.call.Next(ctx, a))
+	return r.result(r.call.Next(ctx, a)) //nolint:contextcheck // the request of the response has the caller's
 }
 
 func (r *run) send(req *http.Request) {
@@ -138,8 +154,13 @@ func (r *run) send(req *http.Request) {
 	}
 }
 
-// judge tells what core/retry has to know of the attempt.
+// judge describes the attempt for core/retry.
 func (r *run) judge(ctx context.Context) retry.Attempt {
+	var ended time.Time
+	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
+		ended = time.Now() // before code of the user's runs
+		r.call.EndedAt(ended)
+	}
 	a, rejection := r.attempt(), r.rejection()
 	if ctx.Err() != nil {
 		switch {
@@ -160,7 +181,7 @@ func (r *run) judge(ctx context.Context) retry.Attempt {
 		}
 	}
 	a.Retryable, a.Err = true, r.failure()
-	a.Floor, a.Suppress = r.hurdles(rejection)
+	a.Floor, a.Suppress = r.hurdles(rejection, ended)
 	return a
 }
 
@@ -201,9 +222,9 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	return again, instead
 }
 
-// hurdles tells how long to wait at least before the next attempt, and what
-// stands against making it.
-func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verdict) {
+// hurdles returns the shortest wait before the next attempt, and the reason against
+// making it. ended is when the last one ended.
+func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, suppress retry.Verdict) {
 	if rejection != nil && !r.cfg.RetryRejected {
 		return 0, retry.Rejected
 	}
@@ -223,7 +244,7 @@ func (r *run) hurdles(rejection error) (floor time.Duration, suppress retry.Verd
 			return 0, retry.Rejected // it says that waiting does not help
 		}
 	} else {
-		floor, _ = client.RetryAfter(r.resp, time.Now())
+		floor, _ = client.RetryAfter(r.resp, ended)
 	}
 	if floor > r.cfg.maxRetryAfter() {
 		return floor, retry.RetryAfterTooLong
@@ -253,16 +274,15 @@ func (r *run) failure() error {
 	return r.err
 }
 
-// result is what the caller gets after the last attempt.
+// result returns the response or error for the caller after the last attempt.
 func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 	switch {
 	case r.instead != nil && verdict == retry.Ignored:
 		closeBody(r.resp)
 		return nil, r.instead
 	case r.resp != nil:
-		if r.made && client.Rejected(r.resp) != nil { // it must not say that none was
-			unmarked := *r.resp.Request
-			r.resp.Request = &unmarked
+		if r.resp.Request != r.caller {
+			r.restore()
 		}
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
@@ -273,27 +293,67 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 	return nil, r.err
 }
 
-// discard throws the response away before the wait: its connection may be the
-// only one there is.
-func (r *run) discard() {
+// restore makes the request of the response the caller's own, as net/http does after its
+// own retries. After ModifyRequest it stays the modified one, with the caller's context.
+func (r *run) restore() {
+	switch sent := r.resp.Request; {
+	case r.made && client.Rejected(r.resp) != nil: // the mark says that no attempt was made
+		r.resp.Request = r.caller
+	case sent != r.req:
+	case r.cfg.ModifyRequest != nil && r.call.Info().Retry > 0:
+		r.resp.Request = sent.WithContext(r.caller.Context())
+	default:
+		r.resp.Request = r.caller
+	}
+}
+
+// discard throws the response away before the wait: its connection may be the only one
+// there is. The wait bounds the time of it. Where there is no wait, it is at most half
+// of the time until MaxElapsed or the deadline of ctx.
+func (r *run) discard(ctx context.Context) {
+	if r.resp == nil {
+		return
+	}
 	limit := r.cfg.Drain
-	if r.resp != nil && r.resp.StatusCode == http.StatusRequestTimeout {
+	if r.resp.StatusCode == http.StatusRequestTimeout {
 		limit.Bytes = -1 // the server is about to close that connection
 	}
-	client.Discard(r.resp, limit)
+	if limit.Time == 0 {
+		limit.Time = client.DefaultDrainTime
+	}
+	if wait := r.call.Left(); wait > 0 {
+		limit.Time = min(limit.Time, wait)
+	} else {
+		if r.cfg.MaxElapsed > 0 {
+			limit.Time = min(limit.Time, (r.cfg.MaxElapsed-r.call.Info().Elapsed)/2)
+		}
+		if deadline, ok := ctx.Deadline(); ok {
+			limit.Time = min(limit.Time, time.Until(deadline)/2)
+		}
+		limit.Time = cmp.Or(limit.Time, -1) // zero is the default
+	}
+	client.Discard(r.resp, limit) //nolint:contextcheck // it looks at the request's
 	r.resp = nil
 }
 
-func (r *run) modify(req *http.Request) error {
+// modify calls ModifyRequest. The error is a [CanceledError] if the context ends in it.
+func (r *run) modify(ctx context.Context, req *http.Request) error {
 	if r.cfg.ModifyRequest == nil {
 		return nil
 	}
-	body := req.Body
-	err := r.cfg.ModifyRequest(req, r.call.Info().Retry)
+	body, info := req.Body, r.call.Info()
+	err := r.cfg.ModifyRequest(req, info.Retry)
 	if body != nil && body != req.Body {
 		_ = body.Close() // it has another one now
 	}
-	return err
+	if err != nil || ctx.Err() == nil {
+		return err
+	}
+	last := info.Err
+	if r.made && errors.Is(last, core.ErrRejected) {
+		last = r.call.Error(last, nil) // an attempt was made
+	}
+	return &CanceledError{Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
 }
 
 func methodOf(req *http.Request) string {

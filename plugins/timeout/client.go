@@ -3,10 +3,12 @@ package timeout
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
 )
 
@@ -28,7 +30,7 @@ func NewTotal(cfg Config) (*Client, error) {
 
 // NewAttempt makes a plugin that limits each attempt: until the headers of its
 // response are there, or its body is read with CutBody, and then each read of it by
-// BodyIdle. Its place is just inside of [client.Engine], so that a breaker counts its
+// BodyIdle. The time of an upload is part of it; see ResponseHeader. Its place is just inside of [client.Engine], so that a breaker counts its
 // errors. It returns what [Config.Validate] finds, or the [*core.DuplicateError] of
 // the registry.
 func NewAttempt(cfg Config) (*Client, error) {
@@ -36,7 +38,7 @@ func NewAttempt(cfg Config) (*Client, error) {
 }
 
 func newClient(cfg Config, c *Client, name string) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := c.validate(cfg); err != nil {
 		return nil, err
 	}
 	inner := cfg.core()
@@ -65,7 +67,7 @@ func newClient(cfg Config, c *Client, name string) (*Client, error) {
 //
 // SetConfig of the timeout in the registry sets what both have.
 func (c *Client) SetConfig(cfg Config) error {
-	if err := cfg.Validate(); err != nil {
+	if err := c.validate(cfg); err != nil {
 		return err
 	}
 	part := cfg.core()
@@ -133,10 +135,20 @@ func (c *Client) settings(ctx context.Context) (*Config, *Error, error) {
 		return &s.cfg, s.err, nil
 	}
 	cfg := s.cfg.With(f)
-	if err := cfg.Validate(); err != nil {
+	if err := c.validate(cfg); err != nil {
 		return nil, nil, err
 	}
 	return &cfg, &Error{Name: c.Name(), Limit: c.resolve(cfg.Limit)}, nil
+}
+
+// validate adds to Validate of cfg that a total limit has no ResponseHeader: it would have
+// to hold for each attempt.
+func (c *Client) validate(cfg Config) error {
+	err := cfg.Validate()
+	if c.total && cfg.ResponseHeader > 0 {
+		err = errors.Join(err, &core.ConfigError{Field: "timeout.Config.ResponseHeader", Value: cfg.ResponseHeader, Reason: "must be 0 for a total limit"})
+	}
+	return err
 }
 
 func (c *Client) resolve(limit time.Duration) time.Duration {

@@ -45,7 +45,7 @@ type Config struct {
 	// none.
 	Registry *core.Registry
 
-	// Limit is the time that an exchange may take. If zero, it is
+	// Limit is the time that an exchange may take, the sending of its body included. If zero, it is
 	// DefaultTotalLimit or DefaultAttemptLimit. If negative, there is no limit.
 	Limit time.Duration
 	// HeadersOnly ends the total limit as soon as the headers of the response are
@@ -54,6 +54,13 @@ type Config struct {
 	// CutBody lets the limit of an attempt hold until the body is read or closed.
 	// The total limit does so anyway. It excludes HeadersOnly.
 	CutBody bool
+	// ResponseHeader limits the time from the end of the request, its body included, to
+	// the headers of the response, as http.Transport.ResponseHeaderTimeout does. It does
+	// not limit an upload, as Limit does. It holds beside Limit, and without one. It is
+	// for an attempt, not for a total limit, and needs a transport that reports
+	// WroteRequest of net/http/httptrace, as those of net/http do. If zero, there is no
+	// limit. It must not be negative.
+	ResponseHeader time.Duration
 	// BodyIdle is how long a read of the response body may wait for a byte: one that
 	// waits longer fails with an [*Error] of this limit, and the connection is closed, or
 	// with HTTP/2 the stream. An upgraded connection (101) has no such limit, and a body
@@ -77,6 +84,9 @@ func (c Config) With(f func(*Config)) Config {
 // [*core.ConfigError].
 func (c Config) Validate() error {
 	errs := []error{c.core().Validate()}
+	if c.ResponseHeader < 0 {
+		errs = append(errs, &core.ConfigError{Field: "timeout.Config.ResponseHeader", Value: c.ResponseHeader, Reason: "must be >= 0 (0 means no limit)"})
+	}
 	if c.BodyIdle < 0 {
 		errs = append(errs, &core.ConfigError{Field: "timeout.Config.BodyIdle", Value: c.BodyIdle, Reason: "must be >= 0 (0 means no limit)"})
 	}
@@ -86,8 +96,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Off takes the limits away, BodyIdle too: ctx = plugin.Override(ctx, timeout.Off).
-func Off(c *Config) { c.Limit, c.BodyIdle = -1, 0 }
+// Off removes all limits: ctx = plugin.Override(ctx, timeout.Off).
+func Off(c *Config) { c.Limit, c.ResponseHeader, c.BodyIdle = -1, 0, 0 }
 
 // core returns the part of c that core/timeout has too.
 func (c Config) core() timeout.Config {

@@ -34,13 +34,17 @@
 // at least half of its own limit: see [client.Classify].
 // The total limit holds until the body is read or closed, unless HeadersOnly. The
 // limit of an attempt holds until its headers are there, unless CutBody: a body
-// that takes long is then no reason to break it off. For one that stalls there is
-// BodyIdle, best set for the attempt: it limits each single read, so that a download or
+// that takes long is then no reason to break it off. It includes the time of the upload: a
+// request body that takes longer to send than Limit is cut off. For such uploads set a
+// negative Limit and ResponseHeader, which limits the time from the end of the request to
+// the headers of the response, also for a single request by Override. For a response body
+// that stalls there is BodyIdle, best set for the attempt: it limits each single read, so that a download or
 // stream which goes on may last. The retries are over by then; the error is the
-// reader's, and a breaker further out counts it where it judges bodies. An upgraded
+// reader's, and an outer breaker counts it where it judges bodies. An upgraded
 // connection (101) is never cut, and its body stays an io.Writer. Where the caller's
-// context ends sooner than the limit, no timer is started for that. Each hop of a
-// redirect is an exchange of its own: http.Client follows redirects outside of its
+// context ends sooner than the limit, no timer is started for that. The request of a
+// response (resp.Request) is the caller's own, and its context lives on when the body has
+// ended: further pages may be requested with it. Each hop of a redirect is an exchange of its own: http.Client follows redirects outside of its
 // Transport.
 //
 // # On the server

@@ -20,7 +20,7 @@ type limited struct {
 	context.Context //nolint:containedctx // the parent: this one ends when it does
 
 	cause    *Error
-	deadline time.Time
+	deadline time.Time // zero where the limit of cause does not hold
 	state    atomic.Int32
 	unwatch  func() bool // the parent
 
@@ -38,14 +38,14 @@ const (
 	struck
 )
 
-// start makes l a child of parent, with a limit from now on; it then has to be expired or
+// start makes l a child of parent, with a limit from now on; it must then be expired or
 // released.
 func (l *limited) start(parent context.Context, cause *Error, now time.Time) {
 	l.Context, l.over, l.cause, l.deadline = parent, parent, cause, now.Add(cause.Limit)
 	l.unwatch = context.AfterFunc(parent, l.follow)
 }
 
-// expire lets the limit strike, and tells whether it did.
+// expire makes the limit strike, and reports whether it did.
 func (l *limited) expire() bool {
 	if !l.state.CompareAndSwap(holds, struck) {
 		return false
@@ -54,13 +54,29 @@ func (l *limited) expire() bool {
 	return true
 }
 
-// lift lifts the limit, and tells whether it has not struck. If it has, the
+// expireFor is expire for another limit, which holds beside that of l.
+func (l *limited) expireFor(cause *Error) {
+	l.mu.Lock()
+	first := l.state.CompareAndSwap(holds, struck)
+	if first {
+		l.cause = cause
+	}
+	l.mu.Unlock()
+	if first {
+		l.strike(cause)
+	}
+}
+
+// lift lifts the limit, and reports whether it has not struck. If it has, the
 // context has ended when lift returns.
 func (l *limited) lift() bool {
 	if l.state.CompareAndSwap(holds, lifted) || l.state.Load() == lifted {
 		return true
 	}
-	l.strike(l.cause) // expire may be about to
+	l.mu.Lock()
+	cause := l.cause
+	l.mu.Unlock()
+	l.strike(cause) // expire may be about to
 	return false
 }
 
@@ -109,7 +125,7 @@ func (l *limited) finish(over context.Context, err error) {
 // Deadline returns the time of the limit, while that holds, or the parent's.
 func (l *limited) Deadline() (time.Time, bool) {
 	outer, ok := l.Context.Deadline()
-	if l.state.Load() == lifted || ok && outer.Before(l.deadline) {
+	if l.state.Load() == lifted || l.deadline.IsZero() || ok && outer.Before(l.deadline) {
 		return outer, ok
 	}
 	return l.deadline, true
@@ -139,6 +155,9 @@ func (l *limited) Err() error {
 
 // Value returns the parent's, and to context.Cause the limit when that struck.
 func (l *limited) Value(key any) any {
+	if key == (limitedKey{}) {
+		return l
+	}
 	l.mu.Lock()
 	over := l.over
 	l.mu.Unlock()
@@ -164,4 +183,20 @@ func (l *limited) AfterFunc(f func()) (stop func() bool) {
 		}
 		return i >= 0
 	}
+}
+
+type limitedKey struct{} // finds the innermost limited context
+
+// An outliving context has the values of one that was derived from a limited context,
+// and ends only when the caller's does.
+type outliving struct {
+	context.Context //nolint:containedctx // the caller's
+	values          context.Context
+}
+
+func (o outliving) Value(key any) any {
+	if key == (limitedKey{}) {
+		return o.Context.Value(key)
+	}
+	return o.values.Value(key)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/request"
 )
 
 type transport struct {
@@ -35,19 +36,27 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		deadline, ok := caller.Deadline()
 		none = ok && deadline.Sub(started) <= cause.Limit
 	}
-	if none && cfg.BodyIdle == 0 {
+	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
 		resp, err := t.next.RoundTrip(req)
 		if err != nil {
 			err = t.client.outer(caller, started, cause, err)
 		}
-		return resp, t.client.timeout.Finish(caller, caller, err)
+		return resp, t.client.finish(caller, req, err)
 	}
-	x := &exchange{client: t.client, caller: caller, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
-	x.ctx.start(caller, cause, started)
-	if none {
-		x.ctx.lift() //nolint:contextcheck // it has the parent
-	} else {
+	x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
+	parent := caller
+	if cfg.ResponseHeader > 0 {
+		x.header = &headerWait{limit: cfg.ResponseHeader, strike: x.noHeaders}
+		parent = x.header.trace(caller)
+	}
+	x.ctx.start(parent, cause, started)
+	switch {
+	case !none:
 		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() }) //nolint:contextcheck // it has the parent
+	case cfg.ResponseHeader > 0:
+		x.ctx.deadline = time.Time{}
+	default:
+		x.ctx.lift() //nolint:contextcheck // it has the parent
 	}
 	returned := false
 	defer func() {
@@ -55,10 +64,15 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			x.stop()
 		}
 	}()
-	resp, err := t.next.RoundTrip(req.WithContext(&x.ctx)) //nolint:contextcheck // it is derived from the request's
+	sent := req.WithContext(&x.ctx) //nolint:contextcheck // it is derived from the request's
+	resp, err := t.next.RoundTrip(sent)
 	returned = true
 	if none {
 		err = t.client.outer(caller, started, cause, err)
+	}
+	x.header.stop(true)
+	if resp != nil && resp.Request != nil {
+		x.restore(resp, sent)
 	}
 	return x.headers(resp, err) //nolint:contextcheck // likewise
 }
@@ -74,10 +88,11 @@ func (c *Client) outer(caller context.Context, started time.Time, cause *Error, 
 // An exchange is one RoundTrip and the reading of its body.
 type exchange struct {
 	client   *Client
-	caller   context.Context //nolint:containedctx // the request's, until its body is read
+	req      *http.Request // the caller's
 	ctx      limited
-	timer    *time.Timer // nil where only idle limits
+	timer    *time.Timer // nil where Limit does not hold
 	cutsBody bool
+	header   *headerWait // nil without a limit
 	idle     idle
 
 	body io.ReadCloser // as it came
@@ -85,8 +100,26 @@ type exchange struct {
 	err  error         // set there: what a limit makes of reading on
 }
 
+// restore makes the request of the response the caller's own, whose context lives on when
+// the body has ended. One that an inner transport made keeps the values of its context.
+func (x *exchange) restore(resp *http.Response, sent *http.Request) {
+	if resp.Request == sent {
+		resp.Request = x.req
+		return
+	}
+	if l, _ := resp.Request.Context().Value(limitedKey{}).(*limited); l == &x.ctx {
+		resp.Request = request.WithContext(resp.Request, outliving{Context: x.req.Context(), values: resp.Request.Context()}) //nolint:contextcheck // it outlives the exchange
+	}
+}
+
+// noHeaders ends the exchange because the headers of its response take too long.
+func (x *exchange) noHeaders() {
+	x.ctx.expireFor(&Error{Name: x.client.Name(), Limit: x.header.limit})
+}
+
 // stop ends the exchange.
 func (x *exchange) stop() {
+	x.header.stop(true)
 	x.stopTimer()
 	x.ctx.release()
 }
@@ -147,7 +180,22 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 	return resp, nil
 }
 
-func (x *exchange) finish(err error) error { return x.client.timeout.Finish(x.caller, &x.ctx, err) }
+func (x *exchange) finish(err error) error { return x.client.finish(&x.ctx, x.req, err) }
+
+// finish counts the end of req.
+func (c *Client) finish(limited context.Context, req *http.Request, err error) error {
+	if err != nil && req.Cancel != nil { //nolint:staticcheck // deprecated, and still in use
+		return c.finishCanceled(limited, req, err)
+	}
+	return c.timeout.Finish(req.Context(), limited, err)
+}
+
+// finishCanceled is finish for a request that its Cancel channel may have ended.
+func (c *Client) finishCanceled(limited context.Context, req *http.Request, err error) error {
+	caller := request.Context(req)
+	defer request.Release(caller) //nolint:contextcheck // of the request
+	return c.timeout.Finish(caller, limited, err)
+}
 
 // ended ends the exchange, once, when its body has ended with err, which is nil
 // when it was closed. It returns the error for whoever reads on.

@@ -1,0 +1,175 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
+)
+
+// each is a plugin of each kind and mode, and all of them together.
+func each() map[string][]client.Plugin {
+	total := func(c timeout.Config) client.Plugin { return core.Must(timeout.NewTotal(c)) }
+	attempt := func(c timeout.Config) client.Plugin { return core.Must(timeout.NewAttempt(c)) }
+	all := map[string][]client.Plugin{
+		"none":              nil,
+		"total":             {total(timeout.Config{})},
+		"total, headers":    {total(timeout.Config{HeadersOnly: true})},
+		"total, idle":       {total(timeout.Config{Limit: -1, BodyIdle: time.Minute})},
+		"attempt":           {attempt(timeout.Config{})},
+		"attempt, body":     {attempt(timeout.Config{CutBody: true})},
+		"attempt, idle":     {attempt(timeout.Config{BodyIdle: time.Minute})},
+		"attempt, headers":  {attempt(timeout.Config{Limit: -1, ResponseHeader: time.Minute})},
+		"retry":             {core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100}))},
+		"retry, any method": {core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100, AnyMethod: true, CheckRetry: retry.DefaultCheckRetry}))},
+		"breaker":           {core.Must(breaker.NewClient(breaker.ClientConfig{}))},
+		"breaker, body":     {core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))},
+		"limiter":           {core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))},
+	}
+	all["all"] = []client.Plugin{
+		total(timeout.Config{BodyIdle: time.Minute}),
+		core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100})),
+		core.Must(ratelimit.NewClient(ratelimit.ClientConfig{})),
+		core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true})),
+		attempt(timeout.Config{CutBody: true, BodyIdle: time.Minute, ResponseHeader: time.Minute}),
+	}
+	return all
+}
+
+type markedKey struct{}
+
+// tagging copies the request, as a transport that signs or traces does.
+type tagging struct{ next http.RoundTripper }
+
+func (t tagging) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(context.WithValue(req.Context(), markedKey{}, "span"))
+	req.Header.Set("Authorization", "signed")
+	return t.next.RoundTrip(req)
+}
+
+func TestThePagerOfAResponseGoesOnWithItsRequest(t *testing.T) {
+	t.Parallel()
+	for name, plugins := range each() {
+		for _, inner := range []string{"plain", "a transport that copies the request"} {
+			for _, ending := range []string{"closed", "read", "closed twice"} {
+				var calls, tries int
+				var base http.RoundTripper = roundTrip(func(req *http.Request) (*http.Response, error) {
+					tries++
+					if err := req.Context().Err(); err != nil {
+						return nil, err
+					}
+					if req.Body != nil {
+						_, _ = io.Copy(io.Discard, req.Body)
+						_ = req.Body.Close()
+					}
+					calls++
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: req, Body: resiltest.NewBody("page " + strconv.Itoa(calls))}, nil
+				})
+				if inner != "plain" {
+					base = tagging{base}
+				}
+				rt := client.New(base, plugins...)
+				req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPut, "http://example.test/", io.MultiReader(bytes.NewReader([]byte("query")))))
+				for page := range 4 {
+					resp, err := rt.RoundTrip(req)
+					require.NoError(t, err, "%s, %s, %s, page %d", name, inner, ending, page)
+					if inner == "plain" {
+						require.Same(t, req, resp.Request, "%s: as a plain transport", name)
+					} else {
+						require.Equal(t, "signed", resp.Request.Header.Get("Authorization"), name)
+						require.Equal(t, "span", resp.Request.Context().Value(markedKey{}), name)
+					}
+					if ending == "read" {
+						_, err = io.Copy(io.Discard, resp.Body)
+						require.NoError(t, err)
+					} else {
+						require.NoError(t, resp.Body.Close())
+					}
+					if ending == "closed twice" {
+						_ = resp.Body.Close()
+					}
+					require.NoError(t, resp.Request.Context().Err(), "%s, %s, %s", name, inner, ending)
+					req = resp.Request.Clone(resp.Request.Context())
+					req.Body = io.NopCloser(bytes.NewReader([]byte("query")))
+				}
+				require.Equal(t, 4, tries, name)
+			}
+		}
+	}
+}
+
+func TestTheRequestOfAResponseEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("shutdown")
+	for name, plugins := range each() {
+		for _, copying := range []bool{false, true} {
+			var base http.RoundTripper = resiltest.NewScript(resiltest.Reply{Body: "x"})
+			if copying {
+				base = tagging{base}
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			resp, err := client.New(base, plugins...).RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.test/", nil)))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			derived, stop := context.WithCancel(resp.Request.Context())
+			require.NoError(t, derived.Err(), name)
+			cancel(cause)
+			<-derived.Done()
+			require.Equal(t, cause, context.Cause(resp.Request.Context()), name)
+			stop()
+		}
+	}
+}
+
+func TestTheRequestOfARepeatedAttemptIsTheCallers(t *testing.T) {
+	t.Parallel()
+	s := resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Body: "x"})
+	retries := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	attempt := core.Must(timeout.NewAttempt(timeout.Config{}))
+	req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.test/", nil))
+	resp, err := client.New(s, retries, attempt).RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 2, s.Calls())
+	require.Same(t, req, resp.Request)
+
+	s = resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Body: "x"})
+	resign := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, ModifyRequest: func(req *http.Request, _ int) error {
+		req.Header.Set("Authorization", "new")
+		return nil
+	}}))
+	resp, err = client.New(s, resign, attempt).RoundTrip(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "new", resp.Request.Header.Get("Authorization"), "the request that was answered")
+	require.Equal(t, req.Context(), resp.Request.Context())
+}
+
+func TestARejectionKeepsItsMarkAndItsContext(t *testing.T) {
+	t.Parallel()
+	refuse := roundTrip(func(req *http.Request) (*http.Response, error) {
+		return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
+	})
+	for name, plugins := range each() {
+		resp, err := client.New(refuse, plugins...).RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.test/", nil)))
+		require.NoError(t, err, name)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, core.ErrRejected, client.Rejected(resp), name)
+		require.NoError(t, resp.Request.Context().Err(), name)
+	}
+}
