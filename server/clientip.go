@@ -91,7 +91,7 @@ func (c ClientIP) Validate() error {
 	}
 	for i, p := range c.Trusted {
 		if !p.IsValid() {
-			bad(fmt.Sprintf("Trusted[%d]", i), p, needsNetwork)
+			bad(fmt.Sprintf("Trusted[%d]", i), p.String(), needsNetwork)
 		}
 	}
 	nobody := len(c.Trusted) == 0 && !c.TrustUnix

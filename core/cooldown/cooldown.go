@@ -80,7 +80,7 @@ func (c *Cooldown) SetConfig(cfg Config) error {
 		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()})
 	}
 	if cfg.Registry != old.Registry {
-		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Registry", Value: cfg.Registry, Reason: "must stay the same"})
+		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Registry", Value: "another one", Reason: "must stay the same"})
 	}
 	if err != nil {
 		return err
