@@ -102,19 +102,21 @@ func (c *Cooldown) recover(g *gate, generation uint64) {
 // then changes nothing. [core.Ignored], or an unknown outcome, lets another call take
 // the place of this one. Done changes nothing if the key was not held when the call was
 // admitted, or if another hold began since.
-func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0) }
-
-// Failed ends the call as a [core.Failure], but the key is held for d.
-func (p *Permit) Failed(d time.Duration) { p.done(core.Failure, d) }
-
-func (p *Permit) done(outcome core.Outcome, hold time.Duration) {
+func (p *Permit) Done(outcome core.Outcome) {
 	c := p.cooldown
-	if c == nil {
-		return
-	}
 	p.cooldown = nil
-	if p.slot != 0 {
-		c.end(p, outcome, hold)
+	if c != nil && p.slot != 0 {
+		c.end(p, outcome, 0)
+	}
+}
+
+// Failed ends the call as Done does with a [core.Failure], but the key is held for d. If d
+// is not above 0, Failed is that Done.
+func (p *Permit) Failed(d time.Duration) {
+	c := p.cooldown
+	p.cooldown = nil
+	if c != nil && p.slot != 0 {
+		c.end(p, core.Failure, d)
 	}
 }
 
