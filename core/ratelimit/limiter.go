@@ -38,6 +38,8 @@ type shared struct {
 	done   chan struct{}
 	once   sync.Once
 
+	unclaim func() // ends its claim to the default name; nil if it has none
+
 	hooks  hook.Set[Hooks]
 	panics hook.Panics
 
@@ -50,22 +52,29 @@ type shared struct {
 	waiting               atomic.Int64
 }
 
-// New makes a limiter, opens its table, and registers it.
-func New(cfg Config) (*Limiter, error) {
+// New makes a limiter, opens its table, and registers it. A limiter without a Name in a
+// Store in which another one of this process has no Name either is a [*core.ConfigError].
+func New(cfg Config) (_ *Limiter, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	s := &shared{name: cfg.name(), done: make(chan struct{})}
 	s.cfg.Store(&cfg)
+	if err := s.claim(&cfg); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && s.unclaim != nil {
+			s.unclaim()
+		}
+	}()
 	store := cfg.Store
 	if store == nil {
-		var err error
 		if s.own, err = NewMemory(MemoryConfig{MaxKeys: cfg.MaxKeys}); err != nil {
 			return nil, err
 		}
 		store = s.own
 	}
-	var err error
 	if s.table, err = store.Open(cfg.name()); err != nil {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
@@ -355,6 +364,9 @@ func (l *Limiter) Close() error {
 	var err error
 	l.once.Do(func() {
 		close(l.done)
+		if l.unclaim != nil {
+			l.unclaim()
+		}
 		if r := l.cfg.Load().Registry; r != nil {
 			r.Remove(kind, l.Name(), l.root)
 		}
