@@ -94,6 +94,9 @@ func (c ClientIP) Validate() error {
 			bad(fmt.Sprintf("Trusted[%d]", i), p.String(), needsNetwork)
 		}
 	}
+	if c.Header != "" && !token(c.Header) {
+		bad("Header", fmt.Sprintf("%q", c.Header), "must be the name of a header field")
+	}
 	nobody := len(c.Trusted) == 0 && !c.TrustUnix
 	if c.Header != "" && nobody {
 		bad("Header", c.Header, "needs Trusted or TrustUnix: nobody else's header is read")

@@ -60,14 +60,6 @@ func New(cfg Config) (_ *Limiter, err error) {
 	}
 	s := &shared{name: cfg.name(), done: make(chan struct{})}
 	s.cfg.Store(&cfg)
-	if err := s.claim(&cfg); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && s.unclaim != nil {
-			s.unclaim()
-		}
-	}()
 	store := cfg.Store
 	if store == nil {
 		if s.own, err = NewMemory(MemoryConfig{MaxKeys: cfg.MaxKeys}); err != nil {
@@ -79,6 +71,14 @@ func New(cfg Config) (_ *Limiter, err error) {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
 	s.memory, _ = s.table.(*table)
+	if err := s.claim(&cfg); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && s.unclaim != nil {
+			s.unclaim()
+		}
+	}()
 	if err = s.localize(cfg); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,8 @@ import (
 // A ClientConfig is a plain value: copy it to derive another one from it.
 type ClientConfig struct {
 	// Name is the name of the limiter, in errors, in the registry and of its table
-	// in the store. If empty, it is "default".
+	// in the store. If empty, it is "default". Limiters of one name in one Store share
+	// what their keys have taken; a second one without a name in one Store is refused.
 	Name string
 	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
 	// found under the kind "ratelimit" and its name, and what holds keys, a
@@ -149,7 +150,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	var err error
 	if cfg.Limiter == nil {
 		if c.limiter, err = ratelimit.New(cfg.core()); err != nil {
-			return nil, err
+			return nil, conferr.Relabel(err, "ratelimit.ClientConfig.", "ratelimit.Config.")
 		}
 	}
 	if c.gate, err = cooldown.New(cfg.cooldown()); err != nil {

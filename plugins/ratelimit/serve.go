@@ -9,11 +9,15 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/server"
 )
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	switch {
+	case s.nested(w, r):
+		next.ServeHTTP(w, r)
+		return
 	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
 		next.ServeHTTP(w, r)
 		return
@@ -93,6 +97,28 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		x.charge.Store(newCharge(x, slices.Clone(links), counts))
 	}
 	x.serve(w, r, next)
+}
+
+// nested reports whether r is a request that s let pass further out. The context alone
+// does not say so: a handler may give it to requests of its own.
+func (s *Server) nested(w http.ResponseWriter, r *http.Request) bool {
+	x, ok := r.Context().Value(exchangeKey{s}).(*exchange)
+	if !ok {
+		return false
+	}
+	if r.URL == x.request.URL { // also where a writer in between has no Unwrap
+		return true
+	}
+	for {
+		if identity.Same(w, x.rec.Unwrap()) {
+			return true
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		w = u.Unwrap()
+	}
 }
 
 // free serves a request that takes nothing.
