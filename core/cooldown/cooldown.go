@@ -31,7 +31,7 @@ type Cooldown struct {
 
 	mu         sync.Mutex
 	gates      map[string]*gate
-	ends       ends // the same
+	ends       ends       // the same
 	generation uint64     // of the last hold or recovery
 	recovered  []recovery // the last maxRecovered
 	oldest     int        // of recovered, when it is full

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
 )
 
 type transport struct {
@@ -32,7 +33,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if classify == nil {
 		classify = rules.classify
 	}
-	permit, err := c.group.Get(key).Acquire(ctx)
+	permit, err := c.acquire(req, key)
 	if err != nil {
 		if rules.cfg.SyntheticResponse {
 			return client.Reject(req, http.StatusServiceUnavailable, err), nil
@@ -41,16 +42,16 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		return nil, err
 	}
 	body := client.NewReplay(req, -1)
-	sent, judged := false, false
+	sent, returned := false, false
 	defer func() {
-		if judged {
+		if returned {
 			return
 		}
-		permit.Done(core.Ignored)
+		defer permit.Done(core.Ignored)
 		switch {
 		case !sent: // the transport panics, and may or may not have closed it
 			body.Abort()
-		case resp != nil && resp.Body != nil: // Classify or another panics, so nobody gets the response
+		case resp != nil && resp.Body != nil: // a function or hook of the user panics or ends the goroutine
 			_ = resp.Body.Close()
 		}
 	}()
@@ -65,7 +66,6 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
 		outcome = classify(ctx, resp, err)
 	}
-	judged = true
 	switch {
 	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
 		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: func(err error) core.Outcome {
@@ -81,7 +81,21 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	default:
 		permit.Done(outcome)
 	}
+	returned = true
 	return resp, err
+}
+
+// acquire admits req. If a hook ends the goroutine, it closes the body of req.
+func (c *Client) acquire(req *http.Request, key string) (breaker.Permit, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			client.CloseBody(req)
+		}
+	}()
+	permit, err := c.group.Get(key).Acquire(req.Context())
+	returned = true
+	return permit, err
 }
 
 // retryAfter is how long a response asks to be left alone, at most maxRetryAfter.

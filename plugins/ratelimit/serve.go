@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -100,25 +101,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 }
 
 // nested reports whether r is a request that s let pass further out. The context alone
-// does not say so: a handler may give it to requests of its own.
+// does not say so: a handler may give it to requests of its own, which have another
+// writer and another target.
 func (s *Server) nested(w http.ResponseWriter, r *http.Request) bool {
 	x, ok := r.Context().Value(exchangeKey{s}).(*exchange)
 	if !ok {
 		return false
 	}
-	if r.URL == x.request.URL { // also where a writer in between has no Unwrap
-		return true
-	}
-	for {
-		if identity.Same(w, x.rec.Unwrap()) {
+	for outer := x.rec.Unwrap(); ; {
+		if identity.Comparable(w) && w == outer {
 			return true
 		}
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
-			return false
+			break
 		}
 		w = u.Unwrap()
 	}
+	// A writer in between has no Unwrap, or there is another one. What goes on with the
+	// request may take off the beginning of the path, as http.StripPrefix does.
+	was := &x.request
+	return r.Method == was.Method && r.URL.RawQuery == was.URL.RawQuery && strings.HasSuffix(was.URL.Path, r.URL.Path)
 }
 
 // free serves a request that takes nothing.
