@@ -14,13 +14,13 @@ var ErrConfig = errors.New("invalid config")
 // method joins one for each bad field.
 type ConfigError struct {
 	Field  string // dotted path, as in "retry.Config.MaxAttempts"
-	Value  any    // the value as given, where it is a number, a bool or a string; else its text
+	Value  any    // a number, a bool or a string as given; otherwise its text
 	Reason string // what would have been accepted, as in "must be >= 0 (0 means 3)"
 }
 
-// Error names the field, the value and what would have been accepted. Of a Value that is
-// no number, bool or string it names the type only: another goroutine may be writing what
-// a pointer, a map or a struct refers to.
+// Error names the field, the value and the reason. For a Value other than a number, a bool
+// or a string it names only the type: to print a pointer, a map or a struct reads memory
+// that another goroutine may be writing.
 func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s = %s: %s", e.Field, plain(e.Value), e.Reason)
 }

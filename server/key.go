@@ -53,7 +53,8 @@ func firstUnusable(keys []Key) Key {
 // token reports whether name can be the name of a header field (RFC 9110).
 func token(name string) bool {
 	for _, c := range []byte(name) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+		letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}

@@ -29,11 +29,11 @@ func TestAnAnswerHoldsItsKeyUnlessItIsLate(t *testing.T) {
 		holds   uint64
 	}{
 		"at once":    {func(*testing.T, *cooldown.Cooldown) {}, time.Minute, 1},
-		"while held": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c) }, time.Minute, 1},
-		"while it is longer": {func(t *testing.T, c *cooldown.Cooldown) {
+		"while held": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c) }, time.Minute, 1}, //nolint:thelper // it is a part of the test
+		"while it is longer": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			c.Hold(t.Context(), key, 2*time.Minute)
 		}, 2 * time.Minute, 1},
-		"after a hold": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c); time.Sleep(time.Second) }, 0, 1},
+		"after a hold": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c); time.Sleep(time.Second) }, 0, 1}, //nolint:thelper // it is a part of the test
 		"after it was released": {func(t *testing.T, c *cooldown.Cooldown) {
 			second(t.Context(), c)
 			require.True(t, c.Release(key))
@@ -112,7 +112,7 @@ func TestAnAnswerCountsWhereTheRecoveryOfItsKeyIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCooldown(t, cooldown.Config{})
-		recover := func(key string) {
+		comeBack := func(key string) {
 			c.Hold(t.Context(), key, time.Second)
 			time.Sleep(time.Second)
 			p, err := c.Acquire(t.Context(), key)
@@ -120,14 +120,14 @@ func TestAnAnswerCountsWhereTheRecoveryOfItsKeyIsForgotten(t *testing.T) {
 			p.Done(core.Success)
 		}
 		early := acquire(t, c)
-		recover(key)
+		comeBack(key)
 		for i := range 255 {
-			recover(strconv.Itoa(i))
+			comeBack(strconv.Itoa(i))
 		}
 		early.Hold(time.Minute)
 		_, held := c.Until(key)
 		require.False(t, held)
-		recover("one more")
+		comeBack("one more")
 		early.Hold(time.Minute)
 		_, held = c.Until(key)
 		require.True(t, held)

@@ -12,7 +12,7 @@ import (
 // claims are the limiters of this process that have the default name in a Store of the
 // user: several without a Name would share their counts by mistake. The keys are tables in
 // memory, which a Store may have from another, and otherwise Stores.
-var claims struct {
+var claims struct { //nolint:gochecknoglobals // the limiters of a process have nothing else in common
 	sync.Mutex
 	of map[any]claim
 }

@@ -52,8 +52,8 @@ type shared struct {
 	waiting               atomic.Int64
 }
 
-// New makes a limiter, opens its table, and registers it. A limiter without a Name in a
-// Store in which another one of this process has no Name either is a [*core.ConfigError].
+// New makes a limiter, opens its table, and registers it. If cfg has a Store but no Name, a
+// second limiter of this kind in that Store is a [*core.ConfigError].
 func New(cfg Config) (_ *Limiter, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -235,7 +235,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 					return &http.Response{StatusCode: status, Header: after("1"), Body: answer}, nil
 				}))
 				var wg sync.WaitGroup
-				returned, sent := false, false
+				returned := false
 				wg.Go(func() {
 					_, _ = rt.RoundTrip(core.Must(http.NewRequest(http.MethodPut, "http://a.test/", upload)))
 					returned = true
@@ -244,7 +244,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 				cancel()
 				require.False(t, returned)
 				require.Equal(t, 1, upload.Closes())
-				if sent = name == "Held" || name == "Resumed"; sent {
+				if name == "Held" || name == "Resumed" { // it was sent
 					require.Equal(t, 1, answer.Closes())
 				}
 				until, _ := gate.Until("a.test:80")
