@@ -34,22 +34,22 @@ func TestAnAnswerHoldsItsKeyUnlessItIsLate(t *testing.T) {
 			c.Hold(t.Context(), key, 2*time.Minute)
 		}, 2 * time.Minute, 1},
 		"after a hold": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c); time.Sleep(time.Second) }, 0, 1}, //nolint:thelper // it is a part of the test
-		"after it was released": {func(t *testing.T, c *cooldown.Cooldown) {
+		"after it was released": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			second(t.Context(), c)
 			require.True(t, c.Release(key))
 		}, 0, 1},
-		"after the recovery": {func(t *testing.T, c *cooldown.Cooldown) {
+		"after the recovery": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			second(t.Context(), c)
 			time.Sleep(time.Second)
 			succeed(t, c)
 			require.Zero(t, c.Stats().Keys)
 		}, 0, 1},
-		"after nobody came": {func(t *testing.T, c *cooldown.Cooldown) {
+		"after nobody came": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			second(t.Context(), c)
 			time.Sleep(time.Hour)
 			require.Zero(t, c.Stats().Keys)
 		}, 0, 1},
-		"after holds of others": {func(t *testing.T, c *cooldown.Cooldown) {
+		"after holds of others": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			c.Hold(t.Context(), "other", time.Second)
 			time.Sleep(time.Hour)
 		}, time.Minute, 2},
