@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -13,12 +14,25 @@ var ErrConfig = errors.New("invalid config")
 // method joins one for each bad field.
 type ConfigError struct {
 	Field  string // dotted path, as in "retry.Config.MaxAttempts"
-	Value  any    // the value as given
+	Value  any    // a number, a bool or a string as given; otherwise its text
 	Reason string // what would have been accepted, as in "must be >= 0 (0 means 3)"
 }
 
-// Error names the field, the value and what would have been accepted.
-func (e *ConfigError) Error() string { return fmt.Sprintf("%s = %v: %s", e.Field, e.Value, e.Reason) }
+// Error names the field, the value and the reason. For a Value other than a number, a bool
+// or a string it names only the type: to print a pointer, a map or a struct reads memory
+// that another goroutine may be writing.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("%s = %s: %s", e.Field, plain(e.Value), e.Reason)
+}
+
+// plain returns the text of v if that is a number, a bool or a string, or its type.
+func plain(v any) string {
+	switch k := reflect.ValueOf(v).Kind(); {
+	case k == reflect.Invalid, k >= reflect.Bool && k <= reflect.Complex128, k == reflect.String:
+		return fmt.Sprint(v)
+	}
+	return fmt.Sprintf("%T", v)
+}
 
 // Is matches [ErrConfig].
 func (e *ConfigError) Is(target error) bool { return target == ErrConfig }

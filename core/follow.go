@@ -151,7 +151,7 @@ func (f *follower[C]) again(cfg C) (err error) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("core: a follower of %q panicked when it was given the old config again: %v", f.name, v)
+			err = fmt.Errorf("core: a follower of %q panicked when it was given the old config again: %s", f.name, panicked(v))
 		}
 	}()
 	set := f.undo
@@ -162,4 +162,12 @@ func (f *follower[C]) again(cfg C) (err error) {
 		return fmt.Errorf("core: a follower of %q refused the old config: %w", f.name, err)
 	}
 	return nil
+}
+
+// panicked returns what is printed of a panic: the text of an error, or what is plain.
+func panicked(v any) string {
+	if err, ok := v.(error); ok {
+		return err.Error()
+	}
+	return plain(v)
 }

@@ -91,8 +91,11 @@ func (c ClientIP) Validate() error {
 	}
 	for i, p := range c.Trusted {
 		if !p.IsValid() {
-			bad(fmt.Sprintf("Trusted[%d]", i), p, needsNetwork)
+			bad(fmt.Sprintf("Trusted[%d]", i), p.String(), needsNetwork)
 		}
+	}
+	if c.Header != "" && !token(c.Header) {
+		bad("Header", fmt.Sprintf("%q", c.Header), "must be the name of a header field")
 	}
 	nobody := len(c.Trusted) == 0 && !c.TrustUnix
 	if c.Header != "" && nobody {

@@ -12,6 +12,9 @@ import (
 // a part has no key, and Keys() is no key for any.
 func Keys(parts ...Key) Key {
 	parts = slices.Clone(parts)
+	if bad := firstUnusable(parts); bad != nil {
+		return bad
+	}
 	return func(dst []byte, r *http.Request) ([]byte, bool) {
 		start := len(dst)
 		for _, part := range parts {
@@ -43,6 +46,9 @@ func prependLength(dst []byte, start int) []byte {
 // an API key that reads like an IP is not that IP.
 func FirstOf(choices ...Key) Key {
 	choices = slices.Clone(choices)
+	if bad := firstUnusable(choices); bad != nil {
+		return bad
+	}
 	return func(dst []byte, r *http.Request) ([]byte, bool) {
 		start := len(dst)
 		for i, choice := range choices {

@@ -1,6 +1,13 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/gresil/gresil/core"
+)
 
 // A Key appends to dst what requests of one kind have in common, as the bytes by
 // which a limiter tells one caller from another, and returns the longer dst. It
@@ -9,12 +16,62 @@ import "net/http"
 // use, does not change the request and never reads its body.
 type Key func(dst []byte, r *http.Request) ([]byte, bool)
 
+// Validate reports a key that no request can have: that of [ByHeader] for a name that
+// cannot be in the header, also as a part of [Keys] or [FirstOf]. It does not call the
+// functions of a user.
+func (k Key) Validate() error {
+	if reflect.ValueOf(k).Pointer() != reflect.ValueOf(unusable(nil)).Pointer() {
+		return nil
+	}
+	name, _ := k(nil, nil)
+	return &core.ConfigError{Field: "server.ByHeader", Value: strconv.Quote(string(name)), Reason: "must be the name of a header field other than Host, as X-API-Key"}
+}
+
+// unusable is a key that no request has. Validate knows it by its code, which is therefore
+// never inlined, and finds the name by a call without a request.
+//
+//go:noinline
+func unusable(name []byte) Key {
+	return func(dst []byte, r *http.Request) ([]byte, bool) {
+		if r == nil {
+			return append(dst, name...), false
+		}
+		return dst, false
+	}
+}
+
+// firstUnusable returns one of keys that no request can have, or nil.
+func firstUnusable(keys []Key) Key {
+	for _, k := range keys {
+		if k.Validate() != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+// token reports whether name can be the name of a header field (RFC 9110).
+func token(name string) bool {
+	for _, c := range []byte(name) {
+		letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
 // ByHeader is the first value of a header field, as in
-// ByHeader("X-API-Key"). A request without it, or where it is empty, has no key.
+// ByHeader("X-API-Key"). A request without it, or with an empty value, has no key. A
+// name that cannot be in the header is reported by [Key.Validate], which the plugins
+// call: an empty one, one with a space, or Host, which net/http keeps in Request.Host.
 //
 // The client chooses the value: a limiter that is keyed by it has to stand
 // further in than what checks it, else a new value is a new bucket.
 func ByHeader(name string) Key {
+	if !token(name) || strings.EqualFold(name, "Host") {
+		return unusable([]byte(name))
+	}
 	name = http.CanonicalHeaderKey(name)
 	return func(dst []byte, r *http.Request) ([]byte, bool) {
 		values := r.Header[name]

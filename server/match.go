@@ -47,7 +47,7 @@ func (c ClientIP) In(networks ...netip.Prefix) (func(*http.Request) bool, error)
 	errs := []error{c.Validate()}
 	for i, p := range networks {
 		if !p.IsValid() {
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("server.ClientIP.In[%d]", i), Value: p, Reason: needsNetwork})
+			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("server.ClientIP.In[%d]", i), Value: p.String(), Reason: needsNetwork})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -61,7 +61,7 @@ func (s jittered) Delay(n int, prev time.Duration) time.Duration {
 
 func (s jittered) Validate() error {
 	v := validation{typ: s.typ}
-	v.check("Strategy", s.inner, s.inner != nil, "must be a strategy")
+	v.check("Strategy", nil, s.inner != nil, "must be a strategy")
 	v.add(Validate(s.inner))
 	return v.err()
 }

@@ -15,7 +15,7 @@ import (
 // pointer or function, as Func(nil), is a [*core.ConfigError].
 func Validate(s Strategy) error {
 	if v := reflect.ValueOf(s); (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil() {
-		return &core.ConfigError{Field: "backoff.Strategy", Value: v.Type(), Reason: "must not be a nil pointer or function"}
+		return &core.ConfigError{Field: "backoff.Strategy", Value: v.Type().String(), Reason: "must not be a nil pointer or function"}
 	}
 	if v, ok := s.(interface{ Validate() error }); ok {
 		return v.Validate()

@@ -71,11 +71,26 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 		p = Permit{}
 	case Closed, MetricsOnly, Open, ForcedOpen: // the last two have a refusal, the others none
 	}
-	b.announce(b.unlock())
+	if queued := b.unlock(); queued {
+		b.announceBefore(&p)
+	}
 	if refusal != nil {
 		return b.reject(ctx, refusal)
 	}
 	return p, nil
+}
+
+// announceBefore announces before p is returned. If a hook ends the goroutine, there is no
+// call, and a trial returns its slot.
+func (b *Breaker) announceBefore(p *Permit) {
+	returned := false
+	defer func() {
+		if !returned {
+			p.Done(core.Ignored)
+		}
+	}()
+	b.announce(true)
+	returned = true
 }
 
 // Done ends the call. [core.Ignored], or what is no outcome, says nothing about

@@ -57,7 +57,7 @@ func (s *shared) replace(cfg Config) error {
 		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Name", Value: cfg.Name, Reason: "must stay " + s.name})
 	}
 	if cfg.Registry != old.Registry {
-		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Registry", Value: cfg.Registry, Reason: "must stay the same"})
+		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Registry", Value: "another one", Reason: "must stay the same"})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

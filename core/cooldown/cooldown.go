@@ -31,9 +31,11 @@ type Cooldown struct {
 
 	mu         sync.Mutex
 	gates      map[string]*gate
-	ends       ends // the same
-	generation uint64
-	serial     uint64 // of the last slot
+	ends       ends       // the same
+	generation uint64     // of the last hold or recovery
+	recovered  []recovery // the last maxRecovered
+	oldest     int        // of recovered, when it is full
+	serial     uint64     // of the last slot
 	closed     bool
 	stats      Stats
 	changes    announce.Queue[change]
@@ -80,7 +82,7 @@ func (c *Cooldown) SetConfig(cfg Config) error {
 		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()})
 	}
 	if cfg.Registry != old.Registry {
-		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Registry", Value: cfg.Registry, Reason: "must stay the same"})
+		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Registry", Value: "another one", Reason: "must stay the same"})
 	}
 	if err != nil {
 		return err
@@ -109,7 +111,7 @@ func (c *Cooldown) Close() error {
 			c.refuse(g, g.first(), ErrClosed)
 		}
 	}
-	c.gates, c.ends = nil, nil
+	c.gates, c.ends, c.recovered = nil, nil, nil
 	c.publish()
 	return nil
 }
@@ -199,7 +201,7 @@ func (c *Cooldown) lookup(key string, now time.Duration) *gate {
 	c.sweep(now)
 	g := c.gates[key]
 	if g != nil && c.stale(g, now) {
-		c.forget(g)
+		c.recover(g, g.generation)
 		return nil
 	}
 	return g
@@ -209,7 +211,7 @@ func (c *Cooldown) lookup(key string, now time.Duration) *gate {
 // not yet has its turn later.
 func (c *Cooldown) sweep(now time.Duration) {
 	for len(c.ends) > 0 && c.stale(c.ends[0], now) {
-		c.forget(c.ends[0])
+		c.recover(c.ends[0], c.ends[0].generation)
 	}
 }
 
@@ -218,7 +220,7 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 	looks := 0
 	for _, g := range c.gates {
 		if c.stale(g, now) {
-			c.forget(g)
+			c.recover(g, g.generation)
 			return
 		}
 		if looks++; looks == 64 {
@@ -227,7 +229,7 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 	}
 }
 
-// hold makes or prolongs a hold.
+// hold begins or extends a hold.
 func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration) {
 	d = min(d, c.cfg.Load().maxHold())
 	until := now + d
@@ -253,8 +255,12 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 		c.gates[key] = g
 		heap.Push(&c.ends, g)
 	}
-	c.generation++
-	g.generation, g.lasted, g.room, g.slots = c.generation, d, 1, g.slots[:0]
+	if now >= g.until || g.generation == 0 { // an extension is part of the hold
+		c.generation++
+		g.generation, g.room, g.slots = c.generation, 1, g.slots[:0]
+		c.stats.Holds++
+	}
+	g.lasted = d
 	c.until(g, until)
 	for e := g.queue.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
@@ -264,7 +270,6 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 		e = next
 	}
 	g.wakeFirst() // it may have slept until something else
-	c.stats.Holds++
 	c.changes.Append(change{ctx, g.key, g.refusal.until, true})
 	c.publish()
 }

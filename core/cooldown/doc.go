@@ -20,7 +20,7 @@
 //	told, err := call(ctx) // how long to wait
 //	switch {
 //	case told > 0:
-//		gate.Hold(ctx, account, told)
+//		permit.Hold(told)
 //	case err == nil:
 //		outcome = core.Success
 //	}
@@ -44,8 +44,8 @@
 //     ends later.
 //   - While a key is held no call is admitted, and after it no more run than have
 //     room, but for those that take longer than ProbeTimeout.
-//   - How a call ended that was admitted before a hold says nothing about what comes
-//     after it.
+//   - The result of a call that was admitted before a hold decides nothing after that
+//     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it.
 //   - While no key is remembered, Acquire costs an atomic load. Neither admitting a call
 //     whose key is free nor a rejection allocates.
 //   - Hooks are called with no lock held. A hook may use the Cooldown. One that panics

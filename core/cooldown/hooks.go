@@ -11,7 +11,7 @@ import (
 // that uses the cooldown, with no lock held, and must not block. They may use the
 // cooldown. A panic in one is counted and goes no further.
 type Hooks struct {
-	// Held is called when a key is held, and when it is held for longer.
+	// Held is called when a hold begins, and when it is extended.
 	Held func(ctx context.Context, info Info)
 	// Resumed is called when the first call after a hold has succeeded. It is in order
 	// with Held: another one is not told of before this call returns.

@@ -49,24 +49,78 @@ func (p *Permit) Ready() bool {
 	}
 }
 
-// Done ends the call. After a hold a [core.Success] makes room for one more, and a
-// [core.Failure] holds the key for as long again as the last time, and at least a
-// second; a call that was told how long to wait has a [Cooldown.Hold] before its Done,
-// after which that says nothing any more. [core.Ignored], or what is no outcome, lets
-// another one take its place. If the key was not held when the call was admitted, all
-// three do nothing.
-func (p *Permit) Done(outcome core.Outcome) {
+// Hold holds the key for d from now on, as the answer to this call asks: see
+// [Cooldown.Hold]. If the key is held by now, d can only extend that hold. If a hold began
+// after the call was admitted and its time is over, or the key recovered since, nothing
+// happens: only calls that were admitted later decide. The cooldown remembers the last
+// 256 keys that recovered. Call Hold before Done.
+func (p *Permit) Hold(d time.Duration) {
 	c := p.cooldown
-	if c == nil {
+	if c == nil || d <= 0 {
 		return
 	}
-	p.cooldown = nil
-	if p.slot != 0 {
-		c.end(p, outcome)
+	defer c.announce()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if g := c.lookup(p.key, now); !c.closed && !c.late(p, g, now) {
+		c.hold(p.ctx, p.key, g, now, d)
 	}
 }
 
-func (c *Cooldown) end(p *Permit, outcome core.Outcome) {
+// late reports whether the result of p is about an earlier state of its key.
+func (c *Cooldown) late(p *Permit, g *gate, now time.Duration) bool {
+	admitted := p.word >> 1
+	if g != nil {
+		return now >= g.until && g.generation > admitted
+	}
+	return slices.ContainsFunc(c.recovered, func(r recovery) bool { return r.generation > admitted && r.key == p.key })
+}
+
+// A recovery is a key that was forgotten after its hold.
+type recovery struct {
+	key        string
+	generation uint64
+}
+
+const maxRecovered = 256
+
+// recover forgets a key whose hold is over. Calls admitted before generation are late.
+func (c *Cooldown) recover(g *gate, generation uint64) {
+	if r := (recovery{g.key, generation}); len(c.recovered) < maxRecovered {
+		c.recovered = append(c.recovered, r)
+	} else {
+		c.recovered[c.oldest] = r
+		c.oldest = (c.oldest + 1) % maxRecovered
+	}
+	c.forget(g)
+}
+
+// Done ends the call. After a hold, a [core.Success] makes room for one more call, and a
+// [core.Failure] holds the key for as long again as the last time, and at least a
+// second. If the answer says how long to wait, call [Permit.Hold] before Done; the Done
+// then changes nothing. [core.Ignored], or an unknown outcome, lets another call take
+// the place of this one. Done changes nothing if the key was not held when the call was
+// admitted, or if another hold began since.
+func (p *Permit) Done(outcome core.Outcome) {
+	c := p.cooldown
+	p.cooldown = nil
+	if c != nil && p.slot != 0 {
+		c.end(p, outcome, 0)
+	}
+}
+
+// Failed ends the call as Done does with a [core.Failure], but the key is held for d. If d
+// is not above 0, Failed is that Done.
+func (p *Permit) Failed(d time.Duration) {
+	c := p.cooldown
+	p.cooldown = nil
+	if c != nil && p.slot != 0 {
+		c.end(p, core.Failure, d)
+	}
+}
+
+func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold time.Duration) {
 	defer c.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,11 +141,15 @@ func (c *Cooldown) end(p *Permit, outcome core.Outcome) {
 			c.changes.Append(change{p.ctx, g.key, g.refusal.until, false})
 		}
 		if g.room >= fullRoom || len(g.slots) == 0 && g.queue.Len() == 0 {
-			c.forget(g)
+			c.generation++ // other calls of this time are late too
+			c.recover(g, c.generation)
 			return
 		}
 	case core.Failure:
-		c.hold(p.ctx, g.key, g, now, max(g.lasted, leastAgain))
+		if hold <= 0 {
+			hold = max(g.lasted, leastAgain)
+		}
+		c.hold(p.ctx, g.key, g, now, hold)
 		return
 	case core.Ignored:
 	}

@@ -2,7 +2,7 @@ package cooldown
 
 // Stats are the counters of a [Cooldown] and what there is at one moment.
 type Stats struct {
-	Holds      uint64 // times that a key was held, or for longer
+	Holds      uint64 // holds that began; extending one is not counted
 	Resumed    uint64 // times that the first call after a hold succeeded
 	Waited     uint64 // calls that were admitted after a wait
 	Rejected   uint64 // calls that were not admitted

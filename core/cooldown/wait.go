@@ -95,7 +95,14 @@ func (c *Cooldown) await(ctx context.Context, g *gate, w *waiter) (Permit, error
 		return Permit{}, c.rejected(ctx, w.err, waited)
 	}
 	w.permit.waited = max(1, waited)
+	told := false
+	defer func() {
+		if !told { // the hook ended the goroutine, so there is no call
+			w.permit.Done(core.Ignored)
+		}
+	}()
 	c.tell(ctx, c.hooks.Load().Waited, g.key, time.Time{}, waited)
+	told = true
 	return w.permit, nil
 }
 

@@ -3,7 +3,10 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+
+	"github.com/gresil/gresil/core"
 )
 
 // A Chain is several limiters that all have to allow, as one for all and one for
@@ -12,10 +15,11 @@ import (
 //	chain := ratelimit.Chain{{Limiter: all}, {Limiter: perUser, Key: user}}
 //	r, err := chain.Take(ctx, 1)
 //
-// It is a plain value, to be made for each call. The limiters are asked in their
-// order; put the one that refuses most first. Each counts what it decided itself, and
-// none may be there twice with one key. For several limits on one key [Limit.And] is
-// less work, and one atomic step.
+// It is a plain value, to be made for each call. The limiters decide in their order; put
+// the one that refuses most first. Each counts its own decisions. A chain that would charge
+// one count of a key twice, as with a limiter that is in it twice, is a
+// [*core.ConfigError]. For several limits on one key [Limit.And] is less work, and one
+// atomic step.
 type Chain []Link
 
 // A Link is one limiter of a [Chain], and whose permits of it are taken.
@@ -52,6 +56,9 @@ func (c Chain) Wait(ctx context.Context, n int64) (ChainResult, error) {
 }
 
 func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Context, string, int64) (Result, error)) (ChainResult, error) {
+	if err := c.validate(); err != nil {
+		return ChainResult{}, err
+	}
 	all := ChainResult{Each: make([]Result, len(c))}
 	all.Allowed = true
 	for i, link := range c {
@@ -72,6 +79,37 @@ func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Con
 	}
 	all.settle()
 	return all, nil
+}
+
+// validate reports a link that charges what an earlier one charges.
+func (c Chain) validate() error {
+	for i, link := range c {
+		for _, earlier := range c[:i] {
+			if link.Key == earlier.Key && link.Limiter.counts(earlier.Limiter) {
+				return &core.ConfigError{Field: fmt.Sprintf("ratelimit.Chain[%d]", i), Value: link.Limiter.Name(), Reason: "must not be in the chain twice with one key: a permit would be charged twice"}
+			}
+		}
+	}
+	return nil
+}
+
+// counts reports whether l and other have a count of a key in common: they are in one
+// table, and have limits of one kind.
+func (l *Limiter) counts(other *Limiter) bool {
+	if l == other {
+		return true
+	}
+	if l.shared != other.shared && (l.memory == nil || l.memory != other.memory) {
+		return false
+	}
+	for _, a := range l.Limit().All() {
+		for _, b := range other.Limit().All() {
+			if a.kind() == b.kind() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // joined is err itself, unless there is another.

@@ -54,7 +54,8 @@ func (p FailurePolicy) String() string {
 type Config struct {
 	// Name is the name of the limiter: in errors, in the registry, and of its
 	// table in the store. If empty, DefaultName. Limiters of one name in one Store
-	// share what their keys have taken.
+	// share what their keys have taken, in this process and in others. Several
+	// limiters without a Name need a Store each: New refuses a second one.
 	Name string
 	// Registry is where the limiter is registered under its name, as kind
 	// "ratelimit". If nil, nowhere.

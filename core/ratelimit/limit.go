@@ -278,7 +278,7 @@ func (l Limit) Validate() error {
 			continue
 		}
 		if kind := l.resolved().kind(); kinds[kind] {
-			errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: l, Reason: "must differ from those it is joined to in more than Permits and Burst: a key has one count for both"})
+			errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: l.String(), Reason: "must differ from those it is joined to in more than Permits and Burst: a key has one count for both"})
 		} else {
 			kinds[kind] = true
 		}

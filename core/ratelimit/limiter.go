@@ -39,6 +39,8 @@ type shared struct {
 	done   chan struct{}
 	once   sync.Once
 
+	unclaim func() // ends its claim to the default name; nil if it has none
+
 	hooks  hook.Set[Hooks]
 	panics hook.Panics
 
@@ -53,8 +55,9 @@ type shared struct {
 	failures, recovered atomic.Uint64 // of the store; equal unless it is failing
 }
 
-// New makes a limiter, opens its table, and registers it.
-func New(cfg Config) (*Limiter, error) {
+// New makes a limiter, opens its table, and registers it. If cfg has a Store but no Name, a
+// second limiter of this kind in that Store is a [*core.ConfigError].
+func New(cfg Config) (_ *Limiter, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -62,17 +65,23 @@ func New(cfg Config) (*Limiter, error) {
 	s.cfg.Store(&cfg)
 	store := cfg.Store
 	if store == nil {
-		var err error
 		if s.own, err = NewMemory(MemoryConfig{MaxKeys: cfg.MaxKeys}); err != nil {
 			return nil, err
 		}
 		store = s.own
 	}
-	var err error
 	if s.table, err = store.Open(cfg.name()); err != nil {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
 	s.memory, _ = s.table.(*table)
+	if err := s.claim(&cfg); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && s.unclaim != nil {
+			s.unclaim()
+		}
+	}()
 	if err = s.localize(cfg); err != nil {
 		return nil, err
 	}
@@ -380,6 +389,9 @@ func (l *Limiter) Close() error {
 	var err error
 	l.once.Do(func() {
 		close(l.done)
+		if l.unclaim != nil {
+			l.unclaim()
+		}
 		if r := l.cfg.Load().Registry; r != nil {
 			r.Remove(kind, l.Name(), l.root)
 		}

@@ -171,20 +171,15 @@ func (l *Limiter) SetConfig(cfg Config) error {
 	old := l.cfg.Load()
 	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
 	errs := []error{cfg.Validate()}
-	for _, f := range []struct {
-		field string
-		value any
-		same  bool
-	}{
-		{"Name", cfg.Name, cfg.name() == l.name},
-		{"Registry", cfg.Registry, cfg.Registry == old.Registry},
-		{"Store", cfg.Store, (cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store},
-		{"MaxKeys", cfg.MaxKeys, cfg.MaxKeys == old.MaxKeys},
-	} {
-		if !f.same {
-			errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + f.field, Value: f.value, Reason: "must stay as it is"})
+	check := func(same bool, field string, value any) {
+		if !same {
+			errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + field, Value: value, Reason: "must stay as it is"})
 		}
 	}
+	check(cfg.name() == l.name, "Name", cfg.Name)
+	check(cfg.Registry == old.Registry, "Registry", "another one")
+	check((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one")
+	check(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func (s *Server) await(command string, texts ...string) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("redisserver: %s on %s does not say %q: %q %w", command, s.Addr, texts, got, err)
+			return fmt.Errorf("redisserver: %s on %s does not say %q: %q %w", command, s.Addr, strings.Join(texts, " "), got, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/request"
 )
@@ -35,7 +36,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if classify == nil {
 		classify = rules.classify
 	}
-	permit, err := c.group.Get(key).Acquire(ctx)
+	permit, err := c.acquire(req, key)
 	if err != nil {
 		if rules.cfg.SyntheticResponse {
 			return client.Reject(req, http.StatusServiceUnavailable, err), nil
@@ -48,16 +49,16 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 		started = time.Now() // only an outer limit needs it
 	}
 	body := client.NewReplay(req, -1)
-	sent, judged := false, false
+	sent, returned := false, false
 	defer func() {
-		if judged {
+		if returned {
 			return
 		}
-		permit.Done(core.Ignored)
+		defer permit.Done(core.Ignored)
 		switch {
 		case !sent: // the transport panics, and may or may not have closed it
 			body.Abort()
-		case resp != nil && resp.Body != nil: // Classify or another panics, so nobody gets the response
+		case resp != nil && resp.Body != nil: // a function or hook of the user panics or ends the goroutine
 			_ = resp.Body.Close()
 		}
 	}()
@@ -73,7 +74,6 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
 		outcome = classify(ctx, resp, explain(attempt, started, err))
 	}
-	judged = true
 	switch {
 	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
 		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(attempt, started, call, classify)} //nolint:contextcheck // it is the request's
@@ -84,6 +84,7 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	default:
 		permit.Done(outcome)
 	}
+	returned = true
 	return resp, err
 }
 
@@ -103,6 +104,19 @@ func failing(req *http.Request, started time.Time, call Call, classify func(cont
 		}
 		return classify(req.Context(), nil, explain(req, started, err))
 	}
+}
+
+// acquire admits req. If a hook ends the goroutine, it closes the body of req.
+func (c *Client) acquire(req *http.Request, key string) (breaker.Permit, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			client.CloseBody(req)
+		}
+	}()
+	permit, err := c.group.Get(key).Acquire(req.Context())
+	returned = true
+	return permit, err
 }
 
 // retryAfter is how long a response asks to be left alone, at most maxRetryAfter.

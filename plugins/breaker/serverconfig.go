@@ -8,6 +8,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/conferr"
 	"github.com/gresil/gresil/server"
 )
 
@@ -96,7 +97,10 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
-	errs := []error{relabel("breaker.ServerConfig.", c.core().Validate(), c.group().Validate())}
+	errs := []error{
+		relabel("breaker.ServerConfig.", c.core().Validate(), c.group().Validate()),
+		conferr.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"),
+	}
 	if c.Key == nil && c.MaxKeys > 0 {
 		errs = append(errs, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be 0 when there is no Key"})
 	}

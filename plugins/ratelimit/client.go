@@ -27,7 +27,8 @@ import (
 // A ClientConfig is a plain value: copy it to derive another one from it.
 type ClientConfig struct {
 	// Name is the name of the limiter, in errors, in the registry and of its table
-	// in the store. If empty, it is "default".
+	// in the store. If empty, it is "default". Limiters of one name in one Store share
+	// what their keys have taken; a second one without a name in one Store is refused.
 	Name string
 	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
 	// found under the kind "ratelimit" and its name, and what holds keys, a
@@ -39,8 +40,9 @@ type ClientConfig struct {
 	// Name, MaxWait, Feedback and MaxHold apply to it; all the other fields must be
 	// zero. A host is held for itself.
 	Limiter *rate.Limiter
-	// Key tells which requests share a limit, and are held back together. If nil, it is
-	// [client.Host]. It is to say what the server counts by, as an account.
+	// Key returns what the server counts by, as an account: requests with the same key
+	// share a limit, and are held back together. If nil, it is [client.Host]; a host
+	// is then held by 429 and 503 only (see Feedback).
 	Key func(req *http.Request) string
 	// MaxWait is how long a request waits at most, for its turn and for a key that is
 	// held; one that would wait longer, or past the deadline of its context, is
@@ -51,10 +53,13 @@ type ClientConfig struct {
 	// the capacity of the limit, and at least 1000; 1000 for a key that is held. If
 	// negative, none. It must be zero with a Store that is not in memory.
 	MaxQueue int64
-	// Feedback tells how long a response asks to be left alone; the key of its request
-	// is held for as long. It is called with every response but those of [client.Reject],
-	// must leave the body alone, and is called by several goroutines at once. If nil,
-	// it is [Asked]; [NoFeedback] switches it off.
+	// Feedback returns how long the key of the request is held because of a response;
+	// 0 or less does not hold it. It is called for every response except those of
+	// [client.Reject], must not read the body, and is called by several goroutines at
+	// once. If nil, it is [Asked], but without a Key only a 429 or 503 holds: with any
+	// other status, a limit that is used up may be that of one resource of the host, as
+	// with X-RateLimit-Resource: search of GitHub. Set Asked itself where all limits of
+	// a server are about the whole host. [NoFeedback] holds nothing.
 	Feedback func(resp *http.Response, now time.Time) time.Duration
 	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
 	// is 10 minutes.
@@ -118,11 +123,14 @@ func (c ClientConfig) core() ratelimit.Config {
 // A Client holds requests back until they are within a limit, and while the server
 // has asked to be left alone. It is a [client.Plugin].
 //
-// One response that says so, as a 429 with Retry-After (Feedback of the ClientConfig),
+// One response that asks for it, as a 429 with Retry-After (Feedback of the ClientConfig),
 // holds back every request with the same key, those too that were waiting for their
 // turn. When its time is over a single one goes out, and each that succeeds makes room
-// for one more; see core/cooldown. Where one of these is answered with 429 or 503, and
-// no time to wait, the key is held for as long again.
+// for one more; see core/cooldown. If one of these is answered with 429 or 503 and no
+// time to wait, the key is held for as long again.
+//
+// A response to a request that was sent before a hold can extend that hold while it
+// lasts. After the hold it changes nothing.
 type Client struct {
 	name    string
 	limiter *ratelimit.Limiter // nil with a Limiter of x/time
@@ -142,7 +150,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	var err error
 	if cfg.Limiter == nil {
 		if c.limiter, err = ratelimit.New(cfg.core()); err != nil {
-			return nil, err
+			return nil, conferr.Relabel(err, "ratelimit.ClientConfig.", "ratelimit.Config.")
 		}
 	}
 	if c.gate, err = cooldown.New(cfg.cooldown()); err != nil {

@@ -42,8 +42,8 @@ func longest(cfg *ClientConfig) time.Duration {
 	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
 }
 
-// notYet is how long a key is held when what is sent to find out fails, other than by
-// being told to wait: as long as core/cooldown holds it at least after a failure.
+// notYet is how long a key is held when a probe fails and the answer does not say how
+// long to wait. It is the least that core/cooldown holds a key after a failure.
 const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and looks at what the response says.
@@ -52,15 +52,15 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
-	outcome, sent, returned := core.Ignored, false, false
+	sent, returned := false, false
 	defer func() {
-		permit.Done(outcome)
+		defer permit.Done(core.Ignored) // also if a Close panics
 		switch {
 		case returned:
 		case !sent: // a function of the user's panics
 			client.CloseBody(req)
 		case resp != nil && resp.Body != nil:
-			_ = resp.Body.Close() // nobody gets it
+			_ = resp.Body.Close() // it is not returned
 		}
 	}()
 	key := keyOf(cfg, req)
@@ -81,18 +81,21 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		watched := client.NewReplay(req, -1)
 		attempt, _ = watched.Attempt(req.Context()) // the first cannot fail
 	}
+	outcome := core.Ignored
 	resp, err = t.next.RoundTrip(attempt)
 	request.Restore(resp, attempt, req)
 	switch {
 	case errors.Is(err, core.ErrRejected), resp != nil && client.Rejected(resp) != nil:
 		giveBack(ctx)
 	case err == nil && resp != nil:
-		outcome = t.learn(ctx, cfg, key, resp)
+		outcome = learn(cfg, &permit, resp)
 	case h2err.Throttled(err): // as a 429
 		outcome = core.Failure
 	}
-	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, blame.Outer(ctx, started, 0, err))) == core.Failure { // it is not well yet
-		t.gate.Hold(ctx, key, notYet)
+	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, blame.Outer(ctx, started, 0, err))) == core.Failure {
+		permit.Failed(notYet)
+	} else {
+		permit.Done(outcome)
 	}
 	returned = true
 	return resp, err
@@ -141,16 +144,18 @@ func (t *clientTransport) take(ctx context.Context, cfg *ClientConfig, key strin
 	}, err
 }
 
-// learn holds the key if the response asks for it, and tells what it says about the
-// key: nothing, if it is about the health of the server.
-func (t *clientTransport) learn(ctx context.Context, cfg *ClientConfig, key string, resp *http.Response) core.Outcome {
-	asked := cfg.Feedback
-	if asked == nil {
-		asked = Asked
-	}
-	t.gate.Hold(ctx, key, asked(resp, time.Now()))
+// learn holds the key if the response asks for it. The result is how the request went for
+// the key: Ignored if only the health of the server is concerned.
+func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response) core.Outcome {
+	limited := limits(resp)
 	switch {
-	case limits(resp):
+	case cfg.Feedback != nil:
+		permit.Hold(cfg.Feedback(resp, time.Now()))
+	case limited || cfg.Key != nil: // otherwise a limit of a part would hold the whole host
+		permit.Hold(Asked(resp, time.Now()))
+	}
+	switch {
+	case limited:
 		return core.Failure
 	case resp.StatusCode >= http.StatusInternalServerError:
 		return core.Ignored

@@ -392,7 +392,7 @@ func TestA200WithNothingLeftHoldsTheKey(t *testing.T) {
 		v := &vendor{answer: func(n int, _ time.Duration) (int, time.Duration, http.Header) {
 			return http.StatusOK, 0, http.Header{"Ratelimit": {[]string{`"burst";r=1;t=9`, `"burst";r=0;t=4, "day";r=7;t=3600`, ""}[n]}}
 		}}
-		c := newClient(t, ratelimit.ClientConfig{}, v)
+		c := newClient(t, ratelimit.ClientConfig{Key: client.Host}, v)
 		for range 3 {
 			require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		}

@@ -24,8 +24,10 @@ const DefaultName = ratelimit.DefaultName
 // A ServerConfig is a plain value: copy it to derive another one from it.
 type ServerConfig struct {
 	// Name names the limiter: in errors, in the registry, in the RateLimit header,
-	// and of its table in the store. If empty, DefaultName is used. With
-	// HeaderDraft10 it must be printable ASCII.
+	// and of its table in the store. If empty, DefaultName is used. Limiters of one
+	// name in one Store share what their keys have taken, in this process and in
+	// others; a second one without a name in one Store is refused. With HeaderDraft10
+	// the name must be printable ASCII.
 	Name string
 	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
 	// found under the kind "ratelimit" and its name. If nil, it is in none.
@@ -178,7 +180,10 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
 	const name = "ratelimit.ServerConfig."
-	errs := []error{conferr.Relabel(c.core().Validate(), name, "ratelimit.Config.", "ratelimit.")}
+	errs := []error{
+		conferr.Relabel(c.core().Validate(), name, "ratelimit.Config.", "ratelimit."),
+		conferr.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"),
+	}
 	bad := func(field string, value any, reason string) {
 		errs = append(errs, &core.ConfigError{Field: name + field, Value: value, Reason: reason})
 	}
@@ -210,7 +215,8 @@ func (c ServerConfig) Validate() error {
 		if reason := c.layerProblem(i); reason != "" {
 			bad(fmt.Sprintf("Layers[%d].Name", i), fmt.Sprintf("%q", l.Name), reason)
 		}
-		errs = append(errs, conferr.Relabel(l.Limit.Validate(), fmt.Sprintf("%sLayers[%d].", name, i), "ratelimit."))
+		of := fmt.Sprintf("%sLayers[%d].", name, i)
+		errs = append(errs, conferr.Relabel(l.Limit.Validate(), of, "ratelimit."), conferr.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
 	}
 	return errors.Join(errs...)
 }

@@ -85,7 +85,9 @@
 // A [Client] learns from what comes back ([Asked]): one response that asks to be left
 // alone holds back every request with its key, those too that wait for their turn. When
 // the time is over a single one goes out, and each that succeeds makes room for one
-// more. Key says what the server counts by: a host, a vendor, an account. The last look
+// more. Key says what the server counts by: a host, a vendor, an account. Without a Key,
+// a host is held by a 429 or 503 only: a header of another response may be about a limit
+// of one of its resources. The last look
 // is right before the request goes to the transport: what waits there for a connection, as
 // with MaxConnsPerHost, has been let go.
 //

@@ -140,11 +140,21 @@ func (x *exchange) OnHeader(status int) {
 
 // Value finds the charge, and what is further out.
 func (x *exchange) Value(key any) any {
-	if k, ok := key.(chargeKey); ok && (k.server == nil || k.server == x.rule.server) {
-		return x.held()
+	switch k := key.(type) {
+	case chargeKey:
+		if k.server == nil || k.server == x.rule.server {
+			return x.held()
+		}
+	case exchangeKey:
+		if k.server == x.rule.server {
+			return x
+		}
 	}
 	return x.Context.Value(key)
 }
+
+// An exchangeKey finds the exchange of a server in a context.
+type exchangeKey struct{ server *Server }
 
 // held returns the charge, which is made when it is asked for.
 func (x *exchange) held() *Charge {

@@ -12,9 +12,10 @@ import (
 	"github.com/gresil/gresil/client"
 )
 
-// Asked tells how long the server asks to be left alone: from now, which is when resp
-// came, until it takes requests again. It is 0 when it does not ask. It is the Feedback
-// of a [ClientConfig] that has none.
+// Asked returns how long the server asks the client to wait: from now, which is when resp
+// came, until it takes requests again. It is 0 when the response does not ask. It is the
+// Feedback of a [ClientConfig] that has none, where a limit of a part cannot hold a whole
+// host: with a Key of the user's own for all responses, otherwise for 429 and 503.
 //
 // The first of these that is there and can be read counts:
 //
@@ -24,8 +25,10 @@ import (
 //   - RateLimit-Remaining and RateLimit-Reset
 //   - X-RateLimit-Remaining and X-RateLimit-Reset
 //
-// All but the first count with any status, and ask to wait where nothing remains: also
-// with a 200, after which there would be a 429. They do not count when the response
+// All but the first count with any status, and ask to wait if nothing remains: also
+// with a 200, after which there would be a 429, and with the 403 that GitHub sends for it.
+// Asked does not know which resource or partition (pk) a field is about: that is for the
+// Key to tell apart. The fields do not count when the response
 // comes out of a cache (Age). A reset is in seconds from now; a number that is too
 // large for that is a Unix time, in seconds or a smaller unit, and taken relative to
 // the Date header where that can be read, so that a wrong clock does no harm.

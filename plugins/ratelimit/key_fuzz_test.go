@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// An identity is whose permits a request takes, told in full.
-type identity struct{ kind, name, value string }
+// An keyIdentity is whose permits a request takes, told in full.
+type keyIdentity struct{ kind, name, value string }
 
 // FuzzKeys looks for two that share a bucket and should not: of requests with and
 // without a key, of routes, of layers, and of what a handler names.
@@ -19,8 +19,8 @@ func FuzzKeys(f *testing.F) {
 		if name == "" || name2 == "" || name == name2 {
 			return
 		}
-		seen := map[string]identity{}
-		add := func(bucket string, id identity) {
+		seen := map[string]keyIdentity{}
+		add := func(bucket string, id keyIdentity) {
 			if was, ok := seen[bucket]; ok && was != id {
 				t.Errorf("%q is the bucket of %q and of %q", bucket, was, id)
 			}
@@ -40,7 +40,7 @@ func FuzzKeys(f *testing.F) {
 					r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
 					r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
 					u := s.rule(r)
-					id := identity{"key", u.mark, one.key}
+					id := keyIdentity{"key", u.mark, one.key}
 					switch peer, isIP := s.ip(nil, r); {
 					case one.key != "":
 						add(u.mark+string(escape([]byte(one.key), 0)), id) // by TakeKey
@@ -61,7 +61,7 @@ func FuzzKeys(f *testing.F) {
 						t.Fatalf("%d layers, want %d", len(links), want)
 					}
 					for _, l := range links {
-						add(l.key, identity{"layer", l.name, one.other})
+						add(l.key, keyIdentity{"layer", l.name, one.other})
 					}
 				}
 			}

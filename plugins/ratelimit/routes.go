@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -104,7 +105,10 @@ func (c ServerConfig) patternProblem(i int) string {
 func register(patterns ...string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%v", v)
+			var ok bool
+			if err, ok = v.(error); !ok {
+				err = errors.New("cannot be parsed")
+			}
 		}
 	}()
 	mux := http.NewServeMux()

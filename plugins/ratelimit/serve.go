@@ -6,14 +6,19 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/server"
 )
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	switch {
+	case s.nested(w, r):
+		next.ServeHTTP(w, r)
+		return
 	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
 		next.ServeHTTP(w, r)
 		return
@@ -93,6 +98,30 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		x.charge.Store(newCharge(x, slices.Clone(links), counts))
 	}
 	x.serve(w, r, next)
+}
+
+// nested reports whether r is a request that s let pass further out. The context alone
+// does not say so: a handler may give it to requests of its own, which have another
+// writer and another target.
+func (s *Server) nested(w http.ResponseWriter, r *http.Request) bool {
+	x, ok := r.Context().Value(exchangeKey{s}).(*exchange)
+	if !ok {
+		return false
+	}
+	for outer := x.rec.Unwrap(); ; {
+		if identity.Comparable(w) && w == outer {
+			return true
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			break
+		}
+		w = u.Unwrap()
+	}
+	// A writer in between has no Unwrap, or there is another one. What goes on with the
+	// request may take off the beginning of the path, as http.StripPrefix does.
+	was := &x.request
+	return r.Method == was.Method && r.URL.RawQuery == was.URL.RawQuery && strings.HasSuffix(was.URL.Path, r.URL.Path)
 }
 
 // free serves a request that takes nothing.

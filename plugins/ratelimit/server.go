@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/conferr"
 	"github.com/gresil/gresil/server"
 )
 
@@ -34,7 +35,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	cfg = cfg.With(func(*ServerConfig) {})
 	limiter, err := ratelimit.New(cfg.core())
 	if err != nil {
-		return nil, err
+		return nil, conferr.Relabel(err, "ratelimit.ServerConfig.", "ratelimit.Config.")
 	}
 	s := &Server{cfg: cfg, limiter: limiter, key: cfg.Key, ip: server.ByClientIP()}
 	if s.key == nil {
@@ -110,7 +111,10 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	return NewServer(cfg)
 }
 
-// Handler returns next with the limit around it.
+// Handler returns next with the limit around it. A request that passes several handlers of
+// one Server, as of a router and of a router mounted in it, is charged by the outermost.
+// A request of its own that a handler makes, with another ResponseWriter, as for each item
+// of a batch, is charged by itself.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, next) })
 }

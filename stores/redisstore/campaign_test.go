@@ -223,7 +223,7 @@ func TestTheJudgeOfCampaigns(t *testing.T) {
 			}
 			for k := range campaigns {
 				for p := range processes {
-					l, err := ratelimit.New(ratelimit.Config{Limit: campaigner{Rate: rate}.limit(k), Store: tables[p%limiters], MaxWait: -1})
+					l, err := ratelimit.New(ratelimit.Config{Name: "campaigns", Limit: campaigner{Rate: rate}.limit(k), Store: tables[p%limiters], MaxWait: -1})
 					require.NoError(t, err)
 					for i := range calls / processes {
 						done.Go(func() {

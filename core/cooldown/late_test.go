@@ -1,0 +1,156 @@
+package cooldown_test
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
+)
+
+func TestAnAnswerHoldsItsKeyUnlessItIsLate(t *testing.T) {
+	t.Parallel()
+	second := func(ctx context.Context, c *cooldown.Cooldown) { c.Hold(ctx, key, time.Second) }
+	succeed := func(t *testing.T, c *cooldown.Cooldown) {
+		t.Helper()
+		p := acquire(t, c)
+		p.Done(core.Success)
+	}
+	for name, c := range map[string]struct {
+		between func(t *testing.T, c *cooldown.Cooldown) // Acquire and Hold
+		held    time.Duration                            // after a Hold of a minute
+		holds   uint64
+	}{
+		"at once":    {func(*testing.T, *cooldown.Cooldown) {}, time.Minute, 1},
+		"while held": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c) }, time.Minute, 1}, //nolint:thelper // it is a part of the test
+		"while it is longer": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			c.Hold(t.Context(), key, 2*time.Minute)
+		}, 2 * time.Minute, 1},
+		"after a hold": {func(t *testing.T, c *cooldown.Cooldown) { second(t.Context(), c); time.Sleep(time.Second) }, 0, 1}, //nolint:thelper // it is a part of the test
+		"after it was released": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			second(t.Context(), c)
+			require.True(t, c.Release(key))
+		}, 0, 1},
+		"after the recovery": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			second(t.Context(), c)
+			time.Sleep(time.Second)
+			succeed(t, c)
+			require.Zero(t, c.Stats().Keys)
+		}, 0, 1},
+		"after nobody came": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			second(t.Context(), c)
+			time.Sleep(time.Hour)
+			require.Zero(t, c.Stats().Keys)
+		}, 0, 1},
+		"after holds of others": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			c.Hold(t.Context(), "other", time.Second)
+			time.Sleep(time.Hour)
+		}, time.Minute, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, probe := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					gate := newCooldown(t, cooldown.Config{})
+					if probe {
+						second(t.Context(), gate)
+						time.Sleep(time.Second)
+					}
+					p := acquire(t, gate)
+					require.Equal(t, probe, p.Probe())
+					before := gate.Stats().Holds
+					c.between(t, gate)
+					p.Hold(0)
+					p.Hold(-1)
+					p.Hold(time.Minute)
+					p.Done(core.Failure)
+					p.Hold(time.Hour) // which is too late in any case
+					until, _ := gate.Until(key)
+					require.Equal(t, c.held, max(0, time.Until(until)), "probe: %t", probe)
+					require.Equal(t, before+c.holds, gate.Stats().Holds, "probe: %t", probe)
+				})
+			}
+		})
+	}
+}
+
+func TestOfProbesThatFailTogetherTheFirstHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCooldown(t, cooldown.Config{})
+		c.Hold(t.Context(), key, time.Minute)
+		time.Sleep(time.Minute)
+		probe := acquire(t, c)
+		var second cooldown.Permit
+		var wg sync.WaitGroup
+		wg.Go(func() { second = acquire(t, c) })
+		synctest.Wait()
+		probe.Done(core.Success) // which makes room for two
+		wg.Wait()
+		third := acquire(t, c)
+		require.True(t, second.Probe() && third.Probe())
+		second.Failed(3 * time.Second)
+		time.Sleep(time.Second)
+		third.Failed(time.Hour)
+		second.Failed(time.Hour)
+		until, held := c.Until(key)
+		require.True(t, held)
+		require.Equal(t, 2*time.Second, time.Until(until))
+		require.EqualValues(t, 2, c.Stats().Holds)
+	})
+}
+
+// More keys have recovered than are remembered: the answer holds its key.
+func TestAnAnswerCountsWhereTheRecoveryOfItsKeyIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCooldown(t, cooldown.Config{})
+		comeBack := func(key string) {
+			c.Hold(t.Context(), key, time.Second)
+			time.Sleep(time.Second)
+			p, err := c.Acquire(t.Context(), key)
+			require.NoError(t, err)
+			p.Done(core.Success)
+		}
+		early := acquire(t, c)
+		comeBack(key)
+		for i := range 255 {
+			comeBack(strconv.Itoa(i))
+		}
+		early.Hold(time.Minute)
+		_, held := c.Until(key)
+		require.False(t, held)
+		comeBack("one more")
+		early.Hold(time.Minute)
+		_, held = c.Until(key)
+		require.True(t, held)
+	})
+}
+
+func TestAWaitedHookThatEndsItsGoroutineKeepsNoSlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		on := true
+		c := newCooldown(t, cooldown.Config{ProbeTimeout: time.Hour, Hooks: cooldown.Hooks{Waited: func(context.Context, cooldown.Info) {
+			if on {
+				runtime.Goexit()
+			}
+		}}})
+		c.Hold(t.Context(), key, time.Second)
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = c.Acquire(t.Context(), key) })
+		wg.Wait()
+		on = false
+		p := acquire(t, c)
+		require.Zero(t, p.Waited())
+		p.Done(core.Success)
+		require.Equal(t, cooldown.Stats{Holds: 1, Resumed: 1, Waited: 1}, c.Stats())
+	})
+}

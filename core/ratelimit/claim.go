@@ -1,0 +1,62 @@
+package ratelimit
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
+)
+
+// claims are the limiters of this process that have the default name in a Store of the
+// user: several without a Name would share their counts by mistake. The keys are tables in
+// memory, which a Store may have from another, and otherwise Stores.
+var claims struct { //nolint:gochecknoglobals // the limiters of a process have nothing else in common
+	sync.Mutex
+	of map[any]claim
+}
+
+// A claim counts limiters without a Name, and limiters with the default name.
+type claim struct{ unnamed, named int }
+
+// claim registers s, whose table is open. It is an error if another limiter shares the
+// counts of s and one of the two has no Name. Close ends the claim; the garbage collector
+// ends that of a limiter that is dropped.
+func (s *shared) claim(cfg *Config) error {
+	var key any = cfg.Store
+	if s.memory != nil {
+		key = s.memory
+	}
+	if s.own != nil || cfg.name() != DefaultName || !identity.Same(key, key) { // a Store that is a value has no identity
+		return nil
+	}
+	mine := claim{unnamed: 1}
+	if cfg.Name != "" {
+		mine = claim{named: 1}
+	}
+	claims.Lock()
+	defer claims.Unlock()
+	has := claims.of[key]
+	if has.unnamed > 0 || mine.unnamed > 0 && has.named > 0 {
+		return &core.ConfigError{Field: "ratelimit.Config.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another name: a limiter without a name, or named default, has this Store, and both would count together"}
+	}
+	if claims.of == nil {
+		claims.of = map[any]claim{}
+	}
+	claims.of[key] = claim{has.unnamed + mine.unnamed, has.named + mine.named}
+	cleanup := runtime.AddCleanup(s, func(mine claim) { unclaim(key, mine) }, mine)
+	s.unclaim = func() { cleanup.Stop(); unclaim(key, mine) }
+	return nil
+}
+
+func unclaim(key any, mine claim) {
+	claims.Lock()
+	defer claims.Unlock()
+	has := claims.of[key]
+	if has = (claim{has.unnamed - mine.unnamed, has.named - mine.named}); has == (claim{}) {
+		delete(claims.of, key)
+	} else {
+		claims.of[key] = has
+	}
+}

@@ -1,0 +1,58 @@
+package breaker_test
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/resiltest"
+)
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// The hook runs when the trial is admitted (half-open), and when it ends (closed).
+func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
+	for _, at := range []breaker.State{breaker.HalfOpen, breaker.Closed} {
+		t.Run(at.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := core.Must(breaker.NewClient(breaker.ClientConfig{
+					Initial: breaker.Open, Trials: 1, TrialTimeout: -1,
+					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.StateChangedInfo) {
+						if info.To == at {
+							runtime.Goexit()
+						}
+					}},
+				}))
+				upload, answer := resiltest.NewBody("upload"), resiltest.NewBody("answer")
+				rt := p.Transport(trip(func(req *http.Request) (*http.Response, error) {
+					_ = req.Body.Close()
+					return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: req}, nil
+				}))
+				first := core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody))
+				_, _ = rt.RoundTrip(first) // which makes the breaker
+				time.Sleep(time.Hour)
+				var wg sync.WaitGroup
+				wg.Go(func() { _, _ = rt.RoundTrip(core.Must(http.NewRequest(http.MethodPut, "http://a.test/", upload))) })
+				wg.Wait()
+				require.Equal(t, 1, upload.Closes())
+				if at == breaker.Closed {
+					require.Equal(t, 1, answer.Closes())
+				}
+				_, err := rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody)))
+				require.NoError(t, err, "no slot is taken")
+			})
+		})
+	}
+}

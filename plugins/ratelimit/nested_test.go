@@ -1,0 +1,179 @@
+package ratelimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	plugin "github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/server"
+)
+
+// opaque is a writer without Unwrap.
+type opaque struct{ w http.ResponseWriter }
+
+func (o opaque) Header() http.Header         { return o.w.Header() }
+func (o opaque) Write(p []byte) (int, error) { return o.w.Write(p) }
+func (o opaque) WriteHeader(status int)      { o.w.WriteHeader(status) }
+
+func TestAServerAroundItselfChargesOnce(t *testing.T) {
+	t.Parallel()
+	limited := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Minute}))
+	for name, between := range map[string]func(http.Handler) http.Handler{
+		"nothing": func(h http.Handler) http.Handler { return h },
+		"chi": func(h http.Handler) http.Handler {
+			sub := chi.NewRouter()
+			sub.Handle("/*", h)
+			r := chi.NewRouter()
+			r.Mount("/a", sub)
+			return r
+		},
+		"StripPrefix": func(h http.Handler) http.Handler { return http.StripPrefix("/a", h) },
+		"a request that is cloned": func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r.Clone(r.Context())) })
+		},
+		"a writer without Unwrap": func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(opaque{w}, r) })
+		},
+		"TimeoutHandler":                  func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "late") },
+		"the timeout plugin":              limited.Handler,
+		"the timeout plugin, StripPrefix": func(h http.Handler) http.Handler { return limited.Handler(http.StripPrefix("/a", h)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outer := core.Must(plugin.NewServer(plugin.ServerConfig{
+				Limit: plugin.PerHour(10), Headers: plugin.HeaderDraft10,
+				Weight: func(*http.Request) (int64, error) { return 3, nil },
+				Layers: []plugin.Layer{{Name: "all", Limit: plugin.PerHour(9)}},
+			}))
+			derived := core.Must(outer.With(func(c *plugin.ServerConfig) { c.Name, c.Limit = "derived", plugin.PerHour(5) }))
+			var left []int64
+			h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				charge, ok := outer.From(r.Context())
+				require.True(t, ok)
+				left = append(left, core.Must(charge.Peek(r.Context())).Remaining)
+			})
+			handler := outer.Handler(derived.Handler(between(derived.Handler(outer.Handler(h)))))
+			w := fetch(handler, "/a/b")
+			require.Equal(t, 200, w.Code)
+			require.Len(t, w.Header()["Ratelimit"], 2, "a line of each server")
+			w = fetch(handler, "/a/b")
+			require.Equal(t, 429, w.Code, "derived has 2 left")
+			require.Equal(t, []int64{6}, left)
+			require.Equal(t, plugin.Stats{Allowed: 2}, outer.Stats())
+			require.Equal(t, plugin.Stats{Allowed: 1, Rejected: 1}, derived.Stats())
+			require.EqualValues(t, 7, core.Must(outer.Limiter().Peek(t.Context(), "192.0.2.1")).Remaining, "what was refused is given back")
+		})
+	}
+}
+
+// A handler that serves the items of a batch by the same router answers requests of their
+// own: each is charged.
+func TestRequestsThatAHandlerMakesAreChargedEach(t *testing.T) {
+	t.Parallel()
+	for name, sub := range map[string]func(r *http.Request) *http.Request{
+		"new": func(r *http.Request) *http.Request {
+			sub := httptest.NewRequest(http.MethodGet, "/item", http.NoBody)
+			return sub.WithContext(r.Context())
+		},
+		"clone": func(r *http.Request) *http.Request {
+			sub := r.Clone(r.Context())
+			sub.URL.Path = "/item"
+			return sub
+		},
+		"shallow copy": func(r *http.Request) *http.Request {
+			sub, u := r.WithContext(r.Context()), *r.URL
+			u.Path = "/item"
+			sub.URL = &u
+			return sub
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limits := core.Must(plugin.NewServer(plugin.ServerConfig{Limit: plugin.PerHour(3)}))
+			var statuses []int
+			var handler http.Handler
+			handler = limits.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/batch" {
+					return
+				}
+				for range 3 {
+					statuses = append(statuses, do(handler, sub(r)).Code)
+				}
+			}))
+			require.Equal(t, 200, fetch(handler, "/batch").Code)
+			require.Equal(t, []int{200, 200, 429}, statuses)
+		})
+	}
+}
+
+func TestAServerAroundItselfDecidesOutermost(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg  plugin.ServerConfig
+		want plugin.Stats
+	}{
+		"Allow":            {plugin.ServerConfig{Allow: func(*http.Request) bool { return true }}, plugin.Stats{AllowListed: 1}},
+		"Shadow":           {plugin.ServerConfig{Shadow: true, Block: func(*http.Request) bool { return true }}, plugin.Stats{Shadowed: 1}},
+		"no cost":          {plugin.ServerConfig{Weight: func(*http.Request) (int64, error) { return 0, nil }}, plugin.Stats{Allowed: 1}},
+		"Exclude":          {plugin.ServerConfig{Exclude: func(*http.Request) bool { return true }}, plugin.Stats{}},
+		"excluded outside": {plugin.ServerConfig{Exclude: func(r *http.Request) bool { return r.URL.Path == "/a/b" }}, plugin.Stats{Allowed: 1}},
+		"a failing store":  {plugin.ServerConfig{Store: brokenStore{}}, plugin.Stats{Failed: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := core.Must(plugin.NewServer(c.cfg))
+			h := s.Handler(http.StripPrefix("/a", s.Handler(http.HandlerFunc(quick))))
+			require.Equal(t, 200, fetch(h, "/a/b").Code)
+			require.Equal(t, c.want, s.Stats())
+		})
+	}
+}
+
+func TestPluginsWithoutANameDoNotShareAStore(t *testing.T) {
+	t.Parallel()
+	store := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	first := core.Must(plugin.NewServer(plugin.ServerConfig{Store: store}))
+	_, err := plugin.NewServer(plugin.ServerConfig{Store: store})
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.ErrorContains(t, err, `ratelimit.ServerConfig.Name = ""`)
+	_, err = plugin.NewClient(plugin.ClientConfig{Store: store})
+	require.ErrorContains(t, err, `ratelimit.ClientConfig.Name = ""`)
+	core.Must(first.With(func(c *plugin.ServerConfig) { c.Name = "login" }))
+	core.Must(plugin.NewClient(plugin.ClientConfig{Store: store, Name: "vendor"}))
+	require.NoError(t, first.Close())
+	core.Must(plugin.NewClient(plugin.ClientConfig{Store: store}))
+}
+
+func TestAKeyByAHeaderThatCannotBeIsAConfigError(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "X API Key", "X-Key:", "Schlüssel", "host", "a\nb"} {
+		for of, key := range map[string]plugin.Key{
+			"itself":       plugin.ByHeader(name),
+			"in Keys":      plugin.Keys(plugin.ByRoute(), plugin.ByHeader(name)),
+			"in FirstOf":   plugin.FirstOf(plugin.ByHeader(name), plugin.ByClientIP()),
+			"in FirstOf 2": plugin.FirstOf(plugin.ByUser(), plugin.Keys(server.ByHeader(name))),
+		} {
+			_, err := plugin.NewServer(plugin.ServerConfig{Key: key, Layers: []plugin.Layer{{Name: "l", Key: key}}})
+			require.ErrorIs(t, err, core.ErrConfig, "%s %q", of, name)
+			require.ErrorContains(t, err, "ratelimit.ServerConfig.Key = ")
+			require.ErrorContains(t, err, "ratelimit.ServerConfig.Layers[0].Key = ")
+			_, ok := key(nil, request(http.MethodGet, "/"))
+			require.Equal(t, of == "", ok, "no request has it")
+		}
+	}
+	for _, key := range []plugin.Key{
+		nil, plugin.ByHeader("X-API-Key"), plugin.ByHeader("x_key"), plugin.ByClientIP(), plugin.ByUser(), plugin.Keys(), plugin.FirstOf(),
+		plugin.ByFunc(func(*http.Request) string { panic("not called by Validate") }),
+		func([]byte, *http.Request) ([]byte, bool) { panic("not called by Validate") },
+	} {
+		core.Must(plugin.NewServer(plugin.ServerConfig{Key: key, Layers: []plugin.Layer{{Name: "l", Key: key}}}))
+	}
+}
