@@ -2,6 +2,11 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // it is how the server names scripts
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +39,70 @@ func (s server) client(tb testing.TB, change ...func(*redis.Options)) *redis.Cli
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// keptLonger is how much longer than they say the scripts of a virtual client keep keys.
+const keptLonger = time.Hour
+
+// virtual returns a client for tests that set the clock of a store. The server would expire keys by
+// its own clock, so every script that the client sends keeps them longer.
+func (s server) virtual(tb testing.TB) *redis.Client {
+	tb.Helper()
+	c := s.client(tb, func(o *redis.Options) { o.ContextTimeoutEnabled = true }) // a store uses it as it is, with its hooks
+	c.AddHook(keepsKeys{})
+	return c
+}
+
+// A keepsKeys is a hook that replaces the scripts of a store by those that keep keys longer.
+type keepsKeys struct{}
+
+func (keepsKeys) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (keepsKeys) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		keepKeys(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (keepsKeys) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			keepKeys(cmd)
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func keepKeys(cmd redis.Cmder) {
+	args := cmd.Args()
+	if len(args) < 2 {
+		return
+	}
+	if kept, ok := scriptsThatKeep()[args[0]][args[1]]; ok {
+		args[1] = kept
+	}
+}
+
+// scriptsThatKeep are the scripts that keep keys longer, by the argument of EVALSHA or EVAL that stands
+// for the original.
+var scriptsThatKeep = sync.OnceValue(func() map[any]map[any]string {
+	shas, texts := map[any]string{}, map[any]string{}
+	add := func(s *script) {
+		const expires = "'PX', "
+		if !strings.Contains(s.text, expires) {
+			panic("no key expires")
+		}
+		text := strings.ReplaceAll(s.text, expires, expires+strconv.FormatInt(keptLonger.Milliseconds(), 10)+" + ")
+		sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
+		shas[s.arg], texts[s.text] = hex.EncodeToString(sum[:]), text
+	}
+	add(bucketScript())
+	add(windowScript())
+	for set := uint(1); set < 1<<len(algorithms); set++ {
+		add(decideScript(set))
+	}
+	return map[any]map[any]string{"evalsha": shas, "eval": texts}
+})
 
 // patient is a Timeout for tests that share a machine.
 const patient = 10 * time.Second
