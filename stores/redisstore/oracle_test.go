@@ -123,6 +123,11 @@ func record(t *testing.T, rng *rand.Rand, limits []ratelimit.Limit, change, plai
 
 func TestDecidesAsMemoryDoes(t *testing.T) {
 	t.Parallel()
+	checkDecides(t, 6)
+}
+
+func checkDecides(t *testing.T, seeds uint64) {
+	t.Helper()
 	client := startServer(t).virtual(t)
 	second, minute := time.Second, time.Minute
 	for name, c := range map[string]struct {
@@ -154,7 +159,7 @@ func TestDecidesAsMemoryDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(20) {
+			for seed := range seeds {
 				steps := record(t, rand.New(rand.NewPCG(seed, 1)), c.limits, c.change, c.plain, 300) //nolint:gosec // a test is repeated by its seed
 				s := newStore(t, client, Config{Mode: Mode(seed % 2)})
 				require.Empty(t, replay(t, s, fmt.Sprintf("%s %d", name, seed), steps, max(c.slack, 2*time.Microsecond)))

@@ -233,13 +233,18 @@ func TestALargeBucketInSteps(t *testing.T) {
 // owe little.
 func TestAFloodForgivesNoDebt(t *testing.T) {
 	t.Parallel()
+	checkFlood(t, "6mb", 50_000)
+}
+
+func checkFlood(t *testing.T, memory string, flood int) {
+	t.Helper()
 	ctx := context.Background()
-	client := startServer(t, "--maxmemory", "12mb", "--maxmemory-policy", "volatile-ttl").client(t)
+	client := startServer(t, "--maxmemory", memory, "--maxmemory-policy", "volatile-ttl").client(t)
 	table := open(t, newStore(t, client, Config{Mode: Coalesced}), "flood")
 	l := ratelimit.Bucket(100, time.Hour, 100)
 	id, err := table.Plan(l)
 	require.NoError(t, err)
-	const indebted, flood, callers = 200, 200_000, 64
+	const indebted, callers = 200, 64
 	for i := range indebted {
 		take(t, table, fmt.Sprint("debtor", i), l, 100)
 	}
@@ -255,7 +260,7 @@ func TestAFloodForgivesNoDebt(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Contains(t, client.Info(ctx, "stats").Val(), "evicted_keys:1", "the flood was larger than the memory")
+	require.NotContains(t, client.Info(ctx, "stats").Val(), "evicted_keys:0\r", "the flood was larger than the memory")
 	for i := range indebted {
 		require.False(t, take(t, table, fmt.Sprint("debtor", i), l, 2).Allowed)
 	}
