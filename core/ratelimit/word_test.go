@@ -34,7 +34,7 @@ func eitherAt(t *table, now int64, key string, id PlanID, op Op) (r Result, err 
 }
 
 // mustApply applies at a time.
-func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id PlanID, op Op) Result {
+func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id PlanID, op Op) Result { //nolint:thelper // see below
 	r, err := eitherAt(tab, int64(now), key, id, op)
 	if err != nil { // it is called so often that the assertions would be most of the time
 		tb.Helper()

@@ -85,7 +85,7 @@ func keepKeys(cmd redis.Cmder) {
 
 // scriptsThatKeep are the scripts that keep keys longer, by the argument of EVALSHA or EVAL that stands
 // for the original.
-var scriptsThatKeep = sync.OnceValue(func() map[any]map[any]string {
+var scriptsThatKeep = sync.OnceValue(func() map[any]map[any]string { //nolint:gochecknoglobals // a constant
 	shas, texts := map[any]string{}, map[any]string{}
 	add := func(s *script) {
 		const expires = "'PX', "
