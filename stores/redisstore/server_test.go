@@ -118,6 +118,33 @@ func newStore(tb testing.TB, client redis.UniversalClient, cfg Config) *Store {
 	return s
 }
 
+// pause keeps a server from deciding until resume is called, however slow the machine is. It waits until
+// nothing is under way in some lanes.
+func pause(tb testing.TB, client *redis.Client, idle ...*lane) (resume func()) {
+	tb.Helper()
+	for _, l := range idle {
+		require.Eventually(tb, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return !l.busy
+		}, patient, time.Millisecond)
+	}
+	require.NoError(tb, client.Do(context.Background(), "client", "pause", "600000", "write").Err())
+	return func() {
+		tb.Helper()
+		require.NoError(tb, client.Do(context.Background(), "client", "unpause").Err())
+	}
+}
+
+// queued reports whether a lane has a batch under way and so many requests that wait.
+func queued(l *lane, n int) func() bool {
+	return func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.busy && len(l.queue) == n
+	}
+}
+
 func open(tb testing.TB, s ratelimit.Store, name string) ratelimit.Table {
 	tb.Helper()
 	table, err := s.Open(name)
