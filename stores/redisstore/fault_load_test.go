@@ -268,9 +268,9 @@ func (l *load) within(bound int64) {
 //     at most one take under way, so at most sharing takes were granted by the server and are not known.
 //     The share grants these once more. The order in which replies arrive adds nothing: the share keeps
 //     the state that is the last by the server's time.
-//   - When the server is back, what a key owes is charged to it before the next decision. Each caller can
-//     have a take under way that the share grants after that, so the server can grant at most sharing
-//     permits of which it does not know that they are taken.
+//   - When the server is back, the permits of the share are charged to the key before the next decision.
+//     Each caller can have a take under way that the share grants after that charge. So the server can
+//     grant at most sharing permits that the share has granted as well.
 //
 // A take whose reply was lost counts at the server and is granted to no caller: it only lowers the sum.
 func (l *load) shareWithin(bound, times int64) {
