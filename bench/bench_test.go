@@ -109,6 +109,56 @@ func TestTurnsThatOthersDisturbedDoNotCount(t *testing.T) {
 	require.True(t, r.measured(Subject{}, 2).Crowded)
 }
 
+func TestSamplesThatDifferAreDisturbed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		values []float64
+		want   bool
+	}{
+		{nil, false},
+		{[]float64{0, 0, 0, 0, 0}, false},
+		{[]float64{5, 900, 4, 3, 1000}, true},
+		{[]float64{100, 106, 120, 190, 1}, false},
+		{[]float64{100, 900, 120, 190, 180}, false}, // one of five says nothing
+		{[]float64{100, 201, 203, 101, 500}, true},
+	} {
+		require.Equal(t, tt.want, differ(tt.values), "differ(%v)", tt.values)
+	}
+	calm, aside := turn{cpu: 10, wall: 10, aside: 3}, turn{cpu: 7, wall: 10, aside: 1}
+	idle := turn{cpu: 1, wall: 10} // it waited, but not for a processor
+	require.False(t, crowded([]turn{calm, aside, idle}, 1))
+	require.True(t, crowded([]turn{calm, aside, aside}, 1))
+	require.False(t, crowded(nil, 1))
+}
+
+// TestARowOfUnitsSaysThatItWasDisturbed: the ratio of the unit whose samples differ.
+func TestARowOfUnitsSaysThatItWasDisturbed(t *testing.T) {
+	t.Parallel()
+	samples := []float64{1, 500, 2, 400, 3}
+	n := 0
+	row := Row{Name: "row", Units: []Unit{{Name: "steady"}, {Name: "jumps"}, {Name: "least", Least: true}}, Subjects: []Subject{
+		{Name: "ours", Role: Ours, Sample: func() ([]float64, error) { n++; return []float64{7, samples[n-1], samples[n-1]}, nil }},
+		{Name: "peer", Role: Peer, Sample: func() ([]float64, error) { return []float64{7, 7, 7}, nil }},
+	}}
+	measured, err := Measure(row, Plan{Samples: len(samples)})
+	require.NoError(t, err)
+	for i := range measured { // the machine that runs the test can be busy
+		if measured[i].Crowded {
+			measured[i].Disturbed = []bool{false, measured[i].Role == Ours, false}
+		}
+	}
+	results := Results(row, measured)
+	require.Equal(t, []bool{false, true, false}, []bool{results[0].Disturbed, results[1].Disturbed, results[2].Disturbed})
+	var table bytes.Buffer
+	WriteTable(&table, results)
+	require.Regexp(t, `\| row \[jumps\] .* \| \d+\.?\d*\? \|`, table.String())
+	require.NotRegexp(t, `\| row \[steady\] .*\?`, table.String())
+	require.Contains(t, table.String(), "\n?: disturbed, also when measured again.")
+	text, err := json.Marshal(results[:2])
+	require.NoError(t, err)
+	require.Regexp(t, `^\[\{[^}]*"ratio":1\},\{[^}]*"disturbed":true\}\]$`, string(text))
+}
+
 // measurement is what a subject did in a row of one value.
 func measurement(role Role, name, note string, ns, allocs float64) Measurement {
 	return Measurement{Subject: Subject{Name: name, Note: note, Role: role}, CPU: []float64{ns}, Wall: ns, Allocs: allocs}

@@ -35,9 +35,12 @@ type Measurement struct {
 	CPU    []float64 // nanoseconds of processor time per operation
 	Wall   float64   // nanoseconds that passed per operation, of all goroutines together
 	Allocs float64
-	// Crowded tells that most turns did without a processor for each goroutine, as
-	// other processes had them: where they should be in each other's way, they were not.
+	// Crowded reports whether most turns, or samples, did without a processor for each
+	// goroutine, as other processes had them.
 	Crowded bool
+	// Disturbed reports, for each value of CPU, whether it can be wrong by much: it is
+	// Crowded, or the middle half of its samples differ by more than a factor of two.
+	Disturbed []bool
 }
 
 // Measure lets the subjects of a row have their turns, in another order each round.
@@ -72,15 +75,20 @@ var errOutcome = errors.New("an operation came out wrong")
 // sample measures a row with units.
 func sample(r Row, p Plan) ([]Measurement, error) {
 	values := make([][][]float64, len(r.Subjects))
+	turns := make([][]turn, len(r.Subjects))
 	for i := range values {
 		values[i] = make([][]float64, len(r.Units))
 	}
 	for range p.Samples {
 		for _, i := range rand.Perm(len(r.Subjects)) {
+			begin := time.Now()
+			cpu, aside := usage()
 			got, err := r.Subjects[i].Sample()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", r.Name, r.Subjects[i].Name, err)
 			}
+			used, put := usage()
+			turns[i] = append(turns[i], turn{cpu: float64(used - cpu), wall: float64(time.Since(begin)), aside: put - aside})
 			for u, v := range got {
 				values[i][u] = append(values[i][u], v)
 			}
@@ -89,7 +97,9 @@ func sample(r Row, p Plan) ([]Measurement, error) {
 	measured := make([]Measurement, len(r.Subjects))
 	for i, s := range r.Subjects {
 		measured[i].Subject = s
+		measured[i].Crowded = crowded(turns[i], 1)
 		for u, v := range values[i] {
+			measured[i].Disturbed = append(measured[i].Disturbed, measured[i].Crowded || !r.Units[u].Least && differ(v))
 			value := typical(v)
 			if r.Units[u].Least {
 				value = slices.Min(v)
@@ -121,6 +131,25 @@ type turn struct {
 // though they may have waited for each other, or used most of the time that passed.
 func (u turn) had(goroutines int) bool {
 	return u.aside == 0 || u.cpu >= 0.8*float64(goroutines)*u.wall
+}
+
+// crowded reports whether so many goroutines had a processor each in less than half of
+// the turns.
+func crowded(turns []turn, goroutines int) bool {
+	had := 0
+	for _, u := range turns {
+		if u.had(goroutines) {
+			had++
+		}
+	}
+	return 2*had < len(turns)
+}
+
+// differ reports whether the middle half of the values differ by more than a factor of
+// two. It sorts them.
+func differ(values []float64) bool {
+	half := middle(values)
+	return len(half) > 0 && half[len(half)-1] > 2*half[0]
 }
 
 // round makes the subject, gives it some turns, and lets it go.
@@ -227,8 +256,8 @@ func (t *runner) measured(s Subject, goroutines int) Measurement {
 	turns := slices.Clone(t.turns)
 	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.aside, b.aside) })
 	undisturbed := slices.DeleteFunc(slices.Clone(turns), func(u turn) bool { return !u.had(goroutines) })
-	half := (len(turns) + 1) / 2
-	if turns = turns[:half]; len(undisturbed) >= half {
+	few := crowded(turns, goroutines)
+	if turns = turns[:(len(turns)+1)/2]; !few {
 		turns = undisturbed
 	}
 	values := func(of func(turn) float64) float64 {
@@ -243,7 +272,7 @@ func (t *runner) measured(s Subject, goroutines int) Measurement {
 		CPU:     []float64{values(func(u turn) float64 { return u.cpu })},
 		Wall:    values(func(u turn) float64 { return u.wall }),
 		Allocs:  values(func(u turn) float64 { return u.allocs }),
-		Crowded: len(undisturbed) < half,
+		Crowded: few, Disturbed: []bool{few},
 	}
 }
 
@@ -251,14 +280,17 @@ func (t *runner) measured(s Subject, goroutines int) Measurement {
 // it is the median. A median of many jumps where the garbage collector is at work in
 // about half of the turns. It sorts them.
 func typical(values []float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	slices.Sort(values)
-	drop := (len(values) + 1) / 4
+	half := middle(values)
 	sum := 0.0
-	for _, v := range values[drop : len(values)-drop] {
+	for _, v := range half {
 		sum += v
 	}
-	return sum / float64(len(values)-2*drop)
+	return sum / float64(max(1, len(half)))
+}
+
+// middle is the middle half of the values. It sorts them.
+func middle(values []float64) []float64 {
+	slices.Sort(values)
+	drop := (len(values) + 1) / 4
+	return values[drop : len(values)-drop]
 }

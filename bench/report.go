@@ -22,9 +22,11 @@ type Result struct {
 	// Ratio is ours to the best peer's; where more is better, the other way round.
 	// So below 1 we are better.
 	Ratio *float64 `json:"ratio"`
+	// Disturbed reports whether other processes disturbed the measurement of ours or of
+	// the best peer, so that the ratio says little.
+	Disturbed bool `json:"disturbed,omitempty"`
 
 	wallRatio *float64 // the same, of the time that passed
-	crowded   bool
 	others    string
 }
 
@@ -86,12 +88,15 @@ func result(r Row, u Unit, i int, measured []Measurement) Result {
 		}
 		res.Ratio = quotient(a, b)
 		if r.Parallel {
-			res.wallRatio, res.crowded = quotient(us.Wall, bestWall), us.Crowded || best.Crowded
+			res.wallRatio = quotient(us.Wall, bestWall)
 		}
+		res.Disturbed = us.disturbed(i) || best.disturbed(i)
 	}
 	res.others = list(others, best, timed, i, better)
 	return res
 }
+
+func (m *Measurement) disturbed(i int) bool { return i < len(m.Disturbed) && m.Disturbed[i] }
 
 // quotient is a / b. Nothing of nothing is 1, and something of it is told as a.
 func quotient(a, b float64) *float64 {
@@ -160,17 +165,22 @@ func WriteTable(w io.Writer, results []Result) {
 		if r.OursNs != nil && r.FloorNs != nil && *r.FloorNs > 0 {
 			toFloor = quotient(*r.OursNs, *r.FloorNs)
 		}
-		doubt := ""
-		if r.crowded {
-			doubt = "?"
+		doubt := func(ratio *float64) string {
+			if r.Disturbed && ratio != nil {
+				return number(ratio) + "?"
+			}
+			return number(ratio)
 		}
 		rows = append(rows, []string{
 			r.Row, number(r.OursNs), number(r.OursAllocs), text(r.BestPeer), number(r.BestPeerNs), number(r.BestPeerAllocs),
-			number(r.FloorNs), number(r.Ratio), number(toFloor), number(r.wallRatio) + doubt, r.others,
+			number(r.FloorNs), doubt(r.Ratio), number(toFloor), doubt(r.wallRatio), r.others,
 		})
 	}
 	for _, r := range rows {
 		fmt.Fprintf(w, "| %s |\n", strings.Join(r, " | "))
+	}
+	if slices.ContainsFunc(results, func(r Result) bool { return r.Disturbed }) {
+		fmt.Fprint(w, "\n?: disturbed, also when measured again. Other processes had the processors, or the samples differ by more than a factor of two.\n")
 	}
 }
 

@@ -263,7 +263,7 @@ func (l load) overSockets(t *testing.T) {
 
 func TestEveryFailureInMemory(t *testing.T) {
 	t.Parallel()
-	load{requests: 2048, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
+	load{requests: 768, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
 }
 
 func TestEveryFailureOverSockets(t *testing.T) {

@@ -85,6 +85,11 @@ func TestGoPeers15_TheCallersBodyIsClosedOnceHoweverItEnds(t *testing.T) {
 
 func TestGoPeers71_NoGoroutineIsLeftWhileTheCallersContextLives(t *testing.T) {
 	t.Parallel()
+	checkGoroutines(t, 200)
+}
+
+func checkGoroutines(t *testing.T, requests int) {
+	t.Helper()
 	test := func(t *testing.T, li net.Listener, wait time.Duration) {
 		t.Helper()
 		resiltest.Goroutines(t)
@@ -110,7 +115,7 @@ func TestGoPeers71_NoGoroutineIsLeftWhileTheCallersContextLives(t *testing.T) {
 			{reply: resiltest.Reply{Reset: true}, failure: syscall.ECONNRESET},
 			{reply: resiltest.Reply{Delay: -1}, failure: context.DeadlineExceeded},
 		}
-		for n := range 1000 {
+		for n := range requests {
 			e := ends[n%(len(ends)-1)]
 			if n%100 == 99 { // which takes long
 				e = ends[len(ends)-1]

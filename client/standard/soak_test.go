@@ -9,6 +9,8 @@ import (
 	"github.com/gresil/gresil/resiltest"
 )
 
+func TestSoakGoroutines(t *testing.T) { checkGoroutines(t, 1000) }
+
 func TestSoakEveryFailureInMemory(t *testing.T) {
 	load{requests: 10_048, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
 }

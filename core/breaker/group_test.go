@@ -43,13 +43,17 @@ func TestGoPeers57_KeysAreIndependent(t *testing.T) {
 
 func TestGoPeers57_AnOpenBreakerIsNeverDropped(t *testing.T) {
 	t.Parallel()
+	checkOpenIsKept(t, 10_000)
+}
+
+func checkOpenIsKept(t *testing.T, hosts int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGroup(t, breaker.Config{Window: 2, MinCalls: 2}, 8)
 		run(t, g.Get("open"), "FF")
 		require.NoError(t, g.Get("forced").SetState(breaker.ForcedOpen))
 		require.NoError(t, g.Get("disabled").SetState(breaker.Disabled))
 		require.NoError(t, g.Get("metrics").SetState(breaker.MetricsOnly))
-		const hosts = 100_000
 		for i := range hosts {
 			run(t, g.Get("host-"+strconv.Itoa(i)), "S")
 		}

@@ -127,9 +127,14 @@ func (w *world) is(s breaker.Snapshot) bool {
 // again and again, and looks for an order in which the model does the same.
 func TestConcurrentCallsAreAsIfOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	const sequences, rounds = 30, 60
+	checkLinear(t, 8)
+}
+
+func checkLinear(t *testing.T, sequences uint64) {
+	t.Helper()
+	const rounds = 60
 	seed := rand.Uint64()
-	for n := range uint64(sequences) {
+	for n := range sequences {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, n))
 			cfg := breaker.Config{

@@ -296,9 +296,14 @@ func (m *model) pickRates(r *rand.Rand) {
 
 func TestModel(t *testing.T) {
 	t.Parallel()
-	const sequences, steps = 300, 400
+	checkModel(t, 60)
+}
+
+func checkModel(t *testing.T, sequences uint64) {
+	t.Helper()
+	const steps = 400
 	seed := rand.Uint64()
-	for n := range uint64(sequences) {
+	for n := range sequences {
 		synctest.Test(t, func(t *testing.T) {
 			compare(t, rand.New(rand.NewPCG(seed, n)), steps, fmt.Sprintf("seed %d/%d", seed, n))
 		})

@@ -28,10 +28,10 @@ func (c *countedDay) next(now int64) int64 {
 	}
 }
 
-// countDay is how many a counter admits in a day, when there is one take for each
-// every, and at once all that fits if every is 0.
-func countDay(n int64, w, every time.Duration) (total int) {
-	const day = int64(24 * time.Hour)
+// countDay is how many a counter admits in a day of that length, when there is one take for
+// each every, and at once all that fits if every is 0.
+func countDay(length time.Duration, n int64, w, every time.Duration) (total int) {
+	day := int64(length)
 	c := countedDay{n: n, w: int64(w)}
 	for i, now := int64(0), int64(0); now < day; i++ {
 		at := c.next(now)
@@ -54,11 +54,15 @@ func offered(i, n int64, period time.Duration) int64 {
 	return i/n*int64(period) + (i%n*int64(period)+n-1)/n
 }
 
-// A day of takes of one: by one who takes whatever is there and comes back when he is
-// told, and by one who comes evenly, n times in each period.
+// TestDay takes one permit at a time: as soon as one is there, and evenly, n times in each period.
+// `make soak` does it for a whole day.
 func TestDay(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
+	checkDay(t, time.Hour)
+}
+
+func checkDay(t *testing.T, day time.Duration) {
+	t.Helper()
 	for _, rate := range []struct {
 		n      int64
 		period time.Duration
@@ -74,7 +78,7 @@ func TestDay(t *testing.T) {
 			{Bucket(n, w, n), all + int(n) - 1, all}, // a full bucket first, and then as it fills, the last of it at the end of the day
 			{Bucket(n, w, 2), all + 1, all},
 			{Sliding(n, w, 10), all, all},
-			{Counter(n, w), countDay(n, w, 0), countDay(n, w, w)},
+			{Counter(n, w), countDay(day, n, w, 0), countDay(day, n, w, w)},
 			{Log(n, w), all, all},
 		} {
 			t.Run(c.limit.String(), func(t *testing.T) {

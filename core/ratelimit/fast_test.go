@@ -15,8 +15,13 @@ import (
 // Two tables are given the same, one of them by takeOne where that can do it.
 func TestTakeOneIsApply(t *testing.T) {
 	t.Parallel()
+	checkTakeOne(t, 60)
+}
+
+func checkTakeOne(t *testing.T, limits int) {
+	t.Helper()
 	done := 0
-	for i := range 300 {
+	for i := range limits {
 		rng := rand.New(rand.NewPCG(uint64(i), 6))
 		l := randomLimit(rng, []Algorithm{FixedWindow, TokenBucket}[i%2])
 		l.Aligned = false // by the time of day at which a table is made
@@ -55,7 +60,7 @@ func TestTakeOneIsApply(t *testing.T) {
 			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
 		}
 	}
-	require.Greater(t, done, 10_000)
+	require.Greater(t, done, limits*34)
 }
 
 // A key may have a slot of the new limit already, from a tier, and still owe under the
@@ -124,12 +129,17 @@ func TestEitherHookAloneIsCalled(t *testing.T) {
 // and time passes, does not depend on takeOne.
 func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
 	t.Parallel()
+	checkSettings(t, 9)
+}
+
+func checkSettings(t *testing.T, seeds uint64) {
+	t.Helper()
 	kinds := [][]Limit{
 		{Bucket(3, time.Second, 5), Bucket(7, time.Second, 20), Bucket(1, time.Second, 2), PerSecond(4)},
 		{PerSecond(4), PerSecond(9), Window(3, 2*time.Second), Aligned(5, time.Second)},
 		{Bucket(3, time.Second, 5), Sliding(6, time.Second, 4), Bucket(7, time.Second, 20), PerSecond(3).And(PerMinute(9))},
 	}
-	for seed := range uint64(60) {
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			limits := kinds[seed%uint64(len(kinds))]

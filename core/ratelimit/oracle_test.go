@@ -436,12 +436,17 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 
 func TestOracle(t *testing.T) {
 	t.Parallel()
+	checkOracle(t, 80)
+}
+
+func checkOracle(t *testing.T, limits int) {
+	t.Helper()
 	for a := range algorithms {
 		t.Run(a.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { // where the time of day is known
 				rng := rand.New(rand.NewPCG(uint64(a), 11))
-				for range 400 {
+				for range limits {
 					time.Sleep(time.Duration(rng.Int64N(int64(time.Hour))))
 					l := randomLimit(rng, a)
 					require.NoError(t, l.Validate(), "%v", l)
@@ -454,12 +459,17 @@ func TestOracle(t *testing.T) {
 
 func TestOracleOfSeveralLimits(t *testing.T) {
 	t.Parallel()
+	checkOracleOfSeveral(t, 60)
+}
+
+func checkOracleOfSeveral(t *testing.T, limits int) {
+	t.Helper()
 	for n := 2; n <= MaxLimits; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(n), 12))
-				for range 300 {
+				for range limits {
 					time.Sleep(time.Duration(rng.Int64N(int64(time.Hour))))
 					l := randomLimit(rng, Algorithm(rng.IntN(int(algorithms))))
 					for len(l.All()) < n {

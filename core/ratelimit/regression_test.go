@@ -168,12 +168,16 @@ func TestTakeAtMostOfAllIsNoDrain(t *testing.T) {
 }
 
 func TestLogGivesItsMemoryBack(t *testing.T) { //nolint:paralleltest // it measures the heap
+	checkLogMemory(t, 150)
+}
+
+func checkLogMemory(t *testing.T, keys int) {
+	t.Helper()
 	before, after := runtime.MemStats{}, runtime.MemStats{}
 	synctest.Test(t, func(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Log(1000, time.Second)})
-		const keys = 500
 		for range 990 {
 			time.Sleep(time.Nanosecond)
 			for k := range keys {
@@ -188,7 +192,7 @@ func TestLogGivesItsMemoryBack(t *testing.T) { //nolint:paralleltest // it measu
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		require.Less(t, float64(after.HeapAlloc)-float64(before.HeapAlloc), 500_000.0, "a kilobyte a key; it had sixteen")
+		require.Less(t, float64(after.HeapAlloc)-float64(before.HeapAlloc), float64(1000*keys), "a kilobyte a key; it had sixteen")
 		runtime.KeepAlive(l)
 	})
 }

@@ -22,6 +22,10 @@ func TestSoakLinear(t *testing.T) {
 	}
 }
 
+func TestSoakPromise(t *testing.T)                         { checkPromise(t, 20_000) }
+func TestSoakQueueOfTenThousandLeavesInOrder(t *testing.T) { checkQueue(t, 10_000) }
+func TestSoakLogGivesItsMemoryBack(t *testing.T)           { checkLogMemory(t, 500) }
+
 // TestSoakMillionKeys: the memory of a million keys, and that a flood of ten
 // million does not pass the bound.
 func TestSoakMillionKeys(t *testing.T) {

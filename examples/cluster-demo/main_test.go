@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/redisserver"
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
 	}
+	logging.Disable() // go-redis would log each connection to a server that a test has stopped
 	os.Exit(m.Run())
 }
 

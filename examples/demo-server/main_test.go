@@ -20,11 +20,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/examples/internal/demoserver"
 	"github.com/gresil/gresil/internal/redisserver"
 )
+
+// TestMain keeps go-redis from logging each connection to a server that a test has stopped.
+func TestMain(m *testing.M) {
+	logging.Disable()
+	os.Exit(m.Run())
+}
 
 // lineWriter hands out the first line that is written to it.
 type lineWriter struct {

@@ -4,23 +4,29 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 )
 
+// conforms runs the suite in virtual time: a bubble waits for the server without time passing, and the
+// server decides by the time of the bubble.
 func conforms(t *testing.T, cfg Config) {
 	t.Helper()
-	client := startServer(t).client(t)
+	srv := startServer(t)
 	var n atomic.Int64
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
-			return newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) }))
+			time.Sleep(time.Until(time.UnixMicro(epoch).AddDate(1, 0, 0))) // a bubble begins with 2000
+			client := srv.virtual(t)
+			s := newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) }))
+			s.clock = time.Now
+			return s
 		},
-		Unit:  600 * time.Millisecond,
-		Slack: 150 * time.Millisecond,
+		Bubble: synctest.Test,
 	})
 }
 

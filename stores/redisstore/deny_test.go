@@ -127,18 +127,17 @@ func TestWhatWasGivenBackForOneWhoLeftIsKnown(t *testing.T) {
 	id, err := table.Plan(l)
 	require.NoError(t, err)
 	take(t, table, "k", l, 0)
-	require.NoError(t, client.Do(ctx, "client", "pause", "400").Err())
-	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
+	lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+	resume := pause(t, client, lane)
+	leaving, leave := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = table.Apply(short, "k", id, ratelimit.Op{Cost: 1}) })
-	require.Eventually(t, func() bool {
-		lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
-		lane.mu.Lock()
-		defer lane.mu.Unlock()
-		return lane.busy && len(lane.queue) == 0
-	}, patient, time.Millisecond)
-	take(t, table, "k", l, 1) // refused, since the one before was granted first
+	wg.Go(func() { _, _ = table.Apply(leaving, "k", id, ratelimit.Op{Cost: 1}) })
+	require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
+	leave()
+	wg.Wait()
+	wg.Go(func() { take(t, table, "k", l, 1) }) // refused, since the one before was granted first
+	require.Eventually(t, queued(lane, 1), patient, time.Millisecond)
+	resume()
 	wg.Wait()
 	require.Eventually(t, func() bool { return take(t, table, "k", l, 1).Allowed }, patient, time.Millisecond)
 }

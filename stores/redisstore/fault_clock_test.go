@@ -26,7 +26,7 @@ func TestTheClockStepsUnderLoad(t *testing.T) {
 					longest *= 2 // what it has weighs as long
 				}
 				var ahead atomic.Int64
-				s := newStore(t, startServer(t).client(t), Config{Mode: mode})
+				s := newStore(t, startServer(t).virtual(t), Config{Mode: mode})
 				s.clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 				began := time.Now()
 				l := startLoad(t, s, limits, "k")

@@ -63,8 +63,8 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 					}
 				}
 
-				const limit = 300
-				s := newStore(t, client, Config{Mode: mode, Timeout: 500 * time.Millisecond})
+				const limit, timeout = 300, 2 * time.Second // longer than a busy machine keeps a caller waiting
+				s := newStore(t, client, Config{Mode: mode, Timeout: timeout})
 				l := startLoad(t, s, ratelimit.PerHour(limit), keys...)
 				l.until(&l.decided, 300)
 				l.share(s, ratelimit.PerHour(limit), keys[0])
@@ -80,7 +80,7 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				during := l.spans(others)
 				_ = l.inTime()
 				require.LessOrEqual(t, l.failedOn(others)-failed, callersOfALoad, "they have a server: %s", spread(during))
-				require.Less(t, during[len(during)/2], 100*time.Millisecond, "they wait for nothing: %s", spread(during))
+				require.Less(t, during[len(during)/2], timeout/5, "they wait for nothing: %s", spread(during))
 
 				l.round(lost, 20)
 				l.shareWithin(limit, 1)

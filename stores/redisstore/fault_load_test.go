@@ -262,9 +262,17 @@ func (l *load) within(bound int64) {
 	}
 }
 
-// shareWithin fails if more was granted by one that decided itself while the server was away for
-// some times. Then each caller may have a take under way that the share does not know of yet, and
-// so when it comes back.
+// shareWithin fails if the limiter with a share granted more than bound, after so many times without
+// a server. Each time it can grant at most 2*sharing too many:
+//   - When the server is lost, the share begins with the last decision that it knows of. Each caller has
+//     at most one take under way, so at most sharing takes were granted by the server and are not known.
+//     The share grants these once more. The order in which replies arrive adds nothing: the share keeps
+//     the state that is the last by the server's time.
+//   - When the server is back, the permits of the share are charged to the key before the next decision.
+//     Each caller can have a take under way that the share grants after that charge. So the server can
+//     grant at most sharing permits that the share has granted as well.
+//
+// A take whose reply was lost counts at the server and is granted to no caller: it only lowers the sum.
 func (l *load) shareWithin(bound, times int64) {
 	l.t.Helper()
 	require.LessOrEqual(l.t, l.granted[ratelimit.Local].Load(), bound+2*times*sharing, "of a share")

@@ -93,7 +93,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
 	take(t, table, "k", ratelimit.PerHour(10), 1)
-	require.NoError(t, client.Do(t.Context(), "client", "pause", "1000").Err())
+	resume := pause(t, client)
 	require.NoError(t, s.first.guard.SetState(breaker.HalfOpen))
 	tried := make(chan error)
 	call := func() error {
@@ -108,6 +108,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 		t.Fatalf("the try was over before: %v", err)
 	default:
 	}
+	resume()
 	require.NoError(t, <-tried)
 	require.Eventually(t, func() bool { return call() == nil }, patient, time.Millisecond)
 }
@@ -131,7 +132,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 	log, err := table.Plan(ratelimit.Log(1000, time.Hour)) // which is another script
 	require.NoError(t, err)
 	for range failures {
-		require.NoError(t, client.Do(ctx, "client", "pause", "50").Err())
+		resume := pause(t, client, lane(bad))
 		var wg sync.WaitGroup
 		call := func(key string, fails bool) {
 			wg.Go(func() {
@@ -141,18 +142,15 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 			})
 		}
 		call(bad, true)
-		require.Eventually(t, func() bool {
-			l := lane(bad)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.busy && len(l.queue) == 0
-		}, patient, time.Millisecond)
+		require.Eventually(t, queued(lane(bad), 0), patient, time.Millisecond)
 		wg.Go(func() {
 			if _, err := table.Apply(ctx, bad, log, ratelimit.Op{Cost: 1}); err == nil || errors.Is(err, ErrAway) {
 				t.Error(err)
 			}
 		})
 		call(good, false)
+		require.Eventually(t, queued(lane(bad), 2), patient, time.Millisecond)
+		resume()
 		wg.Wait()
 	}
 }

@@ -24,8 +24,9 @@ type known struct {
 // An account is what is known of a key under one limit.
 type account struct {
 	part *part
-	left int64     // that the server had, when it was asked last
-	full time.Time // when the key will be
+	at   int64     // the time of the server at its last decision, in µs
+	left int64     // permits that were left then
+	full time.Time // when the key will be full
 	told int64     // for how many instances memory knows of it, or 0
 	debt int64     // what was let through here, and the server does not know
 }
@@ -92,6 +93,16 @@ func (k *known) account(part *part) *account {
 	a := &account{part: part, left: part.permits}
 	k.parts = append(k.parts, a)
 	return a
+}
+
+// learn stores the state of a decision at a time of the server. Replies can overtake each other: a state
+// that is older than the last one is dropped, and of two states of one moment the one with less left
+// stays. A state that is older by more than late is not an overtaken one: the server's clock was set back.
+func (a *account) learn(at int64, st stand, now time.Time, late time.Duration) {
+	if older := a.at - at; older >= 0 && older < late.Microseconds() && (older > 0 || st.left >= a.left) {
+		return
+	}
+	a.at, a.left, a.full, a.told = at, st.left, now.Add(st.full), 0
 }
 
 func (k *known) owes() bool {

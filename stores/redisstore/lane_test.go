@@ -23,7 +23,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 		id, err := table.Plan(l)
 		require.NoError(t, err)
 		take(t, table, name, l, 10)
-		require.NoError(t, client.Do(ctx, "client", "pause", "400").Err())
+		resume := pause(t, client)
 		var wg sync.WaitGroup
 		for range 20 { // one is under way when the rest comes
 			wg.Go(func() {
@@ -36,6 +36,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		resume()
 		require.Eventually(t, func() bool { return take(t, table, name, l, 0).Remaining == 90 }, 10*time.Second, 10*time.Millisecond, name)
 	}
 }
@@ -47,27 +48,24 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
 	take(t, table, "k", ratelimit.PerHour(10), 1)
-	require.NoError(t, client.Do(ctx, "client", "pause", "2000").Err())
+	l := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+	resume := pause(t, client, l)
 	errs := make(chan error, 20)
 	call := func() {
 		_, err := table.Apply(ctx, "k", 1, ratelimit.Op{Cost: 1})
 		errs <- err
 	}
-	l := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
-	stands := func(queued int) func() bool {
-		return func() bool {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.busy && len(l.queue) == queued
-		}
-	}
 	go call()
-	require.Eventually(t, stands(0), 10*time.Second, time.Millisecond) // it is under way
+	require.Eventually(t, queued(l, 0), 10*time.Second, time.Millisecond) // it is under way
 	for range cap(errs) - 1 {
 		go call()
 	}
-	require.Eventually(t, stands(cap(errs)-1), 10*time.Second, time.Millisecond)
-	require.NoError(t, s.Close())
+	require.Eventually(t, queued(l, cap(errs)-1), 10*time.Second, time.Millisecond)
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	require.Eventually(t, func() bool { return s.closed.Load() && queued(l, 0)() }, patient, time.Millisecond)
+	resume() // Close waits for the one that is under way
+	require.NoError(t, <-closed)
 	ended := 0
 	for range cap(errs) {
 		if err := <-errs; err != nil {
@@ -90,11 +88,15 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	id, err := table.Plan(l)
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
-	require.NoError(t, client.Do(ctx, "client", "pause", "500").Err())
+	lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+	resume := pause(t, client, lane)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	left := map[int64]bool{}
-	for range 150 {
+	for i := range 150 {
+		if i == 1 {
+			require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
+		}
 		wg.Go(func() {
 			r, err := table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
 			mu.Lock()
@@ -106,6 +108,8 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 			}
 		})
 	}
+	require.Eventually(t, queued(lane, 149), patient, time.Millisecond)
+	resume()
 	wg.Wait()
 	require.Len(t, left, 99, "each was granted another one")
 	stats := client.Info(ctx, "commandstats").Val()

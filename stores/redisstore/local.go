@@ -215,7 +215,7 @@ func (l *local) remote(ctx, caller context.Context, key string, p *plan, op rate
 	if err := l.settle(ctx, key); err != nil {
 		return ratelimit.Result{}, at.hold(err)
 	}
-	r, stands, err := l.table.decide(ctx, caller, key, p, op)
+	r, req, err := l.table.decide(ctx, caller, key, p, op)
 	if err != nil {
 		return r, at.hold(err)
 	}
@@ -224,7 +224,7 @@ func (l *local) remote(ctx, caller context.Context, key string, p *plan, op rate
 	if op.Kind == ratelimit.Reset {
 		_, _ = l.forget(ctx, s, key, p, op.Past, l.table.store.instances.count())
 	} else {
-		l.learn(s, key, p, r, stands)
+		l.learn(s, key, p, r, req)
 	}
 	s.mu.Unlock()
 	if l.owing.Load() > 0 {
@@ -234,7 +234,8 @@ func (l *local) remote(ctx, caller context.Context, key string, p *plan, op rate
 }
 
 // learn remembers how a key stands at the server.
-func (l *local) learn(s *localShard, key string, p *plan, r ratelimit.Result, stands []stand) {
+func (l *local) learn(s *localShard, key string, p *plan, r ratelimit.Result, req *request) {
+	stands := req.stands
 	if stands == nil {
 		stands = []stand{{r.Remaining, r.FullAfter}}
 	}
@@ -249,10 +250,12 @@ func (l *local) learn(s *localShard, key string, p *plan, r ratelimit.Result, st
 	k = l.know(s, key)
 	now := time.Now()
 	for i, st := range stands {
-		a := k.account(p.parts[i])
-		a.left, a.full, a.told = st.left, now.Add(st.full), 0
+		k.account(p.parts[i]).learn(req.at, st, now, l.late())
 	}
 }
+
+// late is how much older than the last known state a reply can be that later ones overtook.
+func (l *local) late() time.Duration { return 2 * l.table.store.cfg.timeout() }
 
 // refund gives back a take that was decided here. What was charged to the server in the meantime
 // stays charged: the key may be limited too much, for as long as it owes.

@@ -110,8 +110,8 @@ func (l *local) push(ctx context.Context, keys []string) error {
 		d.shard.mu.Lock()
 		if a := d.account; d.err == nil {
 			l.charge(a, -d.debt)
-			if now := time.Now(); d.cost > 0 {
-				a.left, a.full, a.told = d.r.Remaining, now.Add(d.r.FullAfter), 0
+			if d.cost > 0 {
+				a.learn(d.item.at, stand{d.r.Remaining, d.r.FullAfter}, time.Now(), l.late())
 			}
 		}
 		d.shard.mu.Unlock()

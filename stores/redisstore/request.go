@@ -18,6 +18,7 @@ type request struct {
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
 	undo   func(take ratelimit.Result) *request // of a take in a lane, which nobody may wait for any more
 	stands []stand                              // set by decode: how each of several parts stands
+	at     int64                                // the time of the server at the decision, in µs
 }
 
 // A stand is how a part of a limit stands.
@@ -131,6 +132,7 @@ func (t *table) decideRequest(req *request, p *plan, op ratelimit.Op) {
 			}
 			n = n[:len(n)-2*parts]
 		}
+		req.at = n[9]
 		r := ratelimit.Result{
 			Allowed: n[0] == 1, Granted: n[1], Limit: n[2], Remaining: n[3],
 			Wait: micros(n[4]), RetryAfter: micros(n[5]), NextAfter: micros(n[6]), FullAfter: micros(n[7]),

@@ -52,7 +52,7 @@ func TestScriptsAreFew(t *testing.T) {
 func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	client := startServer(t).client(t)
+	client := startServer(t).virtual(t)
 	s := newStore(t, client, Config{})
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
 	for name, limits := range map[string][]ratelimit.Limit{

@@ -65,7 +65,7 @@ func TestAKeyLivesAsLongAsItsDebt(t *testing.T) {
 
 func TestAClockThatGoesBack(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
+	client := startServer(t).virtual(t)
 	for _, back := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
 		s := newStore(t, client, Config{Prefix: "clock" + back.String()})
 		now := time.Now()
@@ -91,7 +91,7 @@ func TestAClockThatGoesBack(t *testing.T) {
 func TestALookForgivesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	client := startServer(t).client(t)
+	client := startServer(t).virtual(t)
 	s := newStore(t, client, Config{})
 	now := time.Now()
 	s.clock = func() time.Time { return now }
@@ -119,7 +119,7 @@ func TestALookForgivesNothing(t *testing.T) {
 			r, err := table.Apply(ctx, name, small, op)
 			require.NoError(t, err)
 			require.Zero(t, r.Granted, name)
-			ttl := client.PTTL(ctx, keyName(keyPrefix(DefaultPrefix, "look"), name, false)).Val()
+			ttl := client.PTTL(ctx, keyName(keyPrefix(DefaultPrefix, "look"), name, false)).Val() - keptLonger
 			r = take(t, table, name, c.big, 0)
 			require.Zero(t, r.Remaining, "%s after %+v", name, op)
 			require.InDelta(t, owed, r.FullAfter, float64(time.Second), "%s after %+v", name, op)
@@ -131,7 +131,7 @@ func TestALookForgivesNothing(t *testing.T) {
 // TestAnAlignedWindowThatGoesBack ends with the clock all the same.
 func TestAnAlignedWindowThatGoesBack(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, startServer(t).client(t), Config{})
+	s := newStore(t, startServer(t).virtual(t), Config{})
 	l := ratelimit.Aligned(10, time.Minute)
 	for name, l := range map[string]ratelimit.Limit{"alone": l, "of several": l.And(ratelimit.Log(100, time.Minute))} {
 		now := time.Now().Truncate(time.Minute)
@@ -209,7 +209,7 @@ type custom struct{ ratelimit.Custom }
 
 func TestALargeBucketInSteps(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, startServer(t).client(t), Config{})
+	s := newStore(t, startServer(t).virtual(t), Config{})
 	now := time.Now()
 	s.clock = func() time.Time { return now }
 	table := open(t, s, "coarse")
@@ -233,13 +233,18 @@ func TestALargeBucketInSteps(t *testing.T) {
 // owe little.
 func TestAFloodForgivesNoDebt(t *testing.T) {
 	t.Parallel()
+	checkFlood(t, "6mb", 50_000)
+}
+
+func checkFlood(t *testing.T, memory string, flood int) {
+	t.Helper()
 	ctx := context.Background()
-	client := startServer(t, "--maxmemory", "12mb", "--maxmemory-policy", "volatile-ttl").client(t)
+	client := startServer(t, "--maxmemory", memory, "--maxmemory-policy", "volatile-ttl").client(t)
 	table := open(t, newStore(t, client, Config{Mode: Coalesced}), "flood")
 	l := ratelimit.Bucket(100, time.Hour, 100)
 	id, err := table.Plan(l)
 	require.NoError(t, err)
-	const indebted, flood, callers = 200, 200_000, 64
+	const indebted, callers = 200, 64
 	for i := range indebted {
 		take(t, table, fmt.Sprint("debtor", i), l, 100)
 	}
@@ -255,7 +260,7 @@ func TestAFloodForgivesNoDebt(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Contains(t, client.Info(ctx, "stats").Val(), "evicted_keys:1", "the flood was larger than the memory")
+	require.NotContains(t, client.Info(ctx, "stats").Val(), "evicted_keys:0\r", "the flood was larger than the memory")
 	for i := range indebted {
 		require.False(t, take(t, table, fmt.Sprint("debtor", i), l, 2).Allowed)
 	}

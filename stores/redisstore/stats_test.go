@@ -37,7 +37,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		got.RoundTrips = ratelimit.Latencies{}
 		require.Equal(t, ratelimit.StoreStats{Decided: 12, Sent: 12}, got)
 
-		require.NoError(t, client.Do(ctx, "client", "pause", "300").Err())
+		resume := pause(t, client)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		_, err = table.Apply(short, "k", id, ratelimit.Op{Cost: 1})
@@ -47,6 +47,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		_, err = table.Apply(canceled, "k", id, ratelimit.Op{Cost: 1})
 		require.ErrorIs(t, err, context.Canceled)
 		require.EqualValues(t, 1, s.Stats().Timeouts)
+		resume()
 		require.NoError(t, client.Do(ctx, "replicaof", "127.0.0.1", "1").Err())
 		_, err = table.Apply(ctx, "new", id, ratelimit.Op{Cost: 1})
 		require.ErrorContains(t, err, "is a replica")
@@ -89,7 +90,11 @@ func TestStatsTellHowManyGoTogether(t *testing.T) {
 	require.EqualValues(t, 151, got.Decided)
 	require.EqualValues(t, 151, got.Sent)
 	require.LessOrEqual(t, got.RoundTrips.Count(), uint64(20))
-	require.Positive(t, got.RoundTrips.Counts[11], "one has waited for 250ms to a second")
+	long := uint64(0)
+	for _, n := range got.RoundTrips.Counts[11:] {
+		long += n
+	}
+	require.Positive(t, long, "one has waited for 250ms or longer")
 }
 
 func TestAStoreIsInItsRegistry(t *testing.T) {

@@ -243,7 +243,8 @@ func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok boo
 	if len(reply) < from+req.width {
 		return r, false
 	}
-	return req.decode(reply[0], reply[from:from+req.width])
+	req.at = reply[0]
+	return req.decode(req.at, reply[from:from+req.width])
 }
 
 func isNoScript(err error) bool {

@@ -143,9 +143,10 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	return r, err
 }
 
-// decide has the server decide; stands are how the parts stand, where there are several.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, stands []stand, err error) {
-	req := t.request(key, p, op, false)
+// decide has the server decide. The request that it returns without an error is the one that the
+// server decided.
+func (t *table) decide(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, req *request, err error) {
+	req = t.request(key, p, op, false)
 	r, ok, err := t.store.apply(ctx, caller, req)
 	if err == nil && !ok {
 		req = t.request(key, p, op, true)
@@ -157,5 +158,5 @@ func (t *table) decide(ctx, caller context.Context, key string, p *plan, op rate
 	case !ok:
 		return r, nil, errReply
 	}
-	return r, req.stands, nil
+	return r, req, nil
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/gresil/gresil/bench"
 )
@@ -40,18 +41,35 @@ func run(args []string, stdout, stderr io.Writer, sizes bench.Sizes) int {
 	}
 	results := []bench.Result{} // an empty array, not null
 	for _, r := range rows {
-		measured, err := bench.Measure(r, plan)
+		of, err := calm(func() ([]bench.Result, error) {
+			measured, err := bench.Measure(r, plan)
+			return bench.Results(r, measured), err
+		})
 		if err != nil {
 			fmt.Fprintf(stderr, "compare: %v\n", err)
 			return 1
 		}
-		results = append(results, bench.Results(r, measured)...)
+		results = append(results, of...)
 	}
 	if err := write(stdout, *asJSON, rows, results); err != nil {
 		fmt.Fprintf(stderr, "compare: %v\n", err)
 		return 1
 	}
 	return 0
+}
+
+// tries is how often a row is measured that other processes disturb.
+const tries = 3
+
+// calm measures a row until other processes do not disturb it, or all tries are used.
+func calm(measure func() ([]bench.Result, error)) (results []bench.Result, err error) {
+	for range tries {
+		results, err = measure()
+		if err != nil || !slices.ContainsFunc(results, func(r bench.Result) bool { return r.Disturbed }) {
+			break
+		}
+	}
+	return results, err
 }
 
 func choose(all []bench.Row, which string, quick bool, rest []string) ([]bench.Row, error) {

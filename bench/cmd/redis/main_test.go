@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/bench"
@@ -17,6 +18,7 @@ func TestMain(m *testing.M) {
 	if told := os.Getenv(toldBy); told != "" {
 		os.Exit(callerMain(told, os.Stdout, os.Stderr))
 	}
+	logging.Disable() // a green run prints results only
 	os.Exit(m.Run())
 }
 

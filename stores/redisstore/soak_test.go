@@ -1,0 +1,39 @@
+//go:build soak
+
+package redisstore
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+)
+
+func TestSoakDecidesAsMemoryDoes(t *testing.T)  { checkDecides(t, 20) }
+func TestSoakAFloodForgivesNoDebt(t *testing.T) { checkFlood(t, "12mb", 200_000) }
+
+func TestSoakConformsInRealTime(t *testing.T) {
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		conformsInRealTime(t, Config{Mode: mode})
+		conformsInRealTime(t, Config{Mode: mode, DenyCache: 100})
+	})
+}
+
+// conformsInRealTime runs the suite by the clock of the server.
+func conformsInRealTime(t *testing.T, cfg Config) {
+	t.Helper()
+	client := startServer(t).client(t)
+	var n atomic.Int64
+	ratelimittest.Run(t, ratelimittest.Harness{
+		Open: func(t *testing.T) ratelimit.Store {
+			t.Helper()
+			return newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) }))
+		},
+		Unit:  600 * time.Millisecond,
+		Slack: 150 * time.Millisecond,
+	})
+}
