@@ -107,7 +107,7 @@ func (i *Instance[C, S, H]) SetConfig(cfg C, apply func(cfg *C) error) error {
 	}
 	check := validate.Of(i.kind.Type)
 	check.That(*fields.Name == *was.Name || *fields.Name == i.name, "Name", *fields.Name, "must stay "+i.name)
-	check.That(*fields.Registry == i.registry, "Registry", "another registry", "must stay the same")
+	check.That(*fields.Registry == i.registry, "Registry", "another one", "must stay the same")
 	if i.kind.Fixed != nil {
 		i.kind.Fixed(check, &old, &cfg)
 	}

@@ -91,7 +91,7 @@ func TestSetConfigReplacesWhatMayChange(t *testing.T) {
 
 	err = m.SetConfig(config{Name: "b", Registry: &core.Registry{}, Limit: -1, Size: 4}, nil)
 	require.EqualError(t, err, "m.Config.Limit = -1: must be >= 0\n"+
-		"m.Config.Name = b: must stay a\nm.Config.Registry = another registry: must stay the same\nm.Config.Size = 4: must stay the same")
+		"m.Config.Name = b: must stay a\nm.Config.Registry = another one: must stay the same\nm.Config.Size = 4: must stay the same")
 
 	refused := errors.New("refused")
 	require.ErrorIs(t, m.SetConfig(config{Limit: 6, Size: 3}, func(cfg *config) error {
