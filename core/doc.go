@@ -24,9 +24,6 @@
 //	b, ok := core.Lookup[*breaker.Breaker](registry, "breaker", "db")
 //	err = core.SetConfig(registry, "breaker", "db", cfg) // while it is in use
 //
-// [Configs] are configs that instances share: one can be derived from another, and
-// those that follow one ([FollowConfig]) have its changes.
-//
 // The mechanisms themselves live one package each below this one: retry,
 // breaker, ratelimit, timeout, with backoff for delays and event for a bounded
 // log. They are passive: they decide, and start no goroutine, do no I/O and log

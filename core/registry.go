@@ -49,7 +49,7 @@ const (
 	Added RegistryEventKind = iota
 	Replaced
 	Removed
-	Reconfigured // by [SetConfig] or [FollowConfig]
+	Reconfigured // by [SetConfig]
 	Tagged       // by [Registry.Tag], with other tags than before
 )
 
