@@ -14,10 +14,10 @@ var ErrConfig = errors.New("invalid config")
 type ConfigError struct {
 	Field  string // dotted path, as in "retry.Config.MaxAttempts"
 	Value  any    // the value as given
-	Reason string // what would have been accepted, as in "must be >= 0 (0 means 3)"
+	Reason string // accepted values, as in "must be >= 0 (0 means 3)"
 }
 
-// Error names the field, the value and what would have been accepted.
+// Error names the field, the value and the accepted values.
 func (e *ConfigError) Error() string { return fmt.Sprintf("%s = %v: %s", e.Field, e.Value, e.Reason) }
 
 // Is matches [ErrConfig].
