@@ -3,7 +3,7 @@
 // ([ConfigError]) and for a call that was not made ([ErrRejected]).
 //
 // A [Pipeline] puts mechanisms around any function, the first one outermost.
-// [Pipeline.Check] tells what is in an order that is hardly meant:
+// [Pipeline.Check] reports an order that is probably a mistake:
 //
 //	pipeline, err := core.NewPipeline(policy, limiter, breaker, timeout)
 //	if err != nil {
@@ -16,21 +16,18 @@
 //		return query(ctx)
 //	})
 //
-// A [Registry] holds named instances, for metrics, logs and pages, which tell them
-// apart by their tags, and for whoever knows a name:
+// A [Registry] holds named instances, for metrics, logs and pages, which distinguish
+// them by their tags, and for callers that know a name:
 //
 //	registry := &core.Registry{} // in the Config of each
 //	err := registry.Tag("breaker", "db", map[string]string{"team": "shop"}) // no name: each of the kind
 //	b, ok := core.Lookup[*breaker.Breaker](registry, "breaker", "db")
 //	err = core.SetConfig(registry, "breaker", "db", cfg) // while it is in use
 //
-// [Configs] are configs that instances share: one can be derived from another, and
-// those that follow one ([FollowConfig]) have its changes.
-//
 // The mechanisms themselves live one package each below this one: retry,
 // breaker, ratelimit, timeout, with backoff for delays and event for a bounded
 // log. They are passive: they decide, and start no goroutine, do no I/O and log
-// nothing. None of them knows net/http; the packages server, client and plugins
+// nothing. None of them imports net/http; the packages server, client and plugins
 // bind them to it.
 //
 // Everything exported here may be used from several goroutines at once unless

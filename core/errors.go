@@ -15,7 +15,7 @@ var ErrConfig = errors.New("invalid config")
 type ConfigError struct {
 	Field  string // dotted path, as in "retry.Config.MaxAttempts"
 	Value  any    // a number, a bool or a string as given; otherwise its text
-	Reason string // what would have been accepted, as in "must be >= 0 (0 means 3)"
+	Reason string // accepted values, as in "must be >= 0 (0 means 3)"
 }
 
 // Error names the field, the value and the reason. For a Value other than a number, a bool

@@ -10,7 +10,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/timeout"
 )
 
 func ExampleRegistry() {
@@ -55,36 +54,6 @@ func ExampleConfigError() {
 	// true
 	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
 	// ratelimit.Config.MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)
-}
-
-// Instances that share a config have its changes while they run.
-func ExampleConfigs() {
-	registry := &core.Registry{}
-	var configs core.Configs[timeout.Config]
-	_ = configs.Set("", timeout.Config{Limit: time.Second})
-	_ = configs.Derive("slow", "", func(c *timeout.Config) { c.Limit *= 10 })
-
-	search := core.Must(timeout.New(timeout.Config{Name: "search", Registry: registry}))
-	report := core.Must(timeout.New(timeout.Config{Name: "report", Registry: registry}))
-	_, _ = core.FollowConfig(&configs, "", registry, "timeout", "search")
-	stop, _ := core.FollowConfig(&configs, "slow", registry, "timeout", "report")
-	defer stop()
-	fmt.Println(search.Limit(), report.Limit())
-
-	_, cancel := registry.Subscribe(func(e core.RegistryEvent) { fmt.Println(e.Entry.Name, e.Kind) })
-	defer cancel()
-	_ = configs.Set("", timeout.Config{Limit: 2 * time.Second})
-	fmt.Println(search.Limit(), report.Limit())
-	fmt.Println(configs.Set("", timeout.Config{Name: "other"}))
-	fmt.Println(search.Limit(), report.Limit())
-	// Output:
-	// 1s 10s
-	// search reconfigured
-	// report reconfigured
-	// 2s 20s
-	// search reconfigured
-	// timeout.Config.Name = other: must stay search
-	// 2s 20s
 }
 
 func ExampleRegistry_Tag() {

@@ -2,16 +2,16 @@ package core
 
 import "fmt"
 
-// Outcome is what a call says about the health of what was called.
+// Outcome is the result of a call, as far as it concerns the health of the upstream.
 type Outcome uint8
 
 const (
-	// Ignored says nothing: the caller gave up, or the error is the caller's
-	// own. It is the zero value, so that a forgotten outcome decides nothing.
+	// Ignored says nothing about the upstream: the caller gave up, or the error is the
+	// caller's own. It is the zero value, so that a forgotten outcome decides nothing.
 	Ignored Outcome = iota
-	// Success is a call that did what it should.
+	// Success is a call that worked.
 	Success
-	// Failure is a call that did not.
+	// Failure is a call that did not work.
 	Failure
 )
 

@@ -11,17 +11,17 @@ import (
 )
 
 // A Mechanism runs an operation under its rules. The mechanisms of this module
-// are Mechanisms, and so is whatever has these two methods.
+// are Mechanisms, and so is any type that has these two methods.
 type Mechanism interface {
 	// Name is the name of the instance, for String and for messages.
 	Name() string
-	// Run calls next.Run as often as the mechanism wants, which may be never,
-	// and returns what the caller gets.
+	// Run calls next.Run any number of times, also not at all, and returns the
+	// result for the caller.
 	Run(ctx context.Context, next Next) (any, error)
 }
 
-// Next is what a [Mechanism] runs: all that is further in, and at the end the
-// operation itself.
+// Next is the part of a pipeline that a [Mechanism] runs: the inner mechanisms and the
+// operation.
 type Next struct {
 	call  *call
 	depth int
@@ -43,7 +43,7 @@ type typedCall[T any] struct {
 
 func (c *typedCall[T]) run(ctx context.Context) (any, error) { return c.f(ctx) }
 
-// Run runs what is further in.
+// Run runs the inner mechanisms and the operation.
 func (n Next) Run(ctx context.Context) (any, error) {
 	if n.depth == len(n.call.mechanisms) {
 		return n.call.operation.run(ctx)
@@ -86,16 +86,14 @@ func (p *Pipeline) String() string {
 	return strings.Join(names, " > ")
 }
 
-// Check returns the pairs that are the other way round than they belong, one line
-// each, or nil when all is well: a retry belongs outside of what decides about single
-// attempts; a limiter outside of a breaker, so that a call that waits neither holds a
-// half-open slot nor looks slow; a timeout inside a retry, which is one for each
-// attempt, inside of both. A timeout that is in no retry may be anywhere. A pair that
-// is meant to be the other way round works; the line is there for those who did not
-// mean it.
+// Check reports pairs whose order is probably a mistake, one line each, or nil. A retry
+// belongs outside of the mechanisms that decide about single attempts. A limiter belongs
+// outside of a breaker: a call that waits then neither holds a half-open slot nor looks
+// slow. A timeout inside a retry limits each attempt and belongs inside of both; a
+// timeout outside of any retry may be anywhere. A reported pair works all the same.
 //
-// What a mechanism is, is told by the name of the package of its type, as in
-// [Entry.Kind]. One that is in none of the four is not looked at.
+// Check identifies a mechanism by the package name of its type, as in [Entry.Kind], and
+// ignores mechanisms of other packages.
 func (p *Pipeline) Check() (found []string) {
 	if p == nil {
 		return nil
@@ -126,9 +124,9 @@ func (p *Pipeline) Check() (found []string) {
 
 func title(m Mechanism) string { return fmt.Sprintf("%T(%s)", m, m.Name()) }
 
-// Do runs operation inside the pipeline and returns what the outermost
-// mechanism returns. When that is not a T, as a mechanism of your own might do,
-// the result is the zero T with a [*ResultTypeError]. A nil p is an empty one.
+// Do runs operation inside the pipeline and returns the result of the outermost
+// mechanism. If that is not a T, which a mechanism of your own might return, the result
+// is the zero T with a [*ResultTypeError]. A nil p is an empty pipeline.
 func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context) (T, error)) (T, error) {
 	if p == nil || len(p.mechanisms) == 0 {
 		return operation(ctx)
@@ -149,8 +147,8 @@ func As[T any](result any, err error) (T, error) {
 	return v, err
 }
 
-// A ResultTypeError says that a mechanism returned something other than what
-// the operation returns.
+// A ResultTypeError reports that a mechanism returned a value of another type than the
+// operation returns.
 type ResultTypeError struct {
 	Want, Got string // types
 	Err       error  // the error that came along, or nil

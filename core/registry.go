@@ -17,7 +17,7 @@ import (
 // ErrDuplicate is matched by the error for a second use of a name.
 var ErrDuplicate = errors.New("name already in use")
 
-// A DuplicateError says that a name is taken, and carries what has it.
+// A DuplicateError reports that a name is in use, and carries its instance.
 type DuplicateError struct {
 	Kind, Name string
 	First      any // the instance that has the name
@@ -33,7 +33,7 @@ func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 
 // An Entry is one instance in a [Registry].
 type Entry struct {
-	Kind     string // what it is, as in "retry": the package name of the mechanism
+	Kind     string // as "retry": the package name of the mechanism
 	Name     string // unique within its kind
 	Instance any    // a *retry.Policy, a *breaker.Breaker, …: most often a pointer
 	// Tags are those of [Registry.Tag], as they were when the Entry was made. They
@@ -41,15 +41,15 @@ type Entry struct {
 	Tags map[string]string
 }
 
-// RegistryEventKind tells what happened to an entry.
+// RegistryEventKind is a kind of change of an entry.
 type RegistryEventKind uint8
 
-// What can happen to an entry.
+// The changes of an entry.
 const (
 	Added RegistryEventKind = iota
 	Replaced
 	Removed
-	Reconfigured // by [SetConfig] or [FollowConfig]
+	Reconfigured // by [SetConfig]
 	Tagged       // by [Registry.Tag], with other tags than before
 )
 
@@ -70,7 +70,7 @@ func (k RegistryEventKind) String() string {
 	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
 }
 
-// A RegistryEvent tells of one change of a [Registry].
+// A RegistryEvent describes one change of a [Registry].
 type RegistryEvent struct {
 	Kind  RegistryEventKind
 	Entry Entry // as it is now; when removed, as it was
@@ -78,9 +78,9 @@ type RegistryEvent struct {
 	Err   error // when reconfigured: why the new config was refused and the old one kept; nil when it was not
 }
 
-// A Registry holds named instances. What is in it is found by metrics and
-// pages. There is no global one: whoever wants one makes it and names it in the
-// Config of each mechanism or plugin. The zero value is ready to use.
+// A Registry holds named instances, for metrics, logs and pages. There is no global
+// registry: make one and set it in the Config of each mechanism or plugin. The zero
+// value is ready to use.
 type Registry struct {
 	mu        sync.Mutex
 	entries   map[entryKey]any
@@ -92,7 +92,7 @@ type Registry struct {
 
 type entryKey struct{ kind, name string }
 
-// An announcement is an event and those who listened when it happened.
+// An announcement is an event and the subscribers at that moment.
 type announcement struct {
 	event     RegistryEvent
 	listeners []*func(RegistryEvent)
@@ -116,9 +116,9 @@ func (r *Registry) Add(kind, name string, instance any) error {
 	return nil
 }
 
-// Replace puts an instance in the place of the one that has its name, and
-// returns that one. Where there is none it adds, and returns nil. It refuses what
-// Add refuses, but for a name in use.
+// Replace registers an instance instead of the one that has its name, which it returns.
+// If the name is not in use, it adds and returns nil. The errors are those of Add, but
+// for a name in use.
 func (r *Registry) Replace(kind, name string, instance any) (old any, err error) {
 	if err := checkEntry("core.Registry.Replace", kind, name, instance); err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ func (r *Registry) Replace(kind, name string, instance any) (old any, err error)
 	return old, nil
 }
 
-// Remove takes an instance out, if it is still the one that has the name, and
-// tells whether it did. A stale owner so never removes its successor.
+// Remove removes an instance if it is still the one that has the name, and reports
+// whether it did. So an instance never removes its successor.
 func (r *Registry) Remove(kind, name string, instance any) bool {
 	defer r.changes.Drain(r.tell)
 	r.mu.Lock()
@@ -166,8 +166,8 @@ func (r *Registry) All() iter.Seq[Entry] {
 	return slices.Values(r.snapshotLocked())
 }
 
-// checkEntry returns a *ConfigError for what cannot be in a registry. Names go to
-// metrics and pages, which want UTF-8; Remove compares instances.
+// checkEntry returns a *ConfigError for an entry that cannot be registered. Metrics and
+// pages need names in UTF-8; Remove compares instances.
 func checkEntry(method, kind, name string, instance any) error {
 	e := ConfigError{Field: method, Value: fmt.Sprintf("(%q, %q, %T)", kind, name, instance)}
 	switch {
@@ -204,11 +204,11 @@ func (r *Registry) snapshotLocked() []Entry {
 	return all
 }
 
-// Subscribe calls f for every change from now on, in order and without a lock;
-// cancel ends that, though a change made before it may still be told. It returns
-// the entries as they are when the subscription begins, so that none is missed
-// and none is told twice. f runs in the goroutine of some change, must not block,
-// and may use the registry; a panic in it is counted and goes no further.
+// Subscribe calls f for every change from now on, in order and without a lock, until
+// cancel is called; a change made before that may still be announced. It returns the
+// entries at the moment of the subscription: no change is missed, and none is announced
+// twice. f runs in the goroutine of the change, must not block, and may use the registry.
+// A panic in f is recovered and counted.
 func (r *Registry) Subscribe(f func(RegistryEvent)) (now []Entry, cancel func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,7 +223,7 @@ func (r *Registry) Subscribe(f func(RegistryEvent)) (now []Entry, cancel func())
 // HookPanics is the number of subscribers' calls that ended in a panic.
 func (r *Registry) HookPanics() uint64 { return r.panics.Count() }
 
-// changeLocked queues an event for those who listen now.
+// changeLocked queues an event for the current subscribers.
 func (r *Registry) changeLocked(e RegistryEvent) {
 	r.changes.Append(announcement{e, r.listeners})
 }

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Tag gives tags to the entry that has a name within a kind, now or later, in place
-// of those of an earlier call. No tags at all take those away again. They are for
-// metrics, logs and pages, which tell instances apart by them: a team, a zone.
+// Tag sets the tags of the entry that has a name within a kind, registered now or later,
+// and replaces those of an earlier call. Empty tags remove them. Metrics, logs and pages
+// distinguish instances by tags, as a team or a zone.
 //
-// An empty name stands for every name, and an empty kind for every kind. Where an
-// entry has a tag from several calls, that for its kind and name wins, then that for
-// its name, then that for its kind, then that for all.
+// An empty name stands for every name, and an empty kind for every kind. If an entry has
+// a tag from several calls, the one for its kind and name wins, then the one for its
+// name, then the one for its kind, then the one for all.
 //
-// A tag is a word of ASCII letters, digits and underscores that begins neither with
-// a digit nor with two underscores, and is not "kind" or "name"; its value is UTF-8.
-// What is not is a [*ConfigError], and changes nothing. Subscribers are told of each
-// entry that has other tags than before ([Tagged]).
+// A tag is a word of ASCII letters, digits and underscores that begins neither with a
+// digit nor with two underscores, and is not "kind" or "name"; its value is UTF-8. Any
+// other tag is a [*ConfigError], and nothing changes. Subscribers are notified of each
+// entry whose tags have changed ([Tagged]).
 func (r *Registry) Tag(kind, name string, tags map[string]string) error {
 	if !utf8.ValidString(kind) || !utf8.ValidString(name) {
 		return &ConfigError{Field: "core.Registry.Tag", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "kind and name must be UTF-8"}

@@ -9,9 +9,9 @@ import (
 
 var errClosedBody = errors.New("http: read on closed response body") // as net/http says it
 
-// A Body is the body of a request or a response that counts what is done with it.
-// Like one of net/http, it can be closed while it is read, and again, and cannot be
-// read once it is closed.
+// A Body is the body of a request or a response that counts its reads and closes.
+// Like a body of net/http, it can be closed during a read, and more than once, and
+// cannot be read after it was closed.
 type Body struct {
 	next    io.ReadCloser
 	read    atomic.Int64
@@ -22,7 +22,7 @@ type Body struct {
 // NewBody returns a body with that text. For one that stalls, see [Reply.NewBody].
 func NewBody(text string) *Body { return WrapBody(io.NopCloser(strings.NewReader(text))) }
 
-// WrapBody counts what is done with b.
+// WrapBody returns a Body that counts the reads and closes of b.
 func WrapBody(b io.ReadCloser) *Body { return &Body{next: b} }
 
 // Read reads.
@@ -35,7 +35,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes what is inside, the first time.
+// Close closes the wrapped body, the first time.
 func (b *Body) Close() error {
 	again := b.closes.Add(1) > 1
 	if b.onClose != nil {
@@ -47,8 +47,8 @@ func (b *Body) Close() error {
 	return b.next.Close()
 }
 
-// BytesRead is how much was read.
+// BytesRead returns the number of bytes that were read.
 func (b *Body) BytesRead() int64 { return b.read.Load() }
 
-// Closes is how often Close was called.
+// Closes returns the number of calls of Close.
 func (b *Body) Closes() int { return int(b.closes.Load()) }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Reset ends a connection without the good manners of Close: the other side gets
-// "connection reset by peer". It is for connections of a [Network] and of TCP, also
-// inside TLS or what else has a NetConn; others are closed.
+// Reset aborts a connection, so that the peer gets "connection reset by peer". It works
+// for connections of a [Network] and of TCP, also inside TLS or another wrapper with a
+// NetConn method; other connections are closed.
 func Reset(c net.Conn) {
 	inner := c
 	for {
@@ -124,8 +124,8 @@ func (c *conn) Write(p []byte) (n int, err error) {
 
 const pipeSize = 64 << 10
 
-// pipe is one direction of a connection. Its mutex is never held while waiting, which
-// a bubble could not see through.
+// pipe is one direction of a connection. Its mutex is never held during a wait: a
+// goroutine that waits for a mutex is not durably blocked in a bubble.
 type pipe struct {
 	mu       sync.Mutex
 	buf      []byte

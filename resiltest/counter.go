@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A Counter is a transport that counts what passes through it.
+// A Counter is a transport that counts requests and bodies.
 type Counter struct {
 	base                                                http.RoundTripper
 	requests, inFlight, most, opened, closed, redundant atomic.Int64
@@ -23,8 +23,8 @@ type Counts struct {
 	ClosedAgain  int64 // calls of Close for a body that was closed
 }
 
-// Count wraps base, of any kind. At the end of the test it fails it when a body is
-// open or a request in flight. If tb is nil, it only counts.
+// Count wraps base. At the end of the test it fails the test if a body is open or a
+// request is in flight. If tb is nil, it only counts.
 //
 //nolint:thelper // it may be nil
 func Count(tb testing.TB, base http.RoundTripper) *Counter {
@@ -42,8 +42,8 @@ func Count(tb testing.TB, base http.RoundTripper) *Counter {
 	return c
 }
 
-// Counts tells the figures. Of requests that are just passing, some may be counted
-// in one figure and not yet in another.
+// Counts returns the counts so far. A request in progress might be counted in one of
+// them and not yet in another.
 func (c *Counter) Counts() Counts {
 	closed := c.closed.Load() // before opened, to be never more
 	return Counts{
@@ -77,7 +77,8 @@ func (c *Counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections does so in the transport inside, where that can.
+// CloseIdleConnections closes the idle connections of the wrapped transport, if that
+// has the method.
 func (c *Counter) CloseIdleConnections() {
 	if base, ok := c.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

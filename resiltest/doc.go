@@ -1,6 +1,6 @@
 // Package resiltest is a kit for tests of HTTP clients: a server or a transport
-// that fails as it is told, and counters for what such failures often leave open.
-// It needs nothing of Gresil, and nothing but the standard library.
+// that fails by a script, and counters for bodies, connections and goroutines that stay
+// open. It imports only the standard library.
 //
 //	func TestMyClient(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) { // an hour takes no time
@@ -16,7 +16,7 @@
 //		})
 //	}
 //
-// What stands in for the other side, from the fastest to the most real:
+// Stand-ins for the server, from the fastest to the most realistic:
 //
 //   - a [Script] as the [net/http.RoundTripper] itself: no connection, one goroutine;
 //   - a Script or any other handler, as a [Server] in a [Network]: the real net/http
@@ -36,8 +36,8 @@
 //   - A Script keeps the contract of RoundTripper: it closes the request's body and
 //     does not change the request.
 //   - All types can be used by many goroutines at once.
-//   - What a Script keeps of an attempt is bounded by [BodyLimit]; the number of its
-//     attempts is not.
+//   - A Script keeps at most [BodyLimit] bytes of the body of each attempt. The number
+//     of attempts is not bounded.
 //   - A Server that is closed has no connection and no handler left, or the test
 //     fails.
 //
@@ -49,10 +49,10 @@ package resiltest
 
 import "time"
 
-// Patience is how long checks wait for what is about to end.
+// Patience is how long checks wait for goroutines, connections and handlers to end.
 const Patience = 5 * time.Second
 
-// eventually asks until the answer is yes, or Patience is over.
+// eventually repeats a check until it succeeds or Patience is over.
 func eventually(ok func() bool) bool {
 	for end := time.Now().Add(Patience); !ok(); pause(5*time.Millisecond, nil, nil) {
 		if time.Now().After(end) {

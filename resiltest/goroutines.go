@@ -12,16 +12,16 @@ import (
 
 var lastMark atomic.Int64 //nolint:gochecknoglobals // marks differ in all of the process
 
-// Goroutines fails the test, with their stacks, when goroutines that it started, or
-// that these started, are left at its end. Call it first, once, in the goroutine of
-// the test: what is cleaned up later than this call is cleaned up before the check.
+// Goroutines fails the test, with their stacks, if goroutines that it started, or that
+// these started, are left at its end. Call it first, once, in the goroutine of the test:
+// clean-ups that are registered after this call run before the check.
 //
-// Those of other tests do not count, also of parallel ones: goroutines are known by a
-// label of runtime/pprof, which they inherit. Code that sets such labels by itself, as
-// with pprof.Do, hides what it starts, and so does time.AfterFunc.
+// Goroutines of other tests do not count, also of parallel tests: goroutines are
+// identified by a label of runtime/pprof, which they inherit. Goroutines of code that
+// sets such labels, as with pprof.Do, and of time.AfterFunc are not found.
 //
-// Idle connections have two goroutines each on the client's side: close them, or the
-// Server, before.
+// An idle connection has two goroutines on the client's side: close idle connections, or
+// the Server, before the end of the test.
 func Goroutines(tb testing.TB) {
 	tb.Helper()
 	mark := strconv.FormatInt(lastMark.Add(1), 10)
@@ -38,7 +38,7 @@ func Goroutines(tb testing.TB) {
 
 const label = "resiltest"
 
-// marked are the stacks of goroutines with that mark.
+// marked returns the stacks of goroutines with that mark.
 func marked(mark string) (all []string) {
 	var buf bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&buf, 1) // a buffer does not fail

@@ -10,17 +10,17 @@ import (
 
 // A Network is a network in memory. Its connections behave like those of TCP: a write
 // is done when it is in a buffer of 64 KiB, deadlines work, and they can be [Reset].
-// In a bubble, all that waits for it is durably blocked.
+// In a bubble, a goroutine that waits for it is durably blocked.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*Listener
 	dials     int
 }
 
-// NewNetwork returns a network on which nobody listens.
+// NewNetwork returns a network without listeners.
 func NewNetwork() *Network { return &Network{listeners: map[string]*Listener{}} }
 
-// A Listener accepts what is dialed for its address.
+// A Listener accepts the connections to its address.
 type Listener struct {
 	network *Network
 	addr    string
@@ -28,9 +28,9 @@ type Listener struct {
 	done    chan struct{}
 }
 
-// Listen listens on an address, as in "api.test:80". If it is empty, the listener
-// gets what is dialed for addresses on which nobody else listens. It panics when one
-// listens there already.
+// Listen listens on an address, as "api.test:80". If addr is empty, the listener gets
+// the connections to all addresses without a listener. It panics if the address has a
+// listener.
 func (n *Network) Listen(addr string) *Listener {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -42,7 +42,7 @@ func (n *Network) Listen(addr string) *Listener {
 	return l
 }
 
-// DialContext fits http.Transport. Where nobody listens, the connection is refused.
+// DialContext fits http.Transport. Without a listener the connection is refused.
 func (n *Network) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[addr]
@@ -83,7 +83,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends it, and frees its address. What was accepted stays open.
+// Close closes the listener and frees its address. Accepted connections stay open.
 func (l *Listener) Close() error {
 	l.network.mu.Lock()
 	defer l.network.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// Addr is the address, "server.test:80" where it is empty.
+// Addr returns the address, or "server.test:80" if it is empty.
 func (l *Listener) Addr() net.Addr {
 	if l.addr == "" {
 		return address("server.test:80")

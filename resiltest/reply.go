@@ -12,20 +12,19 @@ import (
 	"time"
 )
 
-// A Reply is how one attempt is answered. The zero value is a 200 without a body, at
-// once. What it tells happens in this order: the request's body is read, Delay,
-// Panic or Do or Err or Reset, headers, Body, Stall, Reset or the end.
+// A Reply is the answer to one attempt. The zero value is a 200 without a body, at once.
+// The steps are, in this order: the request's body is read, Delay, Panic or Do or Err or
+// Reset, headers, Body, Stall, Reset or the end.
 type Reply struct {
-	// Status is the code of the response. If zero, it is 200.
+	// Status is the status code of the response. If zero, it is 200.
 	Status int
 
-	// Header are the headers of the response. A Content-Length that is more than
-	// Body has makes a response that ends too early: its reader gets
-	// io.ErrUnexpectedEOF.
+	// Header has the headers of the response. With a Content-Length above the length of
+	// Body the response ends too early: its reader gets io.ErrUnexpectedEOF.
 	Header http.Header
 
-	// Body is the body of the response, or the beginning of it. It is not sent where
-	// HTTP has none: for HEAD, 204 and 304.
+	// Body is the body of the response, or the beginning of it. It is not sent for
+	// HEAD, 204 and 304, which have no body in HTTP.
 	Body string
 
 	// Delay is the time until the headers. If negative, they never come: it waits
@@ -41,8 +40,8 @@ type Reply struct {
 	// context ends.
 	Stall time.Duration
 
-	// Endless repeats Body until the reader goes. If Body is empty, it is "x". In a
-	// bubble no time passes while somebody reads it, but for Pace.
+	// Endless repeats Body until the reader stops. If Body is empty, it is "x". In a
+	// bubble only Pace takes time while the body is read.
 	Endless bool
 
 	// Reset resets the connection after Body. Where Status, Header and Body are
@@ -56,11 +55,11 @@ type Reply struct {
 	// while a body is unread: a wait then lasts until the Server is closed.
 	Unread bool
 
-	// Err is returned in place of a response. As a handler it is like Reset.
+	// Err is returned instead of a response. As a handler it is like Reset.
 	Err error
 
-	// Panic, if not nil, is the value of a panic in place of a response. As a handler,
-	// http.ErrAbortHandler closes the connection without a word.
+	// Panic, if not nil, is the value of a panic instead of a response. As a handler,
+	// http.ErrAbortHandler closes the connection silently.
 	Panic any
 
 	// Do, if not nil, makes the response, or the error. Only Unread and Delay count
@@ -69,13 +68,13 @@ type Reply struct {
 	Do func(*http.Request) (*http.Response, error)
 }
 
-// NewBody returns the body that the reply would have: what it reads takes Pace and
-// Stall, ends as told, and ends early with the cause of ctx.
+// NewBody returns the body of the reply alone: its reads take Pace and Stall, it ends
+// as the Reply says, and it ends early with the cause of ctx.
 func (r Reply) NewBody(ctx context.Context) *Body {
 	return &Body{next: &stream{r: r, size: r.size(), done: ctx.Done(), cause: func() error { return context.Cause(ctx) }, closed: make(chan struct{})}}
 }
 
-// size is the ContentLength: -1 where it is not known before.
+// size returns the ContentLength, or -1 if it is unknown.
 func (r Reply) size() int64 {
 	if n, err := strconv.ParseInt(r.Header.Get("Content-Length"), 10, 64); err == nil {
 		return n
@@ -118,7 +117,7 @@ func resetError(op string) error {
 	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, syscall.ECONNRESET)}
 }
 
-// stream is the body that a reply tells.
+// stream is the body of a reply.
 type stream struct {
 	r       Reply
 	size    int64

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// BodyLimit is how much of a request's body an [Attempt] keeps, in bytes.
+// BodyLimit is the number of bytes of a request's body that an [Attempt] keeps.
 const BodyLimit = 1 << 20
 
-// A Script answers attempt after attempt as it is told. It is both a transport and a
+// A Script answers attempt after attempt with its replies. It is both a transport and a
 // handler: give it to the client under test, or to [Serve].
 type Script struct {
 	mu       sync.Mutex
@@ -24,37 +24,37 @@ type Script struct {
 	attempts []*Attempt
 }
 
-// NewScript returns a script: attempt n gets reply n, and all that come later get
-// the last one. Without replies, all get the zero Reply.
+// NewScript returns a script: attempt n gets reply n, and later attempts get the last
+// one. Without replies, all get the zero Reply.
 func NewScript(replies ...Reply) *Script { return &Script{replies: replies} }
 
-// Set replaces the replies: the next attempt gets the first one. Attempts that have
-// begun go on as they were told.
+// Set replaces the replies: the next attempt gets the first one. Attempts in progress
+// keep their reply.
 func (s *Script) Set(replies ...Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies, s.first = replies, len(s.attempts)
 }
 
-// An Attempt is what a Script saw of a request.
+// An Attempt is the record that a Script keeps of a request.
 type Attempt struct {
 	// Request is a copy of the request, without its body. Its context is that of the
-	// request: ask it how the attempt ended.
+	// request, which shows how the attempt ended.
 	Request *http.Request
-	// At is when it came.
+	// At is the time of its arrival.
 	At time.Time
-	// Body is the request's body, up to BodyLimit, and Size is how long all of it
-	// was. They are empty until it is read, and with Unread.
+	// Body is the request's body, up to BodyLimit, and Size its whole length in bytes.
+	// They are empty until it is read, and with Unread.
 	Body string
 	Size int64
-	// BodyErr is why the request's body could not be read to its end.
+	// BodyErr is the error of reading the request's body, or nil.
 	BodyErr error
-	// Response is the body of the response, nil where there is none.
+	// Response is the body of the response, nil if there is none.
 	Response *Body
 }
 
-// Attempts are the attempts so far, in the order in which they came. Also those
-// count whose context was over before, which get nothing but its cause.
+// Attempts returns the attempts so far, in the order of their arrival. Attempts whose
+// context had ended before count too; they get its cause.
 func (s *Script) Attempts() []Attempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,14 +65,14 @@ func (s *Script) Attempts() []Attempt {
 	return all
 }
 
-// Calls is the number of attempts so far.
+// Calls returns the number of attempts so far.
 func (s *Script) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.attempts)
 }
 
-// Waits are the times between the arrivals of the attempts.
+// Waits returns the times between the arrivals of the attempts.
 func (s *Script) Waits() (all []time.Duration) {
 	attempts := s.Attempts()
 	for i := 1; i < len(attempts); i++ {
@@ -81,8 +81,8 @@ func (s *Script) Waits() (all []time.Duration) {
 	return all
 }
 
-// Closes is how often each response's body was closed, in the order of the attempts
-// and without those that got no response.
+// Closes returns the number of closes of each response's body, in the order of the
+// attempts, without attempts that got no response.
 func (s *Script) Closes() (all []int) {
 	for _, a := range s.Attempts() {
 		if a.Response != nil {
@@ -107,7 +107,7 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = send(w, resp)
 	}
-	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) && resp != nil { // net/http closes what is too short
+	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) && resp != nil { // net/http closes the connection of a short body
 		return
 	}
 	if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
@@ -117,8 +117,7 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// answer answers a request. Who is a transport closes the request's body, by
-// closeBody.
+// answer answers a request. As a transport it closes the request's body, by closeBody.
 func (s *Script) answer(req *http.Request, closeBody func()) (*http.Response, error) {
 	ctx := req.Context()
 	r, a := s.next(req)
@@ -216,7 +215,7 @@ func send(w http.ResponseWriter, resp *http.Response) error {
 	}
 	w.WriteHeader(resp.StatusCode)
 	for buf := make([]byte, 32<<10); ; {
-		_ = rc.Flush() // what came before a read that stalls is on its way
+		_ = rc.Flush() // send the bytes before a read that stalls
 		n, err := resp.Body.Read(buf)
 		if _, werr := w.Write(buf[:n]); n > 0 && werr != nil {
 			return werr

@@ -16,7 +16,7 @@ type Server struct {
 
 	tb         testing.TB
 	li         net.Listener
-	stop       func() // what it stops beside the connections
+	stop       func() // stops all but the connections
 	mu         sync.Mutex
 	conns      map[*tracked]struct{} // open
 	total      int
@@ -68,7 +68,7 @@ func Serve(tb testing.TB, li net.Listener, h http.Handler) *Server {
 }
 
 // ServeConn gives each connection that the listener accepts to f, in a goroutine of
-// its own, and closes it when f returns. It is for what net/http would not say: half a
+// its own, and closes it when f returns. It is for replies that net/http does not send: half a
 // status line, bytes that are no HTTP, frames of HTTP/2 that refuse a stream.
 func ServeConn(tb testing.TB, li net.Listener, f func(net.Conn)) *Server {
 	tb.Helper()
@@ -106,9 +106,8 @@ func HTTP2() *http.Protocols {
 	return &p
 }
 
-// Transport returns a new transport with its own connections, for HTTP/1. Set what
-// you want of it before its first request. In a Network it reaches all that listen
-// there. Its idle connections are closed with the server.
+// Transport returns a new transport with its own connections, for HTTP/1. Set its
+// fields before its first request. In a Network it reaches all listeners. Its idle connections are closed with the server.
 func (s *Server) Transport() *http.Transport {
 	tr := &http.Transport{}
 	if li, ok := s.li.(*Listener); ok {
@@ -120,7 +119,7 @@ func (s *Server) Transport() *http.Transport {
 	return tr
 }
 
-// Conns tells how many connections are open, and how many there were in all.
+// Conns returns the number of open connections, and the number of all so far.
 func (s *Server) Conns() (open, total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +183,7 @@ func (s *Server) open() (all []*tracked) {
 	return all
 }
 
-// tracker notes what a listener accepts.
+// tracker records the connections that a listener accepts.
 type tracker struct {
 	net.Listener
 	s *Server

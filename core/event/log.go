@@ -42,7 +42,7 @@ func (l *Log[T]) Add(event T) (id uint64) {
 // Since iterates over the events after the one with the given id that the log
 // holds now, oldest first, with their ids. Since(0) is all of them. A reader that
 // goes on from the last id it saw misses nothing as long as the first id it gets
-// is the next one; a higher one tells how many were dropped in between.
+// is the next one; a higher first id means that the events in between were dropped.
 func (l *Log[T]) Since(id uint64) iter.Seq2[uint64, T] {
 	first, events := l.snapshot(id)
 	return func(yield func(uint64, T) bool) {
@@ -78,7 +78,7 @@ func (l *Log[T]) Last() uint64 {
 	return l.last
 }
 
-// Dropped returns how many events others have taken the place of.
+// Dropped returns the number of events that were replaced by newer ones.
 func (l *Log[T]) Dropped() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -69,7 +69,7 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("ratelimit: %q is no Algorithm, as token_bucket is", text)
+	return fmt.Errorf("ratelimit: %q is no Algorithm, as token_bucket is", string(text))
 }
 
 // Bounds of a [Limit].

@@ -71,12 +71,12 @@ type Attempt struct {
 // Of a Config, a Call uses MaxAttempts, Backoff, Delay, MaxElapsed, Budget and
 // Hooks.
 func (p *Policy) Begin(override *Config) Call {
-	s := p.settings.Load()
-	c := Call{policy: p, cfg: &s.cfg, timed: s.timed}
+	s := p.life.Load()
+	c := Call{policy: p, cfg: &s.Config, timed: s.Settings.timed}
 	if override != nil {
 		c.cfg, c.timed = override, override.timed()
 	}
-	if observers := p.observers.Load(); observers != nil && !empty(observers) {
+	if observers := p.life.Hooks(); observers != nil && !empty(observers) {
 		c.timed = true
 	}
 	if c.timed {

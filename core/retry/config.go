@@ -1,12 +1,13 @@
 package retry
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // DefaultName is the name of a [Policy] whose Config has none.
@@ -98,28 +99,15 @@ func (c Config) With(f func(*Config)) Config {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c Config) Validate() error {
-	var errs []error
-	if c.MaxAttempts < 0 {
-		errs = append(errs, &core.ConfigError{Field: "retry.Config.MaxAttempts", Value: c.MaxAttempts, Reason: "must be >= 0 (0 means 3)"})
-	}
-	if c.MaxElapsed < 0 {
-		errs = append(errs, &core.ConfigError{Field: "retry.Config.MaxElapsed", Value: c.MaxElapsed, Reason: "must be >= 0 (0 means no limit)"})
-	}
-	return errors.Join(append(errs, backoff.Validate(c.Backoff))...)
-}
-
-func (c Config) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
+	check := validate.Of("retry.Config")
+	check.That(c.MaxAttempts >= 0, "MaxAttempts", c.MaxAttempts, "must be >= 0 (0 means 3)")
+	check.That(c.MaxElapsed >= 0, "MaxElapsed", c.MaxElapsed, "must be >= 0 (0 means no limit)")
+	check.Part(backoff.Validate(c.Backoff))
+	return check.Err()
 }
 
 func (c Config) maxAttempts() int {
-	if c.MaxAttempts == 0 {
-		return DefaultMaxAttempts
-	}
-	return c.MaxAttempts
+	return cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 }
 
 func (c Config) backoff() backoff.Strategy {

@@ -19,21 +19,21 @@ import (
 //
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
-	s := p.settings.Load()
-	if s.direct && p.observers.Load() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
+	s := p.life.Load()
+	if s.Settings.direct && p.life.Hooks() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
 		result, err := operation(ctx)
 		if err == nil {
-			if b := s.cfg.Budget; b != nil {
+			if b := s.Config.Budget; b != nil {
 				b.pay()
 			}
 			p.counters.succeeded.Inc()
 			return result, nil
 		}
-		return loop(ctx, Call{policy: p, cfg: &s.cfg}, operation, result, err)
+		return loop(ctx, Call{policy: p, cfg: &s.Config}, operation, result, err)
 	}
 	if ctx.Err() != nil {
 		p.counters.failed.Add(1)
-		return mapped(&s.cfg, *new(T), context.Cause(ctx))
+		return mapped(&s.Config, *new(T), context.Cause(ctx))
 	}
 	c := p.Begin(nil)
 	result, err := operation(c.Context(ctx))

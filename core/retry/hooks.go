@@ -63,14 +63,14 @@ func hookFor(h *Hooks, v Verdict) func(context.Context, Info) {
 // tell calls the hook for info.Verdict, of those configured and of the observers'.
 func (p *Policy) tell(ctx context.Context, configured *Hooks, info *Info) {
 	p.call(ctx, hookFor(configured, info.Verdict), info)
-	if observers := p.observers.Load(); observers != nil {
+	if observers := p.life.Hooks(); observers != nil {
 		p.call(ctx, hookFor(observers, info.Verdict), info)
 	}
 }
 
 func (p *Policy) call(ctx context.Context, f func(context.Context, Info), info *Info) {
 	if f != nil {
-		defer p.panics.Recover()
+		defer p.life.Panics.Recover()
 		f(ctx, *info)
 	}
 }

@@ -1,95 +1,73 @@
 package retry
 
 import (
-	"cmp"
-	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/instance"
 )
-
-const kind = "retry"
 
 // A Policy retries operations. It holds no state but its Config and counters, so
 // that any number of calls may use it at once.
 type Policy struct {
-	settings  atomic.Pointer[settings]
-	base      time.Time // what Begin measures from, cheaper than a time.Now for each call
-	observers hook.Set[Hooks]
-	panics    hook.Panics
-	counters  counters
+	life     instance.Instance[Config, settings, Hooks]
+	base     time.Time // what Begin measures from, cheaper than a time.Now for each call
+	counters counters
 }
 
-// The settings are a Config and what follows from it. They are never changed.
+// settings follow from a Config.
 type settings struct {
-	cfg    Config
-	direct bool // while nobody observes, a first success is returned as it is
-	timed  bool // Begin reads the clock even while nobody observes
+	direct bool // unless there are observers, a first success is returned as it is
+	timed  bool // Begin reads the clock even without observers
 }
 
-func newSettings(cfg Config) *settings {
-	timed := cfg.timed()
-	return &settings{cfg: cfg, timed: timed, direct: !timed && cfg.RetryResult == nil && cfg.Map == nil}
+func lifeCycle() *instance.Kind[Config, settings, Hooks] {
+	return &instance.Kind[Config, settings, Hooks]{
+		Kind: "retry", Type: "retry.Config", DefaultName: DefaultName,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
+		},
+		Settings: func(c *Config) settings {
+			timed := c.timed()
+			return settings{timed: timed, direct: !timed && c.RetryResult == nil && c.Map == nil}
+		},
+	}
 }
 
-// New makes a policy. It returns what [Config.Validate] finds, or the
+// New makes a policy. It returns the errors of [Config.Validate], or the
 // [*core.DuplicateError] of the registry.
 func New(cfg Config) (*Policy, error) {
-	if err := cfg.Validate(); err != nil {
+	p := &Policy{base: time.Now()}
+	if err := p.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	p := &Policy{base: time.Now()}
-	p.settings.Store(newSettings(cfg))
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, p.Name(), p); err != nil {
-			return nil, err
-		}
+	if err := p.life.Register(p); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
 
 // Name returns the name of the policy.
-func (p *Policy) Name() string { return p.settings.Load().cfg.name() }
+func (p *Policy) Name() string { return p.life.Name() }
 
-// Config returns the Config that the policy was made with, or that the last
-// SetConfig gave it, as it was given; Name and Registry are those of New.
-func (p *Policy) Config() Config { return p.settings.Load().cfg }
+// Config returns the Config of New or of the last SetConfig, as it was given except
+// for a Name and Registry that stayed.
+func (p *Policy) Config() Config { return p.life.Load().Config }
 
-// SetConfig replaces the Config, Hooks included, for the calls that begin from
-// now on; those that run end under the one they began with. Counts and observers
-// stay. An empty Name and a nil Registry are as they were. Where cfg does not
-// validate, or has another Name or Registry, the error says so and nothing changes.
-func (p *Policy) SetConfig(cfg Config) error {
-	if err := cfg.Validate(); err != nil {
-		return err
-	}
-	old := &p.settings.Load().cfg
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	if cfg.name() != old.name() {
-		return &core.ConfigError{Field: "retry.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()}
-	}
-	if cfg.Registry != old.Registry {
-		return &core.ConfigError{Field: "retry.Config.Registry", Value: "another one", Reason: "must stay the same"}
-	}
-	p.settings.Store(newSettings(cfg))
-	return nil
-}
+// SetConfig replaces the Config, Hooks included, for calls that begin from now on;
+// calls in progress end under the Config they began with. Counts and observers stay.
+// An empty Name and a nil Registry stay as they are: another one is a
+// [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
+func (p *Policy) SetConfig(cfg Config) error { return p.life.SetConfig(cfg, nil) }
 
-// Close takes the policy out of its registry. It goes on working. A second Close
+// Close removes the policy from its registry. It goes on working. A second Close
 // does nothing; the error is always nil.
-func (p *Policy) Close() error {
-	if r := p.settings.Load().cfg.Registry; r != nil {
-		r.Remove(kind, p.Name(), p)
-	}
-	return nil
-}
+func (p *Policy) Close() error { return p.life.Close() }
 
-// Observe adds hooks to those of the Config, until cancel is called; events that
-// happen at that moment may still be told.
-func (p *Policy) Observe(h Hooks) (cancel func()) { return p.observers.Add(h) }
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (p *Policy) Observe(h Hooks) (cancel func()) { return p.life.Observe(h) }
 
-// timed tells whether somebody may ask for the time that has passed.
+// timed reports whether the elapsed time of a call may be read.
 func (c Config) timed() bool {
 	return c.MaxElapsed > 0 || c.Delay != nil || !empty(&c.Hooks)
 }

@@ -58,6 +58,6 @@ func (p *Policy) Stats() Stats {
 		SuppressedCanceled:          c.verdicts[Canceled].Load(),
 		SuppressedRejected:          c.verdicts[Rejected].Load(),
 		SuppressedBudget:            c.verdicts[OverBudget].Load(),
-		HookPanics:                  p.panics.Count(),
+		HookPanics:                  p.life.Panics.Count(),
 	}
 }

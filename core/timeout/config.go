@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -41,15 +42,9 @@ func (c Config) With(f func(*Config)) Config {
 func (c Config) Validate() error { return nil }
 
 func (c Config) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
+	return cmp.Or(c.Name, DefaultName)
 }
 
 func (c Config) limit() time.Duration {
-	if c.Limit == 0 {
-		return DefaultLimit
-	}
-	return c.Limit
+	return cmp.Or(c.Limit, DefaultLimit)
 }

@@ -1,40 +1,33 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/instance"
 )
-
-const kind = "timeout"
 
 // A Timeout limits the time of operations. It holds no state but counters, so
 // that any number of calls may use it at once.
 type Timeout struct {
-	current   atomic.Pointer[settings]
-	mu        sync.Mutex // of SetConfig
-	observers hook.Set[Hooks]
-	panics    hook.Panics
+	life instance.Instance[Config, *Error, Hooks]
 
 	succeeded, failed, timedOut, canceled atomic.Uint64
 	abandoned                             atomic.Int64
 }
 
-// The settings are a Config and the error of its limit. They are never changed.
-type settings struct {
-	cfg Config
-	err *Error
-}
-
-func newSettings(cfg Config) *settings {
-	return &settings{cfg: cfg, err: &Error{Name: cfg.name(), Limit: cfg.limit()}}
+func lifeCycle() *instance.Kind[Config, *Error, Hooks] {
+	return &instance.Kind[Config, *Error, Hooks]{
+		Kind: "timeout", Type: "timeout.Config", DefaultName: DefaultName,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+		Settings: func(c *Config) *Error { return &Error{Name: c.name(), Limit: c.limit()} },
+	}
 }
 
 // Stats are counts since the timeout was made, of operations that ended, but for
@@ -52,53 +45,31 @@ type Stats struct {
 	HookPanics uint64 // calls of hooks that ended in a panic
 }
 
-// New makes a timeout. It returns what [Config.Validate] finds, or the
+// New makes a timeout. It returns the errors of [Config.Validate], or the
 // [*core.DuplicateError] of the registry.
 func New(cfg Config) (*Timeout, error) {
-	if err := cfg.Validate(); err != nil {
+	t := &Timeout{}
+	if err := t.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	t := &Timeout{}
-	t.current.Store(newSettings(cfg))
-	t.observers.Own(cfg.Hooks)
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, t.Name(), t); err != nil {
-			return nil, err
-		}
+	if err := t.life.Register(t); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
 
-// SetConfig replaces the Config while the timeout is in use. Its Limit is for the
-// operations that begin from now on, its Hooks for what is told from now on; counts
-// and observers stay. An empty Name and a nil Registry are what they were: another one
-// is a [*core.ConfigError], as is what [Config.Validate] finds, and nothing changes.
-func (t *Timeout) SetConfig(cfg Config) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old := t.Config()
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	errs := []error{cfg.Validate()}
-	if cfg.name() != old.name() {
-		errs = append(errs, &core.ConfigError{Field: "timeout.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()})
-	}
-	if cfg.Registry != old.Registry {
-		errs = append(errs, &core.ConfigError{Field: "timeout.Config.Registry", Value: "another one", Reason: "must stay the same"})
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	t.current.Store(newSettings(cfg))
-	t.observers.Own(cfg.Hooks)
-	return nil
-}
+// SetConfig replaces the Config while the timeout is in use. Its Limit applies to
+// operations that begin from now on, its Hooks to events from now on; counts and
+// observers stay. An empty Name and a nil Registry stay as they are: another one is a
+// [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
+func (t *Timeout) SetConfig(cfg Config) error { return t.life.SetConfig(cfg, nil) }
 
 // Name returns the name of the timeout.
-func (t *Timeout) Name() string { return t.Err().Name }
+func (t *Timeout) Name() string { return t.life.Name() }
 
-// Config returns the Config that the timeout was made with, or that the last
-// SetConfig gave it, as it was given but for a Name and Registry that stayed.
-func (t *Timeout) Config() Config { return t.current.Load().cfg }
+// Config returns the Config of New or of the last SetConfig, as it was given except
+// for a Name and Registry that stayed.
+func (t *Timeout) Config() Config { return t.life.Load().Config }
 
 // Limit returns the time that an operation may take: negative when there is no
 // limit, and never 0.
@@ -106,7 +77,7 @@ func (t *Timeout) Limit() time.Duration { return t.Err().Limit }
 
 // Err returns the error that is the cause of the end of an operation's context:
 // always the same one until SetConfig, with a nil Err. It must not be changed.
-func (t *Timeout) Err() *Error { return t.current.Load().err }
+func (t *Timeout) Err() *Error { return t.life.Load().Settings }
 
 // Stats returns the counts so far. They are read one after the other.
 func (t *Timeout) Stats() Stats {
@@ -116,22 +87,17 @@ func (t *Timeout) Stats() Stats {
 		TimedOut:   t.timedOut.Load(),
 		Canceled:   t.canceled.Load(),
 		Abandoned:  uint64(t.abandoned.Load()),
-		HookPanics: t.panics.Count(),
+		HookPanics: t.life.Panics.Count(),
 	}
 }
 
-// Observe adds hooks to those of the Config, until cancel is called; what happens
-// at that moment may still be told.
-func (t *Timeout) Observe(h Hooks) (cancel func()) { return t.observers.Add(h) }
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (t *Timeout) Observe(h Hooks) (cancel func()) { return t.life.Observe(h) }
 
-// Close takes the timeout out of its registry. It goes on working. A second Close
+// Close removes the timeout from its registry. It goes on working. A second Close
 // does nothing; the error is always nil.
-func (t *Timeout) Close() error {
-	if r := t.Config().Registry; r != nil {
-		r.Remove(kind, t.Name(), t)
-	}
-	return nil
-}
+func (t *Timeout) Close() error { return t.life.Close() }
 
 // Do runs operation in the caller's goroutine, under a context that ends at the
 // limit, and waits for its end. An error after the limit is an [*Error]. Where
@@ -234,11 +200,11 @@ func (e notCanceledError) Is(target error) bool {
 func (e notCanceledError) As(target any) bool { return errors.As(e.error, target) }
 
 func (t *Timeout) tell(caller, limited context.Context, limit time.Duration, err error) {
-	f := t.observers.Load().TimedOut
+	f := t.life.Hooks().TimedOut
 	if f == nil {
 		return
 	}
-	defer t.panics.Recover()
+	defer t.life.Panics.Recover()
 	info := Info{Limit: limit, Elapsed: limit, Err: err}
 	if deadline, ok := limited.Deadline(); ok {
 		info.Elapsed += max(0, time.Since(deadline))

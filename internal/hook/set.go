@@ -18,8 +18,8 @@ type Set[H interface{ Join(other H) H }] struct {
 // Load returns all hooks as one. It costs an atomic load.
 func (s *Set[H]) Load() *H { return s.joined.Load() }
 
-// Own sets the hooks of the Config, which are called first, in the place of those of
-// an earlier call: nothing is told to both, or to neither.
+// Own sets the hooks of the Config, which are called first, and replaces those of an
+// earlier call: each event reaches exactly one of the two.
 func (s *Set[H]) Own(h H) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

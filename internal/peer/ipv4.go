@@ -1,10 +1,10 @@
-// Package peer reads the address of whom a request came from.
+// Package peer reads the address of the peer of a request.
 package peer
 
-// IPv4 is the IP of remoteAddr where that is an IPv4 address with a port, as net/http
-// writes it. It is false for all else, also for what is no address. What it accepts,
-// net/netip accepts, and writes in the same way: there is one spelling of an IPv4
-// address, and it needs no parsing to be a key.
+// IPv4 returns the IP of remoteAddr if that is an IPv4 address with a port, as net/http
+// writes it, and false otherwise. net/netip accepts every address that IPv4 accepts and
+// writes it in the same way: an IPv4 address has one spelling, so it can be a key
+// without parsing.
 func IPv4(remoteAddr string) (ip string, ok bool) {
 	dots, digits, value := 0, 0, 0
 	for i := 0; i < len(remoteAddr); i++ {
@@ -31,7 +31,7 @@ func IPv4(remoteAddr string) (ip string, ok bool) {
 	return "", false
 }
 
-// port tells whether s is a number.
+// port reports whether s is a number.
 func port(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

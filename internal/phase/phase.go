@@ -19,7 +19,7 @@ type Phase interface {
 	fmt.Stringer
 }
 
-// A Plugin is what the plugins of both have in common.
+// A Plugin has the methods that server and client plugins have in common.
 type Plugin[P Phase] interface {
 	Name() string
 	Phase() P
@@ -40,12 +40,12 @@ func Bare[T any](p T) T {
 	}
 }
 
-// Missing tells whether p is nil, or a nil pointer, as a constructor returns it
+// Missing reports whether p is nil, or a nil pointer, as a constructor returns it
 // together with an error.
 func Missing[T any](p T) bool { return identity.Missing(Bare(p)) }
 
-// Sort returns the plugins by phase: the lower the further out, and among equals
-// the first. One that is missing, or given twice, is left out and is an error.
+// Sort returns the plugins by phase. Lower phases are outermost; ties keep argument
+// order. A plugin that is missing, or given twice, is left out and reported as an error.
 // pkg is for the messages.
 func Sort[P Phase, T Plugin[P]](pkg string, plugins []T) (sorted []T, errs []error) {
 	for i, p := range plugins {
@@ -106,8 +106,8 @@ type Name[P Phase] struct {
 	Name  string
 }
 
-// String returns the name of p, or of the nearest one further out and the distance
-// to it, as in "State+10". The names are from the outermost to the innermost.
+// String returns the name of p, or of the nearest outer one and the distance to it,
+// as in "State+10". The names are from the outermost to the innermost.
 func String[P Phase](p P, names ...Name[P]) string {
 	for _, n := range slices.Backward(names) {
 		switch {

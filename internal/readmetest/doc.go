@@ -1,4 +1,4 @@
-// Package readmetest compiles the Go code of the README and of docs: in this module,
-// or where it uses another library of the kind, as what a migration begins with does,
-// in the module of bench, which has them.
+// Package readmetest compiles the Go code of the README and of docs in this module. Code
+// that uses another library of the kind, as the start of a migration does, is compiled
+// in the module of bench, which requires them.
 package readmetest

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// PrimaryName is what the Sentinel of a [Failover] calls the primary.
+// PrimaryName is the name of the primary of a [Failover] in its Sentinel.
 const PrimaryName = "primary"
 
 // A Failover is a primary, a replica of it, and a Sentinel that makes the replica the primary when
-// that has been away for 300ms.
+// that has been unavailable for 300ms.
 type Failover struct{ Primary, Replica, Sentinel *Server }
 
 // StartFailover starts the three in a directory, and waits until the replica has all and the Sentinel

@@ -22,7 +22,7 @@ type Server struct {
 	Addr   string // HOST:PORT
 	args   []string
 	cmd    *exec.Cmd
-	logged chan struct{} // closed when it has said its last
+	logged chan struct{} // closed at the end of its output
 }
 
 // Start starts a server in a directory, with more arguments than it needs. Kill ends it.
@@ -39,7 +39,7 @@ func Start(dir string, args ...string) (*Server, error) {
 	})
 }
 
-// again starts a server until it does: somebody else may have taken a port that was free.
+// again repeats the start of a server: another process might have taken its port.
 func again(start func() (*Server, error)) (s *Server, err error) {
 	for range 5 {
 		if s, err = start(); err == nil {
@@ -49,7 +49,7 @@ func again(start func() (*Server, error)) (s *Server, err error) {
 	return s, err
 }
 
-// FreePort is a port on which nobody listens.
+// FreePort returns a port without a listener.
 func FreePort() (string, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")

@@ -1,5 +1,5 @@
-// Package tcpproxy stands between a client and a server in tests, and does to their connections what
-// networks do: it delays, cuts, or swallows what is sent.
+// Package tcpproxy stands between a client and a server in tests, and fails as networks do: it delays,
+// cuts, or swallows the bytes of their connections.
 package tcpproxy
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Proxy passes connections on to an address. What it does to them can be changed at any time, by
-// any goroutine.
+// A Proxy passes connections on to an address. Its faults can be changed at any time, by any
+// goroutine.
 type Proxy struct {
 	Addr string // HOST:PORT, where it listens
 
@@ -30,7 +30,7 @@ type Proxy struct {
 // A link is a connection and the one that it is passed on to.
 type link struct {
 	ends [2]net.Conn
-	lost bool // of what was sent on it
+	lost bool // some of its bytes
 }
 
 func (l *link) close() {
@@ -52,7 +52,7 @@ func Start(to string) (*Proxy, error) {
 	return p, nil
 }
 
-// Delay has what is sent from now on take so long, in each direction.
+// Delay delays bytes that are sent from now on, in each direction.
 func (p *Proxy) Delay(d time.Duration) { p.change(func() { p.delay = d }) }
 
 // Cut closes all connections, and new ones as soon as they are made.
@@ -129,7 +129,7 @@ type packet struct {
 	data []byte
 }
 
-// pass takes what comes from one end to the other, until either is closed.
+// pass copies bytes from one end to the other, until either is closed.
 func (p *Proxy) pass(l *link, from, to net.Conn) {
 	way := make(chan packet, 1024)
 	p.wg.Go(func() {
@@ -141,7 +141,7 @@ func (p *Proxy) pass(l *link, from, to net.Conn) {
 			case <-p.done:
 			}
 			late.Stop()
-			_, _ = to.Write(pk.data) // if it is closed, so is what is read from
+			_, _ = to.Write(pk.data) // if it is closed, so is the other end
 		}
 	})
 	defer close(way)

@@ -1,0 +1,60 @@
+// Package validate collects the errors of a Config.
+package validate
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/gresil/gresil/core"
+)
+
+// A Check collects the fields of one Config that cannot be used. Make it with [Of].
+type Check struct {
+	prefix string
+	errs   []error
+}
+
+// Of returns an empty Check for a Config type, as "retry.Config".
+func Of(typ string) *Check { return &Check{prefix: typ + "."} }
+
+// That adds a [*core.ConfigError] for field unless ok. reason names the accepted values.
+func (c *Check) That(ok bool, field string, value any, reason string) {
+	if !ok {
+		c.errs = append(c.errs, &core.ConfigError{Field: c.prefix + field, Value: value, Reason: reason})
+	}
+}
+
+// Part adds the errors of the Config of a mechanism, under the names that its fields
+// have in this Config: the first of from that a field begins with is replaced. Nil adds
+// nothing.
+func (c *Check) Part(err error, from ...string) {
+	c.errs = append(c.errs, Relabel(err, c.prefix, from...))
+}
+
+// Err returns the collected errors, joined, or nil.
+func (c *Check) Err() error { return errors.Join(c.errs...) }
+
+// Relabel returns err with to instead of the first of from that the Field of a
+// [*core.ConfigError] begins with, as in
+//
+//	validate.Relabel(c.core().Validate(), "breaker.ClientConfig.", "breaker.Config.", "breaker.GroupConfig.")
+//
+// Joined errors stay joined, other errors stay as they are, and err itself is not
+// changed. Of nil, or of nothing but nil joined, it returns nil.
+func Relabel(err error, to string, from ...string) error {
+	switch e := err.(type) { //nolint:errorlint // this is the walk of the tree itself
+	case interface{ Unwrap() []error }:
+		var errs []error
+		for _, part := range e.Unwrap() {
+			errs = append(errs, Relabel(part, to, from...))
+		}
+		return errors.Join(errs...)
+	case *core.ConfigError:
+		for _, prefix := range from {
+			if field, ok := strings.CutPrefix(e.Field, prefix); ok {
+				return &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}
+			}
+		}
+	}
+	return err
+}

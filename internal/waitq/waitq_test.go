@@ -1,0 +1,152 @@
+package waitq_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/internal/waitq"
+)
+
+func values(q *waitq.Queue[string]) (all []string) {
+	for w := range q.All() {
+		all = append(all, w.Value)
+	}
+	return all
+}
+
+func TestQueueKeepsTheOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	var q waitq.Queue[string]
+	require.Nil(t, q.First())
+	a, b, c := q.Push("a", 1), q.Push("b", 2), q.Push("c", 4)
+	require.Equal(t, []string{"a", "b", "c"}, values(&q))
+	require.Equal(t, int64(7), q.Weight())
+	require.Same(t, a, q.First())
+	q.NewestFirst = true
+	require.Same(t, c, q.First())
+	require.Same(t, a, q.Oldest())
+
+	require.True(t, b.Waiting())
+	b.Leave()
+	b.Leave()
+	require.False(t, b.Waiting())
+	require.Equal(t, []string{"a", "c"}, values(&q))
+	require.Equal(t, int64(5), q.Weight())
+	require.Equal(t, 2, q.Len())
+	c.Leave()
+	require.Same(t, a, q.First())
+	a.Leave()
+	require.Nil(t, q.First())
+	require.Zero(t, q.Weight())
+	require.Zero(t, q.Len())
+	q.Push("d", 1)
+	require.Equal(t, []string{"d"}, values(&q))
+}
+
+func TestWaitersMayLeaveWhileTheQueueIsRead(t *testing.T) {
+	t.Parallel()
+	var q waitq.Queue[string]
+	for _, v := range []string{"a", "b", "c"} {
+		q.Push(v, 1)
+	}
+	for w := range q.All() {
+		if w.Value != "b" {
+			w.Leave()
+		}
+	}
+	require.Equal(t, []string{"b"}, values(&q))
+}
+
+// A gate is the smallest mechanism: waiters pass, one by one, when a time has come.
+type gate struct {
+	mu    sync.Mutex
+	queue waitq.Queue[time.Time]
+}
+
+func (g *gate) wait(ctx context.Context, done <-chan struct{}, at time.Time) error {
+	g.mu.Lock()
+	w := g.queue.Push(at, 1)
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		w.Leave()
+		if first := g.queue.First(); first != nil {
+			first.Signal()
+		}
+	}()
+	return w.Await(ctx, done, func() (time.Duration, bool) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.queue.First() != w {
+			return time.Hour, false // until the waiter before it signals
+		}
+		left := time.Until(w.Value)
+		return left, left <= 0
+	})
+}
+
+func TestAwaitEndsWhenItsTimeHasCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				if err := g.wait(t.Context(), nil, start.Add(time.Duration(i)*time.Second)); err != nil {
+					t.Error(err)
+				}
+				if i == 0 && time.Since(start) != 0 {
+					t.Errorf("the first waited %v", time.Since(start))
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, 4*time.Second, time.Since(start))
+	})
+}
+
+func TestAwaitEndsWithTheContextAndWithDone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		never := time.Now().Add(24 * time.Hour)
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan struct{})
+		results := make(chan error, 2)
+		go func() { results <- g.wait(ctx, done, never) }()
+		synctest.Wait()
+		cancel(gone)
+		require.Equal(t, gone, <-results)
+		go func() { results <- g.wait(t.Context(), done, never) }()
+		synctest.Wait()
+		close(done)
+		require.Equal(t, waitq.ErrClosed, <-results)
+		require.Zero(t, g.queue.Len())
+	})
+}
+
+func TestASignalIsNeverLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var q waitq.Queue[int]
+		w := q.Push(1, 1)
+		looks := 0
+		w.Signal()
+		w.Signal() // pending signals are one
+		require.NoError(t, w.Await(t.Context(), nil, func() (time.Duration, bool) {
+			looks++
+			return time.Hour, looks == 2
+		}))
+		require.Equal(t, 2, looks)
+	})
+}
