@@ -6,7 +6,7 @@
 //	plugins/breaker    stop calling a service that is down; protect a handler
 //	plugins/timeout    bound an exchange, an attempt, a handler
 //	client             put several plugins around an http.RoundTripper
-//	client/standard    all of these in one http.Client, with defaults that fit
+//	standard    all of these in one http.Client, with defaults that fit
 //	server             put several plugins around an http.Handler; keys, rejections
 //	metrics            export all counters to Prometheus
 //	logs               write events to log/slog
@@ -43,5 +43,5 @@
 // # Change it for one request
 //
 //	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
-//	ctx = breakers.Override(ctx, func(c *breaker.Call) { c.Disabled = true })
+//	ctx = breakers.Override(ctx, func(c *breaker.ClientCall) { c.Disabled = true })
 package gresil

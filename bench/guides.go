@@ -7,5 +7,5 @@ import (
 	_ "github.com/go-chi/httprate"
 	_ "github.com/sony/gobreaker/v2"
 
-	_ "github.com/gresil/gresil/client/standard" // And what brings in all the plugins.
+	_ "github.com/gresil/gresil/standard" // And what brings in all the plugins.
 )

@@ -26,8 +26,8 @@ func memoryRows(s Sizes) []Row {
 		}
 	}
 	return []Row{
-		row("token bucket", ratelimit.Bucket(plenty, time.Second, 0), buckets(one, s.Million)),
-		row("fixed window", ratelimit.Window(plenty, time.Hour), windows(one)),
+		row("token bucket", ratelimit.TokenBucket(plenty, time.Second, 0), buckets(one, s.Million)),
+		row("fixed window", ratelimit.FixedWindow(plenty, time.Hour), windows(one)),
 	}
 }
 

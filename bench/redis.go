@@ -60,7 +60,7 @@ func RedisRows(r *Redis, s RedisSizes) []Row {
 		add("token bucket, "+keys.text+", allowed", r.single, keys.n, false, bucketMakers(rich))
 		add("token bucket, "+keys.text+", refused", r.single, keys.n, true, bucketMakers(poor))
 	}
-	windows := modes(ratelimit.Window(plenty, time.Hour))
+	windows := modes(ratelimit.FixedWindow(plenty, time.Hour))
 	windows[FloorGCRA] = rich.floor
 	add("fixed window, 10,000 keys, allowed", r.single, s.Keys, false, windows)
 	add("Cluster of three: token bucket, 10,000 keys, allowed", r.cluster, s.Keys, false, bucketMakers(rich))
@@ -96,7 +96,7 @@ var (
 )
 
 func bucketMakers(g gcra) map[string]maker {
-	all := modes(ratelimit.Bucket(int64(g.permits), g.period, int64(g.burst)))
+	all := modes(ratelimit.TokenBucket(int64(g.permits), g.period, int64(g.burst)))
 	all[FloorGCRA], all[RedisRate] = g.floor, g.redisRate
 	return all
 }

@@ -119,7 +119,7 @@ func hostOf(r *http.Request) string {
 }
 
 func oursAround(t taking, headers ratelimit.HeaderStyle) http.Handler {
-	cfg := ratelimit.ServerConfig{Limit: ratelimit.Window(t.permits(), time.Hour), Headers: headers}
+	cfg := ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(t.permits(), time.Hour), Headers: headers}
 	return must(ratelimit.NewServer(cfg)).Handler(empty())
 }
 

@@ -14,8 +14,8 @@
 //	}
 //	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
 //
-// Above, every retry passes the breaker, because Engine is further in than
-// State. [Transport.Check] tells where an override of a phase turned two
+// Above, every retry passes the breaker, because Attempt is inside of
+// Attempts. [Transport.Check] reports where an override of a phase turned two
 // plugins around.
 //
 // The package holds no mechanism. It has what a plugin of your own needs as

@@ -11,7 +11,7 @@ import (
 type tagger struct{ header string }
 
 func (t *tagger) Name() string        { return t.header }
-func (t *tagger) Phase() client.Phase { return client.Monitoring }
+func (t *tagger) Phase() client.Phase { return client.Admission }
 func (t *tagger) Close() error        { return nil }
 func (t *tagger) Transport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -23,32 +23,32 @@ func (t *tagger) Transport(next http.RoundTripper) http.RoundTripper {
 
 // The order of the arguments does not matter.
 func ExampleNew() {
-	retry := &stub{name: "retry", phase: client.State}
-	breaker := &stub{name: "breaker", phase: client.Engine}
+	retry := &stub{name: "retry", phase: client.Attempts}
+	breaker := &stub{name: "breaker", phase: client.Attempt}
 	transport := client.New(nil, breaker, &tagger{"X-Tag"}, retry)
 	httpClient := &http.Client{Transport: transport}
 	fmt.Println(httpClient.Transport)
 	fmt.Println(len(transport.Check()), "inversions")
 	// Output:
-	// State *client_test.stub(retry) > Monitoring *client_test.tagger(X-Tag) > Engine *client_test.stub(breaker) > *http.Transport
+	// Attempts *client_test.stub(retry) > Admission *client_test.tagger(X-Tag) > Attempt *client_test.stub(breaker) > *http.Transport
 	// 0 inversions
 }
 
 // A phase can be overridden. Check tells what that turns around.
 func ExampleInPhase() {
-	retry := &stub{name: "retry", phase: client.State}
-	breaker := &stub{name: "breaker", phase: client.Engine}
-	transport := client.New(nil, retry, client.InPhase(breaker, client.Before))
+	retry := &stub{name: "retry", phase: client.Attempts}
+	breaker := &stub{name: "breaker", phase: client.Attempt}
+	transport := client.New(nil, retry, client.InPhase(breaker, client.Overall))
 	for _, found := range transport.Check() {
 		fmt.Println(found)
 	}
 	// Output:
-	// client: *client_test.stub(breaker) is outside *client_test.stub(retry), which belongs outside of it (State before Engine)
+	// client: *client_test.stub(breaker) is outside *client_test.stub(retry), which belongs outside of it (Attempts before Attempt)
 }
 
 func ExamplePhase() {
-	fmt.Println(client.State, client.Engine+10)
-	// Output: State Engine+10
+	fmt.Println(client.Attempts, client.Attempt+10)
+	// Output: Attempts Attempt+10
 }
 
 // A plugin of your own passes the call on to the layer below.

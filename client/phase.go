@@ -2,28 +2,28 @@ package client
 
 import "github.com/gresil/gresil/internal/phase"
 
-// A Phase is the place of a plugin: the lower, the further out. Numbers between
-// the named ones are free to use; Engine+10 is just inside of Engine.
+// A Phase is the place of a plugin: lower phases are outer. Numbers between
+// the named ones are free to use; Attempt+10 is just inside of Attempt.
 type Phase int
 
 // The phases, from the outermost to the innermost.
 const (
-	// Before is for what may answer without a call, or bounds the whole of it:
+	// Overall is for plugins that can answer without a call, or limit the whole of it:
 	// fallback, cache, total timeout.
-	Before Phase = 100
-	// State is for what makes several calls out of one: retry, hedge.
-	State Phase = 200
-	// Monitoring is for what may hold a call back: limiter, bulkhead. It is
-	// outside Engine, so that a call that waits neither holds a half-open slot
-	// of a breaker nor looks slow to it.
-	Monitoring Phase = 300
-	// Engine is for what judges single attempts: the breaker, and just inside
+	Overall Phase = 100
+	// Attempts is for plugins that turn one call into several attempts: retry, hedge.
+	Attempts Phase = 200
+	// Admission is for plugins that can delay an attempt: limiter, bulkhead. It is
+	// outside of Attempt: an attempt that waits neither holds a half-open slot of a
+	// breaker nor looks slow to it.
+	Admission Phase = 300
+	// Attempt is for plugins that judge single attempts: the breaker, and just inside
 	// of it the timeout per attempt, whose errors the breaker counts.
-	Engine Phase = 400
+	Attempt Phase = 400
 )
 
-// String returns the name of the phase, as in "State", or of the nearest one
-// further out and the distance to it, as in "Engine+10".
+// String returns the name of the phase, as in "Attempts", or of the nearest
+// outer one and the distance to it, as in "Attempt+10".
 func (p Phase) String() string {
-	return phase.String(p, phase.Name[Phase]{Phase: Before, Name: "Before"}, phase.Name[Phase]{Phase: State, Name: "State"}, phase.Name[Phase]{Phase: Monitoring, Name: "Monitoring"}, phase.Name[Phase]{Phase: Engine, Name: "Engine"})
+	return phase.String(p, phase.Name[Phase]{Phase: Overall, Name: "Overall"}, phase.Name[Phase]{Phase: Attempts, Name: "Attempts"}, phase.Name[Phase]{Phase: Admission, Name: "Admission"}, phase.Name[Phase]{Phase: Attempt, Name: "Attempt"})
 }

@@ -41,7 +41,7 @@ func newTogether(t *testing.T) *together {
 	require.NoError(t, err)
 	x.retries, err = retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Wait: time.Second}})
 	require.NoError(t, err)
-	x.limits, err = ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.Window(100, time.Hour)})
+	x.limits, err = ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.FixedWindow(100, time.Hour)})
 	require.NoError(t, err)
 	x.breakers, err = breaker.NewClient(breaker.ClientConfig{Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 10 * time.Second}})
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error
 func TestTogetherTheOrderOfArgumentsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	x := newTogether(t)
-	const want = "Before *timeout.Client(total) > State *retry.Plugin(default) > Monitoring *ratelimit.Client(default) > Engine *breaker.Client(default) > Engine+10 *timeout.Client(attempt) > *client_test.together"
+	const want = "Overall *timeout.Client(total) > Attempts *retry.Plugin(default) > Admission *ratelimit.Client(default) > Attempt *breaker.Client(default) > Attempt+10 *timeout.Client(attempt) > *client_test.together"
 	var permute func(head, rest []client.Plugin)
 	seen := 0
 	permute = func(head, rest []client.Plugin) {
@@ -174,7 +174,7 @@ func TestTogetherOverridesReachOneRequest(t *testing.T) {
 		_, err := x.get(t.Context(), t)
 		require.ErrorIs(t, err, breaker.ErrOpen)
 		ctx := x.retries.Override(t.Context(), retry.Off)
-		ctx = x.breakers.Override(ctx, func(c *breaker.Call) { c.Disabled = true })
+		ctx = x.breakers.Override(ctx, func(c *breaker.ClientCall) { c.Disabled = true })
 		resp, err := x.get(ctx, t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)

@@ -151,7 +151,7 @@ func TestLimiterAndTimeoutCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.Bucket(1, 10*time.Second, 2), MaxWait: -1}))
+		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.TokenBucket(1, 10*time.Second, 2), MaxWait: -1}))
 		slow := core.Must(timeout.New(timeout.Config{Name: "slow", Registry: registry, Limit: time.Second}))
 		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Keys: true})
 		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})

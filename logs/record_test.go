@@ -122,7 +122,7 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
 		g.Get("b")
 
-		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Limit: ratelimit.Bucket(1, time.Hour, 1), MaxWait: -1, MaxKeys: 1}))
+		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Limit: ratelimit.TokenBucket(1, time.Hour, 1), MaxWait: -1, MaxKeys: 1}))
 		_, _ = l.Take(ctx, "k", 1)
 		_, _ = l.Take(ctx, "k", 1)
 		short, cancel = context.WithCancel(ctx)

@@ -130,7 +130,7 @@ func TestRateLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		g := newGatherer(t, registry)
-		l, err := ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.Bucket(1, 10*time.Second, 2), MaxWait: -1})
+		l, err := ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.TokenBucket(1, 10*time.Second, 2), MaxWait: -1})
 		require.NoError(t, err)
 		for range 3 {
 			_, err = l.Take(t.Context(), "secret key", 1)
@@ -142,14 +142,14 @@ func TestRateLimiter(t *testing.T) {
 		time.AfterFunc(3*time.Second, cancel)
 		_, err = l.Wait(ctx, "secret key", 1)
 		require.ErrorIs(t, err, context.Canceled)
-		got := samples(t, g, "ratelimiter")
+		got := samples(t, g, "ratelimit")
 		require.Equal(t, map[string]float64{
-			"ratelimiter_requests_total api allowed": 3, "ratelimiter_requests_total api throttled": 1,
-			"ratelimiter_requests_total api canceled": 1, "ratelimiter_requests_total api error": 0,
-			"ratelimiter_store_errors_total api": 0, "ratelimiter_waiters api": 0, "ratelimiter_limit_permits api": 2, "ratelimiter_window_seconds api": 10,
-			"ratelimiter_partitions api": 1, "ratelimiter_partition_evictions_total api capacity": 0,
-			"ratelimiter_wait_seconds api allowed count": 1, "ratelimiter_wait_seconds api allowed sum": 10,
-			"ratelimiter_wait_seconds api canceled count": 1, "ratelimiter_wait_seconds api canceled sum": 3,
+			"ratelimit_requests_total api allowed": 3, "ratelimit_requests_total api throttled": 1,
+			"ratelimit_requests_total api canceled": 1, "ratelimit_requests_total api error": 0,
+			"ratelimit_store_errors_total api": 0, "ratelimit_waiters api": 0, "ratelimit_limit_permits api": 2, "ratelimit_window_seconds api": 10,
+			"ratelimit_partitions api": 1, "ratelimit_partition_evictions_total api capacity": 0,
+			"ratelimit_wait_seconds api allowed count": 1, "ratelimit_wait_seconds api allowed sum": 10,
+			"ratelimit_wait_seconds api canceled count": 1, "ratelimit_wait_seconds api canceled sum": 3,
 		}, got)
 		require.NotContains(t, fmt.Sprint(got), "secret", "a key is never a label")
 	})
@@ -162,23 +162,23 @@ func TestBreaker(t *testing.T) {
 		b, err := breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 4, MinCalls: 2, Trials: 1})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
-		require.NotContains(t, samples(t, g, ""), "circuitbreaker_failure_ratio db", "too few calls")
+		require.NotContains(t, samples(t, g, ""), "breaker_failure_ratio db", "too few calls")
 		_, _ = breaker.Do(t.Context(), b, succeed)
 		_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errDown })
 		_, err = breaker.Do(t.Context(), b, succeed)
 		require.ErrorIs(t, err, core.ErrRejected)
-		got := samples(t, g, "circuitbreaker")
+		got := samples(t, g, "breaker")
 		for name, want := range map[string]float64{
-			"circuitbreaker_state db open": 1, "circuitbreaker_state db closed": 0, "circuitbreaker_state db half_open": 0,
-			"circuitbreaker_state db forced_open": 0, "circuitbreaker_state db disabled": 0, "circuitbreaker_state db metrics_only": 0,
-			"circuitbreaker_calls_total db success": 1, "circuitbreaker_calls_total db failure": 1, "circuitbreaker_calls_total db ignored": 0, "circuitbreaker_calls_total db not_permitted": 1,
-			"circuitbreaker_failure_ratio_threshold db":             0.5,
-			"circuitbreaker_open_until_timestamp_seconds db":        float64(time.Now().Add(time.Minute).Unix()),
-			"circuitbreaker_transitions_total closed db open":       1,
-			"circuitbreaker_transitions_total half_open db closed":  0,
-			"circuitbreaker_call_duration_seconds db failure count": 1,
-			"circuitbreaker_call_duration_seconds db failure sum":   1,
-			"circuitbreaker_call_duration_seconds db success count": 1,
+			"breaker_state db open": 1, "breaker_state db closed": 0, "breaker_state db half_open": 0,
+			"breaker_state db forced_open": 0, "breaker_state db disabled": 0, "breaker_state db metrics_only": 0,
+			"breaker_calls_total db success": 1, "breaker_calls_total db failure": 1, "breaker_calls_total db ignored": 0, "breaker_calls_total db not_permitted": 1,
+			"breaker_failure_ratio_threshold db":             0.5,
+			"breaker_open_until_timestamp_seconds db":        float64(time.Now().Add(time.Minute).Unix()),
+			"breaker_transitions_total closed db open":       1,
+			"breaker_transitions_total half_open db closed":  0,
+			"breaker_call_duration_seconds db failure count": 1,
+			"breaker_call_duration_seconds db failure sum":   1,
+			"breaker_call_duration_seconds db success count": 1,
 		} {
 			requireSample(t, want, got, name)
 		}
@@ -191,17 +191,17 @@ func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
 	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, breaker.GroupConfig{})
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
-	few := len(samples(t, g, "circuitbreaker"))
+	few := len(samples(t, g, "breaker"))
 	for i := range 50 {
 		_, _ = breaker.Do(t.Context(), group.Get(fmt.Sprint("host", i)), fail)
 	}
 	_, _ = breaker.Do(t.Context(), group.Get("good"), succeed)
-	got := samples(t, g, "circuitbreaker")
-	requireSample(t, 50, got, "circuitbreaker_state hosts open")
-	requireSample(t, 1, got, "circuitbreaker_state hosts closed")
-	requireSample(t, 51, got, "circuitbreaker_keys hosts")
-	requireSample(t, 50, got, "circuitbreaker_calls_total hosts failure")
-	requireSample(t, 50, got, "circuitbreaker_transitions_total closed hosts open")
+	got := samples(t, g, "breaker")
+	requireSample(t, 50, got, "breaker_state hosts open")
+	requireSample(t, 1, got, "breaker_state hosts closed")
+	requireSample(t, 51, got, "breaker_keys hosts")
+	requireSample(t, 50, got, "breaker_calls_total hosts failure")
+	requireSample(t, 50, got, "breaker_transitions_total closed hosts open")
 	require.Len(t, got, few, "the number of series does not grow with the keys")
 }
 
@@ -218,11 +218,11 @@ func TestTimeout(t *testing.T) {
 		_, _ = timeout.Do(t.Context(), limit, succeed)
 		_, _ = timeout.Do(t.Context(), limit, func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
 		require.Equal(t, map[string]float64{
-			"timelimiter_calls_total slow success": 1, "timelimiter_calls_total slow failure": 0, "timelimiter_calls_total slow timeout": 1, "timelimiter_calls_total slow canceled": 0,
-			"timelimiter_calls_total none success": 0, "timelimiter_calls_total none failure": 0, "timelimiter_calls_total none timeout": 0, "timelimiter_calls_total none canceled": 0,
-			"timelimiter_limit_seconds slow": 1.5,
-			"timelimiter_abandoned slow":     1, "timelimiter_abandoned none": 0,
-		}, samples(t, g, "timelimiter"))
+			"timeout_calls_total slow success": 1, "timeout_calls_total slow failure": 0, "timeout_calls_total slow timeout": 1, "timeout_calls_total slow canceled": 0,
+			"timeout_calls_total none success": 0, "timeout_calls_total none failure": 0, "timeout_calls_total none timeout": 0, "timeout_calls_total none canceled": 0,
+			"timeout_limit_seconds slow": 1.5,
+			"timeout_abandoned slow":     1, "timeout_abandoned none": 0,
+		}, samples(t, g, "timeout"))
 	})
 }
 
@@ -250,15 +250,15 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.NoError(t, b.Close())
 	for name := range samples(t, g, "") {
-		require.False(t, strings.HasPrefix(name, "retry_") || strings.HasPrefix(name, "circuitbreaker_"), name)
+		require.False(t, strings.HasPrefix(name, "retry_") || strings.HasPrefix(name, "breaker_"), name)
 	}
 
 	replacement, err := ratelimit.New(ratelimit.Config{Limit: ratelimit.PerSecond(7)})
 	require.NoError(t, err)
 	_, err = registry.Replace("ratelimit", "x", replacement)
 	require.NoError(t, err)
-	requireSample(t, 7, samples(t, g, ""), "ratelimiter_limit_permits x")
-	requireSample(t, 0, samples(t, g, ""), "ratelimiter_wait_seconds x allowed count", "the series of the new one are there")
+	requireSample(t, 7, samples(t, g, ""), "ratelimit_limit_permits x")
+	requireSample(t, 0, samples(t, g, ""), "ratelimit_wait_seconds x allowed count", "the series of the new one are there")
 }
 
 func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
@@ -351,11 +351,11 @@ func TestDurationsAreOnRequest(t *testing.T) {
 		c, err := metrics.New(registry, metrics.Config{Durations: on})
 		require.NoError(t, err)
 		_, _ = breaker.Do(t.Context(), b, succeed)
-		got := samples(t, gatherer(t, c), "circuitbreaker")
-		_, has := got["circuitbreaker_call_duration_seconds default success count"]
+		got := samples(t, gatherer(t, c), "breaker")
+		_, has := got["breaker_call_duration_seconds default success count"]
 		require.Equal(t, on, has)
-		requireSample(t, 1, got, "circuitbreaker_calls_total default success")
-		requireSample(t, 0, got, "circuitbreaker_transitions_total closed default open")
+		requireSample(t, 1, got, "breaker_calls_total default success")
+		requireSample(t, 0, got, "breaker_transitions_total closed default open")
 		require.NoError(t, c.Close())
 	}
 }

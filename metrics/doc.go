@@ -20,8 +20,8 @@
 //
 // # Names
 //
-// The names begin with resilience_retry_, resilience_ratelimiter_,
-// resilience_ratelimitstore_, resilience_circuitbreaker_, resilience_timelimiter_ and
+// The names begin with resilience_retry_, resilience_ratelimit_,
+// resilience_ratelimitstore_, resilience_breaker_, resilience_timeout_ and
 // resilience_cooldown_. The label name is the Name in the Config. There are 15
 // series for a retry, 11 for a limiter, 50 for a breaker and 55 for a whole group of
 // breakers, of which 30 are transitions, 7 for a timeout, and 10 for a cooldown. A histogram adds
@@ -45,12 +45,12 @@
 // # Tags
 //
 // The tags of an instance are the labels of resilience_registry_entry_info. Its label
-// kind is breaker for resilience_circuitbreaker_, ratelimit for resilience_ratelimiter_,
-// timeout for resilience_timelimiter_, and the same word for the others. Join it on name,
+// kind is breaker for resilience_breaker_, ratelimit for resilience_ratelimit_,
+// timeout for resilience_timeout_, and the same word for the others. Join it on name,
 // and on the labels that Prometheus adds for each target, since several instances of a
 // service export the same names:
 //
-//	resilience_circuitbreaker_state
+//	resilience_breaker_state
 //	  * on (job, instance, name) group_left (team)
 //	resilience_registry_entry_info{kind="breaker"}
 //

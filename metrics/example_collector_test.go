@@ -22,7 +22,7 @@ func ExampleCollector() {
 	}
 	families, _ := exported.Gather()
 	for _, f := range families {
-		if f.GetName() == "resilience_ratelimiter_requests_total" {
+		if f.GetName() == "resilience_ratelimit_requests_total" {
 			for _, m := range f.GetMetric() {
 				fmt.Println(m.GetLabel()[0].GetValue(), m.GetLabel()[1].GetValue(), m.GetCounter().GetValue())
 			}

@@ -35,11 +35,11 @@ func TestPermitsAreOnRequest(t *testing.T) {
 	}
 	_, err := l.TakeAtMost(t.Context(), "k", 100)
 	require.NoError(t, err)
-	got := samples(t, with, "ratelimiter_permits")
-	require.Equal(t, map[string]float64{"ratelimiter_permits_total api allowed": 10, "ratelimiter_permits_total api throttled": 5}, got)
-	require.Empty(t, samples(t, without, "ratelimiter_permits"))
+	got := samples(t, with, "ratelimit_permits")
+	require.Equal(t, map[string]float64{"ratelimit_permits_total api allowed": 10, "ratelimit_permits_total api throttled": 5}, got)
+	require.Empty(t, samples(t, without, "ratelimit_permits"))
 	require.NoError(t, l.Close())
-	require.Empty(t, samples(t, with, "ratelimiter_permits"), "they leave with it")
+	require.Empty(t, samples(t, with, "ratelimit_permits"), "they leave with it")
 	require.NoError(t, c.Close())
 }
 
@@ -82,7 +82,7 @@ func TestAConfigThatIsTakenKeepsTheSeries(t *testing.T) {
 	b := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
 	_, _ = breaker.Do(t.Context(), b, succeed)
 	_ = core.SetConfig(registry, "breaker", "db", b.Config())
-	requireSample(t, 1, samples(t, g, ""), "circuitbreaker_call_duration_seconds db success count")
+	requireSample(t, 1, samples(t, g, ""), "breaker_call_duration_seconds db success count")
 }
 
 func TestPolly5K87_TagsAreLabelsOfTheEntry(t *testing.T) {
@@ -163,10 +163,10 @@ func TestTagsLeaveTheSeriesAlone(t *testing.T) {
 	g := newGatherer(t, r)
 	br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: r}))
 	require.NoError(t, br.SetState(breaker.ForcedOpen))
-	before := samples(t, g, "circuitbreaker")
+	before := samples(t, g, "breaker")
 	require.NotEmpty(t, before)
 	require.NoError(t, r.Tag("", "", map[string]string{"team": "shop"}))
-	require.Equal(t, before, samples(t, g, "circuitbreaker"))
+	require.Equal(t, before, samples(t, g, "breaker"))
 }
 
 func TestACooldown(t *testing.T) {

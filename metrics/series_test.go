@@ -67,7 +67,7 @@ func TestStoreErrorsAreExactWhileCallsRun(t *testing.T) {
 		}
 	}
 	for range 20 {
-		requireSample(t, 0, samples(t, g, "ratelimiter"), "ratelimiter_requests_total api error")
+		requireSample(t, 0, samples(t, g, "ratelimit"), "ratelimit_requests_total api error")
 	}
 	close(done)
 	wg.Wait()
@@ -112,18 +112,18 @@ func TestEveryTransitionIsZeroBeforeTheFirst(t *testing.T) {
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
 	b := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
-	before := samples(t, g, "circuitbreaker_transitions")
+	before := samples(t, g, "breaker_transitions")
 	require.Len(t, before, 6*5)
 	for from := breaker.Closed; from <= breaker.MetricsOnly; from++ {
 		for to := breaker.Closed; to <= breaker.MetricsOnly; to++ {
 			if from != to {
-				requireSample(t, 0, before, "circuitbreaker_transitions_total "+from.String()+" db "+to.String())
+				requireSample(t, 0, before, "breaker_transitions_total "+from.String()+" db "+to.String())
 				require.NoError(t, b.SetState(from))
 				require.NoError(t, b.SetState(to))
 			}
 		}
 	}
-	require.Len(t, samples(t, g, "circuitbreaker_transitions"), len(before), "no other one exists")
+	require.Len(t, samples(t, g, "breaker_transitions"), len(before), "no other one exists")
 }
 
 // All series exist before the first event: what happens later changes values only.
@@ -134,7 +134,7 @@ func TestNoEventAddsASeries(t *testing.T) {
 		g := newGatherer(t, registry)
 		p := core.Must(retry.New(retry.Config{Registry: registry}))
 		b := core.Must(breaker.New(breaker.Config{Registry: registry, MinCalls: 100}))
-		l := core.Must(ratelimit.New(ratelimit.Config{Registry: registry, Limit: ratelimit.Bucket(1, time.Second, 1)}))
+		l := core.Must(ratelimit.New(ratelimit.Config{Registry: registry, Limit: ratelimit.TokenBucket(1, time.Second, 1)}))
 		limit := core.Must(timeout.New(timeout.Config{Registry: registry, Limit: time.Second}))
 		c := core.Must(cooldown.New(cooldown.Config{Registry: registry}))
 		before := samples(t, g, "")
@@ -176,13 +176,13 @@ func TestALimitThatNoKeyHasIsNotExported(t *testing.T) {
 	handler := s.Handler(http.NotFoundHandler())
 	call := func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)) }
 	call()
-	got := samples(t, g, "ratelimiter")
-	require.NotContains(t, got, "ratelimiter_limit_permits api", "every key has its tier")
-	require.NotContains(t, got, "ratelimiter_window_seconds api")
-	requireSample(t, 1000, got, "ratelimiter_limit_permits routes", "other requests have the default")
+	got := samples(t, g, "ratelimit")
+	require.NotContains(t, got, "ratelimit_limit_permits api", "every key has its tier")
+	require.NotContains(t, got, "ratelimit_window_seconds api")
+	requireSample(t, 1000, got, "ratelimit_limit_permits routes", "other requests have the default")
 	tier = limits.Limit{}
 	call()
-	requireSample(t, 1000, samples(t, g, "ratelimiter"), "ratelimiter_limit_permits api", "a request without a tier has the default")
+	requireSample(t, 1000, samples(t, g, "ratelimit"), "ratelimit_limit_permits api", "a request without a tier has the default")
 }
 
 // The results of calls_total are exclusive: their sum is the number of calls. A probe

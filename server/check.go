@@ -14,7 +14,7 @@ func (p *Pipeline) Check() []string {
 }
 
 // String lists the plugins from the outermost to the innermost, each with its
-// phase, as in "Plugins *ratelimit.Server(api) > Call *timeout.Server(default)".
+// phase, as in "Admission *ratelimit.Server(api) > Handling *timeout.Server(default)".
 func (p *Pipeline) String() string {
 	return strings.Join(phase.Titles(p.plugins), " > ")
 }

@@ -28,9 +28,9 @@ func (p named) Handler(next http.Handler) http.Handler {
 
 // The order of installation does not matter.
 func ExampleNew() {
-	limit := named{"limit", server.Plugins}
+	limit := named{"limit", server.Admission}
 	log := named{"log", server.Monitoring}
-	auth := named{"auth", server.Call}
+	auth := named{"auth", server.Handling}
 
 	pipeline := core.Must(server.New(auth, limit, log))
 	fmt.Println(pipeline)
@@ -38,7 +38,7 @@ func ExampleNew() {
 	handler := pipeline.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fmt.Println("handler") }))
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	// Output:
-	// Monitoring server_test.named(log) > Plugins server_test.named(limit) > Call server_test.named(auth)
+	// Monitoring server_test.named(log) > Admission server_test.named(limit) > Handling server_test.named(auth)
 	// log
 	// limit
 	// auth
@@ -48,15 +48,15 @@ func ExampleNew() {
 // A limiter whose key is the user has to be further in than what finds out who
 // that is. Check tells what an override turned around.
 func ExampleInPhase() {
-	limit := named{"limit", server.Plugins}
-	auth := named{"auth", server.Call}
+	limit := named{"limit", server.Admission}
+	auth := named{"auth", server.Handling}
 
-	pipeline := core.Must(server.New(server.InPhase(limit, server.Call+10), auth))
+	pipeline := core.Must(server.New(server.InPhase(limit, server.Handling+10), auth))
 	fmt.Println(pipeline)
 	for _, line := range pipeline.Check() {
 		fmt.Println(line)
 	}
 	// Output:
-	// Call server_test.named(auth) > Call+10 server_test.named(limit)
-	// server: server_test.named(auth) is outside server_test.named(limit), which belongs outside of it (Plugins before Call)
+	// Handling server_test.named(auth) > Handling+10 server_test.named(limit)
+	// server: server_test.named(auth) is outside server_test.named(limit), which belongs outside of it (Admission before Handling)
 }

@@ -16,9 +16,9 @@ func TestPipeline_OrderIsThatOfThePhases(t *testing.T) {
 	t.Parallel()
 	setup := &plugin{name: "setup", phase: server.Setup}
 	log := &plugin{name: "log", phase: server.Monitoring}
-	limitA := &plugin{name: "limit A", phase: server.Plugins}
-	limitB := &plugin{name: "limit B", phase: server.Plugins}
-	call := &plugin{name: "call", phase: server.Call}
+	limitA := &plugin{name: "limit A", phase: server.Admission}
+	limitB := &plugin{name: "limit B", phase: server.Admission}
+	call := &plugin{name: "call", phase: server.Handling}
 	fallback := &plugin{name: "fallback", phase: server.Fallback}
 	for _, tt := range []struct {
 		name    string
@@ -48,7 +48,7 @@ func TestPipeline_EveryUnusablePluginIsReported(t *testing.T) {
 	t.Parallel()
 	p := &plugin{name: "twice"}
 	var failed *plugin // what a constructor returns with its error
-	_, err := server.New(p, nil, failed, server.InPhase(failed, server.Call), server.InPhase(p, server.Setup))
+	_, err := server.New(p, nil, failed, server.InPhase(failed, server.Handling), server.InPhase(p, server.Setup))
 	require.ErrorIs(t, err, core.ErrConfig)
 	for _, want := range []string{"server.New[1] = <nil>: must be a plugin", "server.New[2]", "server.New[3]", "server.New[4] = twice: must not be in the pipeline twice"} {
 		require.ErrorContains(t, err, want)
@@ -57,13 +57,13 @@ func TestPipeline_EveryUnusablePluginIsReported(t *testing.T) {
 
 func TestPipeline_CheckTellsOfInversionsOnly(t *testing.T) {
 	t.Parallel()
-	limit := &plugin{name: "api", phase: server.Plugins}
-	call := &plugin{name: "auth", phase: server.Call}
+	limit := &plugin{name: "api", phase: server.Admission}
+	call := &plugin{name: "auth", phase: server.Handling}
 	require.Nil(t, core.Must(server.New(call, limit)).Check())
 	require.Nil(t, core.Must(server.New(server.InPhase(call, server.Fallback), limit)).Check(), "moved, and still inside")
 	p := core.Must(server.New(limit, server.InPhase(call, server.Monitoring)))
-	require.Equal(t, []string{"server: *server_test.plugin(auth) is outside *server_test.plugin(api), which belongs outside of it (Plugins before Call)"}, p.Check())
-	require.Equal(t, "Monitoring *server_test.plugin(auth) > Plugins *server_test.plugin(api)", p.String())
+	require.Equal(t, []string{"server: *server_test.plugin(auth) is outside *server_test.plugin(api), which belongs outside of it (Admission before Handling)"}, p.Check())
+	require.Equal(t, "Monitoring *server_test.plugin(auth) > Admission *server_test.plugin(api)", p.String())
 }
 
 func TestPipeline_CloseClosesAllAndJoinsErrors(t *testing.T) {
@@ -82,7 +82,7 @@ func TestPhase_String(t *testing.T) {
 	t.Parallel()
 	for p, want := range map[server.Phase]string{
 		0: "Phase(0)", 99: "Phase(99)", server.Setup: "Setup", 110: "Setup+10", server.Monitoring: "Monitoring",
-		server.Plugins: "Plugins", server.Plugins + 1: "Plugins+1", server.Call: "Call", server.Fallback: "Fallback", 1000: "Fallback+500",
+		server.Admission: "Admission", server.Admission + 1: "Admission+1", server.Handling: "Handling", server.Fallback: "Fallback", 1000: "Fallback+500",
 	} {
 		require.Equal(t, want, p.String())
 	}

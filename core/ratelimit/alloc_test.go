@@ -25,7 +25,7 @@ func mallocs(n int, f func()) uint64 {
 //nolint:paralleltest // counts allocations
 func TestTakeAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
-	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.Bucket(1<<30, time.Second, 0), ratelimit.PerHour(1)} {
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 0), ratelimit.PerHour(1)} {
 		l := newLimiter(t, ratelimit.Config{Limit: limit})
 		key := string([]byte("203.0.113.77"))
 		require.Less(t, mallocs(10_000, func() {
@@ -34,7 +34,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 			}
 		}), uint64(100), "%v: allowed and refused takes", limit)
 		require.Less(t, mallocs(10_000, func() {
-			v, err := l.With(ratelimit.PerHour(7))
+			v, err := l.WithLimit(ratelimit.PerHour(7))
 			if err != nil {
 				t.Fatal(err)
 			}

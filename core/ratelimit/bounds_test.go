@@ -65,17 +65,17 @@ func TestTheMostThatPassesInOnePeriod(t *testing.T) {
 		length time.Duration
 		want   int64
 	}{
-		"fixed window":                   {ratelimit.Window(60, minute), minute, 2*60 - 1},
-		"aligned window":                 {ratelimit.Aligned(60, minute), minute, 2 * 60},
-		"bucket":                         {ratelimit.Bucket(60, minute, 60), minute, 60 + 60 - 1},
-		"bucket of burst 10":             {ratelimit.Bucket(60, minute, 10), minute, 10 + 60 - 1},
+		"fixed window":                   {ratelimit.FixedWindow(60, minute), minute, 2*60 - 1},
+		"aligned window":                 {ratelimit.AlignedWindow(60, minute), minute, 2 * 60},
+		"bucket":                         {ratelimit.TokenBucket(60, minute, 60), minute, 60 + 60 - 1},
+		"bucket of burst 10":             {ratelimit.TokenBucket(60, minute, 10), minute, 10 + 60 - 1},
 		"leaky bucket":                   {ratelimit.Leaky(60, minute, 60), minute, 60 + 60 - 1},
 		"shaper":                         {ratelimit.Shaper(60, minute), minute, 60},
-		"sliding window":                 {ratelimit.Sliding(60, minute, 6), minute, 2 * 60},
-		"sliding window, less a segment": {ratelimit.Sliding(60, minute, 6), minute - 10*time.Second, 60},
-		"sliding counter":                {ratelimit.Counter(60, minute), minute, 2*60 - 2},
-		"sliding log":                    {ratelimit.Log(60, minute), minute, 60},
-		"window and log":                 {ratelimit.Window(60, minute).And(ratelimit.Log(60, minute)), minute, 60},
+		"sliding window":                 {ratelimit.SlidingWindow(60, minute, 6), minute, 2 * 60},
+		"sliding window, less a segment": {ratelimit.SlidingWindow(60, minute, 6), minute - 10*time.Second, 60},
+		"sliding counter":                {ratelimit.SlidingCounter(60, minute), minute, 2*60 - 2},
+		"sliding log":                    {ratelimit.SlidingLog(60, minute), minute, 60},
+		"window and log":                 {ratelimit.FixedWindow(60, minute).And(ratelimit.SlidingLog(60, minute)), minute, 60},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,13 +73,13 @@ func checkDay(t *testing.T, day time.Duration) {
 			limit        Limit
 			greedy, even int
 		}{
-			{Window(n, w), all, all},
-			{Aligned(n, w), all, all},
-			{Bucket(n, w, n), all + int(n) - 1, all}, // a full bucket first, and then as it fills, the last of it at the end of the day
-			{Bucket(n, w, 2), all + 1, all},
-			{Sliding(n, w, 10), all, all},
-			{Counter(n, w), countDay(day, n, w, 0), countDay(day, n, w, w)},
-			{Log(n, w), all, all},
+			{FixedWindow(n, w), all, all},
+			{AlignedWindow(n, w), all, all},
+			{TokenBucket(n, w, n), all + int(n) - 1, all}, // a full bucket first, and then as it fills, the last of it at the end of the day
+			{TokenBucket(n, w, 2), all + 1, all},
+			{SlidingWindow(n, w, 10), all, all},
+			{SlidingCounter(n, w), countDay(day, n, w, 0), countDay(day, n, w, w)},
+			{SlidingLog(n, w), all, all},
 		} {
 			t.Run(c.limit.String(), func(t *testing.T) {
 				t.Parallel()

@@ -3,7 +3,7 @@
 //
 //	limiter, err := ratelimit.New(ratelimit.Config{
 //		Name:  "api",
-//		Limit: ratelimit.Bucket(10, time.Second, 20), // the zero Limit: a fixed window, 1000 a minute
+//		Limit: ratelimit.TokenBucket(10, time.Second, 20), // the zero Limit: a fixed window, 1000 a minute
 //	})
 //	if err != nil {
 //		return err
@@ -19,7 +19,7 @@
 // # Choosing a limit and a method
 //
 // Windows, buckets and logs promise different things and cost different amounts:
-// see the constructors, from [Window] to [Log], and docs/guide in the repository.
+// see the constructors, from [FixedWindow] to [SlidingLog], and docs/guide in the repository.
 // [Limit.And] joins several for one key, [Chain] several limiters. A [Custom] is an
 // algorithm of your own.
 //
@@ -27,9 +27,9 @@
 // [Limiter.Wait] waits in the queue of the key, and refuses at once what cannot come
 // in time. [Limiter.Reserve] hands out a place in time. [Limiter.TakeAtMost] takes a
 // part. [Limiter.Refund] gives back a take that was not used, [Limiter.Drain] takes
-// all there is, [Limiter.Peek] looks. [Limiter.With] holds the same keys to another
+// all there is, [Limiter.Peek] looks. [Limiter.WithLimit] holds the same keys to another
 // limit, for tiers; [Limiter.SetLimit] changes the limit of all, and
-// [Limiter.Override] that of one key.
+// [Limiter.SetKeyLimit] that of one key.
 //
 // # Guarantees
 //

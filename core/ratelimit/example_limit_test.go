@@ -19,7 +19,7 @@ func ExampleLimit_And() {
 	fmt.Println(r.Allowed, r.Remaining, "of", r.Limit)
 	r, _ = limiter.Take(ctx, "key", 4) // of neither: the second has only three left
 	fmt.Println(r.Allowed, r.Remaining, "of", r.Limit, limiter.Limit().All()[r.Which])
-	hour := core.Must(limiter.With(ratelimit.PerHour(8)))
+	hour := core.Must(limiter.WithLimit(ratelimit.PerHour(8)))
 	r, _ = hour.Peek(ctx, "key") // one of them alone
 	fmt.Println(r.Remaining)
 	// Output:
@@ -28,13 +28,13 @@ func ExampleLimit_And() {
 	// 3
 }
 
-func ExampleSliding() {
-	fmt.Println(ratelimit.Sliding(100, time.Minute, 6)) // segments of ten seconds
+func ExampleSlidingWindow() {
+	fmt.Println(ratelimit.SlidingWindow(100, time.Minute, 6)) // segments of ten seconds
 	// Output: sliding_window of 100 per 1m0s, 6 segments
 }
 
-func ExampleCounter() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.Counter(4, time.Minute)}))
+func ExampleSlidingCounter() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.SlidingCounter(4, time.Minute)}))
 	ctx := context.Background()
 	_, _ = limiter.Take(ctx, "key", 4)
 	r, _ := limiter.Take(ctx, "key", 1)
@@ -42,8 +42,8 @@ func ExampleCounter() {
 	// Output: 1m15s
 }
 
-func ExampleLog() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.Log(5, time.Hour)})) // never more than 5 in any hour
+func ExampleSlidingLog() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.SlidingLog(5, time.Hour)})) // never more than 5 in any hour
 	ctx := context.Background()
 	_, _ = limiter.Take(ctx, "password reset", 5)
 	r, _ := limiter.Take(ctx, "password reset", 1)
@@ -51,8 +51,8 @@ func ExampleLog() {
 	// Output: false 1h0m0s
 }
 
-func ExampleAligned() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.Aligned(1000, 24*time.Hour)})) // a quota for each day, in UTC
+func ExampleAlignedWindow() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.AlignedWindow(1000, 24*time.Hour)})) // a quota for each day, in UTC
 	r, _ := limiter.Take(context.Background(), "key", 1)
 	midnight := time.Now().Add(r.FullAfter).UTC()
 	fmt.Println(midnight.Round(time.Minute).Format("15:04"))
@@ -60,7 +60,7 @@ func ExampleAligned() {
 }
 
 func ExampleLeaky() {
-	fmt.Println(ratelimit.Leaky(10, time.Second, 50) == ratelimit.Bucket(10, time.Second, 50))
+	fmt.Println(ratelimit.Leaky(10, time.Second, 50) == ratelimit.TokenBucket(10, time.Second, 50))
 	// Output: true
 }
 
@@ -75,7 +75,7 @@ func ExampleShaper() {
 }
 
 func ExampleLimiter_Reserve() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.Bucket(1, time.Minute, 1)}))
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Minute, 1)}))
 	ctx := context.Background()
 	for range 2 {
 		r, _ := limiter.Reserve(ctx, "vendor", 1, time.Hour)
@@ -90,10 +90,10 @@ func ExampleLimiter_Reserve() {
 }
 
 func ExampleLimiter_SetLimit() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.Bucket(10, time.Minute, 10)}))
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Minute, 10)}))
 	ctx := context.Background()
 	_, _ = limiter.Take(ctx, "key", 10)
-	if err := limiter.SetLimit(ratelimit.Bucket(60, time.Minute, 10)); err != nil { // at once, and nothing is given away
+	if err := limiter.SetLimit(ratelimit.TokenBucket(60, time.Minute, 10)); err != nil { // at once, and nothing is given away
 		fmt.Println(err)
 	}
 	r, _ := limiter.Take(ctx, "key", 1)
@@ -104,15 +104,15 @@ func ExampleLimiter_SetLimit() {
 	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
 }
 
-func ExampleLimiter_Override() {
+func ExampleLimiter_SetKeyLimit() {
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
 	ctx := context.Background()
-	if err := limiter.Override("crawler", ratelimit.PerMinute(1)); err != nil {
+	if err := limiter.SetKeyLimit("crawler", ratelimit.PerMinute(1)); err != nil {
 		fmt.Println(err)
 	}
 	r, _ := limiter.Take(ctx, "crawler", 1)
 	fmt.Println(r.Remaining, "of", r.Limit)
-	limiter.ClearOverride("crawler")
+	limiter.ClearKeyLimit("crawler")
 	r, _ = limiter.Peek(ctx, "crawler")
 	fmt.Println(r.Remaining, "of", r.Limit)
 	// Output:

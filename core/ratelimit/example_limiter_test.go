@@ -31,7 +31,7 @@ func ExampleLimiter_Take() {
 func ExampleLimiter_Wait() {
 	limiter := core.Must(ratelimit.New(ratelimit.Config{
 		Name:    "vendor",
-		Limit:   ratelimit.Bucket(100, time.Second, 1), // one each 10ms
+		Limit:   ratelimit.TokenBucket(100, time.Second, 1), // one each 10ms
 		MaxWait: 15 * time.Millisecond,
 	}))
 	ctx := context.Background()
@@ -60,9 +60,9 @@ func ExampleLimiter_Refund() {
 	// 10
 }
 
-func ExampleLimiter_With() {
+func ExampleLimiter_WithLimit() {
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))
-	premium := core.Must(limiter.With(ratelimit.PerMinute(1000)))
+	premium := core.Must(limiter.WithLimit(ratelimit.PerMinute(1000)))
 	ctx := context.Background()
 	_, _ = limiter.Take(ctx, "ann", 10)
 	r, _ := premium.Take(ctx, "ann", 1) // she just upgraded: what she took stays taken
@@ -79,7 +79,7 @@ func ExampleLimiter_Drain() {
 }
 
 func ExampleLimit_Validate() {
-	fmt.Println(ratelimit.Window(0, -time.Second).Validate())
+	fmt.Println(ratelimit.FixedWindow(0, -time.Second).Validate())
 	// Output:
 	// ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)
 	// ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s (only the zero Limit means 1m0s)

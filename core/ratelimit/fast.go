@@ -28,7 +28,7 @@ func (t *table) takeOne(now int64, key string, p *plan, cost int64, r *Result) b
 		s.mu.Unlock()
 		return false
 	}
-	if word := &s.slots[i].word; p.limit.Algorithm == TokenBucket {
+	if word := &s.slots[i].word; p.limit.Algorithm == AlgorithmTokenBucket {
 		p.takeBucket(word, now, cost, r)
 	} else if !p.takeWindow(word, now, cost, r) {
 		s.mu.Unlock()

@@ -23,7 +23,7 @@ func checkTakeOne(t *testing.T, limits int) {
 	done := 0
 	for i := range limits {
 		rng := rand.New(rand.NewPCG(uint64(i), 6))
-		l := randomLimit(rng, []Algorithm{FixedWindow, TokenBucket}[i%2])
+		l := randomLimit(rng, []Algorithm{AlgorithmFixedWindow, AlgorithmTokenBucket}[i%2])
 		l.Aligned = false // by the time of day at which a table is made
 		other := l
 		other.Permits++
@@ -68,10 +68,10 @@ func checkTakeOne(t *testing.T, limits int) {
 func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		window := Window(10, time.Hour)
-		l, err := New(Config{Limit: Bucket(10, time.Hour, 10)})
+		window := FixedWindow(10, time.Hour)
+		l, err := New(Config{Limit: TokenBucket(10, time.Hour, 10)})
 		require.NoError(t, err)
-		tier, err := l.With(window)
+		tier, err := l.WithLimit(window)
 		require.NoError(t, err)
 		take := func(l *Limiter, n int64) int64 {
 			r, err := l.Take(t.Context(), "k", n)
@@ -88,7 +88,7 @@ func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 
 func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 	t.Parallel()
-	tab, ids := newTestTable(t, 0, Bucket(1_000_000, time.Second, 1))
+	tab, ids := newTestTable(t, 0, TokenBucket(1_000_000, time.Second, 1))
 	id := ids[0]
 	p := (*tab.plans.Load())[id]
 	for round := range 5 {
@@ -135,9 +135,9 @@ func TestSettingsDoNotDependOnTakeOne(t *testing.T) {
 func checkSettings(t *testing.T, seeds uint64) {
 	t.Helper()
 	kinds := [][]Limit{
-		{Bucket(3, time.Second, 5), Bucket(7, time.Second, 20), Bucket(1, time.Second, 2), PerSecond(4)},
-		{PerSecond(4), PerSecond(9), Window(3, 2*time.Second), Aligned(5, time.Second)},
-		{Bucket(3, time.Second, 5), Sliding(6, time.Second, 4), Bucket(7, time.Second, 20), PerSecond(3).And(PerMinute(9))},
+		{TokenBucket(3, time.Second, 5), TokenBucket(7, time.Second, 20), TokenBucket(1, time.Second, 2), PerSecond(4)},
+		{PerSecond(4), PerSecond(9), FixedWindow(3, 2*time.Second), AlignedWindow(5, time.Second)},
+		{TokenBucket(3, time.Second, 5), SlidingWindow(6, time.Second, 4), TokenBucket(7, time.Second, 20), PerSecond(3).And(PerMinute(9))},
 	}
 	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
@@ -157,11 +157,11 @@ func checkSettings(t *testing.T, seeds uint64) {
 					require.NoError(t, a.SetLimit(limit))
 					require.NoError(t, b.SetLimit(limit))
 				case 1:
-					require.NoError(t, a.Override(key, limit))
-					require.NoError(t, b.Override(key, limit))
+					require.NoError(t, a.SetKeyLimit(key, limit))
+					require.NoError(t, b.SetKeyLimit(key, limit))
 				case 2, 3:
-					a.ClearOverride(key)
-					b.ClearOverride(key)
+					a.ClearKeyLimit(key)
+					b.ClearKeyLimit(key)
 				case 4, 5, 6, 7:
 					time.Sleep(time.Duration(r.Int64N(int64(time.Second))))
 				case 8:

@@ -27,8 +27,8 @@ func checkFlood(t *testing.T, times int) {
 		return int64(m.HeapAlloc)
 	}
 	for _, l := range []Limit{
-		Window(n, time.Hour), Aligned(n, MaxPeriod), Bucket(n, time.Hour, n), Sliding(n, time.Hour, 6), Counter(n, time.Hour), Log(n, time.Hour),
-		Window(n, time.Hour).And(Log(n+1, 2*time.Hour)),
+		FixedWindow(n, time.Hour), AlignedWindow(n, MaxPeriod), TokenBucket(n, time.Hour, n), SlidingWindow(n, time.Hour, 6), SlidingCounter(n, time.Hour), SlidingLog(n, time.Hour),
+		FixedWindow(n, time.Hour).And(SlidingLog(n+1, 2*time.Hour)),
 	} {
 		for _, cost := range []int64{1, n} { // of those that are fresh
 			t.Run(fmt.Sprintf("%v by %d", l, cost), func(t *testing.T) {

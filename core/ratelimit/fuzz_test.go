@@ -16,7 +16,7 @@ func FuzzApply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, permits, period, burst int64, ops []byte) {
 		l := Limit{Permits: permits, Period: time.Duration(period), Burst: burst}
 		if burst != 0 {
-			l.Algorithm = TokenBucket
+			l.Algorithm = AlgorithmTokenBucket
 		}
 		if l.Validate() != nil {
 			return

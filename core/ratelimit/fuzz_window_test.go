@@ -45,27 +45,27 @@ func fuzzLimit(f *testing.F, limit func(permits, period int64, segments int) Lim
 }
 
 func FuzzFixedWindow(f *testing.F) {
-	fuzzLimit(f, func(n, period int64, _ int) Limit { return Window(n, time.Duration(period)) })
+	fuzzLimit(f, func(n, period int64, _ int) Limit { return FixedWindow(n, time.Duration(period)) })
 }
 
 func FuzzAligned(f *testing.F) {
-	fuzzLimit(f, func(n, period int64, _ int) Limit { return Aligned(n, time.Duration(period)) })
+	fuzzLimit(f, func(n, period int64, _ int) Limit { return AlignedWindow(n, time.Duration(period)) })
 }
 
 func FuzzSlidingWindow(f *testing.F) {
-	fuzzLimit(f, func(n, period int64, segments int) Limit { return Sliding(n, time.Duration(period), segments) })
+	fuzzLimit(f, func(n, period int64, segments int) Limit { return SlidingWindow(n, time.Duration(period), segments) })
 }
 
 func FuzzSlidingCounter(f *testing.F) {
-	fuzzLimit(f, func(n, period int64, _ int) Limit { return Counter(n, time.Duration(period)) })
+	fuzzLimit(f, func(n, period int64, _ int) Limit { return SlidingCounter(n, time.Duration(period)) })
 }
 
 func FuzzSlidingLog(f *testing.F) {
-	fuzzLimit(f, func(n, period int64, _ int) Limit { return Log(n, time.Duration(period)) })
+	fuzzLimit(f, func(n, period int64, _ int) Limit { return SlidingLog(n, time.Duration(period)) })
 }
 
 func FuzzSeveralWindows(f *testing.F) {
 	fuzzLimit(f, func(n, period int64, segments int) Limit {
-		return Window(n, time.Duration(period)).And(Sliding(n+1, time.Duration(period), segments)).And(Counter(n+2, time.Duration(period)/2+1)).And(Log(n/2+1, time.Duration(period)/3+1))
+		return FixedWindow(n, time.Duration(period)).And(SlidingWindow(n+1, time.Duration(period), segments)).And(SlidingCounter(n+2, time.Duration(period)/2+1)).And(SlidingLog(n/2+1, time.Duration(period)/3+1))
 	})
 }

@@ -23,8 +23,8 @@ func TestASimpleLimitSurvivesJSON(t *testing.T) {
 	}
 	for _, l := range []ratelimit.Limit{
 		{},
-		ratelimit.PerSecond(5), ratelimit.Window(ratelimit.MaxPermits, ratelimit.MaxPeriod), ratelimit.Aligned(3, 24*time.Hour), ratelimit.Bucket(10, time.Second, 20),
-		ratelimit.Bucket(10, time.Second, 0), ratelimit.Sliding(6, time.Minute, 6), ratelimit.Counter(7, time.Hour), ratelimit.Log(8, time.Hour),
+		ratelimit.PerSecond(5), ratelimit.FixedWindow(ratelimit.MaxPermits, ratelimit.MaxPeriod), ratelimit.AlignedWindow(3, 24*time.Hour), ratelimit.TokenBucket(10, time.Second, 20),
+		ratelimit.TokenBucket(10, time.Second, 0), ratelimit.SlidingWindow(6, time.Minute, 6), ratelimit.SlidingCounter(7, time.Hour), ratelimit.SlidingLog(8, time.Hour),
 		{Permits: -1, Burst: -2},
 	} {
 		text, err := json.Marshal(l)
@@ -82,14 +82,14 @@ func TestReadingALimitFromJSONLosesNothing(t *testing.T) {
 
 func TestAlgorithmsSurviveText(t *testing.T) {
 	t.Parallel()
-	for _, a := range []ratelimit.Algorithm{ratelimit.FixedWindow, ratelimit.TokenBucket, ratelimit.SlidingWindow, ratelimit.SlidingCounter, ratelimit.SlidingLog} {
+	for _, a := range []ratelimit.Algorithm{ratelimit.AlgorithmFixedWindow, ratelimit.AlgorithmTokenBucket, ratelimit.AlgorithmSlidingWindow, ratelimit.AlgorithmSlidingCounter, ratelimit.AlgorithmSlidingLog} {
 		text, err := a.MarshalText()
 		require.NoError(t, err)
 		got := ratelimit.Algorithm(99)
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, a, got)
 	}
-	got := ratelimit.TokenBucket
+	got := ratelimit.AlgorithmTokenBucket
 	require.ErrorContains(t, got.UnmarshalText([]byte("Token_Bucket")), `"Token_Bucket" is no Algorithm`)
-	require.Equal(t, ratelimit.TokenBucket, got)
+	require.Equal(t, ratelimit.AlgorithmTokenBucket, got)
 }

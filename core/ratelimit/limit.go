@@ -16,7 +16,7 @@ import (
 type Algorithm uint8
 
 const (
-	// FixedWindow counts in windows of one period. A window starts with the
+	// AlgorithmFixedWindow counts in windows of one period. A window starts with the
 	// first take after the last one ended, so a key that rests gets a whole
 	// window when it comes back, or, if Aligned, with the clock; around the border
 	// of two windows up to twice the permits can be taken within a period. A window
@@ -24,28 +24,28 @@ const (
 	// Aligned may begin some nanoseconds before its first take, and one of more than
 	// 2^26 permits up to a 500th of its period before it, or after it if a window of
 	// the key ended just then. A key is 16 bytes.
-	FixedWindow Algorithm = iota
-	// TokenBucket holds up to Burst permits and refills evenly, Permits each
+	AlgorithmFixedWindow Algorithm = iota
+	// AlgorithmTokenBucket holds up to Burst permits and refills evenly, Permits each
 	// Period. It is kept as one time (the theoretical arrival time of the
 	// generic cell rate algorithm, ITU-T I.371) in exact integers: no drift. A key
 	// is 16 bytes.
-	TokenBucket
-	// SlidingWindow counts in Segments of a period, and a segment that is a period
+	AlgorithmTokenBucket
+	// AlgorithmSlidingWindow counts in Segments of a period, and a segment that is a period
 	// old steps out whole: all that was taken in it comes back at once. In any time
 	// of a period less one segment no more than Permits are taken. Segments begin
 	// with the clock of the store, in memory with the making of the table. A key
 	// takes some 60 bytes, and up to 32 for each segment in use.
-	SlidingWindow
-	// SlidingCounter keeps two counts, of this window and of the one before, and
+	AlgorithmSlidingWindow
+	// AlgorithmSlidingCounter keeps two counts, of this window and of the one before, and
 	// weighs the latter by the part of it that is less than a period ago, as if it
 	// had been taken evenly. The first window starts with the first take of a key
 	// that rested, and ends a period later, also if that take is refunded. A key is
 	// some 70 bytes.
-	SlidingCounter
-	// SlidingLog keeps the time of every take: no more than Permits are ever taken
+	AlgorithmSlidingCounter
+	// AlgorithmSlidingLog keeps the time of every take: no more than Permits are ever taken
 	// in any time of one period. It takes up to MaxLogPermits, and a key some 60 bytes
 	// and up to 64 for each take within a period.
-	SlidingLog
+	AlgorithmSlidingLog
 
 	algorithms // how many there are
 )
@@ -136,56 +136,58 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Period: time.Minute} }
 // PerHour is a fixed window of n permits an hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Period: time.Hour} }
 
-// Window is a fixed window of n permits in each period. It is never the zero
-// Limit: Window(0, 0) is as invalid as it looks.
-func Window(n int64, period time.Duration) Limit {
+// FixedWindow is a fixed window of n permits in each period. It is never the zero
+// Limit: FixedWindow(0, 0) is as invalid as it looks.
+func FixedWindow(n int64, period time.Duration) Limit {
 	if n == 0 && period == 0 {
 		period = -1
 	}
 	return Limit{Permits: n, Period: period}
 }
 
-// Aligned is a fixed window of n permits in each period that begins with the
-// clock, as on the hour: see Limit.Aligned.
-func Aligned(n int64, period time.Duration) Limit {
+// AlignedWindow is a fixed window of n permits in each period that begins with the
+// clock, as on the hour: see Limit.AlignedWindow.
+func AlignedWindow(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period, Aligned: true}
 }
 
-// Bucket is a token bucket that gains n permits in each period, evenly, and
+// TokenBucket is a token bucket that gains n permits in each period, evenly, and
 // holds at most burst. A burst of 0 is n.
-func Bucket(n int64, period time.Duration, burst int64) Limit {
-	return Limit{Algorithm: TokenBucket, Permits: n, Period: period, Burst: burst}
+func TokenBucket(n int64, period time.Duration, burst int64) Limit {
+	return Limit{Algorithm: AlgorithmTokenBucket, Permits: n, Period: period, Burst: burst}
 }
 
 // Leaky is a leaky bucket as a meter: it leaks n permits in each period and
 // overflows above capacity. That is the mirror image of a token bucket, which
 // holds what is missing in the other, and so it is the same Limit.
-func Leaky(n int64, period time.Duration, capacity int64) Limit { return Bucket(n, period, capacity) }
+func Leaky(n int64, period time.Duration, capacity int64) Limit {
+	return TokenBucket(n, period, capacity)
+}
 
 // Shaper is a leaky bucket as a queue: for who waits, permits come one by one,
 // evenly, n in each period. It is a token bucket with a burst of 1.
-func Shaper(n int64, period time.Duration) Limit { return Bucket(n, period, 1) }
+func Shaper(n int64, period time.Duration) Limit { return TokenBucket(n, period, 1) }
 
-// Sliding is a sliding window of n permits in a period of so many segments, of
+// SlidingWindow is a sliding window of n permits in a period of so many segments, of
 // which 0 is DefaultSegments.
-func Sliding(n int64, period time.Duration, segments int) Limit {
-	return Limit{Algorithm: SlidingWindow, Permits: n, Period: period, Segments: segments}
+func SlidingWindow(n int64, period time.Duration, segments int) Limit {
+	return Limit{Algorithm: AlgorithmSlidingWindow, Permits: n, Period: period, Segments: segments}
 }
 
-// Counter is a sliding counter of n permits in a period.
-func Counter(n int64, period time.Duration) Limit {
-	return Limit{Algorithm: SlidingCounter, Permits: n, Period: period}
+// SlidingCounter is a sliding counter of n permits in a period.
+func SlidingCounter(n int64, period time.Duration) Limit {
+	return Limit{Algorithm: AlgorithmSlidingCounter, Permits: n, Period: period}
 }
 
-// Log is a sliding log of n permits in a period.
-func Log(n int64, period time.Duration) Limit {
-	return Limit{Algorithm: SlidingLog, Permits: n, Period: period}
+// SlidingLog is a sliding log of n permits in a period.
+func SlidingLog(n int64, period time.Duration) Limit {
+	return Limit{Algorithm: AlgorithmSlidingLog, Permits: n, Period: period}
 }
 
 // And is l and other together, as in PerSecond(10).And(PerHour(1000)): permits are
 // taken of all or of none. At most MaxLimits can be joined. The two must differ in
 // more than Permits and Burst: limits of one kind share what a key has taken (see
-// [Limiter.With]).
+// [Limiter.WithLimit]).
 func (l Limit) And(other Limit) Limit {
 	if l.also != (unique.Handle[Limit]{}) {
 		other = l.also.Value().And(other)
@@ -249,7 +251,7 @@ func (l Limit) String() string {
 			s = fmt.Sprintf("%T of %s", l.Custom, s)
 		case l.Aligned:
 			s = "aligned " + s
-		case l.Algorithm > TokenBucket:
+		case l.Algorithm > AlgorithmTokenBucket:
 			s = l.Algorithm.String() + " of " + s
 		}
 		if l.Burst > 0 {
@@ -307,7 +309,7 @@ func (l Limit) validate() error {
 		bad("Custom", name, "must be comparable, as a pointer is")
 	}
 	most := int64(MaxPermits)
-	if l.Algorithm == SlidingLog {
+	if l.Algorithm == AlgorithmSlidingLog {
 		most = MaxLogPermits
 	}
 	if r.Permits < 1 || r.Permits > most {
@@ -317,17 +319,17 @@ func (l Limit) validate() error {
 		bad("Period", l.Period, "must be 1ns to %v (only the zero Limit means %v)", MaxPeriod, DefaultPeriod)
 	}
 	switch {
-	case l.Algorithm == SlidingWindow && (r.Segments < 2 || r.Segments > MaxSegments):
+	case l.Algorithm == AlgorithmSlidingWindow && (r.Segments < 2 || r.Segments > MaxSegments):
 		bad("Segments", l.Segments, "must be 2 to %d (0 means %d)", MaxSegments, DefaultSegments)
-	case l.Algorithm == SlidingWindow && r.Period > 0 && int64(r.Period)%int64(r.Segments) != 0:
+	case l.Algorithm == AlgorithmSlidingWindow && r.Period > 0 && int64(r.Period)%int64(r.Segments) != 0:
 		bad("Segments", r.Segments, "must divide the period, %v, into whole nanoseconds", l.Period)
-	case l.Algorithm != SlidingWindow && l.Segments != 0:
+	case l.Algorithm != AlgorithmSlidingWindow && l.Segments != 0:
 		bad("Segments", l.Segments, "must be 0 but for a sliding window")
 	}
-	if l.Aligned && (l.Algorithm != FixedWindow || l.Custom != nil) {
+	if l.Aligned && (l.Algorithm != AlgorithmFixedWindow || l.Custom != nil) {
 		bad("Aligned", l.Aligned, "must be false but for a fixed window")
 	}
-	bucket := l.Algorithm == TokenBucket
+	bucket := l.Algorithm == AlgorithmTokenBucket
 	switch {
 	case !bucket && l.Custom == nil && l.Burst != 0:
 		bad("Burst", l.Burst, "must be 0 for a window, whose capacity is Permits")
@@ -351,9 +353,9 @@ func (l Limit) resolved() Limit {
 	switch {
 	case l == (Limit{also: l.also}):
 		l.Permits, l.Period = DefaultPermits, DefaultPeriod
-	case l.Algorithm == TokenBucket && l.Burst == 0:
+	case l.Algorithm == AlgorithmTokenBucket && l.Burst == 0:
 		l.Burst = l.Permits
-	case l.Algorithm == SlidingWindow && l.Segments == 0:
+	case l.Algorithm == AlgorithmSlidingWindow && l.Segments == 0:
 		l.Segments = DefaultSegments
 	}
 	return l
@@ -362,8 +364,8 @@ func (l Limit) resolved() Limit {
 // kind is what limits have in common that share what a key has taken: all but how
 // many permits there are. Two buckets always do.
 func (l Limit) kind() Limit {
-	if l.Algorithm == TokenBucket {
-		return Limit{Algorithm: TokenBucket}
+	if l.Algorithm == AlgorithmTokenBucket {
+		return Limit{Algorithm: AlgorithmTokenBucket}
 	}
 	if l.Custom != nil {
 		return Limit{Custom: l.Custom}

@@ -135,7 +135,7 @@ func (l *Limiter) Config() Config {
 	return c
 }
 
-// With returns a limiter over the same keys that holds them to another limit: for
+// WithLimit returns a limiter over the same keys that holds them to another limit: for
 // tiers, and for a limit of one call. What a key has taken stays taken among limits
 // of one kind: buckets, which keep the debt in time, and limits that differ in
 // nothing but Permits, which keep the count. One of another kind counts for itself.
@@ -144,7 +144,7 @@ func (l *Limiter) Config() Config {
 // The same limit gives the same limiter, without allocating. There should be few
 // different ones: each is kept, and a table in memory knows 65,535, after which a
 // new one is a [*StoreError].
-func (l *Limiter) With(limit Limit) (*Limiter, error) {
+func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 	if limit.Custom == nil || canCompare(limit.Custom) {
 		if v, ok := l.views.Load(limit); ok {
 			return v.(*Limiter), nil // nothing else is stored
@@ -254,7 +254,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 const refundTimeout = time.Second
 
 // Reset forgets what a key has taken of this limit, and of those that share it:
-// see [Limiter.With].
+// see [Limiter.WithLimit].
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.apply(ctx, key, Op{Kind: Reset})
 	return err

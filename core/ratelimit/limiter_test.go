@@ -45,7 +45,7 @@ func TestZeroConfigIs1000PerMinute(t *testing.T) {
 
 func TestKresil67And79_RefusedTakesConsumeNothing(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Window(1000, ratelimit.MaxPeriod)})
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, ratelimit.MaxPeriod)})
 	for range 1000 {
 		require.True(t, take(t, l, "k", 1).Allowed)
 	}
@@ -120,7 +120,7 @@ func TestKresil83_TwoWindowsMeetAtTheirBorder(t *testing.T) {
 func TestKresil85And87_BucketRefillsAndCarriesFractions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1, time.Second, 5)})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 5)})
 		require.True(t, take(t, l, "a", 3).Allowed)
 		time.Sleep(2 * time.Second)
 		require.EqualValues(t, 3, take(t, l, "a", 1).Remaining)
@@ -188,7 +188,7 @@ func TestKresil95_CloseEndsWaitsAndCalls(t *testing.T) {
 func TestKresil97_PermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 1), MaxWait: -1})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 1), MaxWait: -1})
 		start := time.Now()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -217,7 +217,7 @@ func TestKresil97_PermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 func TestGoPeers73_CanceledWaitersGiveTheirPlaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 1)})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 1)})
 		require.True(t, take(t, l, "k", 1).Allowed)
 		for range 10 {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -236,7 +236,7 @@ func TestGoPeers73_CanceledWaitersGiveTheirPlaceBack(t *testing.T) {
 func TestRateLimiting27_CancelDuringAWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 3)})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 3)})
 		require.True(t, take(t, l, "k", 2).Allowed)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
@@ -251,7 +251,7 @@ func TestRateLimiting27_CancelDuringAWait(t *testing.T) {
 func TestWaitIsInOrderAndSpaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 1), MaxWait: -1})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 1), MaxWait: -1})
 		start := time.Now()
 		var mu sync.Mutex
 		var order []int
@@ -288,7 +288,7 @@ func TestWaitWithADoneContextTakesNothing(t *testing.T) {
 func TestRefundNamesTheTake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(10), ratelimit.Bucket(10, time.Minute, 10)} {
+		for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(10), ratelimit.TokenBucket(10, time.Minute, 10)} {
 			l := newLimiter(t, ratelimit.Config{Limit: limit})
 			first := take(t, l, "k", 6)
 			refused := take(t, l, "k", 6)
@@ -300,14 +300,14 @@ func TestRefundNamesTheTake(t *testing.T) {
 			require.EqualValues(t, 10, r.Remaining)
 
 			take(t, l, "k", 3)
-			tier, err := l.With(ratelimit.Limit{Algorithm: limit.Algorithm, Permits: 20, Period: time.Minute})
+			tier, err := l.WithLimit(ratelimit.Limit{Algorithm: limit.Algorithm, Permits: 20, Period: time.Minute})
 			require.NoError(t, err)
 			other := take(t, tier, "k", 5)
 			r, err = l.Refund(t.Context(), "k", other)
 			require.NoError(t, err)
 			require.EqualValues(t, 20, r.Limit, "under the limit that took")
 			want := int64(17)
-			if limit.Algorithm == ratelimit.TokenBucket {
+			if limit.Algorithm == ratelimit.AlgorithmTokenBucket {
 				want = 14 // the three are 18 seconds of debt, which is six at this rate
 			}
 			require.Equal(t, want, r.Remaining, "only the three are taken: %v", limit)
@@ -318,20 +318,20 @@ func TestRefundNamesTheTake(t *testing.T) {
 func TestWithHoldsTheSameKeysToAnotherLimit(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(10)})
-	pro, err := l.With(ratelimit.PerHour(100))
+	pro, err := l.WithLimit(ratelimit.PerHour(100))
 	require.NoError(t, err)
 	require.Equal(t, "api", pro.Name())
 	require.Equal(t, ratelimit.PerHour(100), pro.Config().Limit)
 	require.EqualValues(t, 0, take(t, l, "k", 10).Remaining)
 	require.EqualValues(t, 89, take(t, pro, "k", 1).Remaining)
-	again, err := pro.With(ratelimit.PerHour(100))
+	again, err := pro.WithLimit(ratelimit.PerHour(100))
 	require.NoError(t, err)
 	require.Same(t, pro, again)
-	base, err := pro.With(ratelimit.PerHour(10))
+	base, err := pro.WithLimit(ratelimit.PerHour(10))
 	require.NoError(t, err)
 	require.NotSame(t, l, base, "SetLimit does not change it")
 	require.Zero(t, take(t, base, "k", 0).Remaining)
-	_, err = l.With(ratelimit.PerHour(-1))
+	_, err = l.WithLimit(ratelimit.PerHour(-1))
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 
@@ -397,7 +397,7 @@ func TestCanceledWaitAndARemoteStore(t *testing.T) {
 	for delay, back := range map[time.Duration]bool{time.Millisecond: true, time.Hour: false} {
 		synctest.Test(t, func(t *testing.T) {
 			slow := &ratelimittest.Slow{Store: openMemory(t), Delay: time.Millisecond}
-			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.Bucket(1, time.Minute, 1), MaxWait: -1})
+			l := newLimiter(t, ratelimit.Config{Store: slow, Limit: ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1})
 			require.True(t, take(t, l, "k", 1).Allowed)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, func() { slow.Set(delay); cancel() })
@@ -474,16 +474,16 @@ func TestValidateReportsEveryField(t *testing.T) {
 		"permits":   {ratelimit.Config{Limit: ratelimit.PerMinute(0)}, []string{"ratelimit.Limit.Permits = 0: must be 1 to 274877906944 (only the zero Limit means 1000)"}},
 		"negative":  {ratelimit.Config{Limit: ratelimit.PerMinute(-3)}, []string{"ratelimit.Limit.Permits = -3: must be 1 to"}},
 		"huge":      {ratelimit.Config{Limit: ratelimit.PerMinute(math.MaxInt64)}, []string{"ratelimit.Limit.Permits = 9223372036854775807: must be 1 to"}},
-		"period":    {ratelimit.Config{Limit: ratelimit.Window(1, -time.Second)}, []string{"ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s"}},
-		"long":      {ratelimit.Config{Limit: ratelimit.Window(1, math.MaxInt64)}, []string{"ratelimit.Limit.Period = 2562047h47m16.854775807s: must be"}},
+		"period":    {ratelimit.Config{Limit: ratelimit.FixedWindow(1, -time.Second)}, []string{"ratelimit.Limit.Period = -1s: must be 1ns to 43800h0m0s"}},
+		"long":      {ratelimit.Config{Limit: ratelimit.FixedWindow(1, math.MaxInt64)}, []string{"ratelimit.Limit.Period = 2562047h47m16.854775807s: must be"}},
 		"algorithm": {ratelimit.Config{Limit: ratelimit.Limit{Algorithm: 99, Permits: 1, Period: 1}}, []string{"ratelimit.Limit.Algorithm = Algorithm(99): must be FixedWindow, TokenBucket, SlidingWindow"}},
-		"burst":     {ratelimit.Config{Limit: ratelimit.Bucket(1, 1, -1)}, []string{"ratelimit.Limit.Burst = -1: must be 0 to"}},
+		"burst":     {ratelimit.Config{Limit: ratelimit.TokenBucket(1, 1, -1)}, []string{"ratelimit.Limit.Burst = -1: must be 0 to"}},
 		"no burst":  {ratelimit.Config{Limit: ratelimit.Limit{Permits: 1, Period: 1, Burst: 2}}, []string{"ratelimit.Limit.Burst = 2: must be 0 for a window"}},
-		"slow fill": {ratelimit.Config{Limit: ratelimit.Bucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
-		"too fine":  {ratelimit.Config{Limit: ratelimit.Bucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
-		"nothing":   {ratelimit.Config{Limit: ratelimit.Window(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},
+		"slow fill": {ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Hour, 1e9)}, []string{"ratelimit.Limit.Burst = 1000000000: must fill within 43800h0m0s at 1 per 1h0m0s"}},
+		"too fine":  {ratelimit.Config{Limit: ratelimit.TokenBucket(1<<37+1, 97*time.Hour+7, 1<<37)}, []string{"is more than can be counted exactly"}},
+		"nothing":   {ratelimit.Config{Limit: ratelimit.FixedWindow(0, 0)}, []string{"Permits = 0: must be", "Period = -1ns: must be"}},
 		"two": {
-			ratelimit.Config{Limit: ratelimit.Window(-1, -1), MaxKeys: -2, OnStoreError: 9},
+			ratelimit.Config{Limit: ratelimit.FixedWindow(-1, -1), MaxKeys: -2, OnStoreError: 9},
 			[]string{"ratelimit.Limit.Permits = -1", "ratelimit.Limit.Period = -1ns", "ratelimit.Config.MaxKeys = -2: must be 0 to 1073741824", "ratelimit.Config.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"},
 		},
 		"keys with store": {ratelimit.Config{Store: &ratelimittest.Slow{}, MaxKeys: 5}, []string{"ratelimit.Config.MaxKeys = 5: must be 0 with a Store of your own"}},

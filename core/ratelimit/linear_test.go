@@ -101,16 +101,16 @@ func linear(tb testing.TB, capacity int64, records []record) (granted int64) {
 // that counts: no other refuses.
 func linearLimits(permits int64) map[string]ratelimit.Limit {
 	const day = 24 * time.Hour
-	bucket := ratelimit.Bucket(permits, ratelimit.MaxPeriod, permits) // one permit takes minutes
+	bucket := ratelimit.TokenBucket(permits, ratelimit.MaxPeriod, permits) // one permit takes minutes
 	return map[string]ratelimit.Limit{
-		"FixedWindow":    ratelimit.Window(permits, day),
-		"Aligned":        ratelimit.Aligned(permits, ratelimit.MaxPeriod),
+		"FixedWindow":    ratelimit.FixedWindow(permits, day),
+		"Aligned":        ratelimit.AlignedWindow(permits, ratelimit.MaxPeriod),
 		"TokenBucket":    bucket,
-		"SlidingWindow":  ratelimit.Sliding(permits, 10*day, 10),
-		"SlidingCounter": ratelimit.Counter(permits, day),
-		"SlidingLog":     ratelimit.Log(min(permits, ratelimit.MaxLogPermits), day),
-		"Two":            ratelimit.Window(permits+100, day).And(bucket),
-		"Four":           ratelimit.Counter(permits+20, day).And(bucket).And(ratelimit.Sliding(permits+10, 10*day, 10)).And(ratelimit.Window(permits+30, day)),
+		"SlidingWindow":  ratelimit.SlidingWindow(permits, 10*day, 10),
+		"SlidingCounter": ratelimit.SlidingCounter(permits, day),
+		"SlidingLog":     ratelimit.SlidingLog(min(permits, ratelimit.MaxLogPermits), day),
+		"Two":            ratelimit.FixedWindow(permits+100, day).And(bucket),
+		"Four":           ratelimit.SlidingCounter(permits+20, day).And(bucket).And(ratelimit.SlidingWindow(permits+10, 10*day, 10)).And(ratelimit.FixedWindow(permits+30, day)),
 	}
 }
 
@@ -127,7 +127,7 @@ func checkLinear(tb testing.TB, limit ratelimit.Limit, each int) {
 	require.NoError(tb, err)
 	require.Equal(tb, limit.Capacity()-granted, r.Remaining)
 	for _, one := range limit.All() { // each of several has been charged the same
-		view, err := l.With(one)
+		view, err := l.WithLimit(one)
 		require.NoError(tb, err)
 		r, err := view.Peek(tb.Context(), "k")
 		require.NoError(tb, err)
@@ -172,13 +172,13 @@ func checkPromise(t *testing.T, each int) {
 		limit ratelimit.Limit
 		most  func(time.Duration) int64 // of permits in a time
 	}{
-		"FixedWindow":    {ratelimit.Window(n, w), windows(w)},
-		"Aligned":        {ratelimit.Aligned(n, w), func(d time.Duration) int64 { return n * (int64(d/w) + 2) }},
-		"TokenBucket":    {ratelimit.Bucket(n, w, 50), func(d time.Duration) int64 { return 50 + int64(n*d/w) }},
-		"SlidingWindow":  {ratelimit.Sliding(n, w, 10), windows(w * 9 / 10)},
-		"SlidingCounter": {ratelimit.Counter(n, w), windows(w)},
-		"SlidingLog":     {ratelimit.Log(n, w), windows(w)},
-		"Several":        {ratelimit.Log(n, w).And(ratelimit.Bucket(n, w, 50)), func(d time.Duration) int64 { return min(50+int64(n*d/w), windows(w)(d)) }},
+		"FixedWindow":    {ratelimit.FixedWindow(n, w), windows(w)},
+		"Aligned":        {ratelimit.AlignedWindow(n, w), func(d time.Duration) int64 { return n * (int64(d/w) + 2) }},
+		"TokenBucket":    {ratelimit.TokenBucket(n, w, 50), func(d time.Duration) int64 { return 50 + int64(n*d/w) }},
+		"SlidingWindow":  {ratelimit.SlidingWindow(n, w, 10), windows(w * 9 / 10)},
+		"SlidingCounter": {ratelimit.SlidingCounter(n, w), windows(w)},
+		"SlidingLog":     {ratelimit.SlidingLog(n, w), windows(w)},
+		"Several":        {ratelimit.SlidingLog(n, w).And(ratelimit.TokenBucket(n, w, 50)), func(d time.Duration) int64 { return min(50+int64(n*d/w), windows(w)(d)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

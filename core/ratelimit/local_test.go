@@ -117,13 +117,13 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 	t.Parallel()
 	const period = time.Hour
 	for name, limit := range map[string]ratelimit.Limit{
-		"window":  ratelimit.Window(10, period),
-		"aligned": ratelimit.Aligned(10, period),
-		"bucket":  ratelimit.Bucket(10, period, 10),
-		"sliding": ratelimit.Sliding(10, period, 10),
-		"counter": ratelimit.Counter(10, period),
-		"log":     ratelimit.Log(10, period),
-		"several": ratelimit.Window(10, period).And(ratelimit.Log(10, period)),
+		"window":  ratelimit.FixedWindow(10, period),
+		"aligned": ratelimit.AlignedWindow(10, period),
+		"bucket":  ratelimit.TokenBucket(10, period, 10),
+		"sliding": ratelimit.SlidingWindow(10, period, 10),
+		"counter": ratelimit.SlidingCounter(10, period),
+		"log":     ratelimit.SlidingLog(10, period),
+		"several": ratelimit.FixedWindow(10, period).And(ratelimit.SlidingLog(10, period)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

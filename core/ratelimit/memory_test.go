@@ -33,7 +33,7 @@ func TestMemoryNeverForgetsADebtInAFlood(t *testing.T) {
 
 func checkDebtInAFlood(t *testing.T, takes int) {
 	t.Helper()
-	for _, l := range []Limit{Bucket(1, time.Hour, 5), Window(5, time.Hour)} {
+	for _, l := range []Limit{TokenBucket(1, time.Hour, 5), FixedWindow(5, time.Hour)} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			tab, ids := newTestTable(t, 1000, l)
@@ -58,7 +58,7 @@ func checkDebtInAFlood(t *testing.T, takes int) {
 
 func TestMemoryKeepsTheMostIndebted(t *testing.T) {
 	t.Parallel()
-	tab, ids := newTestTable(t, 200, Bucket(1, time.Second, 1000))
+	tab, ids := newTestTable(t, 200, TokenBucket(1, time.Second, 1000))
 	mustApply(t, tab, 0, "heavy", ids[0], Op{Cost: 1000})
 	for i := range 20_000 {
 		mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], Op{Cost: 1})
@@ -105,7 +105,7 @@ func TestMemoryAgreesWithAMap(t *testing.T) {
 
 func checkAgainstAMap(t *testing.T, ops int) {
 	t.Helper()
-	tab, ids := newTestTable(t, 0, Window(1000, 100*time.Hour))
+	tab, ids := newTestTable(t, 0, FixedWindow(1000, 100*time.Hour))
 	rng := rand.New(rand.NewPCG(5, 6))
 	used := map[string]int64{}
 	for i := range ops {
@@ -179,7 +179,7 @@ func TestSketchIsNeverLessThanWhatWasAdded(t *testing.T) {
 // room for, though what was dropped counts against some of them.
 func TestMemoryServesNewKeysInAFlood(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Limit{Bucket(10, time.Hour, 10), Window(10, time.Hour)} {
+	for _, l := range []Limit{TokenBucket(10, time.Hour, 10), FixedWindow(10, time.Hour)} {
 		tab, ids := newTestTable(t, 1000, l)
 		for i := range 10_000 {
 			r := mustApply(t, tab, time.Duration(i), fmt.Sprint(i), ids[0], Op{Cost: 1})

@@ -147,7 +147,7 @@ type oracleLog struct {
 func (o *oracleLog) capacity() int64 { return o.l.Permits }
 
 func (o *oracleLog) over(take oracleTake) int64 {
-	if o.l.Algorithm == SlidingWindow {
+	if o.l.Algorithm == AlgorithmSlidingWindow {
 		segment := int64(o.l.Period) / int64(o.l.Segments)
 		return take.at/segment*segment + int64(o.l.Period)
 	}
@@ -248,13 +248,13 @@ func newOracles(l Limit, epoch int64) oracles {
 	for _, l := range l.All() {
 		l = l.resolved()
 		switch l.Algorithm {
-		case FixedWindow:
+		case AlgorithmFixedWindow:
 			all = append(all, &oracleWindow{l: l, epoch: epoch})
-		case TokenBucket:
+		case AlgorithmTokenBucket:
 			all = append(all, &oracleBucket{l: l, debt: rat(0)})
-		case SlidingWindow, SlidingLog:
+		case AlgorithmSlidingWindow, AlgorithmSlidingLog:
 			all = append(all, &oracleLog{l: l})
-		case SlidingCounter:
+		case AlgorithmSlidingCounter:
 			all = append(all, &oracleCounter{l: l})
 		case algorithms:
 		}
@@ -351,17 +351,17 @@ func randomLimit(rng *rand.Rand, a Algorithm) Limit {
 	period := periods[rng.IntN(len(periods))]
 	n := 1 + rng.Int64N(1<<rng.IntN(10))
 	switch a {
-	case TokenBucket:
+	case AlgorithmTokenBucket:
 		period *= time.Duration(1 + rng.IntN(100))
-		return Bucket(1+rng.Int64N(1<<rng.IntN(20)), period, n)
-	case SlidingWindow:
+		return TokenBucket(1+rng.Int64N(1<<rng.IntN(20)), period, n)
+	case AlgorithmSlidingWindow:
 		segments := 2 + rng.IntN(12)
-		return Sliding(n, period*time.Duration(segments), segments)
-	case SlidingCounter:
-		return Counter(n*(1+rng.Int64N(1000)), period*time.Duration(1+rng.IntN(1000)))
-	case SlidingLog:
-		return Log(n, period*time.Duration(1+rng.IntN(1000)))
-	case FixedWindow, algorithms:
+		return SlidingWindow(n, period*time.Duration(segments), segments)
+	case AlgorithmSlidingCounter:
+		return SlidingCounter(n*(1+rng.Int64N(1000)), period*time.Duration(1+rng.IntN(1000)))
+	case AlgorithmSlidingLog:
+		return SlidingLog(n, period*time.Duration(1+rng.IntN(1000)))
+	case AlgorithmFixedWindow, algorithms:
 	}
 	if n <= 60 {
 		period *= time.Duration(1 + rng.IntN(10))

@@ -29,20 +29,20 @@ func newPlan(l Limit, salt uint64, wall time.Time) *plan {
 	period := int64(l.Period)
 	switch {
 	case l.Custom != nil:
-	case l.Algorithm == TokenBucket:
+	case l.Algorithm == AlgorithmTokenBucket:
 		p.scale, _ = newScale(l) // it fits: the limit is valid
 		p.horizon = p.scale.horizon()
-	case l.Algorithm == FixedWindow:
+	case l.Algorithm == AlgorithmFixedWindow:
 		p.layout = newLayout(l)
 		p.horizon = p.layout.horizon()
 		if l.Aligned {
 			p.zero = -(wall.UnixNano() % period)
 		}
-	case l.Algorithm == SlidingWindow:
+	case l.Algorithm == AlgorithmSlidingWindow:
 		p.custom = sliding{step: period / int64(l.Segments), period: period}
-	case l.Algorithm == SlidingLog:
+	case l.Algorithm == AlgorithmSlidingLog:
 		p.custom = sliding{step: 1, period: period}
-	case l.Algorithm == SlidingCounter:
+	case l.Algorithm == AlgorithmSlidingCounter:
 		p.custom = counter{period}
 	}
 	return p
@@ -62,7 +62,7 @@ func (p *plan) exact() bool {
 	return slices.ContainsFunc(p.parts, func(part *plan) bool { return part.custom != nil })
 }
 
-func (p *plan) bucket() bool { return p.custom == nil && p.limit.Algorithm == TokenBucket }
+func (p *plan) bucket() bool { return p.custom == nil && p.limit.Algorithm == AlgorithmTokenBucket }
 
 // earliest is the first time, now or later, at which cost permits can be taken.
 func (p *plan) earliest(st *state, now, cost int64) int64 {

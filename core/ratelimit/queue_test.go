@@ -59,12 +59,12 @@ func checkQueue(t *testing.T, n int) {
 		due   func(i int) time.Duration
 	}{
 		{ratelimit.Shaper(3, s), func(i int) time.Duration { return (time.Duration(i)*s + 2) / 3 }},
-		{ratelimit.Bucket(10, s, 50), func(i int) time.Duration { return max(0, time.Duration(i-49)*100*ms) }},
-		{ratelimit.Window(100, s), hundreds},
-		{ratelimit.Aligned(100, s), hundreds},
-		{ratelimit.Sliding(100, s, 10), hundreds},
-		{ratelimit.Log(100, s), hundreds},
-		{ratelimit.Window(100, s).And(ratelimit.Log(1000, time.Minute)), func(i int) time.Duration {
+		{ratelimit.TokenBucket(10, s, 50), func(i int) time.Duration { return max(0, time.Duration(i-49)*100*ms) }},
+		{ratelimit.FixedWindow(100, s), hundreds},
+		{ratelimit.AlignedWindow(100, s), hundreds},
+		{ratelimit.SlidingWindow(100, s, 10), hundreds},
+		{ratelimit.SlidingLog(100, s), hundreds},
+		{ratelimit.FixedWindow(100, s).And(ratelimit.SlidingLog(1000, time.Minute)), func(i int) time.Duration {
 			return time.Duration(i/1000)*time.Minute + time.Duration(i%1000/100)*s
 		}},
 	} {
@@ -130,7 +130,7 @@ func TestQueueNewestFirstIsAStack(t *testing.T) {
 
 func TestQueueIsBoundedInPermits(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.Bucket(1, time.Second, 10), ratelimit.OldestFirst, 5, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), ratelimit.OldestFirst, 5, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 10).Allowed, "what is there at once is no queue")
 		first := waitAt(t.Context(), l, 3)
@@ -189,7 +189,7 @@ func TestQueueByDefaultIsBounded(t *testing.T) {
 
 func TestQueueNewestFirstEvictsTheOldest(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.Bucket(1, time.Second, 4), ratelimit.NewestFirst, 3, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 4), ratelimit.NewestFirst, 3, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 4).Allowed)
 		var all []<-chan waited
@@ -241,7 +241,7 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 
 func TestQueueHeadOfLine(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.Bucket(1, time.Second, 3), ratelimit.OldestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), ratelimit.OldestFirst, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 3).Allowed)
 		large, small := waitAt(t.Context(), l, 3), waitAt(t.Context(), l, 1)
@@ -255,7 +255,7 @@ func TestQueueHeadOfLine(t *testing.T) {
 func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	limit := ratelimit.Bucket(1, s, 3)
+	limit := ratelimit.TokenBucket(1, s, 3)
 	t.Run("oldest first", func(t *testing.T) {
 		t.Parallel()
 		queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
@@ -313,12 +313,12 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 		at            time.Duration
 		want          []time.Duration
 	}{
-		"a bucket that is larger": {ratelimit.Bucket(1, time.Hour, 1), ratelimit.Bucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour}},
+		"a bucket that is larger": {ratelimit.TokenBucket(1, time.Hour, 1), ratelimit.TokenBucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour}},
 		"a faster bucket":         {ratelimit.Shaper(1, s), ratelimit.Shaper(2, s), 500 * ms, []time.Duration{s, 1500 * ms, 2 * s}},
 		"a slower bucket":         {ratelimit.Shaper(2, s), ratelimit.Shaper(1, s), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
-		"a wider window":          {ratelimit.Window(1, 10*s), ratelimit.Window(2, 10*s), s, []time.Duration{10 * s, 10 * s, 20 * s}},
-		"a wider log":             {ratelimit.Log(1, 10*s), ratelimit.Log(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
-		"a narrower window":       {ratelimit.Window(1, 10*s), ratelimit.Window(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
+		"a wider window":          {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{10 * s, 10 * s, 20 * s}},
+		"a wider log":             {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
+		"a narrower window":       {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -361,10 +361,10 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 		require.Zero(t, l.Stats().Waiting)
 	})
 	synctest.Test(t, func(t *testing.T) { // below the cost of who waits
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1, time.Second, 5), MaxWait: -1})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 5), MaxWait: -1})
 		require.True(t, take(t, l, "k", 5).Allowed)
 		large, small := waitAt(t.Context(), l, 5), waitAt(t.Context(), l, 1)
-		require.NoError(t, l.SetLimit(ratelimit.Bucket(1, time.Second, 2)))
+		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(1, time.Second, 2)))
 		w := <-large
 		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
 		require.Zero(t, w.took)
@@ -410,7 +410,7 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 			require.Equal(t, time.Second, served(t, <-second))
 		})
 	})
-	for _, limit := range []ratelimit.Limit{ratelimit.Window(10, time.Second), ratelimit.Log(10, time.Second), ratelimit.Sliding(10, time.Second, 10), ratelimit.Bucket(10, 10*time.Second, 10)} {
+	for _, limit := range []ratelimit.Limit{ratelimit.FixedWindow(10, time.Second), ratelimit.SlidingLog(10, time.Second), ratelimit.SlidingWindow(10, time.Second, 10), ratelimit.TokenBucket(10, 10*time.Second, 10)} {
 		t.Run("what it skipped of "+limit.String(), func(t *testing.T) {
 			t.Parallel()
 			queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
@@ -441,7 +441,7 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 				var wg sync.WaitGroup
 				var won atomic.Int64
 				due := limit.Period
-				if limit.Algorithm == ratelimit.SlidingCounter {
+				if limit.Algorithm == ratelimit.AlgorithmSlidingCounter {
 					due *= 2
 				}
 				for i := range 300 {
@@ -557,7 +557,7 @@ func (c *told) hooks() ratelimit.Hooks {
 func TestQueueLosesNothing(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	limits := append(every(5, s), ratelimit.Shaper(8, s), ratelimit.Counter(5, s).And(ratelimit.Bucket(20, 5*s, 5)), ratelimit.Window(5, s).And(ratelimit.Log(12, 3*s)))
+	limits := append(every(5, s), ratelimit.Shaper(8, s), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.FixedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
 	for i, limit := range limits {
 		for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
 			t.Run(fmt.Sprint(limit, order), func(t *testing.T) {

@@ -97,7 +97,7 @@ func TestALimitIsInUseUnlessOthersReplaceIt(t *testing.T) {
 	t.Parallel()
 	l := core.Must(ratelimit.New(ratelimit.Config{}))
 	require.True(t, l.InUse(), "there is no other limit")
-	tier := core.Must(l.With(ratelimit.PerMinute(5)))
+	tier := core.Must(l.WithLimit(ratelimit.PerMinute(5)))
 	_, err := tier.Take(t.Context(), "k", 1)
 	require.NoError(t, err)
 	require.False(t, l.InUse())
@@ -106,7 +106,7 @@ func TestALimitIsInUseUnlessOthersReplaceIt(t *testing.T) {
 	require.True(t, l.InUse())
 
 	l = core.Must(ratelimit.New(ratelimit.Config{}))
-	core.Must(l.With(ratelimit.PerMinute(5)))
+	core.Must(l.WithLimit(ratelimit.PerMinute(5)))
 	_, err = l.Take(t.Context(), "k", 1)
 	require.NoError(t, err)
 	require.True(t, l.InUse())

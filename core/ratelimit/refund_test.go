@@ -22,12 +22,12 @@ func TestARefundReportsTheLimitInForce(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(n int64) ratelimit.Limit{
 		"window": ratelimit.PerHour,
-		"bucket": func(n int64) ratelimit.Limit { return ratelimit.Bucket(n, time.Hour, n) },
-		"log":    func(n int64) ratelimit.Limit { return ratelimit.Log(n, time.Hour) },
+		"bucket": func(n int64) ratelimit.Limit { return ratelimit.TokenBucket(n, time.Hour, n) },
+		"log":    func(n int64) ratelimit.Limit { return ratelimit.SlidingLog(n, time.Hour) },
 		"counter": func(n int64) ratelimit.Limit {
-			return ratelimit.Counter(n, time.Hour)
+			return ratelimit.SlidingCounter(n, time.Hour)
 		},
-		"joined": func(n int64) ratelimit.Limit { return ratelimit.PerHour(n).And(ratelimit.Log(n+1, time.Hour)) },
+		"joined": func(n int64) ratelimit.Limit { return ratelimit.PerHour(n).And(ratelimit.SlidingLog(n+1, time.Hour)) },
 	}
 	for from, was := range kinds {
 		for to, now := range kinds {
@@ -39,7 +39,7 @@ func TestARefundReportsTheLimitInForce(t *testing.T) {
 				},
 				"Override": func(t *testing.T, l *ratelimit.Limiter, limit ratelimit.Limit) *ratelimit.Limiter {
 					t.Helper()
-					require.NoError(t, l.Override("k", limit))
+					require.NoError(t, l.SetKeyLimit("k", limit))
 					return l
 				},
 			} {
@@ -70,7 +70,7 @@ func TestARefundReportsTheLimitOfTheLimiterThatTook(t *testing.T) {
 	t.Parallel()
 	for _, store := range []ratelimit.Store{nil, &ratelimittest.Failing{Store: openMemory(t)}} {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(10), Store: store})
-		gold, err := l.With(ratelimit.PerHour(100))
+		gold, err := l.WithLimit(ratelimit.PerHour(100))
 		require.NoError(t, err)
 		back := func(l *ratelimit.Limiter, take ratelimit.Result) [2]int64 {
 			r, err := l.Refund(t.Context(), "k", take)
@@ -81,13 +81,13 @@ func TestARefundReportsTheLimitOfTheLimiterThatTook(t *testing.T) {
 		one, two, three, four := of(l, 1), of(gold, 2), of(l, 3), of(gold, 4)
 		require.Equal(t, [2]int64{10, 1}, back(gold, one))
 		require.Equal(t, [2]int64{100, 93}, back(l, two))
-		require.NoError(t, l.SetLimit(ratelimit.Window(1000, 24*time.Hour)))
+		require.NoError(t, l.SetLimit(ratelimit.FixedWindow(1000, 24*time.Hour)))
 		require.Equal(t, [2]int64{10, 6}, back(l, three), "it is held to this limit to the end of the window that is on")
 		require.Equal(t, [2]int64{100, 100}, back(l, four))
 		six := of(l, 6)
 		require.Equal(t, [2]int64{1000, 1000}, back(l, six), "the limit has changed")
 		five := of(gold, 5)
-		require.NoError(t, l.Override("k", ratelimit.PerHour(50)))
+		require.NoError(t, l.SetKeyLimit("k", ratelimit.PerHour(50)))
 		require.Equal(t, [2]int64{50, 50}, back(gold, five))
 	}
 }
@@ -97,7 +97,7 @@ func TestARefundReportsTheLimitOfTheLimiterThatTook(t *testing.T) {
 func TestAWindowWhoseOnlyTakeIsRefundedKeepsItsStart(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []ratelimit.Limit{
-		ratelimit.Window(5, time.Hour), ratelimit.Aligned(5, time.Hour), ratelimit.Window(1e9, time.Hour).And(ratelimit.Window(5, 2*time.Hour)), ratelimit.Counter(5, time.Hour),
+		ratelimit.FixedWindow(5, time.Hour), ratelimit.AlignedWindow(5, time.Hour), ratelimit.FixedWindow(1e9, time.Hour).And(ratelimit.FixedWindow(5, 2*time.Hour)), ratelimit.SlidingCounter(5, time.Hour),
 	} {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()

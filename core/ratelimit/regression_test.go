@@ -20,7 +20,7 @@ import (
 
 func TestRefundOfAReservationInTheMiddle(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []ratelimit.Limit{ratelimit.Counter(10, time.Minute), ratelimit.Log(10, time.Minute), ratelimit.Sliding(10, time.Minute, 6)} {
+	for _, limit := range []ratelimit.Limit{ratelimit.SlidingCounter(10, time.Minute), ratelimit.SlidingLog(10, time.Minute), ratelimit.SlidingWindow(10, time.Minute, 6)} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLimiter(t, ratelimit.Config{Limit: limit})
 			require.True(t, take(t, l, "k", 10).Allowed)
@@ -47,7 +47,7 @@ func TestReservationsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range every(1, time.Second) {
-			if limit.Algorithm == ratelimit.TokenBucket {
+			if limit.Algorithm == ratelimit.AlgorithmTokenBucket {
 				continue // a place is a number
 			}
 			l := newLimiter(t, ratelimit.Config{Limit: limit})
@@ -67,10 +67,10 @@ func TestReservationsAreBounded(t *testing.T) {
 func TestReservationGivenBackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []ratelimit.Limit{
-		ratelimit.Window(10, time.Minute),
-		ratelimit.PerHour(10).And(ratelimit.Bucket(10, time.Second, 10)),
-		ratelimit.Bucket(10, time.Second, 10).And(ratelimit.Window(10, time.Hour)),
-		ratelimit.Log(10, time.Hour).And(ratelimit.Bucket(10, time.Minute, 20)),
+		ratelimit.FixedWindow(10, time.Minute),
+		ratelimit.PerHour(10).And(ratelimit.TokenBucket(10, time.Second, 10)),
+		ratelimit.TokenBucket(10, time.Second, 10).And(ratelimit.FixedWindow(10, time.Hour)),
+		ratelimit.SlidingLog(10, time.Hour).And(ratelimit.TokenBucket(10, time.Minute, 20)),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLimiter(t, ratelimit.Config{Limit: limit})
@@ -93,7 +93,7 @@ func TestRefundAfterSetLimitGoesToWhatWasCharged(t *testing.T) {
 		other := newLimiter(t, ratelimit.Config{Name: "other", Limit: ratelimit.PerHour(1)})
 		require.True(t, take(t, other, "k", 1).Allowed)
 		require.True(t, take(t, l, "k", 1).Allowed)
-		setLimit(t, l, ratelimit.Bucket(10, time.Minute, 10))
+		setLimit(t, l, ratelimit.TokenBucket(10, time.Minute, 10))
 		chain := ratelimit.Chain{{Limiter: l, Key: "k"}, {Limiter: other, Key: "k"}}
 		for range 5 {
 			r, err := chain.Take(t.Context(), 1)
@@ -107,8 +107,8 @@ func TestRefundAfterSetLimitGoesToWhatWasCharged(t *testing.T) {
 
 func TestRefundWhereAnotherTierHasWritten(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Window(50, time.Hour)})
-	huge := core.Must(l.With(ratelimit.Window(1<<30, time.Hour))) // with ticks of its own
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(50, time.Hour)})
+	huge := core.Must(l.WithLimit(ratelimit.FixedWindow(1<<30, time.Hour))) // with ticks of its own
 	first := take(t, l, "k", 40)
 	require.True(t, take(t, huge, "k", 1).Allowed)
 	require.EqualValues(t, 49, refund(t, l, first).Remaining)
@@ -156,7 +156,7 @@ func TestSetLimitAndCostsThatFitOnlyOne(t *testing.T) {
 func TestTakeAtMostOfAllIsNoDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Window(5, time.Minute), MaxWait: -1})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(5, time.Minute), MaxWait: -1})
 		require.True(t, take(t, l, "k", 3).Allowed)
 		w := waitAt(t.Context(), l, 4)
 		require.Zero(t, takeAtMost(t, l, 1<<63-1).Granted, "others wait")
@@ -177,7 +177,7 @@ func checkLogMemory(t *testing.T, keys int) {
 	synctest.Test(t, func(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Log(1000, time.Second)})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.SlidingLog(1000, time.Second)})
 		for range 990 {
 			time.Sleep(time.Nanosecond)
 			for k := range keys {
@@ -257,7 +257,7 @@ func TestCustomThatPanicsTakesNobodyWithIt(t *testing.T) {
 		require.Equal(t, time.Second, served(t, <-second), "who is behind goes on")
 		require.Zero(t, l.Stats().Waiting)
 
-		logs, short := core.Must(l.With(ratelimit.Log(3, time.Hour))), core.Must(l.With(ratelimit.Log(3, time.Second)))
+		logs, short := core.Must(l.WithLimit(ratelimit.SlidingLog(3, time.Hour))), core.Must(l.WithLimit(ratelimit.SlidingLog(3, time.Second)))
 		for i := range 1000 {
 			take(t, logs, fmt.Sprint("log", i), 2)
 			take(t, short, fmt.Sprint("short", i), 2)
@@ -324,9 +324,9 @@ func TestCustomThatCannotBeComparedIsAnError(t *testing.T) {
 	require.EqualError(t, ratelimit.PerSecond(1).And(bad).Validate(), want)
 	require.EqualError(t, bad.And(ratelimit.PerSecond(1)).Validate(), want)
 	l := newLimiter(t, ratelimit.Config{})
-	_, err := l.With(bad)
+	_, err := l.WithLimit(bad)
 	require.EqualError(t, err, want)
 	require.EqualError(t, l.SetLimit(bad), want)
-	require.EqualError(t, l.Override("k", ratelimit.PerSecond(1).And(bad)), want)
+	require.EqualError(t, l.SetKeyLimit("k", ratelimit.PerSecond(1).And(bad)), want)
 	require.True(t, errors.Is(err, core.ErrConfig))
 }

@@ -22,7 +22,7 @@ import (
 func TestRateLimiting1_ABucketStepByStep(t *testing.T) {
 	t.Parallel()
 	const s, never = time.Second, ratelimit.Never
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(1, s, 5), ratelimit.Leaky(1, s, 5)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(1, s, 5), ratelimit.Leaky(1, s, 5)}, func(t bubble) {
 		l := t.l
 		follow(t, l, []step{
 			{0, 6, false, 5, 0, never},
@@ -47,7 +47,7 @@ func TestRateLimiting1_ABucketStepByStep(t *testing.T) {
 
 func TestRateLimiting3_ResetAndACostThatNeverFits(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(10, time.Second, 10)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 10)}, func(t bubble) {
 		l := t.l
 		follow(t, l, []step{{0, 1, true, 9, 100 * ms, 0}})
 		require.NoError(t, l.Reset(t.Context(), "k"))
@@ -69,7 +69,7 @@ func takeAtMost(tb testing.TB, l *ratelimit.Limiter, n int64) ratelimit.Result {
 
 func TestRateLimiting5_TakeAtMost(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(10, time.Second, 10)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 10)}, func(t bubble) {
 		l := t.l
 		take(t, l, "k", 1)
 		r := takeAtMost(t, l, 2)
@@ -87,7 +87,7 @@ func TestRateLimiting5_TakeAtMost(t *testing.T) {
 func TestRateLimiting9_ABurstOfThree(t *testing.T) {
 	t.Parallel()
 	const d, some = 100 * ms, time.Duration(-1)
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(10, time.Second, 3)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
 		l := t.l
 		follow(t, l, []step{
 			{0, 2, true, 1, some, 0},
@@ -108,7 +108,7 @@ func TestRateLimiting9_ABurstOfThree(t *testing.T) {
 
 func TestRateLimiting11_FiveOfFifteenAtOnce(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, append(every(5, time.Second), ratelimit.Bucket(1, time.Second, 5)), func(t bubble) {
+	inBubbles(t, append(every(5, time.Second), ratelimit.TokenBucket(1, time.Second, 5)), func(t bubble) {
 		l := t.l
 		var granted atomic.Int64
 		var wg sync.WaitGroup
@@ -140,7 +140,7 @@ func TestRateLimiting13_RefusedAtTheseTimes(t *testing.T) {
 		t.Run(fmt.Sprintf("%d of burst %d", c.n, c.burst), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1, c.refill, c.burst)})
+				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, c.refill, c.burst)})
 				start := time.Now()
 				var refused []time.Duration
 				for i := range c.n {
@@ -157,7 +157,7 @@ func TestRateLimiting13_RefusedAtTheseTimes(t *testing.T) {
 
 func TestRateLimiting15_TakeAtMostOfThree(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(10, time.Second, 3)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
 		l := t.l
 		require.EqualValues(t, 2, takeAtMost(t, l, 2).Granted)
 		require.EqualValues(t, 1, takeAtMost(t, l, 2).Granted)
@@ -207,7 +207,7 @@ func TestRateLimiting17_ALeakyBucketStepByStep(t *testing.T) {
 func TestRateLimiting19_NothingIsCutOffAtHighRates(t *testing.T) {
 	t.Parallel()
 	const n = 600_000_000
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(n, time.Second, n)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(n, time.Second, n)}, func(t bubble) {
 		l := t.l
 		follow(t, l, []step{{0, n, true, 0, time.Second, 0}, {600 * ms, 0, true, 360_000_000, 400 * ms, 0}})
 	})
@@ -275,7 +275,7 @@ func TestRateLimiting23_CanceledReservations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				f(bubble{t, newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Second, 2), MaxWait: -1})})
+				f(bubble{t, newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 2), MaxWait: -1})})
 			})
 		})
 	}
@@ -284,7 +284,7 @@ func TestRateLimiting23_CanceledReservations(t *testing.T) {
 func TestRateLimiting25_AReservationThatIsTooLongChangesNothing(t *testing.T) {
 	t.Parallel()
 	const d = 100 * ms
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(10, time.Second, 2)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 2)}, func(t bubble) {
 		l := t.l
 		require.Zero(t, reserve(t, l, 2, d).Wait)
 		require.Equal(t, d, reserve(t, l, 1, d).Wait)
@@ -301,7 +301,7 @@ func TestRateLimiting25_AReservationThatIsTooLongChangesNothing(t *testing.T) {
 
 func TestRateLimiting27_ADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(10, time.Second, 3)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 2).Allowed)
 		for deadline, want := range map[time.Duration]error{100 * ms: ratelimit.ErrLimited, 200*ms - 1: ratelimit.ErrLimited} {
@@ -320,13 +320,13 @@ func TestRateLimiting27_ADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
 func TestRateLimiting29_SetLimitWithWaiters(t *testing.T) {
 	t.Parallel()
 	const d = 100 * ms
-	inBubbles(t, []ratelimit.Limit{ratelimit.Bucket(5, time.Second, 2)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(5, time.Second, 2)}, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 2).Allowed)
 		first := waitAt(t.Context(), l, 2) // for t4
 		second := waitAt(t.Context(), l, 2)
 		time.Sleep(2 * d)
-		require.NoError(t, l.SetLimit(ratelimit.Bucket(10, time.Second, 2)))
+		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(10, time.Second, 2)))
 		third := waitAt(t.Context(), l, 1)
 		require.Equal(t, 4*d, (<-first).took, "2d of debt are still owed")
 		require.Equal(t, 6*d, (<-second).took, "at the new rate; at the old one it were 8d")
@@ -401,7 +401,7 @@ func TestRateLimiting31_Shapers(t *testing.T) {
 	t.Run("a slack of one", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1, s, 2), MaxWait: -1})
+			l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, s, 2), MaxWait: -1})
 			start := time.Now()
 			sleepTo(start, 1)
 			require.True(t, take(t, l, "k", 1).Allowed)

@@ -75,7 +75,7 @@ func TestKresil81_TheHeadIsWokenByWhatIsThereNotByWhatWasGivenBack(t *testing.T)
 func TestKresil83_SlidingLimitsRefuseTheSecondFive(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{
-		ratelimit.Sliding(5, time.Minute, 60), ratelimit.Sliding(5, time.Minute, 2), ratelimit.Counter(5, time.Minute), ratelimit.Log(5, time.Minute),
+		ratelimit.SlidingWindow(5, time.Minute, 60), ratelimit.SlidingWindow(5, time.Minute, 2), ratelimit.SlidingCounter(5, time.Minute), ratelimit.SlidingLog(5, time.Minute),
 	}, func(t bubble) {
 		l := t.l
 		time.Sleep(59 * time.Second)
@@ -87,7 +87,7 @@ func TestKresil83_SlidingLimitsRefuseTheSecondFive(t *testing.T) {
 
 func TestKresil89_ASlidingWindowStepByStep(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Sliding(10, 3*time.Second, 3)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingWindow(10, 3*time.Second, 3)}, func(t bubble) {
 		l := t.l
 		follow(t, l, []step{
 			{500 * ms, 8, true, 2, 2500 * ms, 0},

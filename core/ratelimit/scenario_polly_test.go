@@ -21,7 +21,7 @@ import (
 func TestPolly47_ReservationsOfOnePerCycle(t *testing.T) {
 	t.Parallel()
 	const c = time.Second
-	inBubbles(t, []ratelimit.Limit{ratelimit.Window(1, c), ratelimit.Aligned(1, c), ratelimit.Bucket(1, c, 1), ratelimit.Log(1, c)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.FixedWindow(1, c), ratelimit.AlignedWindow(1, c), ratelimit.TokenBucket(1, c, 1), ratelimit.SlidingLog(1, c)}, func(t bubble) {
 		l := t.l
 		time.Sleep(c)
 		require.True(t, take(t, l, "k", 1).Allowed)
@@ -39,7 +39,7 @@ func TestPolly47_ReservationsOfOnePerCycle(t *testing.T) {
 
 func TestPolly49_ReservationsAheadAndACostAboveTheCapacity(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.PerSecond(10), ratelimit.Bucket(10, time.Second, 10), ratelimit.Log(10, time.Second)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.PerSecond(10), ratelimit.TokenBucket(10, time.Second, 10), ratelimit.SlidingLog(10, time.Second)}, func(t bubble) {
 		l := t.l
 		r := reserve(t, l, 25, 30*time.Second)
 		require.False(t, r.Allowed, "it never fits")
@@ -57,12 +57,12 @@ func TestPolly53_TheBurstAtABorder(t *testing.T) {
 		limit ratelimit.Limit
 		want  int
 	}{
-		{ratelimit.Aligned(5, time.Second), 10},
+		{ratelimit.AlignedWindow(5, time.Second), 10},
 		{ratelimit.PerSecond(5), 5}, // its window starts with the first of them
-		{ratelimit.Bucket(5, time.Second, 5), 5},
-		{ratelimit.Sliding(5, time.Second, 10), 5},
-		{ratelimit.Counter(5, time.Second), 5},
-		{ratelimit.Log(5, time.Second), 5},
+		{ratelimit.TokenBucket(5, time.Second, 5), 5},
+		{ratelimit.SlidingWindow(5, time.Second, 10), 5},
+		{ratelimit.SlidingCounter(5, time.Second), 5},
+		{ratelimit.SlidingLog(5, time.Second), 5},
 	} {
 		t.Run(c.limit.String(), func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,7 @@ func TestPolly53_TheBurstAtABorder(t *testing.T) {
 
 func TestPolly55_ASlidingWindowOfTwoSegments(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Sliding(1, 2*time.Second, 2)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingWindow(1, 2*time.Second, 2)}, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		time.Sleep(time.Second)
@@ -97,13 +97,13 @@ func TestPolly55_ASlidingWindowOfTwoSegments(t *testing.T) {
 func TestPolly57_RetryAfterIsTheTimeLeft(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	inBubbles(t, []ratelimit.Limit{ratelimit.Window(3, 20*s), ratelimit.Aligned(3, 20*s), ratelimit.Log(3, 20*s), ratelimit.Sliding(3, 20*s, 20)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.FixedWindow(3, 20*s), ratelimit.AlignedWindow(3, 20*s), ratelimit.SlidingLog(3, 20*s), ratelimit.SlidingWindow(3, 20*s, 20)}, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 3).Allowed)
 		time.Sleep(19 * s)
 		require.Equal(t, s, take(t, l, "k", 1).RetryAfter)
 	})
-	inBubbles(t, []ratelimit.Limit{ratelimit.Sliding(10, 10*s, 10)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingWindow(10, 10*s, 10)}, func(t bubble) {
 		l := t.l
 		start := time.Now()
 		for i, n := range []int64{3, 3, 4} {

@@ -20,8 +20,8 @@ const ms = time.Millisecond
 // every is a limit of n permits in a period, by each algorithm.
 func every(n int64, period time.Duration) []ratelimit.Limit {
 	return []ratelimit.Limit{
-		ratelimit.Window(n, period), ratelimit.Aligned(n, period), ratelimit.Bucket(n, period, n),
-		ratelimit.Sliding(n, period, 10), ratelimit.Counter(n, period), ratelimit.Log(n, period),
+		ratelimit.FixedWindow(n, period), ratelimit.AlignedWindow(n, period), ratelimit.TokenBucket(n, period, n),
+		ratelimit.SlidingWindow(n, period, 10), ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period),
 	}
 }
 

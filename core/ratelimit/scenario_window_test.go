@@ -32,9 +32,9 @@ func TestRateLimiting33_AlignedWindowsKeepToTheClock(t *testing.T) {
 		t.Run(fmt.Sprintf("%v of %d", c.period, c.unix), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Aligned(10, c.period)})
+				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.AlignedWindow(10, c.period)})
 				time.Sleep(time.Duration(c.unix) * time.Second) // as long into the first day
-				late := newLimiter(t, ratelimit.Config{Limit: ratelimit.Aligned(10, c.period)})
+				late := newLimiter(t, ratelimit.Config{Limit: ratelimit.AlignedWindow(10, c.period)})
 				for _, l := range []*ratelimit.Limiter{l, late} {
 					require.Equal(t, c.reset, take(t, l, "k", 10).FullAfter)
 					require.Equal(t, c.reset, take(t, l, "k", 1).RetryAfter)
@@ -66,10 +66,10 @@ func TestRateLimiting37_AnotherLimitForEachCall(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(n int64) ratelimit.Limit{
 		"fixed window": ratelimit.PerHour,
-		"aligned":      func(n int64) ratelimit.Limit { return ratelimit.Aligned(n, time.Hour) },
-		"sliding":      func(n int64) ratelimit.Limit { return ratelimit.Sliding(n, time.Hour, 6) },
-		"counter":      func(n int64) ratelimit.Limit { return ratelimit.Counter(n, time.Hour) },
-		"log":          func(n int64) ratelimit.Limit { return ratelimit.Log(n, time.Hour) },
+		"aligned":      func(n int64) ratelimit.Limit { return ratelimit.AlignedWindow(n, time.Hour) },
+		"sliding":      func(n int64) ratelimit.Limit { return ratelimit.SlidingWindow(n, time.Hour, 6) },
+		"counter":      func(n int64) ratelimit.Limit { return ratelimit.SlidingCounter(n, time.Hour) },
+		"log":          func(n int64) ratelimit.Limit { return ratelimit.SlidingLog(n, time.Hour) },
 	}
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestRateLimiting37_AnotherLimitForEachCall(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLimiter(t, ratelimit.Config{Limit: kind(100)})
 				with := func(n int64) *ratelimit.Limiter {
-					view, err := l.With(kind(n))
+					view, err := l.WithLimit(kind(n))
 					require.NoError(t, err)
 					return view
 				}
@@ -122,7 +122,7 @@ func TestRateLimiting41_TheCounterQuotesTheSameInstant(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Counter(n, w)})
+				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.SlidingCounter(n, w)})
 				start := time.Now()
 				for range n {
 					require.True(t, take(t, l, "k", 1).Allowed)
@@ -142,7 +142,7 @@ func TestRateLimiting41_TheCounterQuotesTheSameInstant(t *testing.T) {
 
 func TestRateLimiting43_ACounterBelowASecond(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Counter(3, 500*ms)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingCounter(3, 500*ms)}, func(t bubble) {
 		l := t.l
 		start := time.Now()
 		require.True(t, take(t, l, "k", 3).Allowed)
@@ -165,7 +165,7 @@ func TestRateLimiting45_Costs(t *testing.T) {
 				require.Equal(t, ok, take(t, l, fmt.Sprint(cost), cost).Allowed, "cost %d, %d", cost, i)
 			}
 		}
-		five, err := l.With(withPermits(l.Limit(), 5))
+		five, err := l.WithLimit(withPermits(l.Limit(), 5))
 		require.NoError(t, err)
 		left := []int64{3, 1, 0, 0, 0, 0}
 		for i, cost := range []int64{2, 2, 1, 2, 10, 1} {
@@ -184,7 +184,7 @@ func withPermits(l ratelimit.Limit, n int64) ratelimit.Limit {
 
 func TestRateLimiting49_ALogQuotesTheAgeOfTheBurst(t *testing.T) {
 	t.Parallel()
-	inBubbles(t, []ratelimit.Limit{ratelimit.Log(10, time.Minute)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingLog(10, time.Minute)}, func(t bubble) {
 		l := t.l
 		for range 10 {
 			require.True(t, take(t, l, "k", 1).Allowed)

@@ -95,7 +95,7 @@ func (l *Limiter) settingOfTake(key string, plan PlanID) *setting {
 func (l *Limiter) Limit() Limit { return l.current.Load().limit }
 
 // InUse reports whether Limit applies to any key: it does not while every operation goes
-// through limiters of [Limiter.With], as where each user has a tier. It is true until With
+// through limiters of [Limiter.WithLimit], as where each user has a tier. It is true until With
 // is called first.
 func (l *Limiter) InUse() bool {
 	derived := false
@@ -213,7 +213,7 @@ func life(l Limit) time.Duration {
 		switch {
 		case l.Custom != nil:
 			span = math.MaxInt64 / 2
-		case l.Algorithm == TokenBucket:
+		case l.Algorithm == AlgorithmTokenBucket:
 			fill, _ := mulDiv(uint64(l.Burst), uint64(l.Period), uint64(l.Permits)) // it is valid: at most MaxPeriod
 			span = (reserveAhead + 1) * time.Duration(fill)
 		}
@@ -222,8 +222,8 @@ func life(l Limit) time.Duration {
 	return longest
 }
 
-// MaxOverrides is how many keys can have an Override at a time.
-const MaxOverrides = 1 << 20
+// MaxKeyLimits is how many keys can have an Override at a time.
+const MaxKeyLimits = 1 << 20
 
 var errOverrides = errors.New("ratelimit: at most 1048576 keys can have an override")
 
@@ -240,11 +240,11 @@ func (o *overrides) get(key string) *setting {
 	return o.byKey[key]
 }
 
-// Override holds one key to a limit of its own, in the place of any other, also of one
-// by With, until ClearOverride. It applies at once, and what the key has taken stays
+// SetKeyLimit holds one key to a limit of its own, in the place of any other, also of one
+// by With, until ClearKeyLimit. It applies at once, and what the key has taken stays
 // taken as With has it: under a limit of another kind it counts for itself. At most
-// MaxOverrides keys can have one: above that it is an error.
-func (l *Limiter) Override(key string, limit Limit) error {
+// MaxKeyLimits keys can have one: above that it is an error.
+func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
 	}
@@ -255,8 +255,8 @@ func (l *Limiter) Override(key string, limit Limit) error {
 	return l.override(key, set)
 }
 
-// ClearOverride ends an Override; without one it does nothing.
-func (l *Limiter) ClearOverride(key string) { _ = l.override(key, nil) }
+// ClearKeyLimit ends an Override; without one it does nothing.
+func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 
 func (l *Limiter) override(key string, set *setting) error {
 	o := &l.overrides
@@ -264,7 +264,7 @@ func (l *Limiter) override(key string, set *setting) error {
 	switch {
 	case set == nil:
 		delete(o.byKey, key)
-	case len(o.byKey) >= MaxOverrides && o.byKey[key] == nil:
+	case len(o.byKey) >= MaxKeyLimits && o.byKey[key] == nil:
 		o.mu.Unlock()
 		return errOverrides
 	case o.byKey == nil:

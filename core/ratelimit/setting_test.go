@@ -62,7 +62,7 @@ func TestSetLimitNeverRefills(t *testing.T) {
 func TestSetLimitMovesADebtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(10, time.Hour, 10)})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Hour, 10)})
 		require.True(t, take(t, l, "k", 10).Allowed)
 		setLimit(t, l, ratelimit.PerSecond(10))
 		require.Equal(t, time.Second, take(t, l, "k", 1).RetryAfter)
@@ -70,7 +70,7 @@ func TestSetLimitMovesADebtOnce(t *testing.T) {
 		require.True(t, take(t, l, "k", 10).Allowed)
 		time.Sleep(time.Second)
 		require.True(t, take(t, l, "k", 10).Allowed)
-		setLimit(t, l, ratelimit.Bucket(10, time.Hour, 10))
+		setLimit(t, l, ratelimit.TokenBucket(10, time.Hour, 10))
 		time.Sleep(time.Second)
 		require.True(t, take(t, l, "k", 10).Allowed, "the second is over, and nothing else is owed")
 	})
@@ -101,10 +101,10 @@ func TestSetLimitTwiceInOneWindow(t *testing.T) {
 func TestSetLimitOfSeveral(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		second, hour := ratelimit.Bucket(10, time.Second, 10), ratelimit.PerHour(100)
+		second, hour := ratelimit.TokenBucket(10, time.Second, 10), ratelimit.PerHour(100)
 		l := newLimiter(t, ratelimit.Config{Limit: second.And(hour)})
 		require.True(t, take(t, l, "k", 10).Allowed)
-		setLimit(t, l, ratelimit.Bucket(10, time.Second, 5).And(ratelimit.PerHour(15)))
+		setLimit(t, l, ratelimit.TokenBucket(10, time.Second, 5).And(ratelimit.PerHour(15)))
 		require.Equal(t, 100*time.Millisecond*6, take(t, l, "k", 1).RetryAfter, "ten permits of debt, five too many")
 		time.Sleep(10 * time.Second)
 		require.EqualValues(t, 0, take(t, l, "k", 5).Remaining)
@@ -112,7 +112,7 @@ func TestSetLimitOfSeveral(t *testing.T) {
 		require.True(t, take(t, l, "k", 5).Allowed, "the hour that is on has a hundred")
 		time.Sleep(time.Hour)
 		require.True(t, take(t, l, "k", 5).Allowed)
-		require.EqualValues(t, 10, take(t, core.Must(l.With(ratelimit.PerHour(15))), "k", 0).Remaining)
+		require.EqualValues(t, 10, take(t, core.Must(l.WithLimit(ratelimit.PerHour(15))), "k", 0).Remaining)
 		setLimit(t, l, second) // the hour is dropped
 		time.Sleep(time.Second)
 		require.EqualValues(t, 10, mustPeek(t, l, "k").Remaining)
@@ -123,13 +123,13 @@ func TestSetConfig(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var before, after int
-		cfg := ratelimit.Config{Name: "api", Registry: &core.Registry{}, Limit: ratelimit.Bucket(10, time.Minute, 10), MaxKeys: 100, Hooks: ratelimit.Hooks{
+		cfg := ratelimit.Config{Name: "api", Registry: &core.Registry{}, Limit: ratelimit.TokenBucket(10, time.Minute, 10), MaxKeys: 100, Hooks: ratelimit.Hooks{
 			Allowed: func(context.Context, ratelimit.Info) { before++ },
 		}}
 		l := newLimiter(t, cfg)
 		require.True(t, take(t, l, "k", 10).Allowed)
 		next := cfg.With(func(c *ratelimit.Config) {
-			c.Limit, c.MaxWait = ratelimit.Bucket(10, time.Minute, 5), time.Hour
+			c.Limit, c.MaxWait = ratelimit.TokenBucket(10, time.Minute, 5), time.Hour
 			c.Hooks.Allowed = func(context.Context, ratelimit.Info) { after++ }
 		})
 		require.NoError(t, core.SetConfig(cfg.Registry, "ratelimit", "api", next))
@@ -190,7 +190,7 @@ func TestSetConfigTellsOldOrNewHooks(t *testing.T) {
 func TestSetLimitIsForTheRoot(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(10)})
-	view := core.Must(l.With(ratelimit.PerMinute(20)))
+	view := core.Must(l.WithLimit(ratelimit.PerMinute(20)))
 	require.EqualError(t, view.SetLimit(ratelimit.PerMinute(30)), "ratelimit.Limiter = api: must be the one that New returned: one made by With has one limit")
 	require.ErrorIs(t, view.SetConfig(view.Config()), core.ErrConfig)
 	require.ErrorIs(t, l.SetLimit(ratelimit.PerMinute(-1)), core.ErrConfig)
@@ -204,29 +204,29 @@ func TestOverride(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxWait: time.Hour})
-		pro := core.Must(l.With(ratelimit.PerMinute(100)))
+		pro := core.Must(l.WithLimit(ratelimit.PerMinute(100)))
 		require.True(t, take(t, l, "k", 4).Allowed)
-		require.NoError(t, l.Override("k", ratelimit.PerMinute(5)))
+		require.NoError(t, l.SetKeyLimit("k", ratelimit.PerMinute(5)))
 		require.EqualValues(t, 0, take(t, l, "k", 1).Remaining, "what it took stays taken")
 		require.False(t, take(t, pro, "k", 1).Allowed, "whatever the view")
 		require.True(t, take(t, l, "other", 10).Allowed)
 		w := waitAt(t.Context(), l, 3)
 		time.Sleep(time.Second)
-		require.NoError(t, pro.Override("k", ratelimit.PerMinute(8)))
+		require.NoError(t, pro.SetKeyLimit("k", ratelimit.PerMinute(8)))
 		require.Equal(t, time.Second, served(t, <-w), "who waits is served by the new one")
-		require.NoError(t, l.Override("k", ratelimit.Bucket(1, time.Minute, 8)))
+		require.NoError(t, l.SetKeyLimit("k", ratelimit.TokenBucket(1, time.Minute, 8)))
 		require.EqualValues(t, 7, take(t, l, "k", 1).Remaining, "another kind counts for itself")
-		l.ClearOverride("k")
+		l.ClearKeyLimit("k")
 		require.EqualValues(t, 2, mustPeek(t, l, "k").Remaining)
-		l.ClearOverride("nobody")
-		require.ErrorIs(t, l.Override("k", ratelimit.PerMinute(-1)), core.ErrConfig)
+		l.ClearKeyLimit("nobody")
+		require.ErrorIs(t, l.SetKeyLimit("k", ratelimit.PerMinute(-1)), core.ErrConfig)
 	})
 }
 
 // Limits change under load, and nothing but the limit changes.
 func TestSetLimitUnderLoad(t *testing.T) {
 	t.Parallel()
-	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Bucket(1000, time.Hour, 1000), MaxWait: time.Millisecond})
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1000, time.Hour, 1000), MaxWait: time.Millisecond})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	granted := map[string]int64{}
@@ -251,11 +251,11 @@ func TestSetLimitUnderLoad(t *testing.T) {
 				granted[key] += r.Granted
 				mu.Unlock()
 				if g == 0 && i%50 == 0 {
-					setLimit(t, l, ratelimit.Bucket(int64(900+i%100), time.Hour, int64(900+i%100)))
+					setLimit(t, l, ratelimit.TokenBucket(int64(900+i%100), time.Hour, int64(900+i%100)))
 				}
 				if g == 1 && i%70 == 0 {
-					require.NoError(t, l.Override("1", ratelimit.Bucket(500, time.Hour, 500)))
-					l.ClearOverride("1")
+					require.NoError(t, l.SetKeyLimit("1", ratelimit.TokenBucket(500, time.Hour, 500)))
+					l.ClearKeyLimit("1")
 				}
 			}
 		})
@@ -329,13 +329,13 @@ func TestLimiterConfigOfTheQueueIsValidated(t *testing.T) {
 func TestLimitsAreValidated(t *testing.T) {
 	t.Parallel()
 	for want, limit := range map[string]ratelimit.Limit{
-		"ratelimit.Limit.Segments = 1: must be 2 to 1000 (0 means 10)":                                                                      ratelimit.Sliding(1, time.Second, 1),
-		"ratelimit.Limit.Segments = 7: must divide the period, 1s, into whole nanoseconds":                                                  ratelimit.Sliding(1, time.Second, 7),
+		"ratelimit.Limit.Segments = 1: must be 2 to 1000 (0 means 10)":                                                                      ratelimit.SlidingWindow(1, time.Second, 1),
+		"ratelimit.Limit.Segments = 7: must divide the period, 1s, into whole nanoseconds":                                                  ratelimit.SlidingWindow(1, time.Second, 7),
 		"ratelimit.Limit.Segments = 2: must be 0 but for a sliding window":                                                                  {Permits: 1, Period: 1, Segments: 2},
-		"ratelimit.Limit.Aligned = true: must be false but for a fixed window":                                                              {Algorithm: ratelimit.SlidingLog, Permits: 1, Period: 1, Aligned: true},
-		"ratelimit.Limit.Permits = 65537: must be 1 to 65536 (only the zero Limit means 1000)":                                              ratelimit.Log(1<<16+1, time.Second),
-		"ratelimit.Limit.Algorithm = sliding_log: must be zero with Custom, which is the algorithm":                                         {Custom: apart{}, Algorithm: ratelimit.SlidingLog, Permits: 1, Period: 1},
-		"ratelimit.Limit = 5 limits: must be 4 or fewer joined by And":                                                                      ratelimit.PerSecond(1).And(ratelimit.PerMinute(1)).And(ratelimit.PerHour(1)).And(ratelimit.Log(1, 1)).And(ratelimit.Counter(1, 1)),
+		"ratelimit.Limit.Aligned = true: must be false but for a fixed window":                                                              {Algorithm: ratelimit.AlgorithmSlidingLog, Permits: 1, Period: 1, Aligned: true},
+		"ratelimit.Limit.Permits = 65537: must be 1 to 65536 (only the zero Limit means 1000)":                                              ratelimit.SlidingLog(1<<16+1, time.Second),
+		"ratelimit.Limit.Algorithm = sliding_log: must be zero with Custom, which is the algorithm":                                         {Custom: apart{}, Algorithm: ratelimit.AlgorithmSlidingLog, Permits: 1, Period: 1},
+		"ratelimit.Limit = 5 limits: must be 4 or fewer joined by And":                                                                      ratelimit.PerSecond(1).And(ratelimit.PerMinute(1)).And(ratelimit.PerHour(1)).And(ratelimit.SlidingLog(1, 1)).And(ratelimit.SlidingCounter(1, 1)),
 		"ratelimit.Limit = 2 per 1m0s: must differ from those it is joined to in more than Permits and Burst: a key has one count for both": ratelimit.PerMinute(1).And(ratelimit.PerMinute(2)),
 		"ratelimit.Limit.Custom = ratelimit_test.incomparable: must be comparable, as a pointer is":                                         {Custom: incomparable{}, Permits: 1, Period: 1},
 	} {

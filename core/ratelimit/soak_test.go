@@ -29,7 +29,7 @@ func TestSoakLogGivesItsMemoryBack(t *testing.T)           { checkLogMemory(t, 5
 // TestSoakMillionKeys: the memory of a million keys, and that a flood of ten
 // million does not pass the bound.
 func TestSoakMillionKeys(t *testing.T) {
-	for _, limit := range []ratelimit.Limit{ratelimit.PerHour(10), ratelimit.Bucket(10, time.Hour, 10)} {
+	for _, limit := range []ratelimit.Limit{ratelimit.PerHour(10), ratelimit.TokenBucket(10, time.Hour, 10)} {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

@@ -32,9 +32,9 @@ func (gone) FullAt(_ Limit, s []int64, now int64) int64 {
 // nothing after 10 seconds at the most.
 func sweptLimits() []Limit {
 	return []Limit{
-		Bucket(10, time.Second, 20), Bucket(1_000_003, time.Second, 1_000_003), Shaper(1, time.Second), Bucket(5, time.Hour, 5).withPeriod(10 * time.Second),
-		PerSecond(1), PerSecond(1e9), Window(3, 5*time.Second), Aligned(3, time.Second), Sliding(5, time.Second, 10), Counter(5, 5*time.Second), Log(5, time.Second),
-		PerSecond(10).And(Bucket(5, time.Second, 5)).And(Log(5, 2*time.Second)).And(Counter(9, time.Second)),
+		TokenBucket(10, time.Second, 20), TokenBucket(1_000_003, time.Second, 1_000_003), Shaper(1, time.Second), TokenBucket(5, time.Hour, 5).withPeriod(10 * time.Second),
+		PerSecond(1), PerSecond(1e9), FixedWindow(3, 5*time.Second), AlignedWindow(3, time.Second), SlidingWindow(5, time.Second, 10), SlidingCounter(5, 5*time.Second), SlidingLog(5, time.Second),
+		PerSecond(10).And(TokenBucket(5, time.Second, 5)).And(SlidingLog(5, 2*time.Second)).And(SlidingCounter(9, time.Second)),
 		{Permits: 5, Period: time.Second, Custom: gone{}},
 	}
 }
@@ -113,7 +113,7 @@ func TestMemoryComesBackThroughAnyCall(t *testing.T) {
 			t.Parallel()
 			for _, pause := range []time.Duration{2 * time.Minute, 3 * 24 * time.Hour} {
 				synctest.Test(t, func(t *testing.T) {
-					l, err := New(Config{Limit: Bucket(10, time.Second, 20)})
+					l, err := New(Config{Limit: TokenBucket(10, time.Second, 20)})
 					require.NoError(t, err)
 					for i := range 2_000 {
 						_, err := l.Take(t.Context(), fmt.Sprint(i), 1)
@@ -134,7 +134,7 @@ func TestMemoryComesBackThroughAnyCall(t *testing.T) {
 func TestSweepsAreSpreadOverTheCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tab, ids := newTestTable(t, 0, Bucket(1, time.Second, 1))
+		tab, ids := newTestTable(t, 0, TokenBucket(1, time.Second, 1))
 		step := time.Minute / time.Duration(len(tab.shards))
 		before := uint64(0)
 		for now := time.Minute; now < 3*time.Minute; now += step {
@@ -185,10 +185,10 @@ func TestASweepAfterAPauseIsBounded(t *testing.T) {
 func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Limit{
-		Bucket(100, MaxPeriod, 100), Window(100, 24*time.Hour), Window(1e9, MaxPeriod), Aligned(100, MaxPeriod), Sliding(100, 24*time.Hour, 10), Counter(100, 24*time.Hour), Log(100, 24*time.Hour),
-		Window(100, 24*time.Hour).And(Log(100, 24*time.Hour)),
+		TokenBucket(100, MaxPeriod, 100), FixedWindow(100, 24*time.Hour), FixedWindow(1e9, MaxPeriod), AlignedWindow(100, MaxPeriod), SlidingWindow(100, 24*time.Hour, 10), SlidingCounter(100, 24*time.Hour), SlidingLog(100, 24*time.Hour),
+		FixedWindow(100, 24*time.Hour).And(SlidingLog(100, 24*time.Hour)),
 	} {
-		for _, soon := range []Limit{Bucket(10, time.Second, 20), Log(5, time.Second)} {
+		for _, soon := range []Limit{TokenBucket(10, time.Second, 20), SlidingLog(5, time.Second)} {
 			t.Run(fmt.Sprintf("%v in a flood of %v", l, soon), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 // it is repaid, and not before.
 func TestTheSketchGoesWhenItsDebtsAreRepaid(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Limit{Bucket(1, time.Minute, 5), Window(5, 5*time.Minute), Sliding(5, 5*time.Minute, 5), Counter(5, 150*time.Second), Log(5, 5*time.Minute)} {
+	for _, l := range []Limit{TokenBucket(1, time.Minute, 5), FixedWindow(5, 5*time.Minute), SlidingWindow(5, 5*time.Minute, 5), SlidingCounter(5, 150*time.Second), SlidingLog(5, 5*time.Minute)} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestQueuesGoWithTheirWaiters(t *testing.T) {
 // Each second a call is enough for many keys too.
 func TestManyBucketsAreGoneInMinutes(t *testing.T) {
 	t.Parallel()
-	tab, ids := newTestTable(t, 0, Bucket(10, time.Second, 10))
+	tab, ids := newTestTable(t, 0, TokenBucket(10, time.Second, 10))
 	const n = 200_000
 	for i := range n {
 		mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 1})

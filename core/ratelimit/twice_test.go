@@ -19,7 +19,7 @@ func TestAChainRefusesToChargeACountTwice(t *testing.T) {
 		return core.Must(ratelimit.New(ratelimit.Config{Name: name, Store: store, Limit: limit}))
 	}
 	a, b := named("a", ratelimit.PerHour(10)), named("b", ratelimit.PerHour(10))
-	bucket := ratelimit.Bucket(5, time.Second, 5)
+	bucket := ratelimit.TokenBucket(5, time.Second, 5)
 	for name, c := range map[string]struct {
 		chain   ratelimit.Chain
 		refused bool
@@ -28,9 +28,9 @@ func TestAChainRefusesToChargeACountTwice(t *testing.T) {
 		"two keys":               {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: a, Key: "l"}}, false},
 		"twice":                  {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: a, Key: "k"}}, true},
 		"twice, not in a row":    {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: b, Key: "k"}, {Limiter: a, Key: "k"}}, true},
-		"another tier":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.With(ratelimit.PerHour(20))), Key: "k"}}, true},
-		"another kind":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.With(bucket)), Key: "k"}}, false},
-		"a joined kind":          {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.With(bucket.And(ratelimit.PerHour(9)))), Key: "k"}}, true},
+		"another tier":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(ratelimit.PerHour(20))), Key: "k"}}, true},
+		"another kind":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(bucket)), Key: "k"}}, false},
+		"a joined kind":          {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(bucket.And(ratelimit.PerHour(9)))), Key: "k"}}, true},
 		"of one name, one table": {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: named("a", ratelimit.PerHour(10)), Key: "k"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func mustApply(tb testing.TB, tab *table, now time.Duration, key string, id Plan
 
 func TestBucketTicks(t *testing.T) {
 	t.Parallel()
-	l := Bucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
+	l := TokenBucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
 	require.NoError(t, l.Validate())
 	s, ok := newScale(l)
 	require.True(t, ok)
@@ -62,7 +62,7 @@ func TestBucketTicks(t *testing.T) {
 func TestWindowOfManyPermits(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Limit{
-		Window(MaxPermits, MaxPeriod), Window(MaxPermits, 1), Window(1, MaxPeriod), Window(1e9, time.Minute), Window(1000, 24*time.Hour), Window(63, 3*time.Hour),
+		FixedWindow(MaxPermits, MaxPeriod), FixedWindow(MaxPermits, 1), FixedWindow(1, MaxPeriod), FixedWindow(1e9, time.Minute), FixedWindow(1000, 24*time.Hour), FixedWindow(63, 3*time.Hour),
 	} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +90,8 @@ func TestWindowOfManyPermits(t *testing.T) {
 func TestNoKeyIsReadWrongAfterAnyTimeAway(t *testing.T) {
 	t.Parallel()
 	limits := []Limit{
-		PerMinute(5), PerSecond(3), Window(1000, 24*time.Hour), Bucket(3, time.Second, 3), Bucket(999_999_937, time.Second, 999_999_937), Bucket(299, time.Hour, 299),
-		Bucket(1_000_003, 24*time.Hour, 9), Window(1, MaxPeriod), Bucket(1, MaxPeriod, 1), Window(MaxPermits, time.Second),
+		PerMinute(5), PerSecond(3), FixedWindow(1000, 24*time.Hour), TokenBucket(3, time.Second, 3), TokenBucket(999_999_937, time.Second, 999_999_937), TokenBucket(299, time.Hour, 299),
+		TokenBucket(1_000_003, 24*time.Hour, 9), FixedWindow(1, MaxPeriod), TokenBucket(1, MaxPeriod, 1), FixedWindow(MaxPermits, time.Second),
 	}
 	for _, l := range limits {
 		t.Run(l.String(), func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestNoDriftAtThreePerSecond(t *testing.T) {
 
 func checkNoDrift(t *testing.T, length time.Duration) {
 	t.Helper()
-	tab, ids := newTestTable(t, 0, Bucket(3, time.Second, 1))
+	tab, ids := newTestTable(t, 0, TokenBucket(3, time.Second, 1))
 	granted, now := 0, time.Duration(0)
 	for now < length {
 		r := mustApply(t, tab, now, "k", ids[0], Op{Cost: 1})
@@ -136,7 +136,7 @@ func checkNoDrift(t *testing.T, length time.Duration) {
 
 func TestTimeGoingBackMintsNothing(t *testing.T) {
 	t.Parallel()
-	for _, l := range []Limit{PerSecond(10), Bucket(10, time.Second, 10)} {
+	for _, l := range []Limit{PerSecond(10), TokenBucket(10, time.Second, 10)} {
 		t.Run(l.String(), func(t *testing.T) {
 			t.Parallel()
 			tab, ids := newTestTable(t, 0, l)
@@ -159,7 +159,7 @@ func TestRateLimiting7_EveryRateLeavesExactlyNMinusK(t *testing.T) {
 func checkEveryRate(t *testing.T, most int64) {
 	t.Helper()
 	for n := int64(1); n <= most; n++ {
-		tab, ids := newTestTable(t, 0, Bucket(n, time.Hour, n), PerHour(n))
+		tab, ids := newTestTable(t, 0, TokenBucket(n, time.Hour, n), PerHour(n))
 		for k := int64(1); k <= n; k++ {
 			for _, id := range ids {
 				r := mustApply(t, tab, 12345, fmt.Sprint("k", id), id, Op{Cost: 1})

@@ -30,7 +30,7 @@ func checkAgainstXTime(t *testing.T, steps int) {
 	for range limits {
 		permits, period := int64(1)<<rng.IntN(10), time.Second<<rng.IntN(6)
 		burst := 1 + rng.Int64N(1<<rng.IntN(12))
-		tab, ids := newTestTable(t, 0, Bucket(permits, period, burst))
+		tab, ids := newTestTable(t, 0, TokenBucket(permits, period, burst))
 		theirs := rate.NewLimiter(rate.Limit(float64(permits)/period.Seconds()), int(burst))
 		epoch := time.Unix(1_000_000_000, 0)
 		now := time.Duration(0)

@@ -190,13 +190,13 @@ func showOverride(ctx context.Context, target string, t *table) error {
 	second := send(ctx, c, http.MethodGet, target+"/flaky?fail=1&id="+rand.Text())
 	t.add("GET /flaky?fail=1", second.String(), fmt.Sprintf("others are: %d requests", network.n.Load()-sent))
 
-	host := retries.Override(breakers.Override(ctx, func(c *breaker.Call) { c.Key = "billing" }), retry.Off)
+	host := retries.Override(breakers.Override(ctx, func(c *breaker.ClientCall) { c.Key = "billing" }), retry.Off)
 	for range 4 {
 		send(host, c, http.MethodGet, target+"/flaky?fail=1000&id=billing-"+rand.Text())
 	}
 	open := send(host, c, http.MethodGet, target+"/health")
 	t.add("GET /health, breaker \"billing\"", open.String(), "the calls that share this breaker have failed")
-	passed := send(breakers.Override(host, func(c *breaker.Call) { c.Disabled = true }), c, http.MethodGet, target+"/health")
+	passed := send(breakers.Override(host, func(c *breaker.ClientCall) { c.Disabled = true }), c, http.MethodGet, target+"/health")
 	t.add("GET /health, breaker disabled", passed.String(), "this request does not ask it")
 	return errors.Join(
 		expect("status with one attempt", first.status, http.StatusServiceUnavailable),

@@ -312,7 +312,7 @@ func TestUnlimitedRoutes(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil).StatusCode)
 	require.Equal(t, http.StatusTooManyRequests, do(t, http.MethodGet, url+"/hello", nil).StatusCode)
-	require.Contains(t, text(t, do(t, http.MethodGet, url+"/metrics", nil)), `resilience_ratelimiter_requests_total{name="demo",result="throttled"} 1`)
+	require.Contains(t, text(t, do(t, http.MethodGet, url+"/metrics", nil)), `resilience_ratelimit_requests_total{name="demo",result="throttled"} 1`)
 }
 
 func TestTrouble(t *testing.T) {

@@ -23,7 +23,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
-	"github.com/gresil/gresil/client/standard"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/cooldown"
@@ -39,6 +38,7 @@ import (
 	timeouts "github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
+	"github.com/gresil/gresil/standard"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -84,7 +84,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 	constructors := map[string]func() error{
 		"client.New":               func() error { client.New(nil, core.Must(retries.New(retries.Config{}))); return nil },
 		"client.NewReplay":         func() error { client.NewReplay(&http.Request{}, 10); return nil },
-		"client/standard.New":      func() error { return check(standard.New(standard.Config{})) },
+		"standard.New":             func() error { return check(standard.New(standard.Config{})) },
 		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
 		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
 		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{})) },

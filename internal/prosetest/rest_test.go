@@ -5,8 +5,7 @@ var rest = map[string]int{
 	".":                            6,
 	"bench":                        46,
 	"bench/cmd/redis":              16,
-	"client":                       37,
-	"client/standard":              8,
+	"client":                       33,
 	"core/backoff":                 4,
 	"core/breaker":                 81,
 	"core/cooldown":                41,
@@ -23,6 +22,7 @@ var rest = map[string]int{
 	"plugins/ratelimit":            149,
 	"plugins/retry":                36,
 	"plugins/timeout":              52,
-	"server":                       67,
+	"server":                       65,
+	"standard":                     8,
 	"stores/redisstore":            132,
 }

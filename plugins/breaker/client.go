@@ -79,8 +79,8 @@ func (c *Client) SetConfig(cfg ClientConfig) error {
 // Name returns the name of the plugin.
 func (c *Client) Name() string { return c.group.Name() }
 
-// Phase returns [client.Engine].
-func (c *Client) Phase() client.Phase { return client.Engine }
+// Phase returns [client.Attempt].
+func (c *Client) Phase() client.Phase { return client.Attempt }
 
 // Config returns the ClientConfig that the plugin was made with, or that the last
 // SetConfig gave it, as it was given. What the breakers were given alone, as through the
@@ -127,8 +127,8 @@ func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	return &transport{client: c, next: next}
 }
 
-// Call is what one request may change.
-type Call struct {
+// ClientCall is what one request may change.
+type ClientCall struct {
 	// Disabled sends the request past the breaker: it is neither rejected nor
 	// counted.
 	Disabled bool
@@ -146,6 +146,6 @@ type Call struct {
 // Override returns a context under which this plugin, and no other, treats
 // requests as f says. Overrides nest: the innermost is applied last. A nil f changes
 // nothing.
-func (c *Client) Override(ctx context.Context, f func(*Call)) context.Context {
+func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Context {
 	return override(ctx, overrideKey[Client]{c}, f)
 }

@@ -459,7 +459,7 @@ func TestOverride(t *testing.T) {
 	p, other := newClient(t, breaker.ClientConfig{Window: 1}), newClient(t, breaker.ClientConfig{Window: 1})
 	rt := p.Transport(s)
 	send(t, rt, 1, 500)
-	past := p.Override(t.Context(), func(c *breaker.Call) { c.Disabled = true })
+	past := p.Override(t.Context(), func(c *breaker.ClientCall) { c.Disabled = true })
 	_, err := get(past, rt, "https://"+host)
 	require.NoError(t, err, "it goes past the breaker")
 	require.EqualValues(t, 1, p.Stats().Failures, "and is not counted")
@@ -468,8 +468,8 @@ func TestOverride(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, breaker.Open, other.For(host).State(), "another plugin is not changed")
 
-	tenant := p.Override(t.Context(), func(c *breaker.Call) { c.Key = "tenant" })
-	harmless := p.Override(tenant, func(c *breaker.Call) {
+	tenant := p.Override(t.Context(), func(c *breaker.ClientCall) { c.Key = "tenant" })
+	harmless := p.Override(tenant, func(c *breaker.ClientCall) {
 		require.Equal(t, "tenant", c.Key)
 		c.Classify = func(_ context.Context, resp *http.Response, _ error) core.Outcome {
 			require.Equal(t, 500, resp.StatusCode)
@@ -486,7 +486,7 @@ func TestOverride(t *testing.T) {
 	require.Equal(t, breaker.Open, p.For("tenant").State())
 	_, err = get(tenant, rt, "https://other.example.com")
 	require.ErrorIs(t, err, breaker.ErrOpen)
-	_, err = get(p.Override(past, func(c *breaker.Call) { c.Disabled = false }), rt, "https://"+host)
+	_, err = get(p.Override(past, func(c *breaker.ClientCall) { c.Disabled = false }), rt, "https://"+host)
 	require.ErrorIs(t, err, breaker.ErrOpen, "the innermost is applied last")
 }
 
@@ -505,7 +505,7 @@ func TestClientConfig(t *testing.T) {
 	require.Equal(t, breaker.ClientConfig{Name: "vendor", Registry: &r}, base)
 	require.Equal(t, 7, p.Config().MaxKeys)
 	require.Nil(t, p.Config().OpenDelay, "as given")
-	require.Equal(t, []any{"vendor", client.Engine}, []any{p.Name(), p.Phase()})
+	require.Equal(t, []any{"vendor", client.Attempt}, []any{p.Name(), p.Phase()})
 	found, _ := r.Get("breaker", "vendor")
 	require.Same(t, p.Group(), found)
 	_, err = breaker.NewClient(base)

@@ -76,7 +76,7 @@ type ClientConfig struct {
 	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
 	// breaker that is opened by a response with that header stays open at least
 	// that long. If zero, DefaultMaxRetryAfter is used. If negative, the header is
-	// not looked at, so that AskedToWait opens nothing.
+	// not looked at, so that TripOnRetryAfter opens nothing.
 	MaxRetryAfter time.Duration
 	// Trials is how many requests are admitted while half-open, and decide. If
 	// zero, DefaultTrials is used.
@@ -109,7 +109,7 @@ type ClientConfig struct {
 	// other. asked is what Retry-After asks for, at most MaxRetryAfter, and 0 where it
 	// is not there or not looked at; the breaker is open at least that long. Where the
 	// exchange opens it by its rates too, and half-open, it is open at least as long as
-	// OpenDelay says. [AskedToWait] opens it by every Retry-After. It is not asked when
+	// OpenDelay says. [TripOnRetryAfter] opens it by every Retry-After. It is not asked when
 	// there is no response, or one that a plugin further in made of a rejection. It
 	// must leave the body alone. If nil, no single response opens a breaker.
 	Trip func(resp *http.Response, asked time.Duration) time.Duration
@@ -185,9 +185,9 @@ func (c ClientConfig) key() func(*http.Request) string {
 	return c.Key
 }
 
-// AskedToWait is a Trip for a ClientConfig: a response with a status of 429 or 503
+// TripOnRetryAfter is a Trip for a ClientConfig: a response with a status of 429 or 503
 // opens the breaker for as long as it asks for by its Retry-After.
-func AskedToWait(resp *http.Response, asked time.Duration) time.Duration {
+func TripOnRetryAfter(resp *http.Response, asked time.Duration) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}

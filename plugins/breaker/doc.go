@@ -25,7 +25,7 @@
 // a success until the body has ended, and a read that fails is a failure.
 //
 // With SlowCall, headers that take long count against a host as failures do. With a
-// Trip, a single response is enough: [AskedToWait] takes every Retry-After at its
+// Trip, a single response is enough: [TripOnRetryAfter] takes every Retry-After at its
 // word. [Client.Override] and [Server.Override] change what one request meets: no
 // breaker, that of another key, or one more thing that is a failure. SetConfig of both replaces the settings
 // while they are in use, and keeps the states.

@@ -41,7 +41,7 @@ func ExampleNewClient() {
 func ExampleClient_Override() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Initial: breaker.ForcedOpen}))
 	httpClient := &http.Client{Transport: client.New(resiltest.NewScript(), breakers)}
-	ctx := breakers.Override(context.Background(), func(c *breaker.Call) { c.Disabled = true })
+	ctx := breakers.Override(context.Background(), func(c *breaker.ClientCall) { c.Disabled = true })
 	for _, ctx := range []context.Context{context.Background(), ctx} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/health", http.NoBody)
 		if err != nil {
@@ -60,8 +60,8 @@ func ExampleClient_Override() {
 	// 200
 }
 
-func ExampleAskedToWait() {
-	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Trip: breaker.AskedToWait}))
+func ExampleTripOnRetryAfter() {
+	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Trip: breaker.TripOnRetryAfter}))
 	vendor := answers(http.StatusServiceUnavailable, "120")
 	httpClient := &http.Client{Transport: client.New(vendor, breakers)}
 	for range 2 { // the first answer is enough
@@ -79,10 +79,10 @@ func ExampleAskedToWait() {
 	// rejected for 2m0s
 }
 
-func ExampleCall_failed() {
+func ExampleClientCall_failed() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 1}))
 	httpClient := &http.Client{Transport: client.New(resiltest.NewScript(resiltest.Reply{Status: http.StatusNotFound}), breakers)}
-	ctx := breakers.Override(context.Background(), func(c *breaker.Call) {
+	ctx := breakers.Override(context.Background(), func(c *breaker.ClientCall) {
 		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusNotFound }
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/health", http.NoBody)

@@ -164,7 +164,7 @@ func TestJudgeBodyAsksAgain(t *testing.T) {
 	read(t.Context())
 	require.Equal(t, []error{nil, errReset}, asked)
 	require.EqualValues(t, 1, p.For(host).Stats().Successes)
-	read(p.Override(t.Context(), func(c *breaker.Call) {
+	read(p.Override(t.Context(), func(c *breaker.ClientCall) {
 		c.Failed = func(_ *http.Response, err error) bool { return err != nil }
 	}))
 	require.Equal(t, []error{nil, errReset, nil}, asked)
@@ -191,7 +191,7 @@ func TestJudgeBodyWhereThatPanics(t *testing.T) {
 
 func TestATripIsNotPutOffToTheBody(t *testing.T) {
 	t.Parallel()
-	p := newClient(t, breaker.ClientConfig{JudgeBody: true, Trip: breaker.AskedToWait, SyntheticResponse: true})
+	p := newClient(t, breaker.ClientConfig{JudgeBody: true, Trip: breaker.TripOnRetryAfter, SyntheticResponse: true})
 	rt := p.Transport(answers(http.StatusTooManyRequests, "7"))
 	_, err := get(t.Context(), rt, "https://"+host)
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func TestTripByASingleResponse(t *testing.T) {
 			{500, "120", 0},
 			{302, "120", 0},
 		} {
-			p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait})
+			p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter})
 			rt := p.Transport(answers(c.status, c.header))
 			send(t, rt, 1, c.status)
 			if c.want == 0 {
@@ -101,7 +101,7 @@ func TestOverrideWithAnExtraPredicate(t *testing.T) {
 	p := newClient(t, breaker.ClientConfig{Window: 3})
 	s := resiltest.NewScript()
 	rt := p.Transport(s)
-	teapots := p.Override(t.Context(), func(c *breaker.Call) {
+	teapots := p.Override(t.Context(), func(c *breaker.ClientCall) {
 		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusTeapot }
 	})
 	for _, status := range []int{200, 418, 500} { // Classify is asked all the same
@@ -191,7 +191,7 @@ func TestARejectionFurtherInIsNoFailure(t *testing.T) {
 	rt := p.Transport(does(func(req *http.Request) (*http.Response, error) {
 		return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
 	}))
-	ctx := p.Override(t.Context(), func(c *breaker.Call) {
+	ctx := p.Override(t.Context(), func(c *breaker.ClientCall) {
 		c.Failed = func(resp *http.Response, err error) bool { return err != nil || resp.StatusCode >= 500 }
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
@@ -214,7 +214,7 @@ func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
 func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
 	t.Parallel()
 	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: breaker.DefaultMaxRetryAfter, -1: 0} {
-		p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait, MaxRetryAfter: longest})
+		p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter, MaxRetryAfter: longest})
 		send(t, p.Transport(answers(503, "3600")), 1, 503)
 		require.Equal(t, want, p.For(host).Snapshot().OpenFor, longest)
 	}
@@ -223,7 +223,7 @@ func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
 func TestATripWhileHalfOpenIsNoShorterThanOpenDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newClient(t, breaker.ClientConfig{Trip: breaker.AskedToWait, OpenDelay: backoff.Linear{Initial: 10 * time.Second}})
+		p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter, OpenDelay: backoff.Linear{Initial: 10 * time.Second}})
 		rt := p.Transport(answers(503, "1"))
 		for _, want := range []time.Duration{time.Second, 20 * time.Second, 30 * time.Second} {
 			send(t, rt, 1, 503)

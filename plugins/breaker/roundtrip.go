@@ -25,7 +25,7 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	c, ctx := t.client, req.Context()
 	rules := c.current.Load()
-	call := overridden[Call](ctx, overrideKey[Client]{c})
+	call := overridden[ClientCall](ctx, overrideKey[Client]{c})
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}
@@ -97,7 +97,7 @@ func explain(req *http.Request, started time.Time, err error) error {
 }
 
 // failing returns the judge of a body that cannot be read to its end.
-func failing(req *http.Request, started time.Time, call Call, classify func(context.Context, *http.Response, error) core.Outcome) func(error) core.Outcome {
+func failing(req *http.Request, started time.Time, call ClientCall, classify func(context.Context, *http.Response, error) core.Outcome) func(error) core.Outcome {
 	return func(err error) core.Outcome {
 		if call.Failed != nil && call.Failed(nil, err) {
 			return core.Failure

@@ -58,9 +58,9 @@ func (s *Server) Name() string {
 	return s.group.Name()
 }
 
-// Phase is just inside [server.Plugins]: a request that waits for its permits at a
+// Phase is just inside [server.Admission]: a request that waits for its permits at a
 // limiter must not hold the slot of a trial.
-func (s *Server) Phase() server.Phase { return server.Plugins + 10 }
+func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 
 // Config returns the ServerConfig that the plugin has, as it was given.
 func (s *Server) Config() ServerConfig { return s.current.Load().cfg }

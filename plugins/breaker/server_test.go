@@ -108,7 +108,7 @@ func TestServerOpensAndCloses(t *testing.T) {
 			require.Equal(t, 204, serve(t.Context(), h, "/").Code)
 		}
 		require.Equal(t, breaker.Closed, p.For("").State())
-		require.Equal(t, []any{"shop", server.Plugins + 10}, []any{p.Name(), p.Phase()})
+		require.Equal(t, []any{"shop", server.Admission + 10}, []any{p.Name(), p.Phase()})
 		require.EqualValues(t, 1, p.Stats().Rejected)
 		require.NoError(t, p.For("").SetState(breaker.ForcedOpen))
 		require.Empty(t, serve(t.Context(), h, "/").Header().Get("Retry-After"), "waiting does not help")

@@ -206,7 +206,7 @@ func TestCharge_ToldIsTheLeast(t *testing.T) {
 	})
 	_, err := s.plugin.Limiter().Take(t.Context(), ip, 7)
 	require.NoError(t, err)
-	all, err := s.plugin.Limiter().With(ratelimit.PerMinute(3))
+	all, err := s.plugin.Limiter().WithLimit(ratelimit.PerMinute(3))
 	require.NoError(t, err)
 	_, err = all.Take(t.Context(), "#layer:3:all:", 1)
 	require.NoError(t, err)

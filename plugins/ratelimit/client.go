@@ -56,7 +56,7 @@ type ClientConfig struct {
 	// Feedback returns how long the key of the request is held because of a response;
 	// 0 or less does not hold it. It is called for every response except those of
 	// [client.Reject], must not read the body, and is called by several goroutines at
-	// once. If nil, it is [Asked], but without a Key only a 429 or 503 holds: with any
+	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds: with any
 	// other status, a limit that is used up may be that of one resource of the host, as
 	// with X-RateLimit-Resource: search of GitHub. Set Asked itself where all limits of
 	// a server are about the whole host. [NoFeedback] holds nothing.
@@ -208,9 +208,9 @@ func (c *Client) SetConfig(cfg ClientConfig) error {
 	return nil
 }
 
-// Phase is [client.Monitoring]: each retry waits for its turn, and a request that
+// Phase is [client.Admission]: each retry waits for its turn, and a request that
 // waits does not look slow to a breaker.
-func (c *Client) Phase() client.Phase { return client.Monitoring }
+func (c *Client) Phase() client.Phase { return client.Admission }
 
 // Close ends the limiter and what holds keys, and with them every wait; later requests
 // fail. A Limiter of x/time it leaves as it is.

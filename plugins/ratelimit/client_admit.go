@@ -152,7 +152,7 @@ func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response) core
 	case cfg.Feedback != nil:
 		permit.Hold(cfg.Feedback(resp, time.Now()))
 	case limited || cfg.Key != nil: // otherwise a limit of a part would hold the whole host
-		permit.Hold(Asked(resp, time.Now()))
+		permit.Hold(DefaultFeedback(resp, time.Now()))
 	}
 	switch {
 	case limited:

@@ -69,7 +69,7 @@ func TestOne429Among60HoldsAllBack(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]func() ratelimit.ClientConfig{
 		"limit": func() ratelimit.ClientConfig {
-			return ratelimit.ClientConfig{Limit: core_ratelimit.Bucket(100, time.Second, 100)}
+			return ratelimit.ClientConfig{Limit: core_ratelimit.TokenBucket(100, time.Second, 100)}
 		},
 		"x/time": func() ratelimit.ClientConfig { return ratelimit.ClientConfig{Limiter: rate.NewLimiter(100, 100)} },
 	} {
@@ -159,7 +159,7 @@ func TestOutbound7_RetriesPassTheSameGate(t *testing.T) {
 func TestOneThatWaitsForItsTurnIsHeldToo(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
-		"limit":  {Limit: core_ratelimit.Bucket(1, 2*time.Second, 1)},
+		"limit":  {Limit: core_ratelimit.TokenBucket(1, 2*time.Second, 1)},
 		"x/time": {Limiter: rate.NewLimiter(0.5, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestOneThatWaitsForItsTurnIsHeldToo(t *testing.T) {
 func TestAllWaitsTogetherAreWithinMaxWait(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
-		"limit":  {Limit: core_ratelimit.Bucket(1, 7*time.Second, 1)},
+		"limit":  {Limit: core_ratelimit.TokenBucket(1, 7*time.Second, 1)},
 		"x/time": {Limiter: rate.NewLimiter(rate.Every(7*time.Second), 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestGoPeers75_HeldBeyondTheDeadlineIsRejectedAtOnce(t *testing.T) {
 func TestGoPeers73_ThoseWhoLeaveWhileHeldTakeNothing(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
-		"limit":  {Limit: core_ratelimit.Bucket(1, 10*time.Second, 2)},
+		"limit":  {Limit: core_ratelimit.TokenBucket(1, 10*time.Second, 2)},
 		"x/time": {Limiter: rate.NewLimiter(rate.Every(10*time.Second), 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -420,7 +420,7 @@ func TestFeedbackIsYours(t *testing.T) {
 			if resp.Header.Get("X-Banned") != "" {
 				return 3 * time.Hour
 			}
-			return ratelimit.Asked(resp, now)
+			return ratelimit.DefaultFeedback(resp, now)
 		}
 		require.Zero(t, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
 		require.Equal(t, 10*time.Minute, hold(ratelimit.ClientConfig{Feedback: banned}))

@@ -36,8 +36,8 @@ func TestWithoutAKeyOnly429And503HoldAHost(t *testing.T) {
 		"limit":              {ratelimit.ClientConfig{Limit: core_ratelimit.PerMinute(5)}, map[int]bool{429: true, 503: true}},
 		"x/time":             {ratelimit.ClientConfig{Limiter: rate.NewLimiter(5, 5)}, map[int]bool{429: true, 503: true}},
 		"key":                {ratelimit.ClientConfig{Key: byAccount}, map[int]bool{200: true, 204: true, 304: true, 403: true, 429: true, 500: true, 503: true}},
-		"feedback":           {ratelimit.ClientConfig{Feedback: ratelimit.Asked}, map[int]bool{200: true, 204: true, 304: true, 403: true, 429: true, 500: true, 503: true}},
-		"feedback of x/time": {ratelimit.ClientConfig{Feedback: ratelimit.Asked, Limiter: rate.NewLimiter(5, 5)}, map[int]bool{200: true, 204: true, 304: true, 403: true, 429: true, 500: true, 503: true}},
+		"feedback":           {ratelimit.ClientConfig{Feedback: ratelimit.DefaultFeedback}, map[int]bool{200: true, 204: true, 304: true, 403: true, 429: true, 500: true, 503: true}},
+		"feedback of x/time": {ratelimit.ClientConfig{Feedback: ratelimit.DefaultFeedback, Limiter: rate.NewLimiter(5, 5)}, map[int]bool{200: true, 204: true, 304: true, 403: true, 429: true, 500: true, 503: true}},
 		"no feedback":        {ratelimit.ClientConfig{Feedback: ratelimit.NoFeedback, Key: byAccount}, nil},
 	} {
 		for form, fields := range map[string]func(int) http.Header{

@@ -22,14 +22,14 @@ func TestClientSetConfig(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var r core.Registry
-		limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Name: "api", Registry: &r, Limit: core_ratelimit.Bucket(1, time.Minute, 1), MaxWait: -1}))
+		limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Name: "api", Registry: &r, Limit: core_ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1}))
 		t.Cleanup(func() { require.NoError(t, limits.Close()) })
 		c := &http.Client{Transport: limits.Transport(&answers{})}
 		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		require.NoError(t, get(t.Context(), t, c, "http://b.test/"))
 		a := client.Host(httptest.NewRequest(http.MethodGet, "http://a.test/", nil))
 		// It may be one that others share.
-		next := ratelimit.ClientConfig{Limit: core_ratelimit.Bucket(2, time.Minute, 1), Key: func(*http.Request) string { return a }}
+		next := ratelimit.ClientConfig{Limit: core_ratelimit.TokenBucket(2, time.Minute, 1), Key: func(*http.Request) string { return a }}
 		require.NoError(t, limits.SetConfig(next))
 		for _, host := range []string{"a", "b", "c"} {
 			require.ErrorIs(t, get(t.Context(), t, c, "http://"+host+".test/"), core.ErrRejected, "a minute is more than 10 seconds")

@@ -58,7 +58,7 @@ func get(ctx context.Context, t *testing.T, c *http.Client, url string) error {
 func TestClientWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
-		"limit":  {Limit: core_ratelimit.Bucket(2, time.Second, 1)},
+		"limit":  {Limit: core_ratelimit.TokenBucket(2, time.Second, 1)},
 		"x/time": {Limiter: rate.NewLimiter(2, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestClientWaitsForItsTurn(t *testing.T) {
 func TestClientRejectsAtOnceWhatWouldWaitTooLong(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
-		"limit":  {Name: "vendor", Limit: core_ratelimit.Bucket(1, time.Minute, 1)},
+		"limit":  {Name: "vendor", Limit: core_ratelimit.TokenBucket(1, time.Minute, 1)},
 		"x/time": {Name: "vendor", Limiter: rate.NewLimiter(rate.Every(time.Minute), 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
 func TestClientCancelDuringTheWait(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
-		"limit":  {Limit: core_ratelimit.Bucket(1, 10*time.Second, 1)},
+		"limit":  {Limit: core_ratelimit.TokenBucket(1, 10*time.Second, 1)},
 		"x/time": {Limiter: rate.NewLimiter(rate.Every(10*time.Second), 1)},
 	} {
 		t.Run(name, func(t *testing.T) {

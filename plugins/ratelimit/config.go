@@ -80,7 +80,7 @@ type ServerConfig struct {
 	// charged.
 	Shadow bool
 
-	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Plugins].
+	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Admission].
 	// It has to be further in than what finds out the key.
 	Phase server.Phase
 	// Headers are sent in addition to X-Rate-Limited, which is true on a refusal
@@ -278,7 +278,7 @@ func (c ServerConfig) core() ratelimit.Config {
 
 func (c ServerConfig) phase() server.Phase {
 	if c.Phase == 0 {
-		return server.Plugins
+		return server.Admission
 	}
 	return c.Phase
 }

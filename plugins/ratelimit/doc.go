@@ -82,7 +82,7 @@
 //
 // # A client that is told to wait
 //
-// A [Client] learns from what comes back ([Asked]): one response that asks to be left
+// A [Client] learns from what comes back ([DefaultFeedback]): one response that asks to be left
 // alone holds back every request with its key, those too that wait for their turn. When
 // the time is over a single one goes out, and each that succeeds makes room for one
 // more. Key says what the server counts by: a host, a vendor, an account. Without a Key,

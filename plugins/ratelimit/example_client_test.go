@@ -99,18 +99,18 @@ func ExampleClient_Cooldown() {
 	// true 1m0s true
 }
 
-func ExampleAsked() {
+func ExampleDefaultFeedback() {
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{
 		"Ratelimit": {`"burst";r=0;t=5, "day";r=812;t=36000`},
 	}}
-	fmt.Println(ratelimit.Asked(resp, time.Now()))
+	fmt.Println(ratelimit.DefaultFeedback(resp, time.Now()))
 
 	// A server with a habit of its own.
 	feedback := func(resp *http.Response, now time.Time) time.Duration {
 		if resp.StatusCode == http.StatusForbidden && resp.Header.Get("X-Quota") == "exceeded" {
 			return time.Minute
 		}
-		return ratelimit.Asked(resp, now)
+		return ratelimit.DefaultFeedback(resp, now)
 	}
 	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Feedback: feedback}))
 	fmt.Println(limits.Close())

@@ -17,12 +17,12 @@ func TestCharge_RefundByEveryLimit(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]ratelimit.Limit{
 		"bucket":   ratelimit.TokenBucket(10, time.Hour, 0),
-		"window":   ratelimit.Window(10, time.Hour),
-		"sliding":  ratelimit.Sliding(10, time.Hour, 0),
-		"counter":  ratelimit.Counter(10, time.Hour),
-		"log":      ratelimit.Log(10, time.Hour),
+		"window":   ratelimit.FixedWindow(10, time.Hour),
+		"sliding":  ratelimit.SlidingWindow(10, time.Hour, 0),
+		"counter":  ratelimit.SlidingCounter(10, time.Hour),
+		"log":      ratelimit.SlidingLog(10, time.Hour),
 		"two":      ratelimit.PerMinute(9).And(ratelimit.PerHour(10)),
-		"the last": ratelimit.PerHour(10).And(ratelimit.PerMinute(11).And(ratelimit.Log(12, time.Second))),
+		"the last": ratelimit.PerHour(10).And(ratelimit.PerMinute(11).And(ratelimit.SlidingLog(12, time.Second))),
 	} {
 		for _, wait := range []time.Duration{0, time.Minute} {
 			synctest.Test(t, func(t *testing.T) {

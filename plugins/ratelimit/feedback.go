@@ -12,7 +12,7 @@ import (
 	"github.com/gresil/gresil/client"
 )
 
-// Asked returns how long the server asks the client to wait: from now, which is when resp
+// DefaultFeedback returns how long the server asks the client to wait: from now, which is when resp
 // came, until it takes requests again. It is 0 when the response does not ask. It is the
 // Feedback of a [ClientConfig] that has none, where a limit of a part cannot hold a whole
 // host: with a Key of the user's own for all responses, otherwise for 429 and 503.
@@ -27,7 +27,7 @@ import (
 //
 // All but the first count with any status, and ask to wait if nothing remains: also
 // with a 200, after which there would be a 429, and with the 403 that GitHub sends for it.
-// Asked does not know which resource or partition (pk) a field is about: that is for the
+// DefaultFeedback does not know which resource or partition (pk) a field is about: that is for the
 // Key to tell apart. The fields do not count when the response
 // comes out of a cache (Age). A reset is in seconds from now; a number that is too
 // large for that is a Unix time, in seconds or a smaller unit, and taken relative to
@@ -36,7 +36,7 @@ import (
 // What is malformed is ignored: a sign, a fraction, a list with a comma at its end. The
 // result is what the server asks for, which may be a century: MaxHold of the
 // ClientConfig cuts it.
-func Asked(resp *http.Response, now time.Time) time.Duration {
+func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	if resp == nil {
 		return 0
 	}

@@ -92,7 +92,7 @@ func FuzzAskedRateLimit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, field string) {
 		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Ratelimit": {field}}}
-		if got, want := ratelimit.Asked(resp, time.Now()), askedByGrammar(field); got != want {
+		if got, want := ratelimit.DefaultFeedback(resp, time.Now()), askedByGrammar(field); got != want {
 			t.Fatalf("RateLimit: %q: %v, want %v", field, got, want)
 		}
 	})
@@ -114,7 +114,7 @@ func FuzzAskedXRateLimit(f *testing.F) {
 			prefix = "Ratelimit-"
 		}
 		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{prefix + "Remaining": {remaining}, prefix + "Reset": {reset}, "Date": {date}}}
-		got := ratelimit.Asked(resp, now)
+		got := ratelimit.DefaultFeedback(resp, now)
 
 		want := big.NewInt(0)
 		left, at := digits.FindStringSubmatch(remaining), digits.FindStringSubmatch(reset)
@@ -156,7 +156,7 @@ func FuzzAsked(f *testing.F) {
 	f.Add(200, "", "", "", "", "0")
 	f.Fuzz(func(t *testing.T, status int, retryAfter, field, remaining, reset, age string) {
 		h := http.Header{"Retry-After": {retryAfter}, "Ratelimit": {field}, "X-Ratelimit-Remaining": {remaining, remaining}, "X-Ratelimit-Reset": {reset, reset}, "Age": {age}}
-		got := ratelimit.Asked(&http.Response{StatusCode: status, Header: h}, time.Unix(firstOf2026, 0))
+		got := ratelimit.DefaultFeedback(&http.Response{StatusCode: status, Header: h}, time.Unix(firstOf2026, 0))
 		if got < 0 {
 			t.Fatalf("%v: %v", h, got)
 		}

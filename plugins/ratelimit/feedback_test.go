@@ -21,7 +21,7 @@ func asked(status int, fields ...string) time.Duration {
 		name, value, _ := strings.Cut(f, ": ")
 		h.Add(name, value)
 	}
-	return ratelimit.Asked(&http.Response{StatusCode: status, Header: h}, time.Unix(firstOf2026+1, 0))
+	return ratelimit.DefaultFeedback(&http.Response{StatusCode: status, Header: h}, time.Unix(firstOf2026+1, 0))
 }
 
 const firstOf2026 = 1767225600
@@ -109,8 +109,8 @@ func TestAsked(t *testing.T) {
 	} {
 		require.Equal(t, c.want, asked(c.status, c.fields...), "%s: %q", c.what, c.fields)
 	}
-	require.Zero(t, ratelimit.Asked(nil, time.Now()))
-	require.Zero(t, ratelimit.Asked(&http.Response{StatusCode: http.StatusTooManyRequests}, time.Now()))
+	require.Zero(t, ratelimit.DefaultFeedback(nil, time.Now()))
+	require.Zero(t, ratelimit.DefaultFeedback(&http.Response{StatusCode: http.StatusTooManyRequests}, time.Now()))
 	require.Zero(t, ratelimit.NoFeedback(&http.Response{StatusCode: http.StatusTooManyRequests, Header: after("5")}, time.Now()))
 }
 
@@ -126,7 +126,7 @@ func TestAskedReadsWhatOurServerWrites(t *testing.T) {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			resp := fetch(h, "/").Result()
 			require.Equal(t, status, resp.StatusCode)
-			require.InDelta(t, time.Minute, ratelimit.Asked(resp, time.Now()), float64(2*time.Second), "%v %d %v", style, status, resp.Header)
+			require.InDelta(t, time.Minute, ratelimit.DefaultFeedback(resp, time.Now()), float64(2*time.Second), "%v %d %v", style, status, resp.Header)
 		}
 	}
 }

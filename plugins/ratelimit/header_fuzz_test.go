@@ -113,7 +113,7 @@ func FuzzHeaders(f *testing.F) {
 		result := coreratelimit.Result{
 			Allowed: allowed, Limit: capacity, Remaining: remaining, NextAfter: time.Duration(next), FullAfter: time.Duration(full), RetryAfter: time.Duration(next), Which: int(which) - 1,
 		}
-		limit := ratelimit.Window(permits, time.Duration(period))
+		limit := ratelimit.FixedWindow(permits, time.Duration(period))
 		cfg := ratelimit.ServerConfig{
 			Name: name, Store: wild{result}, Headers: ratelimit.HeaderStyle(style), Limit: limit.And(ratelimit.TokenBucket(5, time.Hour, 7)),
 			Layers: []ratelimit.Layer{{Name: layer}}, Routes: []ratelimit.Route{{Pattern: pattern, Limit: limit}},

@@ -436,7 +436,7 @@ func TestHeaders_JoinedLimits(t *testing.T) {
 
 		s = serve(t, ratelimit.ServerConfig{
 			Name: "api", Headers: ratelimit.HeaderDraft10,
-			Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.Window(4, 90*time.Second)).And(ratelimit.Limit{Permits: 3, Period: 300 * time.Millisecond}),
+			Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.Limit{Permits: 3, Period: 300 * time.Millisecond}),
 		})
 		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300ms";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
 		s = serve(t, ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft07, Limit: ratelimit.PerSecond(2).And(ratelimit.PerHour(3))})
@@ -458,7 +458,7 @@ func TestHeaders_Draft07AndDraft03(t *testing.T) {
 			{ratelimit.PerMinute(10), "1", "10;w=60", "10", "60", 200, "9", ""},
 			{ratelimit.PerMinute(10), "0", "10;w=60", "10", "0", 200, "10", ""},
 			{ratelimit.TokenBucket(10, time.Second, 20), "5", "20;w=2", "20", "1", 200, "15", ""},
-			{ratelimit.Window(5, 250*time.Millisecond), "5", "5", "5", "1", 200, "0", ""},
+			{ratelimit.FixedWindow(5, 250*time.Millisecond), "5", "5", "5", "1", 200, "0", ""},
 			{ratelimit.PerMinute(10), "11", "10;w=60", "10", "0", 413, "10", ""},
 		} {
 			s := serve(t, ratelimit.ServerConfig{Limit: tt.limit, Weight: cost, Headers: ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03})
@@ -478,8 +478,8 @@ func TestPolly91_RetryAfterIsEnough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []ratelimit.Limit{
-			ratelimit.PerMinute(3), ratelimit.TokenBucket(3, 10*time.Second, 5), ratelimit.Sliding(4, 70*time.Second, 7), ratelimit.Counter(5, 33*time.Second),
-			ratelimit.Log(3, 1700*time.Millisecond), ratelimit.Aligned(3, time.Minute), ratelimit.PerSecond(3).And(ratelimit.TokenBucket(1, 7*time.Second, 4)),
+			ratelimit.PerMinute(3), ratelimit.TokenBucket(3, 10*time.Second, 5), ratelimit.SlidingWindow(4, 70*time.Second, 7), ratelimit.SlidingCounter(5, 33*time.Second),
+			ratelimit.SlidingLog(3, 1700*time.Millisecond), ratelimit.AlignedWindow(3, time.Minute), ratelimit.PerSecond(3).And(ratelimit.TokenBucket(1, 7*time.Second, 4)),
 		} {
 			s := serve(t, ratelimit.ServerConfig{Limit: limit, Headers: everyHeader, Weight: cost, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.TokenBucket(1, 3*time.Second, 9)}}})
 			time.Sleep(1234 * time.Millisecond)
@@ -516,7 +516,7 @@ func TestHeaders_LimitsThatChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(10, time.Minute, 10), Headers: everyHeader, Key: ratelimit.ByHeader("User")})
-		require.NoError(t, s.plugin.Limiter().Override("ann", ratelimit.TokenBucket(2, time.Second, 2)))
+		require.NoError(t, s.plugin.Limiter().SetKeyLimit("ann", ratelimit.TokenBucket(2, time.Second, 2)))
 		w := fetch(s, "/", "User", "ann")
 		require.Equal(t, `"default";q=2`, w.Header().Get("RateLimit-Policy"))
 		require.Equal(t, `"default";r=1;t=1`, w.Header().Get("RateLimit"))

@@ -56,7 +56,7 @@ func TestPolly93_NamesAreQuoted(t *testing.T) {
 func TestKresil123_ResetIsAUnixTimeRoundedUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.Window(1, 1500*time.Millisecond), Headers: ratelimit.HeaderXRateLimit})
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(1, 1500*time.Millisecond), Headers: ratelimit.HeaderXRateLimit})
 		start := time.Now() // midnight
 		reset := func() int64 {
 			w := fetch(s, "/")
@@ -99,9 +99,9 @@ func TestHeaders_Draft10(t *testing.T) {
 		}{
 			{ratelimit.TokenBucket(10, time.Second, 20), "1", `"default";q=20;w=2`, `"default";r=19;t=1`},
 			{ratelimit.TokenBucket(3, 10*time.Second, 4), "2", `"default";q=4;w=14`, `"default";r=2;t=4`},
-			{ratelimit.Window(5, 250*time.Millisecond), "5", `"default";q=5`, `"default";r=0;t=1`},
+			{ratelimit.FixedWindow(5, 250*time.Millisecond), "5", `"default";q=5`, `"default";r=0;t=1`},
 			{ratelimit.TokenBucket(1000, time.Second, 10), "1", `"default";q=10`, `"default";r=9;t=1`},
-			{ratelimit.Window(5, 1500*time.Millisecond), "1", `"default";q=5;w=2`, `"default";r=4;t=2`},
+			{ratelimit.FixedWindow(5, 1500*time.Millisecond), "1", `"default";q=5;w=2`, `"default";r=4;t=2`},
 			{ratelimit.TokenBucket(3, 6*time.Second+1, 1), "1", `"default";q=1;w=3`, `"default";r=0;t=3`}, // a third of a nanosecond too long for 2
 			{ratelimit.PerHour(5), "0", `"default";q=5;w=3600`, `"default";r=5`},
 			{ratelimit.TokenBucket(1<<38, 365*24*time.Hour, 1<<38), "0", `"default";q=274877906944;w=31536000`, `"default";r=274877906944`},

@@ -83,7 +83,7 @@ func TestLayers_AllOrNone(t *testing.T) {
 		Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(2)}},
 	})
 	left := func(key string, limit int64) int64 {
-		limiter, err := s.plugin.Limiter().With(ratelimit.PerHour(limit))
+		limiter, err := s.plugin.Limiter().WithLimit(ratelimit.PerHour(limit))
 		require.NoError(t, err)
 		result, err := limiter.Peek(t.Context(), key)
 		require.NoError(t, err)

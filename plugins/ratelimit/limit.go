@@ -61,27 +61,27 @@ func PerMinute(n int64) Limit { return ratelimit.PerMinute(n) }
 // PerHour is a fixed window of n permits an hour.
 func PerHour(n int64) Limit { return ratelimit.PerHour(n) }
 
-// Window is a fixed window of n permits in each period.
-func Window(n int64, period time.Duration) Limit { return ratelimit.Window(n, period) }
+// FixedWindow is a fixed window of n permits in each period.
+func FixedWindow(n int64, period time.Duration) Limit { return ratelimit.FixedWindow(n, period) }
 
-// Aligned is a fixed window of n permits in each period that begins with the
+// AlignedWindow is a fixed window of n permits in each period that begins with the
 // clock, as on the hour.
-func Aligned(n int64, period time.Duration) Limit { return ratelimit.Aligned(n, period) }
+func AlignedWindow(n int64, period time.Duration) Limit { return ratelimit.AlignedWindow(n, period) }
 
-// Sliding is a sliding window of n permits in a period of so many segments, of
+// SlidingWindow is a sliding window of n permits in a period of so many segments, of
 // which 0 is ten.
-func Sliding(n int64, period time.Duration, segments int) Limit {
-	return ratelimit.Sliding(n, period, segments)
+func SlidingWindow(n int64, period time.Duration, segments int) Limit {
+	return ratelimit.SlidingWindow(n, period, segments)
 }
 
-// Counter is a sliding counter of n permits in a period.
-func Counter(n int64, period time.Duration) Limit { return ratelimit.Counter(n, period) }
+// SlidingCounter is a sliding counter of n permits in a period.
+func SlidingCounter(n int64, period time.Duration) Limit { return ratelimit.SlidingCounter(n, period) }
 
-// Log is a sliding log of n permits in a period.
-func Log(n int64, period time.Duration) Limit { return ratelimit.Log(n, period) }
+// SlidingLog is a sliding log of n permits in a period.
+func SlidingLog(n int64, period time.Duration) Limit { return ratelimit.SlidingLog(n, period) }
 
 // TokenBucket gains n permits in each period, evenly, and holds at most burst. A
 // burst of 0 is n.
 func TokenBucket(n int64, period time.Duration, burst int64) Limit {
-	return ratelimit.Bucket(n, period, burst)
+	return ratelimit.TokenBucket(n, period, burst)
 }

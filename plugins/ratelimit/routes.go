@@ -23,7 +23,7 @@ type rule struct {
 func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
 	if u.tier != nil {
 		if limit := u.tier(r); limit != (Limit{}) {
-			return u.limiter.With(limit)
+			return u.limiter.WithLimit(limit)
 		}
 	}
 	return u.limiter, nil

@@ -48,7 +48,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			u.weight = r.Weight
 		}
 		if r.Limit != (Limit{}) {
-			if u.limiter, err = limiter.With(r.Limit); err != nil {
+			if u.limiter, err = limiter.WithLimit(r.Limit); err != nil {
 				_ = limiter.Close()
 				return nil, err
 			}
@@ -57,7 +57,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		s.routes = append(s.routes, route{parsePattern(r.Pattern), &u})
 	}
 	for _, l := range cfg.Layers {
-		held, err := limiter.With(l.Limit)
+		held, err := limiter.WithLimit(l.Limit)
 		if err != nil {
 			_ = limiter.Close()
 			return nil, err
@@ -71,7 +71,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Name returns the name of the limiter.
 func (s *Server) Name() string { return s.limiter.Name() }
 
-// Phase returns the Phase of the config, or [server.Plugins].
+// Phase returns the Phase of the config, or [server.Admission].
 func (s *Server) Phase() server.Phase { return s.cfg.phase() }
 
 // Config returns the ServerConfig that the plugin was made with, as it was given.

@@ -225,7 +225,7 @@ func TestServer_WaitsForLayers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.Window(1, 6*time.Second), MaxWait: 10 * time.Second, Key: ratelimit.ByHeader("User"),
+			Limit: ratelimit.FixedWindow(1, 6*time.Second), MaxWait: 10 * time.Second, Key: ratelimit.ByHeader("User"),
 			Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.TokenBucket(1, 8*time.Second, 1)}},
 		})
 		start := time.Now()
@@ -245,7 +245,7 @@ func TestServer_WaitsForLayers(t *testing.T) {
 		first.Wait()
 
 		both := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.Window(1, 6*time.Second), MaxWait: 10 * time.Second, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.TokenBucket(1, 12*time.Second, 1)}},
+			Limit: ratelimit.FixedWindow(1, 6*time.Second), MaxWait: 10 * time.Second, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.TokenBucket(1, 12*time.Second, 1)}},
 		})
 		fetch(both, "/")
 		start = time.Now()

@@ -40,7 +40,7 @@ const allHeaders = ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit
 
 // Not parallel: it counts allocations.
 func TestServer_AllowedRequestAllocatesAtMostThreeTimes(t *testing.T) {
-	many := ratelimit.Window(1<<20, 1<<50)
+	many := ratelimit.FixedWindow(1<<20, 1<<50)
 	routes := []ratelimit.Route{{Pattern: "POST /export", Limit: many}, {Pattern: "GET /users/me", Limit: many}}
 	for name, tt := range map[string]struct {
 		cfg    ratelimit.ServerConfig

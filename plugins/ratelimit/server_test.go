@@ -26,7 +26,7 @@ func TestServer_ZeroConfigIs1000PerMinuteForEachIP(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{})
 	require.Equal(t, "default", s.plugin.Name())
-	require.Equal(t, server.Plugins, s.plugin.Phase())
+	require.Equal(t, server.Admission, s.plugin.Phase())
 	for range 1000 {
 		require.Equal(t, 200, fetch(s, "/").Code)
 	}
@@ -108,9 +108,9 @@ func TestKresil121_WeightIsThePrice(t *testing.T) {
 func TestKresil125_GlobalAndRoute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		global := serve(t, ratelimit.ServerConfig{Limit: ratelimit.Window(6, 6*time.Second)})
+		global := serve(t, ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(6, 6*time.Second)})
 		custom, err := global.plugin.With(func(c *ratelimit.ServerConfig) {
-			c.Name, c.Limit = "custom", ratelimit.Window(5, 10*time.Second)
+			c.Name, c.Limit = "custom", ratelimit.FixedWindow(5, 10*time.Second)
 		})
 		require.NoError(t, err)
 		h := chi.NewRouter()
@@ -133,7 +133,7 @@ func TestKresil125_GlobalAndRoute(t *testing.T) {
 func TestKresil127_AnIdleKeyIsAsNew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.Window(1, 500*time.Millisecond)})
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(1, 500*time.Millisecond)})
 		require.Equal(t, 200, fetch(s, "/").Code)
 		require.Equal(t, 429, fetch(s, "/").Code)
 		time.Sleep(time.Second)
@@ -176,9 +176,9 @@ func TestRateLimiting49_RetryAfterIsEnoughAndRoundedUp(t *testing.T) {
 			limit ratelimit.Limit
 			want  string
 		}{
-			{ratelimit.Window(1, 200*time.Millisecond), "1"},
+			{ratelimit.FixedWindow(1, 200*time.Millisecond), "1"},
 			{ratelimit.PerSecond(1), "1"},
-			{ratelimit.Window(1, 59400*time.Millisecond), "60"},
+			{ratelimit.FixedWindow(1, 59400*time.Millisecond), "60"},
 			{ratelimit.TokenBucket(3, 10*time.Second, 1), "4"},
 		} {
 			s := serve(t, ratelimit.ServerConfig{Limit: tt.limit})
@@ -546,10 +546,10 @@ func TestServer_MaxWait(t *testing.T) {
 func TestServer_InAPipeline(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Name: "api"})
-	users := serve(t, ratelimit.ServerConfig{Name: "users", Phase: server.Call + 10})
+	users := serve(t, ratelimit.ServerConfig{Name: "users", Phase: server.Handling + 10})
 	p, err := server.New(users.plugin, s.plugin)
 	require.NoError(t, err)
-	require.Equal(t, "Plugins *ratelimit.Server(api) > Call+10 *ratelimit.Server(users)", p.String())
+	require.Equal(t, "Admission *ratelimit.Server(api) > Handling+10 *ratelimit.Server(users)", p.String())
 }
 
 func TestServer_Registry(t *testing.T) {

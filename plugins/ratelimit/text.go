@@ -63,7 +63,7 @@ func policyNames(name string, limit Limit) []string {
 	var names []string
 	for _, l := range all {
 		if l == (Limit{}) {
-			l = Window(ratelimit.DefaultPermits, ratelimit.DefaultPeriod)
+			l = FixedWindow(ratelimit.DefaultPermits, ratelimit.DefaultPeriod)
 		}
 		stem := name + "-" + period(l.Period)
 		unique := stem

@@ -57,7 +57,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	p := core.Must(retry.New(retry.Config{}))
 	require.Equal(t, "default", p.Name())
-	require.Equal(t, client.State, p.Phase())
+	require.Equal(t, client.Attempts, p.Phase())
 	require.Equal(t, retry.Config{}, p.Config(), "as it was given")
 	s := resiltest.NewScript(status(503, 0))
 	_, err := do(t, quick(retry.Config{}), s, get(t))

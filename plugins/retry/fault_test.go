@@ -178,7 +178,7 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 					sent++
 					client.CloseBody(req)
 					return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: req}, nil
-				}), retries, limit, client.InPhase(breakers, client.Monitoring-1))
+				}), retries, limit, client.InPhase(breakers, client.Admission-1))
 				if name == "waiting" {
 					_, err := rt.RoundTrip(request(t.Context(), http.MethodPost, nil))
 					require.NoError(t, err)

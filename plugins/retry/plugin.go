@@ -67,8 +67,8 @@ func New(cfg Config) (*Plugin, error) {
 // Name returns the name of the plugin.
 func (p *Plugin) Name() string { return p.policy.Name() }
 
-// Phase returns [client.State].
-func (p *Plugin) Phase() client.Phase { return client.State }
+// Phase returns [client.Attempts].
+func (p *Plugin) Phase() client.Phase { return client.Attempts }
 
 // Config returns the Config that the plugin was made with, or that the last
 // SetConfig gave it, as it was given; Name and Registry are those of New.

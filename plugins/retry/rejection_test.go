@@ -56,7 +56,7 @@ func TestABreakerFurtherOutCountsARequestThatWasRejectedInTheEnd(t *testing.T) {
 	base := resiltest.NewScript(status(503, 0))
 	inner := core.Must(breakerplugin.NewClient(breakerplugin.ClientConfig{Window: 1, SyntheticResponse: true, OpenDelay: backoff.Constant{Wait: 1 << 40}}))
 	outer := core.Must(breakerplugin.NewClient(breakerplugin.ClientConfig{}))
-	rt := client.New(base, client.InPhase(outer, client.Before), quick(retry.Config{}), inner)
+	rt := client.New(base, client.InPhase(outer, client.Overall), quick(retry.Config{}), inner)
 	for range 2 {
 		resp, err := rt.RoundTrip(get(t))
 		require.NoError(t, err)

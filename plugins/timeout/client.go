@@ -25,16 +25,16 @@ type Client struct {
 // it: all attempts, the waits between them, and reading the body. It returns what
 // [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
 func NewTotal(cfg Config) (*Client, error) {
-	return newClient(cfg, &Client{phase: client.Before, limit: DefaultTotalLimit, total: true}, DefaultTotalName)
+	return newClient(cfg, &Client{phase: client.Overall, limit: DefaultTotalLimit, total: true}, DefaultTotalName)
 }
 
 // NewAttempt makes a plugin that limits each attempt: until the headers of its
 // response are there, or its body is read with CutBody, and then each read of it by
-// BodyIdle. The time of an upload is part of it; see ResponseHeader. Its place is just inside of [client.Engine], so that a breaker counts its
+// BodyIdle. The time of an upload is part of it; see ResponseHeader. Its place is just inside of [client.Attempt], so that a breaker counts its
 // errors. It returns what [Config.Validate] finds, or the [*core.DuplicateError] of
 // the registry.
 func NewAttempt(cfg Config) (*Client, error) {
-	return newClient(cfg, &Client{phase: client.Engine + 10, limit: DefaultAttemptLimit}, DefaultAttemptName)
+	return newClient(cfg, &Client{phase: client.Attempt + 10, limit: DefaultAttemptLimit}, DefaultAttemptName)
 }
 
 func newClient(cfg Config, c *Client, name string) (*Client, error) {
@@ -79,7 +79,7 @@ func (c *Client) SetConfig(cfg Config) error {
 // Name returns the name of the plugin.
 func (c *Client) Name() string { return c.timeout.Name() }
 
-// Phase returns [client.Before], or just inside of [client.Engine] for an attempt.
+// Phase returns [client.Overall], or just inside of [client.Attempt] for an attempt.
 func (c *Client) Phase() client.Phase { return c.phase }
 
 // Config returns the Config that the plugin was made with, or that the last SetConfig

@@ -84,10 +84,10 @@ func TestNamesPhasesAndRegistry(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrDuplicate)
 
 	require.Equal(t, "total", total.Name())
-	require.Equal(t, client.Before, total.Phase())
-	require.Equal(t, client.Engine+10, attempt.Phase(), "just inside, for a breaker in Engine to be outside")
-	require.Equal(t, server.Call, srv.Phase())
-	require.Equal(t, "Before *timeout.Client(total) > Engine+10 *timeout.Client(attempt) > *http.Transport",
+	require.Equal(t, client.Overall, total.Phase())
+	require.Equal(t, client.Attempt+10, attempt.Phase(), "just inside, for a breaker in Engine to be outside")
+	require.Equal(t, server.Handling, srv.Phase())
+	require.Equal(t, "Overall *timeout.Client(total) > Attempt+10 *timeout.Client(attempt) > *http.Transport",
 		client.New(&http.Transport{}, attempt, total).String())
 	require.Empty(t, total.Config().Name, "as it was given")
 	require.Same(t, &r, srv.Config().Registry)

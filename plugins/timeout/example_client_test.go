@@ -33,7 +33,7 @@ func Example() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, timeout.ErrTimeout), errors.Is(err, context.DeadlineExceeded))
 	// Output:
-	// Before *timeout.Client(total) > Engine+10 *timeout.Client(attempt) > timeout_test.stub
+	// Overall *timeout.Client(total) > Attempt+10 *timeout.Client(attempt) > timeout_test.stub
 	// Get "http://example.test/": timeout: "attempt" took longer than 1ms
 	// true true
 }

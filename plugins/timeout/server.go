@@ -68,8 +68,8 @@ func (s *Server) SetConfig(cfg ServerConfig) error {
 // Name returns the name of the plugin.
 func (s *Server) Name() string { return s.timeout.Name() }
 
-// Phase returns [server.Call].
-func (s *Server) Phase() server.Phase { return server.Call }
+// Phase returns [server.Handling].
+func (s *Server) Phase() server.Phase { return server.Handling }
 
 // Config returns the ServerConfig that the plugin was made with, or that the last
 // SetConfig gave it, as it was given but for a Name and Registry that stayed.

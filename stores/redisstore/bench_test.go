@@ -94,11 +94,11 @@ func BenchmarkDecision(b *testing.B) {
 			name  string
 			limit ratelimit.Limit
 		}{
-			{"bucket", ratelimit.Bucket(1000, time.Second, 100)},
-			{"window", ratelimit.Window(1000, time.Second)},
-			{"counter", ratelimit.Counter(1000, time.Second)},
-			{"log", ratelimit.Log(100, time.Second)},
-			{"joined", ratelimit.Window(1000, time.Second).And(ratelimit.Bucket(1000, time.Minute, 10_000))},
+			{"bucket", ratelimit.TokenBucket(1000, time.Second, 100)},
+			{"window", ratelimit.FixedWindow(1000, time.Second)},
+			{"counter", ratelimit.SlidingCounter(1000, time.Second)},
+			{"log", ratelimit.SlidingLog(100, time.Second)},
+			{"joined", ratelimit.FixedWindow(1000, time.Second).And(ratelimit.TokenBucket(1000, time.Minute, 10_000))},
 		} {
 			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
 				table := open(b, newStore(b, client, Config{Mode: mode}), mode.String()+c.name)
@@ -117,7 +117,7 @@ func BenchmarkDecision(b *testing.B) {
 func BenchmarkHotKey(b *testing.B) {
 	ctx := context.Background()
 	client := startServer(b).client(b)
-	granted, refused := ratelimit.Bucket(1_000_000, time.Second, 1_000_000), ratelimit.Window(1000, time.Hour)
+	granted, refused := ratelimit.TokenBucket(1_000_000, time.Second, 1_000_000), ratelimit.FixedWindow(1000, time.Hour)
 	for _, mode := range []Mode{Strict, Coalesced} {
 		for _, c := range []struct {
 			name  string

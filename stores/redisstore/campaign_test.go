@@ -61,9 +61,9 @@ type campaigner struct {
 
 func (c campaigner) limit(campaign int) ratelimit.Limit {
 	if campaign%2 == 0 {
-		return ratelimit.Aligned(c.Rate, time.Second)
+		return ratelimit.AlignedWindow(c.Rate, time.Second)
 	}
-	return ratelimit.Bucket(c.Rate, time.Second, c.Rate/10)
+	return ratelimit.TokenBucket(c.Rate, time.Second, c.Rate/10)
 }
 
 // workers wait at a time, for each campaign: all processes together for more than a window, so that none

@@ -66,10 +66,10 @@ func TestWhatIsNotCertainIsAsked(t *testing.T) {
 	s := newStore(t, startServer(t).client(t), Config{DenyCache: 100})
 	s.denials.life = time.Hour
 	table := open(t, s, "t")
-	l := ratelimit.Bucket(10, time.Hour, 10)
+	l := ratelimit.TokenBucket(10, time.Hour, 10)
 	id, err := table.Plan(l)
 	require.NoError(t, err)
-	higher, err := table.Plan(ratelimit.Bucket(20, time.Hour, 20))
+	higher, err := table.Plan(ratelimit.TokenBucket(20, time.Hour, 20))
 	require.NoError(t, err)
 	asked := func(key string, id ratelimit.PlanID, op ratelimit.Op) bool {
 		before := s.counters.sent.Load()

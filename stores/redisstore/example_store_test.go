@@ -65,7 +65,7 @@ func ExampleConfig_coalesced() {
 	}
 	defer func() { _ = store.Close() }()
 	fmt.Println(store.Check(context.Background()))
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: "tokens", Store: store, Limit: ratelimit.Bucket(10, time.Second, 20)}))
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "tokens", Store: store, Limit: ratelimit.TokenBucket(10, time.Second, 20)}))
 	r, err := l.TakeAtMost(context.Background(), "secret", 50)
 	fmt.Println(r.Granted, err)
 	// Output:

@@ -129,7 +129,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 	require.NoError(t, client.LPush(ctx, keyName(keyPrefix(DefaultPrefix, "t"), bad, false), "not ours").Err())
 	window, err := table.Plan(ratelimit.PerHour(1000))
 	require.NoError(t, err)
-	log, err := table.Plan(ratelimit.Log(1000, time.Hour)) // which is another script
+	log, err := table.Plan(ratelimit.SlidingLog(1000, time.Hour)) // which is another script
 	require.NoError(t, err)
 	for range failures {
 		resume := pause(t, client, lane(bad))

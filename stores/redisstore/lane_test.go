@@ -83,7 +83,7 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	client := startServer(t).client(t)
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
-	l := ratelimit.Bucket(100, time.Hour, 100)
+	l := ratelimit.TokenBucket(100, time.Hour, 100)
 	take(t, table, "k", l, 1)
 	id, err := table.Plan(l)
 	require.NoError(t, err)

@@ -157,7 +157,7 @@ func (l *local) tell(key string, a *account, n int64) error {
 	of, s, now := a.part.limit, share(a.part.limit, n), time.Now()
 	permits, until := s.Permits-a.left/n, a.full
 	switch {
-	case of.Algorithm == ratelimit.TokenBucket:
+	case of.Algorithm == ratelimit.AlgorithmTokenBucket:
 		permits = 0 // it is the time that counts
 		if until.Before(now) {
 			until = now
@@ -174,10 +174,10 @@ func (l *local) tell(key string, a *account, n int64) error {
 	case !until.After(now):
 		permits = 0
 	}
-	if s.Algorithm == ratelimit.SlidingCounter && permits > 0 { // its weight is in what is left already
+	if s.Algorithm == ratelimit.AlgorithmSlidingCounter && permits > 0 { // its weight is in what is left already
 		until = now.Add(2 * s.Period)
 	}
-	if permits > 0 || of.Algorithm == ratelimit.TokenBucket {
+	if permits > 0 || of.Algorithm == ratelimit.AlgorithmTokenBucket {
 		err = l.memory.Owe(key, id, max(0, permits), until)
 	}
 	if err == nil {
@@ -188,7 +188,7 @@ func (l *local) tell(key string, a *account, n int64) error {
 
 // inTurn tells whether n instances take turns, for a window of fewer permits.
 func (p *part) inTurn(n int64) bool {
-	return p.limit.Algorithm != ratelimit.TokenBucket && p.permits < n
+	return p.limit.Algorithm != ratelimit.AlgorithmTokenBucket && p.permits < n
 }
 
 // mulDiv is a*b/c rounded up; it saturates.
@@ -293,7 +293,7 @@ func (l *local) used(ctx context.Context, key string, a *account) int64 {
 		return math.MaxInt64
 	}
 	s := share(a.part.limit, n)
-	if s.Algorithm == ratelimit.TokenBucket {
+	if s.Algorithm == ratelimit.AlgorithmTokenBucket {
 		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
 	}
 	used := r.Limit - r.Remaining

@@ -43,7 +43,7 @@ func (h *holdsReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestLocalBeginsWithTheLastDecision(t *testing.T) {
 	t.Parallel()
 	for name, limit := range kinds(10, time.Hour) {
-		limits := map[string]ratelimit.Limit{name: limit, name + " of several": limit.And(ratelimit.Counter(20, 2*time.Hour))}
+		limits := map[string]ratelimit.Limit{name: limit, name + " of several": limit.And(ratelimit.SlidingCounter(20, 2*time.Hour))}
 		for name, limit := range limits {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -94,7 +94,7 @@ func TestLocalSharesTogetherAreTheLimit(t *testing.T) {
 				tiers := map[string][]tier{}
 				for name, limit := range kinds(100, time.Hour) {
 					for _, l := range limiters {
-						l, err := l.With(limit)
+						l, err := l.WithLimit(limit)
 						require.NoError(t, err)
 						tiers[name] = append(tiers[name], tier{l, name})
 					}
@@ -121,11 +121,11 @@ func TestLocalBeginsWithWhatIsKnown(t *testing.T) {
 		srv := startServer(t)
 		_, limiters := localLimiters(t, srv, 2, mode, ratelimit.PerHour(1))
 		limits := kinds(100, time.Hour)
-		limits["two"] = ratelimit.Window(10, 200*time.Millisecond).And(ratelimit.Window(100, time.Hour))
+		limits["two"] = ratelimit.FixedWindow(10, 200*time.Millisecond).And(ratelimit.FixedWindow(100, time.Hour))
 		tiers := map[string][]*ratelimit.Limiter{}
 		for name, limit := range limits {
 			for _, l := range limiters {
-				l, err := l.With(limit)
+				l, err := l.WithLimit(limit)
 				require.NoError(t, err)
 				tiers[name] = append(tiers[name], l)
 			}
@@ -168,8 +168,8 @@ func TestLocalWindowEndsWithThatOfTheServer(t *testing.T) {
 	t.Parallel()
 	srv := startServer(t)
 	const period = 4 * time.Second
-	_, limiters := localLimiters(t, srv, 1, Strict, ratelimit.Window(100, period))
-	bucket, err := limiters[0].With(ratelimit.Bucket(100, period, 100))
+	_, limiters := localLimiters(t, srv, 1, Strict, ratelimit.FixedWindow(100, period))
+	bucket, err := limiters[0].WithLimit(ratelimit.TokenBucket(100, period, 100))
 	require.NoError(t, err)
 	start := time.Now()
 	require.EqualValues(t, 100, takeAll(t, limiters[0], "k"))
@@ -548,9 +548,9 @@ func TestLocalWaitsRefundsAndForgets(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	srv := startServer(t)
-	stores, limiters := localLimiters(t, srv, 2, Strict, ratelimit.Bucket(10, time.Second, 10))
+	stores, limiters := localLimiters(t, srv, 2, Strict, ratelimit.TokenBucket(10, time.Second, 10))
 	l := limiters[0]
-	hourly, err := l.With(ratelimit.PerHour(10))
+	hourly, err := l.WithLimit(ratelimit.PerHour(10))
 	require.NoError(t, err)
 	server, err := hourly.Take(ctx, "server", 4)
 	require.NoError(t, err)
@@ -646,18 +646,18 @@ func TestLocalBoundsWhatItKnows(t *testing.T) {
 func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for l, want := range map[ratelimit.Limit]ratelimit.Limit{
-		ratelimit.PerMinute(10):                                    ratelimit.PerMinute(3),
-		ratelimit.PerSecond(1):                                     ratelimit.Window(1, 3*time.Second),
-		ratelimit.PerSecond(2):                                     ratelimit.Window(1, 2*time.Second),
-		ratelimit.Aligned(2, time.Hour):                            ratelimit.Window(1, 2*time.Hour),
-		ratelimit.Sliding(1, time.Second, 10):                      ratelimit.Window(1, 3*time.Second),
-		ratelimit.Bucket(10, time.Second, 20):                      ratelimit.Bucket(10, 3*time.Second, 6),
-		ratelimit.Bucket(9, time.Second, 20):                       ratelimit.Bucket(3, time.Second, 6),
-		ratelimit.Shaper(10, time.Second):                          ratelimit.Bucket(10, 3*time.Second, 1),
-		ratelimit.Window(1, ratelimit.MaxPeriod):                   ratelimit.Window(1, ratelimit.MaxPeriod),
-		ratelimit.Bucket(7, ratelimit.MaxPeriod, 7):                ratelimit.Bucket(2, ratelimit.MaxPeriod, 2),
-		ratelimit.Counter(10, time.Hour):                           ratelimit.Counter(3, time.Hour),
-		ratelimit.Bucket(ratelimit.MaxPermits, time.Hour, 1<<38-1): ratelimit.Bucket(ratelimit.MaxPermits, 3*time.Hour, (1<<38-1)/3),
+		ratelimit.PerMinute(10):                                         ratelimit.PerMinute(3),
+		ratelimit.PerSecond(1):                                          ratelimit.FixedWindow(1, 3*time.Second),
+		ratelimit.PerSecond(2):                                          ratelimit.FixedWindow(1, 2*time.Second),
+		ratelimit.AlignedWindow(2, time.Hour):                           ratelimit.FixedWindow(1, 2*time.Hour),
+		ratelimit.SlidingWindow(1, time.Second, 10):                     ratelimit.FixedWindow(1, 3*time.Second),
+		ratelimit.TokenBucket(10, time.Second, 20):                      ratelimit.TokenBucket(10, 3*time.Second, 6),
+		ratelimit.TokenBucket(9, time.Second, 20):                       ratelimit.TokenBucket(3, time.Second, 6),
+		ratelimit.Shaper(10, time.Second):                               ratelimit.TokenBucket(10, 3*time.Second, 1),
+		ratelimit.FixedWindow(1, ratelimit.MaxPeriod):                   ratelimit.FixedWindow(1, ratelimit.MaxPeriod),
+		ratelimit.TokenBucket(7, ratelimit.MaxPeriod, 7):                ratelimit.TokenBucket(2, ratelimit.MaxPeriod, 2),
+		ratelimit.SlidingCounter(10, time.Hour):                         ratelimit.SlidingCounter(3, time.Hour),
+		ratelimit.TokenBucket(ratelimit.MaxPermits, time.Hour, 1<<38-1): ratelimit.TokenBucket(ratelimit.MaxPermits, 3*time.Hour, (1<<38-1)/3),
 	} {
 		require.Equal(t, want, share(l, 3), l.String())
 		require.Equal(t, l, share(l, 1))
@@ -666,7 +666,7 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 	for range 20_000 {
 		period := time.Duration(1+rng.Int64N(1<<(1+rng.IntN(30)))) * time.Microsecond
 		permits, n := 1+rng.Int64N(1<<(1+rng.IntN(20))), 1+rng.Int64N(300)
-		for _, l := range []ratelimit.Limit{ratelimit.Window(permits, period), ratelimit.Log(min(permits, ratelimit.MaxLogPermits), period), ratelimit.Bucket(permits, period, 1+rng.Int64N(1<<20))} {
+		for _, l := range []ratelimit.Limit{ratelimit.FixedWindow(permits, period), ratelimit.SlidingLog(min(permits, ratelimit.MaxLogPermits), period), ratelimit.TokenBucket(permits, period, 1+rng.Int64N(1<<20))} {
 			if l.Validate() != nil {
 				continue
 			}
@@ -678,9 +678,9 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 		}
 	}
 	// Two that come to be of one kind are one.
-	p := &plan{parts: []*part{{limit: ratelimit.Window(1, 20*time.Second)}, {limit: ratelimit.Window(100, time.Minute)}}}
+	p := &plan{parts: []*part{{limit: ratelimit.FixedWindow(1, 20*time.Second)}, {limit: ratelimit.FixedWindow(100, time.Minute)}}}
 	require.Equal(t, ratelimit.PerMinute(1), p.shares(3))
-	require.Equal(t, ratelimit.Window(1, 20*time.Second).And(ratelimit.Window(100, time.Minute)), p.shares(1))
+	require.Equal(t, ratelimit.FixedWindow(1, 20*time.Second).And(ratelimit.FixedWindow(100, time.Minute)), p.shares(1))
 }
 
 // TestLimitersOfOneNameHaveOneShare: in one store they are one instance.
@@ -702,7 +702,7 @@ func TestFewerPermitsThanInstances(t *testing.T) {
 	stores, limiters := localLimiters(t, srv, 3, Strict, ratelimit.PerHour(2))
 	var buckets []*ratelimit.Limiter
 	for _, l := range limiters {
-		b, err := l.With(ratelimit.Bucket(10, time.Second, 1))
+		b, err := l.WithLimit(ratelimit.TokenBucket(10, time.Second, 1))
 		require.NoError(t, err)
 		buckets = append(buckets, b)
 	}
@@ -727,7 +727,7 @@ func TestTurnsOfInstances(t *testing.T) {
 	t.Parallel()
 	for n := int64(2); n < 20; n++ {
 		for permits := int64(1); permits < n; permits++ {
-			l := ratelimit.Window(permits, time.Second)
+			l := ratelimit.FixedWindow(permits, time.Second)
 			had := map[int64]int{}
 			for period := range turns(l, n) {
 				now, all := (1000*n+period)*1_000_000+1, int64(0)
@@ -749,7 +749,7 @@ func TestTurnsOfInstances(t *testing.T) {
 			}
 		}
 	}
-	require.Positive(t, turn(ratelimit.Window(1, ratelimit.MaxPeriod), 1000, 999, 0))
+	require.Positive(t, turn(ratelimit.FixedWindow(1, ratelimit.MaxPeriod), 1000, 999, 0))
 }
 
 // TestInstancesTakeTurns: with fewer permits than instances, those that ask all the time get what
@@ -759,7 +759,7 @@ func TestInstancesTakeTurns(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	const n, period, permits, periods = 6, time.Second, 2, 60
 	for name, limit := range kinds(permits, period) {
-		if limit.Algorithm == ratelimit.TokenBucket {
+		if limit.Algorithm == ratelimit.AlgorithmTokenBucket {
 			continue
 		}
 		synctest.Test(t, func(t *testing.T) {

@@ -136,26 +136,26 @@ func checkDecides(t *testing.T, seeds uint64) {
 		slack  time.Duration // where more than one µs is rounded
 		plain  bool          // without reservations
 	}{
-		"bucket":             {limits: []ratelimit.Limit{ratelimit.Bucket(10, second, 20)}},
-		"bucket of thirds":   {limits: []ratelimit.Limit{ratelimit.Bucket(3, second, 7)}},
-		"bucket of bytes":    {limits: []ratelimit.Limit{ratelimit.Bucket(700_000_000, second, 1_000_000_000)}},
-		"buckets":            {limits: []ratelimit.Limit{ratelimit.Bucket(10, second, 20), ratelimit.Bucket(3, second, 7), ratelimit.Bucket(7, minute, 3)}, slack: 50 * time.Microsecond}, // another rate reads the debt in whole µs
-		"window":             {limits: []ratelimit.Limit{ratelimit.Window(5, second)}},
-		"windows":            {limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Window(20, second), ratelimit.Window(8, second)}},
-		"aligned":            {limits: []ratelimit.Limit{ratelimit.Aligned(5, minute), ratelimit.Aligned(9, minute)}},
-		"sliding":            {limits: []ratelimit.Limit{ratelimit.Sliding(6, second, 4), ratelimit.Sliding(9, second, 4)}},
-		"log":                {limits: []ratelimit.Limit{ratelimit.Log(6, second), ratelimit.Log(11, second)}},
-		"counter":            {limits: []ratelimit.Limit{ratelimit.Counter(6, second), ratelimit.Counter(9, second)}},
-		"counter of bytes":   {limits: []ratelimit.Limit{ratelimit.Counter(1<<37, 24*time.Hour)}, slack: 50 * time.Microsecond},
-		"counter of many":    {limits: []ratelimit.Limit{ratelimit.Counter(1<<37, 24*time.Hour), ratelimit.Counter(1<<36+1, 24*time.Hour)}, plain: true},
-		"joined":             {limits: []ratelimit.Limit{ratelimit.Window(5, second).And(ratelimit.Bucket(10, minute, 12)), ratelimit.Bucket(10, minute, 12)}},
-		"all joined":         {limits: []ratelimit.Limit{ratelimit.Log(9, second).And(ratelimit.Counter(10, minute)).And(ratelimit.Sliding(7, second, 10)).And(ratelimit.Window(30, minute))}},
-		"kinds":              {limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Bucket(5, second, 9), ratelimit.Log(5, second), ratelimit.Counter(7, second)}},
-		"changed windows":    {change: true, limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Window(20, second), ratelimit.Window(8, second)}},
-		"changed kinds":      {change: true, limits: []ratelimit.Limit{ratelimit.Window(5, second), ratelimit.Bucket(5, second, 9), ratelimit.Sliding(5, second, 4), ratelimit.Counter(7, second), ratelimit.Log(8, second)}},
-		"changed joined":     {change: true, limits: []ratelimit.Limit{ratelimit.Window(5, second).And(ratelimit.Bucket(5, second, 9)), ratelimit.Bucket(9, second, 4).And(ratelimit.Counter(7, minute)), ratelimit.Window(7, second)}},
-		"changed counters":   {change: true, limits: []ratelimit.Limit{ratelimit.Counter(5, second), ratelimit.Counter(9, second)}},
-		"changed to minutes": {change: true, limits: []ratelimit.Limit{ratelimit.Sliding(50, minute, 10), ratelimit.Sliding(5, second, 10)}},
+		"bucket":             {limits: []ratelimit.Limit{ratelimit.TokenBucket(10, second, 20)}},
+		"bucket of thirds":   {limits: []ratelimit.Limit{ratelimit.TokenBucket(3, second, 7)}},
+		"bucket of bytes":    {limits: []ratelimit.Limit{ratelimit.TokenBucket(700_000_000, second, 1_000_000_000)}},
+		"buckets":            {limits: []ratelimit.Limit{ratelimit.TokenBucket(10, second, 20), ratelimit.TokenBucket(3, second, 7), ratelimit.TokenBucket(7, minute, 3)}, slack: 50 * time.Microsecond}, // another rate reads the debt in whole µs
+		"window":             {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second)}},
+		"windows":            {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.FixedWindow(20, second), ratelimit.FixedWindow(8, second)}},
+		"aligned":            {limits: []ratelimit.Limit{ratelimit.AlignedWindow(5, minute), ratelimit.AlignedWindow(9, minute)}},
+		"sliding":            {limits: []ratelimit.Limit{ratelimit.SlidingWindow(6, second, 4), ratelimit.SlidingWindow(9, second, 4)}},
+		"log":                {limits: []ratelimit.Limit{ratelimit.SlidingLog(6, second), ratelimit.SlidingLog(11, second)}},
+		"counter":            {limits: []ratelimit.Limit{ratelimit.SlidingCounter(6, second), ratelimit.SlidingCounter(9, second)}},
+		"counter of bytes":   {limits: []ratelimit.Limit{ratelimit.SlidingCounter(1<<37, 24*time.Hour)}, slack: 50 * time.Microsecond},
+		"counter of many":    {limits: []ratelimit.Limit{ratelimit.SlidingCounter(1<<37, 24*time.Hour), ratelimit.SlidingCounter(1<<36+1, 24*time.Hour)}, plain: true},
+		"joined":             {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.TokenBucket(10, minute, 12)), ratelimit.TokenBucket(10, minute, 12)}},
+		"all joined":         {limits: []ratelimit.Limit{ratelimit.SlidingLog(9, second).And(ratelimit.SlidingCounter(10, minute)).And(ratelimit.SlidingWindow(7, second, 10)).And(ratelimit.FixedWindow(30, minute))}},
+		"kinds":              {limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.TokenBucket(5, second, 9), ratelimit.SlidingLog(5, second), ratelimit.SlidingCounter(7, second)}},
+		"changed windows":    {change: true, limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.FixedWindow(20, second), ratelimit.FixedWindow(8, second)}},
+		"changed kinds":      {change: true, limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second), ratelimit.TokenBucket(5, second, 9), ratelimit.SlidingWindow(5, second, 4), ratelimit.SlidingCounter(7, second), ratelimit.SlidingLog(8, second)}},
+		"changed joined":     {change: true, limits: []ratelimit.Limit{ratelimit.FixedWindow(5, second).And(ratelimit.TokenBucket(5, second, 9)), ratelimit.TokenBucket(9, second, 4).And(ratelimit.SlidingCounter(7, minute)), ratelimit.FixedWindow(7, second)}},
+		"changed counters":   {change: true, limits: []ratelimit.Limit{ratelimit.SlidingCounter(5, second), ratelimit.SlidingCounter(9, second)}},
+		"changed to minutes": {change: true, limits: []ratelimit.Limit{ratelimit.SlidingWindow(50, minute, 10), ratelimit.SlidingWindow(5, second, 10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,25 +49,25 @@ func newPart(l ratelimit.Limit) (*part, error) {
 	switch {
 	case l.Custom != nil:
 		return nil, bad("Custom", fmt.Sprintf("%T", l.Custom), "must be nil: Redis cannot run it")
-	case l.Algorithm == ratelimit.TokenBucket:
+	case l.Algorithm == ratelimit.AlgorithmTokenBucket:
 		p.algorithm, p.kind, p.permits = algBucket, "b", l.Burst
 		if p.a, p.b, p.c = units(l); p.c == 0 {
 			return nil, bad("Burst", l.Burst, fmt.Sprintf("is more than Redis can count exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", l.Permits, l.Period))
 		}
 	case !whole:
 		return nil, bad("Period", l.Period, "must be whole microseconds in Redis")
-	case l.Algorithm == ratelimit.FixedWindow && l.Aligned:
+	case l.Algorithm == ratelimit.AlgorithmFixedWindow && l.Aligned:
 		p.algorithm, p.kind, p.b = algWindow, fmt.Sprintf("a%d", us), epoch%us
-	case l.Algorithm == ratelimit.FixedWindow:
+	case l.Algorithm == ratelimit.AlgorithmFixedWindow:
 		p.algorithm, p.kind, p.b = algWindow, fmt.Sprintf("f%d", us), -1
-	case l.Algorithm == ratelimit.SlidingWindow:
+	case l.Algorithm == ratelimit.AlgorithmSlidingWindow:
 		p.algorithm, p.kind, p.b = algSliding, fmt.Sprintf("s%d/%d", us, l.Segments), us/int64(l.Segments)
 		if us%int64(l.Segments) != 0 {
 			return nil, bad("Segments", l.Segments, fmt.Sprintf("must divide the period, %v, into whole microseconds in Redis", l.Period))
 		}
-	case l.Algorithm == ratelimit.SlidingLog:
+	case l.Algorithm == ratelimit.AlgorithmSlidingLog:
 		p.algorithm, p.kind, p.b = algSliding, fmt.Sprintf("l%d", us), 1
-	case l.Algorithm == ratelimit.SlidingCounter:
+	case l.Algorithm == ratelimit.AlgorithmSlidingCounter:
 		p.algorithm, p.kind = algCounter, fmt.Sprintf("c%d", us)
 	}
 	p.spec = []any{p.kind, p.permits, p.a, p.b, p.c}
@@ -117,9 +117,9 @@ func resolved(l ratelimit.Limit) ratelimit.Limit {
 	switch {
 	case l == ratelimit.Limit{}:
 		l.Permits, l.Period = ratelimit.DefaultPermits, ratelimit.DefaultPeriod
-	case l.Algorithm == ratelimit.TokenBucket && l.Burst == 0:
+	case l.Algorithm == ratelimit.AlgorithmTokenBucket && l.Burst == 0:
 		l.Burst = l.Permits
-	case l.Algorithm == ratelimit.SlidingWindow && l.Segments == 0:
+	case l.Algorithm == ratelimit.AlgorithmSlidingWindow && l.Segments == 0:
 		l.Segments = ratelimit.DefaultSegments
 	}
 	return l

@@ -19,7 +19,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 		require.NoError(t, err)
 		return id
 	}
-	fifty, bucket := plan(ratelimit.PerHour(50)), plan(ratelimit.Bucket(100, time.Hour, 100))
+	fifty, bucket := plan(ratelimit.PerHour(50)), plan(ratelimit.TokenBucket(100, time.Hour, 100))
 	apply := func(id ratelimit.PlanID, op ratelimit.Op) ratelimit.Result {
 		var r ratelimit.Result
 		var err error

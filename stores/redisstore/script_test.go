@@ -56,8 +56,8 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 	s := newStore(t, client, Config{})
 	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is repeated by its seed
 	for name, limits := range map[string][]ratelimit.Limit{
-		"buckets": {ratelimit.Bucket(10, time.Hour, 20), ratelimit.Bucket(3, time.Hour, 7), ratelimit.Bucket(700, 24*time.Hour, 9)},
-		"windows": {ratelimit.Window(10, time.Hour), ratelimit.Window(20, time.Hour), ratelimit.Window(9, 24*time.Hour), ratelimit.Aligned(8, time.Hour)},
+		"buckets": {ratelimit.TokenBucket(10, time.Hour, 20), ratelimit.TokenBucket(3, time.Hour, 7), ratelimit.TokenBucket(700, 24*time.Hour, 9)},
+		"windows": {ratelimit.FixedWindow(10, time.Hour), ratelimit.FixedWindow(20, time.Hour), ratelimit.FixedWindow(9, 24*time.Hour), ratelimit.AlignedWindow(8, time.Hour)},
 	} {
 		table := newTable(s, name)
 		var plans []*plan

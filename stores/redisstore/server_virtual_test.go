@@ -20,7 +20,7 @@ func TestRealExpiryDoesNotMatterInVirtualTime(t *testing.T) {
 			now := time.Now()
 			s.clock = func() time.Time { return now }
 			table := open(t, s, mode.String())
-			for _, limit := range []ratelimit.Limit{limit, limit.And(ratelimit.Log(100, 10*time.Millisecond))} {
+			for _, limit := range []ratelimit.Limit{limit, limit.And(ratelimit.SlidingLog(100, 10*time.Millisecond))} {
 				key := name + limit.String()
 				require.True(t, take(t, table, key, limit, 10).Allowed, key)
 				ttl := srv.client(t).PTTL(t.Context(), keyName(keyPrefix(DefaultPrefix, mode.String()), key, false)).Val()

@@ -12,7 +12,7 @@ func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 	s := l
 	switch {
 	case n <= 1:
-	case l.Algorithm == ratelimit.TokenBucket:
+	case l.Algorithm == ratelimit.AlgorithmTokenBucket:
 		s.Burst = max(1, l.Burst/n)
 		if l.Permits%n != 0 && n <= int64(ratelimit.MaxPeriod/l.Period) {
 			if s.Period *= time.Duration(n); s.Validate() == nil {
@@ -23,7 +23,7 @@ func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:
-		s = ratelimit.Window(1, l.Period*time.Duration(min(turns(l, n), int64(ratelimit.MaxPeriod/l.Period))))
+		s = ratelimit.FixedWindow(1, l.Period*time.Duration(min(turns(l, n), int64(ratelimit.MaxPeriod/l.Period))))
 	}
 	return s
 }

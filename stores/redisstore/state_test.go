@@ -18,13 +18,13 @@ import (
 // kinds is a limit of every algorithm.
 func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
 	return map[string]ratelimit.Limit{
-		"window":  ratelimit.Window(n, period),
-		"aligned": ratelimit.Aligned(n, period),
-		"bucket":  ratelimit.Bucket(n, period, n),
-		"sliding": ratelimit.Sliding(n, period, 10),
-		"counter": ratelimit.Counter(n, period),
-		"log":     ratelimit.Log(n, period),
-		"several": ratelimit.Window(n, period).And(ratelimit.Log(n, period)).And(ratelimit.Bucket(n, period, n)),
+		"window":  ratelimit.FixedWindow(n, period),
+		"aligned": ratelimit.AlignedWindow(n, period),
+		"bucket":  ratelimit.TokenBucket(n, period, n),
+		"sliding": ratelimit.SlidingWindow(n, period, 10),
+		"counter": ratelimit.SlidingCounter(n, period),
+		"log":     ratelimit.SlidingLog(n, period),
+		"several": ratelimit.FixedWindow(n, period).And(ratelimit.SlidingLog(n, period)).And(ratelimit.TokenBucket(n, period, n)),
 	}
 }
 
@@ -96,19 +96,19 @@ func TestALookForgivesNothing(t *testing.T) {
 	now := time.Now()
 	s.clock = func() time.Time { return now }
 	table := open(t, s, "look")
-	fast, hour := ratelimit.Bucket(1_000_000, time.Millisecond, 1_000_000), time.Hour
+	fast, hour := ratelimit.TokenBucket(1_000_000, time.Millisecond, 1_000_000), time.Hour
 	for name, c := range map[string]struct {
 		big, small ratelimit.Limit
 		cost       int64 // that is refused
 	}{
-		"window":            {ratelimit.Window(100, hour), ratelimit.Window(10, hour), 1},
-		"aligned":           {ratelimit.Aligned(100, hour), ratelimit.Aligned(10, hour), 1},
-		"sliding":           {ratelimit.Sliding(100, hour, 10), ratelimit.Sliding(10, hour, 10), 1},
-		"counter":           {ratelimit.Counter(100, hour), ratelimit.Counter(10, hour), 1},
-		"log":               {ratelimit.Log(100, hour), ratelimit.Log(10, hour), 1},
-		"bucket":            {ratelimit.Bucket(1, 24*hour, 100), fast, 1_000_000},
-		"bucket by several": {ratelimit.Bucket(1, 24*hour, 100), fast.And(ratelimit.Log(10, hour)), 11},
-		"window by several": {ratelimit.Window(100, hour), ratelimit.Window(10, hour).And(ratelimit.Log(10, hour)), 1},
+		"window":            {ratelimit.FixedWindow(100, hour), ratelimit.FixedWindow(10, hour), 1},
+		"aligned":           {ratelimit.AlignedWindow(100, hour), ratelimit.AlignedWindow(10, hour), 1},
+		"sliding":           {ratelimit.SlidingWindow(100, hour, 10), ratelimit.SlidingWindow(10, hour, 10), 1},
+		"counter":           {ratelimit.SlidingCounter(100, hour), ratelimit.SlidingCounter(10, hour), 1},
+		"log":               {ratelimit.SlidingLog(100, hour), ratelimit.SlidingLog(10, hour), 1},
+		"bucket":            {ratelimit.TokenBucket(1, 24*hour, 100), fast, 1_000_000},
+		"bucket by several": {ratelimit.TokenBucket(1, 24*hour, 100), fast.And(ratelimit.SlidingLog(10, hour)), 11},
+		"window by several": {ratelimit.FixedWindow(100, hour), ratelimit.FixedWindow(10, hour).And(ratelimit.SlidingLog(10, hour)), 1},
 	} {
 		take(t, table, name, c.big, 100)
 		small, err := table.Plan(c.small)
@@ -132,8 +132,8 @@ func TestALookForgivesNothing(t *testing.T) {
 func TestAnAlignedWindowThatGoesBack(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, startServer(t).virtual(t), Config{})
-	l := ratelimit.Aligned(10, time.Minute)
-	for name, l := range map[string]ratelimit.Limit{"alone": l, "of several": l.And(ratelimit.Log(100, time.Minute))} {
+	l := ratelimit.AlignedWindow(10, time.Minute)
+	for name, l := range map[string]ratelimit.Limit{"alone": l, "of several": l.And(ratelimit.SlidingLog(100, time.Minute))} {
 		now := time.Now().Truncate(time.Minute)
 		s.clock = func() time.Time { return now }
 		table := open(t, s, name)
@@ -191,9 +191,9 @@ func TestWhatCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	table := open(t, newStore(t, redis.NewClient(&redis.Options{}), Config{}), "refused")
 	for name, l := range map[string]ratelimit.Limit{
-		"ratelimit.Limit.Period":   ratelimit.Window(1, 1500*time.Nanosecond),
-		"ratelimit.Limit.Segments": ratelimit.Sliding(1, time.Second, 512),
-		"ratelimit.Limit.Burst":    ratelimit.Bucket(1_000_003, 1_000_000_007*time.Microsecond, 1<<38),
+		"ratelimit.Limit.Period":   ratelimit.FixedWindow(1, 1500*time.Nanosecond),
+		"ratelimit.Limit.Segments": ratelimit.SlidingWindow(1, time.Second, 512),
+		"ratelimit.Limit.Burst":    ratelimit.TokenBucket(1_000_003, 1_000_000_007*time.Microsecond, 1<<38),
 		"ratelimit.Limit.Custom":   {Permits: 1, Period: time.Second, Custom: custom{}},
 	} {
 		for _, l := range []ratelimit.Limit{l, ratelimit.PerHour(5).And(l)} {
@@ -214,7 +214,7 @@ func TestALargeBucketInSteps(t *testing.T) {
 	s.clock = func() time.Time { return now }
 	table := open(t, s, "coarse")
 	const rate = 1_000_000_007 // and a day, in which it has no factor
-	l := ratelimit.Bucket(rate, 24*time.Hour, rate)
+	l := ratelimit.TokenBucket(rate, 24*time.Hour, rate)
 	require.True(t, take(t, table, "k", l, rate).Allowed)
 	id, err := table.Plan(l)
 	require.NoError(t, err)
@@ -241,7 +241,7 @@ func checkFlood(t *testing.T, memory string, flood int) {
 	ctx := context.Background()
 	client := startServer(t, "--maxmemory", memory, "--maxmemory-policy", "volatile-ttl").client(t)
 	table := open(t, newStore(t, client, Config{Mode: Coalesced}), "flood")
-	l := ratelimit.Bucket(100, time.Hour, 100)
+	l := ratelimit.TokenBucket(100, time.Hour, 100)
 	id, err := table.Plan(l)
 	require.NoError(t, err)
 	const indebted, callers = 200, 64

@@ -44,11 +44,11 @@ func ways() []way {
 	return []way{
 		{
 			name: "ours, aligned window", limit: fmt.Sprintf("%d in each second of the server's clock", limit), ours: true,
-			most: limit, workers: limit / 2, start: waiting(ratelimit.Aligned(limit, time.Second)),
+			most: limit, workers: limit / 2, start: waiting(ratelimit.AlignedWindow(limit, time.Second)),
 		},
 		{
 			name: "ours, token bucket", limit: fmt.Sprintf("%d/s, burst %d", limit, burst), ours: true,
-			most: limit + burst, bucket: true, workers: limit / 20, start: waiting(ratelimit.Bucket(limit, time.Second, burst)),
+			most: limit + burst, bucket: true, workers: limit / 20, start: waiting(ratelimit.TokenBucket(limit, time.Second, burst)),
 		},
 		{
 			name: "redis_rate, sleeping for its RetryAfter", limit: fmt.Sprintf("%d/s, burst %d", limit, burst),
@@ -86,7 +86,7 @@ func waiting(l ratelimit.Limit) func(*redis.Client) (asker, error) {
 }
 
 func startMemory(*redis.Client) (asker, error) {
-	return waitFor(ratelimit.Config{Limit: ratelimit.Aligned(limit, time.Second), MaxWait: -1})
+	return waitFor(ratelimit.Config{Limit: ratelimit.AlignedWindow(limit, time.Second), MaxWait: -1})
 }
 
 func waitFor(cfg ratelimit.Config) (asker, error) {

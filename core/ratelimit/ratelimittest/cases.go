@@ -11,17 +11,17 @@ import (
 // each is a limit of every algorithm, and of several together.
 func each(n int64, period time.Duration) map[string]ratelimit.Limit {
 	return map[string]ratelimit.Limit{
-		"window":  ratelimit.Window(n, period),
-		"bucket":  ratelimit.Bucket(n, period, n),
-		"sliding": ratelimit.Sliding(n, period, 2),
-		"counter": ratelimit.Counter(n, period),
-		"log":     ratelimit.Log(n, period),
-		"several": ratelimit.Window(n, period).And(ratelimit.Log(n, period)).And(ratelimit.Bucket(n, period, n)),
+		"window":  ratelimit.FixedWindow(n, period),
+		"bucket":  ratelimit.TokenBucket(n, period, n),
+		"sliding": ratelimit.SlidingWindow(n, period, 2),
+		"counter": ratelimit.SlidingCounter(n, period),
+		"log":     ratelimit.SlidingLog(n, period),
+		"several": ratelimit.FixedWindow(n, period).And(ratelimit.SlidingLog(n, period)).And(ratelimit.TokenBucket(n, period, n)),
 	}
 }
 
 func burst(s *suite) {
-	id := s.plan(ratelimit.Bucket(5, s.Unit, 10))
+	id := s.plan(ratelimit.TokenBucket(5, s.Unit, 10))
 	s.granted(s.take("k", id, 10), 10, 0)
 	s.refused(s.take("k", id, 1), s.Unit/5)
 	s.refused(s.take("k", id, 10), 2*s.Unit)
@@ -31,7 +31,7 @@ func burst(s *suite) {
 }
 
 func window(s *suite) {
-	id := s.plan(ratelimit.Window(5, s.Unit))
+	id := s.plan(ratelimit.FixedWindow(5, s.Unit))
 	s.granted(s.take("k", id, 2), 2, 3)
 	time.Sleep(s.Unit / 2)
 	r := s.take("k", id, 3)
@@ -126,7 +126,7 @@ func lateRefund(s *suite) {
 			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
 		}
 	}
-	id := s.plan(ratelimit.Bucket(4, 4*s.Unit, 4))
+	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
 	r := s.take("fresh", id, 4)
 	time.Sleep(4*s.Unit + s.Slack)
 	s.apply("fresh", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: r.Receipt})
@@ -150,7 +150,7 @@ func refundUnderAnother(s *suite) {
 		s.granted(s.take(key, was, 0), 0, 7)
 	}
 	// Of another kind, which counts for itself.
-	window, bucket := s.plan(ratelimit.Window(9, time.Hour)), s.plan(ratelimit.Bucket(5, time.Hour, 5))
+	window, bucket := s.plan(ratelimit.FixedWindow(9, time.Hour)), s.plan(ratelimit.TokenBucket(5, time.Hour, 5))
 	first := s.take("kinds", window, 4)
 	s.granted(s.take("kinds", bucket, 2), 2, 3)
 	r := s.apply("kinds", bucket, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: first.Receipt})
@@ -169,11 +169,11 @@ func refundOfAll(s *suite) {
 			s.Fatalf("%s: after the refund of all %+v", key, r)
 		}
 	}
-	id := s.plan(ratelimit.Window(4, 2*s.Unit))
+	id := s.plan(ratelimit.FixedWindow(4, 2*s.Unit))
 	wholly("w", id, s.take("w", id, 3))
-	joined := s.plan(ratelimit.Window(4, 2*s.Unit).And(ratelimit.Log(9, 1000*s.Unit)))
+	joined := s.plan(ratelimit.FixedWindow(4, 2*s.Unit).And(ratelimit.SlidingLog(9, 1000*s.Unit)))
 	wholly("joined", joined, s.take("joined", joined, 3))
-	counter := s.plan(ratelimit.Counter(4, 2*s.Unit))
+	counter := s.plan(ratelimit.SlidingCounter(4, 2*s.Unit))
 	wholly("c", counter, s.take("c", counter, 3))
 	wholly("later", id, s.take("later", id, 3))
 	time.Sleep(s.Unit)
@@ -197,7 +197,7 @@ func refundOfAll(s *suite) {
 }
 
 func reset(s *suite) {
-	id := s.plan(ratelimit.Window(3, time.Hour))
+	id := s.plan(ratelimit.FixedWindow(3, time.Hour))
 	s.granted(s.take("k", id, 3), 3, 0)
 	if r := s.apply("k", id, ratelimit.Op{Kind: ratelimit.Reset}); r.Remaining != 3 {
 		s.Fatalf("reset = %+v", r)
@@ -206,7 +206,7 @@ func reset(s *suite) {
 }
 
 func keys(s *suite) {
-	id := s.plan(ratelimit.Window(2, time.Hour))
+	id := s.plan(ratelimit.FixedWindow(2, time.Hour))
 	s.granted(s.take("a", id, 2), 2, 0)
 	s.granted(s.take("b", id, 1), 1, 1)
 	s.granted(s.take("", id, 2), 2, 0)
@@ -214,7 +214,7 @@ func keys(s *suite) {
 }
 
 func strangeKeys(s *suite) {
-	id := s.plan(ratelimit.Window(1, time.Hour))
+	id := s.plan(ratelimit.FixedWindow(1, time.Hour))
 	long := make([]byte, 10_000)
 	for _, key := range []string{"", " ", "}{", "{a}", "\x00", "\xff\xfe", "a\nb", "ключ", string(long), string(long[1:])} {
 		s.granted(s.take(key, id, 1), 1, 0)
@@ -225,7 +225,7 @@ func strangeKeys(s *suite) {
 }
 
 func plans(s *suite) {
-	hundred, ten, twoHundred := s.plan(ratelimit.Window(100, time.Hour)), s.plan(ratelimit.Window(10, time.Hour)), s.plan(ratelimit.Window(200, time.Hour))
+	hundred, ten, twoHundred := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.FixedWindow(200, time.Hour))
 	s.granted(s.take("w", hundred, 1), 1, 99)
 	s.granted(s.take("w", hundred, 1), 1, 98)
 	s.granted(s.take("w", ten, 1), 1, 7)
@@ -235,13 +235,13 @@ func plans(s *suite) {
 		s.Fatalf("50 of 10 are taken: %+v", r)
 	}
 
-	slow, fast := s.plan(ratelimit.Bucket(1, 100*time.Hour, 10)), s.plan(ratelimit.Bucket(3, 100*time.Hour, 30))
+	slow, fast := s.plan(ratelimit.TokenBucket(1, 100*time.Hour, 10)), s.plan(ratelimit.TokenBucket(3, 100*time.Hour, 30))
 	s.granted(s.take("b", slow, 10), 10, 0)
 	if r := s.take("b", fast, 1); r.Allowed {
 		s.Fatalf("a higher rate refilled the bucket: %+v", r)
 	}
 	// What counts differently counts apart, and comes back to what it was.
-	hour, minute, bucket := s.plan(ratelimit.Window(10, time.Hour)), s.plan(ratelimit.Window(5, time.Minute)), s.plan(ratelimit.Bucket(7, time.Hour, 7))
+	hour, minute, bucket := s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.FixedWindow(5, time.Minute)), s.plan(ratelimit.TokenBucket(7, time.Hour, 7))
 	s.granted(s.take("x", hour, 10), 10, 0)
 	s.granted(s.take("x", minute, 1), 1, 4)
 	s.granted(s.take("x", bucket, 1), 1, 6)
@@ -252,7 +252,7 @@ func plans(s *suite) {
 
 // overdrawn is a key that has more taken than a lower limit has at all.
 func overdrawn(s *suite) {
-	high, low := s.plan(ratelimit.Window(100, s.Unit)), s.plan(ratelimit.Window(10, s.Unit))
+	high, low := s.plan(ratelimit.FixedWindow(100, s.Unit)), s.plan(ratelimit.FixedWindow(10, s.Unit))
 	first := s.take("w", high, 50)
 	s.granted(first, 50, 50)
 	time.Sleep(s.Unit / 4)
@@ -273,8 +273,8 @@ func overdrawn(s *suite) {
 }
 
 func samePlan(s *suite) {
-	l := ratelimit.Bucket(3, time.Second, 0)
-	if a, b := s.plan(l), s.plan(ratelimit.Bucket(3, time.Second, 3)); a != b {
+	l := ratelimit.TokenBucket(3, time.Second, 0)
+	if a, b := s.plan(l), s.plan(ratelimit.TokenBucket(3, time.Second, 3)); a != b {
 		s.Errorf("the same limit is plan %d and %d", a, b)
 	}
 	if a, b := s.plan(ratelimit.Limit{}), s.plan(ratelimit.PerMinute(1000)); a != b {
@@ -303,7 +303,7 @@ func (s *suite) reserve(key string, id ratelimit.PlanID, cost int64, wait time.D
 }
 
 func reservations(s *suite) {
-	b := s.plan(ratelimit.Bucket(2, s.Unit, 2))
+	b := s.plan(ratelimit.TokenBucket(2, s.Unit, 2))
 	s.reserve("b", b, 2, 0)
 	s.reserve("b", b, 1, s.Unit/2)
 	s.reserve("b", b, 2, 3*s.Unit/2)
@@ -311,7 +311,7 @@ func reservations(s *suite) {
 	s.refused(r, 2*s.Unit)
 	s.reserve("b", b, 1, 2*s.Unit) // the refusal took no place
 
-	w := s.plan(ratelimit.Window(3, s.Unit))
+	w := s.plan(ratelimit.FixedWindow(3, s.Unit))
 	s.reserve("w", w, 2, 0)
 	s.reserve("w", w, 2, s.Unit) // not split over two windows
 	s.reserve("w", w, 1, s.Unit)
@@ -328,7 +328,7 @@ func reservations(s *suite) {
 // tooFar reserves until there is no room for more: what is refused then is told
 // when it fits, and takes no place.
 func tooFar(s *suite) {
-	w := s.plan(ratelimit.Window(1, s.Unit))
+	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	granted := int64(0)
 	for range 1000 {
 		r := s.apply("w", w, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 1 << 62})
@@ -342,7 +342,7 @@ func tooFar(s *suite) {
 	if granted < 4 {
 		s.Fatalf("%d reservations, want 4 or more", granted)
 	}
-	b := s.plan(ratelimit.Bucket(999_999_937, s.Unit, 999_999_937))
+	b := s.plan(ratelimit.TokenBucket(999_999_937, s.Unit, 999_999_937))
 	for range 1000 {
 		r := s.apply("b", b, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
 		if r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0) {
@@ -355,7 +355,7 @@ func tooFar(s *suite) {
 }
 
 func canceledReservation(s *suite) {
-	id := s.plan(ratelimit.Bucket(10, s.Unit, 2)) // of x/time/rate: the last gives all back, one in the middle what nobody is behind
+	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2)) // of x/time/rate: the last gives all back, one in the middle what nobody is behind
 	tenth := s.Unit / 10
 	s.reserve("k", id, 2, 0)
 	last := s.reserve("k", id, 2, 2*tenth)
@@ -365,7 +365,7 @@ func canceledReservation(s *suite) {
 	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: middle.Receipt})
 	s.reserve("k", id, 2, 4*tenth)
 
-	w := s.plan(ratelimit.Window(1, s.Unit))
+	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	s.reserve("w", w, 1, 0)
 	last = s.reserve("w", w, 1, s.Unit)
 	s.apply("w", w, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: last.Receipt})

@@ -8,7 +8,7 @@ import (
 )
 
 func aligned(s *suite) {
-	id := s.plan(ratelimit.Aligned(3, 1000*time.Hour))
+	id := s.plan(ratelimit.AlignedWindow(3, 1000*time.Hour))
 	r := s.take("k", id, 3)
 	s.granted(r, 3, 0)
 	now := time.Now()
@@ -18,7 +18,7 @@ func aligned(s *suite) {
 
 func alignedOfMany(s *suite) {
 	for _, n := range []int64{1e9, ratelimit.MaxPermits} {
-		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.Aligned(n, 2*s.Unit))
+		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.AlignedWindow(n, 2*s.Unit))
 		all := ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n}
 		if r := s.apply(key, id, all); r.FullAfter < s.Unit { // too near its end for what follows
 			time.Sleep(r.FullAfter + s.Slack)
@@ -41,7 +41,7 @@ func alignedOfMany(s *suite) {
 }
 
 func slidingWindow(s *suite) {
-	id := s.plan(ratelimit.Sliding(2, 2*s.Unit, 2))
+	id := s.plan(ratelimit.SlidingWindow(2, 2*s.Unit, 2))
 	s.granted(s.take("k", id, 2), 2, 0)
 	r := s.take("k", id, 1)
 	if r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit {
@@ -56,7 +56,7 @@ func slidingWindow(s *suite) {
 }
 
 func slidingCounter(s *suite) {
-	id := s.plan(ratelimit.Counter(4, s.Unit))
+	id := s.plan(ratelimit.SlidingCounter(4, s.Unit))
 	s.granted(s.take("k", id, 4), 4, 0)
 	s.refused(s.take("k", id, 1), 5*s.Unit/4)
 	time.Sleep(5 * s.Unit / 4)
@@ -65,7 +65,7 @@ func slidingCounter(s *suite) {
 }
 
 func slidingLog(s *suite) {
-	id := s.plan(ratelimit.Log(2, s.Unit))
+	id := s.plan(ratelimit.SlidingLog(2, s.Unit))
 	s.granted(s.take("k", id, 1), 1, 1)
 	time.Sleep(s.Unit / 2)
 	s.granted(s.take("k", id, 1), 1, 0)
@@ -77,7 +77,7 @@ func slidingLog(s *suite) {
 
 // several limits are one step: what the first refuses is not taken of the second.
 func several(s *suite) {
-	short, long := ratelimit.Window(3, s.Unit), ratelimit.Bucket(5, 1000*s.Unit, 5)
+	short, long := ratelimit.FixedWindow(3, s.Unit), ratelimit.TokenBucket(5, 1000*s.Unit, 5)
 	id, second := s.plan(short.And(long)), s.plan(long)
 	s.granted(s.take("k", id, 3), 3, 0)
 	r := s.take("k", id, 1)
@@ -119,7 +119,7 @@ func check(s *suite) {
 // past: a limit that was replaced holds to the end of its window, and a bucket takes
 // its debt along.
 func past(s *suite) {
-	old, next := s.plan(ratelimit.Window(4, s.Unit)), s.plan(ratelimit.Window(2, s.Unit))
+	old, next := s.plan(ratelimit.FixedWindow(4, s.Unit)), s.plan(ratelimit.FixedWindow(2, s.Unit))
 	s.granted(s.take("w", old, 1), 1, 3)
 	was := []ratelimit.Past{{Plan: old, Until: time.Now().Add(s.Slack)}}
 	staged := func(key string, id ratelimit.PlanID, cost int64) ratelimit.Result {
@@ -130,7 +130,7 @@ func past(s *suite) {
 	s.granted(staged("w", next, 2), 2, 0)
 	s.refused(staged("w", next, 1), s.Unit)
 
-	bucket, window := s.plan(ratelimit.Bucket(10, 100*s.Unit, 10)), s.plan(ratelimit.Window(8, 100*s.Unit))
+	bucket, window := s.plan(ratelimit.TokenBucket(10, 100*s.Unit, 10)), s.plan(ratelimit.FixedWindow(8, 100*s.Unit))
 	s.granted(s.take("b", bucket, 6), 6, 4)
 	was = []ratelimit.Past{{Plan: bucket, Until: time.Now()}}
 	s.granted(staged("b", window, 1), 1, 1) // it owes six there too

@@ -29,7 +29,7 @@ type Config struct {
 
 // New makes the service. Close ends its plugins.
 func New(cfg Config) (handler http.Handler, closePlugins func() error, err error) {
-	hello := ratelimit.Window(cfg.Limit, cfg.Period)
+	hello := ratelimit.FixedWindow(cfg.Limit, cfg.Period)
 	hello.Aligned = cfg.Aligned
 	registry := cmp.Or(cfg.Registry, &core.Registry{})
 	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{

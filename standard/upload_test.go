@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client/standard"
 	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/standard"
 )
 
 const uploadSize = 64 << 20

@@ -29,9 +29,9 @@ func TestBreakerSlowCalls(t *testing.T) {
 		}
 		_, _ = breaker.Do(t.Context(), b, slowly(nil))
 		_, _ = breaker.Do(t.Context(), b, slowly(errDown))
-		got := samples(t, g, "circuitbreaker")
-		require.NotContains(t, got, "circuitbreaker_slow_call_ratio db", "too few calls")
-		require.NotContains(t, got, "circuitbreaker_slow_call_ratio_threshold other", "no call is slow")
+		got := samples(t, g, "breaker")
+		require.NotContains(t, got, "breaker_slow_call_ratio db", "too few calls")
+		require.NotContains(t, got, "breaker_slow_call_ratio_threshold other", "no call is slow")
 		_, _ = breaker.Do(t.Context(), b, slowly(errDown))
 		_, _ = breaker.Do(t.Context(), b, succeed)
 		late, err := b.Acquire(t.Context())
@@ -41,22 +41,22 @@ func TestBreakerSlowCalls(t *testing.T) {
 		require.NoError(t, b.SetState(breaker.ForcedOpen))
 		late.Done(core.Success)
 		later.Done(core.Failure)
-		got = samples(t, g, "circuitbreaker")
+		got = samples(t, g, "breaker")
 		for name, want := range map[string]float64{
-			"circuitbreaker_slow_calls_total db success":    1,
-			"circuitbreaker_slow_calls_total db failure":    2,
-			"circuitbreaker_slow_calls_total other failure": 0,
-			"circuitbreaker_window_slow_calls db success":   1,
-			"circuitbreaker_window_slow_calls db failure":   2,
-			"circuitbreaker_window_calls db success":        2,
-			"circuitbreaker_window_calls db failure":        2,
-			"circuitbreaker_slow_call_ratio db":             0.75,
-			"circuitbreaker_slow_call_ratio_threshold db":   0.5,
-			"circuitbreaker_failure_ratio db":               0.5,
-			"circuitbreaker_late_results_total db":          2,
-			"circuitbreaker_late_results_total other":       0,
-			"circuitbreaker_ratio_exceeded_total db":        1,
-			"circuitbreaker_ratio_exceeded_total other":     0,
+			"breaker_slow_calls_total db success":    1,
+			"breaker_slow_calls_total db failure":    2,
+			"breaker_slow_calls_total other failure": 0,
+			"breaker_window_slow_calls db success":   1,
+			"breaker_window_slow_calls db failure":   2,
+			"breaker_window_calls db success":        2,
+			"breaker_window_calls db failure":        2,
+			"breaker_slow_call_ratio db":             0.75,
+			"breaker_slow_call_ratio_threshold db":   0.5,
+			"breaker_failure_ratio db":               0.5,
+			"breaker_late_results_total db":          2,
+			"breaker_late_results_total other":       0,
+			"breaker_ratio_exceeded_total db":        1,
+			"breaker_ratio_exceeded_total other":     0,
 		} {
 			requireSample(t, want, got, name)
 		}
@@ -71,21 +71,21 @@ func TestBreakerGroupTellsOfItsOverflow(t *testing.T) {
 	}}, breaker.GroupConfig{MaxKeys: 1})
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
-	requireSample(t, 1, samples(t, g, "circuitbreaker"), "circuitbreaker_overflow_state hosts closed")
+	requireSample(t, 1, samples(t, g, "breaker"), "breaker_overflow_state hosts closed")
 	require.NoError(t, group.Get("a").OpenFor(time.Hour))
 	_, _ = breaker.Do(t.Context(), group.Get("b"), func(context.Context) (int, error) { return 0, errDown })
 	_, _ = breaker.Do(t.Context(), group.Get("b"), succeed)
 	got := samples(t, g, "")
 	for name, want := range map[string]float64{
-		"circuitbreaker_overflow_state hosts open":       1,
-		"circuitbreaker_overflow_state hosts closed":     0,
-		"circuitbreaker_overflow_state hosts half_open":  0,
-		"circuitbreaker_key_overflows_total hosts":       2,
-		"circuitbreaker_opened_total hosts":              2,
-		"circuitbreaker_state hosts open":                1,
-		"circuitbreaker_keys hosts":                      1,
-		"circuitbreaker_calls_total hosts not_permitted": 1,
-		"hook_panics_total breaker hosts":                1,
+		"breaker_overflow_state hosts open":       1,
+		"breaker_overflow_state hosts closed":     0,
+		"breaker_overflow_state hosts half_open":  0,
+		"breaker_key_overflows_total hosts":       2,
+		"breaker_opened_total hosts":              2,
+		"breaker_state hosts open":                1,
+		"breaker_keys hosts":                      1,
+		"breaker_calls_total hosts not_permitted": 1,
+		"hook_panics_total breaker hosts":         1,
 	} {
 		requireSample(t, want, got, name)
 	}

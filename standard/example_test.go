@@ -6,9 +6,9 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/gresil/gresil/client/standard"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/standard"
 )
 
 func ExampleNew() {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client/standard"
 	"github.com/gresil/gresil/core"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -21,6 +20,7 @@ import (
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/standard"
 )
 
 func TestGoPeers15_TheCallersBodyIsClosedOnceHoweverItEnds(t *testing.T) {

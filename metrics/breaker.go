@@ -22,28 +22,28 @@ type breakerMetrics struct {
 }
 
 func (m *breakerMetrics) init(c *Collector, durations bool) {
-	m.state = c.desc("circuitbreaker_state", "Breakers in each state: 0 or 1 for a single breaker, a count for a group.", "name", "state")
-	m.calls = c.desc("circuitbreaker_calls_total", "Calls by result.", "name", "result")
-	m.slowCalls = c.desc("circuitbreaker_slow_calls_total", "Calls that took longer than SlowCall, by result; they are among the calls too.", "name", "result")
-	m.late = c.desc("circuitbreaker_late_results_total", "Calls that ended too late to count: in another state, or after TrialTimeout.", "name")
-	m.opened = c.desc("circuitbreaker_opened_total", "Times that a breaker was opened; not those of ForcedOpen.", "name")
-	m.exceeded = c.desc("circuitbreaker_ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", "name")
-	m.windowCalls = c.desc("circuitbreaker_window_calls", "Calls in the window.", "name", "result")
-	m.ratio = c.desc("circuitbreaker_failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", "name")
-	m.threshold = c.desc("circuitbreaker_failure_ratio_threshold", "Failure ratio at which the breaker opens.", "name")
-	m.windowSlowCalls = c.desc("circuitbreaker_window_slow_calls", "Slow calls in the window.", "name", "result")
-	m.slowRatio = c.desc("circuitbreaker_slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", "name")
-	m.slowThreshold = c.desc("circuitbreaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", "name")
-	m.openUntil = c.desc("circuitbreaker_open_until_timestamp_seconds", "Time at which the breaker admits trials; 0 unless it is open.", "name")
-	m.keys = c.desc("circuitbreaker_keys", "Breakers in a group.", "name")
-	m.evictions = c.desc("circuitbreaker_key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", "name")
-	m.overflowState = c.desc("circuitbreaker_overflow_state", "State of the breaker that keys share when a group is full: 1 for the current state.", "name", "state")
-	m.overflows = c.desc("circuitbreaker_key_overflows_total", "Calls whose key shared a breaker because the group was full.", "name")
+	m.state = c.desc("breaker_state", "Breakers in each state: 0 or 1 for a single breaker, a count for a group.", "name", "state")
+	m.calls = c.desc("breaker_calls_total", "Calls by result.", "name", "result")
+	m.slowCalls = c.desc("breaker_slow_calls_total", "Calls that took longer than SlowCall, by result; they are among the calls too.", "name", "result")
+	m.late = c.desc("breaker_late_results_total", "Calls that ended too late to count: in another state, or after TrialTimeout.", "name")
+	m.opened = c.desc("breaker_opened_total", "Times that a breaker was opened; not those of ForcedOpen.", "name")
+	m.exceeded = c.desc("breaker_ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", "name")
+	m.windowCalls = c.desc("breaker_window_calls", "Calls in the window.", "name", "result")
+	m.ratio = c.desc("breaker_failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", "name")
+	m.threshold = c.desc("breaker_failure_ratio_threshold", "Failure ratio at which the breaker opens.", "name")
+	m.windowSlowCalls = c.desc("breaker_window_slow_calls", "Slow calls in the window.", "name", "result")
+	m.slowRatio = c.desc("breaker_slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", "name")
+	m.slowThreshold = c.desc("breaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", "name")
+	m.openUntil = c.desc("breaker_open_until_timestamp_seconds", "Time at which the breaker admits trials; 0 unless it is open.", "name")
+	m.keys = c.desc("breaker_keys", "Breakers in a group.", "name")
+	m.evictions = c.desc("breaker_key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", "name")
+	m.overflowState = c.desc("breaker_overflow_state", "State of the breaker that keys share when a group is full: 1 for the current state.", "name", "state")
+	m.overflows = c.desc("breaker_key_overflows_total", "Calls whose key shared a breaker because the group was full.", "name")
 	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: c.namespace, Name: "circuitbreaker_transitions_total", Help: "Changes of state, automatic and manual.",
+		Namespace: c.namespace, Name: "breaker_transitions_total", Help: "Changes of state, automatic and manual.",
 	}, []string{"name", "from", "to"})
 	if durations {
-		m.duration = c.histogram("circuitbreaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
+		m.duration = c.histogram("breaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
 	}
 }
 

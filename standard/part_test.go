@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client/standard"
+	"github.com/gresil/gresil/standard"
 )
 
 type served func(*http.Request) (*http.Response, error)

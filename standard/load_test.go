@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
-	"github.com/gresil/gresil/client/standard"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
@@ -30,6 +29,7 @@ import (
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/standard"
 )
 
 // load is many requests, to servers that fail in every way there is.

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/client"
-	"github.com/gresil/gresil/client/standard"
 	"github.com/gresil/gresil/core"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/standard"
 )
 
 func newClient(t *testing.T, cfg standard.Config) *standard.Client {
@@ -33,8 +33,8 @@ func newClient(t *testing.T, cfg standard.Config) *standard.Client {
 func TestTheZeroConfig(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, standard.Config{})
-	require.Equal(t, "Before *timeout.Client(standard-total) > State *retry.Plugin(standard) > Monitoring *ratelimit.Client(standard) > "+
-		"Engine *breaker.Client(standard) > Engine+10 *timeout.Client(standard-attempt) > *http.Transport", c.Pipeline.String())
+	require.Equal(t, "Overall *timeout.Client(standard-total) > Attempts *retry.Plugin(standard) > Admission *ratelimit.Client(standard) > "+
+		"Attempt *breaker.Client(standard) > Attempt+10 *timeout.Client(standard-attempt) > *http.Transport", c.Pipeline.String())
 	require.Empty(t, c.Pipeline.Check())
 	require.Zero(t, c.Timeout)
 	require.Equal(t, 30*time.Second, c.Total.Config().Limit)
@@ -148,7 +148,7 @@ func TestEveryPartCanBeChanged(t *testing.T) {
 		var open *breaker.OpenError
 		require.ErrorAs(t, err, &open)
 		require.Equal(t, 4, stub.Calls())
-		ctx := c.Breaker.Override(t.Context(), func(call *breaker.Call) { call.Disabled = true })
+		ctx := c.Breaker.Override(t.Context(), func(call *breaker.ClientCall) { call.Disabled = true })
 		resp, err := get(c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 }))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -164,7 +164,7 @@ func TestALimiterOfXTimeAndFurtherPlugins(t *testing.T) {
 	cfg.Limit.Limiter = rate.NewLimiter(1, 1)
 	cfg.Limit.MaxWait = time.Nanosecond
 	c := newClient(t, cfg)
-	require.Contains(t, c.Pipeline.String(), "(standard-total) > Before *timeout.Client(own) > ")
+	require.Contains(t, c.Pipeline.String(), "(standard-total) > Overall *timeout.Client(own) > ")
 	resp, err := c.Get("http://one.test/")
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())

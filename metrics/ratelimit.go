@@ -15,17 +15,17 @@ type limiterMetrics struct {
 }
 
 func (m *limiterMetrics) init(c *Collector, permits bool) {
-	m.requests = c.desc("ratelimiter_requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "name", "result")
-	m.waiters = c.desc("ratelimiter_waiters", "Calls that wait for permits.", "name")
-	m.limit = c.desc("ratelimiter_limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", "name")
-	m.window = c.desc("ratelimiter_window_seconds", "Period of that limit; of joined limits, of the first.", "name")
-	m.partitions = c.desc("ratelimiter_partitions", "Keys held in memory.", "name")
-	m.evictions = c.desc("ratelimiter_partition_evictions_total", "Keys evicted while part of their usage still counted.", "name", "reason")
-	m.storeErrors = c.desc("ratelimiter_store_errors_total", "Operations that the store failed to decide.", "name")
-	m.wait = c.histogram("ratelimiter_wait_seconds", "Duration of waits for permits, by result.", "name", "result")
+	m.requests = c.desc("ratelimit_requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "name", "result")
+	m.waiters = c.desc("ratelimit_waiters", "Calls that wait for permits.", "name")
+	m.limit = c.desc("ratelimit_limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", "name")
+	m.window = c.desc("ratelimit_window_seconds", "Period of that limit; of joined limits, of the first.", "name")
+	m.partitions = c.desc("ratelimit_partitions", "Keys held in memory.", "name")
+	m.evictions = c.desc("ratelimit_partition_evictions_total", "Keys evicted while part of their usage still counted.", "name", "reason")
+	m.storeErrors = c.desc("ratelimit_store_errors_total", "Operations that the store failed to decide.", "name")
+	m.wait = c.histogram("ratelimit_wait_seconds", "Duration of waits for permits, by result.", "name", "result")
 	if permits {
 		m.permits = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: c.namespace, Name: "ratelimiter_permits_total", Help: "Permits requested, by result.",
+			Namespace: c.namespace, Name: "ratelimit_permits_total", Help: "Permits requested, by result.",
 		}, []string{"name", "result"})
 	}
 }
