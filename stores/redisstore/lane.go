@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -123,13 +124,95 @@ func (l *lane) drop(err error) {
 
 // work sends until nothing waits.
 func (l *lane) work() {
-	for {
-		batch := l.next()
-		if batch == nil {
-			return
+	for l.waits() {
+		permit, err := l.admit()
+		if err != nil {
+			if !errors.Is(err, errLater) {
+				l.drop(err)
+			}
+			continue
 		}
-		l.send(batch)
+		if l.moves() {
+			l.node.release(nil, false)
+			permit.Done(core.Success)
+			continue
+		}
+		batch := l.next()
+		if l.node.distant() {
+			l.overlap(permit, batch)
+		} else {
+			l.exchange(permit, batch)
+		}
 	}
+}
+
+// errLater is that of an admission that those that wait for longer than that do not have.
+var errLater = errors.New("redisstore: no connection yet")
+
+// admit waits for a connection, for up to Timeout.
+func (l *lane) admit() (breaker.Permit, error) {
+	permit, err := l.store.admit(context.Background(), l.node)
+	if err != nil || l.node.pool.take() {
+		return permit, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
+	defer cancel()
+	outcome, err := l.node.connect(ctx)
+	if err != nil {
+		permit.Done(outcome)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", errLater, err)
+		}
+	}
+	return permit, err
+}
+
+// overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
+// Timeout. So none waits for a reply so long that there is no time for its own.
+func (l *lane) overlap(permit breaker.Permit, batch []*item) {
+	ended := make(chan struct{})
+	l.store.wg.Go(func() {
+		defer close(ended)
+		l.exchange(permit, batch)
+	})
+	due := time.NewTimer(l.store.cfg.timeout() / 8)
+	defer due.Stop()
+	select {
+	case <-ended:
+	case <-due.C:
+	}
+}
+
+// waits reports whether there is something to send; otherwise the work ends.
+func (l *lane) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && l.queue[0].state.Load() == abandoned {
+		l.queue = l.queue[1:]
+	}
+	l.busy = len(l.queue) > 0
+	return l.busy
+}
+
+// moves hands what waits to the lanes of its nodes, as soon as the client of a Cluster knows them.
+func (l *lane) moves() bool {
+	s := l.store
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 || !s.routes(l.node, l.queue[0].key) {
+		return false
+	}
+	queue := l.queue
+	l.queue = nil
+	for _, it := range queue {
+		to := s.laneOf(it.key)
+		if to == l {
+			l.queue = append(l.queue, it)
+		} else if err := to.add(it); err != nil {
+			it.end(ratelimit.Result{}, false, err)
+		}
+	}
+	return true
 }
 
 // next takes what goes out next, without those who left.
@@ -143,7 +226,6 @@ func (l *lane) next() []*item {
 		}
 		l.queue = l.queue[1:]
 	}
-	l.busy = batch != nil
 	return batch
 }
 
@@ -165,46 +247,76 @@ type flight struct {
 	cmd      call
 }
 
-// send sends a batch, and ends its items.
+// send sends a batch that was in no queue, and ends its items.
 func (l *lane) send(batch []*item) {
-	s := l.store
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
-	defer cancel()
-	permit, err := s.admit(ctx, l.node)
+	permit, err := l.admit()
 	if err != nil {
 		for _, it := range batch {
 			it.end(ratelimit.Result{}, false, err)
 		}
 		return
 	}
+	l.exchange(permit, batch)
+}
+
+// exchange sends a batch, and ends its items. Those whose value their script could not read go out
+// again in the same order, before any other on their keys.
+func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
-	flights := l.flights(batch)
+	if len(batch) == 0 { // all have left
+		l.node.release(nil, false)
+		return
+	}
+	s := l.store
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
+	defer cancel()
 	begun := time.Now()
+	var failed error
+	for rest := batch; len(rest) > 0; {
+		flights := l.flights(rest)
+		rest = nil
+		l.fly(ctx, flights)
+		for _, f := range flights {
+			reply, err := f.cmd.Result()
+			err = l.node.named(err)
+			if err == nil {
+				outcome = core.Success // it is there, whatever else it says
+			} else {
+				if outcome == core.Ignored {
+					outcome = outcomeOf(err)
+				}
+				if !isServerError(err) {
+					failed = err
+				}
+				err = explain(err)
+			}
+			for i, it := range f.items {
+				if !l.deliver(it, reply, i, err) {
+					rest = append(rest, it)
+				}
+			}
+		}
+	}
+	took := time.Since(begun)
+	s.counters.trip(len(batch), took)
+	if failed == nil {
+		l.node.observe(took)
+	}
+	l.node.release(failed, false)
+}
+
+// fly sends flights, and those again whose script the server did not know.
+func (l *lane) fly(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		if f.followed { // it may not be sent again behind the other
 			_, known := l.node.scripts.Load(f.items[0].script)
 			f.text = !known
 		}
 	}
-	s.exec(ctx, flights)
+	l.store.exec(ctx, flights)
 	if again := l.unknown(flights); len(again) > 0 {
-		s.exec(ctx, again)
-	}
-	s.counters.trip(len(batch), time.Since(begun))
-	for _, f := range flights {
-		reply, err := f.cmd.Result()
-		if err == nil {
-			outcome = core.Success // it is there, whatever else it says
-		} else {
-			if outcome == core.Ignored {
-				outcome = outcomeOf(err)
-			}
-			err = explain(err)
-		}
-		for i, it := range f.items {
-			l.deliver(it, reply, i, err)
-		}
+		l.store.exec(ctx, again)
 	}
 }
 
@@ -229,6 +341,7 @@ func (l *lane) unknown(flights []*flight) (again []*flight) {
 // the calls for each key.
 func (l *lane) flights(batch []*item) (flights []*flight) {
 	batch = byKey(batch)
+	alike(batch)
 	from := 0 // the flight of the item before, of the same key
 	for i, it := range batch {
 		same := i > 0 && it.key == batch[i-1].key
@@ -258,6 +371,7 @@ func byKey(batch []*item) []*item {
 	last := make(map[string]*item, len(batch))
 	firsts := make([]*item, 0, len(batch))
 	for _, it := range batch {
+		it.next = nil
 		if before := last[it.key]; before != nil {
 			before.next = it
 		} else {
@@ -274,8 +388,45 @@ func byKey(batch []*item) []*item {
 	return batch
 }
 
+// alike has all on a key decided by decide where their scripts differ: it reads every value, so
+// none goes out again behind the others.
+func alike(batch []*item) {
+	for from := 0; from < len(batch); {
+		to, same := from+1, true
+		for to < len(batch) && batch[to].key == batch[from].key {
+			same = same && batch[to].script == batch[from].script
+			to++
+		}
+		for ; from < to; from++ {
+			if !same {
+				batch[from].general()
+			}
+		}
+	}
+}
+
 // exec sends flights in one pipeline.
 func (s *Store) exec(ctx context.Context, flights []*flight) {
+	if !s.alien {
+		s.execNow(ctx, flights)
+		return
+	}
+	copies := make([]*flight, len(flights))
+	for i, f := range flights {
+		copies[i] = &flight{items: f.items, text: f.text}
+	}
+	_, err := inTime(ctx, s, func(ctx context.Context) (any, error) { s.execNow(ctx, copies); return nil, nil })
+	for i, f := range flights {
+		if err == nil {
+			f.cmd = copies[i].cmd
+			continue
+		}
+		f.cmd = call{redis.NewIntSliceCmd(ctx)} // the other can still be under way
+		f.cmd.SetErr(err)
+	}
+}
+
+func (s *Store) execNow(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		reqs := make([]*request, len(f.items))
 		for i, it := range f.items {
@@ -295,14 +446,21 @@ func (s *Store) exec(ctx context.Context, flights []*flight) {
 	})
 }
 
-// deliver ends an item, and gives back what was granted to one that has left.
-func (l *lane) deliver(it *item, reply []int64, place int, err error) {
+// deliver ends an item, and gives back what was granted to one that has left. It reports whether there
+// is nothing more to send for it.
+func (l *lane) deliver(it *item, reply []int64, place int, err error) bool {
 	var r ratelimit.Result
 	ok := false
 	if err == nil {
-		r, ok = it.result(reply, place)
+		if r, ok = it.result(reply, place); !ok && it.state.Load() == sent && it.general() {
+			return false
+		}
 	}
-	if !it.end(r, ok, err) && r.Granted > 0 && it.undo != nil {
-		_ = l.add(&item{request: it.undo(r), done: make(chan struct{})})
+	if it.end(r, ok, err) {
+		return true
 	}
+	if back := it.undo(r); back != nil {
+		_ = l.add(&item{request: back, done: make(chan struct{})})
+	}
+	return true
 }

@@ -26,6 +26,7 @@ func localLimiters(t *testing.T, srv server, n int, mode Mode, limit ratelimit.L
 		s.instances.every, s.instances.life = 20*time.Millisecond, time.Second
 		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: limit, OnStoreError: ratelimit.Local})
 		require.NoError(t, err)
+		s.instances.begin() // as the first decision does
 		stores, limiters = append(stores, s), append(limiters, l)
 	}
 	counted(t, stores, n)

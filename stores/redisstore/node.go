@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,13 @@ import (
 // A node is a server, with what is to be sent to it and whether it is away: those of a Cluster
 // do not wait for each other.
 type node struct {
-	guard *breaker.Breaker
+	store  *Store
+	guard  *breaker.Breaker
+	client atomic.Pointer[redis.Client] // nil if it is not known
+	size   int                          // connections that the client makes at most
+	pool   pool
+	trip   atomic.Int64 // the round trip, in ns: the shortest of late
+
 	lanes [lanes]lane
 	base  time.Time
 	asked atomic.Int64 // when it was asked last, from base
@@ -30,7 +37,7 @@ type node struct {
 const maxNodes = 1024
 
 func (s *Store) newNode() *node {
-	n := &node{guard: newGuard(), base: time.Now()}
+	n := &node{store: s, guard: newGuard(), base: time.Now(), size: math.MaxInt}
 	for i := range n.lanes {
 		n.lanes[i].store, n.lanes[i].node = s, n
 	}
@@ -76,13 +83,20 @@ var over = func() context.Context { //nolint:gochecknoglobals // a constant
 }()
 
 // nodeOf is the server that has a key. All are one until the client knows which there are, and
-// where it is not for a Cluster. It waits for nothing.
+// where it is not for a Cluster or a Ring. It waits for nothing.
 func (s *Store) nodeOf(key string) *node {
-	c, ok := s.client.(*redis.ClusterClient)
-	if !ok {
+	var (
+		master *redis.Client
+		err    error
+	)
+	switch c := s.client.(type) {
+	case *redis.ClusterClient:
+		master, err = c.MasterForKey(over, key) // so it is not asked for
+	case *redis.Ring:
+		master, err = c.GetShardClientForKey(key)
+	default:
 		return s.first
 	}
-	master, err := c.MasterForKey(over, key) // so it is not asked for
 	if err != nil {
 		return s.first
 	}
@@ -95,7 +109,34 @@ func (s *Store) nodeOf(key string) *node {
 			clear(s.nodes) // what waits in their lanes is sent all the same
 		}
 		n = s.newNode()
+		n.of(master)
 		s.nodes[addr] = n
+	}
+	if n.client.Load() != master { // the client has made it anew
+		n.client.Store(master)
 	}
 	return n
 }
+
+// of has a node belong to a client of its own.
+func (n *node) of(c *redis.Client) {
+	n.client.Store(c)
+	n.size = c.Options().PoolSize
+	if most := c.Options().MaxActiveConns; most > 0 {
+		n.size = min(n.size, most)
+	}
+}
+
+// observe remembers how long a round trip took. The shortest counts, and less so the longer ago it
+// was: a server that was busy for a moment is not a distant one.
+func (n *node) observe(took time.Duration) {
+	last := n.trip.Load()
+	if last == 0 || int64(took) < last {
+		n.trip.Store(int64(took))
+	} else {
+		n.trip.Store(min(int64(took), last+last/8))
+	}
+}
+
+// distant reports whether a batch that waits for the reply to the one before could miss Timeout.
+func (n *node) distant() bool { return time.Duration(n.trip.Load()) > n.store.cfg.timeout()/3 }

@@ -1,0 +1,251 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+// A pool counts the connections to a node that are ready: the server has answered on them. A
+// decision begins only when one of them is free, so its Timeout never pays for a dial, TLS or
+// HELLO. Connections are made in goroutines of their own, within DialTimeout.
+type pool struct {
+	mu     sync.Mutex
+	free   int // ready, and not in use
+	ready  int // free or in use
+	making int
+	queue  []chan error // of waiters, in order
+}
+
+// connect waits until a connection to the node is free, or ctx ends. The outcome is what an error
+// says of the server.
+func (n *node) connect(ctx context.Context) (core.Outcome, error) {
+	if n.pool.take() {
+		return core.Success, nil
+	}
+	err := n.await(ctx)
+	if err == nil {
+		return core.Success, nil
+	}
+	outcome := outcomeOf(err)
+	if n.connections() > 0 {
+		outcome = core.Ignored // it answers others
+	}
+	return outcome, explain(err)
+}
+
+// take takes a free connection; false if there is none.
+func (c *pool) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.free == 0 {
+		return false
+	}
+	c.free--
+	return true
+}
+
+// await waits for a connection, until ctx ends.
+func (n *node) await(ctx context.Context) error {
+	c := &n.pool
+	c.mu.Lock()
+	if c.free > 0 {
+		c.free--
+		c.mu.Unlock()
+		return nil
+	}
+	turn := make(chan error, 1)
+	c.queue = append(c.queue, turn)
+	n.makeLocked()
+	c.mu.Unlock()
+	select {
+	case err := <-turn:
+		return err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	i := slices.Index(c.queue, turn)
+	if i >= 0 {
+		c.queue = slices.Delete(c.queue, i, i+1)
+	}
+	c.mu.Unlock()
+	if i < 0 {
+		return <-turn // it came at the last moment; the request finds its deadline
+	}
+	if n.exhausted() {
+		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, ctx.Err())
+	}
+	return fmt.Errorf("no connection is ready: %w", ctx.Err())
+}
+
+// release gives a connection back after a request. If it failed without a reply, the client has closed
+// the connection. Then the free ones have to prove themselves again too, unless only the caller
+// ran out of time.
+func (n *node) release(err error, caller bool) {
+	c := &n.pool
+	if err != nil && !isServerError(err) && !caller {
+		c.doubt()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil || isServerError(err) {
+		c.giveLocked()
+		return
+	}
+	c.ready--
+	n.makeLocked()
+}
+
+// doubt forgets the free connections: the next request finds out whether they are still there.
+func (c *pool) doubt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready, c.free = c.ready-c.free, 0
+}
+
+// giveLocked hands a connection to the first waiter.
+func (c *pool) giveLocked() {
+	if len(c.queue) == 0 {
+		c.free++
+		return
+	}
+	c.queue[0] <- nil
+	c.queue = c.queue[1:]
+}
+
+// makeLocked begins to make a connection for each waiter, as far as the pool of the client goes;
+// a single one until the server has answered.
+func (n *node) makeLocked() {
+	c, most := &n.pool, n.size
+	if c.ready == 0 {
+		most = 1
+	}
+	for c.making < len(c.queue) && c.ready+c.making < most {
+		c.making++
+		go n.make()
+	}
+}
+
+// make makes one connection. It goes on when the calls that wait for it have given up.
+func (n *node) make() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.cfg.dialTimeout())
+	defer cancel()
+	err := n.greet(ctx)
+	c := &n.pool
+	c.mu.Lock()
+	c.making--
+	switch {
+	case err == nil:
+		c.ready++
+		c.giveLocked()
+		n.makeLocked()
+	case c.ready == 0:
+		for _, turn := range c.queue {
+			turn <- err
+		}
+		c.queue = nil
+	}
+	c.mu.Unlock()
+	if err == nil && n.guard.State() == breaker.Open {
+		_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
+	}
+}
+
+// A processor sends commands.
+type processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+	Pipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
+}
+
+// greet has the client make a connection, by a command that any server answers. The first one
+// inspects the server.
+func (n *node) greet(ctx context.Context) error {
+	s := n.store
+	if c, ok := s.client.(*redis.ClusterClient); ok && n == s.first {
+		_, err := c.MasterForKey(ctx, s.instances.key()) // so the client learns the slots
+		return err
+	}
+	to := n.processor()
+	if s.inspected.Load() == inspectedFit {
+		if _, err := ping(ctx, to); err != nil {
+			return err
+		}
+	} else if problem, err := s.ask(ctx, to); err != nil && s.inspected.Load() != inspectedFit {
+		return err
+	} else if problem != nil {
+		go s.warn(problem) // it can do what it likes, as close the store
+	}
+	if s.cfg.Mode == Strict && !s.instances.any() {
+		return nil
+	}
+	cmd := redis.NewStatusCmd(ctx, "ping")
+	_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, single{cmd}) })
+	if standing(err) != nil || s.cfg.Mode == Strict {
+		return standing(err)
+	}
+	took, err := ping(ctx, to)
+	n.observe(took)
+	return err
+}
+
+// A single is a command that is sent once.
+type single struct{ *redis.StatusCmd }
+
+// NoRetry is true.
+func (single) NoRetry() bool { return true }
+
+// ping measures a round trip.
+func ping(ctx context.Context, to processor) (time.Duration, error) {
+	begun := time.Now()
+	err := to.Process(ctx, single{redis.NewStatusCmd(ctx, "ping")})
+	return time.Since(begun), standing(err)
+}
+
+// standing is an error after which a connection is not ready. A user who is not allowed to send
+// a command has one all the same.
+func standing(err error) error {
+	if isServerError(err) && !transient(err) {
+		return nil
+	}
+	return err
+}
+
+// processor is the client of the node.
+func (n *node) processor() processor {
+	if c := n.client.Load(); c != nil {
+		return c
+	}
+	return n.store.client
+}
+
+// exhausted reports whether all connections of the client's pool are in use.
+func (n *node) exhausted() bool {
+	c := n.client.Load()
+	if c == nil {
+		return false
+	}
+	stats := c.PoolStats()
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= c.Options().PoolSize
+}
+
+// connections is how many are ready.
+func (n *node) connections() int {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	return n.pool.ready
+}
+
+// named is the error of a request; if it had no connection, since all of the pool were in use, it says so.
+func (n *node) named(err error) error {
+	if (err == context.DeadlineExceeded || err == context.Canceled) && n.exhausted() { //nolint:errorlint // as the pool returns them, without a connection
+		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
+	}
+	return err
+}
