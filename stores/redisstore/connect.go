@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -39,6 +40,21 @@ func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 		outcome = core.Ignored // it answers others
 	}
 	return outcome, explain(err)
+}
+
+// ended counts how a request ended. When the server is taken to be away, no connection counts as ready
+// any more.
+func (n *node) ended(permit breaker.Permit, outcome core.Outcome) {
+	permit.Done(outcome)
+	if outcome == core.Failure && n.guard.State() != breaker.Closed {
+		n.pool.doubt()
+	}
+}
+
+// late reports whether ctx leaves less time than a round trip takes.
+func (n *node) late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < time.Duration(n.trip.Load())
 }
 
 // take takes a free connection; false if there is none.
@@ -79,28 +95,34 @@ func (n *node) await(ctx context.Context) error {
 	if i < 0 {
 		return <-turn // it came at the last moment; the request finds its deadline
 	}
-	if n.exhausted() {
-		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, ctx.Err())
-	}
-	return fmt.Errorf("no connection is ready: %w", ctx.Err())
+	return n.none(ctx.Err())
 }
 
-// release gives a connection back after a request. If it failed without a reply, the client has closed
-// the connection. Then the free ones have to prove themselves again too, unless only the caller
-// ran out of time.
-func (n *node) release(err error, caller bool) {
+// none is the error of a request that had no connection.
+func (n *node) none(err error) error {
+	if n.exhausted() {
+		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
+	}
+	return fmt.Errorf("no connection is ready: %w", err)
+}
+
+// release gives a connection back after a request. If that failed without a reply, the client has closed
+// the connection. If it was lost, the free ones have to prove themselves again.
+func (n *node) release(err error) {
 	c := &n.pool
-	if err != nil && !isServerError(err) && !caller {
+	if err == nil || isServerError(err) {
+		c.mu.Lock()
+		c.giveLocked()
+		c.mu.Unlock()
+		return
+	}
+	if !isTimeout(err) && !errors.Is(err, context.Canceled) {
 		c.doubt()
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil || isServerError(err) {
-		c.giveLocked()
-		return
-	}
 	c.ready--
 	n.makeLocked()
+	c.mu.Unlock()
 }
 
 // doubt forgets the free connections: the next request finds out whether they are still there.
@@ -127,7 +149,11 @@ func (n *node) makeLocked() {
 	if c.ready == 0 {
 		most = 1
 	}
-	for c.making < len(c.queue) && c.ready+c.making < most {
+	want := len(c.queue)
+	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
+		want = max(want, lanes*overlaps-c.ready)
+	}
+	for c.making < want && c.ready+c.making < most {
 		c.making++
 		go n.make()
 	}
@@ -173,25 +199,39 @@ func (n *node) greet(ctx context.Context) error {
 		return err
 	}
 	to := n.processor()
-	if s.inspected.Load() == inspectedFit {
-		if _, err := ping(ctx, to); err != nil {
-			return err
-		}
-	} else if problem, err := s.ask(ctx, to); err != nil && s.inspected.Load() != inspectedFit {
+	piped := make(chan error, 1)
+	if s.cfg.Mode == Coalesced || s.instances.any() { // several commands go out over other connections
+		go func() {
+			_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newPing(ctx)) })
+			piped <- err
+		}()
+	} else {
+		piped <- nil
+	}
+	if err := s.inspect(ctx, to); err != nil {
 		return err
-	} else if problem != nil {
-		go s.warn(problem) // it can do what it likes, as close the store
 	}
-	if s.cfg.Mode == Strict && !s.instances.any() {
-		return nil
-	}
-	cmd := redis.NewStatusCmd(ctx, "ping")
-	_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, single{cmd}) })
-	if standing(err) != nil || s.cfg.Mode == Strict {
-		return standing(err)
+	if err := standing(<-piped); err != nil || n.trip.Load() > 0 {
+		return err
 	}
 	took, err := ping(ctx, to)
 	n.observe(took)
+	return err
+}
+
+// inspect is Check, until the server was found to be fit; after that it only asks for an answer.
+func (s *Store) inspect(ctx context.Context, to processor) error {
+	if s.inspected.Load() == inspectedFit {
+		_, err := ping(ctx, to)
+		return err
+	}
+	problem, err := s.ask(ctx, to)
+	if problem != nil {
+		go s.warn(problem) // it can do what it likes, as close the store
+	}
+	if s.inspected.Load() == inspectedFit {
+		return nil
+	}
 	return err
 }
 
@@ -201,10 +241,12 @@ type single struct{ *redis.StatusCmd }
 // NoRetry is true.
 func (single) NoRetry() bool { return true }
 
+func newPing(ctx context.Context) single { return single{redis.NewStatusCmd(ctx, "ping")} }
+
 // ping measures a round trip.
 func ping(ctx context.Context, to processor) (time.Duration, error) {
 	begun := time.Now()
-	err := to.Process(ctx, single{redis.NewStatusCmd(ctx, "ping")})
+	err := to.Process(ctx, newPing(ctx))
 	return time.Since(begun), standing(err)
 }
 
@@ -245,7 +287,7 @@ func (n *node) connections() int {
 // named is the error of a request; if it had no connection, since all of the pool were in use, it says so.
 func (n *node) named(err error) error {
 	if (err == context.DeadlineExceeded || err == context.Canceled) && n.exhausted() { //nolint:errorlint // as the pool returns them, without a connection
-		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
+		return n.none(err)
 	}
 	return err
 }

@@ -130,6 +130,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 	require.NoError(t, err)
 	log, err := table.Plan(ratelimit.Log(1000, time.Hour)) // which is another script
 	require.NoError(t, err)
+	take(t, table, good, ratelimit.PerHour(1000), 0) // so there is a connection
 	for range failures {
 		require.NoError(t, client.Do(ctx, "client", "pause", "50").Err())
 		var wg sync.WaitGroup

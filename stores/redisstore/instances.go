@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
 )
 
 // How instances are counted: a beat each so often, and one that is not heard for a life is gone.
@@ -32,7 +31,7 @@ type instances struct {
 	locals []*local
 	stop   context.CancelFunc // nil before the first decision
 	begun  atomic.Bool
-	wake   chan struct{}      // to push at once
+	wake   chan struct{} // to push at once
 }
 
 // add adds a table that decides while the server is away. It sends nothing.
@@ -96,7 +95,7 @@ func (in *instances) pushSoon() {
 func (in *instances) run(ctx context.Context) {
 	in.due = time.NewTicker(in.every)
 	defer in.due.Stop()
-	up := in.beat(ctx)
+	up := in.beat(ctx) || ctx.Err() != nil // it may be there, if Close came before it could answer
 	wake := in.wake
 	for {
 		if up && !in.push(ctx) {
@@ -184,7 +183,7 @@ func (in *instances) connect(ctx context.Context) error {
 		if _, err := to.connect(ctx); err != nil {
 			return err
 		}
-		to.release(nil, false)
+		to.release(nil)
 		if !in.store.routes(to, in.key()) { //nolint:contextcheck // see nodeOf
 			return nil
 		}

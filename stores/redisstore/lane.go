@@ -20,6 +20,7 @@ const (
 	lanes    = 2       // connections in use at a time to a server that is the only one
 	maxBatch = 256     // requests that go out together
 	maxQueue = 1 << 16 // requests that wait for a lane
+	overlaps = 8       // batches of a lane that are under way at a time, to a distant server
 )
 
 var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
@@ -133,7 +134,7 @@ func (l *lane) work() {
 			continue
 		}
 		if l.moves() {
-			l.node.release(nil, false)
+			l.node.release(nil)
 			permit.Done(core.Success)
 			continue
 		}
@@ -175,7 +176,7 @@ func (l *lane) overlap(permit breaker.Permit, batch []*item) {
 		defer close(ended)
 		l.exchange(permit, batch)
 	})
-	due := time.NewTimer(l.store.cfg.timeout() / 8)
+	due := time.NewTimer(l.store.cfg.timeout() / overlaps)
 	defer due.Stop()
 	select {
 	case <-ended:
@@ -263,9 +264,9 @@ func (l *lane) send(batch []*item) {
 // again in the same order, before any other on their keys.
 func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
+	defer func() { l.node.ended(permit, outcome) }()
 	if len(batch) == 0 { // all have left
-		l.node.release(nil, false)
+		l.node.release(nil)
 		return
 	}
 	s := l.store
@@ -303,16 +304,18 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	if failed == nil {
 		l.node.observe(took)
 	}
-	l.node.release(failed, false)
+	l.node.release(failed)
 }
 
 // fly sends flights, and those again whose script the server did not know.
 func (l *lane) fly(ctx context.Context, flights []*flight) {
+	var before *script
 	for _, f := range flights {
-		if f.followed { // it may not be sent again behind the other
-			_, known := l.node.scripts.Load(f.items[0].script)
-			f.text = !known
+		is := f.items[0].script
+		if f.followed || is != before { // it may not be sent again behind the other; or is the first
+			f.text = !l.node.knows(is)
 		}
+		before = is
 	}
 	l.store.exec(ctx, flights)
 	if again := l.unknown(flights); len(again) > 0 {
@@ -327,7 +330,7 @@ func (l *lane) unknown(flights []*flight) (again []*flight) {
 		case isNoScript(err):
 			f.text, again = true, append(again, f)
 		case f.text && err == nil:
-			l.node.scripts.Store(f.items[0].script, true)
+			l.node.learn(f.items[0].script)
 		}
 	}
 	if again != nil {

@@ -488,6 +488,8 @@ func TestLocalAndAServerThatIsAwayForOne(t *testing.T) {
 			s.instances.every, s.instances.life = 20*time.Millisecond, time.Second
 			cut, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: limit, OnStoreError: ratelimit.Local})
 			require.NoError(t, err)
+			_, err = cut.Peek(ctx, "k") // from the first decision on it counts
+			require.NoError(t, err)
 			counted(t, append(stores, s), 2)
 			sum := int64(0)
 			for flap := range 3 {

@@ -17,7 +17,7 @@ type request struct {
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; else 0
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
 	origin *origin // in a lane; else nil
-	stands []stand                              // set by decode: how each of several parts stands
+	stands []stand // set by decode: how each of several parts stands
 }
 
 // An origin is the operation that a request was made from.

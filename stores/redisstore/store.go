@@ -177,37 +177,43 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 
 // exchange sends one request by itself.
 func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, error) {
-	to := s.nodeOf(req.key)          //nolint:contextcheck // see nodeOf
+	to := s.nodeOf(req.key)         //nolint:contextcheck // see nodeOf
 	permit, err := s.admit(ctx, to) //nolint:contextcheck // see nodeOf
 	if err != nil {
 		return nil, err
 	}
 	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
-	result, err := to.connect(ctx)
-	if err == nil && s.routes(to, req.key) { // now it is known which servers there are
-		to.release(nil, false)
-		outcome = core.Success
-		return s.exchange(ctx, caller, req)
-	}
-	if err != nil {
-		if !hasEnded(caller) {
+	defer func() { to.ended(permit, outcome) }()
+	if !to.pool.take() {
+		result, err := to.connect(ctx)
+		switch {
+		case err != nil && hasEnded(caller):
+			return nil, err
+		case err != nil:
 			outcome = result
+			return nil, err
+		case s.routes(to, req.key): // now it is known which servers there are
+			to.release(nil)
+			outcome = core.Success
+			return s.exchange(ctx, caller, req)
+		case to.late(ctx): // another can have it that has the time
+			to.release(nil)
+			return nil, explain(to.none(context.DeadlineExceeded))
 		}
-		return nil, err
 	}
 	begun := time.Now()
-	reply, err := s.run(ctx, req)
-	s.counters.trip(1, time.Since(begun))
+	reply, err := s.runAt(ctx, to, []*request{req})
+	took := time.Since(begun)
+	s.counters.trip(1, took)
 	err = to.named(err)
-	ended := hasEnded(caller)
-	to.release(err, ended)
-	if outcome = outcomeOf(err); ended {
+	to.release(err)
+	if outcome = outcomeOf(err); hasEnded(caller) {
 		outcome = core.Ignored
 	}
 	if err != nil {
 		return nil, explain(err)
 	}
+	to.observe(took)
 	return reply, nil
 }
 
@@ -233,23 +239,33 @@ func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 	return permit, nil
 }
 
-// run runs the script of one request, and sends its text where the server does not know it.
+// run runs the script of requests.
 func (s *Store) run(ctx context.Context, reqs ...*request) ([]int64, error) {
-	if s.alien {
-		return inTime(ctx, s, func(ctx context.Context) ([]int64, error) { return s.process(ctx, reqs) })
-	}
-	return s.process(ctx, reqs)
+	return s.runAt(ctx, s.nodeOf(reqs[0].key), reqs) //nolint:contextcheck // see nodeOf
 }
 
-func (s *Store) process(ctx context.Context, reqs []*request) ([]int64, error) {
-	cmd := s.command(ctx, false, reqs)
+func (s *Store) runAt(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
+	if s.alien {
+		return inTime(ctx, s, func(ctx context.Context) ([]int64, error) { return s.process(ctx, to, reqs) })
+	}
+	return s.process(ctx, to, reqs)
+}
+
+// process sends the text of the script where the server does not know it.
+func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
+	known := to.knows(reqs[0].script)
+	cmd := s.command(ctx, !known, reqs)
 	err := s.client.Process(ctx, cmd)
-	if isNoScript(err) {
-		cmd = s.command(ctx, true, reqs)
+	if known && isNoScript(err) {
+		to.scripts.Clear() // it has forgotten all
+		cmd, known = s.command(ctx, true, reqs), false
 		err = s.client.Process(ctx, cmd)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !known {
+		to.learn(reqs[0].script)
 	}
 	return cmd.Val(), nil
 }
