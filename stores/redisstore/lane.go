@@ -78,7 +78,7 @@ func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool,
 	case <-it.done:
 	case <-ctx.Done():
 		if it.state.CompareAndSwap(waiting, abandoned) || it.state.CompareAndSwap(sent, abandoned) {
-			return ratelimit.Result{}, false, explain(ctx.Err())
+			return ratelimit.Result{}, false, explain(l.node.named(ctx.Err()))
 		}
 		<-it.done
 	}
