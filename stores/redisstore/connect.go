@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +21,52 @@ type pool struct {
 	free   int // ready, and not in use
 	ready  int // free or in use
 	making int
-	queue  []chan error // of waiters, in order
+
+	first, last *waiter // in order
+	waiting     int
+}
+
+// A waiter is a request without a connection. It is used again.
+type waiter struct {
+	prev, next *waiter
+	turn       chan error // for one
+	queued     bool
+}
+
+var waiters = sync.Pool{New: func() any { return &waiter{turn: make(chan error, 1)} }} //nolint:gochecknoglobals // they have no state between uses
+
+// pushLocked makes a waiter the last.
+func (c *pool) pushLocked() *waiter {
+	w := waiters.Get().(*waiter) //nolint:forcetypeassert // nothing else is in it
+	w.prev, w.next, w.queued = c.last, nil, true
+	if c.last == nil {
+		c.first = w
+	} else {
+		c.last.next = w
+	}
+	c.last = w
+	c.waiting++
+	return w
+}
+
+// removeLocked takes a waiter out of the queue; false if it is not there any more.
+func (c *pool) removeLocked(w *waiter) bool {
+	if !w.queued {
+		return false
+	}
+	if w.prev == nil {
+		c.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		c.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.queued = false
+	c.waiting--
+	return true
 }
 
 // connect waits until a connection to the node is free, or ctx ends. The outcome is what an error
@@ -77,23 +121,20 @@ func (n *node) await(ctx context.Context) error {
 		c.mu.Unlock()
 		return nil
 	}
-	turn := make(chan error, 1)
-	c.queue = append(c.queue, turn)
+	w := c.pushLocked()
 	n.makeLocked()
 	c.mu.Unlock()
+	defer waiters.Put(w)
 	select {
-	case err := <-turn:
+	case err := <-w.turn:
 		return err
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	i := slices.Index(c.queue, turn)
-	if i >= 0 {
-		c.queue = slices.Delete(c.queue, i, i+1)
-	}
+	left := c.removeLocked(w)
 	c.mu.Unlock()
-	if i < 0 {
-		return <-turn // it came at the last moment; the request finds its deadline
+	if !left {
+		return <-w.turn // it came at the last moment; the request finds its deadline
 	}
 	return n.none(ctx.Err())
 }
@@ -134,12 +175,13 @@ func (c *pool) doubt() {
 
 // giveLocked hands a connection to the first waiter.
 func (c *pool) giveLocked() {
-	if len(c.queue) == 0 {
+	w := c.first
+	if w == nil {
 		c.free++
 		return
 	}
-	c.queue[0] <- nil
-	c.queue = c.queue[1:]
+	c.removeLocked(w)
+	w.turn <- nil
 }
 
 // makeLocked begins to make a connection for each waiter, as far as the pool of the client goes;
@@ -149,7 +191,7 @@ func (n *node) makeLocked() {
 	if c.ready == 0 {
 		most = 1
 	}
-	want := len(c.queue)
+	want := c.waiting
 	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
 		want = max(want, lanes*overlaps-c.ready)
 	}
@@ -173,10 +215,10 @@ func (n *node) make() {
 		c.giveLocked()
 		n.makeLocked()
 	case c.ready == 0:
-		for _, turn := range c.queue {
-			turn <- err
+		for w := c.first; w != nil; w = c.first {
+			c.removeLocked(w)
+			w.turn <- err
 		}
-		c.queue = nil
 	}
 	c.mu.Unlock()
 	if err == nil && n.guard.State() == breaker.Open {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -246,7 +247,8 @@ func (s *Store) run(ctx context.Context, reqs ...*request) ([]int64, error) {
 
 func (s *Store) runAt(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
 	if s.alien {
-		return inTime(ctx, s, func(ctx context.Context) ([]int64, error) { return s.process(ctx, to, reqs) })
+		kept := slices.Clone(reqs) // or these would be allocated in every case
+		return inTime(ctx, s, func(ctx context.Context) ([]int64, error) { return s.process(ctx, to, kept) })
 	}
 	return s.process(ctx, to, reqs)
 }
