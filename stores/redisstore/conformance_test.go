@@ -12,7 +12,12 @@ import (
 
 func conforms(t *testing.T, cfg Config) {
 	t.Helper()
-	client := startServer(t).client(t)
+	conformsOn(t, startServer(t), cfg)
+}
+
+func conformsOn(t *testing.T, srv server, cfg Config) {
+	t.Helper()
+	client := srv.client(t)
 	var n atomic.Int64
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {
