@@ -120,6 +120,33 @@ func TestTheDeadlineOfTheCallerIsNoFailureOfTheStore(t *testing.T) {
 	})
 }
 
+// TestTheDeadlineOfAWaiterIsNoFailureOfTheStore: a connection that is free too late for a round trip is
+// for another call.
+func TestTheDeadlineOfAWaiterIsNoFailureOfTheStore(t *testing.T) {
+	t.Parallel()
+	proxy, client := startProxy(t)
+	s := newStore(t, client, Config{})
+	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(1000)})
+	require.NoError(t, err)
+	proxy.Delay(100 * time.Millisecond)
+	_, err = l.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	s.first.size = 1
+	long := make(chan error)
+	go func() {
+		_, err := l.Take(context.Background(), "k", 1)
+		long <- err
+	}()
+	require.Eventually(t, func() bool { s.first.pool.mu.Lock(); defer s.first.pool.mu.Unlock(); return s.first.pool.free == 0 }, patient, time.Millisecond)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errCaller)
+	defer cancel()
+	r, err := l.Take(ctx, "k", 1)
+	require.ErrorIs(t, err, errCaller)
+	require.False(t, r.Allowed)
+	require.NoError(t, <-long)
+	require.Zero(t, l.Stats().StoreErrors)
+}
+
 // TestAnExhaustedPoolIsNamed: other users of the client have all of its connections. That says nothing
 // of the server.
 func TestAnExhaustedPoolIsNamed(t *testing.T) {
@@ -273,5 +300,25 @@ func TestATextOfAnotherProgramIsAnError(t *testing.T) {
 			}
 		}
 		require.Equal(t, breaker.Closed, s.first.guard.State())
+	})
+}
+
+// TestARing: each of its servers is one by itself, as in a Cluster.
+func TestARing(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": startServer(t).Addr, "b": startServer(t).Addr}, ContextTimeoutEnabled: true})
+		t.Cleanup(func() { _ = ring.Close() })
+		s := newStore(t, ring, Config{Mode: mode})
+		require.NoError(t, s.Check(t.Context()))
+		for name, l := range kinds(10, time.Hour) {
+			table := open(t, s, name)
+			for i := range 10 {
+				require.EqualValues(t, 9, take(t, table, fmt.Sprint(i), l, 1).Remaining)
+				require.EqualValues(t, 8, take(t, table, fmt.Sprint(i), l, 1).Remaining)
+			}
+		}
+		require.Len(t, s.allNodes(), 3, "and the one that stands for all")
 	})
 }

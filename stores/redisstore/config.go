@@ -15,7 +15,7 @@ type Mode uint8
 const (
 	// Strict sends each decision by itself, over a connection of its own for the time.
 	Strict Mode = iota
-	// Coalesced sends decisions together: at once when no request is under way, else
+	// Coalesced sends decisions together: at once when no request is under way, otherwise
 	// when its reply is in. There is no timer, where the server is near. Decisions on one key keep the order
 	// of the calls. It takes two connections, or one to each server of a Cluster; to a server
 	// further away than a third of Timeout up to eight times as many (see Distance above).

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -86,8 +88,8 @@ func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 	return outcome, explain(err)
 }
 
-// ended counts how a request ended. When the server is taken to be away, no connection counts as ready
-// any more.
+// ended counts how a request ended. If the breaker is open after it, no connection counts as ready any
+// more.
 func (n *node) ended(permit breaker.Permit, outcome core.Outcome) {
 	permit.Done(outcome)
 	if outcome == core.Failure && n.guard.State() != breaker.Closed {
@@ -122,7 +124,7 @@ func (n *node) await(ctx context.Context) error {
 		return nil
 	}
 	w := c.pushLocked()
-	n.makeLocked()
+	n.makeLocked() //nolint:contextcheck // it goes on without this one
 	c.mu.Unlock()
 	defer waiters.Put(w)
 	select {
@@ -184,6 +186,9 @@ func (c *pool) giveLocked() {
 	w.turn <- nil
 }
 
+// mostMade is how many connections to a node are made at a time: TLS takes much CPU.
+const mostMade = 8
+
 // makeLocked begins to make a connection for each waiter, as far as the pool of the client goes;
 // a single one until the server has answered.
 func (n *node) makeLocked() {
@@ -195,7 +200,7 @@ func (n *node) makeLocked() {
 	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
 		want = max(want, lanes*overlaps-c.ready)
 	}
-	for c.making < want && c.ready+c.making < most {
+	for c.making < min(want, mostMade) && c.ready+c.making < most {
 		c.making++
 		go n.make()
 	}
@@ -241,16 +246,19 @@ func (n *node) greet(ctx context.Context) error {
 		return err
 	}
 	to := n.processor()
+	idle, idlePiped := n.idle()
 	piped := make(chan error, 1)
 	if s.cfg.Mode == Coalesced || s.instances.any() { // several commands go out over other connections
 		go func() {
-			_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newPing(ctx)) })
-			piped <- err
+			piped <- anew(ctx, idlePiped, func() error {
+				_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newPing(ctx)) })
+				return err
+			})
 		}()
 	} else {
 		piped <- nil
 	}
-	if err := s.inspect(ctx, to); err != nil {
+	if err := anew(ctx, idle, func() error { return s.inspect(ctx, to) }); err != nil {
 		return err
 	}
 	if err := standing(<-piped); err != nil || n.trip.Load() > 0 {
@@ -261,6 +269,35 @@ func (n *node) greet(ctx context.Context) error {
 	return err
 }
 
+// idle is how many connections the client has in its pools that are not in use: they can have been cut.
+func (n *node) idle() (single, piped uint32) {
+	stats := n.store.client.PoolStats()
+	if c := n.client.Load(); c != nil {
+		stats = c.PoolStats()
+	}
+	if stats.PipelineStats == nil {
+		return stats.IdleConns, stats.IdleConns
+	}
+	return stats.IdleConns, stats.PipelineStats.IdleConns
+}
+
+// anew calls f again while it meets connections that were cut while idle, which the client does not
+// see with TLS. Each time the client closes one.
+func anew(ctx context.Context, idle uint32, f func() error) error {
+	err := f()
+	for ; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
+		err = f()
+	}
+	return err
+}
+
+// cut reports whether a connection that was there has ended.
+func cut(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &op) && op.Op != "dial" && !op.Timeout()
+}
+
 // inspect is Check, until the server was found to be fit; after that it only asks for an answer.
 func (s *Store) inspect(ctx context.Context, to processor) error {
 	if s.inspected.Load() == inspectedFit {
@@ -269,7 +306,7 @@ func (s *Store) inspect(ctx context.Context, to processor) error {
 	}
 	problem, err := s.ask(ctx, to)
 	if problem != nil {
-		go s.warn(problem) // it can do what it likes, as close the store
+		go s.warn(problem) // it can close the store
 	}
 	if s.inspected.Load() == inspectedFit {
 		return nil

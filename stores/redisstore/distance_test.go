@@ -57,11 +57,13 @@ func distantProxy(t *testing.T, addr string) *tcpproxy.Proxy {
 func distantServers() map[string]func(t *testing.T, trip time.Duration) distant {
 	return map[string]func(*testing.T, time.Duration) distant{
 		"alone": func(t *testing.T, trip time.Duration) distant {
+			t.Helper()
 			srv := startServer(t)
 			p := distantProxy(t, srv.Addr)
 			return distant{srv.client(t, func(o *redis.Options) { o.Addr = p.Addr }), []*tcpproxy.Proxy{p}, trip}
 		},
 		"tls": func(t *testing.T, trip time.Duration) distant {
+			t.Helper()
 			srv := startServer(t)
 			p := distantProxy(t, terminateTLS(t, srv.Addr))
 			return distant{srv.client(t, func(o *redis.Options) {
@@ -69,6 +71,7 @@ func distantServers() map[string]func(t *testing.T, trip time.Duration) distant 
 			}), []*tcpproxy.Proxy{p}, trip}
 		},
 		"cluster": func(t *testing.T, trip time.Duration) distant {
+			t.Helper()
 			proxies := map[string]*tcpproxy.Proxy{}
 			servers, client := startCluster(t, func(o *redis.ClusterOptions) {
 				o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -137,7 +140,7 @@ func startPull(t *testing.T, s *Store, callers int, key func(caller int) string)
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				began := time.Now()
-				_, err := l.Take(context.Background(), key(i), 1)
+				_, err := l.Take(context.WithoutCancel(ctx), key(i), 1)
 				if took := int64(time.Since(began)); took > p.longest.Load() {
 					p.longest.Store(took)
 				}
@@ -167,7 +170,7 @@ func (p *pull) until(t *testing.T, n *atomic.Int64, more int64) {
 func TestADistantServerIsUsed(t *testing.T) {
 	t.Parallel()
 	for name, start := range distantServers() {
-		for _, trip := range []time.Duration{14 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond} {
+		for trip, timeout := range map[time.Duration]time.Duration{14 * time.Millisecond: 0, 20 * time.Millisecond: 0, 40 * time.Millisecond: 80 * time.Millisecond} {
 			if trip < 20*time.Millisecond && name != "tls" {
 				continue // without TLS one round trip less
 			}
@@ -177,13 +180,13 @@ func TestADistantServerIsUsed(t *testing.T) {
 				modes(t, func(t *testing.T, mode Mode) {
 					t.Helper()
 					d.delay()
-					s, err := New(d.client, Config{Mode: mode, Prefix: mode.String()})
+					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: mode.String()})
 					require.NoError(t, err)
 					t.Cleanup(func() { _ = s.Close() })
 					p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
 					p.until(t, &p.decided, 100)
 				})
-				s, err := New(d.client, Config{})
+				s, err := New(d.client, Config{Timeout: timeout})
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = s.Close() })
 				p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
@@ -191,7 +194,7 @@ func TestADistantServerIsUsed(t *testing.T) {
 				d.cut(func() { p.until(t, &p.failed, 2*failures) })
 				p.until(t, &p.decided, 100)
 				p.stop()
-				require.Less(t, time.Duration(p.longest.Load()), DefaultTimeout+busy)
+				require.Less(t, time.Duration(p.longest.Load()), s.cfg.timeout()+busy)
 			})
 		}
 	}
@@ -207,7 +210,7 @@ func TestADistantServerIsFoundAfterACut(t *testing.T) {
 				t.Helper()
 				d := start(t, 40*time.Millisecond)
 				d.delay()
-				s, err := New(d.client, Config{Mode: mode})
+				s, err := New(d.client, Config{Mode: mode, Timeout: 80 * time.Millisecond})
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = s.Close() })
 				var p *pull

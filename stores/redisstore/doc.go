@@ -100,7 +100,7 @@
 // takes up to two round trips. Takes and checks of single buckets and fixed windows are decided together
 // by one script, for 6 to 9 µs of the server's CPU each. Sliding windows, logs, counters and joined
 // limits go out together too, but each is a script of its own: 30 to 45 µs, five times as
-// much, and nearly what it is in Strict. That was measured with 64 callers and 10,000 keys on two cores,
+// much, and nearly as in Strict. That was measured with 64 callers and 10,000 keys on two cores,
 // by go test -bench Decision.
 //
 // # Distance

@@ -23,8 +23,8 @@ const (
 // Check asks the server whether it can be used: whether it can be reached, takes the
 // password, and is not too old ([ErrUnfit]). It measures the round trip, and returns an error if
 // [Config].Timeout is less than twice as long: decisions are made as long as Timeout is longer, but
-// fail when the network or the server takes a moment more. Warn is called for what is wrong with
-// the server otherwise.
+// fail when the network or the server takes a moment more. Other problems of the server
+// go to Warn.
 //
 // Check is not necessary: the first connection asks the same, but does not measure. Unlike a decision
 // it goes on until ctx ends, or for [Config].DialTimeout, and so can report why a server cannot

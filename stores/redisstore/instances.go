@@ -16,7 +16,7 @@ const (
 )
 
 // instances counts the stores that have a limiter with [ratelimit.Local], and pushes what such
-// limiters let through while the server was away: in one goroutine, from the first decision of one on.
+// limiters let through while the server was unavailable: in one goroutine, from the first decision of one on.
 type instances struct {
 	store       *Store
 	every, life time.Duration // fields for tests
@@ -34,7 +34,7 @@ type instances struct {
 	wake   chan struct{} // to push at once
 }
 
-// add adds a table that decides while the server is away. It sends nothing.
+// add adds a table that decides while the server is unavailable. It sends nothing.
 func (in *instances) add(l *local) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -183,7 +183,7 @@ func (in *instances) connect(ctx context.Context) error {
 		if _, err := to.connect(ctx); err != nil {
 			return err
 		}
-		to.release(nil)
+		to.release(nil)                     //nolint:contextcheck // a connection is made for all
 		if !in.store.routes(to, in.key()) { //nolint:contextcheck // see nodeOf
 			return nil
 		}

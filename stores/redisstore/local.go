@@ -77,7 +77,7 @@ func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	case op.Kind == ratelimit.Refund:
 		return ratelimit.Result{}, errServerTake
 	}
-	l.table.store.instances.begin()
+	l.table.store.instances.begin() //nolint:contextcheck // it has one of its own
 	p, n := plans[id], l.table.store.instances.count()
 	s := l.shard(key)
 	s.mu.Lock()

@@ -128,7 +128,7 @@ func (n *node) of(c *redis.Client) {
 }
 
 // knows reports whether the server is taken to know a script; learn says so. Otherwise its text is sent
-// at once, which takes one round trip less than to be told so.
+// at once, which saves the round trip of a NOSCRIPT reply.
 func (n *node) knows(is *script) bool {
 	_, known := n.scripts.Load(is)
 	return known

@@ -178,36 +178,40 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 
 // exchange sends one request by itself.
 func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, error) {
-	to := s.nodeOf(req.key)         //nolint:contextcheck // see nodeOf
-	permit, err := s.admit(ctx, to) //nolint:contextcheck // see nodeOf
+	to := s.nodeOf(req.key) //nolint:contextcheck // see nodeOf
+	permit, err := s.admit(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	outcome := core.Ignored
-	defer func() { to.ended(permit, outcome) }()
+	defer func() { to.ended(permit, outcome) }() //nolint:contextcheck // a state has none
 	if !to.pool.take() {
 		result, err := to.connect(ctx)
-		switch {
-		case err != nil && hasEnded(caller):
+		if err == nil && to.late(ctx) {
+			to.release(nil) //nolint:contextcheck // a connection is made for all
+			<-ctx.Done()    // another request has the connection, and the time for it
+			result, err = core.Ignored, explain(to.none(ctx.Err()))
+		}
+		if err != nil {
+			if !hasEnded(caller) {
+				outcome = result
+			}
 			return nil, err
-		case err != nil:
-			outcome = result
-			return nil, err
-		case s.routes(to, req.key): // now it is known which servers there are
-			to.release(nil)
+		}
+		if s.routes(to, req.key) { //nolint:contextcheck // see nodeOf
+			to.release(nil) //nolint:contextcheck // as above
 			outcome = core.Success
-			return s.exchange(ctx, caller, req)
-		case to.late(ctx): // another can have it that has the time
-			to.release(nil)
-			return nil, explain(to.none(context.DeadlineExceeded))
+			return s.exchange(ctx, caller, req) // now it is known which servers there are
 		}
 	}
 	begun := time.Now()
 	reply, err := s.runAt(ctx, to, []*request{req})
 	took := time.Since(begun)
-	s.counters.trip(1, took)
+	if req.decode != nil { // a beat is no operation
+		s.counters.trip(1, took)
+	}
 	err = to.named(err)
-	to.release(err)
+	to.release(err) //nolint:contextcheck // a connection is made for all
 	if outcome = outcomeOf(err); hasEnded(caller) {
 		outcome = core.Ignored
 	}
