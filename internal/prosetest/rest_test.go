@@ -24,5 +24,5 @@ var rest = map[string]int{
 	"plugins/timeout":              52,
 	"server":                       65,
 	"standard":                     8,
-	"stores/redisstore":            132,
+	"stores/redisstore":            121,
 }

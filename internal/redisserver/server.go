@@ -4,6 +4,7 @@ package redisserver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,20 +20,24 @@ const patience = 30 * time.Second
 
 // A Server is a redis-server. It is for one goroutine.
 type Server struct {
-	Addr   string // HOST:PORT
-	args   []string
-	cmd    *exec.Cmd
-	logged chan struct{} // closed at the end of its output
+	Addr    string // HOST:PORT
+	program string // if empty, redis-server
+	args    []string
+	cmd     *exec.Cmd
+	logged  chan struct{} // closed at the end of its output
 }
 
 // Start starts a server in a directory, with more arguments than it needs. Kill ends it.
-func Start(dir string, args ...string) (*Server, error) {
+func Start(dir string, args ...string) (*Server, error) { return StartProgram("", dir, args...) }
+
+// StartProgram is Start with another program of the same arguments, as valkey-server.
+func StartProgram(program, dir string, args ...string) (*Server, error) {
 	return again(func() (*Server, error) {
 		port, err := FreePort()
 		if err != nil {
 			return nil, err
 		}
-		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), args: append([]string{
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), program: program, args: append([]string{
 			"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir,
 		}, args...)}
 		return s, s.Restart()
@@ -62,7 +67,7 @@ func FreePort() (string, error) {
 
 // Restart starts the server again after Kill, and waits until it is ready.
 func (s *Server) Restart() error {
-	cmd := exec.CommandContext(context.Background(), "redis-server", s.args...) //nolint:gosec // the arguments of our own tests and demos
+	cmd := exec.CommandContext(context.Background(), cmp.Or(s.program, "redis-server"), s.args...) //nolint:gosec // the arguments of our own tests and demos
 	log, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

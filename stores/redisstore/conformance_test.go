@@ -15,7 +15,11 @@ import (
 // server decides by the time of the bubble.
 func conforms(t *testing.T, cfg Config) {
 	t.Helper()
-	srv := startServer(t)
+	conformsOn(t, startServer(t), cfg)
+}
+
+func conformsOn(t *testing.T, srv server, cfg Config) {
+	t.Helper()
 	var n atomic.Int64
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {

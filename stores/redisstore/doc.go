@@ -45,7 +45,8 @@
 //     others have not, a key is held to neither limit: bring such a limit in with a limiter of
 //     another Name, and a key is granted no more than both together.
 //   - A key that has counts under limits of two kinds at once takes two round trips.
-//   - A key whose value another program wrote is an error, for that key alone, until it is deleted.
+//   - A key whose value another program wrote is an error, for that key alone, until it is deleted:
+//     whatever does not have the form of a limit, also a text of several words.
 //
 // # When the server is away
 //
@@ -55,7 +56,9 @@
 // reply is lost it may have been counted, so a failure can cost permits and never grants more. Each server of a Cluster is away by itself, and
 // decisions on the keys of the others go on: give them cluster-require-full-coverage no.
 //
-// The client tries five times to connect, 100ms apart. With 1 as DialerRetries in its options, a
+// A connection is made beside the decisions, one until the server has answered, and then as many as
+// there are calls that wait for one. After a cut it is found again by the next call that is let through,
+// at any distance below Timeout. The client tries five times to connect, 100ms apart. With 1 as DialerRetries in its options, a
 // server that refuses connections is found to be away at once, else by Timeout.
 //
 // With [ratelimit.Local] each process then decides in its memory, with its share: the limit by the
@@ -66,9 +69,8 @@
 // in each of those periods, so a log or a sliding window may see twice the limit where two meet.
 // It holds as far as instances know of each other:
 //
-//   - An instance is a store with such a limiter, of whatever name. It is counted when the first of them is made,
-//     which takes up to [Config].Timeout, until [Store.Close], even if the limiter could not be made
-//     in the end. It tells that it lives every two seconds; one that has not for ten is gone. What
+//   - An instance is a store with such a limiter, of whatever name. It is counted from the first decision
+//     of one on, which does not wait for that, until [Store.Close]. It tells that it lives every two seconds; one that has not for ten is gone. What
 //     counts is the number that was read last; it is lower only after ten seconds in which all that were
 //     read are lower, so shares grow up to 25 seconds after an instance was lost. One that joined
 //     less than two seconds before may be missed by the others; and one that has never reached the
@@ -95,12 +97,50 @@
 //
 // [Strict] is one round trip for a decision. [Coalesced] makes the same decisions with less
 // work: what comes while a request is under way goes out together in the next, so a decision
-// takes up to two round trips.
+// takes up to two round trips. Takes and checks of single buckets and fixed windows are decided together
+// by one script, for 6 to 9 µs of the server's CPU each. Sliding windows, logs, counters and joined
+// limits go out together too, but each is a script of its own: 30 to 45 µs, five times as
+// much, and nearly as in Strict. That was measured with 64 callers and 10,000 keys on two cores,
+// by go test -bench Decision.
+//
+// # Distance
+//
+// A decision takes one round trip, and so works at any that is shorter than [Config].Timeout. What
+// passes is jitter: take at least twice the round trip.
+//
+//   - The same host or zone, up to 5 ms: the default of 50 ms fits.
+//   - A neighbor region, 10 to 25 ms: the default fits; 100 ms leaves room for a lost packet.
+//   - Another continent, 80 ms: 200 ms or more. Every call waits that long while the server is unavailable,
+//     until [ErrAway].
+//
+// [Store.Check] measures the round trip, and returns an error if Timeout is too near to it. To make a
+// connection takes five round trips, with TLS two more. They have [Config].DialTimeout for it, and are not
+// part of any decision: until the first connection is ready, OnStoreError decides after Timeout, and the
+// first call after that is decided by the server. Each connection serves one decision at a time in
+// Strict: at a round trip of 20 ms the client's PoolSize must be 20 for 1,000 decisions a second. If all
+// connections of the client are in use, the error says so, and matches [redis.ErrPoolTimeout].
+//
+// In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a
+// third of Timeout. To a server that is further away a batch goes out without the reply to the one
+// before, eight times in a Timeout at most, each on a connection of its own; so they keep it as far as the
+// network does.
 //
 // # Servers
 //
-// Redis from 7.0 on, alone, behind Sentinel or as a Cluster, by the client that is given; with
-// Valkey it has not been tested. It needs the commands EVALSHA, EVAL and INFO, and the scripts
-// GET, SET, DEL, PTTL and TIME; with [ratelimit.Local] ZADD, ZRANGE, ZREM, ZREMRANGEBYSCORE and
-// PEXPIRE too.
+// Redis from 7.0 on and Valkey 8, alone, behind Sentinel or as a Cluster, by the client that is
+// given. With HashKeys or another Prefix the names of keys are others, so that every key starts
+// afresh. A user of its own needs these rules, where gresil is the Prefix:
+//
+//	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +pttl +time +info +ping
+//
+// With [ratelimit.Local] it needs these too:
+//
+//	+zadd +zrange +zrem +zremrangebyscore +pexpire
+//
+// And the client of a Cluster these:
+//
+//	+cluster|slots +asking
+//
+// Without INFO the server is not inspected, and [Store.Check] returns an error; decisions are made all the
+// same. PING is not necessary.
 package redisstore

@@ -41,7 +41,7 @@ func outcomeOf(err error) core.Outcome {
 	switch {
 	case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"): // it answers, of a value that is not ours
 		return core.Success
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), noConnection(err):
 		return core.Ignored
 	}
 	return core.Failure
@@ -57,6 +57,10 @@ func hasEnded(ctx context.Context) bool {
 func explain(err error) error {
 	reason := "the server cannot be reached"
 	switch {
+	case errors.Is(err, ErrUnfit):
+		return err
+	case noConnection(err):
+		reason = "all connections of the client's pool are in use"
 	case isTimeout(err):
 		reason = "no reply in time"
 	case errors.Is(err, context.Canceled):
@@ -75,10 +79,17 @@ func explain(err error) error {
 		reason = "the cluster is not complete"
 	case moved(err):
 		reason = "the server is one of a cluster, which needs a client for it"
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		reason = "another program has written to the key"
 	case isServerError(err):
 		reason = "the server failed"
 	}
 	return fmt.Errorf("redisstore: %s: %w", reason, err)
+}
+
+// noConnection reports whether all connections of the client were in use.
+func noConnection(err error) bool {
+	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
 }
 
 func moved(err error) bool {

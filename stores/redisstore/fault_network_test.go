@@ -131,6 +131,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 	require.NoError(t, err)
 	log, err := table.Plan(ratelimit.SlidingLog(1000, time.Hour)) // which is another script
 	require.NoError(t, err)
+	take(t, table, good, ratelimit.PerHour(1000), 0) // so there is a connection
 	for range failures {
 		resume := pause(t, client, lane(bad))
 		var wg sync.WaitGroup

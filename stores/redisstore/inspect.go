@@ -16,23 +16,62 @@ const oldest = 7
 // What inspected says.
 const (
 	notInspected = iota
-	inspecting
 	inspectedFit
 	inspectedUnfit
 )
 
 // Check asks the server whether it can be used: whether it can be reached, takes the
-// password, and is not too old ([ErrUnfit]). It tells Warn what is wrong with it otherwise.
-// It is not necessary: the first decision asks the same. Unlike a decision it goes on until ctx
-// ends, or for five seconds, and so can tell why a server cannot be reached.
+// password, and is not too old ([ErrUnfit]). It measures the round trip, and returns an error if
+// [Config].Timeout is less than twice as long: decisions are made as long as Timeout is longer, but
+// fail when the network or the server takes a moment more. Other problems of the server
+// go to Warn.
+//
+// Check is not necessary: the first connection asks the same, but does not measure. Unlike a decision
+// it goes on until ctx ends, or for [Config].DialTimeout, and so can report why a server cannot
+// be reached.
 func (s *Store) Check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
 	defer cancel()
-	problem, err := s.ask(ctx)
+	if !s.alien {
+		return s.check(ctx)
+	}
+	_, err := inTime(ctx, s, func(ctx context.Context) (any, error) { return nil, s.check(ctx) })
+	return err
+}
+
+func (s *Store) check(ctx context.Context) error {
+	to := processor(s.client)
+	if c, ok := s.client.(*redis.ClusterClient); ok {
+		master, err := c.MasterForKey(ctx, s.instances.key())
+		if err != nil {
+			return explain(err)
+		}
+		to = master
+	}
+	problem, err := s.ask(ctx, to)
 	if problem != nil {
 		s.warn(problem)
 	}
-	return err
+	if err != nil {
+		return explain(err)
+	}
+	return s.distance(ctx, to)
+}
+
+// distance returns an error if the server is too far away for Timeout.
+func (s *Store) distance(ctx context.Context, to processor) error {
+	trip := s.cfg.dialTimeout()
+	for range 3 {
+		took, err := ping(ctx, to)
+		if err != nil {
+			return explain(err)
+		}
+		trip = min(trip, took)
+	}
+	if timeout := s.cfg.timeout(); timeout < 2*trip {
+		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %v: take at least twice as much", timeout, trip.Round(10*time.Microsecond))
+	}
+	return nil
 }
 
 // warn calls Warn.
@@ -44,49 +83,40 @@ func (s *Store) warn(problem error) {
 // unfitFor is how long a server that cannot be used is not asked again.
 const unfitFor = 5 * time.Second
 
-const checkTimeout = 5 * time.Second
-
 // An info is the command INFO, which is sent once.
 type info struct{ *redis.StringCmd }
 
 // NoRetry is true.
 func (info) NoRetry() bool { return true }
 
-// inspect is Check, once. Who comes while somebody asks does not wait for it.
-func (s *Store) inspect(ctx context.Context) error {
-	switch s.inspected.Load() {
-	case inspectedFit:
+// usable returns the error for a server that was found unfit of late. After that the next connection
+// inspects it again.
+func (s *Store) usable() error {
+	if s.inspected.Load() != inspectedUnfit {
 		return nil
-	case inspectedUnfit:
-		s.mu.Lock()
-		unfit, fresh := s.unfit, time.Since(s.unfitAt) < unfitFor
-		s.mu.Unlock()
-		if fresh || !s.inspected.CompareAndSwap(inspectedUnfit, notInspected) {
-			return unfit
+	}
+	s.mu.Lock()
+	unfit, fresh := s.unfit, time.Since(s.unfitAt) < unfitFor
+	s.mu.Unlock()
+	if fresh {
+		return unfit
+	}
+	if s.inspected.CompareAndSwap(inspectedUnfit, notInspected) {
+		for _, n := range s.allNodes() {
+			n.pool.doubt()
 		}
-	}
-	if !s.inspected.CompareAndSwap(notInspected, inspecting) {
-		return nil
-	}
-	problem, _ := s.ask(ctx) // a server that does not answer is for the decision to find
-	if problem != nil {
-		go s.warn(problem) // which may do what it likes, as closing the store, for which nobody has to wait then
-	}
-	s.inspected.CompareAndSwap(inspecting, notInspected)
-	if s.inspected.Load() == inspectedUnfit {
-		return s.inspect(ctx)
 	}
 	return nil
 }
 
 // ask asks the server. A problem is what does not keep it from being used, told once.
-func (s *Store) ask(ctx context.Context) (problem, err error) {
+func (s *Store) ask(ctx context.Context, to processor) (problem, err error) {
 	cmd := info{redis.NewStringCmd(ctx, "info")}
-	if err := s.client.Process(ctx, cmd); err != nil {
+	if err := to.Process(ctx, cmd); err != nil {
 		if isServerError(err) && !transient(err) {
 			s.inspected.Store(inspectedFit) // INFO is not allowed; a decision may be
 		}
-		return nil, explain(err)
+		return nil, err
 	}
 	field := func(name string) string {
 		_, rest, _ := strings.Cut(cmd.Val(), "\n"+name+":")

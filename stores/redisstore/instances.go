@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/gresil/gresil/core"
 )
 
 // How instances are counted: a beat each so often, and one that is not heard for a life is gone.
@@ -18,7 +16,7 @@ const (
 )
 
 // instances counts the stores that have a limiter with [ratelimit.Local], and pushes what such
-// limiters let through while the server was away: in one goroutine, from the first of them on.
+// limiters let through while the server was unavailable: in one goroutine, from the first decision of one on.
 type instances struct {
 	store       *Store
 	every, life time.Duration // fields for tests
@@ -31,28 +29,44 @@ type instances struct {
 
 	mu     sync.Mutex
 	locals []*local
-	stop   context.CancelFunc // nil before the first limiter
-	first  chan struct{}      // closed after the first beat
-	wake   chan struct{}      // to push at once
+	stop   context.CancelFunc // nil before the first decision
+	begun  atomic.Bool
+	wake   chan struct{} // to push at once
 }
 
-// add begins to count, and returns after the first beat: within Timeout.
+// add adds a table that decides while the server is unavailable. It sends nothing.
 func (in *instances) add(l *local) {
 	in.mu.Lock()
+	defer in.mu.Unlock()
 	if !slices.Contains(in.locals, l) {
 		in.locals = append(in.locals, l)
 	}
-	if in.stop == nil && !in.store.closed.Load() {
-		ctx, stop := context.WithCancel(context.Background())
-		in.id, in.stop, in.first = rand.Text(), stop, make(chan struct{})
-		in.store.wg.Go(func() { in.run(ctx) })
-	}
-	first := in.first
-	in.mu.Unlock()
-	if first != nil {
-		<-first
-	}
 }
+
+// any reports whether there is such a table.
+func (in *instances) any() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.locals) > 0
+}
+
+// begin begins to count, with the first decision. It does not wait for the first beat.
+func (in *instances) begin() {
+	if in.begun.Load() {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stop != nil || in.store.closed.Load() {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	in.id, in.stop = rand.Text(), stop
+	in.begun.Store(in.store.begin(func() { in.run(ctx) }))
+}
+
+// key is the name of the set of instances.
+func (in *instances) key() string { return in.store.cfg.prefix() + ":{instances}" }
 
 // close ends the beats; the store waits for the goroutine.
 func (in *instances) close() {
@@ -81,8 +95,7 @@ func (in *instances) pushSoon() {
 func (in *instances) run(ctx context.Context) {
 	in.due = time.NewTicker(in.every)
 	defer in.due.Stop()
-	up := in.beat(ctx)
-	close(in.first)
+	up := in.beat(ctx) || ctx.Err() != nil // it may be there, if Close came before it could answer
 	wake := in.wake
 	for {
 		if up && !in.push(ctx) {
@@ -141,17 +154,15 @@ func (in *instances) beatInTime(ctx context.Context) {
 // send sends one beat; with no life it is the last.
 func (in *instances) send(ctx context.Context, life time.Duration) (n, rank int64, err error) {
 	s := in.store
+	if life > 0 && in.n.Load() == 0 {
+		if err := in.connect(ctx); err != nil {
+			return 0, 0, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.timeout())
 	defer cancel()
-	key := s.cfg.prefix() + ":{instances}"
-	permit, err := s.admit(ctx, s.nodeOf(key)) //nolint:contextcheck // see nodeOf
-	if err != nil {
-		return 0, 0, err
-	}
-	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
-	reply, err := s.run(ctx, &request{script: beatScript(), key: key, args: []any{in.id, number(life.Microseconds())}})
-	outcome = outcomeOf(err)
+	req := &request{script: beatScript(), key: in.key(), args: []any{in.id, number(life.Microseconds())}}
+	reply, err := s.exchange(ctx, context.WithoutCancel(ctx), req)
 	switch {
 	case err != nil:
 		return 0, 0, err
@@ -160,6 +171,23 @@ func (in *instances) send(ctx context.Context, life time.Duration) (n, rank int6
 	}
 	in.ahead.Store(reply[0] - in.uptime())
 	return reply[1], reply[2], nil
+}
+
+// connect waits for a connection before the first beat, for up to DialTimeout: until then this
+// instance has the whole limit.
+func (in *instances) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, in.store.cfg.dialTimeout())
+	defer cancel()
+	for {
+		to := in.store.nodeOf(in.key()) //nolint:contextcheck // see nodeOf
+		if _, err := to.connect(ctx); err != nil {
+			return err
+		}
+		to.release(nil)                     //nolint:contextcheck // a connection is made for all
+		if !in.store.routes(to, in.key()) { //nolint:contextcheck // see nodeOf
+			return nil
+		}
+	}
 }
 
 // push pushes what all tables owe; false if some of it could not be.

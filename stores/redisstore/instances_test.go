@@ -140,32 +140,6 @@ func TestAnInstanceOfTheFutureIsDead(t *testing.T) {
 	require.Greater(t, client.PTTL(ctx, instancesKey).Val(), 300*24*time.Hour)
 }
 
-// TestASecondLimiterWaitsForTheFirstBeat: it would think that it is alone.
-func TestASecondLimiterWaitsForTheFirstBeat(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, startServer(t).client(t), Config{})
-	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is ours
-	in := s.instances
-	in.stop, in.first = func() {}, make(chan struct{}) // it beats, and has no reply yet
-	done := make(chan struct{}, 2)
-	for range 2 {
-		go func() {
-			table.Local()
-			done <- struct{}{}
-		}()
-	}
-	select {
-	case <-done:
-		t.Error("one did not wait")
-		done <- struct{}{}
-	case <-time.After(50 * time.Millisecond): // there is nothing else to see
-	}
-	close(in.first)
-	<-done
-	<-done
-	require.Len(t, in.locals, 1)
-}
-
 func TestLocalLeavesNothingRunning(t *testing.T) { //nolint:paralleltest // it counts goroutines
 	srv := startServer(t)
 	warm := redis.NewClient(&redis.Options{Addr: srv.Addr}) // which starts what is there once

@@ -3,12 +3,11 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
@@ -19,6 +18,7 @@ const (
 	lanes    = 2       // connections in use at a time to a server that is the only one
 	maxBatch = 256     // requests that go out together
 	maxQueue = 1 << 16 // requests that wait for a lane
+	overlaps = 8       // batches of a lane that are under way at a time, to a distant server
 )
 
 var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
@@ -76,7 +76,7 @@ func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool,
 	case <-it.done:
 	case <-ctx.Done():
 		if it.state.CompareAndSwap(waiting, abandoned) || it.state.CompareAndSwap(sent, abandoned) {
-			return ratelimit.Result{}, false, explain(ctx.Err())
+			return ratelimit.Result{}, false, explain(l.node.named(ctx.Err()))
 		}
 		<-it.done
 	}
@@ -123,13 +123,95 @@ func (l *lane) drop(err error) {
 
 // work sends until nothing waits.
 func (l *lane) work() {
-	for {
-		batch := l.next()
-		if batch == nil {
-			return
+	for l.waits() {
+		permit, err := l.admit()
+		if err != nil {
+			if !errors.Is(err, errLater) {
+				l.drop(err)
+			}
+			continue
 		}
-		l.send(batch)
+		if l.moves() {
+			l.node.release(nil)
+			permit.Done(core.Success)
+			continue
+		}
+		batch := l.next()
+		if l.node.distant() {
+			l.overlap(permit, batch)
+		} else {
+			l.exchange(permit, batch)
+		}
 	}
+}
+
+// errLater is that of an admission that those that wait for longer than that do not have.
+var errLater = errors.New("redisstore: no connection yet")
+
+// admit waits for a connection, for up to Timeout.
+func (l *lane) admit() (breaker.Permit, error) {
+	permit, err := l.store.admit(context.Background(), l.node)
+	if err != nil || l.node.pool.take() {
+		return permit, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
+	defer cancel()
+	outcome, err := l.node.connect(ctx)
+	if err != nil {
+		permit.Done(outcome)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", errLater, err)
+		}
+	}
+	return permit, err
+}
+
+// overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
+// Timeout. So none waits for a reply so long that there is no time for its own.
+func (l *lane) overlap(permit breaker.Permit, batch []*item) {
+	ended := make(chan struct{})
+	l.store.wg.Go(func() {
+		defer close(ended)
+		l.exchange(permit, batch)
+	})
+	due := time.NewTimer(l.store.cfg.timeout() / overlaps)
+	defer due.Stop()
+	select {
+	case <-ended:
+	case <-due.C:
+	}
+}
+
+// waits reports whether there is something to send; otherwise the work ends.
+func (l *lane) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && l.queue[0].state.Load() == abandoned {
+		l.queue = l.queue[1:]
+	}
+	l.busy = len(l.queue) > 0
+	return l.busy
+}
+
+// moves hands what waits to the lanes of its nodes, as soon as the client of a Cluster knows them.
+func (l *lane) moves() bool {
+	s := l.store
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 || !s.routes(l.node, l.queue[0].key) {
+		return false
+	}
+	queue := l.queue
+	l.queue = nil
+	for _, it := range queue {
+		to := s.laneOf(it.key)
+		if to == l {
+			l.queue = append(l.queue, it)
+		} else if err := to.add(it); err != nil {
+			it.end(ratelimit.Result{}, false, err)
+		}
+	}
+	return true
 }
 
 // next takes what goes out next, without those who left.
@@ -143,7 +225,6 @@ func (l *lane) next() []*item {
 		}
 		l.queue = l.queue[1:]
 	}
-	l.busy = batch != nil
 	return batch
 }
 
@@ -157,152 +238,80 @@ func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
 	return true
 }
 
-// A flight is items that are one command.
-type flight struct {
-	items    []*item
-	followed bool // by another with a key of it
-	text     bool // sent with the text of the script
-	cmd      call
-}
-
-// send sends a batch, and ends its items.
+// send sends a batch that was in no queue, and ends its items.
 func (l *lane) send(batch []*item) {
-	s := l.store
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
-	defer cancel()
-	permit, err := s.admit(ctx, l.node)
+	permit, err := l.admit()
 	if err != nil {
 		for _, it := range batch {
 			it.end(ratelimit.Result{}, false, err)
 		}
 		return
 	}
+	l.exchange(permit, batch)
+}
+
+// exchange sends a batch, and ends its items. Those whose value their script could not read go out
+// again in the same order, before any other on their keys.
+func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
-	flights := l.flights(batch)
-	begun := time.Now()
-	for _, f := range flights {
-		if f.followed { // it may not be sent again behind the other
-			_, known := l.node.scripts.Load(f.items[0].script)
-			f.text = !known
-		}
-	}
-	s.exec(ctx, flights)
-	if again := l.unknown(flights); len(again) > 0 {
-		s.exec(ctx, again)
-	}
-	s.counters.trip(len(batch), time.Since(begun))
-	for _, f := range flights {
-		reply, err := f.cmd.Result()
-		if err == nil {
-			outcome = core.Success // it is there, whatever else it says
-		} else {
-			if outcome == core.Ignored {
-				outcome = outcomeOf(err)
-			}
-			err = explain(err)
-		}
-		for i, it := range f.items {
-			l.deliver(it, reply, i, err)
-		}
-	}
-}
-
-// unknown are the flights whose script the server does not know, with its text.
-func (l *lane) unknown(flights []*flight) (again []*flight) {
-	for _, f := range flights {
-		switch err := f.cmd.Err(); {
-		case isNoScript(err):
-			f.text, again = true, append(again, f)
-		case f.text && err == nil:
-			l.node.scripts.Store(f.items[0].script, true)
-		}
-	}
-	if again != nil {
-		l.node.scripts.Clear() // it has forgotten all
-	}
-	return again
-}
-
-// flights puts those together that one script can decide, one key after the other: of many keys
-// where all are on one server, else of one. They are to be sent in this order, which is that of
-// the calls for each key.
-func (l *lane) flights(batch []*item) (flights []*flight) {
-	batch = byKey(batch)
-	from := 0 // the flight of the item before, of the same key
-	for i, it := range batch {
-		same := i > 0 && it.key == batch[i-1].key
-		if !same {
-			from = 0
-			if !l.store.single {
-				from = len(flights)
-			}
-		}
-		before := from
-		for from < len(flights) && (it.width == 0 || flights[from].items[0].script != it.script) {
-			from++
-		}
-		if from == len(flights) {
-			flights = append(flights, &flight{})
-		}
-		if same && from > before {
-			flights[before].followed = true
-		}
-		flights[from].items = append(flights[from].items, it)
-	}
-	return flights
-}
-
-// byKey puts items of one key beside each other, in the order in which they came.
-func byKey(batch []*item) []*item {
-	last := make(map[string]*item, len(batch))
-	firsts := make([]*item, 0, len(batch))
-	for _, it := range batch {
-		if before := last[it.key]; before != nil {
-			before.next = it
-		} else {
-			firsts = append(firsts, it)
-		}
-		last[it.key] = it
-	}
-	batch = batch[:0]
-	for _, it := range firsts {
-		for ; it != nil; it = it.next {
-			batch = append(batch, it)
-		}
-	}
-	return batch
-}
-
-// exec sends flights in one pipeline.
-func (s *Store) exec(ctx context.Context, flights []*flight) {
-	for _, f := range flights {
-		reqs := make([]*request, len(f.items))
-		for i, it := range f.items {
-			reqs[i] = it.request
-		}
-		f.cmd = s.command(ctx, f.text, reqs)
-	}
-	if len(flights) == 1 {
-		_ = s.client.Process(ctx, flights[0].cmd) // the command has the error
+	defer func() { l.node.ended(permit, outcome) }()
+	if len(batch) == 0 { // all have left
+		l.node.release(nil)
 		return
 	}
-	_, _ = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	s := l.store
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
+	defer cancel()
+	begun := time.Now()
+	var failed error
+	for rest := batch; len(rest) > 0; {
+		flights := l.flights(rest)
+		rest = nil
+		l.fly(ctx, flights)
 		for _, f := range flights {
-			_ = pipe.Process(ctx, f.cmd)
+			reply, err := f.cmd.Result()
+			err = l.node.named(err)
+			if err == nil {
+				outcome = core.Success // it is there, whatever else it says
+			} else {
+				if outcome == core.Ignored {
+					outcome = outcomeOf(err)
+				}
+				if !isServerError(err) {
+					failed = err
+				}
+				err = explain(err)
+			}
+			for i, it := range f.items {
+				if !l.deliver(it, reply, i, err) {
+					rest = append(rest, it)
+				}
+			}
 		}
-		return nil
-	})
+	}
+	took := time.Since(begun)
+	s.counters.trip(len(batch), took)
+	if failed == nil {
+		l.node.observe(took)
+	}
+	l.node.release(failed)
 }
 
-// deliver ends an item, and gives back what was granted to one that has left.
-func (l *lane) deliver(it *item, reply []int64, place int, err error) {
+// deliver ends an item, and gives back what was granted to one that has left. It reports whether there
+// is nothing more to send for it.
+func (l *lane) deliver(it *item, reply []int64, place int, err error) bool {
 	var r ratelimit.Result
 	ok := false
 	if err == nil {
-		r, ok = it.result(reply, place)
+		if r, ok = it.result(reply, place); !ok && it.state.Load() == sent && it.general() {
+			return false
+		}
 	}
-	if !it.end(r, ok, err) && r.Granted > 0 && it.undo != nil {
-		_ = l.add(&item{request: it.undo(r), done: make(chan struct{})})
+	if it.end(r, ok, err) {
+		return true
 	}
+	if back := it.undo(r); back != nil {
+		_ = l.add(&item{request: back, done: make(chan struct{})})
+	}
+	return true
 }

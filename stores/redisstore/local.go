@@ -48,7 +48,7 @@ type planShare struct {
 }
 
 // Local returns what decides while the server is away, with the share of this process. The store
-// is counted as an instance from then on.
+// is counted as an instance from the first decision on.
 func (t *table) Local() ratelimit.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
@@ -77,6 +77,7 @@ func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	case op.Kind == ratelimit.Refund:
 		return ratelimit.Result{}, errServerTake
 	}
+	l.table.store.instances.begin() //nolint:contextcheck // it has one of its own
 	p, n := plans[id], l.table.store.instances.count()
 	s := l.shard(key)
 	s.mu.Lock()
@@ -208,6 +209,7 @@ func (l *local) remote(ctx, caller context.Context, key string, p *plan, op rate
 	if op.Kind == ratelimit.Refund && op.Receipt.At < 0 {
 		return l.refund(ctx, key, p, op)
 	}
+	l.table.store.instances.begin()                  //nolint:contextcheck // it has one of its own
 	at := l.table.store.nodeOf(l.table.keyName(key)) //nolint:contextcheck // see nodeOf
 	if at.holds() {
 		return ratelimit.Result{}, ErrAway

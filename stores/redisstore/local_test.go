@@ -26,6 +26,7 @@ func localLimiters(t *testing.T, srv server, n int, mode Mode, limit ratelimit.L
 		s.instances.every, s.instances.life = 20*time.Millisecond, time.Second
 		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: limit, OnStoreError: ratelimit.Local})
 		require.NoError(t, err)
+		s.instances.begin() // as the first decision does
 		stores, limiters = append(stores, s), append(limiters, l)
 	}
 	counted(t, stores, n)
@@ -486,6 +487,8 @@ func TestLocalAndAServerThatIsAwayForOne(t *testing.T) {
 			s := newStore(t, srv.client(t, cable.through), Config{Timeout: 300 * time.Millisecond})
 			s.instances.every, s.instances.life = 20*time.Millisecond, time.Second
 			cut, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: limit, OnStoreError: ratelimit.Local})
+			require.NoError(t, err)
+			_, err = cut.Peek(ctx, "k") // from the first decision on it counts
 			require.NoError(t, err)
 			counted(t, append(stores, s), 2)
 			sum := int64(0)

@@ -16,9 +16,17 @@ type request struct {
 	args   []any // those after the time
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; else 0
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
-	undo   func(take ratelimit.Result) *request // of a take in a lane, which nobody may wait for any more
-	stands []stand                              // set by decode: how each of several parts stands
-	at     int64                                // the time of the server at the decision, in µs
+	origin *origin // in a lane; else nil
+	stands []stand // set by decode: how each of several parts stands
+	at     int64   // the time of the server at the decision, in µs
+}
+
+// An origin is the operation that a request was made from.
+type origin struct {
+	table *table
+	plan  *plan
+	op    ratelimit.Op
+	kept  string // the key, for denials
 }
 
 // A stand is how a part of a limit stands.
@@ -34,11 +42,11 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *request {
 	req := &request{key: t.keyName(key)}
 	simple := !foreign && len(p.parts) == 1 && len(op.Past) == 0
+	if t.store.cfg.Mode == Coalesced {
+		req.origin = &origin{t, p, op, t.store.denials.keep(key)}
+	}
 	switch op.Kind {
 	case ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve:
-		if t.store.cfg.Mode == Coalesced {
-			req.undo = t.undo(req, key, p)
-		}
 		simple = simple && (op.Kind != ratelimit.Reserve || p.parts[0].algorithm == algBucket)
 	case ratelimit.Check, ratelimit.Drain:
 	case ratelimit.Refund, ratelimit.Reset:
@@ -55,19 +63,30 @@ func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *req
 	return req
 }
 
-// undo makes the request that gives back what a take was granted.
-func (t *table) undo(req *request, key string, p *plan) func(ratelimit.Result) *request {
-	kept := t.store.denials.keep(key)
-	return func(take ratelimit.Result) *request {
-		back := &request{key: req.key}
-		t.decideRequest(back, p, ratelimit.Op{Kind: ratelimit.Refund, Cost: take.Granted, Receipt: take.Receipt})
-		decode := back.decode
-		back.decode = func(now int64, reply []int64) (ratelimit.Result, bool) {
-			t.store.denials.forget(t.prefix, kept)
-			return decode(now, reply)
-		}
-		return back
+// undo makes the request that gives back what a take was granted; nil for an operation that is none.
+func (req *request) undo(take ratelimit.Result) *request {
+	o := req.origin
+	if o == nil || take.Granted == 0 || o.op.Kind > ratelimit.Reserve {
+		return nil
 	}
+	back := &request{key: req.key}
+	o.table.decideRequest(back, o.plan, ratelimit.Op{Kind: ratelimit.Refund, Cost: take.Granted, Receipt: take.Receipt})
+	decode := back.decode
+	back.decode = func(now int64, reply []int64) (ratelimit.Result, bool) {
+		o.table.store.denials.forget(o.table.prefix, o.kept)
+		return decode(now, reply)
+	}
+	return back
+}
+
+// general makes a request one for decide, which reads every value; false if it is already.
+func (req *request) general() bool {
+	if req.width == 0 || req.origin == nil {
+		return false
+	}
+	req.width = 0
+	req.origin.table.decideRequest(req, req.origin.plan, req.origin.op)
+	return true
 }
 
 // decideRequest is for decide: see lua/decide/head.lua.

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"hash/maphash"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,7 @@ type Store struct {
 	cfg    Config
 	client redis.UniversalClient
 	single bool  // all keys are on one server
+	alien  bool  // the client is none of go-redis, and may not keep a deadline
 	first  *node // the only one, but in a Cluster
 	seed   maphash.Seed
 	wg     sync.WaitGroup // of lanes at work
@@ -48,32 +51,38 @@ const kind = "ratelimitstore"
 //
 // Without ContextTimeoutEnabled in its options a client does not keep a timeout. So a
 // [redis.ClusterClient] or a [redis.Ring] needs it; a [redis.Client] that has it not is used
-// through a copy that shares its connections, but has none of its hooks.
+// through a copy that shares its connections, but has none of its hooks. For a client of another
+// type, as one that wraps these, the store keeps the timeout itself: a command that has not ended
+// by then goes on in a goroutine, for up to [Config].DialTimeout, and can still take.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
+	}
 	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), denials: newDenials(cfg.DenyCache), nodes: map[string]*node{}, tables: map[string]*table{}}
+	s.first = s.newNode()
 	timely := true
 	switch c := client.(type) {
-	case nil:
-		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
 	case *redis.Client:
 		s.single = true
 		if !c.Options().ContextTimeoutEnabled {
-			own := c.WithTimeout(cfg.timeout())
-			own.Options().ContextTimeoutEnabled = true
-			s.client = own
+			c = c.WithTimeout(max(cfg.timeout(), cfg.dialTimeout()))
+			c.Options().ContextTimeoutEnabled = true
+			s.client = c
 		}
+		s.first.of(c)
 	case *redis.ClusterClient:
 		timely = c.Options().ContextTimeoutEnabled
 	case *redis.Ring:
 		timely = c.Options().ContextTimeoutEnabled
+	default:
+		s.alien = true
 	}
 	if !timely {
 		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, else a decision could take longer than Timeout"}
 	}
-	s.first = s.newNode()
 	s.instances = &instances{store: s, every: beatEvery, life: beatLife, wake: make(chan struct{}, 1)}
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
@@ -159,26 +168,67 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 	if s.closed.Load() {
 		return r, false, ratelimit.ErrClosed
 	}
-	permit, err := s.admit(ctx, s.nodeOf(req.key)) //nolint:contextcheck // see nodeOf
+	reply, err := s.exchange(ctx, caller, req)
 	if err != nil {
 		return r, false, err
-	}
-	outcome := core.Ignored
-	defer func() { permit.Done(outcome) }()
-	begun := time.Now()
-	reply, err := s.run(ctx, req)
-	s.counters.trip(1, time.Since(begun))
-	if outcome = outcomeOf(err); hasEnded(caller) {
-		outcome = core.Ignored
-	}
-	if err != nil {
-		return r, false, explain(err)
 	}
 	r, ok = req.result(reply, 0)
 	return r, ok, nil
 }
 
-// admit asks whether a request may be sent to a node.
+// exchange sends one request by itself.
+func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, error) {
+	to := s.nodeOf(req.key) //nolint:contextcheck // see nodeOf
+	permit, err := s.admit(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	outcome := core.Ignored
+	defer func() { to.ended(permit, outcome) }() //nolint:contextcheck // a state has none
+	if !to.pool.take() {
+		result, err := to.connect(ctx)
+		if err == nil && to.late(ctx) {
+			to.release(nil) //nolint:contextcheck // a connection is made for all
+			<-ctx.Done()    // another request has the connection, and the time for it
+			result, err = core.Ignored, explain(to.none(ctx.Err()))
+		}
+		if err != nil {
+			if !hasEnded(caller) {
+				outcome = result
+			}
+			return nil, err
+		}
+		if s.routes(to, req.key) { //nolint:contextcheck // see nodeOf
+			to.release(nil) //nolint:contextcheck // as above
+			outcome = core.Success
+			return s.exchange(ctx, caller, req) // now it is known which servers there are
+		}
+	}
+	begun := time.Now()
+	reply, err := s.runAt(ctx, to, []*request{req})
+	took := time.Since(begun)
+	if req.decode != nil { // a beat is no operation
+		s.counters.trip(1, took)
+	}
+	err = to.named(err)
+	to.release(err) //nolint:contextcheck // a connection is made for all
+	if outcome = outcomeOf(err); hasEnded(caller) {
+		outcome = core.Ignored
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	to.observe(took)
+	return reply, nil
+}
+
+// routes reports whether the client of a Cluster knows another node for a key by now than the one
+// that stands for all.
+func (s *Store) routes(to *node, key string) bool {
+	return !s.single && to == s.first && s.nodeOf(key) != to
+}
+
+// admit reports whether a request may be sent to a node. It sends nothing, and does not wait.
 func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 	if !s.single {
 		to.asked.Store(int64(time.Since(to.base)))
@@ -187,25 +237,65 @@ func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 	if err != nil {
 		return permit, ErrAway
 	}
-	if err := s.inspect(ctx); err != nil {
+	if err := s.usable(); err != nil {
 		permit.Done(core.Ignored)
 		return permit, err
 	}
 	return permit, nil
 }
 
-// run runs the script of one request, and sends its text where the server does not know it.
+// run runs the script of requests.
 func (s *Store) run(ctx context.Context, reqs ...*request) ([]int64, error) {
-	cmd := s.command(ctx, false, reqs)
+	return s.runAt(ctx, s.nodeOf(reqs[0].key), reqs) //nolint:contextcheck // see nodeOf
+}
+
+func (s *Store) runAt(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
+	if s.alien {
+		kept := slices.Clone(reqs) // or these would be allocated in every case
+		return inTime(ctx, s, func(ctx context.Context) ([]int64, error) { return s.process(ctx, to, kept) })
+	}
+	return s.process(ctx, to, reqs)
+}
+
+// process sends the text of the script where the server does not know it.
+func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
+	known := to.knows(reqs[0].script)
+	cmd := s.command(ctx, !known, reqs)
 	err := s.client.Process(ctx, cmd)
-	if isNoScript(err) {
-		cmd = s.command(ctx, true, reqs)
+	if known && isNoScript(err) {
+		to.scripts.Clear() // it has forgotten all
+		cmd, known = s.command(ctx, true, reqs), false
 		err = s.client.Process(ctx, cmd)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if !known {
+		to.learn(reqs[0].script)
+	}
 	return cmd.Val(), nil
+}
+
+// inTime calls f in a goroutine and returns at the end of ctx at the latest, while f goes on: for
+// a client that may not keep a deadline.
+func inTime[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (result T, err error) {
+	type ending struct {
+		result T
+		err    error
+	}
+	ended := make(chan ending, 1)
+	go func() {
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.dialTimeout())
+		defer cancel()
+		result, err := f(long)
+		ended <- ending{result, err}
+	}()
+	select {
+	case e := <-ended:
+		return e.result, e.err
+	case <-ctx.Done():
+		return result, ctx.Err()
+	}
 }
 
 // A call is a command that is sent once: a take whose reply was lost may have been done.
@@ -231,7 +321,9 @@ func (s *Store) command(ctx context.Context, text bool, reqs []*request) call {
 	for _, req := range reqs {
 		args = append(args, req.args...)
 	}
-	return call{redis.NewIntSliceCmd(ctx, args...)}
+	cmd := redis.NewIntSliceCmd(ctx, args...)
+	cmd.SetStepCount(1) // or the client of a Cluster asks the server for it, by COMMAND
+	return call{cmd}
 }
 
 // result reads the reply to the request at a place of those sent together.

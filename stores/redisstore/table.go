@@ -135,6 +135,10 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	} else {
 		r, _, err = t.decide(within, ctx, key, p, op)
 	}
+	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
+		<-ctx.Done() // its timer may be later than that of a connection
+		err = context.Cause(ctx)
+	}
 	t.store.counters.ended(err)
 	t.store.denials.ended(t.prefix, key, op)
 	if err == nil {
@@ -148,7 +152,7 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 func (t *table) decide(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, req *request, err error) {
 	req = t.request(key, p, op, false)
 	r, ok, err := t.store.apply(ctx, caller, req)
-	if err == nil && !ok {
+	if err == nil && !ok && req.width > 0 {
 		req = t.request(key, p, op, true)
 		r, ok, err = t.store.apply(ctx, caller, req)
 	}

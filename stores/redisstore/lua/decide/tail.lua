@@ -12,18 +12,40 @@ for i = 1, tonumber(ARGV[6]) do
   parts[i] = specs[i]
 end
 
--- The value: texts and ends by their kind; an end of 0 is not known.
+-- The value: texts and ends by their kind; an end of 0 is not known. ours reports whether a text has
+-- the form of the kind that it is under; a list of entries, which can be long, by its length.
 local texts, ends = {}, {}
+local shapes = {
+  b = '^%d+ %d+ %d+ %d+$', f = '^%d+ %d+ %d+$', a = '^%d+ %d+ %d+$', c = '^%d+ %d+ %d+ %d+ %d+[%d ]*$',
+  s = '^%d+ %d+ %d+ ()', l = '^%d+ %d+ %d+ ()',
+}
+local function ours(name, text)
+  local shape = shapes[sub(name, 1, 1)]
+  local list = shape and match(name, '^%l%d*/?%d*$') and match(text, shape)
+  return list and (type(list) == 'string' or (#text - list + 1) % 32 == 0 and match(text, '[%d ]$', -1))
+end
+
 local value = redis.pcall('GET', KEYS[1])
-if value and (value.err or not match(value, '^%S+ .')) then
-  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a value that is none of a limit')
+local known = not value
+if value and value.err then
+  known = false
 elseif value and sub(value, -1) == '|' then
+  local size = 0
+  known = true
   for over, name, text in string.gmatch(value, '(%d+) (%S+) ([^|]*)|') do
     texts[name], ends[name] = text, tonumber(over)
+    size, known = size + #over + #name + #text + 3, known and ours(name, text)
   end
+  known = known and size == #value
 elseif value then
   local name, text = match(value, '^(%S+) (.*)$')
-  texts[name], ends[name] = text, 0
+  known = name and ours(name, text)
+  if known then
+    texts[name], ends[name] = text, 0
+  end
+end
+if not known then
+  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a value that is none of a limit')
 end
 
 local function state(p)

@@ -1,0 +1,128 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/redisserver"
+)
+
+// aclOfTheDocs are the rules of the three lines in the package documentation.
+func aclOfTheDocs(t *testing.T) (alone, local, cluster []string) {
+	t.Helper()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	var lines [][]string
+	for _, m := range regexp.MustCompile(`(?m)^//\t((?:ACL SETUSER \S+ on >\S+ |)[~+].*)$`).FindAllSubmatch(doc, -1) {
+		words := strings.Fields(string(m[1]))
+		if words[0] == "ACL" {
+			words = words[5:]
+		}
+		lines = append(lines, words)
+	}
+	require.Len(t, lines, 3)
+	return lines[0], lines[1], lines[2]
+}
+
+// TestTheACLOfTheDocs: a user with these rules can do all that the store does, and one without any of
+// them cannot.
+func TestTheACLOfTheDocs(t *testing.T) {
+	t.Parallel()
+	alone, local, cluster := aclOfTheDocs(t)
+	user := func(t *testing.T, servers []*redisserver.Server, rules []string) {
+		t.Helper()
+		for _, s := range servers {
+			_, err := s.Do(append([]string{"acl", "setuser", "limiter", "reset", "on", ">secret"}, rules...)...)
+			require.NoError(t, err)
+		}
+	}
+	as := func(o *redis.Options) { o.Username, o.Password = "limiter", "secret" }
+	t.Run("alone", func(t *testing.T) {
+		t.Parallel()
+		srv := startServer(t)
+		user(t, []*redisserver.Server{srv.Server}, append(alone, local...))
+		modes(t, func(t *testing.T, mode Mode) {
+			t.Helper()
+			require.NoError(t, allKinds(t, srv.client(t, as), mode))
+		})
+	})
+	for i, rule := range append(alone, local...) {
+		if rule == "+ping" {
+			continue // it is not necessary
+		}
+		t.Run("without "+rule, func(t *testing.T) {
+			t.Parallel()
+			srv := startServer(t)
+			rules := append(append([]string{}, alone...), local...)
+			user(t, []*redisserver.Server{srv.Server}, append(rules[:i], rules[i+1:]...))
+			require.Error(t, allKinds(t, srv.client(t, as), Strict))
+		})
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		servers, admin := startCluster(t, nil)
+		user(t, servers, append(append(alone, local...), cluster...))
+		require.NoError(t, admin.Close())
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true, Username: "limiter", Password: "secret"})
+		t.Cleanup(func() { _ = client.Close() })
+		modes(t, func(t *testing.T, mode Mode) {
+			t.Helper()
+			require.NoError(t, allKinds(t, client, mode))
+		})
+	})
+}
+
+// allKinds does every operation under every kind of limit, and beats.
+func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
+	t.Helper()
+	ctx := context.Background()
+	s := newStore(t, client, Config{Mode: mode})
+	if err := s.Check(ctx); err != nil {
+		return err
+	}
+	s.instances.id = mode.String()
+	if _, _, err := s.instances.send(ctx, beatLife); err != nil {
+		return err
+	}
+	if _, _, err := s.instances.send(ctx, 0); err != nil {
+		return err
+	}
+	for name, l := range kinds(10, time.Hour) {
+		limiter, err := ratelimit.New(ratelimit.Config{Name: name, Limit: l, Store: s, OnStoreError: ratelimit.Deny})
+		if err != nil {
+			return err
+		}
+		for i := range 3 {
+			key := fmt.Sprint(mode, i)
+			take, err := limiter.Take(ctx, key, 1)
+			if err != nil {
+				return err
+			}
+			if _, err := limiter.Refund(ctx, key, take); err != nil {
+				return err
+			}
+			other, err := limiter.WithLimit(ratelimit.TokenBucket(10, time.Minute, 10)) // two kinds on one key
+			if err != nil {
+				return err
+			}
+			for _, l := range []*ratelimit.Limiter{limiter, other, limiter} {
+				if _, err := l.Take(ctx, key, 1); err != nil {
+					return err
+				}
+			}
+			if err := limiter.Reset(ctx, key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

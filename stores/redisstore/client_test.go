@@ -1,0 +1,324 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/redisserver"
+)
+
+// A wrapped is a client as one that measures.
+type wrapped struct{ redis.UniversalClient }
+
+func TestANilClientIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]redis.UniversalClient{
+		"nil": nil, "client": (*redis.Client)(nil), "cluster": (*redis.ClusterClient)(nil), "ring": (*redis.Ring)(nil), "wrapped": (*wrapped)(nil),
+	} {
+		s, err := New(client, Config{})
+		require.Nil(t, s, name)
+		require.ErrorIs(t, err, core.ErrConfig, name)
+	}
+}
+
+// silent is where connections are taken and nothing is said.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+// TestAWrappedClientKeepsTheTimeout: whatever it does itself, a decision takes no longer; and it is used.
+func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		_, cluster := startCluster(t, nil)
+		for name, client := range map[string]redis.UniversalClient{"client": startServer(t).client(t), "cluster": cluster} {
+			s := newStore(t, wrapped{client}, Config{Mode: mode})
+			require.NoError(t, s.Check(t.Context()), name)
+			for kind, l := range kinds(10, time.Hour) {
+				require.EqualValues(t, 9, take(t, open(t, s, name), kind, l, 1).Remaining)
+			}
+		}
+		proxy, near := startProxy(t)
+		s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: DefaultTimeout})
+		table := open(t, s, "t")
+		require.Eventually(t, func() bool {
+			id, err := table.Plan(ratelimit.PerHour(10))
+			require.NoError(t, err)
+			_, err = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+			return err == nil
+		}, patient, 10*time.Millisecond)
+		proxy.Swallow()
+		dead := newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: DefaultTimeout})
+		for _, table := range []ratelimit.Table{table, open(t, dead, "t")} {
+			id, err := table.Plan(ratelimit.PerHour(10))
+			require.NoError(t, err)
+			var took []time.Duration
+			for range failures - 1 {
+				began := time.Now()
+				_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+				took = append(took, time.Since(began))
+				require.ErrorContains(t, err, "no reply in time")
+			}
+			slices.Sort(took)
+			require.Less(t, took[len(took)/2], 5*DefaultTimeout, "%v", took)
+		}
+		began := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), DefaultTimeout)
+		defer cancel()
+		require.Error(t, dead.Check(short))
+		require.Less(t, time.Since(began), busy)
+	})
+}
+
+var errCaller = errors.New("the caller has no time")
+
+// TestTheDeadlineOfTheCallerIsNoFailureOfTheStore: the error is the cause of the context, whichever timer
+// was first, and so the limiter does not let it pass.
+func TestTheDeadlineOfTheCallerIsNoFailureOfTheStore(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		proxy, client := startProxy(t)
+		s := newStore(t, client, Config{Mode: mode})
+		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(1000)})
+		require.NoError(t, err)
+		_, err = l.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		proxy.Delay(100 * time.Millisecond)
+		var wg sync.WaitGroup
+		for range 60 {
+			wg.Go(func() {
+				ctx, cancel := context.WithDeadlineCause(t.Context(), time.Now().Add(5*time.Millisecond), errCaller)
+				defer cancel()
+				r, err := l.Take(ctx, "k", 1)
+				if !errors.Is(err, errCaller) || errors.Is(err, ratelimit.ErrStore) || r.Allowed {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Zero(t, l.Stats().StoreErrors)
+		require.Zero(t, s.Stats().Timeouts)
+		require.Equal(t, breaker.Closed, s.first.guard.State())
+	})
+}
+
+// TestTheDeadlineOfAWaiterIsNoFailureOfTheStore: a connection that is free too late for a round trip is
+// for another call.
+func TestTheDeadlineOfAWaiterIsNoFailureOfTheStore(t *testing.T) {
+	t.Parallel()
+	proxy, client := startProxy(t)
+	s := newStore(t, client, Config{})
+	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(1000)})
+	require.NoError(t, err)
+	proxy.Delay(100 * time.Millisecond)
+	_, err = l.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	s.first.size = 1
+	long := make(chan error)
+	go func() {
+		_, err := l.Take(context.Background(), "k", 1)
+		long <- err
+	}()
+	require.Eventually(t, func() bool { s.first.pool.mu.Lock(); defer s.first.pool.mu.Unlock(); return s.first.pool.free == 0 }, patient, time.Millisecond)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errCaller)
+	defer cancel()
+	r, err := l.Take(ctx, "k", 1)
+	require.ErrorIs(t, err, errCaller)
+	require.False(t, r.Allowed)
+	require.NoError(t, <-long)
+	require.Zero(t, l.Stats().StoreErrors)
+}
+
+// TestAnExhaustedPoolIsNamed: other users of the client have all of its connections. That says nothing
+// of the server.
+func TestAnExhaustedPoolIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*redis.Options){
+		"waits":    func(o *redis.Options) { o.PoolSize = 2 },
+		"is short": func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 2, 10*time.Millisecond },
+		"refuses":  func(o *redis.Options) { o.PoolSize, o.MaxActiveConns, o.PipelinePoolSize = 2, 2, -1 },
+	} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", before), func(t *testing.T) {
+				t.Parallel()
+				modes(t, func(t *testing.T, mode Mode) {
+					t.Helper()
+					client := startServer(t).client(t, change)
+					s := newStore(t, client, Config{Mode: mode, Timeout: 100 * time.Millisecond})
+					table := open(t, s, "t")
+					id, err := table.Plan(ratelimit.PerHour(1000))
+					require.NoError(t, err)
+					if before {
+						require.Eventually(t, func() bool {
+							_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+							return err == nil
+						}, patient, 10*time.Millisecond)
+					}
+					held, free := context.WithCancel(context.Background())
+					defer free()
+					for range 2 {
+						conn := client.Conn()
+						require.NoError(t, conn.Ping(held).Err())
+						context.AfterFunc(held, func() { _ = conn.Close() })
+					}
+					for range failures + 2 {
+						_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+						require.ErrorContains(t, err, "all connections of the client's pool are in use")
+						require.True(t, noConnection(err), err)
+					}
+					require.Equal(t, breaker.Closed, s.first.guard.State())
+					free()
+					require.Eventually(t, func() bool {
+						_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+						return err == nil
+					}, patient, 10*time.Millisecond)
+				})
+			})
+		}
+	}
+}
+
+// TestCheckReportsATimeoutThatIsTooNear: the round trip is measured.
+func TestCheckReportsATimeoutThatIsTooNear(t *testing.T) {
+	t.Parallel()
+	proxy, client := startProxy(t)
+	proxy.Delay(40 * time.Millisecond)
+	err := newStore(t, client, Config{Timeout: 100 * time.Millisecond}).Check(t.Context())
+	require.ErrorContains(t, err, "the Timeout of 100ms is too near to the round trip")
+	require.NoError(t, newStore(t, client, Config{Timeout: time.Second}).Check(t.Context()))
+}
+
+func TestDialTimeoutMustNotBeNegative(t *testing.T) {
+	t.Parallel()
+	_, err := New(startServer(t).client(t), Config{DialTimeout: -1})
+	require.ErrorContains(t, err, "redisstore.Config.DialTimeout = -1ns: must be >= 0 (0 means 5s)")
+}
+
+// TestNoConstructorWaitsForTheServer: an instance is counted from the first decision on.
+func TestNoConstructorWaitsForTheServer(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{})
+	began := time.Now()
+	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, OnStoreError: ratelimit.Local, Limit: ratelimit.PerHour(10)})
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), busy)
+	require.False(t, s.instances.begun.Load(), "it starts no goroutine")
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = l.Take(short, "k", 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.True(t, s.instances.begun.Load())
+}
+
+// TestOrderUnderLimitsOfTwoKinds: a key that owes under two kinds needs the general script. Takes of
+// one key are decided in the order of the calls all the same, also with those under the other limit.
+func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]ratelimit.Limit{"bucket": ratelimit.TokenBucket(8, time.Hour, 8), "window": ratelimit.FixedWindow(8, time.Hour)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := startServer(t).client(t)
+			s := newStore(t, client, Config{Mode: Coalesced})
+			table := open(t, s, "t")
+			take(t, table, "k", ratelimit.TokenBucket(8, time.Hour, 8), 1)
+			take(t, table, "k", ratelimit.FixedWindow(8, time.Hour), 1)
+			id, err := table.Plan(second)
+			require.NoError(t, err)
+			other, err := table.Plan(ratelimit.SlidingLog(100, time.Hour))
+			require.NoError(t, err)
+			l := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+			require.NoError(t, client.Do(t.Context(), "client", "pause", "300").Err())
+			const callers = 12
+			var left [callers]int64
+			var wg sync.WaitGroup
+			for i := range callers {
+				plan := id
+				if i == 5 {
+					plan = other // with a script of its own, in the middle
+				}
+				wg.Go(func() {
+					r, err := table.Apply(t.Context(), "k", plan, ratelimit.Op{Cost: 1})
+					if err != nil {
+						t.Error(err)
+					}
+					if left[i] = r.Remaining; !r.Allowed {
+						left[i] = -1
+					}
+				})
+				require.Eventually(t, func() bool { // it is behind the one before
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					return l.busy && len(l.queue) == max(0, i)
+				}, patient, 50*time.Microsecond)
+			}
+			wg.Wait()
+			require.Equal(t, [callers]int64{6, 5, 4, 3, 2, 99, 1, 0, -1, -1, -1, -1}, left)
+		})
+	}
+}
+
+// TestATextOfAnotherProgramIsAnError: whatever its words are; it is left as it is.
+func TestATextOfAnotherProgramIsAnError(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		client := startServer(t).client(t)
+		s := newStore(t, client, Config{Mode: mode})
+		for i, text := range []string{
+			"hello", "hello world", "two words more", "a cat sat on a mat", "b 1", "b 1 2 x 4", "b one two three 4", "f3600000000 1 2", "f 1 2 3x",
+			"1 2 3", "5 hello world|", "5 b 1 2|", "|", "x|", " b 1 2 3 1", `{"a": 1}`, "c3600000000 7 x 3 4 5", "s3600000000/10 1 2 x ",
+		} {
+			for kind, l := range kinds(10, time.Hour) {
+				table := open(t, s, kind)
+				key := fmt.Sprint(i)
+				name := keyName(keyPrefix(DefaultPrefix, kind), key, false)
+				require.NoError(t, client.Set(t.Context(), name, text, 0).Err())
+				id, err := table.Plan(l)
+				require.NoError(t, err)
+				_, err = table.Apply(t.Context(), key, id, ratelimit.Op{Cost: 1})
+				require.ErrorContains(t, err, "another program has written to the key", "%q %s", text, kind)
+				require.ErrorContains(t, err, name)
+				require.Equal(t, text, client.Get(t.Context(), name).Val(), kind)
+			}
+		}
+		require.Equal(t, breaker.Closed, s.first.guard.State())
+	})
+}
+
+// TestARing: each of its servers is one by itself, as in a Cluster.
+func TestARing(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": startServer(t).Addr, "b": startServer(t).Addr}, ContextTimeoutEnabled: true})
+		t.Cleanup(func() { _ = ring.Close() })
+		s := newStore(t, ring, Config{Mode: mode})
+		require.NoError(t, s.Check(t.Context()))
+		for name, l := range kinds(10, time.Hour) {
+			table := open(t, s, name)
+			for i := range 10 {
+				require.EqualValues(t, 9, take(t, table, fmt.Sprint(i), l, 1).Remaining)
+				require.EqualValues(t, 8, take(t, table, fmt.Sprint(i), l, 1).Remaining)
+			}
+		}
+		require.Len(t, s.allNodes(), 3, "and the one that stands for all")
+	})
+}

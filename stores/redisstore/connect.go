@@ -1,0 +1,374 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+)
+
+// A pool counts the connections to a node that are ready: the server has answered on them. A
+// decision begins only when one of them is free, so its Timeout never pays for a dial, TLS or
+// HELLO. Connections are made in goroutines of their own, within DialTimeout.
+type pool struct {
+	mu     sync.Mutex
+	free   int // ready, and not in use
+	ready  int // free or in use
+	making int
+
+	first, last *waiter // in order
+	waiting     int
+	spare       sync.Pool // of waiters: those of one store, since their channels belong to its synctest bubble
+}
+
+// A waiter is a request without a connection. It is used again.
+type waiter struct {
+	prev, next *waiter
+	turn       chan error // for one
+	queued     bool
+}
+
+// pushLocked makes a waiter the last.
+func (c *pool) pushLocked() *waiter {
+	w, ok := c.spare.Get().(*waiter)
+	if !ok {
+		w = &waiter{turn: make(chan error, 1)}
+	}
+	w.prev, w.next, w.queued = c.last, nil, true
+	if c.last == nil {
+		c.first = w
+	} else {
+		c.last.next = w
+	}
+	c.last = w
+	c.waiting++
+	return w
+}
+
+// removeLocked takes a waiter out of the queue; false if it is not there any more.
+func (c *pool) removeLocked(w *waiter) bool {
+	if !w.queued {
+		return false
+	}
+	if w.prev == nil {
+		c.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		c.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.queued = false
+	c.waiting--
+	return true
+}
+
+// connect waits until a connection to the node is free, or ctx ends. The outcome is what an error
+// says of the server.
+func (n *node) connect(ctx context.Context) (core.Outcome, error) {
+	if n.pool.take() {
+		return core.Success, nil
+	}
+	err := n.await(ctx)
+	if err == nil {
+		return core.Success, nil
+	}
+	outcome := outcomeOf(err)
+	if n.connections() > 0 {
+		outcome = core.Ignored // it answers others
+	}
+	return outcome, explain(err)
+}
+
+// ended counts how a request ended. If the breaker is open after it, no connection counts as ready any
+// more.
+func (n *node) ended(permit breaker.Permit, outcome core.Outcome) {
+	permit.Done(outcome)
+	if outcome == core.Failure && n.guard.State() != breaker.Closed {
+		n.pool.doubt()
+	}
+}
+
+// late reports whether ctx leaves less time than a round trip takes.
+func (n *node) late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < time.Duration(n.trip.Load())
+}
+
+// take takes a free connection; false if there is none.
+func (c *pool) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.free == 0 {
+		return false
+	}
+	c.free--
+	return true
+}
+
+// await waits for a connection, until ctx ends.
+func (n *node) await(ctx context.Context) error {
+	c := &n.pool
+	c.mu.Lock()
+	if c.free > 0 {
+		c.free--
+		c.mu.Unlock()
+		return nil
+	}
+	w := c.pushLocked()
+	n.makeLocked() //nolint:contextcheck // it goes on without this one
+	c.mu.Unlock()
+	defer c.spare.Put(w)
+	select {
+	case err := <-w.turn:
+		return err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	left := c.removeLocked(w)
+	c.mu.Unlock()
+	if !left {
+		return <-w.turn // it came at the last moment; the request finds its deadline
+	}
+	return n.none(ctx.Err())
+}
+
+// none is the error of a request that had no connection.
+func (n *node) none(err error) error {
+	if n.exhausted() {
+		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
+	}
+	return fmt.Errorf("no connection is ready: %w", err)
+}
+
+// release gives a connection back after a request. If that failed without a reply, the client has closed
+// the connection. If it was lost, the free ones have to prove themselves again.
+func (n *node) release(err error) {
+	c := &n.pool
+	if err == nil || isServerError(err) {
+		c.mu.Lock()
+		c.giveLocked()
+		c.mu.Unlock()
+		return
+	}
+	if !isTimeout(err) && !errors.Is(err, context.Canceled) {
+		c.doubt()
+	}
+	c.mu.Lock()
+	c.ready--
+	n.makeLocked()
+	c.mu.Unlock()
+}
+
+// doubt forgets the free connections: the next request finds out whether they are still there.
+func (c *pool) doubt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready, c.free = c.ready-c.free, 0
+}
+
+// giveLocked hands a connection to the first waiter.
+func (c *pool) giveLocked() {
+	w := c.first
+	if w == nil {
+		c.free++
+		return
+	}
+	c.removeLocked(w)
+	w.turn <- nil
+}
+
+// mostMade is how many connections to a node are made at a time: TLS takes much CPU.
+const mostMade = 8
+
+// makeLocked begins to make a connection for each waiter, as far as the pool of the client goes;
+// a single one until the server has answered.
+func (n *node) makeLocked() {
+	c, most := &n.pool, n.size
+	if c.ready == 0 {
+		most = 1
+	}
+	want := c.waiting
+	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
+		want = max(want, lanes*overlaps-c.ready)
+	}
+	for c.making < min(want, mostMade) && c.ready+c.making < most {
+		c.making++
+		go n.make()
+	}
+}
+
+// make makes one connection. It goes on when the calls that wait for it have given up.
+func (n *node) make() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.cfg.dialTimeout())
+	defer cancel()
+	err := n.greet(ctx)
+	c := &n.pool
+	c.mu.Lock()
+	c.making--
+	switch {
+	case err == nil:
+		c.ready++
+		c.giveLocked()
+		n.makeLocked()
+	case c.ready == 0:
+		for w := c.first; w != nil; w = c.first {
+			c.removeLocked(w)
+			w.turn <- err
+		}
+	}
+	c.mu.Unlock()
+	if err == nil && n.guard.State() == breaker.Open {
+		_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
+	}
+}
+
+// A processor sends commands.
+type processor interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+	Pipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
+}
+
+// greet has the client make a connection, by a command that any server answers. The first one
+// inspects the server.
+func (n *node) greet(ctx context.Context) error {
+	s := n.store
+	if c, ok := s.client.(*redis.ClusterClient); ok && n == s.first {
+		_, err := c.MasterForKey(ctx, s.instances.key()) // so the client learns the slots
+		return err
+	}
+	to := n.processor()
+	idle, idlePiped := n.idle()
+	piped := make(chan error, 1)
+	if s.cfg.Mode == Coalesced || s.instances.any() { // several commands go out over other connections
+		go func() {
+			piped <- anew(ctx, idlePiped, func() error {
+				_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newPing(ctx)) })
+				return err
+			})
+		}()
+	} else {
+		piped <- nil
+	}
+	if err := anew(ctx, idle, func() error { return s.inspect(ctx, to) }); err != nil {
+		return err
+	}
+	if err := standing(<-piped); err != nil || n.trip.Load() > 0 {
+		return err
+	}
+	took, err := ping(ctx, to)
+	n.observe(took)
+	return err
+}
+
+// idle is how many connections the client has in its pools that are not in use: they can have been cut.
+func (n *node) idle() (single, piped uint32) {
+	stats := n.store.client.PoolStats()
+	if c := n.client.Load(); c != nil {
+		stats = c.PoolStats()
+	}
+	if stats.PipelineStats == nil {
+		return stats.IdleConns, stats.IdleConns
+	}
+	return stats.IdleConns, stats.PipelineStats.IdleConns
+}
+
+// anew calls f again while it meets connections that were cut while idle, which the client does not
+// see with TLS. Each time the client closes one.
+func anew(ctx context.Context, idle uint32, f func() error) error {
+	err := f()
+	for ; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
+		err = f()
+	}
+	return err
+}
+
+// cut reports whether a connection that was there has ended.
+func cut(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &op) && op.Op != "dial" && !op.Timeout()
+}
+
+// inspect is Check, until the server was found to be fit; after that it only asks for an answer.
+func (s *Store) inspect(ctx context.Context, to processor) error {
+	if s.inspected.Load() == inspectedFit {
+		_, err := ping(ctx, to)
+		return err
+	}
+	problem, err := s.ask(ctx, to)
+	if problem != nil {
+		go s.warn(problem) // it can close the store
+	}
+	if s.inspected.Load() == inspectedFit {
+		return nil
+	}
+	return err
+}
+
+// A single is a command that is sent once.
+type single struct{ *redis.StatusCmd }
+
+// NoRetry is true.
+func (single) NoRetry() bool { return true }
+
+func newPing(ctx context.Context) single { return single{redis.NewStatusCmd(ctx, "ping")} }
+
+// ping measures a round trip.
+func ping(ctx context.Context, to processor) (time.Duration, error) {
+	begun := time.Now()
+	err := to.Process(ctx, newPing(ctx))
+	return time.Since(begun), standing(err)
+}
+
+// standing is an error after which a connection is not ready. A user who is not allowed to send
+// a command has one all the same.
+func standing(err error) error {
+	if isServerError(err) && !transient(err) {
+		return nil
+	}
+	return err
+}
+
+// processor is the client of the node.
+func (n *node) processor() processor {
+	if c := n.client.Load(); c != nil {
+		return c
+	}
+	return n.store.client
+}
+
+// exhausted reports whether all connections of the client's pool are in use.
+func (n *node) exhausted() bool {
+	c := n.client.Load()
+	if c == nil {
+		return false
+	}
+	stats := c.PoolStats()
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= c.Options().PoolSize
+}
+
+// connections is how many are ready.
+func (n *node) connections() int {
+	n.pool.mu.Lock()
+	defer n.pool.mu.Unlock()
+	return n.pool.ready
+}
+
+// named is the error of a request; if it had no connection, since all of the pool were in use, it says so.
+func (n *node) named(err error) error {
+	if (err == context.DeadlineExceeded || err == context.Canceled) && n.exhausted() { //nolint:errorlint // as the pool returns them, without a connection
+		return n.none(err)
+	}
+	return err
+}

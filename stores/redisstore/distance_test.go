@@ -1,0 +1,264 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/tcpproxy"
+)
+
+// A distant is servers behind proxies that delay what is sent.
+type distant struct {
+	client  redis.UniversalClient
+	proxies []*tcpproxy.Proxy
+	trip    time.Duration
+}
+
+func (d distant) delay() {
+	for _, p := range d.proxies {
+		p.Delay(d.trip / 2)
+	}
+}
+
+// cut closes all connections for a time.
+func (d distant) cut(during func()) {
+	for _, p := range d.proxies {
+		p.Cut()
+	}
+	during()
+	for _, p := range d.proxies {
+		p.Resume()
+	}
+	d.delay()
+}
+
+func distantProxy(t *testing.T, addr string) *tcpproxy.Proxy {
+	t.Helper()
+	p, err := tcpproxy.Start(addr)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// distantServers are one server, one behind TLS, and a Cluster, at a distance.
+func distantServers() map[string]func(t *testing.T, trip time.Duration) distant {
+	return map[string]func(*testing.T, time.Duration) distant{
+		"alone": func(t *testing.T, trip time.Duration) distant {
+			t.Helper()
+			srv := startServer(t)
+			p := distantProxy(t, srv.Addr)
+			return distant{srv.client(t, func(o *redis.Options) { o.Addr = p.Addr }), []*tcpproxy.Proxy{p}, trip}
+		},
+		"tls": func(t *testing.T, trip time.Duration) distant {
+			t.Helper()
+			srv := startServer(t)
+			p := distantProxy(t, terminateTLS(t, srv.Addr))
+			return distant{srv.client(t, func(o *redis.Options) {
+				o.Addr, o.TLSConfig = p.Addr, &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is of the test
+			}), []*tcpproxy.Proxy{p}, trip}
+		},
+		"cluster": func(t *testing.T, trip time.Duration) distant {
+			t.Helper()
+			proxies := map[string]*tcpproxy.Proxy{}
+			servers, client := startCluster(t, func(o *redis.ClusterOptions) {
+				o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					var d net.Dialer
+					return d.DialContext(ctx, network, proxies[addr].Addr)
+				}
+			})
+			d := distant{client: client, trip: trip}
+			for _, s := range servers {
+				proxies[s.Addr] = distantProxy(t, s.Addr)
+				d.proxies = append(d.proxies, proxies[s.Addr])
+			}
+			return d
+		},
+	}
+}
+
+// terminateTLS listens for TLS, and passes on what it decrypts.
+func terminateTLS(t *testing.T, to string) string {
+	t.Helper()
+	certificates := httptest.NewTLSServer(nil)
+	config := certificates.TLS.Clone()
+	certificates.Close()
+	config.NextProtos = nil
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", to)
+				if err != nil {
+					return
+				}
+				defer func() { _ = server.Close() }()
+				go func() { _, _ = io.Copy(server, conn); _ = server.Close() }()
+				_, _ = io.Copy(conn, server)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A pull is callers that take all the time, on a key each or on one.
+type pull struct {
+	decided, failed atomic.Int64
+	longest         atomic.Int64
+	stop            func()
+}
+
+func startPull(t *testing.T, s *Store, callers int, key func(caller int) string) *pull {
+	t.Helper()
+	l, err := ratelimit.New(ratelimit.Config{Name: "far", Store: s, Limit: ratelimit.PerHour(1 << 30), OnStoreError: ratelimit.Deny})
+	require.NoError(t, err)
+	p := &pull{}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	p.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(p.stop)
+	for i := range callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				_, err := l.Take(context.WithoutCancel(ctx), key(i), 1)
+				if took := int64(time.Since(began)); took > p.longest.Load() {
+					p.longest.Store(took)
+				}
+				if err == nil {
+					p.decided.Add(1)
+					continue
+				}
+				p.failed.Add(1)
+				if errors.Is(err, ErrAway) {
+					time.Sleep(time.Millisecond) // as a service would not spin
+				}
+			}
+		})
+	}
+	return p
+}
+
+func (p *pull) until(t *testing.T, n *atomic.Int64, more int64) {
+	t.Helper()
+	want := n.Load() + more
+	require.Eventually(t, func() bool { return n.Load() >= want }, 20*time.Second, time.Millisecond, "decided %d, failed %d", p.decided.Load(), p.failed.Load())
+}
+
+// TestADistantServerIsUsed: a connection takes several round trips, and a decision one. So the
+// default Timeout is enough for a server as near as that, and for one behind TLS; after a cut it is
+// found again.
+func TestADistantServerIsUsed(t *testing.T) {
+	t.Parallel()
+	for name, start := range distantServers() {
+		for trip, timeout := range map[time.Duration]time.Duration{14 * time.Millisecond: 0, 20 * time.Millisecond: 0, 40 * time.Millisecond: 80 * time.Millisecond} {
+			if trip < 20*time.Millisecond && name != "tls" {
+				continue // without TLS one round trip less
+			}
+			t.Run(fmt.Sprint(name, " ", trip), func(t *testing.T) {
+				t.Parallel()
+				d := start(t, trip)
+				modes(t, func(t *testing.T, mode Mode) {
+					t.Helper()
+					d.delay()
+					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: mode.String()})
+					require.NoError(t, err)
+					t.Cleanup(func() { _ = s.Close() })
+					p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
+					p.until(t, &p.decided, 100)
+				})
+				s, err := New(d.client, Config{Timeout: timeout})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = s.Close() })
+				p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
+				p.until(t, &p.decided, 50)
+				d.cut(func() { p.until(t, &p.failed, 2*failures) })
+				p.until(t, &p.decided, 100)
+				p.stop()
+				require.Less(t, time.Duration(p.longest.Load()), s.cfg.timeout()+busy)
+			})
+		}
+	}
+}
+
+// TestADistantServerIsFoundAfterACut: in both modes, and by a store that had only failed before.
+func TestADistantServerIsFoundAfterACut(t *testing.T) {
+	t.Parallel()
+	for name, start := range distantServers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			modes(t, func(t *testing.T, mode Mode) {
+				t.Helper()
+				d := start(t, 40*time.Millisecond)
+				d.delay()
+				s, err := New(d.client, Config{Mode: mode, Timeout: 80 * time.Millisecond})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = s.Close() })
+				var p *pull
+				d.cut(func() {
+					p = startPull(t, s, 4, func(int) string { return "k" })
+					p.until(t, &p.failed, 2*failures)
+				})
+				p.until(t, &p.decided, 50)
+				d.cut(func() { p.until(t, &p.failed, 2*failures) })
+				p.until(t, &p.decided, 50)
+			})
+		})
+	}
+}
+
+// TestMostDecisionsAreMadeBelowTheTimeout: a round trip of seven tenths of Timeout leaves time for one,
+// and a decision that comes while another is under way does not wait for its reply.
+func TestMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
+	t.Parallel()
+	for name, start := range distantServers() {
+		for kind, key := range map[string]func(int) string{
+			"one key":   func(int) string { return "k" },
+			"many keys": func(i int) string { return fmt.Sprint("k", i) },
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				modes(t, func(t *testing.T, mode Mode) {
+					t.Helper()
+					const timeout = 300 * time.Millisecond
+					d := start(t, timeout*7/10)
+					d.delay()
+					s, err := New(d.client, Config{Mode: mode, Timeout: timeout})
+					require.NoError(t, err)
+					t.Cleanup(func() { _ = s.Close() })
+					p := startPull(t, s, 8, key)
+					var failed int64
+					for range 15 { // while the connections are made, calls fail
+						before := p.failed.Load()
+						p.until(t, &p.decided, 50)
+						if failed = p.failed.Load() - before; failed <= 10 {
+							break
+						}
+					}
+					require.LessOrEqual(t, failed, int64(10), "beside 50 that were decided")
+					p.stop()
+					require.Less(t, time.Duration(p.longest.Load()), timeout+busy)
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A flight is items that are one command.
+type flight struct {
+	items    []*item
+	followed bool // by another with a key of it
+	text     bool // sent with the text of the script
+	cmd      call
+}
+
+// fly sends flights, and those again whose script the server did not know.
+func (l *lane) fly(ctx context.Context, flights []*flight) {
+	var before *script
+	for _, f := range flights {
+		is := f.items[0].script
+		if f.followed || is != before { // it may not be sent again behind the other; or is the first
+			f.text = !l.node.knows(is)
+		}
+		before = is
+	}
+	l.store.exec(ctx, flights)
+	if again := l.unknown(flights); len(again) > 0 {
+		l.store.exec(ctx, again)
+	}
+}
+
+// unknown are the flights whose script the server does not know, with its text.
+func (l *lane) unknown(flights []*flight) (again []*flight) {
+	for _, f := range flights {
+		switch err := f.cmd.Err(); {
+		case isNoScript(err):
+			f.text, again = true, append(again, f)
+		case f.text && err == nil:
+			l.node.learn(f.items[0].script)
+		}
+	}
+	if again != nil {
+		l.node.scripts.Clear() // it has forgotten all
+	}
+	return again
+}
+
+// flights puts those together that one script can decide, one key after the other: of many keys
+// where all are on one server, otherwise of one. They are sent in this order, which is that of
+// the calls for each key.
+func (l *lane) flights(batch []*item) (flights []*flight) {
+	batch = byKey(batch)
+	alike(batch)
+	from := 0 // the flight of the item before, of the same key
+	for i, it := range batch {
+		same := i > 0 && it.key == batch[i-1].key
+		if !same {
+			from = 0
+			if !l.store.single {
+				from = len(flights)
+			}
+		}
+		before := from
+		for from < len(flights) && (it.width == 0 || flights[from].items[0].script != it.script) {
+			from++
+		}
+		if from == len(flights) {
+			flights = append(flights, &flight{})
+		}
+		if same && from > before {
+			flights[before].followed = true
+		}
+		flights[from].items = append(flights[from].items, it)
+	}
+	return flights
+}
+
+// byKey puts items of one key beside each other, in the order in which they came.
+func byKey(batch []*item) []*item {
+	last := make(map[string]*item, len(batch))
+	firsts := make([]*item, 0, len(batch))
+	for _, it := range batch {
+		it.next = nil
+		if before := last[it.key]; before != nil {
+			before.next = it
+		} else {
+			firsts = append(firsts, it)
+		}
+		last[it.key] = it
+	}
+	batch = batch[:0]
+	for _, it := range firsts {
+		for ; it != nil; it = it.next {
+			batch = append(batch, it)
+		}
+	}
+	return batch
+}
+
+// alike has all on a key decided by decide where their scripts differ: it reads every value, so
+// none goes out again behind the others.
+func alike(batch []*item) {
+	for from := 0; from < len(batch); {
+		to, same := from+1, true
+		for to < len(batch) && batch[to].key == batch[from].key {
+			same = same && batch[to].script == batch[from].script
+			to++
+		}
+		for ; from < to; from++ {
+			if !same {
+				batch[from].general()
+			}
+		}
+	}
+}
+
+// exec sends flights in one pipeline.
+func (s *Store) exec(ctx context.Context, flights []*flight) {
+	if !s.alien {
+		s.execNow(ctx, flights)
+		return
+	}
+	copies := make([]*flight, len(flights))
+	for i, f := range flights {
+		copies[i] = &flight{items: f.items, text: f.text}
+	}
+	_, err := inTime(ctx, s, func(ctx context.Context) (any, error) { s.execNow(ctx, copies); return nil, nil })
+	for i, f := range flights {
+		if err == nil {
+			f.cmd = copies[i].cmd
+			continue
+		}
+		f.cmd = call{redis.NewIntSliceCmd(ctx)} // the other can still be under way
+		f.cmd.SetErr(err)
+	}
+}
+
+func (s *Store) execNow(ctx context.Context, flights []*flight) {
+	for _, f := range flights {
+		reqs := make([]*request, len(f.items))
+		for i, it := range f.items {
+			reqs[i] = it.request
+		}
+		f.cmd = s.command(ctx, f.text, reqs)
+	}
+	if len(flights) == 1 {
+		_ = s.client.Process(ctx, flights[0].cmd) // the command has the error
+		return
+	}
+	_, _ = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, f := range flights {
+			_ = pipe.Process(ctx, f.cmd)
+		}
+		return nil
+	})
+}
