@@ -228,6 +228,23 @@ func TestNoConstructorWaitsForTheServer(t *testing.T) {
 	require.True(t, s.instances.begun.Load())
 }
 
+// TestCloseDoesNotWaitForAServerThatNeverAnswers: a connection that is being made ends with the store.
+func TestCloseDoesNotWaitForAServerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{Mode: mode, Timeout: 50 * time.Millisecond, DialTimeout: time.Minute})
+		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, OnStoreError: ratelimit.Local, Limit: ratelimit.PerHour(10)})
+		require.NoError(t, err)
+		r, err := l.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.True(t, r.Allowed, "by the share")
+		began := time.Now()
+		require.NoError(t, s.Close())
+		require.Less(t, time.Since(began), busy)
+	})
+}
+
 // TestOrderUnderLimitsOfTwoKinds: a key that owes under two kinds needs the general script. Takes of
 // one key are decided in the order of the calls all the same, also with those under the other limit.
 func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {

@@ -208,9 +208,10 @@ func (n *node) makeLocked() {
 	}
 }
 
-// make makes one connection. It goes on when the calls that wait for it have given up.
+// make makes one connection. It goes on when the calls that wait for it have given up, until
+// the store is closed.
 func (n *node) make() {
-	ctx, cancel := context.WithTimeout(context.Background(), n.store.cfg.dialTimeout())
+	ctx, cancel := context.WithTimeout(n.store.dialing, n.store.cfg.dialTimeout())
 	defer cancel()
 	err := n.greet(ctx)
 	c := &n.pool

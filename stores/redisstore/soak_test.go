@@ -3,6 +3,7 @@
 package redisstore
 
 import (
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,19 @@ import (
 
 func TestSoakDecidesAsMemoryDoes(t *testing.T)  { checkDecides(t, 20) }
 func TestSoakAFloodForgivesNoDebt(t *testing.T) { checkFlood(t, "12mb", 200_000) }
+
+func TestSoakMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
+	for name, start := range distantServers() {
+		for _, many := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s many keys %t", name, many), func(t *testing.T) {
+				modes(t, func(t *testing.T, mode Mode) {
+					t.Helper()
+					checkMostDecisions(t, start, mode, 300*time.Millisecond, keysOf(many))
+				})
+			})
+		}
+	}
+}
 
 func TestSoakConformsInRealTime(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
