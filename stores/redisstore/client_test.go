@@ -242,6 +242,12 @@ func TestCloseDoesNotWaitForAServerThatNeverAnswers(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, s.Close())
 		require.Less(t, time.Since(began), busy)
+		c := &s.first.pool
+		require.Eventually(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.making == 0
+		}, busy, time.Millisecond, "its goroutine ends")
 	})
 }
 
