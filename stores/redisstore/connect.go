@@ -208,10 +208,9 @@ func (n *node) makeLocked() {
 	}
 }
 
-// make makes one connection. It goes on when the calls that wait for it have given up, until
-// the store is closed.
+// make makes one connection. It goes on when the calls that wait for it have given up.
 func (n *node) make() {
-	ctx, cancel := context.WithTimeout(n.store.dialing, n.store.cfg.dialTimeout())
+	ctx, cancel := context.WithTimeout(context.Background(), n.store.cfg.dialTimeout())
 	defer cancel()
 	err := n.greet(ctx)
 	c := &n.pool

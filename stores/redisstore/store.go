@@ -39,9 +39,6 @@ type Store struct {
 	tables    map[string]*table // by their names
 	instances *instances
 
-	dialing     context.Context //nolint:containedctx // of the goroutines that make connections
-	stopDialing context.CancelFunc
-
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
 
@@ -65,7 +62,6 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
 	}
 	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), denials: newDenials(cfg.DenyCache), nodes: map[string]*node{}, tables: map[string]*table{}}
-	s.dialing, s.stopDialing = context.WithCancel(context.Background())
 	s.first = s.newNode()
 	timely := true
 	switch c := client.(type) {
@@ -127,13 +123,10 @@ func (s *Store) Close() error {
 			n.lanes[i].drop(ratelimit.ErrClosed)
 		}
 	}
-	giveUp := time.AfterFunc(s.cfg.timeout(), s.stopDialing) // a last push may need a connection
 	s.instances.close()
 	s.ending.Lock()
 	s.ending.Unlock() //nolint:staticcheck // whoever held it is through, and who comes now sees that it is closed
 	s.wg.Wait()
-	giveUp.Stop()
-	s.stopDialing()
 	return nil
 }
 
