@@ -1,11 +1,9 @@
-// Command redis measures what decisions over Redis cost beside a plain GCRA script and redis_rate,
-// and with -campaigns whether twenty campaigns of four processes keep to their limits, which
-// it judges itself. It starts its own servers. It exits with 1 when an operation came out wrong or a
-// limit of ours was passed, and with 2 for a wrong command line.
+// Command redis measures the cost of decisions over Redis beside a plain GCRA script and redis_rate. It
+// starts its own servers. It exits with 1 if an operation had a wrong result, and with 2 for a wrong
+// command line.
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -20,27 +18,22 @@ import (
 )
 
 func main() {
-	if told := os.Getenv(toldBy); told != "" {
-		os.Exit(callerMain(told, os.Stdout, os.Stderr))
-	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, bench.RedisSizes{Keys: 10_000}))
 }
 
 func run(args []string, stdout, stderr io.Writer, sizes bench.RedisSizes) int {
 	flags := flag.NewFlagSet("redis", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	quick := flags.Bool("quick", false, "be done in less than a minute: short samples")
+	quick := flags.Bool("quick", false, "short samples: less than a minute in all")
 	asJSON := flags.Bool("json", false, "print an array of JSON")
-	which := flags.String("row", "", "print the rows, or run the campaigns, that match this `REGEXP`")
-	campaigns := flags.Bool("campaigns", false, "twenty campaigns from four processes, in place of the rows")
-	calls := flags.Int("calls", 200_000, "how many calls the campaigns make together; all ways together take some two minutes, 2000000 ten")
+	which := flags.String("row", "", "print the rows that match this `REGEXP`")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
 	}
-	match, err := check(flags, *which, *calls)
+	match, err := check(flags, *which)
 	if err != nil {
 		fmt.Fprintf(stderr, "redis: %v\n", err)
 		return 2
@@ -51,12 +44,7 @@ func run(args []string, stdout, stderr io.Writer, sizes bench.RedisSizes) int {
 		return 1
 	}
 	defer func() { _ = servers.Close() }()
-	if *campaigns {
-		err = runCampaigns(context.Background(), stdout, servers, *calls, match, *asJSON)
-	} else {
-		err = runRows(stdout, servers, sizes, match, *quick, *asJSON)
-	}
-	switch {
+	switch err = runRows(stdout, servers, sizes, match, *quick, *asJSON); {
 	case errors.Is(err, errNoMatch):
 		fmt.Fprintf(stderr, "redis: -row %q: %v\n", *which, err)
 		return 2
@@ -69,20 +57,9 @@ func run(args []string, stdout, stderr io.Writer, sizes bench.RedisSizes) int {
 
 var errNoMatch = errors.New("matches none")
 
-func check(flags *flag.FlagSet, which string, calls int) (*regexp.Regexp, error) {
+func check(flags *flag.FlagSet, which string) (*regexp.Regexp, error) {
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("there are flags only, not %q", flags.Arg(0))
-	}
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if given["campaigns"] && given["quick"] {
-		return nil, errors.New("-quick is for the rows, not for -campaigns: give it fewer -calls")
-	}
-	if given["calls"] && !given["campaigns"] {
-		return nil, fmt.Errorf("-calls %d: is for -campaigns", calls)
-	}
-	if calls < campaignCount*processes || calls%(campaignCount*processes) != 0 {
-		return nil, fmt.Errorf("-calls %d: must be a multiple of %d, so that each process has as many of each campaign", calls, campaignCount*processes)
 	}
 	match, err := regexp.Compile(which)
 	if err != nil {
