@@ -18,7 +18,7 @@ import (
 
 var errFailed = errors.New("the call has failed")
 
-// A condition is what a row of breakers is about.
+// A condition is the state of the breakers in a row.
 type condition uint8
 
 const (
@@ -59,7 +59,7 @@ func breakerRows(Sizes) []Row {
 	)
 }
 
-// breakers ask for a call and tell how it ended.
+// breakers admit a call and record its outcome.
 func breakers(c condition, byTime bool) []Subject {
 	cfg := gresil.Config{FailureRate: 0.9, Window: windowCalls}
 	safe := circuitbreaker.NewBuilder[any]().WithDelay(time.Hour)
@@ -116,7 +116,7 @@ func clocks(n int) Subject {
 	})
 }
 
-// fails tells, for each call in turn, whether it is one that fails.
+// fails reports, for each call in turn, whether it fails.
 func (c condition) fails() func() bool {
 	calls := new(own)
 	return func() bool { calls.n++; return c == failing && calls.n&1 == 0 }

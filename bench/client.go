@@ -113,14 +113,14 @@ func clientRows(s Sizes) []Row {
 	}
 }
 
-// keepsBody says what a peer buys with its memory.
+// keepsBody marks a peer that keeps the body of an upload.
 func keepsBody(s Subject) Subject {
-	s.Note = "keeps the body of an upload, and can send it again; ours does not, and sends what cannot be had again (GetBody) once"
+	s.Note = "keeps the body of an upload, and can send it again; ours does not, and sends a body without GetBody once"
 	return s
 }
 
-// upload sends a body that is not in memory and cannot be had twice, and tells what
-// that allocates.
+// upload sends a body that is not in memory and has no GetBody, and returns the bytes
+// that were allocated.
 func upload(name string, role Role, s Sizes, around func(http.RoundTripper) http.RoundTripper) Subject {
 	return Subject{Name: name, Role: role, Sample: func() ([]float64, error) {
 		base := &drain{buffer: make([]byte, 32<<10)}

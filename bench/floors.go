@@ -42,8 +42,8 @@ func floorRows(s Sizes) []Row {
 }
 
 // A floorTable is a GCRA in an open table of the right size: a hash with a seed, a
-// probe, the clock and a CAS. It forgets nothing, cannot grow, has one limit, and
-// tells nothing but whether.
+// probe, the clock and a CAS. It evicts nothing, cannot grow, has one limit, and
+// returns a bool.
 type floorTable struct {
 	seed                maphash.Seed
 	base                time.Time

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	_ "github.com/afex/hystrix-go/hystrix" // What the programs in docs/guide import, which internal/readmetest compiles here.
+	_ "github.com/afex/hystrix-go/hystrix" // Imports of the programs in docs/guide, which internal/readmetest compiles here.
 	_ "github.com/failsafe-go/failsafe-go/failsafehttp"
 	_ "github.com/go-chi/chi/v5"
 	_ "github.com/go-chi/httprate"

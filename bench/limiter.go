@@ -20,10 +20,10 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// plenty is how many permits there are where nothing is to be refused.
+// plenty is the number of permits of a limit that refuses nothing.
 const plenty = 1 << 30
 
-// A taking is what a row of takes asks for.
+// A taking describes the takes of a row.
 type taking struct {
 	refused bool
 	n       int64 // permits of a take
@@ -103,7 +103,7 @@ func buckets(t taking, keys int) []Subject {
 		}))
 	}
 	if keys == 1 && t.n == 1 && !t.refused {
-		all = append(all, unlike("uber ratelimit", "one limiter without a key, which waits in place of refusing", func() Work {
+		all = append(all, unlike("uber ratelimit", "one limiter without a key, which waits instead of refusing", func() Work {
 			l := uber.New(1e9)
 			return work(func(string) bool { return !l.Take().IsZero() })
 		}))

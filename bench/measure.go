@@ -28,7 +28,7 @@ func Full() Plan { return Plan{Rounds: 5, Turns: 6, Turn: 10 * time.Millisecond,
 // Quick takes half a minute.
 func Quick() Plan { return Plan{Rounds: 2, Turns: 4, Turn: 4 * time.Millisecond, Samples: 3} }
 
-// A Measurement is what is typical for one subject in one row. In a row with units, CPU
+// A Measurement has the typical figures of one subject in one row. In a row with units, CPU
 // has a value for each, and the others are empty.
 type Measurement struct {
 	Subject
@@ -46,9 +46,9 @@ type Measurement struct {
 // Measure lets the subjects of a row have their turns, in another order each round.
 // It is an error if an operation comes out wrong.
 //
-// One subject is there at a time: its garbage collections find what it holds, and not
-// what the others do. They run at 16 MiB, not at the 4 MiB of a process that holds next
-// to nothing, where their fixed cost would be most of what is measured.
+// Only one subject exists at a time: its garbage collections find its own memory, not
+// that of the others. They run at 16 MiB, not at the 4 MiB of a small process, where
+// their fixed cost would be most of the figure.
 func Measure(r Row, p Plan) ([]Measurement, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	if r.Units != nil {
@@ -120,14 +120,14 @@ type runner struct {
 	turns []turn
 }
 
-// A turn is what is remembered of it: nanoseconds and allocations of an operation, and
+// A turn has the figures of one turn: nanoseconds and allocations of an operation, and
 // how often it was put aside for another process.
 type turn struct {
 	cpu, wall, allocs float64
 	aside             int64
 }
 
-// had tells whether so many goroutines had a processor each: they were not put aside,
+// had reports whether so many goroutines had a processor each: they were not put aside,
 // though they may have waited for each other, or used most of the time that passed.
 func (u turn) had(goroutines int) bool {
 	return u.aside == 0 || u.cpu >= 0.8*float64(goroutines)*u.wall
@@ -165,7 +165,7 @@ func (t *runner) round(r Row, s Subject, keys []string, p Plan) error {
 		t.ops = append(t.ops, w.New())
 		t.next = append(t.next, g*len(keys)/goroutines)
 	}
-	for _, key := range keys { // so that all keys are there, and what is to be refused is used up
+	for _, key := range keys { // so that all keys exist, and limits that refuse are used up
 		t.ops[0](key)
 	}
 	if t.n == 0 {
@@ -175,7 +175,7 @@ func (t *runner) round(r Row, s Subject, keys []string, p Plan) error {
 	for range p.Turns {
 		t.turn()
 		if goroutines > 1 && !t.turns[len(t.turns)-1].had(goroutines) {
-			t.turn() // once more: they are to be in each other's way
+			t.turn() // once more, with contention
 		}
 	}
 	t.ops = nil
@@ -206,8 +206,8 @@ func (t *runner) turn() {
 	t.turns = append(t.turns, u)
 }
 
-// run does the operations of a turn and returns what they took, all together. Its
-// goroutines wait for each other, so that they run at a time.
+// run does the operations of a turn and returns their time, all together. Its
+// goroutines wait for each other, so that they run at the same time.
 func (t *runner) run() (u turn) {
 	var (
 		all     sync.WaitGroup
@@ -250,8 +250,8 @@ func (t *runner) loop(g, n int) {
 	t.next[g] = i
 }
 
-// measured is what is typical for the turns in which other processes were not in the
-// way, or for the better half where that was most of the time.
+// measured returns the typical figures of the undisturbed turns, or of the better half
+// if most turns were disturbed.
 func (t *runner) measured(s Subject, goroutines int) Measurement {
 	turns := slices.Clone(t.turns)
 	slices.SortStableFunc(turns, func(a, b turn) int { return cmp.Compare(a.aside, b.aside) })

@@ -9,8 +9,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// memoryRows let limiters grow to a million keys: what is held to be too long for a
-// take, what the keys cost, and what they cost the garbage collector.
+// memoryRows let limiters grow to a million keys: the takes that are too long, the
+// memory of the keys, and their cost to the garbage collector.
 func memoryRows(s Sizes) []Row {
 	one := taking{n: 1}
 	row := func(name string, limit ratelimit.Limit, subjects []Subject) Row {
@@ -34,9 +34,9 @@ func memoryRows(s Sizes) []Row {
 var errFreed = errors.New("memory of another subject was freed while a million keys were taken")
 
 // grow takes once of each of so many keys. The text of a key is made anew, as that of
-// a request would be, so that who keeps it pays for it.
+// a request would be, so that a limiter that keeps it pays for it.
 func grow(limiter func() Work, keys int) ([]float64, error) {
-	for range 2 { // what the last one left to a finalizer is gone after the second
+	for range 2 { // memory with a finalizer is freed by the second
 		runtime.GC()
 		runtime.Gosched()
 	}

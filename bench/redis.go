@@ -26,7 +26,7 @@ const (
 	RedisRate = "redis_rate"
 )
 
-// RedisSizes are what the Redis rows are measured with.
+// RedisSizes are the sizes of the Redis rows.
 type RedisSizes struct {
 	Keys int           // where the names say 10,000
 	Load time.Duration // how long a sample takes
@@ -38,8 +38,8 @@ const callers = 64
 // patient is how long a decision may take on a machine that others use too.
 const patient = 10 * time.Second
 
-// RedisRows are decisions that the servers make for 64 callers, and what the keys cost them.
-// A row has two subjects that are ours, by their names.
+// RedisRows are decisions that the servers make for 64 callers, and the memory of the keys.
+// A row has two subjects of ours, with a name each.
 func RedisRows(r *Redis, s RedisSizes) []Row {
 	var rows []Row
 	add := func(name string, on func() (*nodes, error), keys int, refused bool, makes map[string]maker) {
@@ -77,7 +77,7 @@ func roleOf(subject string) Role {
 	return Ours
 }
 
-// A maker makes a decider over a client; it tells whether one permit of a key was allowed.
+// A maker makes a decider over a client, which reports whether one permit of a key was allowed.
 type maker func(redis.UniversalClient) (decider, error)
 
 type decider func(ctx context.Context, key string) (bool, error)
@@ -169,7 +169,7 @@ type decisions struct {
 	decide decider // nil until the first sample
 }
 
-// sample has decisions made for as long as it is told, after some to get warm.
+// sample makes decisions for a time, after some to warm up.
 func (d *decisions) sample() (_ []float64, err error) {
 	ctx := context.Background()
 	if d.decide == nil {
@@ -179,7 +179,7 @@ func (d *decisions) sample() (_ []float64, err error) {
 		if d.decide, err = d.make(d.nodes.client); err != nil {
 			return nil, err
 		}
-		if err := d.once(ctx); err != nil { // all keys are there; what is to be refused is used up
+		if err := d.once(ctx); err != nil { // all keys exist; limits that refuse are used up
 			return nil, err
 		}
 	}
@@ -316,8 +316,8 @@ func restRows(r *Redis, s RedisSizes) []Row {
 	}
 }
 
-// atRest tells what the keys of a decider cost a server that has no others. The script is known, and
-// the connections are made, before.
+// atRest returns the memory of the keys of a decider on a server without other keys. The script is
+// loaded and the connections are made before.
 func (r *Redis) atRest(m maker, cost func(context.Context, *nodes, decider) (float64, error)) (float64, error) {
 	ctx := context.Background()
 	n, err := r.single()

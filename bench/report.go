@@ -98,7 +98,7 @@ func result(r Row, u Unit, i int, measured []Measurement) Result {
 
 func (m *Measurement) disturbed(i int) bool { return i < len(m.Disturbed) && m.Disturbed[i] }
 
-// quotient is a / b. Nothing of nothing is 1, and something of it is told as a.
+// quotient returns a / b. With b = 0 it is 1 if a is 0 as well, and a otherwise.
 func quotient(a, b float64) *float64 {
 	q := a / b
 	if b == 0 {
@@ -184,7 +184,7 @@ func WriteTable(w io.Writer, results []Result) {
 	}
 }
 
-// WriteNotes writes what the peers with a star do otherwise.
+// WriteNotes writes how the peers with a star differ.
 func WriteNotes(w io.Writer, rows []Row) {
 	var seen []string
 	for _, r := range rows {

@@ -16,8 +16,8 @@ import (
 
 const attempts = 3
 
-// An operation is what is retried, in both forms that retriers take: it fails in all attempts
-// but the one it is told.
+// An operation is retried, in both forms that retriers take. It succeeds in one attempt, which
+// is given, and fails in all others.
 type operation struct {
 	plain  func() (int, error)
 	within func(ctx context.Context) (int, error)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Role is what a subject is compared as.
+// A Role is the part of a subject in the comparison.
 type Role uint8
 
 // Ours is this module, a Peer another library, and a Floor code that does no more
@@ -18,7 +18,7 @@ const (
 	Floor
 )
 
-// An Op does the work of a row once, and tells whether it came out as it should.
+// An Op does the work of a row once, and reports whether the result is right.
 // The key is one of the row's.
 type Op func(key string) bool
 
@@ -26,7 +26,7 @@ type Op func(key string) bool
 type Work struct {
 	// New makes the operation of one goroutine.
 	New func() Op
-	// Close, if not nil, releases what the subject holds.
+	// Close, if not nil, releases the subject's resources.
 	Close func()
 }
 
@@ -43,7 +43,7 @@ type Subject struct {
 	Sample func() ([]float64, error)
 }
 
-// A Unit is what a row is measured in, in place of nanoseconds per operation.
+// A Unit replaces nanoseconds per operation as the unit of a row.
 type Unit struct {
 	Name   string
 	Higher bool // the higher the better
@@ -61,7 +61,7 @@ type Row struct {
 	Subjects []Subject
 }
 
-// Sizes are what the names of the rows say. Tests make them small.
+// Sizes are the numbers in the names of the rows. Tests make them small.
 type Sizes struct {
 	Many    int           // keys, where they say 100,000
 	Million int           // keys, where they say 1,000,000

@@ -52,8 +52,8 @@ func empty() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { r.Body.(*visit).reached = true })
 }
 
-// serve has requests served that come from the address that is the key. There have to
-// be so many header fields, and the handler has to be reached, or else the status 429.
+// serve serves requests from the address that is the key. The response must have so many
+// header fields, and the request must reach the handler, or have the status 429.
 func serve(h http.Handler, fields int, refused bool) Work {
 	return Work{New: func() Op {
 		w, r, v := newSink(), newRequest(), new(visit)
@@ -124,7 +124,7 @@ func oursAround(t taking, headers ratelimit.HeaderStyle) http.Handler {
 }
 
 // handlers limit by the client's address, as each of them finds it out, and send three
-// fields: the limit, what is left, and when it is reset.
+// fields: the limit, the remaining permits, and the reset.
 func handlers(t taking, keys int) []Subject {
 	around := func(name string, handler func() http.Handler) Subject {
 		return peer(name, func() Work { return serve(handler(), 3, t.refused) })

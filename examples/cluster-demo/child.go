@@ -18,7 +18,7 @@ import (
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-// isChild tells whether the first argument makes this process one of those that the demo starts.
+// isChild reports whether the first argument makes this process one of those that the demo starts.
 func isChild(arg string) bool { return arg == "redis" || arg == "server" }
 
 // runChild is such a process. It ends when its standard input does, so with the demo, however that

@@ -14,14 +14,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A clock tells what the time of the limiter may have been: it was limiter at some moment between
+// A clock bounds the time of the limiter: it was limiter at some moment between
 // before and after, of the time here.
 type clock struct{ limiter, before, after time.Time }
 
 func (c clock) earliest(t time.Time) time.Time { return c.limiter.Add(t.Sub(c.after)) }
 func (c clock) latest(t time.Time) time.Time   { return c.limiter.Add(t.Sub(c.before)) }
 
-// newClock asks a Redis what time it is. Without one, limiters go by the time here.
+// newClock reads the time of a Redis. Without one, limiters use the time of this process.
 func newClock(ctx context.Context, addr string) (clock, error) {
 	if addr == "" {
 		now := time.Now()
@@ -98,7 +98,7 @@ func (l *load) run(ctx context.Context, stderr io.Writer) {
 	}
 }
 
-// client asks one server after the other. What comes when it is over is not counted.
+// client sends requests to one server after the other. Answers after the end are not counted.
 func (l *load) client(ctx context.Context, transport http.RoundTripper, server int) {
 	var grants []grant
 	for ; ; server++ {
@@ -152,7 +152,7 @@ func (l *load) fail(err error) {
 	}
 }
 
-// problem tells of the first failure, if there was one.
+// problem describes the first failure, if there was one.
 func (l *load) problem() string {
 	if l.first == nil {
 		return ""

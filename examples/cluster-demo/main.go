@@ -34,7 +34,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// config is what the flags say.
+// config has the values of the flags.
 type config struct {
 	redis    string
 	mode     redisstore.Mode
@@ -68,13 +68,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// parse reads the command line. It has said what is wrong with it.
+// parse reads the command line, and reports its mistakes itself.
 func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags := flag.NewFlagSet("cluster-demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&cfg.redis, "redis", "", "`HOST:PORT` of a Redis; without it, the demo starts its own")
 	flags.TextVar(&cfg.mode, "mode", redisstore.Strict, "how decisions get to Redis: `strict|coalesced`")
-	flags.BoolVar(&cfg.shared, "shared", true, "share the limit; with -shared=false each server has its own, which shows what would happen without Redis")
+	flags.BoolVar(&cfg.shared, "shared", true, "share the limit; with -shared=false each server has its own, which shows the effect without Redis")
 	flags.DurationVar(&cfg.duration, "duration", 10*time.Second, "how long to ask, 1s to 10m")
 	flags.Int64Var(&cfg.limit, "limit", 100, "requests that may pass in each second, through all servers together")
 	flags.IntVar(&cfg.servers, "servers", 3, "how many servers there are, 1 to 32")
@@ -106,7 +106,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	return cfg, err
 }
 
-// show starts what is needed, asks, and ends all of it. It tells whether the limit was shown to
+// show starts the servers, sends the requests, and ends all. It reports whether the limit was shown to
 // hold; an error says why that could not be found out.
 func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool, err error) {
 	var children children
@@ -115,7 +115,7 @@ func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool,
 	if cfg.shared {
 		if cfg.redis == "" {
 			if _, err := exec.LookPath("redis-server"); err != nil {
-				return false, errors.New("redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs; -shared=false shows what would happen without")
+				return false, errors.New("redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs; -shared=false shows the effect")
 			}
 			addr, err := children.start(ctx, "redis", "redis")
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress tells how far the load is, until ctx ends: by a bar on a terminal, else by a line for
+// progress shows how far the load is, until ctx ends: by a bar on a terminal, otherwise by a line for
 // each second or tenth.
 func (l *load) progress(ctx context.Context, w io.Writer) {
 	total := l.end.Sub(l.begin)

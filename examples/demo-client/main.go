@@ -1,4 +1,4 @@
-// Command demo-client shows what the plugins do, against a demo server: its own,
+// Command demo-client shows the plugins at work, against a demo server: its own,
 // unless it is given the URL of one. It exits non-zero when something did not
 // happen as it should.
 package main

@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 )
 
-// A table is what was sent, what came back, and why.
+// A table shows requests, their results, and the reasons.
 type table struct{ rows [][3]string }
 
 func (t *table) add(sent, back, why string) { t.rows = append(t.rows, [3]string{sent, back, why}) }

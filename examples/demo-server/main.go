@@ -1,7 +1,7 @@
 // Command demo-server is a chi service with limited, flaky, slow and unstable
 // routes, for the demo client and for curl:
 //
-//	GET  /hello                -limit in each -period, for an X-API-Key or else an IP
+//	GET  /hello                -limit in each -period, for an X-API-Key, otherwise for an IP
 //	GET  /search               5 a second, on their own
 //	POST /upload               100 KiB a minute, by Content-Length
 //	GET  /flaky?id=ID&fail=N   503 for the first N requests of the id

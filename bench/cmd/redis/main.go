@@ -69,7 +69,7 @@ func check(flags *flag.FlagSet, which string) (*regexp.Regexp, error) {
 }
 
 func runRows(w io.Writer, servers *bench.Redis, sizes bench.RedisSizes, match *regexp.Regexp, quick, asJSON bool) error {
-	plan, load := bench.Plan{Samples: 20}, 300*time.Millisecond // short and often, as what else runs changes from second to second
+	plan, load := bench.Plan{Samples: 20}, 300*time.Millisecond // short and often: the load of other processes changes from second to second
 	if quick {
 		plan, load = bench.Plan{Samples: 6}, 150*time.Millisecond
 	}

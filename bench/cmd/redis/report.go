@@ -57,7 +57,7 @@ func resultsOf(r bench.Row, measured []bench.Measurement) []result {
 // A bar is how one figure is to stand to another.
 type bar struct {
 	row   string
-	least bool // the quotient is to be so much at least, not at most
+	least bool // the bound is the least quotient, not the highest
 	bound float64
 	of    string // floor, redis_rate, or the row of our own
 }
@@ -73,7 +73,7 @@ func bars() []bar {
 	}
 }
 
-// stands is a line of what the bars ask for, or nothing where it was not measured.
+// stands returns the line of a bar, or nothing if it was not measured.
 func (b bar) stands(results []result) string {
 	find := func(row string) result {
 		for _, r := range results {

@@ -17,14 +17,14 @@ import (
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 
-// Config is what the flags of the demo server say.
+// Config has the values of the flags of the demo server.
 type Config struct {
 	Limit   int64           // permits of /hello for each Period; at least 1
 	Period  time.Duration   // at least 1ns; in Redis whole microseconds
 	Aligned bool            // whether periods begin with the clock
 	Store   ratelimit.Store // holds the state of all limits; if nil, memory does
 
-	Registry *core.Registry // what /metrics tells of; if nil, only of the limiter
+	Registry *core.Registry // exported at /metrics; if nil, only the limiter is
 }
 
 // New makes the service. Close ends its plugins.
@@ -36,7 +36,7 @@ func New(cfg Config) (handler http.Handler, closePlugins func() error, err error
 		Name:     "demo",
 		Registry: registry,
 		Limit:    hello,
-		// Anybody can make up a key: in earnest, check it before the limiter.
+		// A client can make up a key: a real service checks it before the limiter.
 		Key: ratelimit.FirstOf(ratelimit.ByHeader("X-API-Key"), ratelimit.ByClientIP()),
 		Routes: []ratelimit.Route{
 			{Pattern: "GET /search", Limit: ratelimit.TokenBucket(5, time.Second, 5)},
@@ -45,7 +45,7 @@ func New(cfg Config) (handler http.Handler, closePlugins func() error, err error
 		Exclude:      unlimited,
 		Headers:      ratelimit.HeaderDraft10,
 		Store:        cfg.Store,
-		OnStoreError: ratelimit.Deny, // what nobody counts does not pass
+		OnStoreError: ratelimit.Deny, // without a count no request passes
 	})
 	if err != nil {
 		return nil, nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
-// Run is the program: it serves until ctx ends, then finishes what is in flight. It returns the
+// Run is the program: it serves until ctx ends, then finishes the requests in flight. It returns the
 // exit code: 2 for a wrong command line.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo-server", flag.ContinueOnError)
@@ -31,7 +31,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Int64Var(&cfg.Limit, "limit", 20, "requests that /hello takes from one key in each period")
 	flags.DurationVar(&cfg.Period, "period", 10*time.Second, "length of the period")
 	flags.BoolVar(&cfg.Aligned, "aligned", false, "begin periods with the clock, as seconds and minutes do, not with a request")
-	redisAddr := flags.String("redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory. While Redis is away, the answer is 503")
+	redisAddr := flags.String("redis", "", "`HOST:PORT` of a Redis that keeps the state of all limiters, for all servers that name it; without it, each server has its own in memory. While Redis is unavailable, the answer is 503")
 	flags.TextVar(&mode, "mode", redisstore.Strict, "how decisions get to Redis: `strict|coalesced`")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -81,8 +81,8 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// openRedis makes a store over a client of its own. It asks the server first, so that what is
-// wrong is said at the start and not by requests.
+// openRedis makes a store over a client of its own. It checks the server first, so that
+// mistakes are reported at the start and not by requests.
 func openRedis(ctx context.Context, addr string, mode redisstore.Mode, registry *core.Registry) (store *redisstore.Store, closeStore func() error, err error) {
 	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
 	// A demo has all of its servers, and their clients, on one machine: it may be slow.

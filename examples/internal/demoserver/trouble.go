@@ -53,7 +53,7 @@ func (f *flaky) count(id string) (n int, ok bool) {
 	return f.seen[id], true
 }
 
-// unstable is up or down, as it is told.
+// unstable is a handler that can be switched off and on.
 type unstable struct{ down atomic.Bool }
 
 func (u *unstable) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
