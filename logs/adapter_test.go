@@ -19,6 +19,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/logs"
@@ -180,14 +181,14 @@ func TestLimiterAndTimeoutCalls(t *testing.T) {
 // brokenStore opens tables that decide nothing.
 type brokenStore struct{ ratelimit.Store }
 
-func (s brokenStore) Open(name string) (ratelimit.Table, error) {
+func (s brokenStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return brokenTable{t}, err
 }
 
-type brokenTable struct{ ratelimit.Table }
+type brokenTable struct{ driver.Table }
 
-func (brokenTable) Apply(context.Context, string, ratelimit.PlanID, ratelimit.Op) (ratelimit.Result, error) {
+func (brokenTable) Apply(context.Context, string, driver.ID, driver.Op) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errDown
 }
 

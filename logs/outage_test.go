@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/logs"
 )
 
@@ -22,17 +23,17 @@ type flakyStore struct {
 	down atomic.Bool
 }
 
-func (s *flakyStore) Open(name string) (ratelimit.Table, error) {
+func (s *flakyStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return flakyTable{t, s}, err
 }
 
 type flakyTable struct {
-	ratelimit.Table
+	driver.Table
 	store *flakyStore
 }
 
-func (t flakyTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+func (t flakyTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errDown
 	}

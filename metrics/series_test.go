@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/metrics"
@@ -25,16 +26,16 @@ import (
 // downStore is a store that always fails, with a local table that always decides.
 type downStore struct{ ratelimit.Store }
 
-func (s downStore) Open(name string) (ratelimit.Table, error) {
+func (s downStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return downTable{t}, err
 }
 
-type downTable struct{ ratelimit.Table }
+type downTable struct{ driver.Table }
 
-func (t downTable) Local() ratelimit.Table { return t.Table }
+func (t downTable) Local() driver.Table { return t.Table }
 
-func (downTable) Apply(context.Context, string, ratelimit.PlanID, ratelimit.Op) (ratelimit.Result, error) {
+func (downTable) Apply(context.Context, string, driver.ID, driver.Op) (ratelimit.Result, error) {
 	return ratelimit.Result{}, errDown
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Chain is several limiters that all have to allow, as one for all and one for
@@ -93,23 +94,9 @@ func (c Chain) validate() error {
 	return nil
 }
 
-// counts reports whether l and other have a count of a key in common: they are in one
-// table, and have limits of one kind.
+// counts reports whether what l takes of a key counts under other too: whether they are in one table.
 func (l *Limiter) counts(other *Limiter) bool {
-	if l == other {
-		return true
-	}
-	if l.shared != other.shared && (l.memory == nil || l.memory != other.memory) {
-		return false
-	}
-	for _, a := range l.Limit().All() {
-		for _, b := range other.Limit().All() {
-			if a.kind() == b.kind() {
-				return true
-			}
-		}
-	}
-	return false
+	return l.shared == other.shared || l.memory != nil && l.memory == other.memory
 }
 
 // joined is err itself, unless there is another.
@@ -137,7 +124,7 @@ func (c Chain) giveBack(ctx context.Context, takes []Result) error {
 		if err != nil {
 			errs = append(errs, err)
 			now = takes[i]
-			now.Granted, now.Receipt = 0, Receipt{}
+			now.Granted, now.Receipt = 0, driver.Receipt{}
 		}
 		takes[i] = now
 	}

@@ -20,8 +20,7 @@
 //
 // Windows, buckets and logs promise different things and cost different amounts:
 // see the constructors, from [FixedWindow] to [SlidingLog], and docs/guide in the repository.
-// [Limit.And] joins several for one key, [Chain] several limiters. A [Custom] is an
-// algorithm of your own.
+// [Limit.And] joins several for one key, [Chain] several limiters.
 //
 // [Limiter.Take] answers at once, and its Result tells a client all it needs.
 // [Limiter.Wait] waits in the queue of the key, and refuses at once what cannot come
@@ -39,9 +38,10 @@
 // enough. Time that goes backwards, a refund after its window and a change of limit
 // mint no permits.
 //
-// In memory a key costs 16 bytes, for each limit that it is held to, of a table that is
-// 2/5 to 7/8 full and holds no pointers; the key itself is not kept, only a hash with a
-// seed of the process. The sliding limits keep a list beside that. The number of keys
+// In memory a key costs 16 bytes of a table that is 2/5 to 7/8 full and holds no pointers;
+// the key itself is not kept, only a hash with a seed of the process. A key under a sliding
+// limit, under several limits, or under a limit that was changed has some 100 bytes beside
+// that, and a list for each sliding limit. The number of keys
 // is bounded by [MemoryConfig.MaxKeys], and dropping one forgives it nothing. A key that
 // owes nothing is gone two minutes later, if there is a call a minute. A take from a window
 // or a bucket allocates nothing.

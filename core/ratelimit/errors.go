@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 var (
@@ -14,7 +14,7 @@ var (
 	ErrLimited = errors.New("ratelimit: limited")
 	// ErrClosed is the error of a closed limiter or store. It matches
 	// [core.ErrRejected], and waiting does not help.
-	ErrClosed error = &closed.Error{Text: "ratelimit: closed"}
+	ErrClosed = driver.ErrClosed
 	// ErrStore is matched by a [*StoreError].
 	ErrStore = errors.New("ratelimit: store failed")
 )

@@ -59,13 +59,8 @@ func ExampleAlignedWindow() {
 	// Output: 00:00
 }
 
-func ExampleLeaky() {
-	fmt.Println(ratelimit.Leaky(10, time.Second, 50) == ratelimit.TokenBucket(10, time.Second, 50))
-	// Output: true
-}
-
-func ExampleShaper() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.Shaper(200, time.Second)}))
+func ExampleTokenBucket_shaper() {
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(200, time.Second, 1)}))
 	start := time.Now()
 	for range 3 {
 		_, _ = limiter.Wait(context.Background(), "vendor", 1)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Two tables are given the same, one of them by takeOne where that can do it.
@@ -41,22 +43,21 @@ func checkTakeOne(t *testing.T, limits int) {
 			default:
 				now += rng.Int64N(period/capacity + 2)
 			}
-			op := Op{Kind: []OpKind{Take, Take, Take, Reserve, Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
+			op := driver.Op{Kind: []driver.OpKind{driver.Take, driver.Take, driver.Take, driver.Reserve, driver.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
 			id := ids[0]
-			if rng.IntN(8) == 0 {
+			if rng.IntN(40) == 0 {
 				id = ids[1]
 			}
 			late := now - rng.Int64N(3)
-			want, err := a.applyAt(late, "k", id, op)
+			want, err := a.applyAt(late, "k", id, &op)
 			require.NoError(t, err)
 			var got Result
-			if p := (*b.plans.Load())[id]; op.Kind == Take && b.takeOne(late, "k", p, op.Cost, &got) {
+			if p := (*b.plans.Load())[id]; op.Kind == driver.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, &got) {
 				done++
 			} else {
-				got, err = b.applyAt(late, "k", id, op)
+				got, err = b.applyAt(late, "k", id, &op)
 				require.NoError(t, err)
 			}
-			want.Receipt.before, got.Receipt.before = nil, nil
 			require.Equal(t, want, got, "%v: %+v at %d", l, op, now)
 		}
 	}
@@ -80,7 +81,7 @@ func TestALimitThatAKeyHasBeenHeldToAlready(t *testing.T) {
 			return r.Remaining
 		}
 		require.EqualValues(t, 6, take(l, 4))
-		require.EqualValues(t, 9, take(tier, 1))
+		require.EqualValues(t, 5, take(tier, 1))
 		require.NoError(t, l.SetLimit(window))
 		require.EqualValues(t, 4, take(l, 1))
 	})
@@ -96,9 +97,9 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 		for key := range 10_000 {
 			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
 			var r Result
-			if name := fmt.Sprint(key); !tab.takeOne(now, name, p, 1, &r) {
+			if name := fmt.Sprint(key); !tab.takeOne(now, name, p.Rules[0], 1, &r) {
 				missed++
-				_, err := tab.applyAt(now, name, id, Op{Cost: 1})
+				_, err := tab.applyAt(now, name, id, &driver.Op{Cost: 1})
 				require.NoError(t, err)
 			}
 		}
@@ -147,8 +148,7 @@ func checkSettings(t *testing.T, seeds uint64) {
 			require.NoError(t, err)
 			b, err := New(Config{Limit: limits[0]})
 			require.NoError(t, err)
-			b.memory = nil // so it has no takeOne
-			b.current.Load().one = nil
+			b.current.Load().one = nil // so there is no takeOne
 			direct := 0
 			for range 2000 {
 				key := fmt.Sprint(r.IntN(3))
@@ -156,9 +156,11 @@ func checkSettings(t *testing.T, seeds uint64) {
 				case 0:
 					require.NoError(t, a.SetLimit(limit))
 					require.NoError(t, b.SetLimit(limit))
+					b.current.Load().one = nil
 				case 1:
 					require.NoError(t, a.SetKeyLimit(key, limit))
 					require.NoError(t, b.SetKeyLimit(key, limit))
+					b.overrides.get(key).one = nil
 				case 2, 3:
 					a.ClearKeyLimit(key)
 					b.ClearKeyLimit(key)
@@ -168,13 +170,14 @@ func checkSettings(t *testing.T, seeds uint64) {
 					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
 				}
 				n := r.Int64N(4)
-				if set := a.current.Load(); set.one != nil && set.past != nil {
+				if set := a.current.Load(); set.one != nil && set.change != nil {
 					direct++
 				}
 				want, err := b.Take(t.Context(), key, n)
 				require.NoError(t, err)
 				got, err := a.Take(t.Context(), key, n)
 				require.NoError(t, err)
+				want.Receipt, got.Receipt = driver.Receipt{}, driver.Receipt{}
 				require.Equal(t, want, got)
 			}
 			if seed%3 < 2 {

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 	"unique"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Algorithm is how a [Limit] counts.
@@ -34,16 +35,16 @@ const (
 	// old steps out whole: all that was taken in it comes back at once. In any time
 	// of a period less one segment no more than Permits are taken. Segments begin
 	// with the clock of the store, in memory with the making of the table. A key
-	// takes some 60 bytes, and up to 32 for each segment in use.
+	// takes some 120 bytes, and up to 32 for each segment in use.
 	AlgorithmSlidingWindow
 	// AlgorithmSlidingCounter keeps two counts, of this window and of the one before, and
 	// weighs the latter by the part of it that is less than a period ago, as if it
 	// had been taken evenly. The first window starts with the first take of a key
 	// that rested, and ends a period later, also if that take is refunded. A key is
-	// some 70 bytes.
+	// some 120 bytes.
 	AlgorithmSlidingCounter
 	// AlgorithmSlidingLog keeps the time of every take: no more than Permits are ever taken
-	// in any time of one period. It takes up to MaxLogPermits, and a key some 60 bytes
+	// in any time of one period. It takes up to MaxLogPermits, and a key some 120 bytes
 	// and up to 64 for each take within a period.
 	AlgorithmSlidingLog
 
@@ -96,7 +97,7 @@ const (
 
 // A Limit is a number of permits that each key can take in a time. It is a comparable
 // value. The zero Limit is PerMinute(1000). Several limits that hold together are
-// one Limit: see [Limit.And]. A Limit without And and Custom has a JSON form.
+// one Limit: see [Limit.And]. A Limit without And has a JSON form.
 type Limit struct {
 	// Algorithm is how it counts. The zero value is [FixedWindow].
 	Algorithm Algorithm
@@ -118,13 +119,7 @@ type Limit struct {
 	// store in memory reads the time of day once, when the table is made, and does
 	// not follow a clock that is set later. It must be false for all others.
 	Aligned bool
-	// Custom, if not nil, is the algorithm, and Algorithm must be zero. Permits,
-	// Period and Burst are for it to read; the capacity is Burst or, if that is
-	// zero, Permits. It must be comparable. Not every store can do it: one that is
-	// remote may refuse.
-	Custom Custom
-
-	also unique.Handle[Limit] // what And joined; the zero handle is none
+	also    unique.Handle[Limit] // what And joined; the zero handle is none
 }
 
 // PerSecond is a fixed window of n permits a second.
@@ -146,27 +141,20 @@ func FixedWindow(n int64, period time.Duration) Limit {
 }
 
 // AlignedWindow is a fixed window of n permits in each period that begins with the
-// clock, as on the hour: see Limit.AlignedWindow.
+// clock, as on the hour: see Limit.Aligned.
 func AlignedWindow(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period, Aligned: true}
 }
 
 // TokenBucket is a token bucket that gains n permits in each period, evenly, and
 // holds at most burst. A burst of 0 is n.
+//
+// It is a leaky bucket too. As a meter, which leaks n permits in each period and overflows
+// above burst, a leaky bucket is its mirror image. As a queue, from which permits come one
+// by one, it has a burst of 1, and its callers use [Limiter.Wait].
 func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 	return Limit{Algorithm: AlgorithmTokenBucket, Permits: n, Period: period, Burst: burst}
 }
-
-// Leaky is a leaky bucket as a meter: it leaks n permits in each period and
-// overflows above capacity. That is the mirror image of a token bucket, which
-// holds what is missing in the other, and so it is the same Limit.
-func Leaky(n int64, period time.Duration, capacity int64) Limit {
-	return TokenBucket(n, period, capacity)
-}
-
-// Shaper is a leaky bucket as a queue: for who waits, permits come one by one,
-// evenly, n in each period. It is a token bucket with a burst of 1.
-func Shaper(n int64, period time.Duration) Limit { return TokenBucket(n, period, 1) }
 
 // SlidingWindow is a sliding window of n permits in a period of so many segments, of
 // which 0 is DefaultSegments.
@@ -186,29 +174,14 @@ func SlidingLog(n int64, period time.Duration) Limit {
 
 // And is l and other together, as in PerSecond(10).And(PerHour(1000)): permits are
 // taken of all or of none. At most MaxLimits can be joined. The two must differ in
-// more than Permits and Burst: limits of one kind share what a key has taken (see
-// [Limiter.WithLimit]).
+// more than Permits and Burst: of two that do not, one would decide alone, and a change
+// of the limit could not pair them (see [Limiter.SetLimit]).
 func (l Limit) And(other Limit) Limit {
 	if l.also != (unique.Handle[Limit]{}) {
 		other = l.also.Value().And(other)
 	}
-	if other.Custom != nil && !canCompare(other.Custom) {
-		other.Custom = incomparable{Name: fmt.Sprintf("%T", other.Custom)} // Validate reports it
-	}
 	l.also = unique.Make(other)
 	return l
-}
-
-// canCompare tells whether a limit with this algorithm can be compared.
-func canCompare(c Custom) bool {
-	_, bad := c.(incomparable)
-	return !bad && identity.Comparable(c)
-}
-
-// incomparable stands for an algorithm that cannot be compared.
-type incomparable struct {
-	Custom
-	Name string
 }
 
 // All returns the limits that And joined, in their order; of one limit it is that
@@ -247,8 +220,6 @@ func (l Limit) String() string {
 	for _, l := range l.resolved().All() {
 		s := fmt.Sprintf("%d per %v", l.Permits, l.Period)
 		switch {
-		case l.Custom != nil:
-			s = fmt.Sprintf("%T of %s", l.Custom, s)
 		case l.Aligned:
 			s = "aligned " + s
 		case l.Algorithm > AlgorithmTokenBucket:
@@ -272,18 +243,18 @@ func (l Limit) Validate() error {
 	if len(all) > MaxLimits {
 		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: fmt.Sprintf("%d limits", len(all)), Reason: fmt.Sprintf("must be %d or fewer joined by And", MaxLimits)})
 	}
-	kinds := map[Limit]bool{}
+	var specs []driver.Spec
 	for _, l := range all {
 		err := l.validate()
 		errs = append(errs, err)
 		if err != nil {
 			continue
 		}
-		if kind := l.resolved().kind(); kinds[kind] {
+		spec := l.resolved().spec()
+		if slices.ContainsFunc(specs, spec.Pairs) {
 			errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: l.String(), Reason: "must differ from those it is joined to in more than Permits and Burst: a key has one count for both"})
-		} else {
-			kinds[kind] = true
 		}
+		specs = append(specs, spec)
 	}
 	return errors.Join(errs...)
 }
@@ -295,18 +266,8 @@ func (l Limit) validate() error {
 	bad := func(field string, value any, reason string, args ...any) {
 		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: fmt.Sprintf(reason, args...)})
 	}
-	switch {
-	case l.Algorithm >= algorithms:
+	if l.Algorithm >= algorithms {
 		bad("Algorithm", l.Algorithm, "must be FixedWindow, TokenBucket, SlidingWindow, SlidingCounter or SlidingLog")
-	case l.Custom == nil:
-	case l.Algorithm != 0:
-		bad("Algorithm", l.Algorithm, "must be zero with Custom, which is the algorithm")
-	case !canCompare(l.Custom):
-		name := fmt.Sprintf("%T", l.Custom)
-		if c, ok := l.Custom.(incomparable); ok {
-			name = c.Name
-		}
-		bad("Custom", name, "must be comparable, as a pointer is")
 	}
 	most := int64(MaxPermits)
 	if l.Algorithm == AlgorithmSlidingLog {
@@ -326,19 +287,19 @@ func (l Limit) validate() error {
 	case l.Algorithm != AlgorithmSlidingWindow && l.Segments != 0:
 		bad("Segments", l.Segments, "must be 0 but for a sliding window")
 	}
-	if l.Aligned && (l.Algorithm != AlgorithmFixedWindow || l.Custom != nil) {
+	if l.Aligned && l.Algorithm != AlgorithmFixedWindow {
 		bad("Aligned", l.Aligned, "must be false but for a fixed window")
 	}
 	bucket := l.Algorithm == AlgorithmTokenBucket
 	switch {
-	case !bucket && l.Custom == nil && l.Burst != 0:
+	case !bucket && l.Burst != 0:
 		bad("Burst", l.Burst, "must be 0 for a window, whose capacity is Permits")
 	case l.Burst < 0 || l.Burst > MaxPermits:
 		bad("Burst", l.Burst, "must be 0 to %d (0 means Permits)", int64(MaxPermits))
 	case bucket && errs == nil:
 		if fill, ok := mulDiv(uint64(r.Burst), uint64(r.Period), uint64(r.Permits)); !ok || fill > uint64(MaxPeriod) {
 			bad("Burst", l.Burst, "must fill within %v at %d per %v", MaxPeriod, l.Permits, l.Period)
-		} else if _, ok := newScale(r); !ok {
+		} else if (driver.Clock{}).Rule(r.spec()) == nil {
 			bad("Burst", l.Burst, "is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", l.Permits, l.Period)
 		}
 	}
@@ -361,17 +322,20 @@ func (l Limit) resolved() Limit {
 	return l
 }
 
-// kind is what limits have in common that share what a key has taken: all but how
-// many permits there are. Two buckets always do.
-func (l Limit) kind() Limit {
-	if l.Algorithm == AlgorithmTokenBucket {
-		return Limit{Algorithm: AlgorithmTokenBucket}
+// spec is one limit with its defaults in place, in numbers.
+func (l Limit) spec() driver.Spec {
+	return driver.Spec{
+		Algorithm: driver.Algorithm(l.Algorithm), Permits: l.Permits, Period: l.Period, Burst: l.Burst, Segments: l.Segments, Aligned: l.Aligned,
 	}
-	if l.Custom != nil {
-		return Limit{Custom: l.Custom}
+}
+
+// Specs returns the limits that And joined, as a store takes them.
+func (l Limit) Specs() []driver.Spec {
+	var specs []driver.Spec
+	for _, l := range l.resolved().All() {
+		specs = append(specs, l.spec())
 	}
-	l.Permits, l.also = 0, unique.Handle[Limit]{}
-	return l
+	return specs
 }
 
 // mulDiv returns a*b/c rounded up, and false when that is above 63 bits.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/internal/stripe"
 )
@@ -31,11 +32,11 @@ type shared struct {
 	name  string
 	mu    sync.Mutex // of SetConfig
 	root  *Limiter
-	table Table
+	table driver.Table
 	own   *Memory // the store, if it is its own
 
-	memory *table                // the table, if it is in memory
-	local  atomic.Pointer[Table] // decides while the store cannot
+	memory *table                       // the table, if it is in memory
+	local  atomic.Pointer[driver.Table] // decides while the store cannot
 	done   chan struct{}
 	once   sync.Once
 
@@ -102,7 +103,7 @@ func (s *shared) localize(cfg Config) error {
 	if cfg.OnStoreError != Local || s.memory != nil || s.local.Load() != nil {
 		return nil
 	}
-	t, ok := s.table.(LocalTable)
+	t, ok := s.table.(driver.LocalTable)
 	if !ok {
 		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: its tables are no LocalTable, as those of redisstore are"}
 	}
@@ -136,19 +137,16 @@ func (l *Limiter) Config() Config {
 }
 
 // WithLimit returns a limiter over the same keys that holds them to another limit: for
-// tiers, and for a limit of one call. What a key has taken stays taken among limits
-// of one kind: buckets, which keep the debt in time, and limits that differ in
-// nothing but Permits, which keep the count. One of another kind counts for itself.
-// It applies at once, and SetLimit does not change it.
+// tiers, and for a limit of one call. It applies at once, and SetLimit does not change it.
+// What a key has taken under any limit counts under all of them: see [Limiter.SetLimit]. A
+// key comes to the limit with its first operation that takes or is refused.
 //
 // The same limit gives the same limiter, without allocating. There should be few
 // different ones: each is kept, and a table in memory knows 65,535, after which a
 // new one is a [*StoreError].
 func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
-	if limit.Custom == nil || canCompare(limit.Custom) {
-		if v, ok := l.views.Load(limit); ok {
-			return v.(*Limiter), nil // nothing else is stored
-		}
+	if v, ok := l.views.Load(limit); ok {
+		return v.(*Limiter), nil // nothing else is stored
 	}
 	if err := limit.Validate(); err != nil {
 		return nil, err
@@ -187,24 +185,24 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 		}
 		return nil
 	}
-	*r, err = l.take(ctx, key, Op{Kind: Take, Cost: n})
+	*r, err = l.take(ctx, key, driver.Op{Kind: driver.Take, Cost: n})
 	return err
 }
 
 // TakeAtMost takes as many permits of a key as there are, up to n.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
-	return l.take(ctx, key, Op{Kind: TakeAtMost, Cost: n})
+	return l.take(ctx, key, driver.Op{Kind: driver.TakeAtMost, Cost: n})
 }
 
 // Peek tells how a key stands. It changes and counts nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.apply(ctx, key, Op{})
+	return l.apply(ctx, key, driver.Op{})
 }
 
 // Drain takes all permits that a key has now, as for an upstream that said it had
 // enough. Granted tells how many they were.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
-	r, err := l.apply(ctx, key, Op{Kind: Drain})
+	r, err := l.apply(ctx, key, driver.Op{Kind: driver.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
@@ -220,12 +218,12 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time
 	if maxWait < 0 {
 		maxWait = math.MaxInt64
 	}
-	return l.take(ctx, key, Op{Kind: Reserve, Cost: n, MaxWait: maxWait})
+	return l.take(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: maxWait})
 }
 
 // check decides as Take does, and takes nothing.
 func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error) {
-	return l.apply(ctx, key, Op{Kind: Check, Cost: n})
+	return l.apply(ctx, key, driver.Op{Kind: driver.Check, Cost: n})
 }
 
 // Refund gives back the permits of a take, which its Result names. Call it at most once
@@ -248,19 +246,18 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 		defer cancel()
 	}
-	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, Op{Kind: Refund, Cost: take.Granted, Receipt: take.Receipt})
+	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
 const refundTimeout = time.Second
 
-// Reset forgets what a key has taken of this limit, and of those that share it:
-// see [Limiter.WithLimit].
+// Reset forgets what a key has taken, under any limit.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.apply(ctx, key, Op{Kind: Reset})
+	_, err := l.apply(ctx, key, driver.Op{Kind: driver.Reset})
 	return err
 }
 
-func (l *Limiter) take(ctx context.Context, key string, op Op) (Result, error) {
+func (l *Limiter) take(ctx context.Context, key string, op driver.Op) (Result, error) {
 	r, err := l.apply(ctx, key, op)
 	if err == nil {
 		l.decided(ctx, key, op.Cost, &r, 0)
@@ -309,12 +306,12 @@ func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info 
 	f(ctx, info)
 }
 
-func (l *Limiter) apply(ctx context.Context, key string, op Op) (Result, error) {
+func (l *Limiter) apply(ctx context.Context, key string, op driver.Op) (Result, error) {
 	return l.applyUnder(ctx, l.settingOf(key), key, op)
 }
 
-func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op Op) (Result, error) {
-	op.Past = set.past
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op driver.Op) (Result, error) {
+	op.Change = l.changeOf(set)
 	failures := l.failures.Load()
 	r, err := l.table.Apply(ctx, key, set.plan, op)
 	if err != nil {
@@ -342,13 +339,13 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 // failed applies OnStoreError to an error of the store. Errors that the caller caused
 // are returned unchanged: its context ended, its cost is negative, or it closed the
 // limiter.
-func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, err error) (Result, error) {
+func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op driver.Op, err error) (Result, error) {
 	switch {
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return Result{}, err
 	case op.Cost < 0:
 		return Result{}, costError(op.Cost)
-	case ctx.Err() != nil && op.Kind != Refund:
+	case ctx.Err() != nil && op.Kind != driver.Refund:
 		return Result{}, context.Cause(ctx)
 	}
 	l.failures.Add(1)
@@ -364,10 +361,10 @@ func (l *Limiter) failed(ctx context.Context, key string, plan PlanID, op Op, er
 		}
 	}
 	l.undecided.Add(1)
-	if policy != Allow || op.Cost == 0 || op.Kind == Refund {
+	if policy != Allow || op.Cost == 0 || op.Kind == driver.Refund {
 		return Result{}, err
 	}
-	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != TakeAtMost {
+	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != driver.TakeAtMost {
 		return Result{Limit: c, RetryAfter: Never}, nil // that needs no store
 	}
 	return Result{Allowed: true}, nil

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 )
 
@@ -17,13 +19,13 @@ import (
 type sharing struct{ *ratelimittest.Failing }
 
 type sharingTable struct {
-	ratelimit.Table
+	driver.Table
 	share sharedTable
 }
 
-type sharedTable struct{ ratelimit.Table }
+type sharedTable struct{ driver.Table }
 
-func (s sharing) Open(name string) (ratelimit.Table, error) {
+func (s sharing) Open(name string) (driver.Table, error) {
 	table, err := s.Failing.Open(name)
 	if err != nil {
 		return nil, err
@@ -32,19 +34,19 @@ func (s sharing) Open(name string) (ratelimit.Table, error) {
 	return &sharingTable{table, sharedTable{own}}, err
 }
 
-func (t *sharingTable) Plan(limit ratelimit.Limit) (ratelimit.PlanID, error) {
-	half := limit
-	half.Permits /= 2
+func (t *sharingTable) Plan(limits []driver.Spec) (driver.ID, error) {
+	half := slices.Clone(limits)
+	half[0].Permits /= 2
 	if _, err := t.share.Plan(half); err != nil {
 		return 0, err
 	}
-	return t.Table.Plan(limit)
+	return t.Table.Plan(limits)
 }
 
-func (t *sharingTable) Local() ratelimit.Table { return t.share }
+func (t *sharingTable) Local() driver.Table { return t.share }
 
-func (t sharedTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
-	if op.Kind == ratelimit.Refund {
+func (t sharedTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
+	if op.Kind == driver.Refund {
 		return ratelimit.Result{}, ratelimittest.ErrDown
 	}
 	return t.Table.Apply(ctx, key, plan, op)
@@ -130,14 +132,14 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				table, err := openMemory(t).Open("owe")
 				require.NoError(t, err)
-				id, err := table.Plan(limit)
+				id, err := table.Plan(limit.Specs())
 				require.NoError(t, err)
 				owe := table.(interface {
-					Owe(key string, id ratelimit.PlanID, permits int64, until time.Time) error
+					Owe(key string, id driver.ID, permits int64, until time.Time) error
 				}).Owe
 				peek := func() ratelimit.Result {
 					t.Helper()
-					r, err := table.Apply(t.Context(), "k", id, ratelimit.Op{})
+					r, err := table.Apply(t.Context(), "k", id, driver.Op{})
 					require.NoError(t, err)
 					return r
 				}
@@ -159,7 +161,7 @@ func TestOweRaisesAndNeverForgives(t *testing.T) {
 				}
 				require.NoError(t, owe("k", id, 2, time.Now().Add(life*2/10)))
 				require.Equal(t, r, peek(), "it owes more already")
-				taken, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 4})
+				taken, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 4})
 				require.NoError(t, err)
 				require.True(t, taken.Allowed)
 				require.NoError(t, owe("k", id, 6, until))

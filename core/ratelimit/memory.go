@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Bounds of a [Memory].
@@ -27,8 +28,8 @@ type MemoryConfig struct {
 	// MaxKeys is how many keys each table holds at most: up to MaxMaxKeys. If zero,
 	// DefaultMaxKeys.
 	// A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
-	// bound may be passed by one key for each 16. A key that is held to several
-	// limits at once counts as so many.
+	// bound may be passed by one key for each 16. A key with several counts
+	// has some 50 bytes more for each.
 	//
 	// At the bound, a key that owes nothing is dropped first, and nothing is lost.
 	// When there is none, the one that owes least of 16 goes, and a sketch keeps its
@@ -75,7 +76,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 }
 
 // Open returns the table of that name; the same name is the same table.
-func (m *Memory) Open(name string) (Table, error) {
+func (m *Memory) Open(name string) (driver.Table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -107,21 +108,23 @@ type table struct {
 	base    time.Time
 	seed    maphash.Seed
 	shards  []shard // a power of two
-	plans   atomic.Pointer[[]*plan]
+	plans   atomic.Pointer[[]*driver.Plan]
 	planMu  sync.Mutex
-	byLimit map[Limit]PlanID
-	kinds   map[Limit]uint64 // the salts
-	horizon atomic.Int64     // the shortest of the plans
-	due     atomic.Int64     // the time of the next sweep of a shard
-	turn    atomic.Uint64    // counts the shards swept
-	keys    atomic.Int64     // slots in use
+	bySpecs map[[MaxLimits]driver.Spec]driver.ID
+	horizon atomic.Int64 // the shortest of the plans
+	marked  atomic.Int64 // when slots were marked as stale last
+	change  atomic.Pointer[driver.Change]
+	due     atomic.Int64  // when the next shard is to be swept
+	turn    atomic.Uint64 // counts the shards that were
+	swept   func()        // of tests: is called after the sweep of a shard
+	keys    atomic.Int64  // slots in use
 	evicted atomic.Uint64
 }
 
 func newTable(m *Memory) *table {
-	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), byLimit: map[Limit]PlanID{}, kinds: map[Limit]uint64{}}
+	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), bySpecs: map[[MaxLimits]driver.Spec]driver.ID{}}
 	t.shards = make([]shard, shardsFor(m.maxKeys))
-	t.plans.Store(&[]*plan{nil})
+	t.plans.Store(&[]*driver.Plan{nil})
 	t.horizon.Store(math.MaxInt64)
 	t.due.Store(sweepEvery)
 	return t
@@ -131,63 +134,66 @@ func newTable(m *Memory) *table {
 // goes, 4096 at most, so that moving them all takes some 50 µs.
 func shardsFor(maxKeys int) int {
 	floor := func(n int) int { return 1 << (bits.Len(uint(max(1, n))) - 1) }
-	return max(min(256, floor(maxKeys/16)), min(1<<tagShift, floor(maxKeys/4096)))
+	return max(min(256, floor(maxKeys/16)), min(1<<16, floor(maxKeys/4096)))
 }
 
 // errPlans is the error for more limits than a slot can tell apart.
 var errPlans = errors.New("ratelimit: a table in memory knows at most 65535 different limits")
 
-// Plan makes a limit known.
-func (t *table) Plan(limit Limit) (PlanID, error) {
+// Plan makes limits known that hold together.
+func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	t.planMu.Lock()
 	defer t.planMu.Unlock()
-	limit = limit.resolved()
-	all := limit.All()
-	if len(all) == 1 {
-		return t.plan(limit)
-	}
-	parts := make([]*plan, len(all))
-	for i, l := range all {
-		id, err := t.plan(l)
+	if len(specs) == 1 {
+		r, err := t.rule(specs[0])
 		if err != nil {
 			return 0, err
 		}
-		parts[i] = (*t.plans.Load())[id]
+		return r.ID, nil
 	}
-	if id, ok := t.byLimit[limit]; ok {
-		return id, nil
+	var all [MaxLimits]driver.Spec
+	p := &driver.Plan{Capacity: math.MaxInt64}
+	for i, spec := range specs {
+		r, err := t.rule(spec)
+		if err != nil {
+			return 0, err
+		}
+		all[i], p.Rules, p.Capacity = spec, append(p.Rules, r), min(p.Capacity, r.Capacity)
 	}
-	return t.addPlan(limit, &plan{limit: limit, capacity: limit.Capacity(), parts: parts, horizon: math.MaxInt64})
+	return t.add(all, p)
 }
 
-// plan makes one limit known.
-func (t *table) plan(l Limit) (PlanID, error) {
-	if id, ok := t.byLimit[l]; ok {
-		return id, nil
+// rule makes one limit known.
+func (t *table) rule(spec driver.Spec) (*driver.Rule, error) {
+	key := [MaxLimits]driver.Spec{spec}
+	if id, ok := t.bySpecs[key]; ok {
+		return (*t.plans.Load())[id].Rules[0], nil
 	}
-	kind := l.kind()
-	salt, known := t.kinds[kind]
-	if !known {
-		salt = uint64(len(t.kinds)) * 0x9e3779b97f4a7c15 >> tagShift << tagShift // keys stay in their shard
+	r := driver.Clock{Unix: t.base.UnixNano()}.Rule(spec)
+	if r == nil {
+		return nil, fmt.Errorf("ratelimit: %d permits per %v cannot be counted exactly", spec.Permits, spec.Period)
 	}
-	id, err := t.addPlan(l, newPlan(l, salt, t.base))
-	if err == nil {
-		t.kinds[kind] = salt
-	}
-	return id, err
+	var err error
+	t.horizon.Store(min(t.horizon.Load(), r.Horizon)) // before the first word of this limit
+	r.ID, err = t.add(key, &driver.Plan{Capacity: r.Capacity, Rules: []*driver.Rule{r}})
+	return r, err
 }
 
-func (t *table) addPlan(l Limit, p *plan) (PlanID, error) {
+func (t *table) add(specs [MaxLimits]driver.Spec, p *driver.Plan) (driver.ID, error) {
+	if id, ok := t.bySpecs[specs]; ok {
+		return id, nil
+	}
 	old := *t.plans.Load()
 	if len(old) > math.MaxUint16 {
 		return 0, errPlans
 	}
-	p.id = PlanID(len(old))
-	plans := append(old, p)                           // who has read the old slice does not look beyond its end
-	t.horizon.Store(min(t.horizon.Load(), p.horizon)) // before the first word of this plan
+	if p.ID = driver.ID(len(old)); len(p.Rules) == 1 {
+		p.Rules[0].ID = p.ID
+	}
+	plans := append(old, p) // a reader of the old slice does not look beyond its end
 	t.plans.Store(&plans)
-	t.byLimit[l] = p.id
-	return p.id, nil
+	t.bySpecs[specs] = p.ID
+	return p.ID, nil
 }
 
 const (
@@ -216,6 +222,9 @@ func (t *table) sweep(now int64) {
 			return
 		}
 		t.sweepOne(&t.shards[t.turn.Add(1)&uint64(shards-1)], now)
+		if t.swept != nil {
+			t.swept()
+		}
 	}
 }
 
@@ -236,6 +245,12 @@ func (t *table) counts() (allowed, rejected uint64) {
 	return allowed, rejected
 }
 
+// Counts returns the keys that the table holds, and how many it dropped with a debt.
+func (t *table) Counts() (keys int, evicted uint64) {
+	t.sweep(t.now())
+	return int(t.keys.Load()), t.evicted.Load()
+}
+
 // now is the time of the table.
 func (t *table) now() int64 { return int64(time.Since(t.base)) }
 
@@ -244,11 +259,11 @@ func (t *table) shard(hash uint64) *shard { return &t.shards[hash&uint64(len(t.s
 
 // Apply does one operation on one key. It does not wait, and ends with no
 // context.
-func (t *table) Apply(_ context.Context, key string, id PlanID, op Op) (Result, error) {
-	return t.applyAt(t.now(), key, id, op)
+func (t *table) Apply(_ context.Context, key string, id driver.ID, op driver.Op) (Result, error) {
+	return t.applyAt(t.now(), key, id, &op)
 }
 
-func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error) {
+func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r Result, err error) {
 	p, err := t.planFor(id, op.Cost)
 	if err != nil {
 		return Result{}, err
@@ -258,36 +273,52 @@ func (t *table) applyAt(now int64, key string, id PlanID, op Op) (Result, error)
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now = s.tick(t, now)
-	var q *queue
+	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, now)}
 	if len(s.queues) > 0 {
-		q = s.queues[hash]
+		if q := s.queues[hash]; q != nil {
+			return q.apply(&k, p, op), nil
+		}
 	}
-	if q == nil && len(p.parts) == 1 && op.Past == nil && op.Kind != Refund && op.Kind != Reset {
-		return s.applyOne(t, p, hash^p.salt, now, op), nil
-	}
-	k := keyed{table: t, shard: s, hash: hash, now: now}
-	if q != nil {
-		return q.apply(&k, p, op), nil
-	}
-	r, _ := k.apply(p, op)
+	r, _ = k.apply(p, op)
 	return r, nil
 }
 
-// applyOne is what keyed.apply does, where there is one limit.
-func (s *shard) applyOne(t *table, p *plan, hash uint64, now int64, op Op) Result {
-	plans := *t.plans.Load()
-	st := s.state(plans, p, hash, now)
-	r, changed := decide(p.parts, []*state{&st}, p.capacity, now, op)
-	r.Plan = p.id
-	if changed {
-		s.store(t, plans, hash, now, &st)
+// Changed marks all keys as stale: they were written under a limit that was replaced.
+func (t *table) Changed(c *driver.Change) {
+	t.planMu.Lock()
+	t.change.Store(c)
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for i := range s.slots {
+			if n := &s.slots[i]; n.tag != 0 {
+				n.tag |= stale
+			}
+		}
+		s.last = max(s.last, t.now())
+		t.marked.Store(max(t.marked.Load(), s.last))
+		s.mu.Unlock()
 	}
-	return r
+	t.planMu.Unlock()
+	t.retime()
+}
+
+// ChangedKey carries a key over.
+func (t *table) ChangedKey(key string, of, c *driver.Change) {
+	hash := maphash.String(t.seed, key)
+	s := t.shard(hash)
+	s.mu.Lock()
+	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, t.now())}
+	k.load(of)
+	k.account.Change(c, *t.plans.Load(), k.now)
+	k.changed = true
+	k.flush()
+	s.mu.Unlock()
+	t.retimeKey(hash)
 }
 
 // planFor is the plan of that number, for an operation of that cost.
-func (t *table) planFor(id PlanID, cost int64) (*plan, error) {
+func (t *table) planFor(id driver.ID, cost int64) (*driver.Plan, error) {
 	plans := *t.plans.Load()
 	switch {
 	case t.store.closed.Load():

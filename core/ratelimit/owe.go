@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"hash/maphash"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Owe has a key owe, to each of the limits of a plan, what it is known to owe elsewhere:
@@ -11,7 +13,7 @@ import (
 // the one that is on. Owe never forgives: a key that owes more already stays as it is.
 //
 // The tables of a [Memory] have this method, for stores that keep a share in memory.
-func (t *table) Owe(key string, id PlanID, permits int64, until time.Time) error {
+func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) error {
 	p, err := t.planFor(id, permits)
 	if err != nil {
 		return err
@@ -22,24 +24,8 @@ func (t *table) Owe(key string, id PlanID, permits int64, until time.Time) error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, t.now())}
-	for _, part := range p.parts {
-		end := int64(until.Sub(t.base))
-		if end > k.now && part.limit.Aligned {
-			end = part.align(k.now) + int64(part.limit.Period)
-		}
-		if end <= k.now {
-			continue
-		}
-		h, owed := k.get(part), part.owing(end, permits, k.now)
-		more := part.taken(&owed, k.now) > part.taken(&h.st, k.now)
-		if part.bucket() {
-			more = end > part.fullAt(&h.st, k.now)
-		}
-		if more {
-			owed.from = part
-			h.st, h.changed = owed, true
-		}
-	}
+	k.load(nil)
+	k.changed = k.account.Owe(p, driver.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.now)
 	k.flush()
 	return nil
 }

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"fmt"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // QueueOrder is the order in which those who wait for a key are served.
@@ -64,25 +66,22 @@ func (q *queue) first() *waiter {
 func (q *queue) serve(k *keyed) {
 	now := k.now
 	for w := q.first(); w != nil; w = q.first() {
-		if k.now = max(q.since, w.came); w.plan.exact() {
+		if k.now = max(q.since, w.came); w.plan.Exact() {
 			k.now = now
 		}
-		r := k.takeBy(w.plan, w.past, w.cost, min(now, w.deadline))
+		r := k.takeBy(w.plan, w.change, w.cost, min(now, w.deadline))
 		at := k.now
 		k.now = now
 		switch next := at + int64(r.RetryAfter); {
 		case r.Allowed:
 			q.since = at
-			stands, _ := k.decide(w.plan, Op{Past: w.past})
+			stands, _ := k.decide(w.plan, &driver.Op{Change: w.change})
 			stands.Granted, stands.Receipt, stands.Wait = r.Granted, r.Receipt, time.Duration(now-w.came)
 			q.unlink(w, stands)
 		case r.RetryAfter == Never || next > w.deadline:
 			q.expel(k, w)
 		default:
-			if w.next <= now { // an algorithm broke its word: do not spin
-				w.rest = now + int64(time.Millisecond)
-			}
-			if next = max(next, w.rest); w.next != next {
+			if w.next != next {
 				w.next = next
 				w.signal()
 			}
@@ -96,15 +95,16 @@ func (q *queue) serve(k *keyed) {
 }
 
 // takeBy takes as soon as it can be, if not later than a time, and sets k.now to when
-// that was. A limit that gives way to another may need more than one step.
-func (k *keyed) takeBy(p *plan, past []Past, cost, latest int64) Result {
-	r, _ := k.decide(p, Op{Kind: Take, Cost: cost, Past: past, queued: true})
-	for range 2 * MaxLimits {
+// that was.
+func (k *keyed) takeBy(p *driver.Plan, change *driver.Change, cost, latest int64) Result {
+	op := driver.Op{Kind: driver.Take, Cost: cost, Change: change, Queued: true}
+	r, _ := k.decide(p, &op)
+	for range 2 * MaxLimits { // the first may not know yet what joined limits need together
 		if r.Allowed || r.RetryAfter == Never || int64(r.RetryAfter) > latest-k.now {
 			break
 		}
 		k.now += int64(r.RetryAfter)
-		r, _ = k.decide(p, Op{Kind: Take, Cost: cost, Past: past, queued: true})
+		r, _ = k.decide(p, &op)
 	}
 	return r
 }
@@ -122,7 +122,7 @@ func (q *queue) leave(k *keyed, w *waiter, r Result) {
 // expel refuses w, and tells when it would be served if it came back at once.
 func (q *queue) expel(k *keyed, w *waiter) {
 	q.leave(k, w, Result{})
-	w.result = q.refusal(k, w.plan, w.past, w.cost)
+	w.result = q.refusal(k, w.plan, w.change, w.cost)
 }
 
 // unlink takes w out of the queue, with its result.
@@ -162,10 +162,10 @@ func (q *queue) delayed(k *keyed) {
 }
 
 // apply does an operation on a key that some wait for.
-func (q *queue) apply(k *keyed, p *plan, op Op) Result {
+func (q *queue) apply(k *keyed, p *driver.Plan, op *driver.Op) Result {
 	q.serve(k)
-	if !q.overtaken() && op.Kind != Drain && op.Kind != Refund && op.Kind != Reset {
-		r := q.refusal(k, p, op.Past, op.Cost)
+	if !q.overtaken() && op.Kind != driver.Drain && op.Kind != driver.Refund && op.Kind != driver.Reset {
+		r := q.refusal(k, p, op.Change, op.Cost)
 		if op.Cost == 0 {
 			r.Allowed, r.RetryAfter = true, 0
 		}
@@ -173,7 +173,7 @@ func (q *queue) apply(k *keyed, p *plan, op Op) Result {
 	}
 	r, changed := k.apply(p, op)
 	switch {
-	case changed && op.Kind == Drain:
+	case changed && op.Kind == driver.Drain:
 		q.delayed(k)
 	case changed:
 		q.changed(k)
@@ -183,9 +183,9 @@ func (q *queue) apply(k *keyed, p *plan, op Op) Result {
 
 // refusal is the answer to one who cannot be served now: when it can, behind those
 // who wait.
-func (q *queue) refusal(k *keyed, p *plan, past []Past, cost int64) Result {
+func (q *queue) refusal(k *keyed, p *driver.Plan, change *driver.Change, cost int64) Result {
 	if q.overtaken() {
-		return k.ask(p, past, cost)
+		return k.ask(p, change, cost)
 	}
 	if q.behind == nil {
 		q.foresee(k)
@@ -193,8 +193,8 @@ func (q *queue) refusal(k *keyed, p *plan, past []Past, cost int64) Result {
 	b, now := q.behind, k.now
 	b.now = max(now, q.behindAt)
 	ahead := time.Duration(b.now - now)
-	one := b.ask(p, past, 1)
-	r := b.ask(p, past, max(cost, 1))
+	one := b.ask(p, change, 1)
+	r := b.ask(p, change, max(cost, 1))
 	r.Remaining, r.NextAfter, r.FullAfter = 0, ahead+one.RetryAfter, ahead+r.FullAfter
 	if r.RetryAfter != Never {
 		r.RetryAfter += ahead
@@ -205,7 +205,10 @@ func (q *queue) refusal(k *keyed, p *plan, past []Past, cost int64) Result {
 // foresee finds out what will be behind the queue, and refuses those who would be
 // served too late.
 func (q *queue) foresee(k *keyed) {
-	q.behind = &keyed{table: k.table, shard: k.shard, hash: k.hash, now: k.now, dry: true}
+	if q.oldest != nil {
+		k.load(q.oldest.change)
+	}
+	q.behind = k.copy()
 	q.behindAt = q.since
 	var late []*waiter
 	for w := q.oldest; w != nil; w = w.newer {
@@ -215,7 +218,7 @@ func (q *queue) foresee(k *keyed) {
 		}
 	}
 	for _, w := range late {
-		w.result = q.refusal(k, w.plan, w.past, w.cost)
+		w.result = q.refusal(k, w.plan, w.change, w.cost)
 	}
 }
 
@@ -223,7 +226,7 @@ func (q *queue) foresee(k *keyed) {
 func (q *queue) follow(w *waiter) bool {
 	b := q.behind
 	b.now = max(q.behindAt, w.came)
-	if r := b.takeBy(w.plan, w.past, w.cost, w.deadline); !r.Allowed {
+	if r := b.takeBy(w.plan, w.change, w.cost, w.deadline); !r.Allowed {
 		return false
 	}
 	q.behindAt = b.now
@@ -231,8 +234,8 @@ func (q *queue) follow(w *waiter) bool {
 }
 
 // ask is the answer to a take of what is not to be had now; nothing is taken.
-func (k *keyed) ask(p *plan, past []Past, cost int64) Result {
-	r, _ := k.decide(p, Op{Kind: Check, Cost: cost, Past: past})
+func (k *keyed) ask(p *driver.Plan, change *driver.Change, cost int64) Result {
+	r, _ := k.decide(p, &driver.Op{Kind: driver.Check, Cost: cost, Change: change})
 	r.Allowed = false
 	return r
 }

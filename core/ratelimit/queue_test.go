@@ -58,7 +58,7 @@ func checkQueue(t *testing.T, n int) {
 		limit ratelimit.Limit
 		due   func(i int) time.Duration
 	}{
-		{ratelimit.Shaper(3, s), func(i int) time.Duration { return (time.Duration(i)*s + 2) / 3 }},
+		{ratelimit.TokenBucket(3, s, 1), func(i int) time.Duration { return (time.Duration(i)*s + 2) / 3 }},
 		{ratelimit.TokenBucket(10, s, 50), func(i int) time.Duration { return max(0, time.Duration(i-49)*100*ms) }},
 		{ratelimit.FixedWindow(100, s), hundreds},
 		{ratelimit.AlignedWindow(100, s), hundreds},
@@ -110,7 +110,7 @@ func checkQueue(t *testing.T, n int) {
 
 func TestQueueNewestFirstIsAStack(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.NewestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.NewestFirst, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		const n = 10
@@ -215,7 +215,7 @@ func TestQueueNewestFirstEvictsTheOldest(t *testing.T) {
 
 func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.OldestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.OldestFirst, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		for range 3 {
@@ -230,7 +230,7 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 		require.Equal(t, ratelimit.Never, refusedAtOnce(t, t.Context(), l, 2), "above the capacity")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Shaper(1, time.Second), MaxWait: 2 * time.Second})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: 2 * time.Second})
 		require.True(t, take(t, l, "k", 1).Allowed)
 		first, second := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
 		require.Equal(t, 3*time.Second, refusedAtOnce(t, t.Context(), l, 1), "past MaxWait")
@@ -313,12 +313,12 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 		at            time.Duration
 		want          []time.Duration
 	}{
-		"a bucket that is larger": {ratelimit.TokenBucket(1, time.Hour, 1), ratelimit.TokenBucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour}},
-		"a faster bucket":         {ratelimit.Shaper(1, s), ratelimit.Shaper(2, s), 500 * ms, []time.Duration{s, 1500 * ms, 2 * s}},
-		"a slower bucket":         {ratelimit.Shaper(2, s), ratelimit.Shaper(1, s), 250 * ms, []time.Duration{500 * ms, 1500 * ms, 2500 * ms}},
-		"a wider window":          {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{10 * s, 10 * s, 20 * s}},
-		"a wider log":             {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 10 * s, 11 * s}},
-		"a narrower window":       {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{10 * s, 30 * s}},
+		"a bucket that is larger": {ratelimit.TokenBucket(1, time.Hour, 1), ratelimit.TokenBucket(1, time.Hour, 2), s, []time.Duration{s, time.Hour + s}},
+		"a faster bucket":         {ratelimit.TokenBucket(1, s, 1), ratelimit.TokenBucket(2, s, 1), 500 * ms, []time.Duration{s, 1500 * ms, 2 * s}},
+		"a slower bucket":         {ratelimit.TokenBucket(2, s, 1), ratelimit.TokenBucket(1, s, 1), 250 * ms, []time.Duration{1250 * ms, 2250 * ms, 3250 * ms}},
+		"a wider window":          {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(2, 10*s), s, []time.Duration{s, 11 * s, 11 * s}},
+		"a wider log":             {ratelimit.SlidingLog(1, 10*s), ratelimit.SlidingLog(2, 10*s), s, []time.Duration{s, 11 * s, 11 * s}},
+		"a narrower window":       {ratelimit.FixedWindow(1, 10*s), ratelimit.FixedWindow(1, 20*s), s, []time.Duration{21 * s, 41 * s}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -343,21 +343,21 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Shaper(2, time.Second), MaxWait: 1200 * ms})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(2, time.Second, 1), MaxWait: 1500 * ms})
 		require.True(t, take(t, l, "k", 1).Allowed)
-		short, cancel := context.WithTimeout(t.Context(), 600*ms)
+		short, cancel := context.WithTimeout(t.Context(), 1300*ms)
 		defer cancel()
 		first := waitAt(short, l, 1)
 		second := waitAt(t.Context(), l, 1)
 		time.Sleep(250 * ms)
-		require.NoError(t, l.SetLimit(ratelimit.Shaper(1, time.Second)))
+		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(1, time.Second, 1)))
 		w := <-second
 		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
 		require.Equal(t, 250*ms, w.took)
 		var limited *ratelimit.LimitedError
 		require.ErrorAs(t, w.err, &limited)
-		require.Equal(t, 1250*ms, limited.RetryAfter(), "behind the first, which goes in 250ms")
-		require.Equal(t, 500*ms, served(t, <-first), "in time still")
+		require.Equal(t, 2*time.Second, limited.RetryAfter(), "behind the first, which goes in a second")
+		require.Equal(t, 1250*ms, served(t, <-first), "in time still")
 		require.Zero(t, l.Stats().Waiting)
 	})
 	synctest.Test(t, func(t *testing.T) { // below the cost of who waits
@@ -369,7 +369,7 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
 		require.Zero(t, w.took)
 		require.Equal(t, ratelimit.Never, w.r.RetryAfter)
-		require.Equal(t, 4*time.Second, served(t, <-small), "5s of debt, and room for 2")
+		require.Equal(t, time.Second, served(t, <-small), "it holds two, and both are taken")
 	})
 }
 
@@ -377,7 +377,7 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 // is told when it is sure, and not when its time is over.
 func TestQueueNewestFirstRefusesWhoComesTooLate(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.NewestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.NewestFirst, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*ms)
@@ -396,7 +396,7 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	t.Parallel()
 	t.Run("a place", func(t *testing.T) {
 		t.Parallel()
-		queueOf(t, ratelimit.Shaper(1, time.Second), ratelimit.OldestFirst, 100, func(t bubble) {
+		queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.OldestFirst, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 1).Allowed)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -509,7 +509,7 @@ func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
 // Who waits does so in his own goroutine; there is none beside, and none is left.
 func TestQueueHasNoGoroutines(t *testing.T) { //nolint:paralleltest // goroutines are counted
 	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
-		queueOf(t, ratelimit.Shaper(10, time.Second), order, 1000, func(t bubble) {
+		queueOf(t, ratelimit.TokenBucket(10, time.Second, 1), order, 1000, func(t bubble) {
 			l := t.l
 			before := runtime.NumGoroutine()
 			ctx, cancel := context.WithCancel(context.Background())
@@ -557,7 +557,7 @@ func (c *told) hooks() ratelimit.Hooks {
 func TestQueueLosesNothing(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	limits := append(every(5, s), ratelimit.Shaper(8, s), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.FixedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
+	limits := append(every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.FixedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
 	for i, limit := range limits {
 		for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
 			t.Run(fmt.Sprint(limit, order), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 var errUnavailable = errors.New("unavailable")
@@ -22,17 +23,17 @@ type switchedStore struct {
 	during func()
 }
 
-func (s *switchedStore) Open(name string) (ratelimit.Table, error) {
+func (s *switchedStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return switchedTable{t, s}, err
 }
 
 type switchedTable struct {
-	ratelimit.Table
+	driver.Table
 	store *switchedStore
 }
 
-func (t switchedTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+func (t switchedTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, errUnavailable
 	}

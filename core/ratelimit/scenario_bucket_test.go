@@ -22,7 +22,7 @@ import (
 func TestRateLimiting1_ABucketStepByStep(t *testing.T) {
 	t.Parallel()
 	const s, never = time.Second, ratelimit.Never
-	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(1, s, 5), ratelimit.Leaky(1, s, 5)}, func(t bubble) {
+	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(1, s, 5), ratelimit.TokenBucket(1, s, 5)}, func(t bubble) {
 		l := t.l
 		follow(t, l, []step{
 			{0, 6, false, 5, 0, never},
@@ -174,7 +174,7 @@ func TestRateLimiting17_ALeakyBucketStepByStep(t *testing.T) {
 		t.Run(fmt.Sprint(capacity), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.Leaky(10, 30*s, capacity)})
+				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, 30*s, capacity)})
 				follow(t, l, []step{
 					{0, 1, true, 9 + more, 3 * s, 0},
 					{s, 1, true, 8 + more, 5 * s, 0},
@@ -315,8 +315,7 @@ func TestRateLimiting27_ADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// The debt of a bucket is kept in time, so what was owed to the old rate stays owed as
-// long; who waits behind it is served at the new one.
+// What was taken stays taken, in permits; waiters are served at the new rate.
 func TestRateLimiting29_SetLimitWithWaiters(t *testing.T) {
 	t.Parallel()
 	const d = 100 * ms
@@ -328,9 +327,9 @@ func TestRateLimiting29_SetLimitWithWaiters(t *testing.T) {
 		time.Sleep(2 * d)
 		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(10, time.Second, 2)))
 		third := waitAt(t.Context(), l, 1)
-		require.Equal(t, 4*d, (<-first).took, "2d of debt are still owed")
-		require.Equal(t, 6*d, (<-second).took, "at the new rate; at the old one it were 8d")
-		require.Equal(t, 5*d, (<-third).took, "from 2d to 7d, behind both")
+		require.Equal(t, 3*d, (<-first).took, "one permit is still used")
+		require.Equal(t, 5*d, (<-second).took, "at the new rate; at the old one it were 8d")
+		require.Equal(t, 4*d, (<-third).took, "from 2d to 6d, behind both")
 	})
 }
 
@@ -376,7 +375,7 @@ func TestRateLimiting31_Shapers(t *testing.T) {
 	t.Run("100 a second, 4 callers", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			all := starts(t, ratelimit.Shaper(100, s), 4, 3*s)
+			all := starts(t, ratelimit.TokenBucket(100, s, 1), 4, 3*s)
 			for i, at := range all {
 				require.Equal(t, time.Duration(i)*10*ms, at)
 			}
@@ -388,14 +387,14 @@ func TestRateLimiting31_Shapers(t *testing.T) {
 	t.Run("7 a minute", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			all := starts(t, ratelimit.Shaper(7, time.Minute), 2, 2*time.Minute)
+			all := starts(t, ratelimit.TokenBucket(7, time.Minute, 1), 2, 2*time.Minute)
 			require.Equal(t, []int{1, 7, 8, 14, 15}, []int{count(all, s), count(all, 60*s-1), count(all, 60*s), count(all, 120*s-1), count(all, 120*s)})
 		})
 	})
 	t.Run("three at once", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			require.Equal(t, []time.Duration{0, 100 * ms, 200 * ms}, starts(t, ratelimit.Shaper(10, s), 3, 299*ms))
+			require.Equal(t, []time.Duration{0, 100 * ms, 200 * ms}, starts(t, ratelimit.TokenBucket(10, s, 1), 3, 299*ms))
 		})
 	})
 	t.Run("a slack of one", func(t *testing.T) {

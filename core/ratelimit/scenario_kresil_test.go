@@ -124,8 +124,8 @@ func TestKresil99_KeysAreSharedAndResetAlone(t *testing.T) {
 	})
 }
 
-// A change of a window comes with the next one, so that what was quoted stays right.
-func TestKresilRow106_ANewLimitComesWithTheNextWindow(t *testing.T) {
+// A change grants nothing, is felt at once, and what is quoted after it is right.
+func TestKresilRow106_ANewLimitHoldsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
@@ -133,13 +133,15 @@ func TestKresilRow106_ANewLimitComesWithTheNextWindow(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.NoError(t, l.SetLimit(ratelimit.PerMinute(30)))
 		require.Equal(t, ratelimit.PerMinute(30), l.Limit())
-		require.Equal(t, 40*time.Second, take(t, l, "k", 1).RetryAfter, "never refills")
-		require.EqualValues(t, 29, take(t, l, "new", 1).Remaining, "a new key has no window to end")
-		time.Sleep(40*time.Second - 1)
+		require.EqualValues(t, 0, take(t, l, "k", 20).Remaining, "never refills")
+		require.Equal(t, time.Minute, take(t, l, "k", 1).RetryAfter)
+		require.EqualValues(t, 29, take(t, l, "new", 1).Remaining)
+		time.Sleep(time.Minute - 1)
 		require.False(t, take(t, l, "k", 1).Allowed)
 		time.Sleep(time.Nanosecond)
 		require.True(t, take(t, l, "k", 30).Allowed)
 		require.NoError(t, l.SetLimit(ratelimit.PerMinute(5)))
+		require.Equal(t, time.Minute, take(t, l, "k", 1).RetryAfter)
 		time.Sleep(time.Minute)
 		require.True(t, take(t, l, "k", 5).Allowed)
 		require.False(t, take(t, l, "k", 1).Allowed)

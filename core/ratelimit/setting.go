@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"errors"
-	"hash/maphash"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,46 +10,31 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 )
 
 // A setting is what keys are held to.
 type setting struct {
-	limit   Limit // with defaults filled in
-	plan    PlanID
-	past    []Past
-	expires time.Time // of past
-	one     *plan     // for takeOne; nil where there is more than one limit, or one of another kind in past
+	limit  Limit // with defaults filled in
+	plan   driver.ID
+	one    *driver.Rule   // for takeOne; nil where that does not apply
+	change *driver.Change // that put it in force
 }
 
 // setting makes a limit known to the table. It is valid.
 func (s *shared) setting(limit Limit) (*setting, error) {
-	plan, err := s.table.Plan(limit)
+	plan, err := s.table.Plan(limit.Specs())
 	if err != nil {
 		return nil, &StoreError{Name: s.Name(), Err: err}
 	}
 	set := &setting{limit: limit.resolved(), plan: plan}
-	set.one = s.only(plan)
-	return set, nil
-}
-
-// only is the one bucket or fixed window that a plan in memory is, or nil.
-func (s *shared) only(id PlanID) *plan {
 	if s.memory != nil {
-		if p := (*s.memory.plans.Load())[id]; len(p.parts) == 1 && p.custom == nil {
-			return p
+		if p := (*s.memory.plans.Load())[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
+			set.one = p.Rules[0]
 		}
 	}
-	return nil
-}
-
-// alike tells whether the limits that came before p are single and of its kind: then what
-// they wrote last says so by its number, and takeOne leaves it alone.
-func (s *shared) alike(p *plan, past []Past) bool {
-	return p != nil && !slices.ContainsFunc(past, func(was Past) bool {
-		old := s.only(was.Plan)
-		return old == nil || old.salt != p.salt
-	})
+	return set, nil
 }
 
 // settingOf is what a key is held to now.
@@ -61,19 +44,15 @@ func (l *Limiter) settingOf(key string) *setting {
 			return set
 		}
 	}
-	set := l.current.Load()
 	if !l.used.Load() {
 		l.used.Store(true)
 	}
-	if set.past != nil && time.Now().After(set.expires) {
-		l.current.CompareAndSwap(set, &setting{limit: set.limit, plan: set.plan, one: l.only(set.plan)})
-	}
-	return set
+	return l.current.Load()
 }
 
 // settingOfTake is settingOf for a take under a plan: that of the limiter over the same keys
 // that holds them to this plan, or of l if none does any more.
-func (l *Limiter) settingOfTake(key string, plan PlanID) *setting {
+func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 	set := l.settingOf(key)
 	if set.plan == plan || l.overrides.get(key) != nil {
 		return set
@@ -90,6 +69,29 @@ func (l *Limiter) settingOfTake(key string, plan PlanID) *setting {
 	return set
 }
 
+// changeOf is the change that a key under a setting has to be carried over by: its own or, for
+// limiters by With too, that of the limit of most calls.
+func (s *shared) changeOf(set *setting) *driver.Change {
+	if set.change == nil {
+		return s.root.current.Load().change
+	}
+	return set.change
+}
+
+// replace puts s in the place of old.
+func (s *setting) replace(old *setting, now time.Time) {
+	var replaced []driver.ID
+	if old.change != nil {
+		replaced = old.change.Replaced
+	}
+	replaced = slices.DeleteFunc(append(slices.Clone(replaced), old.plan), func(id driver.ID) bool { return id == s.plan })
+	s.change = &driver.Change{At: now, Plan: s.plan, Replaced: replaced[max(0, len(replaced)-maxReplaced):]}
+}
+
+// maxReplaced is how many limits are known as replaced. The counts of others stay with a key as
+// long as the key has any.
+const maxReplaced = 64
+
 // Limit is what each key may take, with defaults filled in, unless an Override says
 // otherwise.
 func (l *Limiter) Limit() Limit { return l.current.Load().limit }
@@ -103,18 +105,19 @@ func (l *Limiter) InUse() bool {
 	return !derived || l.used.Load()
 }
 
-// SetLimit changes what each key may take, while the limiter is in use. No key gains
-// by the change itself. A FixedWindow, a SlidingCounter and a segment of a
-// SlidingWindow that is on ends under the limit that it began with, so that what was
-// announced to clients stays true; all others are held to the new limit at once. A
-// bucket keeps its debt in time, a window its count. Under a limit of another kind a
-// key owes as many permits as before, as if it had taken them just now. Of several
-// limits joined by And, those that are not in the new one are dropped. A table in
-// memory knows 65,535 different limits; one more is a [*StoreError].
+// SetLimit changes what each key may take, while the limiter is in use. It applies at once, and
+// grants nothing: what a key has used under the limits before, as far as it has not come back, is
+// used under the new one, in permits, as one take at the moment of the change. A key keeps a count
+// for each limit that it was held to, until that count has recovered, and each take is charged to
+// all of them; only the limit in force refuses. So no sequence of changes refills a key, a limit that
+// is set again finds what it had counted, and no key is blocked for longer than the new limit needs
+// to recover. Of several limits joined by And, those of equal Algorithm, Period, Segments and Aligned
+// replace each other; any other new one begins with the largest use of those that are not replaced
+// so. At most 8 counts are kept of a key. A table in memory knows 65,535 different limits; one more
+// is a [*StoreError].
 //
-// Those who wait are held to the new limit, and have their times changed by it. Keys
-// with an Override, and limiters by With, are not; for one made by With it is an error
-// that matches [core.ErrConfig].
+// Waiters are held to the new limit, and have their times changed by it. Keys with a limit of their own, and
+// limiters by WithLimit, are not; for one made by WithLimit it is an error that matches [core.ErrConfig].
 func (l *Limiter) SetLimit(limit Limit) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
@@ -127,32 +130,18 @@ func (l *Limiter) SetLimit(limit Limit) error {
 		return err
 	}
 	for {
-		now := time.Now()
 		old := l.current.Load()
 		if set.plan == old.plan {
 			return nil
 		}
-		past := slices.Clone(old.past)
-		if now.After(old.expires) {
-			past = nil
-		}
 		next := *set
-		next.past = append(past, Past{Plan: old.plan, Until: now})
-		if next.expires = now.Add(life(old.limit)); next.expires.Before(old.expires) {
-			next.expires = old.expires
-		}
-		if len(next.past) > maxPast {
-			next.past = next.past[len(next.past)-maxPast:]
-		}
-		if !l.alike(next.one, next.past) {
-			next.one = nil
-		}
+		next.replace(old, time.Now())
 		if l.current.CompareAndSwap(old, &next) {
 			break
 		}
 	}
-	if t, ok := l.table.(*table); ok {
-		t.retime()
+	if t, ok := l.table.(driver.ChangingTable); ok {
+		t.Changed(l.current.Load().change)
 	}
 	return nil
 }
@@ -201,27 +190,6 @@ func (l *Limiter) mustBeRoot() error {
 	return nil
 }
 
-// maxPast is how many limits are kept that were replaced while keys may still be held
-// to them. With more the oldest gives way at once.
-const maxPast = 16
-
-// life is how long a key can owe anything under a limit.
-func life(l Limit) time.Duration {
-	longest := time.Duration(0)
-	for _, l := range l.All() {
-		span := l.Period * (reserveAhead + 1)
-		switch {
-		case l.Custom != nil:
-			span = math.MaxInt64 / 2
-		case l.Algorithm == AlgorithmTokenBucket:
-			fill, _ := mulDiv(uint64(l.Burst), uint64(l.Period), uint64(l.Permits)) // it is valid: at most MaxPeriod
-			span = (reserveAhead + 1) * time.Duration(fill)
-		}
-		longest = max(longest, span)
-	}
-	return longest
-}
-
 // MaxKeyLimits is how many keys can have an Override at a time.
 const MaxKeyLimits = 1 << 20
 
@@ -241,9 +209,8 @@ func (o *overrides) get(key string) *setting {
 }
 
 // SetKeyLimit holds one key to a limit of its own, in the place of any other, also of one
-// by With, until ClearKeyLimit. It applies at once, and what the key has taken stays
-// taken as With has it: under a limit of another kind it counts for itself. At most
-// MaxKeyLimits keys can have one: above that it is an error.
+// by WithLimit, until ClearKeyLimit. It applies at once, and carries over what the key has used as
+// SetLimit does. At most MaxKeyLimits keys can have one: above that it is an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
@@ -259,11 +226,14 @@ func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 
 func (l *Limiter) override(key string, set *setting) error {
-	o := &l.overrides
+	o, root := &l.overrides, l.root.current.Load()
 	o.mu.Lock()
+	next, old := set, cmp.Or(o.byKey[key], root)
 	switch {
 	case set == nil:
 		delete(o.byKey, key)
+		again := *root
+		next = &again
 	case len(o.byKey) >= MaxKeyLimits && o.byKey[key] == nil:
 		o.mu.Unlock()
 		return errOverrides
@@ -272,10 +242,11 @@ func (l *Limiter) override(key string, set *setting) error {
 	default:
 		o.byKey[strings.Clone(key)] = set
 	}
+	next.replace(old, time.Now())
 	o.n.Store(int64(len(o.byKey)))
 	o.mu.Unlock()
-	if t, ok := l.table.(*table); ok {
-		t.retimeKey(maphash.String(t.seed, key))
+	if t, ok := l.table.(driver.ChangingTable); ok {
+		t.ChangedKey(key, root.change, next.change)
 	}
 	return nil
 }

@@ -1,13 +1,16 @@
 package ratelimit
 
 import (
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A shard is an open-addressing table with linear probing and no tombstones. Its
 // slots hold no pointers, so that a million keys are nothing to the garbage
-// collector. What does not fit into a slot has a list beside it.
+// collector. What is more than one word has its counts beside it.
 type shard struct {
 	// One cache line, with all that takeOne writes.
 	mu                sync.Mutex
@@ -16,32 +19,35 @@ type shard struct {
 	queues            map[uint64]*queue // those who wait, by the hash of the key
 	allowed, rejected uint64            // by takeOne
 
-	swept  int64     // when every slot was looked at last
-	used   int       // slots that are not empty
-	hand   int       // where the next search for a victim starts
-	lists  [][]int64 // the states that are more than a word; a slot has the place
-	free   []int     // places that are free
-	sketch *sketch
+	swept    int64            // when every slot was looked at last
+	used     int              // slots that are not empty
+	hand     int              // where the next search for a victim starts
+	accounts [][]driver.Count // the keys that are more than a word; a slot has the place
+	free     []int            // places that are free
+	sketch   *sketch
 
 	_ [48]byte // three cache lines: neighbours do not share one
 }
 
-// A slot is a key: 48 bits of its hash, which with those that chose the shard
-// identify it, its plan, and the word that the plan keeps. A plan of 0 is an
-// empty slot. Keys that agree in all those bits (with 256 shards and n keys,
-// n²/2^57 pairs) share their permits.
+// A slot is a key: 46 bits of its hash, which with those that chose the shard identify it, two
+// flags, its limit, and the word that is kept of it. A tag of 0 is an empty slot. Keys that
+// agree in all those bits (with 256 shards and n keys, n²/2^55 pairs) share their permits.
 type slot struct {
 	tag  uint64
 	word uint64
 }
 
-const tagShift = 16
+const (
+	tagShift = 18
+	listed   = 1 << 17 // the word is a place in accounts
+	stale    = 1 << 16 // limits were changed since the key was written
+)
 
-func newSlot(hash uint64, id PlanID, word uint64) slot {
-	return slot{tag: hash>>tagShift<<tagShift | uint64(id), word: word}
-}
+// id is the limit of a slot that is not listed.
+func (s *slot) id() driver.ID { return driver.ID(s.tag) } // the lower 16 bits
 
-func (s *slot) plan() PlanID { return PlanID(s.tag) } // the lower 16 bits
+// is reports whether a slot has nothing but the word of a limit.
+func (s *slot) is(id driver.ID) bool { return s.tag&(1<<tagShift-1) == uint64(id) }
 
 // find returns the place of a key, or where the search for it ended.
 func (s *shard) find(hash uint64) (i int, found bool) {
@@ -70,78 +76,85 @@ func (s *shard) tick(t *table, now int64) int64 {
 	return now
 }
 
-// state returns the state of a key as p reads it. A key that is not there may have
-// been dropped: then it is what the sketch says. Else it is new.
-func (s *shard) state(plans []*plan, p *plan, hash uint64, now int64) state {
-	if i, found := s.find(hash); found && plans[s.slots[i].plan()].salt == p.salt { // else it is a key of another kind, by chance
-		return s.read(&s.slots[i], plans)
+// read reads the counts in a slot.
+func (s *shard) read(to *driver.Account, n *slot, plans []*driver.Plan) {
+	if n.tag&listed != 0 {
+		to.Load(s.accounts[n.word])
+	} else {
+		to.Add(driver.Count{Rule: plans[n.id()].Rules[0], State: driver.State{Word: n.word}})
 	}
-	if s.sketch != nil {
-		if d := s.sketch.get(hash >> tagShift); d.until > now {
-			return p.owing(d.until, d.permits, now)
-		}
-	}
-	return state{}
 }
 
-// read is the state in a slot.
-func (s *shard) read(n *slot, plans []*plan) state {
-	p := plans[n.plan()]
-	if p.custom != nil {
-		return state{from: p, list: s.lists[n.word]}
-	}
-	return state{from: p, word: n.word}
-}
-
-// store writes the state of a key.
-func (s *shard) store(t *table, plans []*plan, hash uint64, now int64, st *state) {
-	i, found := s.find(hash)
-	if !found {
-		s.makeRoom(t, plans, now)
-	}
-	n := newSlot(hash, st.from.id, st.word)
-	listed := found && plans[s.slots[i].plan()].custom != nil
-	if listed && st.from.custom == nil {
-		s.release(&s.slots[i], plans)
-	}
-	if st.from.custom != nil {
-		switch free := len(s.free) - 1; {
-		case listed:
-			n.word = s.slots[i].word
-		case free >= 0:
-			n.word, s.free = uint64(s.free[free]), s.free[:free]
-		default:
-			n.word, s.lists = uint64(len(s.lists)), append(s.lists, nil)
-		}
-		s.lists[n.word] = st.list
-	}
-	if found {
-		s.slots[i] = n
+// write writes the counts of a key. None is a key that is forgotten.
+func (s *shard) write(t *table, hash uint64, now int64, counts []driver.Count) {
+	if len(counts) == 0 {
+		s.drop(t, hash)
 		return
 	}
-	s.put(n)
+	i, found := s.find(hash)
+	if !found {
+		s.makeRoom(t, *t.plans.Load(), now)
+	}
+	n := slot{tag: hash >> tagShift << tagShift}
+	if found {
+		s.slots[i] = s.fill(s.slots[i], counts)
+		return
+	}
+	s.put(s.fill(n, counts))
 	s.used++
 	t.keys.Add(1)
 }
 
+// fill returns a slot with the counts of a key.
+func (s *shard) fill(n slot, counts []driver.Count) slot {
+	was := n.tag&listed != 0
+	n.tag = n.tag >> tagShift << tagShift
+	if len(counts) == 1 && !counts[0].Rule.Listed() && !counts[0].Replaced {
+		if was {
+			s.free, s.accounts[n.word] = append(s.free, int(n.word)), nil
+		}
+		n.tag |= uint64(counts[0].Rule.ID)
+		n.word = counts[0].Word
+		return n
+	}
+	n.tag |= listed
+	switch free := len(s.free) - 1; {
+	case was:
+	case free >= 0:
+		n.word, s.free = uint64(s.free[free]), s.free[:free]
+	default:
+		n.word, s.accounts = uint64(len(s.accounts)), append(s.accounts, nil)
+	}
+	s.accounts[n.word] = append(resized(s.accounts[n.word], len(counts)), counts...)
+	return n
+}
+
+// resized is an empty slice with room for n counts, and not for many more.
+func resized(counts []driver.Count, n int) []driver.Count {
+	if cap(counts) == n {
+		return counts[:0]
+	}
+	return make([]driver.Count, 0, n)
+}
+
 // drop forgets a key.
-func (s *shard) drop(t *table, plans []*plan, hash uint64) {
+func (s *shard) drop(t *table, hash uint64) {
 	if i, found := s.find(hash); found {
-		s.release(&s.slots[i], plans)
+		s.release(&s.slots[i])
 		s.remove(t, i)
 	}
 }
 
 // release gives back what a slot has beside it.
-func (s *shard) release(n *slot, plans []*plan) {
-	if plans[n.plan()].custom != nil {
-		s.lists[n.word] = nil
+func (s *shard) release(n *slot) {
+	if n.tag&listed != 0 {
+		s.accounts[n.word] = nil
 		s.free = append(s.free, int(n.word))
 	}
 }
 
 // makeRoom makes room for one more key.
-func (s *shard) makeRoom(t *table, plans []*plan, now int64) {
+func (s *shard) makeRoom(t *table, plans []*driver.Plan, now int64) {
 	if s.used > 0 && t.keys.Load() >= int64(t.store.maxKeys) {
 		s.evict(t, plans, now)
 	}
@@ -181,28 +194,19 @@ func (s *shard) remove(t *table, i int) {
 	t.keys.Add(-1)
 }
 
-// fullAt is the time at which a slot owes nothing any more; now if it does not.
-func (s *shard) fullAt(n *slot, plans []*plan, now int64) int64 {
-	if s.outlived(n, plans, now) {
-		return now
+// account reads what a slot owes: without the counts that are so old that their words can no
+// longer be read, and carried over if that is pending. It reports whether the slot can stay as it
+// is: words have to be written anew in time, but not before what is pending was done.
+func (s *shard) account(a *driver.Account, t *table, n *slot, plans []*driver.Plan, now int64) (stays bool) {
+	a.Load(nil)
+	s.read(a, n, plans)
+	stays = n.tag&listed == 0
+	if c, at := t.change.Load(), t.marked.Load(); n.tag&stale != 0 && c != nil {
+		stays = !slices.ContainsFunc(a.Counts(), func(c driver.Count) bool { return now-at > c.Rule.Horizon })
+		a.Change(c, plans, min(at, now))
 	}
-	st := s.read(n, plans)
-	return plans[n.plan()].fullAt(&st, now)
-}
-
-// neutral reports whether a slot can be dropped and nothing is lost.
-func (s *shard) neutral(n *slot, plans []*plan, now int64) bool {
-	if s.outlived(n, plans, now) {
-		return true
-	}
-	st := s.read(n, plans)
-	return plans[n.plan()].neutralAt(&st, now) <= now
-}
-
-// outlived reports whether a slot is so old that its word can no longer be read.
-func (s *shard) outlived(n *slot, plans []*plan, now int64) bool {
-	p := plans[n.plan()]
-	return p.custom == nil && (now-s.swept)/5 > p.horizon
+	a.Drop(func(c driver.Count) bool { return !c.Rule.Listed() && (now-s.swept)/5 > c.Rule.Horizon })
+	return stays
 }
 
 // churn is how long ago a shard must have been swept to be swept for room: keys that come
@@ -211,27 +215,33 @@ const churn = int64(time.Second)
 
 // sweep drops the keys that are neutral, moves the rest into fewer slots if they fit, and
 // releases what the shard no longer needs beside them.
-func (s *shard) sweep(t *table, plans []*plan, now int64) {
-	var neutral []int
+func (s *shard) sweep(t *table, plans []*driver.Plan, now int64) {
+	var a driver.Account
+	neutral := 0
 	for i := range s.slots {
-		if n := &s.slots[i]; n.tag != 0 && s.neutral(n, plans, now) {
-			neutral = append(neutral, i)
+		n := &s.slots[i]
+		if n.tag == 0 {
+			continue
+		}
+		if stays := s.account(&a, t, n, plans, now); a.Over(now) {
+			s.release(n)
+			*n = slot{}
+			neutral++
+		} else if !stays {
+			a.Touch(now)
+			*n = s.fill(*n, a.Counts())
 		}
 	}
-	for _, i := range neutral { // now that no algorithm can panic any more
-		s.release(&s.slots[i], plans)
-		s.slots[i] = slot{}
-	}
-	s.used -= len(neutral)
-	t.keys.Add(-int64(len(neutral)))
+	s.used -= neutral
+	t.keys.Add(-int64(neutral))
 	size := 0
 	if s.used > 0 {
 		size = min(len(s.slots), sizeFor(s.used))
 	}
-	if len(neutral) > 0 || size < len(s.slots) {
+	if neutral > 0 || size < len(s.slots) {
 		s.move(size)
 	}
-	s.compact(plans)
+	s.compact()
 	if s.sketch != nil && s.sketch.until <= now {
 		s.sketch = nil
 	}
@@ -262,29 +272,30 @@ func (s *shard) move(size int) {
 	}
 }
 
-// compact closes the gaps in lists, if more than half of the places are free.
-func (s *shard) compact(plans []*plan) {
-	if len(s.free)*2 <= len(s.lists) {
+// compact closes the gaps in accounts, if more than half of the places are free.
+func (s *shard) compact() {
+	if len(s.free)*2 <= len(s.accounts) {
 		return
 	}
-	var lists [][]int64
-	if used := len(s.lists) - len(s.free); used > 0 {
-		lists = make([][]int64, 0, used)
+	var accounts [][]driver.Count
+	if used := len(s.accounts) - len(s.free); used > 0 {
+		accounts = make([][]driver.Count, 0, used)
 	}
 	for i := range s.slots {
-		if n := &s.slots[i]; n.tag != 0 && plans[n.plan()].custom != nil {
-			lists = append(lists, s.lists[n.word])
-			n.word = uint64(len(lists) - 1)
+		if n := &s.slots[i]; n.tag&listed != 0 {
+			accounts = append(accounts, s.accounts[n.word])
+			n.word = uint64(len(accounts) - 1)
 		}
 	}
-	s.lists, s.free = lists, nil
+	s.accounts, s.free = accounts, nil
 }
 
 // evict drops one key: a neutral one of the 16 that are next, or else the one of
 // them that owes least, whose debt the sketch keeps.
-func (s *shard) evict(t *table, plans []*plan, now int64) {
+func (s *shard) evict(t *table, plans []*driver.Plan, now int64) {
 	mask := len(s.slots) - 1
-	victim, least := -1, int64(0)
+	var a driver.Account
+	victim, owes := -1, driver.Debt{}
 	for seen, i := 0, s.hand; seen < min(16, s.used); i = (i + 1) & mask {
 		s.hand = (i + 1) & mask
 		n := &s.slots[i]
@@ -292,24 +303,23 @@ func (s *shard) evict(t *table, plans []*plan, now int64) {
 			continue
 		}
 		seen++
-		full := s.fullAt(n, plans, now)
+		s.account(&a, t, n, plans, now)
+		full := a.Full(now)
 		if full <= now {
-			s.release(n, plans)
+			s.release(n)
 			s.remove(t, i)
 			return
 		}
-		if victim < 0 || full < least {
-			victim, least = i, full
+		if victim < 0 || full < owes.Until {
+			victim, owes = i, driver.Debt{Until: full, Permits: a.Used(now)}
 		}
 	}
 	if s.sketch == nil {
 		s.sketch = newSketch(t.store.maxKeys / len(t.shards))
 	}
 	n := &s.slots[victim]
-	st := s.read(n, plans)
-	owes := debt{least, plans[n.plan()].taken(&st, now)}
 	s.sketch.add(n.tag>>tagShift, owes, now)
 	t.evicted.Add(1)
-	s.release(n, plans)
+	s.release(n)
 	s.remove(t, victim)
 }

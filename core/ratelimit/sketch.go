@@ -1,12 +1,10 @@
 package ratelimit
 
-import "math/bits"
+import (
+	"math/bits"
 
-// A debt is what a dropped key owed.
-type debt struct {
-	until   int64 // when it is repaid
-	permits int64 // how many it had taken
-}
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
 
 // A sketch keeps the debts of dropped keys: a count-min sketch (Cormode and
 // Muthukrishnan, 2005), where a cell holds the highest that fell into it and a key
@@ -16,7 +14,7 @@ type debt struct {
 type sketch struct {
 	mask  uint64
 	until int64 // when the last of the debts is repaid
-	cells []debt
+	cells []driver.Debt
 }
 
 const sketchRows = 4
@@ -24,34 +22,34 @@ const sketchRows = 4
 // newSketch is sized to the keys of a shard.
 func newSketch(keys int) *sketch {
 	width := 1 << bits.Len(uint(max(64, keys/sketchRows)-1))
-	return &sketch{mask: uint64(width - 1), cells: make([]debt, sketchRows*width)}
+	return &sketch{mask: uint64(width - 1), cells: make([]driver.Debt, sketchRows*width)}
 }
 
 // cell is the cell of a key in a row.
-func (s *sketch) cell(key uint64, row int) *debt {
+func (s *sketch) cell(key uint64, row int) *driver.Debt {
 	x := (key + uint64(row)) * 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
 	return &s.cells[uint64(row)*(s.mask+1)+x>>32&s.mask]
 }
 
-func (s *sketch) add(key uint64, d debt, now int64) {
-	s.until = max(s.until, d.until)
+func (s *sketch) add(key uint64, d driver.Debt, now int64) {
+	s.until = max(s.until, d.Until)
 	for row := range sketchRows {
 		c := s.cell(key, row)
-		if c.until <= now {
+		if c.Until <= now {
 			*c = d
 			continue
 		}
-		c.until, c.permits = max(c.until, d.until), max(c.permits, d.permits)
+		c.Until, c.Permits = max(c.Until, d.Until), max(c.Permits, d.Permits)
 	}
 }
 
-func (s *sketch) get(key uint64) debt {
+func (s *sketch) get(key uint64) driver.Debt {
 	d := *s.cell(key, 0)
 	for row := 1; row < sketchRows; row++ {
 		c := s.cell(key, row)
-		d.until, d.permits = min(d.until, c.until), min(d.permits, c.permits)
+		d.Until, d.Permits = min(d.Until, c.Until), min(d.Permits, c.Permits)
 	}
 	return d
 }

@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
 
 // Stats are the counters of a [Limiter] and of those derived from it by With.
 type Stats struct {
@@ -26,9 +30,8 @@ func (l *Limiter) Stats() Stats {
 		allowed, rejected := l.memory.counts()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
-	if t := l.memory; t != nil {
-		t.sweep(t.now())
-		s.Keys, s.Evicted = int(t.keys.Load()), t.evicted.Load()
+	if t, ok := l.table.(driver.CountingTable); ok {
+		s.Keys, s.Evicted = t.Counts()
 	}
 	return s
 }

@@ -8,34 +8,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
-
-// gone is a Custom that is full a second after its last take.
-type gone struct{}
-
-func (gone) Earliest(_ Limit, _ []int64, now, _ int64) int64 { return now }
-
-func (gone) Charge(_ Limit, _ []int64, _, at, _ int64) []int64 { return []int64{at} }
-
-func (gone) Refund(_ Limit, s []int64, _, _, _ int64) []int64 { return s }
-
-func (gone) Available(l Limit, _ []int64, _ int64) int64 { return l.Permits }
-
-func (gone) FullAt(_ Limit, s []int64, now int64) int64 {
-	if len(s) == 0 {
-		return now
-	}
-	return s[0] + int64(time.Second)
-}
 
 // sweptLimits are limits of every algorithm under which a key that took 1 permit owes
 // nothing after 10 seconds at the most.
 func sweptLimits() []Limit {
 	return []Limit{
-		TokenBucket(10, time.Second, 20), TokenBucket(1_000_003, time.Second, 1_000_003), Shaper(1, time.Second), TokenBucket(5, time.Hour, 5).withPeriod(10 * time.Second),
+		TokenBucket(10, time.Second, 20), TokenBucket(1_000_003, time.Second, 1_000_003), TokenBucket(1, time.Second, 1), TokenBucket(5, time.Hour, 5).withPeriod(10 * time.Second),
 		PerSecond(1), PerSecond(1e9), FixedWindow(3, 5*time.Second), AlignedWindow(3, time.Second), SlidingWindow(5, time.Second, 10), SlidingCounter(5, 5*time.Second), SlidingLog(5, time.Second),
 		PerSecond(10).And(TokenBucket(5, time.Second, 5)).And(SlidingLog(5, 2*time.Second)).And(SlidingCounter(9, time.Second)),
-		{Permits: 5, Period: time.Second, Custom: gone{}},
 	}
 }
 
@@ -48,7 +31,7 @@ func held0(t *table) (h holds) {
 	h.keys = int(t.keys.Load())
 	for i := range t.shards {
 		s := &t.shards[i]
-		h.slots, h.lists = h.slots+len(s.slots), h.lists+cap(s.lists)+cap(s.free)
+		h.slots, h.lists = h.slots+len(s.slots), h.lists+cap(s.accounts)+cap(s.free)
 		if s.sketch != nil {
 			h.sketches++
 		}
@@ -60,10 +43,10 @@ func held0(t *table) (h holds) {
 }
 
 // flood has keys 0 to n take one permit each.
-func flood(t *testing.T, tab *table, id PlanID, now time.Duration, n int) {
+func flood(t *testing.T, tab *table, id driver.ID, now time.Duration, n int) {
 	t.Helper()
 	for i := range n {
-		mustApply(t, tab, now, fmt.Sprint("flood", i), id, Op{Cost: 1})
+		mustApply(t, tab, now, fmt.Sprint("flood", i), id, driver.Op{Cost: 1})
 	}
 }
 
@@ -72,7 +55,7 @@ func flood(t *testing.T, tab *table, id PlanID, now time.Duration, n int) {
 func TestMemoryComesBackWithinMinutesAfterAFlood(t *testing.T) {
 	t.Parallel()
 	for _, l := range sweptLimits() {
-		for kind, op := range map[string]Op{"take": {Cost: 1}, "peek": {}, "refund": {Kind: Refund, Cost: 1}, "reset": {Kind: Reset}} {
+		for kind, op := range map[string]driver.Op{"take": {Cost: 1}, "peek": {}, "refund": {Kind: driver.Refund, Cost: 1}, "reset": {Kind: driver.Reset}} {
 			for _, every := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 				if every < time.Minute && kind != "take" {
 					continue
@@ -138,43 +121,36 @@ func TestSweepsAreSpreadOverTheCalls(t *testing.T) {
 		step := time.Minute / time.Duration(len(tab.shards))
 		before := uint64(0)
 		for now := time.Minute; now < 3*time.Minute; now += step {
-			mustApply(t, tab, now, "k", ids[0], Op{Cost: 1})
+			mustApply(t, tab, now, "k", ids[0], driver.Op{Cost: 1})
 			require.LessOrEqual(t, tab.turn.Load()-before, uint64(2))
 			before = tab.turn.Load()
 		}
 		require.InDelta(t, 2*len(tab.shards), before, 4)
-		mustApply(t, tab, time.Hour, "k", ids[0], Op{Cost: 1})
+		mustApply(t, tab, time.Hour, "k", ids[0], driver.Op{Cost: 1})
 		require.EqualValues(t, len(tab.shards), tab.turn.Load()-before, "a pause needs one round and no more")
 	})
-}
-
-// slow is gone, and takes a millisecond to say so.
-type slow struct{ gone }
-
-func (s slow) FullAt(l Limit, state []int64, now int64) int64 {
-	time.Sleep(time.Millisecond)
-	return s.gone.FullAt(l, state, now)
 }
 
 // A call sweeps for a bounded time: after a pause the next calls do the rest.
 func TestASweepAfterAPauseIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		tab, ids := newTestTable(t, 0, Limit{Permits: 5, Period: time.Second, Custom: slow{}}, PerSecond(5))
+		tab, ids := newTestTable(t, 0, PerSecond(5))
+		tab.swept = func() { time.Sleep(4 * time.Millisecond) }
 		for i := range 1000 {
-			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 1})
+			mustApply(t, tab, 0, fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
 		}
 		begun, calls := time.Now(), 0
-		for tab.keys.Load() > 1 {
+		for tab.keys.Load() > 1 || tab.turn.Load() < uint64(len(tab.shards)) {
 			before := time.Now()
-			mustApply(t, tab, time.Hour, "one", ids[1], Op{})
-			require.Less(t, time.Since(before), 10*time.Millisecond+20*time.Millisecond, "10 ms and a shard")
+			mustApply(t, tab, time.Hour, "one", ids[0], driver.Op{})
+			require.Less(t, time.Since(before), 10*time.Millisecond+8*time.Millisecond, "10 ms and a shard")
 			calls++
 		}
-		require.Equal(t, time.Second, time.Since(begun), "each key was looked at once")
+		require.InDelta(t, 4*time.Millisecond*time.Duration(len(tab.shards)), time.Since(begun), float64(4*time.Millisecond), "each shard was swept once")
 		require.Greater(t, calls, 30)
 		for range 100 {
-			mustApply(t, tab, time.Hour, "one", ids[1], Op{})
+			mustApply(t, tab, time.Hour, "one", ids[0], driver.Op{})
 		}
 		require.InDelta(t, len(tab.shards), tab.turn.Load(), 1)
 	})
@@ -194,18 +170,18 @@ func TestAKeyThatOwesOutlivesTheFlood(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					tab, ids := newTestTable(t, 0, l, soon)
 					for i := range 300 {
-						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], Op{Cost: 30})
+						mustApply(t, tab, time.Duration(i), fmt.Sprint("owes", i), ids[0], driver.Op{Cost: 30})
 					}
 					flood(t, tab, ids[1], 300, 5_000)
 					for now := time.Second; now < 20*time.Minute; now += 7 * time.Second {
-						mustApply(t, tab, now, "one", ids[1], Op{})
+						mustApply(t, tab, now, "one", ids[1], driver.Op{})
 					}
 					h := held0(tab)
-					require.Equal(t, 300*len(l.All()), h.keys)
+					require.Equal(t, 300, h.keys)
 					require.LessOrEqual(t, h.slots, 8*256)
 					require.LessOrEqual(t, h.lists, 6*300)
 					for i := range 300 {
-						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], Op{})
+						r := mustApply(t, tab, 20*time.Minute, fmt.Sprint("owes", i), ids[0], driver.Op{})
 						require.Equal(t, l.Capacity()-30, r.Remaining)
 					}
 				})
@@ -224,16 +200,16 @@ func TestTheSketchGoesWhenItsDebtsAreRepaid(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tab, ids := newTestTable(t, 1000, l)
 				for i := range 5000 {
-					mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 5})
+					mustApply(t, tab, 0, fmt.Sprint(i), ids[0], driver.Op{Cost: 5})
 				}
 				require.Positive(t, held0(tab).sketches)
-				mustApply(t, tab, 5*time.Minute-1, "one", ids[0], Op{Cost: 1})
+				mustApply(t, tab, 5*time.Minute-1, "one", ids[0], driver.Op{Cost: 1})
 				require.Positive(t, held0(tab).sketches)
 				for i := range 5000 {
-					require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], Op{}).Remaining, int64(5))
+					require.Less(t, mustApply(t, tab, 4*time.Minute, fmt.Sprint(i), ids[0], driver.Op{}).Remaining, int64(5))
 				}
 				for now := 5 * time.Minute; now <= 8*time.Minute; now += time.Minute {
-					mustApply(t, tab, now, "one", ids[0], Op{})
+					mustApply(t, tab, now, "one", ids[0], driver.Op{})
 				}
 				require.Zero(t, held0(tab).sketches)
 				require.LessOrEqual(t, held0(tab).keys, 1)
@@ -272,11 +248,11 @@ func TestManyBucketsAreGoneInMinutes(t *testing.T) {
 	tab, ids := newTestTable(t, 0, TokenBucket(10, time.Second, 10))
 	const n = 200_000
 	for i := range n {
-		mustApply(t, tab, 0, fmt.Sprint(i), ids[0], Op{Cost: 1})
+		mustApply(t, tab, 0, fmt.Sprint(i), ids[0], driver.Op{Cost: 1})
 	}
 	require.EqualValues(t, n, tab.keys.Load())
 	for now := time.Minute; now <= 3*time.Minute; now += time.Second {
-		mustApply(t, tab, now, "one", ids[0], Op{Cost: 1})
+		mustApply(t, tab, now, "one", ids[0], driver.Op{Cost: 1})
 	}
 	require.EqualValues(t, 1, tab.keys.Load())
 	require.LessOrEqual(t, slots(tab), 8)

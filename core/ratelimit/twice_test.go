@@ -29,7 +29,7 @@ func TestAChainRefusesToChargeACountTwice(t *testing.T) {
 		"twice":                  {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: a, Key: "k"}}, true},
 		"twice, not in a row":    {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: b, Key: "k"}, {Limiter: a, Key: "k"}}, true},
 		"another tier":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(ratelimit.PerHour(20))), Key: "k"}}, true},
-		"another kind":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(bucket)), Key: "k"}}, false},
+		"another kind":           {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(bucket)), Key: "k"}}, true},
 		"a joined kind":          {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: core.Must(a.WithLimit(bucket.And(ratelimit.PerHour(9)))), Key: "k"}}, true},
 		"of one name, one table": {ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: named("a", ratelimit.PerHour(10)), Key: "k"}}, true},
 	} {

@@ -2,11 +2,11 @@ package ratelimit
 
 import (
 	"context"
-	"hash/maphash"
 	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Wait takes n permits of a key as soon as they are to be had, and returns when they
@@ -31,7 +31,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	}
 	var r Result
 	var err error
-	if t, ok := l.table.(*table); ok && n > 0 {
+	if t, ok := l.table.(driver.QueueTable); ok && n > 0 {
 		r, err = l.queue(ctx, t, key, n, most)
 	} else {
 		r, err = l.reserve(ctx, key, n, most)
@@ -48,26 +48,25 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 
 // queue waits in the queue of the key. An error is no refusal, and with it nothing is
 // taken.
-func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most time.Duration) (Result, error) {
-	if _, err := t.planFor(l.settingOf(key).plan, n); err != nil {
-		return l.failed(ctx, key, l.settingOf(key).plan, Op{Kind: Reserve, Cost: n}, err)
-	}
-	hash := maphash.String(t.seed, key)
+func (l *Limiter) queue(ctx context.Context, t driver.QueueTable, key string, n int64, most time.Duration) (Result, error) {
 	key = strings.Clone(key)
 	cfg := l.cfg.Load()
-	w, r, err := t.enter(hash, request{
-		policy: func() (*plan, []Past) {
+	w, r, err := t.Enter(key, driver.Request{
+		Limit: func() (driver.ID, *driver.Change) {
 			set := l.settingOf(key)
-			return (*t.plans.Load())[set.plan], set.past
+			return set.plan, l.changeOf(set)
 		},
-		cost: n, most: most, order: cfg.Order, room: cfg.room,
+		Cost: n, MaxWait: most, NewestFirst: cfg.Order == NewestFirst, Room: cfg.room,
 	})
-	if err != nil || w == nil {
-		return r, err
+	if err != nil {
+		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
 	}
-	defer t.abandon(hash, w)
+	if w == nil {
+		return r, nil
+	}
+	defer w.Leave()
 	return l.wait(ctx, key, n, r, func() (Result, error) {
-		r, err := t.await(ctx, l.done, hash, w)
+		r, err := w.Await(ctx, l.done)
 		if r.Granted > 0 && err != nil { // it was served while it left
 			_, _ = l.Refund(ctx, key, r)
 		}
@@ -77,7 +76,7 @@ func (l *Limiter) queue(ctx context.Context, t *table, key string, n int64, most
 
 // reserve waits for a reservation.
 func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Duration) (Result, error) {
-	r, err := l.apply(ctx, key, Op{Kind: Reserve, Cost: n, MaxWait: most})
+	r, err := l.apply(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: most})
 	if err != nil || r.Wait == 0 {
 		return r, err
 	}

@@ -2,20 +2,24 @@ package ratelimit
 
 import (
 	"context"
+	"hash/maphash"
 	"math"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A waiter waits for permits of a key. It is guarded by the lock of the shard.
 type waiter struct {
-	policy   func() (*plan, []Past) // that it should be held to
-	plan     *plan                  // that it is held to
-	past     []Past
+	request  driver.Request
+	table    *table
+	key      uint64       // its hash
+	plan     *driver.Plan // that it is held to
+	change   *driver.Change
 	cost     int64
 	came     int64
 	deadline int64 // it is not served later
 	next     int64 // of the first in the queue: when there will be permits for it
-	rest     int64 // it is not woken before
 	done     bool  // it was served or refused, and is not in the queue any more
 	result   Result
 	err      error // the store was closed
@@ -31,18 +35,21 @@ func (w *waiter) signal() {
 	}
 }
 
-// A request is what one who wants to wait asks for.
-type request struct {
-	policy func() (*plan, []Past)
-	cost   int64 // at least 1
-	most   time.Duration
-	order  QueueOrder
-	room   func(capacity int64) int64 // how many permits may wait
+// Enter takes permits, refuses, or joins the queue; then the waiter is not nil, and
+// the Wait of the result is an estimate.
+func (t *table) Enter(key string, req driver.Request) (driver.Waiter, Result, error) {
+	id, _ := req.Limit()
+	if _, err := t.planFor(id, req.Cost); err != nil {
+		return nil, Result{}, err
+	}
+	w, r, err := t.enter(maphash.String(t.seed, key), req)
+	if w == nil {
+		return nil, r, err
+	}
+	return w, r, nil
 }
 
-// enter takes permits, refuses, or joins the queue; then the waiter is not nil, and
-// the Wait of the result is an estimate.
-func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) {
+func (t *table) enter(key uint64, req driver.Request) (w *waiter, r Result, err error) {
 	t.sweep(t.now())
 	s := t.shard(key)
 	s.mu.Lock()
@@ -51,32 +58,36 @@ func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) 
 		return nil, Result{}, ErrClosed
 	}
 	k := keyed{table: t, shard: s, hash: key, now: s.tick(t, t.now())}
-	p, past := req.policy()
+	p, change := t.inForce(req)
+	order := OldestFirst
+	if req.NewestFirst {
+		order = NewestFirst
+	}
 	q := s.queues[key]
 	if q == nil {
-		q = &queue{order: req.order}
+		q = &queue{order: order}
 	} else {
 		q.serve(&k)
 	}
 	if q.overtaken() {
 		var changed bool
-		if r, changed = k.apply(p, Op{Kind: Take, Cost: req.cost, Past: past}); changed {
+		if r, changed = k.apply(p, &driver.Op{Kind: driver.Take, Cost: req.Cost, Change: change}); changed {
 			q.changed(&k)
 		}
 		if r.Allowed || r.RetryAfter == Never {
 			return nil, r, nil
 		}
 	}
-	r = q.refusal(&k, p, past, req.cost)
-	room := req.room(r.Limit)
-	if r.RetryAfter == Never || r.RetryAfter > req.most || req.cost > room || q.order == OldestFirst && q.permits+req.cost > room {
+	r = q.refusal(&k, p, change, req.Cost)
+	room := req.Room(r.Limit)
+	if r.RetryAfter == Never || r.RetryAfter > req.MaxWait || req.Cost > room || q.order == OldestFirst && q.permits+req.Cost > room {
 		return nil, r, nil
 	}
-	for q.permits+req.cost > room {
+	for q.permits+req.Cost > room {
 		q.expel(&k, q.oldest)
 	}
 	w = &waiter{
-		policy: req.policy, plan: p, past: past, cost: req.cost, came: k.now, deadline: k.now + int64(min(req.most, 1<<62)), next: math.MaxInt64,
+		request: req, table: t, key: key, plan: p, change: change, cost: req.Cost, came: k.now, deadline: k.now + int64(min(req.MaxWait, 1<<62)), next: math.MaxInt64,
 		wake: make(chan struct{}, 1), older: q.newest,
 	}
 	if w.older != nil {
@@ -100,9 +111,16 @@ func (t *table) enter(key uint64, req request) (w *waiter, r Result, err error) 
 	return w, r, nil
 }
 
-// await waits for w to be served or refused. If ctx or done ends before, it is out
+// inForce is the limit that a request is held to now.
+func (t *table) inForce(req driver.Request) (*driver.Plan, *driver.Change) {
+	id, change := req.Limit()
+	return (*t.plans.Load())[id], change
+}
+
+// Await waits for w to be served or refused. If ctx or done ends before, it is out
 // of the queue, and the error is why.
-func (t *table) await(ctx context.Context, done <-chan struct{}, key uint64, w *waiter) (Result, error) {
+func (w *waiter) Await(ctx context.Context, done <-chan struct{}) (Result, error) {
+	t, key := w.table, w.key
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -139,9 +157,10 @@ func (t *table) await(ctx context.Context, done <-chan struct{}, key uint64, w *
 	}
 }
 
-// abandon takes w out of the queue if its goroutine ends before its time, as by a
+// Leave takes w out of the queue if its goroutine ends before its time, as by a
 // panic. Nothing else is done: the next in the queue is woken for it.
-func (t *table) abandon(key uint64, w *waiter) {
+func (w *waiter) Leave() {
+	t, key := w.table, w.key
 	s := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +214,7 @@ func (t *table) shut() {
 func (t *table) retimeKey(key uint64) {
 	t.withQueue(key, func(q *queue, k *keyed) {
 		for w := q.oldest; w != nil; w = w.newer {
-			w.plan, w.past = w.policy()
+			w.plan, w.change = t.inForce(w.request)
 		}
 		q.delayed(k)
 	})

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A bucket decides as golang.org/x/time/rate does, at the time that it quotes, and
@@ -35,7 +37,7 @@ func checkAgainstXTime(t *testing.T, steps int) {
 		epoch := time.Unix(1_000_000_000, 0)
 		now := time.Duration(0)
 		take := func(cost int64) Result {
-			r, err := eitherAt(tab, int64(now), "k", ids[0], Op{Cost: cost})
+			r, err := eitherAt(tab, int64(now), "k", ids[0], driver.Op{Cost: cost})
 			if err != nil {
 				t.Fatal(err)
 			}

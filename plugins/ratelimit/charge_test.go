@@ -15,6 +15,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
@@ -663,17 +664,17 @@ func TestCharge_TakeAtMostIsBounded(t *testing.T) {
 // thief is a store of which somebody takes one after each look.
 type thief struct{ coreratelimit.Store }
 
-type thiefTable struct{ coreratelimit.Table }
+type thiefTable struct{ driver.Table }
 
-func (s thief) Open(name string) (coreratelimit.Table, error) {
+func (s thief) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return thiefTable{t}, err
 }
 
-func (t thiefTable) Apply(ctx context.Context, key string, plan coreratelimit.PlanID, op coreratelimit.Op) (coreratelimit.Result, error) {
+func (t thiefTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (coreratelimit.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	if op.Kind == coreratelimit.Take && op.Cost == 0 {
-		_, _ = t.Table.Apply(ctx, key, plan, coreratelimit.Op{Cost: 1})
+	if op.Kind == driver.Take && op.Cost == 0 {
+		_, _ = t.Table.Apply(ctx, key, plan, driver.Op{Cost: 1})
 	}
 	return r, err
 }
@@ -681,16 +682,16 @@ func (t thiefTable) Apply(ctx context.Context, key string, plan coreratelimit.Pl
 // lateStore answers a take of 10 late.
 type lateStore struct{ coreratelimit.Store }
 
-type lateTable struct{ coreratelimit.Table }
+type lateTable struct{ driver.Table }
 
-func (s lateStore) Open(name string) (coreratelimit.Table, error) {
+func (s lateStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return lateTable{t}, err
 }
 
-func (t lateTable) Apply(ctx context.Context, key string, plan coreratelimit.PlanID, op coreratelimit.Op) (coreratelimit.Result, error) {
+func (t lateTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (coreratelimit.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	if op.Cost == 10 && op.Kind == coreratelimit.Take {
+	if op.Cost == 10 && op.Kind == driver.Take {
 		time.Sleep(time.Second)
 	}
 	return r, err

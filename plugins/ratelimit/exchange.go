@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/server"
 )
 
@@ -51,7 +52,7 @@ type standing struct {
 	next, full                time.Duration
 	at                        int64
 	charged                   uint64
-	plan                      ratelimit.PlanID
+	plan                      driver.ID
 	which                     uint8
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -243,17 +244,6 @@ func TestHeaders_AKeptHeaderStays(t *testing.T) {
 	require.Equal(t, `"default";r=7;t=60`, fetch(s, "/").Header().Get("RateLimit"))
 	require.Equal(t, `"default";r=8;t=60`, kept.Get("RateLimit"))
 	require.Equal(t, "8", kept.Get("X-RateLimit-Remaining"))
-}
-
-// own is an algorithm of somebody's own, which is not asked for anything here.
-type own struct{ coreratelimit.Custom }
-
-func TestHeaders_ACustomLimitHasNoWindow(t *testing.T) {
-	t.Parallel()
-	r := coreratelimit.Result{Allowed: true, Limit: coreratelimit.MaxPermits, Remaining: 5}
-	limit := ratelimit.Limit{Custom: &own{}, Permits: 1, Period: coreratelimit.MaxPeriod, Burst: coreratelimit.MaxPermits}
-	h := fetch(serve(t, ratelimit.ServerConfig{Store: wild{r}, Headers: everyHeader, Limit: limit}), "/").Header()
-	require.Equal(t, `"default";q=274877906944`, h.Get("RateLimit-Policy"))
 }
 
 // What is taken out on purpose does not come back.
@@ -533,10 +523,10 @@ func TestHeaders_LimitsThatChange(t *testing.T) {
 // wild is a store whose numbers are beyond anything.
 type wild struct{ coreratelimit.Result }
 
-func (s wild) Open(string) (coreratelimit.Table, error)         { return s, nil }
-func (wild) Close() error                                       { return nil }
-func (wild) Plan(ratelimit.Limit) (coreratelimit.PlanID, error) { return 1, nil }
-func (s wild) Apply(context.Context, string, coreratelimit.PlanID, coreratelimit.Op) (coreratelimit.Result, error) {
+func (s wild) Open(string) (driver.Table, error)   { return s, nil }
+func (wild) Close() error                          { return nil }
+func (wild) Plan([]driver.Spec) (driver.ID, error) { return 1, nil }
+func (s wild) Apply(context.Context, string, driver.ID, driver.Op) (coreratelimit.Result, error) {
 	return s.Result, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	gresil "github.com/gresil/gresil/core"
 	core "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -91,17 +92,17 @@ var errNoPlan = errors.New("no more plans")
 // stingy is a store whose tables know one limit.
 type stingy struct{ core.Store }
 
-func (s stingy) Open(name string) (core.Table, error) {
+func (s stingy) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return &stingyTable{Table: t}, err
 }
 
 type stingyTable struct {
-	core.Table
+	driver.Table
 	known bool
 }
 
-func (t *stingyTable) Plan(l core.Limit) (core.PlanID, error) {
+func (t *stingyTable) Plan(l []driver.Spec) (driver.ID, error) {
 	if t.known {
 		return 0, errNoPlan
 	}

@@ -164,14 +164,10 @@ func quote(s string) string {
 	return b.String()
 }
 
-// fillTime is how long an empty key takes to fill, rounded up; 0 where only the
-// algorithm knows.
+// fillTime is how long an empty key takes to fill, rounded up.
 func fillTime(l Limit) time.Duration {
-	switch {
-	case l == Limit{}:
+	if l == (Limit{}) {
 		return ratelimit.DefaultPeriod
-	case l.Custom != nil:
-		return 0
 	}
 	// A valid limit fills within years, so this does not overflow.
 	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.Period))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // plainGCRA is the floor: the least that a script does which limits at all.
@@ -102,10 +103,10 @@ func BenchmarkDecision(b *testing.B) {
 		} {
 			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
 				table := open(b, newStore(b, client, Config{Mode: mode}), mode.String()+c.name)
-				id, err := table.Plan(c.limit)
+				id, err := table.Plan(c.limit.Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 10_000, func(key string) error {
-					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
+					_, err := table.Apply(ctx, key, id, driver.Op{Cost: 1})
 					return err
 				})
 			})
@@ -126,10 +127,10 @@ func BenchmarkHotKey(b *testing.B) {
 		}{{"granted", granted, 0}, {"refused", refused, 0}, {"denied", refused, 100}} {
 			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
 				table := open(b, newStore(b, client, Config{Mode: mode, DenyCache: c.cache}), mode.String()+c.name)
-				id, err := table.Plan(c.limit)
+				id, err := table.Plan(c.limit.Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 1, func(key string) error {
-					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
+					_, err := table.Apply(ctx, key, id, driver.Op{Cost: 1})
 					return err
 				})
 			})

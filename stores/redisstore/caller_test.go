@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Else whoever can choose the deadline of a request could have the limit lifted for all.
@@ -27,7 +28,7 @@ func TestShortDeadlinesSayNothingOfTheServer(t *testing.T) {
 		proxy.Delay(20 * time.Millisecond)
 		for range 2 * failures {
 			short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			_, err := table.Apply(short, "k", 1, ratelimit.Op{Cost: 1})
+			_, err := table.Apply(short, "k", 1, driver.Op{Cost: 1})
 			cancel()
 			require.Error(t, err)
 		}
@@ -45,7 +46,7 @@ func TestAValueThatIsNotOursSaysNothingOfTheServer(t *testing.T) {
 	take(t, table, "k", ratelimit.PerHour(9), 1)
 	require.NoError(t, client.LPush(t.Context(), keyName(keyPrefix(DefaultPrefix, "t"), "bad", false), "x").Err())
 	for range 2 * failures {
-		_, err := table.Apply(t.Context(), "bad", 1, ratelimit.Op{Cost: 1})
+		_, err := table.Apply(t.Context(), "bad", 1, driver.Op{Cost: 1})
 		require.ErrorContains(t, err, "WRONGTYPE")
 	}
 	take(t, table, "k", ratelimit.PerHour(9), 1)
@@ -61,15 +62,15 @@ func TestTimeoutIsForAllThatADecisionNeeds(t *testing.T) {
 		table := open(t, s, "t")
 		limit := ratelimit.PerHour(100)
 		require.Eventually(t, func() bool { // one value of several limits
-			_, err := table.Plan(limit.And(ratelimit.PerMinute(50)))
+			_, err := table.Plan(limit.And(ratelimit.PerMinute(50)).Specs())
 			require.NoError(t, err)
-			_, err = table.Apply(t.Context(), "k", 3, ratelimit.Op{Cost: 1})
+			_, err = table.Apply(t.Context(), "k", 3, driver.Op{Cost: 1})
 			return err == nil
 		}, patient, time.Millisecond)
 		take(t, table, "k", limit, 1)
 		proxy.Delay(1050 * time.Millisecond) // each way
 		begun := time.Now()
-		_, err := table.Apply(t.Context(), "k", 1, ratelimit.Op{Cost: 1})
+		_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
 		require.Error(t, err)
 		require.Less(t, time.Since(begun), 3900*time.Millisecond)
 	})
@@ -110,7 +111,7 @@ func TestCloseWaitsForWhatWasSent(t *testing.T) {
 		require.Eventually(t, func() bool { return !sends(s) }, patient, time.Millisecond)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := table.Apply(context.WithoutCancel(t.Context()), "k", 1, ratelimit.Op{Cost: 1})
+			_, err := table.Apply(context.WithoutCancel(t.Context()), "k", 1, driver.Op{Cost: 1})
 			ended <- err
 		}()
 		if mode == Strict {
@@ -149,14 +150,14 @@ func TestAServerThatCouldNotBeUsedIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, startServer(t).client(t), Config{})
 	table := open(t, s, "t")
-	id, err := table.Plan(ratelimit.PerHour(9))
+	id, err := table.Plan(ratelimit.PerHour(9).Specs())
 	require.NoError(t, err)
 	s.unfit, s.unfitAt = ErrUnfit, time.Now()
 	s.inspected.Store(inspectedUnfit)
-	_, err = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+	_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 	require.ErrorIs(t, err, ErrUnfit)
 	s.unfitAt = time.Now().Add(-unfitFor)
-	_, err = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+	_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 	require.NoError(t, err)
 }
 
@@ -172,9 +173,9 @@ func TestWarnMayCloseTheStore(t *testing.T) {
 		}})
 		made <- s
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(1))
+		id, err := table.Plan(ratelimit.PerHour(1).Specs())
 		require.NoError(t, err)
-		_, _ = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+		_, _ = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 		select {
 		case err := <-closed:
 			require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -59,20 +60,20 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 		s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: DefaultTimeout})
 		table := open(t, s, "t")
 		require.Eventually(t, func() bool {
-			id, err := table.Plan(ratelimit.PerHour(10))
+			id, err := table.Plan(ratelimit.PerHour(10).Specs())
 			require.NoError(t, err)
-			_, err = table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+			_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 			return err == nil
 		}, patient, 10*time.Millisecond)
 		proxy.Swallow()
 		dead := newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: DefaultTimeout})
-		for _, table := range []ratelimit.Table{table, open(t, dead, "t")} {
-			id, err := table.Plan(ratelimit.PerHour(10))
+		for _, table := range []driver.Table{table, open(t, dead, "t")} {
+			id, err := table.Plan(ratelimit.PerHour(10).Specs())
 			require.NoError(t, err)
 			var took []time.Duration
 			for range failures - 1 {
 				began := time.Now()
-				_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+				_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 				took = append(took, time.Since(began))
 				if require.Error(t, err); len(took) == 1 || !errors.Is(err, ErrAway) { // on a busy machine the breaker may open earlier
 					require.ErrorContains(t, err, "no reply in time")
@@ -166,11 +167,11 @@ func TestAnExhaustedPoolIsNamed(t *testing.T) {
 					client := startServer(t).client(t, change)
 					s := newStore(t, client, Config{Mode: mode, Timeout: 100 * time.Millisecond})
 					table := open(t, s, "t")
-					id, err := table.Plan(ratelimit.PerHour(1000))
+					id, err := table.Plan(ratelimit.PerHour(1000).Specs())
 					require.NoError(t, err)
 					if before {
 						require.Eventually(t, func() bool {
-							_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+							_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 							return err == nil
 						}, patient, 10*time.Millisecond)
 					}
@@ -182,14 +183,14 @@ func TestAnExhaustedPoolIsNamed(t *testing.T) {
 						context.AfterFunc(held, func() { _ = conn.Close() })
 					}
 					for range failures + 2 {
-						_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+						_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 						require.ErrorContains(t, err, "all connections of the client's pool are in use")
 						require.True(t, noConnection(err), err)
 					}
 					require.Equal(t, breaker.Closed, s.first.guard.State())
 					free()
 					require.Eventually(t, func() bool {
-						_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+						_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 						return err == nil
 					}, patient, 10*time.Millisecond)
 				})
@@ -260,9 +261,9 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 			table := open(t, s, "t")
 			take(t, table, "k", ratelimit.TokenBucket(8, time.Hour, 8), 1)
 			take(t, table, "k", ratelimit.FixedWindow(8, time.Hour), 1)
-			id, err := table.Plan(second)
+			id, err := table.Plan(second.Specs())
 			require.NoError(t, err)
-			other, err := table.Plan(ratelimit.SlidingLog(100, time.Hour))
+			other, err := table.Plan(ratelimit.SlidingLog(100, time.Hour).Specs())
 			require.NoError(t, err)
 			l := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
 			require.NoError(t, client.Do(t.Context(), "client", "pause", "300").Err())
@@ -275,7 +276,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 					plan = other // with a script of its own, in the middle
 				}
 				wg.Go(func() {
-					r, err := table.Apply(t.Context(), "k", plan, ratelimit.Op{Cost: 1})
+					r, err := table.Apply(t.Context(), "k", plan, driver.Op{Cost: 1})
 					if err != nil {
 						t.Error(err)
 					}
@@ -290,7 +291,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 				}, patient, 50*time.Microsecond)
 			}
 			wg.Wait()
-			require.Equal(t, [callers]int64{6, 5, 4, 3, 2, 99, 1, 0, -1, -1, -1, -1}, left)
+			require.Equal(t, [callers]int64{5, 4, 3, 2, 1, 92, -1, -1, -1, -1, -1, -1}, left)
 		})
 	}
 }
@@ -311,9 +312,9 @@ func TestATextOfAnotherProgramIsAnError(t *testing.T) {
 				key := fmt.Sprint(i)
 				name := keyName(keyPrefix(DefaultPrefix, kind), key, false)
 				require.NoError(t, client.Set(t.Context(), name, text, 0).Err())
-				id, err := table.Plan(l)
+				id, err := table.Plan(l.Specs())
 				require.NoError(t, err)
-				_, err = table.Apply(t.Context(), key, id, ratelimit.Op{Cost: 1})
+				_, err = table.Apply(t.Context(), key, id, driver.Op{Cost: 1})
 				require.ErrorContains(t, err, "another program has written to the key", "%q %s", text, kind)
 				require.ErrorContains(t, err, name)
 				require.Equal(t, text, client.Get(t.Context(), name).Val(), kind)

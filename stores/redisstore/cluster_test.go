@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -42,12 +42,12 @@ func TestCluster(t *testing.T) {
 			for i := range 10 {
 				for range 12 {
 					wg.Go(func() {
-						id, err := table.Plan(l)
+						id, err := table.Plan(l.Specs())
 						if err != nil {
 							t.Error(err)
 							return
 						}
-						if _, err := table.Apply(context.Background(), name+strconv.Itoa(i), id, ratelimit.Op{Cost: 1}); err != nil {
+						if _, err := table.Apply(context.Background(), name+strconv.Itoa(i), id, driver.Op{Cost: 1}); err != nil {
 							t.Error(err)
 						}
 					})

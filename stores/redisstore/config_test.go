@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 func TestConfigIsValidated(t *testing.T) {
@@ -90,9 +91,9 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		err := s.Check(ctx)
 		require.ErrorContains(t, err, c.says, name)
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(1))
+		id, err := table.Plan(ratelimit.PerHour(1).Specs())
 		require.NoError(t, err)
-		_, err = table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
+		_, err = table.Apply(ctx, "k", id, driver.Op{Cost: 1})
 		require.ErrorContains(t, err, c.says, name)
 		require.NotErrorIs(t, err, core.ErrRejected, name)
 		require.NotContains(t, err.Error(), "guess")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 const (
@@ -72,8 +73,8 @@ type question struct {
 }
 
 // refuse refuses a take for which that is certain; else its answer may be learned.
-func (d *denials) refuse(table, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, refused bool, q question) {
-	if d == nil || op.Kind != ratelimit.Take || op.Cost == 0 || op.Cost > p.capacity || len(op.Past) > 0 {
+func (d *denials) refuse(table, key string, p *plan, op driver.Op) (r ratelimit.Result, refused bool, q question) {
+	if d == nil || op.Kind != driver.Take || op.Cost == 0 || op.Cost > p.Capacity {
 		return r, false, q
 	}
 	now, s := time.Since(d.begun), d.shard(key)
@@ -151,13 +152,11 @@ func (e *denial) put(a answer) {
 }
 
 // ended drops what is known of a key when an operation has ended that may have made room.
-func (d *denials) ended(table, key string, op ratelimit.Op) {
+func (d *denials) ended(table, key string, op driver.Op) {
 	switch op.Kind {
-	case ratelimit.Refund, ratelimit.Reset, ratelimit.Drain:
-	case ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve, ratelimit.Check:
-		if len(op.Past) == 0 { // else the limit was changed
-			return
-		}
+	case driver.Refund, driver.Reset, driver.Drain:
+	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check:
+		return
 	}
 	d.forget(table, key)
 }

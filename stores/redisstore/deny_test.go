@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // TestWhoKeepsAskingCostsNothing: ten thousand refusals of one key are a handful of commands.
@@ -25,7 +26,7 @@ func TestWhoKeepsAskingCostsNothing(t *testing.T) {
 		s.denials.life = time.Hour // the machine may be slow
 		table := open(t, s, "t")
 		l := ratelimit.PerHour(3)
-		id, err := table.Plan(l)
+		id, err := table.Plan(l.Specs())
 		require.NoError(t, err)
 		require.True(t, take(t, table, "attacker", l, 3).Allowed)
 		first := take(t, table, "attacker", l, 1)
@@ -35,7 +36,7 @@ func TestWhoKeepsAskingCostsNothing(t *testing.T) {
 			wg.Go(func() {
 				last := first
 				for range 1000 {
-					r, err := table.Apply(ctx, "attacker", id, ratelimit.Op{Cost: 1})
+					r, err := table.Apply(ctx, "attacker", id, driver.Op{Cost: 1})
 					if err != nil || r.Allowed || r.RetryAfter > last.RetryAfter || r.RetryAfter < time.Hour-time.Minute ||
 						r.NextAfter != r.RetryAfter || r.FullAfter != r.RetryAfter {
 						t.Errorf("%+v after %+v: %v", r, last, err)
@@ -67,11 +68,11 @@ func TestWhatIsNotCertainIsAsked(t *testing.T) {
 	s.denials.life = time.Hour
 	table := open(t, s, "t")
 	l := ratelimit.TokenBucket(10, time.Hour, 10)
-	id, err := table.Plan(l)
+	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
-	higher, err := table.Plan(ratelimit.TokenBucket(20, time.Hour, 20))
+	higher, err := table.Plan(ratelimit.TokenBucket(20, time.Hour, 20).Specs())
 	require.NoError(t, err)
-	asked := func(key string, id ratelimit.PlanID, op ratelimit.Op) bool {
+	asked := func(key string, id driver.ID, op driver.Op) bool {
 		before := s.counters.sent.Load()
 		_, err := table.Apply(ctx, key, id, op)
 		require.NoError(t, err)
@@ -81,37 +82,36 @@ func TestWhatIsNotCertainIsAsked(t *testing.T) {
 		r := take(t, table, key, l, 6)
 		require.True(t, r.Allowed)
 		require.False(t, take(t, table, key, l, 5).Allowed)
-		require.False(t, asked(key, id, ratelimit.Op{Cost: 5}), key)
+		require.False(t, asked(key, id, driver.Op{Cost: 5}), key)
 		return r
 	}
 	refused("a")
-	for name, op := range map[string]ratelimit.Op{
-		"none": {}, "less": {Cost: 4}, "more": {Cost: 6}, "more than there are": {Cost: 11}, "as many": {Kind: ratelimit.TakeAtMost, Cost: 5},
-		"a look": {Kind: ratelimit.Check, Cost: 5}, "a reservation": {Kind: ratelimit.Reserve, Cost: 5, MaxWait: time.Minute},
+	for name, op := range map[string]driver.Op{
+		"none": {}, "less": {Cost: 4}, "more": {Cost: 6}, "more than there are": {Cost: 11}, "as many": {Kind: driver.TakeAtMost, Cost: 5},
+		"a look": {Kind: driver.Check, Cost: 5}, "a reservation": {Kind: driver.Reserve, Cost: 5, MaxWait: time.Minute},
 	} {
 		refused(name)
 		require.True(t, asked(name, id, op), name)
-		require.False(t, asked(name, id, ratelimit.Op{Cost: 5}), "after %s it is known still", name)
+		require.False(t, asked(name, id, driver.Op{Cost: 5}), "after %s it is known still", name)
 	}
 	refused("b")
-	require.True(t, asked("b", higher, ratelimit.Op{Cost: 5}), "another limit")
+	require.True(t, asked("b", higher, driver.Op{Cost: 5}), "another limit")
 	r := refused("refund")
-	require.True(t, asked("refund", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 6, Receipt: r.Receipt}))
+	require.True(t, asked("refund", id, driver.Op{Kind: driver.Refund, Cost: 6, Receipt: r.Receipt}))
 	require.True(t, take(t, table, "refund", l, 5).Allowed)
 	refused("reset")
-	require.True(t, asked("reset", id, ratelimit.Op{Kind: ratelimit.Reset}))
+	require.True(t, asked("reset", id, driver.Op{Kind: driver.Reset}))
 	require.True(t, take(t, table, "reset", l, 5).Allowed)
 	refused("drain")
-	require.True(t, asked("drain", id, ratelimit.Op{Kind: ratelimit.Drain}))
-	require.True(t, asked("drain", id, ratelimit.Op{Cost: 5}))
+	require.True(t, asked("drain", id, driver.Op{Kind: driver.Drain}))
+	require.True(t, asked("drain", id, driver.Op{Cost: 5}))
 	refused("limit")
-	past := []ratelimit.Past{{Plan: higher, Until: time.Now()}}
-	require.True(t, asked("limit", id, ratelimit.Op{Cost: 5, Past: past}))
-	require.True(t, asked("limit", id, ratelimit.Op{Cost: 5}))
+	change := &driver.Change{Plan: id, Replaced: []driver.ID{higher}, At: time.Now()}
+	require.False(t, asked("limit", id, driver.Op{Cost: 5, Change: change}), "a change gives nothing back")
 
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = table.Apply(ctx, "a", id, ratelimit.Op{Cost: 5})
+	_, err = table.Apply(ctx, "a", id, driver.Op{Cost: 5})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -124,14 +124,14 @@ func TestWhatWasGivenBackForOneWhoLeftIsKnown(t *testing.T) {
 	s.denials.life = time.Hour
 	table := open(t, s, "t")
 	l := ratelimit.PerHour(1)
-	id, err := table.Plan(l)
+	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
 	take(t, table, "k", l, 0)
 	lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
 	resume := pause(t, client, lane)
 	leaving, leave := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = table.Apply(leaving, "k", id, ratelimit.Op{Cost: 1}) })
+	wg.Go(func() { _, _ = table.Apply(leaving, "k", id, driver.Op{Cost: 1}) })
 	require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
 	leave()
 	wg.Wait()
@@ -145,7 +145,7 @@ func TestWhatWasGivenBackForOneWhoLeftIsKnown(t *testing.T) {
 func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, op := &plan{capacity: 10}, ratelimit.Op{Cost: 2}
+		p, op := &plan{Plan: driver.Plan{Capacity: 10}}, driver.Op{Cost: 2}
 		for _, c := range []struct{ retry, until time.Duration }{{300 * time.Millisecond, 300 * time.Millisecond}, {time.Hour, time.Second}} {
 			d := newDenials(1)
 			_, known, q := d.refuse("t", "k", p, op)
@@ -170,13 +170,13 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 func TestDenialsOfSeveralCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, p, other := newDenials(1), &plan{capacity: 10}, &plan{capacity: 10}
+		d, p, other := newDenials(1), &plan{Plan: driver.Plan{Capacity: 10}}, &plan{Plan: driver.Plan{Capacity: 10}}
 		learn := func(p *plan, cost int64, retry time.Duration) {
-			_, _, q := d.refuse("t", "k", p, ratelimit.Op{Cost: cost})
+			_, _, q := d.refuse("t", "k", p, driver.Op{Cost: cost})
 			d.learn(q, "t", "k", p, cost, ratelimit.Result{RetryAfter: retry})
 		}
 		denied := func(p *plan, cost int64) time.Duration {
-			r, _, _ := d.refuse("t", "k", p, ratelimit.Op{Cost: cost})
+			r, _, _ := d.refuse("t", "k", p, driver.Op{Cost: cost})
 			return r.RetryAfter
 		}
 		learn(p, 1, 100*time.Millisecond)
@@ -207,28 +207,28 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 // TestAnAnswerFromBeforeARefundIsNotLearned: whichever of them comes first.
 func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 	t.Parallel()
-	d, p, refusal := newDenials(1), &plan{capacity: 10}, ratelimit.Result{RetryAfter: time.Hour}
-	_, _, q := d.refuse("t", "k", p, ratelimit.Op{Cost: 1})
-	d.ended("t", "k", ratelimit.Op{Kind: ratelimit.Refund, Cost: 1})
+	d, p, refusal := newDenials(1), &plan{Plan: driver.Plan{Capacity: 10}}, ratelimit.Result{RetryAfter: time.Hour}
+	_, _, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
+	d.ended("t", "k", driver.Op{Kind: driver.Refund, Cost: 1})
 	d.learn(q, "t", "k", p, 1, refusal)
-	_, denied, q := d.refuse("t", "k", p, ratelimit.Op{Cost: 1})
+	_, denied, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
 	require.False(t, denied)
 	d.learn(q, "t", "k", p, 1, refusal)
-	_, denied, _ = d.refuse("t", "k", p, ratelimit.Op{Cost: 1})
+	_, denied, _ = d.refuse("t", "k", p, driver.Op{Cost: 1})
 	require.True(t, denied)
-	d.ended("t", "k", ratelimit.Op{Kind: ratelimit.Refund, Cost: 1})
-	_, denied, _ = d.refuse("t", "k", p, ratelimit.Op{Cost: 1})
+	d.ended("t", "k", driver.Op{Kind: driver.Refund, Cost: 1})
+	_, denied, _ = d.refuse("t", "k", p, driver.Op{Cost: 1})
 	require.False(t, denied)
 }
 
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 7, 16, 100} {
-		d, p := newDenials(most), &plan{capacity: 10}
+		d, p := newDenials(most), &plan{Plan: driver.Plan{Capacity: 10}}
 		last := ""
 		for i := range 5000 {
 			key := strconv.Itoa(i % 3000)
-			_, _, q := d.refuse("t", key, p, ratelimit.Op{Cost: 1})
+			_, _, q := d.refuse("t", key, p, driver.Op{Cost: 1})
 			d.learn(q, "t", key, p, 1, ratelimit.Result{RetryAfter: time.Hour})
 			if last = key; i%3 == 0 {
 				d.forget("t", key)
@@ -244,7 +244,7 @@ func TestDenialsAreBounded(t *testing.T) {
 		require.Equal(t, most/len(d.shards)*len(d.shards), places, "all are used")
 		require.Positive(t, held)
 		if last != "" {
-			_, denied, _ := d.refuse("t", last, p, ratelimit.Op{Cost: 1})
+			_, denied, _ := d.refuse("t", last, p, driver.Op{Cost: 1})
 			require.True(t, denied, "the last is known")
 		}
 	}
@@ -260,7 +260,7 @@ func TestADenialAllocatesNothing(t *testing.T) {
 	take(t, table, "k", l, 1)
 	require.False(t, take(t, table, "k", l, 1).Allowed)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		if r, err := table.Apply(ctx, "k", 1, ratelimit.Op{Cost: 1}); r.Allowed || err != nil {
+		if r, err := table.Apply(ctx, "k", 1, driver.Op{Cost: 1}); r.Allowed || err != nil {
 			t.Error(fmt.Sprint(r, err))
 		}
 	}))

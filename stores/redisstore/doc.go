@@ -35,16 +35,15 @@
 //     [ratelimit.Limit].Custom: else making the limiter is a [*core.ConfigError].
 //   - A bucket so large and of such odd numbers that a microsecond cannot be counted exactly
 //     refills in steps, as a billion and seven a day in one each 100ms.
-//   - A bucket that is read under another rate is rounded up to a microsecond.
 //   - A reservation that is given back gives back its permits. In memory it gives back what it
 //     skipped too: the rest of a window that it was too large for.
-//   - [ratelimit.Limiter.SetLimit] holds for the process that calls it. A change to a limit of another
-//     kind, which is another algorithm, or but for buckets another period or number of segments,
-//     takes along what a key owes under the old one. A process that has not changed yet then counts
-//     from nothing there, and what it grants is taken along again. So while some have changed and
-//     others have not, a key is held to neither limit: bring such a limit in with a limiter of
-//     another Name, and a key is granted no more than both together.
-//   - A key that has counts under limits of two kinds at once takes two round trips.
+//   - [ratelimit.Limiter.SetLimit] holds for the process that calls it. While some processes have changed
+//     the limit and others have not, a key has a count for both, and every take is charged to both. A key
+//     that the other processes have used since then is carried over by its first operation under the new
+//     limit, and so is a key whose own limit was cleared.
+//   - A key has nothing to carry over if all its counts have recovered by its next operation.
+//   - A key that has several counts, or whose limit was changed a short time ago, is decided by the script
+//     for all algorithms; the first such operation can take two round trips.
 //   - A key whose value another program wrote is an error, for that key alone, until it is deleted:
 //     whatever does not have the form of a limit, also a text of several words.
 //
@@ -131,7 +130,7 @@
 // given. With HashKeys or another Prefix the names of keys are others, so that every key starts
 // afresh. A user of its own needs these rules, where gresil is the Prefix:
 //
-//	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +pttl +time +info +ping
+//	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping
 //
 // With [ratelimit.Local] it needs these too:
 //

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // modes runs a test in both.
@@ -78,10 +79,10 @@ func TestRealRefusals(t *testing.T) {
 			require.NoError(t, client.Do(ctx, c.from...).Err())
 			var wg sync.WaitGroup
 			for name, l := range all {
-				id, err := table.Plan(l)
+				id, err := table.Plan(l.Specs())
 				require.NoError(t, err)
 				wg.Go(func() {
-					_, err := table.Apply(ctx, name, id, ratelimit.Op{Cost: 1})
+					_, err := table.Apply(ctx, name, id, driver.Op{Cost: 1})
 					if err == nil || !errors.Is(err, ErrAway) && !strings.Contains(err.Error(), c.says) {
 						t.Errorf("%s, %s: %v", c.says, name, err)
 					}
@@ -90,7 +91,7 @@ func TestRealRefusals(t *testing.T) {
 			wg.Wait()
 			require.NoError(t, client.Do(ctx, c.to...).Err())
 			require.Eventually(t, func() bool {
-				_, err := table.Apply(ctx, "other", 1, ratelimit.Op{Cost: 1})
+				_, err := table.Apply(ctx, "other", 1, driver.Op{Cost: 1})
 				return err == nil
 			}, patient, 10*time.Millisecond)
 		}
@@ -190,14 +191,14 @@ func TestNothingIsLeftRunning(t *testing.T) { //nolint:paralleltest // it counts
 		client := redis.NewClient(&redis.Options{Addr: srv.Addr})
 		s := newStore(t, client, Config{Mode: mode, Timeout: time.Second})
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(1_000_000))
+		id, err := table.Plan(ratelimit.PerHour(1_000_000).Specs())
 		require.NoError(t, err)
 		for range 2 {
 			var wg sync.WaitGroup
 			for i := range 50 {
 				wg.Go(func() {
 					for range 20 {
-						_, _ = table.Apply(context.Background(), fmt.Sprint(i), id, ratelimit.Op{Cost: 1})
+						_, _ = table.Apply(context.Background(), fmt.Sprint(i), id, driver.Op{Cost: 1})
 					}
 				})
 			}

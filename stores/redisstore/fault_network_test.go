@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/tcpproxy"
 )
@@ -97,7 +98,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 	require.NoError(t, s.first.guard.SetState(breaker.HalfOpen))
 	tried := make(chan error)
 	call := func() error {
-		_, err := table.Apply(t.Context(), "k", 1, ratelimit.Op{Cost: 1})
+		_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
 		return err
 	}
 	go func() { tried <- call() }()
@@ -127,9 +128,9 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		good += "."
 	}
 	require.NoError(t, client.LPush(ctx, keyName(keyPrefix(DefaultPrefix, "t"), bad, false), "not ours").Err())
-	window, err := table.Plan(ratelimit.PerHour(1000))
+	window, err := table.Plan(ratelimit.PerHour(1000).Specs())
 	require.NoError(t, err)
-	log, err := table.Plan(ratelimit.SlidingLog(1000, time.Hour)) // which is another script
+	log, err := table.Plan(ratelimit.SlidingLog(1000, time.Hour).Specs()) // which is another script
 	require.NoError(t, err)
 	take(t, table, good, ratelimit.PerHour(1000), 0) // so there is a connection
 	for range failures {
@@ -137,7 +138,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		var wg sync.WaitGroup
 		call := func(key string, fails bool) {
 			wg.Go(func() {
-				if _, err := table.Apply(ctx, key, window, ratelimit.Op{Cost: 1}); errors.Is(err, ErrAway) || fails != (err != nil) {
+				if _, err := table.Apply(ctx, key, window, driver.Op{Cost: 1}); errors.Is(err, ErrAway) || fails != (err != nil) {
 					t.Errorf("%s: %v", key, err)
 				}
 			})
@@ -145,7 +146,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		call(bad, true)
 		require.Eventually(t, queued(lane(bad), 0), patient, time.Millisecond)
 		wg.Go(func() {
-			if _, err := table.Apply(ctx, bad, log, ratelimit.Op{Cost: 1}); err == nil || errors.Is(err, ErrAway) {
+			if _, err := table.Apply(ctx, bad, log, driver.Op{Cost: 1}); err == nil || errors.Is(err, ErrAway) {
 				t.Error(err)
 			}
 		})
@@ -170,12 +171,12 @@ func TestTheDefaultTimeout(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		table := open(t, s, "t")
-		id, err := table.Plan(ratelimit.PerHour(10))
+		id, err := table.Plan(ratelimit.PerHour(10).Specs())
 		require.NoError(t, err)
 		var took []time.Duration
 		for range failures - 1 {
 			began := time.Now()
-			_, err := table.Apply(t.Context(), "k", id, ratelimit.Op{Cost: 1})
+			_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 			took = append(took, time.Since(began))
 			require.ErrorContains(t, err, "no reply in time")
 		}

@@ -98,7 +98,7 @@ func byKey(batch []*item) []*item {
 	return batch
 }
 
-// alike has all on a key decided by decide where their scripts differ: it reads every value, so
+// alike has all on a key decided by account where their scripts differ: it reads every value, so
 // none goes out again behind the others.
 func alike(batch []*item) {
 	for from := 0; from < len(batch); {

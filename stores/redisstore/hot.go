@@ -4,122 +4,93 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // What a script for many keys says in place of what was taken.
 const (
 	refused = -1
-	foreign = -2 // the value is one that decide has to read
+	foreign = -2 // the value is one that account has to read
 )
 
-// bucketRequest is for lua/bucket.lua.
-func (p *part) bucketRequest(req *request, of *plan, op ratelimit.Op) {
-	kind, full, cost := op.Kind, p.permits*p.b, op.Cost // decode does not keep op
+// bucketRequest is for lua/buckets.lua.
+func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
+	full, cost := p.Capacity*p.b, op.Cost
 	room, mode := full, "0"
-	switch kind {
-	case ratelimit.TakeAtMost:
-		cost, mode = min(cost, p.permits), number(p.b)
-	case ratelimit.Drain:
-		cost, mode = p.permits, number(p.b)
-	case ratelimit.Check:
+	switch op.Kind {
+	case driver.TakeAtMost:
+		cost, mode = min(cost, p.Capacity), number(p.b)
+	case driver.Drain:
+		cost, mode = p.Capacity, number(p.b)
+	case driver.Check:
 		mode = "-1"
-	case ratelimit.Reserve:
+	case driver.Reserve:
 		room = maxDebt
 		if wait := int64(op.MaxWait / time.Microsecond); wait < (maxDebt-full)/p.a {
 			room = full + wait*p.a
 		}
-	case ratelimit.Take, ratelimit.Refund, ratelimit.Reset:
+	case driver.Take, driver.Refund, driver.Reset:
 	}
-	never := cost > p.permits
-	if never {
+	if cost > p.Capacity {
 		cost, mode = 0, "-1" // only how the key stands
 	}
 	req.script, req.width = bucketScript(), 2
-	if req.args = p.one; kind != ratelimit.Take || cost != 1 {
-		req.args = []any{number(cost * p.b), number(room), p.spec[2], mode}
+	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
+		req.args = []any{number(cost * p.b), number(room), p.mul, mode, p.name}
 	}
 	req.decode = func(now int64, n []int64) (r ratelimit.Result, ok bool) {
 		if n[0] == foreign {
 			return r, false
 		}
-		debt := n[1]
-		after := func(units int64) time.Duration { return micros((max(0, units) + p.a - 1) / p.a) }
-		r = ratelimit.Result{
-			Allowed: n[0] != refused, Limit: p.permits, Plan: of.id,
-			Remaining: max(0, full-debt) / p.b, FullAfter: after(debt),
+		debt, granted, at := n[1], n[0], now*1000
+		if granted > 0 && mode != "-1" {
+			granted /= p.b
+			at = p.Earliest(driver.Raw{debt - n[0]}, at, granted)
 		}
-		if r.Remaining < p.permits {
-			r.NextAfter = after(debt + (r.Remaining+1)*p.b - full)
-		}
-		switch {
-		case never:
-			r.Allowed, r.RetryAfter = false, ratelimit.Never
-		case !r.Allowed:
-			r.RetryAfter = after(debt + cost*p.b - full)
-		case kind == ratelimit.TakeAtMost && n[0] == 0 && cost > 0:
-			r.Allowed, r.RetryAfter = false, r.NextAfter
-		case kind != ratelimit.Check && n[0] > 0:
-			r.Granted, r.Wait = n[0]/p.b, after(debt-full)
-			r.Receipt.At, r.Receipt.Plans[0], r.Receipt.Parts[0] = now, p.id, uint64(debt)
-		}
-		return r, true
+		return p.result(of, &op, now, granted, at, uint64(debt), driver.Raw{debt}), true
 	}
 }
 
-// windowRequest is for lua/window.lua.
-func (p *part) windowRequest(req *request, of *plan, op ratelimit.Op) {
-	kind, cost, mode := op.Kind, op.Cost, ""
-	switch kind {
-	case ratelimit.TakeAtMost, ratelimit.Drain:
-		if mode = "<"; kind == ratelimit.Drain {
-			cost = p.permits
+// windowRequest is for lua/windows.lua.
+func (p *part) windowRequest(req *request, of *plan, op driver.Op) {
+	cost, mode := op.Cost, ""
+	switch op.Kind {
+	case driver.TakeAtMost, driver.Drain:
+		if mode = "<"; op.Kind == driver.Drain {
+			cost = p.Capacity
 		}
-		cost = min(cost, p.permits)
-	case ratelimit.Check:
+		cost = min(cost, p.Capacity)
+	case driver.Check:
 		mode = "?"
-	case ratelimit.Take, ratelimit.Reserve, ratelimit.Refund, ratelimit.Reset:
+	case driver.Take, driver.Reserve, driver.Refund, driver.Reset:
 	}
-	never := cost > p.permits
-	if never {
+	if cost > p.Capacity {
 		cost, mode = 0, "?"
 	}
 	req.script, req.width = windowScript(), 3
-	if req.args = p.one; kind != ratelimit.Take || cost != 1 {
-		req.args = []any{p.spec[0], p.spec[1], p.window(), mode + number(cost)}
+	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
+		req.args = []any{p.name, p.permits, p.window(), mode + number(cost)}
 	}
 	req.decode = func(now int64, n []int64) (r ratelimit.Result, ok bool) {
 		if n[0] == foreign {
 			return r, false
 		}
 		start, used := n[1], n[2]
-		earliest := func(cost int64) time.Duration { // see place in lua/decide/window.lua
-			place := used
-			if used%p.permits+cost > p.permits {
-				place = (used + p.permits - 1) / p.permits * p.permits
-			}
-			if ahead := place / p.permits; ahead > 0 {
-				return micros(max(0, start+ahead*p.a-now))
-			}
-			return 0
-		}
-		r = ratelimit.Result{Allowed: n[0] != refused, Limit: p.permits, Plan: of.id, Remaining: max(0, p.permits-used)}
-		if used > 0 {
-			r.FullAfter = micros(start + (used+p.permits-1)/p.permits*p.a - now)
-		}
-		if r.Remaining < p.permits {
-			r.NextAfter = earliest(r.Remaining + 1)
-		}
-		switch {
-		case never:
-			r.Allowed, r.RetryAfter = false, ratelimit.Never
-		case !r.Allowed:
-			r.RetryAfter = earliest(cost)
-		case kind == ratelimit.TakeAtMost && n[0] == 0 && cost > 0:
-			r.Allowed, r.RetryAfter = false, r.NextAfter
-		case kind != ratelimit.Check && n[0] > 0:
-			r.Granted = n[0]
-			r.Receipt.At, r.Receipt.Plans[0], r.Receipt.Parts[0] = now, p.id, uint64(start+(used-1)/p.permits*p.a)
-		}
-		return r, true
+		return p.result(of, &op, now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), driver.Raw{start * 1000, used}), true
 	}
+}
+
+// result is that of a reply of a script for many keys.
+func (p *part) result(of *plan, op *driver.Op, now, granted, at int64, receipt uint64, raw driver.Raw) ratelimit.Result {
+	switch {
+	case op.Kind == driver.TakeAtMost && granted == 0 && op.Cost > 0:
+		granted = refused
+	case op.Kind == driver.Check:
+		granted = min(granted, 0)
+	}
+	r := of.Result(now*1000, op, granted, at, []driver.Raw{raw})
+	if r.Granted > 0 {
+		r.Receipt.At, r.Receipt.Plans[0], r.Receipt.Parts[0] = now, p.ID, receipt
+	}
+	return r
 }

@@ -17,6 +17,7 @@ type localShard struct {
 
 // A known is what is known of a key.
 type known struct {
+	plan    *plan // that takes here were held to last
 	parts   []*account
 	pushing chan struct{} // closed when a push is over; nil if there is none
 }
@@ -90,7 +91,7 @@ func (k *known) account(part *part) *account {
 			return a
 		}
 	}
-	a := &account{part: part, left: part.permits}
+	a := &account{part: part, left: part.Capacity}
 	k.parts = append(k.parts, a)
 	return a
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 func TestWhoLeavesTakesNothing(t *testing.T) {
@@ -20,7 +21,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
 	for name, l := range kinds(100, time.Hour) {
-		id, err := table.Plan(l)
+		id, err := table.Plan(l.Specs())
 		require.NoError(t, err)
 		take(t, table, name, l, 10)
 		resume := pause(t, client)
@@ -29,7 +30,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 			wg.Go(func() {
 				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 				defer cancel()
-				_, err := table.Apply(short, name, id, ratelimit.Op{Cost: 1})
+				_, err := table.Apply(short, name, id, driver.Op{Cost: 1})
 				if err == nil {
 					t.Error("answered by a server that was paused")
 				}
@@ -52,7 +53,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	resume := pause(t, client, l)
 	errs := make(chan error, 20)
 	call := func() {
-		_, err := table.Apply(ctx, "k", 1, ratelimit.Op{Cost: 1})
+		_, err := table.Apply(ctx, "k", 1, driver.Op{Cost: 1})
 		errs <- err
 	}
 	go call()
@@ -85,7 +86,7 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	table := open(t, s, "t")
 	l := ratelimit.TokenBucket(100, time.Hour, 100)
 	take(t, table, "k", l, 1)
-	id, err := table.Plan(l)
+	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
 	lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
@@ -98,7 +99,7 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 			require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
 		}
 		wg.Go(func() {
-			r, err := table.Apply(ctx, "k", id, ratelimit.Op{Cost: 1})
+			r, err := table.Apply(ctx, "k", id, driver.Op{Cost: 1})
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -124,15 +125,15 @@ func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is one of ours
 	for name, l := range kinds(100, time.Hour) {
-		id, err := table.Plan(l)
+		id, err := table.Plan(l.Specs())
 		require.NoError(t, err)
 		p := (*table.plans.Load())[id]
 		for range 2 {
-			reset := table.request(name, p, ratelimit.Op{Kind: ratelimit.Reset}, false)
+			reset := table.request(name, p, driver.Op{Kind: driver.Reset}, false)
 			require.NoError(t, client.ScriptFlush(ctx).Err())
 			require.NoError(t, client.ScriptLoad(ctx, reset.script.text).Err())
 			for range 2 {
-				batch := []*item{{request: table.request(name, p, ratelimit.Op{Cost: 10}, false), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
+				batch := []*item{{request: table.request(name, p, driver.Op{Cost: 10}, false), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
 				s.laneOf(reset.key).send(batch)
 				require.NoError(t, batch[0].err, name)
 				require.NoError(t, batch[1].err, name)
@@ -153,7 +154,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 		for _, mode := range []Mode{Strict, Coalesced} {
 			s := newStore(t, client, Config{Mode: mode})
 			table := open(t, s, name+mode.String()).(*table) //nolint:forcetypeassert // it is one of ours
-			id, err := table.Plan(l)
+			id, err := table.Plan(l.Specs())
 			require.NoError(t, err)
 			p := (*table.plans.Load())[id]
 			require.NoError(t, client.HSet(ctx, table.keyName("hash"), "a", "b").Err())
@@ -161,13 +162,13 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 			keys := []string{"a", "hash", "b", "text", "c"}
 			var batch []*item
 			for _, key := range keys {
-				batch = append(batch, &item{request: table.request(key, p, ratelimit.Op{Cost: 10}, false), done: make(chan struct{})})
+				batch = append(batch, &item{request: table.request(key, p, driver.Op{Cost: 10}, false), done: make(chan struct{})})
 			}
 			s.laneOf(batch[0].key).send(batch)
 			for i, key := range keys {
 				if bad := key == "hash" || key == "text"; bad {
 					require.False(t, batch[i].ok)
-					_, err := table.Apply(ctx, key, id, ratelimit.Op{Cost: 1})
+					_, err := table.Apply(ctx, key, id, driver.Op{Cost: 1})
 					require.ErrorContains(t, err, "WRONGTYPE "+batch[i].key+" holds a value that is none of a limit")
 					continue
 				}
@@ -191,11 +192,11 @@ func TestADebtThatCannotBePushed(t *testing.T) {
 		require.NoError(t, err)
 		table, here := open(t, s, "l").(*table), tableOf(s) //nolint:forcetypeassert // it is one of ours
 		require.NoError(t, srv.client(t).HSet(ctx, table.keyName("bad"), "a", "b").Err())
-		id, err := table.Plan(l)
+		id, err := table.Plan(l.Specs())
 		require.NoError(t, err)
 		keys := []string{"a", "bad", "b"}
 		for _, key := range keys {
-			_, err := here.Apply(ctx, key, id, ratelimit.Op{Cost: 10}) // as while the server was away
+			_, err := here.Apply(ctx, key, id, driver.Op{Cost: 10}) // as while the server was away
 			require.NoError(t, err)
 		}
 		for range 3 {
@@ -212,7 +213,7 @@ func TestADebtThatCannotBePushed(t *testing.T) {
 // order of the calls, and side by side where one script does.
 func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
 	t.Parallel()
-	bucket, window, decide := bucketScript(), windowScript(), decideScript(algBucket)
+	bucket, window, decide := bucketScript(), windowScript(), accountScript(algBucket)
 	for _, single := range []bool{true, false} {
 		l := &lane{store: &Store{single: single}}
 		rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed

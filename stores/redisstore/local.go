@@ -8,12 +8,14 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 const (
@@ -30,7 +32,7 @@ var errServerTake = errors.New("redisstore: the permits were taken at the server
 type local struct {
 	table  *table
 	memory memory
-	shares sync.Map // planShare to the ratelimit.PlanID in memory
+	shares sync.Map // planShare to the driver.ID in memory
 	seed   maphash.Seed
 	shards [localShards]localShard
 	owing  atomic.Int64 // parts of keys with a debt
@@ -38,18 +40,18 @@ type local struct {
 
 // memory is a table of a [ratelimit.Memory].
 type memory interface {
-	ratelimit.Table
-	Owe(key string, id ratelimit.PlanID, permits int64, until time.Time) error
+	driver.Table
+	Owe(key string, id driver.ID, permits int64, until time.Time) error
 }
 
 type planShare struct {
-	id ratelimit.PlanID
+	id driver.ID
 	n  int64
 }
 
 // Local returns what decides while the server is away, with the share of this process. The store
 // is counted as an instance from the first decision on.
-func (t *table) Local() ratelimit.Table {
+func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
 	l.memory = core.Must(m.Open("")).(memory) //nolint:forcetypeassert // those of a Memory are
@@ -64,17 +66,17 @@ func (t *table) Local() ratelimit.Table {
 }
 
 // Plan makes a limit known, to the table itself.
-func (l *local) Plan(limit ratelimit.Limit) (ratelimit.PlanID, error) { return l.table.Plan(limit) }
+func (l *local) Plan(limits []driver.Spec) (driver.ID, error) { return l.table.Plan(limits) }
 
 // Apply decides one operation here.
-func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (ratelimit.Result, error) {
 	plans := *l.table.plans.Load()
 	switch {
 	case l.table.store.closed.Load():
 		return ratelimit.Result{}, ratelimit.ErrClosed
 	case id == 0 || int(id) >= len(plans):
 		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", id)
-	case op.Kind == ratelimit.Refund:
+	case op.Kind == driver.Refund:
 		return ratelimit.Result{}, errServerTake
 	}
 	l.table.store.instances.begin() //nolint:contextcheck // it has one of its own
@@ -82,10 +84,11 @@ func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if op.Kind == ratelimit.Reset {
-		return l.forget(ctx, s, key, p, op.Past, n)
+	if op.Kind == driver.Reset {
+		return l.forget(ctx, s, key, p, n)
 	}
 	k := l.know(s, key)
+	k.plan = p
 	for _, part := range p.parts {
 		k.account(part)
 	}
@@ -111,35 +114,24 @@ func (l *local) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 }
 
 // applyShare does an operation in memory.
-func (l *local) applyShare(ctx context.Context, key string, p *plan, op ratelimit.Op, n int64) (ratelimit.Result, error) {
-	plans := *l.table.plans.Load()
-	past := make([]ratelimit.Past, len(op.Past))
-	for i, was := range op.Past {
-		id, err := l.plan(plans[was.Plan], n)
-		if err != nil {
-			return ratelimit.Result{}, err
-		}
-		past[i] = ratelimit.Past{Plan: id, Until: was.Until}
-	}
-	if op.Past = nil; len(past) > 0 {
-		op.Past = past
-	}
+func (l *local) applyShare(ctx context.Context, key string, p *plan, op driver.Op, n int64) (ratelimit.Result, error) {
+	op.Change = nil // it is of the limits, and not of the shares
 	id, err := l.plan(p, n)
 	if err != nil {
 		return ratelimit.Result{}, err
 	}
 	r, err := l.memory.Apply(ctx, key, id, op)
-	r.Plan = p.id
+	r.Plan = p.ID
 	return r, err
 }
 
 // plan is the number in memory of the share of a plan.
-func (l *local) plan(p *plan, n int64) (ratelimit.PlanID, error) {
-	of := planShare{p.id, n}
+func (l *local) plan(p *plan, n int64) (driver.ID, error) {
+	of := planShare{p.ID, n}
 	if id, ok := l.shares.Load(of); ok {
-		return id.(ratelimit.PlanID), nil //nolint:forcetypeassert // nothing else is stored
+		return id.(driver.ID), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	id, err := l.memory.Plan(p.shares(n))
+	id, err := l.memory.Plan(p.shares(n).Specs())
 	if err == nil {
 		l.shares.Store(of, id)
 	}
@@ -150,7 +142,7 @@ func (l *local) plan(p *plan, n int64) (ratelimit.PlanID, error) {
 // a bucket has a debt in time, which is the same for the share. Where there are fewer permits
 // than instances, each has one in its turn, and none in the first period.
 func (l *local) tell(key string, a *account, n int64) error {
-	single := (*l.table.plans.Load())[a.part.id]
+	single := (*l.table.plans.Load())[a.part.ID]
 	id, err := l.plan(single, n)
 	if err != nil {
 		return err
@@ -189,7 +181,7 @@ func (l *local) tell(key string, a *account, n int64) error {
 
 // inTurn tells whether n instances take turns, for a window of fewer permits.
 func (p *part) inTurn(n int64) bool {
-	return p.limit.Algorithm != ratelimit.AlgorithmTokenBucket && p.permits < n
+	return p.limit.Algorithm != ratelimit.AlgorithmTokenBucket && p.Capacity < n
 }
 
 // mulDiv is a*b/c rounded up; it saturates.
@@ -205,8 +197,8 @@ func mulDiv(a, b, c int64) time.Duration {
 
 // remote decides at the server, after it was charged what the key owes, and remembers the
 // decision.
-func (l *local) remote(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (ratelimit.Result, error) {
-	if op.Kind == ratelimit.Refund && op.Receipt.At < 0 {
+func (l *local) remote(ctx, caller context.Context, key string, p *plan, op driver.Op) (ratelimit.Result, error) {
+	if op.Kind == driver.Refund && op.Receipt.At < 0 {
 		return l.refund(ctx, key, p, op)
 	}
 	l.table.store.instances.begin()                  //nolint:contextcheck // it has one of its own
@@ -223,8 +215,8 @@ func (l *local) remote(ctx, caller context.Context, key string, p *plan, op rate
 	}
 	s := l.shard(key)
 	s.mu.Lock()
-	if op.Kind == ratelimit.Reset {
-		_, _ = l.forget(ctx, s, key, p, op.Past, l.table.store.instances.count())
+	if op.Kind == driver.Reset {
+		_, _ = l.forget(ctx, s, key, p, l.table.store.instances.count())
 	} else {
 		l.learn(s, key, p, r, req)
 	}
@@ -261,7 +253,7 @@ func (l *local) late() time.Duration { return 2 * l.table.store.cfg.timeout() }
 
 // refund gives back a take that was decided here. What was charged to the server in the meantime
 // stays charged: the key may be limited too much, for as long as it owes.
-func (l *local) refund(ctx context.Context, key string, p *plan, op ratelimit.Op) (ratelimit.Result, error) {
+func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (ratelimit.Result, error) {
 	op.Receipt.At = ^op.Receipt.At
 	s := l.shard(key)
 	s.mu.Lock()
@@ -272,25 +264,32 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op ratelimit.Op
 		before[i] = l.used(ctx, key, a)
 	}
 	r, err := l.applyShare(ctx, key, p, op, l.table.store.instances.count())
-	given := map[string]int64{} // limits of one kind share what was taken
 	for i, a := range k.parts {
-		back := min(op.Cost, before[i]-l.used(ctx, key, a)) - given[a.part.kind]
-		back = max(0, min(a.debt, back))
-		given[a.part.kind] += back
-		l.charge(a, -back)
+		if l.charged(a, &op.Receipt) {
+			l.charge(a, -max(0, min(a.debt, op.Cost, before[i]-l.used(ctx, key, a))))
+		}
 	}
 	return r, err
+}
+
+// charged reports whether a take here was held to a limit.
+func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
+	l.shares.Range(func(of, id any) bool {
+		is = of.(planShare).id == a.part.ID && slices.Contains(take.Plans[:], id.(driver.ID)) //nolint:forcetypeassert // nothing else is stored
+		return !is
+	})
+	return is
 }
 
 // used is how many permits a share has let through that time has not given back, what it was told
 // of included.
 func (l *local) used(ctx context.Context, key string, a *account) int64 {
 	n := cmp.Or(a.told, l.table.store.instances.count())
-	id, err := l.plan((*l.table.plans.Load())[a.part.id], n)
+	id, err := l.plan((*l.table.plans.Load())[a.part.ID], n)
 	if err != nil {
 		return math.MaxInt64
 	}
-	r, err := l.memory.Apply(ctx, key, id, ratelimit.Op{})
+	r, err := l.memory.Apply(ctx, key, id, driver.Op{})
 	if err != nil {
 		return math.MaxInt64
 	}
@@ -318,7 +317,7 @@ func (l *local) charge(a *account, permits int64) {
 }
 
 // forget forgets a key here.
-func (l *local) forget(ctx context.Context, s *localShard, key string, p *plan, past []ratelimit.Past, n int64) (ratelimit.Result, error) {
+func (l *local) forget(ctx context.Context, s *localShard, key string, p *plan, n int64) (ratelimit.Result, error) {
 	l.drop(s, key)
-	return l.applyShare(ctx, key, p, ratelimit.Op{Kind: ratelimit.Reset, Past: past}, n)
+	return l.applyShare(ctx, key, p, driver.Op{Kind: driver.Reset}, n)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // localLimiters are limiters of stores of their own, on one server, that know of each other.
@@ -262,21 +263,21 @@ func TestLocalIsPushedBeforeTheNextDecision(t *testing.T) {
 }
 
 // quiet is a table with a share, of a store that does nothing by itself.
-func quiet(t *testing.T, client *redis.Client) (*local, ratelimit.PlanID) {
+func quiet(t *testing.T, client *redis.Client) (*local, driver.ID) {
 	t.Helper()
 	s := newStore(t, client, Config{})
 	s.instances.id, s.instances.stop = "me", func() {}
 	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is ours
-	id, err := table.Plan(ratelimit.PerHour(100))
+	id, err := table.Plan(ratelimit.PerHour(100).Specs())
 	require.NoError(t, err)
 	return table.Local().(*local), id //nolint:forcetypeassert // it is ours
 }
 
 // letThrough has many keys owe, as after a time without the server.
-func letThrough(t *testing.T, l *local, id ratelimit.PlanID, keys int) {
+func letThrough(t *testing.T, l *local, id driver.ID, keys int) {
 	t.Helper()
 	for i := range keys {
-		_, err := l.Apply(context.Background(), fmt.Sprint(i), id, ratelimit.Op{Cost: 1})
+		_, err := l.Apply(context.Background(), fmt.Sprint(i), id, driver.Op{Cost: 1})
 		require.NoError(t, err)
 	}
 }
@@ -337,7 +338,7 @@ func TestLocalPushesBeforeItEnds(t *testing.T) {
 	s.instances.every = time.Hour
 	_, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: ratelimit.PerHour(100), OnStoreError: ratelimit.Local})
 	require.NoError(t, err)
-	_, err = tableOf(s).Apply(context.Background(), "k", 1, ratelimit.Op{Cost: 60}) // as while it was away
+	_, err = tableOf(s).Apply(context.Background(), "k", 1, driver.Op{Cost: 60}) // as while it was away
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	require.EqualValues(t, 40, remaining(denying(t, srv, ratelimit.PerHour(100)), "k"))
@@ -619,13 +620,13 @@ func TestLocalBoundsWhatItKnows(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), Config{})
 	table := open(t, s, "t").(*table) //nolint:forcetypeassert // it is ours
-	id, err := table.Plan(ratelimit.PerHour(2))
+	id, err := table.Plan(ratelimit.PerHour(2).Specs())
 	require.NoError(t, err)
 	l := table.Local().(*local) //nolint:forcetypeassert // it is ours
 	require.Same(t, l, table.Local(), "twice")
 	const keys = localKeys + 10_000
 	for i := range keys {
-		r, err := l.Apply(context.Background(), fmt.Sprint(i), id, ratelimit.Op{Cost: 1})
+		r, err := l.Apply(context.Background(), fmt.Sprint(i), id, driver.Op{Cost: 1})
 		require.NoError(t, err)
 		require.True(t, r.Allowed)
 	}
@@ -636,13 +637,13 @@ func TestLocalBoundsWhatItKnows(t *testing.T) {
 	require.LessOrEqual(t, known, localKeys)
 	require.EqualValues(t, known, l.owing.Load())
 	for range 2 {
-		_, err = l.Apply(context.Background(), "0", id, ratelimit.Op{Cost: 1})
+		_, err = l.Apply(context.Background(), "0", id, driver.Op{Cost: 1})
 		require.NoError(t, err)
 	}
-	r, err := l.Apply(context.Background(), "0", id, ratelimit.Op{Cost: 1})
+	r, err := l.Apply(context.Background(), "0", id, driver.Op{Cost: 1})
 	require.NoError(t, err)
 	require.False(t, r.Allowed, "memory knows it still")
-	_, err = l.Apply(context.Background(), "0", 99, ratelimit.Op{Cost: 1})
+	_, err = l.Apply(context.Background(), "0", 99, driver.Op{Cost: 1})
 	require.ErrorContains(t, err, "no plan 99")
 }
 
@@ -656,7 +657,7 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 		ratelimit.SlidingWindow(1, time.Second, 10):                     ratelimit.FixedWindow(1, 3*time.Second),
 		ratelimit.TokenBucket(10, time.Second, 20):                      ratelimit.TokenBucket(10, 3*time.Second, 6),
 		ratelimit.TokenBucket(9, time.Second, 20):                       ratelimit.TokenBucket(3, time.Second, 6),
-		ratelimit.Shaper(10, time.Second):                               ratelimit.TokenBucket(10, 3*time.Second, 1),
+		ratelimit.TokenBucket(10, time.Second, 1):                       ratelimit.TokenBucket(10, 3*time.Second, 1),
 		ratelimit.FixedWindow(1, ratelimit.MaxPeriod):                   ratelimit.FixedWindow(1, ratelimit.MaxPeriod),
 		ratelimit.TokenBucket(7, ratelimit.MaxPeriod, 7):                ratelimit.TokenBucket(2, ratelimit.MaxPeriod, 2),
 		ratelimit.SlidingCounter(10, time.Hour):                         ratelimit.SlidingCounter(3, time.Hour),
@@ -767,7 +768,7 @@ func TestInstancesTakeTurns(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			ctx := context.Background()
-			locals, ids := make([]*local, n), make([]ratelimit.PlanID, n)
+			locals, ids := make([]*local, n), make([]driver.ID, n)
 			for i := range locals {
 				locals[i], _ = quiet(t, client)
 				in := locals[i].table.store.instances
@@ -775,13 +776,13 @@ func TestInstancesTakeTurns(t *testing.T) {
 				in.rank.Store(int64(i))
 				in.ahead.Store(int64(time.Hour / time.Microsecond))
 				var err error
-				ids[i], err = locals[i].Plan(limit)
+				ids[i], err = locals[i].Plan(limit.Specs())
 				require.NoError(t, err)
 			}
 			granted := [periods]int64{}
 			for now := range periods * 20 {
 				for i, l := range locals {
-					r, err := l.Apply(ctx, "k", ids[i], ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: 5})
+					r, err := l.Apply(ctx, "k", ids[i], driver.Op{Kind: driver.TakeAtMost, Cost: 5})
 					require.NoError(t, err)
 					granted[now/20] += r.Granted
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,41 +12,57 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A step is an operation at a time, and what the store in memory made of it.
 type step struct {
-	at    time.Time
-	key   string
-	limit ratelimit.Limit
-	op    ratelimit.Op
-	past  []was
-	of    int // Refund: the step of the take
-	want  ratelimit.Result
+	at     time.Time
+	key    string
+	limit  ratelimit.Limit
+	op     driver.Op
+	change *was
+	of     int // Refund: the step of the take
+	want   ratelimit.Result
 }
 
+// A was is a change of the limit.
 type was struct {
-	limit ratelimit.Limit
-	until time.Time
+	limit    ratelimit.Limit
+	at       time.Time
+	replaced []ratelimit.Limit
+}
+
+func (w *was) change(t *testing.T, table driver.Table, shift func(time.Time) time.Time) *driver.Change {
+	t.Helper()
+	if w == nil {
+		return nil
+	}
+	plan := func(l ratelimit.Limit) driver.ID {
+		id, err := table.Plan(l.Specs())
+		require.NoError(t, err)
+		return id
+	}
+	c := &driver.Change{At: shift(w.at), Plan: plan(w.limit)}
+	for _, l := range w.replaced {
+		c.Replaced = append(c.Replaced, plan(l))
+	}
+	return c
 }
 
 // toServer puts a time of a bubble, which begins with 2000, behind the epoch. Aligned
 // windows and segments stay where they were: it is whole days.
 func toServer(t time.Time) time.Time { return t.AddDate(0, 0, 7305+100) }
 
-func (st step) apply(t *testing.T, table ratelimit.Table, receipts []ratelimit.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
+func (st step) apply(t *testing.T, table driver.Table, receipts []driver.Receipt, shift func(time.Time) time.Time) ratelimit.Result {
 	t.Helper()
-	id, err := table.Plan(st.limit)
+	id, err := table.Plan(st.limit.Specs())
 	require.NoError(t, err)
 	op := st.op
-	if op.Kind == ratelimit.Refund {
+	if op.Kind == driver.Refund {
 		op.Receipt = receipts[st.of]
 	}
-	for _, w := range st.past {
-		old, err := table.Plan(w.limit)
-		require.NoError(t, err)
-		op.Past = append(op.Past, ratelimit.Past{Plan: old, Until: shift(w.until)})
-	}
+	op.Change = st.change.change(t, table, shift)
 	r, err := table.Apply(context.Background(), st.key, id, op)
 	require.NoError(t, err)
 	return r
@@ -60,8 +77,8 @@ func record(t *testing.T, rng *rand.Rand, limits []ratelimit.Limit, change, plai
 		require.NoError(t, err)
 		table, err := m.Open("oracle")
 		require.NoError(t, err)
-		var receipts []ratelimit.Receipt
-		var past []was
+		var receipts []driver.Receipt
+		var last *was
 		limit := limits[0]
 		for len(steps) < n {
 			switch rng.IntN(6) {
@@ -76,29 +93,35 @@ func record(t *testing.T, rng *rand.Rand, limits []ratelimit.Limit, change, plai
 			}
 			if next := limits[rng.IntN(len(limits))]; rng.IntN(20) == 0 && next != limit {
 				if change {
-					past = append(past, was{limit, time.Now()})
+					w := &was{limit: next, at: time.Now()}
+					if last != nil {
+						w.replaced = slices.Clone(last.replaced)
+					}
+					w.replaced = slices.DeleteFunc(append(w.replaced, limit), func(l ratelimit.Limit) bool { return l == next })
+					last = w
+					table.(driver.ChangingTable).Changed(w.change(t, table, func(t time.Time) time.Time { return t }))
 				}
 				limit = next
 			}
 			c := limit.Capacity()
-			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit, past: past[max(0, len(past)-3):]}
-			kinds := []ratelimit.OpKind{
-				ratelimit.Take, ratelimit.Take, ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve, ratelimit.Check, ratelimit.Refund,
-				ratelimit.Refund, ratelimit.Drain, ratelimit.Reset,
+			st := step{at: time.Now(), key: []string{"a", "b"}[rng.IntN(2)], limit: limit, change: last}
+			kinds := []driver.OpKind{
+				driver.Take, driver.Take, driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Refund,
+				driver.Refund, driver.Drain, driver.Reset,
 			}
-			st.op = ratelimit.Op{Kind: kinds[rng.IntN(len(kinds))], Cost: rng.Int64N(c/2 + 2)}
+			st.op = driver.Op{Kind: kinds[rng.IntN(len(kinds))], Cost: rng.Int64N(c/2 + 2)}
 			switch st.op.Kind {
-			case ratelimit.Reserve:
+			case driver.Reserve:
 				if plain {
 					continue
 				}
 				st.op.MaxWait = time.Duration(rng.Int64N(int64(2 * limit.Period)))
-			case ratelimit.Drain, ratelimit.Reset:
+			case driver.Drain, driver.Reset:
 				st.op.Cost = 0
 				if rng.IntN(4) > 0 {
 					continue
 				}
-			case ratelimit.Refund:
+			case driver.Refund:
 				if len(steps) == 0 {
 					continue
 				}
@@ -107,11 +130,11 @@ func record(t *testing.T, rng *rand.Rand, limits []ratelimit.Limit, change, plai
 				if st.key, st.op.Cost = take.key, take.want.Granted; st.op.Cost == 0 || take.want.Wait > 0 {
 					continue // in memory a reservation gives back more: what was before it
 				}
-			case ratelimit.Take:
+			case driver.Take:
 				if rng.IntN(10) == 0 {
 					st.op.Cost = c + rng.Int64N(3)
 				}
-			case ratelimit.TakeAtMost, ratelimit.Check:
+			case driver.TakeAtMost, driver.Check:
 			}
 			st.want = st.apply(t, table, receipts, func(t time.Time) time.Time { return t })
 			receipts = append(receipts, st.want.Receipt)
@@ -174,7 +197,7 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 	var now time.Time
 	s.clock = func() time.Time { return now }
 	table := open(t, s, name)
-	var receipts []ratelimit.Receipt
+	var receipts []driver.Receipt
 	for i, st := range steps {
 		now = toServer(st.at)
 		got := st.apply(t, table, receipts, toServer)
@@ -190,9 +213,9 @@ func replay(t *testing.T, s *Store, name string, steps []step, slack time.Durati
 		}
 		if !same {
 			for j := max(0, i-2); j < i; j++ {
-				differs += fmt.Sprintf("%d %v %s %v %+v past %v\n    %+v\n", j, steps[j].at.Sub(steps[0].at), steps[j].key, steps[j].limit, steps[j].op, steps[j].past, steps[j].want)
+				differs += fmt.Sprintf("%d %v %s %v %+v change %v\n    %+v\n", j, steps[j].at.Sub(steps[0].at), steps[j].key, steps[j].limit, steps[j].op, steps[j].change, steps[j].want)
 			}
-			return differs + fmt.Sprintf("step %d at %v: %s %v %+v past %v\n got %+v\nwant %+v", i, st.at.Sub(steps[0].at), st.key, st.limit, st.op, st.past, got, want)
+			return differs + fmt.Sprintf("step %d at %v: %s %v %+v change %v\n got %+v\nwant %+v", i, st.at.Sub(steps[0].at), st.key, st.limit, st.op, st.change, got, want)
 		}
 	}
 	return ""

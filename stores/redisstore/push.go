@@ -3,11 +3,13 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A pushed is a debt on its way to the server.
@@ -15,10 +17,12 @@ type pushed struct {
 	shard   *localShard
 	key     string
 	account *account
+	plan    *plan
 	debt    int64 // all of it
 	cost    int64 // what time has not given back
 	item    *item
 	r       ratelimit.Result
+	at      int64 // the time of the server at the decision
 	err     error
 }
 
@@ -86,7 +90,9 @@ func (l *local) pushAll(ctx context.Context) (failed error) {
 func (l *local) push(ctx context.Context, keys []string) error {
 	over := make(chan struct{})
 	claimed := make(map[*known]*localShard, len(keys))
+	plans := *l.table.plans.Load()
 	var debts []*pushed
+	var joints []*joined
 	var away error
 	for _, key := range keys {
 		if l.table.store.nodeOf(l.table.keyName(key)).guard.State() == breaker.Open { //nolint:contextcheck // see nodeOf
@@ -97,21 +103,26 @@ func (l *local) push(ctx context.Context, keys []string) error {
 		s.mu.Lock()
 		if k := s.keys[key]; k != nil && k.pushing == nil {
 			k.pushing, claimed[k] = over, s
+			own := len(debts)
 			for _, a := range k.parts {
 				if a.debt > 0 {
-					debts = append(debts, &pushed{shard: s, key: key, account: a, debt: a.debt, cost: min(a.debt, l.used(ctx, key, a))})
+					debts = append(debts, &pushed{shard: s, key: key, account: a, plan: plans[a.part.ID], debt: a.debt, cost: min(a.debt, l.used(ctx, key, a))})
 				}
+			}
+			if j := joint(k.plan, debts[own:]); j != nil {
+				joints = append(joints, j)
 			}
 		}
 		s.mu.Unlock()
 	}
-	err := l.send(debts, false) //nolint:contextcheck // what is sent together has a time of its own, as in a lane
+	err := l.sendJoined(joints)             //nolint:contextcheck // what is sent together has a time of its own, as in a lane
+	err = cmp.Or(err, l.send(debts, false)) //nolint:contextcheck // see above
 	for _, d := range debts {
 		d.shard.mu.Lock()
 		if a := d.account; d.err == nil {
 			l.charge(a, -d.debt)
-			if d.cost > 0 {
-				a.learn(d.item.at, stand{d.r.Remaining, d.r.FullAfter}, time.Now(), l.late())
+			if d.r.Limit > 0 {
+				a.learn(d.at, stand{d.r.Remaining, d.r.FullAfter}, time.Now(), l.late())
 			}
 		}
 		d.shard.mu.Unlock()
@@ -125,16 +136,57 @@ func (l *local) push(ctx context.Context, keys []string) error {
 	return cmp.Or(err, away)
 }
 
+// A joined is what is owed under several limits for the same takes: the server charges each take
+// to all of them.
+type joined struct {
+	pushed
+
+	parts []*pushed // in the order of the plan
+}
+
+// joint is what the debts of a key owe for the same takes, or nil.
+func joint(p *plan, debts []*pushed) *joined {
+	if p == nil || len(p.parts) < 2 {
+		return nil
+	}
+	j := &joined{pushed: pushed{plan: p, cost: math.MaxInt64}}
+	for _, part := range p.parts {
+		i := slices.IndexFunc(debts, func(d *pushed) bool { return d.account.part == part })
+		if i < 0 {
+			return nil
+		}
+		j.parts, j.key, j.cost = append(j.parts, debts[i]), debts[i].key, min(j.cost, debts[i].cost)
+	}
+	return j
+}
+
+// sendJoined sends what is owed under several limits; what is left of it is owed under each.
+func (l *local) sendJoined(joints []*joined) error {
+	var debts []*pushed
+	for _, j := range joints {
+		debts = append(debts, &j.pushed)
+	}
+	err := l.send(debts, false)
+	for _, j := range joints {
+		for i, d := range j.parts {
+			if d.err = j.err; j.err == nil && j.cost > 0 && i < len(j.item.stands) {
+				d.cost, d.at = d.cost-j.r.Granted, j.at
+				d.r = ratelimit.Result{Limit: d.account.part.Capacity, Remaining: j.item.stands[i].left, FullAfter: j.item.stands[i].full}
+			}
+		}
+	}
+	return err
+}
+
 // send sends debts together, and again those whose value the scripts for one limit could not
 // read.
 func (l *local) send(debts []*pushed, foreign bool) (err error) {
 	var sent, again []*pushed
 	batches := map[*node][]*item{}
-	plans := *l.table.plans.Load()
 	for _, d := range debts {
-		if d.cost > 0 {
-			op := ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: d.cost}
-			d.item = &item{request: l.table.request(d.key, plans[d.account.part.id], op, foreign), done: make(chan struct{})}
+		if d.cost > 0 && d.err == nil {
+			op := driver.Op{Kind: driver.TakeAtMost, Cost: d.cost}
+			d.item = &item{request: l.table.request(d.key, d.plan, op, foreign), done: make(chan struct{})}
 			at := l.table.store.nodeOf(d.item.key)
 			sent, batches[at] = append(sent, d), append(batches[at], d.item)
 		}
@@ -143,7 +195,7 @@ func (l *local) send(debts []*pushed, foreign bool) (err error) {
 		(&lane{store: l.table.store, node: at}).send(batch)
 	}
 	for _, d := range sent {
-		switch d.r, d.err = d.item.r, d.item.err; {
+		switch d.r, d.at, d.err = d.item.r, d.item.at, d.item.err; {
 		case d.err != nil:
 		case d.item.ok:
 			continue

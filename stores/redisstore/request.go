@@ -1,12 +1,13 @@
 package redisstore
 
 import (
+	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A request is one decision on its way to the server.
@@ -17,6 +18,7 @@ type request struct {
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; else 0
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
 	origin *origin // in a lane; else nil
+	all    bool    // the script reads every value
 	stands []stand // set by decode: how each of several parts stands
 	at     int64   // the time of the server at the decision, in µs
 }
@@ -25,7 +27,7 @@ type request struct {
 type origin struct {
 	table *table
 	plan  *plan
-	op    ratelimit.Op
+	op    driver.Op
 	kept  string // the key, for denials
 }
 
@@ -37,19 +39,22 @@ type stand struct {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// request makes an operation ready. What is asked most, of one bucket or one fixed window,
-// has a script of its own; foreign tells that it could not read the value.
-func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *request {
+// request makes an operation ready. The most common ones, of one bucket or one fixed window, have a
+// script of their own. foreign is set if that could not read the value, or account lacked an algorithm.
+func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *request {
 	req := &request{key: t.keyName(key)}
-	simple := !foreign && len(p.parts) == 1 && len(op.Past) == 0
+	if op.Change != nil && t.store.since(op.Change.At) > time.Duration(t.life.Load()) {
+		op.Change = nil // nothing is left of what was used before
+	}
+	simple := !foreign && len(p.parts) == 1 && op.Change == nil
 	if t.store.cfg.Mode == Coalesced {
 		req.origin = &origin{t, p, op, t.store.denials.keep(key)}
 	}
 	switch op.Kind {
-	case ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Reserve:
-		simple = simple && (op.Kind != ratelimit.Reserve || p.parts[0].algorithm == algBucket)
-	case ratelimit.Check, ratelimit.Drain:
-	case ratelimit.Refund, ratelimit.Reset:
+	case driver.Take, driver.TakeAtMost, driver.Reserve:
+		simple = simple && (op.Kind != driver.Reserve || p.parts[0].algorithm == algBucket)
+	case driver.Check, driver.Drain:
+	case driver.Refund, driver.Reset:
 		simple = false
 	}
 	switch {
@@ -58,7 +63,7 @@ func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *req
 	case simple && p.parts[0].algorithm == algWindow:
 		p.parts[0].windowRequest(req, p, op)
 	default:
-		t.decideRequest(req, p, op)
+		t.accountRequest(req, p, op, foreign)
 	}
 	return req
 }
@@ -66,11 +71,11 @@ func (t *table) request(key string, p *plan, op ratelimit.Op, foreign bool) *req
 // undo makes the request that gives back what a take was granted; nil for an operation that is none.
 func (req *request) undo(take ratelimit.Result) *request {
 	o := req.origin
-	if o == nil || take.Granted == 0 || o.op.Kind > ratelimit.Reserve {
+	if o == nil || take.Granted == 0 || o.op.Kind > driver.Reserve {
 		return nil
 	}
 	back := &request{key: req.key}
-	o.table.decideRequest(back, o.plan, ratelimit.Op{Kind: ratelimit.Refund, Cost: take.Granted, Receipt: take.Receipt})
+	o.table.accountRequest(back, o.plan, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt}, true)
 	decode := back.decode
 	back.decode = func(now int64, reply []int64) (ratelimit.Result, bool) {
 		o.table.store.denials.forget(o.table.prefix, o.kept)
@@ -79,96 +84,113 @@ func (req *request) undo(take ratelimit.Result) *request {
 	return back
 }
 
-// general makes a request one for decide, which reads every value; false if it is already.
+// general makes a request one for account with all algorithms, which reads every value; false if it is
+// already.
 func (req *request) general() bool {
-	if req.width == 0 || req.origin == nil {
+	if req.all || req.origin == nil {
 		return false
 	}
 	req.width = 0
-	req.origin.table.decideRequest(req, req.origin.plan, req.origin.op)
+	req.origin.table.accountRequest(req, req.origin.plan, req.origin.op, true)
 	return true
 }
 
-// decideRequest is for decide: see lua/decide/head.lua.
-func (t *table) decideRequest(req *request, p *plan, op ratelimit.Op) {
+// accountRequest is for lua/account.lua.
+func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool) {
 	plans := *t.plans.Load()
-	specs := append(make([]*part, 0, 2*len(p.parts)), p.parts...)
-	place := func(want *part) string {
-		for i, spec := range specs {
-			if spec == want {
-				return number(int64(i + 1))
-			}
-		}
-		specs = append(specs, want)
-		return number(int64(len(specs)))
+	set := uint(algAll)
+	if !foreign {
+		set = 0
 	}
-	tail := []any{number(int64(len(op.Past)))}
-	for _, was := range slices.Backward(op.Past) {
-		tail = append(tail, number(t.store.since(was.Until).Microseconds()))
-		for j := range p.parts {
-			old := "0"
-			if c := plans[was.Plan].counterpart(p, j); c != nil {
-				old = place(c)
-			}
-			tail = append(tail, old)
+	names := func(args []any, parts []*part) []any {
+		args = append(args, number(int64(len(parts))))
+		for _, part := range parts {
+			set |= part.algorithm
+			args = append(args, part.name)
 		}
-		if op.Kind == ratelimit.Reset {
-			for _, part := range plans[was.Plan].parts {
-				place(part)
-			}
+		return args
+	}
+	args := make([]any, 0, 16)
+	args = append(args, number(int64(op.Kind)), number(min(op.Cost, ratelimit.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), number(p.Capacity))
+	args = names(args, p.parts)
+	if c := op.Change; c == nil {
+		args = append(args, "-1")
+	} else {
+		args = names(args, plans[c.Plan].parts)
+		var replaced []*part
+		for _, id := range c.Replaced {
+			replaced = append(replaced, plans[id].parts...)
+		}
+		args = append(names(args, replaced), number(t.store.since(c.At).Microseconds()))
+	}
+	if op.Kind == driver.Refund {
+		args = append(args, t.charges(op)...)
+	}
+	req.script, req.args, req.all = accountScript(set), args, set == algAll
+	op.Receipt = driver.Receipt{}
+	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) { return t.decode(req, p, &op, n) }
+}
+
+// charges are what a refund names.
+func (t *table) charges(op driver.Op) []any {
+	plans, take := *t.plans.Load(), &op.Receipt
+	args := []any{number(take.At), ""}
+	charge := func(id driver.ID, receipt uint64, cost int64) {
+		if id > 0 && int(id) < len(plans) && len(plans[id].parts) == 1 {
+			args = append(args, plans[id].parts[0].name, strconv.FormatUint(receipt, 10), number(min(cost, op.Cost)))
 		}
 	}
-	if op.Kind == ratelimit.Refund {
-		var taken []any
-		for i, id := range op.Receipt.Plans {
-			if id == 0 || int(id) >= len(plans) || len(plans[id].parts) != 1 {
-				continue
-			}
-			taken = append(taken, place(plans[id].parts[0]), strconv.FormatUint(op.Receipt.Parts[i], 10))
-		}
-		tail = append(tail, number(int64(len(taken)/2)), number(op.Receipt.At))
-		tail = append(tail, taken...)
+	for i, id := range take.Plans {
+		charge(id, take.Parts[i], op.Cost)
 	}
-	set := uint(0)
-	args := make([]any, 0, 6+5*len(specs)+len(tail))
-	args = append(args, number(int64(op.Kind)), number(min(op.Cost, ratelimit.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)),
-		number(p.capacity), number(int64(len(p.parts))), number(int64(len(specs))))
-	for _, spec := range specs {
-		set |= spec.algorithm
-		args = append(args, spec.spec...)
+	if take.More != nil {
+		for _, k := range take.More.Kept {
+			charge(k.Rule, k.Receipt, k.Cost)
+		}
 	}
-	req.script, req.args = decideScript(set), append(args, tail...)
-	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) {
-		if len(n) < 10 {
-			return ratelimit.Result{}, false
-		}
-		if parts := len(p.parts); parts > 1 {
-			if len(n) < 10+2*parts {
-				return ratelimit.Result{}, false
-			}
-			for i := len(n) - 2*parts; i < len(n); i += 2 {
-				req.stands = append(req.stands, stand{n[i], micros(n[i+1])})
-			}
-			n = n[:len(n)-2*parts]
-		}
-		req.at = n[9]
-		r := ratelimit.Result{
-			Allowed: n[0] == 1, Granted: n[1], Limit: n[2], Remaining: n[3],
-			Wait: micros(n[4]), RetryAfter: micros(n[5]), NextAfter: micros(n[6]), FullAfter: micros(n[7]),
-			Plan: p.id, Which: int(n[8]),
-		}
-		if n[5] < 0 {
-			r.RetryAfter = ratelimit.Never
-		}
-		for i := 10; i+1 < len(n) && i/2-5 < ratelimit.MaxLimits; i += 2 {
-			if n[i] < 1 || n[i] > int64(len(specs)) {
-				return ratelimit.Result{}, false
-			}
-			r.Receipt.At = n[9]
-			r.Receipt.Plans[i/2-5], r.Receipt.Parts[i/2-5] = specs[n[i]-1].id, uint64(n[i+1])
-		}
-		return r, true
+	args[1] = number(int64(len(args) / 3))
+	return args
+}
+
+// decode reads a reply of lua/account.lua.
+func (t *table) decode(req *request, p *plan, op *driver.Op, n []int64) (r ratelimit.Result, ok bool) {
+	const head, each, kept = 3, 5, 8
+	if len(n) < head+each*len(p.parts) {
+		return r, false
 	}
+	now, granted, at := n[0]*1000, n[1], n[2]*1000
+	req.at = n[0]
+	raws := make([]driver.Raw, len(p.parts))
+	for i, part := range p.parts {
+		raws[i] = part.raw(n[head+each*i:])
+		if granted > 0 {
+			r.Receipt.Plans[i], r.Receipt.Parts[i] = part.ID, uint64(n[head+each*i+4])
+		}
+		if len(p.parts) > 1 {
+			var alone ratelimit.Result
+			part.Report(raws[i], now, &alone)
+			req.stands = append(req.stands, stand{alone.Remaining, alone.FullAfter})
+		}
+	}
+	receipt := r.Receipt
+	if granted > 0 {
+		receipt.At = n[0]
+	}
+	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {
+		name := fmt.Sprintf("%c:%d:%d:%d:%d:%d", rune(n[0]), n[1], n[2], n[3], n[4], n[5])
+		if part := t.partNamed(name); part != nil {
+			if receipt.More == nil {
+				receipt.More = new(driver.More)
+			}
+			receipt.More.Kept = append(receipt.More.Kept, driver.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
+		}
+	}
+	if op.Kind == driver.Refund || op.Kind == driver.Reset {
+		op.Cost = 0
+	}
+	r = p.Result(now, op, granted, at, raws)
+	r.Receipt = receipt
+	return r, true
 }
 
 // micros is a number of µs; it saturates.

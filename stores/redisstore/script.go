@@ -32,37 +32,39 @@ func newScript(paths ...string) *script {
 	return &script{text, sha, sha}
 }
 
-// algorithms are parts of decide, in the order of the bits of a set.
-var algorithms = [...]string{"bucket", "window", "sliding", "counter"} //nolint:gochecknoglobals // a constant table
+// algorithms are parts of account, in the order of the bits of a set.
+var algorithms = [...]string{"bucket", "window", "segments", "counter"} //nolint:gochecknoglobals // a constant table
 
 const (
 	algBucket = 1 << iota
 	algWindow
-	algSliding
+	algSegments
 	algCounter
+
+	algAll = 1<<iota - 1
 )
 
 //nolint:gochecknoglobals // constants
 var (
-	bucketScript = sync.OnceValue(func() *script { return newScript("bucket.lua") })
-	windowScript = sync.OnceValue(func() *script { return newScript("window.lua") })
-	beatScript   = sync.OnceValue(func() *script { return newScript("instances.lua") })
-	decideMu     sync.Mutex
-	decides      [1 << len(algorithms)]*script
+	bucketScript = sync.OnceValue(func() *script { return newScript("time.lua", "bucket.lua", "buckets.lua") })
+	windowScript = sync.OnceValue(func() *script { return newScript("time.lua", "window.lua", "windows.lua") })
+	beatScript   = sync.OnceValue(func() *script { return newScript("time.lua", "instances.lua") })
+	accountsMu   sync.Mutex
+	accounts     [1 << len(algorithms)]*script
 )
 
-// decideScript is the script with these algorithms.
-func decideScript(set uint) *script {
-	decideMu.Lock()
-	defer decideMu.Unlock()
-	if decides[set] == nil {
-		paths := []string{"decide/head.lua"}
+// accountScript is the script with these algorithms.
+func accountScript(set uint) *script {
+	accountsMu.Lock()
+	defer accountsMu.Unlock()
+	if accounts[set] == nil {
+		paths := []string{"time.lua", "head.lua"}
 		for i, name := range algorithms {
 			if set&(1<<i) != 0 {
-				paths = append(paths, "decide/"+name+".lua")
+				paths = append(paths, name+".lua")
 			}
 		}
-		decides[set] = newScript(append(paths, "decide/tail.lua")...)
+		accounts[set] = newScript(append(paths, "account.lua")...)
 	}
-	return decides[set]
+	return accounts[set]
 }

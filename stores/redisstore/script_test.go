@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // TestLargeProductsAreExact: a share of a window is more than a number of Lua can hold while
@@ -20,7 +21,7 @@ func TestLargeProductsAreExact(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test is repeated by its seed
-	text := strings.Replace(newScript("decide/head.lua", "decide/counter.lua").text, "  A.c = {", "  A.muldiv = muldiv\n  A.c = {", 1) + `
+	text := strings.Replace(newScript("time.lua", "head.lua", "counter.lua").text, "  A.c = {", "  A.muldiv = muldiv\n  A.c = {", 1) + `
 local q, r = A.muldiv(tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
 return {q, r}`
 	for range 2000 {
@@ -39,8 +40,8 @@ func TestScriptsAreFew(t *testing.T) {
 	t.Parallel()
 	shas := map[string]bool{bucketScript().sha: true, windowScript().sha: true, beatScript().sha: true}
 	for set := uint(1); set < 1<<len(algorithms); set++ {
-		s := decideScript(set)
-		require.Same(t, s, decideScript(set))
+		s := accountScript(set)
+		require.Same(t, s, accountScript(set))
 		require.Less(t, len(s.text), 32_000)
 		shas[s.sha] = true
 	}
@@ -62,7 +63,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 		table := newTable(s, name)
 		var plans []*plan
 		for _, l := range limits {
-			id, err := table.Plan(l)
+			id, err := table.Plan(l.Specs())
 			require.NoError(t, err)
 			plans = append(plans, (*table.plans.Load())[id])
 		}
@@ -74,11 +75,11 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 			var together []*request
 			var alone []int64
 			for range 1 + rng.IntN(5) {
-				kind := []ratelimit.OpKind{ratelimit.Take, ratelimit.TakeAtMost, ratelimit.Check, ratelimit.Drain, ratelimit.Reserve}[rng.IntN(5)]
-				if name == "windows" && kind == ratelimit.Reserve {
-					kind = ratelimit.Take
+				kind := []driver.OpKind{driver.Take, driver.TakeAtMost, driver.Check, driver.Drain, driver.Reserve}[rng.IntN(5)]
+				if name == "windows" && kind == driver.Reserve {
+					kind = driver.Take
 				}
-				op := ratelimit.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
+				op := driver.Op{Kind: kind, Cost: rng.Int64N(12), MaxWait: time.Hour}
 				p := plans[0]
 				if rng.IntN(4) == 0 {
 					p = plans[rng.IntN(len(plans))]
@@ -91,7 +92,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 			reply, err := s.run(ctx, together...)
 			require.NoError(t, err)
 			require.Equal(t, alone, reply[1:])
-			name, other := together[0].key, table.request(key+" alone", plans[0], ratelimit.Op{}, false).key
+			name, other := together[0].key, table.request(key+" alone", plans[0], driver.Op{}, false).key
 			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
 			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(10*time.Second))
 		}

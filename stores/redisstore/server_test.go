@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -99,7 +100,7 @@ var scriptsThatKeep = sync.OnceValue(func() map[any]map[any]string { //nolint:go
 	add(bucketScript())
 	add(windowScript())
 	for set := uint(1); set < 1<<len(algorithms); set++ {
-		add(decideScript(set))
+		add(accountScript(set))
 	}
 	return map[any]map[any]string{"evalsha": shas, "eval": texts}
 })
@@ -145,18 +146,18 @@ func queued(l *lane, n int) func() bool {
 	}
 }
 
-func open(tb testing.TB, s ratelimit.Store, name string) ratelimit.Table {
+func open(tb testing.TB, s ratelimit.Store, name string) driver.Table {
 	tb.Helper()
 	table, err := s.Open(name)
 	require.NoError(tb, err)
 	return table
 }
 
-func take(tb testing.TB, t ratelimit.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
+func take(tb testing.TB, t driver.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
 	tb.Helper()
-	id, err := t.Plan(l)
+	id, err := t.Plan(l.Specs())
 	require.NoError(tb, err)
-	r, err := t.Apply(context.Background(), key, id, ratelimit.Op{Cost: n})
+	r, err := t.Apply(context.Background(), key, id, driver.Op{Cost: n})
 	require.NoError(tb, err)
 	return r
 }

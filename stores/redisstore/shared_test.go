@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // TestInstancesShareALimit: four instances, each with connections and a mode of its own, grant
@@ -23,12 +24,12 @@ func TestInstancesShareALimit(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 4 {
 			table := open(t, newStore(t, srv.client(t), Config{Mode: Mode(i % 2)}), "shared")
-			id, err := table.Plan(l)
+			id, err := table.Plan(l.Specs())
 			require.NoError(t, err)
 			for range 8 {
 				wg.Go(func() {
 					for range 20 {
-						r, err := table.Apply(context.Background(), name, id, ratelimit.Op{Cost: 1})
+						r, err := table.Apply(context.Background(), name, id, driver.Op{Cost: 1})
 						if err != nil {
 							t.Error(err)
 						}
@@ -59,7 +60,7 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 		client := startServer(t).client(t)
 		limiter := func() *ratelimit.Limiter {
 			l, err := ratelimit.New(ratelimit.Config{
-				Store: newStore(t, client, Config{Mode: mode}), Limit: ratelimit.Shaper(10, time.Second), OnStoreError: ratelimit.Deny,
+				Store: newStore(t, client, Config{Mode: mode}), Limit: ratelimit.TokenBucket(10, time.Second, 1), OnStoreError: ratelimit.Deny,
 			})
 			require.NoError(t, err)
 			return l
@@ -95,8 +96,8 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	})
 }
 
-// TestALimitThatChangesInUse: SetLimit holds a window to its end, and a bucket takes its debt
-// along; a limit per key is on top.
+// TestALimitThatChangesInUse: what was used stays used, in permits, whatever limit comes; a limit per
+// key is on top.
 func TestALimitThatChangesInUse(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -112,7 +113,7 @@ func TestALimitThatChangesInUse(t *testing.T) {
 	}
 	require.EqualValues(t, 4, remaining("k", 6))
 	require.NoError(t, l.SetLimit(ratelimit.PerHour(20)))
-	require.EqualValues(t, 3, remaining("k", 1), "its window is the old one")
+	require.EqualValues(t, 13, remaining("k", 1), "six are used, whatever the window was")
 	require.EqualValues(t, 19, remaining("new", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
 	require.EqualValues(t, 13, remaining("k", 7))
@@ -120,7 +121,7 @@ func TestALimitThatChangesInUse(t *testing.T) {
 	require.EqualValues(t, 12, remaining("k", 1), "so it is under a limit of another kind")
 	require.EqualValues(t, 19, remaining("newer", 1))
 	require.NoError(t, l.SetLimit(ratelimit.TokenBucket(20, time.Hour, 20)))
-	require.EqualValues(t, 18, remaining("newer", 1), "a log is not a window: what it has goes over at once")
+	require.EqualValues(t, 18, remaining("newer", 1), "what it has goes over")
 	require.NoError(t, l.SetKeyLimit("vip", ratelimit.PerHour(1000)))
 	require.EqualValues(t, 999, remaining("vip", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
@@ -129,5 +130,5 @@ func TestALimitThatChangesInUse(t *testing.T) {
 	require.NoError(t, err)
 	r, err := tier.Take(ctx, "k", 1)
 	require.NoError(t, err)
-	require.EqualValues(t, 37, r.Remaining, "the debt is kept in time, three minutes, two permits here")
+	require.EqualValues(t, 38, r.Remaining, "a tier begins with what is used")
 }

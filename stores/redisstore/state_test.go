@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // kinds is a limit of every algorithm.
@@ -111,9 +112,9 @@ func TestALookForgivesNothing(t *testing.T) {
 		"window by several": {ratelimit.FixedWindow(100, hour), ratelimit.FixedWindow(10, hour).And(ratelimit.SlidingLog(10, hour)), 1},
 	} {
 		take(t, table, name, c.big, 100)
-		small, err := table.Plan(c.small)
+		small, err := table.Plan(c.small.Specs())
 		require.NoError(t, err)
-		for _, op := range []ratelimit.Op{{Cost: 0}, {Kind: ratelimit.Check, Cost: 1}, {Cost: c.cost}} {
+		for _, op := range []driver.Op{{Cost: 0}, {Kind: driver.Check, Cost: 1}, {Cost: c.cost}} {
 			owed := take(t, table, name, c.big, 0).FullAfter
 			now = now.Add(-time.Second)
 			r, err := table.Apply(ctx, name, small, op)
@@ -194,18 +195,15 @@ func TestWhatCannotBeCounted(t *testing.T) {
 		"ratelimit.Limit.Period":   ratelimit.FixedWindow(1, 1500*time.Nanosecond),
 		"ratelimit.Limit.Segments": ratelimit.SlidingWindow(1, time.Second, 512),
 		"ratelimit.Limit.Burst":    ratelimit.TokenBucket(1_000_003, 1_000_000_007*time.Microsecond, 1<<38),
-		"ratelimit.Limit.Custom":   {Permits: 1, Period: time.Second, Custom: custom{}},
 	} {
 		for _, l := range []ratelimit.Limit{l, ratelimit.PerHour(5).And(l)} {
-			_, err := table.Plan(l)
+			_, err := table.Plan(l.Specs())
 			var bad *core.ConfigError
 			require.ErrorAs(t, err, &bad)
 			require.Equal(t, name, bad.Field)
 		}
 	}
 }
-
-type custom struct{ ratelimit.Custom }
 
 func TestALargeBucketInSteps(t *testing.T) {
 	t.Parallel()
@@ -216,12 +214,12 @@ func TestALargeBucketInSteps(t *testing.T) {
 	const rate = 1_000_000_007 // and a day, in which it has no factor
 	l := ratelimit.TokenBucket(rate, 24*time.Hour, rate)
 	require.True(t, take(t, table, "k", l, rate).Allowed)
-	id, err := table.Plan(l)
+	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
 	taken := int64(0)
 	for range 500 {
 		now = now.Add(123_457 * time.Microsecond)
-		r, err := table.Apply(context.Background(), "k", id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: rate})
+		r, err := table.Apply(context.Background(), "k", id, driver.Op{Kind: driver.TakeAtMost, Cost: rate})
 		require.NoError(t, err)
 		taken += r.Granted
 	}
@@ -242,7 +240,7 @@ func checkFlood(t *testing.T, memory string, flood int) {
 	client := startServer(t, "--maxmemory", memory, "--maxmemory-policy", "volatile-ttl").client(t)
 	table := open(t, newStore(t, client, Config{Mode: Coalesced}), "flood")
 	l := ratelimit.TokenBucket(100, time.Hour, 100)
-	id, err := table.Plan(l)
+	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
 	const indebted, callers = 200, 64
 	for i := range indebted {
@@ -252,7 +250,7 @@ func checkFlood(t *testing.T, memory string, flood int) {
 	for c := range callers {
 		wg.Go(func() {
 			for i := c; i < flood; i += callers {
-				if _, err := table.Apply(ctx, fmt.Sprint("fresh", i), id, ratelimit.Op{Cost: 1}); err != nil {
+				if _, err := table.Apply(ctx, fmt.Sprint("fresh", i), id, driver.Op{Cost: 1}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Store is a [ratelimit.Store] in Redis. It is used by many goroutines at once.
@@ -93,7 +94,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 }
 
 // Open returns the table of that name; the same name is the same table. It sends nothing.
-func (s *Store) Open(name string) (ratelimit.Table, error) {
+func (s *Store) Open(name string) (driver.Table, error) {
 	if s.closed.Load() {
 		return nil, ratelimit.ErrClosed
 	}

@@ -10,97 +10,97 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A table is the keys of one limiter. It holds no state but the limits that it was told.
 type table struct {
-	store   *Store
-	prefix  string
-	plans   atomic.Pointer[[]*plan] // by their numbers, from 1
-	mu      sync.Mutex
-	byLimit map[ratelimit.Limit]*plan
-	local   atomic.Pointer[local] // decides while the server is away
+	store  *Store
+	prefix string
+	plans  atomic.Pointer[[]*plan] // by their numbers, from 1
+	mu     sync.Mutex
+	byName map[string]*plan
+	life   atomic.Int64          // ns, in which all that a key owes under any of the plans comes back
+	local  atomic.Pointer[local] // decides while the server is away
 }
 
 func newTable(s *Store, name string) *table {
-	t := &table{store: s, prefix: keyPrefix(s.cfg.prefix(), name), byLimit: map[ratelimit.Limit]*plan{}}
+	t := &table{store: s, prefix: keyPrefix(s.cfg.prefix(), name), byName: map[string]*plan{}}
 	t.plans.Store(&[]*plan{nil})
 	return t
 }
 
 var errPlans = errors.New("redisstore: a table knows at most 65535 different limits")
 
-// Plan makes a limit known. What Redis cannot count is a [*core.ConfigError].
-func (t *table) Plan(limit ratelimit.Limit) (ratelimit.PlanID, error) {
+// Plan makes limits known that hold together. What Redis cannot count is a [*core.ConfigError].
+func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := limit.All()
-	for i, l := range all {
-		all[i] = resolved(l)
-	}
-	parts := make([]*part, len(all))
-	for i, l := range all {
-		p, err := t.part(l)
+	p, names := &plan{Plan: driver.Plan{Capacity: math.MaxInt64}}, ""
+	for _, spec := range specs {
+		one, err := t.single(spec)
 		if err != nil {
 			return 0, err
 		}
-		parts[i] = p
+		if len(specs) == 1 {
+			return one.ID, nil
+		}
+		part := one.parts[0]
+		p.parts, p.Rules = append(p.parts, part), append(p.Rules, part.Rule)
+		p.Capacity, names = min(p.Capacity, part.Capacity), names+part.name+" "
 	}
-	if len(parts) == 1 {
-		return parts[0].id, nil
-	}
-	joined := all[0]
-	for _, l := range all[1:] {
-		joined = joined.And(l)
-	}
-	p, err := t.add(joined, &plan{capacity: limit.Capacity(), parts: parts})
+	p, err := t.add(names, p)
 	if err != nil {
 		return 0, err
 	}
-	return p.id, nil
+	return p.ID, nil
 }
 
-// part makes a single limit known.
-func (t *table) part(l ratelimit.Limit) (*part, error) {
-	if l.Custom == nil {
-		if p := t.byLimit[l]; p != nil {
-			return p.parts[0], nil
-		}
-	}
-	first, err := newPart(l)
+// single makes one limit known.
+func (t *table) single(spec driver.Spec) (*plan, error) {
+	one, err := newPart(spec)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := t.add(l, &plan{capacity: first.permits, parts: []*part{first}}); err != nil {
-		return nil, err
-	}
-	return first, nil
+	return t.add(one.name, &plan{Plan: driver.Plan{Capacity: one.Capacity, Rules: []*driver.Rule{one.Rule}}, parts: []*part{one}})
 }
 
 // add gives a plan its number, or returns the one that is there.
-func (t *table) add(l ratelimit.Limit, p *plan) (*plan, error) {
-	if old := t.byLimit[l]; old != nil {
+func (t *table) add(name string, p *plan) (*plan, error) {
+	if old := t.byName[name]; old != nil {
 		return old, nil
 	}
 	old := *t.plans.Load()
 	if len(old) > math.MaxUint16 {
 		return nil, errPlans
 	}
-	p.id = ratelimit.PlanID(len(old))
-	if len(p.parts) == 1 {
-		p.parts[0].id = p.id
+	if p.ID = driver.ID(len(old)); len(p.parts) == 1 {
+		p.parts[0].ID = p.ID
 	}
-	plans := append(old, p) // who has read the old slice does not look beyond its end
+	plans := append(old, p) // a reader of the old slice does not look beyond its end
 	t.plans.Store(&plans)
-	t.byLimit[l] = p
+	t.byName[name] = p
+	for _, r := range p.Rules {
+		t.life.Store(max(t.life.Load(), int64(r.Longest())))
+	}
 	return p, nil
+}
+
+// partNamed is a single limit that is known by its name in the scripts, or nil.
+func (t *table) partNamed(name string) *part {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.byName[name]; p != nil {
+		return p.parts[0]
+	}
+	return nil
 }
 
 // keyName is the name of a key in the server.
 func (t *table) keyName(key string) string { return keyName(t.prefix, key, t.store.cfg.HashKeys) }
 
 // Apply does one operation on one key.
-func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (ratelimit.Result, error) {
 	plans := *t.plans.Load()
 	switch {
 	case t.store.closed.Load():
@@ -110,10 +110,8 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 	case op.Cost < 0:
 		return ratelimit.Result{}, &core.ConfigError{Field: "ratelimit cost", Value: op.Cost, Reason: "must be >= 0 (0 only looks)"}
 	}
-	for _, was := range op.Past {
-		if was.Plan == 0 || int(was.Plan) >= len(plans) {
-			return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", was.Plan)
-		}
+	if c := op.Change; c != nil && (c.Plan == 0 || int(c.Plan) >= len(plans)) {
+		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", c.Plan)
 	}
 	p := plans[id]
 	denied, refused, asked := t.store.denials.refuse(t.prefix, key, p, op)
@@ -149,10 +147,10 @@ func (t *table) Apply(ctx context.Context, key string, id ratelimit.PlanID, op r
 
 // decide has the server decide. The request that it returns without an error is the one that the
 // server decided.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op ratelimit.Op) (r ratelimit.Result, req *request, err error) {
+func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, req *request, err error) {
 	req = t.request(key, p, op, false)
 	r, ok, err := t.store.apply(ctx, caller, req)
-	if err == nil && !ok && req.width > 0 {
+	if err == nil && !ok && !req.all {
 		req = t.request(key, p, op, true)
 		r, ok, err = t.store.apply(ctx, caller, req)
 	}

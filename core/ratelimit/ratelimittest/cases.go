@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // each is a limit of every algorithm, and of several together.
@@ -60,8 +61,8 @@ func never(s *suite) {
 	for key, l := range each(5, time.Hour) {
 		id := s.plan(l)
 		s.granted(s.take(key, id, 1), 1, 4)
-		for _, kind := range []ratelimit.OpKind{ratelimit.Take, ratelimit.Reserve} {
-			r := s.apply(key, id, ratelimit.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
+		for _, kind := range []driver.OpKind{driver.Take, driver.Reserve} {
+			r := s.apply(key, id, driver.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
 			if r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4 {
 				s.Fatalf("%v of 6 = %+v, want never and 4 remaining", kind, r)
 			}
@@ -88,7 +89,7 @@ func atMost(s *suite) {
 	for key, l := range each(10, time.Hour) {
 		id := s.plan(l)
 		op := func(n int64) ratelimit.Result {
-			return s.apply(key, id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n})
+			return s.apply(key, id, driver.Op{Kind: driver.TakeAtMost, Cost: n})
 		}
 		s.granted(op(1), 1, 9)
 		s.granted(op(2), 2, 7)
@@ -104,7 +105,7 @@ func refund(s *suite) {
 		id := s.plan(l)
 		first := s.take(key, id, 4)
 		s.granted(s.take(key, id, 5), 5, 1)
-		back := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: first.Receipt})
+		back := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: first.Receipt})
 		if want := int64(5); back.Remaining != want {
 			s.Fatalf("%s: after the refund %+v, want %d remaining", key, back, want)
 		}
@@ -122,14 +123,14 @@ func lateRefund(s *suite) {
 	for key, l := range limits {
 		id := s.plan(l)
 		s.granted(s.take(key, id, 4), 4, 0)
-		if r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: early[key].Receipt}); r.Remaining != 0 {
+		if r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: early[key].Receipt}); r.Remaining != 0 {
 			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
 		}
 	}
 	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
 	r := s.take("fresh", id, 4)
 	time.Sleep(4*s.Unit + s.Slack)
-	s.apply("fresh", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: r.Receipt})
+	s.apply("fresh", id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: r.Receipt})
 	s.granted(s.take("fresh", id, 4), 4, 0)
 	if r := s.take("fresh", id, 1); r.Allowed {
 		s.Fatalf("a refund into a full bucket minted: %+v", r)
@@ -143,28 +144,33 @@ func refundUnderAnother(s *suite) {
 		id, was := s.plan(l), s.plan(before[key])
 		first := s.take(key, was, 1)
 		s.granted(s.take(key, was, 3), 3, 6)
-		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: first.Receipt})
+		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: first.Receipt})
 		if stands := s.take(key, id, 0); r.Limit != 6 || r.Plan != id || r.Granted != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which {
 			s.Fatalf("%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
 		}
 		s.granted(s.take(key, was, 0), 0, 7)
 	}
-	// Of another kind, which counts for itself.
-	window, bucket := s.plan(ratelimit.FixedWindow(9, time.Hour)), s.plan(ratelimit.TokenBucket(5, time.Hour, 5))
-	first := s.take("kinds", window, 4)
-	s.granted(s.take("kinds", bucket, 2), 2, 3)
-	r := s.apply("kinds", bucket, ratelimit.Op{Kind: ratelimit.Refund, Cost: 4, Receipt: first.Receipt})
-	if r.Limit != 5 || r.Remaining != 3 {
-		s.Fatalf("the refund of a take under a limit of another kind = %+v, want 3 of 5", r)
+	// Use that was carried over to another limit stays there.
+	window, bucket := s.plan(ratelimit.FixedWindow(9, time.Hour)), s.plan(ratelimit.TokenBucket(5, 1000*time.Hour, 5))
+	first := s.take("kinds", window, 3)
+	s.granted(s.take("kinds", bucket, 1), 1, 1)
+	r := s.apply("kinds", bucket, driver.Op{Kind: driver.Refund, Cost: 3, Receipt: first.Receipt})
+	if r.Limit != 5 || r.Remaining != 1 {
+		s.Fatalf("the refund of a take under a limit of another kind = %+v, want 1 of 5", r)
 	}
-	s.granted(s.take("kinds", window, 0), 0, 9)
+	s.granted(s.take("kinds", window, 0), 0, 8)
+	both := s.take("kinds", bucket, 1) // is charged to both
+	s.granted(s.take("kinds", window, 0), 0, 7)
+	s.apply("kinds", bucket, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: both.Receipt})
+	s.granted(s.take("kinds", window, 0), 0, 8)
+	s.granted(s.take("kinds", bucket, 0), 0, 1)
 }
 
 // refundOfAll leaves windows in which nothing is used: they end when they said.
 func refundOfAll(s *suite) {
-	wholly := func(key string, id ratelimit.PlanID, take ratelimit.Result) {
+	wholly := func(key string, id driver.ID, take ratelimit.Result) {
 		s.Helper()
-		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Refund, Cost: take.Granted, Receipt: take.Receipt})
+		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
 		if r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0 {
 			s.Fatalf("%s: after the refund of all %+v", key, r)
 		}
@@ -199,7 +205,7 @@ func refundOfAll(s *suite) {
 func reset(s *suite) {
 	id := s.plan(ratelimit.FixedWindow(3, time.Hour))
 	s.granted(s.take("k", id, 3), 3, 0)
-	if r := s.apply("k", id, ratelimit.Op{Kind: ratelimit.Reset}); r.Remaining != 3 {
+	if r := s.apply("k", id, driver.Op{Kind: driver.Reset}); r.Remaining != 3 {
 		s.Fatalf("reset = %+v", r)
 	}
 	s.granted(s.take("k", id, 3), 3, 0)
@@ -225,29 +231,16 @@ func strangeKeys(s *suite) {
 }
 
 func plans(s *suite) {
-	hundred, ten, twoHundred := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.FixedWindow(200, time.Hour))
-	s.granted(s.take("w", hundred, 1), 1, 99)
-	s.granted(s.take("w", hundred, 1), 1, 98)
-	s.granted(s.take("w", ten, 1), 1, 7)
-	s.granted(s.take("w", twoHundred, 1), 1, 196)
-	s.granted(s.take("w", hundred, 46), 46, 50)
+	hundred, ten, thousand := s.plan(ratelimit.FixedWindow(100, time.Hour)), s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.SlidingLog(1000, time.Hour))
+	s.granted(s.take("w", hundred, 4), 4, 96)
+	s.granted(s.take("w", ten, 1), 1, 5)
+	s.granted(s.take("w", thousand, 1), 1, 994)
+	s.granted(s.take("w", hundred, 46), 46, 48)
+	s.granted(s.take("w", thousand, 0), 0, 948)
 	if r := s.take("w", ten, 1); r.Allowed || r.Remaining != 0 {
-		s.Fatalf("50 of 10 are taken: %+v", r)
+		s.Fatalf("52 of 10 are taken: %+v", r)
 	}
-
-	slow, fast := s.plan(ratelimit.TokenBucket(1, 100*time.Hour, 10)), s.plan(ratelimit.TokenBucket(3, 100*time.Hour, 30))
-	s.granted(s.take("b", slow, 10), 10, 0)
-	if r := s.take("b", fast, 1); r.Allowed {
-		s.Fatalf("a higher rate refilled the bucket: %+v", r)
-	}
-	// What counts differently counts apart, and comes back to what it was.
-	hour, minute, bucket := s.plan(ratelimit.FixedWindow(10, time.Hour)), s.plan(ratelimit.FixedWindow(5, time.Minute)), s.plan(ratelimit.TokenBucket(7, time.Hour, 7))
-	s.granted(s.take("x", hour, 10), 10, 0)
-	s.granted(s.take("x", minute, 1), 1, 4)
-	s.granted(s.take("x", bucket, 1), 1, 6)
-	if r := s.take("x", hour, 1); r.Allowed {
-		s.Fatalf("a limit of another kind refilled the window: %+v", r)
-	}
+	s.granted(s.take("w", s.plan(ratelimit.SlidingCounter(60, time.Hour)), 0), 0, 8) // the largest of all
 }
 
 // overdrawn is a key that has more taken than a lower limit has at all.
@@ -256,20 +249,21 @@ func overdrawn(s *suite) {
 	first := s.take("w", high, 50)
 	s.granted(first, 50, 50)
 	time.Sleep(s.Unit / 4)
-	s.refused(s.take("w", low, 1), 3*s.Unit/4) // when the window is over, not later
-	if r := s.apply("w", low, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 100 * s.Unit}); r.Allowed {
-		s.Fatalf("a reservation in the place of what is taken: %+v", r)
+	s.refused(s.take("w", low, 1), s.Unit) // one recovery of the limit in force
+	if r := s.apply("w", low, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: s.Unit / 2}); r.Allowed {
+		s.Fatalf("a reservation of permits that are taken: %+v", r)
 	}
 	s.granted(s.take("w", high, 1), 1, 49) // nothing of it is forgotten
+	time.Sleep(s.Unit + s.Slack)
+	s.granted(s.take("w", low, 10), 10, 0)
+	s.apply("w", high, driver.Op{Kind: driver.Refund, Cost: 50, Receipt: first.Receipt})
+	s.granted(s.take("w", high, 0), 0, 90)
 
 	small := s.take("r", low, 1)
 	s.granted(s.take("r", high, 59), 59, 40)
-	s.apply("r", low, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: small.Receipt})
-	s.granted(s.take("r", high, 0), 0, 41)
-	time.Sleep(3*s.Unit/4 + s.Slack)
-	s.granted(s.take("w", low, 10), 10, 0)
-	s.apply("w", high, ratelimit.Op{Kind: ratelimit.Refund, Cost: 50, Receipt: first.Receipt})
-	s.granted(s.take("w", high, 0), 0, 90)
+	s.apply("r", low, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: small.Receipt})
+	s.granted(s.take("r", high, 0), 0, 40)
+	s.granted(s.take("r", low, 0), 0, 1)
 }
 
 func samePlan(s *suite) {
@@ -278,23 +272,23 @@ func samePlan(s *suite) {
 		s.Errorf("the same limit is plan %d and %d", a, b)
 	}
 	if a, b := s.plan(ratelimit.Limit{}), s.plan(ratelimit.PerMinute(1000)); a != b {
-		s.Errorf("the zero limit is plan %d, what it stands for %d", a, b)
+		s.Errorf("the zero limit is plan %d, its meaning %d", a, b)
 	}
 }
 
 func nonsense(s *suite) {
 	id := s.plan(ratelimit.PerSecond(1))
-	if r, err := s.table.Apply(context.Background(), "k", id+7, ratelimit.Op{Cost: 1}); err == nil {
+	if r, err := s.table.Apply(context.Background(), "k", id+7, driver.Op{Cost: 1}); err == nil {
 		s.Errorf("an unknown plan decided %+v", r)
 	}
-	if r, err := s.table.Apply(context.Background(), "k", id, ratelimit.Op{Cost: -1}); err == nil {
+	if r, err := s.table.Apply(context.Background(), "k", id, driver.Op{Cost: -1}); err == nil {
 		s.Errorf("a negative cost decided %+v", r)
 	}
 }
 
-func (s *suite) reserve(key string, id ratelimit.PlanID, cost int64, wait time.Duration) ratelimit.Result {
+func (s *suite) reserve(key string, id driver.ID, cost int64, wait time.Duration) ratelimit.Result {
 	s.Helper()
-	r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
+	r := s.apply(key, id, driver.Op{Kind: driver.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
 	if !r.Allowed || r.Granted != cost {
 		s.Fatalf("reserve %d = %+v", cost, r)
 	}
@@ -307,7 +301,7 @@ func reservations(s *suite) {
 	s.reserve("b", b, 2, 0)
 	s.reserve("b", b, 1, s.Unit/2)
 	s.reserve("b", b, 2, 3*s.Unit/2)
-	r := s.apply("b", b, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 3 * s.Unit / 2})
+	r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: 3 * s.Unit / 2})
 	s.refused(r, 2*s.Unit)
 	s.reserve("b", b, 1, 2*s.Unit) // the refusal took no place
 
@@ -317,7 +311,7 @@ func reservations(s *suite) {
 	s.reserve("w", w, 1, s.Unit)
 	s.reserve("w", w, 1, 2*s.Unit)
 	if r := s.take("w", w, 1); r.Allowed {
-		s.Fatalf("a take passed those who wait: %+v", r)
+		s.Fatalf("a take overtook a reservation: %+v", r)
 	}
 	time.Sleep(s.Unit + s.Slack)
 	if r := s.take("w", w, 1); r.Allowed {
@@ -331,7 +325,7 @@ func tooFar(s *suite) {
 	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	granted := int64(0)
 	for range 1000 {
-		r := s.apply("w", w, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 1, MaxWait: 1 << 62})
+		r := s.apply("w", w, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: 1 << 62})
 		if !r.Allowed {
 			s.near("RetryAfter", r.RetryAfter, time.Duration(granted)*s.Unit)
 			break
@@ -344,7 +338,7 @@ func tooFar(s *suite) {
 	}
 	b := s.plan(ratelimit.TokenBucket(999_999_937, s.Unit, 999_999_937))
 	for range 1000 {
-		r := s.apply("b", b, ratelimit.Op{Kind: ratelimit.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
+		r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
 		if r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0) {
 			s.Fatalf("a bucket of large numbers: %+v", r)
 		}
@@ -359,16 +353,16 @@ func canceledReservation(s *suite) {
 	tenth := s.Unit / 10
 	s.reserve("k", id, 2, 0)
 	last := s.reserve("k", id, 2, 2*tenth)
-	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: last.Receipt})
+	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: last.Receipt})
 	middle := s.reserve("k", id, 2, 2*tenth)
 	s.reserve("k", id, 1, 3*tenth)
-	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: middle.Receipt})
+	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: middle.Receipt})
 	s.reserve("k", id, 2, 4*tenth)
 
 	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	s.reserve("w", w, 1, 0)
 	last = s.reserve("w", w, 1, s.Unit)
-	s.apply("w", w, ratelimit.Op{Kind: ratelimit.Refund, Cost: 1, Receipt: last.Receipt})
+	s.apply("w", w, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: last.Receipt})
 	s.reserve("w", w, 1, s.Unit)
 }
 
@@ -381,7 +375,7 @@ func concurrent(s *suite) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					r, err := s.table.Apply(context.Background(), key, id, ratelimit.Op{Cost: 1})
+					r, err := s.table.Apply(context.Background(), key, id, driver.Op{Cost: 1})
 					if err != nil {
 						s.Errorf("Apply: %v", err)
 					}
@@ -410,7 +404,7 @@ func closed(s *suite) {
 	if err := s.store.Close(); err != nil {
 		s.Fatal(err)
 	}
-	if r, err := s.table.Apply(context.Background(), "k", id, ratelimit.Op{Cost: 1}); err == nil {
+	if r, err := s.table.Apply(context.Background(), "k", id, driver.Op{Cost: 1}); err == nil {
 		s.Errorf("a closed store decided %+v", r)
 	}
 }

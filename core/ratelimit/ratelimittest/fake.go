@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // Slow is a store that takes Delay for each operation, or until its context ends.
@@ -20,18 +21,18 @@ type Slow struct {
 func (s *Slow) Set(delay time.Duration) { s.set.Store(&delay) }
 
 // Open opens a slow table.
-func (s *Slow) Open(name string) (ratelimit.Table, error) {
+func (s *Slow) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return slowTable{t, s}, err
 }
 
 type slowTable struct {
-	ratelimit.Table
+	driver.Table
 	store *Slow
 }
 
 // Apply waits, then does the operation.
-func (t slowTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+func (t slowTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
 	delay := t.store.Delay
 	if d := t.store.set.Load(); d != nil {
 		delay = *d
@@ -62,20 +63,46 @@ func (s *Failing) Down() { s.down.Store(true) }
 func (s *Failing) Up() { s.down.Store(false) }
 
 // Open opens a table, also while the store is down.
-func (s *Failing) Open(name string) (ratelimit.Table, error) {
+func (s *Failing) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	return failingTable{t, s}, err
 }
 
 type failingTable struct {
-	ratelimit.Table
+	driver.Table
 	store *Failing
 }
 
 // Apply does the operation, or fails.
-func (t failingTable) Apply(ctx context.Context, key string, plan ratelimit.PlanID, op ratelimit.Op) (ratelimit.Result, error) {
+func (t failingTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
 	if t.store.down.Load() {
 		return ratelimit.Result{}, ErrDown
 	}
 	return t.Table.Apply(ctx, key, plan, op)
+}
+
+// Changed passes it on.
+func (t slowTable) Changed(c *driver.Change) { passChanged(t.Table, c) }
+
+// ChangedKey passes it on.
+func (t slowTable) ChangedKey(key string, of, c *driver.Change) { passChangedKey(t.Table, key, of, c) }
+
+// Changed passes it on.
+func (t failingTable) Changed(c *driver.Change) { passChanged(t.Table, c) }
+
+// ChangedKey passes it on.
+func (t failingTable) ChangedKey(key string, of, c *driver.Change) {
+	passChangedKey(t.Table, key, of, c)
+}
+
+func passChanged(t driver.Table, c *driver.Change) {
+	if t, ok := t.(driver.ChangingTable); ok {
+		t.Changed(c)
+	}
+}
+
+func passChangedKey(t driver.Table, key string, of, c *driver.Change) {
+	if t, ok := t.(driver.ChangingTable); ok {
+		t.ChangedKey(key, of, c)
+	}
 }

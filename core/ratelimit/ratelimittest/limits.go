@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 func aligned(s *suite) {
@@ -19,7 +20,7 @@ func aligned(s *suite) {
 func alignedOfMany(s *suite) {
 	for _, n := range []int64{1e9, ratelimit.MaxPermits} {
 		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.AlignedWindow(n, 2*s.Unit))
-		all := ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: n}
+		all := driver.Op{Kind: driver.TakeAtMost, Cost: n}
 		if r := s.apply(key, id, all); r.FullAfter < s.Unit { // too near its end for what follows
 			time.Sleep(r.FullAfter + s.Slack)
 			s.apply(key, id, all)
@@ -92,13 +93,13 @@ func several(s *suite) {
 	if first.Limit != 5 || first.Which != 1 {
 		s.Fatalf("the second has least left, got %+v", first)
 	}
-	if r := s.apply("k", id, ratelimit.Op{Kind: ratelimit.TakeAtMost, Cost: 9}); r.Allowed || r.Which != 1 {
+	if r := s.apply("k", id, driver.Op{Kind: driver.TakeAtMost, Cost: 9}); r.Allowed || r.Which != 1 {
 		s.Fatalf("at most 9 of 0 = %+v", r)
 	}
-	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Refund, Cost: 2, Receipt: first.Receipt})
+	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: first.Receipt})
 	s.granted(s.take("k", s.plan(short), 0), 0, 3)
 	s.granted(s.take("k", second, 0), 0, 2)
-	s.apply("k", id, ratelimit.Op{Kind: ratelimit.Reset})
+	s.apply("k", id, driver.Op{Kind: driver.Reset})
 	s.granted(s.take("k", second, 0), 0, 5)
 }
 
@@ -106,32 +107,12 @@ func check(s *suite) {
 	for key, l := range each(3, time.Hour) {
 		id := s.plan(l)
 		for range 5 {
-			s.granted(s.apply(key, id, ratelimit.Op{Kind: ratelimit.Check, Cost: 3}), 0, 3)
+			s.granted(s.apply(key, id, driver.Op{Kind: driver.Check, Cost: 3}), 0, 3)
 		}
 		s.granted(s.take(key, id, 2), 2, 1)
-		r := s.apply(key, id, ratelimit.Op{Kind: ratelimit.Check, Cost: 2})
+		r := s.apply(key, id, driver.Op{Kind: driver.Check, Cost: 2})
 		if r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1 {
 			s.Fatalf("%s: check of 2 of 1 = %+v", key, r)
 		}
 	}
-}
-
-// past: a limit that was replaced holds to the end of its window, and a bucket takes
-// its debt along.
-func past(s *suite) {
-	old, next := s.plan(ratelimit.FixedWindow(4, s.Unit)), s.plan(ratelimit.FixedWindow(2, s.Unit))
-	s.granted(s.take("w", old, 1), 1, 3)
-	was := []ratelimit.Past{{Plan: old, Until: time.Now().Add(s.Slack)}}
-	staged := func(key string, id ratelimit.PlanID, cost int64) ratelimit.Result {
-		return s.apply(key, id, ratelimit.Op{Kind: ratelimit.Take, Cost: cost, Past: was})
-	}
-	s.granted(staged("w", next, 2), 2, 1)
-	time.Sleep(s.Unit + s.Slack)
-	s.granted(staged("w", next, 2), 2, 0)
-	s.refused(staged("w", next, 1), s.Unit)
-
-	bucket, window := s.plan(ratelimit.TokenBucket(10, 100*s.Unit, 10)), s.plan(ratelimit.FixedWindow(8, 100*s.Unit))
-	s.granted(s.take("b", bucket, 6), 6, 4)
-	was = []ratelimit.Past{{Plan: bucket, Until: time.Now()}}
-	s.granted(staged("b", window, 1), 1, 1) // it owes six there too
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Harness is what the suite needs to know of a store.
@@ -45,7 +46,6 @@ func Run(t *testing.T, h Harness) {
 		{"a log keeps each take", slidingLog},
 		{"several limits are taken all or none", several},
 		{"a check takes nothing", check},
-		{"a limit that was replaced holds to the end of its window", past},
 		{"a refusal changes nothing", refusal},
 		{"more than the capacity is never allowed", never},
 		{"a cost of zero only looks", peek},
@@ -57,8 +57,8 @@ func Run(t *testing.T, h Harness) {
 		{"reset forgets", reset},
 		{"keys are apart", keys},
 		{"any bytes are a key", strangeKeys},
-		{"plans share a key and never refill it", plans},
-		{"a lower limit waits for the window and forgets nothing", overdrawn},
+		{"a key keeps a count for each limit, and none refills it", plans},
+		{"a lower limit waits for one window and forgets nothing", overdrawn},
 		{"the same limit has the same plan", samePlan},
 		{"an unknown plan and a negative cost are errors", nonsense},
 		{"reservations come in order and in time", reservations},
@@ -66,6 +66,14 @@ func Run(t *testing.T, h Harness) {
 		{"a canceled reservation gives its place back", canceledReservation},
 		{"concurrent takes grant exactly the limit", concurrent},
 		{"a closed store fails", closed},
+		{"a changed limit grants nothing and is felt at once", changed},
+		{"two changes refill nothing", changedTwice},
+		{"a faster limit is not blocked by the old one", changedToFaster},
+		{"a limit that is set again finds its count", changedBack},
+		{"a chain of limits refills nothing", changedChain},
+		{"a key limit carries over", changedKey},
+		{"tiers in turn do not block each other", changedTiers},
+		{"joined limits replace each other in pairs", changedJoined},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -89,19 +97,19 @@ type suite struct {
 	*testing.T
 	Harness
 	store ratelimit.Store
-	table ratelimit.Table
+	table driver.Table
 }
 
-func (s *suite) plan(l ratelimit.Limit) ratelimit.PlanID {
+func (s *suite) plan(l ratelimit.Limit) driver.ID {
 	s.Helper()
-	id, err := s.table.Plan(l)
+	id, err := s.table.Plan(l.Specs())
 	if err != nil {
 		s.Fatalf("Plan(%v): %v", l, err)
 	}
 	return id
 }
 
-func (s *suite) apply(key string, id ratelimit.PlanID, op ratelimit.Op) ratelimit.Result {
+func (s *suite) apply(key string, id driver.ID, op driver.Op) ratelimit.Result {
 	s.Helper()
 	r, err := s.table.Apply(context.Background(), key, id, op)
 	if err != nil {
@@ -110,9 +118,9 @@ func (s *suite) apply(key string, id ratelimit.PlanID, op ratelimit.Op) ratelimi
 	return r
 }
 
-func (s *suite) take(key string, id ratelimit.PlanID, cost int64) ratelimit.Result {
+func (s *suite) take(key string, id driver.ID, cost int64) ratelimit.Result {
 	s.Helper()
-	return s.apply(key, id, ratelimit.Op{Kind: ratelimit.Take, Cost: cost})
+	return s.apply(key, id, driver.Op{Kind: driver.Take, Cost: cost})
 }
 
 // granted checks a grant and what it left.

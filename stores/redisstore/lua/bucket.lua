@@ -1,75 +1,77 @@
--- Decisions on single token buckets, one after the other.
---
--- KEYS[i]        the value of a key. Those of one key stand beside each other, in the order in
---                which they are decided: it is read before the first, and written after the last
--- ARGV[1]        the time, or '' for that of the server
--- ARGV[4i-2..]   of KEYS[i]: charge, room, mul, mode. A µs has mul units; charge is what is
---                to be taken, in units, and room the debt up to which it may be taken.
---                mode: 0 takes all or nothing, -1 only looks, above 0 takes as many whole
---                permits of so many units as there are, up to charge
---
--- Reply: the time, then for each: what was taken, or -1 for a refusal, or -2 for a value
--- that decide has to read; and the debt after it.
---
--- Writes what was admitted: 'b AT DEBT MUL TICK' is a debt of DEBT units at the time AT, in
--- units of TICK/MUL µs. It expires when the debt is over. When the clock went back, the debt
--- is written anew as it was, also by a refusal and by a look, so that it is repaid from then on.
-local ceil, floor, max, min, format, match = math.ceil, math.floor, math.max, math.min, string.format, string.match
-local call, tonumber, KEYS, ARGV = redis.call, tonumber, KEYS, ARGV
-local get = redis.pcall -- a value of another type is not an error for all keys
-local now = tonumber(ARGV[1])
-if not now then
-  local t = call('TIME')
-  now = (t[1] - 1577836800) * 1000000 + t[2]
+-- b, a token bucket. N is the burst, A the units in a tick, B those of a permit, C the µs in a
+-- tick, D the period in ns. State: DEBT, in units, at the time at which the value was written.
+
+-- owed is what a debt of a time is at another.
+local function owed(debt, at, t, mul, tick)
+  return max(0, debt - (floor(t / tick) - floor(at / tick)) * mul)
 end
-local reply = {now}
-local key, foreign, back, changed
-local owed, scale -- what the value says now, in its own units
-for i = 1, #KEYS do
-  local a = 4 * i - 2
-  local charge, room, mul, mode = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3]
-  if KEYS[i] ~= key then
-    key, foreign, back, changed = KEYS[i], false, false, false
-    owed, scale = 0, mul
-    local value = get('GET', key)
-    if value then
-      local at, units, of = match(value.err or value, '^b (%d+) (%d+) (%d+) 1$')
-      if at then
-        local passed = now - at
-        owed, scale, back = tonumber(units), tonumber(of), passed < 0
-        if passed > 0 then
-          owed = max(0, owed - passed * scale)
-        end
-      else
-        foreign = true
+
+-- excess is by how much a charge is more than there is.
+local function excess(debt, charge, full)
+  return debt + charge - full
+end
+
+if A then
+  local most = 4503599627370496 -- 2^52, so that what is added stays exact
+
+  local function debt(p, s)
+    if not s.debt then
+      return 0
+    end
+    return owed(s.debt, s.at, now, p.a, p.c)
+  end
+
+  local function after(p, units)
+    if units <= 0 then
+      return 0
+    end
+    return ceil(units / p.a) * p.c - now % p.c
+  end
+
+  A.b = {
+    read = function(text, at)
+      return {debt = tonumber(text), at = at}
+    end,
+    write = function(p, s)
+      return format('%d', debt(p, s))
+    end,
+    shift = function(s, by)
+      s.at = s.at - by
+    end,
+    look = function(p, s)
+      return debt(p, s), 0, 0, 0
+    end,
+    available = function(p, s)
+      return floor(max(0, p.n * p.b - debt(p, s)) / p.b)
+    end,
+    full = function(p, s)
+      return now + after(p, debt(p, s))
+    end,
+    earliest = function(p, s, cost)
+      return now + after(p, excess(debt(p, s), cost * p.b, p.n * p.b))
+    end,
+    fits = function(p, s, at, cost)
+      return max(debt(p, s), ceil((at - now) / p.c) * p.a) + cost * p.b <= most
+    end,
+    charge = function(p, s, own, at, cost)
+      local d = debt(p, s)
+      if at > own then -- it may not fill until then
+        d = max(d, (floor(at / p.c) - floor(now / p.c)) * p.a)
       end
-    end
-  end
-  local debt = owed
-  if scale ~= mul then
-    debt = min(ceil(owed / scale) * mul, 4503599627370496)
-  end
-  if foreign then
-    charge = -2
-  elseif mode == '0' or mode == '-1' then
-    if charge > 0 and debt + charge > room then
-      charge = -1
-    end
-  else
-    local step = tonumber(mode)
-    charge = max(0, min(charge, floor((room - debt) / step) * step))
-  end
-  if charge > 0 and mode ~= '-1' then
-    debt = debt + charge
-    owed, scale, back = debt, mul, true
-  end
-  if back then
-    back, changed = false, true
-  end
-  if changed and KEYS[i + 1] ~= key then
-    call('SET', key, format('b %d %d %d 1', now, owed, scale), 'PX', ceil(owed / scale / 1000) + 1)
-  end
-  reply[2 * i] = charge
-  reply[2 * i + 1] = debt
+      s.debt, s.at = d + cost * p.b, now
+      return s.debt
+    end,
+    refund = function(p, s, at, receipt, cost)
+      local d = debt(p, s)
+      local unpaid = receipt - max(0, floor(now / p.c) - floor(at / p.c)) * p.a
+      local charge = cost * p.b
+      if d > p.n * p.b then -- others have places that lie ahead
+        charge = charge - max(0, d - unpaid)
+      end
+      local back = max(0, min(charge, unpaid, d))
+      s.debt, s.at = d - back, now
+      return back > 0
+    end,
+  }
+  A.b.over = A.b.full
 end
-return reply

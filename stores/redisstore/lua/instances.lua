@@ -10,20 +10,14 @@
 -- Writes the beat, and drops those that are dead, also one whose time is further ahead than a life:
 -- the clock went back. The set goes when all have left, or after a year without a beat: a server
 -- that is full and drops first what expires first keeps it longest.
-local call = redis.call
-local now = tonumber(ARGV[1])
-if not now then
-  local t = call('TIME')
-  now = (t[1] - 1577836800) * 1000000 + t[2]
-end
 local life = tonumber(ARGV[3])
 if life == 0 then
   call('ZREM', KEYS[1], ARGV[2])
   return {now, 0, 0}
 end
-call('ZADD', KEYS[1], string.format('%d', now), ARGV[2])
-call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('(%d', now - life))
-call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%d', now + life), '+inf')
+call('ZADD', KEYS[1], format('%d', now), ARGV[2])
+call('ZREMRANGEBYSCORE', KEYS[1], '-inf', format('(%d', now - life))
+call('ZREMRANGEBYSCORE', KEYS[1], format('(%d', now + life), '+inf')
 call('PEXPIRE', KEYS[1], 31536000000)
 local names, rank = call('ZRANGE', KEYS[1], 0, -1), 0
 for _, name in ipairs(names) do

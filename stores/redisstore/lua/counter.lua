@@ -1,6 +1,6 @@
--- c, a sliding counter. Spec: a is the period. State: 'AT PERMITS START BEFORE USED TIME COST
--- TIME COST...', when this window began, what was taken in the one before and in this one, and
--- the reservations that lie ahead: nothing is taken before them.
+-- c, a sliding counter. A is the period. State: 'START BEFORE USED TIME COST TIME COST...', when
+-- this window began, what was taken in the one before and in this one, and the reservations that
+-- lie ahead: nothing is taken before them.
 do
   -- muldiv is a*b/c, rounded down, and the rest; a <= c < 2^48, b < 2^48. It divides by long
   -- division, four bits at a time, where the product is not exact.
@@ -18,12 +18,10 @@ do
     return q, r
   end
 
-  -- roll goes on to a time. A window lasts to its end also if nothing is used of it, after a
-  -- refund.
   local function roll(p, start, before, used, t)
     local over = floor((t - start) / p.a)
     if over == 0 then
-      return start, before, used
+      return start, before, used -- a window lasts to its end also if nothing is used of it
     end
     if over > 0 then
       before, used = over > 1 and 0 or used, 0
@@ -35,34 +33,24 @@ do
     return start, before, used
   end
 
-  -- fold is the state with the reservations up to now in it, and the first that is not.
-  local function fold(p, s)
-    if not s.n then
-      return now, 0, 0, 1
+  -- fold is the state with the reservations up to a time in it, and the first that is not.
+  local function fold(p, s, t)
+    if not s.start then
+      return t, 0, 0, 1
     end
     local start, before, used, i = s.start, s.before, s.used, 1
-    while s.ahead[i] and s.ahead[i] <= now do
+    while s.ahead[i] and s.ahead[i] <= t do
       start, before, used = roll(p, start, before, used, s.ahead[i])
       used, i = used + s.ahead[i + 1], i + 2
     end
     return start, before, used, i
   end
 
-  -- at is the state as of now; next is the first time at which one can take after all others,
-  -- and the state then.
-  local function at(p, s)
-    local start, before, used = fold(p, s)
-    return roll(p, start, before, used, now)
-  end
-
-  local function next(p, s)
-    local ahead = s.n and s.ahead or {}
+  -- look is the first time at which one can take after all others, and the state then.
+  local function look(p, s)
+    local ahead = s.ahead or {}
     local t = max(now, ahead[#ahead - 1] or now)
-    local start, before, used, i = fold(p, s)
-    while ahead[i] do
-      start, before, used = roll(p, start, before, used, ahead[i])
-      used, i = used + ahead[i + 1], i + 2
-    end
+    local start, before, used = fold(p, s, t)
     return t, roll(p, start, before, used, t)
   end
 
@@ -74,30 +62,59 @@ do
     return (muldiv(room, p.a, of))
   end
 
+  local function full(p, s)
+    local _, start, before, used = look(p, s)
+    if used > 0 then
+      return start + 2 * p.a
+    end
+    return before > 0 and start + p.a or now
+  end
+
   A.c = {
     read = function(text)
-      local f, later = {}, 0
-      for number in string.gmatch(text, '%d+') do
+      local f = {}
+      for number in gmatch(text, '%-?%d+') do
         f[#f + 1] = tonumber(number)
       end
-      if f[1] > now then
-        later = now - f[1]
-      end
-      local s = {n = f[2], start = f[3] + later, before = f[4], used = f[5], ahead = {}, back = f[1] > now}
-      for i = 6, #f, 2 do
-        s.ahead[i - 5], s.ahead[i - 4] = f[i] + later, f[i + 1]
+      local s = {start = f[1], before = f[2], used = f[3], ahead = {}}
+      for i = 4, #f do
+        s.ahead[i - 3] = f[i]
       end
       return s
     end,
-    write = function(s)
-      local text = format('%d %d %d %d %d', now, s.n, max(0, s.start), s.before, s.used)
+    write = function(_, s)
+      local text = format('%d %d %d', s.start, s.before, s.used)
       for i = 1, #s.ahead do
         text = text .. format(' %d', s.ahead[i])
       end
       return text
     end,
+    shift = function(s, by)
+      s.start = s.start - by
+      for i = 1, #s.ahead, 2 do
+        s.ahead[i] = s.ahead[i] - by
+      end
+    end,
+    look = look,
+    full = full,
+    over = function(p, s)
+      local over = full(p, s)
+      if over > now or not s.start then
+        return over
+      end
+      local start = fold(p, s, now)
+      return start <= now and max(now, start + p.a) or now
+    end,
+    available = function(p, s)
+      local t, start, before, used = look(p, s)
+      if t > now then
+        return 0
+      end
+      local weight, rest = muldiv(start + p.a - now, before, p.a)
+      return max(0, p.n - used - weight - (rest > 0 and 1 or 0))
+    end,
     earliest = function(p, s, cost)
-      local t, start, before, used = next(p, s)
+      local t, start, before, used = look(p, s)
       local room = p.n - used - cost
       if room >= 0 then
         return max(t, start + p.a - share(p, room, before))
@@ -108,7 +125,7 @@ do
       return (t - now) / 4 <= p.a
     end,
     charge = function(p, s, _, t, cost)
-      local start, before, used, i = fold(p, s)
+      local start, before, used, i = fold(p, s, now)
       local ahead = {}
       while s.ahead and s.ahead[i] do
         ahead[#ahead + 1] = s.ahead[i]
@@ -117,7 +134,7 @@ do
       if ahead[#ahead - 1] == t then
         ahead[#ahead] = ahead[#ahead] + cost
       elseif t > now then
-        if not s.n then
+        if not s.start then
           start = t
         end
         ahead[#ahead + 1] = t
@@ -126,11 +143,11 @@ do
         start, before, used = roll(p, start, before, used, t)
         used = used + cost
       end
-      s.n, s.start, s.before, s.used, s.ahead = p.n, start, before, used, ahead
+      s.start, s.before, s.used, s.ahead = start, before, used, ahead
       return t
     end,
     refund = function(p, s, _, receipt, cost)
-      if not s.n then
+      if not s.start then
         return false
       end
       for i = 1, #s.ahead, 2 do
@@ -149,43 +166,6 @@ do
         s.before = s.before - min(cost, s.before)
       end
       return true
-    end,
-    available = function(p, s)
-      if next(p, s) > now then
-        return 0
-      end
-      local start, before, used = at(p, s)
-      local weight, rest = muldiv(start + p.a - now, before, p.a)
-      return max(0, p.n - used - weight - (rest > 0 and 1 or 0))
-    end,
-    full = function(p, s)
-      local _, start, before, used = next(p, s)
-      if used > 0 then
-        return start + 2 * p.a
-      end
-      return before > 0 and start + p.a or now
-    end,
-    over = function(p, s)
-      local _, start, before, used = next(p, s)
-      if used > 0 then
-        return start + 2 * p.a
-      elseif before > 0 then
-        return start + p.a
-      end
-      return s.n and max(now, s.start + p.a) or now
-    end,
-    taken = function(p, s)
-      local _, before, used = at(p, s)
-      local _, _, _, i = fold(p, s)
-      local all = before + used
-      while s.ahead and s.ahead[i] do
-        all, i = all + s.ahead[i + 1], i + 2
-      end
-      return all
-    end,
-    began = function(p, s)
-      local start, before, used = at(p, s)
-      return before + used > 0 and start or huge
     end,
   }
 end

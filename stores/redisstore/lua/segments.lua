@@ -1,7 +1,7 @@
--- s, a sliding window, and l, a log. Spec: a is the period, b the step: a segment, or one µs. State:
--- 'AT PERMITS BASE ENTRIES'. An entry is two numbers of 16 digits, the beginning of a step and
--- all that was taken up to its end, counted on from BASE; so the sum of any of them is a
--- difference. Reservations are entries that lie ahead: nothing is taken before them.
+-- s, a sliding window, and l, a log. A is the period, B the step: a segment, or one µs. State:
+-- 'BASE ENTRIES'. An entry is two numbers of 16 digits, the beginning of a step and all that was
+-- taken up to its end, counted on from BASE; so the sum of any of them is a difference. Reservations
+-- are entries that lie ahead: nothing is taken before them.
 do
   local function time(s, i)
     return tonumber(sub(s.list, 32 * i - 31, 32 * i - 16))
@@ -25,7 +25,7 @@ do
 
   -- live is the first entry that counts at a time, and the cost of all that do.
   local function live(p, s, t)
-    if not s.n then
+    if not s.len then
       return 1, 0
     end
     local first = search(1, s.len + 1, function(i) return time(s, i) + p.a > t end)
@@ -33,7 +33,7 @@ do
   end
 
   local function last(s)
-    return s.n and s.len > 0 and max(now, time(s, s.len)) or now
+    return s.len and s.len > 0 and max(now, time(s, s.len)) or now
   end
 
   -- rebuild moves the times, and the sums from an entry on.
@@ -42,36 +42,52 @@ do
     for i = 1, s.len do
       list[i] = format('%016d%016d', max(0, time(s, i) + later), sum(s, i) + (i >= from and more or 0))
     end
-    s.list = table.concat(list)
+    s.list = concat(list)
+  end
+
+  local function available(p, s)
+    local _, taken = live(p, s, now)
+    return last(s) > now and 0 or max(0, p.n - taken)
+  end
+
+  local function earliest(p, s, cost)
+    local at = last(s)
+    local first, taken = live(p, s, at)
+    if taken + cost <= p.n then
+      return at
+    end
+    local need = sum(s, s.len) + cost - p.n
+    return max(at, time(s, search(first, s.len, function(i) return sum(s, i) >= need end)) + p.a)
+  end
+
+  local function full(p, s)
+    return s.len and s.len > 0 and max(now, time(s, s.len) + p.a) or now
   end
 
   A.s = {
     read = function(text)
-      local at, n, base, list = match(text, '^(%d+) (%d+) (%d+) (%d*)$')
-      local s = {n = tonumber(n), base = tonumber(base), list = list, len = #list / 32}
-      if tonumber(at) > now then
-        s.back = true
-        rebuild(s, now - at, 1, 0)
-      end
-      return s
+      local base, list = match(text, '^(%d+) (%d*)$')
+      return {base = tonumber(base), list = list, len = #list / 32}
     end,
-    write = function(s)
-      return format('%d %d %d %s', now, s.n, s.base, s.list)
+    write = function(_, s)
+      return format('%d %s', s.base, s.list)
     end,
-    earliest = function(p, s, cost)
-      local at = last(s)
-      local first, taken = live(p, s, at)
-      if taken + cost <= p.n then
-        return at
-      end
-      local need = sum(s, s.len) + cost - p.n
-      return max(at, time(s, search(first, s.len, function(i) return sum(s, i) >= need end)) + p.a)
+    shift = function(s, by)
+      rebuild(s, -by, 1, 0)
     end,
+    look = function(p, s, cost)
+      local n = available(p, s)
+      return n, earliest(p, s, cost), n < p.n and earliest(p, s, n + 1) or now, full(p, s)
+    end,
+    available = available,
+    earliest = earliest,
+    full = full,
+    over = full,
     fits = function(p, _, at)
       return (at - now) / 4 <= p.a
     end,
     charge = function(p, s, _, at, cost)
-      if not s.n then
+      if not s.len then
         s.base, s.list, s.len = 0, '', 0
       end
       local first = live(p, s, now)
@@ -89,11 +105,21 @@ do
         s.len = s.len - 1
       end
       s.list = sub(s.list, 1, 32 * s.len) .. format('%016d%016d', start, total)
-      s.len, s.n = s.len + 1, p.n
+      s.len = s.len + 1
       return at
     end,
+    -- forget makes room for a cost, from the oldest entries on: a log that is full holds the latest takes.
+    forget = function(p, s, cost)
+      local first, taken = live(p, s, now)
+      local over = taken + cost - p.n
+      if over > 0 then
+        local base = sum(s, first - 1) + over
+        first = search(first, s.len + 1, function(i) return sum(s, i) > base end)
+        s.base, s.list, s.len = base, sub(s.list, 32 * first - 31), s.len - first + 1
+      end
+    end,
     refund = function(p, s, _, receipt, cost)
-      if not s.n then
+      if not s.len then
         return false
       end
       local start, first = receipt - receipt % p.b, live(p, s, now)
@@ -107,21 +133,6 @@ do
       end
       s.list = sub(s.list, 1, 32 * s.len)
       return true
-    end,
-    available = function(p, s)
-      local _, taken = live(p, s, now)
-      return last(s) > now and 0 or max(0, p.n - taken)
-    end,
-    full = function(p, s)
-      return s.n and s.len > 0 and max(now, time(s, s.len) + p.a) or now
-    end,
-    taken = function(p, s)
-      local _, taken = live(p, s, now)
-      return taken
-    end,
-    began = function(p, s)
-      local _, taken = live(p, s, now)
-      return p.b > 1 and taken > 0 and now - now % p.b or huge
     end,
   }
   A.l = A.s

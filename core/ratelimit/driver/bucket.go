@@ -1,0 +1,224 @@
+package driver
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A bucket counts time in units of 1/mul of a tick, so that a permit costs a whole number
+// of units and nothing is rounded. With 3 permits a second a tick is 1ns, mul is 3, and a
+// permit costs 10^9 units. The word of a key is the time, in units modulo 2^64, at which it
+// will be full.
+type bucket struct {
+	tick     int64  // ns in a tick: more than the clock's only if a full bucket would not fit
+	mul      uint64 // units in a tick
+	cost     int64  // units of a permit
+	capacity int64  // units of a full bucket
+	most     int64  // units of the highest debt
+	burst    int64  // permits of a full bucket
+
+	permits, ticks divisor // by cost and mul
+}
+
+// maxUnits bounds a full bucket, so that with a reservation on top the distance of two
+// times stays below half of the range of a word. Lua counts exactly up to 2^53.
+const (
+	maxUnits      = 1 << 61
+	maxUnitsOfLua = 1 << 51
+)
+
+// newBucket takes the finest tick that is exact and fits.
+func newBucket(s Spec, micros bool) (bucket, bool) {
+	tick, most := int64(1), int64(maxUnits)
+	if micros {
+		tick, most = 1000, maxUnitsOfLua
+	}
+	g := gcd(int64(s.Period), s.Permits*tick)
+	mul, cost := s.Permits*tick/g, int64(s.Period)/g
+	for cost > most/s.Burst {
+		g = gcd(10, cost) // of a tick that is ten times as long
+		if g == 1 || tick > math.MaxInt64/10 {
+			return bucket{}, false
+		}
+		tick, mul, cost = tick*10, mul*(10/g), cost/g
+	}
+	return bucket{
+		tick: tick, mul: uint64(mul), cost: cost, capacity: cost * s.Burst, most: 2 * most, burst: s.Burst,
+		permits: newDivisor(cost), ticks: newDivisor(mul),
+	}, true
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// now is a time in units, modulo 2^64, and the part of a tick that is left.
+func (b *bucket) now(t int64) (units uint64, rest int64) {
+	if b.tick == 1 {
+		return uint64(t) * b.mul, 0
+	}
+	return uint64(t/b.tick) * b.mul, t % b.tick
+}
+
+// horizon is an eighth of half of the range of a word.
+func (b *bucket) horizon() int64 {
+	ticks := (1 << 60) / b.mul
+	if ticks > uint64(math.MaxInt64/b.tick) {
+		return math.MaxInt64
+	}
+	return int64(ticks) * b.tick
+}
+
+// after is how long it takes until that many units have passed, rounded up.
+func (b *bucket) after(units, rest int64) time.Duration {
+	if units <= 0 {
+		return 0
+	}
+	ticks := units
+	if b.mul != 1 {
+		ticks, _ = b.ticks.of(units + int64(b.mul) - 1)
+	}
+	if b.tick == 1 {
+		return time.Duration(ticks)
+	}
+	if ticks > math.MaxInt64/b.tick {
+		return math.MaxInt64
+	}
+	return time.Duration(ticks*b.tick - rest)
+}
+
+// debt returns the debt of a word at a time, in units.
+func debt(word, units uint64) int64 { return max(0, int64(word-units)) }
+
+// excess is by how much a cost is more than there is; up to 0 it can be taken.
+func (b *bucket) excess(debt, cost int64) int64 { return debt + cost*b.cost - b.capacity }
+
+// whole returns the permits in a bucket, and the units of the next one that are there.
+func (b *bucket) whole(debt int64) (permits, part int64) {
+	if part = b.capacity - debt; part <= 0 {
+		return 0, part
+	}
+	return b.permits.of(part)
+}
+
+// report says how a bucket stands.
+func (b *bucket) report(debt, rest int64, to *Result) {
+	n, part := b.whole(debt)
+	if to.Remaining = n; n < b.burst {
+		to.NextAfter = b.after(b.cost-part, rest)
+	}
+	to.FullAfter = b.after(debt, rest)
+}
+
+// TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Account.Decide] does
+// for a key that has no other count.
+func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
+	b := &r.bucket
+	units, rest := b.now(now)
+	owed := debt(*word, units)
+	if over := b.excess(owed, cost); over > 0 {
+		to.RetryAfter = b.after(over, rest)
+	} else {
+		owed = over + b.capacity
+		*word = units + uint64(owed)
+		r.granted(*word, now, cost, to)
+	}
+	to.Limit, to.Plan = r.Capacity, r.ID
+	b.report(owed, rest, to)
+}
+
+func (b *bucket) look(s State, now, _ int64) Raw {
+	units, _ := b.now(now)
+	return Raw{debt(s.Word, units)}
+}
+
+func (b *bucket) available(r Raw, _ int64) int64 {
+	n, _ := b.whole(r[0])
+	return n
+}
+
+func (b *bucket) earliest(r Raw, now, cost int64) int64 {
+	_, rest := b.now(now)
+	return now + int64(b.after(b.excess(r[0], cost), rest))
+}
+
+func (b *bucket) next(r Raw, now int64) int64 {
+	var to Result
+	_, rest := b.now(now)
+	b.report(r[0], rest, &to)
+	return now + int64(to.NextAfter)
+}
+
+func (b *bucket) full(r Raw, now int64) int64 {
+	_, rest := b.now(now)
+	return now + int64(b.after(r[0], rest))
+}
+
+func (b *bucket) fits(s State, now, at, cost int64) bool {
+	ticks := uint64(at-now+b.tick-1) / uint64(b.tick)
+	units, _ := b.now(now)
+	return ticks <= uint64(b.most)/b.mul && max(debt(s.Word, units), int64(ticks*b.mul))+cost*b.cost <= b.most
+}
+
+// charge adds to the debt. If others make the permits come later than own, the bucket does
+// not fill until then. A waiter came at the first tick after its time, and the bucket does
+// not lose the fraction in between.
+func (b *bucket) charge(s State, now, own, at, cost int64, queued bool) (State, uint64) {
+	units, _ := b.now(now)
+	owed := debt(s.Word, units)
+	if fraction := units - s.Word; queued && owed == 0 && fraction < b.mul {
+		owed = -int64(fraction)
+	}
+	if at > own {
+		later, _ := b.now(at)
+		owed = max(owed, int64(later-units))
+	}
+	s.Word = units + uint64(owed+cost*b.cost)
+	return s, s.Word
+}
+
+// refund gives back the part of a take that time has not repaid already. While there are
+// places that lie ahead, only the permits that were not reserved behind the take are given back: other
+// places do not move.
+func (b *bucket) refund(s State, now, cost int64, receipt uint64, _ int64) (State, bool) {
+	units, _ := b.now(now)
+	owed := debt(s.Word, units)
+	charge := int64(math.MaxInt64)
+	if cost <= maxUnits/b.cost {
+		charge = cost * b.cost
+	}
+	unpaid := int64(receipt - units)
+	if owed > b.capacity {
+		charge -= max(0, owed-unpaid)
+	}
+	back := max(0, min(charge, unpaid, owed))
+	s.Word = units + uint64(owed-back)
+	return s, back > 0
+}
+
+func (b *bucket) over(s State, now int64) int64 { return b.full(b.look(s, now, 0), now) }
+
+func (b *bucket) fresh(now int64) State {
+	units, _ := b.now(now)
+	return State{Word: units}
+}
+
+func (b *bucket) touch(s State, now int64) State {
+	units, _ := b.now(now)
+	return State{Word: units + uint64(debt(s.Word, units))}
+}
+
+func (b *bucket) owing(until, _, now int64) State {
+	units, _ := b.now(now)
+	ticks := uint64(max(0, until-now)+b.tick-1) / uint64(b.tick)
+	if hi, owed := bits.Mul64(ticks, b.mul); hi == 0 && owed < uint64(b.most) {
+		return State{Word: units + owed}
+	}
+	return State{Word: units + uint64(b.most)}
+}
+
+func (b *bucket) recovery(int64) int64 { return int64(b.after(b.capacity, 0)) }

@@ -1,0 +1,164 @@
+package driver
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// counter is a SlidingCounter. A list is
+//
+//	start, before, used, time, cost, time, cost, ...
+//
+// the start of this window, the permits taken in the one before and in this one, and the
+// reservations that lie ahead: nothing is taken before them.
+type counter struct{ period, permits int64 }
+
+const counterHead = 3
+
+// A counted is two windows as of a time.
+type counted struct{ start, before, used int64 }
+
+// roll goes on to a time. A window lasts to its end also if nothing is used of it, after a
+// refund.
+func (a counter) roll(c counted, t int64) counted {
+	if t >= c.start && t < c.start+a.period {
+		return c
+	}
+	if over := (t - c.start) / a.period; over > 0 {
+		c.before, c.used = c.used, 0
+		if over > 1 {
+			c.before = 0
+		}
+		c.start += over * a.period
+	}
+	if c.before == 0 && c.used == 0 {
+		c.start = t
+	}
+	return c
+}
+
+// fold is the state as of now, and the reservations that still lie ahead.
+func (a counter) fold(s []int64, now int64) (c counted, ahead []int64) {
+	if len(s) == 0 {
+		return counted{start: now}, nil
+	}
+	c, ahead = counted{s[0], s[1], s[2]}, s[counterHead:]
+	for len(ahead) > 0 && ahead[0] <= now {
+		c = a.roll(c, ahead[0])
+		c.used += ahead[1]
+		ahead = ahead[2:]
+	}
+	return c, ahead
+}
+
+// look goes on to the first time, now or later, at which permits can be taken after all
+// others.
+func (a counter) look(s State, now, _ int64) Raw {
+	if n := len(s.List); n > counterHead {
+		now = max(now, s.List[n-2])
+	}
+	c, _ := a.fold(s.List, now)
+	c = a.roll(c, now)
+	return Raw{now, c.start, c.before, c.used}
+}
+
+// share is room*period/of, rounded down and at most a period: so long before the end of a
+// window the weight of earlier takes has come down to room.
+func (a counter) share(room, of int64) int64 {
+	hi, lo := bits.Mul64(uint64(room), uint64(a.period))
+	if of <= room || hi >= uint64(of) {
+		return a.period
+	}
+	q, _ := bits.Div64(hi, lo, uint64(of))
+	return int64(q)
+}
+
+func (a counter) earliest(r Raw, _, cost int64) int64 {
+	at, start, before, used := r[0], r[1], r[2], r[3]
+	if room := a.permits - used - cost; room >= 0 {
+		return max(at, start+a.period-a.share(room, before))
+	}
+	return start + 2*a.period - a.share(a.permits-cost, used)
+}
+
+func (a counter) available(r Raw, now int64) int64 {
+	at, start, before, used := r[0], r[1], r[2], r[3]
+	if at > now {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(before), uint64(start+a.period-now))
+	weight, rest := bits.Div64(hi, lo, uint64(a.period)) // at most before: it fits
+	return max(0, a.permits-used-int64(weight)-int64(min(1, rest)))
+}
+
+func (a counter) next(r Raw, now int64) int64 { return a.earliest(r, now, a.available(r, now)+1) }
+
+func (a counter) full(r Raw, now int64) int64 {
+	switch _, start, before, used := r[0], r[1], r[2], r[3]; {
+	case used > 0:
+		return start + 2*a.period
+	case before > 0:
+		return start + a.period
+	}
+	return now
+}
+
+func (a counter) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
+
+func (a counter) charge(st State, now, _, at, cost int64, _ bool) (State, uint64) {
+	s := st.List
+	c, ahead := a.fold(s, now)
+	if n := len(ahead); n > 0 && ahead[n-2] == at {
+		ahead[n-1] += cost
+	} else if at > now {
+		if len(s) == 0 {
+			c.start = at
+		}
+		ahead = append(ahead, at, cost)
+	} else {
+		c = a.roll(c, at)
+		c.used += cost
+	}
+	return State{List: append(append(s[:0], c.start, c.before, c.used), ahead...)}, uint64(at)
+}
+
+func (a counter) refund(st State, _, cost int64, receipt uint64, _ int64) (State, bool) {
+	s, at := st.List, int64(receipt)
+	for i := counterHead; i < len(s); i += 2 {
+		if s[i] == at {
+			if s[i+1] -= cost; s[i+1] <= 0 {
+				s = slices.Delete(s, i, i+2)
+			}
+			return State{List: s}, true
+		}
+	}
+	switch {
+	case len(s) == 0:
+	case at >= s[0]:
+		s[2] -= min(cost, s[2])
+	case at >= s[0]-a.period:
+		s[1] -= min(cost, s[1])
+	}
+	return State{List: s}, true
+}
+
+// over is when all has come back and the window has ended.
+func (a counter) over(s State, now int64) int64 {
+	r := a.look(s, now, 0)
+	if full := a.full(r, now); full > now || len(s.List) == 0 {
+		return full
+	}
+	if c, _ := a.fold(s.List, now); c.start <= now {
+		return max(now, c.start+a.period)
+	}
+	return now
+}
+
+func (a counter) fresh(int64) State            { return State{} }
+func (a counter) touch(s State, _ int64) State { return s }
+func (a counter) recovery(int64) int64         { return 2 * a.period }
+func (a counter) owing(until, n, _ int64) State {
+	at := until - 2*a.period
+	s, _ := a.charge(State{}, at, 0, at, min(n, a.permits), false)
+	return s
+}

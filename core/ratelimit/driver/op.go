@@ -1,0 +1,130 @@
+package driver
+
+import (
+	"slices"
+	"time"
+)
+
+// An ID is the number of a [Rule] or a [Plan] in its table, from 1.
+type ID uint16
+
+// A Plan is one limit, or several that hold together, made ready to decide.
+type Plan struct {
+	ID       ID
+	Capacity int64 // the least of the Rules
+	Rules    []*Rule
+}
+
+// Exact reports whether takes must never be closer together than the limits allow, also if a
+// waiter wakes up late.
+func (p *Plan) Exact() bool {
+	return slices.ContainsFunc(p.Rules, func(r *Rule) bool { return r.Listed() })
+}
+
+// OpKind is what an [Op] does.
+type OpKind uint8
+
+// The operations.
+const (
+	// Take takes Cost permits now, or none.
+	Take OpKind = iota
+	// TakeAtMost takes as many permits as there are, up to Cost.
+	TakeAtMost
+	// Reserve takes Cost permits as soon as they are available, in the order of the calls,
+	// if that is within MaxWait; otherwise none.
+	Reserve
+	// Refund gives back the Cost permits of the take that Receipt names, if their window is
+	// not over.
+	Refund
+	// Reset forgets the key.
+	Reset
+	// Check decides as Take would, and takes nothing.
+	Check
+	// Drain takes all there is, also before waiters.
+	Drain
+)
+
+// An Op is one operation on a key.
+type Op struct {
+	Kind    OpKind
+	Cost    int64         // permits, 0 or more; a Take of 0 only looks
+	MaxWait time.Duration // Reserve: how long the permits may take to come
+	Receipt Receipt       // Refund: that of the Result of the take
+	Change  *Change       // of the limit of most calls, or nil
+	// Queued is set for a Take that was waited for.
+	Queued bool
+}
+
+// A Change is the last one of the limit in this process. A key that was not used since then
+// is carried over as of that time.
+type Change struct {
+	At       time.Time // with a monotonic reading
+	Plan     ID        // that is in force since then
+	Replaced []ID      // those that were in force before
+}
+
+// looks reports whether an operation takes nothing.
+func (op *Op) looks() bool {
+	return op.Kind == Check || op.Cost == 0 && (op.Kind == Take || op.Kind == TakeAtMost || op.Kind == Reserve)
+}
+
+// Never is the RetryAfter of a cost that does not fit into the limit at all, so that
+// waiting does not help.
+const Never time.Duration = -1
+
+// A Result is what an operation on a key decided, and how the key stands after it. All waits
+// are from the moment of the decision, rounded up to the nanosecond.
+type Result struct {
+	// Allowed reports whether the permits may be used, after Wait. It is true for a cost
+	// of 0.
+	Allowed bool
+	// Granted is how many permits were taken: the cost, or 0 when refused, or the available
+	// permits for a take of at most so many.
+	Granted int64
+	// Limit is the capacity of the limit that decided, or 0 if the store failed and the call
+	// passes all the same.
+	Limit int64
+	// Remaining is how many permits can be taken right now: 0 or more.
+	Remaining int64
+	// Wait is how long to wait before the permits may be used. It is 0 except for a
+	// reservation.
+	Wait time.Duration
+	// RetryAfter is, for a refusal, the earliest time at which the same cost can be allowed,
+	// if no other call takes until then, or [Never]. Otherwise it is 0.
+	RetryAfter time.Duration
+	// NextAfter is when there will be one permit more than Remaining. It is 0 when the key is
+	// full.
+	NextAfter time.Duration
+	// FullAfter is when the key will be full, if no other call takes until then.
+	FullAfter time.Duration
+	// Plan is the limit that decided, by its number in the table.
+	Plan ID
+	// Which is, of several joined limits, the place of the one that Limit, Remaining,
+	// NextAfter and FullAfter are about: of those that refused, the one with the longest
+	// wait; if all allowed, the one with least left.
+	Which int
+	// Receipt names the take to a refund.
+	Receipt Receipt
+}
+
+// A Receipt names a take to a refund. Its values belong to the store.
+type Receipt struct {
+	At    int64             // when it was
+	Plans [MaxLimits]ID     // the limits that were in force
+	Parts [MaxLimits]uint64 // and how they were charged
+
+	More *More // in less common cases
+}
+
+// More is the part of a Receipt for less common cases.
+type More struct {
+	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
+	Kept   []Kept            // the counts of limits that were not in force
+}
+
+// Kept is a charge to the count of a limit that was not in force.
+type Kept struct {
+	Rule    ID
+	Receipt uint64
+	Cost    int64
+}

@@ -1,0 +1,136 @@
+package driver
+
+import "slices"
+
+// segments are a log of the takes within a period, each at the beginning of its
+// step: a SlidingWindow with a segment for a step, a SlidingLog with a nanosecond. A list is
+//
+//	first, sum, time, cost, time, cost, ...
+//
+// where first is the place of the oldest entry that counts, the entries are in the order of
+// their times, and sum is the cost of those from first on. Reservations are entries that lie
+// ahead: nothing is taken before them.
+type segments struct{ step, period, permits int64 }
+
+const segmentsHead = 2
+
+// live is the place of the first entry that counts now, and the cost of all that do.
+func (a segments) live(s []int64, now int64) (first int, sum int64) {
+	if len(s) == 0 {
+		return 0, 0
+	}
+	first, sum = int(s[0]), s[1]
+	for first < len(s) && s[first]+a.period <= now {
+		sum -= s[first+1]
+		first += 2
+	}
+	return first, sum
+}
+
+// last is the time of the last entry, or now if that is later.
+func (a segments) last(s []int64, now int64) int64 {
+	if len(s) > segmentsHead {
+		return max(now, s[len(s)-2])
+	}
+	return now
+}
+
+// turn is the first time at which a cost can be taken.
+func (a segments) turn(s []int64, now, cost int64) int64 {
+	at := a.last(s, now)
+	first, sum := a.live(s, at)
+	for ; sum+cost > a.permits && first < len(s); first += 2 {
+		sum -= s[first+1]
+		at = max(at, s[first]+a.period)
+	}
+	return at
+}
+
+func (a segments) look(s State, now, cost int64) Raw {
+	r := Raw{0, a.turn(s.List, now, cost), now, now}
+	if a.last(s.List, now) == now {
+		_, sum := a.live(s.List, now)
+		r[0] = max(0, a.permits-sum)
+	}
+	if r[0] < a.permits {
+		r[2] = a.turn(s.List, now, r[0]+1)
+		r[3] = max(now, s.List[len(s.List)-2]+a.period)
+	}
+	return r
+}
+
+func (a segments) available(r Raw, _ int64) int64   { return r[0] }
+func (a segments) earliest(r Raw, _, _ int64) int64 { return r[1] }
+func (a segments) next(r Raw, _ int64) int64        { return r[2] }
+func (a segments) full(r Raw, _ int64) int64        { return r[3] }
+
+func (a segments) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
+
+func (a segments) charge(st State, now, _, at, cost int64, _ bool) (State, uint64) {
+	s, receipt := st.List, uint64(at)
+	if len(s) == 0 {
+		s = append(make([]int64, 0, segmentsHead+2), segmentsHead, 0)
+	}
+	first, sum := a.live(s, now)
+	if first*2 > len(s)+segmentsHead { // more is over than counts
+		s = slices.Delete(s, segmentsHead, first)
+		first = segmentsHead
+		if cap(s) > 4*(len(s)+segmentsHead) {
+			s = slices.Clone(s) // release the memory of a busier time
+		}
+	}
+	s[0], s[1] = int64(first), sum+cost
+	at -= at % a.step
+	if n := len(s); n > first && s[n-2] >= at {
+		s[n-1] += cost
+	} else {
+		s = append(s, at, cost)
+	}
+	return State{List: s}, receipt
+}
+
+// forget makes room for a cost, from the oldest entries on: a log that is full holds the latest takes.
+func (a segments) forget(st State, now, cost int64) State {
+	s := st.List
+	first, sum := a.live(s, now)
+	for over := sum + cost - a.permits; over > 0; {
+		n := min(over, s[first+1])
+		over, sum = over-n, sum-n
+		if s[first+1] -= n; s[first+1] == 0 {
+			first += 2
+		}
+		s[0], s[1] = int64(first), sum
+	}
+	return st
+}
+
+func (a segments) refund(st State, now, cost int64, receipt uint64, _ int64) (State, bool) {
+	s, at := st.List, int64(receipt)
+	first, _ := a.live(s, now)
+	at -= at % a.step
+	for i := len(s) - 2; i >= max(first, segmentsHead); i -= 2 {
+		if s[i] == at {
+			back := min(cost, s[i+1])
+			s[i+1] -= back
+			s[1] -= back
+			break
+		}
+	}
+	for len(s) > segmentsHead && s[len(s)-1] == 0 {
+		s = s[:len(s)-2]
+	}
+	if len(s) > 0 {
+		s[0] = min(s[0], int64(len(s)))
+	}
+	return State{List: s}, true
+}
+
+func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[3] }
+
+func (a segments) fresh(int64) State            { return State{} }
+func (a segments) touch(s State, _ int64) State { return s }
+func (a segments) recovery(int64) int64         { return a.period }
+func (a segments) owing(until, n, now int64) State {
+	s, _ := a.charge(State{}, now, 0, until-a.period, min(n, a.permits), false)
+	return s
+}

@@ -1,0 +1,86 @@
+package driver
+
+import (
+	"context"
+	"time"
+
+	"github.com/gresil/gresil/internal/closed"
+)
+
+// ErrClosed is the error of a closed limiter or store.
+var ErrClosed error = &closed.Error{Text: "ratelimit: closed"}
+
+// A Store holds the state of keys: in the memory of the process, or where many processes share
+// it. The store decides: one operation on one key is one atomic step.
+type Store interface {
+	// Open returns the table of that name. Opening a name again gives the same
+	// state, where it is shared, or is an error.
+	Open(name string) (Table, error)
+	// Close releases the store. Its tables fail from then on.
+	Close() error
+}
+
+// A Table holds the keys of one limiter. It is used by many goroutines at once.
+type Table interface {
+	// Plan makes limits known that hold together, 1 to MaxLimits, and returns the number by
+	// which Apply takes them. The same limits have the same number. They are valid.
+	Plan(limits []Spec) (ID, error)
+	// Apply does one operation on one key. An error means that the store could not decide; it
+	// is not a refusal. The key may be a buffer that is used again after the call: a store that
+	// keeps it copies it.
+	Apply(ctx context.Context, key string, plan ID, op Op) (Result, error)
+}
+
+// A LocalTable is a Table that can decide without its store.
+type LocalTable interface {
+	Table
+	// Local returns a table that decides alone, under the same plans, with the share of this
+	// process. It is called once, when a limiter is made with the policy Local or SetConfig
+	// changes it to that. A Refund is for the table itself, which knows its own receipts from
+	// those of the other.
+	Local() Table
+}
+
+// A ChangingTable is a Table that learns at once that a limit was changed, and not with the next
+// operation.
+type ChangingTable interface {
+	Table
+	// Changed is called after the limit of most calls was changed.
+	Changed(c *Change)
+	// ChangedKey is called after the limit of one key was changed; of is the last change of the
+	// limit of most calls, or nil.
+	ChangedKey(key string, of, c *Change)
+}
+
+// A CountingTable is a Table that counts its keys.
+type CountingTable interface {
+	Table
+	// Counts returns the keys that it holds, and how many it dropped with a debt.
+	Counts() (keys int, evicted uint64)
+}
+
+// A QueueTable is a Table that keeps a queue of waiters for each key.
+type QueueTable interface {
+	Table
+	// Enter takes permits, refuses, or joins the queue of a key. If it joins, the Waiter is
+	// not nil, and the Wait of the Result is an estimate.
+	Enter(key string, r Request) (Waiter, Result, error)
+}
+
+// A Request is a cost that can wait.
+type Request struct {
+	Limit       func() (ID, *Change) // the limit in force, which can change during the wait
+	Cost        int64                // at least 1
+	MaxWait     time.Duration
+	NewestFirst bool
+	Room        func(capacity int64) int64 // how many permits may wait
+}
+
+// A Waiter is one place in a queue.
+type Waiter interface {
+	// Await waits until the request is served or refused. If ctx or done ends before, the
+	// request has left the queue, and the error is the cause.
+	Await(ctx context.Context, done <-chan struct{}) (Result, error)
+	// Leave takes the request out of the queue if it is still there.
+	Leave()
+}

@@ -1,0 +1,192 @@
+package ratelimittest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A held is a limiter over the store of the suite.
+type held struct {
+	*suite
+	*ratelimit.Limiter
+}
+
+func (s *suite) limiter(name string, limit ratelimit.Limit) held {
+	s.Helper()
+	l, err := ratelimit.New(ratelimit.Config{Name: name, Store: s.store, Limit: limit})
+	if err != nil {
+		s.Fatalf("New(%v): %v", limit, err)
+	}
+	s.Cleanup(func() { _ = l.Close() })
+	return held{s, l}
+}
+
+func (l held) set(limit ratelimit.Limit) {
+	l.Helper()
+	if err := l.SetLimit(limit); err != nil {
+		l.Fatalf("SetLimit(%v): %v", limit, err)
+	}
+}
+
+func (l held) tier(limit ratelimit.Limit) held {
+	l.Helper()
+	view, err := l.WithLimit(limit)
+	if err != nil {
+		l.Fatalf("With(%v): %v", limit, err)
+	}
+	return held{l.suite, view}
+}
+
+func (l held) of(key string, n int64) ratelimit.Result {
+	l.Helper()
+	r, err := l.Take(context.Background(), key, n)
+	if err != nil {
+		l.Fatalf("Take(%q, %d): %v", key, n, err)
+	}
+	return r
+}
+
+// kinds are single limits of every algorithm.
+func kinds(n int64, period time.Duration) []ratelimit.Limit {
+	return []ratelimit.Limit{
+		ratelimit.FixedWindow(n, period), ratelimit.TokenBucket(n, period, n), ratelimit.SlidingWindow(n, period, 2), ratelimit.SlidingCounter(n, period), ratelimit.SlidingLog(n, period),
+		ratelimit.AlignedWindow(n, 1000*period),
+	}
+}
+
+// changed: any limit follows any other, and at least as many permits are left as the new one
+// has more, at once.
+func changed(s *suite) {
+	for i, before := range kinds(10, 10*s.Unit) {
+		for j, after := range kinds(30, 20*s.Unit) {
+			l := s.limiter(fmt.Sprint("changed", i, j), before)
+			l.granted(l.of("k", 10), 10, 0)
+			l.set(after)
+			l.granted(l.of("k", 20), 20, 0)
+			if r := l.of("k", 1); r.Allowed || r.RetryAfter <= 0 {
+				s.Fatalf("%v to %v: %+v", before, after, r)
+			}
+			l.set(ratelimit.FixedWindow(5, 10*s.Unit))
+			r := l.of("k", 1)
+			l.refused(r, 10*s.Unit)
+			if r.RetryAfter < 10*s.Unit-s.Slack {
+				s.Fatalf("%v to %v to a window: %+v", before, after, r)
+			}
+		}
+	}
+}
+
+func changedTwice(s *suite) {
+	l := s.limiter("twice", ratelimit.FixedWindow(1000, 60*s.Unit))
+	l.granted(l.of("k", 1000), 1000, 0)
+	l.set(ratelimit.FixedWindow(100, s.Unit))
+	l.refused(l.of("k", 1), s.Unit)
+	l.set(ratelimit.FixedWindow(50, s.Unit))
+	l.refused(l.of("k", 1), s.Unit)
+
+	l = s.limiter("bucket", ratelimit.TokenBucket(100, s.Unit, 100))
+	l.granted(l.of("k", 100), 100, 0)
+	l.set(ratelimit.TokenBucket(2, s.Unit, 100))
+	if r := l.of("k", 2); r.Allowed {
+		s.Fatalf("a lower rate granted %+v", r)
+	}
+}
+
+func changedToFaster(s *suite) {
+	l := s.limiter("faster", ratelimit.FixedWindow(10, 3600*s.Unit))
+	l.granted(l.of("k", 10), 10, 0)
+	l.set(ratelimit.FixedWindow(100, s.Unit))
+	time.Sleep(s.Unit / 2)
+	l.granted(l.of("k", 90), 90, 0)
+	l.refused(l.of("k", 1), s.Unit/2) // the change was the take
+	time.Sleep(s.Unit/2 + s.Slack)
+	l.granted(l.of("k", 100), 100, 0)
+}
+
+func changedBack(s *suite) {
+	before := ratelimit.TokenBucket(10, 1000*s.Unit, 10)
+	l := s.limiter("back", before)
+	l.granted(l.of("k", 4), 4, 6)
+	l.set(ratelimit.TokenBucket(1, ratelimit.MaxPeriod, 1))
+	if r := l.of("k", 1); r.Allowed {
+		s.Fatalf("the change granted %+v", r)
+	}
+	time.Sleep(s.Unit)
+	l.set(before)
+	l.granted(l.of("k", 6), 6, 0)
+
+	hour := ratelimit.FixedWindow(10, 3600*s.Unit)
+	l.set(hour)
+	l.granted(l.of("h", 8), 8, 2)
+	l.set(ratelimit.FixedWindow(20, s.Unit))
+	l.granted(l.of("h", 12), 12, 0)
+	time.Sleep(s.Unit + s.Slack)
+	l.set(hour)
+	l.refused(l.of("h", 1), 3599*s.Unit-s.Slack)
+}
+
+// changedChain sets all limits one after the other while a key takes as much as it can.
+func changedChain(s *suite) {
+	l := s.limiter("chain", ratelimit.FixedWindow(10, 1000*s.Unit))
+	total := int64(0)
+	for round := range 3 {
+		for i, limit := range kinds(10, 1000*s.Unit) {
+			if round > 0 || i > 0 {
+				l.set(limit)
+			}
+			r, err := l.TakeAtMost(context.Background(), "k", 4)
+			if err != nil {
+				s.Fatal(err)
+			}
+			total += r.Granted
+		}
+	}
+	if total != 10 {
+		s.Fatalf("a chain of limits of 10 granted %d", total)
+	}
+}
+
+func changedKey(s *suite) {
+	l := s.limiter("key", ratelimit.FixedWindow(10, 3600*s.Unit))
+	l.granted(l.of("k", 10), 10, 0)
+	if err := l.SetKeyLimit("k", ratelimit.FixedWindow(25, s.Unit)); err != nil {
+		s.Fatal(err)
+	}
+	l.granted(l.of("k", 15), 15, 0)
+	l.granted(l.of("other", 1), 1, 9)
+	time.Sleep(s.Unit + s.Slack)
+	l.granted(l.of("k", 25), 25, 0)
+	l.ClearKeyLimit("k")
+	if r := l.of("k", 1); r.Allowed {
+		s.Fatalf("the key limit has emptied the window: %+v", r)
+	}
+}
+
+func changedTiers(s *suite) {
+	l := s.limiter("tiers", ratelimit.FixedWindow(1000, 3600*s.Unit))
+	second := l.tier(ratelimit.FixedWindow(10, s.Unit))
+	l.granted(l.of("k", 500), 500, 500)
+	l.refused(second.of("k", 1), s.Unit)
+	for i := range int64(3) {
+		time.Sleep(s.Unit + s.Slack)
+		l.granted(l.of("k", 1), 1, 499-10*i)
+		l.granted(second.of("k", 9), 9, 0)
+	}
+}
+
+func changedJoined(s *suite) {
+	short, long := func(n int64) ratelimit.Limit { return ratelimit.FixedWindow(n, 10*s.Unit) }, func(n int64) ratelimit.Limit { return ratelimit.SlidingLog(n, 3600*s.Unit) }
+	l := s.limiter("joined", short(10).And(long(100)))
+	l.granted(l.of("k", 8), 8, 2)
+	l.set(short(20).And(long(50)))
+	l.granted(l.of("k", 0), 0, 12)
+	l.granted(l.of("k", 12), 12, 0)
+	l.granted(l.tier(long(50)).of("k", 0), 0, 30)
+	l.set(long(30))
+	l.granted(l.of("k", 0), 0, 10)
+	l.set(long(30).And(ratelimit.TokenBucket(40, 3600*s.Unit, 40)))
+	l.granted(l.of("k", 10), 10, 0)
+}

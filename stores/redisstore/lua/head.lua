@@ -1,0 +1,35 @@
+-- One decision on one key, for any limits. The text is time, head, the algorithms, and
+-- account.
+--
+-- KEYS[1]  the value of the key
+-- ARGV     the time, or '' for that of the server; the operation, as in driver.OpKind; the cost; the
+--          longest wait in µs; the capacity; then lists, each after its length: the limits in force;
+--          the limits that came into force by the last change, for which the length may be -1: there
+--          was none; the limits that were replaced; how long ago that was, in µs. Of a refund: the
+--          time of the take; and how many, then for each count that it charged: the limit, the
+--          receipt, the cost
+--
+-- A limit is 'K:N:A:B:C:D', where K is its algorithm and N how many permits there are at once; each
+-- algorithm says what the others are. Times are in µs since the beginning of 2020.
+--
+-- The value is all counts that are kept of the key, 'AT|LIMIT STATE|LIMIT STATE|', as of the time
+-- AT at which it was written. LIMIT ends with '!' if it was replaced, and with '+' if it was in
+-- force with others when the key was written. The value expires when all counts have recovered. A
+-- value that is none of these is an error.
+--
+-- Reply: the time; what was taken, -1 for a refusal, or -2 if a count needs an algorithm that is not
+-- part of this text; the time from which it can be used; then for each limit in force where it
+-- stands, in four numbers: see driver.Raw; and the receipt of the charge, or 0. Then for each other
+-- count that was charged: its algorithm, N, A, B, C, D, the receipt, and what was taken.
+--
+-- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
+--   read(text), write(s)        a state in the value
+--   shift(s, by, p)             moves all times back, behind a clock that went back
+--   look(p, s, cost)            the four numbers
+--   available(p, s), full(p, s), over(p, s)    over is when the state can be dropped
+--   earliest(p, s, cost)        the first time, now or later, at which cost can be taken
+--   fits(p, s, at, cost)        whether a charge can be kept that lies ahead
+--   charge(p, s, own, at, cost) charges at a time, which is own, as earliest returned it, or later
+--   forget(p, s, cost)          makes room for a cost, if a limit that is full holds the latest takes
+--   refund(p, s, at, receipt, cost) gives back what the charge took that time has not; whether it did
+A = {}
