@@ -94,10 +94,10 @@ func TestHelpersForServerErrorsDifferInTheMethods(t *testing.T) {
 	}
 }
 
-func TestKresil105_OffPerRequest(t *testing.T) {
+func TestKresil105_DisabledPerRequest(t *testing.T) {
 	t.Parallel()
 	p := quick(plugin.Config{})
-	ctx := p.Override(t.Context(), plugin.Off)
+	ctx := p.Override(t.Context(), func(c *plugin.Config) { c.Disabled = true })
 	s := resiltest.NewScript(status(500, 10))
 	resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
 	require.NoError(t, err)
