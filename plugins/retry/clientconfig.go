@@ -143,7 +143,7 @@ func (c Config) Validate() error {
 }
 
 // core returns the Config of the policy, which is not registered itself.
-func (c *Config) core() retry.Config {
+func (c Config) core() retry.Config {
 	return retry.Config{
 		Name:          c.Name,
 		MaxAttempts:   c.MaxAttempts,
@@ -157,12 +157,12 @@ func (c *Config) core() retry.Config {
 	}
 }
 
-func (c *Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, DefaultMaxAttempts) }
+func (c Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, DefaultMaxAttempts) }
 
-func (c *Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, DefaultMaxRetryAfter) }
+func (c Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, DefaultMaxRetryAfter) }
 
 // buffer is the limit for [client.NewReplay].
-func (c *Config) buffer() int64 {
+func (c Config) buffer() int64 {
 	if c.MaxAttempts == 1 {
 		return -1 // nothing will be sent again
 	}
@@ -170,7 +170,7 @@ func (c *Config) buffer() int64 {
 }
 
 // repeatable reports whether req may be sent again, after err or a response.
-func (c *Config) repeatable(req *http.Request, err error) bool {
+func (c Config) repeatable(req *http.Request, err error) bool {
 	switch {
 	case c.AnyMethod, client.NotSent(err), client.HasIdempotencyKey(req):
 		return true

@@ -25,9 +25,12 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	caller := req.Context()
 	cfg, cause, err := t.client.settings(caller)
-	if err != nil {
+	switch {
+	case err != nil:
 		client.CloseBody(req)
 		return nil, err
+	case cfg.Disabled:
+		return t.next.RoundTrip(req)
 	}
 	var started time.Time // which matters only to a limit
 	none := cause.Limit < 0

@@ -150,7 +150,7 @@ func (s *serving) freeReader() {
 
 func (s *Server) panicked(cfg *ServerConfig, r *http.Request, end ending) {
 	if cfg.Panicked != nil && end.panicked != http.ErrAbortHandler { //nolint:errorlint // as net/http looks at it
-		defer s.panics.Recover()
+		defer s.life.Panics.Recover()
 		cfg.Panicked(r.Context(), Panicked{Value: end.panicked, Stack: end.stack})
 	}
 }
@@ -160,7 +160,7 @@ func (s *Server) late(cfg *ServerConfig, r *http.Request, late Late) {
 		s.latePanics.Add(1)
 	}
 	if cfg.Late != nil {
-		defer s.panics.Recover()
+		defer s.life.Panics.Recover()
 		cfg.Late(r.Context(), late)
 	}
 }
