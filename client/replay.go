@@ -57,7 +57,7 @@ func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	return r
 }
 
-// Replayable tells whether another attempt can have a body.
+// Replayable reports whether another attempt can have a body.
 func (r *Replay) Replayable() bool {
 	if r.stream != nil {
 		return r.stream.whole()
@@ -65,7 +65,7 @@ func (r *Replay) Replayable() bool {
 	return r.attempts == 0 || r.req.GetBody != nil || !hasBody(r.req)
 }
 
-// Prepare asks GetBody for the body of the next attempt, before it is certain that
+// Prepare calls GetBody for the body of the next attempt, before it is certain that
 // there will be one. The error is the one that Attempt would return: then there
 // can be none. After nil, Attempt does not fail, unless the body is streamed and
 // the attempt before goes on reading it meanwhile.
@@ -168,7 +168,7 @@ func (r *Replay) Abort() {
 
 func (r *Replay) closeFresh() {
 	if r.fresh != nil {
-		_ = r.fresh.Close() // nobody has read it
+		_ = r.fresh.Close() // it was not read
 		r.fresh, r.prepared = nil, false
 	}
 }
