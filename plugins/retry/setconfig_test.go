@@ -225,7 +225,7 @@ func TestBudgetOfTwoPlugins(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 
-func TestKresilRow117_PredicatesOfResponsesGoTogether(t *testing.T) {
+func TestPredicatesOfResponsesGoTogether(t *testing.T) {
 	t.Parallel()
 	is := func(code int) func(*http.Response) bool {
 		return func(resp *http.Response) bool { return resp.StatusCode == code }

@@ -24,7 +24,7 @@ func trickling(n int) stub {
 	}
 }
 
-func TestGoPeers67_BodyIdle(t *testing.T) {
+func TestBodyIdle(t *testing.T) {
 	t.Parallel()
 	for name, newPlugin := range map[string]func(timeout.Config) (*timeout.Client, error){"total": timeout.NewTotal, "attempt": timeout.NewAttempt} {
 		t.Run(name, func(t *testing.T) {
