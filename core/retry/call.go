@@ -72,7 +72,7 @@ func (p *Policy) Begin(override *Config) Call {
 	s := p.life.Load()
 	c := Call{policy: p, cfg: &s.Config, timed: s.Settings.timed}
 	if override != nil {
-		c.cfg, c.timed = override, override.timed()
+		c.cfg, c.timed = override, timed(override)
 	}
 	if observers := p.life.Hooks(); observers != nil && !empty(observers) {
 		c.timed = true

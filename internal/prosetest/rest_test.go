@@ -9,7 +9,7 @@ var rest = map[string]int{
 	"core/cooldown":                41,
 	"core/ratelimit":               168,
 	"core/ratelimit/ratelimittest": 12,
-	"docs":                         24,
+	"docs":                         23,
 	"docs/adr":                     28,
 	"examples/cluster-demo":        14,
 	"examples/demo-client":         3,
