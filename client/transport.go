@@ -49,7 +49,7 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 }
 
 func defaultBase() (base http.RoundTripper, ours bool) {
-	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; where somebody put another type there, that is meant to be used
+	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; a program that sets another type wants it used
 	if t, ok := shared.(*http.Transport); ok {
 		return t.Clone(), true
 	}
@@ -65,8 +65,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.outer.RoundTrip(req)
 }
 
-// CloseIdleConnections closes the idle connections of the base and of every
-// layer that has some. [http.Client.CloseIdleConnections] calls it.
+// CloseIdleConnections closes the idle connections of the base and of every layer. [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
 	for _, layer := range t.layers {
 		CloseIdleConnections(layer)
