@@ -6,12 +6,11 @@ import (
 	"sync"
 )
 
-// OnBodyEnd arranges that f runs once, when the body of resp is closed, read to
-// its end or fails; at once where there is no body. The body of an upgraded
-// connection (101) stays an [io.Writer], and ends only when it is closed, since
-// the other direction may go on. f runs in the goroutine that reads or closes
-// the body, after it did. It replaces resp.Body, so it is for whoever returns
-// resp.
+// OnBodyEnd makes f run once, when the body of resp is closed, read to its end or fails;
+// at once if there is no body. The body of an upgraded connection (101) stays an
+// [io.Writer], and ends only when it is closed, since the other direction may go on. f
+// runs in the goroutine that has just read or closed the body. OnBodyEnd replaces
+// resp.Body, so call it before resp is returned.
 func OnBodyEnd(resp *http.Response, f func()) {
 	if resp == nil || resp.Body == nil || resp.Body == http.NoBody {
 		f()

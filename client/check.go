@@ -7,10 +7,9 @@ import (
 	"github.com/gresil/gresil/internal/phase"
 )
 
-// Check returns what is wrong with the pipeline, one line each: plugins that
-// cannot be used, and pairs that an overridden phase put the other way round
-// than they belong. It returns nil when all is well. A pair that is meant to be
-// that way round works; the line is there for those who did not mean it.
+// Check reports probable mistakes in the pipeline, one line each: plugins that cannot be
+// used, and pairs whose order an overridden phase has reversed. Such a pair works, if it
+// is intended. Without mistakes, Check returns nil.
 func (t *Transport) Check() []string {
 	var found []string
 	if t.err != nil {

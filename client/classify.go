@@ -17,7 +17,7 @@ import (
 // call.
 //
 //   - A response is a Failure if its status is 500 to 599, except 501 and 505: the
-//     server cannot serve such a request, as with a 4xx, and would say so again. All
+//     server cannot serve such a request, as with a 4xx, now or later. All
 //     others are a Success, also 429 and 408: a server that limits its callers is up.
 //     An HTTP/2 stream or connection that the server ends with ENHANCE_YOUR_CALM counts
 //     as a 429.

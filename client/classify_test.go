@@ -18,7 +18,7 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-func TestGoPeers45_FiveXXFailsFourXXDoesNot(t *testing.T) {
+func TestFiveXXFailsFourXXDoesNot(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]core.Outcome{
 		101: core.Success, 200: core.Success, 304: core.Success, 400: core.Success, 401: core.Success, 404: core.Success,

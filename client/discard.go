@@ -16,24 +16,23 @@ const (
 	DefaultDrainTime  = 500 * time.Millisecond
 )
 
-// Drain limits how much is read of a body that is thrown away, so that its
-// connection can be used again. The zero value has the defaults.
+// Drain limits how much is read of a discarded body, so that its connection can be used
+// again. The zero value has the defaults.
 type Drain struct {
-	// Bytes is the most that is read. If zero, DefaultDrainBytes is used. If
+	// Bytes is the largest number of bytes read. If zero, DefaultDrainBytes is used. If
 	// negative, nothing is read.
 	Bytes int64
-	// Time is the longest that is read. If zero, DefaultDrainTime is used. If
+	// Time limits the time of reading. If zero, DefaultDrainTime is used. If
 	// negative, nothing is read.
 	Time time.Duration
 }
 
-// Discard throws a response away: it reads what is left of the body within the
-// limits and closes it. A body that ends within them leaves its connection
-// ready for use; one that is longer, stalls or never ends costs the connection.
-// A body that says it is longer is not read at all, and neither is one of an
-// upgraded connection. When the time is over, or resp.Request has ended, the body is
-// closed while it is being read, which the bodies of net/http allow. A nil resp is
-// ignored.
+// Discard reads the rest of the body within the limits and closes it. If the body ends
+// within them, its connection can be used again; if it is longer, stalls or never ends,
+// the connection is lost. A body whose Content-Length is above the limit is not read at
+// all, nor is that of an upgraded connection. When the time is over, or the context of
+// resp.Request has ended, the body is closed while it is being read, which the bodies of
+// net/http allow. A nil resp is ignored.
 func Discard(resp *http.Response, limit Drain) {
 	if resp == nil || resp.Body == nil {
 		return
@@ -45,7 +44,7 @@ func Discard(resp *http.Response, limit Drain) {
 		limit.Time = DefaultDrainTime
 	}
 	body := &onceClose{ReadCloser: resp.Body}
-	defer func() { _ = body.Close() }() // the response is of no use to anybody
+	defer func() { _ = body.Close() }() // its error means nothing to the caller
 	if limit.Bytes < 0 || limit.Time < 0 || resp.Body == http.NoBody ||
 		resp.ContentLength > limit.Bytes || resp.StatusCode == http.StatusSwitchingProtocols {
 		return

@@ -1,5 +1,5 @@
-// Package client puts resilience plugins around an [http.RoundTripper], in an
-// order that is safe whatever the order they are given in.
+// Package client puts resilience plugins around an [http.RoundTripper], in a safe order
+// whatever the order of the arguments.
 //
 // A plugin is one object with a name, a [Phase] and a method Transport that
 // wraps a RoundTripper. It works alone. [New] is for two or more of them:
@@ -18,31 +18,28 @@
 // Attempts. [Transport.Check] reports where an override of a phase turned two
 // plugins around.
 //
-// The package holds no mechanism. It has what a plugin of your own needs as
-// well, to keep the contract of RoundTripper: [Replay] gives each attempt a
-// body, [Discard] throws a response away without wasting its connection,
-// [OnBodyEnd] runs a function when a body is done with, [Classify] tells
-// success from failure and [Explain] whose fault an error is, [Idempotent] and
-// [NotSent] tell what may be repeated,
-// [RetryAfter] reads the header and [Reject] answers without a call.
+// The package holds no mechanism. Its helpers keep the contract of RoundTripper in
+// plugins, your own included: [Replay] gives each attempt a body, [Discard] drains a
+// response so that its connection can be used again, [OnBodyEnd] runs a function at the
+// end of a body, [Classify] separates success from failure and [Explain] the caller's
+// fault from the server's, [Idempotent] and [NotSent] report whether a request may be
+// repeated, [RetryAfter] reads the header and [Reject] answers without a call.
 //
-// When not to use it: a plain http.Client with one plugin needs none of it,
-// write Transport: retries.Transport(base). Nor is it a place for headers or
-// authentication; those are RoundTrippers of their own, given as the base.
+// When not to use it: an http.Client with one plugin needs only
+// Transport: retries.Transport(base). Headers and authentication belong into
+// RoundTrippers of their own, given as the base.
 //
 // # Guarantees
 //
-// A Transport may be used by any number of goroutines. The request that it is
-// given is never changed. Its body is closed exactly once as far as the plugins
-// of this module are concerned; net/http may do so after RoundTrip has returned,
-// while an upload is still being written. No body is held in memory unless
-// somebody asks for it by a limit. The package starts no goroutine; [Discard]
+// A Transport may be used by any number of goroutines. The caller's request is never
+// changed. The plugins of this module close its body exactly once; net/http may do so
+// after RoundTrip has returned, while an upload is still being written. No body is kept
+// in memory unless a limit for that is set. The package starts no goroutine; [Discard]
 // uses a timer that it stops.
 //
 // # Failure mode
 //
-// A plugin that is nil, which is what a constructor returns with the error that
-// nobody looked at, or one that is given twice, makes every RoundTrip fail with
-// a [core.ConfigError]. Nothing is sent without the protection that was asked
-// for, and nothing panics.
+// If a plugin is nil, as a constructor returns it together with an error, or is given
+// twice, every RoundTrip fails with a [core.ConfigError]. Nothing is sent without the
+// protection of all plugins, and nothing panics.
 package client

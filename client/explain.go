@@ -22,8 +22,8 @@ import (
 //   - a time limit struck while the transport waited for the request body, or after it
 //     had waited for that during half of the time or more
 //
-// Otherwise it returns err. It is for what decides about the call: the caller gets err
-// itself.
+// Otherwise it returns err. Use the result only to decide about the call, and return err
+// itself to the caller.
 func Explain(req *http.Request, err error) error {
 	if err == nil || errors.Is(err, core.ErrRejected) {
 		return err
@@ -40,7 +40,7 @@ func Explain(req *http.Request, err error) error {
 	return err
 }
 
-// canceled reports whether the caller gave up in the way that was there before contexts.
+// canceled reports whether the caller closed the Cancel channel, which predates contexts.
 func canceled(req *http.Request) bool {
 	select {
 	case <-req.Cancel: //nolint:staticcheck // net/http respects it

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// Host returns the host and port that req is sent to, in one spelling: in lower
-// case, the port left out where it is 443 with https and given always else, as in
-// "api.example.com" and "api.example.com:80". It is what plugins share their
-// state by when they are given no key.
+// Host returns the host and port that req is sent to, in one spelling: in lower case, and
+// with the port unless that is 443 of https, as in "api.example.com" and
+// "api.example.com:80". It is the default key of plugins.
 func Host(req *http.Request) string {
 	if req.URL == nil {
 		return ""

@@ -11,18 +11,18 @@ import (
 type Plugin interface {
 	// Name is the name of the instance, for String, Check and messages.
 	Name() string
-	// Phase is where the plugin belongs unless [InPhase] says otherwise.
+	// Phase is the place of the plugin, unless [InPhase] overrides it.
 	Phase() Phase
-	// Transport returns next with the plugin around it. What it returns keeps
-	// the contract of [http.RoundTripper], and passes CloseIdleConnections on
+	// Transport returns next with the plugin around it. The result keeps the contract
+	// of [http.RoundTripper], and passes CloseIdleConnections on
 	// ([CloseIdleConnections] does that).
 	Transport(next http.RoundTripper) http.RoundTripper
-	// Close ends the plugin for all who use it. It may be called more than once.
+	// Close ends the plugin for all its users. It may be called more than once.
 	Close() error
 }
 
-// InPhase returns p with another phase; zero leaves it where it belongs. Among
-// plugins of one phase, those that are given first are further out.
+// InPhase returns p with another phase; zero keeps its own. Within one phase the first
+// plugin is the outermost.
 func InPhase(p Plugin, in Phase) Plugin {
 	if in == 0 || phase.Missing(p) {
 		return p

@@ -11,12 +11,11 @@ import (
 )
 
 // Reject answers req without a call: it closes the body of req and returns a
-// response with the given status and err as its text, or no body to HEAD, marked
-// so that [Rejected], and with it every plugin further out, sees the rejection
-// that it is. Retry-After is what err asks for ([core.RetryAfter]), rounded up to at
-// least a second.
+// response with the given status and err as its text, or no body to HEAD. The response is
+// marked: [Rejected] returns err for it, for outer plugins. Retry-After is the wait of
+// err ([core.RetryAfter]), rounded up to at least a second.
 //
-// A plugin that returns an error in place of a response closes the body with
+// A plugin that returns an error instead of a response must close the body with
 // [CloseBody].
 func Reject(req *http.Request, status int, err error) *http.Response {
 	CloseBody(req)

@@ -9,36 +9,35 @@ import (
 	"sync/atomic"
 )
 
-// ErrNotReplayable says that a request cannot be sent again, because its body
-// was read and cannot be had again.
+// ErrNotReplayable is the error of a request that cannot be sent again, because its body
+// was read and is not available again.
 var ErrNotReplayable = errors.New("client: request body cannot be sent again")
 
 // A Replay gives every attempt at one request a body of its own, and closes the
 // caller's body exactly once. It is for one RoundTrip: make one with
-// [NewReplay], call Attempt for each attempt, and Close when no more follow. Who
-// decides between two attempts whether to go on may call Prepare before that.
+// [NewReplay], call Attempt for each attempt, and Close after the last one. Prepare checks
+// before the decision on another attempt whether it can have a body.
 //
 // Each attempt sends the trailers that the caller sets in req.Trailer before the end of
 // the body.
 //
-// A body comes from GetBody where the request has it, as http.NewRequest sets
-// it for strings and bytes. Where it has not, the body is streamed, and can be
-// sent again only as long as no more of it was read than the given limit: with
-// no limit, as long as nothing was read at all. So an upload of any size that
-// never got a connection is repeated, and nothing is held in memory unasked.
-// The price is that net/http sees a reader of this package: a file is then
-// copied to the socket, where sendfile would have done. The same holds for every body
-// that is not in memory, since [Explain] observes how it is read.
+// A body comes from GetBody if the request has it; http.NewRequest sets it for strings
+// and bytes. Otherwise the body is streamed, and can be sent again only until more than
+// maxBuffer bytes of it were read: with maxBuffer 0, until anything was read. So an
+// upload of any size that never got a connection is repeated without a copy in memory.
+// The price is that net/http sees a reader of this package: a file is copied to the
+// socket, without sendfile. The same applies to every body that is not in memory, since
+// [Explain] observes how it is read.
 //
-// The methods are for one goroutine; the bodies are read wherever the
-// transport likes, even by several attempts at once.
+// The methods are for one goroutine; transports may read the bodies in any goroutine,
+// also those of several attempts at once.
 type Replay struct {
 	req      *http.Request
 	stream   *stream    // a body without GetBody
-	trailers *trailers  // nil where req has none
-	current  *onceClose // the body of the newest attempt, where it needs closing
+	trailers *trailers  // nil if req has none
+	current  *onceClose // the body of the newest attempt, if it must be closed
 	fresh    io.ReadCloser
-	prepared bool // fresh is what GetBody gave for the next attempt
+	prepared bool // fresh is the result of GetBody for the next attempt
 	attempts int
 }
 
@@ -57,7 +56,7 @@ func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	return r
 }
 
-// Replayable tells whether another attempt can have a body.
+// Replayable reports whether another attempt can have a body.
 func (r *Replay) Replayable() bool {
 	if r.stream != nil {
 		return r.stream.whole()
@@ -65,10 +64,9 @@ func (r *Replay) Replayable() bool {
 	return r.attempts == 0 || r.req.GetBody != nil || !hasBody(r.req)
 }
 
-// Prepare asks GetBody for the body of the next attempt, before it is certain that
-// there will be one. The error is the one that Attempt would return: then there
-// can be none. After nil, Attempt does not fail, unless the body is streamed and
-// the attempt before goes on reading it meanwhile.
+// Prepare calls GetBody for the body of the next attempt, before it is certain that
+// there will be one. The error is the one that Attempt would return. After nil, Attempt
+// does not fail, unless the body is streamed and the attempt before goes on reading it.
 func (r *Replay) Prepare() error {
 	if !r.Replayable() {
 		return ErrNotReplayable
@@ -84,10 +82,9 @@ func (r *Replay) Prepare() error {
 	return nil
 }
 
-// Attempt returns a request for the next attempt. The first is the caller's own
-// where nothing has to differ: treat it as a RoundTripper does. Later ones are
-// deep copies that may be changed. The error is [ErrNotReplayable], or wraps the
-// one of GetBody.
+// Attempt returns a request for the next attempt. The first can be the caller's own:
+// treat it as a RoundTripper does. Later ones are deep copies that may be changed. The
+// error is [ErrNotReplayable], or wraps the one of GetBody.
 func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 	body, own := r.req.Body, true // the caller's own
 	switch {
@@ -168,7 +165,7 @@ func (r *Replay) Abort() {
 
 func (r *Replay) closeFresh() {
 	if r.fresh != nil {
-		_ = r.fresh.Close() // nobody has read it
+		_ = r.fresh.Close() // it was not read
 		r.fresh, r.prepared = nil, false
 	}
 }

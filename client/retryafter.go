@@ -7,17 +7,16 @@ import (
 	"time"
 )
 
-// RetryAfter returns how long the Retry-After header of resp asks to wait,
-// counted from now, which is when the response came. It is false when there is
-// no such header, or none that can be read (RFC 9110, section 10.2.3).
+// RetryAfter returns the wait of the Retry-After header of resp, counted from now, the
+// time when the response arrived. It is false if there is no valid header
+// (RFC 9110, section 10.2.3).
 //
-// Seconds are digits only: a sign or a fraction is not accepted, and what does
-// not fit is the longest duration there is. A date may have any of the three
-// forms, and is taken relative to the Date header where that can be read, so
-// that a wrong clock does no harm; a past one is 0. Of several lines the longest
-// wait counts.
+// Seconds are digits only: a sign or a fraction is not accepted, and a number that does
+// not fit is the longest duration. A date may have any of the three forms, and is taken
+// relative to the Date header if that is valid, so that a wrong clock does no harm; a
+// past date is 0. Of several lines the longest wait counts.
 //
-// The result is what the server asks for, which may be a century: clamp it.
+// The result is not clamped, and may be a century.
 func RetryAfter(resp *http.Response, now time.Time) (time.Duration, bool) {
 	if resp == nil {
 		return 0, false

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// A stream is a body that can be had only once. What is read of it is kept, up
-// to a limit, for readers that come later. An old reader may still be reading,
-// in a goroutine of a transport, while a new one starts: each sees the body from
-// its beginning.
+// A stream is a body that can be read only once. The bytes read are kept, up to a limit,
+// for later readers. An old reader may still be reading, in a goroutine of a transport,
+// while a new one starts: each sees the body from its beginning.
 type stream struct {
 	source io.ReadCloser
 	limit  int64
@@ -17,9 +16,9 @@ type stream struct {
 
 	mu      sync.Mutex
 	kept    []byte
-	err     error         // what the source ended with
+	err     error         // of the source
 	passed  bool          // more was read than is kept: no new readers
-	newest  *streamReader // the one that may read on then
+	newest  *streamReader // the only one that may read on then
 	done    bool          // no more readers will come
 	closed  bool          // the source is closed
 	aborted bool
@@ -27,12 +26,12 @@ type stream struct {
 
 func newStream(body io.ReadCloser, length, limit int64) *stream {
 	if length > limit {
-		limit = 0 // it will not fit, so there is no use in keeping a part
+		limit = 0 // it will not fit, and a part is useless
 	}
 	return &stream{source: body, limit: limit, pull: make(chan struct{}, 1)}
 }
 
-// whole tells whether a new reader would see all of the body.
+// whole reports whether a new reader would see all of the body.
 func (s *stream) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +110,7 @@ func (r *streamReader) next(p []byte) (int, error) {
 	return r.fromSource(p)
 }
 
-// fromKeptLocked reads what is kept; ok is false where the source is to be read.
+// fromKeptLocked reads the kept bytes; ok is false if the source must be read.
 func (r *streamReader) fromKeptLocked(p []byte) (n int, ok bool, err error) {
 	s := r.stream
 	switch {
@@ -122,20 +121,20 @@ func (r *streamReader) fromKeptLocked(p []byte) (n int, ok bool, err error) {
 		r.offset += n
 		return n, true, nil
 	case r.staleLocked():
-		return 0, true, errStale // before the end is told: it has not seen all
+		return 0, true, errStale // before the error of the source, since r has not seen all
 	case s.err != nil:
 		return 0, true, s.err
 	}
 	return 0, len(p) == 0, nil
 }
 
-// staleLocked tells whether what r reads next would be lost for the newest.
+// staleLocked reports whether a read by r would take bytes from the newest reader.
 func (r *streamReader) staleLocked() bool {
 	return (r.stream.passed || r.stream.limit == 0) && r.stream.newest != r
 }
 
-// fromSource reads the source and keeps what fits, unless there is something else
-// to read or say since another reader was here, or a new one came. r holds pull.
+// fromSource reads the source and keeps the bytes within the limit, unless another reader
+// has read meanwhile, or a new one came. r has pull.
 func (r *streamReader) fromSource(p []byte) (int, error) {
 	s := r.stream
 	s.mu.Lock()
@@ -145,10 +144,10 @@ func (r *streamReader) fromSource(p []byte) (int, error) {
 	}
 	before := s.passed
 	if s.limit == 0 {
-		s.passed = true // while it is read, no new reader can be sure to see all
+		s.passed = true // during the read, a new reader might not see all
 	}
 	keep := !s.passed
-	if keep { // one byte too many tells that the limit is passed, and is not lost
+	if keep { // one byte above the limit shows that it is passed, and is kept
 		p = p[:min(int64(len(p)), s.limit-int64(len(s.kept))+1)]
 	}
 	s.mu.Unlock()
@@ -162,7 +161,7 @@ func (r *streamReader) fromSource(p []byte) (int, error) {
 		r.offset += n
 		s.passed = int64(len(s.kept)) > s.limit
 	} else if n == 0 {
-		s.passed = before // nothing is lost: it may be an empty body
+		s.passed = before // nothing was read: the body may be empty
 	}
 	if err != nil {
 		s.err = err

@@ -173,7 +173,7 @@ func TestTogetherOverridesReachOneRequest(t *testing.T) {
 		require.Equal(t, 4, x.Calls())
 		_, err := x.get(t.Context(), t)
 		require.ErrorIs(t, err, breaker.ErrOpen)
-		ctx := x.retries.Override(t.Context(), retry.Off)
+		ctx := x.retries.Override(t.Context(), func(c *retry.Config) { c.Disabled = true })
 		ctx = x.breakers.Override(ctx, func(c *breaker.ClientCall) { c.Disabled = true })
 		resp, err := x.get(ctx, t)
 		require.NoError(t, err)

@@ -17,15 +17,15 @@ type Transport struct {
 	plugins []Plugin            // from the outermost to the innermost
 	base    http.RoundTripper
 	ours    bool  // base was made here
-	err     error // what RoundTrip returns, when the plugins cannot be used
+	err     error // of RoundTrip, if the plugins cannot be used
 }
 
-// New puts plugins around base, sorted by phase: the lower the further out, and
-// among equals the first. If base is nil, a clone of [http.DefaultTransport] is
-// used, so that its connections are not shared with the rest of the program.
+// New puts plugins around base, sorted by phase. Lower phases are outermost; ties keep
+// argument order. If base is nil, a clone of [http.DefaultTransport] is used, so that its
+// connections are not shared with the rest of the program.
 //
-// New does not fail. Where a plugin is nil or given twice, RoundTrip returns a
-// [*core.ConfigError] for it, and Check tells of it.
+// New does not fail. If a plugin is nil or given twice, RoundTrip returns a
+// [*core.ConfigError] for it, and Check reports it.
 func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	t := &Transport{base: base}
 	if base == nil {
@@ -49,7 +49,7 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 }
 
 func defaultBase() (base http.RoundTripper, ours bool) {
-	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; where somebody put another type there, that is meant to be used
+	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; a program that sets another type wants it used
 	if t, ok := shared.(*http.Transport); ok {
 		return t.Clone(), true
 	}
@@ -65,8 +65,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.outer.RoundTrip(req)
 }
 
-// CloseIdleConnections closes the idle connections of the base and of every
-// layer that has some. [http.Client.CloseIdleConnections] calls it.
+// CloseIdleConnections closes the idle connections of the base and of every layer. [http.Client.CloseIdleConnections] calls it.
 func (t *Transport) CloseIdleConnections() {
 	for _, layer := range t.layers {
 		CloseIdleConnections(layer)
@@ -84,18 +83,17 @@ func (t *Transport) Close() error {
 	return err
 }
 
-// CloseIdleConnections calls the method of that name where rt has it. A plugin
-// passes it on with this.
+// CloseIdleConnections calls the method of that name if rt has it. A plugin passes the
+// call on with it.
 func CloseIdleConnections(rt http.RoundTripper) {
 	if c, ok := rt.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// CloseBody closes the body of a request that is not sent, as a RoundTripper
-// has to.
+// CloseBody closes the body of a request that is not sent, as a RoundTripper must.
 func CloseBody(req *http.Request) {
 	if req.Body != nil {
-		_ = req.Body.Close() // nobody reads it; there is no one to tell
+		_ = req.Body.Close() // it is not read, so its error has no meaning
 	}
 }

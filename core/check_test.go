@@ -54,7 +54,7 @@ func TestPipelineCheckTellsOfEveryPairThatIsInverted(t *testing.T) {
 
 // Row 10: a pipeline is validated, cannot be changed, has a name where it is looked
 // up, and its first mechanism is the outermost.
-func TestPolly2_1Row10_APipelineIsFoundByItsName(t *testing.T) {
+func TestAPipelineIsFoundByItsName(t *testing.T) {
 	t.Parallel()
 	var trace []string
 	var r core.Registry

@@ -10,7 +10,7 @@ import (
 	"github.com/gresil/gresil/core/retry"
 )
 
-func TestPolly5K87_ASecondUseOfANameGivesTheFirstInstance(t *testing.T) {
+func TestASecondUseOfANameGivesTheFirstInstance(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
 	first := core.Must(retry.New(retry.Config{Name: "x", Registry: &r}))
@@ -24,7 +24,7 @@ func TestPolly5K87_ASecondUseOfANameGivesTheFirstInstance(t *testing.T) {
 	require.Same(t, first, found)
 }
 
-func TestKresilRow13_ASubscriptionIsThereAtOnceAndEndsByItself(t *testing.T) {
+func TestASubscriptionIsThereAtOnceAndEndsByItself(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
 	a, b := 0, 0
@@ -41,7 +41,7 @@ func TestKresilRow13_ASubscriptionIsThereAtOnceAndEndsByItself(t *testing.T) {
 	require.Equal(t, [2]int{1, 2}, [2]int{a, b})
 }
 
-func TestKresilRow14_LaterSubscriptionsAreNotCanceledWithEarlierOnes(t *testing.T) {
+func TestLaterSubscriptionsAreNotCanceledWithEarlierOnes(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
 	_, cancel := r.Subscribe(func(core.RegistryEvent) { t.Error("canceled") })
@@ -54,7 +54,7 @@ func TestKresilRow14_LaterSubscriptionsAreNotCanceledWithEarlierOnes(t *testing.
 
 // Row 12: a subscriber that is slow holds up nobody else, and none is called with a
 // lock held.
-func TestKresilRow12_ASubscriberThatBlocksHoldsUpNoOther(t *testing.T) {
+func TestASubscriberThatBlocksHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
 	entered, leave, told := make(chan struct{}), make(chan struct{}), 0

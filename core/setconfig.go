@@ -47,7 +47,7 @@ func SetConfig[C any](r *Registry, kind, name string, cfg C) error {
 	case has == nil:
 		return notSet(kind, name, "is not registered")
 	case !ok:
-		return notSet(kind, name, fmt.Sprintf("takes %s, not a %s", configOf(has), reflect.TypeFor[C]()))
+		return notSet(kind, name, notTaken(has, reflect.TypeFor[C]()))
 	}
 	err := instance.SetConfig(cfg)
 	announced := r.reconfigured(kind, name, has, err)
@@ -58,13 +58,18 @@ func SetConfig[C any](r *Registry, kind, name string, cfg C) error {
 	return err
 }
 
-// configOf names the Config type of an instance.
-func configOf(instance any) string {
+// notTaken names the Config type of an instance, and the type that is not that. Two types
+// of the same name, as of a plugin and its mechanism, have the path of their package.
+func notTaken(instance any, given reflect.Type) string {
 	m, ok := reflect.TypeOf(instance).MethodByName("SetConfig")
 	if !ok || m.Type.NumIn() != 2 {
-		return fmt.Sprintf("no config, being a %T", instance)
+		return fmt.Sprintf("takes no config, being a %T, not a %s", instance, given)
 	}
-	return "a " + m.Type.In(1).String()
+	takes := m.Type.In(1)
+	if takes.String() == given.String() {
+		return fmt.Sprintf("takes a %s.%s, not a %s.%s", takes.PkgPath(), takes.Name(), given.PkgPath(), given.Name())
+	}
+	return fmt.Sprintf("takes a %s, not a %s", takes, given)
 }
 
 func notSet(kind, name, reason string) error {

@@ -9,10 +9,7 @@ import (
 )
 
 // limits is the Config of a fake mechanism.
-type limits struct {
-	name     string
-	max, min int
-}
+type limits struct{ max, min int }
 
 func (l limits) Validate() error {
 	if l.min > l.max {

@@ -9,7 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-func TestPolly5K87_TagsOfAnInstanceOverrideThoseOfTheRegistry(t *testing.T) {
+func TestTagsOfAnInstanceOverrideThoseOfTheRegistry(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
 	require.NoError(t, r.Tag("", "", map[string]string{"zone": "all", "team": "all", "app": "shop"}))

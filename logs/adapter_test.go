@@ -225,7 +225,7 @@ func TestWarningsOfAStoreAreSampled(t *testing.T) {
 	})
 }
 
-func TestKresilRow15_HooksThatPanicAreReportedOnce(t *testing.T) {
+func TestHooksThatPanicAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
@@ -297,7 +297,7 @@ func (f *fake) SetConfig(limit int) error {
 	return nil
 }
 
-func TestPolly5K87_TheRegistryIsLogged(t *testing.T) {
+func TestTheRegistryIsLogged(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	b, a := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
@@ -390,7 +390,7 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 	})
 }
 
-func TestPolly5K89_AHandlerThatPanicsChangesNoOutcome(t *testing.T) {
+func TestAHandlerThatPanicsChangesNoOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}

@@ -85,7 +85,7 @@ func TestAConfigThatIsTakenKeepsTheSeries(t *testing.T) {
 	requireSample(t, 1, samples(t, g, ""), "breaker_call_duration_seconds db success count")
 }
 
-func TestPolly5K87_TagsAreLabelsOfTheEntry(t *testing.T) {
+func TestTagsAreLabelsOfTheEntry(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)

@@ -10,14 +10,14 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 )
 
-// Defaults of a [Config], where they are not those of its parts.
+// Defaults of a [Config] that differ from those of its parts.
 const (
 	DefaultName           = "standard"
 	DefaultMaxAttempts    = 4
@@ -33,43 +33,43 @@ const (
 	DefaultAttemptTimeout = timeout.DefaultAttemptLimit
 )
 
-// Config configures a [Client]. The zero value is ready to use. A field of a part that
-// is zero has the default that is named here, or else that of the part.
+// Config configures a [Client]. The zero value is ready to use. A zero field of a part
+// has the default that is named here; otherwise, that of the part.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name names the parts that have no name of their own: the timeouts are called
 	// Name-total and Name-attempt. If empty, it is DefaultName.
 	Name string
-	// Registry is where the parts are found that name none themselves. If nil, they
-	// are in none.
+	// Registry registers the parts that have no Registry of their own. If nil, they are
+	// not registered.
 	Registry *core.Registry
 
-	// HTTP gives the http.Client its CheckRedirect, its Jar and its Timeout, which is
-	// zero, as is best, or at least as long as Total. Its Transport is the base; if that
-	// is nil, it is a clone of http.DefaultTransport.
+	// HTTP has the CheckRedirect, Jar and Timeout of the http.Client. Timeout should be
+	// zero, and must otherwise be at least as long as Total. Its Transport is the base; if
+	// that is nil, a clone of http.DefaultTransport is used.
 	HTTP http.Client
 
 	// Total is for all attempts, the waits between them and the body. Its Limit is
 	// DefaultTotalTimeout if zero.
 	Total timeout.Config
-	// Retry makes DefaultMaxAttempts attempts in all, of what may be sent again. Its
+	// Retry makes DefaultMaxAttempts attempts in all of requests that may be sent again. Its
 	// Backoff is DefaultBackoff, doubled each time, at most DefaultMaxBackoff, and of
 	// that a random part (full jitter); its MaxRetryAfter is DefaultMaxRetryAfter.
 	Retry retry.Config
-	// Limit holds requests back. Its Limit is DefaultLimit per second for each host,
-	// unless there is a Limiter of x/time.
+	// Limit delays requests. Its Limit is DefaultLimit per second for each host, unless
+	// there is a Limiter of x/time.
 	Limit ratelimit.ClientConfig
 	// Breaker rejects requests to a host that keeps failing: DefaultFailureRate of at
 	// least DefaultMinCalls within a WindowTime of DefaultBreakerWindow, or twice the
-	// attempt's limit where that is more. It opens for DefaultOpenTime, doubled each time
+	// attempt's limit if that is more. It opens for DefaultOpenTime, doubled each time
 	// that the trials fail. With a Window the WindowTime is not set.
 	Breaker breaker.ClientConfig
-	// Attempt is for each attempt, as far as the headers of its response. Its Limit is
-	// DefaultAttemptTimeout if zero, or that of Total where it is less.
+	// Attempt is for each attempt, until the headers of its response. Its Limit is
+	// DefaultAttemptTimeout if zero, or that of Total if it is less.
 	Attempt timeout.Config
 
-	// Plugins are further ones, which have their place by their phase.
+	// Plugins are further plugins, at the places of their phases.
 	Plugins []client.Plugin
 }
 
@@ -79,7 +79,7 @@ func (c Config) With(f func(*Config)) Config {
 	return c
 }
 
-// Resolved returns c with the defaults in the place of zeros, as [New] uses it.
+// Resolved returns c with the defaults instead of zeros, as [New] uses it.
 func (c Config) Resolved() Config {
 	if c.Name == "" {
 		c.Name = DefaultName
@@ -101,8 +101,8 @@ func (c Config) Resolved() Config {
 	fill(&c.Total.Limit, DefaultTotalTimeout)
 	if c.Attempt.Limit == 0 {
 		c.Attempt.Limit = DefaultAttemptTimeout
-		if c.Total.Limit > 0 {
-			c.Attempt.Limit = min(c.Attempt.Limit, c.Total.Limit)
+		if total := limitOf(c.Total); total > 0 {
+			c.Attempt.Limit = min(c.Attempt.Limit, total)
 		}
 	}
 	fill(&c.Retry.MaxAttempts, DefaultMaxAttempts)
@@ -112,13 +112,21 @@ func (c Config) Resolved() Config {
 	}
 	fill(&c.Breaker.FailureRate, DefaultFailureRate)
 	if c.Breaker.Window == 0 {
-		fill(&c.Breaker.WindowTime, max(DefaultBreakerWindow, 2*c.Attempt.Limit))
+		fill(&c.Breaker.WindowTime, max(DefaultBreakerWindow, 2*limitOf(c.Attempt)))
 		fill(&c.Breaker.MinCalls, DefaultMinCalls)
 	}
 	if c.Breaker.OpenDelay == nil {
 		c.Breaker.OpenDelay = backoff.Exponential{Initial: DefaultOpenTime, Max: breaker.DefaultMaxOpenTime, Jitter: breaker.DefaultOpenJitter}
 	}
 	return c
+}
+
+// limitOf returns the limit of a resolved part, negative if there is none.
+func limitOf(c timeout.Config) time.Duration {
+	if c.Disabled {
+		return -1
+	}
+	return c.Limit
 }
 
 func fill[T comparable](field *T, value T) {
@@ -133,18 +141,18 @@ func fill[T comparable](field *T, value T) {
 func (c Config) Validate() error {
 	c = c.Resolved()
 	errs := []error{
-		conferr.Relabel(c.Total.Validate(), "standard.Config.Total.", "timeout.Config."),
-		conferr.Relabel(c.Retry.Validate(), "standard.Config.Retry.", "retry.Config."),
-		conferr.Relabel(c.Limit.Validate(), "standard.Config.Limit.", "ratelimit.ClientConfig."),
-		conferr.Relabel(c.Breaker.Validate(), "standard.Config.Breaker.", "breaker.ClientConfig."),
-		conferr.Relabel(c.Attempt.Validate(), "standard.Config.Attempt.", "timeout.Config."),
+		validate.Relabel(c.Total.Validate(), "standard.Config.Total.", "timeout.Config."),
+		validate.Relabel(c.Retry.Validate(), "standard.Config.Retry.", "retry.Config."),
+		validate.Relabel(c.Limit.Validate(), "standard.Config.Limit.", "ratelimit.ClientConfig."),
+		validate.Relabel(c.Breaker.Validate(), "standard.Config.Breaker.", "breaker.ClientConfig."),
+		validate.Relabel(c.Attempt.Validate(), "standard.Config.Attempt.", "timeout.Config."),
 	}
 	check := func(ok bool, field string, value any, format string, args ...any) {
 		if !ok {
 			errs = append(errs, &core.ConfigError{Field: "standard.Config." + field, Value: value, Reason: fmt.Sprintf(format, args...)})
 		}
 	}
-	total, attempt, window, whole := c.Total.Limit, c.Attempt.Limit, c.Breaker.WindowTime, c.HTTP.Timeout
+	total, attempt, window, whole := limitOf(c.Total), limitOf(c.Attempt), c.Breaker.WindowTime, c.HTTP.Timeout
 	check(total <= 0 || attempt <= total, "Attempt.Limit", attempt, "must be at most that of Total, %v, or nothing is retried after it", total)
 	check(window <= 0 || attempt <= 0 || window/2 >= attempt, "Breaker.WindowTime", window, "must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt)
 	if total > 0 {

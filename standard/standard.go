@@ -12,7 +12,7 @@ import (
 )
 
 // A Client is an [http.Client] and the plugins that its Transport is made of. Make it
-// with [New]. Its fields are not to be set.
+// with [New]. Its fields must not be set.
 type Client struct {
 	*http.Client
 	// Pipeline is the Transport of the http.Client.
@@ -26,7 +26,7 @@ type Client struct {
 	own     []client.Plugin
 }
 
-// New makes a client. It returns what [Config.Validate] finds, or the
+// New makes a client. It returns the errors of [Config.Validate], or the
 // [*core.DuplicateError] of the registry.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
@@ -58,7 +58,7 @@ func part[P client.Plugin, C any](c *Client, to *P, cfg C, create func(C) (P, er
 	return err
 }
 
-// Close ends the waits for the limit, takes the parts out of their registry and closes
+// Close ends the waits for the limit, removes the parts from their registry and closes
 // idle connections. Plugins of [Config].Plugins are not closed. A second Close does
 // nothing more.
 func (c *Client) Close() error {

@@ -25,14 +25,14 @@ func delays(s backoff.Strategy, n int) []time.Duration {
 	return all
 }
 
-func TestKresil1_NoneNeverWaits(t *testing.T) {
+func TestNoneNeverWaits(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{50, 100, 1000} {
 		require.Zero(t, backoff.None{}.Delay(n, time.Hour))
 	}
 }
 
-func TestKresil3_ConstantWithJitterStaysWithinIt(t *testing.T) {
+func TestConstantWithJitterStaysWithinIt(t *testing.T) {
 	t.Parallel()
 	s := backoff.Constant{Wait: 500 * ms, Jitter: 0.1}
 	seen := map[time.Duration]bool{}
@@ -46,20 +46,20 @@ func TestKresil3_ConstantWithJitterStaysWithinIt(t *testing.T) {
 	require.Equal(t, 500*ms, backoff.Constant{Wait: 500 * ms}.Delay(1, 0), "no jitter: exact")
 }
 
-func TestKresil5_Linear(t *testing.T) {
+func TestLinear(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []time.Duration{100 * ms, 300 * ms, 500 * ms, 700 * ms, 900 * ms},
 		delays(backoff.Linear{Initial: 100 * ms, Multiplier: 2}, 5))
 }
 
-func TestKresil7_ExponentialUpToItsCap(t *testing.T) {
+func TestExponentialUpToItsCap(t *testing.T) {
 	t.Parallel()
 	s := time.Second
 	require.Equal(t, []time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s, 60 * s},
 		delays(backoff.Exponential{Initial: 500 * ms, Multiplier: 2, Max: time.Minute}, 10))
 }
 
-func TestKresil9_JitterComesAfterTheCapAndNeverExceedsIt(t *testing.T) {
+func TestJitterComesAfterTheCapAndNeverExceedsIt(t *testing.T) {
 	t.Parallel()
 	exact := backoff.Exponential{Initial: 500 * ms, Max: time.Minute}
 	spread := backoff.Exponential{Initial: 500 * ms, Max: time.Minute, Jitter: 0.25}
@@ -75,7 +75,7 @@ func TestKresil9_JitterComesAfterTheCapAndNeverExceedsIt(t *testing.T) {
 	}
 }
 
-func TestKresil13_FuncMayHoldState(t *testing.T) {
+func TestFuncMayHoldState(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	s := backoff.Func(func(n int, _ time.Duration) time.Duration { calls++; return time.Duration(n) * 200 * ms })
@@ -150,7 +150,7 @@ func TestJitterBelowAMillisecondStaysWithinIt(t *testing.T) {
 	}
 }
 
-func TestGoPeers37_FullJitterSpreadsAndIsReproducible(t *testing.T) {
+func TestFullJitterSpreadsAndIsReproducible(t *testing.T) {
 	t.Parallel()
 	seeded := func() func() float64 { // a small generator of our own, good enough to be reproducible
 		state := uint64(42)
@@ -305,7 +305,7 @@ func TestSeededIsSafeForConcurrentUse(t *testing.T) {
 // Polly's decorrelated exponential keeps the sum of the waits so far, ours only the
 // last one (AWS's formula): it is within [2s, 3 × the last one], and so above 0
 // always, but its medians are others.
-func TestPolly5J81_DecorrelatedOf2s(t *testing.T) {
+func TestDecorrelatedOf2s(t *testing.T) {
 	t.Parallel()
 	const runs = 20_001
 	s := backoff.Decorrelated{Base: 2 * time.Second, Rand: backoff.Seeded(81)}

@@ -1,8 +1,7 @@
-// Package backoff tells how long to wait before a retry, or before an open
-// circuit is tried again.
+// Package backoff computes the wait before a retry, or before the trial of an open
+// circuit.
 //
-// A [Strategy] is asked with the number of the retry, from 1, and answers with a
-// delay. The strategies are plain structs: [Constant], [Linear], [Exponential],
+// A [Strategy] returns the delay for the number of the retry, from 1. The strategies are plain structs: [Constant], [Linear], [Exponential],
 // [Decorrelated], [None], and [Func] for one of your own. They hold no state, so
 // one value serves any number of calls at once.
 //
@@ -12,7 +11,7 @@
 //	}
 //	time.Sleep(s.Delay(1, 0))
 //
-// Nothing here waits. If all you need is one fixed pause, use a time.Duration.
+// Nothing here waits. For one fixed pause, use a time.Duration.
 //
 // Delays are exact to the nanosecond, never negative, and saturate where the
 // arithmetic would overflow. Jitter comes after the cap: callers that have all

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A Strategy tells how long to wait before a retry. It must be safe for use by
-// several goroutines at once.
+// A Strategy computes the wait before a retry. It must be safe for use by several
+// goroutines at once.
 type Strategy interface {
 	// Delay returns the wait before retry n, counted from 1; n below 1 counts as
-	// 1. prev is what the same strategy answered for retry n-1, and 0 for the
-	// first. A negative answer counts as 0.
+	// 1. prev is the result of the same strategy for retry n-1, and 0 for the
+	// first. A negative result counts as 0.
 	Delay(n int, prev time.Duration) time.Duration
 }
 

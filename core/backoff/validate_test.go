@@ -30,7 +30,7 @@ func fields(t *testing.T, err error) (all []string) {
 	return []string{bad.Field}
 }
 
-func TestKresil11_Validate(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	s, nan, inf := time.Second, math.NaN(), math.Inf(1)
 	for _, tt := range []struct {

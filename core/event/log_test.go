@@ -134,7 +134,7 @@ func BenchmarkAdd(b *testing.B) {
 }
 
 // Row 19: a ring of a fixed size; here it is read from the oldest to the newest.
-func TestKresilRow19_TheRingIsReadInTheOrderOfAge(t *testing.T) {
+func TestTheRingIsReadInTheOrderOfAge(t *testing.T) {
 	t.Parallel()
 	l := core.Must(event.New[uint64](3))
 	for n := range uint64(5) {

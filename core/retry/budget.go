@@ -9,27 +9,25 @@ import (
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// BudgetCalls is how many calls a [Budget] remembers at most: what more than so
-// many have paid in, and nobody took out, is forgotten.
+// BudgetCalls is the number of calls whose unused payments a [Budget] keeps at most.
 const BudgetCalls = 1000
 
 // A Budget limits the retries of all the policies that share it, so that a
-// dependency that is down is not asked three times as much as one that is up.
+// dependency that is down does not get three times as many calls as one that is up.
 // Any number of goroutines may use it.
 //
-// It works with tokens. Every call pays a part of one in when the first attempt
-// that was made has ended, well or badly; one that was rejected
-// ([core.ErrRejected]) was not made. Every retry takes one token out. A retry for
-// which there is none is not made: the [Verdict] is OverBudget. One that is not
-// made for another reason, as when its wait is canceled or it is rejected, costs
-// nothing, unless a function of the user's panics on the way to it.
+// It works with tokens. Every call pays in a part of a token when its first attempt has
+// ended, well or badly; rejected attempts ([core.ErrRejected]) were not made, and do not
+// pay. Every retry takes one token. Without a token the retry is not made: the [Verdict]
+// is OverBudget. A retry that is not made for another reason, such as a canceled wait or
+// a rejection, costs nothing, unless a function of the user panics before it.
 //
-// A call that is begun inside a retry ([FromContext]) pays nothing in, whatever its
-// policy: it is no first try. One inside a first attempt does, so two policies
-// inside each other that share a Budget may each make their ratio of retries.
+// A call that is begun inside a retry ([FromContext]) pays nothing, whatever its
+// policy, since it is itself a repetition. A call inside a first attempt pays, so two
+// nested policies that share a Budget can each make their ratio of retries.
 //
-// Paying in is an atomic addition, and reads no clock. The zero value, which
-// allows no retry, is of no use: make one with [NewBudget].
+// Paying in is an atomic addition, and reads no clock. The zero value allows no retry:
+// make a Budget with [NewBudget].
 type Budget struct {
 	calls stripe.Counter // that paid in
 
@@ -40,14 +38,14 @@ type Budget struct {
 
 	mu      sync.Mutex
 	counted uint64        // calls that are in saved
-	saved   int64         // of what the calls paid in
-	spare   int64         // of what each second brings
+	saved   int64         // paid in by calls
+	spare   int64         // of minPerSecond
 	at      time.Duration // since base, when spare was up to date
 }
 
 const token = int64(time.Second)
 
-// A purse is where a token came from, and goes back to.
+// A purse is the source of a token, to which it can be put back.
 type purse uint8
 
 const (
@@ -57,13 +55,12 @@ const (
 )
 
 // NewBudget makes a budget that allows ratio retries per call, and minPerSecond
-// retries each second besides, so that the few calls of a quiet service can be
-// retried. 0.2 and 3 are good values. What the calls paid in is kept, but no more
-// than [BudgetCalls] of them pay; with a ratio that is so small that these pay
-// less than one retry, one is kept. minPerSecond is also how many of its retries
-// are kept: so many may be made at once, the first ones too, and then one each
-// 1/minPerSecond seconds. ratio is from 0 to 1 and rounded to billionths,
-// minPerSecond from 0 to a billion; what cannot be used is a [*core.ConfigError].
+// retries each second in addition, so that the few calls of a quiet service can be
+// retried. 0.2 and 3 are good values. The payments of [BudgetCalls] calls are kept, or
+// one retry if those pay for less. Of minPerSecond, the retries of one second are kept,
+// also at the start: so many can be made at once, and then one each 1/minPerSecond
+// seconds. ratio is from 0 to 1 and rounded to billionths, minPerSecond from 0 to a
+// billion; another value is a [*core.ConfigError].
 func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
 	if !(ratio >= 0 && ratio <= 1) {
 		return nil, &core.ConfigError{Field: "retry.NewBudget.ratio", Value: ratio, Reason: "must be between 0 and 1"}
@@ -81,7 +78,7 @@ func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
 	return b, nil
 }
 
-// Left is the number of retries that could be made now.
+// Left returns the number of retries that could be made now.
 func (b *Budget) Left() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,7 +94,7 @@ func (b *Budget) take() purse {
 	defer b.mu.Unlock()
 	b.settleLocked()
 	switch {
-	case b.spare >= token: // first, since it does not keep
+	case b.spare >= token: // first, since it is lost after a second
 		b.spare -= token
 		return sparePurse
 	case b.saved >= token:
@@ -107,7 +104,7 @@ func (b *Budget) take() purse {
 	return noPurse
 }
 
-// putBack undoes a take. What is too much then, the next settleLocked cuts off.
+// putBack undoes a take. The next settleLocked applies the upper limits.
 func (b *Budget) putBack(from purse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +115,7 @@ func (b *Budget) putBack(from purse) {
 	}
 }
 
-// settleLocked brings in what was paid, and what time brought, since the last time.
+// settleLocked adds the payments and the elapsed time since its last call.
 func (b *Budget) settleLocked() {
 	now := time.Since(b.base)
 	since := max(0, min(now-b.at, time.Second)) // the clock of a synctest bubble may be behind

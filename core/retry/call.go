@@ -9,15 +9,15 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// A Call is one operation between its attempts. It is what [Do] loops over, and
-// for adapters that decide themselves what is worth a retry:
+// A Call is the state of one operation between its attempts. [Do] loops over it, and so
+// can adapters that decide themselves which failures to retry:
 //
 //	c := p.Begin(nil)
 //	for {
 //		result, err := operation(c.Context(ctx))
 //		verdict := c.Next(ctx, retry.Attempt{Err: err, Result: result, Retryable: worthIt(result, err)})
 //		if verdict != retry.Again {
-//			return result, c.Error(err, result) // or bare, as the adapter likes
+//			return result, c.Error(err, result) // or err itself
 //		}
 //		discard(result)
 //		if err := c.Wait(ctx); err != nil {
@@ -27,9 +27,8 @@ import (
 //
 // Call Next exactly once for each attempt, the last and the successful one too,
 // and Wait exactly once after each Again. A Call is a value for the stack of one
-// goroutine; it holds nothing that must be released, and it may be abandoned. One
-// that is abandoned after an Again has used its part of the Budget, and is in no
-// count of calls.
+// goroutine; nothing in it must be released, and it may be abandoned. If it is abandoned
+// after an Again, it has used its part of the Budget, and is in no count of calls.
 type Call struct {
 	policy  *Policy
 	cfg     *Config
@@ -37,7 +36,7 @@ type Call struct {
 	retry   int           // retries begun
 	prev    time.Duration // the last Delay
 	due     time.Duration // since policy.base: the end of the wait; with ended, that of the attempt
-	next    *Info         // of the last retry that Next said is to be made
+	next    *Info         // of the retry that follows, after Again
 	madeErr error         // of the last attempt that failed and was no rejection
 	timed   bool
 	ended   bool // EndedAt was called after the attempt
@@ -46,35 +45,34 @@ type Call struct {
 	token   purse // of the retry that was promised, or runs
 }
 
-// An Attempt tells a [Call] how an attempt ended. The zero value is a success.
+// An Attempt describes how an attempt ended. The zero value is a success.
 type Attempt struct {
-	// Err is the error of the attempt. An adapter may give one of its own for a
-	// result that is a failure; it is what hooks and errors then show.
+	// Err is the error of the attempt, for hooks and errors. An adapter may make one for
+	// a result that is a failure.
 	Err error
 	// Result is the result of the attempt, for Delay and the hooks. It may be nil.
 	Result any
-	// Retryable tells that the attempt failed and is worth another one. Else, it
+	// Retryable means that the attempt failed and may be repeated. Otherwise it
 	// succeeded if Err is nil, and is ignored if not.
 	Retryable bool
 	// Floor is the shortest wait before another attempt.
 	Floor time.Duration
-	// Suppress, unless it is Done, is why another attempt is not made although
+	// Suppress, unless it is Done, is the reason against another attempt although
 	// the failure is Retryable: RetryAfterTooLong, NotReplayable or Rejected.
 	//
-	// Rejected also says that the attempt was not made. It then pays nothing into
-	// the Budget, and takes nothing out; so it is where Err matches core.ErrRejected.
+	// Rejected also means that the attempt was not made. It then neither pays into the
+	// Budget nor takes from it, as with an Err that matches core.ErrRejected.
 	Suppress Verdict
 }
 
-// Begin begins a call. A nil override is the policy's own Config; another one
-// holds in its place for this call, and must have passed Validate. Observers stay.
-// Of a Config, a Call uses MaxAttempts, Backoff, Delay, MaxElapsed, Budget and
-// Hooks.
+// Begin begins a call. An override that is not nil replaces the policy's own Config for
+// this call, and must have passed Validate. Observers stay. Of a Config, a Call uses
+// MaxAttempts, Backoff, Delay, MaxElapsed, Budget and Hooks.
 func (p *Policy) Begin(override *Config) Call {
 	s := p.life.Load()
 	c := Call{policy: p, cfg: &s.Config, timed: s.Settings.timed}
 	if override != nil {
-		c.cfg, c.timed = override, override.timed()
+		c.cfg, c.timed = override, timed(override)
 	}
 	if observers := p.life.Hooks(); observers != nil && !empty(observers) {
 		c.timed = true
@@ -85,13 +83,8 @@ func (p *Policy) Begin(override *Config) Call {
 	return c
 }
 
-// Config returns the Config that holds for the call. It is shared with other calls
-// and must not be changed. It is the same pointer as for another call of the
-// policy, unless SetConfig came in between or one of them has an override.
-func (c *Call) Config() *Config { return c.cfg }
-
-// Info describes the attempt to come, or the one that runs. On the first attempt
-// it is the zero Info.
+// Info describes the next attempt, or the one that runs. On the first attempt it is the
+// zero Info.
 func (c *Call) Info() Info {
 	if c.next == nil {
 		return Info{}
@@ -99,10 +92,9 @@ func (c *Call) Info() Info {
 	return *c.next
 }
 
-// Context returns the context for the attempt to come, in which [FromContext]
-// finds its Info. ctx is the caller's own, the same for each attempt. On the
-// first attempt the result is ctx itself, unless a retry further out has put its
-// Info there.
+// Context returns the context for the next attempt, in which [FromContext] finds its
+// Info. ctx is the caller's own, the same for each attempt. On the first attempt the
+// result is ctx itself, unless it has the Info of an outer retry.
 func (c *Call) Context(ctx context.Context) context.Context {
 	if c.next == nil && ctx.Value(infoKey{}) == nil {
 		return ctx
@@ -131,7 +123,7 @@ func (c *Call) done(ctx context.Context, a Attempt) Verdict {
 		return Done
 	}
 	c.policy.counters.recovered.Add(1)
-	c.tell(ctx, &Info{Retry: c.retry, Result: a.Result, Verdict: Done})
+	c.report(ctx, &Info{Retry: c.retry, Result: a.Result, Verdict: Done})
 	return Done
 }
 
@@ -167,7 +159,7 @@ func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
 	return info.Verdict
 }
 
-// judge gives the verdict as far as it does not hang on the wait.
+// judge returns the verdict, as far as it does not depend on the wait.
 func (c *Call) judge(ctx context.Context, a Attempt) Verdict {
 	switch {
 	case ctx.Err() != nil:
@@ -189,14 +181,14 @@ func (c *Call) judge(ctx context.Context, a Attempt) Verdict {
 	return Again
 }
 
-// pay pays into the budget, once for a call, unless it is part of a retry further out.
+// pay pays into the budget, once for a call, unless the call is part of an outer retry.
 func (c *Call) pay(ctx context.Context) {
 	if b := c.cfg.Budget; b != nil && !c.made && (ctx.Value(infoKey{}) == nil || FromContext(ctx).Retry == 0) {
 		b.pay()
 	}
 }
 
-// putBack gives the token of a retry back that is not made after all.
+// putBack puts back the token of a retry that is not made.
 func (c *Call) putBack() {
 	if c.token != noPurse {
 		c.cfg.Budget.putBack(c.token)
@@ -204,8 +196,8 @@ func (c *Call) putBack() {
 	}
 }
 
-// plan sets the wait in info and c.due, or another verdict than Again if there is no
-// time for it.
+// plan sets the wait in info and c.due, or a verdict other than Again if there is no time
+// for the wait.
 func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	planned := false
 	defer func() {
@@ -262,8 +254,7 @@ func (c *Call) reaches(ctx context.Context) bool {
 // from the call of Next.
 func (c *Call) EndedAt(t time.Time) { c.due, c.ended = t.Sub(c.policy.base), true }
 
-// Left returns how much of the wait is left that the last Next decided on, and 0 if
-// it is over.
+// Left returns the rest of the wait that the last Next decided on, and 0 if it is over.
 func (c *Call) Left() time.Duration {
 	if c.next == nil || c.next.Delay == 0 {
 		return 0
@@ -298,10 +289,10 @@ func (c *Call) Wait(ctx context.Context) error {
 	return &CanceledError{Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: c.shown(info.Err)}
 }
 
-// Error returns the error for the caller of a call that has ended, err and
-// result being those of the last attempt: an [*ExhaustedError] when a retry was
-// made and another one was wanted, or err is a rejection ([core.ErrRejected])
-// after an attempt that was made; else err.
+// Error returns the error for the caller of a call that has ended with err and result of
+// the last attempt. It is an [*ExhaustedError] if a retry was made and another one was
+// wanted, or if err is a rejection ([core.ErrRejected]) after an attempt that was made.
+// Otherwise it is err.
 func (c *Call) Error(err error, result any) error {
 	shown := c.shown(err)
 	wrap := shown != err //nolint:errorlint // another one, or the very same
@@ -316,7 +307,7 @@ func (c *Call) Error(err error, result any) error {
 	return &ExhaustedError{Attempts: c.retry + 1, Reason: c.last, Err: shown, Result: result}
 }
 
-// shown is the error of the last attempt as the caller gets to see it.
+// shown returns the error of the last attempt for the caller.
 func (c *Call) shown(err error) error {
 	if c.made && errors.Is(err, core.ErrRejected) {
 		return &laterRejectionError{rejection: err, made: c.madeErr}
@@ -334,12 +325,12 @@ func (c *Call) countFailed() {
 
 func (c *Call) finish(ctx context.Context, info *Info) {
 	c.policy.counters.verdicts[info.Verdict].Add(1)
-	c.tell(ctx, info)
+	c.report(ctx, info)
 }
 
-func (c *Call) tell(ctx context.Context, info *Info) {
+func (c *Call) report(ctx context.Context, info *Info) {
 	info.Elapsed = c.elapsed()
-	c.policy.tell(ctx, &c.cfg.Hooks, info)
+	c.policy.report(ctx, &c.cfg.Hooks, info)
 }
 
 func (c *Call) elapsed() time.Duration {

@@ -13,8 +13,8 @@ import (
 // DefaultName is the name of a [Policy] whose Config has none.
 const DefaultName = "default"
 
-// DefaultMaxAttempts is the number of attempts, the first one included, of a
-// Config that does not say.
+// DefaultMaxAttempts is the number of attempts, the first one included, of a Config
+// without MaxAttempts.
 const DefaultMaxAttempts = 3
 
 // The waits of [DefaultBackoff].
@@ -37,53 +37,53 @@ func DefaultBackoff() backoff.Strategy {
 type Config struct {
 	// Name names the policy. If empty, DefaultName is used.
 	Name string
-	// Registry is where the policy is found under the kind "retry" and its name.
-	// If nil, it is in none.
+	// Registry registers the policy under the kind "retry" and its name. If nil, it is
+	// not registered.
 	Registry *core.Registry
 
 	// MaxAttempts is the total number of attempts, the first one included.
 	// If zero, DefaultMaxAttempts is used. One means never retry. It must not be
 	// negative.
 	MaxAttempts int
-	// Backoff tells how long to wait before each retry. If nil, DefaultBackoff is
-	// used; [backoff.None] does not wait.
+	// Backoff computes the wait before each retry. If nil, DefaultBackoff is used;
+	// [backoff.None] does not wait.
 	Backoff backoff.Strategy
-	// Delay, if not nil, is asked in place of Backoff, right after a failed
-	// attempt. It sees that attempt in info.Err and info.Result, and info.Retry is
-	// the retry to come. It may hold state, and it may do the waiting itself and
-	// return 0, in which case it must end with ctx. A negative result counts as 0.
+	// Delay, if not nil, replaces Backoff. It is called right after a failed attempt,
+	// which is described by info.Err and info.Result; info.Retry is the number of the
+	// next retry. It may hold state, and it may wait itself and return 0, in which case
+	// it must end with ctx. A negative result counts as 0.
 	Delay func(ctx context.Context, info Info) time.Duration
 	// MaxElapsed limits the time from the start to the last attempt's start, waits
-	// included: a wait that would reach it is not begun. It does not cut an
+	// included: a wait that would reach it is not begun. It does not end an
 	// attempt. If zero, there is no limit. It must not be negative.
 	//
 	// A wait that would reach the deadline of the caller's context is never begun.
 	MaxElapsed time.Duration
-	// Budget limits the retries of all the policies that it is given to. If nil,
-	// nothing but the above does.
+	// Budget limits the retries of all the policies that share it. If nil, there is no
+	// such limit.
 	Budget *Budget
 
-	// RetryIf tells whether an error is retried. If nil, any is; [Any] and [All]
-	// put several together. It is not asked,
-	// and nothing is retried, once the caller's context is done, nor about an
-	// error that matches [core.ErrRejected] while RetryRejected is false. An error
-	// that it declines is returned as it is, also after retries.
+	// RetryIf reports whether an error is retried. If nil, every error is; [Any] and
+	// [All] combine several functions. It is not called, and nothing is retried, once the
+	// caller's context is done, or for an error that matches [core.ErrRejected] while
+	// RetryRejected is false. If it returns false, the error is returned unchanged, also
+	// after retries.
 	RetryIf func(error) bool
 	// RetryRejected lets errors that match [core.ErrRejected] be retried. The call
-	// they stand for was not made, but what rejected it, an open breaker or a used
-	// up limit, will most likely do so again. One that says that waiting does not
-	// help, by a negative RetryAfter, is not retried all the same.
+	// was not made, but an open breaker or an exhausted limit will probably reject it
+	// again. An error with a negative RetryAfter is not retried even so, since waiting
+	// does not help.
 	//
-	// This or not, an attempt whose error asks for a wait ([core.RetryAfter]) is
-	// not repeated before that.
+	// Whether or not it is set, an attempt whose error has a wait ([core.RetryAfter]) is
+	// not repeated before its end.
 	RetryRejected bool
-	// RetryResult tells whether a result that came without an error is retried.
-	// If nil, none is.
+	// RetryResult reports whether a result without an error is retried. If nil, none
+	// is.
 	RetryResult func(result any) bool
-	// Map, if not nil, is called exactly once, after the last attempt, with what
-	// the caller would get. The caller gets what it returns. That must be of the
-	// operation's type, or nil for its zero value, or the caller gets a
-	// [*core.ResultTypeError]. [MapError] makes one for errors alone.
+	// Map, if not nil, is called exactly once, after the last attempt, with the result
+	// and error for the caller, and replaces them. Its result must have the operation's
+	// type, or be nil for the zero value; otherwise the caller gets a
+	// [*core.ResultTypeError]. [MapError] returns a Map that changes only errors.
 	Map func(result any, err error) (any, error)
 
 	// Hooks observe the policy. Any of them may be nil.

@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/core/retry"
 )
 
-func TestKresil11_Validate(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

@@ -7,15 +7,15 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Do runs operation, and runs it again as p says, in the caller's goroutine.
+// Do runs operation, and runs it again according to the Config of p, in the caller's
+// goroutine.
 //
-// It returns what the last attempt returned. When attempts were repeated and the
-// last one failed too, the error is an [*ExhaustedError] that wraps that of the
-// last attempt, unless RetryIf says that this one is not retried: then it is that
-// error itself. When ctx ends in a wait, it is a [*CanceledError] at once; when it
-// ends in an attempt that fails, the error is that attempt's own, also after
-// retries. When ctx is done beforehand, operation does not run, and the error is
-// the cause.
+// It returns the result of the last attempt. If attempts were repeated and the last one
+// failed too, the error is an [*ExhaustedError] that wraps the last error, or that error
+// itself if RetryIf returns false for it. If ctx ends in a wait, the error is a
+// [*CanceledError] at once; if ctx ends in an attempt that fails, it is that attempt's
+// own, also after retries. If ctx is done beforehand, operation does not run, and the
+// error is the cause.
 //
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
@@ -45,7 +45,7 @@ func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, p, next.Run)
 }
 
-// loop goes on after the first attempt.
+// loop continues after the first attempt.
 func loop[T any](ctx context.Context, c Call, operation func(context.Context) (T, error), result T, err error) (T, error) {
 	for c.Next(ctx, attempt(ctx, &c, result, err)) == Again {
 		if waitErr := c.Wait(ctx); waitErr != nil {
@@ -71,13 +71,13 @@ func attempt[T any](ctx context.Context, c *Call, result T, err error) Attempt {
 	case c.retry > 0:
 		return Attempt{Result: result}
 	}
-	return Attempt{} // nobody sees the result, which would have to be allocated
+	return Attempt{} // the result is not used, and would have to be allocated
 }
 
 func failure(ctx context.Context, c *Config, err error) Attempt {
 	a := Attempt{Err: err}
 	switch {
-	case ctx.Err() != nil: // RetryIf is not asked
+	case ctx.Err() != nil: // RetryIf is not called
 	case errors.Is(err, core.ErrRejected) && (!c.RetryRejected || hopeless(err)):
 		a.Retryable, a.Suppress = true, Rejected
 	case c.RetryIf == nil || c.RetryIf(err):

@@ -8,33 +8,33 @@
 //		return load(ctx, id)
 //	})
 //
-// Use it where a failure is likely to pass by itself and where doing the thing
-// twice does no harm. Do not use it where the operation may not be repeated,
-// where nobody waits that long, nor in several layers at once: three attempts
-// inside three attempts are nine. Where many callers share a dependency, give
-// their policies a [Budget]: when it is down, they retry a part of their calls and
-// not all of them three times. For HTTP requests there is plugins/retry, which
-// knows which of them may be sent again.
+// Use it if a failure is likely to pass by itself and the operation may run twice. Do not
+// use it if the caller cannot wait, nor in several layers at once: three attempts
+// inside three attempts are nine. If many callers share a dependency, give their
+// policies a [Budget]: while it is down, they retry a part of their calls instead of all
+// of them three times. For HTTP requests there is plugins/retry, which decides which
+// requests may be sent again.
 //
 // # Guarantees
 //
 //   - A [Policy] is passive: it starts no goroutine, and waits in the caller's.
 //   - It holds no state but its Config and counters, and any number of calls may
-//     use it at once. A Budget is three numbers more, whoever shares it.
+//     use it at once. A Budget holds three numbers, however many policies share it.
 //   - A call whose first attempt succeeds allocates nothing.
 //   - Once the caller's context is done nothing is repeated, a wait ends at once,
 //     and a wait that would reach the context's deadline is not begun.
-//   - A rejection ([core.ErrRejected]) is not repeated unless RetryRejected says
-//     so, and an attempt that asks for a wait ([core.RetryAfter]) is not repeated
-//     before it is over. Jitter only adds to such a wait.
+//   - A rejection ([core.ErrRejected]) is not repeated unless RetryRejected is set, and
+//     an error with a wait ([core.RetryAfter]) is not repeated before its end. Jitter
+//     only adds to such a wait.
 //   - The error and the result of the last attempt are returned, never hidden.
 //
-// When it fails: the wrong predicate repeats what cannot succeed, and the caller
-// waits for nothing; Hooks and [Policy.Stats] show it. The operation gets the
-// number of its attempt, and how the one before ended, with [FromContext]. [Wrap]
-// and its like put a policy around a function whose signature stays.
-// [Policy.SetConfig] replaces the Config of a policy that is in use.
+// # Failure mode
 //
-// [Do] is a short loop over a [Call], which is there for adapters of their own
-// mind about what is worth another attempt.
+// A wrong predicate repeats operations that cannot succeed, and their callers wait in
+// vain: see Hooks and [Policy.Stats].
+//
+// The operation gets the number of its attempt, and the error of the one before, with
+// [FromContext]. [Wrap] and its variants put a policy around a function whose signature
+// stays. [Policy.SetConfig] replaces the Config of a policy that is in use. [Do] is a
+// short loop over a [Call], for adapters that decide themselves which failures to retry.
 package retry

@@ -11,26 +11,25 @@ import (
 // ErrExhausted is matched by an [*ExhaustedError].
 var ErrExhausted = errors.New("retry: gave up")
 
-// An ExhaustedError is the error of a call that was retried, and whose last attempt
-// would have been followed by another one too, or was rejected. A call that ended
-// with its first attempt has that attempt's own error, and so has one whose last
-// error is not to be retried, as RetryIf says, or whose context ended in the last
+// An ExhaustedError is the error of a call that was retried and whose last attempt would
+// have been retried too, or was rejected. The error of a call is that of its last attempt
+// if there was no retry, if RetryIf returns false for it, or if the context ended in that
 // attempt.
 //
-// It matches [core.ErrRejected] only where every attempt was rejected, so that no
-// call was made at all.
+// It matches [core.ErrRejected] only if every attempt was rejected, so that no call was
+// made at all.
 type ExhaustedError struct {
 	Attempts int     // that were made, the first included
 	Reason   Verdict // why there is no other
-	// Err is the error of the last attempt; nil when its result was to be retried.
-	// Where that is a rejection, and an attempt before it was made, Err wraps the
+	// Err is the error of the last attempt, or nil if RetryResult wanted to retry its
+	// result. If it is a rejection after an attempt that was made, Err wraps the
 	// rejection and the error of the last attempt that was made: errors.As finds
 	// both, and core.RetryAfter the wait, but it does not match core.ErrRejected.
 	Err    error
 	Result any // of the last attempt
 }
 
-// Error tells how many attempts were made, and the last error.
+// Error contains the number of attempts and the last error.
 func (e *ExhaustedError) Error() string {
 	why := ""
 	if e.Reason != Exhausted {
@@ -56,7 +55,7 @@ type CanceledError struct {
 	Err      error // of the last attempt, as in ExhaustedError
 }
 
-// Error tells why the context ended, and the last error.
+// Error contains the cause of the context's end and the last error.
 func (e *CanceledError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("retry: ended while waiting after %d attempts: %v", e.Attempts, e.Cause)
@@ -72,7 +71,7 @@ func (e *CanceledError) Unwrap() []error {
 	return []error{e.Cause, e.Err}
 }
 
-// Timeout tells whether a timeout is what ended the context.
+// Timeout reports whether a timeout ended the context.
 func (e *CanceledError) Timeout() bool {
 	t, ok := errors.AsType[interface {
 		error
@@ -81,12 +80,11 @@ func (e *CanceledError) Timeout() bool {
 	return ok && t.Timeout()
 }
 
-// A laterRejectionError is a rejection after an attempt that was made. It is both, but
-// not core.ErrRejected, which says that no call was made. Therefore it has no
-// Unwrap.
+// A laterRejectionError is a rejection after an attempt that was made. It matches the
+// errors of both, except core.ErrRejected, since a call was made. So it has no Unwrap.
 type laterRejectionError struct {
 	rejection error
-	made      error // of the last attempt that was made; nil when its result was to be retried
+	made      error // of the last attempt that was made; nil if its result was retried
 }
 
 func (e *laterRejectionError) Error() string {
@@ -104,8 +102,8 @@ func (e *laterRejectionError) As(target any) bool {
 	return errors.As(e.rejection, target) || e.made != nil && errors.As(e.made, target)
 }
 
-// RetryAfter is the wait that the rejection asks for, negative if it asks for none.
-// One that the attempt before asked for was waited for.
+// RetryAfter returns the wait of the rejection, negative if it has none. The wait of the
+// attempt before is over.
 func (e *laterRejectionError) RetryAfter() time.Duration {
 	if d, ok := core.RetryAfter(e.rejection); ok {
 		return d
@@ -113,7 +111,7 @@ func (e *laterRejectionError) RetryAfter() time.Duration {
 	return -1
 }
 
-// hopeless tells whether a rejection says that waiting does not help.
+// hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
 func hopeless(rejection error) bool {
 	if _, ok := core.RetryAfter(rejection); ok {
 		return false
@@ -122,5 +120,5 @@ func hopeless(rejection error) bool {
 		error
 		RetryAfter() time.Duration
 	}](rejection)
-	return ok // a negative one
+	return ok // it is negative
 }

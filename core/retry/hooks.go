@@ -19,8 +19,8 @@ type Hooks struct {
 	// Exhausted is called when the last of MaxAttempts failed in a way that would
 	// otherwise be retried. info.Retry is the number of retries that were made.
 	Exhausted func(ctx context.Context, info Info)
-	// Ignored is called for an error that is not one to retry. On the last attempt these
-	// include a rejection, and any error of a context that is done.
+	// Ignored is called for an error that is not retried. On the last attempt this
+	// includes a rejection, and any error of a context that is done.
 	Ignored func(ctx context.Context, info Info)
 	// Suppressed is called when a retry was wanted but is not made although an attempt
 	// was left: info.Verdict is the reason.
@@ -60,8 +60,8 @@ func hookFor(h *Hooks, v Verdict) func(context.Context, Info) {
 	return nil
 }
 
-// tell calls the hook for info.Verdict, of those configured and of the observers'.
-func (p *Policy) tell(ctx context.Context, configured *Hooks, info *Info) {
+// report calls the hooks for info.Verdict: the configured one and those of observers.
+func (p *Policy) report(ctx context.Context, configured *Hooks, info *Info) {
 	p.call(ctx, hookFor(configured, info.Verdict), info)
 	if observers := p.life.Hooks(); observers != nil {
 		p.call(ctx, hookFor(observers, info.Verdict), info)

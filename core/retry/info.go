@@ -6,37 +6,35 @@ import (
 	"time"
 )
 
-// Info tells of a retry: to the operation ([FromContext]), to Config.Delay and
-// to the hooks.
+// Info describes a retry for the operation ([FromContext]), Config.Delay and the hooks.
 type Info struct {
-	// Retry is the number of the retry, from 1. It is 0 when only the first
-	// attempt is made.
+	// Retry is the number of the retry, from 1. It is 0 before any retry.
 	Retry int
 	// Err is the error of the attempt before this retry; in the hooks for the end
 	// of a call, of the last attempt.
 	Err error
 	// Result is the result of that same attempt, if it came without an error.
 	Result any
-	// Delay is the wait before this retry. In Suppressed it is the wait that there
-	// was no time for, or that was canceled. It is 0 where there is none.
+	// Delay is the wait before this retry, or 0. In Suppressed it is the wait that was
+	// too long, or that was canceled.
 	Delay time.Duration
-	// Source tells where Delay comes from.
+	// Source is the source of Delay.
 	Source Source
 	// Elapsed is the time since the call began. It is measured for a policy that
 	// has a hook, an observer, a Delay function or a MaxElapsed, and 0 for others.
 	Elapsed time.Duration
-	// Verdict is what follows the attempt.
+	// Verdict is the decision after the attempt.
 	Verdict Verdict
 }
 
-// Source tells where a wait comes from.
+// Source is the source of a wait.
 type Source uint8
 
 const (
 	// FromBackoff is a wait by Config.Backoff or Config.Delay.
 	FromBackoff Source = iota
-	// FromRetryAfter is a wait that the failed attempt asked for, and that is
-	// longer than the one by Config.Backoff or Config.Delay.
+	// FromRetryAfter is the wait of the failed attempt's error, if it is longer than
+	// the one by Config.Backoff or Config.Delay.
 	FromRetryAfter
 )
 
@@ -56,9 +54,9 @@ func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 type infoKey struct{}
 
-// FromContext tells the operation which attempt it is. With retries inside
-// retries the innermost one speaks. On a first attempt, and outside of any
-// retry, it returns the zero Info: its Retry is 0.
+// FromContext returns the Info of the attempt that runs under ctx, of the innermost of
+// nested retries. On a first attempt, and outside of any retry, it is the zero Info: its
+// Retry is 0.
 func FromContext(ctx context.Context) Info {
 	if info, _ := ctx.Value(infoKey{}).(*Info); info != nil {
 		return *info

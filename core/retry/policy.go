@@ -27,7 +27,7 @@ func lifeCycle() *instance.Kind[Config, settings, Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
 		},
 		Settings: func(c *Config) settings {
-			timed := c.timed()
+			timed := timed(c)
 			return settings{timed: timed, direct: !timed && c.RetryResult == nil && c.Map == nil}
 		},
 	}
@@ -67,8 +67,8 @@ func (p *Policy) Close() error { return p.life.Close() }
 // that moment are not interrupted.
 func (p *Policy) Observe(h Hooks) (cancel func()) { return p.life.Observe(h) }
 
-// timed reports whether the elapsed time of a call may be read.
-func (c Config) timed() bool {
+// timed reports whether the elapsed time of a call is used.
+func timed(c *Config) bool {
 	return c.MaxElapsed > 0 || c.Delay != nil || !empty(&c.Hooks)
 }
 

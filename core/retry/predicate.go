@@ -2,9 +2,9 @@ package retry
 
 import "slices"
 
-// Any returns a predicate that holds where one of predicates does, which are
-// asked in order until then: for RetryIf and RetryResult. One that is nil is left
-// out; where none is left, it never holds.
+// Any returns a predicate that holds if one of predicates does: for RetryIf and
+// RetryResult. They are called in order until one holds. A nil predicate is left out;
+// without any, it never holds.
 func Any[V any](predicates ...func(V) bool) func(V) bool {
 	predicates = given(predicates)
 	return func(v V) bool {
@@ -12,9 +12,8 @@ func Any[V any](predicates ...func(V) bool) func(V) bool {
 	}
 }
 
-// All returns a predicate that holds where all of predicates do, which are asked
-// in order until one does not. One that is nil is left out; where none is left,
-// it always holds.
+// All returns a predicate that holds if all of predicates do. They are called in order
+// until one does not hold. A nil predicate is left out; without any, it always holds.
 func All[V any](predicates ...func(V) bool) func(V) bool {
 	predicates = given(predicates)
 	return func(v V) bool {
@@ -26,9 +25,9 @@ func given[V any](predicates []func(V) bool) []func(V) bool {
 	return slices.DeleteFunc(slices.Clone(predicates), func(f func(V) bool) bool { return f == nil })
 }
 
-// MapError makes a Config.Map that hands the error of a call that failed to f, and
-// the caller gets the one that f returns: nil takes it away. The result, and a
-// call that succeeded, stay as they are. A nil f changes nothing.
+// MapError returns a Config.Map that replaces the error of a failed call by f(err), which
+// may be nil. The result, and a call that succeeded, stay as they are. A nil f changes
+// nothing.
 func MapError(f func(error) error) func(result any, err error) (any, error) {
 	return func(result any, err error) (any, error) {
 		if err != nil && f != nil {

@@ -10,9 +10,9 @@ import (
 //
 // Calls that ended are Succeeded + Recovered + Failed + FailedRetried. Attempts
 // that ended are Succeeded + Recovered, RetryableFailures and FinalFailures. A call
-// whose context was done beforehand is in Failed, and has no attempt. One that
-// panics is in none of the counts of calls; of its attempts, the one that panics
-// is not counted, and as a retry it is in Retries.
+// whose context was done beforehand is in Failed, and has no attempt. A call that
+// panics is in no count of calls; the attempt that panics is not counted as an attempt,
+// but as a retry it is in Retries.
 type Stats struct {
 	Succeeded     uint64 // calls whose first attempt succeeded
 	Recovered     uint64 // calls that succeeded after one or more retries

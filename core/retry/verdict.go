@@ -2,11 +2,11 @@ package retry
 
 import "fmt"
 
-// A Verdict says what follows an attempt.
+// A Verdict is the decision after an attempt.
 type Verdict uint8
 
 const (
-	// Done means that the attempt did what it should.
+	// Done means that the attempt succeeded.
 	Done Verdict = iota
 	// Again means that another attempt follows, after a wait.
 	Again
@@ -18,16 +18,15 @@ const (
 	// Deadline means that a retry is wanted, but the wait for it would reach
 	// MaxElapsed or the deadline of the caller's context.
 	Deadline
-	// RetryAfterTooLong means the same where the failed attempt asked for the wait,
-	// and also that such a wait is longer than an adapter allows.
+	// RetryAfterTooLong means the same for a wait of the failed attempt's error, and also
+	// that such a wait is longer than an adapter allows.
 	RetryAfterTooLong
-	// NotReplayable means that a retry is wanted, but what was sent cannot be sent
-	// again.
+	// NotReplayable means that a retry is wanted, but the request cannot be sent again.
 	NotReplayable
 	// Canceled means that the caller's context is done.
 	Canceled
 	// Rejected means that the attempt was not made (core.ErrRejected), and
-	// RetryRejected is not set or the rejection says that waiting does not help. On the
+	// RetryRejected is not set or the rejection has a negative RetryAfter. On the
 	// last attempt the hook is Ignored and nothing is counted as suppressed, while the
 	// Reason of an ExhaustedError stays Rejected.
 	Rejected

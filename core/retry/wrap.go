@@ -2,8 +2,7 @@ package retry
 
 import "context"
 
-// Wrap returns f with p around it: what it returns does what [Do] does with f.
-// The signature stays. [FromContext] tells f which attempt it is.
+// Wrap returns a function of the same signature that runs f with [Do].
 func Wrap[T any](p *Policy, f func(context.Context) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) { return Do(ctx, p, f) }
 }
@@ -23,8 +22,7 @@ func Wrap2[A, B, T any](p *Policy, f func(context.Context, A, B) (T, error)) fun
 	}
 }
 
-// WrapPlain is [Wrap] for a function that takes no context. Nothing ends its waits
-// early: where somebody may cancel, use Wrap.
+// WrapPlain is [Wrap] for a function that takes no context. Its waits cannot be canceled.
 func WrapPlain[T any](p *Policy, f func() (T, error)) func() (T, error) {
 	return func() (T, error) {
 		return Do(context.Background(), p, func(context.Context) (T, error) { return f() })

@@ -15,7 +15,7 @@ import (
 
 // Kresil's table, rows 10, 11 and 45: suppliers, functions and bi-functions, with
 // and without the context, and the signature stays.
-func TestKresilRow45_Decorators(t *testing.T) {
+func TestDecorators(t *testing.T) {
 	t.Parallel()
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
 	attempts := 0
@@ -69,7 +69,7 @@ func TestKresilRow45_Decorators(t *testing.T) {
 
 type callerKey struct{}
 
-func TestKresilRow46And8_TheReturnValueOfTheHandlerIsTheError(t *testing.T) {
+func TestTheReturnValueOfTheHandlerIsTheError(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		handler func(error) error
@@ -96,7 +96,7 @@ func TestKresilRow46And8_TheReturnValueOfTheHandlerIsTheError(t *testing.T) {
 	}
 }
 
-func TestKresilRow5_AnyAndAll(t *testing.T) {
+func TestAnyAndAll(t *testing.T) {
 	t.Parallel()
 	asked := ""
 	is := func(name string, holds bool) func(string) bool {

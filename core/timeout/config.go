@@ -10,7 +10,7 @@ import (
 // DefaultName is the name of a [Timeout] whose Config has none.
 const DefaultName = "default"
 
-// DefaultLimit is the limit of a Config that does not say.
+// DefaultLimit is the limit of a Config without one.
 const DefaultLimit = 30 * time.Second
 
 // Config configures a [Timeout]. The zero value is ready to use: 30 seconds.
@@ -19,8 +19,8 @@ const DefaultLimit = 30 * time.Second
 type Config struct {
 	// Name names the timeout, also in its errors. If empty, DefaultName is used.
 	Name string
-	// Registry is where the timeout is found under the kind "timeout" and its
-	// name. If nil, it is in none.
+	// Registry registers the timeout under the kind "timeout" and its name. If nil, it
+	// is not registered.
 	Registry *core.Registry
 
 	// Limit is the time that an operation may take. If zero, DefaultLimit is used.
@@ -37,8 +37,7 @@ func (c Config) With(f func(*Config)) Config {
 	return c
 }
 
-// Validate reports every field that cannot be used, joined. There is no value
-// that cannot, so far.
+// Validate returns nil: every value of every field can be used.
 func (c Config) Validate() error { return nil }
 
 func (c Config) name() string {

@@ -16,10 +16,10 @@ var ErrTimeout = errors.New("timeout: limit exceeded")
 type Error struct {
 	Name  string        // of the timeout
 	Limit time.Duration // that was exceeded
-	Err   error         // what the operation returned; nil where that says no more
+	Err   error         // of the operation; nil if it adds nothing
 }
 
-// Error tells the name, the limit and what the operation returned.
+// Error contains the name, the limit and Err.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("timeout: %q took longer than %v", e.Name, e.Limit)
@@ -32,15 +32,15 @@ func (e *Error) Is(target error) bool {
 	return target == ErrTimeout || target == context.DeadlineExceeded
 }
 
-// Unwrap returns what the operation returned.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Timeout is true.
+// Timeout returns true.
 func (e *Error) Timeout() bool { return true }
 
-// Temporary is true.
+// Temporary returns true.
 func (e *Error) Temporary() bool { return true }
 
-// TimeLimit returns Limit. A breaker asks the cause of a context that ended for it: see
+// TimeLimit returns Limit. A breaker uses that of the cause of a context: see
 // DefaultClassify of core/breaker.
 func (e *Error) TimeLimit() time.Duration { return e.Limit }

@@ -14,14 +14,14 @@ type Hooks struct {
 	TimedOut func(ctx context.Context, info Info)
 }
 
-// Info tells of an operation that timed out.
+// Info describes an operation that timed out.
 type Info struct {
-	// Limit is the time that it had.
+	// Limit is its time limit.
 	Limit time.Duration
-	// Elapsed is the time that it took: more than Limit where it was slow to mind
-	// the end of its context.
+	// Elapsed is the time that it took: more than Limit if it ended some time after its
+	// context.
 	Elapsed time.Duration
-	// Err is what the caller gets, an [*Error].
+	// Err is the error for the caller, an [*Error].
 	Err error
 }
 

@@ -30,7 +30,7 @@ func lifeCycle() *instance.Kind[Config, *Error, Hooks] {
 	}
 }
 
-// Stats are counts since the timeout was made, of operations that ended, but for
+// Stats are counts of operations that ended since the timeout was made, except for
 // Abandoned.
 type Stats struct {
 	Succeeded uint64 // without an error, also after the limit
@@ -38,8 +38,8 @@ type Stats struct {
 	TimedOut  uint64 // with an error, after the limit
 	Canceled  uint64 // with an error, after the end of the caller's own context
 
-	// Abandoned is how many operations that timed out are running now, although
-	// an adapter does not wait for them. Do always waits.
+	// Abandoned is the number of operations that timed out and still run, although the
+	// adapter does not wait for them. Do always waits.
 	Abandoned uint64
 
 	HookPanics uint64 // calls of hooks that ended in a panic
@@ -71,12 +71,12 @@ func (t *Timeout) Name() string { return t.life.Name() }
 // for a Name and Registry that stayed.
 func (t *Timeout) Config() Config { return t.life.Load().Config }
 
-// Limit returns the time that an operation may take: negative when there is no
-// limit, and never 0.
+// Limit returns the time that an operation may take: negative if there is no limit, and
+// never 0.
 func (t *Timeout) Limit() time.Duration { return t.Err().Limit }
 
-// Err returns the error that is the cause of the end of an operation's context:
-// always the same one until SetConfig, with a nil Err. It must not be changed.
+// Err returns the error that is the cause of the end of an operation's context, with a
+// nil Err. It is the same one until SetConfig, and must not be changed.
 func (t *Timeout) Err() *Error { return t.life.Load().Settings }
 
 // Stats returns the counts so far. They are read one after the other.
@@ -100,8 +100,8 @@ func (t *Timeout) Observe(h Hooks) (cancel func()) { return t.life.Observe(h) }
 func (t *Timeout) Close() error { return t.life.Close() }
 
 // Do runs operation in the caller's goroutine, under a context that ends at the
-// limit, and waits for its end. An error after the limit is an [*Error]. Where
-// there is no limit, or ctx ends no later, operation gets ctx itself.
+// limit, and waits for its end. An error after the limit is an [*Error]. If there is no
+// limit, or ctx ends no later, operation gets ctx itself.
 func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
 	cause := t.Err()
 	limited, cancel, started := within(ctx, cause)
@@ -115,8 +115,8 @@ func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, t, next.Run)
 }
 
-// within returns the context of an operation. started is zero unless an outer limit
-// ends it sooner than the own one.
+// within returns the context of an operation. started is zero unless the deadline of ctx
+// is before the limit.
 func within(ctx context.Context, cause *Error) (_ context.Context, cancel context.CancelFunc, started time.Time) {
 	if cause.Limit < 0 {
 		return ctx, func() {}, started
@@ -130,11 +130,11 @@ func within(ctx context.Context, cause *Error) (_ context.Context, cancel contex
 	return ctx, cancel, started
 }
 
-// Finish is the end of what [Do] does, for adapters that make the context
-// themselves: caller is the caller's context, limited the one derived from it for
-// the operation, and err what the operation returned. It counts, calls the hooks
-// and returns the error for the caller, which is an [*Error] if err is not nil and
-// the cause of the end of limited is an *Error that is not the end of caller.
+// Finish is the last part of [Do], for adapters that make the context themselves: caller
+// is the caller's context, limited the one derived from it for the operation, and err
+// the operation's error. It counts, calls the hooks and returns the error for the caller,
+// which is an [*Error] if err is not nil and the cause of the end of limited is an *Error
+// that did not end caller.
 func (t *Timeout) Finish(caller, limited context.Context, err error) error {
 	if err == nil {
 		t.succeeded.Add(1)
@@ -151,7 +151,7 @@ func (t *Timeout) Finish(caller, limited context.Context, err error) error {
 	}
 	t.timedOut.Add(1)
 	err = timedOut(cause, limited.Err(), blame.Strip(err))
-	t.tell(caller, limited, cause.Limit, err)
+	t.report(caller, limited, cause.Limit, err)
 	return err
 }
 
@@ -162,11 +162,11 @@ func (t *Timeout) Abandon() (ended func()) {
 	return func() { t.abandoned.Add(-1) }
 }
 
-// timedOut returns an error that is a timeout and says all that err does, except
-// that something was canceled: it was the limit that did that.
+// timedOut returns an error that is a timeout and matches all that err matches, except
+// context.Canceled, since the limit canceled the context.
 func timedOut(cause *Error, ended, err error) error {
 	switch timeout, ok := err.(interface{ Timeout() bool }); { // as net/url: no deeper
-	case err == ended: //nolint:errorlint // one that says more is kept
+	case err == ended: //nolint:errorlint // an error that wraps it is kept
 		return cause
 	case errors.Is(err, context.Canceled):
 		if !joined(err) {
@@ -179,7 +179,7 @@ func timedOut(cause *Error, ended, err error) error {
 	return &Error{Name: cause.Name, Limit: cause.Limit, Err: err}
 }
 
-// joined tells whether err says more than one thing.
+// joined reports whether err wraps several errors.
 func joined(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if _, ok := err.(interface{ Unwrap() []error }); ok {
@@ -189,8 +189,8 @@ func joined(err error) bool {
 	return false
 }
 
-// notCanceledError is all that an error is, but context.Canceled. Therefore it has no
-// Unwrap.
+// notCanceledError matches all that its error matches, except context.Canceled. So it has
+// no Unwrap.
 type notCanceledError struct{ error }
 
 func (e notCanceledError) Is(target error) bool {
@@ -199,7 +199,7 @@ func (e notCanceledError) Is(target error) bool {
 
 func (e notCanceledError) As(target any) bool { return errors.As(e.error, target) }
 
-func (t *Timeout) tell(caller, limited context.Context, limit time.Duration, err error) {
+func (t *Timeout) report(caller, limited context.Context, limit time.Duration, err error) {
 	f := t.life.Hooks().TimedOut
 	if f == nil {
 		return

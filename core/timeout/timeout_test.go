@@ -37,7 +37,7 @@ func lasting(d time.Duration, end func(context.Context) (int, error)) func(conte
 func returnsErr(ctx context.Context) (int, error)   { return 0, ctx.Err() }
 func returnsCause(ctx context.Context) (int, error) { return 0, context.Cause(ctx) }
 
-func TestPollyH67_LimitEndsTheOperation(t *testing.T) {
+func TestLimitEndsTheOperation(t *testing.T) {
 	t.Parallel()
 	wrapped := func(ctx context.Context) (int, error) { return 0, fmt.Errorf("reading: %w", ctx.Err()) }
 	wrapsCause := func(ctx context.Context) (int, error) { return 0, fmt.Errorf("reading: %w", context.Cause(ctx)) }

@@ -190,7 +190,8 @@ func showOverride(ctx context.Context, target string, t *table) error {
 	second := send(ctx, c, http.MethodGet, target+"/flaky?fail=1&id="+rand.Text())
 	t.add("GET /flaky?fail=1", second.String(), fmt.Sprintf("others are: %d requests", network.n.Load()-sent))
 
-	host := retries.Override(breakers.Override(ctx, func(c *breaker.ClientCall) { c.Key = "billing" }), retry.Off)
+	host := breakers.Override(ctx, func(c *breaker.ClientCall) { c.Key = "billing" })
+	host = retries.Override(host, func(c *retry.Config) { c.Disabled = true })
 	for range 4 {
 		send(host, c, http.MethodGet, target+"/flaky?fail=1000&id=billing-"+rand.Text())
 	}

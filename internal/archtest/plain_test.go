@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/constant"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,20 +79,30 @@ func f(r *registry, s []string, d time.Duration, err error, v any) {
 type checked struct {
 	fset  *token.FileSet
 	files []*ast.File
+	types *types.Package
 	info  types.Info
 }
 
 func (c *checked) check(path string, imports types.Importer) error {
 	c.info = types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	_, err := (&types.Config{Importer: imports}).Check(path, c.fset, c.files, &c.info)
+	var err error
+	c.types, err = (&types.Config{Importer: imports}).Check(path, c.fset, c.files, &c.info)
 	return err
 }
 
-// load returns the packages of the product.
-func load(t *testing.T) (all []*checked) {
+// load returns the packages of the product, which tests share.
+func load(t *testing.T) []*checked {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-export", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`, mod+"/...").Output()
+	all, err := loadOnce()
 	require.NoError(t, err)
+	return all
+}
+
+var loadOnce = sync.OnceValues(func() (all []*checked, err error) { //nolint:gochecknoglobals // the tests share it
+	out, err := exec.CommandContext(context.Background(), "go", "list", "-deps", "-export", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`, mod+"/...").Output()
+	if err != nil {
+		return nil, err
+	}
 	exports, fset := map[string]string{}, token.NewFileSet()
 	var ours [][]string
 	for line := range strings.Lines(string(out)) {
@@ -105,14 +117,18 @@ func load(t *testing.T) (all []*checked) {
 		pkg := &checked{fset: fset}
 		for _, name := range strings.Split(f[3], ",") {
 			file, err := parser.ParseFile(fset, filepath.Join(f[2], name), nil, 0)
-			require.NoError(t, err)
+			if err != nil {
+				return nil, err
+			}
 			pkg.files = append(pkg.files, file)
 		}
-		require.NoError(t, pkg.check(f[0], imports))
+		if err := pkg.check(f[0], imports); err != nil {
+			return nil, err
+		}
 		all = append(all, pkg)
 	}
-	return all
-}
+	return all, nil
+})
 
 // plainness collects what is formatted, or put into an error, and is not plain.
 type plainness struct {

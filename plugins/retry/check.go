@@ -17,25 +17,24 @@ import (
 	"github.com/gresil/gresil/internal/blame"
 )
 
-// DefaultCheckRetry is what decides when a [Config] does not. It is
-// go-retryablehttp's DefaultRetryPolicy, which retries errors, 429 and 5xx but
-// not 501, with these differences:
+// DefaultCheckRetry decides if a [Config] has no function for that. It is
+// go-retryablehttp's DefaultRetryPolicy, which retries errors, 429 and 5xx except 501,
+// with these differences:
 //
-//   - 505 is not retried, nor 600 and above, which is not 5xx, nor is 421, since nothing makes sure that the next
-//     attempt takes another connection.
+//   - 505 is not retried, nor 600 and above, which is not 5xx. Nor is 421, since the next
+//     attempt might use the same connection.
 //   - 408 and 425 are retried once, after the first attempt.
 //   - A name that does not exist is not looked up again. A lookup that failed in
-//     another way is.
-//   - A cancellation is not retried, whoever cancelled: an attempt that ran into
-//     its own time limit is.
-//   - Certificates that are not trusted are found however the error is wrapped, those
-//     that a VerifyConnection does not accept too. Other errors that are the same
-//     each time are not retried either: an address that is not valid, a server that
-//     does not speak TLS, a [core.ConfigError] of an inner plugin, and what
-//     [client.Explain] finds: a request that net/http refuses to send, a request body
-//     whose length is not its ContentLength, or one without GetBody whose Read failed.
+//     another way is retried.
+//   - A cancellation is not retried, but an attempt over its own time limit is.
+//   - Certificates that are not trusted are found however the error is wrapped, and so
+//     are those that a VerifyConnection rejects. Other errors that would occur again are
+//     not retried either: an invalid address, a server that does not speak TLS, a
+//     [core.ConfigError] of an inner plugin, and the faults that [client.Explain] finds:
+//     a request that net/http refuses to send, a request body whose length is not its
+//     ContentLength, or a body without GetBody whose Read failed.
 //
-// It has the type of go-retryablehttp's CheckRetry, to be wrapped in one.
+// It has the type of go-retryablehttp's CheckRetry: a CheckRetry may call it.
 func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	if resp == nil && err == nil {
 		return false, nil
@@ -55,7 +54,7 @@ func DefaultCheckRetry(ctx context.Context, resp *http.Response, err error) (boo
 	if terminal(err) {
 		return false, nil
 	}
-	if _, ok := err.(*url.Error); !ok { //nolint:errorlint // it is looked for as itself, not in the tree
+	if _, ok := err.(*url.Error); !ok { //nolint:errorlint // DefaultRetryPolicy does not unwrap
 		err = &url.Error{Err: err}
 	}
 	return retryablehttp.DefaultRetryPolicy(ctx, nil, err)
@@ -79,8 +78,8 @@ func terminal(err error) bool {
 	return ok && dns.IsNotFound
 }
 
-// untrusted tells of certificates that were not accepted, by net/http or by a
-// VerifyConnection of the user's, which may return what x509 says.
+// untrusted reports whether a certificate was rejected: by net/http, or by the user's
+// VerifyConnection, which may return an error of x509.
 func untrusted(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
@@ -105,40 +104,27 @@ func gaveUp(req *http.Request) bool {
 	}
 }
 
-// OnServerError makes c retry the responses 500 to 599, no others, of requests
-// with any method: POST too. Errors are retried as before, and then of any
-// method. Use it with [Config.With] and [Plugin.Override]; it replaces what c
-// had for responses.
+// OnServerError makes c retry the responses 500 to 599, and no others, of requests
+// with any method, POST included. Errors are retried as before, and of any method. Use
+// it with [Config.With] and [Plugin.Override]; it replaces RetryResponse and CheckRetry.
 func OnServerError(c *Config) {
 	c.CheckRetry, c.RetryResponse, c.AnyMethod = nil, serverError, true
 }
 
-// OnServerErrorIfIdempotent is [OnServerError] for requests that may be repeated
-// by their method or an Idempotency-Key.
+// OnServerErrorIfIdempotent is [OnServerError] for requests with an idempotent method or
+// an Idempotency-Key.
 func OnServerErrorIfIdempotent(c *Config) {
 	c.CheckRetry, c.RetryResponse, c.AnyMethod, c.Methods = nil, serverError, false, nil
 }
 
-// OnTimeout makes c retry, of the errors, those that are timeouts: of an attempt,
-// of the dialing, of a read. It replaces what c had for errors. It needs a limit
-// per attempt, as the timeout plugin sets it: when the request's own context has
-// ended, nothing is retried.
+// OnTimeout makes c retry no errors but timeouts: of an attempt, of dialing, of a read.
+// It replaces RetryIf and CheckRetry. It needs a limit per attempt, as the timeout
+// plugin sets it: once the request's own context has ended, nothing is retried.
 func OnTimeout(c *Config) { c.CheckRetry, c.RetryIf = nil, isTimeout }
-
-// Off makes c not retry at all: ctx = retries.Override(ctx, retry.Off).
-func Off(c *Config) { c.MaxAttempts = 1 }
-
-// Any returns a predicate that holds where one of predicates does: for RetryIf and
-// RetryResponse. One that is nil is left out.
-func Any[V any](predicates ...func(V) bool) func(V) bool { return retry.Any(predicates...) }
-
-// All returns a predicate that holds where all of predicates do. One that is nil
-// is left out.
-func All[V any](predicates ...func(V) bool) func(V) bool { return retry.All(predicates...) }
 
 func serverError(resp *http.Response) bool { return resp.StatusCode >= 500 && resp.StatusCode <= 599 }
 
-// asClientError wraps err as http.Client does, for those who look for that.
+// asClientError wraps err as http.Client does, as functions for go-retryablehttp expect.
 func asClientError(req *http.Request, err error) error {
 	e := &url.Error{Op: "Get", Err: err}
 	if m := req.Method; m != "" {

@@ -7,32 +7,34 @@
 //	}
 //	httpClient := &http.Client{Transport: client.New(nil, retries)}
 //
-//	// this request, this plugin:
-//	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
+//	// without retries, for this request and this plugin:
+//	ctx = retries.Override(ctx, func(c *retry.Config) { c.Disabled = true })
 //
-// A request is repeated when two things hold. The failure may pass by itself:
-// see [DefaultCheckRetry]. And sending it twice does no harm: by its method, by
-// an Idempotency-Key, because nothing of it was sent, or because the Config says
-// so. A POST without a key that may have arrived is not repeated; its error then
-// is a [*NotRepeatedError].
+// A request is repeated if the failure may pass by itself (see [DefaultCheckRetry]) and
+// sending it twice does no harm: by its method, by an Idempotency-Key, because nothing
+// of it was sent, or because the Config allows it. A POST without a key that may have
+// arrived is not repeated; its error then is a [*NotRepeatedError].
 //
 // Do not use it in several layers at once, as in a client and the service that it
-// calls: three attempts inside three attempts are nine. Where a request must
-// survive a restart, it is a job, not a retry.
+// calls: three attempts inside three attempts are nine. If a request must survive a
+// restart, use a job queue instead.
+//
+// In a [core.Registry] the plugin has the kind "retry": core.SetConfig takes its
+// [Config], and [core.Lookup] also finds its *retry.Policy of core/retry, for metrics.
+// Change the Config of the plugin, not of the policy, which has no effect on requests.
 //
 // # Guarantees
 //
 //   - The response of the last attempt is returned, with its body and no error,
-//     whatever its status. Where no attempt got one, the error of the last one
-//     is returned as it is.
-//   - A Retry-After header is the shortest wait. Where it is longer than
+//     whatever its status. If that attempt got none, its error is returned unchanged.
+//   - A Retry-After header is the shortest wait. If it is longer than
 //     MaxRetryAfter, or would reach MaxElapsed or the deadline of the request,
 //     the response is returned at once.
 //   - The caller's request is never changed, its body is closed exactly once, and
-//     no body is held in memory, unless MaxBuffer says so. Each repetition sends the
+//     no body is kept in memory, unless MaxBuffer is set. Each repetition sends the
 //     trailers that the caller sets while the body is read.
-//   - A wait counts from the moment the response arrived. A response that is thrown
-//     away is drained within limits and closed during the wait, so that one
+//   - A wait counts from the moment the response arrived. A discarded response is
+//     drained within limits and closed during the wait, so that one
 //     connection is enough. Draining does not make the wait longer; without a wait it
 //     takes at most half of the time until MaxElapsed or the deadline.
 //   - Once the request's context is done, or its Cancel channel is closed, nothing is
@@ -43,18 +45,18 @@
 //     Suppressed nor its counters nor a [*NotRepeatedError] appear.
 //   - An attempt that failed by the caller's own fault is not repeated if it would
 //     end in the same way: see [client.Explain].
-//   - A rejection by a plugin further in, as an open breaker's, is not repeated.
-//     One that ends the retries after an attempt was made is an ExhaustedError of
-//     core/retry: errors.Is and errors.As find both, but it does not match
-//     core.ErrRejected, since a request was sent. Nor is a response that
-//     [client.Reject] made of it marked then.
+//   - A rejection by an inner plugin, as an open breaker's, is not repeated. If it ends
+//     the retries after an attempt was made, the error is an ExhaustedError of
+//     core/retry: errors.Is and errors.As find both errors, but it does not match
+//     core.ErrRejected, since a request was sent. Nor does a response that
+//     [client.Reject] made of it have its mark then.
 //   - A plugin may be used by any number of goroutines. It starts none. A GET
 //     that succeeds at once costs no allocation.
 //
 // # Failure mode
 //
 // Too many attempts multiply the load on a server that is down: keep them few, give
-// all plugins for that server one [Budget], and put a breaker inside. [Plugin.Stats] and [Hooks] show what is done. When an
-// attempt hangs, so does the call: give the attempts a time limit, with a timeout
-// plugin further in.
+// all plugins for that server one [Budget], and put a breaker inside. [Plugin.Stats] and
+// [Hooks] report the retries. If an attempt hangs, so does the call: limit the time of
+// attempts with an inner timeout plugin.
 package retry

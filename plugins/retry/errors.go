@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// A StatusError stands for a response that is to be retried: in the hooks, and
-// in the [CanceledError] of a request that was given up in the wait, when the
-// response is gone. Who waits to the end gets the response itself.
+// A StatusError represents a response that is retried: in the hooks, and in the
+// [CanceledError] of a request whose context ended in the wait, when the response is
+// already closed.
 type StatusError struct {
 	StatusCode int
 	rejection  error
@@ -19,23 +19,23 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("retry: status %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// Unwrap returns the error that [client.Reject] made the response of, or nil when
-// it is a real one.
+// Unwrap returns the error that [client.Reject] made the response of, or nil for a
+// response of a server.
 func (e *StatusError) Unwrap() error { return e.rejection }
 
-// ErrMaybeProcessed is the Reason for a request that may not be sent twice, and
+// ErrMaybeProcessed is the Reason for a request that must not be sent twice, and
 // was sent.
 var ErrMaybeProcessed = errors.New("the server may have processed it")
 
-// A NotRepeatedError is the error of a request that failed in a way that is
-// retried, and was not, because it must not or cannot be sent again.
+// A NotRepeatedError is the error of a request whose failure is retried, but which must
+// not or cannot be sent again.
 type NotRepeatedError struct {
 	Method string
 	Reason error // ErrMaybeProcessed, client.ErrNotReplayable, or why GetBody failed
 	Err    error // of the only attempt, or of the last one
 }
 
-// Error tells what was not done, why, and the error.
+// Error contains the method, the reason and the error.
 func (e *NotRepeatedError) Error() string {
 	return fmt.Sprintf("retry: %s was not repeated (%v): %v", e.Method, e.Reason, e.Err)
 }
@@ -43,7 +43,7 @@ func (e *NotRepeatedError) Error() string {
 // Unwrap returns the reason and the error.
 func (e *NotRepeatedError) Unwrap() []error { return []error{e.Reason, e.Err} }
 
-// Timeout tells whether the error is a timeout.
+// Timeout reports whether Err is a timeout.
 func (e *NotRepeatedError) Timeout() bool { return isTimeout(e.Err) }
 
 func isTimeout(err error) bool {

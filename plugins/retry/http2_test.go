@@ -69,7 +69,7 @@ func serveHTTP2(refuse func(stream uint32) []byte) func(net.Conn) {
 
 // What net/http knows to be unprocessed it repeats by itself, if it has GetBody: our
 // layer sees one attempt.
-func TestGoPeers21_WhatHTTP2RepeatsItselfIsOneAttempt(t *testing.T) {
+func TestWhatHTTP2RepeatsItselfIsOneAttempt(t *testing.T) {
 	t.Parallel()
 	for name, no := range map[string]func(stream uint32) []byte{
 		"REFUSED_STREAM": func(stream uint32) []byte { return frame(frameRST, 0, stream, 0, 0, 0, 7) },
@@ -107,7 +107,7 @@ func TestGoPeers21_WhatHTTP2RepeatsItselfIsOneAttempt(t *testing.T) {
 }
 
 // An attempt that is repeated by us has GetBody, too.
-func TestGoPeers21_LaterAttemptsHaveGetBody(t *testing.T) {
+func TestLaterAttemptsHaveGetBody(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		var streams atomic.Int32

@@ -51,7 +51,7 @@ func reuses(ctx context.Context) (context.Context, *[]bool) {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = append(reused, i.Reused) }}), &reused
 }
 
-func TestGoPeers1_OneConnectionIsEnoughAndNoGoroutineIsLeft(t *testing.T) {
+func TestOneConnectionIsEnoughAndNoGoroutineIsLeft(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		resiltest.Goroutines(t)
@@ -76,7 +76,7 @@ func TestGoPeers1_OneConnectionIsEnoughAndNoGoroutineIsLeft(t *testing.T) {
 	})
 }
 
-func TestGoPeers3_ShortBodiesKeepTheConnection(t *testing.T) {
+func TestShortBodiesKeepTheConnection(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		short := status(503, client.DefaultDrainBytes)
@@ -89,7 +89,7 @@ func TestGoPeers3_ShortBodiesKeepTheConnection(t *testing.T) {
 	})
 }
 
-func TestGoPeers5_EndlessErrorBodyCostsItsConnection(t *testing.T) {
+func TestEndlessErrorBodyCostsItsConnection(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		s := resiltest.NewScript(resiltest.Reply{Status: 503, Endless: true}, status(200, 0))
@@ -116,7 +116,7 @@ func TestGoPeers5_EndlessErrorBodyCostsItsConnection(t *testing.T) {
 	})
 }
 
-func TestGoPeers7_ThePoolIsNotFlushed(t *testing.T) {
+func TestThePoolIsNotFlushed(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		bad := resiltest.Serve(t, listen("bad.test"), resiltest.NewScript(status(503, 0)))
@@ -132,7 +132,7 @@ func TestGoPeers7_ThePoolIsNotFlushed(t *testing.T) {
 	})
 }
 
-func TestGoPeers9_PostWantsAKeyAndHasTheSameBytes(t *testing.T) {
+func TestPostWantsAKeyAndHasTheSameBytes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		for key, want := range map[string]int{"": 1, "order-17": 3} {
@@ -153,7 +153,7 @@ func TestGoPeers9_PostWantsAKeyAndHasTheSameBytes(t *testing.T) {
 	})
 }
 
-func TestGoPeers11_PostThatMayHaveArrived(t *testing.T) {
+func TestPostThatMayHaveArrived(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		srv := resiltest.ServeConn(t, listen("a.test"), func(c net.Conn) {
@@ -180,7 +180,7 @@ func TestGoPeers11_PostThatMayHaveArrived(t *testing.T) {
 	})
 }
 
-func TestGoPeers13_EachAttemptHasAReaderOfItsOwn(t *testing.T) {
+func TestEachAttemptHasAReaderOfItsOwn(t *testing.T) {
 	t.Parallel()
 	const size = 4 << 20
 	for name, stream := range map[string]bool{"GetBody": false, "MaxBuffer": true} {
@@ -214,7 +214,7 @@ func TestGoPeers13_EachAttemptHasAReaderOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestGoPeers17_FullDuplex(t *testing.T) {
+func TestFullDuplex(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		srv := resiltest.Serve(t, listen("a.test"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +238,7 @@ func TestGoPeers17_FullDuplex(t *testing.T) {
 	})
 }
 
-func TestGoPeers39_ATimedOutConnectionIsNotUsedAgain(t *testing.T) {
+func TestATimedOutConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first resiltest.Reply

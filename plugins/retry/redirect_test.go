@@ -15,7 +15,7 @@ import (
 	"github.com/gresil/gresil/resiltest"
 )
 
-func TestGoPeers19_ARedirectThatIsNotFollowedComesBack(t *testing.T) {
+func TestARedirectThatIsNotFollowedComesBack(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		for _, code := range []int{301, 302, 303, 307, 308} {
@@ -36,7 +36,7 @@ func TestGoPeers19_ARedirectThatIsNotFollowedComesBack(t *testing.T) {
 }
 
 // Each hop is a call of its own: with its own attempts, and its own body.
-func TestGoPeers19_ARedirectReplaysTheBody(t *testing.T) {
+func TestARedirectReplaysTheBody(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestGoPeers19_ARedirectReplaysTheBody(t *testing.T) {
 	})
 }
 
-func TestGoPeers19_WithoutGetBodyThereIsNothingToReplay(t *testing.T) {
+func TestWithoutGetBodyThereIsNothingToReplay(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		s := resiltest.NewScript(status(307, 10, "Location: /next"), status(200, 2))
@@ -82,7 +82,7 @@ func TestGoPeers19_WithoutGetBodyThereIsNothingToReplay(t *testing.T) {
 	})
 }
 
-func TestGoPeers19_SecretsStayWithTheirHost(t *testing.T) {
+func TestSecretsStayWithTheirHost(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
 		other := resiltest.NewScript(status(503, 0), status(200, 0))

@@ -23,13 +23,16 @@ type transport struct {
 // CloseIdleConnections passes the call on.
 func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
-// RoundTrip sends req, and sends it again as the Config says.
+// RoundTrip sends req, and sends it again according to the Config.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	r := run{next: t.next}
-	cfg, err := t.plugin.beginRequest(req.Context(), &r.call)
-	if err != nil {
+	cfg, err := t.plugin.begin(req.Context(), &r.call)
+	switch {
+	case err != nil:
 		client.CloseBody(req)
 		return nil, err
+	case cfg.Disabled:
+		return t.next.RoundTrip(req)
 	}
 	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
 	var resp *http.Response
@@ -44,7 +47,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// mapped asks Map. Where that panics, nobody gets the response.
+// mapped calls Map. If that panics, the response is closed.
 func mapped(cfg *Config, resp *http.Response, err error) (*http.Response, error) {
 	returned := false
 	defer func() {
@@ -67,12 +70,12 @@ type run struct {
 
 	// of the attempt that has ended
 	req     *http.Request
-	resp    *http.Response // whose body is to be closed by us
+	resp    *http.Response // until it is discarded or returned
 	err     error
-	instead error // what CheckRetry wants the caller to have
+	instead error // of CheckRetry, for the caller
 	reason  error // why it must not be sent again
 
-	made bool // an attempt before it was no rejection
+	made bool // an earlier attempt was no rejection
 }
 
 func (r *run) do(ctx context.Context) (*http.Response, error) {
@@ -82,7 +85,7 @@ func (r *run) do(ctx context.Context) (*http.Response, error) {
 			r.replay.Close()
 			return
 		}
-		r.replay.Abort() // the transport, or a function of the user's, panics
+		r.replay.Abort() // the transport, or a function of the user, panicked
 		closeBody(r.resp)
 	}()
 	resp, err := r.attempts(ctx)
@@ -101,7 +104,7 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	own := r.caller.Context()                         // without Cancel, which the transport looks at itself
+	own := r.caller.Context()                         // without Cancel, which the transport observes itself
 	req, err := r.replay.Attempt(r.call.Context(own)) //nolint:contextcheck // ctx is made of it
 	if err != nil {
 		return nil, err
@@ -120,7 +123,7 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		r.discard(ctx)
 		if err = r.call.Wait(ctx); err == nil {
 			if err = r.modify(ctx, req); err != nil {
-				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // the retry that was begun ends here, and nothing was sent
+				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // ends the retry: nothing was sent
 			}
 		}
 		if err != nil {
@@ -130,9 +133,9 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 	}
 }
 
-// overtaken ends the call when the attempt before read more of a streamed body
-// than is kept, after Next has said that another one is to be made. The attempt
-// is then counted twice: better than a call that nobody hears the end of.
+// overtaken ends the call if the last attempt, after Next returned Again, read more of a
+// streamed body than is kept. That attempt is then counted twice; otherwise the end of
+// the call would not be reported.
 func (r *run) overtaken(ctx context.Context, err error) (*http.Response, error) {
 	r.reason = err
 	a := r.attempt()
@@ -142,7 +145,7 @@ func (r *run) overtaken(ctx context.Context, err error) (*http.Response, error) 
 
 func (r *run) send(req *http.Request) {
 	r.req, r.instead, r.reason = req, nil, nil
-	r.resp, r.err = r.next.RoundTrip(req) //nolint:bodyclose // result or discard sees to it
+	r.resp, r.err = r.next.RoundTrip(req) //nolint:bodyclose // result returns it, or discard closes it
 	switch {
 	case r.err != nil && r.resp != nil: // no transport should
 		closeBody(r.resp)
@@ -150,7 +153,7 @@ func (r *run) send(req *http.Request) {
 	case r.err == nil && r.resp == nil:
 		r.err = errNoResponse
 	case r.resp != nil && r.resp.Request == nil && (r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil):
-		r.resp.Request = req // as any transport should; they may look at it
+		r.resp.Request = req // as any transport should: these functions may use it
 	}
 }
 
@@ -158,7 +161,7 @@ func (r *run) send(req *http.Request) {
 func (r *run) judge(ctx context.Context) retry.Attempt {
 	var ended time.Time
 	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
-		ended = time.Now() // before code of the user's runs
+		ended = time.Now() // before functions of the user run
 		r.call.EndedAt(ended)
 	}
 	a, rejection := r.attempt(), r.rejection()
@@ -193,8 +196,8 @@ func (r *run) attempt() retry.Attempt {
 	return a
 }
 
-// check asks what decides about the attempt. The error is one for the caller in
-// place of the attempt's result. ctx is the one of the attempt, with its number.
+// check reports whether the attempt is retried. The error, if any, is for the caller,
+// instead of the attempt's result. ctx is the attempt's, with its number.
 func (r *run) check(ctx context.Context) (again bool, instead error) {
 	decide := r.cfg.CheckRetry
 	switch {
@@ -213,7 +216,7 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	explained := client.Explain(r.req, r.err)
 	wrapped := asClientError(r.req, explained)
 	again, instead = decide(ctx, nil, wrapped)
-	if instead == wrapped || instead == explained { //nolint:errorlint // the very one: the caller's http.Client will wrap it
+	if instead == wrapped || instead == explained { //nolint:errorlint // identical: the caller's http.Client will wrap it
 		instead = nil
 	}
 	if again && r.cfg.CheckRetry == nil && r.cfg.RetryIf != nil {
@@ -232,7 +235,7 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 		r.reason = ErrMaybeProcessed
 		return 0, retry.NotReplayable
 	}
-	if r.call.Info().Retry+1 < r.cfg.maxAttempts() { // else the next body is not needed
+	if r.call.Info().Retry+1 < r.cfg.maxAttempts() { // otherwise no further body is needed
 		if r.reason = r.replay.Prepare(); r.reason != nil {
 			return 0, retry.NotReplayable
 		}
@@ -241,7 +244,7 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 		var known bool
 		var asks interface{ RetryAfter() time.Duration }
 		if floor, known = core.RetryAfter(rejection); !known && errors.As(rejection, &asks) {
-			return 0, retry.Rejected // it says that waiting does not help
+			return 0, retry.Rejected // a negative RetryAfter: waiting does not help
 		}
 	} else {
 		floor, _ = client.RetryAfter(r.resp, ended)
@@ -252,7 +255,7 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 	return floor, retry.Done
 }
 
-// rejection returns the error of a mechanism further in that made no call.
+// rejection returns the error of an inner mechanism that made no call, or nil.
 func (r *run) rejection() error {
 	if r.resp != nil {
 		if r.resp.StatusCode < 400 {
@@ -266,7 +269,7 @@ func (r *run) rejection() error {
 	return nil
 }
 
-// failure is the error of the attempt, or one that stands for the response.
+// failure returns the error of the attempt, or a StatusError for its response.
 func (r *run) failure() error {
 	if r.resp != nil {
 		return &StatusError{StatusCode: r.resp.StatusCode, rejection: r.rejection()}
@@ -288,16 +291,16 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 	case verdict == retry.NotReplayable:
 		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}
 	case r.call.Info().Retry > 0 && errors.Is(r.err, core.ErrRejected):
-		return nil, r.call.Error(r.err, nil) // an attempt was made: it must not say that none was
+		return nil, r.call.Error(r.err, nil) // an attempt was made, so it must not match ErrRejected
 	}
 	return nil, r.err
 }
 
-// restore makes the request of the response the caller's own, as net/http does after its
-// own retries. After ModifyRequest it stays the modified one, with the caller's context.
+// restore sets resp.Request to the caller's request, as net/http does after its own
+// retries. After ModifyRequest it is the modified copy, with the caller's context.
 func (r *run) restore() {
 	switch sent := r.resp.Request; {
-	case r.made && client.Rejected(r.resp) != nil: // the mark says that no attempt was made
+	case r.made && client.Rejected(r.resp) != nil: // the mark means that no attempt was made
 		r.resp.Request = r.caller
 	case sent != r.req:
 	case r.cfg.ModifyRequest != nil && r.call.Info().Retry > 0:
@@ -307,8 +310,8 @@ func (r *run) restore() {
 	}
 }
 
-// discard throws the response away before the wait: its connection may be the only one
-// there is. The wait bounds the time of it. Where there is no wait, it is at most half
+// discard drains and closes the response before the wait, since its connection may be
+// the only one. It takes no longer than the wait. Without a wait, it takes at most half
 // of the time until MaxElapsed or the deadline of ctx.
 func (r *run) discard(ctx context.Context) {
 	if r.resp == nil {
@@ -332,7 +335,7 @@ func (r *run) discard(ctx context.Context) {
 		}
 		limit.Time = cmp.Or(limit.Time, -1) // zero is the default
 	}
-	client.Discard(r.resp, limit) //nolint:contextcheck // it looks at the request's
+	client.Discard(r.resp, limit) //nolint:contextcheck // it uses the request's
 	r.resp = nil
 }
 
@@ -344,7 +347,7 @@ func (r *run) modify(ctx context.Context, req *http.Request) error {
 	body, info := req.Body, r.call.Info()
 	err := r.cfg.ModifyRequest(req, info.Retry)
 	if body != nil && body != req.Body {
-		_ = body.Close() // it has another one now
+		_ = body.Close() // it was replaced
 	}
 	if err != nil || ctx.Err() == nil {
 		return err
@@ -365,6 +368,6 @@ func methodOf(req *http.Request) string {
 
 func closeBody(resp *http.Response) {
 	if resp != nil && resp.Body != nil {
-		_ = resp.Body.Close() // it is thrown away
+		_ = resp.Body.Close() // its error means nothing to the caller
 	}
 }

@@ -77,41 +77,77 @@ func TestAnOverrideThatIsNilChangesNothing(t *testing.T) {
 	t.Parallel()
 	p := quick(retry.Config{})
 	require.Equal(t, 3, sends(t, p, 503, p.Override(t.Context(), nil), http.MethodGet))
-	ctx := p.Override(p.Override(t.Context(), retry.Off), nil)
+	ctx := p.Override(p.Override(t.Context(), func(c *retry.Config) { c.Disabled = true }), nil)
 	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet))
 }
 
-// Who finds the policy in the registry replaces what core/retry knows of the plugin.
-func TestSetConfigOfThePolicyInTheRegistry(t *testing.T) {
+func TestTheRegistryHasThePluginAndItsPolicy(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
-	var events []string
-	p := core.Must(retry.New(retry.Config{
-		Registry: &r, Backoff: backoff.None{}, AnyMethod: true,
-		RetryResponse: func(resp *http.Response) bool { return resp.StatusCode == http.StatusNotFound },
-	}))
-	entry, found := r.Get("retry", "default")
+	var verdicts []string
+	notFound := func(resp *http.Response) bool { return resp.StatusCode == http.StatusNotFound }
+	p := core.Must(retry.New(retry.Config{Name: "api", Registry: &r, Backoff: backoff.None{}, AnyMethod: true, RetryResponse: notFound}))
+	plugin, _ := core.Lookup[*retry.Plugin](&r, "retry", "api")
+	require.Same(t, p, plugin)
+	policy, found := core.Lookup[*coreretry.Policy](&r, "retry", "api")
 	require.True(t, found)
-	policy := entry.(*coreretry.Policy)
-	require.NoError(t, policy.SetConfig(policy.Config().With(func(c *coreretry.Config) {
-		c.MaxAttempts, c.RetryIf, c.RetryRejected = 4, func(error) bool { return false }, true
-		c.Budget = core.Must(retry.NewBudget(0, 100))
-		c.Hooks = retry.Hooks{Retried: func(_ context.Context, info retry.Info) { events = append(events, info.Verdict.String()) }}
-	})))
-	require.Equal(t, 4, sends(t, p, 404, t.Context(), http.MethodPost))
-	require.Equal(t, []string{"again", "again", "again"}, events)
+	require.Equal(t, []any{policy}, p.Mechanisms())
+	require.Equal(t, "api", policy.Name())
+	require.Equal(t, 3, sends(t, p, 404, t.Context(), http.MethodPost))
+
+	observed := 0
+	policy.Observe(retry.Hooks{Retried: func(context.Context, retry.Info) { observed++ }})
+	budget := core.Must(retry.NewBudget(0, 100))
+	require.NoError(t, core.SetConfig(&r, "retry", "api", retry.Config{
+		MaxAttempts: 4, Backoff: backoff.None{}, Budget: budget, RetryIf: func(error) bool { return false },
+		Hooks: retry.Hooks{Retried: func(_ context.Context, info retry.Info) { verdicts = append(verdicts, info.Verdict.String()) }},
+	}))
+	require.Equal(t, 4, sends(t, p, 503, t.Context(), http.MethodGet))
+	require.Equal(t, 1, sends(t, p, 404, t.Context(), http.MethodPost), "all fields are those of the new Config")
+	require.Equal(t, []string{"again", "again", "again"}, verdicts)
+	require.Equal(t, 3, observed, "observers stay")
 	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
 	_, err := do(t, p, s, get(t))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, 1, s.Calls(), "RetryIf")
-	cfg := p.Config()
-	require.Equal(t, 4, cfg.MaxAttempts)
-	require.True(t, cfg.RetryRejected)
-	require.True(t, cfg.AnyMethod)
-	require.NotNil(t, cfg.Budget)
-	require.NoError(t, p.SetConfig(cfg.With(func(c *retry.Config) { c.MaxAttempts = 2 })))
-	require.Equal(t, 2, policy.Config().MaxAttempts)
-	require.Equal(t, 2, sends(t, p, 404, t.Context(), http.MethodPost))
+	require.Same(t, budget, policy.Config().Budget)
+	require.Equal(t, 4, policy.Config().MaxAttempts)
+	require.Equal(t, policy.Stats(), p.Stats())
+
+	require.EqualError(t, core.SetConfig(&r, "retry", "api", coreretry.Config{MaxAttempts: 9}),
+		`core.SetConfig = ("retry", "api"): takes a github.com/gresil/gresil/plugins/retry.Config, not a github.com/gresil/gresil/core/retry.Config`)
+	require.Equal(t, 4, p.Config().MaxAttempts)
+}
+
+func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
+	t.Parallel()
+	events := 0
+	base := retry.Config{
+		Backoff: backoff.None{},
+		Map: func(*http.Response, error) (*http.Response, error) {
+			events++
+			return nil, errors.New("mapped")
+		},
+		CheckRetry: func(context.Context, *http.Response, error) (bool, error) { events++; return true, nil },
+		Hooks:      retry.Hooks{Retried: func(context.Context, retry.Info) { events++ }, Exhausted: func(context.Context, retry.Info) { events++ }},
+	}
+	p := core.Must(retry.New(base.With(func(c *retry.Config) { c.Disabled = true })))
+	require.Equal(t, 1, sends(t, p, 503, t.Context(), http.MethodGet))
+	req := get(t)
+	resp, err := do(t, p, resiltest.NewScript(status(200, 0)), req)
+	require.NoError(t, err)
+	require.Equal(t, 200, resp.StatusCode)
+	require.Zero(t, events)
+	require.Zero(t, p.Stats())
+
+	enable := p.Override(t.Context(), func(c *retry.Config) { c.Disabled, c.Map = false, nil })
+	require.Equal(t, 3, sends(t, p, 503, enable, http.MethodGet))
+	require.NotZero(t, events)
+	bad := p.Override(enable, func(c *retry.Config) { c.Disabled, c.MaxAttempts = true, -1 })
+	_, err = do(t, p, resiltest.NewScript(status(200, 0)), request(bad, http.MethodGet, nil))
+	require.EqualError(t, err, "retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)", "it is validated all the same")
+	require.NoError(t, p.SetConfig(retry.Config{Backoff: backoff.None{}}))
+	require.Equal(t, 3, sends(t, p, 503, t.Context(), http.MethodGet))
 }
 
 // Many attempts, but only of what may be repeated, or one of anything: what belongs
@@ -189,7 +225,7 @@ func TestBudgetOfTwoPlugins(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 
-func TestKresilRow117_PredicatesOfResponsesGoTogether(t *testing.T) {
+func TestPredicatesOfResponsesGoTogether(t *testing.T) {
 	t.Parallel()
 	is := func(code int) func(*http.Response) bool {
 		return func(resp *http.Response) bool { return resp.StatusCode == code }

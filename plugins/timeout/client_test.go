@@ -359,7 +359,7 @@ func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {
 	})
 }
 
-func TestKresil113_AttemptTimesOutAndTheNextOneSucceeds(t *testing.T) {
+func TestAttemptTimesOutAndTheNextOneSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
@@ -414,7 +414,7 @@ func TestOverRealTransportBodyIsCutWithATimeoutThatNetHTTPSees(t *testing.T) {
 }
 
 // Peers71: bubbles do not end while a goroutine is left.
-func TestGoPeers71_NoGoroutineIsLeft(t *testing.T) {
+func TestNoGoroutineIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		httpClient, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

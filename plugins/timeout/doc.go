@@ -5,7 +5,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	attempt, err := timeout.NewAttempt(timeout.Config{Limit: 5 * time.Second})  // each attempt, as far as its headers
+//	attempt, err := timeout.NewAttempt(timeout.Config{Limit: 5 * time.Second})  // each attempt, until its headers arrive
 //	if err != nil {
 //		return err
 //	}
@@ -17,78 +17,78 @@
 //	}
 //	srv := &http.Server{Handler: handlers.Handler(r)} // around the whole router, not in chi's Use
 //
-//	ctx = attempt.Override(ctx, timeout.Off) // this request, this plugin
+//	// without the limit, for this request and this plugin:
+//	ctx = attempt.Override(ctx, func(c *timeout.Config) { c.Disabled = true })
 //
-// SetConfig of both replaces the settings while they are in use.
+// SetConfig of both replaces the settings while they are in use. In a [core.Registry]
+// the plugins have the kind "timeout": core.SetConfig takes their [Config] or
+// [ServerConfig], and [core.Lookup] also finds their *timeout.Timeout of core/timeout.
 //
-// Do not use a total limit in place of one per attempt: an attempt that hangs
-// then leaves no time for a retry. For a server that must not be held up by slow
-// clients there are the timeouts of http.Server, which know the connection.
+// Do not use a total limit without a limit per attempt: an attempt that hangs
+// then leaves no time for a retry. To protect a server from slow clients, use the
+// timeouts of http.Server, which apply to the connection.
 //
 // # On the client
 //
-// A request that is over its limit fails with an [*Error], which is a timeout in
-// every way that the standard library asks ([context.DeadlineExceeded], Timeout
-// methods), while the end of the caller's own context is reported as what it is.
-// If an outer limit ends an attempt, a breaker counts a failure only if the attempt had
-// at least half of its own limit: see [client.Classify].
-// The total limit holds until the body is read or closed, unless HeadersOnly. The
-// limit of an attempt holds until its headers are there, unless CutBody: a body
-// that takes long is then no reason to break it off. It includes the time of the upload: a
-// request body that takes longer to send than Limit is cut off. For such uploads set a
-// negative Limit and ResponseHeader, which limits the time from the end of the request to
-// the headers of the response, also for a single request by Override. For a response body
-// that stalls there is BodyIdle, best set for the attempt: it limits each single read, so that a download or
-// stream which goes on may last. The retries are over by then; the error is the
-// reader's, and an outer breaker counts it where it judges bodies. An upgraded
-// connection (101) is never cut, and its body stays an io.Writer. Where the caller's
-// context ends sooner than the limit, no timer is started for that. The request of a
-// response (resp.Request) is the caller's own, and its context lives on when the body has
-// ended: further pages may be requested with it. Each hop of a redirect is an exchange of its own: http.Client follows redirects outside of its
-// Transport.
+// A request over its limit fails with an [*Error], which the standard library treats as a
+// timeout ([context.DeadlineExceeded], Timeout methods). If the caller's own context
+// ends, the error is that of the context. If an outer limit ends an attempt, a breaker
+// counts a failure only if the attempt had at least half of its own limit: see
+// [client.Classify].
+//
+// The total limit lasts until the body is read or closed, unless HeadersOnly is set. The
+// limit of an attempt lasts until its headers arrive, unless CutBody is set: a body may
+// take longer. It includes the upload, so a request body that takes longer to send than
+// Limit is cut off. For such uploads set a negative Limit and ResponseHeader, which
+// limits the time from the end of the request to the headers of the response, also for a
+// single request by Override. BodyIdle, best set for the attempt, is for a response body
+// that stalls: it limits each single read, so that a long download or stream can go on.
+// The retries are over by then; the reader gets the error, and an outer breaker counts it
+// if it judges bodies. An upgraded connection (101) is never cut, and its body stays an
+// io.Writer. If the caller's context ends before the limit, no timer is started for it.
+//
+// The request of a response (resp.Request) is the caller's own, and its context lives on
+// after the body: further pages can be requested with it. Each hop of a redirect is an
+// exchange of its own, since http.Client follows redirects outside of its Transport.
 //
 // # On the server
 //
-// The handler runs in a goroutine of its own, so that it can be answered for at
-// the limit, whatever it does: 503, or what Status says, with problem details.
-// Its context ends with the [*Error] as cause, and what it writes after that gets
-// [http.ErrHandlerTimeout]. So nothing is written twice, and a handler that minds
-// neither is left alone until it ends, counted in Stats as abandoned.
+// The handler runs in a goroutine of its own. At the limit the request is answered,
+// whatever the handler does: with 503, or Status, and problem details. The handler's
+// context ends with the [*Error] as cause, and its later writes return
+// [http.ErrHandlerTimeout], so nothing is written twice. A handler that ignores both runs
+// until it ends, and Stats counts it as abandoned.
 //
-// Put it around the whole router, and around a pipeline too that has it. In chi's
-// Use and With it is not safe: chi lends each request a routing context from a
-// pool, and takes it back when ServeHTTP returns, which is at the limit, while a
-// handler that does not mind its context still has it. That handler then reads the
-// URL parameters of another request. The same goes for any middleware further out
-// that takes back what it put into the context or the request. Around the router
-// there is nothing of the kind: the router runs in the handler's goroutine, and
-// takes nothing back before the handler ends. For a limit per route, put one around
-// the handler itself where nothing is taken from chi, or use Override.
+// Put it around the whole router, and around a pipeline too that contains it. In chi's
+// Use and With it is not safe: chi lends each request a routing context from a pool, and
+// reuses it once ServeHTTP returns, which is at the limit, while a handler that ignores
+// its context still uses it. That handler then reads the URL parameters of another
+// request. The same applies to any outer middleware that reuses values that it put into
+// the context or the request. Around the router this cannot happen: the router runs in
+// the handler's goroutine. For a limit per route, put one around the handler itself if it
+// takes nothing from chi, or use Override.
 //
-// What the handler writes is held back until the response begins: when the
-// handler returns, flushes, takes over the connection, or has written more than
-// MaxBuffer. Until then the limit can still turn it into a 503. From then on the
-// limit is lifted and everything is passed on: a stream, a download or an upgraded
-// connection may last. With CutBody the limit holds on; what has begun then cannot
-// become a 503, so the connection is broken off, for the client to see that the
-// response is not whole. http.TimeoutHandler, in comparison, holds back everything,
-// however large, cannot stream, and lets an answer wait for a handler that is
-// reading a slow upload.
+// The response is buffered until it begins: when the handler returns, flushes, hijacks
+// the connection, or has written more than MaxBuffer. Until then the limit can still
+// turn it into a 503. From then on the limit is lifted, and everything is passed on: a
+// stream, a download or an upgraded connection can last. With CutBody the limit stays. A
+// response that has begun cannot become a 503, so the connection is closed: the client
+// can see that the response is not complete. http.TimeoutHandler, in comparison, buffers
+// everything, however large, cannot stream, and delays its answer while a handler reads a
+// slow upload.
 //
-// The handler gets a request of its own, with Header and URL copied. What it, or a
-// router, sets there is not seen further out: Pattern is empty there. The writer
-// has Flush and Hijack where the one below has, itself or by Unwrap. It has no
-// ReadFrom, so a file is not sent by the kernel, and no Push, nor an Unwrap.
+// The handler gets a request of its own, with Header and URL copied. Changes by the
+// handler or a router are not visible to outer middleware: Pattern is empty there. The
+// writer has Flush and Hijack if the one below has them, itself or by Unwrap. It has no
+// ReadFrom, so the kernel does not send files, no Push and no Unwrap.
 //
-// A panic of the handler, [http.ErrAbortHandler] too, goes on in the goroutine
-// that serves the request. The stack there, which net/http logs, is not that of the
-// handler: take it from [ServerConfig].Panicked, or put a Recoverer further in.
-// After the limit nobody serves it any more: it is then
-// told to [ServerConfig].Late, and counted.
+// A panic of the handler, [http.ErrAbortHandler] included, continues in the goroutine
+// of the request. The stack there, which net/http logs, is not that of the
+// handler: take it from [ServerConfig].Panicked, or use an inner Recoverer. A panic after
+// the limit is counted and passed to [ServerConfig].Late.
 //
 // # Failure mode
 //
-// A handler or transport that does not mind its context costs a goroutine until it
-// ends: watch Abandoned. No goroutine is left by those that do. Any number of
-// requests may use a plugin at once.
+// A handler or transport that ignores its context costs a goroutine until it ends: watch
+// Abandoned. Others leave none. Any number of requests may use a plugin at once.
 package timeout

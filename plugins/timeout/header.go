@@ -15,7 +15,7 @@ type headerWait struct {
 
 	mu    sync.Mutex
 	timer *time.Timer // nil until a request is written
-	over  bool        // the headers are there, or never will be
+	over  bool        // the headers arrived, or the exchange has ended
 }
 
 // trace returns a context in which the transport reports the end of the request. The
@@ -43,7 +43,7 @@ func (h *headerWait) begin() {
 	}
 }
 
-// stop stops the time, for good if over.
+// stop stops the timer, finally if over.
 func (h *headerWait) stop(over bool) {
 	if h == nil {
 		return
@@ -56,7 +56,7 @@ func (h *headerWait) stop(over bool) {
 	}
 }
 
-// expire holds the lock, so that it does not strike once the headers are there.
+// expire keeps the lock, so that it does not strike after the headers arrived.
 func (h *headerWait) expire() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

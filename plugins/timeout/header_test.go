@@ -137,7 +137,7 @@ func TestResponseHeaderByOverride(t *testing.T) {
 		ctx := plugin.Override(t.Context(), func(c *timeout.Config) { c.ResponseHeader = time.Second })
 		_, err := c.Do(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.test/", nil)))
 		require.ErrorIs(t, err, timeout.ErrTimeout)
-		ctx = plugin.Override(ctx, timeout.Off)
+		ctx = plugin.Override(ctx, disable)
 		resp, err := c.Do(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.test/", nil)))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

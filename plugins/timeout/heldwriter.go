@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// A heldWriter holds a response back until it begins. It is used by the goroutine
-// of the handler. Only stop, and finish after that has ended, are for the one that
-// serves the request.
+// A heldWriter buffers a response until it begins. The goroutine of the handler uses it.
+// The goroutine of the request calls only stop, and finish after the handler has ended.
 type heldWriter struct {
 	w        http.ResponseWriter
 	ctx      *limited
@@ -34,7 +33,7 @@ type heldWriter struct {
 
 var errOver = errors.New("timeout: the handler has returned")
 
-// refusedLocked tells why the writer can't be used any more, if so.
+// refusedLocked returns the reason why the writer cannot be used any more, or nil.
 func (h *heldWriter) refusedLocked() error {
 	switch {
 	case h.struck():
@@ -56,10 +55,10 @@ func cloneHeader(w http.ResponseWriter) http.Header {
 	return http.Header{}
 }
 
-// stop waits until the handler does not use the writer below any more, once the
-// limit has struck, and tells whether its response has begun.
+// stop waits, after the limit, until the handler no longer uses the writer below, and
+// reports whether the response has begun.
 func (h *heldWriter) stop() (begun bool) {
-	if h.begun.Load() { // a write may wait for a slow client, and not for us
+	if h.begun.Load() { // a write may wait for a slow client
 		_ = http.NewResponseController(h.w).SetWriteDeadline(time.Now()) // not every writer can
 	}
 	h.mu.Lock()
@@ -67,8 +66,7 @@ func (h *heldWriter) stop() (begun bool) {
 	return h.begun.Load()
 }
 
-// finish sends what is held back, and the trailer, if the handler has returned as
-// it should.
+// finish sends the buffer and the trailer, if the handler has returned without a panic.
 func (h *heldWriter) finish(returned bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,12 +74,12 @@ func (h *heldWriter) finish(returned bool) {
 	if h.hijacked || !returned {
 		return
 	}
-	if h.status == 0 { // nothing was written, and somebody further out still may
+	if h.status == 0 { // nothing was written: an outer middleware may write
 		replace(h.w.Header(), h.header)
 		return
 	}
 	if !h.begun.Load() {
-		_ = h.beginLocked() // the client went away; there is no one to tell
+		_ = h.beginLocked() // the client is gone, and has no use for the error
 	}
 	for k, v := range h.header {
 		if strings.HasPrefix(k, http.TrailerPrefix) || declared(h.sent, k) {
@@ -90,7 +88,7 @@ func (h *heldWriter) finish(returned bool) {
 	}
 }
 
-// declared tells whether the Trailer field of header names key.
+// declared reports whether the Trailer field of header names key.
 func declared(header http.Header, key string) bool {
 	for _, line := range header["Trailer"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -195,7 +193,7 @@ func (h *heldWriter) flush() error {
 	return http.NewResponseController(h.w).Flush()
 }
 
-// hijack lifts the limit in any case: the connection is not ours to cut.
+// hijack always lifts the limit, since the connection is then the handler's.
 func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,8 +213,8 @@ func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// What http.ResponseController asks for is passed on by hand, not by an Unwrap:
-// nobody may reach the writer below once the request is over.
+// The methods for http.ResponseController are passed on one by one, not by an Unwrap:
+// the writer below must not be used after the request.
 
 func (h *heldWriter) SetReadDeadline(t time.Time) error {
 	return h.control(func(c *http.ResponseController) error { return c.SetReadDeadline(t) })
@@ -246,13 +244,13 @@ type (
 	heldFH struct{ heldF }
 )
 
-func (h heldF) Flush()            { _ = h.flush() } // as http.Flusher has it, there is no one to tell
+func (h heldF) Flush()            { _ = h.flush() } // http.Flusher has no error
 func (h heldF) FlushError() error { return h.flush() }
 
 func (h heldH) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return h.hijack() }
 func (h heldFH) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
 
-// writer returns h as the type that has what the writer below has.
+// writer returns h with the optional methods of the writer below.
 func (h *heldWriter) writer() http.ResponseWriter {
 	_, flusher := h.w.(http.Flusher)
 	_, hijacker := h.w.(http.Hijacker)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// An idle limit is on each single read of a body. The zero value is none.
+// An idle limits each single read of a body. The zero value has no limit.
 type idle struct {
 	limit  time.Duration
-	strike func() // what ends the read
+	strike func() // ends the read
 
 	mu    sync.Mutex
 	timer *time.Timer // nil before the first read
-	since time.Time   // when the read began that is under way; zero while there is none
+	since time.Time   // the start of the read in progress, or zero
 }
 
 // begin starts the time of a read.
@@ -30,7 +30,7 @@ func (i *idle) begin() {
 	}
 }
 
-// end says that the read has ended.
+// end ends the time of a read.
 func (i *idle) end() {
 	if i.limit == 0 {
 		return
@@ -43,8 +43,8 @@ func (i *idle) end() {
 	}
 }
 
-// expire ends the read that is under way, if it has taken that long: the timer may
-// have gone off for the one before.
+// expire ends the read in progress if it is over the limit: the timer may have fired for
+// an earlier read.
 func (i *idle) expire() {
 	i.mu.Lock()
 	late := !i.since.IsZero() && time.Since(i.since) >= i.limit

@@ -24,7 +24,7 @@ func trickling(n int) stub {
 	}
 }
 
-func TestGoPeers67_BodyIdle(t *testing.T) {
+func TestBodyIdle(t *testing.T) {
 	t.Parallel()
 	for name, newPlugin := range map[string]func(timeout.Config) (*timeout.Client, error){"total": timeout.NewTotal, "attempt": timeout.NewAttempt} {
 		t.Run(name, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestBodyIdleByOverrideAndSetConfig(t *testing.T) {
 		requireTimeout(t, read(ctx), "attempt")
 		require.NoError(t, plugin.SetConfig(timeout.Config{BodyIdle: 2 * time.Second}))
 		requireTimeout(t, read(plugin.Override(t.Context(), nil)), "attempt")
-		require.Equal(t, context.DeadlineExceeded, read(plugin.Override(week(t.Context()), timeout.Off)), "none")
+		require.Equal(t, context.DeadlineExceeded, read(plugin.Override(week(t.Context()), disable)), "none")
 		require.Equal(t, 2*time.Second, plugin.Config().BodyIdle)
 		_, err := get(t, plugin.Override(t.Context(), func(c *timeout.Config) { c.BodyIdle = -1 }), rt)
 		require.Equal(t, []string{"timeout.Config.BodyIdle"}, fields(t, err))

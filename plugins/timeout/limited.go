@@ -11,23 +11,22 @@ import (
 // A limited context ends at a limit, as one of context.WithTimeoutCause does,
 // but the limit can be lifted, and the context then lives on.
 //
-// Contexts that are derived from it have to end with its Err, and nothing in
-// package context ends another one with DeadlineExceeded on demand. So it has a
-// Done and an AfterFunc of its own, which package context asks for Err and cause
-// (https://go.dev/issue/28728). One that is derived through a foreign type or a
-// context.WithValue costs a goroutine for as long as both live.
+// Derived contexts must end with its Err, but package context cannot end a context with
+// DeadlineExceeded on demand. So it has its own Done and AfterFunc, from which package
+// context takes Err and cause (https://go.dev/issue/28728). A context that is derived
+// through a foreign type or a context.WithValue costs a goroutine while both live.
 type limited struct {
 	context.Context //nolint:containedctx // the parent: this one ends when it does
 
 	cause    *Error
-	deadline time.Time // zero where the limit of cause does not hold
+	deadline time.Time // zero if the limit of cause does not apply
 	state    atomic.Int32
 	unwatch  func() bool // the parent
 
 	mu    sync.Mutex
-	done  chan struct{}   // nil until somebody asks
+	done  chan struct{}   // nil until Done is called
 	err   error           // not nil: it has ended
-	over  context.Context //nolint:containedctx // the parent, and once the limit struck, where context.Cause finds it
+	over  context.Context //nolint:containedctx // the parent; after the limit, a context with its cause
 	funcs []*func()       // to call at the end
 }
 
@@ -54,7 +53,7 @@ func (l *limited) expire() bool {
 	return true
 }
 
-// expireFor is expire for another limit, which holds beside that of l.
+// expireFor is expire for a limit in addition to that of l.
 func (l *limited) expireFor(cause *Error) {
 	l.mu.Lock()
 	first := l.state.CompareAndSwap(holds, struck)
@@ -80,8 +79,8 @@ func (l *limited) lift() bool {
 	return false
 }
 
-// strike ends the context with a limit as cause. A deadline that has passed
-// makes a context that has that cause for context.Cause to find.
+// strike ends the context with a limit as cause. context.Cause finds it in a context
+// whose deadline has passed.
 func (l *limited) strike(cause *Error) {
 	over, cancel := context.WithDeadlineCause(l.Context, time.Time{}, cause)
 	cancel() // it has ended already
@@ -89,7 +88,7 @@ func (l *limited) strike(cause *Error) {
 	l.unwatch()
 }
 
-// release ends the context of what is over.
+// release ends the context after its exchange.
 func (l *limited) release() {
 	l.unwatch()
 	l.follow()
@@ -122,7 +121,7 @@ func (l *limited) finish(over context.Context, err error) {
 	}
 }
 
-// Deadline returns the time of the limit, while that holds, or the parent's.
+// Deadline returns the time of the limit until it is lifted, or the parent's.
 func (l *limited) Deadline() (time.Time, bool) {
 	outer, ok := l.Context.Deadline()
 	if l.state.Load() == lifted || l.deadline.IsZero() || ok && outer.Before(l.deadline) {
@@ -153,7 +152,7 @@ func (l *limited) Err() error {
 	return l.err
 }
 
-// Value returns the parent's, and to context.Cause the limit when that struck.
+// Value returns the parent's, and after the limit its cause for context.Cause.
 func (l *limited) Value(key any) any {
 	if key == (limitedKey{}) {
 		return l
@@ -164,8 +163,8 @@ func (l *limited) Value(key any) any {
 	return over.Value(key)
 }
 
-// AfterFunc calls f at the end unless stop is called before. Package context
-// asks for it, with the lock held that f takes: f is never called right here.
+// AfterFunc calls f at the end unless stop is called before. Package context calls it
+// with the lock that f takes, so AfterFunc itself never calls f.
 func (l *limited) AfterFunc(f func()) (stop func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,9 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	coretimeout "github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
 )
+
+func disable(c *timeout.Config) { c.Disabled = true }
 
 func TestOverride(t *testing.T) {
 	t.Parallel()
@@ -26,19 +29,19 @@ func TestOverride(t *testing.T) {
 		took time.Duration // until the response, or the timeout
 		cut  bool
 	}{
-		{"off", func(ctx context.Context, c *timeout.Client) context.Context { return c.Override(ctx, timeout.Off) }, timeout.Config{Limit: time.Second}, time.Hour, false},
+		{"disabled", func(ctx context.Context, c *timeout.Client) context.Context { return c.Override(ctx, disable) }, timeout.Config{Limit: time.Second}, time.Hour, false},
 		{"off in the Config, on again", func(ctx context.Context, c *timeout.Client) context.Context { return c.Override(ctx, second) }, timeout.Config{Limit: -1}, time.Second, true},
 		{"zero is the default", func(ctx context.Context, c *timeout.Client) context.Context {
 			return c.Override(ctx, func(c *timeout.Config) { c.Limit = 0 })
 		}, timeout.Config{Limit: time.Second}, timeout.DefaultAttemptLimit, true},
 		{"the innermost is applied last", func(ctx context.Context, c *timeout.Client) context.Context {
-			return c.Override(c.Override(ctx, timeout.Off), func(c *timeout.Config) {
-				require.Equal(t, time.Duration(-1), c.Limit)
-				c.Limit = 2 * time.Second
+			return c.Override(c.Override(ctx, disable), func(c *timeout.Config) {
+				require.True(t, c.Disabled)
+				c.Disabled, c.Limit = false, 2*time.Second
 			})
 		}, timeout.Config{Limit: time.Second}, 2 * time.Second, true},
 		{"another plugin's", func(ctx context.Context, c *timeout.Client) context.Context {
-			return core.Must(timeout.NewAttempt(timeout.Config{})).Override(ctx, timeout.Off)
+			return core.Must(timeout.NewAttempt(timeout.Config{})).Override(ctx, disable)
 		}, timeout.Config{Limit: time.Second}, time.Second, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,7 +101,9 @@ func TestServerOverride(t *testing.T) {
 	}{
 		{"none", func(*timeout.ServerConfig) {}, 503, time.Second},
 		{"limit and status", func(c *timeout.ServerConfig) { c.Limit, c.Status = 2*time.Second, 504 }, 504, 2 * time.Second},
-		{"off", func(c *timeout.ServerConfig) { c.Limit = -1 }, 200, time.Hour},
+		{"no limit", func(c *timeout.ServerConfig) { c.Limit = -1 }, 200, time.Hour},
+		{"disabled", func(c *timeout.ServerConfig) { c.Disabled = true }, 200, time.Hour},
+		{"disabled, and cannot be used", func(c *timeout.ServerConfig) { c.Disabled, c.Status = true, 200 }, 500, 0},
 		{"cannot be used", func(c *timeout.ServerConfig) { c.Status = 200 }, 500, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,4 +123,51 @@ func TestServerOverride(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestADisabledClientOnlyPassesRequestsOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r core.Registry
+		limits := timeout.Config{Name: "api", Registry: &r, Disabled: true, Limit: time.Second, CutBody: true, ResponseHeader: time.Second, BodyIdle: time.Second}
+		plugin := core.Must(timeout.NewAttempt(limits))
+		var seen *http.Request
+		rt := plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			seen = req
+			time.Sleep(time.Minute)
+			return nil, io.ErrUnexpectedEOF
+		}))
+		send := func(ctx context.Context) error {
+			_, err := get(t, ctx, rt)
+			return err
+		}
+		require.Equal(t, io.ErrUnexpectedEOF, send(t.Context()))
+		require.Equal(t, t.Context(), seen.Context(), "the context has no limit")
+		require.Zero(t, plugin.Stats())
+		limit, _ := core.Lookup[*coretimeout.Timeout](&r, "timeout", "api")
+		require.Negative(t, limit.Limit(), "metrics see no limit")
+
+		require.NotEqual(t, io.ErrUnexpectedEOF, send(plugin.Override(t.Context(), func(c *timeout.Config) { c.Disabled = false })))
+		require.EqualValues(t, 1, plugin.Stats().TimedOut)
+		bad := plugin.Override(t.Context(), func(c *timeout.Config) { c.BodyIdle = -1 })
+		require.ErrorIs(t, send(bad), core.ErrConfig, "it is validated all the same")
+		limits.Disabled = false
+		require.NoError(t, plugin.SetConfig(limits))
+		require.ErrorIs(t, send(t.Context()), timeout.ErrTimeout)
+		require.Equal(t, time.Second, limit.Limit())
+	})
+}
+
+func TestADisabledServerOnlyCallsTheHandler(t *testing.T) {
+	t.Parallel()
+	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Disabled: true}))
+	w := httptest.NewRecorder()
+	var got http.ResponseWriter
+	plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { got = w })).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Equal(t, http.ResponseWriter(w), got)
+	require.Zero(t, plugin.Stats())
+	require.NoError(t, plugin.SetConfig(timeout.ServerConfig{}))
+	handle(t, plugin, func(w http.ResponseWriter, _ *http.Request) { got = w })
+	require.NotEqual(t, http.ResponseWriter(w), got)
+	require.EqualValues(t, 1, plugin.Stats().Succeeded)
 }

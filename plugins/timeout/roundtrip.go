@@ -25,11 +25,14 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	caller := req.Context()
 	cfg, cause, err := t.client.settings(caller)
-	if err != nil {
+	switch {
+	case err != nil:
 		client.CloseBody(req)
 		return nil, err
+	case cfg.Disabled:
+		return t.next.RoundTrip(req)
 	}
-	var started time.Time // which matters only to a limit
+	var started time.Time // zero without a limit
 	none := cause.Limit < 0
 	if !none {
 		started = time.Now()
@@ -77,7 +80,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return x.headers(resp, err) //nolint:contextcheck // likewise
 }
 
-// outer marks the error of an attempt that an outer limit has ended, for what judges it.
+// outer marks the error of an attempt that an outer limit has ended, for a breaker.
 func (c *Client) outer(caller context.Context, started time.Time, cause *Error, err error) error {
 	if c.total {
 		return err
@@ -90,18 +93,18 @@ type exchange struct {
 	client   *Client
 	req      *http.Request // the caller's
 	ctx      limited
-	timer    *time.Timer // nil where Limit does not hold
+	timer    *time.Timer // nil if Limit does not apply
 	cutsBody bool
 	header   *headerWait // nil without a limit
 	idle     idle
 
 	body io.ReadCloser // as it came
 	once sync.Once     // for its end
-	err  error         // set there: what a limit makes of reading on
+	err  error         // of a limit, for further reads; set by once
 }
 
-// restore makes the request of the response the caller's own, whose context lives on when
-// the body has ended. One that an inner transport made keeps the values of its context.
+// restore sets resp.Request to the caller's own, whose context lives on after the body. A
+// request that an inner transport made keeps the values of its context.
 func (x *exchange) restore(resp *http.Response, sent *http.Request) {
 	if resp.Request == sent {
 		resp.Request = x.req
@@ -151,9 +154,9 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 		x.idle.limit = 0
 	}
 	if !x.cutsBody {
-		if !x.ctx.lift() { // so the body can't be read
+		if !x.ctx.lift() { // the context has ended, so the body cannot be read
 			if resp.Body != nil {
-				_ = resp.Body.Close() // nobody gets the response
+				_ = resp.Body.Close() // the response is not returned
 			}
 			err = x.finish(x.ctx.cause)
 			x.stop()
@@ -197,8 +200,8 @@ func (c *Client) finishCanceled(limited context.Context, req *http.Request, err 
 	return c.timeout.Finish(caller, limited, err)
 }
 
-// ended ends the exchange, once, when its body has ended with err, which is nil
-// when it was closed. It returns the error for whoever reads on.
+// ended ends the exchange, once, after its body has ended with err, or was closed with a
+// nil err. It returns the error for further reads.
 func (x *exchange) ended(err error) error {
 	x.once.Do(func() {
 		if intime := x.ctx.lift(); x.cutsBody || x.idle.limit > 0 {
@@ -210,7 +213,7 @@ func (x *exchange) ended(err error) error {
 			case intime:
 				_ = x.finish(nil)
 			default:
-				_ = x.finish(x.ctx.cause) // closed too late, by somebody who does not read
+				_ = x.finish(x.ctx.cause) // closed after the limit, without a read
 			}
 		}
 		x.stop()
@@ -240,8 +243,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// conn is the body of an upgraded connection. It ends when it is closed: the
-// other direction may go on when one has ended.
+// conn is the body of an upgraded connection. It ends when it is closed, not at the end
+// of one direction.
 type conn struct {
 	exchange *body
 	io.Writer

@@ -1,16 +1,17 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// What a [ServerConfig] has that does not say.
+// The defaults of a [ServerConfig].
 const (
 	DefaultServerName  = "server"
 	DefaultServerLimit = timeout.DefaultLimit
@@ -26,19 +27,22 @@ type ServerConfig struct {
 	// Name names the plugin, also in its errors. If empty, DefaultServerName is
 	// used.
 	Name string
-	// Registry is where the *timeout.Timeout of core/timeout that the plugin
-	// stands on is found under the kind "timeout" and its name. If nil, it is in
-	// none.
+	// Registry registers the plugin under the kind "timeout" and its name. If nil, it
+	// is not registered.
 	Registry *core.Registry
 
+	// Disabled switches the plugin off: handlers run without it, and are not counted. An
+	// Override sets it for one request.
+	Disabled bool
+
 	// Limit is the time that a handler may take until its response begins. If
-	// zero, DefaultServerLimit is used. If negative, there is no limit: the handler
-	// then runs as if there were no plugin.
+	// zero, DefaultServerLimit is used. If negative, there is no limit, and the handler
+	// is only counted.
 	Limit time.Duration
-	// CutBody lets the limit hold until the handler returns. A response that has
-	// begun is then broken off together with its connection.
+	// CutBody extends the limit until the handler returns. A response that has
+	// begun is then aborted together with its connection.
 	CutBody bool
-	// MaxBuffer is how many bytes of a response are held back: with more than that
+	// MaxBuffer is how many bytes of a response are buffered: with more than that
 	// it begins. If zero, DefaultMaxBuffer is used. It must not be negative.
 	MaxBuffer int
 
@@ -46,32 +50,33 @@ type ServerConfig struct {
 	// another server on behalf of the client, or another 5xx. If zero,
 	// DefaultStatus is used.
 	Status int
-	// RetryAfter tells the client how long to wait before it tries again, rounded
-	// up to seconds. If zero, it is not told. It must not be negative.
+	// RetryAfter is the Retry-After field of the response at the limit, rounded up to
+	// seconds. If zero, the response has none. It must not be negative.
 	RetryAfter time.Duration
 
-	// Late, if not nil, is called when a handler ends after its request was
-	// answered for at the limit, by the goroutine of that handler. A panic in it is
-	// recovered and counted.
+	// Late, if not nil, is called when a handler ends after its request was answered at
+	// the limit, by the goroutine of that handler. A panic in it is recovered and
+	// counted.
 	Late func(ctx context.Context, late Late)
-	// Panicked, if not nil, is called when a handler panics in time, before the
-	// panic goes on: it alone has the stack of the handler. It is not called for
-	// [http.ErrAbortHandler]. A panic in it is recovered and counted.
+	// Panicked, if not nil, is called when a handler panics in time, before the panic
+	// continues in the goroutine of the request, where the stack of the handler is lost.
+	// It is not called for [http.ErrAbortHandler]. A panic in it is recovered and
+	// counted.
 	Panicked func(ctx context.Context, panicked Panicked)
 	// Hooks observe the plugin. Any of them may be nil.
 	Hooks Hooks
 }
 
-// Panicked tells of a handler that panicked in time.
+// Panicked describes a handler that panicked in time.
 type Panicked struct {
 	Value any
 	Stack []byte // of the handler
 }
 
-// Late tells of a handler that ended after its request was answered for.
+// Late describes a handler that ended after its request was answered at the limit.
 type Late struct {
 	Elapsed time.Duration // since it began
-	Panic   any           // what it panicked with, or nil
+	Panic   any           // its value, or nil
 	Stack   []byte        // of the panic
 }
 
@@ -84,47 +89,27 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
-	errs := []error{c.core().Validate()}
-	check := func(ok bool, field string, value any, reason string) {
-		if !ok {
-			errs = append(errs, &core.ConfigError{Field: "timeout.ServerConfig." + field, Value: value, Reason: reason})
-		}
-	}
-	check(c.MaxBuffer >= 0, "MaxBuffer", c.MaxBuffer, "must be >= 0 (0 means 65536)")
-	check(c.Status == 0 || c.Status >= 500 && c.Status <= 599, "Status", c.Status, "must be from 500 to 599 (0 means 503)")
-	check(c.RetryAfter >= 0, "RetryAfter", c.RetryAfter, "must be >= 0 (0 means none)")
-	return errors.Join(errs...)
+	check := validate.Of("timeout.ServerConfig")
+	check.That(c.MaxBuffer >= 0, "MaxBuffer", c.MaxBuffer, "must be >= 0 (0 means 65536)")
+	check.That(c.Status == 0 || c.Status >= 500 && c.Status <= 599, "Status", c.Status, "must be from 500 to 599 (0 means 503)")
+	check.That(c.RetryAfter >= 0, "RetryAfter", c.RetryAfter, "must be >= 0 (0 means none)")
+	return check.Err()
 }
 
-// core returns the part of c that core/timeout has too.
+// error returns the error of the limit, which is negative if there is none.
+func (c ServerConfig) error() *Error {
+	return &Error{Name: cmp.Or(c.Name, DefaultServerName), Limit: cmp.Or(c.Limit, DefaultServerLimit)}
+}
+
+// core returns the Config of the timeout, which is not registered itself.
 func (c ServerConfig) core() timeout.Config {
-	return timeout.Config{Name: c.name(), Registry: c.Registry, Limit: c.limit(), Hooks: c.Hooks}
+	of := c.error()
+	if c.Disabled {
+		of.Limit = -1
+	}
+	return timeout.Config{Name: of.Name, Limit: of.Limit, Hooks: c.Hooks}
 }
 
-func (c ServerConfig) name() string {
-	if c.Name == "" {
-		return DefaultServerName
-	}
-	return c.Name
-}
+func (c ServerConfig) maxBuffer() int { return cmp.Or(c.MaxBuffer, DefaultMaxBuffer) }
 
-func (c ServerConfig) limit() time.Duration {
-	if c.Limit == 0 {
-		return DefaultServerLimit
-	}
-	return c.Limit
-}
-
-func (c ServerConfig) maxBuffer() int {
-	if c.MaxBuffer == 0 {
-		return DefaultMaxBuffer
-	}
-	return c.MaxBuffer
-}
-
-func (c ServerConfig) status() int {
-	if c.Status == 0 {
-		return DefaultStatus
-	}
-	return c.Status
-}
+func (c ServerConfig) status() int { return cmp.Or(c.Status, DefaultStatus) }

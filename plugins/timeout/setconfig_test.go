@@ -47,19 +47,26 @@ func TestClientSetConfig(t *testing.T) {
 		}
 		require.Equal(t, 2*time.Second, end(), "the old one is kept")
 
-		// The timeout in the registry alone.
-		require.NoError(t, core.SetConfig(&r, "timeout", "api", coretimeout.Config{Limit: 3 * time.Second}))
+		require.NoError(t, core.SetConfig(&r, "timeout", "api", timeout.Config{Limit: 3 * time.Second}))
 		require.Equal(t, 3*time.Second, end())
-		require.Equal(t, 2, told)
-		require.Equal(t, timeout.Config{Name: "api", Registry: &r, Limit: 3 * time.Second, CutBody: true}, plugin.Config())
-		require.NoError(t, plugin.SetConfig(timeout.Config{}))
+		require.Equal(t, 1+1, told, "the hooks are those of the new Config")
+		require.Equal(t, timeout.Config{Name: "api", Registry: &r, Limit: 3 * time.Second}, plugin.Config())
+		require.EqualError(t, core.SetConfig(&r, "timeout", "api", coretimeout.Config{}),
+			`core.SetConfig = ("timeout", "api"): takes a github.com/gresil/gresil/plugins/timeout.Config, not a github.com/gresil/gresil/core/timeout.Config`)
+		limit, ok := core.Lookup[*coretimeout.Timeout](&r, "timeout", "api")
+		require.True(t, ok)
+		require.Equal(t, 3*time.Second, limit.Limit())
+		has, _ := core.Lookup[*timeout.Client](&r, "timeout", "api")
+		require.Same(t, plugin, has)
+		require.NoError(t, core.SetConfig(&r, "timeout", "api", timeout.Config{}))
 		require.Zero(t, plugin.Config().Limit, "as it was given")
+		require.Equal(t, 10*time.Second, limit.Limit(), "the default of an attempt")
 		resp, err := get(t, t.Context(), rt)
 		require.NoError(t, err, "10 seconds, the default of an attempt")
 		require.NoError(t, resp.Body.Close())
 		require.EqualValues(t, 4, plugin.Stats().TimedOut)
 		require.NoError(t, plugin.Close())
-		_, ok := r.Get("timeout", "api")
+		_, ok = r.Get("timeout", "api")
 		require.False(t, ok)
 	})
 }
@@ -85,8 +92,14 @@ func TestServerSetConfig(t *testing.T) {
 		} {
 			require.EqualError(t, plugin.SetConfig(bad), want)
 		}
-		require.NoError(t, core.SetConfig(&r, "timeout", "api", coretimeout.Config{Limit: 3 * time.Second}))
-		require.Equal(t, 3*time.Second, end(http.StatusGatewayTimeout), "the status is not the timeout's")
+		require.NoError(t, core.SetConfig(&r, "timeout", "api", timeout.ServerConfig{Limit: 3 * time.Second}))
+		require.Equal(t, 3*time.Second, end(http.StatusServiceUnavailable), "the defaults of a ServerConfig")
+		limit, ok := core.Lookup[*coretimeout.Timeout](&r, "timeout", "api")
+		require.True(t, ok)
+		require.Equal(t, []any{limit}, plugin.Mechanisms())
+		require.Equal(t, 3*time.Second, limit.Limit())
+		require.EqualError(t, core.SetConfig(&r, "timeout", "api", timeout.Config{}),
+			`core.SetConfig = ("timeout", "api"): takes a timeout.ServerConfig, not a timeout.Config`)
 	})
 }
 

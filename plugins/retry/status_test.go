@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/resiltest"
 )
 
-func TestPolly5J83_RetryAfterAndStatuses(t *testing.T) {
+func TestRetryAfterAndStatuses(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for _, tt := range []struct {

@@ -74,8 +74,9 @@ func ExamplePlugin_Override() {
 		return
 	}
 	httpClient := &http.Client{Transport: client.New(flaky(9), retries)}
-	send(retries.Override(context.Background(), retry.Off), httpClient, http.MethodGet)
-	ctx := retries.Override(context.Background(), func(c *retry.Config) { c.MaxAttempts, c.AnyMethod = 2, true })
+	ctx := retries.Override(context.Background(), func(c *retry.Config) { c.Disabled = true })
+	send(ctx, httpClient, http.MethodGet)
+	ctx = retries.Override(context.Background(), func(c *retry.Config) { c.MaxAttempts, c.AnyMethod = 2, true })
 	send(ctx, httpClient, http.MethodPost)
 	// Output:
 	// GET  503

@@ -21,7 +21,7 @@ import (
 	"github.com/gresil/gresil/resiltest"
 )
 
-func TestGoPeers1_DiscardedBodiesAreClosedBeforeTheNextAttempt(t *testing.T) {
+func TestDiscardedBodiesAreClosedBeforeTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	s := resiltest.NewScript(
 		status(503, 1<<20),
@@ -38,7 +38,7 @@ func TestGoPeers1_DiscardedBodiesAreClosedBeforeTheNextAttempt(t *testing.T) {
 	require.Equal(t, []int{1, 1, 1}, s.Closes())
 }
 
-func TestGoPeers5_EndlessErrorBody(t *testing.T) {
+func TestEndlessErrorBody(t *testing.T) {
 	t.Parallel()
 	for _, drain := range []client.Drain{{}, {Bytes: 100}} {
 		s := resiltest.NewScript(resiltest.Reply{Status: 503, Endless: true}, status(200, 0))
@@ -51,7 +51,7 @@ func TestGoPeers5_EndlessErrorBody(t *testing.T) {
 	}
 }
 
-func TestGoPeers9_PostWantsAKey(t *testing.T) {
+func TestPostWantsAKey(t *testing.T) {
 	t.Parallel()
 	content := strings.Repeat("upload", 1000)
 	for name, tc := range map[string]struct {
@@ -100,7 +100,7 @@ func TestGoPeers9_PostWantsAKey(t *testing.T) {
 	require.Equal(t, 1, s.Calls(), "an empty list has none")
 }
 
-func TestGoPeers15_TheCallersBodyIsClosedOnce(t *testing.T) {
+func TestTheCallersBodyIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	rejected := errors.New("x")
 	cancelled := func(t *testing.T) context.Context {
@@ -200,7 +200,7 @@ func reject(err error) resiltest.Reply {
 	}}
 }
 
-func TestGoPeers23_PanickingTransport(t *testing.T) {
+func TestPanickingTransport(t *testing.T) {
 	t.Parallel()
 	s := resiltest.NewScript(resiltest.Reply{Panic: http.ErrAbortHandler}, status(200, 0))
 	p := quick(retry.Config{})
@@ -210,7 +210,7 @@ func TestGoPeers23_PanickingTransport(t *testing.T) {
 	require.Equal(t, 200, resp.StatusCode)
 }
 
-func TestGoPeers25_CancelInTheWait(t *testing.T) {
+func TestCancelInTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("the user left")
@@ -239,7 +239,7 @@ func TestGoPeers25_CancelInTheWait(t *testing.T) {
 	})
 }
 
-func TestGoPeers27_AttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
+func TestAttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	hangs := resiltest.Reply{Delay: -1}
 	perAttempt := func(next http.RoundTripper) http.RoundTripper {
@@ -267,7 +267,7 @@ func TestGoPeers27_AttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	})
 }
 
-func TestGoPeers29_RetryAfterIsAFloor(t *testing.T) {
+func TestRetryAfterIsAFloor(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{429, 503} {
 		for want, wait := range map[time.Duration]backoff.Strategy{
@@ -286,7 +286,7 @@ func TestGoPeers29_RetryAfterIsAFloor(t *testing.T) {
 	}
 }
 
-func TestGoPeers31_PastDateLeavesTheBackoff(t *testing.T) {
+func TestPastDateLeavesTheBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		future := time.Now().UTC().Add(10 * time.Second).Format(http.TimeFormat)
@@ -302,7 +302,7 @@ func TestGoPeers31_PastDateLeavesTheBackoff(t *testing.T) {
 	})
 }
 
-func TestGoPeers33_RetryAfterOutOfReachReturnsTheResponse(t *testing.T) {
+func TestRetryAfterOutOfReachReturnsTheResponse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		value   string
@@ -349,7 +349,7 @@ func TestGoPeers33_RetryAfterOutOfReachReturnsTheResponse(t *testing.T) {
 	}
 }
 
-func TestGoPeers35_RetryAfterIsNoReasonToRetry(t *testing.T) {
+func TestRetryAfterIsNoReasonToRetry(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{200, 201, 301, 307, 404, 413} {
 		synctest.Test(t, func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestGoPeers35_RetryAfterIsNoReasonToRetry(t *testing.T) {
 	}
 }
 
-func TestGoPeers39_StatusesByDefault(t *testing.T) {
+func TestStatusesByDefault(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]int{
 		400: 1, 401: 1, 403: 1, 404: 1, 405: 1, 409: 1, 410: 1, 421: 1, 422: 1, 501: 1, 505: 1, 600: 1, 999: 1,
@@ -382,7 +382,7 @@ func TestGoPeers39_StatusesByDefault(t *testing.T) {
 	}
 }
 
-func TestGoPeers41_OneAttemptIsAPassThrough(t *testing.T) {
+func TestOneAttemptIsAPassThrough(t *testing.T) {
 	b := resiltest.NewBody("upload")
 	req := request(t.Context(), http.MethodPost, b)
 	p := quick(retry.Config{MaxAttempts: 1, MaxBuffer: 1 << 20})
@@ -391,7 +391,7 @@ func TestGoPeers41_OneAttemptIsAPassThrough(t *testing.T) {
 	require.Zero(t, b.BytesRead(), "nothing is buffered")
 }
 
-func TestGoPeers43_RejectionsAreNotRetried(t *testing.T) {
+func TestRejectionsAreNotRetried(t *testing.T) {
 	t.Parallel()
 	asking := &limited{wait: 3 * time.Second}
 	synctest.Test(t, func(t *testing.T) {

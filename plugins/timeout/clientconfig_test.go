@@ -76,7 +76,10 @@ func TestNamesPhasesAndRegistry(t *testing.T) {
 	limits := map[string]time.Duration{"total": 30 * time.Second, "attempt": 10 * time.Second, "server": 30 * time.Second}
 	for e := range r.All() {
 		require.Equal(t, "timeout", e.Kind)
-		require.Equal(t, limits[e.Name], e.Instance.(*coretimeout.Timeout).Limit())
+		limit, ok := core.Lookup[*coretimeout.Timeout](&r, e.Kind, e.Name)
+		require.True(t, ok)
+		require.Equal(t, limits[e.Name], limit.Limit())
+		require.Equal(t, e.Name, limit.Err().Name)
 		delete(limits, e.Name)
 	}
 	require.Empty(t, limits, "three names")

@@ -14,7 +14,6 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	core_retry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -83,7 +82,7 @@ func TestRegistry(t *testing.T) {
 	p := core.Must(retry.New(retry.Config{Name: "api", Registry: r}))
 	got, ok := r.Get("retry", "api")
 	require.True(t, ok)
-	require.IsType(t, &core_retry.Policy{}, got)
+	require.Same(t, p, got)
 	_, err := retry.New(retry.Config{Name: "api", Registry: r})
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	require.NoError(t, p.Close())

@@ -29,7 +29,7 @@ type bound struct{}
 func (bound) Error() string { return "timeout: it is over" }
 func (bound) Timeout() bool { return true }
 
-func TestKresil101_ModifyRequestNeverAccumulates(t *testing.T) {
+func TestModifyRequestNeverAccumulates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := resiltest.NewScript(status(500, 0), status(500, 0), status(500, 0), status(500, 0), status(200, 0))
@@ -57,7 +57,7 @@ func TestKresil101_ModifyRequestNeverAccumulates(t *testing.T) {
 	})
 }
 
-func TestKresil103_ServerErrorsAre500To599(t *testing.T) {
+func TestServerErrorsAre500To599(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]int{404: 1, 429: 1, 499: 1, 500: 3, 501: 3, 550: 3, 599: 3, 600: 1} {
 		for _, helper := range []func(*plugin.Config){plugin.OnServerError, plugin.OnServerErrorIfIdempotent} {
@@ -94,10 +94,10 @@ func TestHelpersForServerErrorsDifferInTheMethods(t *testing.T) {
 	}
 }
 
-func TestKresil105_OffPerRequest(t *testing.T) {
+func TestDisabledPerRequest(t *testing.T) {
 	t.Parallel()
 	p := quick(plugin.Config{})
-	ctx := p.Override(t.Context(), plugin.Off)
+	ctx := p.Override(t.Context(), func(c *plugin.Config) { c.Disabled = true })
 	s := resiltest.NewScript(status(500, 10))
 	resp, err := do(t, p, s, request(ctx, http.MethodGet, nil))
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestKresil105_OffPerRequest(t *testing.T) {
 	require.Equal(t, 1, s.Calls())
 }
 
-func TestKresil107_OnTimeoutOnly(t *testing.T) {
+func TestOnTimeoutOnly(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		err  error
@@ -133,7 +133,7 @@ func TestKresil107_OnTimeoutOnly(t *testing.T) {
 	require.Equal(t, 3, s.Calls(), "it is about errors")
 }
 
-func TestKresil109_Delays(t *testing.T) {
+func TestDelays(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {
@@ -157,7 +157,7 @@ func TestKresil109_Delays(t *testing.T) {
 	}
 }
 
-func TestKresil109_DefaultDelaysAreSpread(t *testing.T) {
+func TestDefaultDelaysAreSpread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := map[time.Duration]bool{}
@@ -176,7 +176,7 @@ func TestKresil109_DefaultDelaysAreSpread(t *testing.T) {
 	})
 }
 
-func TestKresil111_EndsWithTheLastResponse(t *testing.T) {
+func TestEndsWithTheLastResponse(t *testing.T) {
 	t.Parallel()
 	s := resiltest.NewScript(status(500, 1), status(500, 2), status(500, 3), status(200, 4))
 	p := quick(plugin.Config{MaxAttempts: 3})
@@ -190,7 +190,7 @@ func TestKresil111_EndsWithTheLastResponse(t *testing.T) {
 	require.EqualValues(t, 1, p.Stats().FailedRetried)
 }
 
-func TestKresil113_TheLimitIsPerAttempt(t *testing.T) {
+func TestTheLimitIsPerAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, cfg := range []plugin.Config{{}, plugin.Config{}.With(plugin.OnTimeout)} {

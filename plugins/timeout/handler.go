@@ -21,11 +21,11 @@ type serving struct {
 	r      *http.Request
 	ctx    limited
 	held   heldWriter
-	seen   server.Recorder // around held, for what the handler marks
-	sent   server.Recorder // around the writer below: it has what that reaches by Unwrap
+	seen   server.Recorder // around held: has the marks of the handler
+	sent   server.Recorder // around the writer below, with its optional methods
 
 	ended     chan ending // of a handler that ended in time
-	abandoned func()      // set before the limit strikes, called by a handler that ends after that
+	abandoned func()      // set before the limit, called by a handler that ends after it
 }
 
 // An ending is how a handler ended.
@@ -35,11 +35,11 @@ type ending struct {
 	exited   bool // by runtime.Goexit
 }
 
-// serve runs next in a goroutine of its own and answers for it at the limit.
+// serve runs next in a goroutine of its own, and answers the request at the limit.
 func (s *serving) serve(cause *Error, next http.Handler) {
 	s.ctx.start(s.r.Context(), cause, time.Now())
 	defer s.ctx.release()
-	ctx, cancel := context.WithCancel(&s.ctx) // what the handler derives from this one costs no goroutine
+	ctx, cancel := context.WithCancel(&s.ctx) // contexts that the handler derives from it cost no goroutine
 	defer cancel()
 	s.w = s.sent.Wrap(s.w)
 	s.held = heldWriter{w: s.w, ctx: &s.ctx, max: s.cfg.maxBuffer(), cutsBody: s.cfg.CutBody, header: cloneHeader(s.w)}
@@ -63,15 +63,15 @@ func (s *serving) serve(cause *Error, next http.Handler) {
 	if !begun {
 		s.answer(cause)
 	}
-	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, cause) // the client was told
+	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, cause) // the client got its answer
 	if begun {
-		panic(http.ErrAbortHandler) // what was sent is not whole; the client sees it by this
+		panic(http.ErrAbortHandler) // the response is not complete; the client sees that by the closed connection
 	}
 }
 
-// request is what the handler gets. It may still write to it when this request
-// was answered for, so what others read then is its own. The rest has to be the
-// same: net/http puts the trailer of the body into the map of its own request.
+// request returns the request of the handler, which may still change it after the limit,
+// while outer middleware reads the original: so Header and URL are copies. The rest is
+// shared, since net/http puts the trailer of the body into the map of its own request.
 func (s *serving) request(ctx context.Context) *http.Request {
 	r := s.r.WithContext(ctx)
 	r.Header = r.Header.Clone()
@@ -90,7 +90,7 @@ func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request)
 			end = ending{panicked: v, stack: debug.Stack()}
 		}
 		if r.MultipartForm != nil {
-			_ = r.MultipartForm.RemoveAll() // the server knows the form of its own request only
+			_ = r.MultipartForm.RemoveAll() // net/http removes only the form of its own request
 		}
 		if s.ctx.lift() {
 			s.ended <- end
@@ -107,7 +107,7 @@ func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request)
 func (s *serving) finish(end ending) {
 	if end.panicked != nil || end.exited {
 		s.held.finish(false)
-		_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, errPanic) // the panic goes on instead
+		_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, errPanic) // the panic continues instead
 	}
 	switch {
 	case end.panicked != nil:
@@ -123,8 +123,8 @@ func (s *serving) finish(end ending) {
 	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, nil) // stays nil
 }
 
-// answer answers for a handler that has sent nothing. It is not marked as a
-// rejection: the handler was called.
+// answer answers the request of a handler that has sent nothing. It is not marked as a
+// rejection, since the handler was called.
 func (s *serving) answer(cause *Error) {
 	s.freeReader()
 	server.Reject(s.w, s.r, server.Rejection{
@@ -136,31 +136,31 @@ func (s *serving) answer(cause *Error) {
 	})
 }
 
-// freeReader sees to it that a handler that reads a slow upload holds nothing up:
-// net/http, before it answers, reads what is left of the body, after the handler.
+// freeReader ends the reads of a slow upload by the handler. Before net/http answers, it
+// reads the rest of the body, and would wait for the handler.
 func (s *serving) freeReader() {
 	if s.r.Body == nil || s.r.Body == http.NoBody {
 		return
 	}
 	err := http.NewResponseController(s.w).SetReadDeadline(time.Now())
 	if err != nil && s.r.ProtoMajor == 1 {
-		s.w.Header().Set("Connection", "close") // then it does not
+		s.w.Header().Set("Connection", "close") // then net/http does not read the rest
 	}
 }
 
 func (s *Server) panicked(cfg *ServerConfig, r *http.Request, end ending) {
-	if cfg.Panicked != nil && end.panicked != http.ErrAbortHandler { //nolint:errorlint // as net/http looks at it
-		defer s.panics.Recover()
+	if cfg.Panicked != nil && end.panicked != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+		defer s.life.Panics.Recover()
 		cfg.Panicked(r.Context(), Panicked{Value: end.panicked, Stack: end.stack})
 	}
 }
 
 func (s *Server) late(cfg *ServerConfig, r *http.Request, late Late) {
-	if late.Panic != nil && late.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http looks at it
+	if late.Panic != nil && late.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 		s.latePanics.Add(1)
 	}
 	if cfg.Late != nil {
-		defer s.panics.Recover()
+		defer s.life.Panics.Recover()
 		cfg.Late(r.Context(), late)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gresil/gresil/core/retry"
 )
 
-func TestKresil13_DelayFunctionHoldsStateAndSeesTheAttempt(t *testing.T) {
+func TestDelayFunctionHoldsStateAndSeesTheAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, 45*200*ms)()
@@ -32,7 +32,7 @@ func TestKresil13_DelayFunctionHoldsStateAndSeesTheAttempt(t *testing.T) {
 	})
 }
 
-func TestKresil15_ErrorThatIsNotRetried(t *testing.T) {
+func TestErrorThatIsNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, 0)()
@@ -48,7 +48,7 @@ func TestKresil15_ErrorThatIsNotRetried(t *testing.T) {
 	})
 }
 
-func TestKresil17_FirstSuccessHasNoEvents(t *testing.T) {
+func TestFirstSuccessHasNoEvents(t *testing.T) {
 	t.Parallel()
 	var events []string
 	p := core.Must(retry.New(retry.Config{Hooks: noted(&events)}))
@@ -60,7 +60,7 @@ func TestKresil17_FirstSuccessHasNoEvents(t *testing.T) {
 	require.Empty(t, events)
 }
 
-func TestKresil19_Defaults(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 3, retry.DefaultMaxAttempts)
 	strategy := retry.DefaultBackoff().(backoff.Exponential)
@@ -86,7 +86,7 @@ func TestKresil19_Defaults(t *testing.T) {
 	require.Equal(t, 1, calls, "a nil result is not retried")
 }
 
-func TestKresil21_ExponentialWaitsAddUp(t *testing.T) {
+func TestExponentialWaitsAddUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, 25*time.Second)()
@@ -98,7 +98,7 @@ func TestKresil21_ExponentialWaitsAddUp(t *testing.T) {
 	})
 }
 
-func TestKresil23_DelayByAttemptAndError(t *testing.T) {
+func TestDelayByAttemptAndError(t *testing.T) {
 	t.Parallel()
 	choose := func(info retry.Info) time.Duration {
 		switch {
@@ -141,7 +141,7 @@ func TestKresil23_DelayByAttemptAndError(t *testing.T) {
 	}
 }
 
-func TestKresil25_NoDelay(t *testing.T) {
+func TestNoDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, 0)()
@@ -153,7 +153,7 @@ func TestKresil25_NoDelay(t *testing.T) {
 	})
 }
 
-func TestKresil27_CanceledObserverSeesNothingMore(t *testing.T) {
+func TestCanceledObserverSeesNothingMore(t *testing.T) {
 	t.Parallel()
 	var before, after []string
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
@@ -168,7 +168,7 @@ func TestKresil27_CanceledObserverSeesNothingMore(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-func TestKresil29_MapMaySwallowTheError(t *testing.T) {
+func TestMapMaySwallowTheError(t *testing.T) {
 	t.Parallel()
 	var events []string
 	p := core.Must(retry.New(retry.Config{
@@ -181,7 +181,7 @@ func TestKresil29_MapMaySwallowTheError(t *testing.T) {
 	require.Equal(t, []string{"again 1", "again 2", "exhausted 2"}, events)
 }
 
-func TestKresil31_MapThatFailsDoesNotRepeatTheOperation(t *testing.T) {
+func TestMapThatFailsDoesNotRepeatTheOperation(t *testing.T) {
 	t.Parallel()
 	mapped := 0
 	p := core.Must(retry.New(retry.Config{Map: func(result any, err error) (any, error) {
@@ -196,7 +196,7 @@ func TestKresil31_MapThatFailsDoesNotRepeatTheOperation(t *testing.T) {
 	require.Equal(t, 1, mapped)
 }
 
-func TestKresil33_CancelEndsTheWait(t *testing.T) {
+func TestCancelEndsTheWait(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("the user left")
 	synctest.Test(t, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestKresil33_CancelEndsTheWait(t *testing.T) {
 	})
 }
 
-func TestKresil35_RejectionWaitsAsLongAsItAsks(t *testing.T) {
+func TestRejectionWaitsAsLongAsItAsks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		asks, want time.Duration

@@ -23,7 +23,7 @@ import (
 	"github.com/gresil/gresil/standard"
 )
 
-func TestGoPeers15_TheCallersBodyIsClosedOnceHoweverItEnds(t *testing.T) {
+func TestTheCallersBodyIsClosedOnceHoweverItEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cfg      standard.Config
@@ -83,7 +83,7 @@ func TestGoPeers15_TheCallersBodyIsClosedOnceHoweverItEnds(t *testing.T) {
 	}
 }
 
-func TestGoPeers71_NoGoroutineIsLeftWhileTheCallersContextLives(t *testing.T) {
+func TestNoGoroutineIsLeftWhileTheCallersContextLives(t *testing.T) {
 	t.Parallel()
 	checkGoroutines(t, 200)
 }
@@ -151,7 +151,7 @@ func checkGoroutines(t *testing.T, requests int) {
 	})
 }
 
-func TestGoPeers75_AWaitPastTheDeadlineIsRefusedAtOnce(t *testing.T) {
+func TestAWaitPastTheDeadlineIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		script := resiltest.NewScript()

@@ -19,7 +19,7 @@ type statusError int
 
 func (statusError) Error() string { return "status" }
 
-func TestGoPeers25_CancelInTheWait(t *testing.T) {
+func TestCancelInTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, time.Second)()
@@ -35,7 +35,7 @@ func TestGoPeers25_CancelInTheWait(t *testing.T) {
 	})
 }
 
-func TestGoPeers27_AttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
+func TestAttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) (int, error) {
 		ctx, cancel := context.WithTimeout(ctx, 50*ms)
@@ -64,7 +64,7 @@ func TestGoPeers27_AttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	})
 }
 
-func TestGoPeers29_JitterOnlyAddsToTheFloor(t *testing.T) {
+func TestJitterOnlyAddsToTheFloor(t *testing.T) {
 	t.Parallel()
 	for _, r := range []float64{0, 0.5, 0.999} {
 		var told time.Duration
@@ -88,7 +88,7 @@ func TestGoPeers29_JitterOnlyAddsToTheFloor(t *testing.T) {
 	})
 }
 
-func TestGoPeers43_RejectionsAreNotRetried(t *testing.T) {
+func TestRejectionsAreNotRetried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, 0)()

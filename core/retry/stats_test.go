@@ -14,7 +14,7 @@ import (
 )
 
 // Resilience4j and we count the first attempt, Polly does not.
-func TestPolly5J79_CallsAndWaits(t *testing.T) {
+func TestCallsAndWaits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -48,7 +48,7 @@ func TestPolly5J79_CallsAndWaits(t *testing.T) {
 }
 
 // Two calls with sources of the same seed wait equally long; another seed does not.
-func TestGoPeers37_SeededJitterIsReproducible(t *testing.T) {
+func TestSeededJitterIsReproducible(t *testing.T) {
 	t.Parallel()
 	took := func(seed uint64) (all []time.Duration) {
 		random := backoff.Seeded(seed)
@@ -104,7 +104,7 @@ func TestMaxElapsedOverADay(t *testing.T) {
 // With retries in retries each shows its own attempts, and the outer one waits as
 // long as what the inner one was rejected with asks for, also around an inner
 // policy that gave up.
-func TestKresil35_NestedPoliciesWaitForTheInnermostRejection(t *testing.T) {
+func TestNestedPoliciesWaitForTheInnermostRejection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, (2*4+2*4+2*4)*time.Second+2*ms)()

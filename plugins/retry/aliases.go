@@ -1,0 +1,39 @@
+package retry
+
+import (
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/retry"
+)
+
+// The types of core/retry and core/backoff that this package uses, so that one import is
+// enough.
+type (
+	// Strategy computes the wait before each retry; core/backoff has several.
+	Strategy = backoff.Strategy
+	// Hooks observe the retries.
+	Hooks = retry.Hooks
+	// Info describes an attempt or a retry.
+	Info = retry.Info
+	// Stats are counts since the plugin was made.
+	Stats = retry.Stats
+	// CanceledError is the error of a request whose context ended in the wait for
+	// a retry. It unwraps to the cause and to the failure before the wait, which
+	// is a [*StatusError] if there was a response.
+	CanceledError = retry.CanceledError
+	// Budget limits the retries of all plugins and policies that share it.
+	Budget = retry.Budget
+)
+
+// NewBudget makes a budget that allows ratio retries per request, and minPerSecond
+// retries each second in addition: see [retry.NewBudget].
+func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
+	return retry.NewBudget(ratio, minPerSecond)
+}
+
+// Any returns a predicate that holds if one of predicates does: for RetryIf and
+// RetryResponse. A nil predicate is left out.
+func Any[V any](predicates ...func(V) bool) func(V) bool { return retry.Any(predicates...) }
+
+// All returns a predicate that holds if all of predicates do. A nil predicate is left
+// out.
+func All[V any](predicates ...func(V) bool) func(V) bool { return retry.All(predicates...) }

@@ -1,0 +1,84 @@
+package timeout
+
+import (
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/validate"
+)
+
+// The names and limits of a [Config] that has none.
+const (
+	DefaultTotalName    = "total"
+	DefaultTotalLimit   = timeout.DefaultLimit
+	DefaultAttemptName  = "attempt"
+	DefaultAttemptLimit = 10 * time.Second
+)
+
+// Config configures a [Client]. The zero value is ready to use: 30 seconds in
+// total, or 10 for an attempt.
+//
+// A Config is a plain value: copy it to derive another one from it.
+type Config struct {
+	// Name names the plugin, also in its errors. If empty, it is DefaultTotalName
+	// or DefaultAttemptName.
+	Name string
+	// Registry registers the plugin under the kind "timeout" and its name. If nil, it
+	// is not registered.
+	Registry *core.Registry
+
+	// Disabled switches the plugin off: requests have no limit and are not counted. An
+	// Override sets it for one request.
+	Disabled bool
+
+	// Limit is the time that an exchange may take, the sending of its body included. If
+	// zero, it is DefaultTotalLimit or DefaultAttemptLimit. If negative, there is no
+	// limit.
+	Limit time.Duration
+	// HeadersOnly ends the total limit as soon as the headers of the response are
+	// there. The limit of an attempt ends there anyway.
+	HeadersOnly bool
+	// CutBody extends the limit of an attempt until the body is read or closed.
+	// The total limit lasts that long anyway. It excludes HeadersOnly.
+	CutBody bool
+	// ResponseHeader limits the time from the end of the request, its body included, to
+	// the headers of the response, as http.Transport.ResponseHeaderTimeout does. It does
+	// not limit an upload, as Limit does. It applies in addition to Limit, and without
+	// one. It is for an attempt, not for a total limit, and needs a transport that
+	// reports WroteRequest of net/http/httptrace, as those of net/http do. If zero,
+	// there is no limit. It must not be negative.
+	ResponseHeader time.Duration
+	// BodyIdle limits the wait of each read of the response body for a byte. A read that
+	// waits longer fails with an [*Error] of this limit, and the connection, or the
+	// HTTP/2 stream, is closed. An upgraded connection (101) has no such limit, and a
+	// body that is not of net/http must respect the request's context. The time between
+	// two reads does not count, nor does the time until the headers arrive. It applies
+	// in addition to Limit, and without one. If zero, there is no limit. It must not be
+	// negative.
+	BodyIdle time.Duration
+
+	// Hooks observe the plugin. Any of them may be nil.
+	Hooks Hooks
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c Config) With(f func(*Config)) Config {
+	f(&c)
+	return c
+}
+
+// Validate reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
+func (c Config) Validate() error { return c.check(false) }
+
+// check adds to Validate that a total limit has no ResponseHeader, since that would have
+// to apply to each attempt.
+func (c Config) check(total bool) error {
+	check := validate.Of("timeout.Config")
+	check.That(c.ResponseHeader >= 0, "ResponseHeader", c.ResponseHeader, "must be >= 0 (0 means no limit)")
+	check.That(c.BodyIdle >= 0, "BodyIdle", c.BodyIdle, "must be >= 0 (0 means no limit)")
+	check.That(!c.HeadersOnly || !c.CutBody, "CutBody", true, "must be false when HeadersOnly is set")
+	check.That(!total || c.ResponseHeader <= 0, "ResponseHeader", c.ResponseHeader, "must be 0 for a total limit")
+	return check.Err()
+}

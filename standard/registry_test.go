@@ -1,0 +1,89 @@
+package standard_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/logs"
+	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/standard"
+)
+
+// The parts are in the registry themselves; metrics and logs find their mechanisms.
+func TestMetricsAndLogsSeeThePartsOfAClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		c := newClient(t, standard.Config{
+			Name: "orders", Registry: registry,
+			HTTP:  http.Client{Transport: resiltest.NewScript(resiltest.Reply{Delay: time.Hour}, resiltest.Reply{})},
+			Retry: retry.Config{Backoff: backoff.Constant{Wait: time.Second}},
+		})
+		collector := core.Must(metrics.New(registry, metrics.Config{}))
+		defer func() { require.NoError(t, collector.Close()) }()
+		var text bytes.Buffer
+		adapter := core.Must(logs.New(registry, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), logs.Config{Calls: true}))
+		resp, err := c.Get("http://one.test/")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, adapter.Close())
+
+		gatherer := prometheus.NewPedanticRegistry()
+		require.NoError(t, gatherer.Register(collector))
+		families, err := gatherer.Gather()
+		require.NoError(t, err)
+		values := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				var labels []string
+				for _, l := range m.GetLabel() {
+					labels = append(labels, l.GetValue())
+				}
+				values[strings.TrimPrefix(f.GetName(), "resilience_")+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
+			}
+		}
+		for name, want := range map[string]float64{
+			"retry_calls_total orders success true":      1,
+			"retry_backoff_seconds orders backoff":       1,
+			"timeout_calls_total orders-attempt timeout": 1,
+			"timeout_calls_total orders-total success":   1,
+			"timeout_limit_seconds orders-attempt":       10,
+			"registry_entries timeout":                   2,
+			"breaker_calls_total orders failure":         1,
+			"hook_panics_total retry orders":             0,
+		} {
+			require.Contains(t, values, name)
+			require.InDelta(t, want, values[name], 1e-9, name)
+		}
+		require.Contains(t, text.String(), `msg="attempt failed, a retry follows" kind=retry name=orders`)
+		require.Contains(t, text.String(), `kind=timeout name=orders-attempt`)
+	})
+}
+
+func TestAConfigByNameHasTheDefaultsOfItsPlugin(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	c := newClient(t, standard.Config{Registry: registry, Total: timeout.Config{Limit: time.Minute}, Attempt: timeout.Config{Limit: time.Second}})
+	require.NoError(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{CutBody: true}))
+	require.NoError(t, core.SetConfig(registry, "timeout", "standard-attempt", timeout.Config{Disabled: true}))
+	require.NoError(t, core.SetConfig(registry, "retry", "standard", retry.Config{MaxAttempts: 2}))
+	require.True(t, c.Total.Config().CutBody)
+	require.True(t, c.Attempt.Config().Disabled)
+	require.Equal(t, 2, c.Retry.Config().MaxAttempts)
+	require.NoError(t, core.SetConfig(registry, "timeout", "standard-attempt", timeout.Config{}))
+	require.ErrorIs(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{ResponseHeader: 1}), core.ErrConfig)
+	require.True(t, c.Total.Config().CutBody, "the old one is kept")
+}
