@@ -22,7 +22,7 @@ func TestSoakMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
 			t.Run(fmt.Sprintf("%s many keys %t", name, many), func(t *testing.T) {
 				modes(t, func(t *testing.T, mode Mode) {
 					t.Helper()
-					checkMostDecisions(t, start, mode, 800*time.Millisecond, keysOf(many))
+					checkMostDecisions(t, start, mode, 400*time.Millisecond, keysOf(many))
 				})
 			})
 		}
