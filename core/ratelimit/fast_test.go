@@ -45,7 +45,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			}
 			op := driver.Op{Kind: []driver.OpKind{driver.Take, driver.Take, driver.Take, driver.Reserve, driver.Drain}[rng.IntN(5)], Cost: rng.Int64N(min(capacity, 5) + 2), MaxWait: 2 * l.Period}
 			id := ids[0]
-			if rng.IntN(40) == 0 {
+			if rng.IntN(150) == 0 {
 				id = ids[1]
 			}
 			late := now - rng.Int64N(3)
