@@ -39,8 +39,6 @@ type model struct {
 	late         int
 	told         [2]bool // MetricsOnly: of which rates
 	exceeded     int
-
-	asking map[int]time.Duration // in which generation OpenDelay is, and for how long at least; nil if it answers at once
 }
 
 type modelCall struct {
@@ -110,14 +108,6 @@ func (m *model) enter(s breaker.State) {
 }
 
 func (m *model) open(least time.Duration) {
-	if m.asking != nil {
-		m.asking[m.generation] = max(m.asking[m.generation], least)
-		return
-	}
-	m.opens(least)
-}
-
-func (m *model) opens(least time.Duration) {
 	m.opened++
 	m.openFor = max(least, m.cfg.OpenDelay.Delay(m.opened, m.openFor))
 	m.enter(breaker.Open)

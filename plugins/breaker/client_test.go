@@ -100,7 +100,7 @@ func TestKresil131_EveryHostHasItsOwn(t *testing.T) {
 		require.NoError(t, err, url)
 	}
 	require.Equal(t, 4, p.Stats().Keys)
-	require.Equal(t, 1, p.Stats().OpenKeys)
+	require.Equal(t, 1, p.Stats().States[breaker.Open])
 }
 
 func TestKeyIsYours(t *testing.T) {
@@ -180,7 +180,7 @@ func TestGoPeers47_OurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 		} {
 			p := newClient(t, breaker.ClientConfig{})
 			var got []core.Outcome
-			p.Observe(breaker.Hooks{Recorded: func(_ context.Context, i breaker.RecordedInfo) {
+			p.Observe(breaker.Hooks{Recorded: func(_ context.Context, i breaker.Info) {
 				got = append(got, i.Outcome)
 				require.Equal(t, time.Second, i.Duration)
 			}})
@@ -507,7 +507,9 @@ func TestClientConfig(t *testing.T) {
 	require.Nil(t, p.Config().OpenDelay, "as given")
 	require.Equal(t, []any{"vendor", client.Attempt}, []any{p.Name(), p.Phase()})
 	found, _ := r.Get("breaker", "vendor")
-	require.Same(t, p.Group(), found)
+	require.Same(t, p, found)
+	group, _ := core.Lookup[*breaker.Group](&r, "breaker", "vendor")
+	require.Same(t, p.Group(), group)
 	_, err = breaker.NewClient(base)
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	require.NoError(t, p.Close())

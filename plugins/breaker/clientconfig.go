@@ -1,8 +1,8 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Defaults of a [ClientConfig], where they are not those of core/breaker.
@@ -49,25 +49,31 @@ type ClientConfig struct {
 	// negative.
 	MaxKeys int
 
-	// FailureRate is the share of failed requests in the window, above 0 and at
-	// most 1, at which a breaker opens. If zero, it is 0.5.
+	// FailureRate is the share of failed requests in the window, above 0 and at most 1,
+	// at which a breaker opens. If zero, it is 0.5, or Failures decides if that is set.
 	FailureRate float64
-	// SlowCall is how long a request may take until its headers are there, or with
-	// JudgeBody its body has ended: one that takes longer is slow, whatever came of
-	// it. If zero, none is. It must not be negative.
+	// Failures is the number of failed requests in the window at which a breaker opens,
+	// as an alternative to FailureRate, whatever the number of requests. If zero,
+	// FailureRate decides. It must not be negative or above Window, and must be zero if
+	// FailureRate is set. With Failures and Window both n, n failures in a row open it.
+	Failures int
+	// SlowCall is the time, until the headers are there, or with
+	// JudgeBody until its body has ended, above
+	// which a request is slow, whatever its outcome. If zero, no request is slow. It
+	// must not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
-	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
-	// SlowCall.
+	// which a breaker opens too. If zero, it is 1. It must be zero without a SlowCall.
 	SlowRate float64
-	// Window is how many requests the window holds. If zero, it is 100. It must be
-	// zero when WindowTime is set.
+	// Window is the number of requests in the window. If zero, it is 100. It must be
+	// zero if WindowTime is set.
 	Window int
-	// WindowTime makes a window of the requests within this time, in place of a
-	// number of them. If not zero, it is at least a millisecond.
+	// WindowTime is the length of a window that holds the requests within this time,
+	// instead of a number of them. If not zero, it is at least a millisecond.
 	WindowTime time.Duration
-	// MinCalls is how many requests there must be in the window before its rate
-	// says anything. If zero, it is Window, or 100 when WindowTime is set.
+	// MinCalls is the number of requests in the window required before the rates are
+	// evaluated; Failures does not need it. If zero, it is Window, or 100 if WindowTime
+	// is set. It must be zero if Failures is set without a SlowCall.
 	MinCalls int
 
 	// OpenDelay tells how long a breaker stays open. If nil, DefaultOpenDelay is
@@ -81,14 +87,18 @@ type ClientConfig struct {
 	// Trials is how many requests are admitted while half-open, and decide. If
 	// zero, DefaultTrials is used.
 	Trials int
+	// TrialRule decides from the results of the trials whether the breaker closes. The
+	// zero value is [ByRate].
+	TrialRule TrialRule
 	// TrialTimeout is how long a trial keeps its slot. If zero, it is a minute. If
 	// negative, there is no limit.
 	TrialTimeout time.Duration
 	// MaxHalfOpen is how long a breaker stays half-open at most, before it opens
 	// again. If zero, there is no limit. It must not be negative.
 	MaxHalfOpen time.Duration
-	// JudgeWithHistory judges half-open by the window, trials included, and keeps
-	// the window when the breaker closes.
+	// JudgeWithHistory applies the rates to the window while half-open, trials included,
+	// and keeps the window when the breaker closes. It must be false with Failures and
+	// [AllMustSucceed].
 	JudgeWithHistory bool
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
@@ -97,6 +107,10 @@ type ClientConfig struct {
 	// that of the request, and err that of the transport as [client.Explain] returns it.
 	// It must leave the body alone. It is not called if the transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
+	// PanicsFail counts a panic of the transport as a failure, unless its value is
+	// [http.ErrAbortHandler]. If false, it is not counted. The panic goes on in both
+	// cases.
+	PanicsFail bool
 	// JudgeBody judges an exchange that is a success by its headers when its body has
 	// ended: where a read fails, Classify is asked again, with the error and no response,
 	// and so is Failed of a Call. A body that is read to its end, or closed before, is what the
@@ -131,27 +145,23 @@ func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig {
 // [*core.ConfigError].
 func (c ClientConfig) Validate() error {
 	inner := c.core()
-	inner.Trials = 0 // core/breaker would tell of another default
-	errs := []error{relabel("breaker.ClientConfig.", inner.Validate(), c.group().Validate())}
-	if c.Trials < 0 || c.Trials > breaker.MaxTrials {
-		reason := fmt.Sprintf("must be > 0 and <= %d (0 means %d)", breaker.MaxTrials, DefaultTrials)
-		errs = append(errs, &core.ConfigError{Field: "breaker.ClientConfig.Trials", Value: c.Trials, Reason: reason})
-	}
-	return errors.Join(errs...)
+	inner.Trials = 0 // core/breaker has another default
+	check := validate.Of("breaker.ClientConfig")
+	check.Part(inner.Validate(), "breaker.Config.")
+	check.Part(c.group().Validate(), "breaker.GroupConfig.")
+	check.That(c.Trials >= 0 && c.Trials <= breaker.MaxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", breaker.MaxTrials, DefaultTrials))
+	return check.Err()
 }
 
-// relabel joins errors of core/breaker, with the names that the fields have here.
-func relabel(to string, errs ...error) error {
-	return conferr.Relabel(errors.Join(errs...), to, "breaker.Config.", "breaker.GroupConfig.")
-}
+func mustStay(old int) string { return fmt.Sprintf("must stay %d", old) }
 
-// core returns the part of c that core/breaker has too.
+// core returns the Config of the breakers, without the registry of the plugin.
 func (c ClientConfig) core() breaker.Config {
 	return breaker.Config{
-		Name: c.Name, Registry: c.Registry,
-		FailureRate: c.FailureRate, SlowCall: c.SlowCall, SlowRate: c.SlowRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
-		OpenDelay: c.openDelay(), Trials: c.trials(), TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
-		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
+		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
+		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		OpenDelay: c.openDelay(), Trials: cmp.Or(c.Trials, DefaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, PanicsFail: c.PanicsFail, Hooks: c.Hooks,
 	}
 }
 
@@ -162,13 +172,6 @@ func (c ClientConfig) openDelay() backoff.Strategy {
 		return DefaultOpenDelay()
 	}
 	return c.OpenDelay
-}
-
-func (c ClientConfig) trials() int {
-	if c.Trials == 0 {
-		return DefaultTrials
-	}
-	return c.Trials
 }
 
 func (c ClientConfig) maxRetryAfter() time.Duration {

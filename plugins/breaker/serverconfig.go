@@ -8,7 +8,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
@@ -32,25 +32,30 @@ type ServerConfig struct {
 	// be zero when there is no Key, and not negative.
 	MaxKeys int
 
-	// FailureRate is the share of failed requests in the window, above 0 and at
-	// most 1, at which a breaker opens. If zero, it is 0.5.
+	// FailureRate is the share of failed requests in the window, above 0 and at most 1,
+	// at which a breaker opens. If zero, it is 0.5, or Failures decides if that is set.
 	FailureRate float64
-	// SlowCall is how long a request may take until its headers are there: one that
-	// takes longer is slow, whatever came of it. If zero, none is. It must not be
-	// negative.
+	// Failures is the number of failed requests in the window at which a breaker opens,
+	// as an alternative to FailureRate, whatever the number of requests. If zero,
+	// FailureRate decides. It must not be negative or above Window, and must be zero if
+	// FailureRate is set. With Failures and Window both n, n failures in a row open it.
+	Failures int
+	// SlowCall is the time, until the headers are there, above
+	// which a request is slow, whatever its outcome. If zero, no request is slow. It
+	// must not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
-	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
-	// SlowCall.
+	// which a breaker opens too. If zero, it is 1. It must be zero without a SlowCall.
 	SlowRate float64
-	// Window is how many requests the window holds. If zero, it is 100. It must be
-	// zero when WindowTime is set.
+	// Window is the number of requests in the window. If zero, it is 100. It must be
+	// zero if WindowTime is set.
 	Window int
-	// WindowTime makes a window of the requests within this time, in place of a
-	// number of them. If not zero, it is at least a millisecond.
+	// WindowTime is the length of a window that holds the requests within this time,
+	// instead of a number of them. If not zero, it is at least a millisecond.
 	WindowTime time.Duration
-	// MinCalls is how many requests there must be in the window before its rate
-	// says anything. If zero, it is Window, or 100 when WindowTime is set.
+	// MinCalls is the number of requests in the window required before the rates are
+	// evaluated; Failures does not need it. If zero, it is Window, or 100 if WindowTime
+	// is set. It must be zero if Failures is set without a SlowCall.
 	MinCalls int
 
 	// OpenDelay tells how long a breaker stays open. If nil, it is a minute.
@@ -58,14 +63,18 @@ type ServerConfig struct {
 	// Trials is how many requests are admitted while half-open, and decide. If
 	// zero, it is 10.
 	Trials int
+	// TrialRule decides from the results of the trials whether the breaker closes. The
+	// zero value is [ByRate].
+	TrialRule TrialRule
 	// TrialTimeout is how long a trial keeps its slot. If zero, it is a minute. If
 	// negative, there is no limit.
 	TrialTimeout time.Duration
 	// MaxHalfOpen is how long a breaker stays half-open at most, before it opens
 	// again. If zero, there is no limit. It must not be negative.
 	MaxHalfOpen time.Duration
-	// JudgeWithHistory judges half-open by the window, trials included, and keeps
-	// the window when the breaker closes.
+	// JudgeWithHistory applies the rates to the window while half-open, trials included,
+	// and keeps the window when the breaker closes. It must be false with Failures and
+	// [AllMustSucceed].
 	JudgeWithHistory bool
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
@@ -97,22 +106,19 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
-	errs := []error{
-		relabel("breaker.ServerConfig.", c.core().Validate(), c.group().Validate()),
-		conferr.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"),
-	}
-	if c.Key == nil && c.MaxKeys > 0 {
-		errs = append(errs, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be 0 when there is no Key"})
-	}
-	return errors.Join(errs...)
+	check := validate.Of("breaker.ServerConfig")
+	check.Part(c.core().Validate(), "breaker.Config.")
+	check.Part(c.group().Validate(), "breaker.GroupConfig.")
+	check.That(c.Key != nil || c.MaxKeys <= 0, "MaxKeys", c.MaxKeys, "must be 0 when there is no Key")
+	return errors.Join(check.Err(), validate.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"))
 }
 
-// core returns the part of c that core/breaker has too.
+// core returns the Config of the breakers, without the registry of the plugin.
 func (c ServerConfig) core() breaker.Config {
 	return breaker.Config{
-		Name: c.Name, Registry: c.Registry,
-		FailureRate: c.FailureRate, SlowCall: c.SlowCall, SlowRate: c.SlowRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
-		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
+		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
 	}
 }
