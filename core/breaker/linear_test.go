@@ -130,6 +130,12 @@ func checkLinear(t *testing.T, sequences uint64) {
 				OpenDelay: pick[backoff.Strategy](r, backoff.Linear{Initial: second}, backoff.None{}),
 			}
 			cfg.MinCalls = cfg.Window
+			if !cfg.JudgeWithHistory && r.IntN(2) == 0 {
+				cfg.TrialRule = breaker.AllMustSucceed
+			}
+			if !cfg.JudgeWithHistory && r.IntN(2) == 0 {
+				cfg.Failures, cfg.MinCalls = 1+r.IntN(cfg.Window), 0
+			}
 			b := newBreaker(t, cfg)
 			first := &world{model: model{cfg: cfg, num: 1, den: 2, trials: cfg.Trials, began: map[int]time.Duration{}}, calls: map[int]int{}}
 			possible := map[string]*world{"": first}
