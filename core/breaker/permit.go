@@ -138,7 +138,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		now = b.now()
 	}
 	b.mu.Lock()
-	if p.word&aging != 0 || b.word.Load()&^calm != p.word {
+	if b.word.Load()&^calm != p.word {
 		if now == 0 {
 			now = b.now() // the state or the Config has changed
 		}
@@ -152,6 +152,9 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	slow := b.rules.slowCall > 0 && p.word&timed != 0 && now-p.started > b.rules.slowCall
 	if outcome == core.Ignored {
 		b.counters.ignored.Add(1)
+		if b.buckets != nil {
+			b.buckets.turn(now) // for the rates
+		}
 	} else {
 		b.count(now, outcome == core.Failure, slow)
 	}
