@@ -167,9 +167,9 @@ func (b *Breaker) SetState(state State) error {
 	}
 	ctx, now := context.Background(), b.now()
 	b.lock(ctx, now)
-	switch {
-	case state == b.state:
-	case state == Open:
+	switch state {
+	case b.state:
+	case Open:
 		b.open(ctx, now, 0, true)
 	default:
 		b.to(ctx, state, now, true)

@@ -96,7 +96,7 @@ func TestAStreamThatIsATrialHoldsItsSlotOnlyUntilTheHeader(t *testing.T) {
 					return
 				}
 				w.WriteHeader(http.StatusEarlyHints)
-				require.Equal(t, breaker.HalfOpen, p.For("").State(), "informational")
+				require.Equal(t, breaker.HalfOpen, p.For("").State(), "informational") //nolint:contextcheck // a look at the state is no part of a call
 				begin(w)
 				<-end
 			}))

@@ -85,7 +85,7 @@ func TestAPanicOfTheTransport(t *testing.T) {
 		rt := p.Transport(roundTrip(func(*http.Request) (*http.Response, error) { panic(c.value) }))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+host, body)
 		require.NoError(t, err)
-		require.PanicsWithValue(t, c.value, func() { _, _ = rt.RoundTrip(req) }) //nolint:bodyclose // there is no response
+		require.PanicsWithValue(t, c.value, func() { _, _ = rt.RoundTrip(req) })
 		s := p.Stats()
 		require.Equal(t, []uint64{c.failures, 1 - c.failures}, []uint64{s.Failures, s.Ignored}, c)
 		require.Equal(t, 1, closed)
@@ -104,7 +104,7 @@ func TestATransportThatEndsItsGoroutineIsNoFailure(t *testing.T) {
 	p := newClient(t, breaker.ClientConfig{PanicsFail: true, Trials: 1, Initial: breaker.HalfOpen})
 	rt := p.Transport(roundTrip(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
 	var all sync.WaitGroup
-	all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) }) //nolint:bodyclose // there is no response
+	all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) })
 	all.Wait()
 	require.EqualValues(t, 1, p.Stats().Ignored)
 	require.Equal(t, breaker.HalfOpen, stateOf(p))
