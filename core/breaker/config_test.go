@@ -30,7 +30,7 @@ func fields(err error) (names []string) {
 	return names
 }
 
-func TestKresil61_ValidateReportsEveryBadField(t *testing.T) {
+func TestValidateReportsEveryBadField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cfg  breaker.Config

@@ -26,7 +26,7 @@ func newGroup(t *testing.T, each breaker.Config, maxKeys int) *breaker.Group {
 
 func keys(g *breaker.Group) []string { return slices.Collect(maps.Keys(maps.Collect(g.All()))) }
 
-func TestGoPeers57_KeysAreIndependent(t *testing.T) {
+func TestKeysAreIndependent(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, breaker.Config{Name: "hosts", Window: 1}, 0)
 	run(t, g.Get("a"), "F")
@@ -41,7 +41,7 @@ func TestGoPeers57_KeysAreIndependent(t *testing.T) {
 	require.Equal(t, breaker.GroupStats{Stats: breaker.Stats{Successes: 3, Failures: 1, Rejected: 1, Opened: 1}, Keys: 2, States: [6]int{breaker.Closed: 1, breaker.Open: 1}}, s)
 }
 
-func TestGoPeers57_AnOpenBreakerIsNeverDropped(t *testing.T) {
+func TestAnOpenBreakerIsNeverDropped(t *testing.T) {
 	t.Parallel()
 	checkOpenIsKept(t, 10_000)
 }

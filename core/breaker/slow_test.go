@@ -21,7 +21,7 @@ func last(t *testing.T, b *breaker.Breaker, outcome rune, d time.Duration) {
 	p.Done(outcomeOf(outcome))
 }
 
-func TestPolly5C15_SlowCallsOpenTheBreaker(t *testing.T) {
+func TestSlowCallsOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told breaker.Info
@@ -51,7 +51,7 @@ func TestPolly5C15_SlowCallsOpenTheBreaker(t *testing.T) {
 	})
 }
 
-func TestPolly5C17_SlowTrialsOpenItAgain(t *testing.T) {
+func TestSlowTrialsOpenItAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told breaker.Info
@@ -195,7 +195,7 @@ func TestMetricsOnlyTellsOnceOfEachRate(t *testing.T) {
 	})
 }
 
-func TestPolly5D29_ACallMayTripTheBreaker(t *testing.T) {
+func TestACallMayTripTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
