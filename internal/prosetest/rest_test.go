@@ -17,7 +17,6 @@ var rest = map[string]int{
 	"examples/cluster-demo":        14,
 	"examples/demo-client":         3,
 	"examples/internal/demoserver": 8,
-	"plugins/breaker":              22,
 	"plugins/ratelimit":            149,
 	"plugins/retry":                36,
 	"plugins/timeout":              52,

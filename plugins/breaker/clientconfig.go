@@ -23,7 +23,7 @@ const (
 	DefaultMaxRetryAfter = 10 * time.Minute
 )
 
-// DefaultOpenDelay returns the strategy of a ClientConfig that has none:
+// DefaultOpenDelay returns the strategy of a ClientConfig without one:
 // DefaultOpenTime, doubled each time that the trials fail, at most
 // DefaultMaxOpenTime, spread by DefaultOpenJitter.
 func DefaultOpenDelay() backoff.Strategy {
@@ -38,15 +38,15 @@ func DefaultOpenDelay() backoff.Strategy {
 type ClientConfig struct {
 	// Name names the plugin, also in its errors. If empty, it is "default".
 	Name string
-	// Registry is where the breakers, as one *breaker.Group of core/breaker, are
-	// found under the kind "breaker" and the name. If nil, they are in none.
+	// Registry is where the plugin is found under the kind "breaker" and its name. If
+	// nil, it is in none.
 	Registry *core.Registry
 
-	// Key tells which requests share a breaker. If nil, it is [client.Host].
+	// Key returns the key of a request. Requests with the same key share a breaker. If
+	// nil, it is [client.Host].
 	Key func(req *http.Request) string
-	// MaxKeys is how many breakers there are at most. If zero, it is 1024. See
-	// breaker.Group of core/breaker for what happens to more. It must not be
-	// negative.
+	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
+	// negative. See [Group] for the keys beyond it.
 	MaxKeys int
 
 	// FailureRate is the share of failed requests in the window, above 0 and at most 1,
@@ -76,16 +76,16 @@ type ClientConfig struct {
 	// is set. It must be zero if Failures is set without a SlowCall.
 	MinCalls int
 
-	// OpenDelay tells how long a breaker stays open. If nil, DefaultOpenDelay is
-	// used.
+	// OpenDelay returns how long a breaker stays open. It must be fast and pure. If nil,
+	// DefaultOpenDelay is used.
 	OpenDelay backoff.Strategy
 	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
 	// breaker that is opened by a response with that header stays open at least
 	// that long. If zero, DefaultMaxRetryAfter is used. If negative, the header is
-	// not looked at, so that TripOnRetryAfter opens nothing.
+	// not read, so that TripOnRetryAfter opens nothing.
 	MaxRetryAfter time.Duration
-	// Trials is how many requests are admitted while half-open, and decide. If
-	// zero, DefaultTrials is used.
+	// Trials is the number of requests that are admitted while half-open and decide, by
+	// TrialRule. If zero, DefaultTrials is used.
 	Trials int
 	// TrialRule decides from the results of the trials whether the breaker closes. The
 	// zero value is [ByRate].
@@ -103,33 +103,34 @@ type ClientConfig struct {
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
 
-	// Classify returns how an exchange ended. If nil, it is [client.Classify]. ctx is
+	// Classify returns the outcome of an exchange. If nil, it is [client.Classify]. ctx is
 	// that of the request, and err that of the transport as [client.Explain] returns it.
-	// It must leave the body alone. It is not called if the transport panics.
+	// It must not use the body. It is not called if the transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 	// PanicsFail counts a panic of the transport as a failure, unless its value is
 	// [http.ErrAbortHandler]. If false, it is not counted. The panic goes on in both
 	// cases.
 	PanicsFail bool
-	// JudgeBody judges an exchange that is a success by its headers when its body has
-	// ended: where a read fails, Classify is asked again, with the error and no response,
-	// and so is Failed of a Call. A body that is read to its end, or closed before, is what the
-	// headers said. An exchange is counted once, then; until then a trial keeps its slot, no
-	// longer than TrialTimeout. What is no success, an upgraded connection (101), and what
-	// has no body are judged by the headers, as everything is without JudgeBody.
+	// JudgeBody judges an exchange that is a success by its headers again when its body
+	// has ended: if a read fails, Classify is called with the error and no response, and
+	// so is Failed of a ClientCall. If the body is read to its end, or closed before,
+	// the exchange is a success. It is counted once, at that time; until then a trial
+	// keeps its slot, at most for TrialTimeout. Other outcomes, upgraded connections
+	// (101) and responses without a body are judged by the headers, as all are without
+	// JudgeBody.
 	JudgeBody bool
 	// Trip opens the breaker by a single response, for as long as it returns, whatever
-	// the rates: the exchange counts as a failure. With 0 or less it is judged as any
-	// other. asked is what Retry-After asks for, at most MaxRetryAfter, and 0 where it
-	// is not there or not looked at; the breaker is open at least that long. Where the
-	// exchange opens it by its rates too, and half-open, it is open at least as long as
-	// OpenDelay says. [TripOnRetryAfter] opens it by every Retry-After. It is not asked when
-	// there is no response, or one that a plugin further in made of a rejection. It
-	// must leave the body alone. If nil, no single response opens a breaker.
+	// the rates: the exchange counts as a failure. If the result is 0 or less, Classify
+	// decides. asked is the pause of Retry-After, at most MaxRetryAfter, and 0 if there
+	// is none or the header is not read; the breaker is open at least that long. If the
+	// exchange opens it by its rates too, and while half-open, it is open at least as
+	// long as OpenDelay returns. [TripOnRetryAfter] opens it by every Retry-After. Trip
+	// is not called without a response, nor for the response of a rejection by an inner
+	// plugin. It must not use the body. If nil, no single response opens a breaker.
 	Trip func(resp *http.Response, asked time.Duration) time.Duration
-	// SyntheticResponse answers a rejected request with a response, in place of an
-	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that a plugin
-	// further out sees that it is a rejection.
+	// SyntheticResponse answers a rejected request with a response instead of an
+	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that outer plugins
+	// recognize the rejection.
 	SyntheticResponse bool
 	// Hooks observe the breakers. Any of them may be nil.
 	Hooks Hooks
@@ -189,7 +190,7 @@ func (c ClientConfig) key() func(*http.Request) string {
 }
 
 // TripOnRetryAfter is a Trip for a ClientConfig: a response with a status of 429 or 503
-// opens the breaker for as long as it asks for by its Retry-After.
+// opens the breaker for the pause of its Retry-After.
 func TripOnRetryAfter(resp *http.Response, asked time.Duration) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0

@@ -20,16 +20,15 @@ import (
 type ServerConfig struct {
 	// Name names the plugin. If empty, it is "default".
 	Name string
-	// Registry is where the *breaker.Breaker of core/breaker, or the
-	// *breaker.Group when there is a Key, is found under the kind "breaker" and
-	// the name. If nil, it is in none.
+	// Registry is where the plugin is found under the kind "breaker" and its name. If
+	// nil, it is in none.
 	Registry *core.Registry
 
-	// Key tells which requests share a breaker, as in [server.ByRoute]. Those that
-	// have no key share one. If nil, all do.
+	// Key returns the key of a request, as [server.ByRoute] does. Requests with the same
+	// key share a breaker, and requests without one too. If nil, there is one breaker.
 	Key server.Key
-	// MaxKeys is how many breakers there are at most. If zero, it is 1024. It must
-	// be zero when there is no Key, and not negative.
+	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
+	// negative, and must be zero without a Key.
 	MaxKeys int
 
 	// FailureRate is the share of failed requests in the window, above 0 and at most 1,
@@ -58,10 +57,11 @@ type ServerConfig struct {
 	// is set. It must be zero if Failures is set without a SlowCall.
 	MinCalls int
 
-	// OpenDelay tells how long a breaker stays open. If nil, it is a minute.
+	// OpenDelay returns how long a breaker stays open. It must be fast and pure. If nil,
+	// it is a minute.
 	OpenDelay backoff.Strategy
-	// Trials is how many requests are admitted while half-open, and decide. If
-	// zero, it is 10.
+	// Trials is the number of requests that are admitted while half-open and decide, by
+	// TrialRule. If zero, it is 10.
 	Trials int
 	// TrialRule decides from the results of the trials whether the breaker closes. The
 	// zero value is [ByRate].
@@ -79,19 +79,19 @@ type ServerConfig struct {
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
 
-	// Classify tells how a request went. It is asked once: when the final header is
-	// about to be sent, when the connection was taken over, or else when the handler
-	// has returned. What comes after, as a panic in the middle of the body or a
-	// timeout plugin that cuts it, changes nothing. If nil, it is [ClassifyHandler].
-	// It is not asked when the handler panics before that: this is a failure, unless
-	// it is [http.ErrAbortHandler], which says nothing. It must not write.
+	// Classify returns the outcome of a request. It is called once: before the final
+	// header is sent, when the connection is taken over, or when the handler has
+	// returned. Later events, as a panic in the middle of the body or a timeout plugin
+	// that cuts it, change nothing. It must not write. If nil, it is [ClassifyHandler].
+	// If the handler panics before, Classify is not called: the request is a failure, or
+	// not counted if the value is [http.ErrAbortHandler].
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
 	// Trip opens the breaker by a single request, for as long as it returns, whatever
-	// the rates: the request counts as a failure, and Classify is not asked. With 0 or
-	// less it is judged as any other. Where the request opens it by its rates too, and
-	// half-open, it is open at least as long as OpenDelay says. It is asked when
-	// Classify would be, but not for a request that a plugin further in rejected. It
-	// must not write. If nil, no single request opens a breaker.
+	// the rates: the request counts as a failure. If the result is 0 or less, Classify
+	// decides. If the request opens the breaker by its rates too, and while half-open,
+	// it is open at least as long as OpenDelay returns. Trip is called before Classify,
+	// but not for a request that an inner plugin rejected. It must not write. If nil, no
+	// single request opens a breaker.
 	Trip func(r *http.Request, sent *server.Recorder) time.Duration
 	// Hooks observe the breakers. Any of them may be nil.
 	Hooks Hooks
@@ -132,13 +132,13 @@ func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outc
 	return c.Classify
 }
 
-// ClassifyHandler is the Classify of a ServerConfig that has none. A request that
-// a plugin further in rejected is [core.Ignored], and so is one whose client has
-// gone away or whose context has ended otherwise, unless by a timeout with a cause
-// of its own (see breaker.DefaultClassify of core/breaker): that is a
-// [core.Failure]. Of the others those with a status of 500 to 599 are failures, but
-// for 501 and 505, as with [client.Classify]: such a request cannot be served, and
-// says nothing of those that can. A connection that was taken over is a [core.Success].
+// ClassifyHandler is the Classify of a ServerConfig without one. A request that an inner
+// plugin rejected is [core.Ignored], and so is a request whose client has disconnected or
+// whose context has ended, unless a timeout with a cause of its own has ended it (see
+// breaker.DefaultClassify of core/breaker): that is a [core.Failure]. Of the others those
+// with a status of 500 to 599 are failures, except 501 and 505, as with
+// [client.Classify]: they concern only that request. A connection that was taken over is
+// a [core.Success].
 func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if sent.Rejected() != nil {
 		return core.Ignored
