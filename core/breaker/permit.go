@@ -171,7 +171,11 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		return
 	}
 	defer b.announce(queued) // even if the hook ends its goroutine
-	info := Info{State: stateOf(p.word), Outcome: outcome, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow}
+	b.callRecorded(p, recorded, now, Info{Outcome: outcome, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow})
+}
+
+func (b *Breaker) callRecorded(p *Permit, recorded func(context.Context, Info), now time.Duration, info Info) {
+	info.State = stateOf(p.word)
 	if p.word&timed != 0 {
 		info.Duration = now - p.started
 	}
