@@ -113,16 +113,15 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 		return
 	}
 	p.breaker = nil
-	current := b.word.Load()
 	recorded := b.life.Hooks().Recorded
 	switch {
 	case outcome != core.Success && outcome != core.Failure:
 		outcome = core.Ignored
-		if recorded == nil && p.trial == 0 && current>>wordBits == p.word>>wordBits {
+		if recorded == nil && p.trial == 0 && b.word.Load()>>wordBits == p.word>>wordBits {
 			b.counters.ignored.Add(1)
 			return
 		}
-	case outcome == core.Success && recorded == nil && current == p.word|calm &&
+	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm &&
 		(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.slowCall):
 		b.counters.calm.Inc()
 		return
@@ -149,7 +148,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 			return
 		}
 	}
-	slow := b.rules.slowCall > 0 && p.word&timed != 0 && now-p.started > b.rules.slowCall
+	slow := p.word&timed != 0 && b.rules.slowCall > 0 && now-p.started > b.rules.slowCall
 	if outcome == core.Ignored {
 		b.counters.ignored.Add(1)
 		if b.buckets != nil {
@@ -165,21 +164,27 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	if outcome != core.Ignored {
 		b.decide(p.ctx, now, least, trip)
 	}
+	if recorded == nil && !b.queued { // BenchmarkClosedOneInFifty
+		b.mu.Unlock()
+		return
+	}
 	queued := b.unlock()
 	if recorded == nil {
 		b.announce(queued)
 		return
 	}
-	defer b.announce(queued) // even if the hook ends its goroutine
-	b.callRecorded(p, recorded, now, Info{Outcome: outcome, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow})
-}
-
-func (b *Breaker) callRecorded(p *Permit, recorded func(context.Context, Info), now time.Duration, info Info) {
-	info.State = stateOf(p.word)
+	info := Info{State: stateOf(p.word), Outcome: outcome, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow}
 	if p.word&timed != 0 {
 		info.Duration = now - p.started
 	}
-	b.call(p.ctx, recorded, info)
+	b.callRecorded(p.ctx, recorded, info, queued)
+}
+
+// callRecorded calls the hook, and then announces the changes that the call caused, even
+// if the hook ends its goroutine.
+func (b *Breaker) callRecorded(ctx context.Context, recorded func(context.Context, Info), info Info, queued bool) {
+	defer b.announce(queued)
+	b.call(ctx, recorded, info)
 }
 
 // count adds a call to the counters, and to the trials or the window.

@@ -52,11 +52,9 @@ func (b *Breaker) unlock() (queued bool) {
 func (b *Breaker) decide(ctx context.Context, now, least, trip time.Duration) {
 	switch b.state {
 	case Closed:
-		failing, slow := b.rules.reached(b.window())
-		switch {
-		case failing || slow:
+		if failing, slow := b.rules.reached(b.window()); failing || slow {
 			b.open(ctx, now, max(least, trip), false)
-		case trip > 0:
+		} else if trip > 0 {
 			b.openFor = trip
 			b.opened++
 			b.to(ctx, Open, now, false)
@@ -167,11 +165,9 @@ func (b *Breaker) SetState(state State) error {
 	}
 	ctx, now := context.Background(), b.now()
 	b.lock(ctx, now)
-	switch state {
-	case b.state:
-	case Open:
+	if state == Open && b.state != Open {
 		b.open(ctx, now, 0, true)
-	default:
+	} else if state != b.state {
 		b.to(ctx, state, now, true)
 	}
 	b.byHand = true
