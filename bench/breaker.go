@@ -53,7 +53,7 @@ func breakerRows(Sizes) []Row {
 		}},
 		Row{Name: "breaker: count window and a hook with durations, closed", Subjects: []Subject{
 			ours("breaker.Acquire", func() Work {
-				return acquire(gresil.Config{Hooks: gresil.Hooks{Recorded: func(context.Context, gresil.RecordedInfo) {}}}, closed)
+				return acquire(gresil.Config{Hooks: gresil.Hooks{Recorded: func(context.Context, gresil.Info) {}}}, closed)
 			}), clocks(2),
 		}},
 	)

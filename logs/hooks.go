@@ -36,26 +36,26 @@ func (s *subject) retry() retry.Hooks {
 
 func (s *subject) breaker() breaker.Hooks {
 	h := breaker.Hooks{
-		StateChanged: func(ctx context.Context, info breaker.StateChangedInfo) {
+		StateChanged: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker changed its state", s.key(info.Key),
-				slog.String("from", info.From.String()), slog.String("to", info.To.String()), slog.Bool("manual", info.Manual),
+				slog.String("from", info.From.String()), slog.String("to", info.State.String()), slog.Bool("manual", info.Manual),
 				slog.Float64("failure_rate", info.FailureRate), slog.Float64("slow_rate", info.SlowRate), slog.Duration("open_for", info.OpenFor), slog.Int("opened", info.Opened))
 		},
-		RateExceeded: func(ctx context.Context, info breaker.RateExceededInfo) {
+		RateExceeded: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker would have opened", s.key(info.Key),
 				slog.Bool("slow", info.Slow), slog.Float64("rate", info.Rate), slog.Float64("threshold", info.Threshold))
 		},
-		Reset: func(ctx context.Context, info breaker.ResetInfo) {
+		Reset: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker was reset", s.key(info.Key))
 		},
 	}
 	if s.a.cfg.Calls {
-		h.Recorded = func(ctx context.Context, info breaker.RecordedInfo) {
+		h.Recorded = func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelDebug, "circuit breaker recorded a call", s.key(info.Key), slog.String("state", info.State.String()),
 				slog.String("outcome", info.Outcome.String()), slog.Duration("duration", info.Duration), slog.Bool("slow", info.Slow),
 				slog.Float64("failure_rate", info.FailureRate), slog.Float64("slow_rate", info.SlowRate))
 		}
-		h.Rejected = func(ctx context.Context, info breaker.RejectedInfo) {
+		h.Rejected = func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelDebug, "circuit breaker rejected a call", s.key(info.Key), slog.String("state", info.State.String()),
 				slog.Duration("retry_after", info.Err.RetryAfter()))
 		}

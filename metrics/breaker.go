@@ -30,7 +30,7 @@ func (m *breakerMetrics) init(c *Collector, durations bool) {
 	m.exceeded = c.desc("breaker_ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", "name")
 	m.windowCalls = c.desc("breaker_window_calls", "Calls in the window.", "name", "result")
 	m.ratio = c.desc("breaker_failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", "name")
-	m.threshold = c.desc("breaker_failure_ratio_threshold", "Failure ratio at which the breaker opens.", "name")
+	m.threshold = c.desc("breaker_failure_ratio_threshold", "Failure ratio at which the breaker opens; no sample with a number of failures.", "name")
 	m.windowSlowCalls = c.desc("breaker_window_slow_calls", "Slow calls in the window.", "name", "result")
 	m.slowRatio = c.desc("breaker_slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", "name")
 	m.slowThreshold = c.desc("breaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", "name")
@@ -60,11 +60,11 @@ func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func())
 		gone     bool
 		observed breaker.Hooks
 	)
-	observed.StateChanged = func(_ context.Context, info breaker.StateChangedInfo) {
+	observed.StateChanged = func(_ context.Context, info breaker.Info) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !gone {
-			m.transitions.WithLabelValues(name, info.From.String(), info.To.String()).Inc()
+			m.transitions.WithLabelValues(name, info.From.String(), info.State.String()).Inc()
 		}
 	}
 	if m.duration != nil {
@@ -72,7 +72,7 @@ func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func())
 		for o := range durations {
 			durations[o] = m.duration.WithLabelValues(name, core.Outcome(o).String())
 		}
-		observed.Recorded = func(_ context.Context, info breaker.RecordedInfo) {
+		observed.Recorded = func(_ context.Context, info breaker.Info) {
 			durations[info.Outcome].Observe(info.Duration.Seconds())
 		}
 	}
@@ -97,7 +97,9 @@ func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *br
 	if now.Calls >= now.MinCalls {
 		gauge(ch, m.ratio, float64(now.Failures)/float64(now.Calls), name)
 	}
-	gauge(ch, m.threshold, now.Threshold, name)
+	if now.Threshold > 0 {
+		gauge(ch, m.threshold, now.Threshold, name)
+	}
 	if now.SlowThreshold > 0 {
 		gauge(ch, m.windowSlowCalls, float64(now.Slow-now.SlowFailures), name, "success")
 		gauge(ch, m.windowSlowCalls, float64(now.SlowFailures), name, "failure")
@@ -129,11 +131,8 @@ func gaugeState(ch chan<- prometheus.Metric, desc *prometheus.Desc, is breaker.S
 // the keys.
 func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, g *breaker.Group) (panics uint64) {
 	s := g.Stats()
-	for state, n := range map[breaker.State]int{
-		breaker.Closed: s.ClosedKeys, breaker.Open: s.OpenKeys, breaker.HalfOpen: s.HalfOpenKeys,
-		breaker.ForcedOpen: s.ForcedOpenKeys, breaker.Disabled: s.DisabledKeys, breaker.MetricsOnly: s.MetricsOnlyKeys,
-	} {
-		gauge(ch, m.state, float64(n), name, state.String())
+	for state, n := range s.States {
+		gauge(ch, m.state, float64(n), name, breaker.State(state).String())
 	}
 	gauge(ch, m.keys, float64(s.Keys), name)
 	counter(ch, m.evictions, s.Evicted, name)

@@ -67,7 +67,7 @@ func TestBreakerGroupTellsOfItsOverflow(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1, Hooks: breaker.Hooks{
-		Rejected: func(context.Context, breaker.RejectedInfo) { panic("hook") },
+		Rejected: func(context.Context, breaker.Info) { panic("hook") },
 	}}, breaker.GroupConfig{MaxKeys: 1})
 	require.NoError(t, err)
 	g := newGatherer(t, registry)

@@ -92,7 +92,7 @@ func BenchmarkClosedSlowCalls(b *testing.B) {
 }
 
 func BenchmarkClosedDurations(b *testing.B) {
-	closed(b, breaker.Config{Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.RecordedInfo) {}}}, 0)
+	closed(b, breaker.Config{Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.Info) {}}}, 0)
 }
 
 func closedParallel(b *testing.B, failEvery int) {

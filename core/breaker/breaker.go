@@ -7,161 +7,132 @@ import (
 
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/announce"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/instance"
 )
 
-const kind = "breaker"
-
-// A Breaker lets calls pass, or not, by how the ones before ended. Its methods may
-// be used by several goroutines at once.
+// A Breaker admits or rejects calls, depending on how earlier calls ended. Its methods
+// may be used by several goroutines at once.
 type Breaker struct {
 	*shared
-	key   string
-	group bool // it is in one
+	key     string
+	grouped bool // a Group made it
 
-	// What Acquire reads. They change with the state, under mu; refusal first.
+	// Acquire reads these without the lock. They change with the state, under mu:
+	// refusal first.
 	word    atomic.Uint64             // generation<<wordBits, aging, timed, calm, state
-	refusal atomic.Pointer[OpenError] // what a call gets that is not admitted
-	used    atomic.Bool               // since the Group looked for one to drop
+	refusal atomic.Pointer[OpenError] // the error of a rejected call
+	used    atomic.Bool               // since the Group last looked for a breaker to evict
 
-	_  [64]byte // mu changes with most calls, what is above with few
+	_  [64]byte // mu changes with most calls, the fields above with few
 	mu sync.Mutex
 	//
 	rules      *rules
 	state      State
 	byHand     bool          // SetState was called
-	generation uint64        // one more for each state entered
-	since      time.Duration // when it was entered
-	until      time.Duration // Open: when it is over
-	openFor    time.Duration // how long it was opened the last time since it was closed
-	answered   time.Duration // what OpenDelay said then, which may be less
-	opened     int           // how many times it was opened
-	opening    uint64        // the generation in which OpenDelay is being asked
-	asking     int           // how many ask OpenDelay now
-	least      time.Duration // how long to open then at least
+	generation uint64        // increases with each state that is entered
+	since      time.Duration // when the state was entered
+	until      time.Duration // Open: when the state ends
+	openFor    time.Duration // duration of the last opening; 0 after the breaker closed
+	delay      time.Duration // the last result of OpenDelay, which may be less
+	opened     int           // openings since the breaker was last closed
 	ring       ring
-	buckets    *buckets // in place of the ring
+	buckets    *buckets // used instead of ring if there is a WindowTime
 	trials     trials
-	exceeded   exceeded // MetricsOnly: what was told
+	exceeded   exceeded
 	changes    announce.Queue[change]
-	queued     bool // something was added to changes under this lock
+	queued     bool // changes were added under this lock
 
 	counters counters
 }
 
-// shared is what the breakers of a group have in common.
+// shared is common to the breakers of a group.
 type shared struct {
-	name    string
-	base    time.Time // all times are counted from here
-	hooks   hook.Set[Hooks]
-	panics  hook.Panics
-	current atomic.Pointer[rules] // which each Breaker adopts
-
-	mu sync.Mutex
+	life instance.Instance[Config, *rules, Hooks]
+	base time.Time // times are durations since then
 }
 
-// rules are a Config as it is used.
+// rules are the settings that follow from a Config.
 type rules struct {
-	cfg          Config
-	rate         float64
+	cfg          *Config
+	failures     int           // number that opens; out of reach unless Failures is set
+	rate         float64       // out of reach if Failures is set
+	trialRate    float64       // the same while half-open
 	slowCall     time.Duration // 0: no call is slow
-	slowRate     float64       // then beyond reach
+	slowRate     float64       // out of reach unless SlowCall is set
 	minCalls     int
 	trialCount   int
 	trialTimeout time.Duration
 	openDelay    backoff.Strategy
 }
 
-func newRules(cfg Config) *rules {
-	return &rules{
-		cfg: cfg, rate: cfg.failureRate(), slowCall: cfg.SlowCall, slowRate: cfg.slowRate(), minCalls: cfg.minCalls(),
-		openDelay: cfg.openDelay(), trialCount: cfg.trials(), trialTimeout: cfg.trialTimeout(),
+func lifeCycle() *instance.Kind[Config, *rules, Hooks] {
+	return &instance.Kind[Config, *rules, Hooks]{
+		Kind: "breaker", Type: "breaker.Config", DefaultName: DefaultName,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+		Settings: func(c *Config) *rules {
+			r := &rules{
+				cfg: c, slowCall: c.SlowCall, slowRate: c.slowRate(), minCalls: c.minCalls(), openDelay: c.openDelay(),
+				trialRate: c.failureRate(), trialCount: c.trials(), trialTimeout: c.trialTimeout(),
+			}
+			r.failures, r.rate = c.threshold()
+			return r
+		},
 	}
 }
 
-func newShared(cfg Config) (*shared, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	s := &shared{name: cfg.name(), base: time.Now()}
-	s.current.Store(newRules(cfg))
-	s.hooks.Own(cfg.Hooks)
-	return s, nil
-}
-
-func (s *shared) now() time.Duration { return time.Since(s.base) }
-
-// delay asks how long to stay open. It runs code of the user, so no lock is held.
-func (s *shared) delay(of backoff.Strategy, n int, prev time.Duration) time.Duration {
-	d := DefaultOpenTime // stands when OpenDelay panics
-	func() {
-		defer s.panics.Recover()
-		d = of.Delay(n, prev)
-	}()
-	return max(0, d)
-}
-
-// initialDelay is how long a new breaker is open. As delay, it is not for under a
-// lock.
-func (s *shared) initialDelay(r *rules) time.Duration {
-	if r.cfg.Initial == Open {
-		return s.delay(r.openDelay, 1, 0)
-	}
-	return 0
-}
-
-// New makes a breaker. It returns what [Config.Validate] finds, or the
+// New makes a breaker. It returns the errors of [Config.Validate], or the
 // [*core.DuplicateError] of the registry.
 func New(cfg Config) (*Breaker, error) {
-	s, err := newShared(cfg)
-	if err != nil {
+	s := &shared{base: time.Now()}
+	if err := s.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	r := s.current.Load()
-	b := newBreaker(s, r, "", s.initialDelay(r))
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, b.Name(), b); err != nil {
-			return nil, err
-		}
+	b := newBreaker(s, "")
+	if err := s.life.Register(b); err != nil {
+		return nil, err
 	}
 	return b, nil
 }
 
-func newBreaker(s *shared, r *rules, key string, openFor time.Duration) *Breaker {
+func newBreaker(s *shared, key string) *Breaker {
+	r := s.life.Load().Settings
 	b := &Breaker{shared: s, rules: r, key: key, trials: trials{slots: make([]slot, r.trialCount)}}
 	if r.cfg.WindowTime > 0 {
 		b.buckets = newBuckets(r.cfg.WindowTime)
 	} else {
 		b.ring = newRing(r.cfg.window(), r.slowCall > 0)
 	}
-	now := s.now()
 	if r.cfg.Initial == Open {
-		b.opened, b.openFor, b.answered = 1, openFor, openFor
+		b.askDelay(0)
 	}
-	b.enter(r.cfg.Initial, now)
+	b.enter(r.cfg.Initial, s.now())
 	return b
 }
 
-// Name returns the name of the breaker; in a [Group], that of the group.
-func (b *Breaker) Name() string { return b.name }
+func (s *shared) now() time.Duration { return time.Since(s.base) }
 
-// Key returns the key of the breaker in its [Group]. It is empty for one that is
-// in none.
+// Name returns the name. The breakers of a [Group] have the name of the group.
+func (s *shared) Name() string { return s.life.Name() }
+
+// Config returns the Config of the constructor or of the last SetConfig, as it was
+// given except for a Name and Registry that stayed.
+func (s *shared) Config() Config { return s.life.Load().Config }
+
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted. The breakers of a [Group] share their hooks:
+// Info.Key is the key of the breaker.
+func (s *shared) Observe(h Hooks) (cancel func()) { return s.life.Observe(h) }
+
+// Key returns the key of the breaker in its [Group], and "" outside of a group.
 func (b *Breaker) Key() string { return b.key }
 
-// Config returns the Config that the breaker has, as it was given.
-func (b *Breaker) Config() Config { return b.current.Load().cfg }
-
-// Close takes the breaker out of its registry. It goes on working. A second Close
-// does nothing; the error is always nil.
+// Close removes the breaker from its registry. It goes on working. A second Close does
+// nothing, and neither does Close of a breaker in a [Group]; the error is always nil.
 func (b *Breaker) Close() error {
-	if r := b.Config().Registry; r != nil {
-		r.Remove(kind, b.Name(), b)
+	if b.grouped {
+		return nil
 	}
-	return nil
+	return b.life.Close()
 }
-
-// Observe adds hooks to those of the Config, until cancel is called; events that
-// happen at that moment may still be told. The breakers of a [Group] have their
-// hooks together: they are told of all of them, and info.Key tells which.
-func (b *Breaker) Observe(h Hooks) (cancel func()) { return b.hooks.Add(h) }

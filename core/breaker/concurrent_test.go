@@ -76,9 +76,9 @@ func TestEveryCallIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	var told, opened atomic.Uint64
 	hooks := breaker.Hooks{
-		Recorded: func(context.Context, breaker.RecordedInfo) { told.Add(1) },
-		StateChanged: func(_ context.Context, i breaker.StateChangedInfo) {
-			if i.To == breaker.Open {
+		Recorded: func(context.Context, breaker.Info) { told.Add(1) },
+		StateChanged: func(_ context.Context, i breaker.Info) {
+			if i.State == breaker.Open {
 				opened.Add(1)
 			}
 		},
@@ -131,16 +131,16 @@ func TestChangesAreToldInOrder(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	last, n := breaker.Closed, 0
-	b := newBreaker(t, breaker.Config{Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.StateChangedInfo) {
+	b := newBreaker(t, breaker.Config{Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) {
 		if !mu.TryLock() {
 			t.Error("told of two changes at once")
 			return
 		}
 		defer mu.Unlock()
-		if i.From != last || i.To == i.From {
-			t.Errorf("told of %v to %v after %v", i.From, i.To, last)
+		if i.From != last || i.State == i.From {
+			t.Errorf("told of %v to %v after %v", i.From, i.State, last)
 		}
-		last = i.To
+		last = i.State
 		n++
 	}}})
 	var all sync.WaitGroup

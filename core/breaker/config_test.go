@@ -30,7 +30,7 @@ func fields(err error) (names []string) {
 	return names
 }
 
-func TestKresil61_ValidateReportsEveryBadField(t *testing.T) {
+func TestValidateReportsEveryBadField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cfg  breaker.Config
@@ -193,7 +193,7 @@ func TestJoinForgetsNoHook(t *testing.T) {
 		}
 	}
 	calls := 0
-	twice := breaker.Hooks{Reset: func(context.Context, breaker.ResetInfo) { calls++ }}
+	twice := breaker.Hooks{Reset: func(context.Context, breaker.Info) { calls++ }}
 	b := newBreaker(t, breaker.Config{Hooks: twice.Join(twice)})
 	b.Reset()
 	require.Equal(t, 2, calls)

@@ -9,28 +9,38 @@ import (
 	"github.com/gresil/gresil/internal/blame"
 )
 
-// Do runs operation if b admits it, in the caller's goroutine, and returns what it
-// returns; else an [*OpenError], and operation does not run. How it ended is told
-// by Config.Trip and Config.Classify. An operation that panics or ends its goroutine counts as
-// [core.Ignored], and the panic goes on.
+// Do runs operation in the caller's goroutine if b admits it, and returns its result;
+// otherwise it returns an [*OpenError], and operation does not run. Config.Trip and
+// Config.Classify decide how the call ended. An operation that ends its goroutine is
+// [core.Ignored], and so is one that panics unless Config.PanicsFail is set. A panic goes
+// on.
 func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) (T, error)) (T, error) {
 	permit, err := b.Acquire(ctx)
 	if err != nil {
 		var none T
 		return none, err
 	}
-	outcome, trip := core.Ignored, time.Duration(0)
-	defer func() { permit.done(outcome, 0, trip) }()
+	outcome, trip, returned := core.Ignored, time.Duration(0), false
+	defer func() {
+		if !returned && b.life.Load().Config.PanicsFail {
+			if v := recover(); v != nil { // nil after a Goexit
+				defer panic(v)
+				outcome = core.Failure
+			}
+		}
+		permit.done(outcome, 0, trip)
+	}()
 	var started time.Time
 	if _, bounded := ctx.Deadline(); bounded {
 		started = time.Now() // only an outer limit needs it
 	}
 	result, err := operation(ctx)
+	returned = true
 	judged := err
 	if err != nil {
 		judged, err = blame.Outer(ctx, started, 0, err), blame.Strip(err)
 	}
-	cfg := &b.current.Load().cfg
+	cfg := &b.life.Load().Config
 	if cfg.Trip != nil && !errors.Is(err, core.ErrRejected) {
 		trip = cfg.Trip(ctx, result, err)
 	}
@@ -48,7 +58,7 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 // Run makes a Breaker a [core.Mechanism]. It does the same as [Do].
 func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, b, next.Run) }
 
-// DefaultClassify is the Classify of a Config that has none. No error is a
+// DefaultClassify is the Classify of a Config without one. No error is a
 // [core.Success].
 //
 // An error is [core.Ignored] if it is a rejection by an inner mechanism

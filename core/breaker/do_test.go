@@ -157,8 +157,8 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	acquire(t, full)
 	trials := newBreaker(t, breaker.Config{Initial: breaker.HalfOpen})
 	observed := newBreaker(t, breaker.Config{Hooks: breaker.Hooks{
-		Recorded: func(context.Context, breaker.RecordedInfo) {},
-		Rejected: func(context.Context, breaker.RejectedInfo) {},
+		Recorded: func(context.Context, breaker.Info) {},
+		Rejected: func(context.Context, breaker.Info) {},
 	}})
 	forced := newBreaker(t, observed.Config().With(func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
 	calm, mixed := warm(newBreaker(t, breaker.Config{})), warm(newBreaker(t, breaker.Config{}))
@@ -275,7 +275,7 @@ func TestATripThatPanicsGivesTheSlotBack(t *testing.T) {
 // TestWhatIsLateDoesNotDependOnHooks ends an ignored call in a later state.
 func TestWhatIsLateDoesNotDependOnHooks(t *testing.T) {
 	t.Parallel()
-	for _, hooks := range []breaker.Hooks{{}, {Recorded: func(context.Context, breaker.RecordedInfo) {}}} {
+	for _, hooks := range []breaker.Hooks{{}, {Recorded: func(context.Context, breaker.Info) {}}} {
 		b := newBreaker(t, breaker.Config{Hooks: hooks})
 		now, late := acquire(t, b), acquire(t, b)
 		now.Done(core.Ignored)

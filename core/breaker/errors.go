@@ -21,13 +21,13 @@ type OpenError struct {
 	State State  // Open, HalfOpen or ForcedOpen
 
 	generation uint64
-	over       time.Duration // Open: when that ends, on the clock of the breaker
-	until      time.Time     // the same, on everybody's; HalfOpen: when that clock began
+	over       time.Duration // Open: when the state ends, on the clock of the breaker
+	until      time.Time     // Open: the same as a time; HalfOpen: when that clock began
 	wait       time.Duration // HalfOpen
 	slot       atomic.Int64  // HalfOpen: when the first slot comes back at the latest
 }
 
-// Error tells the name, the state, and the time that is left.
+// Error returns the name, the state and the time left.
 func (e *OpenError) Error() string {
 	switch e.State {
 	case HalfOpen:
@@ -42,10 +42,10 @@ func (e *OpenError) Error() string {
 // Is matches [ErrOpen] and [core.ErrRejected].
 func (e *OpenError) Is(target error) bool { return target == ErrOpen || target == core.ErrRejected }
 
-// RetryAfter is the time that is left, now, until the breaker admits calls again.
-// Half-open the trials decide, which may be at any moment: it is how long the
-// breaker was open, or DefaultOpenTime if it was not, but not longer than until the oldest trial loses its slot.
-// Forced open it is negative: waiting does not help.
+// RetryAfter returns the time left until the breaker admits calls again. While
+// half-open the trials can decide at any moment: it is how long the breaker was open, or
+// DefaultOpenTime if it was not, but at most until the oldest trial loses its slot. While
+// forced open it is negative: waiting does not help.
 func (e *OpenError) RetryAfter() time.Duration {
 	switch e.State {
 	case HalfOpen:

@@ -16,8 +16,8 @@ func Example() {
 		Window:    4,
 		OpenDelay: backoff.None{}, // so that this example need not wait
 		Trials:    1,
-		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.StateChangedInfo) {
-			fmt.Println(i.From, "to", i.To)
+		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) {
+			fmt.Println(i.From, "to", i.State)
 		}},
 	})
 	if err != nil {
@@ -84,8 +84,8 @@ func ExampleConfig_With() {
 func ExampleHooks() {
 	b := core.Must(breaker.New(breaker.Config{Window: 2}))
 	cancel := b.Observe(breaker.Hooks{
-		Recorded: func(_ context.Context, i breaker.RecordedInfo) { fmt.Println(i.Outcome, i.FailureRate) },
-		Rejected: func(_ context.Context, i breaker.RejectedInfo) { fmt.Println("rejected:", i.State) },
+		Recorded: func(_ context.Context, i breaker.Info) { fmt.Println(i.Outcome, i.FailureRate) },
+		Rejected: func(_ context.Context, i breaker.Info) { fmt.Println("rejected:", i.State) },
 	})
 	defer cancel()
 	for _, err := range []error{nil, errors.New("out of order"), nil} {

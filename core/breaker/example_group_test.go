@@ -19,7 +19,7 @@ func ExampleGroup() {
 	for key, b := range hosts.All() {
 		fmt.Println(key, b.State())
 	}
-	fmt.Println(hosts.Stats().OpenKeys, "open")
+	fmt.Println(hosts.Stats().States[breaker.Open], "open")
 	// Output:
 	// a.example open
 	// b.example closed

@@ -30,8 +30,8 @@ func TestAStateChangedHookThatEndsItsGoroutineKeepsNoTrialSlot(t *testing.T) {
 				var changes []breaker.State
 				b := core.Must(breaker.New(breaker.Config{
 					Trials: 1, TrialTimeout: -1, Initial: breaker.Open,
-					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.StateChangedInfo) {
-						if changes = append(changes, info.To); info.To == breaker.HalfOpen {
+					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.Info) {
+						if changes = append(changes, info.State); info.State == breaker.HalfOpen {
 							leave()
 						}
 					}},
@@ -65,7 +65,7 @@ func TestWhateverEndsTheGoroutineOfATrialGivesItsSlotBack(t *testing.T) {
 	}
 	for name, set := range map[string]func(c *breaker.Config, on *bool){
 		"Recorded": func(c *breaker.Config, on *bool) {
-			c.Hooks.Recorded = func(context.Context, breaker.RecordedInfo) { exit(on) }
+			c.Hooks.Recorded = func(context.Context, breaker.Info) { exit(on) }
 		},
 		"Classify": func(c *breaker.Config, on *bool) {
 			c.Classify = func(context.Context, any, error) core.Outcome { exit(on); return core.Success }

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"slices"
@@ -9,46 +10,39 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// DefaultMaxKeys is how many breakers a [Group] has at most when nothing is said.
+// DefaultMaxKeys is the number of breakers of a [Group] at most, unless its GroupConfig
+// sets another.
 const DefaultMaxKeys = 1024
 
 // GroupConfig configures a [Group] beyond its breakers.
 type GroupConfig struct {
-	// MaxKeys is how many breakers there are at most. If zero, DefaultMaxKeys is
-	// used. It must not be negative.
+	// MaxKeys is the number of breakers at most. If zero, DefaultMaxKeys is used. It
+	// must not be negative.
 	MaxKeys int
 }
 
 // Validate reports every field that cannot be used, joined.
 func (c GroupConfig) Validate() error {
-	if c.MaxKeys < 0 {
-		return &core.ConfigError{Field: "breaker.GroupConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be > 0 (0 means 1024)"}
-	}
-	return nil
+	check := validate.Of("breaker.GroupConfig")
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
+	return check.Err()
 }
 
-func (c GroupConfig) maxKeys() int {
-	if c.MaxKeys == 0 {
-		return DefaultMaxKeys
-	}
-	return c.MaxKeys
-}
-
-// A Group has a breaker for each key, all with the same Config. Its methods may be
-// used by several goroutines at once.
+// A Group has a breaker for each key, all with the same Config. Its methods may be used
+// by several goroutines at once.
 //
-// Where there are MaxKeys of them and there is a new key, the next few are looked
-// at, and one of these is dropped, of those that have not been asked for lately if
-// there are any: one with neither a failure nor a slow call in its window, else one
-// with such, else one whose time to be open is over. One that is to be open for
-// longer is never dropped, nor one that [Breaker.SetState] has made ForcedOpen,
-// Disabled or MetricsOnly, unless this is the Initial of the Config. If there are
-// only such among them, the new key shares one breaker with all others in that case,
-// and the next Get looks at the ones that follow. A call that runs does not keep its
-// breaker: how it ends counts for nobody once that is dropped.
+// A new key needs room if there are MaxKeys breakers. The Group then looks at the next
+// few, and evicts one of them, preferably one that was not used lately: a breaker with
+// neither a failure nor a slow call in its window, otherwise one with such calls,
+// otherwise one whose open time is over. It never evicts a breaker that stays open for
+// longer, nor one that [Breaker.SetState] has made ForcedOpen, Disabled or MetricsOnly,
+// unless that is the Initial of the Config. If none can be evicted, the new key shares
+// one breaker with all other keys in that case, and the next Get looks at the breakers
+// that follow. A running call does not keep its breaker: its result does not count after
+// the eviction.
 type Group struct {
 	*shared
 	maxKeys  int
@@ -59,54 +53,35 @@ type Group struct {
 	mu      sync.RWMutex
 	byKey   map[string]*Breaker
 	all     []*Breaker
-	hand    int   // where to look on for one to drop
-	evicted Stats // of those that were dropped
-	dropped uint64
+	hand    int   // where the search for a victim continues
+	retired Stats // of the evicted breakers
+	evicted uint64
 }
 
-// NewGroup makes a group without a key yet. Its name and registry are those of
-// each. It returns what the Validate methods find, joined, or the
-// [*core.DuplicateError] of the registry: a Group is registered under the kind
-// "breaker", as a single Breaker is, and its breakers are not.
+// NewGroup makes a group without a key. each is the Config of its breakers, with the name
+// and registry of the group. It returns the errors of both Validate methods, joined, or
+// the [*core.DuplicateError] of the registry. A Group is registered under the kind
+// "breaker", as a single Breaker is; its breakers are not registered.
 func NewGroup(each Config, cfg GroupConfig) (*Group, error) {
-	s, err := newShared(each)
-	if err = errors.Join(err, cfg.Validate()); err != nil {
+	s := &shared{base: time.Now()}
+	if err := errors.Join(s.life.Init(lifeCycle(), each), cfg.Validate()); err != nil {
 		return nil, err
 	}
-	r := s.current.Load()
-	g := &Group{shared: s, maxKeys: cfg.maxKeys(), byKey: map[string]*Breaker{}, overflow: newBreaker(s, r, "", s.initialDelay(r))}
-	g.overflow.group = true
-	if each.Registry != nil {
-		if err := each.Registry.Add(kind, g.Name(), g); err != nil {
-			return nil, err
-		}
+	g := &Group{shared: s, maxKeys: cmp.Or(cfg.MaxKeys, DefaultMaxKeys), byKey: map[string]*Breaker{}, overflow: newBreaker(s, "")}
+	g.overflow.grouped = true
+	if err := s.life.Register(g); err != nil {
+		return nil, err
 	}
 	return g, nil
 }
 
-// Name returns the name of the group.
-func (g *Group) Name() string { return g.name }
+// Close removes the group from its registry. It goes on working. A second Close does
+// nothing; the error is always nil.
+func (g *Group) Close() error { return g.life.Close() }
 
-// Config returns the Config that the breakers have, as it was given.
-func (g *Group) Config() Config { return g.current.Load().cfg }
-
-// Observe adds hooks to those of the Config, for every breaker of the group, until
-// cancel is called; info.Key tells which one. Events that happen at that moment
-// may still be told.
-func (g *Group) Observe(h Hooks) (cancel func()) { return g.hooks.Add(h) }
-
-// Close takes the group out of its registry. It goes on working. A second Close
-// does nothing; the error is always nil.
-func (g *Group) Close() error {
-	if r := g.Config().Registry; r != nil {
-		r.Remove(kind, g.Name(), g)
-	}
-	return nil
-}
-
-// Get returns the breaker of a key, and makes it if there is none. Ask again for
-// each call, since the breaker may have been dropped meanwhile; one that was still
-// works, but for itself.
+// Get returns the breaker of a key, and makes it if there is none. Call Get again for
+// each call: the breaker might have been evicted meanwhile. An evicted breaker still
+// works, but alone.
 func (g *Group) Get(key string) *Breaker {
 	g.mu.RLock()
 	b := g.byKey[key]
@@ -120,7 +95,7 @@ func (g *Group) Get(key string) *Breaker {
 	return b
 }
 
-// Lookup returns the breaker of a key, or nil if there is none.
+// Lookup returns the breaker of a key, or nil.
 func (g *Group) Lookup(key string) *Breaker {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -128,25 +103,6 @@ func (g *Group) Lookup(key string) *Breaker {
 }
 
 func (g *Group) add(key string) *Breaker {
-	for {
-		r, openFor := g.current.Load(), new(time.Duration)
-		if r.cfg.Initial == Open { // asks OpenDelay, which may use the group
-			if b := g.tryAdd(key, r, nil); b != nil {
-				return b
-			}
-			*openFor = g.initialDelay(r)
-		}
-		if b := g.tryAdd(key, r, openFor); b != nil {
-			return b
-		}
-	}
-}
-
-// tryAdd makes the breaker of a key where there is none, and room for it. It only
-// looks where openFor is nil, and returns nil where it would make one, where r are no
-// longer the current rules, since SetConfig may have gone by already, and where the one
-// to be dropped must be kept after all.
-func (g *Group) tryAdd(key string, r *rules, openFor *time.Duration) *Breaker {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b := g.byKey[key]; b != nil {
@@ -154,31 +110,36 @@ func (g *Group) tryAdd(key string, r *rules, openFor *time.Duration) *Breaker {
 	}
 	i := len(g.all)
 	if i == g.maxKeys {
-		if i = g.victim(); i < 0 {
+		if i = g.evict(); i < 0 {
 			g.overflowed.Add(1)
 			return g.overflow
 		}
 	}
-	if openFor == nil || g.current.Load() != r {
-		return nil
-	}
-	if i == len(g.all) {
-		g.all = append(g.all, nil)
-	} else if !g.drop(i) { // it is open by now
-		return nil
-	}
 	key = strings.Clone(key)
-	b := newBreaker(g.shared, r, key, *openFor)
-	b.group = true
-	g.all[i], g.byKey[key] = b, b
+	b := newBreaker(g.shared, key)
+	b.grouped = true
+	if g.byKey[key] = b; i == len(g.all) {
+		g.all = append(g.all, b)
+	} else {
+		g.all[i] = b
+	}
 	return b
 }
 
-// probes is how many breakers are looked at to find one to drop.
+// evict returns the index of an evicted breaker, or -1 if there is none to evict.
+func (g *Group) evict() int {
+	for {
+		if i := g.victim(); i < 0 || g.drop(i) {
+			return i
+		}
+	}
+}
+
+// probes is the number of breakers that are looked at to find a victim.
 const probes = 16
 
-// victim looks for a breaker to drop. Those that were asked for since it last came
-// by come after the others. It goes around twice at most.
+// victim looks for a breaker to evict. Breakers used since the last visit come after the
+// others. It goes around twice at most.
 func (g *Group) victim() int {
 	now, found, best := g.now(), -1, 2*keep
 	for range min(probes, 2*len(g.all)) {
@@ -202,7 +163,7 @@ func (g *Group) victim() int {
 	return found
 }
 
-// drop drops a breaker, unless something has happened to it since it was chosen.
+// drop evicts a breaker, unless it has opened since it was chosen.
 func (g *Group) drop(i int) bool {
 	b := g.all[i]
 	b.mu.Lock()
@@ -211,12 +172,12 @@ func (g *Group) drop(i int) bool {
 		return false
 	}
 	delete(g.byKey, b.key)
-	g.evicted = g.evicted.plus(b.statsLocked())
-	g.dropped++
+	g.retired = g.retired.plus(b.statsLocked())
+	g.evicted++
 	return true
 }
 
-// What would be lost with a breaker.
+// The loss if a breaker is evicted.
 const (
 	nothing = iota
 	failures
@@ -232,8 +193,6 @@ func (b *Breaker) worth(now time.Duration) int {
 
 func (b *Breaker) worthLocked(now time.Duration) int {
 	switch {
-	case b.asking > 0: // it is about to open
-		return keep
 	case b.state == HalfOpen, b.state == Open && now >= b.until:
 		return trial
 	case b.state == Open, b.byHand && b.state > HalfOpen && b.state != b.rules.cfg.Initial:
@@ -248,7 +207,7 @@ func (b *Breaker) worthLocked(now time.Duration) int {
 	return nothing
 }
 
-// peek is State without making the change that is due.
+// peek is State without the change that is due.
 func (b *Breaker) peek(now time.Duration) State {
 	state := stateOf(b.word.Load())
 	if e := b.refusal.Load(); state == Open && e != nil && now >= e.over {
@@ -257,11 +216,11 @@ func (b *Breaker) peek(now time.Duration) State {
 	return state
 }
 
-// Overflow returns the breaker that keys share for which there is no room.
+// Overflow returns the breaker that keys without room share.
 func (g *Group) Overflow() *Breaker { return g.overflow }
 
-// All iterates over the keys and breakers as they are now, sorted by key. The
-// group may change while it does.
+// All iterates over the present keys and breakers, sorted by key. The group may change
+// meanwhile.
 func (g *Group) All() iter.Seq2[string, *Breaker] {
 	g.mu.RLock()
 	all := slices.Clone(g.all)
@@ -276,43 +235,30 @@ func (g *Group) All() iter.Seq2[string, *Breaker] {
 	}
 }
 
-// GroupStats are those of all breakers of a [Group] together, and how many of them
-// are in which state now. One whose time to be open is over counts as half-open.
+// GroupStats are the counts of all breakers of a [Group] together.
 type GroupStats struct {
 	Stats
 	Keys int
+	// States is the number of keys in each State, as in States[breaker.Open]. A breaker
+	// whose open time is over counts as half-open.
+	States [MetricsOnly + 1]int
 
-	ClosedKeys, OpenKeys, HalfOpenKeys, ForcedOpenKeys, DisabledKeys, MetricsOnlyKeys int
-
-	Evicted       uint64 // breakers dropped to make room
+	Evicted       uint64 // breakers evicted to make room
 	Overflowed    uint64 // calls of Get that found no room
-	OverflowState State  // of the breaker that they share; it is none of Keys
+	OverflowState State  // of the breaker that they share, which is not in Keys
 }
 
-// Stats returns the counts so far. A call that ends after its breaker was dropped
-// is in none of them.
+// Stats returns the counts so far. They do not contain calls that end after their breaker
+// was evicted.
 func (g *Group) Stats() GroupStats {
 	g.mu.RLock()
-	s := GroupStats{Stats: g.evicted, Keys: len(g.all), Evicted: g.dropped, Overflowed: g.overflowed.Load()}
+	s := GroupStats{Stats: g.retired, Keys: len(g.all), Evicted: g.evicted, Overflowed: g.overflowed.Load()}
 	all := slices.Clone(g.all)
 	g.mu.RUnlock()
 	now := g.now()
 	for _, b := range all {
 		s.Stats = s.plus(b.Stats())
-		switch b.peek(now) {
-		case Closed:
-			s.ClosedKeys++
-		case Open:
-			s.OpenKeys++
-		case HalfOpen:
-			s.HalfOpenKeys++
-		case ForcedOpen:
-			s.ForcedOpenKeys++
-		case Disabled:
-			s.DisabledKeys++
-		case MetricsOnly:
-			s.MetricsOnlyKeys++
-		}
+		s.States[b.peek(now)]++
 	}
 	s.Stats = s.plus(g.overflow.Stats())
 	s.OverflowState = g.overflow.peek(now)

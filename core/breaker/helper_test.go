@@ -92,28 +92,28 @@ func (j *journal) take() []string {
 // changes are hooks that write down changes of state and resets.
 func (j *journal) changes() breaker.Hooks {
 	return breaker.Hooks{
-		StateChanged: func(_ context.Context, i breaker.StateChangedInfo) {
-			s := fmt.Sprintf("%v>%v", i.From, i.To)
+		StateChanged: func(_ context.Context, i breaker.Info) {
+			s := fmt.Sprintf("%v>%v", i.From, i.State)
 			if i.Manual {
 				s += " manual"
 			}
 			if i.Opened > 0 {
 				s += fmt.Sprintf(" n=%d", i.Opened)
 			}
-			if i.To == breaker.Open {
+			if i.State == breaker.Open {
 				s += fmt.Sprintf(" for %v", i.OpenFor)
 			}
 			j.add("%s", s)
 		},
-		Reset: func(context.Context, breaker.ResetInfo) { j.add("reset") },
+		Reset: func(context.Context, breaker.Info) { j.add("reset") },
 	}
 }
 
 // calls are hooks that write down calls, and rejections.
 func (j *journal) calls() breaker.Hooks {
 	return breaker.Hooks{
-		Recorded: func(_ context.Context, i breaker.RecordedInfo) { j.add("%v %v", i.Outcome, i.FailureRate) },
-		Rejected: func(_ context.Context, i breaker.RejectedInfo) { j.add("rejected %v", i.State) },
+		Recorded: func(_ context.Context, i breaker.Info) { j.add("%v %v", i.Outcome, i.FailureRate) },
+		Rejected: func(_ context.Context, i breaker.Info) { j.add("rejected %v", i.State) },
 	}
 }
 

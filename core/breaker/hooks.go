@@ -8,74 +8,56 @@ import (
 	"github.com/gresil/gresil/internal/hook"
 )
 
-// Hooks observe a [Breaker]. Any of them may be nil. They are called by a
-// goroutine that uses the breaker, with no lock held, and must not block. They may
-// use the breaker. A panic in one is counted and goes no further.
+// Hooks observe a [Breaker]. Any of them may be nil. They are called by a goroutine that
+// uses the breaker, with no lock held, and must not block. They may use the breaker. A
+// panic in a hook is recovered and counted.
 type Hooks struct {
-	// StateChanged is called for every change of state, in order: another one is
-	// not told of before this call returns. ctx is that of the call that brought
-	// the change about; context.Background when it was made by hand or by looking.
-	StateChanged func(ctx context.Context, info StateChangedInfo)
-	// Reset is called for every Reset, in order with the changes of state, and
-	// before the one that it may bring about.
-	Reset func(ctx context.Context, info ResetInfo)
-	// RateExceeded is called when a rate is reached at which a breaker would open, but
-	// does not for being MetricsOnly: for each rate once, until the state is set anew
-	// or the breaker reset. It is in order with the changes of state.
-	RateExceeded func(ctx context.Context, info RateExceededInfo)
-	// Recorded is called when a call has ended, unless it is too late to count, as
-	// Stats.Late tells, or was admitted while Disabled. Calls have no order among each
+	// StateChanged is called for every change of state, in order: the next change is
+	// announced after this call returns. ctx is that of the call that caused the
+	// change, or context.Background for a change by hand or by a method without ctx.
+	StateChanged func(ctx context.Context, info Info)
+	// Reset is called for every Reset, in order with the changes of state, and before
+	// the change that Reset causes.
+	Reset func(ctx context.Context, info Info)
+	// RateExceeded is called when a threshold is reached at which the breaker would
+	// open if it were not MetricsOnly: once for each threshold until the state is set
+	// or the breaker is reset. It is in order with the changes of state.
+	RateExceeded func(ctx context.Context, info Info)
+	// Recorded is called when a call has ended, unless the call is too late to count
+	// (Stats.Late) or was admitted while Disabled. Calls are not ordered among each
 	// other. With this hook the clock is read twice for each call.
-	Recorded func(ctx context.Context, info RecordedInfo)
-	// Rejected is called when a call is not admitted.
-	Rejected func(ctx context.Context, info RejectedInfo)
+	Recorded func(ctx context.Context, info Info)
+	// Rejected is called when a call is rejected.
+	Rejected func(ctx context.Context, info Info)
 }
 
-// StateChangedInfo tells of a change of state.
-type StateChangedInfo struct {
-	Name        string // of the breaker, or of its Group
-	Key         string // in its Group
-	From, To    State
-	Manual      bool          // by SetState, OpenFor or Reset
-	FailureRate float64       // at which it changed, as in RecordedInfo
-	SlowRate    float64       // the same
-	OpenFor     time.Duration // when To is Open: for how long
-	Opened      int           // as in Snapshot, and as OpenDelay is told
-}
-
-// RecordedInfo tells of a call that has ended.
-type RecordedInfo struct {
-	Name        string // of the breaker, or of its Group
-	Key         string // in its Group
-	State       State  // in which the call was admitted and has ended
-	Outcome     core.Outcome
-	Slow        bool          // it took longer than SlowCall
-	FailureRate float64       // with this call, as in Snapshot
-	SlowRate    float64       // the same
-	Duration    time.Duration // of the call; 0 when the hook was not there when it began
-}
-
-// RejectedInfo tells of a call that was not admitted.
-type RejectedInfo struct {
-	Name  string     // of the breaker, or of its Group
-	Key   string     // in its Group
-	State State      // Open, HalfOpen or ForcedOpen
-	Err   *OpenError // what the caller gets
-}
-
-// RateExceededInfo tells of a rate at which a breaker would open.
-type RateExceededInfo struct {
-	Name      string  // of the breaker, or of its Group
-	Key       string  // in its Group
-	Slow      bool    // the rate is that of slow calls, and not of failures
-	Rate      float64 // now
-	Threshold float64 // the one that it reached
-}
-
-// ResetInfo tells of a Reset.
-type ResetInfo struct {
+// Info describes an event of a breaker. Each hook sets the fields of its group.
+type Info struct {
 	Name string // of the breaker, or of its Group
-	Key  string // in its Group
+	Key  string // in its Group, otherwise empty
+	// State is the new state for StateChanged, and the state of the breaker otherwise.
+	State State
+	// FailureRate and SlowRate are the rates at the event, as in Snapshot: for
+	// StateChanged those that caused it, for Recorded those with this call.
+	FailureRate, SlowRate float64
+
+	// StateChanged.
+	From    State
+	Manual  bool          // by SetState, OpenFor or Reset
+	OpenFor time.Duration // if State is Open: for how long
+	Opened  int           // as in Snapshot, and as the n of OpenDelay
+
+	// Recorded.
+	Outcome  core.Outcome
+	Slow     bool          // the call took longer than SlowCall; for RateExceeded, it is the slow call rate
+	Duration time.Duration // of the call; 0 if the hook was added after the call began
+
+	// Rejected.
+	Err *OpenError // the error that the caller gets
+
+	// RateExceeded: numbers of failures if Config.Failures is set.
+	Rate      float64 // now
+	Threshold float64 // that it reached
 }
 
 // Join returns hooks that call those of h and then those of other.
@@ -89,10 +71,35 @@ func (h Hooks) Join(other Hooks) Hooks {
 	}
 }
 
-// tell calls a hook, if there is one.
-func tell[I any](ctx context.Context, panics *hook.Panics, f func(context.Context, I), info I) {
+// A change is an event that is announced in order, after the lock is released.
+type change struct {
+	ctx  context.Context //nolint:containedctx // on the way from the call to its hook
+	hook func(h *Hooks) func(context.Context, Info)
+	info Info
+}
+
+func changed(h *Hooks) func(context.Context, Info)   { return h.StateChanged }
+func reset(h *Hooks) func(context.Context, Info)     { return h.Reset }
+func wouldOpen(h *Hooks) func(context.Context, Info) { return h.RateExceeded }
+
+// queue adds an event. The caller holds the lock.
+func (b *Breaker) queue(ctx context.Context, of func(h *Hooks) func(context.Context, Info), info Info) {
+	b.changes.Append(change{ctx, of, info})
+	b.queued = true
+}
+
+// announce calls the hooks of the queued events. The caller does not hold the lock.
+func (b *Breaker) announce(queued bool) {
+	if queued {
+		b.changes.Drain(func(c change) { b.call(c.ctx, c.hook(b.life.Hooks()), c.info) })
+	}
+}
+
+// call calls a hook, unless it is nil.
+func (b *Breaker) call(ctx context.Context, f func(context.Context, Info), info Info) {
 	if f != nil {
-		defer panics.Recover()
+		defer b.life.Panics.Recover()
+		info.Name, info.Key = b.Name(), b.key
 		f(ctx, info)
 	}
 }

@@ -30,21 +30,17 @@ func TestHooksMayUseTheBreaker(t *testing.T) {
 	depth := 0
 	b = newBreaker(t, breaker.Config{
 		Window: 1,
-		OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-			b.Snapshot()
-			return time.Minute
-		}),
 		Hooks: breaker.Hooks{
-			StateChanged: func(ctx context.Context, i breaker.StateChangedInfo) {
+			StateChanged: func(ctx context.Context, i breaker.Info) {
 				use(ctx)
-				if i.To == breaker.Open && !i.Manual {
+				if i.State == breaker.Open && !i.Manual {
 					require.NoError(t, b.SetState(breaker.HalfOpen)) //nolint:contextcheck // as above
 					b.Reset()                                        //nolint:contextcheck // as above
 				}
 			},
-			Reset:    func(ctx context.Context, _ breaker.ResetInfo) { use(ctx) },
-			Rejected: func(context.Context, breaker.RejectedInfo) { b.State() }, //nolint:contextcheck // as above
-			Recorded: func(ctx context.Context, _ breaker.RecordedInfo) {
+			Reset:    func(ctx context.Context, _ breaker.Info) { use(ctx) },
+			Rejected: func(context.Context, breaker.Info) { b.State() }, //nolint:contextcheck // as above
+			Recorded: func(ctx context.Context, _ breaker.Info) {
 				if depth++; depth == 1 {
 					use(ctx)
 				}
@@ -66,31 +62,30 @@ func TestAHookThatPanicsIsCountedAndHarmless(t *testing.T) {
 	var j journal
 	cfg := breaker.Config{
 		Window: 2, Trials: 1,
-		OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { panic("delay") }),
 		Hooks: breaker.Hooks{
-			StateChanged: func(context.Context, breaker.StateChangedInfo) { panic("changed") },
-			Reset:        func(context.Context, breaker.ResetInfo) { panic("reset") },
-			Recorded:     func(context.Context, breaker.RecordedInfo) { panic("recorded") },
-			Rejected:     func(context.Context, breaker.RejectedInfo) { panic("rejected") },
+			StateChanged: func(context.Context, breaker.Info) { panic("changed") },
+			Reset:        func(context.Context, breaker.Info) { panic("reset") },
+			Recorded:     func(context.Context, breaker.Info) { panic("recorded") },
+			Rejected:     func(context.Context, breaker.Info) { panic("rejected") },
 		}.Join(j.changes()),
 	}
 	b := newBreaker(t, cfg)
 	run(t, b, "FF")
-	require.Equal(t, breaker.DefaultOpenTime, rejected(t, b).RetryAfter().Round(time.Second), "the delay that stands in")
+	require.Equal(t, breaker.DefaultOpenTime, rejected(t, b).RetryAfter().Round(time.Second))
 	require.NoError(t, b.SetState(breaker.HalfOpen))
 	run(t, b, "S")
 	b.Reset()
 	require.Equal(t, []string{"closed>open n=1 for 1m0s", "open>half_open manual n=1", "half_open>closed", "reset"}, j.take())
-	require.EqualValues(t, 3+3+1+1+1, b.Stats().HookPanics)
+	require.EqualValues(t, 3+3+1+1, b.Stats().HookPanics)
 }
 
 func TestObserveUntilCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var infos []breaker.RecordedInfo
+		var infos []breaker.Info
 		b := newBreaker(t, breaker.Config{Name: "api", Window: 2})
 		early := acquire(t, b)
-		cancel := b.Observe(breaker.Hooks{Recorded: func(_ context.Context, i breaker.RecordedInfo) { infos = append(infos, i) }})
+		cancel := b.Observe(breaker.Hooks{Recorded: func(_ context.Context, i breaker.Info) { infos = append(infos, i) }})
 		p := acquire(t, b)
 		time.Sleep(3 * second)
 		p.Done(core.Failure)
@@ -99,7 +94,7 @@ func TestObserveUntilCancelled(t *testing.T) {
 		trial := acquire(t, b)
 		time.Sleep(second)
 		trial.Done(core.Ignored)
-		require.Equal(t, []breaker.RecordedInfo{
+		require.Equal(t, []breaker.Info{
 			{Name: "api", Outcome: core.Failure, Duration: 3 * second},
 			{Name: "api", Outcome: core.Success, FailureRate: 0.5}, // it was not yet there when the call began
 			{Name: "api", State: breaker.HalfOpen, Outcome: core.Ignored, Duration: second},
@@ -116,9 +111,9 @@ func TestHooksGetTheContextOfTheCall(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "call")
 	seen := map[string]any{}
 	b := newBreaker(t, breaker.Config{Window: 1, Hooks: breaker.Hooks{
-		StateChanged: func(ctx context.Context, _ breaker.StateChangedInfo) { seen["changed"] = ctx.Value(key{}) },
-		Recorded:     func(ctx context.Context, _ breaker.RecordedInfo) { seen["recorded"] = ctx.Value(key{}) },
-		Rejected: func(ctx context.Context, i breaker.RejectedInfo) {
+		StateChanged: func(ctx context.Context, _ breaker.Info) { seen["changed"] = ctx.Value(key{}) },
+		Recorded:     func(ctx context.Context, _ breaker.Info) { seen["recorded"] = ctx.Value(key{}) },
+		Rejected: func(ctx context.Context, i breaker.Info) {
 			seen["rejected"], seen["error"] = ctx.Value(key{}), i.Err
 		},
 	}})
@@ -146,22 +141,6 @@ func TestClosedReadsNoClock(t *testing.T) {
 	require.Equal(t, breaker.Closed, s.State)
 }
 
-func TestWhatOthersDoWhileOpenDelayIsAskedStands(t *testing.T) {
-	t.Parallel()
-	var j journal
-	var b *breaker.Breaker
-	b = newBreaker(t, breaker.Config{
-		Window: 1, Hooks: j.changes(),
-		OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-			require.NoError(t, b.SetState(breaker.ForcedOpen))
-			return time.Minute
-		}),
-	})
-	run(t, b, "F")
-	require.Equal(t, breaker.ForcedOpen, b.State())
-	require.Equal(t, []string{"closed>forced_open manual"}, j.take())
-}
-
 func TestALateResultSeesThatTimeHasPassed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,8 +159,8 @@ func TestTheFailureRateOfATimeWindowIsNeverStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []float64
 		b := newBreaker(t, breaker.Config{WindowTime: time.Second, MinCalls: 2, Initial: breaker.MetricsOnly, Hooks: breaker.Hooks{
-			Recorded:     func(_ context.Context, i breaker.RecordedInfo) { told = append(told, i.FailureRate) },
-			StateChanged: func(_ context.Context, i breaker.StateChangedInfo) { told = append(told, i.FailureRate) },
+			Recorded:     func(_ context.Context, i breaker.Info) { told = append(told, i.FailureRate) },
+			StateChanged: func(_ context.Context, i breaker.Info) { told = append(told, i.FailureRate) },
 		}})
 		run(t, b, "FF")
 		require.Equal(t, []float64{0, 1}, told)
@@ -202,7 +181,7 @@ func TestARecordedHookThatEndsItsGoroutineHidesNoChange(t *testing.T) {
 	t.Parallel()
 	var j journal
 	b := newBreaker(t, breaker.Config{Window: 1, Hooks: j.changes().Join(breaker.Hooks{
-		Recorded: func(context.Context, breaker.RecordedInfo) { runtime.Goexit() },
+		Recorded: func(context.Context, breaker.Info) { runtime.Goexit() },
 	})})
 	var all sync.WaitGroup
 	p := acquire(t, b)

@@ -39,8 +39,6 @@ type model struct {
 	late         int
 	told         [2]bool // MetricsOnly: of which rates
 	exceeded     int
-
-	asking map[int]time.Duration // in which generation OpenDelay is, and for how long at least; nil if it answers at once
 }
 
 type modelCall struct {
@@ -61,8 +59,23 @@ func (m *model) reached(failed, slow, all int) [2]bool {
 	}
 }
 
+// bad reports whether half-open ends open after these calls.
 func (m *model) bad(all []modelCall) bool {
+	if m.cfg.TrialRule == breaker.AllMustSucceed {
+		return failedIn(all) > 0 || m.cfg.SlowCall > 0 && slowIn(all) > 0
+	}
 	return m.reached(failedIn(all), slowIn(all), len(all)) != [2]bool{}
+}
+
+// exceeds tells which thresholds the window reaches.
+func (m *model) exceeds(window []modelCall) (reached [2]bool) {
+	if len(window) >= m.cfg.MinCalls {
+		reached = m.reached(failedIn(window), slowIn(window), len(window))
+	}
+	if m.cfg.Failures > 0 {
+		reached[0] = failedIn(window) >= m.cfg.Failures
+	}
+	return reached
 }
 
 func count(all []modelCall, f func(modelCall) bool) (n int) {
@@ -110,14 +123,6 @@ func (m *model) enter(s breaker.State) {
 }
 
 func (m *model) open(least time.Duration) {
-	if m.asking != nil {
-		m.asking[m.generation] = max(m.asking[m.generation], least)
-		return
-	}
-	m.opens(least)
-}
-
-func (m *model) opens(least time.Duration) {
 	m.opened++
 	m.openFor = max(least, m.cfg.OpenDelay.Delay(m.opened, m.openFor))
 	m.enter(breaker.Open)
@@ -193,16 +198,15 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 		m.log = append(m.log, ended)
 	}
 	window := m.window()
-	enough := len(window) >= m.cfg.MinCalls
 	switch {
 	case m.state == breaker.MetricsOnly:
-		for i, reached := range m.reached(failedIn(window), slowIn(window), len(window)) {
-			if enough && reached && !m.told[i] {
+		for i, reached := range m.exceeds(window) {
+			if reached && !m.told[i] {
 				m.told[i] = true
 				m.exceeded++
 			}
 		}
-	case m.state == breaker.Closed && enough && m.bad(window):
+	case m.state == breaker.Closed && m.exceeds(window) != [2]bool{}:
 		m.open(max(least, trip))
 	case m.state == breaker.HalfOpen && trip > 0:
 		m.open(trip)
@@ -270,6 +274,7 @@ func (m *model) setConfig(r *rand.Rand) breaker.Config {
 	m.cfg.MaxHalfOpen = pick(r, 0, 0, 5*second)
 	m.cfg.TrialTimeout = time.Duration(1+r.IntN(10)) * second
 	m.cfg.JudgeWithHistory = r.IntN(3) == 0
+	m.pickRules(r)
 	if r.IntN(2) == 0 {
 		m.cfg.Trials = 1 + r.IntN(5)
 	}
@@ -291,6 +296,22 @@ func (m *model) pickRates(r *rand.Rand) {
 	m.cfg.SlowCall, m.cfg.SlowRate = pick(r, 0, second/2, second, 5*second), 0
 	if m.cfg.SlowCall > 0 {
 		m.cfg.SlowRate = float64(slow[0]) / float64(slow[1])
+	}
+}
+
+// pickRules replaces some of the settings by the alternatives to rates.
+func (m *model) pickRules(r *rand.Rand) {
+	m.cfg.Failures, m.cfg.TrialRule = 0, breaker.ByRate
+	if r.IntN(3) == 0 {
+		m.cfg.Failures, m.cfg.FailureRate = 1+r.IntN(cmp.Or(m.cfg.Window, 20)), 0
+		m.num, m.den = 1, 2 // of the trials
+		m.cfg.JudgeWithHistory = false
+		if m.cfg.SlowCall == 0 {
+			m.cfg.MinCalls = 0
+		}
+	}
+	if !m.cfg.JudgeWithHistory && r.IntN(3) == 0 {
+		m.cfg.TrialRule = breaker.AllMustSucceed
 	}
 }
 
@@ -328,6 +349,7 @@ func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 	if r.IntN(3) == 0 {
 		m.cfg.Window, m.cfg.WindowTime = 0, time.Duration(1+r.IntN(20))*second
 	}
+	m.pickRules(r)
 	b := newBreaker(t, m.cfg)
 	began := time.Now()
 	m.advance(0)

@@ -2,7 +2,6 @@ package breaker_test
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 )
@@ -68,26 +66,24 @@ func TestOpenDelayIsToldItsOwnLastAnswer(t *testing.T) {
 	}
 }
 
-func TestOpenDelayIsAskedOnceForOneOpening(t *testing.T) {
+func TestOpenDelayIsCalledOnceForOneOpening(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
 			asked.Add(1)
-			time.Sleep(second)
 			return time.Minute
 		})})
 		var all sync.WaitGroup
-		for i := range 20 {
+		for range 20 {
 			p := acquire(t, b)
-			all.Go(func() { p.Failed(time.Duration(i) * time.Hour) })
+			all.Go(func() { p.Failed(time.Hour) })
 		}
 		all.Wait()
 		require.EqualValues(t, 1, asked.Load())
 		s := b.Stats()
-		require.EqualValues(t, 1, s.Opened)
-		require.EqualValues(t, 20, s.Failures)
-		require.Equal(t, 19*time.Hour, b.Snapshot().OpenFor, "as long as any of them asks for")
+		require.Equal(t, []uint64{1, 1, 19}, []uint64{s.Opened, s.Failures, s.Late})
+		require.Equal(t, time.Hour, b.Snapshot().OpenFor, "as long as the failure asks for")
 		b.Reset()
 		run(t, b, "F")
 		require.EqualValues(t, 2, asked.Load())
@@ -95,149 +91,22 @@ func TestOpenDelayIsAskedOnceForOneOpening(t *testing.T) {
 	})
 }
 
-func TestOpenDelayMayLookAtItsBreaker(t *testing.T) {
+func TestAGroupThatIsInitiallyOpenCallsOpenDelayForEachNewBreaker(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var b *breaker.Breaker
-		asked := 0
-		b = newBreaker(t, breaker.Config{
-			Window: 1, MaxHalfOpen: time.Second,
-			OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-				asked++
-				b.Snapshot()
-				return time.Minute
-			}),
-		})
-		run(t, b, "F")
-		time.Sleep(time.Minute)
-		require.Equal(t, breaker.HalfOpen, b.State())
-		time.Sleep(time.Second)
-		require.Equal(t, breaker.Open, b.State())
-		require.Equal(t, 2, asked)
-	})
-}
-
-func TestAStateSetWhileOpenDelayIsAskedStands(t *testing.T) {
-	t.Parallel()
-	for _, state := range []breaker.State{breaker.Open, breaker.ForcedOpen, breaker.Disabled} {
-		t.Run(state.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var asked atomic.Int32 // a sync.Once would wait for the first
-				b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-					if asked.Add(1) == 1 {
-						time.Sleep(time.Second)
-						return time.Hour
-					}
-					return time.Minute
-				})})
-				go run(t, b, "F")
-				synctest.Wait()
-				require.NoError(t, b.SetState(state))
-				before := b.Snapshot()
-				require.Equal(t, state, before.State)
-				time.Sleep(time.Second)
-				synctest.Wait()
-				require.Equal(t, before, b.Snapshot())
-			})
-		})
-	}
-}
-
-func TestAnOpenDelayThatEndsItsGoroutine(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		initial breaker.State
-		open    func(*breaker.Breaker, breaker.Permit)
-		told    string
-	}{
-		"closed":          {breaker.Closed, func(_ *breaker.Breaker, p breaker.Permit) { p.Done(core.Failure) }, "closed>open n=1 for 1m0s"},
-		"half-open":       {breaker.HalfOpen, func(_ *breaker.Breaker, p breaker.Permit) { p.Failed(second) }, "half_open>open n=2 for 1m0s"},
-		"half-open, long": {breaker.HalfOpen, func(_ *breaker.Breaker, p breaker.Permit) { p.Failed(time.Hour) }, "half_open>open n=2 for 1h0m0s"},
-		"by hand":         {breaker.Closed, func(b *breaker.Breaker, _ breaker.Permit) { _ = b.SetState(breaker.Open) }, "closed>open manual n=1 for 1m0s"},
-		"half-open too long": {breaker.HalfOpen, func(b *breaker.Breaker, _ breaker.Permit) {
-			time.Sleep(time.Hour)
-			b.State()
-		}, "half_open>open n=2 for 1m0s"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var j journal
-			b := newBreaker(t, breaker.Config{
-				Window: 1, Trials: 1, MaxHalfOpen: time.Hour, Initial: c.initial, Hooks: j.changes(),
-				OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { runtime.Goexit(); return 0 }),
-			})
-			var all sync.WaitGroup
-			p := acquire(t, b)
-			all.Go(func() { c.open(b, p) })
-			all.Wait()
-			require.Equal(t, []string{c.told}, j.take(), name)
-			time.Sleep(rejected(t, b).RetryAfter())
-			run(t, b, "S")
-			require.Equal(t, breaker.Closed, b.State(), name)
-		})
-	}
-}
-
-func TestAGroupThatIsInitiallyOpenAsksOpenDelayWithoutItsLock(t *testing.T) {
-	t.Parallel()
-	var g *breaker.Group
 	var asked atomic.Int32
-	cfg := breaker.Config{Initial: breaker.Open, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
+	g := newGroup(t, breaker.Config{Initial: breaker.Open, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
 		asked.Add(1)
-		if g != nil {
-			g.Stats()
-			g.Get("a")
-		}
 		return time.Minute
-	})}
-	made := newGroup(t, cfg, 1)
+	})}, 1)
 	require.EqualValues(t, 1, asked.Swap(0), "for Overflow")
-	require.NoError(t, made.Get("a").SetState(breaker.Open))
+	require.NoError(t, g.Get("a").SetState(breaker.Open))
 	require.EqualValues(t, 1, asked.Swap(0))
-	g = made
 	require.Same(t, g.Overflow(), g.Get("b"))
-	require.Zero(t, asked.Load(), "there is no room to ask for")
+	require.Zero(t, asked.Load(), "there is no room for b")
 	require.NoError(t, g.Get("a").SetState(breaker.Closed))
 	require.Equal(t, "b", g.Get("b").Key())
+	require.EqualValues(t, 1, asked.Load())
 	refused(t, g.Get("b"))
-}
-
-// TestTheLongestTimeThatIsAskedForHolds has others come while OpenDelay is asked for a
-// failure that asks for an hour.
-func TestTheLongestTimeThatIsAskedForHolds(t *testing.T) {
-	t.Parallel()
-	for name, meanwhile := range map[string]func(b *breaker.Breaker, p breaker.Permit){
-		"trip": func(_ *breaker.Breaker, p breaker.Permit) { p.Trip(2 * second) },
-		"trip after a success": func(b *breaker.Breaker, p breaker.Permit) {
-			if b.State() == breaker.Closed { // half of the window failed: not reached
-				run(t, b, "S")
-			}
-			p.Trip(2 * second)
-		},
-		"by hand": func(b *breaker.Breaker, _ breaker.Permit) { _ = b.SetState(breaker.Open) },
-	} {
-		for initial, rate := range map[breaker.State]float64{breaker.Closed: 0.6, breaker.HalfOpen: 0.5} {
-			synctest.Test(t, func(t *testing.T) {
-				var asked atomic.Int32
-				b := newBreaker(t, breaker.Config{Window: 2, MinCalls: 1, FailureRate: rate, Trials: 2, Initial: initial, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration {
-					if asked.Add(1) == 1 {
-						time.Sleep(second)
-					}
-					return time.Minute
-				})})
-				first, other := acquire(t, b), acquire(t, b)
-				go first.Failed(time.Hour)
-				synctest.Wait()
-				meanwhile(b, other)
-				time.Sleep(second)
-				synctest.Wait()
-				s := b.Snapshot()
-				require.Equal(t, breaker.Open, s.State, name)
-				require.Equal(t, time.Hour, s.OpenFor, name)
-				require.EqualValues(t, 1, b.Stats().Opened, name)
-			})
-		}
-	}
 }
 
 func TestATripIsNoShorterThanWhatWouldHappenAnyway(t *testing.T) {

@@ -7,25 +7,25 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// A Permit is a call that was admitted. Call one of its methods exactly once, when
-// the call has ended. A Permit is a value for the goroutine that makes the call; a
-// second Done of the same variable does nothing, nor does one of the zero Permit.
+// A Permit is an admitted call. Call one of its methods exactly once, when the call has
+// ended. A Permit is a value for the goroutine that makes the call: a second Done of the
+// same variable does nothing, nor does Done of the zero Permit.
 type Permit struct {
 	breaker *Breaker
 	ctx     context.Context //nolint:containedctx // for the hooks; a permit is part of one call
-	word    uint64          // of the breaker when it was admitted, without calm; timed when started is known
-	trial   uint64          // its slot when half-open, 0 else
+	word    uint64          // of the breaker at admission, without calm; timed if started is known
+	trial   uint64          // its slot while half-open, otherwise 0
 	started time.Duration
 }
 
-// Acquire admits a call, or returns an [*OpenError], the same for the whole time
-// that the breaker is open. It never waits. ctx is for the hooks only: that it is
-// done does not matter.
+// Acquire admits a call or returns an [*OpenError], the same one for the whole time that
+// the breaker is open. It never waits. ctx is only passed to the hooks: Acquire ignores
+// its end.
 func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed, MetricsOnly:
-		if word&timed != 0 || b.hooks.Load().Recorded != nil {
+		if word&timed != 0 || b.life.Hooks().Recorded != nil {
 			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now()}, nil
 		}
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
@@ -46,14 +46,13 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 
 func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 	b.counters.rejected.Inc()
-	if h := b.hooks.Load(); h.Rejected != nil {
-		tell(ctx, &b.panics, h.Rejected, RejectedInfo{Name: e.Name, Key: e.Key, State: e.State, Err: e})
+	if rejected := b.life.Hooks().Rejected; rejected != nil {
+		b.call(ctx, rejected, Info{State: e.State, Err: e})
 	}
 	return Permit{}, e
 }
 
-// acquireLocked is Acquire where time may have brought about another state, or a
-// slot is needed.
+// acquireLocked is Acquire for a call that needs a slot, or if a change of state is due.
 func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	now := b.now()
 	b.lock(ctx, now)
@@ -69,7 +68,7 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 		}
 	case Disabled:
 		p = Permit{}
-	case Closed, MetricsOnly, Open, ForcedOpen: // the last two have a refusal, the others none
+	case Closed, MetricsOnly, Open, ForcedOpen: // the last two have a refusal, the others have none
 	}
 	if queued := b.unlock(); queued {
 		b.announceBefore(&p)
@@ -80,8 +79,8 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	return p, nil
 }
 
-// announceBefore announces before p is returned. If a hook ends the goroutine, there is no
-// call, and a trial returns its slot.
+// announceBefore announces changes before p is returned. If a hook ends the goroutine,
+// there is no call, and a trial returns its slot.
 func (b *Breaker) announceBefore(p *Permit) {
 	returned := false
 	defer func() {
@@ -93,20 +92,19 @@ func (b *Breaker) announceBefore(p *Permit) {
 	returned = true
 }
 
-// Done ends the call. [core.Ignored], or what is no outcome, says nothing about
-// what was called; a trial then gives its slot back.
+// Done ends the call. [core.Ignored], or a value that is no outcome, is not counted; a
+// trial then returns its slot.
 func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 
-// Failed ends the call as a [core.Failure] of something that asks to be left alone
-// for a while, as by a Retry-After. If this failure opens the breaker, it is open
-// at least that long.
+// Failed ends the call as a [core.Failure] of an upstream that asked for a pause, as with
+// a Retry-After. If this failure opens the breaker, it stays open at least that long.
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
 // Trip ends the call as a [core.Failure] that opens the breaker for d, whatever its
-// rates, as when the caller was banned. Where this failure opens the breaker by its
-// rates too, or while half-open, it is open as after any other, at least for d: so
-// OpenDelay grows as always. It is no more than a failure where d is not above 0,
-// while MetricsOnly, and when the call is too late to count.
+// rates, as when the upstream has banned the caller. If this failure opens the breaker
+// by its rates too, or while half-open, the breaker opens for the result of OpenDelay,
+// and at least for d: so OpenDelay grows as usual. Trip is a plain failure if d is not
+// positive, while MetricsOnly, and if the call ends too late to count.
 func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, max(0, d)) }
 
 func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
@@ -115,7 +113,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 		return
 	}
 	p.breaker = nil
-	recorded := b.hooks.Load().Recorded
+	recorded := b.life.Hooks().Recorded
 	switch {
 	case outcome != core.Success && outcome != core.Failure:
 		outcome = core.Ignored
@@ -124,108 +122,72 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 			return
 		}
 	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm &&
-		(p.word&timed == 0 || b.now()-p.started <= b.current.Load().slowCall):
+		(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.slowCall):
 		b.counters.calm.Inc()
 		return
-	case recorded == nil && trip == 0 && stateOf(p.word) == Closed && b.recordClosed(p, outcome == core.Failure, least):
-		return
 	}
-	ended, queued := b.record(p, outcome, least, trip)
-	defer b.announce(queued) // also where the hook ends its goroutine
-	if recorded != nil && ended.counts {
-		tell(p.ctx, &b.panics, recorded, RecordedInfo{
-			Name: b.Name(), Key: b.key, State: stateOf(p.word),
-			Outcome: outcome, Slow: ended.slow, FailureRate: ended.rates.failure, SlowRate: ended.rates.slow, Duration: ended.duration,
-		})
-	}
+	b.record(p, outcome, least, trip, recorded)
 }
 
-// An ended call is what there is to tell of it.
-type ended struct {
-	counts   bool // it was not too late
-	slow     bool
-	rates    rates
-	duration time.Duration
-}
-
-// recordClosed is record for a call of a closed breaker that nobody observes; it is
-// false, and has done nothing, where the state is another one by now. What record has to
-// tell costs half of its time.
-func (b *Breaker) recordClosed(p *Permit, failed bool, least time.Duration) bool {
+// record counts a call, unless it ends too late, and makes the change of state that
+// follows from it. The clock is read only if the result depends on it.
+func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration, recorded func(context.Context, Info)) {
 	var now time.Duration
 	if p.word&(timed|aging) != 0 {
 		now = b.now()
 	}
 	b.mu.Lock()
 	if b.word.Load()&^calm != p.word {
-		b.mu.Unlock()
-		return false
-	}
-	b.count(now, failed, p.word&timed != 0 && now-p.started > b.rules.slowCall)
-	if w := b.window(); w.failures+w.slow > 0 && w.calls >= b.rules.minCalls && b.rules.reached(ratesOf(w)) {
-		b.open(p.ctx, b.now(), least, false)
-		b.announce(b.unlock())
-		return true
-	}
-	b.publish()
-	b.mu.Unlock()
-	return true
-}
-
-// record counts a call, unless it was admitted in an earlier state, and makes the
-// change of state that follows.
-func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration) (call ended, queued bool) {
-	now, known := time.Duration(0), p.word&(timed|aging) != 0 || p.trial != 0 || p.word != b.word.Load()&^calm
-	if known {
-		now = b.now()
-		b.lock(p.ctx, now)
-	} else {
-		b.mu.Lock()           // closed, so that nothing is due
-		if b.buckets != nil { // by now
-			now, known = b.now(), true
+		if now == 0 {
+			now = b.now() // the state or the Config has changed
+		}
+		b.advance(p.ctx, now)
+		if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
+			b.counters.late++
+			b.announce(b.unlock())
+			return
 		}
 	}
-	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
-		b.counters.late++
-		return ended{}, b.unlock()
-	}
-	call.counts = true
-	if p.word&timed != 0 {
-		call.duration = now - p.started
-		call.slow = b.rules.slowCall > 0 && call.duration > b.rules.slowCall
-	}
+	slow := p.word&timed != 0 && b.rules.slowCall > 0 && now-p.started > b.rules.slowCall
 	if outcome == core.Ignored {
 		b.counters.ignored.Add(1)
+		if b.buckets != nil {
+			b.buckets.turn(now) // for the rates
+		}
 	} else {
-		b.count(now, outcome == core.Failure, call.slow)
+		b.count(now, outcome == core.Failure, slow)
 	}
-	call.rates = b.ratesNow()
-	to, tripped := b.verdict(call.rates), trip > 0 && b.state != MetricsOnly
-	if tripped && (b.state == HalfOpen || b.opening == b.generation) {
-		to = Open // by OpenDelay, as the failures do that it belongs to
+	var rates rates
+	if recorded != nil {
+		rates = b.ratesNow()
 	}
-	if (to == Open || tripped) && !known {
-		now = b.now()
+	if outcome != core.Ignored {
+		b.decide(p.ctx, now, least, trip)
 	}
-	switch {
-	case outcome == core.Ignored:
-	case to == Open:
-		b.open(p.ctx, now, max(least, trip), false)
-	case tripped:
-		b.openFor = trip
-		b.opened++
-		b.to(p.ctx, Open, now, false)
-	case to != b.state:
-		b.to(p.ctx, to, now, false)
-	case b.state == MetricsOnly:
-		b.exceed(p.ctx, call.rates)
-		b.publish()
-	default:
-		b.publish()
+	if recorded == nil && !b.queued { // BenchmarkClosedOneInFifty
+		b.mu.Unlock()
+		return
 	}
-	return call, b.unlock()
+	queued := b.unlock()
+	if recorded == nil {
+		b.announce(queued)
+		return
+	}
+	info := Info{State: stateOf(p.word), Outcome: outcome, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow}
+	if p.word&timed != 0 {
+		info.Duration = now - p.started
+	}
+	b.callRecorded(p.ctx, recorded, info, queued)
 }
 
+// callRecorded calls the hook, and then announces the changes that the call caused, even
+// if the hook ends its goroutine.
+func (b *Breaker) callRecorded(ctx context.Context, recorded func(context.Context, Info), info Info, queued bool) {
+	defer b.announce(queued)
+	b.call(ctx, recorded, info)
+}
+
+// count adds a call to the counters, and to the trials or the window.
 func (b *Breaker) count(now time.Duration, failed, slow bool) {
 	if failed {
 		b.counters.failures++
@@ -249,47 +211,4 @@ func (b *Breaker) count(now time.Duration, failed, slow bool) {
 	} else {
 		b.ring.add(failed, slow)
 	}
-}
-
-// verdict is the state that follows a call that was counted.
-func (b *Breaker) verdict(now rates) State {
-	switch b.state {
-	case Closed:
-		if b.rules.reached(now) {
-			return Open
-		}
-	case HalfOpen:
-		switch reached, certain := b.certain(); {
-		case certain && reached:
-			return Open
-		case certain:
-			return Closed
-		}
-	case Open, ForcedOpen, Disabled, MetricsOnly:
-	}
-	return b.state
-}
-
-// certain tells whether the trials that are still to end can no longer change
-// whether a rate is reached, and if so, whether one is.
-func (b *Breaker) certain() (reached, certain bool) {
-	ended, more := b.trials.counts, len(b.trials.slots)-b.trials.calls
-	if b.rules.cfg.JudgeWithHistory {
-		window, with := *b.window(), more
-		switch {
-		case b.buckets == nil:
-			with = min(more, b.ring.size)
-			window.minus(b.ring.oldest(window.calls + with - b.ring.size))
-		case more > 0: // nobody knows what is in it by then
-			return false, false
-		}
-		if window.calls+with >= b.rules.minCalls {
-			ended, more = window, with
-		}
-	}
-	r, all := b.rules, ended.calls+more
-	if rate(ended.failures, all) >= r.rate || rate(ended.slow, all) >= r.slowRate {
-		return true, true
-	}
-	return false, rate(ended.failures+more, all) < r.rate && rate(ended.slow+more, all) < r.slowRate
 }

@@ -15,12 +15,6 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-// A delayFunc is an OpenDelay.
-type delayFunc func() time.Duration
-
-func (f delayFunc) Delay(int, time.Duration) time.Duration { return f() }
-func (delayFunc) Validate() error                          { return nil }
-
 // One that opens while a group looks for one to drop is kept, or was dropped before.
 func TestOneThatOpensWhileAVictimIsLookedForIsKept(t *testing.T) {
 	t.Parallel()
@@ -48,56 +42,8 @@ func TestOneThatOpensWhileAVictimIsLookedForIsKept(t *testing.T) {
 		close(start)
 		wg.Wait()
 		s := g.Stats()
-		require.EqualValues(t, s.Opened, s.OpenKeys, "%d: %+v", i, s)
+		require.EqualValues(t, s.Opened, s.States[breaker.Open], "%d: %+v", i, s)
 	}
-}
-
-func TestOneThatIsBeingOpenedByHandIsKept(t *testing.T) {
-	t.Parallel()
-	var g *breaker.Group
-	g = core.Must(breaker.NewGroup(breaker.Config{OpenDelay: delayFunc(func() time.Duration {
-		g.Get("b")
-		g.Get("b")
-		return time.Hour
-	})}, breaker.GroupConfig{MaxKeys: 1}))
-	require.NoError(t, g.Get("a").SetState(breaker.Open))
-	require.Equal(t, breaker.Open, g.Get("a").State())
-	require.Zero(t, g.Stats().Evicted)
-}
-
-func TestTheOpenTimeBeginsWhenOpenDelayHasAnswered(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: delayFunc(func() time.Duration {
-			time.Sleep(3 * time.Second)
-			return 2 * time.Second
-		})})
-		run(t, b, "F")
-		require.Equal(t, breaker.Open, b.State())
-		require.Equal(t, 2*time.Second, b.Snapshot().RetryAfter())
-		require.NoError(t, b.SetState(breaker.Closed))
-		require.NoError(t, b.SetState(breaker.Open))
-		require.Equal(t, 2*time.Second, b.Snapshot().RetryAfter())
-	})
-}
-
-func TestAFailureThatAsksForTimeWhileOpenDelayIsAskedGetsIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		answer := make(chan struct{})
-		b := newBreaker(t, breaker.Config{Window: 2, MinCalls: 1, OpenDelay: delayFunc(func() time.Duration { <-answer; return time.Second })})
-		p, err := b.Acquire(t.Context())
-		require.NoError(t, err)
-		q, err := b.Acquire(t.Context())
-		require.NoError(t, err)
-		go p.Done(core.Failure)
-		synctest.Wait()
-		time.Sleep(5 * time.Second)
-		q.Failed(10 * time.Second)
-		close(answer)
-		synctest.Wait()
-		require.Equal(t, 10*time.Second, b.Snapshot().RetryAfter())
-	})
 }
 
 func TestHalfOpenByHandTellsWhenToComeBack(t *testing.T) {
@@ -120,10 +66,10 @@ func TestHalfOpenByHandTellsWhenToComeBack(t *testing.T) {
 
 func TestTrialsThatDecideAloneAreTold(t *testing.T) {
 	t.Parallel()
-	var told []breaker.StateChangedInfo
+	var told []breaker.Info
 	b := newBreaker(t, breaker.Config{
 		Trials: 2, JudgeWithHistory: true, Initial: breaker.HalfOpen,
-		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.StateChangedInfo) { told = append(told, info) }},
+		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.Info) { told = append(told, info) }},
 	})
 	run(t, b, "F") // half of two: it is certain
 	require.Len(t, told, 1)
@@ -136,7 +82,7 @@ func TestACallThatNoHookTimesAnyMoreIsNotSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Window: 2})
 		for range 2 {
-			cancel := b.Observe(breaker.Hooks{Recorded: func(context.Context, breaker.RecordedInfo) {}})
+			cancel := b.Observe(breaker.Hooks{Recorded: func(context.Context, breaker.Info) {}})
 			p, err := b.Acquire(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Minute)

@@ -1,32 +1,29 @@
 package breaker
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/gresil/gresil/core"
 )
 
-// SetConfig replaces the Config while the breaker is in use. Where the new one
-// cannot be used, the old one stays. Name and Registry must not change; where they
-// are zero they stay what they are. Initial says nothing any more.
+// SetConfig replaces the Config while the breaker is in use. An empty Name and a nil
+// Registry stay as they are. The error reports the fields that cannot be used, and a
+// Name or Registry that differs; nothing changes then. Initial is not used any more.
 //
-// The state stays as it is, an open breaker open for as long as it was to be, and so
-// do the counts. Rates and MinCalls are looked at when the next call has ended. The
-// window keeps what fits in: the last calls where Window changes, the tenths by
-// when they began where WindowTime does; it begins empty where one takes the place
-// of the other. Where Trials changes while half-open, the trials begin anew, and those that
-// run do not count any more. Calls that began while there was no SlowCall are not
-// slow. The hooks of the Config are replaced, those of Observe stay.
+// State, counts and observers stay, and an open breaker stays open for as long as
+// before. The thresholds are evaluated when the next call ends. The window keeps as much
+// as fits: the last calls if Window changes, the tenths by their beginning if WindowTime
+// does; it is empty after a change from one to the other. If Trials changes while
+// half-open, the trials start again, and those that run do not count any more. Calls
+// that began without a SlowCall are not slow.
 //
-// A breaker of a [Group] has the Config of its group: that is where to set it.
+// A breaker of a [Group] has the Config of its group, and returns an error.
 func (b *Breaker) SetConfig(cfg Config) error {
-	if b.group {
+	if b.grouped {
 		return &core.ConfigError{Field: "breaker.Breaker.SetConfig", Value: b.key, Reason: "must be called for its Group"}
 	}
-	if err := b.replace(cfg); err != nil {
+	if err := b.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
 	b.adopt()
@@ -36,7 +33,7 @@ func (b *Breaker) SetConfig(cfg Config) error {
 // SetConfig replaces the Config of all breakers of the group, each as
 // [Breaker.SetConfig] does. A breaker that is made later begins in the new Initial.
 func (g *Group) SetConfig(each Config) error {
-	if err := g.replace(each); err != nil {
+	if err := g.life.SetConfig(each, nil); err != nil {
 		return err
 	}
 	for _, b := range g.All() {
@@ -46,34 +43,12 @@ func (g *Group) SetConfig(each Config) error {
 	return nil
 }
 
-// replace makes cfg the current one, which is still to be adopted.
-func (s *shared) replace(cfg Config) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.current.Load().cfg
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	errs := []error{cfg.Validate()}
-	if cfg.name() != s.name {
-		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Name", Value: cfg.Name, Reason: "must stay " + s.name})
-	}
-	if cfg.Registry != old.Registry {
-		errs = append(errs, &core.ConfigError{Field: "breaker.Config.Registry", Value: "another one", Reason: "must stay the same"})
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	s.current.Store(newRules(cfg))
-	s.hooks.Own(cfg.Hooks)
-	return nil
-}
-
-// adopt makes the breaker follow the current rules. Who loses a race finds those of
-// the winner.
+// adopt makes the breaker follow the current rules, also if they were replaced again.
 func (b *Breaker) adopt() {
 	now := b.now()
 	b.lock(context.Background(), now)
 	old := b.rules
-	b.rules = b.current.Load()
+	b.rules = b.life.Load().Settings
 	b.refit(old, now)
 	if n := b.rules.trialCount; n != len(b.trials.slots) {
 		b.trials.slots = make([]slot, n)
@@ -86,9 +61,9 @@ func (b *Breaker) adopt() {
 	b.announce(b.unlock())
 }
 
-// refit makes the window as the rules want it, with what was in it.
+// refit makes the window that the rules need, with the calls of the old one.
 func (b *Breaker) refit(old *rules, now time.Duration) {
-	before, cfg, slow := b.ring, &b.rules.cfg, b.rules.slowCall > 0
+	before, cfg, slow := b.ring, b.rules.cfg, b.rules.slowCall > 0
 	if !slow {
 		b.trials.slow, b.trials.slowFailures = 0, 0
 	}

@@ -21,13 +21,13 @@ func last(t *testing.T, b *breaker.Breaker, outcome rune, d time.Duration) {
 	p.Done(outcomeOf(outcome))
 }
 
-func TestPolly5C15_SlowCallsOpenTheBreaker(t *testing.T) {
+func TestSlowCallsOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told breaker.StateChangedInfo
+		var told breaker.Info
 		b := newBreaker(t, breaker.Config{
 			SlowCall: 4 * second, SlowRate: 0.5, Window: 10, MinCalls: 5,
-			Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.StateChangedInfo) { told = i }},
+			Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) { told = i }},
 		})
 		last(t, b, 'F', 5*second)
 		last(t, b, 'S', 5*second)
@@ -51,13 +51,13 @@ func TestPolly5C15_SlowCallsOpenTheBreaker(t *testing.T) {
 	})
 }
 
-func TestPolly5C17_SlowTrialsOpenItAgain(t *testing.T) {
+func TestSlowTrialsOpenItAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told breaker.StateChangedInfo
+		var told breaker.Info
 		b := newBreaker(t, breaker.Config{
 			SlowCall: 4 * second, SlowRate: 0.75, Trials: 4, Initial: breaker.HalfOpen,
-			Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.StateChangedInfo) { told = i }},
+			Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) { told = i }},
 		})
 		last(t, b, 'S', 5*second)
 		last(t, b, 'S', 5*second)
@@ -111,7 +111,7 @@ func TestACallIsSlowWhenItTakesLongerThanSlowCall(t *testing.T) {
 	for _, cfg := range []breaker.Config{
 		{Window: 3, SlowCall: second},
 		{WindowTime: time.Hour, MinCalls: 3, SlowCall: second},
-		{Window: 3, SlowCall: second, JudgeWithHistory: true, Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.RecordedInfo) {}}},
+		{Window: 3, SlowCall: second, JudgeWithHistory: true, Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.Info) {}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBreaker(t, cfg)
@@ -165,7 +165,7 @@ func TestMetricsOnlyTellsOnceOfEachRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		hooks := breaker.Hooks{RateExceeded: func(_ context.Context, i breaker.RateExceededInfo) {
+		hooks := breaker.Hooks{RateExceeded: func(_ context.Context, i breaker.Info) {
 			j.add("slow %v: %v of %v", i.Slow, i.Rate, i.Threshold)
 		}}
 		b := newBreaker(t, breaker.Config{
@@ -195,7 +195,7 @@ func TestMetricsOnlyTellsOnceOfEachRate(t *testing.T) {
 	})
 }
 
-func TestPolly5D29_ACallMayTripTheBreaker(t *testing.T) {
+func TestACallMayTripTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal

@@ -2,21 +2,21 @@ package breaker
 
 import "fmt"
 
-// State is what a breaker does with calls.
+// State decides whether a breaker admits and counts calls.
 type State uint8
 
 const (
-	// Closed lets calls pass and counts how they end.
+	// Closed admits and counts calls.
 	Closed State = iota
 	// Open rejects calls until its time is over.
 	Open
-	// HalfOpen admits a few calls as trials, and rejects the rest.
+	// HalfOpen admits a few calls as trials, and rejects the others.
 	HalfOpen
 	// ForcedOpen rejects calls until the state is set again.
 	ForcedOpen
-	// Disabled lets calls pass and does not count them.
+	// Disabled admits calls and does not count them.
 	Disabled
-	// MetricsOnly lets calls pass and counts them as Closed does, but never opens.
+	// MetricsOnly admits and counts calls as Closed does, but never opens.
 	MetricsOnly
 )
 
@@ -42,3 +42,27 @@ func (s State) String() string {
 
 // MarshalText returns the same text as String.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// TrialRule decides from the trials of a half-open breaker whether it closes.
+type TrialRule uint8
+
+const (
+	// ByRate opens the breaker if the share of failed trials reaches FailureRate
+	// (DefaultFailureRate with Failures) or the share of slow ones SlowRate, and closes
+	// it otherwise, as soon as the outstanding trials cannot change that.
+	ByRate TrialRule = iota
+	// AllMustSucceed closes the breaker after Trials successes. The first trial that
+	// fails, or is slow, opens it.
+	AllMustSucceed
+)
+
+// String returns "by_rate" or "all_must_succeed".
+func (r TrialRule) String() string {
+	switch r {
+	case ByRate:
+		return "by_rate"
+	case AllMustSucceed:
+		return "all_must_succeed"
+	}
+	return fmt.Sprintf("TrialRule(%d)", uint8(r))
+}

@@ -11,16 +11,16 @@ import (
 
 // Stats are counts since the breaker was made.
 type Stats struct {
-	Successes uint64 // calls that were counted as such
-	Failures  uint64 // calls that were counted as such
-	Ignored   uint64 // calls that said nothing
+	Successes uint64 // calls counted as core.Success
+	Failures  uint64 // calls counted as core.Failure
+	Ignored   uint64 // calls that ended as core.Ignored
 	Late      uint64 // calls that ended too late to count: in another state, or after their TrialTimeout
 	Rejected  uint64 // calls that were not admitted
 
 	SlowSuccesses uint64 // those of Successes that took longer than SlowCall
 	SlowFailures  uint64 // those of Failures that did
 
-	Exceeded   uint64 // times that a rate was reached while MetricsOnly, as RateExceeded tells
+	Exceeded   uint64 // times that a threshold was reached while MetricsOnly, as in Hooks.RateExceeded
 	Opened     uint64 // times that the breaker was opened; not those of ForcedOpen
 	HookPanics uint64 // calls of hooks that ended in a panic; of all breakers of a Group
 }
@@ -44,52 +44,51 @@ func (b *Breaker) statsLocked() Stats {
 	c := &b.counters
 	return Stats{
 		Successes: c.successes + c.calm.Load(), Failures: c.failures, Ignored: c.ignored.Load(),
-		Late: c.late, Rejected: c.rejected.Load(), SlowSuccesses: c.slowSuccesses, SlowFailures: c.slowFailures, Exceeded: c.exceeded, Opened: c.opened, HookPanics: b.panics.Count(),
+		Late: c.late, Rejected: c.rejected.Load(), SlowSuccesses: c.slowSuccesses, SlowFailures: c.slowFailures, Exceeded: c.exceeded, Opened: c.opened, HookPanics: b.life.Panics.Count(),
 	}
 }
 
-// A Snapshot is what a breaker looks like at one moment.
+// A Snapshot is the state of a breaker at one moment.
 type Snapshot struct {
 	Name, Key string
 	State     State
 	Since     time.Time // when the state began
 
-	// The window. While half-open it is what it was before, unless
+	// The calls and failures in the window. While half-open they do not change, unless
 	// Config.JudgeWithHistory is set.
 	Calls, Failures int
-	// Slow is how many of Calls took longer than SlowCall, and SlowFailures how many
-	// of Failures did.
+	// The calls and failures in the window that took longer than SlowCall.
 	Slow, SlowFailures int
-	// FailureRate and SlowRate are what the state is judged by: the share of failures
-	// and of slow calls in the window; or, half-open, those of the trials that have
-	// ended, unless Config.JudgeWithHistory is set.
+	// FailureRate and SlowRate are the rates that decide: those of the window, or while
+	// half-open those of the ended trials, unless Config.JudgeWithHistory is set.
 	FailureRate, SlowRate float64
-	// RatesKnown tells whether there are enough calls for that: MinCalls in the
-	// window, or a trial that has ended. If not, both rates are 0, and say nothing.
+	// RatesKnown reports whether there are enough calls for the rates: MinCalls in the
+	// window, or an ended trial. If false, both rates are 0.
 	RatesKnown bool
-	// Threshold is the FailureRate at which the breaker opens, SlowThreshold the
-	// SlowRate; 0 if there is no SlowCall.
+	// Threshold is the FailureRate at which the breaker opens, or 0 with
+	// Config.Failures. SlowThreshold is the SlowRate, or 0 without a SlowCall.
 	Threshold, SlowThreshold float64
 	MinCalls                 int
 
-	// Opened is how many times the breaker was opened since it was last closed. Made
-	// half-open without that, it counts as opened once.
+	// Opened is the number of openings since the breaker was last closed. If it was made
+	// half-open without one, it counts as opened once.
 	Opened    int
-	OpenFor   time.Duration // how long the last time; 0 when closed
+	OpenFor   time.Duration // duration of the last opening; 0 when closed
 	OpenUntil time.Time     // zero unless Open
 
 	// Half-open: the trials that run, that have ended, and that failed.
 	TrialsRunning, TrialsEnded, TrialsFailed int
-	// Trials is how many there are to be.
+	// Trials is the number of trials that decide.
 	Trials int
-	// SlotUntil is when the oldest of the trials that run loses its slot. It is zero
-	// while there are slots, or without a TrialTimeout.
+	// SlotUntil is when the oldest of the running trials loses its slot. It is zero
+	// while there are free slots, and without a TrialTimeout.
 	SlotUntil time.Time
 }
 
-// RetryAfter is what a rejected call is told: the time that is left, now, until
-// OpenUntil; half-open, when all trials are taken, OpenFor, or DefaultOpenTime if it
-// was not open, but not longer than until SlotUntil; negative when forced open. It is 0 when calls are admitted.
+// RetryAfter returns the wait that a rejected call is given: the time left until
+// OpenUntil; while half-open with all trials taken OpenFor, or DefaultOpenTime if the
+// breaker was not open, but at most until SlotUntil; negative while forced open. It is 0
+// while calls are admitted.
 func (s Snapshot) RetryAfter() time.Duration {
 	switch s.State {
 	case Open:
@@ -109,8 +108,8 @@ func (s Snapshot) RetryAfter() time.Duration {
 	return 0
 }
 
-// Snapshot returns how the breaker stands. Like State it makes the change that is
-// due.
+// Snapshot returns the present state. If the time of a state is over, it enters the next
+// state first, as State does.
 func (b *Breaker) Snapshot() Snapshot {
 	now := b.now()
 	b.lock(context.Background(), now)
@@ -119,7 +118,7 @@ func (b *Breaker) Snapshot() Snapshot {
 		Name: b.Name(), Key: b.key, State: b.state, Since: b.base.Add(b.since),
 		Calls: window.calls, Failures: window.failures, Slow: window.slow, SlowFailures: window.slowFailures,
 		FailureRate: rates.failure, SlowRate: rates.slow, RatesKnown: rates.known,
-		Threshold: b.rules.rate, MinCalls: b.rules.minCalls,
+		Threshold: b.rules.threshold(), MinCalls: b.rules.minCalls,
 		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.trialCount,
 	}
 	if b.rules.slowCall > 0 {
@@ -138,4 +137,12 @@ func (b *Breaker) Snapshot() Snapshot {
 	}
 	b.announce(b.unlock())
 	return s
+}
+
+// threshold returns the rate of failures that opens the breaker, or 0 if a number does.
+func (r *rules) threshold() float64 {
+	if r.cfg.Failures > 0 {
+		return 0
+	}
+	return r.rate
 }

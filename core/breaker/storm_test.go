@@ -66,8 +66,8 @@ func checkStorm(t *testing.T, calls int) {
 	b = newBreaker(t, breaker.Config{
 		Window: 3, Trials: 2, OpenDelay: backoff.None{},
 		Hooks: breaker.Hooks{
-			StateChanged: func(_ context.Context, i breaker.StateChangedInfo) { order(i.From, i.To) },
-			Reset:        func(context.Context, breaker.ResetInfo) { resets++ },
+			StateChanged: func(_ context.Context, i breaker.Info) { order(i.From, i.State) },
+			Reset:        func(context.Context, breaker.Info) { resets++ },
 		},
 	})
 	var all sync.WaitGroup
@@ -131,7 +131,7 @@ func manyKeys(t *testing.T, asked int) {
 	}
 	require.LessOrEqual(t, heap()-before, full+full/4, "all that were asked for cost what ten thousand do")
 	s := g.Stats()
-	require.Equal(t, []int{maxKeys, open}, []int{s.Keys, s.OpenKeys})
+	require.Equal(t, []int{maxKeys, open}, []int{s.Keys, s.States[breaker.Open]})
 	require.EqualValues(t, asked-maxKeys, s.Evicted)
 	require.Zero(t, s.Overflowed)
 	for key, b := range kept {

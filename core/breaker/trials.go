@@ -49,7 +49,7 @@ func (t *trials) scan() (free, oldest int) {
 	return free, oldest
 }
 
-// full tells whether no more trials are wanted, and if so, until when.
+// full reports whether no more trials are admitted, and if so, until when.
 func (t *trials) full(oldest int, timeout time.Duration) (until time.Duration, full bool) {
 	if t.calls+t.taken < len(t.slots) {
 		return 0, false
@@ -61,7 +61,7 @@ func (t *trials) full(oldest int, timeout time.Duration) (until time.Duration, f
 }
 
 // reserve takes a slot: a free one, or that of the oldest trial once it has had it
-// for timeout. Where there is none trial is 0, and until is when there will be one.
+// for timeout. If there is none, trial is 0, and until is when the next one is free.
 func (t *trials) reserve(now, timeout time.Duration) (trial uint64, until time.Duration) {
 	i, oldest := t.scan()
 	until, full := t.full(oldest, timeout)
@@ -78,8 +78,8 @@ func (t *trials) reserve(now, timeout time.Duration) (trial uint64, until time.D
 	return t.slots[i].trial, 0
 }
 
-// release frees the slot of a trial, and tells whether it ended in time: it still
-// had its slot, and for less than timeout.
+// release frees the slot of a trial, and reports whether the trial ended in time: it
+// still had its slot, and for less than timeout.
 func (t *trials) release(trial uint64, now, timeout time.Duration) bool {
 	s := &t.slots[trial&(1<<indexBits-1)]
 	if s.trial != trial {

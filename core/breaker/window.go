@@ -63,8 +63,8 @@ func newRing(size int, slow bool) ring {
 	return r
 }
 
-// add adds a call, in place of the oldest one where the ring is full: it is cleared
-// else.
+// add adds a call. If the ring is full, it replaces the oldest one; otherwise that bit
+// is clear.
 func (r *ring) add(failed, slow bool) {
 	i, bit := r.next>>6, uint64(1)<<(r.next&63)
 	wasFailed, wasSlow := swap(&r.failed[i], bit, failed), false
@@ -85,7 +85,7 @@ func (r *ring) add(failed, slow bool) {
 	}
 }
 
-// swap sets or clears a bit, and tells how it was.
+// swap sets or clears a bit, and returns its old value.
 func swap(word *uint64, bit uint64, set bool) (was bool) {
 	was = *word&bit != 0
 	if was != set {
@@ -103,7 +103,7 @@ func (r *ring) oldest(n int) (c counts) {
 	return c
 }
 
-// each tells of the n oldest calls, in order.
+// each calls f for the n oldest calls, in order.
 func (r *ring) each(n int, f func(failed, slow bool)) {
 	for k := range n {
 		i := (r.next - r.calls + k + r.size) % r.size
@@ -112,9 +112,8 @@ func (r *ring) each(n int, f func(failed, slow bool)) {
 	}
 }
 
-// calm tells whether a success that is not slow would leave the ring as good as it
-// is: it is full, with no other, and which of its equal bits is next makes no
-// difference.
+// calm reports whether a success that is not slow would leave the ring as it is: the
+// ring is full of such calls, so it makes no difference which bit is next.
 func (r *ring) calm() bool { return r.failures == 0 && r.counts.slow == 0 && r.calls == r.size }
 
 func (r *ring) clear() {

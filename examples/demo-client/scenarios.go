@@ -92,8 +92,8 @@ func showRetry(ctx context.Context, target string, t *table) error {
 func newBreakers(t *table) (*breaker.Client, error) {
 	return breaker.NewClient(breaker.ClientConfig{
 		Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 500 * time.Millisecond},
-		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, s breaker.StateChangedInfo) {
-			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.To), "")
+		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, s breaker.Info) {
+			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.State), "")
 		}},
 	})
 }

@@ -24,8 +24,6 @@ import (
 // withoutMethods lists the methods of the table that a plugin lacks, or has with another
 // signature. It only shrinks.
 var withoutMethods = map[string][]string{ //nolint:gochecknoglobals // a constant
-	"breaker.Client":   {"Mechanisms"},
-	"breaker.Server":   {"Mechanisms"},
 	"ratelimit.Client": {"Mechanisms", "Observe", "Override", "Stats"},
 	"ratelimit.Server": {"Mechanisms", "Observe", "Override", "SetConfig"},
 }
@@ -134,7 +132,6 @@ func (*odd) Stats()                                                       {}
 // withoutAliases lists the types of core/x in the exported signatures of a plugin package
 // that have no alias there. It only shrinks.
 var withoutAliases = map[string][]string{ //nolint:gochecknoglobals // a constant
-	"breaker":   {"backoff.Strategy", "breaker.Group", "breaker.GroupStats", "breaker.Stats"},
 	"ratelimit": {"cooldown.Cooldown", "ratelimit.Limiter"},
 }
 

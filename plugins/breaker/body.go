@@ -9,8 +9,8 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-// hasBody tells whether resp has a body that ends. That of an upgraded connection is
-// an io.Writer, and lasts as long as both sides like.
+// hasBody reports whether resp has a body that ends. The body of an upgraded connection
+// is an io.Writer, and can last for any time.
 func hasBody(resp *http.Response) bool {
 	if resp == nil || resp.Body == nil || resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
 		return false
@@ -19,7 +19,7 @@ func hasBody(resp *http.Response) bool {
 	return !upgraded
 }
 
-// A judgedBody is the body of a response that was a success so far.
+// A judgedBody is the body of a response whose headers are a success.
 type judgedBody struct {
 	io.ReadCloser
 	once   sync.Once
@@ -35,7 +35,7 @@ func (b *judgedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close judges first: a read that it ends has not failed.
+// Close judges first: a read that Close interrupts has not failed.
 func (b *judgedBody) Close() (err error) {
 	defer func() { err = b.ReadCloser.Close() }() // whatever a hook does
 	b.ended(io.EOF)

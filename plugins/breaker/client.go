@@ -1,99 +1,81 @@
 package breaker
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// A Client rejects requests to hosts that keep failing. Any number of http.Clients
-// may share it, and with it what it knows of the hosts.
+// A Client rejects requests to hosts that keep failing. Any number of http.Clients may
+// share it and its breakers.
 type Client struct {
-	group   *breaker.Group
-	mu      sync.Mutex // of SetConfig
-	current atomic.Pointer[clientRules]
+	life  instance.Instance[ClientConfig, clientRules, Hooks]
+	group *Group
 }
 
-// clientRules are a ClientConfig as it is used.
-type clientRules struct {
-	cfg           ClientConfig
-	key           func(*http.Request) string
-	classify      func(context.Context, *http.Response, error) core.Outcome
-	maxRetryAfter time.Duration
+func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
+	return &instance.Kind[ClientConfig, clientRules, Hooks]{
+		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: breaker.DefaultName,
+		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the group has the hooks
+		},
+		Settings: func(c *ClientConfig) clientRules {
+			return clientRules{key: c.key(), classify: c.classify(), maxRetryAfter: c.maxRetryAfter()} //nolint:bodyclose // there is no response
+		},
+		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
+			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
+		},
+	}
 }
 
-func newClientRules(cfg ClientConfig) *clientRules {
-	r := &clientRules{cfg: cfg, key: cfg.key(), maxRetryAfter: cfg.maxRetryAfter()}
-	r.classify = cfg.classify() //nolint:bodyclose // there is no response
-	return r
-}
-
-// NewClient makes a plugin. It returns what [ClientConfig.Validate] finds, or the
+// NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or the
 // [*core.DuplicateError] of the registry.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	if err := cfg.Validate(); err != nil {
+	c := &Client{}
+	if err := c.life.Init(clientLife(), cfg); err != nil {
 		return nil, err
 	}
-	group, err := breaker.NewGroup(cfg.core(), cfg.group())
-	if err != nil {
+	var err error
+	if c.group, err = breaker.NewGroup(cfg.core(), cfg.group()); err != nil {
 		return nil, err
 	}
-	c := &Client{group: group}
-	c.current.Store(newClientRules(cfg))
+	if err := c.life.Register(c); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
-// SetConfig replaces the ClientConfig while the plugin is in use. Where the new one
-// cannot be used, the old one stays. The breakers keep their states and counts, as
-// SetConfig of core/breaker tells. Name, Registry and MaxKeys must not change; a Name
-// or Registry that is zero stays what it is.
+// SetConfig replaces the ClientConfig while the plugin is in use: see
+// [breaker.Group.SetConfig]. States, counts and observers stay. An empty Name and a nil
+// Registry stay as they are; MaxKeys must stay the same. With an error nothing changes.
 func (c *Client) SetConfig(cfg ClientConfig) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was := c.Config()
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, was.Name), cmp.Or(cfg.Registry, was.Registry)
-	err := cfg.Validate()
-	if cfg.MaxKeys != was.MaxKeys {
-		err = errors.Join(err, &core.ConfigError{Field: "breaker.ClientConfig.MaxKeys", Value: cfg.MaxKeys, Reason: fmt.Sprintf("must stay %d", was.MaxKeys)})
-	}
-	if err != nil {
-		return err
-	}
-	if err := c.group.SetConfig(cfg.core()); err != nil {
-		return relabel("breaker.ClientConfig.", err)
-	}
-	c.current.Store(newClientRules(cfg))
-	return nil
+	return c.life.SetConfig(cfg, func(cfg *ClientConfig) error { return c.group.SetConfig(cfg.core()) })
 }
 
 // Name returns the name of the plugin.
-func (c *Client) Name() string { return c.group.Name() }
+func (c *Client) Name() string { return c.life.Name() }
 
 // Phase returns [client.Attempt].
 func (c *Client) Phase() client.Phase { return client.Attempt }
 
-// Config returns the ClientConfig that the plugin was made with, or that the last
-// SetConfig gave it, as it was given. What the breakers were given alone, as through the
-// registry, is in the Config of the [Client.Group], until the next SetConfig.
-func (c *Client) Config() ClientConfig { return c.current.Load().cfg }
+// Config returns the ClientConfig of NewClient or of the last SetConfig, as it was given
+// except for a Name and Registry that stayed.
+func (c *Client) Config() ClientConfig { return c.life.Load().Config }
 
 // For returns the breaker of a key, or nil if no request has used it yet. Without a Key
-// in the ClientConfig the key is a host in any spelling, as in "api.example.com": if it
-// has no port, that of https is looked for first, then that of http. For never makes a
+// in the ClientConfig the key is a host in any spelling, as in "api.example.com": without
+// a port, that of https is looked up first, then that of http. For never makes a
 // breaker: Get of the [Client.Group] does.
 func (c *Client) For(key string) *Breaker {
 	b := c.group.Lookup(key)
-	if b != nil || c.current.Load().cfg.Key != nil {
+	if b != nil || c.life.Load().Config.Key != nil {
 		return b
 	}
 	for _, scheme := range []string{"https", "http"} {
@@ -105,18 +87,21 @@ func (c *Client) For(key string) *Breaker {
 	return b
 }
 
-// Group returns all the breakers.
-func (c *Client) Group() *breaker.Group { return c.group }
+// Group returns all breakers.
+func (c *Client) Group() *Group { return c.group }
+
+// Mechanisms returns the Group. With it the plugin is a [core.Composed].
+func (c *Client) Mechanisms() []any { return []any{c.group} }
 
 // Stats returns the counts so far.
-func (c *Client) Stats() breaker.GroupStats { return c.group.Stats() }
+func (c *Client) Stats() GroupStats { return c.group.Stats() }
 
 // Observe adds hooks to those of the Config, until cancel is called.
 func (c *Client) Observe(h Hooks) (cancel func()) { return c.group.Observe(h) }
 
-// Close takes the breakers out of their registry. The plugin goes on working. A
-// second Close does nothing; the error is always nil.
-func (c *Client) Close() error { return c.group.Close() }
+// Close removes the plugin from its registry. It goes on working. A second Close does
+// nothing; the error is always nil.
+func (c *Client) Close() error { return c.life.Close() }
 
 // Transport returns next with the breakers around it. A nil next is a clone of
 // [http.DefaultTransport].
@@ -127,25 +112,38 @@ func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	return &transport{client: c, next: next}
 }
 
-// ClientCall is what one request may change.
+// ClientCall is the part that can change for one request.
 type ClientCall struct {
-	// Disabled sends the request past the breaker: it is neither rejected nor
-	// counted.
+	// Disabled sends the request past the breaker: it is neither rejected nor counted.
 	Disabled bool
 	// Key is the key of the breaker to use. If empty, it is that of the request.
 	Key string
-	// Failed makes the exchange a failure where it returns true; where it does not,
-	// Classify is asked. resp is nil when there is an err. It must leave the body
-	// alone.
+	// Failed makes the exchange a failure if it returns true; otherwise Classify
+	// decides. resp is nil if there is an err. It must not use the body. If nil,
+	// Classify decides.
 	Failed func(resp *http.Response, err error) bool
-	// Classify tells how the exchange ended. If nil, it is that of the
+	// Classify returns the outcome of the exchange. If nil, it is that of the
 	// ClientConfig.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 }
 
-// Override returns a context under which this plugin, and no other, treats
-// requests as f says. Overrides nest: the innermost is applied last. A nil f changes
-// nothing.
+// Override returns a context under which f changes how this plugin, and no other, treats
+// requests. Overrides nest: the innermost is applied last. A nil f changes nothing.
 func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Context {
-	return override(ctx, overrideKey[Client]{c}, f)
+	return override.Context(ctx, c, f)
+}
+
+// overridden returns a zero C changed by the overrides of a plugin.
+func overridden[P, C any](ctx context.Context, plugin *P) (call C) {
+	if f := override.From[P, C](ctx, plugin); f != nil {
+		return applied(f)
+	}
+	return call
+}
+
+// applied is separate, because the argument of f is on the heap.
+func applied[C any](f func(*C)) C {
+	var call C
+	f(&call)
+	return call
 }

@@ -1,8 +1,8 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,7 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Defaults of a [ClientConfig], where they are not those of core/breaker.
@@ -23,7 +23,7 @@ const (
 	DefaultMaxRetryAfter = 10 * time.Minute
 )
 
-// DefaultOpenDelay returns the strategy of a ClientConfig that has none:
+// DefaultOpenDelay returns the strategy of a ClientConfig without one:
 // DefaultOpenTime, doubled each time that the trials fail, at most
 // DefaultMaxOpenTime, spread by DefaultOpenJitter.
 func DefaultOpenDelay() backoff.Strategy {
@@ -38,84 +38,99 @@ func DefaultOpenDelay() backoff.Strategy {
 type ClientConfig struct {
 	// Name names the plugin, also in its errors. If empty, it is "default".
 	Name string
-	// Registry is where the breakers, as one *breaker.Group of core/breaker, are
-	// found under the kind "breaker" and the name. If nil, they are in none.
+	// Registry is where the plugin is found under the kind "breaker" and its name. If
+	// nil, it is in none.
 	Registry *core.Registry
 
-	// Key tells which requests share a breaker. If nil, it is [client.Host].
+	// Key returns the key of a request. Requests with the same key share a breaker. If
+	// nil, it is [client.Host].
 	Key func(req *http.Request) string
-	// MaxKeys is how many breakers there are at most. If zero, it is 1024. See
-	// breaker.Group of core/breaker for what happens to more. It must not be
-	// negative.
+	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
+	// negative. See [Group] for the keys beyond it.
 	MaxKeys int
 
-	// FailureRate is the share of failed requests in the window, above 0 and at
-	// most 1, at which a breaker opens. If zero, it is 0.5.
+	// FailureRate is the share of failed requests in the window, above 0 and at most 1,
+	// at which a breaker opens. If zero, it is 0.5, or Failures decides if that is set.
 	FailureRate float64
-	// SlowCall is how long a request may take until its headers are there, or with
-	// JudgeBody its body has ended: one that takes longer is slow, whatever came of
-	// it. If zero, none is. It must not be negative.
+	// Failures is the number of failed requests in the window at which a breaker opens,
+	// as an alternative to FailureRate, whatever the number of requests. If zero,
+	// FailureRate decides. It must not be negative or above Window, and must be zero if
+	// FailureRate is set. With Failures and Window both n, n failures in a row open it.
+	Failures int
+	// SlowCall is the time, until the headers are there, or with
+	// JudgeBody until its body has ended, above
+	// which a request is slow, whatever its outcome. If zero, no request is slow. It
+	// must not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
-	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
-	// SlowCall.
+	// which a breaker opens too. If zero, it is 1. It must be zero without a SlowCall.
 	SlowRate float64
-	// Window is how many requests the window holds. If zero, it is 100. It must be
-	// zero when WindowTime is set.
+	// Window is the number of requests in the window. If zero, it is 100. It must be
+	// zero if WindowTime is set.
 	Window int
-	// WindowTime makes a window of the requests within this time, in place of a
-	// number of them. If not zero, it is at least a millisecond.
+	// WindowTime is the length of a window that holds the requests within this time,
+	// instead of a number of them. If not zero, it is at least a millisecond.
 	WindowTime time.Duration
-	// MinCalls is how many requests there must be in the window before its rate
-	// says anything. If zero, it is Window, or 100 when WindowTime is set.
+	// MinCalls is the number of requests in the window required before the rates are
+	// evaluated; Failures does not need it. If zero, it is Window, or 100 if WindowTime
+	// is set. It must be zero if Failures is set without a SlowCall.
 	MinCalls int
 
-	// OpenDelay tells how long a breaker stays open. If nil, DefaultOpenDelay is
-	// used.
+	// OpenDelay returns how long a breaker stays open. It must be fast and pure. If nil,
+	// DefaultOpenDelay is used.
 	OpenDelay backoff.Strategy
 	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
 	// breaker that is opened by a response with that header stays open at least
 	// that long. If zero, DefaultMaxRetryAfter is used. If negative, the header is
-	// not looked at, so that TripOnRetryAfter opens nothing.
+	// not read, so that TripOnRetryAfter opens nothing.
 	MaxRetryAfter time.Duration
-	// Trials is how many requests are admitted while half-open, and decide. If
-	// zero, DefaultTrials is used.
+	// Trials is the number of requests that are admitted while half-open and decide, by
+	// TrialRule. If zero, DefaultTrials is used.
 	Trials int
+	// TrialRule decides from the results of the trials whether the breaker closes. The
+	// zero value is [ByRate].
+	TrialRule TrialRule
 	// TrialTimeout is how long a trial keeps its slot. If zero, it is a minute. If
 	// negative, there is no limit.
 	TrialTimeout time.Duration
 	// MaxHalfOpen is how long a breaker stays half-open at most, before it opens
 	// again. If zero, there is no limit. It must not be negative.
 	MaxHalfOpen time.Duration
-	// JudgeWithHistory judges half-open by the window, trials included, and keeps
-	// the window when the breaker closes.
+	// JudgeWithHistory applies the rates to the window while half-open, trials included,
+	// and keeps the window when the breaker closes. It must be false with Failures and
+	// [AllMustSucceed].
 	JudgeWithHistory bool
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
 
-	// Classify returns how an exchange ended. If nil, it is [client.Classify]. ctx is
+	// Classify returns the outcome of an exchange. If nil, it is [client.Classify]. ctx is
 	// that of the request, and err that of the transport as [client.Explain] returns it.
-	// It must leave the body alone. It is not called if the transport panics.
+	// It must not use the body. It is not called if the transport panics.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
-	// JudgeBody judges an exchange that is a success by its headers when its body has
-	// ended: where a read fails, Classify is asked again, with the error and no response,
-	// and so is Failed of a Call. A body that is read to its end, or closed before, is what the
-	// headers said. An exchange is counted once, then; until then a trial keeps its slot, no
-	// longer than TrialTimeout. What is no success, an upgraded connection (101), and what
-	// has no body are judged by the headers, as everything is without JudgeBody.
+	// PanicsFail counts a panic of the transport as a failure, unless its value is
+	// [http.ErrAbortHandler]. If false, it is not counted. The panic goes on in both
+	// cases.
+	PanicsFail bool
+	// JudgeBody judges an exchange that is a success by its headers again when its body
+	// has ended: if a read fails, Classify is called with the error and no response, and
+	// so is Failed of a ClientCall. If the body is read to its end, or closed before,
+	// the exchange is a success. It is counted once, at that time; until then a trial
+	// keeps its slot, at most for TrialTimeout. Other outcomes, upgraded connections
+	// (101) and responses without a body are judged by the headers, as all are without
+	// JudgeBody.
 	JudgeBody bool
 	// Trip opens the breaker by a single response, for as long as it returns, whatever
-	// the rates: the exchange counts as a failure. With 0 or less it is judged as any
-	// other. asked is what Retry-After asks for, at most MaxRetryAfter, and 0 where it
-	// is not there or not looked at; the breaker is open at least that long. Where the
-	// exchange opens it by its rates too, and half-open, it is open at least as long as
-	// OpenDelay says. [TripOnRetryAfter] opens it by every Retry-After. It is not asked when
-	// there is no response, or one that a plugin further in made of a rejection. It
-	// must leave the body alone. If nil, no single response opens a breaker.
+	// the rates: the exchange counts as a failure. If the result is 0 or less, Classify
+	// decides. asked is the pause of Retry-After, at most MaxRetryAfter, and 0 if there
+	// is none or the header is not read; the breaker is open at least that long. If the
+	// exchange opens it by its rates too, and while half-open, it is open at least as
+	// long as OpenDelay returns. [TripOnRetryAfter] opens it by every Retry-After. Trip
+	// is not called without a response, nor for the response of a rejection by an inner
+	// plugin. It must not use the body. If nil, no single response opens a breaker.
 	Trip func(resp *http.Response, asked time.Duration) time.Duration
-	// SyntheticResponse answers a rejected request with a response, in place of an
-	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that a plugin
-	// further out sees that it is a rejection.
+	// SyntheticResponse answers a rejected request with a response instead of an
+	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that outer plugins
+	// recognize the rejection.
 	SyntheticResponse bool
 	// Hooks observe the breakers. Any of them may be nil.
 	Hooks Hooks
@@ -131,27 +146,23 @@ func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig {
 // [*core.ConfigError].
 func (c ClientConfig) Validate() error {
 	inner := c.core()
-	inner.Trials = 0 // core/breaker would tell of another default
-	errs := []error{relabel("breaker.ClientConfig.", inner.Validate(), c.group().Validate())}
-	if c.Trials < 0 || c.Trials > breaker.MaxTrials {
-		reason := fmt.Sprintf("must be > 0 and <= %d (0 means %d)", breaker.MaxTrials, DefaultTrials)
-		errs = append(errs, &core.ConfigError{Field: "breaker.ClientConfig.Trials", Value: c.Trials, Reason: reason})
-	}
-	return errors.Join(errs...)
+	inner.Trials = 0 // core/breaker has another default
+	check := validate.Of("breaker.ClientConfig")
+	check.Part(inner.Validate(), "breaker.Config.")
+	check.Part(c.group().Validate(), "breaker.GroupConfig.")
+	check.That(c.Trials >= 0 && c.Trials <= breaker.MaxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", breaker.MaxTrials, DefaultTrials))
+	return check.Err()
 }
 
-// relabel joins errors of core/breaker, with the names that the fields have here.
-func relabel(to string, errs ...error) error {
-	return conferr.Relabel(errors.Join(errs...), to, "breaker.Config.", "breaker.GroupConfig.")
-}
+func mustStay(old int) string { return fmt.Sprintf("must stay %d", old) }
 
-// core returns the part of c that core/breaker has too.
+// core returns the Config of the breakers, without the registry of the plugin.
 func (c ClientConfig) core() breaker.Config {
 	return breaker.Config{
-		Name: c.Name, Registry: c.Registry,
-		FailureRate: c.FailureRate, SlowCall: c.SlowCall, SlowRate: c.SlowRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
-		OpenDelay: c.openDelay(), Trials: c.trials(), TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
-		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
+		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
+		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		OpenDelay: c.openDelay(), Trials: cmp.Or(c.Trials, DefaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, PanicsFail: c.PanicsFail, Hooks: c.Hooks,
 	}
 }
 
@@ -162,13 +173,6 @@ func (c ClientConfig) openDelay() backoff.Strategy {
 		return DefaultOpenDelay()
 	}
 	return c.OpenDelay
-}
-
-func (c ClientConfig) trials() int {
-	if c.Trials == 0 {
-		return DefaultTrials
-	}
-	return c.Trials
 }
 
 func (c ClientConfig) maxRetryAfter() time.Duration {
@@ -186,7 +190,7 @@ func (c ClientConfig) key() func(*http.Request) string {
 }
 
 // TripOnRetryAfter is a Trip for a ClientConfig: a response with a status of 429 or 503
-// opens the breaker for as long as it asks for by its Retry-After.
+// opens the breaker for the pause of its Retry-After.
 func TripOnRetryAfter(resp *http.Response, asked time.Duration) time.Duration {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0

@@ -29,8 +29,8 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := core.Must(breaker.NewClient(breaker.ClientConfig{
 					Initial: breaker.Open, Trials: 1, TrialTimeout: -1,
-					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.StateChangedInfo) {
-						if info.To == at {
+					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.Info) {
+						if info.State == at {
 							runtime.Goexit()
 						}
 					}},

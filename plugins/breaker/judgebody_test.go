@@ -31,7 +31,7 @@ func halves(err error) http.RoundTripper {
 	})
 }
 
-func TestGoPeers59_JudgeBody(t *testing.T) {
+func TestJudgeBody(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -117,7 +117,7 @@ func TestOverrideWithAnExtraPredicate(t *testing.T) {
 	require.EqualValues(t, 2, p.Stats().Failures, "without it a teapot is none")
 }
 
-func TestPolly22Item16_AnOpenBreakerBlamesTheServer(t *testing.T) {
+func TestAnOpenBreakerBlamesTheServer(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, breaker.ServerConfig{})
 	require.NoError(t, s.For("").OpenFor(90*time.Second))

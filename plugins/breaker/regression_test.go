@@ -88,7 +88,7 @@ func TestAStreamThatIsATrialHoldsItsSlotOnlyUntilTheHeader(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var recorded []core.Outcome
 			p := newServer(t, breaker.ServerConfig{Trials: 1, Initial: breaker.HalfOpen, Hooks: breaker.Hooks{
-				Recorded: func(_ context.Context, i breaker.RecordedInfo) { recorded = append(recorded, i.Outcome) },
+				Recorded: func(_ context.Context, i breaker.Info) { recorded = append(recorded, i.Outcome) },
 			}})
 			end := make(chan struct{})
 			h := p.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +96,7 @@ func TestAStreamThatIsATrialHoldsItsSlotOnlyUntilTheHeader(t *testing.T) {
 					return
 				}
 				w.WriteHeader(http.StatusEarlyHints)
-				require.Equal(t, breaker.HalfOpen, p.For("").State(), "informational")
+				require.Equal(t, breaker.HalfOpen, p.For("").State(), "informational") //nolint:contextcheck // a look at the state is no part of a call
 				begin(w)
 				<-end
 			}))
@@ -134,7 +134,7 @@ func TestWhatComesAfterTheHeaderDoesNotChangeTheVerdict(t *testing.T) {
 		} {
 			var recorded []core.Outcome
 			p := newServer(t, breaker.ServerConfig{Hooks: breaker.Hooks{
-				Recorded: func(_ context.Context, i breaker.RecordedInfo) { recorded = append(recorded, i.Outcome) },
+				Recorded: func(_ context.Context, i breaker.Info) { recorded = append(recorded, i.Outcome) },
 			}})
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, timeoutError{})
 			var all sync.WaitGroup

@@ -13,6 +13,13 @@ import (
 	"github.com/gresil/gresil/internal/request"
 )
 
+// clientRules are the settings that follow from a ClientConfig.
+type clientRules struct {
+	key           func(*http.Request) string
+	classify      func(context.Context, *http.Response, error) core.Outcome
+	maxRetryAfter time.Duration
+}
+
 type transport struct {
 	client *Client
 	next   http.RoundTripper
@@ -22,23 +29,23 @@ type transport struct {
 func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req if its breaker admits it.
-func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, ctx := t.client, req.Context()
-	rules := c.current.Load()
-	call := overridden[ClientCall](ctx, overrideKey[Client]{c})
+	current := c.life.Load()
+	cfg, rules := &current.Config, &current.Settings
+	call := overridden[Client, ClientCall](ctx, c)
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}
-	key, classify := call.Key, call.Classify
-	if key == "" {
-		key = keyOf(rules, req)
+	if call.Key == "" {
+		call.Key = keyOf(rules, req)
 	}
-	if classify == nil {
-		classify = rules.classify
+	if call.Classify == nil {
+		call.Classify = rules.classify
 	}
-	permit, err := c.acquire(req, key)
+	permit, err := c.acquire(req, call.Key)
 	if err != nil {
-		if rules.cfg.SyntheticResponse {
+		if cfg.SyntheticResponse {
 			return client.Reject(req, http.StatusServiceUnavailable, err), nil
 		}
 		client.CloseBody(req)
@@ -48,44 +55,71 @@ func (t *transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if _, bounded := ctx.Deadline(); bounded {
 		started = time.Now() // only an outer limit needs it
 	}
-	body := client.NewReplay(req, -1)
-	sent, returned := false, false
-	defer func() {
-		if returned {
-			return
-		}
-		defer permit.Done(core.Ignored)
-		switch {
-		case !sent: // the transport panics, and may or may not have closed it
-			body.Abort()
-		case resp != nil && resp.Body != nil: // a function or hook of the user panics or ends the goroutine
-			_ = resp.Body.Close()
-		}
-	}()
-	attempt, _ := body.Attempt(ctx) // the first cannot fail
-	resp, err = t.next.RoundTrip(attempt)
-	sent = true
-	request.Restore(resp, attempt, req)
-	asked, trip, outcome := rules.retryAfter(resp), time.Duration(0), core.Failure
-	rejected := errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil // by an inner plugin: no call was made
-	if rules.cfg.Trip != nil && err == nil && resp != nil && !rejected {
-		trip = rules.cfg.Trip(resp, asked)
+	x := sending{permit: permit, body: client.NewReplay(req, -1), panicsFail: cfg.PanicsFail}
+	defer x.end()
+	attempt, _ := x.body.Attempt(ctx) // the first cannot fail
+	x.resp, err = t.next.RoundTrip(attempt)
+	x.sent = true
+	request.Restore(x.resp, attempt, req)
+	asked, trip, outcome := rules.retryAfter(x.resp), time.Duration(0), core.Failure
+	rejected := errors.Is(err, core.ErrRejected) || x.resp != nil && client.Rejected(x.resp) != nil // by an inner plugin: no call was made
+	if cfg.Trip != nil && err == nil && x.resp != nil && !rejected {
+		trip = cfg.Trip(x.resp, asked)
 	}
-	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(resp, err)) {
-		outcome = classify(ctx, resp, explain(attempt, started, err))
+	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(x.resp, err)) {
+		outcome = call.Classify(ctx, x.resp, explain(attempt, started, err))
 	}
+	if cfg.JudgeBody && outcome == core.Success && hasBody(x.resp) {
+		x.resp.Body = &judgedBody{ReadCloser: x.resp.Body, permit: x.permit, failed: failing(attempt, started, call)} //nolint:contextcheck // it is the request's
+	} else {
+		done(&x.permit, outcome, asked, trip)
+	}
+	x.returned = true
+	return x.resp, err
+}
+
+// done ends the call of a permit. asked is the least time to open for.
+func done(p *breaker.Permit, outcome core.Outcome, asked, trip time.Duration) {
 	switch {
-	case rules.cfg.JudgeBody && outcome == core.Success && hasBody(resp):
-		resp.Body = &judgedBody{ReadCloser: resp.Body, permit: permit, failed: failing(attempt, started, call, classify)} //nolint:contextcheck // it is the request's
 	case trip > 0:
-		permit.Trip(max(trip, asked)) // what the server asks for is the least
+		p.Trip(max(trip, asked))
 	case outcome == core.Failure:
-		permit.Failed(asked)
+		p.Failed(asked)
 	default:
-		permit.Done(outcome)
+		p.Done(outcome)
 	}
-	returned = true
-	return resp, err
+}
+
+// A sending is a request on its way through the next transport.
+type sending struct {
+	permit         breaker.Permit
+	body           client.Replay
+	resp           *http.Response
+	panicsFail     bool
+	sent, returned bool
+}
+
+// end releases everything if RoundTrip did not return.
+func (x *sending) end() {
+	if x.returned {
+		return
+	}
+	outcome := core.Ignored
+	if !x.sent && x.panicsFail {
+		if v := recover(); v != nil { // nil after a Goexit
+			defer panic(v)
+			if v != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+				outcome = core.Failure
+			}
+		}
+	}
+	defer x.permit.Done(outcome)
+	switch {
+	case !x.sent: // the transport panicked, and might not have closed it
+		x.body.Abort()
+	case x.resp != nil && x.resp.Body != nil: // a function or hook of the user panicked or ended the goroutine
+		_ = x.resp.Body.Close()
+	}
 }
 
 // explain returns the error of an attempt for Classify.
@@ -97,12 +131,12 @@ func explain(req *http.Request, started time.Time, err error) error {
 }
 
 // failing returns the judge of a body that cannot be read to its end.
-func failing(req *http.Request, started time.Time, call ClientCall, classify func(context.Context, *http.Response, error) core.Outcome) func(error) core.Outcome {
+func failing(req *http.Request, started time.Time, call ClientCall) func(error) core.Outcome {
 	return func(err error) core.Outcome {
 		if call.Failed != nil && call.Failed(nil, err) {
 			return core.Failure
 		}
-		return classify(req.Context(), nil, explain(req, started, err))
+		return call.Classify(req.Context(), nil, explain(req, started, err))
 	}
 }
 
@@ -119,16 +153,16 @@ func (c *Client) acquire(req *http.Request, key string) (breaker.Permit, error) 
 	return permit, err
 }
 
-// retryAfter is how long a response asks to be left alone, at most maxRetryAfter.
-func (c *clientRules) retryAfter(resp *http.Response) time.Duration {
-	if c.maxRetryAfter == 0 || resp == nil || len(resp.Header["Retry-After"]) == 0 {
+// retryAfter returns the pause that a response asks for, at most maxRetryAfter.
+func (r *clientRules) retryAfter(resp *http.Response) time.Duration {
+	if r.maxRetryAfter == 0 || resp == nil || len(resp.Header["Retry-After"]) == 0 {
 		return 0
 	}
 	wait, _ := client.RetryAfter(resp, time.Now())
-	return min(wait, c.maxRetryAfter)
+	return min(wait, r.maxRetryAfter)
 }
 
-// keyOf asks Key. Where that panics, the request is not sent.
+// keyOf calls Key. If that panics, the request is not sent.
 func keyOf(rules *clientRules, req *http.Request) (key string) {
 	returned := false
 	defer func() {

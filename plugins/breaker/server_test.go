@@ -75,7 +75,7 @@ func TestServerOutcomes(t *testing.T) {
 		} {
 			var got []core.Outcome
 			p := newServer(t, breaker.ServerConfig{Hooks: breaker.Hooks{
-				Recorded: func(_ context.Context, i breaker.RecordedInfo) { got = append(got, i.Outcome) },
+				Recorded: func(_ context.Context, i breaker.Info) { got = append(got, i.Outcome) },
 			}})
 			func() {
 				defer func() { _ = recover() }()
@@ -167,7 +167,7 @@ func TestServerKeys(t *testing.T) {
 	require.Equal(t, breaker.Open, p.For("").State(), "those without a key share one")
 	require.Equal(t, "routes", p.Name())
 	told := 0
-	p.Observe(breaker.Hooks{Rejected: func(context.Context, breaker.RejectedInfo) { told++ }})
+	p.Observe(breaker.Hooks{Rejected: func(context.Context, breaker.Info) { told++ }})
 	require.Equal(t, 503, serve(t.Context(), bare, "/").Code)
 	require.Equal(t, 1, told)
 	require.NoError(t, p.Close())
@@ -202,7 +202,9 @@ func TestServerConfig(t *testing.T) {
 	base := breaker.ServerConfig{Name: "shop", Registry: &r}
 	one := newServer(t, base)
 	found, _ := r.Get("breaker", "shop")
-	require.Same(t, one.For(""), found)
+	require.Same(t, one, found)
+	single, _ := core.Lookup[*breaker.Breaker](&r, "breaker", "shop")
+	require.Same(t, one.For(""), single)
 	require.Nil(t, one.Group())
 	require.Equal(t, base, one.Config())
 	_, err = breaker.NewServer(base)
@@ -213,10 +215,10 @@ func TestServerConfig(t *testing.T) {
 	require.NoError(t, one.Close())
 	many := newServer(t, keyed)
 	found, _ = r.Get("breaker", "shop")
-	require.Same(t, many.Group(), found)
+	require.Same(t, many, found)
 	require.NoError(t, many.Close())
 	told := false
-	one.Observe(breaker.Hooks{Reset: func(context.Context, breaker.ResetInfo) { told = true }})
+	one.Observe(breaker.Hooks{Reset: func(context.Context, breaker.Info) { told = true }})
 	one.For("").Reset()
 	require.True(t, told)
 }

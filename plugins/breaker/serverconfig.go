@@ -8,7 +8,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
@@ -20,69 +20,78 @@ import (
 type ServerConfig struct {
 	// Name names the plugin. If empty, it is "default".
 	Name string
-	// Registry is where the *breaker.Breaker of core/breaker, or the
-	// *breaker.Group when there is a Key, is found under the kind "breaker" and
-	// the name. If nil, it is in none.
+	// Registry is where the plugin is found under the kind "breaker" and its name. If
+	// nil, it is in none.
 	Registry *core.Registry
 
-	// Key tells which requests share a breaker, as in [server.ByRoute]. Those that
-	// have no key share one. If nil, all do.
+	// Key returns the key of a request, as [server.ByRoute] does. Requests with the same
+	// key share a breaker, and requests without one too. If nil, there is one breaker.
 	Key server.Key
-	// MaxKeys is how many breakers there are at most. If zero, it is 1024. It must
-	// be zero when there is no Key, and not negative.
+	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
+	// negative, and must be zero without a Key.
 	MaxKeys int
 
-	// FailureRate is the share of failed requests in the window, above 0 and at
-	// most 1, at which a breaker opens. If zero, it is 0.5.
+	// FailureRate is the share of failed requests in the window, above 0 and at most 1,
+	// at which a breaker opens. If zero, it is 0.5, or Failures decides if that is set.
 	FailureRate float64
-	// SlowCall is how long a request may take until its headers are there: one that
-	// takes longer is slow, whatever came of it. If zero, none is. It must not be
-	// negative.
+	// Failures is the number of failed requests in the window at which a breaker opens,
+	// as an alternative to FailureRate, whatever the number of requests. If zero,
+	// FailureRate decides. It must not be negative or above Window, and must be zero if
+	// FailureRate is set. With Failures and Window both n, n failures in a row open it.
+	Failures int
+	// SlowCall is the time, until the headers are there, above
+	// which a request is slow, whatever its outcome. If zero, no request is slow. It
+	// must not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
-	// which a breaker opens too. If zero, it is 1. It must be zero when there is no
-	// SlowCall.
+	// which a breaker opens too. If zero, it is 1. It must be zero without a SlowCall.
 	SlowRate float64
-	// Window is how many requests the window holds. If zero, it is 100. It must be
-	// zero when WindowTime is set.
+	// Window is the number of requests in the window. If zero, it is 100. It must be
+	// zero if WindowTime is set.
 	Window int
-	// WindowTime makes a window of the requests within this time, in place of a
-	// number of them. If not zero, it is at least a millisecond.
+	// WindowTime is the length of a window that holds the requests within this time,
+	// instead of a number of them. If not zero, it is at least a millisecond.
 	WindowTime time.Duration
-	// MinCalls is how many requests there must be in the window before its rate
-	// says anything. If zero, it is Window, or 100 when WindowTime is set.
+	// MinCalls is the number of requests in the window required before the rates are
+	// evaluated; Failures does not need it. If zero, it is Window, or 100 if WindowTime
+	// is set. It must be zero if Failures is set without a SlowCall.
 	MinCalls int
 
-	// OpenDelay tells how long a breaker stays open. If nil, it is a minute.
+	// OpenDelay returns how long a breaker stays open. It must be fast and pure. If nil,
+	// it is a minute.
 	OpenDelay backoff.Strategy
-	// Trials is how many requests are admitted while half-open, and decide. If
-	// zero, it is 10.
+	// Trials is the number of requests that are admitted while half-open and decide, by
+	// TrialRule. If zero, it is 10.
 	Trials int
+	// TrialRule decides from the results of the trials whether the breaker closes. The
+	// zero value is [ByRate].
+	TrialRule TrialRule
 	// TrialTimeout is how long a trial keeps its slot. If zero, it is a minute. If
 	// negative, there is no limit.
 	TrialTimeout time.Duration
 	// MaxHalfOpen is how long a breaker stays half-open at most, before it opens
 	// again. If zero, there is no limit. It must not be negative.
 	MaxHalfOpen time.Duration
-	// JudgeWithHistory judges half-open by the window, trials included, and keeps
-	// the window when the breaker closes.
+	// JudgeWithHistory applies the rates to the window while half-open, trials included,
+	// and keeps the window when the breaker closes. It must be false with Failures and
+	// [AllMustSucceed].
 	JudgeWithHistory bool
 	// Initial is the state that a breaker begins in. The zero value is Closed.
 	Initial State
 
-	// Classify tells how a request went. It is asked once: when the final header is
-	// about to be sent, when the connection was taken over, or else when the handler
-	// has returned. What comes after, as a panic in the middle of the body or a
-	// timeout plugin that cuts it, changes nothing. If nil, it is [ClassifyHandler].
-	// It is not asked when the handler panics before that: this is a failure, unless
-	// it is [http.ErrAbortHandler], which says nothing. It must not write.
+	// Classify returns the outcome of a request. It is called once: before the final
+	// header is sent, when the connection is taken over, or when the handler has
+	// returned. Later events, as a panic in the middle of the body or a timeout plugin
+	// that cuts it, change nothing. It must not write. If nil, it is [ClassifyHandler].
+	// If the handler panics before, Classify is not called: the request is a failure, or
+	// not counted if the value is [http.ErrAbortHandler].
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
 	// Trip opens the breaker by a single request, for as long as it returns, whatever
-	// the rates: the request counts as a failure, and Classify is not asked. With 0 or
-	// less it is judged as any other. Where the request opens it by its rates too, and
-	// half-open, it is open at least as long as OpenDelay says. It is asked when
-	// Classify would be, but not for a request that a plugin further in rejected. It
-	// must not write. If nil, no single request opens a breaker.
+	// the rates: the request counts as a failure. If the result is 0 or less, Classify
+	// decides. If the request opens the breaker by its rates too, and while half-open,
+	// it is open at least as long as OpenDelay returns. Trip is called before Classify,
+	// but not for a request that an inner plugin rejected. It must not write. If nil, no
+	// single request opens a breaker.
 	Trip func(r *http.Request, sent *server.Recorder) time.Duration
 	// Hooks observe the breakers. Any of them may be nil.
 	Hooks Hooks
@@ -97,22 +106,19 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
-	errs := []error{
-		relabel("breaker.ServerConfig.", c.core().Validate(), c.group().Validate()),
-		conferr.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"),
-	}
-	if c.Key == nil && c.MaxKeys > 0 {
-		errs = append(errs, &core.ConfigError{Field: "breaker.ServerConfig.MaxKeys", Value: c.MaxKeys, Reason: "must be 0 when there is no Key"})
-	}
-	return errors.Join(errs...)
+	check := validate.Of("breaker.ServerConfig")
+	check.Part(c.core().Validate(), "breaker.Config.")
+	check.Part(c.group().Validate(), "breaker.GroupConfig.")
+	check.That(c.Key != nil || c.MaxKeys <= 0, "MaxKeys", c.MaxKeys, "must be 0 when there is no Key")
+	return errors.Join(check.Err(), validate.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"))
 }
 
-// core returns the part of c that core/breaker has too.
+// core returns the Config of the breakers, without the registry of the plugin.
 func (c ServerConfig) core() breaker.Config {
 	return breaker.Config{
-		Name: c.Name, Registry: c.Registry,
-		FailureRate: c.FailureRate, SlowCall: c.SlowCall, SlowRate: c.SlowRate, Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
-		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
+		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
+		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
 	}
 }
@@ -126,13 +132,13 @@ func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outc
 	return c.Classify
 }
 
-// ClassifyHandler is the Classify of a ServerConfig that has none. A request that
-// a plugin further in rejected is [core.Ignored], and so is one whose client has
-// gone away or whose context has ended otherwise, unless by a timeout with a cause
-// of its own (see breaker.DefaultClassify of core/breaker): that is a
-// [core.Failure]. Of the others those with a status of 500 to 599 are failures, but
-// for 501 and 505, as with [client.Classify]: such a request cannot be served, and
-// says nothing of those that can. A connection that was taken over is a [core.Success].
+// ClassifyHandler is the Classify of a ServerConfig without one. A request that an inner
+// plugin rejected is [core.Ignored], and so is a request whose client has disconnected or
+// whose context has ended, unless a timeout with a cause of its own has ended it (see
+// breaker.DefaultClassify of core/breaker): that is a [core.Failure]. Of the others those
+// with a status of 500 to 599 are failures, except 501 and 505, as with
+// [client.Classify]: they concern only that request. A connection that was taken over is
+// a [core.Success].
 func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if sent.Rejected() != nil {
 		return core.Ignored

@@ -18,7 +18,7 @@ import (
 
 // The rows of the feature table of reference/kresil.md that no scenario covers.
 
-func TestKresilTable50_Defaults(t *testing.T) {
+func TestDefaultsWhileRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{})
@@ -38,7 +38,7 @@ func TestKresilTable50_Defaults(t *testing.T) {
 	})
 }
 
-func TestKresilTable51_MinCallsFollowsTheWindow(t *testing.T) {
+func TestMinCallsFollowsTheWindow(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 5})
 	run(t, b, "FFFF")
@@ -47,7 +47,7 @@ func TestKresilTable51_MinCallsFollowsTheWindow(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestKresilTable54_LookingMakesTheChangeThatIsDue(t *testing.T) {
+func TestLookingMakesTheChangeThatIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -60,7 +60,7 @@ func TestKresilTable54_LookingMakesTheChangeThatIsDue(t *testing.T) {
 	})
 }
 
-func TestKresilTable55_HalfOpenRejectsWhenItsTrialsRun(t *testing.T) {
+func TestHalfOpenRejectsWhenItsTrialsRun(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Trials: 2, Initial: breaker.HalfOpen})
 	acquire(t, b)
@@ -68,7 +68,7 @@ func TestKresilTable55_HalfOpenRejectsWhenItsTrialsRun(t *testing.T) {
 	require.Equal(t, breaker.HalfOpen, rejected(t, b).State)
 }
 
-func TestKresilTable57_TheOriginalErrorIsReturned(t *testing.T) {
+func TestTheOriginalErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 1})
 	_, err := breaker.Do(t.Context(), b, func(context.Context) (int, error) {
@@ -80,7 +80,7 @@ func TestKresilTable57_TheOriginalErrorIsReturned(t *testing.T) {
 	require.EqualValues(t, 1, b.Stats().Late)
 }
 
-func TestKresilTable58_AHundredCallersThatCancelLeaveItClosed(t *testing.T) {
+func TestAHundredCallersThatCancelLeaveItClosed(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 1})
 	for _, end := range []func() (context.Context, context.CancelFunc){
@@ -108,7 +108,7 @@ func TestKresilTable58_AHundredCallersThatCancelLeaveItClosed(t *testing.T) {
 	require.Equal(t, breaker.Stats{Ignored: 200}, b.Stats())
 }
 
-func TestKresilTable59_TimeIsAdvancedBeforeAResult(t *testing.T) {
+func TestTimeIsAdvancedBeforeAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -121,7 +121,7 @@ func TestKresilTable59_TimeIsAdvancedBeforeAResult(t *testing.T) {
 	})
 }
 
-func TestKresilTable68_WithoutADelayTheNextCallIsATrial(t *testing.T) {
+func TestWithoutADelayTheNextCallIsATrial(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.None{}})
 	run(t, b, "FFS")
@@ -129,7 +129,7 @@ func TestKresilTable68_WithoutADelayTheNextCallIsATrial(t *testing.T) {
 	require.EqualValues(t, 2, b.Stats().Opened)
 }
 
-func TestKresilTable71_RecordedComesBeforeTheChange(t *testing.T) {
+func TestRecordedComesBeforeTheChange(t *testing.T) {
 	t.Parallel()
 	var j journal
 	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Hour}, Hooks: j.calls().Join(j.changes())})
@@ -139,7 +139,7 @@ func TestKresilTable71_RecordedComesBeforeTheChange(t *testing.T) {
 	require.Equal(t, []string{"failure 1", "closed>open n=1 for 1h0m0s", "rejected open", "reset", "open>closed manual"}, j.take())
 }
 
-func TestKresilTable74_TheWindowAndTheCycles(t *testing.T) {
+func TestTheWindowAndTheCycles(t *testing.T) {
 	t.Parallel()
 	for _, history := range []bool{false, true} {
 		b := newBreaker(t, breaker.Config{Window: 4, Trials: 2, OpenDelay: backoff.None{}, JudgeWithHistory: history})
@@ -157,7 +157,7 @@ func TestKresilTable74_TheWindowAndTheCycles(t *testing.T) {
 // TestPolly5D31, item 11 is
 // TestBreakerSlowCalls of metrics, and item 16 is in plugins/breaker.
 
-func TestPolly22Item2_AnIgnoredTrialDoesNotClose(t *testing.T) {
+func TestAnIgnoredTrialDoesNotClose(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Trials: 1, Initial: breaker.HalfOpen})
 	run(t, b, "IIIIII")
@@ -166,7 +166,7 @@ func TestPolly22Item2_AnIgnoredTrialDoesNotClose(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestPolly22Item3_LostTrialsDoNotKeepItHalfOpen(t *testing.T) {
+func TestLostTrialsDoNotKeepItHalfOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 3, Initial: breaker.HalfOpen})
@@ -199,7 +199,7 @@ func TestPolly22Item3_LostTrialsDoNotKeepItHalfOpen(t *testing.T) {
 	})
 }
 
-func TestPolly22Item4_TrippedWithoutATimeItAdmitsCallsAgain(t *testing.T) {
+func TestTrippedWithoutATimeItAdmitsCallsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Window: 2, Trials: 1})
@@ -214,17 +214,17 @@ func TestPolly22Item4_TrippedWithoutATimeItAdmitsCallsAgain(t *testing.T) {
 	})
 }
 
-func TestPolly22Item12_ASuccessIsComparedToo(t *testing.T) {
+func TestASuccessIsComparedToo(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 2})
 	run(t, b, "FS")
 	require.Equal(t, breaker.Open, b.State())
 }
 
-// TestGoPeers53_TheTimeToBeOpenIsMonotonic relies on nothing but durations since the
+// TestTheTimeToBeOpenIsMonotonic relies on nothing but durations since the
 // breaker was made, which package time measures monotonically: a wall clock that is
 // set cannot be had in a test.
-func TestGoPeers53_TheTimeToBeOpenIsMonotonic(t *testing.T) {
+func TestTheTimeToBeOpenIsMonotonic(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{})
 	require.NoError(t, b.OpenFor(time.Hour))

@@ -22,7 +22,7 @@ func window(t *testing.T, b *breaker.Breaker, calls, failures int, rate float64)
 	require.InDelta(t, rate, s.FailureRate, 0)
 }
 
-func TestPolly5A1_TheWindowHoldsTheLastCalls(t *testing.T) {
+func TestTheWindowHoldsTheLastCalls(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 10, Initial: breaker.MetricsOnly})
 	run(t, b, "SSFF")
@@ -34,7 +34,7 @@ func TestPolly5A1_TheWindowHoldsTheLastCalls(t *testing.T) {
 	require.Equal(t, breaker.MetricsOnly, b.State())
 }
 
-func TestPolly5A3_OpensAtExactlyTheRate(t *testing.T) {
+func TestOpensAtExactlyTheRate(t *testing.T) {
 	t.Parallel()
 	for _, outcomes := range []string{"FFSS", "SSFF", "SFSF"} {
 		b := newBreaker(t, breaker.Config{Window: 4})
@@ -46,7 +46,7 @@ func TestPolly5A3_OpensAtExactlyTheRate(t *testing.T) {
 	}
 }
 
-func TestPolly5A5_ATrialThatFailsOpensAgain(t *testing.T) {
+func TestATrialThatFailsOpensAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -67,7 +67,7 @@ func TestPolly5A5_ATrialThatFailsOpensAgain(t *testing.T) {
 	})
 }
 
-func TestPolly5A7_AnIgnoredCallIsNotInTheWindow(t *testing.T) {
+func TestAnIgnoredCallIsNotInTheWindow(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 2})
 	run(t, b, "FI")
@@ -76,7 +76,7 @@ func TestPolly5A7_AnIgnoredCallIsNotInTheWindow(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{s.Calls, s.Failures})
 }
 
-func TestPolly5B9_TimeWindowOpensAtTheRate(t *testing.T) {
+func TestTimeWindowOpensAtTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{WindowTime: 20 * second, MinCalls: 5})
@@ -90,7 +90,7 @@ func TestPolly5B9_TimeWindowOpensAtTheRate(t *testing.T) {
 	})
 }
 
-func TestPolly5B11_TimeWindowNeedsMinCalls(t *testing.T) {
+func TestTimeWindowNeedsMinCalls(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{WindowTime: 5 * time.Minute})
 	for range 99 {
@@ -101,7 +101,7 @@ func TestPolly5B11_TimeWindowNeedsMinCalls(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestPolly5B13_TimeWindowStepsOutByTenths(t *testing.T) {
+func TestTimeWindowStepsOutByTenths(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{WindowTime: 10 * second, MinCalls: 2, FailureRate: 1})
@@ -131,7 +131,7 @@ func TestPolly5B13_TimeWindowStepsOutByTenths(t *testing.T) {
 	})
 }
 
-func TestPolly5D19_HalfOpenIsJudgedByItsTrials(t *testing.T) {
+func TestHalfOpenIsJudgedByItsTrials(t *testing.T) {
 	t.Parallel()
 	for outcomes, want := range map[string]breaker.State{"FFSF": breaker.Open, "SSFF": breaker.Open, "FSSS": breaker.Closed, "SSSS": breaker.Closed} {
 		b := newBreaker(t, breaker.Config{Window: 10, Trials: 4})
@@ -151,7 +151,7 @@ func TestPolly5D19_HalfOpenIsJudgedByItsTrials(t *testing.T) {
 	}
 }
 
-func TestPolly5D21_DecidesAsSoonAsItIsCertain(t *testing.T) {
+func TestDecidesAsSoonAsItIsCertain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		trials int
@@ -177,7 +177,7 @@ func TestPolly5D21_DecidesAsSoonAsItIsCertain(t *testing.T) {
 	}
 }
 
-func TestPolly5D23_ExponentialOpenDelay(t *testing.T) {
+func TestExponentialOpenDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Exponential{Initial: second}})
@@ -192,7 +192,7 @@ func TestPolly5D23_ExponentialOpenDelay(t *testing.T) {
 	})
 }
 
-func TestPolly5D25_OpenFor(t *testing.T) {
+func TestOpenFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 1})
@@ -212,7 +212,7 @@ func TestPolly5D25_OpenFor(t *testing.T) {
 	})
 }
 
-func TestPolly5D27_ClosedToHalfOpenIsLegalAndUnknownStatesAreNot(t *testing.T) {
+func TestClosedToHalfOpenIsLegalAndUnknownStatesAreNot(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{})
 	require.NoError(t, b.SetState(breaker.HalfOpen))
@@ -221,7 +221,7 @@ func TestPolly5D27_ClosedToHalfOpenIsLegalAndUnknownStatesAreNot(t *testing.T) {
 	require.Equal(t, breaker.HalfOpen, b.State())
 }
 
-func TestPolly5D29_AClassifierMayOpenTheBreaker(t *testing.T) {
+func TestAClassifierMayOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		banned := errors.New("banned")
@@ -244,7 +244,7 @@ func TestPolly5D29_AClassifierMayOpenTheBreaker(t *testing.T) {
 	})
 }
 
-func TestPolly5D31_LateResultsDoNotDecideHalfOpen(t *testing.T) {
+func TestLateResultsDoNotDecideHalfOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Window: 4, Trials: 2, OpenDelay: backoff.Constant{Wait: second}})
@@ -271,7 +271,7 @@ func TestPolly5D31_LateResultsDoNotDecideHalfOpen(t *testing.T) {
 	})
 }
 
-func TestPolly5D33_ALateFailureDoesNotExtendOpen(t *testing.T) {
+func TestALateFailureDoesNotExtendOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -285,7 +285,7 @@ func TestPolly5D33_ALateFailureDoesNotExtendOpen(t *testing.T) {
 	})
 }
 
-func TestGoPeers49_AHungTrialLosesItsSlot(t *testing.T) {
+func TestAHungTrialLosesItsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 2, TrialTimeout: 10 * second, Initial: breaker.HalfOpen})
@@ -313,7 +313,7 @@ func TestGoPeers49_AHungTrialLosesItsSlot(t *testing.T) {
 	})
 }
 
-func TestGoPeers49_WithoutATrialTimeoutASlotIsKept(t *testing.T) {
+func TestWithoutATrialTimeoutASlotIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 1, TrialTimeout: -1, Initial: breaker.HalfOpen})
@@ -323,7 +323,7 @@ func TestGoPeers49_WithoutATrialTimeoutASlotIsKept(t *testing.T) {
 	})
 }
 
-func TestGoPeers55_AFailureMayAskForTime(t *testing.T) {
+func TestAFailureMayAskForTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Window: 2, Trials: 1})

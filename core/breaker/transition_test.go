@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-func TestKresil37_OpensAtMinCalls(t *testing.T) {
+func TestOpensAtMinCalls(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 2000, MinCalls: 1000})
 	fail := func(context.Context) (int, error) { return 0, errOp }
@@ -27,7 +27,7 @@ func TestKresil37_OpensAtMinCalls(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestKresil39_ResultsCanBeFailures(t *testing.T) {
+func TestResultsCanBeFailures(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{
 		FailureRate: 1, Window: 10,
@@ -47,7 +47,7 @@ func TestKresil39_ResultsCanBeFailures(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestKresil41_RateIsUnknownBelowMinCalls(t *testing.T) {
+func TestRateIsUnknownBelowMinCalls(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 1000, MinCalls: 3, Initial: breaker.MetricsOnly, JudgeWithHistory: true})
 	run(t, b, "FF")
@@ -61,7 +61,7 @@ func TestKresil41_RateIsUnknownBelowMinCalls(t *testing.T) {
 	require.InDelta(t, 1.0, b.Snapshot().FailureRate, 0)
 }
 
-func TestKresil43_ASuccessCanOpenTheBreaker(t *testing.T) {
+func TestASuccessCanOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	var j journal
 	b := newBreaker(t, breaker.Config{Window: 10, Hooks: j.calls().Join(j.changes())})
@@ -70,7 +70,7 @@ func TestKresil43_ASuccessCanOpenTheBreaker(t *testing.T) {
 		"; failure 0; success 0.5; closed>open n=1 for 1m0s"), j.take())
 }
 
-func TestKresil45_WithHistoryTheWindowStaysWhenItCloses(t *testing.T) {
+func TestWithHistoryTheWindowStaysWhenItCloses(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true})
 	run(t, b, "FSFSFSFSFS")
@@ -80,7 +80,7 @@ func TestKresil45_WithHistoryTheWindowStaysWhenItCloses(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestKresil45_WithoutHistoryTheWindowIsEmptyWhenItCloses(t *testing.T) {
+func TestWithoutHistoryTheWindowIsEmptyWhenItCloses(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Window: 10})
 	run(t, b, "FSFSFSFSFS")
@@ -92,7 +92,7 @@ func TestKresil45_WithoutHistoryTheWindowIsEmptyWhenItCloses(t *testing.T) {
 	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestKresil47_OpenAndHalfOpenAlternateWithoutCalls(t *testing.T) {
+func TestOpenAndHalfOpenAlternateWithoutCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
@@ -113,7 +113,7 @@ func TestKresil47_OpenAndHalfOpenAlternateWithoutCalls(t *testing.T) {
 	})
 }
 
-func TestKresil47_TheDelayGrowsWithTheCycle(t *testing.T) {
+func TestTheDelayGrowsWithTheCycle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration // n, previous delay
@@ -139,7 +139,7 @@ func TestKresil47_TheDelayGrowsWithTheCycle(t *testing.T) {
 	})
 }
 
-func TestKresil49_ManualTransitions(t *testing.T) {
+func TestManualTransitions(t *testing.T) {
 	t.Parallel()
 	var j journal
 	b := newBreaker(t, breaker.Config{Hooks: j.changes()})
@@ -156,7 +156,7 @@ func TestKresil49_ManualTransitions(t *testing.T) {
 	}, j.take())
 }
 
-func TestKresil51_ResetIsANewBeginning(t *testing.T) {
+func TestResetIsANewBeginning(t *testing.T) {
 	t.Parallel()
 	var j journal
 	b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, Hooks: j.changes()})
@@ -170,7 +170,7 @@ func TestKresil51_ResetIsANewBeginning(t *testing.T) {
 	require.Equal(t, []string{"closed>open n=1 for 1m0s", "reset", "open>closed manual", "closed>open n=1 for 1m0s"}, j.take())
 }
 
-func TestKresil53_ResultsWhileOpenAreDropped(t *testing.T) {
+func TestResultsWhileOpenAreDropped(t *testing.T) {
 	t.Parallel()
 	var j journal
 	b := newBreaker(t, breaker.Config{Window: 2, Hooks: j.calls()})
@@ -185,7 +185,7 @@ func TestKresil53_ResultsWhileOpenAreDropped(t *testing.T) {
 	require.Equal(t, breaker.Stats{Failures: 2, Late: 2, Opened: 1}, b.Stats())
 }
 
-func TestKresil55_FailedTrialsReopenHoweverFewCallsThereWere(t *testing.T) {
+func TestFailedTrialsReopenHoweverFewCallsThereWere(t *testing.T) {
 	t.Parallel()
 	for _, history := range []bool{false, true} {
 		b := newBreaker(t, breaker.Config{Trials: 3, JudgeWithHistory: history})
@@ -199,7 +199,7 @@ func TestKresil55_FailedTrialsReopenHoweverFewCallsThereWere(t *testing.T) {
 	}
 }
 
-func TestKresil57_ACancelledTrialGivesItsSlotBack(t *testing.T) {
+func TestACancelledTrialGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Trials: 1, Initial: breaker.HalfOpen})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestKresil57_ACancelledTrialGivesItsSlotBack(t *testing.T) {
 	require.Equal(t, breaker.Closed, b.State())
 }
 
-func TestKresil59_ACallAdmittedWhileClosedIsNoTrial(t *testing.T) {
+func TestACallAdmittedWhileClosedIsNoTrial(t *testing.T) {
 	t.Parallel()
 	b := newBreaker(t, breaker.Config{Trials: 2})
 	slow := acquire(t, b)
@@ -227,7 +227,7 @@ func TestKresil59_ACallAdmittedWhileClosedIsNoTrial(t *testing.T) {
 	refused(t, b)
 }
 
-func TestKresil63_TimeWindow(t *testing.T) {
+func TestTimeWindow(t *testing.T) {
 	cfg := breaker.Config{WindowTime: 10 * second, MinCalls: 4}
 	t.Run("within", func(t *testing.T) {
 		t.Parallel()
@@ -256,7 +256,7 @@ func TestKresil63_TimeWindow(t *testing.T) {
 	})
 }
 
-func TestKresilTable77_ARejectionTellsTheTimeLeft(t *testing.T) {
+func TestARejectionTellsTheTimeLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{Trials: 1})

@@ -1,0 +1,109 @@
+package breaker
+
+import "context"
+
+// window returns the counts of the window.
+func (b *Breaker) window() *counts {
+	if b.buckets != nil {
+		return &b.buckets.counts
+	}
+	return &b.ring.counts
+}
+
+func (b *Breaker) clearWindow() {
+	b.ring.clear()
+	if b.buckets != nil {
+		b.buckets.clear()
+	}
+}
+
+// reached reports whether the calls in a window reach the failure threshold or the
+// slow call rate.
+func (r *rules) reached(c *counts) (failing, slow bool) {
+	if c.failures+c.slow == 0 {
+		return false, false
+	}
+	failing = c.failures >= r.failures
+	if c.calls >= r.minCalls {
+		failing = failing || rate(c.failures, c.calls) >= r.rate
+		slow = rate(c.slow, c.calls) >= r.slowRate
+	}
+	return failing, slow
+}
+
+// certain reports whether the outstanding trials can no longer change the decision, and
+// if so, whether the trials have failed.
+func (b *Breaker) certain() (failed, certain bool) {
+	r, ended, more := b.rules, b.trials.counts, len(b.trials.slots)-b.trials.calls
+	if r.cfg.TrialRule == AllMustSucceed {
+		failed = ended.failures+ended.slow > 0
+		return failed, failed || more == 0
+	}
+	if r.cfg.JudgeWithHistory {
+		window, with := *b.window(), more
+		switch {
+		case b.buckets == nil:
+			with = min(more, b.ring.size)
+			window.minus(b.ring.oldest(window.calls + with - b.ring.size))
+		case more > 0: // calls might expire before the trials end
+			return false, false
+		}
+		if window.calls+with >= r.minCalls {
+			ended, more = window, with
+		}
+	}
+	all := ended.calls + more
+	if rate(ended.failures, all) >= r.trialRate || rate(ended.slow, all) >= r.slowRate {
+		return true, true
+	}
+	return false, rate(ended.failures+more, all) < r.trialRate && rate(ended.slow+more, all) < r.slowRate
+}
+
+// exceeded marks the thresholds that were announced while MetricsOnly.
+type exceeded struct{ failing, slow bool }
+
+// exceed announces each threshold when it is reached for the first time.
+func (b *Breaker) exceed(ctx context.Context) {
+	r, w := b.rules, b.window()
+	failing, slow := r.reached(w)
+	if failing && !b.exceeded.failing {
+		b.exceeded.failing = true
+		info := Info{Rate: rate(w.failures, w.calls), Threshold: r.rate}
+		if r.cfg.Failures > 0 {
+			info.Rate, info.Threshold = float64(w.failures), float64(r.failures)
+		}
+		b.announceExceeded(ctx, info)
+	}
+	if slow && !b.exceeded.slow {
+		b.exceeded.slow = true
+		b.announceExceeded(ctx, Info{Slow: true, Rate: rate(w.slow, w.calls), Threshold: r.slowRate})
+	}
+}
+
+func (b *Breaker) announceExceeded(ctx context.Context, info Info) {
+	info.State = MetricsOnly
+	b.counters.exceeded++
+	b.queue(ctx, wouldOpen, info)
+}
+
+// rates are the rates that decide in the current state, or 0 if they are not known.
+type rates struct {
+	failure, slow float64
+	known         bool
+}
+
+func ratesOf(c *counts) rates {
+	return rates{failure: rate(c.failures, c.calls), slow: rate(c.slow, c.calls), known: c.calls > 0}
+}
+
+func (b *Breaker) ratesNow() rates {
+	w := b.window()
+	enough := w.calls >= b.rules.minCalls
+	switch {
+	case b.state == HalfOpen && (!b.rules.cfg.JudgeWithHistory || !enough):
+		return ratesOf(&b.trials.counts)
+	case enough:
+		return ratesOf(w)
+	}
+	return rates{}
+}

@@ -1,0 +1,90 @@
+package breaker
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/server"
+)
+
+// Handler returns next with the breaker around it. It fits chi's Use and With.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		current, call := s.life.Load(), overridden[Server, ServerCall](r.Context(), s)
+		if call.Disabled {
+			next.ServeHTTP(w, r)
+			return
+		}
+		permit, err := s.breaker(&current.Config, call.Key, r).Acquire(r.Context())
+		if err != nil {
+			server.Reject(w, r, server.Rejection{Err: err})
+			return
+		}
+		if call.Classify == nil {
+			call.Classify = current.Settings
+		}
+		serve(&exchange{call: call, trip: current.Config.Trip, request: r, permit: permit}, next, w)
+	})
+}
+
+func (s *Server) breaker(cfg *ServerConfig, key string, r *http.Request) *Breaker {
+	switch {
+	case s.one != nil:
+		return s.one
+	case key != "":
+		return s.group.Get(key)
+	}
+	of, _ := cfg.Key(make([]byte, 0, 64), r)
+	return s.group.Get(string(of))
+}
+
+func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
+	w = x.sent.Wrap(w)
+	x.sent.OnHeader(x.judge)
+	outcome, returned := core.Ignored, false
+	defer func() {
+		if returned {
+			return
+		}
+		panicked := recover()                                    // nil after a Goexit
+		if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+			outcome = core.Failure
+		}
+		x.permit.Done(outcome) // it does nothing after the header
+		if panicked != nil {
+			panic(panicked)
+		}
+	}()
+	next.ServeHTTP(w, x.request)
+	if !x.judged {
+		x.judge(0)
+	}
+	returned = true
+}
+
+// An exchange is one request. It is judged once.
+type exchange struct {
+	call    ServerCall // with a Classify
+	trip    func(*http.Request, *server.Recorder) time.Duration
+	request *http.Request
+	sent    server.Recorder
+	permit  breaker.Permit
+	judged  bool
+}
+
+// judge ends the permit at the final header: the handler of a stream might return hours
+// later, and a trial would keep its slot as long.
+func (x *exchange) judge(int) {
+	trip, outcome := time.Duration(0), core.Failure
+	rejected := x.sent.Rejected() != nil // by an inner plugin: no call was made
+	if x.trip != nil && !rejected {
+		trip = x.trip(x.request, &x.sent)
+	}
+	if trip <= 0 && (rejected || x.call.Failed == nil || !x.call.Failed(x.request, &x.sent)) {
+		outcome = x.call.Classify(x.request, &x.sent)
+	}
+	x.judged = true
+	done(&x.permit, outcome, 0, trip)
+}
