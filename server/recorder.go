@@ -15,12 +15,13 @@ import (
 // through only if that writer has Unwrap.
 type Recorder struct {
 	w        http.ResponseWriter
-	observer interface{ OnHeader(status int) } // nil once it was called
+	observer interface{ OnHeader(status int) } // may be nil
 	rejected error
 	bytes    int64
 	status   int16
 	hijacked bool
 	informed bool
+	observed bool // OnHeader was called
 }
 
 // Record returns a writer that passes everything on to w, and the Recorder that
@@ -88,15 +89,18 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // Set it before the handler runs; the last one set counts, and nil is none. It is
 // called by whoever sends, and must not use the writer but for Header.
 func (rec *Recorder) OnHeader(f func(status int)) {
-	rec.observer = nil
+	rec.observer, rec.observed = nil, false
 	if f != nil {
 		rec.observer = headerFunc(f)
 	}
 }
 
 // Observe sets o.OnHeader as the function to call, as OnHeader does, without the
-// allocation that a method as a function costs.
-func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) { rec.observer = o }
+// allocation that a method as a function costs. If o is a [Valuer], [Value] finds its
+// values.
+func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) {
+	rec.observer, rec.observed = o, false
+}
 
 type headerFunc func(status int)
 
@@ -144,9 +148,9 @@ func (rec *Recorder) sent(status int) {
 }
 
 func (rec *Recorder) tell(status int) {
-	if o := rec.observer; o != nil {
-		rec.observer = nil
-		o.OnHeader(status)
+	if rec.observer != nil && !rec.observed {
+		rec.observed = true
+		rec.observer.OnHeader(status)
 	}
 }
 
@@ -171,7 +175,7 @@ func (rec *Recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // then written by themselves, as net/http does too.
 func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
 	var first int64
-	if rec.observer != nil && !rec.Wrote() {
+	if rec.observer != nil && !rec.observed && !rec.Wrote() {
 		var err error
 		if first, err = io.Copy(onlyWriter{rec}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
 			return first, err

@@ -14,7 +14,7 @@ import (
 
 // A Charge is what one request has taken of the limits of one [Server], and for the
 // handler to change: to charge failed logins only, or what a request turned out to
-// cost. [From] finds it. The RateLimit fields of the response tell what became of it
+// cost. [ChargeOf] finds it. The RateLimit fields of the response tell what became of it
 // if that is before the first byte of the response; the permits can be taken and
 // given back at any time. That ctx is done does not keep it from being done, as when
 // the client has left: it could choose to.
@@ -58,20 +58,35 @@ type refusal struct {
 
 const maxRefusals = 8
 
-// A chargeKey finds a charge in a context: that of a server or, with none, the
-// innermost.
+// A chargeKey finds a charge: that of a server or, with none, the innermost.
 type chargeKey struct{ server *Server }
 
-// From returns the Charge of the request that ctx belongs to: of several limiters
-// around the handler, that of the innermost. It is false where there is none, as for
-// a request that all of them exclude.
-func From(ctx context.Context) (*Charge, bool) {
+// ChargeOf returns the Charge of the request that w answers: of several limiters around
+// the handler, that of the innermost. It finds them through Unwrap, as
+// [http.NewResponseController] does, and through [server.Valuer], which the timeout plugin
+// has. It is false if there is no charge, as for a request that all limiters exclude, or
+// if a middleware in between hides it with a writer that has neither: see
+// ServerConfig.ChargeInContext.
+func ChargeOf(w http.ResponseWriter) (*Charge, bool) {
+	c, ok := server.Value(w, chargeKey{}).(*Charge)
+	return c, ok
+}
+
+// ChargeOf is the function ChargeOf for this limiter, inner or outer.
+func (s *Server) ChargeOf(w http.ResponseWriter) (*Charge, bool) {
+	c, ok := server.Value(w, chargeKey{s}).(*Charge)
+	return c, ok
+}
+
+// ChargeFrom is [ChargeOf] for code that has no ResponseWriter, and below a middleware
+// whose writer hides the charge. It finds the charges of limiters with ChargeInContext.
+func ChargeFrom(ctx context.Context) (*Charge, bool) {
 	c, ok := ctx.Value(chargeKey{}).(*Charge)
 	return c, ok
 }
 
-// From is the function From for this limiter, wherever it is among others.
-func (s *Server) From(ctx context.Context) (*Charge, bool) {
+// ChargeFrom is the function ChargeFrom for this limiter, inner or outer.
+func (s *Server) ChargeFrom(ctx context.Context) (*Charge, bool) {
 	c, ok := ctx.Value(chargeKey{s}).(*Charge)
 	return c, ok
 }

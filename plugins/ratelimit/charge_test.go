@@ -29,7 +29,10 @@ func charging(t *testing.T, cfg ratelimit.ServerConfig, f func(w http.ResponseWr
 	s := serve(t, cfg)
 	s.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.calls.Add(1)
-		c, ok := ratelimit.From(r.Context())
+		c, ok := ratelimit.ChargeOf(w)
+		if cfg.ChargeInContext {
+			c, ok = ratelimit.ChargeFrom(r.Context())
+		}
 		if !ok {
 			t.Error("no charge")
 			return
@@ -330,7 +333,7 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 		return outer.plugin.Handler(s.plugin.Handler(http.HandlerFunc(f)))
 	}
 	fetch(h(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := ratelimit.From(r.Context())
+		c, ok := ratelimit.ChargeOf(w)
 		require.True(t, ok, "it is not that of the outer limiter")
 		for _, n := range []int64{1, 1000} {
 			result, err := c.Take(r.Context(), n)
@@ -349,17 +352,17 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 	}), "/free")
 	require.EqualValues(t, 10, left(t, s, ip))
 	require.EqualValues(t, 9, left(t, outer, ip))
-	fetch(h(func(_ http.ResponseWriter, r *http.Request) {
-		c, ok := ratelimit.From(r.Context())
+	fetch(h(func(w http.ResponseWriter, _ *http.Request) {
+		c, ok := ratelimit.ChargeOf(w)
 		require.True(t, ok)
-		mine, ok := outer.plugin.From(r.Context())
+		mine, ok := outer.plugin.ChargeOf(w)
 		require.True(t, ok)
 		require.Same(t, mine, c, "the limiter that excludes a request is not there")
-		_, ok = s.plugin.From(r.Context())
+		_, ok = s.plugin.ChargeOf(w)
 		require.False(t, ok)
 	}), "/health")
 	w := fetch(h(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := ratelimit.From(r.Context())
+		c, _ := ratelimit.ChargeOf(w)
 		require.False(t, c.Reject(w, r, ratelimit.Result{Limit: 7, RetryAfter: time.Second}))
 		all, err := c.PeekAll(r.Context())
 		require.NoError(t, err)
@@ -368,18 +371,18 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 	}), "/free")
 	require.Equal(t, http.StatusAccepted, w.Code)
 	require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"))
-	_, ok := ratelimit.From(t.Context())
+	_, ok := ratelimit.ChargeFrom(t.Context())
 	require.False(t, ok)
 }
 
 func TestCharge_EachLimiterHasItsOwn(t *testing.T) {
 	t.Parallel()
 	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10)})
-	s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerHour(10)}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		o, ok := outer.plugin.From(r.Context())
+	s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerHour(10)}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		o, ok := outer.plugin.ChargeOf(w)
 		require.True(t, ok)
 		require.NotSame(t, o, c)
-		again, _ := ratelimit.From(r.Context())
+		again, _ := ratelimit.ChargeOf(w)
 		require.Same(t, c, again)
 		_, err := o.Take(r.Context(), 4)
 		require.NoError(t, err)
@@ -532,7 +535,7 @@ func TestCharge_RejectReachesTheOuterWithoutUnwrap(t *testing.T) {
 		"writer":  hiding,
 		"timeout": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "late") },
 	} {
-		s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		s := charging(t, ratelimit.ServerConfig{Name: "inner", ChargeInContext: true, Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			result := mustTake(t, c, 1)
 			require.True(t, c.Reject(w, r, result))
 			require.False(t, c.Reject(w, r, result), "once")
@@ -563,7 +566,7 @@ func TestCharge_AfterATimeout(t *testing.T) {
 		var all sync.WaitGroup
 		var rejected atomic.Int64
 		answered := make(chan struct{})
-		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: everyHeader, ChargeInContext: name == "net/http"}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			defer all.Done()
 			result := mustTake(t, c, 1001)
 			ended(r)
@@ -755,7 +758,7 @@ func TestCharge_PeekAll(t *testing.T) {
 // What prints its context does not print the request.
 func TestCharge_ContextIsNotThePrintedRequest(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Name: "api"}, func(_ http.ResponseWriter, r *http.Request, _ *ratelimit.Charge) {
+	s := charging(t, ratelimit.ServerConfig{Name: "api", ChargeInContext: true}, func(_ http.ResponseWriter, r *http.Request, _ *ratelimit.Charge) {
 		require.Equal(t, "ratelimit.Server(api)", fmt.Sprint(r.Context()))
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
@@ -834,8 +837,8 @@ func TestCharge_StoreFailsAndLetsPass(t *testing.T) {
 func TestCharge_HooksMayUseIt(t *testing.T) {
 	t.Parallel()
 	var seen []int64
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
-		if c, ok := ratelimit.From(ctx); ok {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), ChargeInContext: true, Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
+		if c, ok := ratelimit.ChargeFrom(ctx); ok {
 			now, err := c.Peek(ctx)
 			require.NoError(t, err)
 			seen = append(seen, now.Remaining)
@@ -855,7 +858,7 @@ func TestCharge_Concurrent(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				for range 20 {
-					c, _ := ratelimit.From(r.Context())
+					c, _ := ratelimit.ChargeOf(w)
 					mustTake(t, c, 1)
 					_, err := c.TakeKey(t.Context(), "x", 1)
 					_, peek := c.Peek(t.Context())

@@ -80,6 +80,12 @@ type ServerConfig struct {
 	// charged.
 	Shadow bool
 
+	// ChargeInContext adds the Charge of a request to its context, where [ChargeFrom]
+	// finds it. The handler then gets a copy of the request, which costs 288 bytes. It
+	// is for code that has no ResponseWriter and for middleware that hides it: otherwise
+	// use [ChargeOf].
+	ChargeInContext bool
+
 	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Admission].
 	// It has to be further in than what finds out the key.
 	Phase server.Phase

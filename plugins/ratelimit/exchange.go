@@ -10,25 +10,24 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// An exchange is what there is about one request that goes on to the handler, and its
-// context, in one allocation. A byte of it costs 0.4 ns, so what few requests need is in
-// their Charge. It is never used again: the key and the header values may point into it.
+// An exchange is the state of one request that goes on to the handler, in one allocation:
+// BenchmarkServer counts its bytes, so the state that few requests need is in their
+// Charge. It is never used again: the key and the header values may point into it.
 type exchange struct {
-	context.Context                        //nolint:containedctx // it is one
-	charge          atomic.Pointer[Charge] // nil until somebody asks for it
-	rec             server.Recorder
-	rule            *rule
-	limiter         *ratelimit.Limiter
-	key             string
-	standing        standing // of the key, unless there is a charge from the beginning
-	header          *header  // nil: none of our fields is sent but X-Rate-Limited
-	limited         [1]string
-	room            [40]byte     // of the key
-	free            bool         // it takes nothing
-	silent          bool         // it sends nothing
-	single          bool         // the fields about one limit are ours
-	begun           atomic.Bool  // the response has; the Recorder is not for every goroutine
-	request         http.Request // that of the handler, whose context this is
+	ctx      context.Context        //nolint:containedctx // of the request, for a refund at the header
+	charge   atomic.Pointer[Charge] // nil until it is looked up
+	rec      server.Recorder
+	rule     *rule
+	limiter  *ratelimit.Limiter
+	key      string
+	standing standing // of the key, unless there is a charge from the beginning
+	header   *header  // nil: no field is sent but X-Rate-Limited
+	limited  [1]string
+	room     [40]byte    // of the key
+	free     bool        // it takes nothing
+	silent   bool        // it sends nothing
+	single   bool        // the fields about one limit are ours
+	begun    atomic.Bool // the response has; the Recorder is not for every goroutine
 }
 
 // exchange makes one, with room for what it sends.
@@ -70,34 +69,20 @@ func (s *standing) result() Result {
 	return r
 }
 
-// String keeps the request out of what prints its context.
-func (x *exchange) String() string { return "ratelimit.Server(" + x.rule.server.Name() + ")" }
-
-// within makes x the context of the handler.
-func (x *exchange) within(ctx context.Context) context.Context {
-	x.Context = ctx
-	return x
-}
-
 // serve calls the handler.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	x.ctx = r.Context()
 	x.rec.Observe(x)
-	x.request = *r.WithContext(x.within(r.Context())) // which is inlined: the copy is made in place
-	inner := &x.request
-	defer func() { //nolint:contextcheck // x is the context of the request
+	defer func() {
 		if !x.rec.Wrote() {
 			x.OnHeader(http.StatusOK)
 		}
-		// What is left behind on the copy is looked for on the original: by
-		// net/http, which removes the files, and by logs and metrics further out.
-		if r.MultipartForm == nil {
-			r.MultipartForm = inner.MultipartForm
-		}
-		if inner.Pattern != "" {
-			r.Pattern = inner.Pattern
-		}
 	}()
-	next.ServeHTTP(w, inner)
+	if s := x.rule.server; s.cfg.ChargeInContext || s.handlers.Load() > 1 {
+		x.serveCopy(w, r, next) //nolint:contextcheck // the context is that of the request
+		return
+	}
+	next.ServeHTTP(w, r)
 }
 
 // OnHeader is called just before the header goes out: what happened since the fields
@@ -111,7 +96,7 @@ func (x *exchange) OnHeader(status int) {
 	refused := x.rec.Rejected() != nil
 	if refused {
 		c = x.held()
-		_ = c.Refund(x) // it comes back in its time
+		_ = c.Refund(x.ctx) // it comes back in its time
 	}
 	if x.silent || status == 0 {
 		return
@@ -138,7 +123,7 @@ func (x *exchange) OnHeader(status int) {
 	unite(h, style, x.header)
 }
 
-// Value finds the charge, and what is further out.
+// Value finds the exchange of a server, and a charge, for [server.Value].
 func (x *exchange) Value(key any) any {
 	switch k := key.(type) {
 	case chargeKey:
@@ -150,10 +135,10 @@ func (x *exchange) Value(key any) any {
 			return x
 		}
 	}
-	return x.Context.Value(key)
+	return nil
 }
 
-// An exchangeKey finds the exchange of a server in a context.
+// An exchangeKey finds the exchange of a server.
 type exchangeKey struct{ server *Server }
 
 // held returns the charge, which is made when it is asked for.

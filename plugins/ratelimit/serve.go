@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/server"
 )
 
@@ -100,28 +98,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	x.serve(w, r, next)
 }
 
-// nested reports whether r is a request that s let pass further out. The context alone
-// does not say so: a handler may give it to requests of its own, which have another
-// writer and another target.
+// nested reports whether an outer handler of s let r pass. With a single handler there
+// is none, and no writer hides one from the others but where the context has it.
 func (s *Server) nested(w http.ResponseWriter, r *http.Request) bool {
-	x, ok := r.Context().Value(exchangeKey{s}).(*exchange)
-	if !ok {
+	if server.Value(w, exchangeKey{s}) != nil {
+		return true
+	}
+	if s.handlers.Load() <= 1 {
 		return false
 	}
-	for outer := x.rec.Unwrap(); ; {
-		if identity.Comparable(w) && w == outer {
-			return true
-		}
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			break
-		}
-		w = u.Unwrap()
-	}
-	// A writer in between has no Unwrap, or there is another one. What goes on with the
-	// request may take off the beginning of the path, as http.StripPrefix does.
-	was := &x.request
-	return r.Method == was.Method && r.URL.RawQuery == was.URL.RawQuery && strings.HasSuffix(was.URL.Path, r.URL.Path)
+	v, ok := r.Context().Value(exchangeKey{s}).(*visit)
+	return ok && v.hidden(r)
 }
 
 // free serves a request that takes nothing.

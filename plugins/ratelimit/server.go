@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
@@ -24,6 +25,7 @@ type Server struct {
 	key      Key
 	ip       Key // for requests without a key
 	counters counters
+	handlers atomic.Int32 // that Handler returned
 }
 
 // NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
@@ -116,6 +118,7 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 // A request of its own that a handler makes, with another ResponseWriter, as for each item
 // of a batch, is charged by itself.
 func (s *Server) Handler(next http.Handler) http.Handler {
+	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, next) })
 }
 
