@@ -130,7 +130,7 @@ func handlers(t taking, keys int) []Subject {
 		return peer(name, func() Work { return serve(handler(), 3, t.refused) })
 	}
 	return []Subject{
-		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.HeaderXRateLimitDelta), 4, t.refused) }),
+		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.HeaderXRateLimit), 4, t.refused) }),
 		around("throttled (token bucket)", func() http.Handler {
 			l := &throttled.HTTPRateLimiterCtx{RateLimiter: newThrottled(t), VaryBy: &throttled.VaryBy{RemoteAddr: true}}
 			return l.RateLimit(empty())

@@ -57,9 +57,7 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 	if !rej.Unmarked {
 		MarkRejected(w, rej.Err)
 	}
-	if rej.Status == 0 {
-		rej.Status = http.StatusServiceUnavailable
-	}
+	rej.complete()
 	wait := rej.RetryAfter
 	if wait == 0 {
 		var asked bool
@@ -67,17 +65,43 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 			wait = -1
 		}
 	}
+	switch begin(w, r, rej.Status, wait) { // an error of Write has no receiver: the client went away
+	case asText:
+		_, _ = w.Write(rej.text())
+	case asJSON:
+		_, _ = w.Write(rej.json())
+	case noBody:
+	}
+}
+
+// complete sets the defaults of the fields that the body has.
+func (rej *Rejection) complete() {
+	if rej.Status == 0 {
+		rej.Status = http.StatusServiceUnavailable
+	}
 	if rej.Title == "" {
 		rej.Title = http.StatusText(rej.Status)
 	}
+}
+
+// A format is the form of a body.
+type format uint8
+
+const (
+	noBody format = iota
+	asText
+	asJSON
+)
+
+// begin sends the header of a rejection and returns the format of its body.
+func begin(w http.ResponseWriter, r *http.Request, status int, wait time.Duration) format {
 	h := w.Header()
 	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, field) // it was for another content
 	}
-	lines := &[3]string{"no-store", "application/problem+json"} // in one allocation
-	asText := prefersText(r.Header["Accept"])
-	if asText {
-		lines[1] = "text/plain; charset=utf-8"
+	body, lines := asJSON, &[3]string{"no-store", "application/problem+json"} // in one allocation
+	if prefersText(r.Header["Accept"]) {
+		body, lines[1] = asText, "text/plain; charset=utf-8"
 	}
 	h["Cache-Control"], h["Content-Type"] = lines[:1:1], lines[1:2:2]
 	if wait < 0 {
@@ -86,14 +110,11 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 		lines[2] = seconds(wait)
 		h["Retry-After"] = lines[2:]
 	}
-	w.WriteHeader(rej.Status)
-	switch { // of an error there is no one to tell: the client went away
-	case r.Method == http.MethodHead:
-	case asText:
-		_, _ = w.Write(rej.text())
-	default:
-		_, _ = w.Write(rej.json())
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return noBody
 	}
+	return body
 }
 
 // MarkRejected tells every [Recorder] around w that the request is refused with

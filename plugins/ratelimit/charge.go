@@ -53,7 +53,7 @@ type charged struct {
 // A refusal is a take that Reject may be given the result of.
 type refusal struct {
 	charged
-	violated []string
+	violated []*part
 }
 
 const maxRefusals = 8
@@ -254,7 +254,7 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 	s := c.x.rule.server
 	s.counters.rejected.Inc()
 	info := c.tell(w.Header(), &refused)
-	s.refuse(w, r, refused.violated, info, new(LimitedError))
+	s.refuse(w, r, refused.violated, info)
 	return true
 }
 
@@ -302,9 +302,14 @@ func (c *Charge) tell(h http.Header, refused *refusal) Info {
 	}
 	l.result = result
 	limited(h, new([1]string), true)
-	if c.x.header != nil {
-		answer := &header{policy: c.x.header.policy, limit: c.x.header.limit} // of the response it may not become
-		answer.write(h, c.x.rule.server.cfg.Headers, links, counts, true)
+	if c.x.fields {
+		var ours lines
+		if c.x.lines != nil {
+			ours = *c.x.lines // a copy: this may not become the response
+		}
+		out := c.x.writer(&ours)
+		out.header = h
+		out.write(links, counts, true)
 	}
 	return Info{Name: l.name, Key: refused.key, Cost: refused.cost, Result: result}
 }
@@ -312,7 +317,7 @@ func (c *Charge) tell(h http.Header, refused *refusal) Info {
 // outcome is what a caller is told about a take, which is kept for Reject if it took
 // nothing. It is then told from all others by its receipt, which names no take. The
 // lock is held.
-func (c *Charge) outcome(t charged, violated []string) Result {
+func (c *Charge) outcome(t charged, violated []*part) Result {
 	if r := &t.result; r.Limit > 0 && r.Granted == 0 && (!r.Allowed || r.Remaining <= 0) {
 		c.count++
 		r.Receipt.At = -c.count

@@ -135,7 +135,7 @@ func TestCharge_FailedLoginsOnly(t *testing.T) {
 
 func TestCharge_TakeRefundPeek(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		require.EqualValues(t, 6, mustTake(t, c, 3).Remaining)
 		refused := mustTake(t, c, 7)
 		require.False(t, refused.Allowed)
@@ -165,11 +165,11 @@ func TestCharge_TakeRefundPeek(t *testing.T) {
 		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), servedKey{}, s)))
 	})
 	w := fetch(s, "/refund")
-	require.Equal(t, "limit=10, remaining=8, reset=3600", w.Header().Get("RateLimit"))
+	require.Equal(t, `"default";r=8;t=3600`, w.Header().Get("RateLimit"))
 	require.Equal(t, "8", w.Header().Get("RateLimit-Remaining"))
 	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
 	w = fetch(s, "/")
-	require.Equal(t, []string{"limit=10, remaining=6, reset=3600"}, w.Header().Values("RateLimit"))
+	require.Equal(t, []string{`"default";r=6;t=3600`}, w.Header().Values("RateLimit"))
 	require.Equal(t, []string{"6"}, w.Header().Values("RateLimit-Remaining"))
 }
 
@@ -770,7 +770,7 @@ func TestCharge_ContextIsNotThePrintedRequest(t *testing.T) {
 func TestCharge_TakesOfLayers(t *testing.T) {
 	t.Parallel()
 	s := charging(t, ratelimit.ServerConfig{
-		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimitDelta, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
+		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
 	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		require.True(t, mustTake(t, c, 4).Allowed)
 		now, err := c.Peek(t.Context())

@@ -205,8 +205,8 @@ func (c ServerConfig) Validate() error {
 	if c.NoKey >= noKeyPolicies {
 		bad("NoKey", c.NoKey, "must be NoKeyPeer, NoKeyShared or NoKeyDeny")
 	}
-	if reason := c.Headers.problem(); reason != "" {
-		bad("Headers", c.Headers, reason)
+	if c.Headers >= headerStyles {
+		bad("Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
 	}
 	if reason := c.nameProblem(c.Name); reason != "" {
 		bad("Name", fmt.Sprintf("%q", c.Name), reason)

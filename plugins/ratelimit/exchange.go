@@ -21,26 +21,43 @@ type exchange struct {
 	limiter  *ratelimit.Limiter
 	key      string
 	standing standing // of the key, unless there is a charge from the beginning
-	header   *header  // nil: no field is sent but X-Rate-Limited
+	lines    *lines   // nil without HeaderDraft10
 	limited  [1]string
 	room     [40]byte    // of the key
+	fields   bool        // it sends more than X-Rate-Limited
 	free     bool        // it takes nothing
 	silent   bool        // it sends nothing
 	single   bool        // the fields about one limit are ours
 	begun    atomic.Bool // the response has; the Recorder is not for every goroutine
 }
 
-// exchange makes one, with room for what it sends.
-func (s *Server) exchange(u *rule) *exchange {
-	if s.cfg.Headers == 0 || s.cfg.Shadow {
-		return &exchange{rule: u}
+// exchange returns a new one, and what writes its fields: into the same allocation.
+func (s *Server) exchange(u *rule) (*exchange, fields) {
+	switch style := s.cfg.Headers; {
+	case style == 0 || s.cfg.Shadow:
+		return &exchange{rule: u}, fields{}
+	case style == HeaderXRateLimit || style == HeaderDraft03:
+		x := &struct {
+			exchange
+			roomOfThree
+		}{exchange: exchange{rule: u, fields: true}}
+		values, text := x.split()
+		return &x.exchange, fields{style: style, values: values, text: text}
+	default:
+		x := &struct {
+			exchange
+			roomOfFive
+			lines lines
+		}{exchange: exchange{rule: u, fields: true}}
+		x.exchange.lines = &x.lines
+		values, text := x.split()
+		return &x.exchange, fields{style: style, lines: &x.lines, values: values, text: text}
 	}
-	x := &struct {
-		exchange
-		header header
-	}{exchange: exchange{rule: u}}
-	x.exchange.header = &x.header
-	return &x.exchange
+}
+
+// writer returns what writes the fields once more.
+func (x *exchange) writer(ours *lines) fields {
+	return fields{header: x.rec.Header(), style: x.rule.server.cfg.Headers, lines: ours}
 }
 
 // A standing is a Result of one limit that allowed, without what is zero then: half its
@@ -110,17 +127,18 @@ func (x *exchange) OnHeader(status int) {
 		c = x.held()
 		limited(h, new([1]string), false)
 	}
-	if c != nil && x.header != nil {
+	if c != nil && x.fields {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if x.rec.Informed() {
-			x.header.restore(h, style, c.links, least(c.links))
+		out := x.writer(x.lines)
+		if x.rec.Informed() { // some handlers clear the header then
+			out.write(c.links, least(c.links), false)
 		}
 		if c.changed { // once: it is not called again
-			x.header.update(h, style, c, refused)
+			out.update(c, refused)
 		}
 	}
-	unite(h, style, x.header)
+	unite(h, style, x.lines)
 }
 
 // Value finds the exchange of a server, and a charge, for [server.Value].

@@ -176,16 +176,6 @@ func FuzzHeaders(f *testing.F) {
 					require.Equal(t, next > 0, known)
 				}
 				require.Equal(t, layer, items[1].text)
-			case ratelimit.HeaderStyle(style)&ratelimit.HeaderDraft07 != 0:
-				var fields []string
-				for part := range strings.SplitSeq(h.Get("RateLimit"), ", ") {
-					key, value, _ := strings.Cut(part, "=")
-					_, rest, err := parseInteger(value)
-					require.NoError(t, err, h)
-					require.Empty(t, rest)
-					fields = append(fields, key)
-				}
-				require.Equal(t, []string{"limit", "remaining", "reset"}, fields)
 			}
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -38,10 +37,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return
 	}
-	var x *exchange // of what is refused there is none, if its key needs no room
+	var x *exchange // a refused request has none if its key needs no room
+	var out fields
 	key, ok := s.plainKey(u, r)
 	if !ok {
-		x = s.exchange(u)
+		x, out = s.exchange(u)
 		if key, ok = s.keyOf(x.room[:0], u, r); !ok {
 			s.forbid(w, r, next)
 			return
@@ -74,7 +74,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		s.counters.shadowed.Add(1)
 	}
 	if x == nil {
-		x = s.exchange(u)
+		x, out = s.exchange(u)
 	}
 	x.limiter, x.key = limiter, key
 	x.silent = s.cfg.Shadow || result.Limit <= 0
@@ -82,13 +82,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if !x.silent {
 		h := w.Header()
 		limited(h, &x.limited, false)
-		if x.header != nil {
-			x.single = x.header.write(h, s.cfg.Headers, links, counts, false)
+		if x.fields {
+			out.header = h
+			x.single = out.write(links, counts, false)
 		}
 		if s.cfg.OnSuccess != nil {
 			s.cfg.OnSuccess(w, r, links[counts].info(cost))
-			if x.header != nil {
-				x.header.changedOnPurpose(h)
+			if x.lines != nil {
+				x.lines.keep(h)
 			}
 		}
 	}
@@ -208,66 +209,4 @@ func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
 		}
 		return all.Link, err
 	}
-}
-
-// reject answers a request that is not let through.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, links []link, counts int, cost int64) {
-	s.counters.rejected.Inc()
-	answer := new(struct { // in one allocation
-		header
-		limited [1]string
-		why     ratelimit.LimitedError
-	})
-	limited(w.Header(), &answer.limited, true)
-	answer.write(w.Header(), s.cfg.Headers, links, counts, true)
-	if s.cfg.OnRejected != nil {
-		w, _ = server.Record(w) // to see whether it writes
-	}
-	s.refuse(w, r, violated(links), links[counts].info(cost), &answer.why)
-}
-
-// refuse answers a request that a limit does not allow, and sets why. Its fields are set.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []string, info Info, why *ratelimit.LimitedError) {
-	*why = ratelimit.LimitedError{Name: info.Name, Result: info.Result}
-	after := info.Result.RetryAfter
-	if after == 0 && info.Result.Remaining > 0 {
-		after = -1 // a handler refuses, and only it knows why
-	}
-	if s.cfg.OnRejected != nil {
-		h := w.Header()
-		server.SetRetryAfter(h, after)
-		h.Set("Cache-Control", "no-store")
-		server.MarkRejected(w, why)
-		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
-	}
-	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: after, Policies: violated, Err: why}
-	if info.Result.RetryAfter == Never {
-		rejection.Detail = "The request costs " + strconv.FormatInt(info.Cost, 10) + ", and the limit is " + strconv.FormatInt(info.Result.Limit, 10) + "."
-	} else {
-		rejection.Status = http.StatusTooManyRequests
-		rejection.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-		rejection.Title = "Request cannot be satisfied as assigned quota has been exceeded"
-		rejection.Detail = "Rate limit exceeded."
-		if after >= 0 {
-			var room [64]byte
-			detail := strconv.AppendInt(append(room[:0], "Rate limit exceeded. Try again in "...), max(1, seconds(after)), 10)
-			rejection.Detail = string(append(detail, "s."...))
-		}
-	}
-	server.Reject(w, r, rejection)
-}
-
-// violated are the names of the limits that have refused.
-func violated(links []link) (names []string) {
-	for i := range links {
-		l := &links[i]
-		switch p := l.text.part(&l.result); {
-		case l.result.Limit <= 0 || l.result.Allowed:
-		case names == nil:
-			names = p.alone // of which there is no more, so that appending copies it
-		default:
-			names = append(names, p.name)
-		}
-	}
-	return names
 }

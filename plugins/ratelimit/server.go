@@ -43,7 +43,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if s.key == nil {
 		s.key = s.ip
 	}
-	s.others = &rule{server: s, limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(cfg.Headers, limiter.Name(), limiter)}
+	s.others = &rule{server: s, limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(limiter.Name(), limiter)}
 	for _, r := range cfg.Routes {
 		u := *s.others
 		if r.Weight != nil {
@@ -54,7 +54,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 				_ = limiter.Close()
 				return nil, err
 			}
-			u.tier, u.mark, u.texts = nil, marked(markRoute, r.Pattern), newTexts(cfg.Headers, r.Pattern, u.limiter)
+			u.tier, u.mark, u.texts = nil, marked(markRoute, r.Pattern), newTexts(r.Pattern, u.limiter)
 		}
 		s.routes = append(s.routes, route{parsePattern(r.Pattern), &u})
 	}
@@ -64,7 +64,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 			_ = limiter.Close()
 			return nil, err
 		}
-		s.layers = append(s.layers, layer{limiter: held, text: newText(cfg.Headers, l.Name, held.Limit()), key: l.Key, name: l.Name, mark: marked(markLayer, l.Name)})
+		s.layers = append(s.layers, layer{limiter: held, text: newText(l.Name, held.Limit()), key: l.Key, name: l.Name, mark: marked(markLayer, l.Name)})
 	}
 	slices.SortFunc(s.routes, func(a, b route) int { return bySpecificity(a.pattern, b.pattern) })
 	return s, nil

@@ -8,24 +8,24 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 // A text is what can be said about a limit before the request.
 type text struct {
 	limit  Limit
-	style  HeaderStyle
 	parts  []part // the limits that And has joined
-	policy string // RateLimit-Policy, in a style that has it
+	policy string // RateLimit-Policy
 }
 
 // A part is one of the limits of a Limit.
 type part struct {
-	name     string   // as a client knows it
-	alone    []string // only the name
-	item     string   // the same as a structured string (RFC 9651)
+	name     string           // as a client knows it
+	alone    []*part          // only this one
+	refusal  *server.Prepared // 429
+	item     string           // the same as a structured string (RFC 9651)
 	capacity int64
 	total    string // the capacity, as it is told
 	window   int64  // seconds; 0: below one
@@ -37,12 +37,12 @@ const (
 	maxSeconds = 11 // digits of a time.Duration, or of a Unix time
 )
 
-func newText(style HeaderStyle, name string, limit Limit) *text {
-	t := &text{limit: limit, style: style}
+func newText(name string, limit Limit) *text {
+	t := &text{limit: limit}
 	names := policyNames(name, limit)
 	var b []byte
 	for i, l := range limit.All() {
-		p := part{name: names[i], alone: names[i : i+1 : i+1], item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
+		p := part{name: names[i], refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
 		if fill := fillTime(l); fill >= time.Second {
 			p.window = seconds(fill)
 		}
@@ -50,6 +50,10 @@ func newText(style HeaderStyle, name string, limit Limit) *text {
 		b = t.appendPart(comma(b, 0), p)
 	}
 	t.policy = string(b)
+	for i := range t.parts {
+		p := &t.parts[i]
+		p.alone = []*part{p}
+	}
 	return t
 }
 
@@ -119,10 +123,7 @@ func (t *text) appendPolicy(b []byte, r *Result) []byte {
 
 // appendPart appends an item of RateLimit-Policy.
 func (t *text) appendPart(b []byte, p part) []byte {
-	if t.style&HeaderDraft10 != 0 {
-		b = append(append(b, p.item...), ";q="...)
-	}
-	b = appendNumber(b, p.capacity)
+	b = appendNumber(append(append(b, p.item...), ";q="...), p.capacity)
 	if p.window > 0 {
 		b = appendNumber(append(b, ";w="...), p.window)
 	}
@@ -179,27 +180,17 @@ func fillTime(l Limit) time.Duration {
 	return time.Duration(fill + min(1, rest))
 }
 
-// seconds rounds up.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
-}
-
 // texts are those of a rule: of the limit of its limiter, and of those that hold by
 // tier, or since the limit was changed.
 type texts struct {
-	style HeaderStyle
 	name  string
 	first *text
 	owner *ratelimit.Limiter // whose limit is that of first
 	more  sync.Map           // *ratelimit.Limiter to *text
 }
 
-func newTexts(style HeaderStyle, name string, limiter *ratelimit.Limiter) *texts {
-	return &texts{style: style, name: name, owner: limiter, first: newText(style, name, limiter.Limit())}
+func newTexts(name string, limiter *ratelimit.Limiter) *texts {
+	return &texts{name: name, owner: limiter, first: newText(name, limiter.Limit())}
 }
 
 // of returns the text about what a limiter holds its keys to now.
@@ -213,15 +204,9 @@ func (t *texts) of(limiter *ratelimit.Limiter) *text {
 			return known
 		}
 	}
-	made := newText(t.style, t.name, limit)
+	made := newText(t.name, limit)
 	t.more.Store(limiter, made)
 	return made
-}
-
-// since makes a value of what was written from start on. Text is only ever
-// appended to.
-func since(text []byte, start int) string {
-	return unsafe.String(unsafe.SliceData(text[start:]), len(text)-start)
 }
 
 // comma separates the items of a list.
