@@ -1,30 +1,21 @@
 package cooldown
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/announce"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/instance"
 )
 
-const kind = "cooldown"
-
-// A Cooldown holds calls back, by key. Its methods may be used by several goroutines
-// at once.
+// A Cooldown holds calls back, by key. It is safe for concurrent use.
 type Cooldown struct {
-	cfg        atomic.Pointer[Config]
-	configure  sync.Mutex // of SetConfig
-	base       time.Time  // all times are counted from here
-	hooks      hook.Set[Hooks]
-	panics     hook.Panics
+	life       instance.Instance[Config, struct{}, Hooks]
+	base       time.Time // all times are counted from here
 	rejections atomic.Uint64
 
 	word atomic.Uint64 // generation<<1, and busy
@@ -41,74 +32,61 @@ type Cooldown struct {
 	changes    announce.Queue[change]
 }
 
-// busy is set in the word when there is more to look at.
+// busy is set in the word unless every key is free.
 const busy = 1
 
-// New makes a cooldown. It returns what [Config.Validate] finds, or the
+func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
+	return &instance.Kind[Config, struct{}, Hooks]{
+		Kind: "cooldown", Type: "cooldown.Config", DefaultName: DefaultName,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+	}
+}
+
+// New makes a cooldown. It returns the errors of [Config.Validate], or the
 // [*core.DuplicateError] of the registry.
 func New(cfg Config) (*Cooldown, error) {
-	if err := cfg.Validate(); err != nil {
+	c := &Cooldown{base: time.Now()}
+	if err := c.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	c := &Cooldown{base: time.Now()}
-	c.cfg.Store(&cfg)
-	c.hooks.Own(cfg.Hooks)
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, c.Name(), c); err != nil {
-			return nil, err
-		}
+	if err := c.life.Register(c); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
 // Name returns the name of the cooldown.
-func (c *Cooldown) Name() string { return c.cfg.Load().name() }
+func (c *Cooldown) Name() string { return c.life.Name() }
 
-// Config returns the Config that the cooldown has, as it was given; Name and Registry are
-// those of New.
-func (c *Cooldown) Config() Config { return *c.cfg.Load() }
+// Config returns the Config of New or of the last SetConfig, as it was given except for a
+// Name and Registry that stayed.
+func (c *Cooldown) Config() Config { return *c.config() }
 
-// SetConfig replaces the Config while the cooldown is in use. Keys that are held stay so,
-// and who waits does so for as long as it was to be. An empty Name and a nil Registry are
-// what they were; where cfg has another one, or does not validate, the error says so and
-// nothing changes.
-func (c *Cooldown) SetConfig(cfg Config) error {
-	c.configure.Lock()
-	defer c.configure.Unlock()
-	old := c.Config()
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	err := cfg.Validate()
-	if cfg.name() != old.name() {
-		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()})
-	}
-	if cfg.Registry != old.Registry {
-		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Registry", Value: "another one", Reason: "must stay the same"})
-	}
-	if err != nil {
-		return err
-	}
-	c.cfg.Store(&cfg)
-	c.hooks.Own(cfg.Hooks)
-	return nil
-}
+func (c *Cooldown) config() *Config { return &c.life.Load().Config }
 
-// Observe adds hooks to those of the Config, until cancel is called; events that
-// happen at that moment may still be told.
-func (c *Cooldown) Observe(h Hooks) (cancel func()) { return c.hooks.Add(h) }
+// SetConfig replaces the Config while the cooldown is in use. Keys that are held stay
+// held, and calls that wait keep their deadline. An empty Name and a nil Registry stay as
+// they are: another one is a [*core.ConfigError], as are the errors of [Config.Validate],
+// and nothing changes.
+func (c *Cooldown) SetConfig(cfg Config) error { return c.life.SetConfig(cfg, nil) }
 
-// Close ends all holds and waits, and takes the cooldown out of its registry. Those who
-// wait get [ErrClosed], and so does every later Acquire. A second Close does nothing;
-// the error is always nil.
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (c *Cooldown) Observe(h Hooks) (cancel func()) { return c.life.Observe(h) }
+
+// Close ends all holds and waits, and removes the cooldown from its registry. Calls that
+// wait, and every later Acquire, get [ErrClosed]. A second Close does nothing; the error
+// is always nil.
 func (c *Cooldown) Close() error {
-	if r := c.Config().Registry; r != nil {
-		r.Remove(kind, c.Name(), c)
-	}
+	_ = c.life.Close() // always nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, g := range c.gates {
-		for g.queue.Len() > 0 {
-			c.refuse(g, g.first(), ErrClosed)
+		for w := range g.queue.All() {
+			c.refuse(g, w, ErrClosed)
 		}
 	}
 	c.gates, c.ends, c.recovered = nil, nil, nil
@@ -231,16 +209,16 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 
 // hold begins or extends a hold.
 func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration) {
-	d = min(d, c.cfg.Load().maxHold())
+	d = min(d, c.config().maxHold())
 	until := now + d
 	switch {
 	case g != nil && until <= g.until:
 		return
 	case g == nil:
-		if len(c.gates) >= c.cfg.Load().maxKeys() {
+		if len(c.gates) >= c.config().maxKeys() {
 			c.forgetStale(now)
 		}
-		if len(c.gates) >= c.cfg.Load().maxKeys() {
+		if len(c.gates) >= c.config().maxKeys() {
 			c.stats.Evicted++
 			if c.ends[0].until >= until {
 				return
@@ -262,12 +240,10 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 	}
 	g.lasted = d
 	c.until(g, until)
-	for e := g.queue.Front(); e != nil; {
-		w, next := e.Value.(*waiter), e.Next()
-		if w.deadline < until {
+	for w := range g.queue.All() {
+		if w.Value.deadline < until {
 			c.refuse(g, w, g.refusal)
 		}
-		e = next
 	}
 	g.wakeFirst() // it may have slept until something else
 	c.changes.Append(change{ctx, g.key, g.refusal.until, true})
@@ -289,8 +265,7 @@ func (c *Cooldown) forget(g *gate) {
 		c.gates, c.ends = nil, nil // what they have grown to is given back
 	}
 	c.publish()
-	for g.queue.Len() > 0 {
-		w := g.first()
-		c.admit(g, w, c.permit(w.ctx, g.key))
+	for w := range g.queue.All() {
+		c.admit(g, w, c.permit(w.Value.ctx, g.key))
 	}
 }

@@ -1,9 +1,10 @@
 package cooldown
 
 import (
-	"container/list"
 	"slices"
 	"time"
+
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 const (
@@ -20,9 +21,9 @@ type gate struct {
 	lasted     time.Duration // how long it was
 	idle       time.Duration // since when, at the earliest, nobody runs after it
 	refusal    *HeldError
-	room       int       // how many calls may run
-	slots      []slot    // those that do, the oldest first
-	queue      list.List // of those who wait
+	room       int    // how many calls may run
+	slots      []slot // those that do, the oldest first
+	queue      waitq.Queue[waiting]
 }
 
 // A slot is a call that runs.
@@ -46,19 +47,16 @@ func (g *gate) next(now, timeout time.Duration) time.Duration {
 	return saturated(g.slots[0].since, timeout)
 }
 
-// first is who came first of those who wait.
-func (g *gate) first() *waiter { return g.queue.Front().Value.(*waiter) }
-
 func (g *gate) wakeFirst() {
-	if g.queue.Len() > 0 {
-		g.first().signal()
+	if w := g.queue.First(); w != nil {
+		w.Signal()
 	}
 }
 
 // overdue takes the slots of those who have had them for too long.
 func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	n := 0
-	for n < len(g.slots) && now-g.slots[n].since >= c.cfg.Load().probeTimeout() {
+	for n < len(g.slots) && now-g.slots[n].since >= c.config().probeTimeout() {
 		n++
 	}
 	if n > 0 {

@@ -43,7 +43,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 
 func (c *Cooldown) tell(ctx context.Context, f func(context.Context, Info), key string, until time.Time, waited time.Duration) {
 	if f != nil {
-		defer c.panics.Recover()
+		defer c.life.Panics.Recover()
 		f(ctx, Info{Name: c.Name(), Key: key, Until: until, Waited: waited})
 	}
 }
@@ -59,7 +59,7 @@ type change struct {
 // announce tells of the changes, after the lock is released.
 func (c *Cooldown) announce() {
 	c.changes.Drain(func(e change) {
-		if h := c.hooks.Load(); e.held {
+		if h := c.life.Hooks(); e.held {
 			c.tell(e.ctx, h.Held, e.key, e.until, 0)
 		} else {
 			c.tell(e.ctx, h.Resumed, e.key, e.until, 0)
