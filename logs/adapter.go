@@ -177,8 +177,8 @@ func (a *Adapter) attachLocked(e core.Entry) {
 
 func (a *Adapter) detachLocked(key entryKey) {
 	if s := a.attached[key]; s != nil {
-		if s.detach != nil {
-			s.detach()
+		for _, detach := range s.detach {
+			detach()
 		}
 		delete(a.attached, key)
 	}

@@ -22,7 +22,7 @@ import (
 type subject struct {
 	a        *Adapter
 	log      atomic.Pointer[slog.Logger]
-	detach   func() // may be nil
+	detach   []func()
 	counters []*counter
 	outages  *outages       // of the store of a limiter; nil for others
 	looks    rate.Sometimes // at the counters, together with another record
@@ -33,39 +33,52 @@ type subject struct {
 func newSubject(a *Adapter, e core.Entry) *subject {
 	s := &subject{a: a, looks: rate.Sometimes{Interval: a.cfg.warnEvery()}}
 	s.log.Store(logger(a.log, e))
+	logged := false
+	for _, m := range mechanisms(e) {
+		logged = s.attach(m.Instance) || logged
+	}
+	if !logged {
+		return nil
+	}
+	return s
+}
+
+// attach adds the counters of an instance and observes it. It reports whether the
+// instance is of a known type.
+func (s *subject) attach(instance any) bool {
 	const panicked = "hooks panicked"
-	switch x := e.Instance.(type) {
+	switch x := instance.(type) {
 	case *retry.Policy:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		if a.cfg.Calls {
-			s.detach = x.Observe(s.retry())
+		if s.a.cfg.Calls {
+			s.detach = append(s.detach, x.Observe(s.retry()))
 		}
 	case *ratelimit.Limiter:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
 		s.count("keys evicted whose usage still counted: MaxKeys reached", false, func() uint64 { return x.Stats().Evicted })
-		s.detach = x.Observe(s.limiter())
+		s.detach = append(s.detach, x.Observe(s.limiter()))
 	case *breaker.Breaker:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.detach = x.Observe(s.breaker())
+		s.detach = append(s.detach, x.Observe(s.breaker()))
 	case *breaker.Group:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
 		s.count("calls shared a breaker, since the group is full", false, func() uint64 { return x.Stats().Overflowed })
-		s.detach = x.Observe(s.breaker())
+		s.detach = append(s.detach, x.Observe(s.breaker()))
 	case *timeout.Timeout:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		if a.cfg.Calls {
-			s.detach = x.Observe(s.timeout())
+		if s.a.cfg.Calls {
+			s.detach = append(s.detach, x.Observe(s.timeout()))
 		}
 	case *cooldown.Cooldown:
 		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
 		s.count("cooldowns evicted: MaxKeys reached", false, func() uint64 { return x.Stats().Evicted })
-		s.detach = x.Observe(s.cooldown())
+		s.detach = append(s.detach, x.Observe(s.cooldown()))
 	case interface{ Dropped() uint64 }: // an event.Log of any type
 		s.count("events dropped", false, x.Dropped)
 	default:
-		return nil
+		return false
 	}
-	return s
+	return true
 }
 
 // logger adds kind, name and tags of an entry to each record.

@@ -79,7 +79,7 @@ type Collector struct {
 
 	mu       sync.Mutex
 	closed   bool
-	attached map[entryKey]func()   // removes the hooks and series of an entry
+	attached map[entryKey][]func() // each removes hooks and series of an entry
 	configs  map[string]configured // by kind
 }
 
@@ -101,7 +101,7 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	if registry == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry that the plugins are in"}
 	}
-	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey]func(){}, configs: map[string]configured{}}
+	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey][]func(){}, configs: map[string]configured{}}
 	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
 	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
 	c.dropped = c.desc("events_dropped_total", "Events that an event log dropped because it was full.", "kind", "name")
@@ -160,30 +160,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
 		c.collectTags(ch, e)
-		var panics uint64
-		switch x := exported(e).(type) {
-		case *retry.Policy:
-			panics = c.retry.collect(ch, e.Name, x)
-		case *ratelimit.Limiter:
-			panics = c.limiter.collect(ch, e.Name, x)
-		case *breaker.Breaker:
-			panics = c.breaker.collect(ch, e.Name, x)
-		case *breaker.Group:
-			panics = c.breaker.collectGroup(ch, e.Name, x)
-		case *timeout.Timeout:
-			panics = c.timeout.collect(ch, e.Name, x)
-		case *cooldown.Cooldown:
-			panics = c.cooldown.collect(ch, e.Name, x)
-		case limiterStore:
-			c.store.collect(ch, e.Name, x)
-			continue
-		case interface{ Dropped() uint64 }:
-			counter(ch, c.dropped, x.Dropped(), e.Kind, e.Name)
-			continue
-		default:
-			continue
-		}
-		counter(ch, c.panics, panics, e.Kind, e.Name)
+		c.collectEntry(ch, e)
 	}
 	for kind, n := range kinds {
 		gauge(ch, c.entries, float64(n), kind)
@@ -200,6 +177,43 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	if c.limiter.permits != nil {
 		c.limiter.permits.Collect(ch)
 	}
+}
+
+// collectEntry exports the mechanisms of an entry, and the sum of their panics.
+func (c *Collector) collectEntry(ch chan<- prometheus.Metric, e core.Entry) {
+	var panics uint64
+	hooks := false // a mechanism has hooks
+	for _, m := range mechanisms(e) {
+		n, ok := c.collectMechanism(ch, m)
+		panics, hooks = panics+n, hooks || ok
+	}
+	if hooks {
+		counter(ch, c.panics, panics, e.Kind, e.Name)
+	}
+}
+
+// collectMechanism returns the number of panics of its hooks, and false if it has no
+// hooks.
+func (c *Collector) collectMechanism(ch chan<- prometheus.Metric, e core.Entry) (panics uint64, hooks bool) {
+	switch x := exported(e).(type) {
+	case *retry.Policy:
+		return c.retry.collect(ch, e.Name, x), true
+	case *ratelimit.Limiter:
+		return c.limiter.collect(ch, e.Name, x), true
+	case *breaker.Breaker:
+		return c.breaker.collect(ch, e.Name, x), true
+	case *breaker.Group:
+		return c.breaker.collectGroup(ch, e.Name, x), true
+	case *timeout.Timeout:
+		return c.timeout.collect(ch, e.Name, x), true
+	case *cooldown.Cooldown:
+		return c.cooldown.collect(ch, e.Name, x), true
+	case limiterStore:
+		c.store.collect(ch, e.Name, x)
+	case interface{ Dropped() uint64 }:
+		counter(ch, c.dropped, x.Dropped(), e.Kind, e.Name)
+	}
+	return 0, false
 }
 
 // collectTags exports the tags of an entry as labels of a separate series. The labels of
@@ -290,27 +304,36 @@ func exported(e core.Entry) any {
 }
 
 func (c *Collector) attachLocked(e core.Entry) {
-	var detach func()
+	var detach []func()
+	for _, m := range mechanisms(e) {
+		if f := c.attach(m); f != nil {
+			detach = append(detach, f)
+		}
+	}
+	if len(detach) > 0 {
+		c.attached[entryKey{e.Kind, e.Name}] = detach
+	}
+}
+
+func (c *Collector) attach(e core.Entry) (detach func()) {
 	switch x := exported(e).(type) {
 	case *retry.Policy:
-		detach = c.retry.attach(e.Name, x)
+		return c.retry.attach(e.Name, x)
 	case *ratelimit.Limiter:
-		detach = c.limiter.attach(e.Name, x)
+		return c.limiter.attach(e.Name, x)
 	case *breaker.Breaker:
-		detach = c.breaker.attach(e.Name, x.Observe)
+		return c.breaker.attach(e.Name, x.Observe)
 	case *breaker.Group:
-		detach = c.breaker.attach(e.Name, x.Observe)
-	default:
-		return
+		return c.breaker.attach(e.Name, x.Observe)
 	}
-	c.attached[entryKey{e.Kind, e.Name}] = detach
+	return nil
 }
 
 func (c *Collector) detachLocked(key entryKey) {
-	if detach := c.attached[key]; detach != nil {
+	for _, detach := range c.attached[key] {
 		detach()
-		delete(c.attached, key)
 	}
+	delete(c.attached, key)
 }
 
 func (c *Collector) desc(name, help string, labels ...string) *prometheus.Desc {
