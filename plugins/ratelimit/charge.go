@@ -251,7 +251,7 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 		return false
 	}
 	_ = c.Refund(r.Context()) // it comes back in its time
-	s := c.x.rule.server
+	s := c.x.rule.set
 	s.counters.rejected.Inc()
 	info := c.tell(w.Header(), &refused)
 	s.refuse(w, r, refused.violated, info)
@@ -262,7 +262,7 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.x.rule.server
+	s := c.x.rule.set
 	if s.cfg.Shadow || c.x.free || result.Limit <= 0 || c.claimed != nil || c.x.begun.Load() {
 		return refusal{}, false
 	}
@@ -321,7 +321,7 @@ func (c *Charge) outcome(t charged, violated []*part) Result {
 	if r := &t.result; r.Limit > 0 && r.Granted == 0 && (!r.Allowed || r.Remaining <= 0) {
 		c.count++
 		r.Receipt.At = -c.count
-		r.Allowed = r.Allowed || c.x.rule.server.cfg.Shadow
+		r.Allowed = r.Allowed || c.x.rule.set.cfg.Shadow
 		if len(c.refused) == maxRefusals {
 			c.refused = c.refused[1:]
 		}

@@ -90,7 +90,7 @@ func TestRateLimiting51_KeyFromTheBody(t *testing.T) {
 		require.EqualValues(t, 0, left(t, s, "user:ann"))
 		time.Sleep(50 * time.Second)
 		require.Equal(t, 200, fetch(s, "/?user=ann").Code)
-		require.Equal(t, ratelimit.Stats{Allowed: 8, Rejected: 1}, s.plugin.Stats())
+		require.Equal(t, ratelimit.ServerStats{Allowed: 8, Rejected: 1}, s.plugin.Stats())
 	})
 }
 
@@ -281,7 +281,7 @@ func TestCharge_RejectGivesAllBack(t *testing.T) {
 		require.Equal(t, 413, w.Code)
 		require.Empty(t, w.Header().Values("Retry-After"))
 		require.Contains(t, w.Body.String(), "The request costs 11, and the limit is 10.")
-		require.Equal(t, ratelimit.Stats{Allowed: 2, Rejected: 2}, s.plugin.Stats())
+		require.Equal(t, ratelimit.ServerStats{Allowed: 2, Rejected: 2}, s.plugin.Stats())
 	})
 }
 
@@ -297,7 +297,7 @@ func TestCharge_RejectAfterTheResponseHasBegunDoesNothing(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Equal(t, "begun", w.Body.String())
 	require.EqualValues(t, 0, left(t, s, ip))
-	require.Equal(t, ratelimit.Stats{Allowed: 1}, s.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1}, s.plugin.Stats())
 }
 
 // A cost that is known when the response is through, and the client has gone.
@@ -415,7 +415,7 @@ func TestCharge_InShadowNeverRefuses(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Empty(t, w.Header())
 	require.EqualValues(t, 0, left(t, s, ip))
-	require.Equal(t, ratelimit.Stats{Allowed: 1}, s.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1}, s.plugin.Stats())
 }
 
 // What Peek tells is a refusal where the handler takes it for one.

@@ -33,7 +33,7 @@ func (x *exchange) serveCopy(w http.ResponseWriter, r *http.Request, next http.H
 }
 
 // String keeps the request out of the text of its context.
-func (v *visit) String() string { return "ratelimit.Server(" + v.x.rule.server.Name() + ")" }
+func (v *visit) String() string { return "ratelimit.Server(" + v.x.rule.set.Name() + ")" }
 
 // Value finds the exchange, the charge if the ServerConfig says so, and outer values.
 func (v *visit) Value(key any) any {
@@ -43,7 +43,7 @@ func (v *visit) Value(key any) any {
 			return v
 		}
 	case chargeKey:
-		if v.x.rule.server.cfg.ChargeInContext {
+		if v.x.rule.set.cfg.ChargeInContext {
 			if charge := v.x.Value(key); charge != nil {
 				return charge
 			}

@@ -32,7 +32,7 @@ type exchange struct {
 }
 
 // exchange returns a new one, and what writes its fields: into the same allocation.
-func (s *Server) exchange(u *rule) (*exchange, fields) {
+func (s *settings) exchange(u *rule) (*exchange, fields) {
 	switch style := s.cfg.Headers; {
 	case style == 0 || s.cfg.Shadow:
 		return &exchange{rule: u}, fields{}
@@ -57,7 +57,7 @@ func (s *Server) exchange(u *rule) (*exchange, fields) {
 
 // writer returns what writes the fields once more.
 func (x *exchange) writer(ours *lines) fields {
-	return fields{header: x.rec.Header(), style: x.rule.server.cfg.Headers, lines: ours}
+	return fields{header: x.rec.Header(), style: x.rule.set.cfg.Headers, lines: ours}
 }
 
 // A standing is a Result of one limit that allowed, without what is zero then: half its
@@ -95,7 +95,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 			x.OnHeader(http.StatusOK)
 		}
 	}()
-	if s := x.rule.server; s.cfg.ChargeInContext || s.handlers.Load() > 1 {
+	if s := x.rule.set; s.cfg.ChargeInContext || s.handlers.Load() > 1 {
 		x.serveCopy(w, r, next) //nolint:contextcheck // the context is that of the request
 		return
 	}
@@ -118,7 +118,7 @@ func (x *exchange) OnHeader(status int) {
 	if x.silent || status == 0 {
 		return
 	}
-	h, style := x.rec.Header(), x.rule.server.cfg.Headers
+	h, style := x.rec.Header(), x.rule.set.cfg.Headers
 	if status == http.StatusSwitchingProtocols {
 		drop(h, style)
 		return
@@ -145,11 +145,11 @@ func (x *exchange) OnHeader(status int) {
 func (x *exchange) Value(key any) any {
 	switch k := key.(type) {
 	case chargeKey:
-		if k.server == nil || k.server == x.rule.server {
+		if k.server == nil || k.server == x.rule.set.Server {
 			return x.held()
 		}
 	case exchangeKey:
-		if k.server == x.rule.server {
+		if k.server == x.rule.set.Server {
 			return x
 		}
 	}
@@ -166,7 +166,7 @@ func (x *exchange) held() *Charge {
 	}
 	var links []link
 	if !x.free {
-		links = []link{{limiter: x.limiter, name: x.rule.server.limiter.Name(), key: x.key, result: x.standing.result()}}
+		links = []link{{limiter: x.limiter, name: x.rule.set.limiter.Name(), key: x.key, result: x.standing.result()}}
 	}
 	x.charge.CompareAndSwap(nil, newCharge(x, links, 0))
 	return x.charge.Load()

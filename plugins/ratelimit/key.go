@@ -58,7 +58,7 @@ func marked(mark, name string) string {
 
 // plainKey is the key of r where that is the IP of an IPv4 peer: it is cut out of the
 // request, so that what is refused needs no exchange. It is false for all other keys.
-func (s *Server) plainKey(u *rule, r *http.Request) (string, bool) {
+func (s *settings) plainKey(u *rule, r *http.Request) (string, bool) {
 	if s.cfg.Key != nil || u.mark != "" {
 		return "", false
 	}
@@ -67,7 +67,7 @@ func (s *Server) plainKey(u *rule, r *http.Request) (string, bool) {
 
 // keyOf returns the key of r, written to dst. It is false where there is none, and
 // NoKey is NoKeyDeny.
-func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
+func (s *settings) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 	dst = append(dst, u.mark...)
 	start := len(dst)
 	dst, ok := s.key(dst, r)
@@ -79,8 +79,11 @@ func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 	return unsafe.String(unsafe.SliceData(dst), len(dst)), true
 }
 
+// byPeer is the key of requests without one.
+var byPeer = server.ByClientIP() //nolint:gochecknoglobals // a constant
+
 // standIn appends what stands for a key that a request does not have.
-func (s *Server) standIn(dst []byte, r *http.Request) ([]byte, bool) {
+func (s *settings) standIn(dst []byte, r *http.Request) ([]byte, bool) {
 	start := len(dst)
 	if s.cfg.NoKey == NoKeyShared {
 		return append(dst, markShared...), true
@@ -88,7 +91,7 @@ func (s *Server) standIn(dst []byte, r *http.Request) ([]byte, bool) {
 	if s.cfg.NoKey == NoKeyDeny {
 		return dst, false
 	}
-	dst, ok := s.ip(append(dst, markIP...), r)
+	dst, ok := byPeer(append(dst, markIP...), r)
 	if !ok {
 		dst = append(append(dst[:start], markPeer...), r.RemoteAddr...)
 	}

@@ -46,7 +46,7 @@ func (l *link) info(cost int64) Info {
 }
 
 // layered appends the layers that r is held to.
-func (s *Server) layered(links []link, r *http.Request) []link {
+func (s *settings) layered(links []link, r *http.Request) []link {
 	links = append(make([]link, 0, len(links)+len(s.layers)), links...)
 	for i := range s.layers {
 		l := &s.layers[i]

@@ -67,8 +67,8 @@ func TestAServerAroundItselfChargesOnce(t *testing.T) {
 			w = fetch(handler, "/a/b")
 			require.Equal(t, 429, w.Code, "derived has 2 left")
 			require.Equal(t, []int64{7}, left)
-			require.Equal(t, plugin.Stats{Allowed: 2}, outer.Stats())
-			require.Equal(t, plugin.Stats{Allowed: 1, Rejected: 1}, derived.Stats())
+			require.Equal(t, plugin.ServerStats{Allowed: 2}, outer.Stats())
+			require.Equal(t, plugin.ServerStats{Allowed: 1, Rejected: 1}, derived.Stats())
 			require.EqualValues(t, 7, core.Must(outer.Limiter().Peek(t.Context(), "192.0.2.1")).Remaining, "what was refused is given back")
 		})
 	}
@@ -118,14 +118,14 @@ func TestAServerAroundItselfDecidesOutermost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cfg  plugin.ServerConfig
-		want plugin.Stats
+		want plugin.ServerStats
 	}{
-		"Allow":            {plugin.ServerConfig{Allow: func(*http.Request) bool { return true }}, plugin.Stats{AllowListed: 1}},
-		"Shadow":           {plugin.ServerConfig{Shadow: true, Block: func(*http.Request) bool { return true }}, plugin.Stats{Shadowed: 1}},
-		"no cost":          {plugin.ServerConfig{Weight: func(*http.Request) (int64, error) { return 0, nil }}, plugin.Stats{Allowed: 1}},
-		"Exclude":          {plugin.ServerConfig{Exclude: func(*http.Request) bool { return true }}, plugin.Stats{}},
-		"excluded outside": {plugin.ServerConfig{Exclude: func(r *http.Request) bool { return r.URL.Path == "/a/b" }}, plugin.Stats{Allowed: 1}},
-		"a failing store":  {plugin.ServerConfig{Store: brokenStore{}}, plugin.Stats{Failed: 1}},
+		"Allow":            {plugin.ServerConfig{Allow: func(*http.Request) bool { return true }}, plugin.ServerStats{AllowListed: 1}},
+		"Shadow":           {plugin.ServerConfig{Shadow: true, Block: func(*http.Request) bool { return true }}, plugin.ServerStats{Shadowed: 1}},
+		"no cost":          {plugin.ServerConfig{Weight: func(*http.Request) (int64, error) { return 0, nil }}, plugin.ServerStats{Allowed: 1}},
+		"Exclude":          {plugin.ServerConfig{Exclude: func(*http.Request) bool { return true }}, plugin.ServerStats{}},
+		"excluded outside": {plugin.ServerConfig{Exclude: func(r *http.Request) bool { return r.URL.Path == "/a/b" }}, plugin.ServerStats{Allowed: 1}},
+		"a failing store":  {plugin.ServerConfig{Store: brokenStore{}}, plugin.ServerStats{Failed: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // reject answers a request that is not let through.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, links []link, counts int, cost int64) {
+func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, counts int, cost int64) {
 	s.counters.rejected.Inc()
 	out := fields{header: w.Header(), style: s.cfg.Headers}
 	var line *[1]string
@@ -37,7 +37,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, links []link, co
 }
 
 // refuse answers a request that a limit does not allow. Its fields are set.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info) {
+func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info) {
 	after := info.Result.RetryAfter
 	if after == 0 && info.Result.Remaining > 0 {
 		after = -1 // a handler refuses, and only it knows why

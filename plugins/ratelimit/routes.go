@@ -11,7 +11,7 @@ import (
 
 // A rule is what requests are held to: those of a route, or all others.
 type rule struct {
-	server  *Server
+	set     *settings
 	limiter *ratelimit.Limiter
 	weight  func(*http.Request) (int64, error) // nil: 1
 	tier    func(*http.Request) Limit          // nil: none

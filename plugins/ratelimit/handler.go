@@ -8,10 +8,24 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if f := override.From[Server, ServerCall](r.Context(), s.Server); f != nil {
+		changed, disabled, err := s.override(r, f)
+		switch {
+		case disabled:
+			next.ServeHTTP(w, r)
+			return
+		case err != nil:
+			s.fail(w, r, next, http.StatusInternalServerError, err)
+			return
+		}
+		s = changed
+	}
 	switch {
 	case s.nested(w, r):
 		next.ServeHTTP(w, r)
@@ -99,21 +113,40 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	x.serve(w, r, next)
 }
 
+// override returns the settings as changed by f for a request, which has one rule.
+func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *settings, disabled bool, err error) {
+	u := *s.rule(r)
+	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
+	if f(&call); call.Disabled {
+		return nil, true, nil
+	}
+	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
+		return nil, false, err
+	}
+	c := *s
+	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
+		c.key = server.ByClientIP()
+	}
+	u.set, u.weight = &c, call.Weight
+	c.routes, c.others = nil, &u
+	return &c, false, nil
+}
+
 // nested reports whether an outer handler of s let r pass. With a single handler there
 // is none, and no writer hides one from the others but where the context has it.
-func (s *Server) nested(w http.ResponseWriter, r *http.Request) bool {
-	if server.Value(w, exchangeKey{s}) != nil {
+func (s *settings) nested(w http.ResponseWriter, r *http.Request) bool {
+	if server.Value(w, exchangeKey{s.Server}) != nil {
 		return true
 	}
 	if s.handlers.Load() <= 1 {
 		return false
 	}
-	v, ok := r.Context().Value(exchangeKey{s}).(*visit)
+	v, ok := r.Context().Value(exchangeKey{s.Server}).(*visit)
 	return ok && v.hidden(r)
 }
 
 // free serves a request that takes nothing.
-func (s *Server) free(w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
+func (s *settings) free(w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
 	counter.Add(1)
 	x := &exchange{rule: s.others, free: true, silent: s.cfg.Shadow}
 	w = x.rec.Wrap(w)
@@ -124,7 +157,7 @@ func (s *Server) free(w http.ResponseWriter, r *http.Request, next http.Handler,
 }
 
 // forbid answers a request that is not wanted.
-func (s *Server) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (s *settings) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.shadowed)
 		return
@@ -134,7 +167,7 @@ func (s *Server) forbid(w http.ResponseWriter, r *http.Request, next http.Handle
 }
 
 // fail answers a request about which nothing can be decided.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
+func (s *settings) fail(w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.failed)
 		return
@@ -150,7 +183,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, next http.Handler,
 
 // decide takes n permits of each link or of none, and returns which of them counts.
 // The error is never a refusal.
-func (s *Server) decide(ctx context.Context, links []link, n int64) (counts int, err error) {
+func (s *settings) decide(ctx context.Context, links []link, n int64) (counts int, err error) {
 	if s.cfg.MaxWait == 0 || s.cfg.Shadow {
 		return take(ctx, links, n)
 	}

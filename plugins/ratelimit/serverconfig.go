@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
@@ -29,8 +28,8 @@ type ServerConfig struct {
 	// others; a second one without a name in one Store is refused. With HeaderDraft10
 	// the name must be printable ASCII.
 	Name string
-	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
-	// found under the kind "ratelimit" and its name. If nil, it is in none.
+	// Registry is where the plugin is found under the kind "ratelimit" and its name, and
+	// through it its limiter ([core.Lookup]). If nil, it is in none.
 	Registry *core.Registry
 
 	// Limit is what each key may take. The zero Limit is PerMinute(1000).
@@ -186,13 +185,10 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
 	const name = "ratelimit.ServerConfig."
-	errs := []error{
-		conferr.Relabel(c.core().Validate(), name, "ratelimit.Config.", "ratelimit."),
-		conferr.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"),
-	}
-	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: name + field, Value: value, Reason: reason})
-	}
+	check := validate.Of("ratelimit.ServerConfig")
+	check.Part(c.core().Validate(), "ratelimit.Config.", "ratelimit.")
+	check.Part(validate.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"))
+	bad := func(field string, value any, reason string) { check.That(false, field, value, reason) }
 	switch {
 	case c.MaxWait < 0:
 		bad("MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
@@ -215,16 +211,17 @@ func (c ServerConfig) Validate() error {
 		if reason := c.patternProblem(i); reason != "" {
 			bad(fmt.Sprintf("Routes[%d].Pattern", i), fmt.Sprintf("%q", r.Pattern), reason)
 		}
-		errs = append(errs, conferr.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
+		check.Part(validate.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
 	}
 	for i, l := range c.Layers {
 		if reason := c.layerProblem(i); reason != "" {
 			bad(fmt.Sprintf("Layers[%d].Name", i), fmt.Sprintf("%q", l.Name), reason)
 		}
 		of := fmt.Sprintf("%sLayers[%d].", name, i)
-		errs = append(errs, conferr.Relabel(l.Limit.Validate(), of, "ratelimit."), conferr.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
+		check.Part(validate.Relabel(l.Limit.Validate(), of, "ratelimit."))
+		check.Part(validate.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }
 
 // nameProblem says what is wrong with a name for the RateLimit header, which is a
@@ -270,7 +267,6 @@ func sameName(a string, limitA Limit, b string, limitB Limit) bool {
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
 		Name:         c.Name,
-		Registry:     c.Registry,
 		Limit:        c.Limit,
 		MaxWait:      c.MaxWait,
 		MaxQueue:     c.MaxQueue,

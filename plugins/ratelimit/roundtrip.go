@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -14,33 +13,17 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/request"
 )
 
-// cooldown returns the part of c that core/cooldown has too.
-func (c ClientConfig) cooldown() cooldown.Config {
-	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
-	return cooldown.Config{Name: cmp.Or(c.Name, DefaultName), Registry: c.Registry, MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+type clientTransport struct {
+	*Client
+	next http.RoundTripper
 }
 
-// Cooldown is what holds the keys that ask to be left alone. A key can be held with it
-// by hand, and released.
-func (c *Client) Cooldown() *cooldown.Cooldown { return c.gate }
-
-func keyOf(cfg *ClientConfig, req *http.Request) string {
-	if cfg.Key != nil {
-		return cfg.Key(req)
-	}
-	return client.Host(req)
-}
-
-// longest is how long a request waits at most.
-func longest(cfg *ClientConfig) time.Duration {
-	if cfg.MaxWait < 0 {
-		return math.MaxInt64
-	}
-	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
-}
+// CloseIdleConnections passes the call on.
+func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
 // notYet is how long a key is held when a probe fails and the answer does not say how
 // long to wait. It is the least that core/cooldown holds a key after a failure.
@@ -48,7 +31,7 @@ const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and looks at what the response says.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	cfg, ctx := t.current.Load(), request.Context(req)
+	cfg, ctx := &t.life.Load().Config, request.Context(req)
 	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
@@ -63,6 +46,21 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = resp.Body.Close() // it is not returned
 		}
 	}()
+	if f := override.From[Client, ClientCall](ctx, t.Client); f != nil {
+		changed, disabled, err := cfg.override(f)
+		switch {
+		case disabled:
+			sent = true
+			resp, err = t.next.RoundTrip(req)
+			returned = true
+			return resp, err
+		case err != nil:
+			client.CloseBody(req)
+			returned = true
+			return nil, &blame.Error{Err: err, NotSent: true}
+		}
+		cfg = changed
+	}
 	key := keyOf(cfg, req)
 	giveBack, err := t.admit(ctx, cfg, key, &permit)
 	if err != nil {

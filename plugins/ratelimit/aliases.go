@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"time"
 
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -22,6 +23,10 @@ type (
 	FailurePolicy = ratelimit.FailurePolicy
 	// QueueOrder says which of those that wait is served first.
 	QueueOrder = ratelimit.QueueOrder
+	// LimiterStats are the counters of the limiter of a Client.
+	LimiterStats = ratelimit.Stats
+	// CooldownStats are the counters of the cooldown of a Client.
+	CooldownStats = cooldown.Stats
 	// LimitedError is the error of a request that a Client rejects.
 	LimitedError = ratelimit.LimitedError
 )
