@@ -10,8 +10,8 @@ import "net/http"
 // Value can be called by any goroutine, also after the response is complete.
 type Valuer interface{ Value(key any) any }
 
-// Value returns what the innermost plugin around w attached to the request under key, or
-// nil. As with a [context.Context], a key has a type of the package that attaches the
+// Value returns the value that the innermost plugin around w attached to the request
+// under key, or nil. As with a [context.Context], a key has a type of the package that attaches the
 // value. Value finds outer writers through Unwrap, as [http.NewResponseController] does,
 // and through [Valuer]. It returns nil where a middleware in between has a writer with
 // neither.

@@ -42,9 +42,9 @@ type Config struct {
 	// MaxHold is how long a key is held at most: a longer hold is cut to it. If zero,
 	// DefaultMaxHold is used. It is at most LongestHold.
 	MaxHold time.Duration
-	// ProbeTimeout is how long a call after a hold keeps others from being made. One
-	// that has not ended by then still tells how it ended. If zero,
-	// DefaultProbeTimeout is used. It must not be negative.
+	// ProbeTimeout is how long a call after a hold occupies its slot. The outcome of a
+	// longer call still counts. If zero, DefaultProbeTimeout is used. It must not be
+	// negative.
 	ProbeTimeout time.Duration
 	// MaxKeys is how many keys are held at most; with one more, the hold that ends
 	// first is forgotten. If zero, DefaultMaxKeys is used. It must not be negative.

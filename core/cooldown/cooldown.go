@@ -94,11 +94,10 @@ func (c *Cooldown) Close() error {
 	return nil
 }
 
-// Acquire admits a call with a key, at once if the key is not held. Else it waits for
-// its turn, behind those who came before. The error is a [*HeldError] when that takes
-// longer than MaxWait or the deadline of ctx allow, or when the queue is full;
-// [ErrClosed]; or the cause of ctx when it ends during the wait. If no key is held,
-// that ctx is done does not matter.
+// Acquire admits a call with a key. If the key is held, Acquire waits, first come, first
+// served. The error is a [*HeldError] if the wait would exceed MaxWait or the deadline of
+// ctx, or if the queue is full; [ErrClosed]; or the cause of ctx if it ends during the
+// wait. If no key is held, ctx may be done.
 func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 	word := c.word.Load()
 	if word&busy != 0 {
@@ -107,10 +106,10 @@ func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 	return Permit{cooldown: c, ctx: ctx, key: key, word: word}, nil
 }
 
-// Hold holds a key for d from now on, at most MaxHold. If it is held for longer already,
-// or d is not above 0, nothing happens. Calls that were admitted before and are not yet
-// made are not [Permit.Ready] any more. Who waits and cannot wait that long is rejected.
-// ctx is for the hooks only.
+// Hold holds a key for d from now on, at most MaxHold. If the key is held for longer
+// already, or d is not above 0, nothing happens. Calls that were admitted before and are
+// not yet made are no longer [Permit.Ready]. Waiters that cannot wait that long are
+// rejected. ctx is for the hooks only.
 func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
 	if d <= 0 {
 		return
@@ -123,8 +122,8 @@ func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
 	}
 }
 
-// Release ends the hold of a key by hand, and tells whether it was held. Calls go out as
-// they do after any hold: one, and then more.
+// Release ends the hold of a key, and reports whether it was held. Calls are then
+// admitted as after any hold: one, and then more.
 func (c *Cooldown) Release(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +150,7 @@ func (c *Cooldown) Until(key string) (time.Time, bool) {
 
 func (c *Cooldown) now() time.Duration { return time.Since(c.base) }
 
-// publish lets Acquire and Ready know.
+// publish makes the state visible to Acquire and Ready.
 func (c *Cooldown) publish() {
 	word := c.generation << 1
 	if c.closed || len(c.gates) > 0 {
@@ -185,8 +184,8 @@ func (c *Cooldown) lookup(key string, now time.Duration) *gate {
 	return g
 }
 
-// sweep forgets what is stale at the top of the heap. What is below something that is
-// not yet has its turn later.
+// sweep forgets the stale gates at the top of the heap. Those below one that is not stale
+// are forgotten later.
 func (c *Cooldown) sweep(now time.Duration) {
 	for len(c.ends) > 0 && c.stale(c.ends[0], now) {
 		c.recover(c.ends[0], c.ends[0].generation)
@@ -257,12 +256,12 @@ func (c *Cooldown) until(g *gate, until time.Duration) {
 	heap.Fix(&c.ends, g.index)
 }
 
-// forget frees a key, and lets all go who wait for it.
+// forget frees a key, and admits all its waiters.
 func (c *Cooldown) forget(g *gate) {
 	heap.Remove(&c.ends, g.index)
 	delete(c.gates, g.key)
 	if len(c.gates) == 0 {
-		c.gates, c.ends = nil, nil // what they have grown to is given back
+		c.gates, c.ends = nil, nil // their memory is freed
 	}
 	c.publish()
 	for w := range g.queue.All() {

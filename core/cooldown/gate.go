@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	fullRoom   = 64          // where all are let out
+	fullRoom   = 64          // after which all calls are admitted
 	leastAgain = time.Second // that a key is held after a failure
 )
 
@@ -18,12 +18,12 @@ type gate struct {
 	index      int           // in the heap
 	generation uint64        // another one for each hold
 	until      time.Duration // when the hold is over
-	lasted     time.Duration // how long it was
-	idle       time.Duration // since when, at the earliest, nobody runs after it
+	lasted     time.Duration // its duration
+	idle       time.Duration // the earliest time since which no call runs
 	refusal    *HeldError
-	room       int    // how many calls may run
-	slots      []slot // those that do, the oldest first
-	queue      waitq.Queue[waiting]
+	room       int                  // number of calls that may run
+	slots      []slot               // of the calls that run, the oldest first
+	queue      waitq.Queue[waiting] // first come, first served
 }
 
 // A slot is a call that runs.
@@ -36,10 +36,10 @@ func (g *gate) indexOf(id uint64) int {
 	return slices.IndexFunc(g.slots, func(s slot) bool { return s.id == id })
 }
 
-// open tells whether another call may run.
+// open reports whether another call may run.
 func (g *gate) open(now time.Duration) bool { return now >= g.until && len(g.slots) < g.room }
 
-// next is when the first in the queue has to look again.
+// next returns the time at which the first waiter has to look again.
 func (g *gate) next(now, timeout time.Duration) time.Duration {
 	if now < g.until || len(g.slots) == 0 {
 		return g.until
@@ -53,7 +53,7 @@ func (g *gate) wakeFirst() {
 	}
 }
 
-// overdue takes the slots of those who have had them for too long.
+// overdue frees the slots of calls that took longer than ProbeTimeout.
 func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	n := 0
 	for n < len(g.slots) && now-g.slots[n].since >= c.config().probeTimeout() {
@@ -66,7 +66,7 @@ func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	}
 }
 
-// stale tells that nobody has come since the hold was over, for as long as it was.
+// stale reports whether the key was idle after its hold for as long as the hold was.
 func (c *Cooldown) stale(g *gate, now time.Duration) bool {
 	c.overdue(g, now)
 	return len(g.slots) == 0 && g.queue.Len() == 0 && now-g.idle >= g.lasted

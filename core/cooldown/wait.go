@@ -54,7 +54,7 @@ func (c *Cooldown) join(ctx context.Context, key string, most time.Duration) (Pe
 	}
 	c.serve(g, now)
 	switch {
-	case g.open(now): // so that nobody waits any more
+	case g.open(now): // so that the queue is empty
 		return c.take(ctx, g, now), nil, nil, nil
 	case most <= 0, g.until-now > most, g.queue.Len() >= c.config().maxQueue():
 		return Permit{}, nil, nil, g.refusal
@@ -77,7 +77,7 @@ func (c *Cooldown) await(ctx context.Context, g *gate, w *waiter) (Permit, error
 	w.Value.permit.waited = max(1, waited)
 	told := false
 	defer func() {
-		if !told { // the hook ended the goroutine, so there is no call
+		if !told { // the hook ended the goroutine: there is no call
 			w.Value.permit.Done(core.Ignored)
 		}
 	}()
@@ -86,7 +86,7 @@ func (c *Cooldown) await(ctx context.Context, g *gate, w *waiter) (Permit, error
 	return w.Value.permit, nil
 }
 
-// look tells how long w is to sleep before it looks again, or that it is over.
+// look returns the time after which w has to look again, or that its wait is over.
 func (c *Cooldown) look(g *gate, w *waiter) (wait time.Duration, over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,14 +111,14 @@ func (c *Cooldown) look(g *gate, w *waiter) (wait time.Duration, over bool) {
 	return at - now, false
 }
 
-// abandon ends a wait whose goroutine leaves before it knows how it ended.
+// abandon ends a wait whose goroutine leaves before it has the result.
 func (c *Cooldown) abandon(g *gate, w *waiter) {
 	c.mu.Lock()
 	if w.Value.returned {
 		c.mu.Unlock()
 		return
 	}
-	if w.Value.err == nil { // else it is counted
+	if w.Value.err == nil { // otherwise it is counted
 		c.stats.Canceled++
 	}
 	if w.Waiting() {
@@ -128,8 +128,7 @@ func (c *Cooldown) abandon(g *gate, w *waiter) {
 	w.Value.permit.Done(core.Ignored)
 }
 
-// leave takes w out of the queue. Another one that is the first then has to look when
-// its time is.
+// leave removes w from the queue. If another waiter is then the first, it looks again.
 func (c *Cooldown) leave(g *gate, w *waiter) {
 	first := w == g.queue.First()
 	w.Leave()
@@ -152,7 +151,7 @@ func (c *Cooldown) refuse(g *gate, w *waiter, err error) {
 	c.leave(g, w)
 }
 
-// serve admits those at a gate who have room.
+// serve admits the waiters of a gate that have room.
 func (c *Cooldown) serve(g *gate, now time.Duration) {
 	c.overdue(g, now)
 	for g.queue.Len() > 0 && g.open(now) {
@@ -161,7 +160,7 @@ func (c *Cooldown) serve(g *gate, now time.Duration) {
 	}
 }
 
-// rejected counts and tells of a rejection.
+// rejected counts a rejection and calls its hook.
 func (c *Cooldown) rejected(ctx context.Context, err error, waited time.Duration) error {
 	if held, ok := err.(*HeldError); ok { //nolint:errorlint // it is not wrapped yet
 		c.rejections.Add(1)

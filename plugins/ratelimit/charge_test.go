@@ -62,7 +62,7 @@ func mustTake(t *testing.T, c *ratelimit.Charge, n int64) ratelimit.Result {
 const ip = "192.0.2.1"
 
 // Five logins a minute for each user, by the name in the form.
-func TestRateLimiting51_KeyFromTheBody(t *testing.T) {
+func TestKeyFromTheBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := charging(t, ratelimit.ServerConfig{Name: "login", Limit: ratelimit.PerMinute(5), Weight: free, Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {

@@ -93,7 +93,7 @@ func parseInteger(s string) (n int64, rest string, err error) {
 	return n, s[end:], nil
 }
 
-func TestPolly93_TheParserOfTheseTests(t *testing.T) {
+func TestTheParserOfHeaderTests(t *testing.T) {
 	t.Parallel()
 	items, err := parseItems([]string{`"sub"; r=87; t=120`, `"a\"b\\c";q=1`})
 	require.NoError(t, err)

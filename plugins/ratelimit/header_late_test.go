@@ -459,7 +459,7 @@ func TestHeaders_Draft03(t *testing.T) {
 
 // Whatever the limit, and however it is refused: Retry-After is never earlier than t,
 // and enough, and a second less would not be.
-func TestPolly91_RetryAfterIsEnough(t *testing.T) {
+func TestRetryAfterIsEnough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []ratelimit.Limit{

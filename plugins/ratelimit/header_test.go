@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 
-func TestPolly91_HundredPerMinute(t *testing.T) {
+func TestHundredPerMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(101), Headers: ratelimit.HeaderDraft10})
@@ -39,7 +39,7 @@ func TestPolly91_HundredPerMinute(t *testing.T) {
 	})
 }
 
-func TestPolly93_NamesAreQuoted(t *testing.T) {
+func TestNamesAreQuoted(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Name: `a"b\c`, Headers: ratelimit.HeaderDraft10})
 	require.Equal(t, `"a\"b\\c";q=1000;w=60`, fetch(s, "/").Header().Get("RateLimit-Policy"))
@@ -53,7 +53,7 @@ func TestPolly93_NamesAreQuoted(t *testing.T) {
 	require.Equal(t, `"/caf%C3%A9";q=1;w=3600`, fetch(s, "/caf%C3%A9").Header().Get("RateLimit-Policy"))
 }
 
-func TestKresil123_ResetIsAUnixTimeRoundedUp(t *testing.T) {
+func TestResetIsAUnixTimeRoundedUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(1, 1500*time.Millisecond), Headers: ratelimit.HeaderXRateLimit})
@@ -77,7 +77,7 @@ func TestKresil123_ResetIsAUnixTimeRoundedUp(t *testing.T) {
 	})
 }
 
-func TestHeaders_RateLimiting45_Remaining(t *testing.T) {
+func TestHeaders_Remaining(t *testing.T) {
 	t.Parallel()
 	all := ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit
 	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(5), Weight: cost, Headers: all})

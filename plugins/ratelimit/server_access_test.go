@@ -131,7 +131,7 @@ func TestServer_ShadowRefunds(t *testing.T) {
 	require.EqualValues(t, 5, s.plugin.Stats().Allowed)
 }
 
-func TestRateLimiting51_NoKeyPolicies(t *testing.T) {
+func TestNoKeyPolicies(t *testing.T) {
 	t.Parallel()
 	from := func(s *served, addr, user string) int {
 		r := request(http.MethodGet, "/", "User", user)

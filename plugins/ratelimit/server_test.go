@@ -39,7 +39,7 @@ func TestServer_ZeroConfigIs1000PerMinuteForEachIP(t *testing.T) {
 	require.EqualValues(t, 1001, s.calls.Load())
 }
 
-func TestKresil115_TotalTwoWeightTwo(t *testing.T) {
+func TestTotalTwoWeightTwo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{
 		Limit:   ratelimit.PerMinute(2),
@@ -75,7 +75,7 @@ func TestKresil115_TotalTwoWeightTwo(t *testing.T) {
 	}
 }
 
-func TestKresil117_DefaultKeyIsTheIPWhateverTheUserAgent(t *testing.T) {
+func TestDefaultKeyIsTheIPWhateverTheUserAgent(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1)})
 	require.Equal(t, 200, fetch(s, "/", "User-Agent", "a").Code)
@@ -83,7 +83,7 @@ func TestKresil117_DefaultKeyIsTheIPWhateverTheUserAgent(t *testing.T) {
 	require.Equal(t, 429, fetch(s, "/", "X-Forwarded-For", "1.2.3.4", "X-Real-IP", "1.2.3.4", "Forwarded", "for=1.2.3.4").Code, "forged")
 }
 
-func TestKresil119_AFailingHandlerIsStillCounted(t *testing.T) {
+func TestAFailingHandlerIsStillCounted(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1)})
 	s.status = 500
@@ -94,7 +94,7 @@ func TestKresil119_AFailingHandlerIsStillCounted(t *testing.T) {
 	require.EqualValues(t, 1, s.calls.Load(), "a refused request never reaches the handler")
 }
 
-func TestKresil121_WeightIsThePrice(t *testing.T) {
+func TestWeightIsThePrice(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(10), Weight: cost})
 	for _, tt := range []struct {
@@ -105,7 +105,7 @@ func TestKresil121_WeightIsThePrice(t *testing.T) {
 	}
 }
 
-func TestKresil125_GlobalAndRoute(t *testing.T) {
+func TestServer_GlobalAndRoute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		global := serve(t, ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(6, 6*time.Second)})
@@ -130,7 +130,7 @@ func TestKresil125_GlobalAndRoute(t *testing.T) {
 	})
 }
 
-func TestKresil127_AnIdleKeyIsAsNew(t *testing.T) {
+func TestAnIdleKeyIsAsNew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.FixedWindow(1, 500*time.Millisecond)})
@@ -145,7 +145,7 @@ func TestKresil127_AnIdleKeyIsAsNew(t *testing.T) {
 	})
 }
 
-func TestRateLimiting45_Costs(t *testing.T) {
+func TestRequestsOfDifferentCosts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		limit int64
@@ -169,7 +169,7 @@ func TestRateLimiting45_Costs(t *testing.T) {
 	}
 }
 
-func TestRateLimiting49_RetryAfterIsEnoughAndRoundedUp(t *testing.T) {
+func TestRetryAfterIsEnoughAndRoundedUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -194,7 +194,7 @@ func TestRateLimiting49_RetryAfterIsEnoughAndRoundedUp(t *testing.T) {
 	})
 }
 
-func TestRateLimiting51_NoKeyIsNoSharedBucket(t *testing.T) {
+func TestNoKeyIsNoSharedBucket(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), Key: ratelimit.ByHeader("User")})
 	from := func(addr, user string) int {
