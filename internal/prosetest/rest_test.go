@@ -18,7 +18,6 @@ var rest = map[string]int{
 	"examples/demo-client":         3,
 	"examples/internal/demoserver": 8,
 	"plugins/breaker":              48,
-	"plugins/ratelimit":            118,
 	"plugins/retry":                36,
 	"plugins/timeout":              52,
 	"standard":                     8,

@@ -15,14 +15,14 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// A Client holds requests back until they are within a limit, and while the server
-// has asked to be left alone. It is a [client.Plugin].
+// A Client delays requests until they are within a limit, and while the server asks for a
+// pause. It is a [client.Plugin].
 //
 // One response that asks for it, as a 429 with Retry-After (Feedback of the ClientConfig),
-// holds back every request with the same key, those too that were waiting for their
-// turn. When its time is over a single one goes out, and each that succeeds makes room
-// for one more; see core/cooldown. If one of these is answered with 429 or 503 and no
-// time to wait, the key is held for as long again.
+// holds back every request with the same key, including those that wait for their turn.
+// After the hold a single request is sent, and each success makes room for one more; see
+// core/cooldown. If such a request gets a 429 or 503 without a time to wait, the key is
+// held for as long again.
 //
 // A response to a request that was sent before a hold can extend that hold while it
 // lasts. After the hold it changes nothing.
@@ -172,10 +172,9 @@ func (c *Client) Mechanisms() []any {
 	return []any{c.limiter, c.gate}
 }
 
-// Transport returns next with the limit before it. A request that is rejected has
-// an error that matches [core.ErrRejected] and tells when to come back: that of the
-// limiter, or a *cooldown.HeldError. One that a mechanism further in rejects is not
-// charged. A nil next is a clone of [http.DefaultTransport].
+// Transport returns next with the limit before it. The error of a rejected request
+// matches [core.ErrRejected] and has a RetryAfter: it is that of the limiter, or a
+// *cooldown.HeldError. A request that an inner mechanism rejects is not charged. A nil next is a clone of [http.DefaultTransport].
 func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = client.New(nil)

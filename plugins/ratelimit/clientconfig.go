@@ -16,27 +16,27 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// ClientConfig configures a [Client]. The zero value is ready to use: 1000
-// requests a minute to each host, for which a request waits up to 10 seconds; and a
-// host that asks to be left alone is.
+// ClientConfig configures a [Client]. The zero value is ready to use: 1000 requests a
+// minute to each host, for which a request waits up to 10 seconds, and a pause if a host
+// asks for it.
 //
 // A ClientConfig is a plain value: copy it to derive another one from it.
 type ClientConfig struct {
 	// Name is the name of the limiter, in errors, in the registry and of its table
 	// in the store. If empty, it is "default". Limiters of one name in one Store share
-	// what their keys have taken; a second one without a name in one Store is refused.
+	// the usage of their keys; a second one without a name in one Store is refused.
 	Name string
 	// Registry is where the plugin is found under the kind "ratelimit" and its name, and
 	// through it its limiter and its cooldown ([core.Lookup]). If nil, it is in none.
 	Registry *core.Registry
-	// Limit is what each key may send. The zero Limit is PerMinute(1000).
+	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit ratelimit.Limit
-	// Limiter, if not nil, is the limit, in place of Limit: one for all requests.
-	// Name, MaxWait, Feedback and MaxHold apply to it; all the other fields must be
-	// zero. A host is held for itself.
+	// Limiter, if not nil, is the limit of all requests, instead of Limit. Name,
+	// MaxWait, Feedback and MaxHold apply to it; all other fields must be zero. Holds
+	// are for each host.
 	Limiter *rate.Limiter
-	// Key returns what the server counts by, as an account: requests with the same key
-	// share a limit, and are held back together. If nil, it is [client.Host]; a host
+	// Key returns the key by which the server counts, as an account: requests with the
+	// same key share a limit, and are held back together. If nil, it is [client.Host]; a host
 	// is then held by 429 and 503 only (see Feedback).
 	Key func(req *http.Request) string
 	// MaxWait is how long a request waits at most, for its turn and for a key that is
@@ -53,13 +53,13 @@ type ClientConfig struct {
 	// [client.Reject], must not read the body, and is called by several goroutines at
 	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds: with any
 	// other status, a limit that is used up may be that of one resource of the host, as
-	// with X-RateLimit-Resource: search of GitHub. Set Asked itself where all limits of
-	// a server are about the whole host. [NoFeedback] holds nothing.
+	// with X-RateLimit-Resource: search of GitHub. Set DefaultFeedback itself if all
+	// limits of a server are about the whole host. [NoFeedback] holds nothing.
 	Feedback func(resp *http.Response, now time.Time) time.Duration
 	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
 	// is 10 minutes.
 	MaxHold time.Duration
-	// Order is the order in which those who wait are sent. The zero value is
+	// Order is the order in which waiting requests are sent. The zero value is
 	// OldestFirst, the only one for a Store that is not in memory.
 	Order ratelimit.QueueOrder
 	// MaxKeys is how many keys are held in memory at most. If zero, it is
@@ -67,7 +67,7 @@ type ClientConfig struct {
 	MaxKeys int
 	// Store holds the state of the keys. If nil, it is in memory.
 	Store ratelimit.Store
-	// OnStoreError says what happens when the store fails. The zero value is
+	// OnStoreError is the action if the store fails. The zero value is
 	// Allow. For Local the Store must be one that can, as redisstore.
 	OnStoreError ratelimit.FailurePolicy
 	// Hooks observe the limiter.

@@ -14,7 +14,7 @@ import (
 // BenchmarkServer counts its bytes, so the state that few requests need is in their
 // Charge. It is never used again: the key and the header values may point into it.
 type exchange struct {
-	ctx      context.Context        //nolint:containedctx // of the request, for a refund at the header
+	ctx      context.Context        //nolint:containedctx // of the request, for a refund when the header is sent
 	charge   atomic.Pointer[Charge] // nil until it is looked up
 	rec      server.Recorder
 	rule     *rule
@@ -60,8 +60,8 @@ func (x *exchange) writer(ours *lines) fields {
 	return fields{header: x.rec.Header(), style: x.rule.set.cfg.Headers, lines: ours}
 }
 
-// A standing is a Result of one limit that allowed, without what is zero then: half its
-// size.
+// A standing is a Result of one limit that allowed, without the fields that are zero then:
+// half its size.
 type standing struct {
 	granted, limit, remaining int64
 	next, full                time.Duration
@@ -71,7 +71,7 @@ type standing struct {
 	which                     uint8
 }
 
-// hold keeps r. It is false where that needs more.
+// hold stores r. It returns false if r has other fields.
 func (s *standing) hold(r *Result) bool {
 	*s = standing{r.Granted, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Plan, uint8(r.Which)}
 	return s.result() == *r
@@ -102,8 +102,8 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(w, r)
 }
 
-// OnHeader is called just before the header goes out: what happened since the fields
-// were written is now in them.
+// OnHeader is called just before the header is sent: it updates the fields with the changes
+// since they were written.
 func (x *exchange) OnHeader(status int) {
 	x.begun.Store(true) // before charge is looked at: see Charge.claim
 	c := x.charge.Load()
@@ -159,7 +159,7 @@ func (x *exchange) Value(key any) any {
 // An exchangeKey finds the exchange of a server.
 type exchangeKey struct{ server *Server }
 
-// held returns the charge, which is made when it is asked for.
+// held returns the charge, which is made by the first lookup.
 func (x *exchange) held() *Charge {
 	if c := x.charge.Load(); c != nil {
 		return c
@@ -172,15 +172,15 @@ func (x *exchange) held() *Charge {
 	return x.charge.Load()
 }
 
-// newCharge makes the charge of x, before anything was changed. Links[counts] is told of
-// in the fields about one limit.
+// newCharge makes the charge of x, before any change. The fields about one limit are about
+// links[counts].
 func newCharge(x *exchange, links []link, counts int) *Charge {
 	c := &Charge{x: x, links: links, left: -1}
 	if len(links) > 0 && links[0].text == nil {
 		links[0].text = x.rule.texts.of(x.limiter)
 	}
 	if x.single {
-		c.capacity, c.left = told(links[counts].result.Limit), told(links[counts].result.Remaining)
+		c.capacity, c.left = clamped(links[counts].result.Limit), clamped(links[counts].result.Remaining)
 	}
 	return c
 }

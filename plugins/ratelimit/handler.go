@@ -132,8 +132,8 @@ func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *sett
 	return &c, false, nil
 }
 
-// nested reports whether an outer handler of s let r pass. With a single handler there
-// is none, and no writer hides one from the others but where the context has it.
+// nested reports whether an outer handler of s let r pass. The writer shows it, and the
+// context if a middleware hides that writer. With a single handler there is none.
 func (s *settings) nested(w http.ResponseWriter, r *http.Request) bool {
 	if server.Value(w, exchangeKey{s.Server}) != nil {
 		return true
@@ -156,7 +156,7 @@ func (s *settings) free(w http.ResponseWriter, r *http.Request, next http.Handle
 	x.serve(w, r, next)
 }
 
-// forbid answers a request that is not wanted.
+// forbid answers a request that is blocked.
 func (s *settings) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.shadowed)
@@ -166,7 +166,7 @@ func (s *settings) forbid(w http.ResponseWriter, r *http.Request, next http.Hand
 	server.Reject(w, r, server.Rejection{Status: http.StatusForbidden, RetryAfter: -1})
 }
 
-// fail answers a request about which nothing can be decided.
+// fail answers a request that could not be decided.
 func (s *settings) fail(w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.failed)
@@ -207,7 +207,7 @@ func (s *settings) decide(ctx context.Context, links []link, n int64) (counts in
 // A taking takes n permits of links, as decide does.
 type taking func(ctx context.Context, links []link, n int64) (counts int, err error)
 
-// take is decide for who does not wait.
+// take is decide without a wait.
 func take(ctx context.Context, links []link, n int64) (counts int, err error) {
 	if len(links) == 1 {
 		links[0].result, err = links[0].limiter.Take(ctx, links[0].key, n)
@@ -234,7 +234,7 @@ func takeAtMost(ctx context.Context, links []link, n int64) (counts int, err err
 	return counts, err
 }
 
-// settled keeps what a chain has decided.
+// settled stores the decision of a chain in links.
 func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
 	return func(all ratelimit.ChainResult, err error) (int, error) {
 		for i := range all.Each {

@@ -85,7 +85,7 @@ func (x *fields) write(links []link, counts int, refused bool) (single bool) {
 		if x.style&t.style == 0 {
 			continue
 		}
-		if left, ok := number(x.header, t.remaining); refused || !ok || told(l.result.Remaining) < left {
+		if left, ok := number(x.header, t.remaining); refused || !ok || clamped(l.result.Remaining) < left {
 			x.trio(t, l)
 			single = true
 		}
@@ -93,7 +93,7 @@ func (x *fields) write(links []link, counts int, refused bool) (single bool) {
 	return single
 }
 
-// update writes what has changed since, unless the handler has deleted it. If an inner
+// update writes the fields that have changed since, unless the handler has deleted them. If an inner
 // plugin refused the request and is a limiter, the fields about one limit are about its.
 func (x *fields) update(c *Charge, refused bool) {
 	if x.style&HeaderDraft10 != 0 && x.lines.limit != "" && len(x.header[limitField]) > 0 {
@@ -103,7 +103,7 @@ func (x *fields) update(c *Charge, refused bool) {
 		return
 	}
 	l := &c.links[least(c.links)]
-	now := told(l.result.Remaining)
+	now := clamped(l.result.Remaining)
 	for i := range trios {
 		t := &trios[i]
 		if x.style&t.style == 0 {

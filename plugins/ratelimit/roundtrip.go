@@ -25,11 +25,10 @@ type clientTransport struct {
 // CloseIdleConnections passes the call on.
 func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
-// notYet is how long a key is held when a probe fails and the answer does not say how
-// long to wait. It is the least that core/cooldown holds a key after a failure.
+// notYet is the hold of a key after a failed probe whose response has no time to wait. It is the least that core/cooldown holds a key after a failure.
 const notYet = time.Second
 
-// RoundTrip waits until req may be sent, sends it, and looks at what the response says.
+// RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	cfg, ctx := &t.life.Load().Config, request.Context(req)
 	defer request.Release(ctx)

@@ -180,13 +180,12 @@ func (s *Server) Mechanisms() []any { return []any{s.limiter} }
 // shut down. A second Close does nothing.
 func (s *Server) Close() error { return errors.Join(s.life.Close(), s.limiter.Close()) }
 
-// With makes another limiter, configured as this one but for what f changes, with
-// permits and a name of its own: one that this one has, itself or for a layer or a
-// route, is a [*core.ConfigError]. It is meant to be put on top of this one, around
-// some handlers, so it has no Routes, no Layers and no Tier but those that f gives it;
-// Key, Weight, Exclude and all else are those of this one. When it refuses a request,
-// this one gives back what the request took. For that, a middleware between the two
-// that wraps the ResponseWriter must have Unwrap.
+// With makes another limiter with the config of this one as changed by f, and with its own
+// permits and name: a name that this one has, itself or for a layer or a route, is a
+// [*core.ConfigError]. It is for some inner handlers, in addition to this one, so it has only
+// the Routes, Layers and Tier that f sets; Key, Weight, Exclude and the other fields are
+// those of this one. If it refuses a request, this one refunds the request. For that, a
+// middleware between the two that wraps the ResponseWriter must have Unwrap.
 func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	outer := s.Config()
 	cfg := outer
@@ -207,9 +206,9 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 }
 
 // Handler returns next with the limit around it. A request that passes several handlers of
-// one Server, as of a router and of a router mounted in it, is charged by the outermost.
-// A request of its own that a handler makes, with another ResponseWriter, as for each item
-// of a batch, is charged by itself.
+// one Server, as of a router and of a router mounted in it, is charged by the outermost. A
+// request that a handler makes itself, with another ResponseWriter, as for each item of a
+// batch, is charged separately.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.current.Load().serve(w, r, next) })

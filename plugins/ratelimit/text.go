@@ -13,7 +13,7 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// A text is what can be said about a limit before the request.
+// A text is the text about a limit that is prepared before requests.
 type text struct {
 	limit  Limit
 	parts  []part // the limits that And has joined
@@ -27,7 +27,7 @@ type part struct {
 	refusal  *server.Prepared // 429
 	item     string           // the same as a structured string (RFC 9651)
 	capacity int64
-	total    string // the capacity, as it is told
+	total    string // the text of the capacity
 	window   int64  // seconds; 0: below one
 }
 
@@ -99,10 +99,10 @@ func (t *text) part(r *Result) *part {
 	return &t.parts[r.Which]
 }
 
-// overridden tells whether a key is held to another limit than that of the text.
+// overridden reports whether a key has another limit than that of the text.
 func (t *text) overridden(r *Result) bool { return r.Limit > 0 && r.Limit != t.part(r).capacity }
 
-// capacity is the capacity of what holds a key.
+// capacity returns the text of the capacity of a key.
 func (t *text) capacity(r *Result) string {
 	if p := t.part(r); p.capacity == r.Limit {
 		return p.total
@@ -110,8 +110,8 @@ func (t *text) capacity(r *Result) string {
 	return string(appendNumber(nil, r.Limit))
 }
 
-// appendPolicy appends what holds a key in general. Of a limit of its own nothing is
-// known but the capacity.
+// appendPolicy appends the limits of a key. Of a limit of its own only the capacity is
+// known.
 func (t *text) appendPolicy(b []byte, r *Result) []byte {
 	if t.overridden(r) {
 		p := *t.part(r)
@@ -130,7 +130,7 @@ func (t *text) appendPart(b []byte, p part) []byte {
 	return b
 }
 
-// appendItem appends an item of RateLimit: how a key stands.
+// appendItem appends an item of RateLimit: the state of a key.
 func (t *text) appendItem(b []byte, r *Result) []byte {
 	b = appendNumber(append(append(b, t.part(r).item...), ";r="...), r.Remaining)
 	if r.NextAfter > 0 {
@@ -140,13 +140,13 @@ func (t *text) appendItem(b []byte, r *Result) []byte {
 }
 
 // appendNumber appends a number that a structured field can hold.
-func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, told(n), 10) }
+func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, clamped(n), 10) }
 
-// told is what is told of a number.
-func told(n int64) int64 { return min(max(0, n), maxInteger) }
+// clamped returns the number that is sent for n.
+func clamped(n int64) int64 { return min(max(0, n), maxInteger) }
 
-// quote makes a structured string. What cannot be in one is percent-encoded, as in
-// the path of a URL: it can only be from the pattern of a route.
+// quote makes a structured string. Other characters, which only the pattern of a route can
+// have, are percent-encoded, as in the path of a URL.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -193,14 +193,14 @@ func newTexts(name string, limiter *ratelimit.Limiter) *texts {
 	return &texts{name: name, owner: limiter, first: newText(name, limiter.Limit())}
 }
 
-// of returns the text about what a limiter holds its keys to now.
+// of returns the text about the limit of a limiter that is in force.
 func (t *texts) of(limiter *ratelimit.Limiter) *text {
 	limit := limiter.Limit()
 	if limiter == t.owner && limit == t.first.limit {
 		return t.first
 	}
 	if v, ok := t.more.Load(limiter); ok {
-		if known := v.(*text); known.limit == limit { // nothing else is stored
+		if known := v.(*text); known.limit == limit { // only texts are stored
 			return known
 		}
 	}
