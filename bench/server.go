@@ -122,8 +122,7 @@ var changing = [...]string{"X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Rateli
 
 type floorRecorder struct {
 	http.ResponseWriter
-	status int
-	_      [40]byte
+	_ [48]byte
 }
 
 func hostOf(r *http.Request) string {

@@ -133,8 +133,8 @@ func longest(cfg *ClientConfig) time.Duration {
 	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
 }
 
-// override returns the config as changed by f for a request.
-func (c *ClientConfig) override(f func(*ClientCall)) (changed *ClientConfig, disabled bool, err error) {
+// overridden returns a config as changed by f for a request.
+func overridden(c *ClientConfig, f func(*ClientCall)) (changed *ClientConfig, disabled bool, err error) {
 	call := ClientCall{Key: c.Key}
 	if f(&call); call.Disabled {
 		return nil, true, nil

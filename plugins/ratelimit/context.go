@@ -17,7 +17,7 @@ type visit struct {
 // serveCopy gives the handler a copy of the request whose context has the exchange.
 func (x *exchange) serveCopy(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	v := &visit{Context: r.Context(), x: x}
-	v.request = *r.WithContext(v) // which is inlined: the copy is made in place
+	v.request = *r.WithContext(v) //nolint:contextcheck // it is inlined: the copy is made in place
 	inner := &v.request
 	defer func() {
 		// The handler sets these on the copy. net/http, which removes the files, and

@@ -96,7 +96,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		}
 	}()
 	if s := x.rule.set; s.cfg.ChargeInContext || s.handlers.Load() > 1 {
-		x.serveCopy(w, r, next) //nolint:contextcheck // the context is that of the request
+		x.serveCopy(w, r, next)
 		return
 	}
 	next.ServeHTTP(w, r)

@@ -31,7 +31,7 @@ const notYet = time.Second
 // RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	cfg, ctx := &t.life.Load().Config, request.Context(req)
-	defer request.Release(ctx)
+	defer request.Release(ctx) //nolint:contextcheck // that of req
 	var permit cooldown.Permit
 	var resp *http.Response
 	sent, returned := false, false
@@ -45,8 +45,8 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = resp.Body.Close() // it is not returned
 		}
 	}()
-	if f := override.From[Client, ClientCall](ctx, t.Client); f != nil {
-		changed, disabled, err := cfg.override(f)
+	if f := override.From[Client, ClientCall](ctx, t.Client); f != nil { //nolint:contextcheck // likewise
+		changed, disabled, err := overridden(cfg, f)
 		switch {
 		case disabled:
 			sent = true

@@ -157,11 +157,10 @@ func TestServerOverride(t *testing.T) {
 	with := func(path string, fs ...func(*ratelimit.ServerCall)) *http.Request {
 		r := request(http.MethodGet, path)
 		r.Header.Set("Cost", "1")
-		ctx := r.Context()
 		for _, f := range fs {
-			ctx = s.plugin.Override(ctx, f)
+			r = r.WithContext(s.plugin.Override(r.Context(), f))
 		}
-		return r.WithContext(ctx)
+		return r
 	}
 	off := func(c *ratelimit.ServerCall) { c.Disabled = true }
 	weight := func(n int64) func(*ratelimit.ServerCall) {
