@@ -132,16 +132,3 @@ func longest(cfg *ClientConfig) time.Duration {
 	}
 	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
 }
-
-// overridden returns a config as changed by f for a request.
-func overridden(c *ClientConfig, f func(*ClientCall)) (changed *ClientConfig, disabled bool, err error) {
-	call := ClientCall{Key: c.Key}
-	if f(&call); call.Disabled {
-		return nil, true, nil
-	}
-	check := validate.Of("ratelimit.ClientCall")
-	check.That(c.Limiter == nil || call.Key == nil, "Key", "set", "must be nil with a Limiter, which knows no keys")
-	next := *c
-	next.Key = call.Key
-	return &next, false, check.Err()
-}

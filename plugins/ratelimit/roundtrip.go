@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 type clientTransport struct {
@@ -29,9 +30,11 @@ func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t
 const notYet = time.Second
 
 // RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.
+//
+//nolint:contextcheck // ctx is that of req
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	cfg, ctx := &t.life.Load().Config, request.Context(req)
-	defer request.Release(ctx) //nolint:contextcheck // that of req
+	ctx := request.Context(req)
+	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
 	sent, returned := false, false
@@ -45,20 +48,17 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = resp.Body.Close() // it is not returned
 		}
 	}()
-	if f := override.From[Client, ClientCall](ctx, t.Client); f != nil { //nolint:contextcheck // likewise
-		changed, disabled, err := overridden(cfg, f)
-		switch {
-		case disabled:
-			sent = true
-			resp, err = t.next.RoundTrip(req)
-			returned = true
-			return resp, err
-		case err != nil:
-			client.CloseBody(req)
-			returned = true
-			return nil, &blame.Error{Err: err, NotSent: true}
-		}
-		cfg = changed
+	cfg, disabled, err := t.settings(req)
+	switch {
+	case disabled:
+		sent = true
+		resp, err = t.next.RoundTrip(req)
+		returned = true
+		return resp, err
+	case err != nil:
+		client.CloseBody(req)
+		returned = true
+		return nil, &blame.Error{Err: err, NotSent: true}
 	}
 	key := keyOf(cfg, req)
 	giveBack, err := t.admit(ctx, cfg, key, &permit)
@@ -96,6 +96,24 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	returned = true
 	return resp, err
+}
+
+// settings returns the config for a request, with its overrides.
+func (c *Client) settings(req *http.Request) (cfg *ClientConfig, disabled bool, err error) {
+	cfg = &c.life.Load().Config
+	f := override.From[Client, ClientCall](req.Context(), c)
+	if f == nil {
+		return cfg, false, nil
+	}
+	call := ClientCall{Key: cfg.Key}
+	if f(&call); call.Disabled {
+		return nil, true, nil
+	}
+	check := validate.Of("ratelimit.ClientCall")
+	check.That(cfg.Limiter == nil || call.Key == nil, "Key", "set", "must be nil with a Limiter, which knows no keys")
+	changed := *cfg
+	changed.Key = call.Key
+	return &changed, false, check.Err()
 }
 
 // admit waits until the key is not held and the turn of the request has come. giveBack
