@@ -24,7 +24,7 @@ func TestTheCooldownOfALimiterHasItsName(t *testing.T) {
 	g := newGatherer(t, registry)
 	got := samples(t, g, "")
 	requireSample(t, 1, got, "ratelimit_requests_total vendor allowed")
-	requireSample(t, 1, got, "cooldown_holds_total vendor held")
+	requireSample(t, 1, got, "cooldown_holds_total held vendor")
 	requireSample(t, 0, got, "hook_panics_total ratelimit vendor")
 	requireSample(t, 1, got, "registry_entries ratelimit")
 	requireSample(t, 0, got, "registry_entries cooldown")
@@ -32,7 +32,7 @@ func TestTheCooldownOfALimiterHasItsName(t *testing.T) {
 	// An entry of the same kind and name has the series.
 	own := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: registry}))
 	got = samples(t, g, "")
-	requireSample(t, 0, got, "cooldown_holds_total vendor held")
+	requireSample(t, 0, got, "cooldown_holds_total held vendor")
 	require.NoError(t, own.Close())
-	requireSample(t, 1, samples(t, g, ""), "cooldown_holds_total vendor held")
+	requireSample(t, 1, samples(t, g, ""), "cooldown_holds_total held vendor")
 }
