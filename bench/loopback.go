@@ -44,7 +44,7 @@ func loopbackRows(s Sizes) []Row {
 		Subjects: []Subject{
 			server("fixed window, 4 fields", Ours, func() http.Handler {
 				return must(ratelimit.NewServer(ratelimit.ServerConfig{
-					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: ratelimit.ByHeader(apiKey), Headers: ratelimit.HeaderXRateLimitDelta,
+					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: ratelimit.ByHeader(apiKey), Headers: ratelimit.HeaderXRateLimit,
 				})).Handler(next)
 			}),
 			server("throttled (token bucket)", Peer, func() http.Handler {

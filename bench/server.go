@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
@@ -94,20 +95,34 @@ func serverRows(s Sizes) []Row {
 	return rows
 }
 
-// floorServer takes of a table by the address, and sets fields whose text is there.
+// floorServer takes of a table by the address, formats the fields that change and sets
+// those that do not, and gives the handler a recorder of 64 bytes.
 func floorServer(keys, fields int, t taking) Subject {
-	return floorOf("table and fields", func() Work {
+	return floorOf("table, recorder and fields", func() Work {
 		table := newFloorTable(keys, t)
-		pass := withFields(empty(), fields)
-		refuse := withFields(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }), fields)
+		pass, left := withFields(empty(), fields-fields/2), int64(1<<30)
+		refuse := withFields(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }), fields-fields/2)
 		return serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if table.take(hostOf(r), 1) {
-				pass.ServeHTTP(w, r)
+			h := w.Header()
+			allowed := table.take(hostOf(r), 1)
+			for i := range fields / 2 {
+				h[changing[i]] = []string{strconv.FormatInt(left+int64(i), 10)}
+			}
+			if allowed {
+				pass.ServeHTTP(&floorRecorder{ResponseWriter: w}, r)
 			} else {
 				refuse.ServeHTTP(w, r)
 			}
 		}), fields, t.refused)
 	})
+}
+
+// changing are the names of the fields that change.
+var changing = [...]string{"X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Ratelimit"}
+
+type floorRecorder struct {
+	http.ResponseWriter
+	_ [48]byte
 }
 
 func hostOf(r *http.Request) string {
@@ -130,7 +145,7 @@ func handlers(t taking, keys int) []Subject {
 		return peer(name, func() Work { return serve(handler(), 3, t.refused) })
 	}
 	return []Subject{
-		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.HeaderXRateLimitDelta), 4, t.refused) }),
+		ours("fixed window, 4 fields", func() Work { return serve(oursAround(t, ratelimit.HeaderXRateLimit), 4, t.refused) }),
 		around("throttled (token bucket)", func() http.Handler {
 			l := &throttled.HTTPRateLimiterCtx{RateLimiter: newThrottled(t), VaryBy: &throttled.VaryBy{RemoteAddr: true}}
 			return l.RateLimit(empty())

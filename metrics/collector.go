@@ -184,6 +184,9 @@ func (c *Collector) collectEntry(ch chan<- prometheus.Metric, e core.Entry) {
 	var panics uint64
 	hooks := false // a mechanism has hooks
 	for _, m := range mechanisms(e) {
+		if _, taken := c.registry.Get(m.Kind, m.Name); taken && m.Kind != e.Kind {
+			continue // an entry of its own has these series
+		}
 		n, ok := c.collectMechanism(ch, m)
 		panics, hooks = panics+n, hooks || ok
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// prefersText tells by the lines of Accept (RFC 9110, 12.5.1) whether the client
-// prefers plain text to JSON, or takes no JSON.
+// prefersText reports whether a client with these lines of Accept (RFC 9110, 12.5.1)
+// prefers plain text to JSON, or accepts no JSON.
 func prefersText(accept []string) bool {
 	jsonRange, textRange := match{}, match{}
 	given := false

@@ -6,9 +6,8 @@ import (
 	"github.com/gresil/gresil/internal/phase"
 )
 
-// Check returns the pairs that an overridden phase put the other way round than
-// they belong, one line each, or nil when all is well. A pair that is meant to be
-// that way round works; the line is there for those who did not mean it.
+// Check returns a line for each pair of plugins that an overridden phase put into the
+// opposite order, or nil. Such a pair works; the order is probably a mistake.
 func (p *Pipeline) Check() []string {
 	return phase.Inversions("server", p.plugins)
 }

@@ -21,17 +21,16 @@ const (
 	DefaultIPv6Bits = 64
 )
 
-// ClientIP says how the address of a client is found. The zero value takes
-// RemoteAddr and no header at all: whatever a client writes into one changes
-// nothing.
+// ClientIP configures how the address of a client is found. The zero value uses
+// RemoteAddr and reads no header, so a client cannot choose its address.
 //
-// Behind proxies, name the networks of the proxies. A header, and one only, is read
-// when the peer, which is RemoteAddr, is in one of them or trusted by TrustUnix. If
-// what it says cannot be used, the peer's own address is taken: that may limit too
-// much, and lets nobody choose who to be.
+// Behind proxies, name the networks of the proxies. One header is read, if the peer,
+// which is RemoteAddr, is in one of the networks or trusted by TrustUnix. If the header
+// cannot be used, the address is that of the peer: this can limit too much, but a client
+// cannot choose its address.
 //
-// A request has no key when there is no address at all: RemoteAddr has none, as
-// that of a unix socket, and no header is read or none can be used.
+// A request has no key if there is no address: RemoteAddr has none, as that of a unix
+// socket, and no header is read or can be used.
 type ClientIP struct {
 	// Trusted are the networks of your own proxies. If empty, no network is
 	// trusted.
@@ -45,7 +44,7 @@ type ClientIP struct {
 	// the nearest proxy wrote; addresses in Trusted are skipped, and the first that
 	// is not is the client. Where all are in Trusted it is the leftmost. An element
 	// without an address cannot be used and ends the search: "unknown", a name
-	// ("_hidden"), no for= or two, or what is no element.
+	// ("_hidden"), no for= or two, or a malformed element.
 	//
 	// Any other field holds one address; the last value counts. It has to be one
 	// that the proxy overwrites on every request, as CF-Connecting-IP is.
@@ -53,9 +52,9 @@ type ClientIP struct {
 	// Hops is how many proxies there are between the client and this server, for
 	// X-Forwarded-For and Forwarded, where their addresses are not known one by
 	// one: the client is the Hops-th element from the right; those to the right of
-	// it are not looked into. Trusted then has the networks that the last proxy
-	// connects from; 0.0.0.0/0 and ::/0 are any. If zero, proxies are told by
-	// Trusted alone, which is better where it can be done.
+	// it are not read. Trusted then has the networks from which the last proxy
+	// connects; 0.0.0.0/0 and ::/0 are any. If zero, Trusted alone identifies the
+	// proxies, which is better where it is possible.
 	Hops int
 	// IPv4Bits and IPv6Bits are how many leading bits of an address make the key:
 	// all addresses that share them are one client. If zero, DefaultIPv4Bits and
@@ -64,9 +63,9 @@ type ClientIP struct {
 }
 
 // ByClientIP is the IP address of the client: RemoteAddr or, when RemoteAddr is
-// in one of the trusted networks, what X-Forwarded-For says. It is
-// ClientIP{Trusted: trusted} with all else at its default: IPv6 by /64. An
-// invalid prefix trusts nobody.
+// in one of the trusted networks, that of X-Forwarded-For. It is
+// ClientIP{Trusted: trusted} with the defaults: IPv6 by /64. An invalid prefix
+// trusts no peer.
 //
 // It allocates nothing. A request whose RemoteAddr has no IP, as that of a unix
 // socket has none, has no key, and no header is read for it: for that there is
@@ -99,12 +98,12 @@ func (c ClientIP) Validate() error {
 	}
 	nobody := len(c.Trusted) == 0 && !c.TrustUnix
 	if c.Header != "" && nobody {
-		bad("Header", c.Header, "needs Trusted or TrustUnix: nobody else's header is read")
+		bad("Header", c.Header, "needs Trusted or TrustUnix: the header of no other peer is read")
 	}
 	header := http.CanonicalHeaderKey(c.Header)
 	switch {
 	case c.Hops < 0:
-		bad("Hops", c.Hops, "must be >= 0 (0: proxies are told by Trusted)")
+		bad("Hops", c.Hops, "must be >= 0 (0: Trusted identifies the proxies)")
 	case c.Hops > 0 && nobody:
 		bad("Hops", c.Hops, "needs Trusted, the networks that the last proxy connects from (0.0.0.0/0 and ::/0: any), or TrustUnix")
 	case c.Hops > 0 && header != "" && header != forwardedFor && header != forwarded:
@@ -206,8 +205,8 @@ func (f *finder) client(r *http.Request) (netip.Addr, bool) {
 
 func (f *finder) trusts(a netip.Addr) bool { return within(a, f.trusted) }
 
-// isUnix tells whether s is what net/http has as the RemoteAddr of a unix socket.
-// Not all that is no IP is: somebody may have put a host name there.
+// isUnix reports whether s is the RemoteAddr that net/http has for a unix socket. Other
+// text without an IP is not, as a host name that a middleware wrote.
 func isUnix(s string) bool {
 	return s == "" || s[0] == '@' || strings.IndexByte(s, '/') >= 0
 }

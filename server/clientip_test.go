@@ -57,7 +57,7 @@ func TestByClientIP_RemoteAddr(t *testing.T) {
 	}
 }
 
-func TestRateLimiting47_OneBucketPerNetwork(t *testing.T) {
+func TestOneBucketPerNetwork(t *testing.T) {
 	t.Parallel()
 	key := core.Must(server.ClientIP{IPv4Bits: 24, IPv6Bits: 56}.Key())
 	require.Equal(t, "192.168.1.0/24", keyOf(key, from("192.168.1.100:1")))
@@ -151,7 +151,7 @@ func TestClientIP_Header(t *testing.T) {
 
 // The header of a unix socket's peer is read when it is trusted; where it says
 // nothing there is no address, and no key that all could share.
-func TestRateLimiting51_UnixSocket(t *testing.T) {
+func TestClientIP_UnixSocket(t *testing.T) {
 	t.Parallel()
 	unix := func(c server.ClientIP) server.Key { c.TrustUnix = true; return core.Must(c.Key()) }
 	trusted := prefixes("10.0.0.0/8")
@@ -193,7 +193,7 @@ func TestRateLimiting51_UnixSocket(t *testing.T) {
 }
 
 // What net/http really has as RemoteAddr of a unix socket.
-func TestRateLimiting51_RealUnixSocket(t *testing.T) {
+func TestClientIP_RealUnixSocket(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "ip") //nolint:usetesting // on macOS, the path of t.TempDir is too long for a socket
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package server has what a resilience plugin for net/http servers stands on,
-// and puts plugins around a handler in an order that is safe whatever the order
-// they are given in. It holds no mechanism itself.
+// Package server is the base of resilience plugins for net/http servers. It wraps a
+// handler with plugins in a safe order, whatever the order of the arguments. It has no
+// mechanism itself.
 //
 // A plugin is one object with a name, a [Phase] and a method Handler that wraps
 // a handler. It works alone, in chi's Use and With or around any [http.Handler].
@@ -21,14 +21,14 @@
 //	r := chi.NewRouter()
 //	r.Use(pipeline.Handler)
 //
-// [Pipeline.Check] tells where an override of a phase turned two plugins around.
+// [Pipeline.Check] reports the plugins whose order an override of a phase reversed.
 //
-// For a plugin of your own there is [Record], which sees status and bytes and
-// takes nothing away from the writer; the keys ([ByClientIP], [ByHeader],
-// [ByUser], [ByRoute], [ByFunc], put together with [Keys] and [FirstOf]), which
-// tell one caller from another; [KeyIn] and [ClientIP.In], which tell those of a
-// list from all others; and [Reject], which answers a request that is not served,
-// and tells the plugins further out that it was not.
+// A plugin of your own can use [Record], which observes status and bytes and keeps the
+// methods of the writer; [Value], by which a handler finds a value that a plugin attached
+// to the request, without a copy of the request; the keys ([ByClientIP], [ByHeader],
+// [ByUser], [ByRoute], [ByFunc], combined by [Keys] and [FirstOf]), which identify
+// clients; [KeyIn] and [ClientIP.In] for lists of clients; and [Reject], which answers a
+// request that is not served and marks it for the outer plugins.
 //
 // When not to use it: for logging, compression, authentication or CORS, plain
 // middleware is enough; it needs no phase.
@@ -38,14 +38,13 @@
 // Everything but a [Recorder], which belongs to one request, may be used by many
 // goroutines at once. A key of an IPv4 or IPv6 RemoteAddr is made without
 // allocation, and no two different tuples of parts have the same composed key. No
-// header of a client is believed unless its peer is trusted. Nothing here reads a
+// header is read unless the peer is trusted. Nothing here reads a
 // request body, starts a goroutine or logs.
 //
 // # Failure mode
 //
-// A request whose key cannot be found has none, and the plugin decides; so it is
-// with one for which there is no IP, as that of a unix socket: no key is better
-// than one that all of them share. A forwarding header that makes no sense counts
-// for nothing: the client is then the peer itself, so it is limited too much rather
-// than too little. A handler that began to answer is never interrupted by [Reject].
+// A request without an address, as over a unix socket, has no key, and the plugin decides:
+// no key is better than one that all such requests share. A forwarding header that cannot
+// be used is ignored: the client is then the peer itself, which can limit too much, never
+// too little. [Reject] never interrupts a response that has begun.
 package server

@@ -2,16 +2,15 @@ package server
 
 import "net/http"
 
-// A StatusError is an error that says how to answer the request that it is
-// about. A function that a plugin asks something about a request, as what it
-// weighs, returns one where the request is at fault.
+// A StatusError is an error with the status of the response to a request. Functions
+// that a plugin calls with a request, such as a Weight, return it for a bad request.
 type StatusError struct {
 	Status int    // as in 411
 	Detail string // for the client to read; may be empty
 	Err    error  // for hooks, never sent; may be nil
 }
 
-// Error names the status and what is known of the cause.
+// Error has the text of the status, the detail and the cause.
 func (e *StatusError) Error() string {
 	text := "server: " + http.StatusText(e.Status)
 	if e.Detail != "" {

@@ -43,7 +43,7 @@ func (f *finder) forwarded(h http.Header) (netip.Addr, bool) {
 			}
 			addr, ok := read(entry)
 			if !ok {
-				return netip.Addr{}, false // what is left of it was written by who knows whom
+				return netip.Addr{}, false // the author of the rest is unknown
 			}
 			if f.hops > 0 || !f.trusts(addr) {
 				return addr, true
@@ -54,8 +54,8 @@ func (f *finder) forwarded(h http.Header) (netip.Addr, bool) {
 	return client, client.IsValid()
 }
 
-// cutEntry returns the last entry of a line of X-Forwarded-For, and what is left
-// of its comma.
+// cutEntry returns the last entry of a line of X-Forwarded-For, and the entries before
+// it.
 func cutEntry(line string) (entry, rest string) {
 	i := strings.LastIndexByte(line, ',')
 	return line[i+1:], line[:max(i, 0)]
@@ -85,14 +85,14 @@ func cutElement(line string) (element, rest string) {
 	return line, ""
 }
 
-// escaped tells whether the character after s is, when both are in one quoted
+// escaped reports whether the character after s is, when both are in one quoted
 // string: an odd number of backslashes is before it.
 func escaped(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
 // parseElement returns the address in the for= of an element of Forwarded, and
-// false where there is none, or two, or anything else in the element is malformed.
+// false if there is none, or two, or the element is malformed elsewhere.
 func parseElement(s string) (netip.Addr, bool) {
 	node, found := "", false
 	for s = strings.TrimLeft(s, blank+";"); s != ""; s = strings.TrimLeft(s, blank+";") {
@@ -198,8 +198,8 @@ func isPort(s string) bool {
 	return s != ""
 }
 
-// isNodePort tells whether s is a port as Forwarded has it, which may be one that
-// tells nobody anything, as "_p1".
+// isNodePort reports whether s is a port as Forwarded has it, which can be an obfuscated
+// one, as "_p1".
 func isNodePort(s string) bool {
 	const obfuscated = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	name, ok := strings.CutPrefix(s, "_")

@@ -9,11 +9,10 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// A Key appends to dst what requests of one kind have in common, as the bytes by
-// which a limiter tells one caller from another, and returns the longer dst. It
-// is false, and dst as it was, for a request that has no such key; what happens
-// then is for the plugin to say, or for [FirstOf]. A Key is safe for concurrent
-// use, does not change the request and never reads its body.
+// A Key appends the key of a request to dst, as the bytes that identify a client to a
+// limiter, and returns the longer dst. It returns false, and dst unchanged, for a request
+// without such a key; the plugin, or [FirstOf], then decides. A Key is safe for
+// concurrent use, does not change the request and never reads its body.
 type Key func(dst []byte, r *http.Request) ([]byte, bool)
 
 // Validate reports a key that no request can have: that of [ByHeader] for a name that
@@ -66,8 +65,8 @@ func token(name string) bool {
 // name that cannot be in the header is reported by [Key.Validate], which the plugins
 // call: an empty one, one with a space, or Host, which net/http keeps in Request.Host.
 //
-// The client chooses the value: a limiter that is keyed by it has to stand
-// further in than what checks it, else a new value is a new bucket.
+// The client chooses the value: place the middleware that checks it outside of the
+// limiter. Otherwise each new value is a new bucket.
 func ByHeader(name string) Key {
 	if !token(name) || strings.EqualFold(name, "Host") {
 		return unusable([]byte(name))
@@ -83,8 +82,8 @@ func ByHeader(name string) Key {
 }
 
 // ByUser is the user name of Basic authentication. A request without one has no
-// key. The password is not looked at: what checks it has to stand further out.
-// Where the user is known from a session or a token, use [ByFunc].
+// key. The password is not checked: place the middleware that checks it outside of
+// the limiter. If a session or a token has the user, use [ByFunc].
 func ByUser() Key {
 	return ByFunc(func(r *http.Request) string {
 		user, _, _ := r.BasicAuth()

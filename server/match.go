@@ -10,8 +10,8 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// KeyIn tells of a request whether key is one of values, letter by letter, for
-// lists of those to allow or to block, as in KeyIn(ByHeader("X-API-Key"), "k1",
+// KeyIn returns a function that reports whether the key of a request is one of values,
+// letter by letter, for allow lists and block lists, as in KeyIn(ByHeader("X-API-Key"), "k1",
 // "k2"). It is false for a request that has no key. Without values it is false for
 // all. It may be called concurrently.
 //
@@ -36,9 +36,9 @@ func KeyIn(key Key, values ...string) func(*http.Request) bool {
 	}
 }
 
-// In returns a function that tells of a request whether the address of its client,
-// all of it and not only the bits of a key, is in one of networks, for lists of
-// those to allow or to block. It is false for a request for which there is no
+// In returns a function that reports whether the address of the client of a request, all
+// of it and not only the bits of a key, is in one of networks, for allow lists and block
+// lists. It is false for a request for which there is no
 // address. Without networks it is false for all. The function may be called
 // concurrently, and allocates nothing; it looks at one network after the other.
 //

@@ -55,7 +55,7 @@ func TestKeyIn_Concurrent(t *testing.T) {
 	wg.Wait()
 }
 
-func TestRateLimiting47_InNetworks(t *testing.T) {
+func TestClientIP_InNetworks(t *testing.T) {
 	t.Parallel()
 	c := server.ClientIP{Trusted: prefixes("10.0.0.0/8"), IPv4Bits: 8, IPv6Bits: 32}
 	in := core.Must(c.In(prefixes("192.0.2.0/24", "::ffff:198.51.100.0/120", "2001:db8:0:1::/64", "2001:db8:0:2::7/128")...))

@@ -14,10 +14,9 @@ type Pipeline struct {
 	plugins []Plugin // from the outermost to the innermost
 }
 
-// New makes a pipeline, sorted by phase: the lower the further out, and among
-// equals the first. A plugin that is nil, which is what a constructor returns
-// with an error that nobody looked at, or that is given twice, is a
-// [*core.ConfigError]; all of them are reported, joined.
+// New makes a pipeline, sorted by phase: lower phases are outermost; ties keep argument
+// order. A plugin that is nil, as a constructor returns it with an error, or that is
+// given twice, is a [*core.ConfigError]; all of them are reported, joined.
 func New(plugins ...Plugin) (*Pipeline, error) {
 	sorted, errs := phase.Sort("server", plugins)
 	if errs != nil {

@@ -21,8 +21,8 @@ type Plugin interface {
 	Close() error
 }
 
-// InPhase returns p with another phase; zero leaves it where it belongs. Among
-// plugins of one phase, those that are given first are further out.
+// InPhase returns p with another phase; zero leaves it where it belongs. Within
+// a phase, plugins keep the order of the arguments, outermost first.
 func InPhase(p Plugin, in Phase) Plugin {
 	if in == 0 || phase.Missing(p) {
 		return p

@@ -7,37 +7,37 @@ import (
 	"net/http"
 )
 
-// A Recorder sees what a handler sends. It is made by [Record]. Like the writer
+// A Recorder observes the response of a handler. It is made by [Record]. Like the writer
 // it is made for, it belongs to the goroutine of the handler.
 //
-// What a handler does to the writer of a middleware further in reaches the
-// Recorder as far as that writer passes it on. What [MarkRejected] says comes
-// through only if that writer has Unwrap.
+// Calls on the writer of an inner middleware reach the Recorder if that writer passes
+// them on. A mark of [MarkRejected] reaches it only if that writer has Unwrap.
 type Recorder struct {
 	w        http.ResponseWriter
-	observer interface{ OnHeader(status int) } // nil once it was called
+	observer interface{ OnHeader(status int) } // may be nil
 	rejected error
 	bytes    int64
 	status   int16
 	hijacked bool
 	informed bool
+	observed bool // OnHeader was called
 }
 
 // Record returns a writer that passes everything on to w, and the Recorder that
 // sees it. The writer has Flush and Hijack exactly when [http.ResponseController]
 // finds them in w, itself or through Unwrap, and ReadFrom and Push exactly when w
-// itself has them. FlushError comes with Flush. All else that w can do is reached
-// by a ResponseController, through Unwrap.
+// itself has them. FlushError comes with Flush. A
+// ResponseController reaches the other methods of w through Unwrap.
 //
-// What asserts a type of net/http itself does not find it: [http.MaxBytesReader] limits
-// the body all the same, but cannot have the connection closed at once.
+// A type assertion to a type of net/http itself fails: [http.MaxBytesReader] still limits
+// the body, but cannot close the connection at once.
 func Record(w http.ResponseWriter) (http.ResponseWriter, *Recorder) {
 	rec := new(Recorder)
 	return rec.Wrap(w), rec
 }
 
-// Wrap is [Record] with a Recorder that is part of something else, so that it
-// costs no allocation of its own. What rec has seen before is forgotten.
+// Wrap is [Record] with a Recorder that is part of another value, so that it costs no
+// allocation of its own. The previous state of rec is lost.
 func (rec *Recorder) Wrap(w http.ResponseWriter) http.ResponseWriter {
 	*rec = Recorder{w: w}
 	return rec.writer()
@@ -56,22 +56,22 @@ func (rec *Recorder) Final() int {
 	return int(rec.status)
 }
 
-// Bytes is how much of a body the writer below has accepted.
+// Bytes returns the number of bytes of the body that the writer below has accepted.
 func (rec *Recorder) Bytes() int64 { return rec.bytes }
 
-// Wrote tells whether it is too late to send another response: the final header
+// Wrote reports whether it is too late to send another response: the final header
 // was sent, or the connection taken over.
 func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
 
-// Informed tells whether an informational header was sent, as 103. What was in the
-// header before may be gone: [net/http/httputil.ReverseProxy] clears it then.
+// Informed reports whether an informational header was sent, as 103. Fields that were set
+// before may be gone: [net/http/httputil.ReverseProxy] clears the header then.
 func (rec *Recorder) Informed() bool { return rec.informed }
 
-// Hijacked tells whether the handler took over the connection.
+// Hijacked reports whether the handler took over the connection.
 func (rec *Recorder) Hijacked() bool { return rec.hijacked }
 
-// Rejected is the error of a plugin further in that refused the request, so that
-// the handler was not called, or nil. See [MarkRejected].
+// Rejected returns the error of an inner plugin that refused the request, so that the
+// handler was not called, or nil. See [MarkRejected].
 func (rec *Recorder) Rejected() error { return rec.rejected }
 
 // OnHeader sets the function to call, once, when it is too late to send another
@@ -82,21 +82,24 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // [MarkRejected] refused. Where the handler returns without having sent anything
 // there is no call.
 //
-// What f changes in Header is sent, but after a Hijack, when nothing is. With
+// Changes of f to Header are sent, except after a Hijack, when no header is. With
 // several Recorders around each other the innermost is called first.
 //
 // Set it before the handler runs; the last one set counts, and nil is none. It is
-// called by whoever sends, and must not use the writer but for Header.
+// called by the goroutine that sends, and must use only Header of the writer.
 func (rec *Recorder) OnHeader(f func(status int)) {
-	rec.observer = nil
+	rec.observer, rec.observed = nil, false
 	if f != nil {
 		rec.observer = headerFunc(f)
 	}
 }
 
 // Observe sets o.OnHeader as the function to call, as OnHeader does, without the
-// allocation that a method as a function costs.
-func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) { rec.observer = o }
+// allocation that a method as a function costs. If o is a [Valuer], [Value] finds its
+// values.
+func (rec *Recorder) Observe(o interface{ OnHeader(status int) }) {
+	rec.observer, rec.observed = o, false
+}
 
 type headerFunc func(status int)
 
@@ -144,9 +147,9 @@ func (rec *Recorder) sent(status int) {
 }
 
 func (rec *Recorder) tell(status int) {
-	if o := rec.observer; o != nil {
-		rec.observer = nil
-		o.OnHeader(status)
+	if rec.observer != nil && !rec.observed {
+		rec.observed = true
+		rec.observer.OnHeader(status)
 	}
 }
 
@@ -167,11 +170,11 @@ func (rec *Recorder) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // readFrom marks the header as sent only when something was read: until then the
 // writer below sends none, and the handler can still answer with an error.
 //
-// What OnHeader set can't wait for the end of a download, so the first bytes are
-// then written by themselves, as net/http does too.
+// OnHeader must not wait for the end of a download, so the first bytes are then written
+// separately, as net/http does too.
 func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
 	var first int64
-	if rec.observer != nil && !rec.Wrote() {
+	if rec.observer != nil && !rec.observed && !rec.Wrote() {
 		var err error
 		if first, err = io.Copy(onlyWriter{rec}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
 			return first, err

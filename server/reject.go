@@ -12,7 +12,7 @@ import (
 )
 
 // A Rejection is the response to a request that is not served. The zero value is
-// a 503 that says no more.
+// a 503 without details.
 type Rejection struct {
 	// Status is the status. If zero, it is 503.
 	Status int
@@ -25,13 +25,13 @@ type Rejection struct {
 	// Title is the same for every problem of a type. If empty, it is the text of
 	// the status.
 	Title string
-	// Detail is about this one problem, for people. It is sent as it is: nothing
-	// of the inside of the server belongs into it. It may be empty.
+	// Detail is about this one problem, for people. It is sent unchanged, so it
+	// must have no internals of the server. It may be empty.
 	Detail string
 	// Policies are the names of the limits that were violated, sent as the member
 	// violated-policies. It may be empty.
 	Policies []string
-	// Err is why, for plugins further out (see [MarkRejected]) and for RetryAfter;
+	// Err is the reason, for outer plugins (see [MarkRejected]) and for RetryAfter;
 	// its text is not sent. If nil, it is [core.ErrRejected].
 	Err error
 	// Unmarked leaves out the mark, for a plugin that answers for a handler that
@@ -39,14 +39,14 @@ type Rejection struct {
 	Unmarked bool
 }
 
-// Reject answers a request that is not served, and marks it as rejected for the
-// plugins further out unless it is Unmarked: a limiter then gives back what the request
-// took, so an answer that is to be paid for, as to a wrong password, is Unmarked. The body is problem details in JSON (RFC 9457), or plain
-// text if the client prefers that by its Accept, or takes no JSON; it is never
-// to be stored. A HEAD gets no body. Where a [Recorder] around w has seen a header
-// go out, the handler has begun to answer, and Reject does nothing.
+// Reject answers a request that is not served, and marks it as rejected for the outer
+// plugins unless it is Unmarked. A limiter then refunds the request, so a rejection that
+// must stay charged, as of a wrong password, is Unmarked. The body is problem details in
+// JSON (RFC 9457), or plain text if the client prefers that by its Accept, or accepts no
+// JSON. Caches do not store it. A HEAD gets no body. If the response has begun, as a
+// [Recorder] around w has seen, Reject does nothing.
 //
-// The status has to be one that http.ResponseWriter takes.
+// The status must be one that http.ResponseWriter accepts.
 func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 	if rej.Err == nil {
 		rej.Err = core.ErrRejected
@@ -57,9 +57,7 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 	if !rej.Unmarked {
 		MarkRejected(w, rej.Err)
 	}
-	if rej.Status == 0 {
-		rej.Status = http.StatusServiceUnavailable
-	}
+	rej.complete()
 	wait := rej.RetryAfter
 	if wait == 0 {
 		var asked bool
@@ -67,17 +65,43 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 			wait = -1
 		}
 	}
+	switch begin(w, r, rej.Status, wait) { // an error of Write has no receiver: the client went away
+	case asText:
+		_, _ = w.Write(rej.text())
+	case asJSON:
+		_, _ = w.Write(rej.json())
+	case noBody:
+	}
+}
+
+// complete sets the defaults of the fields that the body has.
+func (rej *Rejection) complete() {
+	if rej.Status == 0 {
+		rej.Status = http.StatusServiceUnavailable
+	}
 	if rej.Title == "" {
 		rej.Title = http.StatusText(rej.Status)
 	}
+}
+
+// A format is the form of a body.
+type format uint8
+
+const (
+	noBody format = iota
+	asText
+	asJSON
+)
+
+// begin sends the header of a rejection and returns the format of its body.
+func begin(w http.ResponseWriter, r *http.Request, status int, wait time.Duration) format {
 	h := w.Header()
 	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, field) // it was for another content
 	}
-	lines := &[3]string{"no-store", "application/problem+json"} // in one allocation
-	asText := prefersText(r.Header["Accept"])
-	if asText {
-		lines[1] = "text/plain; charset=utf-8"
+	body, lines := asJSON, &[3]string{"no-store", "application/problem+json"} // in one allocation
+	if prefersText(r.Header["Accept"]) {
+		body, lines[1] = asText, "text/plain; charset=utf-8"
 	}
 	h["Cache-Control"], h["Content-Type"] = lines[:1:1], lines[1:2:2]
 	if wait < 0 {
@@ -86,24 +110,20 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 		lines[2] = seconds(wait)
 		h["Retry-After"] = lines[2:]
 	}
-	w.WriteHeader(rej.Status)
-	switch { // of an error there is no one to tell: the client went away
-	case r.Method == http.MethodHead:
-	case asText:
-		_, _ = w.Write(rej.text())
-	default:
-		_, _ = w.Write(rej.json())
+	w.WriteHeader(status)
+	if r.Method == http.MethodHead {
+		return noBody
 	}
+	return body
 }
 
-// MarkRejected tells every [Recorder] around w that the request is refused with
-// err, so that the plugins further out can take it for what it is: a limiter
-// gives its charge back, a breaker does not count it. [Reject] does this; a
-// plugin that answers by itself does it first. It is false, and marks nothing,
-// when one of them has seen a header go out: then the handler was called.
+// MarkRejected marks the request as refused with err in every [Recorder] around w: an
+// outer limiter then refunds its charge, and a breaker does not count the response.
+// [Reject] does this; a plugin that writes its own response does it first. It returns
+// false, and marks nothing, if a response has begun: then the handler was called.
 //
-// The Recorders are found through Unwrap. A middleware in between whose writer has
-// none hides those further out: they take the response for the handler's own.
+// The Recorders are found through Unwrap. A middleware in between whose writer has no
+// Unwrap hides the outer ones: they count the response as that of the handler.
 func MarkRejected(w http.ResponseWriter, err error) bool {
 	if wrote(w) {
 		return false
@@ -114,7 +134,7 @@ func MarkRejected(w http.ResponseWriter, err error) bool {
 	return true
 }
 
-// wrote tells whether a Recorder around w has seen a header go out.
+// wrote reports whether the response has begun, as a Recorder around w has seen.
 func wrote(w http.ResponseWriter) bool {
 	for rec := range recorders(w) {
 		if rec.Wrote() {
@@ -148,8 +168,7 @@ func (rej *Rejection) text() []byte {
 	return []byte(text + "\n")
 }
 
-// json writes what encoding/json would, which takes four times as long, and eight
-// allocations in place of one. Nobody pays for those who are refused.
+// json returns the body that encoding/json would write, with one allocation.
 func (rej *Rejection) json() []byte {
 	const members = `{"type":,"title":,"status":000,"detail":,"violated-policies":[]}` + `"about:blank"` + `""""""`
 	size := len(members) + len(rej.Type) + len(rej.Title) + len(rej.Detail)

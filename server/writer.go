@@ -29,7 +29,7 @@ type (
 	writerFHRP struct{ writerFHR }
 )
 
-func (w writerF) Flush()            { _ = w.flush() } // as http.Flusher has it, there is no one to tell
+func (w writerF) Flush()            { _ = w.flush() } // as http.Flusher has it, it returns no error
 func (w writerF) FlushError() error { return w.flush() }
 
 func (w writerH) Hijack() (net.Conn, *bufio.ReadWriter, error)  { return w.hijack() }
@@ -49,9 +49,9 @@ func (w writerFRP) Push(target string, o *http.PushOptions) error  { return w.pu
 func (w writerHRP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
 func (w writerFHRP) Push(target string, o *http.PushOptions) error { return w.push(target, o) }
 
-// reaches tells whether [http.ResponseController] finds in w what has asks for.
-// If the Recorder did not have it, the controller would go on to the writer
-// below, and the Recorder would not see it.
+// reaches reports whether [http.ResponseController] finds a writer for which has is true.
+// If the Recorder did not have the method, the controller would call the writer below,
+// and the Recorder would not see the call.
 func reaches(w http.ResponseWriter, has func(http.ResponseWriter) bool) bool {
 	for !has(w) {
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
@@ -76,7 +76,7 @@ func hijacks(w http.ResponseWriter) bool {
 	return ok
 }
 
-// writer returns rec as the type that has what the writer below has.
+// writer returns rec as the type with the methods of the writer below.
 func (rec *Recorder) writer() http.ResponseWriter {
 	const f, h, r, p = 1, 2, 4, 8
 	has := 0

@@ -1,11 +1,12 @@
 package cooldown
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Defaults of a [Config].
@@ -41,9 +42,9 @@ type Config struct {
 	// MaxHold is how long a key is held at most: a longer hold is cut to it. If zero,
 	// DefaultMaxHold is used. It is at most LongestHold.
 	MaxHold time.Duration
-	// ProbeTimeout is how long a call after a hold keeps others from being made. One
-	// that has not ended by then still tells how it ended. If zero,
-	// DefaultProbeTimeout is used. It must not be negative.
+	// ProbeTimeout is how long a call after a hold occupies its slot. The outcome of a
+	// longer call still counts. If zero, DefaultProbeTimeout is used. It must not be
+	// negative.
 	ProbeTimeout time.Duration
 	// MaxKeys is how many keys are held at most; with one more, the hold that ends
 	// first is forgotten. If zero, DefaultMaxKeys is used. It must not be negative.
@@ -61,23 +62,11 @@ func (c Config) With(f func(*Config)) Config {
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c Config) Validate() error {
-	var errs []error
-	check := func(ok bool, field string, value any, reason string) {
-		if !ok {
-			errs = append(errs, &core.ConfigError{Field: "cooldown.Config." + field, Value: value, Reason: reason})
-		}
-	}
-	check(c.MaxHold >= 0 && c.MaxHold <= LongestHold, "MaxHold", c.MaxHold, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", LongestHold, DefaultMaxHold))
-	check(c.ProbeTimeout >= 0, "ProbeTimeout", c.ProbeTimeout, fmt.Sprintf("must be > 0 (0 means %v)", DefaultProbeTimeout))
-	check(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", DefaultMaxKeys))
-	return errors.Join(errs...)
-}
-
-func (c Config) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
+	check := validate.Of("cooldown.Config")
+	check.That(c.MaxHold >= 0 && c.MaxHold <= LongestHold, "MaxHold", c.MaxHold, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", LongestHold, DefaultMaxHold))
+	check.That(c.ProbeTimeout >= 0, "ProbeTimeout", c.ProbeTimeout, fmt.Sprintf("must be > 0 (0 means %v)", DefaultProbeTimeout))
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", DefaultMaxKeys))
+	return check.Err()
 }
 
 func (c Config) maxWait() time.Duration {
@@ -91,29 +80,17 @@ func (c Config) maxWait() time.Duration {
 }
 
 func (c Config) maxQueue() int {
-	if c.MaxQueue == 0 {
-		return DefaultMaxQueue
-	}
-	return c.MaxQueue
+	return cmp.Or(c.MaxQueue, DefaultMaxQueue)
 }
 
 func (c Config) maxHold() time.Duration {
-	if c.MaxHold == 0 {
-		return DefaultMaxHold
-	}
-	return c.MaxHold
+	return cmp.Or(c.MaxHold, DefaultMaxHold)
 }
 
 func (c Config) probeTimeout() time.Duration {
-	if c.ProbeTimeout == 0 {
-		return DefaultProbeTimeout
-	}
-	return c.ProbeTimeout
+	return cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
 }
 
 func (c Config) maxKeys() int {
-	if c.MaxKeys == 0 {
-		return DefaultMaxKeys
-	}
-	return c.MaxKeys
+	return cmp.Or(c.MaxKeys, DefaultMaxKeys)
 }

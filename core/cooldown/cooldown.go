@@ -1,30 +1,21 @@
 package cooldown
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/announce"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/instance"
 )
 
-const kind = "cooldown"
-
-// A Cooldown holds calls back, by key. Its methods may be used by several goroutines
-// at once.
+// A Cooldown holds calls back, by key. It is safe for concurrent use.
 type Cooldown struct {
-	cfg        atomic.Pointer[Config]
-	configure  sync.Mutex // of SetConfig
-	base       time.Time  // all times are counted from here
-	hooks      hook.Set[Hooks]
-	panics     hook.Panics
+	life       instance.Instance[Config, struct{}, Hooks]
+	base       time.Time // all times are counted from here
 	rejections atomic.Uint64
 
 	word atomic.Uint64 // generation<<1, and busy
@@ -41,74 +32,61 @@ type Cooldown struct {
 	changes    announce.Queue[change]
 }
 
-// busy is set in the word when there is more to look at.
+// busy is set in the word unless every key is free.
 const busy = 1
 
-// New makes a cooldown. It returns what [Config.Validate] finds, or the
+func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
+	return &instance.Kind[Config, struct{}, Hooks]{
+		Kind: "cooldown", Type: "cooldown.Config", DefaultName: DefaultName,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+	}
+}
+
+// New makes a cooldown. It returns the errors of [Config.Validate], or the
 // [*core.DuplicateError] of the registry.
 func New(cfg Config) (*Cooldown, error) {
-	if err := cfg.Validate(); err != nil {
+	c := &Cooldown{base: time.Now()}
+	if err := c.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	c := &Cooldown{base: time.Now()}
-	c.cfg.Store(&cfg)
-	c.hooks.Own(cfg.Hooks)
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, c.Name(), c); err != nil {
-			return nil, err
-		}
+	if err := c.life.Register(c); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
 // Name returns the name of the cooldown.
-func (c *Cooldown) Name() string { return c.cfg.Load().name() }
+func (c *Cooldown) Name() string { return c.life.Name() }
 
-// Config returns the Config that the cooldown has, as it was given; Name and Registry are
-// those of New.
-func (c *Cooldown) Config() Config { return *c.cfg.Load() }
+// Config returns the Config of New or of the last SetConfig, as it was given except for a
+// Name and Registry that stayed.
+func (c *Cooldown) Config() Config { return *c.config() }
 
-// SetConfig replaces the Config while the cooldown is in use. Keys that are held stay so,
-// and who waits does so for as long as it was to be. An empty Name and a nil Registry are
-// what they were; where cfg has another one, or does not validate, the error says so and
-// nothing changes.
-func (c *Cooldown) SetConfig(cfg Config) error {
-	c.configure.Lock()
-	defer c.configure.Unlock()
-	old := c.Config()
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	err := cfg.Validate()
-	if cfg.name() != old.name() {
-		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Name", Value: cfg.Name, Reason: "must stay " + old.name()})
-	}
-	if cfg.Registry != old.Registry {
-		err = errors.Join(err, &core.ConfigError{Field: "cooldown.Config.Registry", Value: "another one", Reason: "must stay the same"})
-	}
-	if err != nil {
-		return err
-	}
-	c.cfg.Store(&cfg)
-	c.hooks.Own(cfg.Hooks)
-	return nil
-}
+func (c *Cooldown) config() *Config { return &c.life.Load().Config }
 
-// Observe adds hooks to those of the Config, until cancel is called; events that
-// happen at that moment may still be told.
-func (c *Cooldown) Observe(h Hooks) (cancel func()) { return c.hooks.Add(h) }
+// SetConfig replaces the Config while the cooldown is in use. Keys that are held stay
+// held, and calls that wait keep their deadline. An empty Name and a nil Registry stay as
+// they are: another one is a [*core.ConfigError], as are the errors of [Config.Validate],
+// and nothing changes.
+func (c *Cooldown) SetConfig(cfg Config) error { return c.life.SetConfig(cfg, nil) }
 
-// Close ends all holds and waits, and takes the cooldown out of its registry. Those who
-// wait get [ErrClosed], and so does every later Acquire. A second Close does nothing;
-// the error is always nil.
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (c *Cooldown) Observe(h Hooks) (cancel func()) { return c.life.Observe(h) }
+
+// Close ends all holds and waits, and removes the cooldown from its registry. Calls that
+// wait, and every later Acquire, get [ErrClosed]. A second Close does nothing; the error
+// is always nil.
 func (c *Cooldown) Close() error {
-	if r := c.Config().Registry; r != nil {
-		r.Remove(kind, c.Name(), c)
-	}
+	_ = c.life.Close() // always nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, g := range c.gates {
-		for g.queue.Len() > 0 {
-			c.refuse(g, g.first(), ErrClosed)
+		for w := range g.queue.All() {
+			c.refuse(g, w, ErrClosed)
 		}
 	}
 	c.gates, c.ends, c.recovered = nil, nil, nil
@@ -116,11 +94,10 @@ func (c *Cooldown) Close() error {
 	return nil
 }
 
-// Acquire admits a call with a key, at once if the key is not held. Else it waits for
-// its turn, behind those who came before. The error is a [*HeldError] when that takes
-// longer than MaxWait or the deadline of ctx allow, or when the queue is full;
-// [ErrClosed]; or the cause of ctx when it ends during the wait. If no key is held,
-// that ctx is done does not matter.
+// Acquire admits a call with a key. If the key is held, Acquire waits, first come, first
+// served. The error is a [*HeldError] if the wait would exceed MaxWait or the deadline of
+// ctx, or if the queue is full; [ErrClosed]; or the cause of ctx if it ends during the
+// wait. If no key is held, ctx may be done.
 func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 	word := c.word.Load()
 	if word&busy != 0 {
@@ -129,10 +106,10 @@ func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 	return Permit{cooldown: c, ctx: ctx, key: key, word: word}, nil
 }
 
-// Hold holds a key for d from now on, at most MaxHold. If it is held for longer already,
-// or d is not above 0, nothing happens. Calls that were admitted before and are not yet
-// made are not [Permit.Ready] any more. Who waits and cannot wait that long is rejected.
-// ctx is for the hooks only.
+// Hold holds a key for d from now on, at most MaxHold. If the key is held for longer
+// already, or d is not above 0, nothing happens. Calls that were admitted before and are
+// not yet made are no longer [Permit.Ready]. Waiters that cannot wait that long are
+// rejected. ctx is for the hooks only.
 func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
 	if d <= 0 {
 		return
@@ -145,8 +122,8 @@ func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
 	}
 }
 
-// Release ends the hold of a key by hand, and tells whether it was held. Calls go out as
-// they do after any hold: one, and then more.
+// Release ends the hold of a key, and reports whether it was held. Calls are then
+// admitted as after any hold: one, and then more.
 func (c *Cooldown) Release(key string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +150,7 @@ func (c *Cooldown) Until(key string) (time.Time, bool) {
 
 func (c *Cooldown) now() time.Duration { return time.Since(c.base) }
 
-// publish lets Acquire and Ready know.
+// publish makes the state visible to Acquire and Ready.
 func (c *Cooldown) publish() {
 	word := c.generation << 1
 	if c.closed || len(c.gates) > 0 {
@@ -207,8 +184,8 @@ func (c *Cooldown) lookup(key string, now time.Duration) *gate {
 	return g
 }
 
-// sweep forgets what is stale at the top of the heap. What is below something that is
-// not yet has its turn later.
+// sweep forgets the stale gates at the top of the heap. Those below one that is not stale
+// are forgotten later.
 func (c *Cooldown) sweep(now time.Duration) {
 	for len(c.ends) > 0 && c.stale(c.ends[0], now) {
 		c.recover(c.ends[0], c.ends[0].generation)
@@ -231,16 +208,16 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 
 // hold begins or extends a hold.
 func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration) {
-	d = min(d, c.cfg.Load().maxHold())
+	d = min(d, c.config().maxHold())
 	until := now + d
 	switch {
 	case g != nil && until <= g.until:
 		return
 	case g == nil:
-		if len(c.gates) >= c.cfg.Load().maxKeys() {
+		if len(c.gates) >= c.config().maxKeys() {
 			c.forgetStale(now)
 		}
-		if len(c.gates) >= c.cfg.Load().maxKeys() {
+		if len(c.gates) >= c.config().maxKeys() {
 			c.stats.Evicted++
 			if c.ends[0].until >= until {
 				return
@@ -262,12 +239,10 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 	}
 	g.lasted = d
 	c.until(g, until)
-	for e := g.queue.Front(); e != nil; {
-		w, next := e.Value.(*waiter), e.Next()
-		if w.deadline < until {
+	for w := range g.queue.All() {
+		if w.Value.deadline < until {
 			c.refuse(g, w, g.refusal)
 		}
-		e = next
 	}
 	g.wakeFirst() // it may have slept until something else
 	c.changes.Append(change{ctx, g.key, g.refusal.until, true})
@@ -281,16 +256,15 @@ func (c *Cooldown) until(g *gate, until time.Duration) {
 	heap.Fix(&c.ends, g.index)
 }
 
-// forget frees a key, and lets all go who wait for it.
+// forget frees a key, and admits all its waiters.
 func (c *Cooldown) forget(g *gate) {
 	heap.Remove(&c.ends, g.index)
 	delete(c.gates, g.key)
 	if len(c.gates) == 0 {
-		c.gates, c.ends = nil, nil // what they have grown to is given back
+		c.gates, c.ends = nil, nil // their memory is freed
 	}
 	c.publish()
-	for g.queue.Len() > 0 {
-		w := g.first()
-		c.admit(g, w, c.permit(w.ctx, g.key))
+	for w := range g.queue.All() {
+		c.admit(g, w, c.permit(w.Value.ctx, g.key))
 	}
 }

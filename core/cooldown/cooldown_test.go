@@ -99,7 +99,7 @@ func TestOneProbeAndThenARamp(t *testing.T) {
 	})
 }
 
-func TestOutbound3And5_AHoldIsNeverShortened(t *testing.T) {
+func TestAHoldIsNeverShortened(t *testing.T) {
 	t.Parallel()
 	for name, holds := range map[string][][2]int{ // seconds: at, for
 		"long after short":           {{0, 15}, {0, 60}, {10, 5}},
@@ -133,7 +133,7 @@ func TestOutbound3And5_AHoldIsNeverShortened(t *testing.T) {
 }
 
 // The probe is told to wait again: nobody else has been sent.
-func TestOutbound7_TheProbeIsHeldAgain(t *testing.T) {
+func TestTheProbeIsHeldAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCooldown(t, cooldown.Config{MaxWait: -1})
@@ -317,7 +317,7 @@ func TestRejectedAtOnceWhenTheWaitIsTooLong(t *testing.T) {
 		require.Equal(t, 6*time.Second, time.Since(start))
 
 		_, err = c.Acquire(t.Context(), key) // the probe takes too long
-		require.EqualError(t, err, "cooldown: n: no call was to be made in time")
+		require.EqualError(t, err, "cooldown: n: no call admitted in time")
 		require.Equal(t, 11*time.Second, time.Since(start))
 		p.Done(core.Success)
 		require.EqualValues(t, 3, c.Stats().Rejected)

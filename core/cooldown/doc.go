@@ -1,11 +1,11 @@
-// Package cooldown leaves alone what has asked to be left alone.
+// Package cooldown stops calls to a server that has asked for a pause.
 //
-// When one call is told to wait, as by a Retry-After, the others to the same place
-// would be told so too, and many a server punishes those who keep asking. A
-// [Cooldown] lets one answer speak for all: [Cooldown.Hold] holds back every call with
-// that key, those too that were admitted and are not yet sent. When the time is over
-// a single call goes out, the probe. Each that succeeds then makes room for one more,
-// so that twice as many run each time: 1, 2, 4, up to 64, where it is over.
+// If a server asks one call to wait, as by a Retry-After, it rejects the other calls too,
+// and many servers punish clients that continue. A [Cooldown] applies one response to all
+// calls: [Cooldown.Hold] holds back every call with that key, including admitted calls
+// that are not yet sent. After the hold a single call is admitted, the probe. Each success
+// then makes room for one more, so that the number doubles: 1, 2, 4, up to 64, where the
+// ramp ends.
 //
 //	gate, err := cooldown.New(cooldown.Config{Name: "vendor"})
 //	if err != nil {
@@ -17,43 +17,42 @@
 //	}
 //	outcome := core.Ignored
 //	defer func() { permit.Done(outcome) }()
-//	told, err := call(ctx) // how long to wait
+//	wait, err := call(ctx) // as the server asks
 //	switch {
-//	case told > 0:
-//		permit.Hold(told)
+//	case wait > 0:
+//		permit.Hold(wait)
 //	case err == nil:
 //		outcome = core.Success
 //	}
 //
-// Where something takes time between Acquire and the call, [Permit.Ready] tells right
-// before the call whether it may still be made.
+// If time passes between Acquire and the call, [Permit.Ready] reports right before the
+// call whether it may still be made.
 //
-// The key is what the answer is about: a host, a vendor, an account. Too wide a key
-// holds back those who have done nothing; too narrow a one lets them be punished.
+// The key is the scope of the response: a host, a vendor, an account. Too wide a key holds
+// back unrelated calls; with too narrow a key the server punishes them.
 //
-// Use it for what says how long to wait. It limits no rate, and it does not find out
-// that something is down: that is for core/ratelimit and core/breaker. For HTTP it is
-// in the client of plugins/ratelimit.
+// Use it for servers that say how long to wait. It limits no rate, and it does not detect
+// failures: for these there are core/ratelimit and core/breaker. For HTTP it is part of
+// the client of plugins/ratelimit.
 //
 // # Guarantees
 //
-//   - A Cooldown may be used by any number of goroutines. It starts none: who waits
-//     sleeps in its own goroutine, first come, first served, and hands over when it
-//     leaves, whatever the reason.
-//   - A hold is never shortened but by [Cooldown.Release]: of two the one counts that
-//     ends later.
-//   - While a key is held no call is admitted, and after it no more run than have
-//     room, but for those that take longer than ProbeTimeout.
+//   - A Cooldown is safe for concurrent use. It starts no goroutine: a waiter sleeps in
+//     its own, and wakes the next one when it leaves, for any reason.
+//   - Only [Cooldown.Release] shortens a hold: of two holds the one that ends later counts.
+//   - While a key is held, no call is admitted. After the hold, at most as many calls run
+//     as have slots, apart from those that take longer than ProbeTimeout.
 //   - The result of a call that was admitted before a hold decides nothing after that
 //     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it.
 //   - While no key is remembered, Acquire costs an atomic load. Neither admitting a call
 //     whose key is free nor a rejection allocates.
-//   - Hooks are called with no lock held. A hook may use the Cooldown. One that panics
-//     does no harm.
-//   - Memory is bounded by MaxKeys and MaxQueue. A key is forgotten when a call
-//     succeeded and none is left, or when nobody has come for as long as it was held.
+//   - Hooks are called without a lock. A hook may use the Cooldown. If it panics, only its
+//     own work is lost.
+//   - Memory is bounded by MaxKeys and MaxQueue. A key is forgotten when a call succeeded
+//     and none is left, or after an idle time as long as its hold.
 //
-// When it fails: at MaxKeys the hold that ends first is forgotten, so that its calls
-// go out, and counted in [Stats]. A Permit that never gets its Done holds the others
-// back for ProbeTimeout.
+// # Failure mode
+//
+// At MaxKeys the hold that ends first is evicted, which [Stats] count, and its calls are
+// admitted. A Permit without a Done occupies its slot for ProbeTimeout.
 package cooldown

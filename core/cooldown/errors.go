@@ -17,7 +17,7 @@ var (
 	ErrClosed error = &closed.Error{Text: "cooldown: closed"}
 )
 
-// A HeldError says that a call was held back for longer than it could wait. It
+// A HeldError is the error of a call that was held for longer than it could wait. It
 // matches [ErrHeld] and [core.ErrRejected]. All calls that are rejected in one hold get
 // the same value, so it must not be changed.
 type HeldError struct {
@@ -27,17 +27,17 @@ type HeldError struct {
 	until time.Time
 }
 
-// Error tells the name and the time that is left.
+// Error has the name and the time that is left.
 func (e *HeldError) Error() string {
 	if left := e.RetryAfter(); left > 0 {
 		return fmt.Sprintf("cooldown: %s: held for another %v", e.Name, left)
 	}
-	return fmt.Sprintf("cooldown: %s: no call was to be made in time", e.Name)
+	return fmt.Sprintf("cooldown: %s: no call admitted in time", e.Name)
 }
 
 // Is matches [ErrHeld] and [core.ErrRejected].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld || target == core.ErrRejected }
 
-// RetryAfter is the time that is left, now, until the hold is over. It is 0 when that
-// has been so, and others were let out first.
+// RetryAfter returns the time until the end of the hold, or 0 if the hold has ended and
+// other calls were admitted first.
 func (e *HeldError) RetryAfter() time.Duration { return max(0, time.Until(e.until)) }

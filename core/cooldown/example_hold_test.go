@@ -54,6 +54,6 @@ func ExampleCooldown_Release() {
 	// Output:
 	// true
 	// <nil>
-	// cooldown: default: no call was to be made in time
+	// cooldown: default: no call admitted in time
 	// <nil>
 }

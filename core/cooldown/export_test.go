@@ -1,4 +1,4 @@
 package cooldown
 
-// AfterHold tells whether the call has a slot, as those do that run after a hold.
+// AfterHold reports whether the call has a slot, as those do that run after a hold.
 func (p *Permit) AfterHold() bool { return p.slot != 0 }

@@ -1,13 +1,14 @@
 package cooldown
 
 import (
-	"container/list"
 	"slices"
 	"time"
+
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 const (
-	fullRoom   = 64          // where all are let out
+	fullRoom   = 64          // after which all calls are admitted
 	leastAgain = time.Second // that a key is held after a failure
 )
 
@@ -17,12 +18,12 @@ type gate struct {
 	index      int           // in the heap
 	generation uint64        // another one for each hold
 	until      time.Duration // when the hold is over
-	lasted     time.Duration // how long it was
-	idle       time.Duration // since when, at the earliest, nobody runs after it
+	lasted     time.Duration // its duration
+	idle       time.Duration // the earliest time since which no call runs
 	refusal    *HeldError
-	room       int       // how many calls may run
-	slots      []slot    // those that do, the oldest first
-	queue      list.List // of those who wait
+	room       int                  // number of calls that may run
+	slots      []slot               // of the calls that run, the oldest first
+	queue      waitq.Queue[waiting] // first come, first served
 }
 
 // A slot is a call that runs.
@@ -35,10 +36,10 @@ func (g *gate) indexOf(id uint64) int {
 	return slices.IndexFunc(g.slots, func(s slot) bool { return s.id == id })
 }
 
-// open tells whether another call may run.
+// open reports whether another call may run.
 func (g *gate) open(now time.Duration) bool { return now >= g.until && len(g.slots) < g.room }
 
-// next is when the first in the queue has to look again.
+// next returns the time at which the first waiter has to look again.
 func (g *gate) next(now, timeout time.Duration) time.Duration {
 	if now < g.until || len(g.slots) == 0 {
 		return g.until
@@ -46,19 +47,16 @@ func (g *gate) next(now, timeout time.Duration) time.Duration {
 	return saturated(g.slots[0].since, timeout)
 }
 
-// first is who came first of those who wait.
-func (g *gate) first() *waiter { return g.queue.Front().Value.(*waiter) }
-
 func (g *gate) wakeFirst() {
-	if g.queue.Len() > 0 {
-		g.first().signal()
+	if w := g.queue.First(); w != nil {
+		w.Signal()
 	}
 }
 
-// overdue takes the slots of those who have had them for too long.
+// overdue frees the slots of calls that took longer than ProbeTimeout.
 func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	n := 0
-	for n < len(g.slots) && now-g.slots[n].since >= c.cfg.Load().probeTimeout() {
+	for n < len(g.slots) && now-g.slots[n].since >= c.config().probeTimeout() {
 		n++
 	}
 	if n > 0 {
@@ -68,7 +66,7 @@ func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	}
 }
 
-// stale tells that nobody has come since the hold was over, for as long as it was.
+// stale reports whether the key was idle after its hold for as long as the hold was.
 func (c *Cooldown) stale(g *gate, now time.Duration) bool {
 	c.overdue(g, now)
 	return len(g.slots) == 0 && g.queue.Len() == 0 && now-g.idle >= g.lasted

@@ -9,21 +9,21 @@ import (
 
 // Hooks observe a [Cooldown]. Any of them may be nil. They are called by a goroutine
 // that uses the cooldown, with no lock held, and must not block. They may use the
-// cooldown. A panic in one is counted and goes no further.
+// cooldown. A panic in a hook is recovered and counted.
 type Hooks struct {
 	// Held is called when a hold begins, and when it is extended.
 	Held func(ctx context.Context, info Info)
 	// Resumed is called when the first call after a hold has succeeded. It is in order
-	// with Held: another one is not told of before this call returns.
+	// with Held: the next of both is called after this one has returned.
 	Resumed func(ctx context.Context, info Info)
 	// Waited is called when a call that had to wait is admitted.
 	Waited func(ctx context.Context, info Info)
-	// Rejected is called when a call is not admitted. One whose context ended is not
-	// among these.
+	// Rejected is called when a call is not admitted. A call whose context ended is not
+	// one of these.
 	Rejected func(ctx context.Context, info Info)
 }
 
-// Info is what the hooks of a [Cooldown] are told.
+// Info is the argument of the hooks of a [Cooldown].
 type Info struct {
 	Name   string        // of the cooldown
 	Key    string        // a copy; it may be a secret
@@ -43,23 +43,23 @@ func (h Hooks) Join(other Hooks) Hooks {
 
 func (c *Cooldown) tell(ctx context.Context, f func(context.Context, Info), key string, until time.Time, waited time.Duration) {
 	if f != nil {
-		defer c.panics.Recover()
+		defer c.life.Panics.Recover()
 		f(ctx, Info{Name: c.Name(), Key: key, Until: until, Waited: waited})
 	}
 }
 
-// A change is what is told in order.
+// A change is an event that hooks receive in order.
 type change struct {
-	ctx   context.Context //nolint:containedctx // of the call that brought it about, for the hook
+	ctx   context.Context //nolint:containedctx // of the call that caused it, for the hook
 	key   string
 	until time.Time
 	held  bool
 }
 
-// announce tells of the changes, after the lock is released.
+// announce calls the hooks of the changes, after the lock is released.
 func (c *Cooldown) announce() {
 	c.changes.Drain(func(e change) {
-		if h := c.hooks.Load(); e.held {
+		if h := c.life.Hooks(); e.held {
 			c.tell(e.ctx, h.Held, e.key, e.until, 0)
 		} else {
 			c.tell(e.ctx, h.Resumed, e.key, e.until, 0)

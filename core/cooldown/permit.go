@@ -24,14 +24,14 @@ type Permit struct {
 // Waited is how long Acquire has waited; 0 if it did not.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
-// Probe tells whether the call is one of the few that are made after a hold, to find out
-// whether it is over.
+// Probe reports whether the call is one of the few that run after a hold, to test whether
+// the server has recovered.
 func (p *Permit) Probe() bool { return p.slot != 0 }
 
-// Ready tells whether the call may still be made: the key was not held since, and the
-// permit is not older than ProbeTimeout where there was a hold before it. Ask right
-// before the call when something took time after Acquire. Where it is false, give the
-// permit back, with a Done of [core.Ignored], and acquire another one.
+// Ready reports whether the call may still be made: no hold began since, and a permit
+// that was admitted after a hold is not older than ProbeTimeout. Call it right before the
+// call if time passed after Acquire. If it is false, end the permit with a Done of
+// [core.Ignored], and acquire another one.
 func (p *Permit) Ready() bool {
 	c := p.cooldown
 	if c == nil || p.slot == 0 && c.word.Load() == p.word {

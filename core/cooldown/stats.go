@@ -20,6 +20,6 @@ func (c *Cooldown) Stats() Stats {
 	defer c.mu.Unlock()
 	c.sweep(c.now())
 	s := c.stats
-	s.Rejected, s.HookPanics, s.Keys = c.rejections.Load(), c.panics.Count(), len(c.gates)
+	s.Rejected, s.HookPanics, s.Keys = c.rejections.Load(), c.life.Panics.Count(), len(c.gates)
 	return s
 }

@@ -24,8 +24,6 @@ import (
 // withoutMethods lists the methods of the table that a plugin lacks, or has with another
 // signature. It only shrinks.
 var withoutMethods = map[string][]string{ //nolint:gochecknoglobals // a constant
-	"ratelimit.Client": {"Mechanisms", "Observe", "Override", "Stats"},
-	"ratelimit.Server": {"Mechanisms", "Observe", "Override", "SetConfig"},
 }
 
 func TestPluginsHaveTheSameMethods(t *testing.T) {
@@ -132,7 +130,6 @@ func (*odd) Stats()                                                       {}
 // withoutAliases lists the types of core/x in the exported signatures of a plugin package
 // that have no alias there. It only shrinks.
 var withoutAliases = map[string][]string{ //nolint:gochecknoglobals // a constant
-	"ratelimit": {"cooldown.Cooldown", "ratelimit.Limiter"},
 }
 
 // TestPluginsAliasTheTypesOfTheirSignatures does not include the types of core itself,

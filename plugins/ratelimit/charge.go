@@ -12,33 +12,31 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// A Charge is what one request has taken of the limits of one [Server], and for the
-// handler to change: to charge failed logins only, or what a request turned out to
-// cost. [From] finds it. The RateLimit fields of the response tell what became of it
-// if that is before the first byte of the response; the permits can be taken and
-// given back at any time. That ctx is done does not keep it from being done, as when
-// the client has left: it could choose to.
+// A Charge is the permits that one request has taken of the limits of one [Server]. The
+// handler can change it: to charge failed logins only, or a cost that is known later.
+// [ChargeOf] finds it. The RateLimit fields of the response have the changes that were made
+// before its first byte; permits can be taken and refunded at any time. All methods run
+// even if ctx is done, as when the client has left: it could choose to.
 //
-// What is to be held back is charged first: where failures count, as wrong passwords
-// do, take before looking at the secret, and give back when it was right. A limit that
-// is asked after the fact still tells who guesses whether the guess was right.
+// To limit failures, such as wrong passwords, take before checking the secret and refund
+// on success. A limit that is checked afterwards shows an attacker that a guess was right.
 //
-// It is safe for concurrent use, also with the response, as where the handler runs on
-// after a timeout. It never waits for permits. The Charge of a request that Allow has
-// let pass takes nothing: it grants all, and the Limit of its results is 0. That of a
-// request in Shadow takes as ever, and its results are all Allowed.
+// A Charge is safe for concurrent use, also with the response, as when the handler runs on
+// after a timeout. It never waits for permits. The Charge of a request that Allow has let
+// pass takes nothing: it grants everything, and the Limit of its results is 0. The Charge of
+// a request in Shadow takes permits, and its results are all Allowed.
 type Charge struct {
 	x       *exchange
 	mu      sync.Mutex // over all below, and the header of x
 	links   []link     // none for a request that is free
-	kept    bool       // what the request itself took is in taken
+	kept    bool       // the take of the request itself is in taken
 	changed bool       // since the fields were written
 	taken   []charged
 	refused []refusal // the last maxRefusals, the newest at the end
 	count   int64     // of all refusals
-	claimed error     // by Reject, which may come too late all the same
+	claimed error     // by Reject, which can still be too late
 
-	capacity, left int64 // as told, by the fields about one limit, if they are ours
+	capacity, left int64 // as in the fields about one limit, if they are ours
 }
 
 // charged is a take.
@@ -50,53 +48,66 @@ type charged struct {
 	link    int // its place among the links; below 0: none
 }
 
-// A refusal is a take that Reject may be given the result of.
+// A refusal is a take whose result can be passed to Reject.
 type refusal struct {
 	charged
-	violated []string
+	violated []*part
 }
 
 const maxRefusals = 8
 
-// A chargeKey finds a charge in a context: that of a server or, with none, the
-// innermost.
+// A chargeKey finds a charge: that of a server or, with none, the innermost.
 type chargeKey struct{ server *Server }
 
-// From returns the Charge of the request that ctx belongs to: of several limiters
-// around the handler, that of the innermost. It is false where there is none, as for
-// a request that all of them exclude.
-func From(ctx context.Context) (*Charge, bool) {
+// ChargeOf returns the Charge of the request that w answers: of several limiters around
+// the handler, that of the innermost. It finds them through Unwrap, as
+// [http.NewResponseController] does, and through [server.Valuer], which the timeout plugin
+// has. It is false if there is no charge, as for a request that all limiters exclude, or
+// if a middleware in between hides it with a writer that has neither: see
+// ServerConfig.ChargeInContext.
+func ChargeOf(w http.ResponseWriter) (*Charge, bool) {
+	c, ok := server.Value(w, chargeKey{}).(*Charge)
+	return c, ok
+}
+
+// ChargeOf is the function ChargeOf for this limiter, inner or outer.
+func (s *Server) ChargeOf(w http.ResponseWriter) (*Charge, bool) {
+	c, ok := server.Value(w, chargeKey{s}).(*Charge)
+	return c, ok
+}
+
+// ChargeFrom is [ChargeOf] for code that has no ResponseWriter, and below a middleware
+// whose writer hides the charge. It finds the charges of limiters with ChargeInContext.
+func ChargeFrom(ctx context.Context) (*Charge, bool) {
 	c, ok := ctx.Value(chargeKey{}).(*Charge)
 	return c, ok
 }
 
-// From is the function From for this limiter, wherever it is among others.
-func (s *Server) From(ctx context.Context) (*Charge, bool) {
+// ChargeFrom is the function ChargeFrom for this limiter, inner or outer.
+func (s *Server) ChargeFrom(ctx context.Context) (*Charge, bool) {
 	c, ok := ctx.Value(chargeKey{s}).(*Charge)
 	return c, ok
 }
 
-// Take takes n further permits of the key of the request, and of its layers, or none:
-// the Result tells, which is that of the limit that counts. After a refusal nothing
-// is taken, and the handler decides how to go on: it can [Charge.Reject]. The error
-// is never a refusal: n is negative, the store has failed and OnStoreError is [Deny],
-// or the limiter is closed. With [Allow] a store that has failed allows it, and the
-// Limit of the Result is 0.
+// Take takes n further permits of the key of the request, and of its layers, or none. The
+// Result is that of the limit that counts. After a refusal nothing is taken, and the
+// handler decides: it can [Charge.Reject]. The error is never a refusal: n is negative,
+// the store has failed and OnStoreError is [Deny], or the limiter is closed. If the store
+// has failed and OnStoreError is [Allow], the Result is Allowed and its Limit is 0.
 func (c *Charge) Take(ctx context.Context, n int64) (Result, error) { return c.take(ctx, n, take) }
 
-// TakeAtMost takes n permits, or as many as there are, for a cost that is known when
-// it is too late to refuse: Granted tells, and the next request finds nothing left. It
-// is refused when there are none. With layers it takes the same of each, and looks
-// first how many that can be: it is also refused if others were faster some times over.
+// TakeAtMost takes n permits, or as many as are left, for a cost that is known too late to
+// refuse. Granted is their number. It is refused if none are left. With layers it takes the
+// same number of each: it reads the smallest first, and is also refused if other requests
+// were faster several times.
 func (c *Charge) TakeAtMost(ctx context.Context, n int64) (Result, error) {
 	return c.take(ctx, n, takeAtMost)
 }
 
-// TakeKey takes n permits of another key, as Take does of that of the request, for
-// what only the handler knows: the user name in a form. It is a key as Key finds
-// them, under the limit of this request, and no layer is charged. Where it could be
-// taken for one of another kind, begin it with what it is: "user:ann". An n of 0 only
-// looks, as Peek does.
+// TakeKey takes n permits of another key, as Take does of the key of the request, such as
+// the user name in a form. The limit is that of this request, and no layer is charged. Keys
+// of different kinds need different prefixes, as "user:ann". An n of 0 only reads, as
+// Peek does.
 func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, error) {
 	if c.x.free {
 		return freely(n)
@@ -116,13 +127,12 @@ func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, erro
 	return c.outcome(take, nil), nil
 }
 
-// Peek tells how the key of the request stands, by the limit that has least left. It
-// takes nothing. It is an error that the store has failed, also with [Allow]: nothing
-// is known then.
+// Peek returns the state of the key of the request, under the limit with the fewest permits
+// left. It takes nothing. If the store has failed, it returns an error, also with [Allow].
 func (c *Charge) Peek(ctx context.Context) (Result, error) { return c.take(ctx, 0, take) }
 
-// PeekAll is Peek for every limit that the request is held to: that of the config or
-// of its route, and its layers, each with its Name, Key and Result.
+// PeekAll is Peek for every limit of the request: that of the config or of its route, and
+// its layers, each with its Name, Key and Result.
 func (c *Charge) PeekAll(ctx context.Context) ([]Info, error) {
 	if c.x.free {
 		return nil, nil
@@ -155,7 +165,7 @@ func (c *Charge) take(ctx context.Context, n int64, how taking) (Result, error) 
 	return c.outcome(charged{l.limiter, l.key, n, l.result, counts}, violated(links)), nil
 }
 
-// apply takes of the links, and returns a copy of them as they were found.
+// apply takes permits of the links, and returns a copy of them with the results.
 func (c *Charge) apply(ctx context.Context, n int64, how taking) (links []link, counts int, err error) {
 	c.mu.Lock()
 	links = slices.Clone(c.links)
@@ -179,8 +189,8 @@ func (c *Charge) apply(ctx context.Context, n int64, how taking) (links []link, 
 	return links, counts, nil
 }
 
-// learn takes over how the key stands, unless that is older than what is known: takes
-// may overlap. What has no time of its own, as a refusal, counts if it leaves less.
+// learn adopts the state of the key in r, unless it is older than the known one: takes can
+// overlap. A result without a time, as a refusal, counts if it has less left.
 func (l *link) learn(r Result) {
 	known := &l.result
 	if known.Limit <= 0 || r.Receipt.At > known.Receipt.At || r.Remaining < known.Remaining {
@@ -189,9 +199,9 @@ func (l *link) learn(r Result) {
 	}
 }
 
-// Refund gives back what the request has taken so far, by itself and by Take and
-// TakeKey, as far as time has not. The error has all that failed; what could not be
-// given back comes back in its time.
+// Refund refunds all permits that the request has taken so far, by itself and by Take and
+// TakeKey, unless they have recovered. The error joins those of all refunds that failed;
+// their permits recover with time.
 func (c *Charge) Refund(ctx context.Context) error {
 	c.mu.Lock()
 	c.keep()
@@ -216,38 +226,36 @@ func (c *Charge) Refund(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Reject answers a request that has been refused by Take, TakeAtMost or TakeKey, with
-// their result, just as the limiter would have done before the handler: with 429, or
-// 413, all the fields, and OnRejected. It gives back all that this request has taken,
-// here and further out; what earlier ones took, as failed attempts, stays taken. So
-// answer otherwise once there is something to pay for, as a wrong password.
+// Reject answers a request that Take, TakeAtMost or TakeKey has refused with result, as
+// the limiter does before the handler: with 429 or 413, all the fields, and OnRejected. It
+// refunds all permits of this request, also those of outer limiters; permits of earlier
+// requests, as failed attempts, stay taken. If the request must stay charged, as with a
+// wrong password, write another response.
 //
-// It is false, and does nothing, where there is nothing to refuse, and the handler
-// goes on: in Shadow, for a request that Allow has let pass, for a result whose Limit
-// is 0, which tells of no limit, and where the response has begun, as by an earlier
-// Reject.
+// It returns false, and does nothing, if there is nothing to refuse, and the handler
+// continues: in Shadow; for a request that Allow has let pass; for a result whose Limit is
+// 0, which is that of no limit; and if the response has begun, as by an earlier Reject.
 //
-// A result of Peek is a refusal if the handler takes it for one: where nothing is left
-// Retry-After is its NextAfter, and where something is there is none, since nobody
-// knows what is waited for.
+// The handler can pass a result of Peek as a refusal. If nothing is left, Retry-After is
+// its NextAfter; otherwise there is no Retry-After.
 func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) bool {
 	refused, ok := c.claim(w, result)
 	if !ok {
 		return false
 	}
 	_ = c.Refund(r.Context()) // it comes back in its time
-	s := c.x.rule.server
+	s := c.x.rule.set
 	s.counters.rejected.Inc()
-	info := c.tell(w.Header(), &refused)
-	s.refuse(w, r, refused.violated, info, new(LimitedError))
+	info := c.write(w.Header(), &refused)
+	s.refuse(w, r, refused.violated, info)
 	return true
 }
 
-// claim finds out what a result is about, if there is something to answer.
+// claim finds the take of a result, and reports whether there is a response to write.
 func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.x.rule.server
+	s := c.x.rule.set
 	if s.cfg.Shadow || c.x.free || result.Limit <= 0 || c.claimed != nil || c.x.begun.Load() {
 		return refusal{}, false
 	}
@@ -267,8 +275,8 @@ func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, o
 	return refused, true
 }
 
-// tell writes the fields about a refusal.
-func (c *Charge) tell(h http.Header, refused *refusal) Info {
+// write writes the fields of a refusal.
+func (c *Charge) write(h http.Header, refused *refusal) Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	links, counts, result := slices.Clone(c.links), max(0, refused.link), refused.result
@@ -282,26 +290,30 @@ func (c *Charge) tell(h http.Header, refused *refusal) Info {
 	if refused.violated == nil {
 		refused.violated = l.text.part(&result).alone
 	}
-	if refused.link >= 0 { // what was given back counts
+	if refused.link >= 0 { // with the refund
 		result.Remaining, result.NextAfter, result.FullAfter = l.result.Remaining, l.result.NextAfter, l.result.FullAfter
 	}
 	l.result = result
 	limited(h, new([1]string), true)
-	if c.x.header != nil {
-		answer := &header{policy: c.x.header.policy, limit: c.x.header.limit} // of the response it may not become
-		answer.write(h, c.x.rule.server.cfg.Headers, links, counts, true)
+	if c.x.fields {
+		var ours lines
+		if c.x.lines != nil {
+			ours = *c.x.lines // a copy: this may not become the response
+		}
+		out := c.x.writer(&ours)
+		out.header = h
+		out.write(links, counts, true)
 	}
 	return Info{Name: l.name, Key: refused.key, Cost: refused.cost, Result: result}
 }
 
-// outcome is what a caller is told about a take, which is kept for Reject if it took
-// nothing. It is then told from all others by its receipt, which names no take. The
-// lock is held.
-func (c *Charge) outcome(t charged, violated []string) Result {
+// outcome returns the result of a take to the caller. A take that took nothing is kept for
+// Reject, with a receipt that is unique and names no take. The lock is held.
+func (c *Charge) outcome(t charged, violated []*part) Result {
 	if r := &t.result; r.Limit > 0 && r.Granted == 0 && (!r.Allowed || r.Remaining <= 0) {
 		c.count++
 		r.Receipt.At = -c.count
-		r.Allowed = r.Allowed || c.x.rule.server.cfg.Shadow
+		r.Allowed = r.Allowed || c.x.rule.set.cfg.Shadow
 		if len(c.refused) == maxRefusals {
 			c.refused = c.refused[1:]
 		}
@@ -310,8 +322,8 @@ func (c *Charge) outcome(t charged, violated []string) Result {
 	return t.result
 }
 
-// keep notes what the request itself took, before its result is replaced by a later
-// one. The lock is held.
+// keep records the take of the request itself, before a later result replaces its result.
+// The lock is held.
 func (c *Charge) keep() {
 	if c.kept {
 		return
@@ -324,7 +336,7 @@ func (c *Charge) keep() {
 	}
 }
 
-// freely is the result of a request that takes nothing.
+// freely returns the result of a request that takes nothing.
 func freely(n int64) (Result, error) {
 	if n < 0 {
 		return Result{}, &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
@@ -332,8 +344,8 @@ func freely(n int64) (Result, error) {
 	return Result{Allowed: true}, nil
 }
 
-// answers tells whether the response is that of Reject. Those further out are then
-// told, whom no mark has reached if a writer in between has no Unwrap.
+// answers reports whether the response is that of Reject. It then marks the outer writers,
+// which no mark has reached if a writer in between has no Unwrap.
 func (c *Charge) answers() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -345,7 +357,7 @@ func (c *Charge) answers() bool {
 	return true
 }
 
-// least is the place of the link that has least left.
+// least returns the index of the link with the fewest permits left.
 func least(links []link) (counts int) {
 	for i, l := range links {
 		if l.result.Limit > 0 && (links[counts].result.Limit <= 0 || l.result.Remaining < links[counts].result.Remaining) {

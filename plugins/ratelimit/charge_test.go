@@ -30,7 +30,10 @@ func charging(t *testing.T, cfg ratelimit.ServerConfig, f func(w http.ResponseWr
 	s := serve(t, cfg)
 	s.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.calls.Add(1)
-		c, ok := ratelimit.From(r.Context())
+		c, ok := ratelimit.ChargeOf(w)
+		if cfg.ChargeInContext {
+			c, ok = ratelimit.ChargeFrom(r.Context())
+		}
 		if !ok {
 			t.Error("no charge")
 			return
@@ -60,7 +63,7 @@ func mustTake(t *testing.T, c *ratelimit.Charge, n int64) ratelimit.Result {
 const ip = "192.0.2.1"
 
 // Five logins a minute for each user, by the name in the form.
-func TestRateLimiting51_KeyFromTheBody(t *testing.T) {
+func TestKeyFromTheBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := charging(t, ratelimit.ServerConfig{Name: "login", Limit: ratelimit.PerMinute(5), Weight: free, Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
@@ -88,7 +91,7 @@ func TestRateLimiting51_KeyFromTheBody(t *testing.T) {
 		require.EqualValues(t, 0, left(t, s, "user:ann"))
 		time.Sleep(50 * time.Second)
 		require.Equal(t, 200, fetch(s, "/?user=ann").Code)
-		require.Equal(t, ratelimit.Stats{Allowed: 8, Rejected: 1}, s.plugin.Stats())
+		require.Equal(t, ratelimit.ServerStats{Allowed: 8, Rejected: 1}, s.plugin.Stats())
 	})
 }
 
@@ -133,7 +136,7 @@ func TestCharge_FailedLoginsOnly(t *testing.T) {
 
 func TestCharge_TakeRefundPeek(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		require.EqualValues(t, 6, mustTake(t, c, 3).Remaining)
 		refused := mustTake(t, c, 7)
 		require.False(t, refused.Allowed)
@@ -163,11 +166,11 @@ func TestCharge_TakeRefundPeek(t *testing.T) {
 		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), servedKey{}, s)))
 	})
 	w := fetch(s, "/refund")
-	require.Equal(t, "limit=10, remaining=8, reset=3600", w.Header().Get("RateLimit"))
+	require.Equal(t, `"default";r=8;t=3600`, w.Header().Get("RateLimit"))
 	require.Equal(t, "8", w.Header().Get("RateLimit-Remaining"))
 	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
 	w = fetch(s, "/")
-	require.Equal(t, []string{"limit=10, remaining=6, reset=3600"}, w.Header().Values("RateLimit"))
+	require.Equal(t, []string{`"default";r=6;t=3600`}, w.Header().Values("RateLimit"))
 	require.Equal(t, []string{"6"}, w.Header().Values("RateLimit-Remaining"))
 }
 
@@ -279,7 +282,7 @@ func TestCharge_RejectGivesAllBack(t *testing.T) {
 		require.Equal(t, 413, w.Code)
 		require.Empty(t, w.Header().Values("Retry-After"))
 		require.Contains(t, w.Body.String(), "The request costs 11, and the limit is 10.")
-		require.Equal(t, ratelimit.Stats{Allowed: 2, Rejected: 2}, s.plugin.Stats())
+		require.Equal(t, ratelimit.ServerStats{Allowed: 2, Rejected: 2}, s.plugin.Stats())
 	})
 }
 
@@ -295,7 +298,7 @@ func TestCharge_RejectAfterTheResponseHasBegunDoesNothing(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Equal(t, "begun", w.Body.String())
 	require.EqualValues(t, 0, left(t, s, ip))
-	require.Equal(t, ratelimit.Stats{Allowed: 1}, s.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1}, s.plugin.Stats())
 }
 
 // A cost that is known when the response is through, and the client has gone.
@@ -331,7 +334,7 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 		return outer.plugin.Handler(s.plugin.Handler(http.HandlerFunc(f)))
 	}
 	fetch(h(func(w http.ResponseWriter, r *http.Request) {
-		c, ok := ratelimit.From(r.Context())
+		c, ok := ratelimit.ChargeOf(w)
 		require.True(t, ok, "it is not that of the outer limiter")
 		for _, n := range []int64{1, 1000} {
 			result, err := c.Take(r.Context(), n)
@@ -350,17 +353,17 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 	}), "/free")
 	require.EqualValues(t, 10, left(t, s, ip))
 	require.EqualValues(t, 9, left(t, outer, ip))
-	fetch(h(func(_ http.ResponseWriter, r *http.Request) {
-		c, ok := ratelimit.From(r.Context())
+	fetch(h(func(w http.ResponseWriter, _ *http.Request) {
+		c, ok := ratelimit.ChargeOf(w)
 		require.True(t, ok)
-		mine, ok := outer.plugin.From(r.Context())
+		mine, ok := outer.plugin.ChargeOf(w)
 		require.True(t, ok)
 		require.Same(t, mine, c, "the limiter that excludes a request is not there")
-		_, ok = s.plugin.From(r.Context())
+		_, ok = s.plugin.ChargeOf(w)
 		require.False(t, ok)
 	}), "/health")
 	w := fetch(h(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := ratelimit.From(r.Context())
+		c, _ := ratelimit.ChargeOf(w)
 		require.False(t, c.Reject(w, r, ratelimit.Result{Limit: 7, RetryAfter: time.Second}))
 		all, err := c.PeekAll(r.Context())
 		require.NoError(t, err)
@@ -369,18 +372,18 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 	}), "/free")
 	require.Equal(t, http.StatusAccepted, w.Code)
 	require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"))
-	_, ok := ratelimit.From(t.Context())
+	_, ok := ratelimit.ChargeFrom(t.Context())
 	require.False(t, ok)
 }
 
 func TestCharge_EachLimiterHasItsOwn(t *testing.T) {
 	t.Parallel()
 	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10)})
-	s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerHour(10)}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		o, ok := outer.plugin.From(r.Context())
+	s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerHour(10)}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		o, ok := outer.plugin.ChargeOf(w)
 		require.True(t, ok)
 		require.NotSame(t, o, c)
-		again, _ := ratelimit.From(r.Context())
+		again, _ := ratelimit.ChargeOf(w)
 		require.Same(t, c, again)
 		_, err := o.Take(r.Context(), 4)
 		require.NoError(t, err)
@@ -413,7 +416,7 @@ func TestCharge_InShadowNeverRefuses(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Empty(t, w.Header())
 	require.EqualValues(t, 0, left(t, s, ip))
-	require.Equal(t, ratelimit.Stats{Allowed: 1}, s.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1}, s.plugin.Stats())
 }
 
 // What Peek tells is a refusal where the handler takes it for one.
@@ -533,7 +536,7 @@ func TestCharge_RejectReachesTheOuterWithoutUnwrap(t *testing.T) {
 		"writer":  hiding,
 		"timeout": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "late") },
 	} {
-		s := charging(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		s := charging(t, ratelimit.ServerConfig{Name: "inner", ChargeInContext: true, Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			result := mustTake(t, c, 1)
 			require.True(t, c.Reject(w, r, result))
 			require.False(t, c.Reject(w, r, result), "once")
@@ -564,7 +567,7 @@ func TestCharge_AfterATimeout(t *testing.T) {
 		var all sync.WaitGroup
 		var rejected atomic.Int64
 		answered := make(chan struct{})
-		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1000), Headers: everyHeader, ChargeInContext: name == "net/http"}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			defer all.Done()
 			result := mustTake(t, c, 1001)
 			ended(r)
@@ -756,7 +759,7 @@ func TestCharge_PeekAll(t *testing.T) {
 // What prints its context does not print the request.
 func TestCharge_ContextIsNotThePrintedRequest(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Name: "api"}, func(_ http.ResponseWriter, r *http.Request, _ *ratelimit.Charge) {
+	s := charging(t, ratelimit.ServerConfig{Name: "api", ChargeInContext: true}, func(_ http.ResponseWriter, r *http.Request, _ *ratelimit.Charge) {
 		require.Equal(t, "ratelimit.Server(api)", fmt.Sprint(r.Context()))
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
@@ -768,7 +771,7 @@ func TestCharge_ContextIsNotThePrintedRequest(t *testing.T) {
 func TestCharge_TakesOfLayers(t *testing.T) {
 	t.Parallel()
 	s := charging(t, ratelimit.ServerConfig{
-		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimitDelta, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
+		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
 	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		require.True(t, mustTake(t, c, 4).Allowed)
 		now, err := c.Peek(t.Context())
@@ -835,8 +838,8 @@ func TestCharge_StoreFailsAndLetsPass(t *testing.T) {
 func TestCharge_HooksMayUseIt(t *testing.T) {
 	t.Parallel()
 	var seen []int64
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
-		if c, ok := ratelimit.From(ctx); ok {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), ChargeInContext: true, Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
+		if c, ok := ratelimit.ChargeFrom(ctx); ok {
 			now, err := c.Peek(ctx)
 			require.NoError(t, err)
 			seen = append(seen, now.Remaining)
@@ -856,7 +859,7 @@ func TestCharge_Concurrent(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				for range 20 {
-					c, _ := ratelimit.From(r.Context())
+					c, _ := ratelimit.ChargeOf(w)
 					mustTake(t, c, 1)
 					_, err := c.TakeKey(t.Context(), "x", 1)
 					_, peek := c.Peek(t.Context())

@@ -126,7 +126,7 @@ func TestOne429Among60HoldsAllBack(t *testing.T) {
 
 // Everybody is told to wait, and comes back by a retry of its own: still there is one
 // first, and more only when it has succeeded.
-func TestOutbound7_RetriesPassTheSameGate(t *testing.T) {
+func TestRetriesPassTheSameGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(n int, at time.Duration) (int, time.Duration, http.Header) {
@@ -228,7 +228,7 @@ func TestAllWaitsTogetherAreWithinMaxWait(t *testing.T) {
 	}
 }
 
-func TestGoPeers75_HeldBeyondTheDeadlineIsRejectedAtOnce(t *testing.T) {
+func TestHeldBeyondTheDeadlineIsRejectedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(int, time.Duration) (int, time.Duration, http.Header) {
@@ -256,7 +256,7 @@ func TestGoPeers75_HeldBeyondTheDeadlineIsRejectedAtOnce(t *testing.T) {
 }
 
 // Those who leave while the key is held take no turn with them.
-func TestGoPeers73_ThoseWhoLeaveWhileHeldTakeNothing(t *testing.T) {
+func TestThoseWhoLeaveWhileHeldTakeNothing(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
 		"limit":  {Limit: core_ratelimit.TokenBucket(1, 10*time.Second, 2)},
@@ -372,7 +372,7 @@ func TestWhatAProbeSays(t *testing.T) {
 	}
 }
 
-func TestOutbound9_AFailureThatIsNoLimitHoldsNothing(t *testing.T) {
+func TestAFailureThatIsNoLimitHoldsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(int, time.Duration) (int, time.Duration, http.Header) {
@@ -448,7 +448,7 @@ func TestKeysAreHeldByKey(t *testing.T) {
 		require.NoError(t, err)
 		_, err = ratelimit.NewClient(ratelimit.ClientConfig{Name: "v", Registry: registry})
 		require.ErrorIs(t, err, core.ErrDuplicate)
-		gate, ok := core.Lookup[*cooldown.Cooldown](registry, "cooldown", "v")
+		gate, ok := core.Lookup[*cooldown.Cooldown](registry, "ratelimit", "v")
 		require.True(t, ok)
 		require.Same(t, limits.Cooldown(), gate)
 		rt := limits.Transport(v)

@@ -41,7 +41,7 @@ func TestClientSetConfig(t *testing.T) {
 		require.Zero(t, limits.Config().MaxWait)
 
 		for want, bad := range map[string]ratelimit.ClientConfig{
-			"ratelimit.ClientConfig.Name = other: must stay as it is":            {Name: "other"},
+			"ratelimit.ClientConfig.Name = other: must stay api":                 {Name: "other"},
 			"ratelimit.ClientConfig.Limiter = true: must stay set: false":        {Limiter: rate.NewLimiter(1, 1)},
 			"ratelimit.ClientConfig.MaxKeys = 7: must stay as it is":             {MaxKeys: 7},
 			"ratelimit.ClientConfig.Limit.Permits = -1: must be 1 to 2748779069": {Limit: core_ratelimit.PerMinute(-1)},
@@ -49,10 +49,13 @@ func TestClientSetConfig(t *testing.T) {
 			require.ErrorContains(t, limits.SetConfig(bad), want)
 		}
 		require.Equal(t, next.Limit, limits.Config().Limit, "the old one is kept")
-		require.NoError(t, core.SetConfig(&r, "ratelimit", "api", core_ratelimit.Config{Limit: core_ratelimit.PerHour(7), MaxWait: time.Second}))
+		require.NotNil(t, limits.Config().Key)
+		require.NoError(t, core.SetConfig(&r, "ratelimit", "api", ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(7), MaxWait: time.Second}))
 		require.Equal(t, core_ratelimit.PerHour(7), limits.Config().Limit)
+		require.Equal(t, core_ratelimit.PerHour(7), limits.Limiter().Config().Limit)
 		require.Equal(t, time.Second, limits.Config().MaxWait)
-		require.NotNil(t, limits.Config().Key, "which the limiter has not")
+		require.Equal(t, time.Second, limits.Cooldown().Config().MaxWait)
+		require.Nil(t, limits.Config().Key)
 	})
 }
 
@@ -70,7 +73,7 @@ func TestClientSetConfigWithALimiterOfXTime(t *testing.T) {
 		require.Equal(t, "api", limits.Config().Name)
 		require.EqualError(t, limits.SetConfig(ratelimit.ClientConfig{}), "ratelimit.ClientConfig.Limiter = false: must stay set: true")
 		other := ratelimit.ClientConfig{Limiter: rate.NewLimiter(rate.Inf, 1)}
-		require.EqualError(t, limits.SetConfig(other.With(func(c *ratelimit.ClientConfig) { c.Name = "other" })), "ratelimit.ClientConfig.Name = other: must stay as it is")
+		require.EqualError(t, limits.SetConfig(other.With(func(c *ratelimit.ClientConfig) { c.Name = "other" })), "ratelimit.ClientConfig.Name = other: must stay api")
 		require.NoError(t, limits.SetConfig(other))
 		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		require.Equal(t, time.Minute, time.Since(start))

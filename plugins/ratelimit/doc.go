@@ -5,7 +5,7 @@
 //	limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
 //		Name:  "api",
 //		Limit: ratelimit.PerMinute(1000),   // for each client IP
-//		Routes: []ratelimit.Route{          // in place of the above
+//		Routes: []ratelimit.Route{          // instead of the above
 //			{Pattern: "POST /export", Limit: ratelimit.TokenBucket(10, time.Second, 20)},
 //		},
 //		Headers: ratelimit.HeaderDraft10,
@@ -20,31 +20,33 @@
 //	if err != nil {
 //		return err
 //	}
-//	r.With(login.Handler).Post("/login", signIn) // on top
+//	r.With(login.Handler).Post("/login", signIn) // additional
 //
-// When not to use it: to bound how many requests are served at once, since a
-// permit comes back with time, not when a request ends; and against floods that
-// fill the line before they reach the program.
+// When not to use it: to bound the number of requests that are served at once, since a
+// permit recovers with time, not when a request ends; and against floods that saturate the
+// network before they reach the program.
 //
-// There can be more than one limit to a request: limits joined by And are for one
-// key, a [Route] has its own in place of the others, a [Layer] is one more that the
-// request has to fit in, as for its network or for everybody, and a second Server
-// further in is one on top. Whatever refuses, nothing is taken of any.
+// A request can have more than one limit. Limits joined by And are for one key. A [Route]
+// has a limit instead of the general one. A [Layer] is an additional limit, as for the
+// network of the client or for all clients. A second, inner Server is an additional limit
+// for some handlers. If any of them refuses, nothing is taken of the others.
 //
-// Before a limit is real, Shadow shows what it would do. With MaxWait requests wait
-// for their turn instead of being refused. Allow and Block tell who is never limited,
-// and who is never served.
+// Shadow shows the effect of a limit before it is enforced. With MaxWait requests wait for
+// their turn instead of being refused. Allow selects requests without a limit, and Block
+// requests that are never served.
+//
+// A [Server] can be reconfigured while it is in use ([Server.SetConfig]), and switched off
+// for one request ([Server.Override]); so can a [Client].
 //
 // # Charging in the handler
 //
-// What a request costs may turn out later, as that a login has failed. A handler
-// finds its [Charge] by [From] and takes, gives back, looks, or refuses as the
-// limiter would have. With a Weight of 0 nothing is taken but by it. Where failures
-// are what counts, take before the secret is looked at, and give back when it was
-// right; an exhausted key is refused whatever the password, since else the answer
-// would tell who guesses that a guess was right:
+// The cost of a request can be known later, as when a login has failed. A handler finds its
+// [Charge] by [ChargeOf], and takes, refunds, reads, or refuses as the limiter does. With a
+// Weight of 0 only the handler takes permits. To limit failures, take before checking the
+// secret and refund on success. An exhausted key is refused whatever the password;
+// otherwise the response would show an attacker that a guess was right:
 //
-//	charge, ok := ratelimit.From(r.Context())
+//	charge, ok := ratelimit.ChargeOf(w)
 //	if !ok {
 //		return errors.New("no limiter around the handler")
 //	}
@@ -52,7 +54,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	if !result.Allowed && charge.Reject(w, r, result) { // 429, with all that belongs to it
+//	if !result.Allowed && charge.Reject(w, r, result) { // 429, with its fields
 //		return nil
 //	}
 //	if !correct(name, password) {
@@ -61,53 +63,55 @@
 //	}
 //	return charge.Refund(r.Context())
 //
-// [server.Reject] gives back what the request took, and so is not for a wrong password
-// unless Unmarked.
+// [server.Reject] refunds the request unless the rejection is Unmarked, so a wrong password
+// needs one that is.
 //
-// # A server's answer
+// # Responses of a server
 //
-// What passes has X-Rate-Limited: false. What is refused has X-Rate-Limited:
-// true, status 429, Retry-After in whole seconds, which are enough, and problem
-// details, or plain text if the client prefers it; a request that costs more than
-// the limit can ever allow has 413 and no Retry-After. [HeaderStyle] adds the
-// fields by which a client can slow down before that. They are there whatever the
-// handler does: on streams, on a 304, on what a Recoverer further out writes after a
-// panic, though not on connections that it takes over or upgrades with a 101. They are brought up to date
-// right before the header goes out. What Block names has 403 and none of the fields.
+// Allowed requests have X-Rate-Limited: false. Refused requests have X-Rate-Limited: true,
+// status 429, Retry-After in whole seconds, which are enough, and problem details, or plain
+// text if the client prefers it. The body does not have the wait. A request that costs more
+// than the limit ever allows has 413 and no Retry-After. [HeaderStyle] adds the fields from
+// which a client learns its limit in advance. They are present whatever the handler does:
+// on streams, on a 304, and on the response of an outer Recoverer after a panic; but not on
+// connections that the handler takes over or upgrades with a 101. They are updated right
+// before the header is sent. A request that Block selects has 403 and none of the fields.
 //
-// The handler gets a copy of the request, as from any middleware that uses
-// WithContext. Its Pattern and MultipartForm are on the original too when it returns;
-// a PathValue that a mux further in has set is not, and a trailer of the request that
-// was not announced is on the original alone.
+// The handler gets the request itself. It gets a copy, as from any middleware that uses
+// WithContext, with ChargeInContext, and if the Server wraps more than one handler: an inner
+// handler of the same Server then finds the outer one even below a middleware that hides
+// writers. Pattern and MultipartForm of the copy are set on the original when the handler
+// returns; a PathValue that an inner mux has set is not, and the original alone has a
+// trailer that was not announced.
 //
-// # A client that is told to wait
+// # Clients that a server asks to wait
 //
-// A [Client] learns from what comes back ([DefaultFeedback]): one response that asks to be left
-// alone holds back every request with its key, those too that wait for their turn. When
-// the time is over a single one goes out, and each that succeeds makes room for one
-// more. Key says what the server counts by: a host, a vendor, an account. Without a Key,
-// a host is held by a 429 or 503 only: a header of another response may be about a limit
-// of one of its resources. The last look
-// is right before the request goes to the transport: what waits there for a connection, as
-// with MaxConnsPerHost, has been let go.
+// A [Client] reads responses ([DefaultFeedback]): one response that asks for a pause holds
+// back every request with its key, including those that wait for their turn. After the hold
+// a single request is sent, and each success makes room for one more. Key is the scope of
+// the server's limit: a host, a vendor, an account. Without a Key, only a 429 or 503 holds a
+// host: a field of another response might be about a limit of one of its resources. The last
+// check is right before the request goes to the transport: a request that waits there for a
+// connection, as with MaxConnsPerHost, has passed it.
 //
 // # Guarantees
 //
-// A refused request reaches no handler and takes no permits. One that a plugin
-// further in refuses, by [server.Reject], gives back what it took, before the client
-// is told. An excluded request takes nothing and has none of the fields. A header of
-// a client is never believed unless its peer is trusted. No body is read.
+// A refused request reaches no handler and takes no permits. A request that an inner plugin
+// refuses, by [server.Reject], is refunded before the response is sent. An excluded request
+// takes nothing and has none of the fields. No header of a client is read unless its peer is
+// trusted. No body is read.
 //
-// An allowed request costs one allocation beside what the header map needs, of 576
-// bytes, or 768 with Headers, in which is the copy of the request that the handler gets;
-// and some more if its key or the name of its limit is long, with layers, with limits
-// joined by And, with MaxWait, and where the handler asks for the charge. A refused one
-// costs five, or six where its key is not just the IPv4 address of its peer.
+// An allowed request costs one allocation in addition to those of the header map: 256 bytes,
+// 352 with the fields of one limit, and 448 with more. It costs more if its key or the name
+// of its limit is long, with layers, with joined limits, with MaxWait, and if the handler
+// looks up the charge. A refused request costs three allocations, of at most 256 bytes
+// together, and that of an allowed one if its key is not the IPv4 address of its peer.
 //
 // # Failure mode
 //
-// When the store fails, requests pass without a field of ours, or are answered
-// with 503, or are held to the share of this process: see ServerConfig.OnStoreError. It is never the client's fault, so
-// never a 4xx. A client that leaves while its request waits has 503 too. The store in memory does not fail. When Weight or Tier fails, the
-// answer is 500, or what its [server.StatusError] says.
+// If the store fails, requests pass without fields, or get 503, or this process decides with
+// its share of the limit: see ServerConfig.OnStoreError. The status is never a 4xx, since the
+// client is not at fault. A client that leaves while its request waits gets 503 too. The store
+// in memory does not fail. If Weight or Tier fails, the response is 500, or that of its
+// [server.StatusError].
 package ratelimit

@@ -13,14 +13,14 @@ import (
 // Only failed logins count: for the address that they come from, and for the user. Both
 // are charged before the password is looked at: one that is used up is refused whatever
 // the password, or guessing would go on until the answer is another one.
-func ExampleFrom() {
+func ExampleChargeOf() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:   "login",
 		Limit:  ratelimit.PerMinute(2),
 		Weight: func(*http.Request) (int64, error) { return 0, nil },
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		charge, ok := ratelimit.From(r.Context())
+		charge, ok := ratelimit.ChargeOf(w)
 		if !ok {
 			http.Error(w, "no limiter", http.StatusInternalServerError)
 			return
@@ -71,7 +71,7 @@ func ExampleCharge_TakeAtMost() {
 			http.Error(w, "bad rows", http.StatusBadRequest)
 			return
 		}
-		if charge, ok := ratelimit.From(r.Context()); ok {
+		if charge, ok := ratelimit.ChargeOf(w); ok {
 			if _, err := charge.TakeAtMost(r.Context(), rows); err != nil {
 				http.Error(w, "try again", http.StatusServiceUnavailable)
 				return
@@ -94,7 +94,7 @@ func ExampleCharge_TakeAtMost() {
 func ExampleCharge_Refund() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1)}))
 	handler := limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if charge, ok := ratelimit.From(r.Context()); ok && r.URL.Path == "/broken" {
+		if charge, ok := ratelimit.ChargeOf(w); ok && r.URL.Path == "/broken" {
 			if err := charge.Refund(r.Context()); err != nil {
 				w.Header().Set("X-Not-Refunded", "true")
 			}
@@ -122,7 +122,7 @@ func ExampleCharge_PeekAll() {
 		Routes: []ratelimit.Route{{Pattern: "GET /usage", Weight: func(*http.Request) (int64, error) { return 0, nil }}},
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		charge, ok := limits.From(r.Context())
+		charge, ok := limits.ChargeOf(w)
 		if !ok || r.URL.Path != "/usage" {
 			return
 		}

@@ -66,7 +66,7 @@ func ExampleClient_SetConfig() {
 	fmt.Println(limits.Config().Limit)
 	// Output:
 	// <nil>
-	// ratelimit.ClientConfig.Name = other: must stay as it is
+	// ratelimit.ClientConfig.Name = other: must stay vendor
 	// 5 per 1m0s
 }
 

@@ -68,7 +68,7 @@ func ExampleHeaderStyle() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:    "api",
 		Limit:   ratelimit.PerMinute(2),
-		Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimitDelta,
+		Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit,
 	}))
 	handler := limits.Handler(http.NotFoundHandler())
 	for range 3 {
@@ -85,7 +85,7 @@ func ExampleHeaderStyle() {
 
 // The forms that clients of different ages know, and two limits on each key.
 func ExampleHeaderStyle_drafts() {
-	for _, style := range []ratelimit.HeaderStyle{ratelimit.HeaderDraft10, ratelimit.HeaderDraft07, ratelimit.HeaderDraft03} {
+	for _, style := range []ratelimit.HeaderStyle{ratelimit.HeaderDraft10, ratelimit.HeaderDraft03} {
 		limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 			Name:    "api",
 			Limit:   ratelimit.PerMinute(2).And(ratelimit.PerHour(100)),
@@ -104,9 +104,6 @@ func ExampleHeaderStyle_drafts() {
 	// draft10
 	//   RateLimit-Policy: "api-1m";q=2;w=60, "api-1h";q=100;w=3600
 	//   RateLimit: "api-1m";r=1;t=60
-	// draft07
-	//   RateLimit-Policy: 2;w=60, 100;w=3600
-	//   RateLimit: limit=2, remaining=1, reset=60
 	// draft03
 	//   RateLimit-Limit: 2
 	//   RateLimit-Remaining: 1

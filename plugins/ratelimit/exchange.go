@@ -11,42 +11,58 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// An exchange is what there is about one request that goes on to the handler, and its
-// context, in one allocation. A byte of it costs 0.4 ns, so what few requests need is in
-// their Charge. It is never used again: the key and the header values may point into it.
+// An exchange is the state of one request that goes on to the handler, in one allocation:
+// BenchmarkServer counts its bytes, so the state that few requests need is in their
+// Charge. It is never used again: the key and the header values may point into it.
 type exchange struct {
-	context.Context                        //nolint:containedctx // it is one
-	charge          atomic.Pointer[Charge] // nil until somebody asks for it
-	rec             server.Recorder
-	rule            *rule
-	limiter         *ratelimit.Limiter
-	key             string
-	standing        standing // of the key, unless there is a charge from the beginning
-	header          *header  // nil: none of our fields is sent but X-Rate-Limited
-	limited         [1]string
-	room            [40]byte     // of the key
-	free            bool         // it takes nothing
-	silent          bool         // it sends nothing
-	single          bool         // the fields about one limit are ours
-	begun           atomic.Bool  // the response has; the Recorder is not for every goroutine
-	request         http.Request // that of the handler, whose context this is
+	ctx      context.Context        //nolint:containedctx // of the request, for a refund when the header is sent
+	charge   atomic.Pointer[Charge] // nil until it is looked up
+	rec      server.Recorder
+	rule     *rule
+	limiter  *ratelimit.Limiter
+	key      string
+	standing standing // of the key, unless there is a charge from the beginning
+	lines    *lines   // nil without HeaderDraft10
+	limited  [1]string
+	room     [40]byte    // of the key
+	fields   bool        // it sends more than X-Rate-Limited
+	free     bool        // it takes nothing
+	silent   bool        // it sends nothing
+	single   bool        // the fields about one limit are ours
+	begun    atomic.Bool // the response has; the Recorder is not for every goroutine
 }
 
-// exchange makes one, with room for what it sends.
-func (s *Server) exchange(u *rule) *exchange {
-	if s.cfg.Headers == 0 || s.cfg.Shadow {
-		return &exchange{rule: u}
+// exchange returns a new one, and what writes its fields: into the same allocation.
+func (s *settings) exchange(u *rule) (*exchange, fields) {
+	switch style := s.cfg.Headers; {
+	case style == 0 || s.cfg.Shadow:
+		return &exchange{rule: u}, fields{}
+	case style == HeaderXRateLimit || style == HeaderDraft03:
+		x := &struct {
+			exchange
+			roomOfThree
+		}{exchange: exchange{rule: u, fields: true}}
+		values, text := x.split()
+		return &x.exchange, fields{style: style, values: values, text: text}
+	default:
+		x := &struct {
+			exchange
+			roomOfFive
+			lines lines
+		}{exchange: exchange{rule: u, fields: true}}
+		x.exchange.lines = &x.lines
+		values, text := x.split()
+		return &x.exchange, fields{style: style, lines: &x.lines, values: values, text: text}
 	}
-	x := &struct {
-		exchange
-		header header
-	}{exchange: exchange{rule: u}}
-	x.exchange.header = &x.header
-	return &x.exchange
 }
 
-// A standing is a Result of one limit that allowed, without what is zero then: half its
-// size.
+// writer returns what writes the fields once more.
+func (x *exchange) writer(ours *lines) fields {
+	return fields{header: x.rec.Header(), style: x.rule.set.cfg.Headers, lines: ours}
+}
+
+// A standing is a Result of one limit that allowed, without the fields that are zero then:
+// half its size.
 type standing struct {
 	granted, limit, remaining int64
 	next, full                time.Duration
@@ -56,7 +72,7 @@ type standing struct {
 	which                     uint8
 }
 
-// hold keeps r. It is false where that needs more.
+// hold stores r. It returns false if r has other fields.
 func (s *standing) hold(r *Result) bool {
 	*s = standing{r.Granted, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Plan, uint8(r.Which)}
 	return s.result() == *r
@@ -71,38 +87,24 @@ func (s *standing) result() Result {
 	return r
 }
 
-// String keeps the request out of what prints its context.
-func (x *exchange) String() string { return "ratelimit.Server(" + x.rule.server.Name() + ")" }
-
-// within makes x the context of the handler.
-func (x *exchange) within(ctx context.Context) context.Context {
-	x.Context = ctx
-	return x
-}
-
 // serve calls the handler.
 func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	x.ctx = r.Context()
 	x.rec.Observe(x)
-	x.request = *r.WithContext(x.within(r.Context())) // which is inlined: the copy is made in place
-	inner := &x.request
-	defer func() { //nolint:contextcheck // x is the context of the request
+	defer func() {
 		if !x.rec.Wrote() {
 			x.OnHeader(http.StatusOK)
 		}
-		// What is left behind on the copy is looked for on the original: by
-		// net/http, which removes the files, and by logs and metrics further out.
-		if r.MultipartForm == nil {
-			r.MultipartForm = inner.MultipartForm
-		}
-		if inner.Pattern != "" {
-			r.Pattern = inner.Pattern
-		}
 	}()
-	next.ServeHTTP(w, inner)
+	if s := x.rule.set; s.cfg.ChargeInContext || s.handlers.Load() > 1 {
+		x.serveCopy(w, r, next)
+		return
+	}
+	next.ServeHTTP(w, r)
 }
 
-// OnHeader is called just before the header goes out: what happened since the fields
-// were written is now in them.
+// OnHeader is called just before the header is sent: it updates the fields with the changes
+// since they were written.
 func (x *exchange) OnHeader(status int) {
 	x.begun.Store(true) // before charge is looked at: see Charge.claim
 	c := x.charge.Load()
@@ -112,12 +114,12 @@ func (x *exchange) OnHeader(status int) {
 	refused := x.rec.Rejected() != nil
 	if refused {
 		c = x.held()
-		_ = c.Refund(x) // it comes back in its time
+		_ = c.Refund(x.ctx) // it comes back in its time
 	}
 	if x.silent || status == 0 {
 		return
 	}
-	h, style := x.rec.Header(), x.rule.server.cfg.Headers
+	h, style := x.rec.Header(), x.rule.set.cfg.Headers
 	if status == http.StatusSwitchingProtocols {
 		drop(h, style)
 		return
@@ -126,59 +128,60 @@ func (x *exchange) OnHeader(status int) {
 		c = x.held()
 		limited(h, new([1]string), false)
 	}
-	if c != nil && x.header != nil {
+	if c != nil && x.fields {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if x.rec.Informed() {
-			x.header.restore(h, style, c.links, least(c.links))
+		out := x.writer(x.lines)
+		if x.rec.Informed() { // some handlers clear the header then
+			out.write(c.links, least(c.links), false)
 		}
 		if c.changed { // once: it is not called again
-			x.header.update(h, style, c, refused)
+			out.update(c, refused)
 		}
 	}
-	unite(h, style, x.header)
+	unite(h, style, x.lines)
 }
 
-// Value finds the charge, and what is further out.
+// Value finds the exchange of a server, and a charge, for [server.Value].
 func (x *exchange) Value(key any) any {
 	switch k := key.(type) {
 	case chargeKey:
-		if k.server == nil || k.server == x.rule.server {
+		if k.server == nil || k.server == x.rule.set.Server {
 			return x.held()
 		}
 	case exchangeKey:
-		if k.server == x.rule.server {
+		if k.server == x.rule.set.Server {
 			return x
 		}
 	}
-	return x.Context.Value(key)
+	return nil
 }
 
-// An exchangeKey finds the exchange of a server in a context.
+// An exchangeKey finds the exchange of a server.
 type exchangeKey struct{ server *Server }
 
-// held returns the charge, which is made when it is asked for.
+// held returns the charge, which is made by the first lookup.
 func (x *exchange) held() *Charge {
 	if c := x.charge.Load(); c != nil {
 		return c
 	}
 	var links []link
 	if !x.free {
-		links = []link{{limiter: x.limiter, name: x.rule.server.limiter.Name(), key: x.key, result: x.standing.result()}}
+		links = []link{{limiter: x.limiter, name: x.rule.set.limiter.Name(), key: x.key, result: x.standing.result()}}
 	}
 	x.charge.CompareAndSwap(nil, newCharge(x, links, 0))
 	return x.charge.Load()
 }
 
-// newCharge makes the charge of x, before anything was changed. Links[counts] is told of
-// in the fields about one limit.
+// newCharge makes the charge of x, before any change. The fields about one limit are about
+// links[counts].
 func newCharge(x *exchange, links []link, counts int) *Charge {
 	c := &Charge{x: x, links: links, left: -1}
 	if len(links) > 0 && links[0].text == nil {
 		links[0].text = x.rule.texts.of(x.limiter)
 	}
 	if x.single {
-		c.capacity, c.left = told(links[counts].result.Limit), told(links[counts].result.Remaining)
+		c.capacity, c.left = clamped(links[counts].result.Limit), clamped(links[counts].result.Remaining)
 	}
 	return c
 }

@@ -27,15 +27,15 @@ import (
 //
 // All but the first count with any status, and ask to wait if nothing remains: also
 // with a 200, after which there would be a 429, and with the 403 that GitHub sends for it.
-// DefaultFeedback does not know which resource or partition (pk) a field is about: that is for the
-// Key to tell apart. The fields do not count when the response
+// DefaultFeedback does not know which resource or partition (pk) a field is about: the
+// Key must distinguish these. The fields do not count when the response
 // comes out of a cache (Age). A reset is in seconds from now; a number that is too
 // large for that is a Unix time, in seconds or a smaller unit, and taken relative to
 // the Date header where that can be read, so that a wrong clock does no harm.
 //
-// What is malformed is ignored: a sign, a fraction, a list with a comma at its end. The
-// result is what the server asks for, which may be a century: MaxHold of the
-// ClientConfig cuts it.
+// Malformed fields are ignored: a sign, a fraction, a list with a comma at its end. The
+// result is the wait of the server, which can be a century: MaxHold of the ClientConfig
+// limits it.
 func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	if resp == nil {
 		return 0
@@ -63,7 +63,7 @@ func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 // NoFeedback is the Feedback of a client that learns nothing from responses.
 func NoFeedback(*http.Response, time.Time) time.Duration { return 0 }
 
-// limits tells whether a server sends such a response to hold its clients back.
+// limits reports whether a server sends such a response to hold its clients back.
 func limits(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
 }

@@ -118,7 +118,7 @@ func TestAsked(t *testing.T) {
 func TestAskedReadsWhatOurServerWrites(t *testing.T) {
 	t.Parallel()
 	for _, style := range []ratelimit.HeaderStyle{
-		ratelimit.HeaderDraft10, ratelimit.HeaderDraft07, ratelimit.HeaderDraft03, ratelimit.HeaderXRateLimit, ratelimit.HeaderXRateLimitDelta,
+		ratelimit.HeaderDraft10, ratelimit.HeaderDraft03, ratelimit.HeaderXRateLimit,
 	} {
 		limits, err := ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Headers: style})
 		require.NoError(t, err)

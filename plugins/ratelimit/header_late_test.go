@@ -28,12 +28,12 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-const everyHeader = ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimitDelta
+const everyHeader = ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimit
 
 // What an inner limiter refuses was given back by the outer, and it says so.
 func TestHeaders_OuterTellsWhatItGaveBack(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimitDelta} {
+	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimit} {
 		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1), Headers: style})
 		inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: style, Key: ratelimit.ByHeader("User")})
 		h := outer.plugin.Handler(inner)
@@ -44,22 +44,20 @@ func TestHeaders_OuterTellsWhatItGaveBack(t *testing.T) {
 		if style&ratelimit.HeaderDraft10 != 0 {
 			require.Equal(t, []string{`"outer";r=1`, `"inner";r=0;t=60`}, w.Header().Values("RateLimit"), "nothing is missing any more")
 			require.Equal(t, []string{`"outer";q=1;w=3600`, `"inner";q=1;w=60`}, w.Header().Values("RateLimit-Policy"))
-		} else {
-			require.Equal(t, []string{`limit=1, remaining=0, reset=60`}, w.Header().Values("RateLimit"), "that which refused")
-			require.Equal(t, []string{`1;w=3600`, `1;w=60`}, w.Header().Values("RateLimit-Policy"))
 		}
 		// The outer had the same numbers before: it must not take them for its own.
 		for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
 			require.Equal(t, []string{"0"}, w.Header().Values(field+"Remaining"))
-			require.Equal(t, []string{"60"}, w.Header().Values(field+"Reset"))
 		}
+		require.Equal(t, []string{"60"}, w.Header().Values("RateLimit-Reset"))
+		requireReset(t, w.Header(), time.Minute)
 	}
 }
 
 // One that is no limiter has no numbers of its own.
 func TestHeaders_ABulkheadInside(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft07} {
+	for _, style := range []ratelimit.HeaderStyle{everyHeader} {
 		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(3), Headers: style})
 		full := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			server.Reject(w, r, server.Rejection{RetryAfter: time.Second})
@@ -68,10 +66,6 @@ func TestHeaders_ABulkheadInside(t *testing.T) {
 		w := fetch(full, "/")
 		require.Equal(t, 503, w.Code)
 		require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), "the limit has not refused")
-		if style == ratelimit.HeaderDraft07 {
-			require.Equal(t, []string{"limit=3, remaining=2, reset=3600"}, w.Header().Values("RateLimit"))
-			continue
-		}
 		require.Equal(t, []string{`"default";r=2;t=3600`}, w.Header().Values("RateLimit"))
 		require.Equal(t, []string{"2"}, w.Header().Values("X-RateLimit-Remaining"))
 		require.Equal(t, []string{"2"}, w.Header().Values("RateLimit-Remaining"))
@@ -80,7 +74,7 @@ func TestHeaders_ABulkheadInside(t *testing.T) {
 
 func TestHeaders_NestedStylesTellTheLeast(t *testing.T) {
 	t.Parallel()
-	cfg := ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03}
+	cfg := ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03}
 	for _, tt := range []struct {
 		outer, inner, take int64
 		want               string
@@ -91,33 +85,28 @@ func TestHeaders_NestedStylesTellTheLeast(t *testing.T) {
 		})
 		w := fetch(outer.plugin.Handler(inner), "/")
 		require.Equal(t, []string{tt.want}, w.Header().Values("RateLimit-Limit"))
-		require.Len(t, w.Header().Values("RateLimit"), 1)
-		require.True(t, strings.HasPrefix(w.Header().Get("RateLimit"), "limit="+tt.want+","), w.Header().Get("RateLimit"))
-		require.Equal(t, []string{strconv.FormatInt(tt.outer, 10) + ";w=3600", strconv.FormatInt(tt.inner, 10) + ";w=60"}, w.Header().Values("RateLimit-Policy"))
+		require.Len(t, w.Header().Values("RateLimit"), 2)
+		require.Equal(t, []string{`"outer";q=` + strconv.FormatInt(tt.outer, 10) + ";w=3600", `"default";q=` + strconv.FormatInt(tt.inner, 10) + ";w=60"}, w.Header().Values("RateLimit-Policy"))
 	}
 }
 
 // The fields of the outer look like those that the inner would have written.
 func TestHeaders_NestedWithTheSameNumbers(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft07} {
+	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderXRateLimit} {
 		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: style})
 		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: style}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			require.NoError(t, c.Refund(r.Context()))
 		})
 		h := fetch(outer.plugin.Handler(s), "/").Header()
-		if style == ratelimit.HeaderDraft07 {
-			require.Equal(t, "limit=10, remaining=9, reset=3600", h.Get("RateLimit"))
-		} else {
-			require.Equal(t, "9", h.Get("X-RateLimit-Remaining"))
-		}
+		require.Equal(t, "9", h.Get("X-RateLimit-Remaining"))
 	}
 }
 
 // An upstream that has limits of its own sends the same fields.
 func TestHeaders_ReverseProxy(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft07, 0} {
+	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft10, 0} {
 		upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1), Headers: everyHeader, Key: ratelimit.ByFunc(func(*http.Request) string { return "all" })})
 		back := httptest.NewServer(upstream)
 		t.Cleanup(back.Close)
@@ -137,18 +126,17 @@ func TestHeaders_ReverseProxy(t *testing.T) {
 				require.Len(t, h.Values("RateLimit"), 1)
 				continue
 			}
-			if style == ratelimit.HeaderDraft07 {
-				require.Equal(t, []string{"limit=10, remaining=" + strconv.Itoa(9-i) + ", reset=60"}, h.Values("RateLimit"))
-				require.Equal(t, []string{"10;w=60"}, h.Values("RateLimit-Policy"), "of one form")
-			} else {
-				require.Equal(t, []string{`"api";r=` + strconv.Itoa(9-i) + `;t=60`, `"upstream";r=0;t=3600`}, h.Values("RateLimit"))
-				require.Equal(t, []string{`"api";q=10;w=60`, `"upstream";q=1;w=3600`}, h.Values("RateLimit-Policy"))
-				for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
-					require.Equal(t, []string{"10"}, h.Values(field+"Limit"))
-					require.Equal(t, []string{strconv.Itoa(9 - i)}, h.Values(field+"Remaining"))
-					require.Equal(t, []string{"60"}, h.Values(field+"Reset"))
-				}
+			require.Equal(t, []string{`"api";r=` + strconv.Itoa(9-i) + `;t=60`, `"upstream";r=0;t=3600`}, h.Values("RateLimit"))
+			require.Equal(t, []string{`"api";q=10;w=60`, `"upstream";q=1;w=3600`}, h.Values("RateLimit-Policy"))
+			if style&ratelimit.HeaderXRateLimit == 0 {
+				continue
 			}
+			for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
+				require.Equal(t, []string{"10"}, h.Values(field+"Limit"))
+				require.Equal(t, []string{strconv.Itoa(9 - i)}, h.Values(field+"Remaining"))
+			}
+			require.Equal(t, []string{"60"}, h.Values("RateLimit-Reset"))
+			requireReset(t, h, time.Minute)
 		}
 	}
 }
@@ -198,19 +186,21 @@ func TestHeaders_AfterAnInformationalResponse(t *testing.T) {
 func TestHeaders_AnUpstreamOfTheOtherDraft(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		ours, theirs  ratelimit.HeaderStyle
-		limit, policy string
+		theirs        [2]string
+		limit, policy []string
 	}{
-		{ratelimit.HeaderDraft10, ratelimit.HeaderDraft07, `"api";r=9;t=3600`, `"api";q=10;w=3600`},
-		{ratelimit.HeaderDraft07, ratelimit.HeaderDraft10, "limit=10, remaining=9, reset=3600", "10;w=3600"},
+		{[2]string{"limit=5, remaining=4, reset=3600", "5;w=3600"}, []string{`"api";r=9;t=3600`}, []string{`"api";q=10;w=3600`}},
+		{[2]string{`"up";r=4`, `"up";q=5`}, []string{`"api";r=9;t=3600`, `"up";r=4`}, []string{`"api";q=10;w=3600`, `"up";q=5`}},
 	} {
-		upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(5), Headers: tt.theirs})
-		back := httptest.NewServer(upstream)
+		back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("RateLimit", tt.theirs[0])
+			w.Header().Set("RateLimit-Policy", tt.theirs[1])
+		}))
 		t.Cleanup(back.Close)
-		s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(10), Headers: tt.ours})
+		s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10})
 		h := fetch(s.plugin.Handler(httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))), "/").Header()
-		require.Equal(t, []string{tt.limit}, h.Values("RateLimit"))
-		require.Equal(t, []string{tt.policy}, h.Values("RateLimit-Policy"))
+		require.Equal(t, tt.limit, h.Values("RateLimit"))
+		require.Equal(t, tt.policy, h.Values("RateLimit-Policy"))
 	}
 }
 
@@ -429,33 +419,28 @@ func TestHeaders_JoinedLimits(t *testing.T) {
 			Limit: ratelimit.PerMinute(9).And(ratelimit.TokenBucket(5, time.Minute, 5)).And(ratelimit.FixedWindow(4, 90*time.Second)).And(ratelimit.Limit{Permits: 3, Period: 300 * time.Millisecond}),
 		})
 		require.Equal(t, `"api-1m";q=9;w=60, "api-1m-2";q=5;w=60, "api-1m30s";q=4;w=90, "api-300ms";q=3`, fetch(s, "/").Header().Get("RateLimit-Policy"))
-		s = serve(t, ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft07, Limit: ratelimit.PerSecond(2).And(ratelimit.PerHour(3))})
-		require.Equal(t, `2;w=1, 3;w=3600`, fetch(s, "/").Header().Get("RateLimit-Policy"))
 	})
 }
 
-func TestHeaders_Draft07AndDraft03(t *testing.T) {
+func TestHeaders_Draft03(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			limit          ratelimit.Limit
 			cost           string
-			policy         string
 			limits, reset  string
 			code           int
 			left, retryAft string
 		}{
-			{ratelimit.PerMinute(10), "1", "10;w=60", "10", "60", 200, "9", ""},
-			{ratelimit.PerMinute(10), "0", "10;w=60", "10", "0", 200, "10", ""},
-			{ratelimit.TokenBucket(10, time.Second, 20), "5", "20;w=2", "20", "1", 200, "15", ""},
-			{ratelimit.FixedWindow(5, 250*time.Millisecond), "5", "5", "5", "1", 200, "0", ""},
-			{ratelimit.PerMinute(10), "11", "10;w=60", "10", "0", 413, "10", ""},
+			{ratelimit.PerMinute(10), "1", "10", "60", 200, "9", ""},
+			{ratelimit.PerMinute(10), "0", "10", "0", 200, "10", ""},
+			{ratelimit.TokenBucket(10, time.Second, 20), "5", "20", "1", 200, "15", ""},
+			{ratelimit.FixedWindow(5, 250*time.Millisecond), "5", "5", "1", 200, "0", ""},
+			{ratelimit.PerMinute(10), "11", "10", "0", 413, "10", ""},
 		} {
-			s := serve(t, ratelimit.ServerConfig{Limit: tt.limit, Weight: cost, Headers: ratelimit.HeaderDraft07 | ratelimit.HeaderDraft03})
+			s := serve(t, ratelimit.ServerConfig{Limit: tt.limit, Weight: cost, Headers: ratelimit.HeaderDraft03})
 			w := fetch(s, "/", "Cost", tt.cost)
 			require.Equal(t, tt.code, w.Code)
-			require.Equal(t, tt.policy, w.Header().Get("RateLimit-Policy"))
-			require.Equal(t, "limit="+tt.limits+", remaining="+tt.left+", reset="+tt.reset, w.Header().Get("RateLimit"))
 			require.Equal(t, []string{tt.limits, tt.left, tt.reset}, []string{w.Header().Get("RateLimit-Limit"), w.Header().Get("RateLimit-Remaining"), w.Header().Get("RateLimit-Reset")})
 			require.Equal(t, tt.retryAft, w.Header().Get("Retry-After"))
 		}
@@ -464,7 +449,7 @@ func TestHeaders_Draft07AndDraft03(t *testing.T) {
 
 // Whatever the limit, and however it is refused: Retry-After is never earlier than t,
 // and enough, and a second less would not be.
-func TestPolly91_RetryAfterIsEnough(t *testing.T) {
+func TestRetryAfterIsEnough(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []ratelimit.Limit{
@@ -538,6 +523,6 @@ func TestHeaders_NumbersThatNoIntegerHolds(t *testing.T) {
 	require.Equal(t, `"default";r=999999999999999;t=9223372037`, h.Get("RateLimit"))
 	require.Equal(t, "999999999999999", h.Get("X-RateLimit-Remaining"))
 	r.Remaining, r.Which = -5, -1
-	h = fetch(serve(t, ratelimit.ServerConfig{Store: wild{r}, Headers: ratelimit.HeaderDraft07}), "/").Header()
-	require.Equal(t, "limit=999999999999999, remaining=0, reset=9223372037", h.Get("RateLimit"))
+	h = fetch(serve(t, ratelimit.ServerConfig{Store: wild{r}, Headers: everyHeader}), "/").Header()
+	require.Equal(t, `"default";r=0;t=9223372037`, h.Get("RateLimit"))
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// A Key tells whose permits a request takes. These are the keys of package
-// server, which has more to say about them.
+// A Key is the key whose permits a request takes. The keys are those of package server,
+// which documents them.
 type Key = server.Key
 
 // ByClientIP is the IP of RemoteAddr, IPv6 by /64; where that is in one of the
-// trusted networks, what X-Forwarded-For says. See [server.ByClientIP], and
+// trusted networks, that of X-Forwarded-For. See [server.ByClientIP], and
 // [server.ClientIP] for other headers and networks.
 func ByClientIP(trusted ...netip.Prefix) Key { return server.ByClientIP(trusted...) }
 
@@ -56,9 +56,9 @@ func marked(mark, name string) string {
 	return mark + strconv.Itoa(len(name)) + ":" + name + ":"
 }
 
-// plainKey is the key of r where that is the IP of an IPv4 peer: it is cut out of the
-// request, so that what is refused needs no exchange. It is false for all other keys.
-func (s *Server) plainKey(u *rule, r *http.Request) (string, bool) {
+// plainKey returns the key of r if that is the IP of an IPv4 peer: a part of RemoteAddr, so
+// that a refused request needs no exchange. It returns false for all other keys.
+func (s *settings) plainKey(u *rule, r *http.Request) (string, bool) {
 	if s.cfg.Key != nil || u.mark != "" {
 		return "", false
 	}
@@ -67,7 +67,7 @@ func (s *Server) plainKey(u *rule, r *http.Request) (string, bool) {
 
 // keyOf returns the key of r, written to dst. It is false where there is none, and
 // NoKey is NoKeyDeny.
-func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
+func (s *settings) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 	dst = append(dst, u.mark...)
 	start := len(dst)
 	dst, ok := s.key(dst, r)
@@ -79,8 +79,11 @@ func (s *Server) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 	return unsafe.String(unsafe.SliceData(dst), len(dst)), true
 }
 
-// standIn appends what stands for a key that a request does not have.
-func (s *Server) standIn(dst []byte, r *http.Request) ([]byte, bool) {
+// byPeer is the key of requests without one.
+var byPeer = server.ByClientIP() //nolint:gochecknoglobals // a constant
+
+// standIn appends the substitute for a key that a request does not have.
+func (s *settings) standIn(dst []byte, r *http.Request) ([]byte, bool) {
 	start := len(dst)
 	if s.cfg.NoKey == NoKeyShared {
 		return append(dst, markShared...), true
@@ -88,7 +91,7 @@ func (s *Server) standIn(dst []byte, r *http.Request) ([]byte, bool) {
 	if s.cfg.NoKey == NoKeyDeny {
 		return dst, false
 	}
-	dst, ok := s.ip(append(dst, markIP...), r)
+	dst, ok := byPeer(append(dst, markIP...), r)
 	if !ok {
 		dst = append(append(dst[:start], markPeer...), r.RemoteAddr...)
 	}

@@ -39,9 +39,9 @@ func FuzzKeys(f *testing.F) {
 				for _, one := range []struct{ key, other, addr string }{{key, other, addr}, {key2, other2, addr2}, {"", "", addr}, {"", "", addr2}} {
 					r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
 					r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
-					u := s.rule(r)
+					u := s.current.Load().rule(r)
 					id := keyIdentity{"key", u.mark, one.key}
-					switch peer, isIP := s.ip(nil, r); {
+					switch peer, isIP := byPeer(nil, r); {
 					case one.key != "":
 						add(u.mark+string(escape([]byte(one.key), 0)), id) // by TakeKey
 					case noKey == NoKeyShared:
@@ -51,12 +51,12 @@ func FuzzKeys(f *testing.F) {
 					default:
 						id.kind, id.value = "peer", one.addr
 					}
-					bucket, ok := s.keyOf(nil, u, r)
+					bucket, ok := s.current.Load().keyOf(nil, u, r)
 					if !ok {
 						t.Fatal("no key")
 					}
 					add(bucket, id)
-					links := s.layered(nil, r)
+					links := s.current.Load().layered(nil, r)
 					if want := 2 * min(1, len(one.other)); len(links) != want {
 						t.Fatalf("%d layers, want %d", len(links), want)
 					}

@@ -14,17 +14,18 @@ func TestServer_PlainKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		set := s.current.Load()
 		for addr, is4 := range map[string]bool{"192.0.2.1:1": true, "0.0.0.0:0": true, "[::1]:1": false, "[::ffff:192.0.2.1]:1": false, "192.0.2.1": false, "@": false, "192.0.2.01:1": false, "a:1": false} {
 			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 			r.RemoteAddr = addr
-			key, ok := s.plainKey(s.others, r)
+			key, ok := set.plainKey(set.others, r)
 			if ok != (plain && is4) {
 				t.Errorf("plainKey(%q) = %t, want %t", addr, ok, plain && is4)
 			}
-			if want, _ := s.keyOf(nil, s.others, r); ok && key != want {
+			if want, _ := set.keyOf(nil, set.others, r); ok && key != want {
 				t.Errorf("plainKey(%q) = %q, want %q", addr, key, want)
 			}
-			if key, ok := s.plainKey(&rule{mark: markRoute}, r); ok {
+			if key, ok := set.plainKey(&rule{mark: markRoute}, r); ok {
 				t.Errorf("plainKey(%q) of a route = %q", addr, key)
 			}
 		}

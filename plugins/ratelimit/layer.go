@@ -6,19 +6,18 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// A Layer is a further limit that requests have to fit in, beside the Limit of the
-// config or of their route: all of them are charged or none. So a client that has
-// many addresses of one network is held by what the network may take.
+// A Layer is a limit of requests in addition to the Limit of the config or of their route:
+// all of them are charged or none. So a client with many addresses of one network is
+// limited by the limit of the network.
 type Layer struct {
 	// Name names the layer: in Info, as the name of the limit in the RateLimit
 	// header, and in violated-policies. It must be given, and be no other name of
 	// the plugin.
 	Name string
-	// Key tells whose permits a request takes, apart from those of all other
-	// layers. A request that has no such key is not held to the layer. If nil, all
-	// requests share one bucket.
+	// Key is the key whose permits of this layer a request takes. The layer does not
+	// limit requests without such a key. If nil, all requests share one bucket.
 	Key Key
-	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
 }
 
@@ -31,7 +30,7 @@ type layer struct {
 	mark    string
 }
 
-// A link is one limiter that a request is held to, and how its key stands there.
+// A link is one limiter of a request, and the state of its key there.
 type link struct {
 	limiter *ratelimit.Limiter
 	text    *text
@@ -40,13 +39,13 @@ type link struct {
 	result  Result // its Limit is 0 where nothing is known: the store failed
 }
 
-// info is what OnRejected and OnSuccess are told.
+// info returns the argument of OnRejected and OnSuccess.
 func (l *link) info(cost int64) Info {
 	return Info{Name: l.name, Key: l.key, Cost: cost, Result: l.result}
 }
 
-// layered appends the layers that r is held to.
-func (s *Server) layered(links []link, r *http.Request) []link {
+// layered appends the layers of r.
+func (s *settings) layered(links []link, r *http.Request) []link {
 	links = append(make([]link, 0, len(links)+len(s.layers)), links...)
 	for i := range s.layers {
 		l := &s.layers[i]

@@ -24,7 +24,7 @@ func from(h http.Handler, addr string) int {
 	return do(h, r).Code
 }
 
-func TestRateLimiting47_Networks(t *testing.T) {
+func TestANetworkAndItsAddressesAreLimited(t *testing.T) {
 	t.Parallel()
 	one := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1)})
 	for _, tt := range []struct {

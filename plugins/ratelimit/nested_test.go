@@ -55,10 +55,10 @@ func TestAServerAroundItselfChargesOnce(t *testing.T) {
 			}))
 			derived := core.Must(outer.With(func(c *plugin.ServerConfig) { c.Name, c.Limit = "derived", plugin.PerHour(5) }))
 			var left []int64
-			h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				charge, ok := outer.From(r.Context())
-				require.True(t, ok)
-				left = append(left, core.Must(charge.Peek(r.Context())).Remaining)
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, ok := outer.ChargeOf(w)
+				require.Equal(t, name != "TimeoutHandler" && name != "a writer without Unwrap", ok)
+				left = append(left, core.Must(outer.Limiter().Peek(r.Context(), "192.0.2.1")).Remaining)
 			})
 			handler := outer.Handler(derived.Handler(between(derived.Handler(outer.Handler(h)))))
 			w := fetch(handler, "/a/b")
@@ -66,9 +66,9 @@ func TestAServerAroundItselfChargesOnce(t *testing.T) {
 			require.Len(t, w.Header()["Ratelimit"], 2, "a line of each server")
 			w = fetch(handler, "/a/b")
 			require.Equal(t, 429, w.Code, "derived has 2 left")
-			require.Equal(t, []int64{6}, left)
-			require.Equal(t, plugin.Stats{Allowed: 2}, outer.Stats())
-			require.Equal(t, plugin.Stats{Allowed: 1, Rejected: 1}, derived.Stats())
+			require.Equal(t, []int64{7}, left)
+			require.Equal(t, plugin.ServerStats{Allowed: 2}, outer.Stats())
+			require.Equal(t, plugin.ServerStats{Allowed: 1, Rejected: 1}, derived.Stats())
 			require.EqualValues(t, 7, core.Must(outer.Limiter().Peek(t.Context(), "192.0.2.1")).Remaining, "what was refused is given back")
 		})
 	}
@@ -118,14 +118,14 @@ func TestAServerAroundItselfDecidesOutermost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cfg  plugin.ServerConfig
-		want plugin.Stats
+		want plugin.ServerStats
 	}{
-		"Allow":            {plugin.ServerConfig{Allow: func(*http.Request) bool { return true }}, plugin.Stats{AllowListed: 1}},
-		"Shadow":           {plugin.ServerConfig{Shadow: true, Block: func(*http.Request) bool { return true }}, plugin.Stats{Shadowed: 1}},
-		"no cost":          {plugin.ServerConfig{Weight: func(*http.Request) (int64, error) { return 0, nil }}, plugin.Stats{Allowed: 1}},
-		"Exclude":          {plugin.ServerConfig{Exclude: func(*http.Request) bool { return true }}, plugin.Stats{}},
-		"excluded outside": {plugin.ServerConfig{Exclude: func(r *http.Request) bool { return r.URL.Path == "/a/b" }}, plugin.Stats{Allowed: 1}},
-		"a failing store":  {plugin.ServerConfig{Store: brokenStore{}}, plugin.Stats{Failed: 1}},
+		"Allow":            {plugin.ServerConfig{Allow: func(*http.Request) bool { return true }}, plugin.ServerStats{AllowListed: 1}},
+		"Shadow":           {plugin.ServerConfig{Shadow: true, Block: func(*http.Request) bool { return true }}, plugin.ServerStats{Shadowed: 1}},
+		"no cost":          {plugin.ServerConfig{Weight: func(*http.Request) (int64, error) { return 0, nil }}, plugin.ServerStats{Allowed: 1}},
+		"Exclude":          {plugin.ServerConfig{Exclude: func(*http.Request) bool { return true }}, plugin.ServerStats{}},
+		"excluded outside": {plugin.ServerConfig{Exclude: func(r *http.Request) bool { return r.URL.Path == "/a/b" }}, plugin.ServerStats{Allowed: 1}},
+		"a failing store":  {plugin.ServerConfig{Store: brokenStore{}}, plugin.ServerStats{Failed: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

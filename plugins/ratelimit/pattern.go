@@ -56,7 +56,7 @@ func parsePattern(s string) pattern {
 	return p
 }
 
-// admits tells whether method and host of r are those of the pattern.
+// admits reports whether method and host of r are those of the pattern.
 func (p *pattern) admits(r *http.Request) bool {
 	if p.method != "" && p.method != r.Method && (p.method != http.MethodGet || r.Method != http.MethodHead) {
 		return false
@@ -146,7 +146,7 @@ func bySpecificity(a, b pattern) int {
 	return 0
 }
 
-// clean is what a mux redirects p to. A path that is clean is not copied.
+// clean returns the path to which a mux redirects p. A clean path is not copied.
 func clean(p string) string {
 	if p == "" || p[0] != '/' {
 		p = "/" + p

@@ -9,9 +9,9 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// A rule is what requests are held to: those of a route, or all others.
+// A rule has the limit of the requests of a route, or of all others.
 type rule struct {
-	server  *Server
+	set     *settings
 	limiter *ratelimit.Limiter
 	weight  func(*http.Request) (int64, error) // nil: 1
 	tier    func(*http.Request) Limit          // nil: none
@@ -19,7 +19,7 @@ type rule struct {
 	texts   *texts
 }
 
-// limiterFor returns what limits r.
+// limiterFor returns the limiter of r.
 func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
 	if u.tier != nil {
 		if limit := u.tier(r); limit != (Limit{}) {
@@ -29,8 +29,8 @@ func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
 	return u.limiter, nil
 }
 
-// routes are the patterns and what they are held to, the more specific ones
-// before the more general.
+// routes are the patterns and their rules, the more specific ones before the more
+// general.
 type routes []route
 
 type route struct {
@@ -78,7 +78,7 @@ func (rs routes) find(r *http.Request) *rule {
 	return inexact
 }
 
-// patternProblem says what is wrong with the pattern of a route.
+// patternProblem returns the mistake in the pattern of a route, or an empty text.
 func (c ServerConfig) patternProblem(i int) string {
 	pattern := c.Routes[i].Pattern
 	if err := register(pattern); err != nil {
@@ -90,7 +90,7 @@ func (c ServerConfig) patternProblem(i int) string {
 	}
 	for _, part := range p.segments {
 		if part.literal == "*" {
-			return "must not have a *, which stands for nothing else in a pattern of net/http: write {rest...}"
+			return "must not have a *, which is no wildcard in a pattern of net/http: write {rest...}"
 		}
 	}
 	for j, earlier := range c.Routes[:i] {

@@ -111,7 +111,7 @@ func TestRoutes_SeparateUnderOneKey(t *testing.T) {
 func TestRoutes_PatternsOfChi(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
-		"/api/files/*": "must not have a *, which stands for nothing else in a pattern of net/http: write {rest...}",
+		"/api/files/*": "must not have a *, which is no wildcard in a pattern of net/http: write {rest...}",
 		"get /b":       "must have its method as it is sent, as in POST",
 	} {
 		_, err := ratelimit.NewServer(ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: pattern, Limit: ratelimit.PerHour(1)}}})

@@ -2,107 +2,201 @@ package ratelimit
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
-// A Server limits requests. It is a [server.Plugin], and works without a pipeline
-// just as well. It is safe for concurrent use; all handlers it is put around share
-// its permits.
+// A Server limits requests. It is a [server.Plugin] and works without a pipeline too. It
+// is safe for concurrent use. All handlers that it wraps share its permits.
 type Server struct {
-	cfg      ServerConfig
+	life     instance.Instance[ServerConfig, struct{}, Hooks]
 	limiter  *ratelimit.Limiter
-	others   *rule // all requests without a route
-	routes   routes
-	layers   []layer
-	key      Key
-	ip       Key // for requests without a key
+	current  atomic.Pointer[settings]
 	counters counters
+	handlers atomic.Int32 // that Handler returned
 }
 
-// NewServer makes a plugin. It returns what [ServerConfig.Validate] finds, or the
+// settings follow from a ServerConfig. A request keeps those that it began with.
+type settings struct {
+	*Server
+	cfg    ServerConfig
+	key    Key
+	others *rule // of requests without a route
+	routes routes
+	layers []layer
+}
+
+func serverLife() *instance.Kind[ServerConfig, struct{}, Hooks] {
+	return &instance.Kind[ServerConfig, struct{}, Hooks]{
+		Kind: "ratelimit", Type: "ratelimit.ServerConfig", DefaultName: DefaultName,
+		Fields: func(c *ServerConfig) instance.Fields[Hooks] { // the limiter has the hooks
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
+		},
+		Fixed: func(check *validate.Check, old, cfg *ServerConfig) {
+			check.That(cfg.phase() == old.phase(), "Phase", cfg.Phase, "must stay "+old.phase().String())
+		},
+	}
+}
+
+// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or the
 // [*core.DuplicateError] of the registry.
 func NewServer(cfg ServerConfig) (*Server, error) {
-	if err := cfg.Validate(); err != nil {
+	s := &Server{}
+	cfg = cfg.With(func(*ServerConfig) {})
+	if err := s.life.Init(serverLife(), cfg); err != nil {
 		return nil, err
 	}
-	cfg = cfg.With(func(*ServerConfig) {})
-	limiter, err := ratelimit.New(cfg.core())
+	var err error
+	if s.limiter, err = ratelimit.New(cfg.core()); err != nil {
+		return nil, relabel(err)
+	}
+	set, err := s.settings(cfg)
+	if err == nil {
+		s.current.Store(set)
+		err = s.life.Register(s)
+	}
 	if err != nil {
-		return nil, conferr.Relabel(err, "ratelimit.ServerConfig.", "ratelimit.Config.")
+		_ = s.limiter.Close()
+		return nil, err
 	}
-	s := &Server{cfg: cfg, limiter: limiter, key: cfg.Key, ip: server.ByClientIP()}
-	if s.key == nil {
-		s.key = s.ip
+	return s, nil
+}
+
+// relabel gives the errors of the limiter the names of the fields of a ServerConfig.
+func relabel(err error) error {
+	return validate.Relabel(err, "ratelimit.ServerConfig.", "ratelimit.Config.", "ratelimit.")
+}
+
+// settings derives the settings of a valid ServerConfig.
+func (s *Server) settings(cfg ServerConfig) (*settings, error) {
+	set := &settings{Server: s, cfg: cfg, key: cfg.Key}
+	if set.key == nil {
+		set.key = server.ByClientIP()
 	}
-	s.others = &rule{server: s, limiter: limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(cfg.Headers, limiter.Name(), limiter)}
+	set.others = &rule{set: set, limiter: s.limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(s.Name(), s.limiter)}
 	for _, r := range cfg.Routes {
-		u := *s.others
+		u := *set.others
 		if r.Weight != nil {
 			u.weight = r.Weight
 		}
 		if r.Limit != (Limit{}) {
-			if u.limiter, err = limiter.WithLimit(r.Limit); err != nil {
-				_ = limiter.Close()
+			own, err := s.limiter.WithLimit(r.Limit)
+			if err != nil {
 				return nil, err
 			}
-			u.tier, u.mark, u.texts = nil, marked(markRoute, r.Pattern), newTexts(cfg.Headers, r.Pattern, u.limiter)
+			u.limiter, u.tier, u.mark, u.texts = own, nil, marked(markRoute, r.Pattern), newTexts(r.Pattern, own)
 		}
-		s.routes = append(s.routes, route{parsePattern(r.Pattern), &u})
+		set.routes = append(set.routes, route{parsePattern(r.Pattern), &u})
 	}
 	for _, l := range cfg.Layers {
-		held, err := limiter.WithLimit(l.Limit)
+		own, err := s.limiter.WithLimit(l.Limit)
 		if err != nil {
-			_ = limiter.Close()
 			return nil, err
 		}
-		s.layers = append(s.layers, layer{limiter: held, text: newText(cfg.Headers, l.Name, held.Limit()), key: l.Key, name: l.Name, mark: marked(markLayer, l.Name)})
+		set.layers = append(set.layers, layer{limiter: own, text: newText(l.Name, own.Limit()), key: l.Key, name: l.Name, mark: marked(markLayer, l.Name)})
 	}
-	slices.SortFunc(s.routes, func(a, b route) int { return bySpecificity(a.pattern, b.pattern) })
-	return s, nil
+	slices.SortFunc(set.routes, func(a, b route) int { return bySpecificity(a.pattern, b.pattern) })
+	return set, nil
 }
 
-// Name returns the name of the limiter.
-func (s *Server) Name() string { return s.limiter.Name() }
+// Name returns the name of the plugin and of its limiter.
+func (s *Server) Name() string { return s.life.Name() }
 
 // Phase returns the Phase of the config, or [server.Admission].
-func (s *Server) Phase() server.Phase { return s.cfg.phase() }
+func (s *Server) Phase() server.Phase { return s.life.Load().Config.phase() }
 
-// Config returns the ServerConfig that the plugin was made with, as it was given.
-func (s *Server) Config() ServerConfig { return s.cfg.With(func(*ServerConfig) {}) }
+// Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
+// except for a Name and Registry that stayed.
+func (s *Server) Config() ServerConfig { return s.life.Load().Config.With(func(*ServerConfig) {}) }
 
-// Limiter returns the limiter that decides, to look at keys, to reset them, for
-// its counters, and to observe it.
+// SetConfig replaces the ServerConfig while the plugin is in use, with its Routes, Layers
+// and Tier. Keys keep their usage, as with SetConfig of core/ratelimit; a route keeps it
+// under its Pattern, and a layer under its Name. Requests in progress keep the old
+// config, except for Hooks. Observers and overrides stay. An empty Name and a nil Registry
+// stay as they are: another one is a [*core.ConfigError], as are another Phase, Store or
+// MaxKeys and the errors of [ServerConfig.Validate], and nothing changes.
+func (s *Server) SetConfig(cfg ServerConfig) error {
+	return s.life.SetConfig(cfg.With(func(*ServerConfig) {}), func(cfg *ServerConfig) error {
+		if _, err := s.settings(*cfg); err != nil { // a limit that the store does not take
+			return err
+		}
+		if err := s.limiter.SetConfig(cfg.core()); err != nil {
+			return relabel(err)
+		}
+		set, err := s.settings(*cfg) // again, with the limit that is in force now
+		if err == nil {
+			s.current.Store(set)
+		}
+		return err
+	})
+}
+
+// A ServerCall has the settings that [Server.Override] can change for a request.
+type ServerCall struct {
+	// Disabled switches the plugin off: the request takes nothing, gets no field, and is
+	// not counted.
+	Disabled bool
+	// Key is that of the ServerConfig.
+	Key Key
+	// Weight is that of the ServerConfig, or of the route. If nil, it is 1.
+	Weight func(r *http.Request) (int64, error)
+}
+
+// Override returns a context under which this plugin, and no other, uses its settings as
+// changed by f, for a request that an outer middleware passes on. Overrides nest: the
+// innermost is applied last. With a Key that cannot be used the request is answered with
+// 500. A nil f changes nothing.
+func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
+	return override.Context(ctx, s, f)
+}
+
+// Stats returns the counters as they are now.
+func (s *Server) Stats() ServerStats { return s.counters.stats() }
+
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (s *Server) Observe(h Hooks) (cancel func()) { return s.limiter.Observe(h) }
+
+// Limiter returns the limiter that decides: to look at keys, to reset them, and for its
+// counters.
 func (s *Server) Limiter() *ratelimit.Limiter { return s.limiter }
 
-// Close takes the limiter out of its registry. Unless it has a Store of yours, it
-// refuses requests with 503 from then on: close it when the server is shut down. A
-// second Close does nothing.
-func (s *Server) Close() error { return s.limiter.Close() }
+// Mechanisms returns the limiter, for a registry.
+func (s *Server) Mechanisms() []any { return []any{s.limiter} }
 
-// With makes another limiter, configured as this one but for what f changes, with
-// permits and a name of its own: one that this one has, itself or for a layer or a
-// route, is a [*core.ConfigError]. It is meant to be put on top of this one, around
-// some handlers, so it has no Routes, no Layers and no Tier but those that f gives it;
-// Key, Weight, Exclude and all else are those of this one. When it refuses a request,
-// this one gives back what the request took. For that, a middleware between the two
-// that wraps the ResponseWriter must have Unwrap.
+// Close removes the plugin from its registry and closes its limiter. Unless it has a
+// Store that was given, it then rejects requests with 503: close it when the server is
+// shut down. A second Close does nothing.
+func (s *Server) Close() error { return errors.Join(s.life.Close(), s.limiter.Close()) }
+
+// With makes another limiter with the config of this one as changed by f, and with its own
+// permits and name: a name that this one has, itself or for a layer or a route, is a
+// [*core.ConfigError]. It is for some inner handlers, in addition to this one, so it has only
+// the Routes, Layers and Tier that f sets; Key, Weight, Exclude and the other fields are
+// those of this one. If it refuses a request, this one refunds the request. For that, a
+// middleware between the two that wraps the ResponseWriter must have Unwrap.
 func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
-	cfg := s.cfg
+	outer := s.Config()
+	cfg := outer
 	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
 	cfg = cfg.With(f)
 	name := cmp.Or(cfg.Name, DefaultName)
-	taken := sameName(name, cfg.Limit, s.Name(), s.cfg.Limit)
-	for _, r := range s.cfg.Routes {
+	taken := sameName(name, cfg.Limit, s.Name(), outer.Limit)
+	for _, r := range outer.Routes {
 		taken = taken || sameName(name, cfg.Limit, r.Pattern, r.Limit)
 	}
-	for _, l := range s.cfg.Layers {
+	for _, l := range outer.Layers {
 		taken = taken || sameName(name, cfg.Limit, l.Name, l.Limit)
 	}
 	if taken {
@@ -112,15 +206,16 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 }
 
 // Handler returns next with the limit around it. A request that passes several handlers of
-// one Server, as of a router and of a router mounted in it, is charged by the outermost.
-// A request of its own that a handler makes, with another ResponseWriter, as for each item
-// of a batch, is charged by itself.
+// one Server, as of a router and of a router mounted in it, is charged by the outermost. A
+// request that a handler makes itself, with another ResponseWriter, as for each item of a
+// batch, is charged separately.
 func (s *Server) Handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, next) })
+	s.handlers.Add(1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.current.Load().serve(w, r, next) })
 }
 
-// rule returns what r is held to.
-func (s *Server) rule(r *http.Request) *rule {
+// rule returns the rule of r.
+func (s *settings) rule(r *http.Request) *rule {
 	if u := s.routes.find(r); u != nil {
 		return u
 	}

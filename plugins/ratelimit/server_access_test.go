@@ -37,7 +37,7 @@ func TestServer_AllowList(t *testing.T) {
 	}
 	require.Equal(t, 200, fetch(s, "/").Code, "nothing was taken")
 	require.Equal(t, 429, fetch(s, "/").Code)
-	require.Equal(t, ratelimit.Stats{Allowed: 1, Rejected: 1, AllowListed: 5}, s.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1, Rejected: 1, AllowListed: 5}, s.plugin.Stats())
 }
 
 func TestServer_BlockList(t *testing.T) {
@@ -55,7 +55,7 @@ func TestServer_BlockList(t *testing.T) {
 	require.Zero(t, s.calls.Load())
 	require.Equal(t, 200, fetch(s, "/bad/health").Code, "Exclude is before all")
 	require.Equal(t, 200, fetch(s, "/").Code)
-	require.Equal(t, ratelimit.Stats{Blocked: 1, AllowListed: 1}, s.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Blocked: 1, AllowListed: 1}, s.plugin.Stats())
 
 	nested := outer.plugin.Handler(s)
 	for range 3 {
@@ -101,7 +101,7 @@ func TestServer_Shadow(t *testing.T) {
 		get("/", "ann")
 		require.Zero(t, time.Since(start), "nothing waits")
 		require.EqualValues(t, 10, s.calls.Load())
-		require.Equal(t, ratelimit.Stats{Allowed: 2, Shadowed: 5, AllowListed: 1, Failed: 2}, s.plugin.Stats())
+		require.Equal(t, ratelimit.ServerStats{Allowed: 2, Shadowed: 5, AllowListed: 1, Failed: 2}, s.plugin.Stats())
 	})
 }
 
@@ -131,7 +131,7 @@ func TestServer_ShadowRefunds(t *testing.T) {
 	require.EqualValues(t, 5, s.plugin.Stats().Allowed)
 }
 
-func TestRateLimiting51_NoKeyPolicies(t *testing.T) {
+func TestNoKeyPolicies(t *testing.T) {
 	t.Parallel()
 	from := func(s *served, addr, user string) int {
 		r := request(http.MethodGet, "/", "User", user)
@@ -159,7 +159,7 @@ func TestRateLimiting51_NoKeyPolicies(t *testing.T) {
 	require.Equal(t, 403, from(deny, "192.0.2.1:1", ""))
 	require.Equal(t, 200, from(deny, "192.0.2.1:1", "ann"))
 	require.EqualValues(t, 1, deny.calls.Load())
-	require.Equal(t, ratelimit.Stats{Allowed: 1, Blocked: 1}, deny.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1, Blocked: 1}, deny.plugin.Stats())
 }
 
 func TestNoKeyPolicy_String(t *testing.T) {
@@ -175,11 +175,11 @@ func TestServer_StatsOfFailures(t *testing.T) {
 	fetch(bad, "/", "Cost", "-")
 	fetch(bad, "/", "Cost", "0")
 	fetch(bad, "/", "Cost", "1001")
-	require.Equal(t, ratelimit.Stats{Allowed: 1, Rejected: 1, Failed: 1}, bad.plugin.Stats())
+	require.Equal(t, ratelimit.ServerStats{Allowed: 1, Rejected: 1, Failed: 1}, bad.plugin.Stats())
 	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny} {
 		down := serve(t, ratelimit.ServerConfig{Store: brokenStore{}, OnStoreError: policy})
 		fetch(down, "/")
-		require.Equal(t, ratelimit.Stats{Failed: 1}, down.plugin.Stats(), policy)
+		require.Equal(t, ratelimit.ServerStats{Failed: 1}, down.plugin.Stats(), policy)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestServer_WaitsInAQueue(t *testing.T) {
 			}
 			require.Equal(t, want, codes, order)
 			require.Equal(t, left, took, order)
-			require.Equal(t, ratelimit.Stats{Allowed: 3, Rejected: 1}, s.plugin.Stats())
+			require.Equal(t, ratelimit.ServerStats{Allowed: 3, Rejected: 1}, s.plugin.Stats())
 		}
 	})
 }

@@ -78,7 +78,7 @@ func BenchmarkServer(b *testing.B) {
 			"floor: take, draft10": floor(),
 			"no headers":           core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30)})).Handler(http.HandlerFunc(quick)),
 			"draft10":              core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: ratelimit.HeaderDraft10})).Handler(http.HandlerFunc(quick)),
-			"x":                    core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: ratelimit.HeaderXRateLimitDelta})).Handler(http.HandlerFunc(quick)),
+			"x":                    core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: ratelimit.HeaderXRateLimit})).Handler(http.HandlerFunc(quick)),
 			"all headers":          core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerSecond(1 << 30), Headers: allHeaders})).Handler(http.HandlerFunc(quick)),
 			"all headers, bucket":  core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1<<30, time.Second, 0), Headers: allHeaders})).Handler(http.HandlerFunc(quick)),
 			"refused":              core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(1), Headers: ratelimit.HeaderDraft10})).Handler(http.HandlerFunc(quick)),

@@ -27,9 +27,7 @@ func TestServerConfig_Validate(t *testing.T) {
 		"max keys":      {ratelimit.ServerConfig{MaxKeys: -1}, []string{"ratelimit.ServerConfig.MaxKeys = -1: must be 0 to"}},
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
 		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"}},
-		"style":         {ratelimit.ServerConfig{Headers: 32}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(32): must be made of HeaderDraft10"}},
-		"both resets":   {ratelimit.ServerConfig{Headers: ratelimit.HeaderXRateLimit | ratelimit.HeaderXRateLimitDelta}, []string{"ratelimit.ServerConfig.Headers = x+x-delta: must not have both"}},
-		"both drafts":   {ratelimit.ServerConfig{Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft07}, []string{"ratelimit.ServerConfig.Headers = draft10+draft07: must not have both HeaderDraft10 and HeaderDraft07"}},
+		"style":         {ratelimit.ServerConfig{Headers: 8}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(8): must be made of HeaderDraft10"}},
 		"no key":        {ratelimit.ServerConfig{NoKey: 3}, []string{"ratelimit.ServerConfig.NoKey = NoKeyPolicy(3): must be NoKeyPeer, NoKeyShared or NoKeyDeny"}},
 		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5, Order: ratelimit.NewestFirst}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait", "ratelimit.ServerConfig.Order = "}},
 		"order":         {ratelimit.ServerConfig{MaxWait: 1, Order: 2}, []string{"ratelimit.ServerConfig.Order = "}},
@@ -101,6 +99,9 @@ func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 		same, ok := here.FieldByName(field.Name)
 		require.True(t, ok, field.Name)
 		require.Equal(t, field.Type, same.Type, field.Name)
+		if field.Name == "Registry" {
+			continue // it has the plugin
+		}
 		require.False(t, got.Field(i).IsZero() && gotStore.Field(i).IsZero(), "%s does not reach the core, or this test does not set it", field.Name)
 	}
 	require.Equal(t, cfg.Limit, got.Interface().(coreratelimit.Config).Limit)

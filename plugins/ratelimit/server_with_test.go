@@ -51,8 +51,7 @@ func TestServer_With_NeedsANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// What OnRejected does to the Retry-After of the default changes neither that nor
-// the text that quotes it.
+// What OnRejected does to the Retry-After of the default does not change it.
 func TestServer_OnRejectedChangesTheHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +63,7 @@ func TestServer_OnRejectedChangesTheHeader(t *testing.T) {
 		w := fetch(s, "/")
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		require.Equal(t, []string{"60"}, w.Header().Values("Retry-After"))
-		require.Contains(t, w.Body.String(), "Try again in 60s.")
+		require.Contains(t, w.Body.String(), "Rate limit exceeded.")
 		require.Equal(t, "https://help.test/limits", w.Header().Get("X-Help"))
 	})
 }

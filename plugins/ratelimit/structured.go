@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// absent is the value of what is not there, or no integer, or a negative one.
+// absent is the value of a missing item, of one that is no integer, and of a negative one.
 const absent int64 = -1
 
 // An sfMember is one of a list or of a dictionary, in so far as it is of use here.

@@ -8,26 +8,26 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
-// A text is what can be said about a limit before the request.
+// A text is the text about a limit that is prepared before requests.
 type text struct {
 	limit  Limit
-	style  HeaderStyle
 	parts  []part // the limits that And has joined
-	policy string // RateLimit-Policy, in a style that has it
+	policy string // RateLimit-Policy
 }
 
 // A part is one of the limits of a Limit.
 type part struct {
-	name     string   // as a client knows it
-	alone    []string // only the name
-	item     string   // the same as a structured string (RFC 9651)
+	name     string           // as a client knows it
+	alone    []*part          // only this one
+	refusal  *server.Prepared // 429
+	item     string           // the same as a structured string (RFC 9651)
 	capacity int64
-	total    string // the capacity, as it is told
+	total    string // the text of the capacity
 	window   int64  // seconds; 0: below one
 }
 
@@ -37,12 +37,12 @@ const (
 	maxSeconds = 11 // digits of a time.Duration, or of a Unix time
 )
 
-func newText(style HeaderStyle, name string, limit Limit) *text {
-	t := &text{limit: limit, style: style}
+func newText(name string, limit Limit) *text {
+	t := &text{limit: limit}
 	names := policyNames(name, limit)
 	var b []byte
 	for i, l := range limit.All() {
-		p := part{name: names[i], alone: names[i : i+1 : i+1], item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
+		p := part{name: names[i], refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
 		if fill := fillTime(l); fill >= time.Second {
 			p.window = seconds(fill)
 		}
@@ -50,6 +50,10 @@ func newText(style HeaderStyle, name string, limit Limit) *text {
 		b = t.appendPart(comma(b, 0), p)
 	}
 	t.policy = string(b)
+	for i := range t.parts {
+		p := &t.parts[i]
+		p.alone = []*part{p}
+	}
 	return t
 }
 
@@ -95,10 +99,10 @@ func (t *text) part(r *Result) *part {
 	return &t.parts[r.Which]
 }
 
-// overridden tells whether a key is held to another limit than that of the text.
+// overridden reports whether a key has another limit than that of the text.
 func (t *text) overridden(r *Result) bool { return r.Limit > 0 && r.Limit != t.part(r).capacity }
 
-// capacity is the capacity of what holds a key.
+// capacity returns the text of the capacity of a key.
 func (t *text) capacity(r *Result) string {
 	if p := t.part(r); p.capacity == r.Limit {
 		return p.total
@@ -106,8 +110,8 @@ func (t *text) capacity(r *Result) string {
 	return string(appendNumber(nil, r.Limit))
 }
 
-// appendPolicy appends what holds a key in general. Of a limit of its own nothing is
-// known but the capacity.
+// appendPolicy appends the limits of a key. Of a limit of its own only the capacity is
+// known.
 func (t *text) appendPolicy(b []byte, r *Result) []byte {
 	if t.overridden(r) {
 		p := *t.part(r)
@@ -119,17 +123,14 @@ func (t *text) appendPolicy(b []byte, r *Result) []byte {
 
 // appendPart appends an item of RateLimit-Policy.
 func (t *text) appendPart(b []byte, p part) []byte {
-	if t.style&HeaderDraft10 != 0 {
-		b = append(append(b, p.item...), ";q="...)
-	}
-	b = appendNumber(b, p.capacity)
+	b = appendNumber(append(append(b, p.item...), ";q="...), p.capacity)
 	if p.window > 0 {
 		b = appendNumber(append(b, ";w="...), p.window)
 	}
 	return b
 }
 
-// appendItem appends an item of RateLimit: how a key stands.
+// appendItem appends an item of RateLimit: the state of a key.
 func (t *text) appendItem(b []byte, r *Result) []byte {
 	b = appendNumber(append(append(b, t.part(r).item...), ";r="...), r.Remaining)
 	if r.NextAfter > 0 {
@@ -139,13 +140,13 @@ func (t *text) appendItem(b []byte, r *Result) []byte {
 }
 
 // appendNumber appends a number that a structured field can hold.
-func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, told(n), 10) }
+func appendNumber(b []byte, n int64) []byte { return strconv.AppendInt(b, clamped(n), 10) }
 
-// told is what is told of a number.
-func told(n int64) int64 { return min(max(0, n), maxInteger) }
+// clamped returns the number that is sent for n.
+func clamped(n int64) int64 { return min(max(0, n), maxInteger) }
 
-// quote makes a structured string. What cannot be in one is percent-encoded, as in
-// the path of a URL: it can only be from the pattern of a route.
+// quote makes a structured string. Other characters, which only the pattern of a route can
+// have, are percent-encoded, as in the path of a URL.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -175,49 +176,33 @@ func fillTime(l Limit) time.Duration {
 	return time.Duration(fill + min(1, rest))
 }
 
-// seconds rounds up.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
-}
-
 // texts are those of a rule: of the limit of its limiter, and of those that hold by
 // tier, or since the limit was changed.
 type texts struct {
-	style HeaderStyle
 	name  string
 	first *text
 	owner *ratelimit.Limiter // whose limit is that of first
 	more  sync.Map           // *ratelimit.Limiter to *text
 }
 
-func newTexts(style HeaderStyle, name string, limiter *ratelimit.Limiter) *texts {
-	return &texts{style: style, name: name, owner: limiter, first: newText(style, name, limiter.Limit())}
+func newTexts(name string, limiter *ratelimit.Limiter) *texts {
+	return &texts{name: name, owner: limiter, first: newText(name, limiter.Limit())}
 }
 
-// of returns the text about what a limiter holds its keys to now.
+// of returns the text about the limit of a limiter that is in force.
 func (t *texts) of(limiter *ratelimit.Limiter) *text {
 	limit := limiter.Limit()
 	if limiter == t.owner && limit == t.first.limit {
 		return t.first
 	}
 	if v, ok := t.more.Load(limiter); ok {
-		if known := v.(*text); known.limit == limit { // nothing else is stored
+		if known := v.(*text); known.limit == limit { // only texts are stored
 			return known
 		}
 	}
-	made := newText(t.style, t.name, limit)
+	made := newText(t.name, limit)
 	t.more.Store(limiter, made)
 	return made
-}
-
-// since makes a value of what was written from start on. Text is only ever
-// appended to.
-func since(text []byte, start int) string {
-	return unsafe.String(unsafe.SliceData(text[start:]), len(text)-start)
 }
 
 // comma separates the items of a list.

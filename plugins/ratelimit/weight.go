@@ -7,13 +7,12 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// ErrLengthRequired is for a Weight that goes by Content-Length to return when a
-// request does not tell: r.ContentLength is below 0 for a body of unknown length.
-// A request with neither a body nor the header has a length of 0. It is answered
-// with 411.
+// ErrLengthRequired is the error of a Weight that needs a Content-Length. The request is
+// answered with 411. r.ContentLength is below 0 for a body of unknown length, and 0 for a
+// request with neither a body nor the field.
 var ErrLengthRequired error = &server.StatusError{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
 
-// weigh returns what a request costs under this rule.
+// weigh returns the cost of a request under this rule.
 func (u *rule) weigh(r *http.Request) (int64, error) {
 	if u.weight == nil {
 		return 1, nil

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,11 +10,11 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/conferr"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
-// DefaultName is the name of a plugin that is given none.
+// DefaultName is the name of a plugin whose config has none.
 const DefaultName = ratelimit.DefaultName
 
 // ServerConfig configures a [Server]. The zero value is ready to use: 1000
@@ -29,69 +28,72 @@ type ServerConfig struct {
 	// others; a second one without a name in one Store is refused. With HeaderDraft10
 	// the name must be printable ASCII.
 	Name string
-	// Registry is where the limiter, a *ratelimit.Limiter of core/ratelimit, is
-	// found under the kind "ratelimit" and its name. If nil, it is in none.
+	// Registry is where the plugin is found under the kind "ratelimit" and its name, and
+	// through it its limiter ([core.Lookup]). If nil, it is in none.
 	Registry *core.Registry
 
-	// Limit is what each key may take. The zero Limit is PerMinute(1000).
+	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// Key tells whose permits a request takes. If nil, it is ByClientIP(). For a
-	// request that has no such key there is NoKey. In Info a key that was found is
-	// as it is, unless it begins with "#", which marks one that was not, or one of a
-	// route or a layer.
+	// Key is the key whose permits a request takes. If nil, it is ByClientIP(). NoKey
+	// applies to a request without such a key. Info has the key unchanged, unless it
+	// begins with "#", which marks substitutes and the keys of routes and layers.
 	Key Key
 	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
 	// takes none, and passes. If it is above the capacity of the limit, the
 	// request is answered with 413. A negative weight, or an error, is answered
-	// with 500, or with what a [*server.StatusError] says, as [ErrLengthRequired]
-	// does. In none of these cases is anything taken. It must not read the body.
+	// with 500, or with the status of a [*server.StatusError], as of
+	// [ErrLengthRequired]. In none of these cases are permits taken. It must not read
+	// the body.
 	Weight func(r *http.Request) (int64, error)
-	// Tier, if not nil, is asked for the limit of each request that is held to
-	// Limit, as by what its user pays for. The zero Limit stands for Limit. What a
-	// key has taken counts whatever the tier. There should be few different
-	// limits: each is kept, and memory knows 65535.
+	// Tier, if not nil, returns the limit of a request instead of Limit, as by the plan
+	// of its user. The zero Limit is Limit. The usage of a key counts in all tiers.
+	// There should be few different limits: each is kept, at most 65,535 in memory.
 	Tier func(r *http.Request) Limit
-	// Routes are requests that are held to a limit of their own in place of all
-	// the above but Key.
+	// Routes are requests with a limit of their own, instead of Limit, Weight and
+	// Tier.
 	Routes []Route
-	// Layers are further limits that a request has to fit in, whatever its route:
-	// it takes of all or of none. So a network can be held to what it may take as a
-	// whole, or a tenant, or everybody: see [Layer].
+	// Layers are additional limits of each request, whatever its route: it takes of all
+	// or of none. So a network, a tenant, or all clients together can be limited: see
+	// [Layer].
 	Layers []Layer
-	// NoKey says what a request without a Key takes. The zero value is
-	// [NoKeyPeer]: the permits of its client IP.
+	// NoKey is the action for a request without a key. The zero value is [NoKeyPeer]:
+	// it takes the permits of its client IP.
 	NoKey NoKeyPolicy
 
-	// Exclude tells which requests are not limited at all: they take nothing, get
-	// no header, and are not counted. If nil, none.
+	// Exclude selects requests that are not limited at all: they take nothing, get no
+	// field, and are not counted. If nil, none.
 	Exclude func(r *http.Request) bool
-	// Block tells which requests are answered with 403, as those of a block list:
-	// they take nothing and have none of our fields. It is asked before all else but
-	// Exclude. If nil, none. [server.KeyIn] and [server.ClientIP.In] make such lists.
+	// Block selects requests that are answered with 403, as those of a block list: they
+	// take nothing and have none of the fields. Only Exclude is called before. If nil,
+	// none. [server.KeyIn] and [server.ClientIP.In] make such lists.
 	Block func(r *http.Request) bool
-	// Allow tells which requests pass whatever they cost, as those of an allow
-	// list: they take nothing, also where the handler charges them (see [Charge]),
+	// Allow selects requests that pass whatever they cost, as those of an allow list: they take nothing, also where the handler charges them (see [Charge]),
 	// have X-Rate-Limited: false, and are counted. If nil, none.
 	Allow func(r *http.Request) bool
-	// Shadow lets all requests pass, to see what a limit would do before it does
-	// it: they are decided and charged as ever, Hooks and Stats tell what came of
-	// it, but nothing is refused or blocked, nothing waits, none of our fields is
-	// sent, and OnRejected and OnSuccess are not called. What would be blocked is not
-	// charged.
+	// Shadow lets all requests pass, to test a limit before it is enforced: requests are
+	// decided, charged and counted, and Hooks are called, but none is refused or blocked,
+	// none waits, no field is sent, and OnRejected and OnSuccess are not called. Requests
+	// that Block selects are not charged.
 	Shadow bool
 
+	// ChargeInContext adds the Charge of a request to its context, where [ChargeFrom]
+	// finds it. The handler then gets a copy of the request, which costs 288 bytes. It
+	// is for code that has no ResponseWriter and for middleware that hides it: otherwise
+	// use [ChargeOf].
+	ChargeInContext bool
+
 	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Admission].
-	// It has to be further in than what finds out the key.
+	// The plugin that determines the key must be an outer one.
 	Phase server.Phase
 	// Headers are sent in addition to X-Rate-Limited, which is true on a refusal
 	// and false on what passed, and to the Retry-After of a refusal. If zero,
 	// there are none.
 	Headers HeaderStyle
-	// OnRejected, if not nil, is called when the limit refuses a request, with the
-	// headers set. What it writes is the response. If it writes nothing the
-	// default is sent, with what it added to the header: 429 with problem details,
-	// or 413 where info.Result.RetryAfter is Never. The default has its own
-	// Retry-After, Cache-Control and Content-Type.
+	// OnRejected, if not nil, is called when the limit refuses a request, after the
+	// fields are set. It can write the response. If it writes nothing, the default is
+	// sent, with the fields that it added: 429 with problem details, or 413 if
+	// info.Result.RetryAfter is Never. The default has its own Retry-After,
+	// Cache-Control and Content-Type.
 	OnRejected func(w http.ResponseWriter, r *http.Request, info Info)
 	// OnSuccess, if not nil, is called when a request was allowed, before the
 	// handler, with the headers set: it may change and add some. It must not
@@ -99,17 +101,17 @@ type ServerConfig struct {
 	OnSuccess func(w http.ResponseWriter, r *http.Request, info Info)
 
 	// MaxWait is how long a request may wait for its permits. If zero, it does not
-	// wait. What would take longer is refused at once; a wait ends with the context
-	// of the request. It must not be negative. That a client has left is noticed by
-	// net/http only once the body of its request was read, so a request with a body
-	// waits on for nobody: bound MaxQueue where those are limited.
+	// wait. A request that would wait longer is refused at once; a wait ends with the
+	// context of the request. It must not be negative. net/http detects that a client
+	// has left only when the body of its request was read, so a request with a body
+	// continues to wait: bound MaxQueue where such requests are limited.
 	MaxWait time.Duration
 	// MaxQueue is how many permits may be waited for at a time, for each key; a
 	// request that would be above it is refused at once. If zero, it is twice
-	// the capacity of the limit, and at least 1000. If negative, nobody waits. It
+	// the capacity of the limit, and at least 1000. If negative, none waits. It
 	// must be zero without MaxWait, and with a Store that is not in memory.
 	MaxQueue int64
-	// Order says which of the requests that wait for a key is served first. The
+	// Order is the order in which the requests that wait for a key are served. The
 	// zero value is [OldestFirst], the only one for a Store that is not in memory.
 	// It must be zero without MaxWait.
 	Order QueueOrder
@@ -119,33 +121,32 @@ type ServerConfig struct {
 	// Store holds the state of the keys. If nil, the plugin has one of its own in
 	// memory. A given one is not closed by the plugin.
 	Store Store
-	// OnStoreError says what happens to a request when the store fails. The zero
-	// value is [Allow]: it passes, with no header of ours. With [Deny] it is
-	// answered with 503. With [Local] this process decides by itself, with its share
-	// of the limit, which the header fields then tell; the Store must be one that can,
-	// as redisstore.
+	// OnStoreError is the action for a request if the store fails. The zero value is
+	// [Allow]: it passes, without our fields. With [Deny] it is answered with 503. With
+	// [Local] this process decides with its share of the limit, which is then in the
+	// fields; the Store must support it, as redisstore does.
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter. Any of them may be nil.
 	Hooks Hooks
 }
 
-// A Route is a set of requests and what they are held to. Each key has permits of
-// its own for it, which other requests do not touch.
+// A Route is a set of requests with a limit of their own. Each key has separate permits for
+// it.
 type Route struct {
-	// Pattern says which requests, as [http.ServeMux] writes it: "POST /export",
+	// Pattern selects the requests, as a pattern of [http.ServeMux]: "POST /export",
 	// "/users/{id}", "api.example.com/". The most specific one counts. It is
 	// matched by the plugin itself, on the path that the request has when it gets
 	// there; a path that is not clean, as //export, is taken for the one that it
 	// would be redirected to. It is the name of the limit in the RateLimit header.
 	Pattern string
-	// Limit is what each key may take. If zero, the route has no permits of its
+	// Limit is the limit of each key. If zero, the route has no permits of its
 	// own: its requests take those of the config, and only Weight is different.
 	Limit Limit
 	// Weight is how many permits a request takes. If nil, it is that of the config.
 	Weight func(r *http.Request) (int64, error)
 }
 
-// NoKeyPolicy says what a request takes for which Key found none.
+// NoKeyPolicy is the action for a request without a key.
 type NoKeyPolicy uint8
 
 const (
@@ -180,13 +181,10 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
 	const name = "ratelimit.ServerConfig."
-	errs := []error{
-		conferr.Relabel(c.core().Validate(), name, "ratelimit.Config.", "ratelimit."),
-		conferr.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"),
-	}
-	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: name + field, Value: value, Reason: reason})
-	}
+	check := validate.Of("ratelimit.ServerConfig")
+	check.Part(c.core().Validate(), "ratelimit.Config.", "ratelimit.")
+	check.Part(validate.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"))
+	bad := func(field string, value any, reason string) { check.That(false, field, value, reason) }
 	switch {
 	case c.MaxWait < 0:
 		bad("MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
@@ -199,8 +197,8 @@ func (c ServerConfig) Validate() error {
 	if c.NoKey >= noKeyPolicies {
 		bad("NoKey", c.NoKey, "must be NoKeyPeer, NoKeyShared or NoKeyDeny")
 	}
-	if reason := c.Headers.problem(); reason != "" {
-		bad("Headers", c.Headers, reason)
+	if c.Headers >= headerStyles {
+		bad("Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
 	}
 	if reason := c.nameProblem(c.Name); reason != "" {
 		bad("Name", fmt.Sprintf("%q", c.Name), reason)
@@ -209,20 +207,21 @@ func (c ServerConfig) Validate() error {
 		if reason := c.patternProblem(i); reason != "" {
 			bad(fmt.Sprintf("Routes[%d].Pattern", i), fmt.Sprintf("%q", r.Pattern), reason)
 		}
-		errs = append(errs, conferr.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
+		check.Part(validate.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
 	}
 	for i, l := range c.Layers {
 		if reason := c.layerProblem(i); reason != "" {
 			bad(fmt.Sprintf("Layers[%d].Name", i), fmt.Sprintf("%q", l.Name), reason)
 		}
 		of := fmt.Sprintf("%sLayers[%d].", name, i)
-		errs = append(errs, conferr.Relabel(l.Limit.Validate(), of, "ratelimit."), conferr.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
+		check.Part(validate.Relabel(l.Limit.Validate(), of, "ratelimit."))
+		check.Part(validate.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
 	}
-	return errors.Join(errs...)
+	return check.Err()
 }
 
-// nameProblem says what is wrong with a name for the RateLimit header, which is a
-// structured field.
+// nameProblem returns the mistake in a name for the RateLimit field, which is a structured
+// field, or an empty text.
 func (c ServerConfig) nameProblem(name string) string {
 	if c.Headers&HeaderDraft10 != 0 && strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "must be printable ASCII with HeaderDraft10"
@@ -230,8 +229,8 @@ func (c ServerConfig) nameProblem(name string) string {
 	return ""
 }
 
-// layerProblem says what is wrong with the name of a layer: in the header it would
-// be taken for another limit.
+// layerProblem returns the mistake in the name of a layer, or an empty text. In the fields
+// limits differ by their names alone.
 func (c ServerConfig) layerProblem(i int) string {
 	name := c.Layers[i].Name
 	if name == "" {
@@ -254,7 +253,7 @@ func (c ServerConfig) layerProblem(i int) string {
 	return c.nameProblem(name)
 }
 
-// sameName tells whether two limits would have a name in common in the header.
+// sameName reports whether two limits have a name in common in the fields.
 func sameName(a string, limitA Limit, b string, limitB Limit) bool {
 	names := policyNames(a, limitA)
 	return a == b || slices.ContainsFunc(policyNames(b, limitB), func(n string) bool { return slices.Contains(names, n) })
@@ -264,7 +263,6 @@ func sameName(a string, limitA Limit, b string, limitB Limit) bool {
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
 		Name:         c.Name,
-		Registry:     c.Registry,
 		Limit:        c.Limit,
 		MaxWait:      c.MaxWait,
 		MaxQueue:     c.MaxQueue,

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -14,41 +13,27 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/request"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// cooldown returns the part of c that core/cooldown has too.
-func (c ClientConfig) cooldown() cooldown.Config {
-	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
-	return cooldown.Config{Name: cmp.Or(c.Name, DefaultName), Registry: c.Registry, MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+type clientTransport struct {
+	*Client
+	next http.RoundTripper
 }
 
-// Cooldown is what holds the keys that ask to be left alone. A key can be held with it
-// by hand, and released.
-func (c *Client) Cooldown() *cooldown.Cooldown { return c.gate }
+// CloseIdleConnections passes the call on.
+func (t *clientTransport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
-func keyOf(cfg *ClientConfig, req *http.Request) string {
-	if cfg.Key != nil {
-		return cfg.Key(req)
-	}
-	return client.Host(req)
-}
-
-// longest is how long a request waits at most.
-func longest(cfg *ClientConfig) time.Duration {
-	if cfg.MaxWait < 0 {
-		return math.MaxInt64
-	}
-	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
-}
-
-// notYet is how long a key is held when a probe fails and the answer does not say how
-// long to wait. It is the least that core/cooldown holds a key after a failure.
+// notYet is the hold of a key after a failed probe whose response has no time to wait. It is the least that core/cooldown holds a key after a failure.
 const notYet = time.Second
 
-// RoundTrip waits until req may be sent, sends it, and looks at what the response says.
+// RoundTrip waits until req may be sent, sends it, and applies the Feedback to the response.
+//
+//nolint:contextcheck // ctx is that of req
 func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	cfg, ctx := t.current.Load(), request.Context(req)
+	ctx := request.Context(req)
 	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
@@ -63,6 +48,18 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			_ = resp.Body.Close() // it is not returned
 		}
 	}()
+	cfg, disabled, err := t.settings(req)
+	switch {
+	case disabled:
+		sent = true
+		resp, err = t.next.RoundTrip(req)
+		returned = true
+		return resp, err
+	case err != nil:
+		client.CloseBody(req)
+		returned = true
+		return nil, &blame.Error{Err: err, NotSent: true}
+	}
 	key := keyOf(cfg, req)
 	giveBack, err := t.admit(ctx, cfg, key, &permit)
 	if err != nil {
@@ -99,6 +96,24 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	returned = true
 	return resp, err
+}
+
+// settings returns the config for a request, with its overrides.
+func (c *Client) settings(req *http.Request) (cfg *ClientConfig, disabled bool, err error) {
+	cfg = &c.life.Load().Config
+	f := override.From[Client, ClientCall](req.Context(), c)
+	if f == nil {
+		return cfg, false, nil
+	}
+	call := ClientCall{Key: cfg.Key}
+	if f(&call); call.Disabled {
+		return nil, true, nil
+	}
+	check := validate.Of("ratelimit.ClientCall")
+	check.That(cfg.Limiter == nil || call.Key == nil, "Key", "set", "must be nil with a Limiter, which knows no keys")
+	changed := *cfg
+	changed.Key = call.Key
+	return &changed, false, check.Err()
 }
 
 // admit waits until the key is not held and the turn of the request has come. giveBack

@@ -5,16 +5,27 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if f := override.From[Server, ServerCall](r.Context(), s.Server); f != nil {
+		changed, disabled, err := s.override(r, f)
+		switch {
+		case disabled:
+			next.ServeHTTP(w, r)
+			return
+		case err != nil:
+			s.fail(w, r, next, http.StatusInternalServerError, err)
+			return
+		}
+		s = changed
+	}
 	switch {
 	case s.nested(w, r):
 		next.ServeHTTP(w, r)
@@ -40,10 +51,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return
 	}
-	var x *exchange // of what is refused there is none, if its key needs no room
+	var x *exchange // a refused request has none if its key needs no room
+	var out fields
 	key, ok := s.plainKey(u, r)
 	if !ok {
-		x = s.exchange(u)
+		x, out = s.exchange(u)
 		if key, ok = s.keyOf(x.room[:0], u, r); !ok {
 			s.forbid(w, r, next)
 			return
@@ -76,7 +88,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		s.counters.shadowed.Add(1)
 	}
 	if x == nil {
-		x = s.exchange(u)
+		x, out = s.exchange(u)
 	}
 	x.limiter, x.key = limiter, key
 	x.silent = s.cfg.Shadow || result.Limit <= 0
@@ -84,13 +96,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	if !x.silent {
 		h := w.Header()
 		limited(h, &x.limited, false)
-		if x.header != nil {
-			x.single = x.header.write(h, s.cfg.Headers, links, counts, false)
+		if x.fields {
+			out.header = h
+			x.single = out.write(links, counts, false)
 		}
 		if s.cfg.OnSuccess != nil {
 			s.cfg.OnSuccess(w, r, links[counts].info(cost))
-			if x.header != nil {
-				x.header.changedOnPurpose(h)
+			if x.lines != nil {
+				x.lines.keep(h)
 			}
 		}
 	}
@@ -100,32 +113,40 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	x.serve(w, r, next)
 }
 
-// nested reports whether r is a request that s let pass further out. The context alone
-// does not say so: a handler may give it to requests of its own, which have another
-// writer and another target.
-func (s *Server) nested(w http.ResponseWriter, r *http.Request) bool {
-	x, ok := r.Context().Value(exchangeKey{s}).(*exchange)
-	if !ok {
+// override returns the settings as changed by f for a request, which has one rule.
+func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *settings, disabled bool, err error) {
+	u := *s.rule(r)
+	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
+	if f(&call); call.Disabled {
+		return nil, true, nil
+	}
+	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
+		return nil, false, err
+	}
+	c := *s
+	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
+		c.key = server.ByClientIP()
+	}
+	u.set, u.weight = &c, call.Weight
+	c.routes, c.others = nil, &u
+	return &c, false, nil
+}
+
+// nested reports whether an outer handler of s let r pass. The writer shows it, and the
+// context if a middleware hides that writer. With a single handler there is none.
+func (s *settings) nested(w http.ResponseWriter, r *http.Request) bool {
+	if server.Value(w, exchangeKey{s.Server}) != nil {
+		return true
+	}
+	if s.handlers.Load() <= 1 {
 		return false
 	}
-	for outer := x.rec.Unwrap(); ; {
-		if identity.Comparable(w) && w == outer {
-			return true
-		}
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			break
-		}
-		w = u.Unwrap()
-	}
-	// A writer in between has no Unwrap, or there is another one. What goes on with the
-	// request may take off the beginning of the path, as http.StripPrefix does.
-	was := &x.request
-	return r.Method == was.Method && r.URL.RawQuery == was.URL.RawQuery && strings.HasSuffix(was.URL.Path, r.URL.Path)
+	v, ok := r.Context().Value(exchangeKey{s.Server}).(*visit)
+	return ok && v.hidden(r)
 }
 
 // free serves a request that takes nothing.
-func (s *Server) free(w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
+func (s *settings) free(w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
 	counter.Add(1)
 	x := &exchange{rule: s.others, free: true, silent: s.cfg.Shadow}
 	w = x.rec.Wrap(w)
@@ -135,8 +156,8 @@ func (s *Server) free(w http.ResponseWriter, r *http.Request, next http.Handler,
 	x.serve(w, r, next)
 }
 
-// forbid answers a request that is not wanted.
-func (s *Server) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// forbid answers a request that is blocked.
+func (s *settings) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.shadowed)
 		return
@@ -145,8 +166,8 @@ func (s *Server) forbid(w http.ResponseWriter, r *http.Request, next http.Handle
 	server.Reject(w, r, server.Rejection{Status: http.StatusForbidden, RetryAfter: -1})
 }
 
-// fail answers a request about which nothing can be decided.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
+// fail answers a request that could not be decided.
+func (s *settings) fail(w http.ResponseWriter, r *http.Request, next http.Handler, status int, err error) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.failed)
 		return
@@ -162,7 +183,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, next http.Handler,
 
 // decide takes n permits of each link or of none, and returns which of them counts.
 // The error is never a refusal.
-func (s *Server) decide(ctx context.Context, links []link, n int64) (counts int, err error) {
+func (s *settings) decide(ctx context.Context, links []link, n int64) (counts int, err error) {
 	if s.cfg.MaxWait == 0 || s.cfg.Shadow {
 		return take(ctx, links, n)
 	}
@@ -186,7 +207,7 @@ func (s *Server) decide(ctx context.Context, links []link, n int64) (counts int,
 // A taking takes n permits of links, as decide does.
 type taking func(ctx context.Context, links []link, n int64) (counts int, err error)
 
-// take is decide for who does not wait.
+// take is decide without a wait.
 func take(ctx context.Context, links []link, n int64) (counts int, err error) {
 	if len(links) == 1 {
 		links[0].result, err = links[0].limiter.Take(ctx, links[0].key, n)
@@ -213,7 +234,7 @@ func takeAtMost(ctx context.Context, links []link, n int64) (counts int, err err
 	return counts, err
 }
 
-// settled keeps what a chain has decided.
+// settled stores the decision of a chain in links.
 func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
 	return func(all ratelimit.ChainResult, err error) (int, error) {
 		for i := range all.Each {
@@ -221,66 +242,4 @@ func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
 		}
 		return all.Link, err
 	}
-}
-
-// reject answers a request that is not let through.
-func (s *Server) reject(w http.ResponseWriter, r *http.Request, links []link, counts int, cost int64) {
-	s.counters.rejected.Inc()
-	answer := new(struct { // in one allocation
-		header
-		limited [1]string
-		why     ratelimit.LimitedError
-	})
-	limited(w.Header(), &answer.limited, true)
-	answer.write(w.Header(), s.cfg.Headers, links, counts, true)
-	if s.cfg.OnRejected != nil {
-		w, _ = server.Record(w) // to see whether it writes
-	}
-	s.refuse(w, r, violated(links), links[counts].info(cost), &answer.why)
-}
-
-// refuse answers a request that a limit does not allow, and sets why. Its fields are set.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, violated []string, info Info, why *ratelimit.LimitedError) {
-	*why = ratelimit.LimitedError{Name: info.Name, Result: info.Result}
-	after := info.Result.RetryAfter
-	if after == 0 && info.Result.Remaining > 0 {
-		after = -1 // a handler refuses, and only it knows why
-	}
-	if s.cfg.OnRejected != nil {
-		h := w.Header()
-		server.SetRetryAfter(h, after)
-		h.Set("Cache-Control", "no-store")
-		server.MarkRejected(w, why)
-		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
-	}
-	rejection := server.Rejection{Status: http.StatusRequestEntityTooLarge, RetryAfter: after, Policies: violated, Err: why}
-	if info.Result.RetryAfter == Never {
-		rejection.Detail = "The request costs " + strconv.FormatInt(info.Cost, 10) + ", and the limit is " + strconv.FormatInt(info.Result.Limit, 10) + "."
-	} else {
-		rejection.Status = http.StatusTooManyRequests
-		rejection.Type = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-		rejection.Title = "Request cannot be satisfied as assigned quota has been exceeded"
-		rejection.Detail = "Rate limit exceeded."
-		if after >= 0 {
-			var room [64]byte
-			detail := strconv.AppendInt(append(room[:0], "Rate limit exceeded. Try again in "...), max(1, seconds(after)), 10)
-			rejection.Detail = string(append(detail, "s."...))
-		}
-	}
-	server.Reject(w, r, rejection)
-}
-
-// violated are the names of the limits that have refused.
-func violated(links []link) (names []string) {
-	for i := range links {
-		l := &links[i]
-		switch p := l.text.part(&l.result); {
-		case l.result.Limit <= 0 || l.result.Allowed:
-		case names == nil:
-			names = p.alone // of which there is no more, so that appending copies it
-		default:
-			names = append(names, p.name)
-		}
-	}
-	return names
 }

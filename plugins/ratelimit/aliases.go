@@ -3,25 +3,34 @@ package ratelimit
 import (
 	"time"
 
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// What the plugin shares with core/ratelimit, so that one import is enough.
+// The types of core/ratelimit and core/cooldown that the plugin uses: one import is enough.
 type (
-	// Limit says how many permits a key may take in what time.
+	// Limiter decides; it is the mechanism of both plugins.
+	Limiter = ratelimit.Limiter
+	// Cooldown holds the keys of a [Client].
+	Cooldown = cooldown.Cooldown
+	// Limit is the number of permits of a key in a period.
 	Limit = ratelimit.Limit
-	// Result is what was decided about a request, and how its key stands.
+	// Result is the decision about a request, and the state of its key.
 	Result = ratelimit.Result
-	// Info is what OnRejected, OnSuccess and the hooks are told.
+	// Info is the argument of OnRejected, OnSuccess and the hooks.
 	Info = ratelimit.Info
 	// Hooks observe the limiter.
 	Hooks = ratelimit.Hooks
 	// Store holds the state of the keys.
 	Store = ratelimit.Store
-	// FailurePolicy says what happens to a request when the store fails.
+	// FailurePolicy is the action if the store fails.
 	FailurePolicy = ratelimit.FailurePolicy
-	// QueueOrder says which of those that wait is served first.
+	// QueueOrder is the order in which waiters are served.
 	QueueOrder = ratelimit.QueueOrder
+	// LimiterStats are the counters of the limiter of a Client.
+	LimiterStats = ratelimit.Stats
+	// CooldownStats are the counters of the cooldown of a Client.
+	CooldownStats = cooldown.Stats
 	// LimitedError is the error of a request that a Client rejects.
 	LimitedError = ratelimit.LimitedError
 )
@@ -29,17 +38,17 @@ type (
 // ErrLimited is matched by every [*LimitedError].
 var ErrLimited = ratelimit.ErrLimited
 
-// What a [FailurePolicy] can be.
+// The values of a [FailurePolicy].
 const (
 	// Allow lets requests pass while the store fails.
 	Allow = ratelimit.Allow
 	// Deny answers them with 503.
 	Deny = ratelimit.Deny
-	// Local decides on them here, with the share of this process.
+	// Local decides in this process, with its share of the limit.
 	Local = ratelimit.Local
 )
 
-// What a [QueueOrder] can be.
+// The values of a [QueueOrder].
 const (
 	// OldestFirst serves requests in the order in which they came.
 	OldestFirst = ratelimit.OldestFirst

@@ -1,0 +1,95 @@
+package ratelimit
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+// reject answers a request that is not let through.
+func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, counts int, cost int64) {
+	s.counters.rejected.Inc()
+	out := fields{header: w.Header(), style: s.cfg.Headers}
+	var line *[1]string
+	if out.style&HeaderDraft10 != 0 { // in one allocation
+		room := new(struct {
+			roomOfFive
+			limited [1]string
+		})
+		out.values, out.text = room.split()
+		line = &room.limited
+	} else {
+		room := new(struct {
+			roomOfThree
+			limited [1]string
+		})
+		out.values, out.text = room.split()
+		line = &room.limited
+	}
+	limited(out.header, line, true)
+	out.write(links, counts, true)
+	if s.cfg.OnRejected != nil {
+		w, _ = server.Record(w) // to see whether it writes
+	}
+	s.refuse(w, r, violated(links), links[counts].info(cost))
+}
+
+// refuse answers a request that a limit does not allow. Its fields are set.
+func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info) {
+	after := info.Result.RetryAfter
+	if after == 0 && info.Result.Remaining > 0 {
+		after = -1 // a handler refuses, and only it knows why
+	}
+	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
+	if s.cfg.OnRejected != nil {
+		h := w.Header()
+		server.SetRetryAfter(h, after)
+		h.Set("Cache-Control", "no-store")
+		server.MarkRejected(w, why())
+		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
+	}
+	if info.Result.RetryAfter != Never && len(violated) == 1 {
+		violated[0].refusal.Reject(w, r, after, why)
+		return
+	}
+	names := make([]string, len(violated))
+	for i, p := range violated {
+		names[i] = p.name
+	}
+	rejection := quotaExceeded(names...)
+	if info.Result.RetryAfter == Never {
+		rejection = server.Rejection{Status: http.StatusRequestEntityTooLarge, Policies: names}
+		rejection.Detail = "The request costs " + strconv.FormatInt(info.Cost, 10) + ", and the limit is " + strconv.FormatInt(info.Result.Limit, 10) + "."
+	}
+	rejection.RetryAfter, rejection.Err = after, why()
+	server.Reject(w, r, rejection)
+}
+
+// quotaExceeded is the answer that some limits give. It does not have the time to wait,
+// which Retry-After has, so that it can be prepared.
+func quotaExceeded(policies ...string) server.Rejection {
+	return server.Rejection{
+		Status:   http.StatusTooManyRequests,
+		Type:     "https://iana.org/assignments/http-problem-types#quota-exceeded",
+		Title:    "Request cannot be satisfied as assigned quota has been exceeded",
+		Detail:   "Rate limit exceeded.",
+		Policies: policies,
+	}
+}
+
+// violated returns the limits that have refused.
+func violated(links []link) (parts []*part) {
+	for i := range links {
+		l := &links[i]
+		switch p := l.text.part(&l.result); {
+		case l.result.Limit <= 0 || l.result.Allowed:
+		case parts == nil:
+			parts = p.alone[:1:1] // appending copies it
+		default:
+			parts = append(parts, p)
+		}
+	}
+	return parts
+}
