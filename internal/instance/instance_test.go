@@ -31,7 +31,7 @@ func (c config) Validate() error {
 	return check.Err()
 }
 
-var kind = &instance.Kind[config, int, hooks]{
+var kind = &instance.Kind[config, int, hooks]{ //nolint:gochecknoglobals // a constant
 	Kind: "m", Type: "m.Config", DefaultName: "default",
 	Fields:   func(c *config) instance.Fields[hooks] { return instance.Fields[hooks]{&c.Name, &c.Registry, &c.Hooks} },
 	Settings: func(c *config) int { return 10 * c.Limit },

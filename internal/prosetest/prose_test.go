@@ -18,7 +18,7 @@ import (
 )
 
 // phrases make a reader start the sentence again. After each is the word to use.
-var phrases = []struct {
+var phrases = []struct { //nolint:gochecknoglobals // a constant
 	find *regexp.Regexp
 	say  string
 }{

@@ -1,7 +1,7 @@
 package prosetest
 
 // rest is the number of phrases in folders that are not yet at the goal. It only falls.
-var rest = map[string]int{
+var rest = map[string]int{ //nolint:gochecknoglobals // a constant
 	"core/ratelimit":               100,
 	"core/ratelimit/ratelimittest": 7,
 	"docs":                         13,
