@@ -152,7 +152,7 @@ func (n *node) none(err error) error {
 }
 
 // release gives a connection back after a request. If that failed without a reply, the client has
-// closed the connection. If the server did not reply, the free connections must be tried again.
+// closed the connection. If the connection was lost, the free connections must be tried again.
 func (n *node) release(err error) {
 	c := &n.pool
 	if err == nil || isServerError(err) {

@@ -20,7 +20,7 @@ func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 				break
 			}
 		}
-		s.Permits, s.Period = max(1, l.Permits/n), l.Period // a burst that takes years to fill, or cannot be counted exactly, is lowered
+		s.Permits, s.Period = max(1, l.Permits/n), l.Period // rounded down, if the exact rate has too long a period or cannot be counted
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:
