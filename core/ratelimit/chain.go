@@ -10,42 +10,39 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// A Chain is several limiters that all have to allow, as one for all and one for
+// A Chain is several limiters that all have to allow, for example one for all users and one for
 // each user:
 //
 //	chain := ratelimit.Chain{{Limiter: all}, {Limiter: perUser, Key: user}}
 //	r, err := chain.Take(ctx, 1)
 //
-// It is a plain value, to be made for each call. The limiters decide in their order; put
-// the one that refuses most first. Each counts its own decisions. A chain that would charge
-// one count of a key twice, as with a limiter that is in it twice, is a
-// [*core.ConfigError]. For several limits on one key [Limit.And] is less work, and one
-// atomic step.
+// It is a plain value: make one for each call. The limiters decide in order; put the limiter that
+// refuses most first. Each counts its own decisions. A chain that would charge one count of a key
+// twice, such as a chain with the same limiter twice, is a [*core.ConfigError]. For several limits
+// on one key, [Limit.And] is less work, and one atomic step.
 type Chain []Link
 
-// A Link is one limiter of a [Chain], and whose permits of it are taken.
+// A Link is one limiter of a [Chain], and the key whose permits it takes.
 type Link struct {
 	Limiter *Limiter
 	Key     string
 }
 
-// A ChainResult is what a Chain decided.
+// A ChainResult is the decision of a Chain.
 type ChainResult struct {
 	// Result is that of the limiter that counts: of those that refused, the one
 	// with the latest RetryAfter; if all allowed, the one with least remaining.
 	Result
 	// Link is the place of that limiter in the chain.
 	Link int
-	// Each are the results of all links, in their order. When one has refused,
-	// nothing is granted by any, and those before it tell how they stand after
-	// giving back.
+	// Each holds the results of all links, in their order. If a link refused, no link granted
+	// permits, and the results of the links before it are from after their refunds.
 	Each []Result
 }
 
-// Take takes n permits of each link now, or of none. When one refuses, those taken
-// already are given back, so that no limiter is poorer, and those after it are only
-// asked how long they would refuse too. When one fails, so they are; the error has
-// then all that went wrong.
+// Take takes n permits of each link now, or of none. If a link refuses, the permits taken from the
+// links before it are refunded, and the links after it are only checked for their RetryAfter. If a
+// link fails, the permits are refunded as well; the error joins all failures.
 func (c Chain) Take(ctx context.Context, n int64) (ChainResult, error) {
 	return c.run(ctx, n, (*Limiter).Take)
 }
@@ -72,7 +69,7 @@ func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Con
 		if !r.Allowed {
 			back := c[:i].giveBack(ctx, all.Each)
 			for j, link := range c[i+1:] {
-				all.Each[i+1+j], _ = link.Limiter.check(ctx, link.Key, n) // what it cannot tell does not count
+				all.Each[i+1+j], _ = link.Limiter.check(ctx, link.Key, n) // a failed check does not count
 			}
 			all.settle()
 			return all, joined(err, back)
@@ -94,12 +91,13 @@ func (c Chain) validate() error {
 	return nil
 }
 
-// counts reports whether what l takes of a key counts under other too: whether they are in one table.
+// counts reports whether a permit that l takes of a key counts under other too: both have one
+// table.
 func (l *Limiter) counts(other *Limiter) bool {
 	return l.shared == other.shared || l.memory != nil && l.memory == other.memory
 }
 
-// joined is err itself, unless there is another.
+// joined returns err itself, unless other is set too.
 func joined(err, other error) error {
 	if other == nil {
 		return err
@@ -107,13 +105,13 @@ func joined(err, other error) error {
 	return errors.Join(err, other)
 }
 
-// Refund gives back, in reverse, what a Take or a Wait of the same chain has taken.
-// The error has all that failed.
+// Refund gives back, in reverse order, the permits of a Take or a Wait of the same chain. The
+// error joins all failures.
 func (c Chain) Refund(ctx context.Context, take ChainResult) error {
 	return c.giveBack(ctx, slices.Clone(take.Each))
 }
 
-// giveBack gives back what was taken, and puts how the keys stand then in its place.
+// giveBack refunds takes, and replaces each with the result of its refund.
 func (c Chain) giveBack(ctx context.Context, takes []Result) error {
 	var errs []error
 	for i, link := range slices.Backward(c) {
@@ -135,7 +133,7 @@ func (c Chain) giveBack(ctx context.Context, takes []Result) error {
 func (r *ChainResult) settle() {
 	for i, each := range r.Each {
 		if each.Limit == 0 {
-			continue // a store that failed and lets pass
+			continue // the store failed, and OnStoreError allowed the call
 		}
 		if r.Limit == 0 || worse(each, r.Result) {
 			r.Result, r.Link = each, i
@@ -143,7 +141,7 @@ func (r *ChainResult) settle() {
 	}
 }
 
-// worse tells whether of two results for one cost it is a that counts.
+// worse reports whether a counts instead of b, of two results for one cost.
 func worse(a, b Result) bool {
 	switch {
 	case a.Allowed != b.Allowed:

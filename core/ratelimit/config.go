@@ -10,27 +10,27 @@ import (
 
 // Defaults of a [Config].
 const (
-	// DefaultName is the name of a limiter that is given none.
+	// DefaultName is the name of a limiter without a Name.
 	DefaultName = "default"
-	// DefaultMaxWait is how long Wait waits at most when nothing is said.
+	// DefaultMaxWait is the longest wait if MaxWait is zero.
 	DefaultMaxWait = 10 * time.Second
 )
 
-// FailurePolicy says what happens to a call when the store cannot decide.
+// FailurePolicy is the treatment of a call when the store cannot decide.
 type FailurePolicy uint8
 
 const (
-	// Allow lets Take, TakeAtMost and Wait pass: a store that is away takes the
-	// limit with it, not the service. The Result is Allowed and all else in it is
-	// zero, Limit too. Other operations return a [*StoreError].
+	// Allow lets Take, TakeAtMost and Wait pass: while the store is unavailable, the service works
+	// without a limit. The Result is Allowed, and its other fields are zero, also Limit. Other
+	// operations return a [*StoreError].
 	Allow FailurePolicy = iota
 	// Deny returns a [*StoreError].
 	Deny
-	// Local lets this process decide by itself, with its share of the limit: see
-	// [LocalTable] for what a store has to offer, and the store for what it promises.
-	// The Result is one of the share. What cannot be decided so either, as the Refund
-	// of a take by the store, is a [*StoreError]. Reset forgets what is known here, and
-	// not what the store has. A store in memory is never away, and needs no share.
+	// Local decides in this process, with its share of the limit. [LocalTable] describes
+	// the tables that this requires; the store documents its guarantees. The Result describes the
+	// share. Operations that cannot be decided locally, such as the Refund of a take by the store,
+	// return a [*StoreError]. Reset forgets the usage in this process, not the usage in the store.
+	// A store in memory is never unavailable, and needs no share.
 	Local
 )
 
@@ -52,36 +52,35 @@ func (p FailurePolicy) String() string {
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name is the name of the limiter: in errors, in the registry, and of its
-	// table in the store. If empty, DefaultName. Limiters of one name in one Store
-	// share what their keys have taken, in this process and in others. Several
-	// limiters without a Name need a Store each: New refuses a second one.
+	// Name is the name of the limiter in errors, in the registry, and of its table in the store.
+	// If empty, DefaultName. Limiters with one name in one Store share the usage of their keys, in
+	// this process and in others. Several limiters without a Name need a Store each: New refuses a
+	// second one.
 	Name string
 	// Registry is where the limiter is registered under its name, as kind
 	// "ratelimit". If nil, nowhere.
 	Registry *core.Registry
 	// Limit is what each key may take. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// MaxWait is how long Wait waits at most; what takes longer is refused at
-	// once. If zero, DefaultMaxWait. If negative, there is no limit but the
-	// deadline of the context.
+	// MaxWait is the longest time that Wait waits; a longer wait is refused at once. If zero,
+	// DefaultMaxWait. If negative, only the deadline of the context limits the wait.
 	MaxWait time.Duration
-	// MaxQueue is how many permits may be waited for at a time, for each key: who
-	// would be above it is refused. If zero, twice the capacity of the limit, and at
-	// least 1000. If negative, nobody waits. A store that is not in memory has
-	// no queue but its reservations, which MaxWait bounds; it must be zero there.
+	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
+	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
+	// 1000. If negative, there is no queue: every wait is refused. A store that is not in memory
+	// has reservations instead of a queue, bounded by MaxWait; the field must be zero there.
 	MaxQueue int64
-	// Order is the order in which those who wait are served. The zero value is
-	// [OldestFirst], the only one for a store that is not in memory.
+	// Order is the order in which waiters are served. The zero value is [OldestFirst], the only
+	// one for a store that is not in memory.
 	Order QueueOrder
-	// MaxKeys is how many keys are held in memory at most, and for how long: see
-	// [MemoryConfig.MaxKeys]. It must be zero when there is a Store.
+	// MaxKeys is the number of keys that are kept in memory: see [MemoryConfig.MaxKeys]. It must
+	// be zero if there is a Store.
 	MaxKeys int
-	// Store holds the state of the keys. If nil, the limiter has one of its own
-	// in memory. A given one is not closed by the limiter.
+	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
+	// limiter does not close a Store that is set here.
 	Store Store
-	// OnStoreError says what happens when the store fails. The zero value is
-	// [Allow]. For [Local] the tables of the Store must be a [LocalTable].
+	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], the
+	// tables of the Store must be a [LocalTable].
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter.
 	Hooks Hooks
@@ -136,7 +135,7 @@ func (c Config) maxWait() time.Duration {
 	return c.MaxWait
 }
 
-// room is how many permits may be waited for.
+// room returns the number of permits that waiters can wait for.
 func (c Config) room(capacity int64) int64 {
 	switch {
 	case c.MaxQueue < 0:

@@ -22,13 +22,13 @@
 // see the constructors, from [FixedWindow] to [SlidingLog], and docs/guide in the repository.
 // [Limit.And] joins several for one key, [Chain] several limiters.
 //
-// [Limiter.Take] answers at once, and its Result tells a client all it needs.
-// [Limiter.Wait] waits in the queue of the key, and refuses at once what cannot come
-// in time. [Limiter.Reserve] hands out a place in time. [Limiter.TakeAtMost] takes a
-// part. [Limiter.Refund] gives back a take that was not used, [Limiter.Drain] takes
-// all there is, [Limiter.Peek] looks. [Limiter.WithLimit] holds the same keys to another
-// limit, for tiers; [Limiter.SetLimit] changes the limit of all, and
-// [Limiter.SetKeyLimit] that of one key.
+// [Limiter.Take] decides at once, and its Result has the values of a client's response.
+// [Limiter.Wait] waits in the queue of the key, and refuses at once if the permits cannot come
+// in time. [Limiter.Reserve] grants permits for a later moment. [Limiter.TakeAtMost] takes a
+// part. [Limiter.Refund] gives back the permits of a take, [Limiter.Drain] takes all available
+// permits, [Limiter.Peek] takes none. [Limiter.WithLimit] applies another limit to the same
+// keys, for tiers; [Limiter.SetLimit] changes the limit of all keys, and [Limiter.SetKeyLimit]
+// that of one key.
 //
 // # Guarantees
 //
@@ -38,16 +38,16 @@
 // enough. Time that goes backwards, a refund after its window and a change of limit
 // mint no permits.
 //
-// In memory a key costs 16 bytes of a table that is 2/5 to 7/8 full and holds no pointers;
-// the key itself is not kept, only a hash with a seed of the process. A key under a sliding
-// limit, under several limits, or under a limit that was changed has some 100 bytes beside
-// that, and a list for each sliding limit. The number of keys
-// is bounded by [MemoryConfig.MaxKeys], and dropping one forgives it nothing. A key that
-// owes nothing is gone two minutes later, if there is a call a minute. A take from a window
-// or a bucket allocates nothing.
+// In memory a key costs 16 bytes of a table that is 2/5 to 7/8 full and holds no pointers; the
+// key itself is not kept, only a hash with a seed of the process. A key under a sliding limit,
+// under several limits, or under a limit that was changed has some 100 bytes beside that, and a
+// list for each sliding limit. The number of keys is bounded by [MemoryConfig.MaxKeys], and the
+// usage of an evicted key is kept. A recovered key is removed within two minutes, if there is a
+// call a minute. A take from a window or a bucket allocates nothing.
 //
 // # When the store fails
 //
-// A failing store is not a refusal: [Config.OnStoreError] says whether calls pass,
-// get a [*StoreError], or are decided here with the share of this process. The store in memory does not fail.
+// A failing store is not a refusal: by [Config.OnStoreError], calls pass, return a
+// [*StoreError], or are decided with the share of this process. The store in memory does not
+// fail.
 package ratelimit

@@ -19,14 +19,14 @@ var (
 	ErrStore = errors.New("ratelimit: store failed")
 )
 
-// A LimitedError says that a wait was refused: the permits do not come in time,
-// or not at all. It matches [ErrLimited] and [core.ErrRejected].
+// A LimitedError is a refused wait: the permits do not come in time, or never. It matches
+// [ErrLimited] and [core.ErrRejected].
 type LimitedError struct {
 	Name   string // of the limiter
 	Result Result // of the refusal
 }
 
-// Error tells the wait that it would have taken.
+// Error includes the wait that would have been necessary.
 func (e *LimitedError) Error() string {
 	if e.Result.RetryAfter == Never {
 		return fmt.Sprintf("ratelimit: %s: the cost is above the limit of %d", e.Name, e.Result.Limit)
@@ -43,7 +43,7 @@ func (e *LimitedError) Is(target error) bool {
 // [Never].
 func (e *LimitedError) RetryAfter() time.Duration { return e.Result.RetryAfter }
 
-// A StoreError says that the store could not decide. It is not a refusal.
+// A StoreError reports that the store could not decide. It is not a refusal.
 type StoreError struct {
 	Name string // of the limiter
 	Err  error  // from the store

@@ -7,14 +7,13 @@ import (
 	"github.com/gresil/gresil/internal/hook"
 )
 
-// Hooks observe a [Limiter]. Any of them may be nil. They are called by the
-// goroutine of the operation, with no lock held, and must not block. A panic in
-// one is counted and goes no further.
+// Hooks observe a [Limiter]. Any of them can be nil. They are called by the goroutine of the
+// operation, with no lock held, and must not block. A panic in a hook is counted and recovered.
 type Hooks struct {
-	// Allowed is called when permits were granted, at once or after a wait. When the
-	// store failed and the call passes all the same, it is not.
+	// Allowed is called when permits were granted, at once or after a wait. It is not called if
+	// the store failed and OnStoreError allowed the call.
 	Allowed func(ctx context.Context, info Info)
-	// Rejected is called when they were not.
+	// Rejected is called when permits were refused.
 	Rejected func(ctx context.Context, info Info)
 	// Queued is called when a wait begins, before it.
 	Queued func(ctx context.Context, info Info)
@@ -30,11 +29,11 @@ type Hooks struct {
 	StoreRecovered func(ctx context.Context, info Info)
 }
 
-// Info is what the hooks of a [Limiter] are told.
+// Info describes an event to the hooks of a [Limiter].
 type Info struct {
 	Name   string        // of the limiter
-	Key    string        // a copy; it may be a secret
-	Cost   int64         // as asked for
+	Key    string        // a copy; it might be a secret
+	Cost   int64         // as requested
 	Result Result        // of the store; zero when it failed, and in StoreRecovered
 	Waited time.Duration // Waited, Allowed, Canceled: how long it did
 	Err    error         // Canceled, StoreFailed: why

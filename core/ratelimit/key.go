@@ -6,8 +6,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// keyed is one key for the time of an operation, with its shard locked: its account, read
-// from the slot and written back when it changes. Of a dry run nothing is written.
+// keyed is one key during an operation, with its shard locked: its account, read from the slot and
+// written back when it changes. A dry run writes nothing.
 type keyed struct {
 	table   *table
 	shard   *shard
@@ -18,8 +18,8 @@ type keyed struct {
 	changed bool
 }
 
-// load reads the account. A key that is not there may have been dropped: then it owes what
-// the sketch says.
+// load reads the account. If the key is not in the shard, it might have been evicted: its usage is
+// then read from the sketch.
 func (k *keyed) load(change *driver.Change) {
 	if k.loaded {
 		return
@@ -42,7 +42,7 @@ func (k *keyed) load(change *driver.Change) {
 	}
 }
 
-// apply does an operation, and writes back what it changes.
+// apply does an operation, and writes the account back if it changed.
 func (k *keyed) apply(p *driver.Plan, op *driver.Op) (r Result, changed bool) {
 	switch k.load(op.Change); op.Kind {
 	case driver.Refund:

@@ -87,11 +87,11 @@ const (
 	// MaxLimits is how many limits can be joined by And.
 	MaxLimits = 4
 
-	// DefaultPermits and DefaultPeriod are what the zero Limit stands for.
+	// DefaultPermits and DefaultPeriod are the values of the zero Limit.
 	DefaultPermits = 1000
 	// DefaultPeriod is the period of the zero Limit.
 	DefaultPeriod = time.Minute
-	// DefaultSegments are those of a SlidingWindow that is given none.
+	// DefaultSegments is the Segments of a SlidingWindow if the field is zero.
 	DefaultSegments = 10
 )
 

@@ -18,29 +18,29 @@ import (
 
 const kind = "ratelimit"
 
-// A Limiter limits how many permits each key takes. Its methods are [Limiter.Take]
-// for who wants an answer at once, and [Limiter.Wait] for who can wait.
+// A Limiter limits how many permits each key takes. [Limiter.Take] decides at once; [Limiter.Wait]
+// waits for the permits.
 type Limiter struct {
 	*shared
 	current atomic.Pointer[setting]
-	used    atomic.Bool // a key was held to current
+	used    atomic.Bool // current applied to a key
 }
 
-// shared is what a limiter shares with those derived from it by With.
+// shared is the state that a limiter shares with the limiters that WithLimit derives from it.
 type shared struct {
 	cfg   atomic.Pointer[Config]
 	name  string
 	mu    sync.Mutex // of SetConfig
 	root  *Limiter
 	table driver.Table
-	own   *Memory // the store, if it is its own
+	own   *Memory // the store, if the limiter made it
 
 	memory *table                       // the table, if it is in memory
 	local  atomic.Pointer[driver.Table] // decides while the store cannot
 	done   chan struct{}
 	once   sync.Once
 
-	unclaim func() // ends its claim to the default name; nil if it has none
+	unclaim func() // releases the claim to the default name; nil without a claim
 
 	hooks  hook.Set[Hooks]
 	panics hook.Panics
@@ -98,7 +98,7 @@ func New(cfg Config) (_ *Limiter, err error) {
 	return s.root, nil
 }
 
-// localize has a table that decides while the store cannot, where cfg wants one.
+// localize opens a table that decides while the store is unavailable, if cfg requires it.
 func (s *shared) localize(cfg Config) error {
 	if cfg.OnStoreError != Local || s.memory != nil || s.local.Load() != nil {
 		return nil
@@ -126,8 +126,7 @@ func (s *shared) view(limit Limit) (*Limiter, error) {
 // Name is the name of the limiter.
 func (s *shared) Name() string { return s.name }
 
-// Config is the configuration as given, with the limit of this limiter as it is
-// now.
+// Config returns the configuration as given, with the current limit of this limiter.
 func (l *Limiter) Config() Config {
 	c := *l.cfg.Load()
 	if now := l.Limit(); now != c.Limit.resolved() {
@@ -136,17 +135,16 @@ func (l *Limiter) Config() Config {
 	return c
 }
 
-// WithLimit returns a limiter over the same keys that holds them to another limit: for
-// tiers, and for a limit of one call. It applies at once, and SetLimit does not change it.
-// What a key has taken under any limit counts under all of them: see [Limiter.SetLimit]. A
-// key comes to the limit with its first operation that takes or is refused.
+// WithLimit returns a limiter that applies another limit to the same keys: for tiers, or for the
+// limit of one call. It applies at once, and SetLimit does not change it. Usage under any limit
+// counts under all of them: see [Limiter.SetLimit]. A key comes under the limit with its first
+// operation that takes or is refused.
 //
-// The same limit gives the same limiter, without allocating. There should be few
-// different ones: each is kept, and a table in memory knows 65,535, after which a
-// new one is a [*StoreError].
+// The same limit returns the same limiter, without allocating. Use few different limits: each is
+// kept, and a table in memory has at most 65,535, after which a new one is a [*StoreError].
 func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 	if v, ok := l.views.Load(limit); ok {
-		return v.(*Limiter), nil // nothing else is stored
+		return v.(*Limiter), nil // the map holds only *Limiter
 	}
 	if err := limit.Validate(); err != nil {
 		return nil, err
@@ -156,21 +154,21 @@ func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 		return nil, err
 	}
 	v, _ := l.views.LoadOrStore(limit, view)
-	return v.(*Limiter), nil // nothing else is stored
+	return v.(*Limiter), nil // the map holds only *Limiter
 }
 
-// Take takes n permits of a key now, or none: the Result tells. A refusal changes
-// nothing. With n = 0 it only looks.
+// Take takes n permits of a key now, or none; Result.Allowed reports which. A refusal changes
+// nothing. With n = 0 it takes nothing.
 //
-// An error is never a refusal: n is negative, the limiter is closed, or the store
-// failed and OnStoreError is not [Allow]. That ctx is done matters only to a store that
-// has to wait; the error is then its cause.
+// An error is never a refusal: n is negative, the limiter is closed, or the store failed and
+// OnStoreError is not [Allow]. Whether ctx is done matters only to a store that has to wait; the
+// error is then the cause of ctx.
 func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
 	err = l.takeInto(ctx, key, n, &r)
 	return r, err
 }
 
-// takeInto is Take, which is inlined: a Result costs 4 ns each time that it is copied.
+// takeInto is Take, which is inlined: copying a Result is slow (BenchmarkTake).
 func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) (err error) {
 	set := l.current.Load()
 	if !l.used.Load() {
@@ -189,31 +187,30 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	return err
 }
 
-// TakeAtMost takes as many permits of a key as there are, up to n.
+// TakeAtMost takes the available permits of a key, up to n.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, driver.Op{Kind: driver.TakeAtMost, Cost: n})
 }
 
-// Peek tells how a key stands. It changes and counts nothing.
+// Peek returns the state of a key. It changes nothing and counts no decision.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.apply(ctx, key, driver.Op{})
 }
 
-// Drain takes all permits that a key has now, as for an upstream that said it had
-// enough. Granted tells how many they were.
+// Drain takes all permits that a key has now, for example after an upstream has throttled a call.
+// Result.Granted is their number.
 func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 	r, err := l.apply(ctx, key, driver.Op{Kind: driver.Drain})
 	r.Allowed, r.RetryAfter = err == nil, 0
 	return r, err
 }
 
-// Reserve takes n permits of a key as soon as they are to be had, if that is within
-// maxWait, and returns at once: they may be used after Wait. If they are not to be
-// used, Refund gives them back. Nobody takes any before them: a later take is refused,
-// or reserved behind them. A maxWait below 0 is no limit; a FixedWindow can be reserved
-// three windows ahead, a sliding one four periods. While others wait for the key
-// (see [Limiter.Wait]), the oldest first, it is refused: nobody knows yet what will be
-// behind them.
+// Reserve grants n permits of a key for the earliest possible moment, if that is within maxWait,
+// and returns at once: use the permits after Result.Wait. If they are not used, Refund gives them
+// back. No later call takes permits before them: a later take is refused, or reserved after them.
+// A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
+// limit four periods. While other callers wait for the key (see [Limiter.Wait]) with OldestFirst,
+// Reserve is refused: the state of the key after the queue is not known yet.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
 	if maxWait < 0 {
 		maxWait = math.MaxInt64
@@ -251,7 +248,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 
 const refundTimeout = time.Second
 
-// Reset forgets what a key has taken, under any limit.
+// Reset forgets the usage of a key, under every limit.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	_, err := l.apply(ctx, key, driver.Op{Kind: driver.Reset})
 	return err
@@ -265,8 +262,8 @@ func (l *Limiter) take(ctx context.Context, key string, op driver.Op) (Result, e
 	return r, err
 }
 
-// decided counts a decision and tells of it, unless nothing was asked for or the
-// store did not decide.
+// decided counts a decision and calls the hooks, unless the cost was 0 or the store did not
+// decide.
 func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
 	if cost == 0 || r.Limit == 0 {
 		return
@@ -275,9 +272,9 @@ func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result
 	l.announce(ctx, key, cost, r, waited)
 }
 
-// took is what decided does after takeOne, which counts by itself.
+// took is decided after takeOne, which has counted the decision itself.
 func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
-	if l.own == nil { // but who else has the table counts there, too
+	if l.own == nil { // takeOne counts for all limiters of a shared table
 		l.count(r)
 	}
 	l.announce(ctx, key, cost, r, 0)
@@ -365,7 +362,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 		return Result{}, err
 	}
 	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != driver.TakeAtMost {
-		return Result{Limit: c, RetryAfter: Never}, nil // that needs no store
+		return Result{Limit: c, RetryAfter: Never}, nil // a cost above the capacity needs no store
 	}
 	return Result{Allowed: true}, nil
 }
@@ -379,9 +376,9 @@ func (l *Limiter) closed() bool {
 	}
 }
 
-// Close takes the limiter out of the registry and ends every wait with
-// [ErrClosed]; so do later calls end, if the store is its own. It can be called
-// twice, and closes those derived by With too.
+// Close removes the limiter from the registry and ends every wait with [ErrClosed]. If the limiter
+// made its store, later calls return ErrClosed too. It can be called twice, and also closes the
+// limiters of WithLimit.
 func (l *Limiter) Close() error {
 	var err error
 	l.once.Do(func() {

@@ -17,7 +17,7 @@ import (
 
 // Bounds of a [Memory].
 const (
-	// DefaultMaxKeys is how many keys a table holds when nothing is said.
+	// DefaultMaxKeys is the number of keys that a table holds if MaxKeys is zero.
 	DefaultMaxKeys = 1 << 20
 	// MaxMaxKeys is the highest MaxKeys.
 	MaxMaxKeys = 1 << 30
@@ -90,7 +90,7 @@ func (m *Memory) Open(name string) (driver.Table, error) {
 	return t, nil
 }
 
-// Close drops all tables. Those who wait end with [ErrClosed].
+// Close drops all tables. Waiters return [ErrClosed].
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +114,8 @@ type table struct {
 	horizon atomic.Int64 // the shortest of the plans
 	marked  atomic.Int64 // when slots were marked as stale last
 	change  atomic.Pointer[driver.Change]
-	due     atomic.Int64  // when the next shard is to be swept
-	turn    atomic.Uint64 // counts the shards that were
+	due     atomic.Int64  // when the next shard must be swept
+	turn    atomic.Uint64 // number of shards swept so far
 	swept   func()        // of tests: is called after the sweep of a shard
 	keys    atomic.Int64  // slots in use
 	evicted atomic.Uint64
@@ -137,10 +137,10 @@ func shardsFor(maxKeys int) int {
 	return max(min(256, floor(maxKeys/16)), min(1<<16, floor(maxKeys/4096)))
 }
 
-// errPlans is the error for more limits than a slot can tell apart.
+// errPlans is the error for more limits than a slot can distinguish.
 var errPlans = errors.New("ratelimit: a table in memory knows at most 65535 different limits")
 
-// Plan makes limits known that hold together.
+// Plan registers limits that apply together.
 func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	t.planMu.Lock()
 	defer t.planMu.Unlock()
@@ -163,7 +163,7 @@ func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	return t.add(all, p)
 }
 
-// rule makes one limit known.
+// rule registers one limit.
 func (t *table) rule(spec driver.Spec) (*driver.Rule, error) {
 	key := [MaxLimits]driver.Spec{spec}
 	if id, ok := t.bySpecs[key]; ok {
@@ -245,7 +245,7 @@ func (t *table) counts() (allowed, rejected uint64) {
 	return allowed, rejected
 }
 
-// Counts returns the keys that the table holds, and how many it dropped with a debt.
+// Counts returns the number of keys in the table, and the number evicted with usage.
 func (t *table) Counts() (keys int, evicted uint64) {
 	t.sweep(t.now())
 	return int(t.keys.Load()), t.evicted.Load()

@@ -7,10 +7,10 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// Owe has a key owe, to each of the limits of a plan, what it is known to owe elsewhere:
-// so many permits, all of which are back at a time; a bucket, which pays evenly, as much
-// as it pays until then. A window that is aligned stays so, and gives back at the end of
-// the one that is on. Owe never forgives: a key that owes more already stays as it is.
+// Owe charges a key usage that is known from elsewhere, under each limit of a plan: a number of
+// permits, all of which come back by until. A bucket, which recovers evenly, is charged the usage
+// that it recovers until then. An aligned window stays aligned, and its usage ends with the
+// current window. Owe never lowers the usage of a key: a key with more usage stays as it is.
 //
 // The tables of a [Memory] have this method, for stores that keep a share in memory.
 func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) error {

@@ -7,18 +7,16 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// QueueOrder is the order in which those who wait for a key are served.
+// QueueOrder is the order in which the waiters of a key are served.
 type QueueOrder uint8
 
 const (
-	// OldestFirst serves them as they came, and nobody overtakes: one who waits for
-	// many permits holds up all behind. A newcomer that finds the queue full is
-	// refused.
+	// OldestFirst serves waiters in the order of their calls, without overtaking: a waiter for
+	// many permits delays all waiters after it. If the queue is full, a new waiter is refused.
 	OldestFirst QueueOrder = iota
-	// NewestFirst serves the newest first, which has most of its time left: right
-	// for users who wait for a page, when there are more than can be served. A
-	// newcomer that finds the queue full takes the place of the oldest, which are
-	// refused.
+	// NewestFirst serves the newest waiter first, which has most of its time left. Use it for
+	// users who wait for a page, when there are more than can be served. If the queue is full, a
+	// new waiter replaces the oldest ones, which are refused.
 	NewestFirst
 )
 
@@ -33,25 +31,25 @@ func (o QueueOrder) String() string {
 	return fmt.Sprintf("QueueOrder(%d)", uint8(o))
 }
 
-// A queue is those who wait for one key. Nothing is taken for them before their
-// time: who leaves has changed nothing. Nobody works for the queue but those in it:
-// the first has a timer, and whoever uses the key serves all whose time has come.
+// A queue holds the waiters of one key. It takes no permits before a waiter is served, so a waiter
+// that leaves changes nothing. It has no goroutine: the head owns a timer, and every operation on
+// the key serves the waiters that are due.
 type queue struct {
 	order          QueueOrder
 	oldest, newest *waiter
-	permits        int64 // that they wait for
-	// since is when the first of the queue could be served at the earliest: when
-	// the one before it was, or the key was changed last. Serving goes by these
-	// times and not by when a timer fired, so that nothing is lost to late timers; but
-	// for limits that keep the times of takes, which have to be the true ones.
+	permits        int64 // that the waiters wait for
+	// since is the earliest moment at which the head could be served: when the waiter before it
+	// was served, or when the key last changed. Waiters are served at these moments and not when a
+	// timer fires, so late timers lose no permits. Limits that keep the times of takes are the
+	// exception: their times must be the real ones.
 	since int64
-	// behind is the key as it will be when all in the queue were served, at a time.
-	// nil, it has to be found out again.
+	// behind is the state of the key after all waiters are served, and the moment of it. If nil,
+	// it must be computed again.
 	behind   *keyed
 	behindAt int64
 }
 
-// overtaken tells whether a newcomer may take before those who wait.
+// overtaken reports whether a new caller can take before the waiters.
 func (q *queue) overtaken() bool { return q.oldest == nil || q.order == NewestFirst }
 
 func (q *queue) first() *waiter {
@@ -61,8 +59,8 @@ func (q *queue) first() *waiter {
 	return q.oldest
 }
 
-// serve serves all whose time has come, refuses those whose time will be too late,
-// and sets the time of the first that is left.
+// serve serves all waiters that are due, refuses the waiters that would be served too late, and
+// sets the time of the new head.
 func (q *queue) serve(k *keyed) {
 	now := k.now
 	for w := q.first(); w != nil; w = q.first() {
@@ -94,12 +92,12 @@ func (q *queue) serve(k *keyed) {
 	delete(k.shard.queues, k.hash)
 }
 
-// takeBy takes as soon as it can be, if not later than a time, and sets k.now to when
-// that was.
+// takeBy takes at the earliest possible moment, if that is not later than latest, and sets k.now
+// to it.
 func (k *keyed) takeBy(p *driver.Plan, change *driver.Change, cost, latest int64) Result {
 	op := driver.Op{Kind: driver.Take, Cost: cost, Change: change, Queued: true}
 	r, _ := k.decide(p, &op)
-	for range 2 * MaxLimits { // the first may not know yet what joined limits need together
+	for range 2 * MaxLimits { // the first RetryAfter can be too short for joined limits
 		if r.Allowed || r.RetryAfter == Never || int64(r.RetryAfter) > latest-k.now {
 			break
 		}
@@ -109,8 +107,8 @@ func (k *keyed) takeBy(p *driver.Plan, change *driver.Change, cost, latest int64
 	return r
 }
 
-// leave takes w out of the queue before it was served. Those behind it are served
-// from now on at the earliest.
+// leave removes w from the queue before it was served. The waiters after it are served from now on
+// at the earliest.
 func (q *queue) leave(k *keyed, w *waiter, r Result) {
 	if q.first() == w {
 		q.since = k.now
@@ -119,13 +117,13 @@ func (q *queue) leave(k *keyed, w *waiter, r Result) {
 	q.unlink(w, r)
 }
 
-// expel refuses w, and tells when it would be served if it came back at once.
+// expel refuses w. The result has the time at which w would be served if it came back at once.
 func (q *queue) expel(k *keyed, w *waiter) {
 	q.leave(k, w, Result{})
 	w.result = q.refusal(k, w.plan, w.change, w.cost)
 }
 
-// unlink takes w out of the queue, with its result.
+// unlink removes w from the queue, and sets its result.
 func (q *queue) unlink(w *waiter, r Result) {
 	w.done, w.result = true, r
 	if w.older != nil {
@@ -142,7 +140,7 @@ func (q *queue) unlink(w *waiter, r Result) {
 	w.signal()
 }
 
-// changed takes notice that the key was changed by others than those in the queue.
+// changed updates the queue after a change of the key by an operation outside the queue.
 func (q *queue) changed(k *keyed) {
 	if q.oldest == nil {
 		return
@@ -151,8 +149,8 @@ func (q *queue) changed(k *keyed) {
 	q.serve(k)
 }
 
-// delayed takes notice that all may have to wait longer. Those who would now wait
-// too long are refused.
+// delayed updates the queue after a change by which all waiters might wait longer. Waiters that
+// would now be served too late are refused.
 func (q *queue) delayed(k *keyed) {
 	q.changed(k)
 	if q.order == OldestFirst {
@@ -161,7 +159,7 @@ func (q *queue) delayed(k *keyed) {
 	}
 }
 
-// apply does an operation on a key that some wait for.
+// apply does an operation on a key that has waiters.
 func (q *queue) apply(k *keyed, p *driver.Plan, op *driver.Op) Result {
 	q.serve(k)
 	if !q.overtaken() && op.Kind != driver.Drain && op.Kind != driver.Refund && op.Kind != driver.Reset {
@@ -181,8 +179,8 @@ func (q *queue) apply(k *keyed, p *driver.Plan, op *driver.Op) Result {
 	return r
 }
 
-// refusal is the answer to one who cannot be served now: when it can, behind those
-// who wait.
+// refusal is the result of a take that cannot be served now: its RetryAfter is the time until it
+// could be served after the waiters.
 func (q *queue) refusal(k *keyed, p *driver.Plan, change *driver.Change, cost int64) Result {
 	if q.overtaken() {
 		return k.ask(p, change, cost)
@@ -202,8 +200,8 @@ func (q *queue) refusal(k *keyed, p *driver.Plan, change *driver.Change, cost in
 	return r
 }
 
-// foresee finds out what will be behind the queue, and refuses those who would be
-// served too late.
+// foresee computes the state of the key after the queue, and refuses waiters that would be served
+// too late.
 func (q *queue) foresee(k *keyed) {
 	if q.oldest != nil {
 		k.load(q.oldest.change)
@@ -222,7 +220,7 @@ func (q *queue) foresee(k *keyed) {
 	}
 }
 
-// follow puts w into what will be behind the queue, unless that will be too late.
+// follow adds w to the state after the queue, unless w would be served too late.
 func (q *queue) follow(w *waiter) bool {
 	b := q.behind
 	b.now = max(q.behindAt, w.came)
@@ -233,7 +231,7 @@ func (q *queue) follow(w *waiter) bool {
 	return true
 }
 
-// ask is the answer to a take of what is not to be had now; nothing is taken.
+// ask is the result of a take whose permits are not available now; it takes nothing.
 func (k *keyed) ask(p *driver.Plan, change *driver.Change, cost int64) Result {
 	r, _ := k.decide(p, &driver.Op{Kind: driver.Check, Cost: cost, Change: change})
 	r.Allowed = false

@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 )
 
-// A setting is what keys are held to.
+// A setting is a limit in force for keys.
 type setting struct {
 	limit  Limit // with defaults filled in
 	plan   driver.ID
@@ -22,7 +22,7 @@ type setting struct {
 	change *driver.Change // that put it in force
 }
 
-// setting makes a limit known to the table. It is valid.
+// setting registers a limit with the table. The limit must be valid.
 func (s *shared) setting(limit Limit) (*setting, error) {
 	plan, err := s.table.Plan(limit.Specs())
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	return set, nil
 }
 
-// settingOf is what a key is held to now.
+// settingOf returns the setting of a key now.
 func (l *Limiter) settingOf(key string) *setting {
 	if l.overrides.n.Load() > 0 {
 		if set := l.overrides.get(key); set != nil {
@@ -50,8 +50,8 @@ func (l *Limiter) settingOf(key string) *setting {
 	return l.current.Load()
 }
 
-// settingOfTake is settingOf for a take under a plan: that of the limiter over the same keys
-// that holds them to this plan, or of l if none does any more.
+// settingOfTake is settingOf for a take under a plan: the setting of the limiter over the same
+// keys with this plan, or of l if there is none any more.
 func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 	set := l.settingOf(key)
 	if set.plan == plan || l.overrides.get(key) != nil {
@@ -69,8 +69,8 @@ func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 	return set
 }
 
-// changeOf is the change that a key under a setting has to be carried over by: its own or, for
-// limiters by With too, that of the limit of most calls.
+// changeOf returns the change by which a key under a setting must be carried over: its own or,
+// also for limiters of WithLimit, that of the main limit.
 func (s *shared) changeOf(set *setting) *driver.Change {
 	if set.change == nil {
 		return s.root.current.Load().change
@@ -78,7 +78,7 @@ func (s *shared) changeOf(set *setting) *driver.Change {
 	return set.change
 }
 
-// replace puts s in the place of old.
+// replace puts s into force instead of old.
 func (s *setting) replace(old *setting, now time.Time) {
 	var replaced []driver.ID
 	if old.change != nil {
@@ -88,36 +88,38 @@ func (s *setting) replace(old *setting, now time.Time) {
 	s.change = &driver.Change{At: now, Plan: s.plan, Replaced: replaced[max(0, len(replaced)-maxReplaced):]}
 }
 
-// maxReplaced is how many limits are known as replaced. The counts of others stay with a key as
-// long as the key has any.
+// maxReplaced is the number of replaced limits that are remembered. The counts of older ones stay
+// with a key as long as the key has any.
 const maxReplaced = 64
 
-// Limit is what each key may take, with defaults filled in, unless an Override says
-// otherwise.
+// Limit returns the limit of each key, with defaults filled in. A key with a limit of its own is
+// the exception: see [Limiter.SetKeyLimit].
 func (l *Limiter) Limit() Limit { return l.current.Load().limit }
 
-// InUse reports whether Limit applies to any key: it does not while every operation goes
-// through limiters of [Limiter.WithLimit], as where each user has a tier. It is true until With
-// is called first.
+// InUse reports whether Limit applies to any key. It does not if every operation uses a limiter of
+// [Limiter.WithLimit], for example if each user has a tier. It returns true until the first call
+// of WithLimit.
 func (l *Limiter) InUse() bool {
 	derived := false
 	l.views.Range(func(any, any) bool { derived = true; return false })
 	return !derived || l.used.Load()
 }
 
-// SetLimit changes what each key may take, while the limiter is in use. It applies at once, and
-// grants nothing: what a key has used under the limits before, as far as it has not come back, is
-// used under the new one, in permits, as one take at the moment of the change. A key keeps a count
-// for each limit that it was held to, until that count has recovered, and each take is charged to
-// all of them; only the limit in force refuses. So no sequence of changes refills a key, a limit that
-// is set again finds what it had counted, and no key is blocked for longer than the new limit needs
-// to recover. Of several limits joined by And, those of equal Algorithm, Period, Segments and Aligned
-// replace each other; any other new one begins with the largest use of those that are not replaced
-// so. At most 8 counts are kept of a key. A table in memory knows 65,535 different limits; one more
-// is a [*StoreError].
+// SetLimit changes the limit of all keys, while the limiter is in use. It applies at once, and
+// grants no permits: past usage still counts. Usage that has not recovered counts under the new
+// limit, in permits, as one take at the moment of the change.
 //
-// Waiters are held to the new limit, and have their times changed by it. Keys with a limit of their own, and
-// limiters by WithLimit, are not; for one made by WithLimit it is an error that matches [core.ErrConfig].
+// A key keeps a count for each limit that applied to it, until that count has recovered. Each take
+// is charged to all of them; only the limit in force refuses. So no sequence of changes refills a
+// key, a limit that is set again continues with its count, and no key is blocked for longer than
+// the new limit needs to recover. Of several limits joined by And, the limits with equal
+// Algorithm, Period, Segments and Aligned replace each other; any other new limit begins with the
+// largest usage of the limits that are not replaced this way. A key keeps at most 8 counts. A
+// table in memory has at most 65,535 different limits; one more is a [*StoreError].
+//
+// Waiters come under the new limit, and their times change. Keys with a limit of their own and
+// limiters of WithLimit are not changed. For a limiter made by WithLimit, SetLimit returns an
+// error that matches [core.ErrConfig].
 func (l *Limiter) SetLimit(limit Limit) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
@@ -146,11 +148,11 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	return nil
 }
 
-// SetConfig replaces the Config while the limiter is in use. Its Limit is that of
-// SetLimit; MaxWait, MaxQueue, Order and OnStoreError hold for what comes after, and
-// Hooks for what is told after, while observers stay. An empty Name and a nil Registry
-// are what they were. Where cfg does not validate, or has another Name, Registry, Store
-// or MaxKeys, the error says so and nothing changes.
+// SetConfig replaces the Config while the limiter is in use. Its Limit applies as in SetLimit.
+// MaxWait, MaxQueue, Order and OnStoreError apply to later calls, and Hooks to later events;
+// observers stay. An empty Name and a nil Registry leave those unchanged. If cfg does not
+// validate, or has another Name, Registry, Store or MaxKeys, SetConfig returns an error and
+// changes nothing.
 func (l *Limiter) SetConfig(cfg Config) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
@@ -190,7 +192,7 @@ func (l *Limiter) mustBeRoot() error {
 	return nil
 }
 
-// MaxKeyLimits is how many keys can have an Override at a time.
+// MaxKeyLimits is the number of keys that can have a limit of their own at a time.
 const MaxKeyLimits = 1 << 20
 
 var errOverrides = errors.New("ratelimit: at most 1048576 keys can have an override")
@@ -208,9 +210,9 @@ func (o *overrides) get(key string) *setting {
 	return o.byKey[key]
 }
 
-// SetKeyLimit holds one key to a limit of its own, in the place of any other, also of one
-// by WithLimit, until ClearKeyLimit. It applies at once, and carries over what the key has used as
-// SetLimit does. At most MaxKeyLimits keys can have one: above that it is an error.
+// SetKeyLimit sets a limit for one key, instead of any other, also of one by WithLimit, until
+// ClearKeyLimit. It applies at once, and carries over past usage as SetLimit does. At most
+// MaxKeyLimits keys can have a limit of their own: one more is an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
@@ -222,7 +224,7 @@ func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 	return l.override(key, set)
 }
 
-// ClearKeyLimit ends an Override; without one it does nothing.
+// ClearKeyLimit removes the limit that SetKeyLimit set; without one it does nothing.
 func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 
 func (l *Limiter) override(key string, set *setting) error {

@@ -8,25 +8,25 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// A shard is an open-addressing table with linear probing and no tombstones. Its
-// slots hold no pointers, so that a million keys are nothing to the garbage
-// collector. What is more than one word has its counts beside it.
+// A shard is an open-addressing table with linear probing and no tombstones. Its slots hold no
+// pointers, so the garbage collector does not scan the keys. If a key needs more than one word,
+// its counts are stored in accounts.
 type shard struct {
 	// One cache line, with all that takeOne writes.
 	mu                sync.Mutex
-	last              int64             // the latest time that was seen: no operation is before it
+	last              int64             // the latest time of an operation: no operation is before it
 	slots             []slot            // a power of two, or none
-	queues            map[uint64]*queue // those who wait, by the hash of the key
+	queues            map[uint64]*queue // waiters, by the hash of the key
 	allowed, rejected uint64            // by takeOne
 
 	swept    int64            // when every slot was looked at last
 	used     int              // slots that are not empty
 	hand     int              // where the next search for a victim starts
-	accounts [][]driver.Count // the keys that are more than a word; a slot has the place
-	free     []int            // places that are free
+	accounts [][]driver.Count // of keys with more than a word; the slot has the index
+	free     []int            // free indexes
 	sketch   *sketch
 
-	_ [48]byte // three cache lines: neighbours do not share one
+	_ [48]byte // three cache lines: neighbors do not share one
 }
 
 // A slot is a key: 46 bits of its hash, which with those that chose the shard identify it, two
@@ -66,7 +66,7 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 	}
 }
 
-// tick takes the time of an operation, and sweeps before words are too old to be read.
+// tick returns the time of an operation, and sweeps before words are too old to be read.
 func (s *shard) tick(t *table, now int64) int64 {
 	now = max(now, s.last)
 	s.last = now
@@ -85,7 +85,7 @@ func (s *shard) read(to *driver.Account, n *slot, plans []*driver.Plan) {
 	}
 }
 
-// write writes the counts of a key. None is a key that is forgotten.
+// write writes the counts of a key. If there are none, the key is dropped.
 func (s *shard) write(t *table, hash uint64, now int64, counts []driver.Count) {
 	if len(counts) == 0 {
 		s.drop(t, hash)
@@ -145,7 +145,7 @@ func (s *shard) drop(t *table, hash uint64) {
 	}
 }
 
-// release gives back what a slot has beside it.
+// release frees the entry of a slot in accounts.
 func (s *shard) release(n *slot) {
 	if n.tag&listed != 0 {
 		s.accounts[n.word] = nil
@@ -194,9 +194,9 @@ func (s *shard) remove(t *table, i int) {
 	t.keys.Add(-1)
 }
 
-// account reads what a slot owes: without the counts that are so old that their words can no
-// longer be read, and carried over if that is pending. It reports whether the slot can stay as it
-// is: words have to be written anew in time, but not before what is pending was done.
+// account reads the usage in a slot, without counts whose words are too old to be read. It carries
+// the key over if that is pending. It reports whether the slot can stay as it is: words must be
+// rewritten in time, but not before a pending change is applied.
 func (s *shard) account(a *driver.Account, t *table, n *slot, plans []*driver.Plan, now int64) (stays bool) {
 	a.Load(nil)
 	s.read(a, n, plans)
@@ -213,8 +213,8 @@ func (s *shard) account(a *driver.Account, t *table, n *slot, plans []*driver.Pl
 // again sooner are not dropped and made anew each time.
 const churn = int64(time.Second)
 
-// sweep drops the keys that are neutral, moves the rest into fewer slots if they fit, and
-// releases what the shard no longer needs beside them.
+// sweep drops recovered keys, moves the rest into fewer slots if they fit, and frees the accounts
+// that the shard no longer needs.
 func (s *shard) sweep(t *table, plans []*driver.Plan, now int64) {
 	var a driver.Account
 	neutral := 0
@@ -290,8 +290,8 @@ func (s *shard) compact() {
 	s.accounts, s.free = accounts, nil
 }
 
-// evict drops one key: a neutral one of the 16 that are next, or else the one of
-// them that owes least, whose debt the sketch keeps.
+// evict drops one of the next 16 keys: a recovered key if there is one, otherwise the key with the
+// least usage, which the sketch keeps.
 func (s *shard) evict(t *table, plans []*driver.Plan, now int64) {
 	mask := len(s.slots) - 1
 	var a driver.Account

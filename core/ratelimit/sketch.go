@@ -6,11 +6,10 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// A sketch keeps the debts of dropped keys: a count-min sketch (Cormode and
-// Muthukrishnan, 2005), where a cell holds the highest that fell into it and a key
-// is answered with the lowest of its cells. That is never less than what was
-// added for the key. A debt that is repaid means nothing, so cells need no
-// clearing.
+// A sketch keeps the usage of evicted keys: a count-min sketch (Cormode and Muthukrishnan, 2005).
+// A cell holds the highest value that was added to it, and a key reads the lowest of its cells.
+// That is never less than the value added for the key. Recovered usage counts as none, so cells
+// need no clearing.
 type sketch struct {
 	mask  uint64
 	until int64 // when the last of the debts is repaid

@@ -6,7 +6,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// Stats are the counters of a [Limiter] and of those derived from it by With.
+// Stats are the counters of a [Limiter] and of the limiters that WithLimit derived from it.
 type Stats struct {
 	Allowed     uint64 // decisions that granted permits
 	Rejected    uint64 // decisions that refused
@@ -15,8 +15,8 @@ type Stats struct {
 	Local       uint64 // the StoreErrors that this process decided; takes are in Allowed or Rejected too
 	HookPanics  uint64 // hooks that panicked
 	Waiting     int    // waits now
-	Keys        int    // keys held; -1 where the store does not tell
-	Evicted     uint64 // keys dropped though they owed something
+	Keys        int    // keys in the store; -1 if the store does not count them
+	Evicted     uint64 // keys evicted with usage
 }
 
 // Stats returns the counters as they are now.
@@ -44,23 +44,22 @@ func (l *Limiter) Observe(h Hooks) (cancel func()) { return l.hooks.Add(h) }
 // Timeouts, Failed or Unsent.
 type StoreStats struct {
 	Decided  uint64 // operations that the server decided
-	Denied   uint64 // takes refused without the server, since it had just refused the like
-	Timeouts uint64 // operations without a reply in time: that of the store, or of the caller
+	Denied   uint64 // takes refused without the server, which had just refused the same take
+	Timeouts uint64 // operations without a reply before the timeout of the store or the deadline of the caller
 	Failed   uint64 // operations that failed otherwise
-	Unsent   uint64 // operations not sent, because the server is away
+	Unsent   uint64 // operations not sent, because the server is unavailable
 	Local    uint64 // of Timeouts, Failed and Unsent, those decided in this process: see [Local]
 
-	// Sent is how many operations went to the server, also those that give back what was
-	// granted to a caller who had left. Divided by RoundTrips.Count it is how many went
-	// together.
+	// Sent is the number of operations sent to the server, with the refunds of permits granted to
+	// callers that had left. Sent/RoundTrips.Count is the average batch size.
 	Sent uint64
 	// RoundTrips are how long requests took, until the reply or the error.
 	RoundTrips Latencies
-	// Away tells whether the server, or one of several that are in use, is taken to be away: after
-	// failures in a row, until a request to it succeeds.
+	// Away reports whether the server, or one of several servers in use, counts as unavailable:
+	// after several failures in a row, until a request to it succeeds.
 	Away bool
-	// Instances is how many processes share the limits while the server is away, as far as this
-	// one knows; 0 where it does not ask, as without a limiter with [Local].
+	// Instances is the number of processes that share the limits while the server is unavailable,
+	// as known to this process; 0 if they are not counted, as without a limiter with [Local].
 	Instances int
 }
 
@@ -73,7 +72,7 @@ func LatencyBounds() [latencyBounds]time.Duration {
 	return [...]time.Duration{100 * us, 250 * us, 500 * us, 1 * ms, 2500 * us, 5 * ms, 10 * ms, 25 * ms, 50 * ms, 100 * ms, 250 * ms, 1000 * ms}
 }
 
-// Latencies tell how long things took.
+// Latencies is a histogram of durations.
 type Latencies struct {
 	// Counts[i] is how many took no longer than LatencyBounds()[i], and longer than the bound
 	// before; the last count is of those that took longer than all bounds.
@@ -82,7 +81,7 @@ type Latencies struct {
 	Sum time.Duration
 }
 
-// Count is how many there were.
+// Count returns the number of durations.
 func (l Latencies) Count() (n uint64) {
 	for _, c := range l.Counts {
 		n += c

@@ -9,18 +9,17 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// Wait takes n permits of a key as soon as they are to be had, and returns when they
-// are; the Wait of the Result is how long it took. It is refused at once, with a
-// [*LimitedError], when that would be later than MaxWait or the deadline of ctx, or
-// never, or when the queue is full. When ctx ends during the wait, the error is its
-// cause, and nothing is taken.
+// Wait takes n permits of a key as soon as they are available, and then returns; Result.Wait is
+// the time that it waited. It is refused at once, with a [*LimitedError], if the permits would
+// come later than MaxWait or the deadline of ctx, or never, or if the queue is full. If ctx ends
+// during the wait, the error is its cause, and nothing is taken.
 //
-// In memory those who wait for a key are in a queue (Config.Order), and nothing is
-// charged before they are served. A refund, a reset and a change of the limit are
-// felt at once; one who leaves makes room for those behind. Oldest first, nobody
-// takes permits of the key before those who wait. One whose time comes to lie beyond
-// its MaxWait, after a Drain or a lower limit, is refused then. A store that is not in
-// memory makes a reservation instead, which is given back when it is not waited for.
+// In memory the waiters of a key form a queue (Config.Order), and permits are charged when a
+// waiter is served. A refund, a reset and a change of the limit apply to the queue at once. A
+// waiter that leaves makes room for the waiters after it. With OldestFirst, no call takes permits
+// of the key before its waiters. If a Drain or a lower limit delays a waiter beyond its MaxWait,
+// it is refused then. A store that is not in memory makes a reservation instead, and gives it back
+// if the wait is canceled.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
@@ -46,8 +45,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	return r, nil
 }
 
-// queue waits in the queue of the key. An error is no refusal, and with it nothing is
-// taken.
+// queue waits in the queue of the key. An error is not a refusal: with an error nothing is taken.
 func (l *Limiter) queue(ctx context.Context, t driver.QueueTable, key string, n int64, most time.Duration) (Result, error) {
 	key = strings.Clone(key)
 	cfg := l.cfg.Load()
@@ -97,8 +95,8 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 	})
 }
 
-// wait counts one who waits and tells of it, from before to after. A refusal is told
-// by whoever asked.
+// wait counts a waiter, and calls Queued before and Waited or Canceled after the wait. The caller
+// of wait reports a refusal.
 func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
 	if h := l.hooks.Load(); h.Queued != nil {
 		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: estimate})
@@ -131,8 +129,8 @@ func Do[T any](ctx context.Context, l *Limiter, op func(context.Context) (T, err
 	return op(ctx)
 }
 
-// Run waits for one permit of the key "" and runs what is further in: it makes the
-// limiter a [core.Mechanism].
+// Run waits for one permit of the key "" and runs the inner mechanisms and the operation: it makes
+// the limiter a [core.Mechanism].
 func (l *Limiter) Run(ctx context.Context, next core.Next) (any, error) {
 	if _, err := l.Wait(ctx, "", 1); err != nil {
 		return nil, err

@@ -14,13 +14,13 @@ type waiter struct {
 	request  driver.Request
 	table    *table
 	key      uint64       // its hash
-	plan     *driver.Plan // that it is held to
+	plan     *driver.Plan // in force for it
 	change   *driver.Change
 	cost     int64
 	came     int64
-	deadline int64 // it is not served later
-	next     int64 // of the first in the queue: when there will be permits for it
-	done     bool  // it was served or refused, and is not in the queue any more
+	deadline int64 // the latest moment at which it is served
+	next     int64 // of the head: when permits become available
+	done     bool  // it was served or refused, and has left the queue
 	result   Result
 	err      error // the store was closed
 
@@ -31,7 +31,7 @@ type waiter struct {
 func (w *waiter) signal() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it is told already
+	default: // a signal is pending
 	}
 }
 
@@ -92,7 +92,7 @@ func (t *table) enter(key uint64, req driver.Request) (w *waiter, r Result, err 
 	}
 	if w.older != nil {
 		if w.older.newer = w; q.order == NewestFirst {
-			w.older.next = math.MaxInt64 // it is not the first any more
+			w.older.next = math.MaxInt64 // it is not the head any more
 		}
 	} else {
 		q.oldest = w
@@ -111,14 +111,14 @@ func (t *table) enter(key uint64, req driver.Request) (w *waiter, r Result, err 
 	return w, r, nil
 }
 
-// inForce is the limit that a request is held to now.
+// inForce returns the limit that applies to a request now.
 func (t *table) inForce(req driver.Request) (*driver.Plan, *driver.Change) {
 	id, change := req.Limit()
 	return (*t.plans.Load())[id], change
 }
 
-// Await waits for w to be served or refused. If ctx or done ends before, it is out
-// of the queue, and the error is why.
+// Await waits until w is served or refused. If ctx or done ends before, w leaves the queue, and
+// the error is the reason.
 func (w *waiter) Await(ctx context.Context, done <-chan struct{}) (Result, error) {
 	t, key := w.table, w.key
 	timer := time.NewTimer(0)
@@ -157,8 +157,8 @@ func (w *waiter) Await(ctx context.Context, done <-chan struct{}) (Result, error
 	}
 }
 
-// Leave takes w out of the queue if its goroutine ends before its time, as by a
-// panic. Nothing else is done: the next in the queue is woken for it.
+// Leave removes w from the queue if its goroutine ends early, for example by a panic. It only
+// wakes the next waiter.
 func (w *waiter) Leave() {
 	t, key := w.table, w.key
 	s := t.shard(key)
@@ -178,7 +178,7 @@ func (w *waiter) Leave() {
 	}
 }
 
-// withQueue does something about the queue of a key, if there is one.
+// withQueue calls f with the queue of a key, if there is one.
 func (t *table) withQueue(key uint64, f func(*queue, *keyed)) {
 	s := t.shard(key)
 	s.mu.Lock()
@@ -209,8 +209,7 @@ func (t *table) shut() {
 	}
 }
 
-// retimeKey takes notice that those who wait for a key may be held to other limits
-// now.
+// retimeKey updates the waiters of a key after a possible change of their limits.
 func (t *table) retimeKey(key uint64) {
 	t.withQueue(key, func(q *queue, k *keyed) {
 		for w := q.oldest; w != nil; w = w.newer {
@@ -220,7 +219,7 @@ func (t *table) retimeKey(key uint64) {
 	})
 }
 
-// retime takes notice that those who wait may be held to other limits now.
+// retime updates all waiters after a possible change of their limits.
 func (t *table) retime() {
 	for i := range t.shards {
 		s := &t.shards[i]

@@ -9,16 +9,17 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Mode is how decisions get to the server.
+// Mode is the way in which decisions are sent to the server.
 type Mode uint8
 
 const (
-	// Strict sends each decision by itself, over a connection of its own for the time.
+	// Strict sends each decision by itself, over a connection that it uses alone until the reply.
 	Strict Mode = iota
-	// Coalesced sends decisions together: at once when no request is under way, otherwise
-	// when its reply is in. There is no timer, where the server is near. Decisions on one key keep the order
-	// of the calls. It takes two connections, or one to each server of a Cluster; to a server
-	// further away than a third of Timeout up to eight times as many (see Distance above).
+	// Coalesced sends decisions together: at once if no request is under way, otherwise after its
+	// reply. If the server is near, no timer is involved. Decisions on one key keep the order of
+	// the calls. It uses two connections, or one to each server of a Cluster; to a server whose
+	// round trip is longer than a third of Timeout, up to eight times as many (see Distance
+	// above).
 	Coalesced
 )
 
@@ -49,61 +50,62 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Defaults of a [Config].
 const (
-	// DefaultName is the name of a store that is given none.
+	// DefaultName is the name of a store without a Name.
 	DefaultName = "default"
-	// DefaultPrefix is what names begin with when nothing is said.
+	// DefaultPrefix is the Prefix if the field is empty.
 	DefaultPrefix = "gresil"
-	// DefaultTimeout is how long a decision may take when nothing is said.
+	// DefaultTimeout is the Timeout if the field is zero.
 	DefaultTimeout = 50 * time.Millisecond
-	// DefaultDialTimeout is how long a connection is tried for when nothing is said.
+	// DefaultDialTimeout is the DialTimeout if the field is zero.
 	DefaultDialTimeout = 5 * time.Second
 )
 
 // Config configures a [Store]. The zero value is ready to use.
 type Config struct {
-	// Name names the store in its Registry. It is no part of the names of keys. If empty,
-	// DefaultName.
+	// Name is the name of the store in its Registry. It is not part of the names of keys. If
+	// empty, DefaultName.
 	Name string
-	// Registry is where the store is found under the kind "ratelimitstore" and its name, and so
-	// by metrics. If nil, it is in none.
+	// Registry is where the store is registered, as kind "ratelimitstore", so that metrics include
+	// it. If nil, the store is not registered.
 	Registry *core.Registry
 
-	// Prefix is what the names of all keys begin with. Stores of one server with
-	// different prefixes have nothing in common. It has 1 to 64 letters, digits or any
-	// of "-._:". If empty, DefaultPrefix.
+	// Prefix is the first part of the names of all keys. Stores on one server with different
+	// prefixes share nothing. It has 1 to 64 letters, digits or any of "-._:". If empty,
+	// DefaultPrefix.
 	Prefix string
-	// Mode is how decisions get to the server. The zero value is [Strict].
+	// Mode is the way in which decisions are sent to the server. The zero value is [Strict].
 	Mode Mode
-	// Timeout is how long a decision may take, with all that it needs; after that it is an
-	// error. The context of the call may end it before: by its deadline, and with Coalesced also
-	// when it is canceled. If zero, DefaultTimeout. It must not be negative.
+	// Timeout is the longest time of a decision, with all its steps; after it the decision returns
+	// an error. The context of the call can end it earlier: by its deadline, and with Coalesced
+	// also if it is canceled. If zero, DefaultTimeout. It must not be negative.
 	//
-	// A decision takes one round trip, so Timeout must be longer than that: take at least twice as
-	// much. The default fits a server up to 25 ms away; [Store.Check] measures it.
+	// A decision takes one round trip, so Timeout must be longer than that: set at least twice as
+	// much. The default fits a round trip of up to 25 ms; [Store.Check] measures it.
 	Timeout time.Duration
-	// DialTimeout limits how long it takes to make a connection and to inspect the server on
-	// the first one: the dial, TLS, HELLO and INFO. No decision waits that long. A connection is
-	// made once and not for each call, and goes on to be made when the call that needed it has
-	// ended after Timeout. If zero, DefaultDialTimeout. It must not be negative.
+	// DialTimeout limits the time to make a connection and to inspect the server on the first one:
+	// the dial, TLS, HELLO and INFO. Decisions do not wait that long. A connection is made once,
+	// not for each call. If the call that needs it ends after Timeout, the connection is still
+	// completed. If zero, DefaultDialTimeout. It must not be negative.
 	DialTimeout time.Duration
-	// HashKeys writes only hashes of keys to the server, for keys that are secrets.
-	// Otherwise those that are short and plain are legible. To change it changes the names of
-	// keys, as another Prefix does: every key starts afresh, and its usage so far no longer counts.
+	// HashKeys writes only hashes of keys to the server, for keys that are secrets. Otherwise
+	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix
+	// does: every key starts afresh, and its past usage no longer counts.
 	HashKeys bool
-	// DenyCache is how many keys are remembered at most that the server has just refused: a
-	// take of the same cost under the same limit is refused without it until RetryAfter is
-	// over, and for at most a second. So who is refused and keeps asking costs the server next
-	// to nothing. It lets nothing more through. Its price is that what another Store gives back,
-	// resets or raises, as one in another process, and what the server itself forgets, is
-	// heeded up to a second later; of this Store it is at once. Remaining and the
-	// times are those of the refusal, counted down: with what others took or waited for
-	// since, they may be better or worse than they say. Everything else goes to the
-	// server, also a take of 0 or of more than the limit. A key takes some 400 bytes, or 900
-	// when it was refused four different costs, which are remembered at most. If zero, none
-	// is. It must not be negative.
+	// DenyCache is the highest number of refused keys that are remembered. A take of the same cost
+	// under the same limit is refused without the server until RetryAfter has passed, for at most
+	// a second. So a client that ignores refusals costs the server very little. The cache never
+	// grants permits.
+	//
+	// If another Store refunds, resets or raises the limit of a key, for example in another
+	// process, or if the server loses its data, the cache can refuse for up to a second longer.
+	// Changes by this Store apply at once. Remaining and the times are those of the refusal,
+	// counted down; takes and reservations since then are not included. Every other operation goes
+	// to the server, also a take of 0 or of more than the limit. A key takes some 400 bytes, or
+	// 900 after refusals of four different costs, the most that are remembered. If zero, there is
+	// no cache. It must not be negative.
 	DenyCache int
-	// Warn is told once of what is wrong with the server but does not keep it from
-	// being used. It is called by Check, or by a goroutine of its own. If nil, slog.Warn is.
+	// Warn is called once with each problem of the server that does not prevent its use. The
+	// caller is Check, or a goroutine for the purpose. If nil, slog.Warn is called.
 	Warn func(problem error)
 }
 

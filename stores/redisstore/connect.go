@@ -29,14 +29,14 @@ type pool struct {
 	spare       sync.Pool // of waiters: those of one store, since their channels belong to its synctest bubble
 }
 
-// A waiter is a request without a connection. It is used again.
+// A waiter is a request without a connection. It is reused.
 type waiter struct {
 	prev, next *waiter
 	turn       chan error // for one
 	queued     bool
 }
 
-// pushLocked makes a waiter the last.
+// pushLocked adds a waiter at the end.
 func (c *pool) pushLocked() *waiter {
 	w, ok := c.spare.Get().(*waiter)
 	if !ok {
@@ -53,7 +53,7 @@ func (c *pool) pushLocked() *waiter {
 	return w
 }
 
-// removeLocked takes a waiter out of the queue; false if it is not there any more.
+// removeLocked removes a waiter from the queue, and reports whether it was there.
 func (c *pool) removeLocked(w *waiter) bool {
 	if !w.queued {
 		return false
@@ -73,8 +73,8 @@ func (c *pool) removeLocked(w *waiter) bool {
 	return true
 }
 
-// connect waits until a connection to the node is free, or ctx ends. The outcome is what an error
-// says of the server.
+// connect waits until a connection to the node is free, or ctx ends. It returns the outcome of an
+// error for the breaker.
 func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 	if n.pool.take() {
 		return core.Success, nil
@@ -85,13 +85,13 @@ func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 	}
 	outcome := outcomeOf(err)
 	if n.connections() > 0 {
-		outcome = core.Ignored // it answers others
+		outcome = core.Ignored // the server replies to other requests
 	}
 	return outcome, explain(err)
 }
 
-// ended counts how a request ended. If the breaker is open after it, no connection counts as ready any
-// more.
+// ended counts the outcome of a request. If the breaker is open after it, no connection counts as
+// ready any more.
 func (n *node) ended(permit breaker.Permit, outcome core.Outcome) {
 	permit.Done(outcome)
 	if outcome == core.Failure && n.guard.State() != breaker.Closed {
@@ -105,7 +105,7 @@ func (n *node) late(ctx context.Context) bool {
 	return ok && time.Until(deadline) < time.Duration(n.trip.Load())
 }
 
-// take takes a free connection; false if there is none.
+// take takes a free connection, and reports whether there was one.
 func (c *pool) take() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (n *node) await(ctx context.Context) error {
 		return nil
 	}
 	w := c.pushLocked()
-	n.makeLocked() //nolint:contextcheck // it goes on without this one
+	n.makeLocked() //nolint:contextcheck // it continues without this request
 	c.mu.Unlock()
 	defer c.spare.Put(w)
 	select {
@@ -138,12 +138,12 @@ func (n *node) await(ctx context.Context) error {
 	left := c.removeLocked(w)
 	c.mu.Unlock()
 	if !left {
-		return <-w.turn // it came at the last moment; the request finds its deadline
+		return <-w.turn // it came at the last moment; the request checks its deadline
 	}
 	return n.none(ctx.Err())
 }
 
-// none is the error of a request that had no connection.
+// none returns the error of a request that had no connection.
 func (n *node) none(err error) error {
 	if n.exhausted() {
 		return fmt.Errorf("%w: %w", redis.ErrPoolTimeout, err)
@@ -151,8 +151,8 @@ func (n *node) none(err error) error {
 	return fmt.Errorf("no connection is ready: %w", err)
 }
 
-// release gives a connection back after a request. If that failed without a reply, the client has closed
-// the connection. If it was lost, the free ones have to prove themselves again.
+// release gives a connection back after a request. If that failed without a reply, the client has
+// closed the connection. If the connection was lost, the free connections must be tried again.
 func (n *node) release(err error) {
 	c := &n.pool
 	if err == nil || isServerError(err) {
@@ -170,14 +170,15 @@ func (n *node) release(err error) {
 	c.mu.Unlock()
 }
 
-// doubt forgets the free connections: the next request finds out whether they are still there.
+// doubt drops the free connections from the count: the next request finds out whether they still
+// work.
 func (c *pool) doubt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ready, c.free = c.ready-c.free, 0
 }
 
-// giveLocked hands a connection to the first waiter.
+// giveLocked gives a connection to the first waiter.
 func (c *pool) giveLocked() {
 	w := c.first
 	if w == nil {
@@ -188,11 +189,11 @@ func (c *pool) giveLocked() {
 	w.turn <- nil
 }
 
-// mostMade is how many connections to a node are made at a time: TLS takes much CPU.
+// mostMade is the number of connections to a node that are made at a time: TLS needs much CPU.
 const mostMade = 8
 
-// makeLocked begins to make a connection for each waiter, as far as the pool of the client goes;
-// a single one until the server has answered.
+// makeLocked starts a connection for each waiter, up to the size of the client's pool; until the
+// server has answered, only one.
 func (n *node) makeLocked() {
 	c, most := &n.pool, n.size
 	if c.ready == 0 {
@@ -208,7 +209,7 @@ func (n *node) makeLocked() {
 	}
 }
 
-// make makes one connection. It goes on when the calls that wait for it have given up.
+// make makes one connection. It continues if the calls that wait for it have ended.
 func (n *node) make() {
 	ctx, cancel := context.WithTimeout(context.Background(), n.store.cfg.dialTimeout())
 	defer cancel()
@@ -271,7 +272,8 @@ func (n *node) greet(ctx context.Context) error {
 	return err
 }
 
-// idle is how many connections the client has in its pools that are not in use: they can have been cut.
+// idle returns the number of idle connections in the pools of the client: they might have been
+// cut.
 func (n *node) idle() (single, piped uint32) {
 	stats := n.store.client.PoolStats()
 	if c := n.client.Load(); c != nil {
@@ -283,8 +285,8 @@ func (n *node) idle() (single, piped uint32) {
 	return stats.IdleConns, stats.PipelineStats.IdleConns
 }
 
-// anew calls f again while it meets connections that were cut while idle, which the client does not
-// see with TLS. Each time the client closes one.
+// anew calls f again while it meets connections that were cut while idle, which the client does
+// not detect with TLS. Each time the client closes one.
 func anew(ctx context.Context, idle uint32, f func() error) error {
 	err := f()
 	for ; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
@@ -300,7 +302,7 @@ func cut(err error) bool {
 		errors.As(err, &op) && op.Op != "dial" && !op.Timeout()
 }
 
-// inspect is Check, until the server was found to be fit; after that it only asks for an answer.
+// inspect is Check, until the server was found to be fit; after that it only waits for a reply.
 func (s *Store) inspect(ctx context.Context, to processor) error {
 	if s.inspected.Load() == inspectedFit {
 		_, err := ping(ctx, to)
@@ -331,8 +333,8 @@ func ping(ctx context.Context, to processor) (time.Duration, error) {
 	return time.Since(begun), standing(err)
 }
 
-// standing is an error after which a connection is not ready. A user who is not allowed to send
-// a command has one all the same.
+// standing returns an error after which a connection is not ready. If the user is not allowed to
+// send a command, the connection is ready all the same.
 func standing(err error) error {
 	if isServerError(err) && !transient(err) {
 		return nil
@@ -358,14 +360,14 @@ func (n *node) exhausted() bool {
 	return stats.IdleConns == 0 && int(stats.TotalConns) >= c.Options().PoolSize
 }
 
-// connections is how many are ready.
+// connections returns the number of ready connections.
 func (n *node) connections() int {
 	n.pool.mu.Lock()
 	defer n.pool.mu.Unlock()
 	return n.pool.ready
 }
 
-// named is the error of a request; if it had no connection, since all of the pool were in use, it says so.
+// named returns the error of a request; if the pool had no free connection, the error says so.
 func (n *node) named(err error) error {
 	if (err == context.DeadlineExceeded || err == context.Canceled) && n.exhausted() { //nolint:errorlint // as the pool returns them, without a connection
 		return n.none(err)

@@ -15,11 +15,11 @@ const (
 	maxAnswers    = 4           // of one key, for different costs and limits
 )
 
-// denials are what the server has refused. Who is refused a cost is refused it until it can be
-// taken at the earliest: others can only put that off, but for those who give back or forget. A
-// nil denials is none.
+// denials are the takes that the server has refused. A refused cost stays refused until the
+// earliest time at which it could be taken: other takes can only delay that, and refunds and
+// resets drop the entry. A nil denials has no entries.
 type denials struct {
-	begun  time.Time // what times are counted from
+	begun  time.Time // the base of all times
 	life   time.Duration
 	seed   maphash.Seed
 	shards []denialShard
@@ -28,9 +28,9 @@ type denials struct {
 type denialShard struct {
 	mu     sync.Mutex
 	room   int
-	epoch  uint64 // how often an entry was dropped: what was decided before that is not learned
+	epoch  uint64 // how often an entry was dropped: decisions from before that are not learned
 	denied map[denialKey]*denial
-	ring   []denialKey // in the order in which they came; who is no more in denied has left its place
+	ring   []denialKey // in the order of their arrival; keys that are no longer in denied leave a gap
 	next   int
 }
 
@@ -65,14 +65,15 @@ func (d *denials) shard(key string) *denialShard {
 	return &d.shards[maphash.String(d.seed, key)%uint64(len(d.shards))]
 }
 
-// A question is a take that the server has to be asked for.
+// A question is a take that the server has to decide.
 type question struct {
-	shard *denialShard // nil for what is not learned
+	shard *denialShard // nil if the answer is not learned
 	epoch uint64
 	sent  time.Duration
 }
 
-// refuse refuses a take for which that is certain; else its answer may be learned.
+// refuse refuses a take that would certainly be refused; otherwise the answer of the server can be
+// learned.
 func (d *denials) refuse(table, key string, p *plan, op driver.Op) (r ratelimit.Result, refused bool, q question) {
 	if d == nil || op.Kind != driver.Take || op.Cost == 0 || op.Cost > p.Capacity {
 		return r, false, q
@@ -116,7 +117,7 @@ func (d *denials) learn(q question, table, key string, p *plan, cost int64, r ra
 	e.put(answer{plan: p, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
 }
 
-// addLocked makes room for a key, if need be in the place of the one that was there first.
+// addLocked makes room for a key, if necessary by evicting the oldest entry.
 func (s *denialShard) addLocked(k denialKey) *denial {
 	e := &denial{place: len(s.ring)}
 	if e.place < s.room {
@@ -132,7 +133,7 @@ func (s *denialShard) addLocked(k denialKey) *denial {
 	return e
 }
 
-// put takes the place of the answer to the same question, or of the one that ends first.
+// put replaces the answer to the same question, or the answer that ends first.
 func (e *denial) put(a answer) {
 	first := 0
 	for i, old := range e.answers {
@@ -151,7 +152,7 @@ func (e *denial) put(a answer) {
 	}
 }
 
-// ended drops what is known of a key when an operation has ended that may have made room.
+// ended drops the entry of a key after an operation that might have made room.
 func (d *denials) ended(table, key string, op driver.Op) {
 	switch op.Kind {
 	case driver.Refund, driver.Reset, driver.Drain:

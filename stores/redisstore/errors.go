@@ -14,21 +14,21 @@ import (
 )
 
 var (
-	// ErrAway is the error of decisions that are not sent, because several before them
-	// have failed in a row.
-	ErrAway = errors.New("redisstore: the server is away")
-	// ErrUnfit is matched by the error for a server that cannot be used at all, as one
-	// that is too old.
+	// ErrAway is the error of decisions that are not sent, because several before them have failed
+	// in a row.
+	ErrAway = errors.New("redisstore: the server is unavailable")
+	// ErrUnfit is matched by the error for a server that cannot be used at all, for example
+	// because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
 
 	errReply = errors.New("redisstore: a reply that no script of ours gives")
 )
 
-// failures in a row keep decisions from being sent.
+// failures is the number of failures in a row after which no decisions are sent.
 const failures = 8
 
-// newGuard makes the breaker that is around the server: open, it lets one call through after
-// 100ms, and when that fails after twice as long, up to 2s, less up to half.
+// newGuard makes the breaker for the server. Open, it lets one call through after 100ms; if that
+// call fails, it doubles the delay, up to 2s. Jitter shortens each delay by up to half.
 func newGuard() *breaker.Breaker {
 	return core.Must(breaker.New(breaker.Config{
 		Name: "redisstore", FailureRate: 1, Window: failures, Trials: 1, TrialTimeout: 10 * time.Second,
@@ -36,10 +36,11 @@ func newGuard() *breaker.Breaker {
 	}))
 }
 
-// outcomeOf tells what an error says of the server: nothing, where the caller gave up.
+// outcomeOf returns the outcome of a request for the breaker: Ignored if the caller canceled it or
+// no connection was free.
 func outcomeOf(err error) core.Outcome {
 	switch {
-	case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"): // it answers, of a value that is not ours
+	case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"): // the server works; the value is not ours
 		return core.Success
 	case errors.Is(err, context.Canceled), noConnection(err):
 		return core.Ignored
@@ -47,13 +48,13 @@ func outcomeOf(err error) core.Outcome {
 	return core.Failure
 }
 
-// hasEnded tells whether a context is done, or will be at once.
+// hasEnded reports whether a context is done, or its deadline is reached.
 func hasEnded(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// explain puts what an error means before what the server said.
+// explain adds the reason before the text of the server's error.
 func explain(err error) error {
 	reason := "the server cannot be reached"
 	switch {
@@ -98,13 +99,13 @@ func moved(err error) bool {
 	return moved || ask
 }
 
-// isServerError tells whether it is a reply.
+// isServerError reports whether an error is a reply of the server.
 func isServerError(err error) bool {
 	var e redis.Error
 	return errors.As(err, &e)
 }
 
-// transient tells whether a reply may be another one soon.
+// transient reports whether the same command might get another reply soon.
 func transient(err error) bool {
 	return redis.IsLoadingError(err) || redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err) ||
 		redis.IsMaxClientsError(err) || redis.IsAuthError(err)

@@ -6,20 +6,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A flight is items that are one command.
+// A flight is a group of items that are sent as one command.
 type flight struct {
 	items    []*item
-	followed bool // by another with a key of it
+	followed bool // by another flight with the same key
 	text     bool // sent with the text of the script
 	cmd      call
 }
 
-// fly sends flights, and those again whose script the server did not know.
+// fly sends flights, and again the flights whose script the server did not have.
 func (l *lane) fly(ctx context.Context, flights []*flight) {
 	var before *script
 	for _, f := range flights {
 		is := f.items[0].script
-		if f.followed || is != before { // it may not be sent again behind the other; or is the first
+		if f.followed || is != before { // a retry would come after the other flight; or it is the first
 			f.text = !l.node.knows(is)
 		}
 		before = is
@@ -30,7 +30,7 @@ func (l *lane) fly(ctx context.Context, flights []*flight) {
 	}
 }
 
-// unknown are the flights whose script the server does not know, with its text.
+// unknown returns the flights whose script the server does not have, to be sent with its text.
 func (l *lane) unknown(flights []*flight) (again []*flight) {
 	for _, f := range flights {
 		switch err := f.cmd.Err(); {
@@ -41,14 +41,14 @@ func (l *lane) unknown(flights []*flight) (again []*flight) {
 		}
 	}
 	if again != nil {
-		l.node.scripts.Clear() // it has forgotten all
+		l.node.scripts.Clear() // the server has lost all scripts
 	}
 	return again
 }
 
-// flights puts those together that one script can decide, one key after the other: of many keys
-// where all are on one server, otherwise of one. They are sent in this order, which is that of
-// the calls for each key.
+// flights groups the items that one script can decide, one key after the other: of many keys if
+// all are on one server, otherwise of one key. They are sent in this order, which for each key is
+// the order of the calls.
 func (l *lane) flights(batch []*item) (flights []*flight) {
 	batch = byKey(batch)
 	alike(batch)
@@ -76,7 +76,7 @@ func (l *lane) flights(batch []*item) (flights []*flight) {
 	return flights
 }
 
-// byKey puts items of one key beside each other, in the order in which they came.
+// byKey sorts items by key, in the order of their arrival.
 func byKey(batch []*item) []*item {
 	last := make(map[string]*item, len(batch))
 	firsts := make([]*item, 0, len(batch))
@@ -98,8 +98,8 @@ func byKey(batch []*item) []*item {
 	return batch
 }
 
-// alike has all on a key decided by account where their scripts differ: it reads every value, so
-// none goes out again behind the others.
+// alike sends all items of a key to account if their scripts differ: account reads every value, so
+// no item is sent again after the others.
 func alike(batch []*item) {
 	for from := 0; from < len(batch); {
 		to, same := from+1, true

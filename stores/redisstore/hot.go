@@ -7,7 +7,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// What a script for many keys says in place of what was taken.
+// Codes in the reply of a script for many keys, instead of the permits taken.
 const (
 	refused = -1
 	foreign = -2 // the value is one that account has to read
@@ -32,7 +32,7 @@ func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
 	case driver.Take, driver.Refund, driver.Reset:
 	}
 	if cost > p.Capacity {
-		cost, mode = 0, "-1" // only how the key stands
+		cost, mode = 0, "-1" // only the state of the key
 	}
 	req.script, req.width = bucketScript(), 2
 	if req.args = p.one; op.Kind != driver.Take || cost != 1 {

@@ -13,22 +13,22 @@ import (
 // oldest is the first version of Redis that has all that is needed.
 const oldest = 7
 
-// What inspected says.
+// Values of inspected.
 const (
 	notInspected = iota
 	inspectedFit
 	inspectedUnfit
 )
 
-// Check asks the server whether it can be used: whether it can be reached, takes the
-// password, and is not too old ([ErrUnfit]). It measures the round trip, and returns an error if
-// [Config].Timeout is less than twice as long: decisions are made as long as Timeout is longer, but
-// fail when the network or the server takes a moment more. Other problems of the server
-// go to Warn.
+// Check reports whether the server can be used: whether it can be reached, accepts the password,
+// and is not too old ([ErrUnfit]). It measures the round trip, and returns an error if
+// [Config].Timeout is less than twice as long: decisions work as long as Timeout is longer, but
+// fail if the network or the server takes a moment more. Other problems of the server are reported
+// to Warn.
 //
-// Check is not necessary: the first connection asks the same, but does not measure. Unlike a decision
-// it goes on until ctx ends, or for [Config].DialTimeout, and so can report why a server cannot
-// be reached.
+// Check is not necessary: the first connection inspects the server too, but does not measure.
+// Unlike a decision, Check runs until ctx ends, or for [Config].DialTimeout, so it can report why
+// a server cannot be reached.
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
 	defer cancel()
@@ -76,11 +76,11 @@ func (s *Store) distance(ctx context.Context, to processor) error {
 
 // warn calls Warn.
 func (s *Store) warn(problem error) {
-	defer func() { _ = recover() }() // there is nobody to tell
+	defer func() { _ = recover() }() // a panic of Warn has no caller to report to
 	s.cfg.warn(problem)
 }
 
-// unfitFor is how long a server that cannot be used is not asked again.
+// unfitFor is the time for which a server that cannot be used is not inspected again.
 const unfitFor = 5 * time.Second
 
 // An info is the command INFO, which is sent once.
@@ -89,8 +89,8 @@ type info struct{ *redis.StringCmd }
 // NoRetry is true.
 func (info) NoRetry() bool { return true }
 
-// usable returns the error for a server that was found unfit of late. After that the next connection
-// inspects it again.
+// usable returns the error for a server that was found unfit recently. After unfitFor the next
+// connection inspects it again.
 func (s *Store) usable() error {
 	if s.inspected.Load() != inspectedUnfit {
 		return nil
@@ -109,12 +109,12 @@ func (s *Store) usable() error {
 	return nil
 }
 
-// ask asks the server. A problem is what does not keep it from being used, told once.
+// ask inspects the server. A problem does not prevent its use, and is returned once.
 func (s *Store) ask(ctx context.Context, to processor) (problem, err error) {
 	cmd := info{redis.NewStringCmd(ctx, "info")}
 	if err := to.Process(ctx, cmd); err != nil {
 		if isServerError(err) && !transient(err) {
-			s.inspected.Store(inspectedFit) // INFO is not allowed; a decision may be
+			s.inspected.Store(inspectedFit) // INFO is not allowed; decisions might be
 		}
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// How instances are counted: a beat each so often, and one that is not heard for a life is gone.
+// Instances are counted by beats: an instance without a beat for a life is not counted.
 const (
 	beatEvery = 2 * time.Second
 	beatLife  = 10 * time.Second
@@ -22,9 +22,9 @@ type instances struct {
 	every, life time.Duration // fields for tests
 	id          string
 	n           atomic.Int64 // at the last beat; 0 before the first
-	rank        atomic.Int64 // of this one among them, from 0
-	ahead       atomic.Int64 // of the time here is that of the server, in µs
-	low         time.Time    // since when all beats tell of fewer than n; zero if they do not
+	rank        atomic.Int64 // of this instance, from 0
+	ahead       atomic.Int64 // server's clock minus the local clock, in µs
+	low         time.Time    // since when all beats returned less than n; zero if they do not
 	due         *time.Ticker // of beats
 
 	mu     sync.Mutex
@@ -77,14 +77,14 @@ func (in *instances) close() {
 	}
 }
 
-// count is how many instances share a limit, as far as is known: 1 at least.
+// count returns the number of instances that share a limit, as known here: 1 at least.
 func (in *instances) count() int64 { return max(1, in.n.Load()) }
 
 // uptime is the time here, in µs, and now that of the server, which is the same for all.
 func (in *instances) uptime() int64 { return time.Since(in.store.first.base).Microseconds() }
 func (in *instances) now() int64    { return in.uptime() + in.ahead.Load() }
 
-// pushSoon has the debts pushed now.
+// pushSoon starts a push of the debts.
 func (in *instances) pushSoon() {
 	select {
 	case in.wake <- struct{}{}:
@@ -95,11 +95,11 @@ func (in *instances) pushSoon() {
 func (in *instances) run(ctx context.Context) {
 	in.due = time.NewTicker(in.every)
 	defer in.due.Stop()
-	up := in.beat(ctx) || ctx.Err() != nil // it may be there, if Close came before it could answer
+	up := in.beat(ctx) || ctx.Err() != nil // the server might be available, if Close came before its reply
 	wake := in.wake
 	for {
 		if up && !in.push(ctx) {
-			wake = nil // who decides does not have it tried again: the next beat does
+			wake = nil // decisions do not retry it: the next beat does
 		}
 		select {
 		case <-in.due.C:
@@ -113,7 +113,7 @@ func (in *instances) run(ctx context.Context) {
 	}
 }
 
-// leave pushes what is owed, if the server was there, and ends the life of this one.
+// leave pushes the debts, if the server was available, and removes this instance from the set.
 func (in *instances) leave(ctx context.Context, up bool) {
 	if up {
 		ctx, cancel := context.WithTimeout(ctx, in.store.cfg.timeout())
@@ -123,8 +123,8 @@ func (in *instances) leave(ctx context.Context, up bool) {
 	_, _, _ = in.send(ctx, 0)
 }
 
-// beat tells that this one is alive, and learns how many are. A number that is lower holds only
-// after a life of lower ones: in a server that has forgotten them, the first is not alone.
+// beat registers this instance as alive, and reads the number of instances. A lower number applies
+// only after a life of lower numbers: after a data loss, the first instance is not alone.
 func (in *instances) beat(ctx context.Context) bool {
 	n, rank, err := in.send(ctx, in.life)
 	now := time.Now()
@@ -142,7 +142,7 @@ func (in *instances) beat(ctx context.Context) bool {
 	return true
 }
 
-// beatInTime beats if it is time to: while much is pushed.
+// beatInTime sends a beat if it is due: during a long push.
 func (in *instances) beatInTime(ctx context.Context) {
 	select {
 	case <-in.due.C:
@@ -151,7 +151,7 @@ func (in *instances) beatInTime(ctx context.Context) {
 	}
 }
 
-// send sends one beat; with no life it is the last.
+// send sends one beat; if life is 0, the instance leaves.
 func (in *instances) send(ctx context.Context, life time.Duration) (n, rank int64, err error) {
 	s := in.store
 	if life > 0 && in.n.Load() == 0 {
@@ -190,7 +190,7 @@ func (in *instances) connect(ctx context.Context) error {
 	}
 }
 
-// push pushes what all tables owe; false if some of it could not be.
+// push pushes the debts of all tables, and reports whether all could be pushed.
 func (in *instances) push(ctx context.Context) bool {
 	in.mu.Lock()
 	locals := in.locals

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxPlain is the longest text that is written as it is.
+// maxPlain is the length of the longest text that is written unchanged.
 const maxPlain = 64
 
-// plain tells whether a text is only of letters, digits, "-._" and those of more.
+// plain reports whether a text has only letters, digits, "-._" and the characters of more.
 func plain(s, more string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -23,8 +23,8 @@ func plain(s, more string) bool {
 	return true
 }
 
-// escape is a text as part of a name: itself behind an "=" if it is short and plain, else
-// a hash behind a "#". It is injective as far as the hash is.
+// escape returns a text as part of a name: if it is short and plain, "=" and the text, otherwise
+// "#" and a hash. It is injective as far as the hash is.
 func escape(s, more string, hash bool) string {
 	if !hash && len(s) <= maxPlain && plain(s, more) {
 		return "=" + s
@@ -33,8 +33,8 @@ func escape(s, more string, hash bool) string {
 	return "#" + hex.EncodeToString(sum[:16])
 }
 
-// keyPrefix is what the names of the keys of a table begin with. What stands in braces
-// chooses the slot in a cluster.
+// keyPrefix returns the first part of the names of the keys of a table. In a cluster, the text in
+// braces chooses the slot.
 func keyPrefix(prefix, table string) string { return prefix + ":{" + escape(table, "", false) + ":" }
 
 func keyName(prefix, key string, hash bool) string {

@@ -15,29 +15,29 @@ type localShard struct {
 	keys map[string]*known
 }
 
-// A known is what is known of a key.
+// A known is the state of a key as known in this process.
 type known struct {
-	plan    *plan // that takes here were held to last
+	plan    *plan // of the last take here
 	parts   []*account
 	pushing chan struct{} // closed when a push is over; nil if there is none
 }
 
-// An account is what is known of a key under one limit.
+// An account is the state of a key under one limit.
 type account struct {
 	part *part
 	at   int64     // the time of the server at its last decision, in µs
-	left int64     // permits that were left then
+	left int64     // permits that were left at that time
 	full time.Time // when the key will be full
-	told int64     // for how many instances memory knows of it, or 0
-	debt int64     // what was let through here, and the server does not know
+	told int64     // the number of instances for which memory was charged, or 0
+	debt int64     // permits granted here that are not charged to the server
 }
 
 func (l *local) shard(key string) *localShard {
 	return &l.shards[maphash.String(l.seed, key)%localShards]
 }
 
-// know is what is known of a key. For one more than fit, of a few others the one goes that owes
-// nothing here, or for the shortest time.
+// know returns the state of a key, and creates it. If the shard is full, it evicts one of a few
+// other keys: one without a debt, or with the debt that recovers first.
 func (l *local) know(s *localShard, key string) *known {
 	if k := s.keys[key]; k != nil {
 		return k
@@ -59,7 +59,7 @@ func (l *local) know(s *localShard, key string) *known {
 	return k
 }
 
-// drop forgets a key, and what it owes.
+// drop forgets a key and its debt.
 func (l *local) drop(s *localShard, key string) {
 	if k := s.keys[key]; k != nil {
 		for _, a := range k.parts {
@@ -69,8 +69,8 @@ func (l *local) drop(s *localShard, key string) {
 	}
 }
 
-// end is when a key owes nothing at the server any more; later, if it owes what was let
-// through here.
+// end returns the time at which a key has recovered at the server; if it has a debt, the time
+// after that charge.
 func (k *known) end() (end time.Time) {
 	for _, a := range k.parts {
 		full := a.full

@@ -23,7 +23,7 @@ const (
 
 var errQueue = errors.New("redisstore: 65536 decisions wait to be sent")
 
-// A lane sends what has gathered while its last batch was under way. It has a goroutine
+// A lane sends the requests that arrived while its last batch was under way. It has a goroutine
 // while there is something to send, and no timer.
 type lane struct {
 	store *Store
@@ -52,8 +52,9 @@ const (
 	abandoned
 )
 
-// laneOf is the lane of a key: so one key keeps its order. Where there are several servers, each
-// has one: two make the batches smaller, and what is sent in them is single keys already.
+// laneOf returns the lane of a key: one key always has the same lane, which keeps its order. With
+// several servers, each has one lane: two would make the batches smaller, and each request in them
+// is a command of its own anyway.
 func (s *Store) laneOf(key string) *lane {
 	at := s.nodeOf(key)
 	if !s.single {
@@ -62,10 +63,10 @@ func (s *Store) laneOf(key string) *lane {
 	return &at.lanes[maphash.String(s.seed, key)%lanes]
 }
 
-// apply waits until a request was decided, or ctx ends. What is granted to one that has left
-// is given back.
+// apply waits until a request was decided, or ctx ends. If ctx ends first, the permits of the
+// request are refunded.
 func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
-	if l.tries() { //nolint:contextcheck // it asks nobody
+	if l.tries() { //nolint:contextcheck // it sends nothing
 		return ratelimit.Result{}, false, ErrAway
 	}
 	it := &item{request: req, done: make(chan struct{})}
@@ -83,7 +84,8 @@ func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool,
 	return it.r, it.ok, it.err
 }
 
-// tries tells whether a batch is under way to a node that was away: nobody waits for that.
+// tries reports whether a batch is under way to a node that was unavailable: no caller waits for
+// that batch.
 func (l *lane) tries() bool {
 	if l.node.guard.State() == breaker.Closed {
 		return false
@@ -110,7 +112,7 @@ func (l *lane) add(it *item) error {
 	return nil
 }
 
-// drop ends those that wait.
+// drop ends the waiting items with an error.
 func (l *lane) drop(err error) {
 	l.mu.Lock()
 	queue := l.queue
@@ -121,7 +123,7 @@ func (l *lane) drop(err error) {
 	}
 }
 
-// work sends until nothing waits.
+// work sends until no item waits.
 func (l *lane) work() {
 	for l.waits() {
 		permit, err := l.admit()
@@ -145,7 +147,7 @@ func (l *lane) work() {
 	}
 }
 
-// errLater is that of an admission that those that wait for longer than that do not have.
+// errLater is the error of an admission that took longer than the waiting time of an item.
 var errLater = errors.New("redisstore: no connection yet")
 
 // admit waits for a connection, for up to Timeout.
@@ -193,7 +195,8 @@ func (l *lane) waits() bool {
 	return l.busy
 }
 
-// moves hands what waits to the lanes of its nodes, as soon as the client of a Cluster knows them.
+// moves moves waiting items to the lanes of their nodes, as soon as the client of a Cluster knows
+// the nodes.
 func (l *lane) moves() bool {
 	s := l.store
 	l.mu.Lock()
@@ -214,7 +217,7 @@ func (l *lane) moves() bool {
 	return true
 }
 
-// next takes what goes out next, without those who left.
+// next returns the next batch, without items whose callers have left.
 func (l *lane) next() []*item {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +231,7 @@ func (l *lane) next() []*item {
 	return batch
 }
 
-// end gives an item its result; false if it has left.
+// end gives an item its result, and reports whether its caller still waits.
 func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
 	it.r, it.ok, it.err = r, ok, err
 	if !it.state.CompareAndSwap(sent, ended) && !it.state.CompareAndSwap(waiting, ended) {
@@ -250,12 +253,12 @@ func (l *lane) send(batch []*item) {
 	l.exchange(permit, batch)
 }
 
-// exchange sends a batch, and ends its items. Those whose value their script could not read go out
-// again in the same order, before any other on their keys.
+// exchange sends a batch, and ends its items. Items whose value the script could not read are sent
+// again in the same order, before all others on their keys.
 func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	outcome := core.Ignored
 	defer func() { l.node.ended(permit, outcome) }()
-	if len(batch) == 0 { // all have left
+	if len(batch) == 0 { // all callers have left
 		l.node.release(nil)
 		return
 	}
@@ -272,7 +275,7 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 			reply, err := f.cmd.Result()
 			err = l.node.named(err)
 			if err == nil {
-				outcome = core.Success // it is there, whatever else it says
+				outcome = core.Success // every reply shows that it is available
 			} else {
 				if outcome == core.Ignored {
 					outcome = outcomeOf(err)
@@ -297,7 +300,7 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	l.node.release(failed)
 }
 
-// deliver ends an item, and gives back what was granted to one that has left. It reports whether there
+// deliver ends an item, and refunds its permits if its caller has left. It reports whether there
 // is nothing more to send for it.
 func (l *lane) deliver(it *item, reply []int64, place int, err error) bool {
 	var r ratelimit.Result

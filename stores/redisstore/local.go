@@ -20,15 +20,15 @@ import (
 
 const (
 	localShards = 16
-	localKeys   = 1 << 16     // of a table that are known at a time
-	localHold   = time.Second // once away, so long nothing is sent for a table with a share
+	localKeys   = 1 << 16     // keys of a table that are remembered
+	localHold   = time.Second // after ErrAway nothing is sent for this time, for a table with a share
 )
 
-var errServerTake = errors.New("redisstore: the permits were taken at the server, which is away")
+var errServerTake = errors.New("redisstore: the permits were taken at the server, which is unavailable")
 
-// A local decides for a table while the server is away: with a share of the limit, in memory. It
-// remembers how keys stood at the server, and begins from there; and what it let through, which
-// it charges to the server before the next decision there.
+// A local decides for a table while the server is unavailable: with a share of the limit, in
+// memory. It remembers the last state of keys at the server, and starts from it. It charges the
+// permits that it granted to the server before the next decision there.
 type local struct {
 	table  *table
 	memory memory
@@ -49,8 +49,8 @@ type planShare struct {
 	n  int64
 }
 
-// Local returns what decides while the server is away, with the share of this process. The store
-// is counted as an instance from the first decision on.
+// Local returns the table that decides while the server is unavailable, with the share of this
+// process. The store is counted as an instance from the first decision on.
 func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
@@ -65,7 +65,7 @@ func (t *table) Local() driver.Table {
 	return l
 }
 
-// Plan makes a limit known, to the table itself.
+// Plan registers limits with the table itself.
 func (l *local) Plan(limits []driver.Spec) (driver.ID, error) { return l.table.Plan(limits) }
 
 // Apply decides one operation here.
@@ -138,9 +138,10 @@ func (l *local) plan(p *plan, n int64) (driver.ID, error) {
 	return id, err
 }
 
-// tell has memory know what is owed of a share. What is left at the server is for all instances;
-// a bucket has a debt in time, which is the same for the share. Where there are fewer permits
-// than instances, each has one in its turn, and none in the first period.
+// tell charges a key in memory with the share of its usage at the server. The permits left at the
+// server are for all instances; the usage of a bucket is a time, which is the same for the share.
+// If there are fewer permits than instances, each instance has one permit in its turn, and none in
+// the first period.
 func (l *local) tell(key string, a *account, n int64) error {
 	single := (*l.table.plans.Load())[a.part.ID]
 	id, err := l.plan(single, n)
@@ -151,7 +152,7 @@ func (l *local) tell(key string, a *account, n int64) error {
 	permits, until := s.Permits-a.left/n, a.full
 	switch {
 	case of.Algorithm == ratelimit.AlgorithmTokenBucket:
-		permits = 0 // it is the time that counts
+		permits = 0 // only the time matters
 		if until.Before(now) {
 			until = now
 		}
@@ -167,7 +168,7 @@ func (l *local) tell(key string, a *account, n int64) error {
 	case !until.After(now):
 		permits = 0
 	}
-	if s.Algorithm == ratelimit.AlgorithmSlidingCounter && permits > 0 { // its weight is in what is left already
+	if s.Algorithm == ratelimit.AlgorithmSlidingCounter && permits > 0 { // a.left already includes the weight
 		until = now.Add(2 * s.Period)
 	}
 	if permits > 0 || of.Algorithm == ratelimit.AlgorithmTokenBucket {
@@ -179,12 +180,12 @@ func (l *local) tell(key string, a *account, n int64) error {
 	return err
 }
 
-// inTurn tells whether n instances take turns, for a window of fewer permits.
+// inTurn reports whether n instances take turns, for a window with fewer permits.
 func (p *part) inTurn(n int64) bool {
 	return p.limit.Algorithm != ratelimit.AlgorithmTokenBucket && p.Capacity < n
 }
 
-// mulDiv is a*b/c rounded up; it saturates.
+// mulDiv returns a*b/c rounded up; it saturates.
 func mulDiv(a, b, c int64) time.Duration {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	lo, carry := bits.Add64(lo, uint64(c-1), 0)
@@ -195,7 +196,7 @@ func mulDiv(a, b, c int64) time.Duration {
 	return time.Duration(min(q, math.MaxInt64))
 }
 
-// remote decides at the server, after it was charged what the key owes, and remembers the
+// remote decides at the server, after it has charged the debt of the key, and remembers the
 // decision.
 func (l *local) remote(ctx, caller context.Context, key string, p *plan, op driver.Op) (ratelimit.Result, error) {
 	if op.Kind == driver.Refund && op.Receipt.At < 0 {
@@ -227,7 +228,7 @@ func (l *local) remote(ctx, caller context.Context, key string, p *plan, op driv
 	return r, nil
 }
 
-// learn remembers how a key stands at the server.
+// learn remembers the state of a key at the server.
 func (l *local) learn(s *localShard, key string, p *plan, r ratelimit.Result, req *request) {
 	stands := req.stands
 	if stands == nil {
@@ -248,11 +249,11 @@ func (l *local) learn(s *localShard, key string, p *plan, r ratelimit.Result, re
 	}
 }
 
-// late is how much older than the last known state a reply can be that later ones overtook.
+// late is how much older than the last known state an overtaken reply can be.
 func (l *local) late() time.Duration { return 2 * l.table.store.cfg.timeout() }
 
-// refund gives back a take that was decided here. What was charged to the server in the meantime
-// stays charged: the key may be limited too much, for as long as it owes.
+// refund gives back a take that was decided here. Permits that were charged to the server in the
+// meantime stay charged: the key can be limited too much, until they recover.
 func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (ratelimit.Result, error) {
 	op.Receipt.At = ^op.Receipt.At
 	s := l.shard(key)
@@ -260,7 +261,7 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (
 	defer s.mu.Unlock()
 	k := l.know(s, key)
 	before := make([]int64, len(k.parts))
-	for i, a := range k.parts { // p may be another limit than the one that was charged
+	for i, a := range k.parts { // p can differ from the limit that was charged
 		before[i] = l.used(ctx, key, a)
 	}
 	r, err := l.applyShare(ctx, key, p, op, l.table.store.instances.count())
@@ -272,7 +273,7 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (
 	return r, err
 }
 
-// charged reports whether a take here was held to a limit.
+// charged reports whether a take here was charged to a limit.
 func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
 	l.shares.Range(func(of, id any) bool {
 		is = of.(planShare).id == a.part.ID && slices.Contains(take.Plans[:], id.(driver.ID)) //nolint:forcetypeassert // nothing else is stored
@@ -281,8 +282,8 @@ func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
 	return is
 }
 
-// used is how many permits a share has let through that time has not given back, what it was told
-// of included.
+// used returns the usage of a share: permits granted here or charged by tell that have not
+// recovered.
 func (l *local) used(ctx context.Context, key string, a *account) int64 {
 	n := cmp.Or(a.told, l.table.store.instances.count())
 	id, err := l.plan((*l.table.plans.Load())[a.part.ID], n)
@@ -298,13 +299,13 @@ func (l *local) used(ctx context.Context, key string, a *account) int64 {
 		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
 	}
 	used := r.Limit - r.Remaining
-	if r.Remaining == 0 { // there may be reservations
+	if r.Remaining == 0 { // there might be reservations
 		used = max(used, r.Limit*int64((r.FullAfter+s.Period-1)/s.Period))
 	}
 	return used
 }
 
-// charge adds to what is to be pushed.
+// charge adds to the debt that must be pushed.
 func (l *local) charge(a *account, permits int64) {
 	had := a.debt > 0
 	a.debt = max(0, a.debt+permits)
@@ -316,7 +317,7 @@ func (l *local) charge(a *account, permits int64) {
 	}
 }
 
-// forget forgets a key here.
+// forget drops a key here.
 func (l *local) forget(ctx context.Context, s *localShard, key string, p *plan, n int64) (ratelimit.Result, error) {
 	l.drop(s, key)
 	return l.applyShare(ctx, key, p, driver.Op{Kind: driver.Reset}, n)

@@ -15,8 +15,8 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-// A node is a server, with what is to be sent to it and whether it is away: those of a Cluster
-// do not wait for each other.
+// A node is a server, with the requests for it and its availability: the nodes of a Cluster do not
+// wait for each other.
 type node struct {
 	store  *Store
 	guard  *breaker.Breaker
@@ -27,13 +27,14 @@ type node struct {
 
 	lanes [lanes]lane
 	base  time.Time
-	asked atomic.Int64 // when it was asked last, from base
+	asked atomic.Int64 // time of the last request, from base
 	held  atomic.Int64 // until when nothing is sent for a table with a share, from base
 
-	scripts sync.Map // those that the server is taken to know
+	scripts sync.Map // that the server probably has
 }
 
-// maxNodes is how many are known at once: a Cluster whose servers come and go has others some day.
+// maxNodes is the number of nodes that are kept: in a Cluster whose servers change, old nodes are
+// dropped.
 const maxNodes = 1024
 
 func (s *Store) newNode() *node {
@@ -44,15 +45,15 @@ func (s *Store) newNode() *node {
 	return n
 }
 
-// allNodes are those that are known.
+// allNodes returns the known nodes.
 func (s *Store) allNodes() []*node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
 }
 
-// hold begins the time in which nothing is sent for a table with a share, if err says that the
-// server is away: so one that comes and goes is not asked and given up in turn.
+// hold starts a period without requests for a table with a share, if err is ErrAway: otherwise an
+// unstable server would be tried and given up again and again.
 func (n *node) hold(err error) error {
 	if errors.Is(err, ErrAway) {
 		n.held.Store(int64(time.Since(n.base) + localHold))
@@ -60,11 +61,11 @@ func (n *node) hold(err error) error {
 	return err
 }
 
-// holds tells whether that time is on.
+// holds reports whether that period lasts.
 func (n *node) holds() bool { return int64(time.Since(n.base)) < n.held.Load() }
 
-// away tells whether a server is taken to be away that is in use: of a Cluster one may be gone
-// for good, and nobody asks for it any more.
+// away reports whether a server in use counts as unavailable. A server of a Cluster can be gone
+// for good; it is not in use if it gets no more requests.
 func (s *Store) away() bool {
 	return slices.ContainsFunc(s.allNodes(), func(n *node) bool {
 		idle := int64(time.Since(n.base)) - n.asked.Load()
@@ -72,7 +73,7 @@ func (s *Store) away() bool {
 	})
 }
 
-// unused is how long a server of a Cluster is not asked until it does not count.
+// unused is the time without requests after which a server of a Cluster is not in use.
 const unused = 10 * time.Second
 
 // over is a context that has ended.
@@ -91,7 +92,7 @@ func (s *Store) nodeOf(key string) *node {
 	)
 	switch c := s.client.(type) {
 	case *redis.ClusterClient:
-		master, err = c.MasterForKey(over, key) // so it is not asked for
+		master, err = c.MasterForKey(over, key) // so no request is sent
 	case *redis.Ring:
 		master, err = c.GetShardClientForKey(key)
 	default:
@@ -106,7 +107,7 @@ func (s *Store) nodeOf(key string) *node {
 	n := s.nodes[addr]
 	if n == nil {
 		if len(s.nodes) >= maxNodes {
-			clear(s.nodes) // what waits in their lanes is sent all the same
+			clear(s.nodes) // requests in their lanes are sent all the same
 		}
 		n = s.newNode()
 		n.of(master)
@@ -118,7 +119,7 @@ func (s *Store) nodeOf(key string) *node {
 	return n
 }
 
-// of has a node belong to a client of its own.
+// of gives a node a client of its own.
 func (n *node) of(c *redis.Client) {
 	n.client.Store(c)
 	n.size = c.Options().PoolSize

@@ -38,7 +38,7 @@ type part struct {
 	one          []any  // the arguments for a take of one, which is the most common
 }
 
-// newPart makes a limit ready, or says what a server cannot do.
+// newPart prepares a limit for sending, or returns an error if a server cannot count it.
 func newPart(s driver.Spec) (*part, error) {
 	bad := func(field string, value any, reason string) error {
 		return &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: reason}
@@ -92,7 +92,7 @@ func (p *part) window() any {
 	return p.mul
 }
 
-// raw is where a key stands under a limit, from the numbers in a reply.
+// raw returns the state of a key under a limit, from the numbers in a reply.
 func (p *part) raw(n []int64) driver.Raw {
 	us := func(t int64) int64 { return t * 1000 }
 	switch p.algorithm {

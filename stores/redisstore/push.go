@@ -19,15 +19,14 @@ type pushed struct {
 	account *account
 	plan    *plan
 	debt    int64 // all of it
-	cost    int64 // what time has not given back
+	cost    int64 // the part that has not recovered
 	item    *item
 	r       ratelimit.Result
 	at      int64 // the time of the server at the decision
 	err     error
 }
 
-// settle pushes what one key owes, unless somebody does so already, and waits for it until ctx
-// ends.
+// settle pushes the debt of one key, or waits for a push that is under way, until ctx ends.
 func (l *local) settle(ctx context.Context, key string) error {
 	if l.owing.Load() == 0 {
 		return nil
@@ -47,7 +46,7 @@ func (l *local) settle(ctx context.Context, key string) error {
 			return ratelimit.ErrClosed
 		}
 		select {
-		case <-pushing: // never, where there is none
+		case <-pushing: // blocks if it is nil
 		case err := <-own:
 			if err != nil {
 				return err
@@ -58,7 +57,7 @@ func (l *local) settle(ctx context.Context, key string) error {
 	}
 }
 
-// pushAll pushes what all keys owe, until ctx ends; what fails stays behind.
+// pushAll pushes the debts of all keys, until ctx ends; failed ones stay.
 func (l *local) pushAll(ctx context.Context) (failed error) {
 	if l.owing.Load() == 0 {
 		return nil
@@ -84,9 +83,9 @@ func (l *local) pushAll(ctx context.Context) (failed error) {
 	return failed
 }
 
-// push charges the server what was let through here and time has not given back yet, as far as the
-// limit goes. What fails stays a debt, though the server may have it: rather twice than not at all.
-// A server that is taken to be away is not asked.
+// push charges the server with the permits that were granted here and have not recovered, up to
+// the limit. A failed push stays a debt, though the server might have counted it: charging twice
+// is better than not at all. Nothing is sent to a server that counts as unavailable.
 func (l *local) push(ctx context.Context, keys []string) error {
 	over := make(chan struct{})
 	claimed := make(map[*known]*localShard, len(keys))
@@ -115,7 +114,7 @@ func (l *local) push(ctx context.Context, keys []string) error {
 		}
 		s.mu.Unlock()
 	}
-	err := l.sendJoined(joints)             //nolint:contextcheck // what is sent together has a time of its own, as in a lane
+	err := l.sendJoined(joints)             //nolint:contextcheck // a batch has its own timeout, as in a lane
 	err = cmp.Or(err, l.send(debts, false)) //nolint:contextcheck // see above
 	for _, d := range debts {
 		d.shard.mu.Lock()
@@ -136,15 +135,15 @@ func (l *local) push(ctx context.Context, keys []string) error {
 	return cmp.Or(err, away)
 }
 
-// A joined is what is owed under several limits for the same takes: the server charges each take
-// to all of them.
+// A joined is a debt under several limits for the same takes: the server charges each take to all
+// of them.
 type joined struct {
 	pushed
 
 	parts []*pushed // in the order of the plan
 }
 
-// joint is what the debts of a key owe for the same takes, or nil.
+// joint returns the debt of a key for the same takes under all limits of p, or nil.
 func joint(p *plan, debts []*pushed) *joined {
 	if p == nil || len(p.parts) < 2 {
 		return nil
@@ -160,7 +159,7 @@ func joint(p *plan, debts []*pushed) *joined {
 	return j
 }
 
-// sendJoined sends what is owed under several limits; what is left of it is owed under each.
+// sendJoined sends debts under several limits; the rest is a debt under each limit.
 func (l *local) sendJoined(joints []*joined) error {
 	var debts []*pushed
 	for _, j := range joints {
@@ -178,8 +177,8 @@ func (l *local) sendJoined(joints []*joined) error {
 	return err
 }
 
-// send sends debts together, and again those whose value the scripts for one limit could not
-// read.
+// send sends debts together, and again the debts of keys whose value the scripts for one limit
+// could not read.
 func (l *local) send(debts []*pushed, foreign bool) (err error) {
 	var sent, again []*pushed
 	batches := map[*node][]*item{}

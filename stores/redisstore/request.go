@@ -14,10 +14,10 @@ import (
 type request struct {
 	script *script
 	key    string
-	args   []any // those after the time
-	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; else 0
+	args   []any // the arguments after the time
+	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; otherwise 0
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
-	origin *origin // in a lane; else nil
+	origin *origin // in a lane; otherwise nil
 	all    bool    // the script reads every value
 	stands []stand // set by decode: how each of several parts stands
 	at     int64   // the time of the server at the decision, in µs
@@ -31,20 +31,21 @@ type origin struct {
 	kept  string // the key, for denials
 }
 
-// A stand is how a part of a limit stands.
+// A stand is the state of a part of a limit.
 type stand struct {
 	left int64
-	full time.Duration // after which it is
+	full time.Duration // the time until then
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// request makes an operation ready. The most common ones, of one bucket or one fixed window, have a
-// script of their own. foreign is set if that could not read the value, or account lacked an algorithm.
+// request prepares an operation for sending. The most common ones, of one bucket or one fixed
+// window, have a script of their own. foreign is set if that could not read the value, or if
+// account lacked an algorithm.
 func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *request {
 	req := &request{key: t.keyName(key)}
 	if op.Change != nil && t.store.since(op.Change.At) > time.Duration(t.life.Load()) {
-		op.Change = nil // nothing is left of what was used before
+		op.Change = nil // no earlier usage is left
 	}
 	simple := !foreign && len(p.parts) == 1 && op.Change == nil
 	if t.store.cfg.Mode == Coalesced {
@@ -68,7 +69,7 @@ func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *reques
 	return req
 }
 
-// undo makes the request that gives back what a take was granted; nil for an operation that is none.
+// undo makes the request that refunds the permits of a take; nil for other operations.
 func (req *request) undo(take ratelimit.Result) *request {
 	o := req.origin
 	if o == nil || take.Granted == 0 || o.op.Kind > driver.Reserve {
@@ -131,7 +132,7 @@ func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool
 	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) { return t.decode(req, p, &op, n) }
 }
 
-// charges are what a refund names.
+// charges returns the charges that a refund names.
 func (t *table) charges(op driver.Op) []any {
 	plans, take := *t.plans.Load(), &op.Receipt
 	args := []any{number(take.At), ""}

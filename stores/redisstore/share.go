@@ -6,8 +6,9 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// share is the part of a limit that is each of n instances': all of them together never have more
-// than the limit. A window of fewer permits than instances is one permit in several periods, in its turn.
+// share returns the part of a limit for each of n instances: all parts together never exceed the
+// limit. If a window has fewer permits than instances, the part is one permit in several periods,
+// in turns.
 func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 	s := l
 	switch {
@@ -19,7 +20,7 @@ func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 				break
 			}
 		}
-		s.Permits, s.Period = max(1, l.Permits/n), l.Period // one that takes years, or is of odd numbers, is cut
+		s.Permits, s.Period = max(1, l.Permits/n), l.Period // rounded down, if the exact rate has too long a period or cannot be counted
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:
@@ -28,11 +29,11 @@ func share(l ratelimit.Limit, n int64) ratelimit.Limit {
 	return s
 }
 
-// turns is how many periods there are until each of n instances has had its turn.
+// turns returns the number of periods until each of n instances has had its turn.
 func turns(l ratelimit.Limit, n int64) int64 { return (n + l.Permits - 1) / l.Permits }
 
-// turn is how long it is from a time, in µs, to the turn of an instance. Periods are counted from
-// the epoch, so in each it is that of no more instances than there are permits.
+// turn returns the time from a moment, in µs, to the turn of an instance. Periods are counted from
+// the epoch, so in each period no more instances have their turn than there are permits.
 func turn(l ratelimit.Limit, n, rank, from int64) time.Duration {
 	of, period := turns(l, n), l.Period.Microseconds()
 	number := from / period
@@ -43,8 +44,8 @@ func turn(l ratelimit.Limit, n, rank, from int64) time.Duration {
 	return micros((number+wait)*period - from)
 }
 
-// shares is the part of the limits of a plan. Two windows that come to be of one kind are one,
-// the smaller.
+// shares returns the share of each limit of a plan. Windows that become the same kind are merged
+// into the smaller one.
 func (p *plan) shares(n int64) ratelimit.Limit {
 	var all []ratelimit.Limit
 next:

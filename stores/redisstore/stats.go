@@ -10,7 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// counters are what [Store.Stats] tells.
+// counters are the counters of [Store.Stats].
 type counters struct {
 	decided, denied, local         stripe.Counter
 	timeouts, failed, unsent, sent atomic.Uint64
@@ -33,7 +33,7 @@ func (c *counters) ended(err error) {
 	}
 }
 
-// isTimeout tells whether a context has ended or a connection was not quick enough.
+// isTimeout reports whether a context has ended or a connection was too slow.
 func isTimeout(err error) bool {
 	var e interface{ Timeout() bool }
 	return errors.As(err, &e) && e.Timeout()

@@ -22,12 +22,12 @@ type Store struct {
 	cfg    Config
 	client redis.UniversalClient
 	single bool  // all keys are on one server
-	alien  bool  // the client is none of go-redis, and may not keep a deadline
-	first  *node // the only one, but in a Cluster
+	alien  bool  // the client is not one of go-redis, and might ignore deadlines
+	first  *node // the only one, except in a Cluster
 	seed   maphash.Seed
 	wg     sync.WaitGroup // of lanes at work
 	closed atomic.Bool
-	ending sync.RWMutex // held for reading by who must not begin, or not be left alone, when Close has been called
+	ending sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
 	denials  *denials
@@ -46,15 +46,15 @@ type Store struct {
 // kind is that of a store in a registry.
 const kind = "ratelimitstore"
 
-// New makes a store over a client, which stays the caller's: the store does not close it.
-// It sends nothing yet; [Store.Check] asks whether the server can be used. It returns what
-// [Config.Validate] finds, or the [*core.DuplicateError] of the registry.
+// New makes a store over a client, which the caller owns: the store does not close it. It sends
+// nothing yet; [Store.Check] reports whether the server can be used. It returns the errors of
+// [Config.Validate], or the [*core.DuplicateError] of the registry.
 //
-// Without ContextTimeoutEnabled in its options a client does not keep a timeout. So a
-// [redis.ClusterClient] or a [redis.Ring] needs it; a [redis.Client] that has it not is used
-// through a copy that shares its connections, but has none of its hooks. For a client of another
-// type, as one that wraps these, the store keeps the timeout itself: a command that has not ended
-// by then goes on in a goroutine, for up to [Config].DialTimeout, and can still take.
+// Without ContextTimeoutEnabled in its options, a client ignores timeouts. So a
+// [redis.ClusterClient] or a [redis.Ring] needs it. A [redis.Client] without it is used through a
+// copy that shares its connections, but has none of its hooks. For a client of another type, for
+// example a wrapper, the store enforces the timeout itself: a command that has not ended by then
+// continues in a goroutine, for up to [Config].DialTimeout, and can still take permits.
 func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		s.alien = true
 	}
 	if !timely {
-		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, else a decision could take longer than Timeout"}
+		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, otherwise a decision could take longer than Timeout"}
 	}
 	s.instances = &instances{store: s, every: beatEvery, life: beatLife, wake: make(chan struct{}, 1)}
 	if cfg.Registry != nil {
@@ -108,10 +108,11 @@ func (s *Store) Open(name string) (driver.Table, error) {
 	return t, nil
 }
 
-// Close ends the store: later operations fail, and those not sent yet. It waits for those that
-// were, charges the server what limiters with [ratelimit.Local] let through while it was away, if
-// it is there, leaves the instances that share limits, and takes the store out of its registry:
-// all within a few Timeouts. The state in the server and the client stay as they are.
+// Close ends the store: later operations fail, and so do operations that are not sent yet. It
+// waits for operations that were sent. If the server is available, it charges it with the permits
+// that limiters with [ratelimit.Local] granted while it was unavailable. It ends the instance in
+// the set of instances that share limits, and removes the store from its registry. All this takes
+// a few Timeouts at most. The state in the server and the client stay as they are.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -126,12 +127,13 @@ func (s *Store) Close() error {
 	}
 	s.instances.close()
 	s.ending.Lock()
-	s.ending.Unlock() //nolint:staticcheck // whoever held it is through, and who comes now sees that it is closed
+	s.ending.Unlock() //nolint:staticcheck // earlier holders have finished, and later ones see that it is closed
 	s.wg.Wait()
 	return nil
 }
 
-// begin runs f in a goroutine that Close waits for; false if that was called already.
+// begin runs f in a goroutine that Close waits for, and reports whether it did: after Close it
+// does not.
 func (s *Store) begin(f func()) bool {
 	s.ending.RLock()
 	defer s.ending.RUnlock()
@@ -158,8 +160,8 @@ func (s *Store) since(t time.Time) time.Duration {
 	return time.Since(t)
 }
 
-// apply has a request decided, until ctx ends; ok is false if the script could not. That a
-// context of the caller's has ended says nothing of the server.
+// apply has a request decided, until ctx ends; ok is false if the script could not decide it. If
+// the caller's own context has ended, the outcome does not count for the server.
 func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
 	if s.cfg.Mode == Coalesced {
 		return s.laneOf(req.key).apply(ctx, req) //nolint:contextcheck // see nodeOf
@@ -264,7 +266,7 @@ func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64
 	cmd := s.command(ctx, !known, reqs)
 	err := s.client.Process(ctx, cmd)
 	if known && isNoScript(err) {
-		to.scripts.Clear() // it has forgotten all
+		to.scripts.Clear() // the server has lost all scripts
 		cmd, known = s.command(ctx, true, reqs), false
 		err = s.client.Process(ctx, cmd)
 	}
@@ -277,8 +279,8 @@ func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64
 	return cmd.Val(), nil
 }
 
-// inTime calls f in a goroutine and returns at the end of ctx at the latest, while f goes on: for
-// a client that may not keep a deadline.
+// inTime calls f in a goroutine and returns at the end of ctx at the latest, while f continues:
+// for a client that might ignore deadlines.
 func inTime[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (result T, err error) {
 	type ending struct {
 		result T
@@ -299,7 +301,7 @@ func inTime[T any](ctx context.Context, s *Store, f func(context.Context) (T, er
 	}
 }
 
-// A call is a command that is sent once: a take whose reply was lost may have been done.
+// A call is a command that is sent once: a take whose reply was lost might have been counted.
 type call struct{ *redis.IntSliceCmd }
 
 // NoRetry is true.

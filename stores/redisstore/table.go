@@ -13,15 +13,15 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// A table is the keys of one limiter. It holds no state but the limits that it was told.
+// A table is the keys of one limiter. Its only state is its limits.
 type table struct {
 	store  *Store
 	prefix string
 	plans  atomic.Pointer[[]*plan] // by their numbers, from 1
 	mu     sync.Mutex
 	byName map[string]*plan
-	life   atomic.Int64          // ns, in which all that a key owes under any of the plans comes back
-	local  atomic.Pointer[local] // decides while the server is away
+	life   atomic.Int64          // ns, in which all usage of a key recovers under any of the plans
+	local  atomic.Pointer[local] // decides while the server is unavailable
 }
 
 func newTable(s *Store, name string) *table {
@@ -32,7 +32,8 @@ func newTable(s *Store, name string) *table {
 
 var errPlans = errors.New("redisstore: a table knows at most 65535 different limits")
 
-// Plan makes limits known that hold together. What Redis cannot count is a [*core.ConfigError].
+// Plan registers limits that apply together. A limit that Redis cannot count is a
+// [*core.ConfigError].
 func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +57,7 @@ func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	return p.ID, nil
 }
 
-// single makes one limit known.
+// single registers one limit.
 func (t *table) single(spec driver.Spec) (*plan, error) {
 	one, err := newPart(spec)
 	if err != nil {
@@ -145,8 +146,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	return r, err
 }
 
-// decide has the server decide. The request that it returns without an error is the one that the
-// server decided.
+// decide has the server decide. Without an error, it returns the request that the server decided.
 func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, req *request, err error) {
 	req = t.request(key, p, op, false)
 	r, ok, err := t.store.apply(ctx, caller, req)

@@ -319,8 +319,8 @@ func reservations(s *suite) {
 	}
 }
 
-// tooFar reserves until there is no room for more: what is refused then is told
-// when it fits, and takes no place.
+// tooFar reserves until a reservation is refused: the refusal has a RetryAfter, and reserves
+// nothing.
 func tooFar(s *suite) {
 	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
 	granted := int64(0)
@@ -349,7 +349,7 @@ func tooFar(s *suite) {
 }
 
 func canceledReservation(s *suite) {
-	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2)) // of x/time/rate: the last gives all back, one in the middle what nobody is behind
+	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2)) // as in x/time/rate: the last reservation refunds all, one in the middle only permits that no later one needs
 	tenth := s.Unit / 10
 	s.reserve("k", id, 2, 0)
 	last := s.reserve("k", id, 2, 2*tenth)

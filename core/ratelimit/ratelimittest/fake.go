@@ -47,7 +47,7 @@ func (t slowTable) Apply(ctx context.Context, key string, plan driver.ID, op dri
 	return t.Table.Apply(ctx, key, plan, op)
 }
 
-// ErrDown is what a [Failing] store returns while it is down.
+// ErrDown is the error of a [Failing] store while it is down.
 var ErrDown = errors.New("ratelimittest: store is down")
 
 // Failing is a store that can be taken down and up again. It starts up.

@@ -76,7 +76,7 @@ func slidingLog(s *suite) {
 	s.granted(s.take("k", id, 1), 1, 0)
 }
 
-// several limits are one step: what the first refuses is not taken of the second.
+// several checks that joined limits are one step: if the first refuses, the second is not charged.
 func several(s *suite) {
 	short, long := ratelimit.FixedWindow(3, s.Unit), ratelimit.TokenBucket(5, 1000*s.Unit, 5)
 	id, second := s.plan(short.And(long)), s.plan(long)

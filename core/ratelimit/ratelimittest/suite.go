@@ -9,7 +9,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// A Harness is what the suite needs to know of a store.
+// A Harness describes a store to the suite.
 type Harness struct {
 	// Open returns an empty store. The suite closes it.
 	Open func(t *testing.T) ratelimit.Store
@@ -123,7 +123,7 @@ func (s *suite) take(key string, id driver.ID, cost int64) ratelimit.Result {
 	return s.apply(key, id, driver.Op{Kind: driver.Take, Cost: cost})
 }
 
-// granted checks a grant and what it left.
+// granted checks a grant and the permits that remain.
 func (s *suite) granted(r ratelimit.Result, granted, remaining int64) {
 	s.Helper()
 	if !r.Allowed || r.Granted != granted || r.Remaining != remaining {

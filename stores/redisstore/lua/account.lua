@@ -117,7 +117,7 @@ local function charge(c, n)
   return n, n > 0 and c.p.alg.charge(c.p, c.s, now, now, n) or 0
 end
 
--- pair reports whether limits differ in nothing but how many permits there are.
+-- pair reports whether limits differ only in the number of permits.
 local function pair(p, o)
   return p.k == o.k and p.d == o.d and (p.k == 'b' or p.a == o.a and p.b == o.b)
 end
@@ -131,8 +131,8 @@ local function pairsAny(plan, p)
   return false
 end
 
--- use is what a limit without a count starts with, of the first so many counts: the largest use or,
--- of several limits, that of the limit which it replaces.
+-- use returns the usage with which a limit without a count starts, from the first counts: the largest
+-- usage or, of several limits, the usage of the limit that it replaces.
 local function use(p, plan, old)
   local paired, unpaired, largest, joined = -1, 0, 0, false
   for i = 1, old do
@@ -151,8 +151,8 @@ local function use(p, plan, old)
   return paired >= 0 and paired or unpaired
 end
 
--- merge drops the count with the least use that is not in force, and charges it to the one with the
--- largest.
+-- merge drops the count with the least usage that is not in force, and charges it to the count with
+-- the largest.
 local function merge(isPart)
   local least, most
   for i = 1, #counts do
@@ -171,8 +171,8 @@ local function merge(isPart)
   drop(function(c) return c == least end)
 end
 
--- carry puts limits into force, and adds the counts that they lack, each with what the key has used
--- so far as one take.
+-- carry puts limits into force, and adds the missing counts, each with the past usage of the key as
+-- one take.
 local added = false
 local function carry(plan)
   local isPart, missing, whole = {}, 0, over()
@@ -208,7 +208,7 @@ local function carry(plan)
   drop(function(c) return c.replaced and c.p.alg.over(c.p, c.s) <= now end)
 end
 
--- A clock that went back takes all times along.
+-- If the clock went back, all times are moved back too.
 local changed = false
 if written and written > now then
   for i = 1, #counts do
@@ -223,7 +223,7 @@ if changed and looks then
   write()
 end
 
--- The last change, if the key was not used since then.
+-- The last change of the limit, if the key was not used since then.
 arg = arg + 1
 if ARGV[arg] ~= '-1' then
   arg = arg - 1
@@ -244,7 +244,7 @@ if ARGV[arg] ~= '-1' then
   end
 end
 
--- refund gives back to each count that was charged.
+-- refund gives permits back to each count that was charged.
 if kind == 3 then
   local at = tonumber(take1())
   for _ = 1, tonumber(take1()) do
@@ -304,7 +304,7 @@ end
 
 local asked = cost
 if cost > capacity and kind ~= 1 then
-  asked = 0 -- never: only how the key stands
+  asked = 0 -- never allowed: only read the state
 elseif kind == 0 or kind == 2 or kind == 5 then
   if cost > 0 then
     take(cost)

@@ -1,18 +1,18 @@
 -- b, a token bucket. N is the burst, A the units in a tick, B those of a permit, C the µs in a
 -- tick, D the period in ns. State: DEBT, in units, at the time at which the value was written.
 
--- owed is what a debt of a time is at another.
+-- owed returns a debt of one time as of another time.
 local function owed(debt, at, t, mul, tick)
   return max(0, debt - (floor(t / tick) - floor(at / tick)) * mul)
 end
 
--- excess is by how much a charge is more than there is.
+-- excess returns by how much a charge exceeds the available permits.
 local function excess(debt, charge, full)
   return debt + charge - full
 end
 
 if A then
-  local most = 4503599627370496 -- 2^52, so that what is added stays exact
+  local most = 4503599627370496 -- 2^52, so that sums stay exact
 
   local function debt(p, s)
     if not s.debt then
@@ -55,7 +55,7 @@ if A then
     end,
     charge = function(p, s, own, at, cost)
       local d = debt(p, s)
-      if at > own then -- it may not fill until then
+      if at > own then -- a reservation: the bucket is not full before it
         d = max(d, (floor(at / p.c) - floor(now / p.c)) * p.a)
       end
       s.debt, s.at = d + cost * p.b, now
@@ -65,7 +65,7 @@ if A then
       local d = debt(p, s)
       local unpaid = receipt - max(0, floor(now / p.c) - floor(at / p.c)) * p.a
       local charge = cost * p.b
-      if d > p.n * p.b then -- others have places that lie ahead
+      if d > p.n * p.b then -- other reservations lie ahead
         charge = charge - max(0, d - unpaid)
       end
       local back = max(0, min(charge, unpaid, d))

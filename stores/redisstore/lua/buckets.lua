@@ -1,20 +1,20 @@
--- Decisions on keys that have a count of one token bucket and no other, one after the other.
+-- Decisions on keys whose only count is a token bucket, one after the other.
 --
--- KEYS[i]        the value of a key. Those of one key stand beside each other, in the order in
---                which they are decided: it is read before the first, and written after the last
--- ARGV[5i-3..]   of KEYS[i]: charge, full, mul, mode, limit. A µs has mul units; charge is what
---                is to be taken, in units, and full the debt up to which it may be taken.
+-- KEYS[i]        the value of a key. Entries of one key are adjacent, in the order of their
+--                decisions: the value is read before the first, and written after the last
+-- ARGV[5i-3..]   of KEYS[i]: charge, full, mul, mode, limit. A µs has mul units; charge is the
+--                cost, in units, and full the highest debt after the take.
 --                mode: 0 takes all or nothing, -1 only looks, above 0 takes as many whole
 --                permits of so many units as there are, up to charge
 --
--- Reply: the time, then for each: what was taken, or -1 for a refusal, or -2 for a value
--- that account has to read; and the debt after it.
+-- Reply: the time, then for each entry: the permits taken, or -1 for a refusal, or -2 for a value
+-- that account must read; and the debt after it.
 --
--- Writes what was admitted: see head. When the clock went back, the debt is written anew as it was,
--- also by a refusal and by a look, so that it is repaid from then on.
+-- Writes admitted takes: see head. If the clock went back, the unchanged debt is rewritten, also by a
+-- refusal and by a look, so that it recovers from then on.
 local reply = {now}
-local key, is, at, units, back, debt -- what the value says; debt is that of now, if it was needed
-local left -- how long the debt needs that has to be written, in ms
+local key, is, at, units, back, debt -- parsed from the value; debt is as of now, if it was needed
+local left -- time until the debt to be written has recovered, in ms
 for i = 1, #KEYS do
   local a = 5 * i - 3
   local charge, full, mul, mode, limit = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], ARGV[a + 4]

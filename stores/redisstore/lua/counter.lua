@@ -1,6 +1,6 @@
--- c, a sliding counter. A is the period. State: 'START BEFORE USED TIME COST TIME COST...', when
--- this window began, what was taken in the one before and in this one, and the reservations that
--- lie ahead: nothing is taken before them.
+-- c, a sliding counter. A is the period. State: 'START BEFORE USED TIME COST TIME COST...', the
+-- start of this window, the permits taken in the one before and in this one, and the reservations
+-- that lie ahead: no take comes before them.
 do
   -- muldiv is a*b/c, rounded down, and the rest; a <= c < 2^48, b < 2^48. It divides by long
   -- division, four bits at a time, where the product is not exact.
@@ -21,7 +21,7 @@ do
   local function roll(p, start, before, used, t)
     local over = floor((t - start) / p.a)
     if over == 0 then
-      return start, before, used -- a window lasts to its end also if nothing is used of it
+      return start, before, used -- a window keeps its end without usage
     end
     if over > 0 then
       before, used = over > 1 and 0 or used, 0
@@ -33,7 +33,7 @@ do
     return start, before, used
   end
 
-  -- fold is the state with the reservations up to a time in it, and the first that is not.
+  -- fold returns the state with the reservations up to a time included, and the first later one.
   local function fold(p, s, t)
     if not s.start then
       return t, 0, 0, 1
@@ -46,7 +46,7 @@ do
     return start, before, used, i
   end
 
-  -- look is the first time at which one can take after all others, and the state then.
+  -- look returns the first time at which a take can follow all others, and the state then.
   local function look(p, s)
     local ahead = s.ahead or {}
     local t = max(now, ahead[#ahead - 1] or now)
@@ -54,7 +54,7 @@ do
     return t, roll(p, start, before, used, t)
   end
 
-  -- share is how long before the end of a window what was taken before weighs room.
+  -- share returns how long before the end of a window the usage of the one before weighs room.
   local function share(p, room, of)
     if of <= room then
       return p.a

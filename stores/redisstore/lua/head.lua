@@ -17,10 +17,10 @@
 -- force with others when the key was written. The value expires when all counts have recovered. A
 -- value that is none of these is an error.
 --
--- Reply: the time; what was taken, -1 for a refusal, or -2 if a count needs an algorithm that is not
--- part of this text; the time from which it can be used; then for each limit in force where it
--- stands, in four numbers: see driver.Raw; and the receipt of the charge, or 0. Then for each other
--- count that was charged: its algorithm, N, A, B, C, D, the receipt, and what was taken.
+-- Reply: the time; the permits taken, -1 for a refusal, or -2 if a count needs an algorithm that is not
+-- part of this text; the time from which it can be used; then for each limit in force its
+-- state, in four numbers: see driver.Raw; and the receipt of the charge, or 0. Then for each other
+-- count that was charged: its algorithm, N, A, B, C, D, the receipt, and the permits taken.
 --
 -- An algorithm has these functions, where p is a limit and s a state, empty for a new key:
 --   read(text), write(s)        a state in the value
@@ -28,8 +28,8 @@
 --   look(p, s, cost)            the four numbers
 --   available(p, s), full(p, s), over(p, s)    over is when the state can be dropped
 --   earliest(p, s, cost)        the first time, now or later, at which cost can be taken
---   fits(p, s, at, cost)        whether a charge can be kept that lies ahead
+--   fits(p, s, at, cost)        whether a charge that lies ahead can be kept
 --   charge(p, s, own, at, cost) charges at a time, which is own, as earliest returned it, or later
 --   forget(p, s, cost)          makes room for a cost, if a limit that is full holds the latest takes
---   refund(p, s, at, receipt, cost) gives back what the charge took that time has not; whether it did
+--   refund(p, s, at, receipt, cost) gives back the part of a charge that has not recovered; whether it did
 A = {}

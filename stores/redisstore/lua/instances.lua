@@ -1,15 +1,15 @@
--- The beat of an instance: it is alive, and how many are.
+-- The beat of an instance: registers it as alive, and counts the living instances.
 --
 -- KEYS[1]  a sorted set of instances by the time of their last beat, in µs
 -- ARGV[1]  the time, or '' for that of the server
 -- ARGV[2]  the name of the instance
--- ARGV[3]  how long it lives without another beat, in µs; 0 to leave
+-- ARGV[3]  its life without another beat, in µs; 0 to leave
 --
 -- Reply: the time, how many are alive, and how many of them have a name before this one's.
 --
--- Writes the beat, and drops those that are dead, also one whose time is further ahead than a life:
--- the clock went back. The set goes when all have left, or after a year without a beat: a server
--- that is full and drops first what expires first keeps it longest.
+-- Writes the beat, and drops dead instances, also an instance whose time is further ahead than a
+-- life: the clock went back. The set is deleted when all instances have left, or after a year without
+-- a beat: a full server with volatile-ttl evicts it last.
 local life = tonumber(ARGV[3])
 if life == 0 then
   call('ZREM', KEYS[1], ARGV[2])

@@ -1,7 +1,7 @@
 -- s, a sliding window, and l, a log. A is the period, B the step: a segment, or one µs. State:
--- 'BASE ENTRIES'. An entry is two numbers of 16 digits, the beginning of a step and all that was
--- taken up to its end, counted on from BASE; so the sum of any of them is a difference. Reservations
--- are entries that lie ahead: nothing is taken before them.
+-- 'BASE ENTRIES'. An entry is two numbers of 16 digits, the start of a step and the permits taken
+-- up to its end, counted from BASE; so the sum of any entries is a difference. Reservations are
+-- entries that lie ahead: no take comes before them.
 do
   local function time(s, i)
     return tonumber(sub(s.list, 32 * i - 31, 32 * i - 16))
@@ -23,7 +23,7 @@ do
     return lo
   end
 
-  -- live is the first entry that counts at a time, and the cost of all that do.
+  -- live returns the first entry that counts at a time, and the cost of all entries that do.
   local function live(p, s, t)
     if not s.len then
       return 1, 0

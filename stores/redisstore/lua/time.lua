@@ -1,4 +1,4 @@
--- What all scripts begin with: now is the time in µs since the beginning of 2020, ARGV[1] or, if that
+-- The first part of all scripts: now is the time in µs since the beginning of 2020, ARGV[1] or, if that
 -- is '', the time of the server. A is filled by the scripts that keep accounts.
 local floor, ceil, max, min, huge = math.floor, math.ceil, math.max, math.min, math.huge
 local format, sub, match, gmatch, concat = string.format, string.sub, string.match, string.gmatch, table.concat

@@ -1,14 +1,14 @@
--- f, a fixed window, and a, one that begins with the clock. A is the period, B what to add to a time
--- for the latter. State: 'START USED', when the window began, and what is taken in it and reserved
--- in those after it.
+-- f, a fixed window, and a, a window aligned to the clock. A is the period, B the offset added to a
+-- time for the latter. State: 'START USED', the window start, and the permits taken in the window and
+-- reserved in later windows.
 
--- align is when the window begins that a time is in, of those that begin with the clock.
+-- align returns the start of the aligned window that contains a time.
 local function align(t, period, zero)
   return zero and t - (t + zero) % period or t
 end
 
--- roll is the window that is on, or nil and 0 if it has ended. It lasts to its end also if nothing is
--- used of it, after a refund.
+-- roll returns the current window, or nil and 0 if it has ended. After a refund of all its permits it
+-- still lasts to its end.
 local function roll(start, used, permits, period, zero)
   start = align(start, period, zero) -- it began with the clock's time, if that went back
   local over = floor((now - start) / period)
@@ -32,7 +32,7 @@ if A then
     return start or align(now, p.a, p.k == 'a' and p.b), used
   end
 
-  -- place is the first of cost permits: a cost is never split over two windows.
+  -- place returns the first of cost permits: a cost is never split over two windows.
   local function place(p, used, cost)
     if used % p.n + cost > p.n then
       return ceil(used / p.n) * p.n
@@ -95,7 +95,7 @@ if A then
       local start, used = own(p, s)
       local on = floor(max(0, used - 1) / p.n)
       if used == 0 or receipt ~= start + on * p.a then
-        return false -- it is over, or others have places in a later one
+        return false -- it has ended, or there are reservations in a later one
       end
       s.start, s.used = start, used - min(cost, used - on * p.n)
       return true

@@ -1,20 +1,20 @@
--- Decisions on keys that have a count of one fixed window and no other, one after the other.
+-- Decisions on keys whose only count is a fixed window, one after the other.
 --
--- KEYS[i]        the value of a key. Those of one key stand beside each other, in the order in
---                which they are decided: it is read before the first, and written after the last
--- ARGV[4i-2..]   of KEYS[i]: limit, permits, period, cost. period is PERIOD+ZERO for windows that
---                begin with the clock, where ZERO is what to add to a time. cost is <COST to take
+-- KEYS[i]        the value of a key. Entries of one key are adjacent, in the order of their
+--                decisions: the value is read before the first, and written after the last
+-- ARGV[4i-2..]   of KEYS[i]: limit, permits, period, cost. period is PERIOD+ZERO for aligned
+--                windows, where ZERO is the offset added to a time. cost is <COST to take
 --                as many as there are, ?COST to look
 --
--- Reply: the time, then for each: what was taken, or -1 for a refusal, or -2 for a value
--- that account has to read; when the window began; and what is taken in it, the
--- reservations for those after it included.
+-- Reply: the time, then for each entry: the permits taken, or -1 for a refusal, or -2 for a value
+-- that account must read; the window start; and the permits taken in the window, with the
+-- reservations for later windows.
 --
--- Writes what was admitted: see head. When the clock went back, the window is written anew as it was,
--- also by a refusal and by a look.
+-- Writes admitted takes: see head. If the clock went back, the unchanged window is rewritten, also by
+-- a refusal and by a look.
 local reply = {now}
-local key, is, began, count, back -- what the value says
-local left -- how long the window lasts that has to be written, in ms
+local key, is, began, count, back -- parsed from the value
+local left -- remaining time of the window to be written, in ms
 for i = 1, #KEYS do
   local a = 4 * i - 2
   local limit, permits, period, cost = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
