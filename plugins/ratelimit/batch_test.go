@@ -26,10 +26,15 @@ func TestRequestsOfABatchAreChargedWhateverTheirPath(t *testing.T) {
 		return sub.WithContext(context.WithValue(r.Context(), inBatch{}, true))
 	}
 	for name, sub := range map[string]func(r *http.Request) *http.Request{
-		"the same path":       func(r *http.Request) *http.Request { return part(r, "/batch/items") },
-		"a suffix of it":      func(r *http.Request) *http.Request { return part(r, "/items") },
-		"no path":             func(r *http.Request) *http.Request { return part(r, "") },
-		"a clone with a body": func(r *http.Request) *http.Request { s := part(r, ""); c := r.Clone(s.Context()); c.Body = s.Body; return c },
+		"the same path":  func(r *http.Request) *http.Request { return part(r, "/batch/items") },
+		"a suffix of it": func(r *http.Request) *http.Request { return part(r, "/items") },
+		"no path":        func(r *http.Request) *http.Request { return part(r, "") },
+		"a clone with a body": func(r *http.Request) *http.Request {
+			s := part(r, "")
+			c := r.Clone(s.Context())
+			c.Body = s.Body
+			return c
+		},
 		"without a header": func(r *http.Request) *http.Request {
 			s := part(r, "/batch/items")
 			s.Header = nil
