@@ -31,7 +31,9 @@
 //
 // A [Server] stands in front of a handler and answers 503 with Retry-After while the
 // handler keeps failing, which gives its own upstreams time to recover. It judges at the
-// header too, so a stream that goes on for hours occupies no trial slot.
+// header too, so a stream that goes on for hours occupies no trial slot. A handler that an
+// outer limit ends has failed only if at least half of that limit was left when its request
+// arrived: see [ClassifyHandler].
 //
 // Use neither against too many callers: use a limiter. If the server answers with 5xx for
 // a fault of the caller, return Ignored in Classify.

@@ -25,7 +25,11 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if call.Classify == nil {
 			call.Classify = current.Settings
 		}
-		serve(&exchange{call: call, trip: current.Config.Trip, request: r, permit: permit}, next, w)
+		x := &exchange{call: call, trip: current.Config.Trip, request: r, permit: permit}
+		if _, bounded := r.Context().Deadline(); bounded {
+			x.started = time.Now() // only an outer limit needs it
+		}
+		serve(x, next, w)
 	})
 }
 
@@ -42,7 +46,7 @@ func (s *Server) breaker(cfg *ServerConfig, key string, r *http.Request) *Breake
 
 func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 	w = x.sent.Wrap(w)
-	x.sent.OnHeader(x.judge)
+	x.sent.Observe(x)
 	outcome, returned := core.Ignored, false
 	defer func() {
 		if returned {
@@ -59,7 +63,7 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 	}()
 	next.ServeHTTP(w, x.request)
 	if !x.judged {
-		x.judge(0)
+		x.OnHeader(0)
 	}
 	returned = true
 }
@@ -71,12 +75,13 @@ type exchange struct {
 	request *http.Request
 	sent    server.Recorder
 	permit  breaker.Permit
+	started time.Time // zero without a deadline
 	judged  bool
 }
 
-// judge ends the permit at the final header: the handler of a stream might return hours
+// OnHeader ends the permit at the final header: the handler of a stream might return hours
 // later, and a trial would keep its slot as long.
-func (x *exchange) judge(int) {
+func (x *exchange) OnHeader(int) {
 	trip, outcome := time.Duration(0), core.Failure
 	rejected := x.sent.Rejected() != nil // by an inner plugin: no call was made
 	if x.trip != nil && !rejected {
@@ -87,4 +92,15 @@ func (x *exchange) judge(int) {
 	}
 	x.judged = true
 	done(&x.permit, outcome, 0, trip)
+}
+
+// An exchangeKey finds the exchange in its Recorder.
+type exchangeKey struct{}
+
+// Value finds the exchange, for [server.Value].
+func (x *exchange) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return x
+	}
+	return nil
 }
