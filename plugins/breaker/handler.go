@@ -6,18 +6,27 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/nested"
 	"github.com/gresil/gresil/server"
 )
 
-// Handler returns next with the breaker around it. It fits chi's Use and With.
+// Handler returns next with the breaker around it. It fits chi's Use and With. A request
+// that passes several handlers of one Server, as of a router and of a router mounted in it,
+// is counted by the outermost with the same breaker. A request that a handler makes itself,
+// with another ResponseWriter, is counted separately.
 func (s *Server) Handler(next http.Handler) http.Handler {
+	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		current, call := s.life.Load(), overridden[Server, ServerCall](r.Context(), s)
 		if call.Disabled {
 			next.ServeHTTP(w, r)
 			return
 		}
-		permit, err := s.breaker(&current.Config, call.Key, r).Acquire(r.Context())
+		b := s.breaker(&current.Config, call.Key, r)
+		if s.nested(b, w, r, next) {
+			return
+		}
+		permit, err := b.Acquire(r.Context())
 		if err != nil {
 			server.Reject(w, r, server.Rejection{Err: err})
 			return
@@ -25,7 +34,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if call.Classify == nil {
 			call.Classify = current.Settings
 		}
-		x := &exchange{call: call, trip: current.Config.Trip, request: r, permit: permit}
+		x := &exchange{server: s, breaker: b, call: call, trip: current.Config.Trip, request: r, permit: permit}
 		if _, bounded := r.Context().Deadline(); bounded {
 			x.started = time.Now() // only an outer limit needs it
 		}
@@ -42,6 +51,24 @@ func (s *Server) breaker(cfg *ServerConfig, key string, r *http.Request) *Breake
 	}
 	of, _ := cfg.Key(make([]byte, 0, 64), r)
 	return s.group.Get(string(of))
+}
+
+// nested serves r if an outer handler of s counts it with b. The writer shows it, and the
+// context if a middleware hides that writer. With a single handler there is none.
+func (s *Server) nested(b *Breaker, w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	key := exchangeKey{b}
+	if server.Value(w, key) != nil {
+		next.ServeHTTP(w, r)
+		return true
+	}
+	if s.handlers.Load() <= 1 {
+		return false
+	}
+	x := nested.Claim(r, key)
+	if x != nil {
+		nested.Serve(x, w, r, next)
+	}
+	return x != nil
 }
 
 func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
@@ -61,6 +88,11 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 			panic(panicked)
 		}
 	}()
+	if x.server.handlers.Load() > 1 {
+		visit := nested.Enter(x, x.request)
+		defer visit.Leave(x.request)
+		x.request = visit.Request() // Classify reads what a mux sets on it
+	}
 	next.ServeHTTP(w, x.request)
 	if !x.judged {
 		x.OnHeader(0)
@@ -70,6 +102,8 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 
 // An exchange is one request. It is judged once.
 type exchange struct {
+	server  *Server
+	breaker *Breaker
 	call    ServerCall // with a Classify
 	trip    func(*http.Request, *server.Recorder) time.Duration
 	request *http.Request
@@ -94,13 +128,19 @@ func (x *exchange) OnHeader(int) {
 	done(&x.permit, outcome, 0, trip)
 }
 
-// An exchangeKey finds the exchange in its Recorder.
-type exchangeKey struct{}
+// An exchangeKey finds the exchange of a breaker or, with nil, the innermost.
+type exchangeKey struct{ breaker *Breaker }
 
 // Value finds the exchange, for [server.Value].
 func (x *exchange) Value(key any) any {
-	if key == (exchangeKey{}) {
+	if k, ok := key.(exchangeKey); ok && (k.breaker == nil || k.breaker == x.breaker) {
 		return x
 	}
 	return nil
 }
+
+// InContext is Value, for inner handlers of the same Server.
+func (x *exchange) InContext(key any) any { return x.Value(key) }
+
+// String is the text of the context of the request.
+func (x *exchange) String() string { return "breaker.Server(" + x.server.Name() + ")" }
