@@ -88,10 +88,15 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 			panic(panicked)
 		}
 	}()
-	if x.server.handlers.Load() > 1 {
+	upload := x.request.Body != nil && x.request.Body != http.NoBody
+	if upload || x.server.handlers.Load() > 1 {
 		visit := nested.Enter(x, x.request)
 		defer visit.Leave(x.request)
 		x.request = visit.Request() // Classify reads what a mux sets on it
+	}
+	if upload {
+		x.upload = &uploadBody{ReadCloser: x.request.Body}
+		x.request.Body = x.upload
 	}
 	next.ServeHTTP(w, x.request)
 	if !x.judged {
@@ -109,7 +114,8 @@ type exchange struct {
 	request *http.Request
 	sent    server.Recorder
 	permit  breaker.Permit
-	started time.Time // zero without a deadline
+	started time.Time   // zero without a deadline
+	upload  *uploadBody // nil without a body
 	judged  bool
 }
 

@@ -140,14 +140,16 @@ func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outc
 // [core.Failure] if at least half of the limit was left when the request arrived here;
 // otherwise it is [core.Ignored]. Of the others those
 // with a status of 500 to 599 are failures, except 501 and 505, as with
-// [client.Classify]: they concern only that request. A connection that was taken over is
-// a [core.Success].
+// [client.Classify]: they concern only that request. They are [core.Ignored] too if the
+// body of the request could not be read, as with an upload over the limit of an outer
+// [http.MaxBytesHandler]. A connection that was taken over is a [core.Success].
 func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if sent.Rejected() != nil {
 		return core.Ignored
 	}
+	x, ok := sent.Value(exchangeKey{}).(*exchange)
 	if err := r.Context().Err(); err != nil {
-		if x, ok := sent.Value(exchangeKey{}).(*exchange); ok {
+		if ok {
 			err = blame.Outer(r.Context(), x.started, 0, err)
 		}
 		return breaker.DefaultClassify(r.Context(), nil, err)
@@ -155,6 +157,9 @@ func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	switch status := sent.Final(); {
 	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
 		return core.Success
+	}
+	if ok && x.upload != nil && x.upload.failed.Load() {
+		return core.Ignored
 	}
 	return core.Failure
 }
