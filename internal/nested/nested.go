@@ -44,8 +44,8 @@ func Enter(x Exchange, r *http.Request) *Visit {
 // Request returns the request of the handler.
 func (v *Visit) Request() *http.Request { return &v.request }
 
-// Leave sets on r what the handler has set on its copy: net/http, which removes the files,
-// and outer logs and metrics read it from the original.
+// Leave sets the MultipartForm and Pattern of the copy on r: net/http, which removes the
+// files, and outer logs and metrics read them from the original.
 func (v *Visit) Leave(r *http.Request) {
 	if r.MultipartForm == nil {
 		r.MultipartForm = v.request.MultipartForm

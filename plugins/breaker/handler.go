@@ -92,7 +92,7 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 	if upload || x.server.handlers.Load() > 1 {
 		visit := nested.Enter(x, x.request)
 		defer visit.Leave(x.request)
-		x.request = visit.Request() // Classify reads what a mux sets on it
+		x.request = visit.Request() // a mux sets the Pattern on it, for Classify
 	}
 	if upload {
 		x.upload = &uploadBody{ReadCloser: x.request.Body}

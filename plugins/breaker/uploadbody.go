@@ -15,7 +15,7 @@ type uploadBody struct {
 // Read notes an error, unless the handler has closed the body.
 func (b *uploadBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !b.closed.Load() { //nolint:errorlint // as io.Reader has it
+	if err != nil && err != io.EOF && !b.closed.Load() {
 		b.failed.Store(true)
 	}
 	return n, err
