@@ -31,7 +31,24 @@
 //
 // A [Server] stands in front of a handler and answers 503 with Retry-After while the
 // handler keeps failing, which gives its own upstreams time to recover. It judges at the
-// header too, so a stream that goes on for hours occupies no trial slot.
+// header too, so a stream that goes on for hours occupies no trial slot. A handler that an
+// outer limit ends has failed only if at least half of that limit was left when its request
+// arrived: see [ClassifyHandler]. A 5xx for a request whose body could not be read is not a
+// failure. An [http.MaxBytesReader] inside of the breaker hides its error: an oversize upload
+// to a [net/http/httputil.ReverseProxy] is then a 502, which is a failure. Place
+// [http.MaxBytesHandler] outside of the breaker, or answer 413 in the ErrorHandler:
+//
+//	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+//		status := http.StatusBadGateway
+//		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+//			status = http.StatusRequestEntityTooLarge
+//		}
+//		w.WriteHeader(status)
+//	}
+//
+// The handler gets the request itself. It gets a copy, as from any middleware that uses
+// WithContext, if the request has a body or the Server wraps more than one handler. Pattern
+// and MultipartForm of the copy are set on the original when the handler returns.
 //
 // Use neither against too many callers: use a limiter. If the server answers with 5xx for
 // a fault of the caller, return Ignored in Classify.

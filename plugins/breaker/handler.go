@@ -6,18 +6,27 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/nested"
 	"github.com/gresil/gresil/server"
 )
 
-// Handler returns next with the breaker around it. It fits chi's Use and With.
+// Handler returns next with the breaker around it. It fits chi's Use and With. A request
+// that passes several handlers of one Server, as of a router and of a router mounted in it,
+// is counted by the outermost with the same breaker. A request that a handler makes itself,
+// with another ResponseWriter, is counted separately.
 func (s *Server) Handler(next http.Handler) http.Handler {
+	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		current, call := s.life.Load(), overridden[Server, ServerCall](r.Context(), s)
 		if call.Disabled {
 			next.ServeHTTP(w, r)
 			return
 		}
-		permit, err := s.breaker(&current.Config, call.Key, r).Acquire(r.Context())
+		b := s.breaker(&current.Config, call.Key, r)
+		if s.nested(b, w, r, next) {
+			return
+		}
+		permit, err := b.Acquire(r.Context())
 		if err != nil {
 			server.Reject(w, r, server.Rejection{Err: err})
 			return
@@ -25,7 +34,11 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if call.Classify == nil {
 			call.Classify = current.Settings
 		}
-		serve(&exchange{call: call, trip: current.Config.Trip, request: r, permit: permit}, next, w)
+		x := &exchange{server: s, breaker: b, call: call, trip: current.Config.Trip, request: r, permit: permit}
+		if _, bounded := r.Context().Deadline(); bounded {
+			x.started = time.Now() // only an outer limit needs it
+		}
+		serve(x, next, w)
 	})
 }
 
@@ -40,9 +53,27 @@ func (s *Server) breaker(cfg *ServerConfig, key string, r *http.Request) *Breake
 	return s.group.Get(string(of))
 }
 
+// nested serves r if an outer handler of s counts it with b. The writer shows it, and the
+// context if a middleware hides that writer. With a single handler there is none.
+func (s *Server) nested(b *Breaker, w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	key := exchangeKey{b}
+	if server.Value(w, key) != nil {
+		next.ServeHTTP(w, r)
+		return true
+	}
+	if s.handlers.Load() <= 1 {
+		return false
+	}
+	x := nested.Claim(r, key)
+	if x != nil {
+		nested.Serve(x, w, r, next)
+	}
+	return x != nil
+}
+
 func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 	w = x.sent.Wrap(w)
-	x.sent.OnHeader(x.judge)
+	x.sent.Observe(x)
 	outcome, returned := core.Ignored, false
 	defer func() {
 		if returned {
@@ -57,26 +88,40 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 			panic(panicked)
 		}
 	}()
+	upload := x.request.Body != nil && x.request.Body != http.NoBody
+	if upload || x.server.handlers.Load() > 1 {
+		visit := nested.Enter(x, x.request)
+		defer visit.Leave(x.request)
+		x.request = visit.Request() // a mux sets the Pattern on it, for Classify
+	}
+	if upload {
+		x.upload = &uploadBody{ReadCloser: x.request.Body}
+		x.request.Body = x.upload
+	}
 	next.ServeHTTP(w, x.request)
 	if !x.judged {
-		x.judge(0)
+		x.OnHeader(0)
 	}
 	returned = true
 }
 
 // An exchange is one request. It is judged once.
 type exchange struct {
+	server  *Server
+	breaker *Breaker
 	call    ServerCall // with a Classify
 	trip    func(*http.Request, *server.Recorder) time.Duration
 	request *http.Request
 	sent    server.Recorder
 	permit  breaker.Permit
+	started time.Time   // zero without a deadline
+	upload  *uploadBody // nil without a body
 	judged  bool
 }
 
-// judge ends the permit at the final header: the handler of a stream might return hours
+// OnHeader ends the permit at the final header: the handler of a stream might return hours
 // later, and a trial would keep its slot as long.
-func (x *exchange) judge(int) {
+func (x *exchange) OnHeader(int) {
 	trip, outcome := time.Duration(0), core.Failure
 	rejected := x.sent.Rejected() != nil // by an inner plugin: no call was made
 	if x.trip != nil && !rejected {
@@ -88,3 +133,20 @@ func (x *exchange) judge(int) {
 	x.judged = true
 	done(&x.permit, outcome, 0, trip)
 }
+
+// An exchangeKey finds the exchange of a breaker or, with nil, the innermost.
+type exchangeKey struct{ breaker *Breaker }
+
+// Value finds the exchange, for [server.Value].
+func (x *exchange) Value(key any) any {
+	if k, ok := key.(exchangeKey); ok && (k.breaker == nil || k.breaker == x.breaker) {
+		return x
+	}
+	return nil
+}
+
+// InContext is Value, for inner handlers of the same Server.
+func (x *exchange) InContext(key any) any { return x.Value(key) }
+
+// String is the text of the context of the request.
+func (x *exchange) String() string { return "breaker.Server(" + x.server.Name() + ")" }

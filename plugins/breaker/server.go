@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
@@ -19,6 +20,8 @@ type Server struct {
 	life  instance.Instance[ServerConfig, classifier, Hooks]
 	one   *Breaker // or
 	group *Group   // if there is a Key
+
+	handlers atomic.Int32 // that Handler returned
 }
 
 type classifier func(*http.Request, *server.Recorder) core.Outcome

@@ -8,6 +8,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
@@ -134,21 +135,31 @@ func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outc
 
 // ClassifyHandler is the Classify of a ServerConfig without one. A request that an inner
 // plugin rejected is [core.Ignored], and so is a request whose client has disconnected or
-// whose context has ended, unless a timeout with a cause of its own has ended it (see
-// breaker.DefaultClassify of core/breaker): that is a [core.Failure]. Of the others those
+// whose context has ended. A context that ended by a timeout with a cause of its own (see
+// breaker.DefaultClassify of core/breaker), as the timeout plugin sets it, is a
+// [core.Failure] if at least half of the limit was left when the request arrived here;
+// otherwise it is [core.Ignored]. Of the others those
 // with a status of 500 to 599 are failures, except 501 and 505, as with
-// [client.Classify]: they concern only that request. A connection that was taken over is
-// a [core.Success].
+// [client.Classify]: they concern only that request. They are [core.Ignored] too if the
+// body of the request could not be read, as with an upload over the limit of an outer
+// [http.MaxBytesHandler]. A connection that was taken over is a [core.Success].
 func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if sent.Rejected() != nil {
 		return core.Ignored
 	}
+	x, ok := sent.Value(exchangeKey{}).(*exchange)
 	if err := r.Context().Err(); err != nil {
+		if ok {
+			err = blame.Outer(r.Context(), x.started, 0, err)
+		}
 		return breaker.DefaultClassify(r.Context(), nil, err)
 	}
 	switch status := sent.Final(); {
 	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
 		return core.Success
+	}
+	if ok && x.upload != nil && x.upload.failed.Load() {
+		return core.Ignored
 	}
 	return core.Failure
 }

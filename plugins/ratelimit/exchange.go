@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/nested"
 	"github.com/gresil/gresil/server"
 )
 
@@ -97,7 +98,7 @@ func (x *exchange) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		}
 	}()
 	if s := x.rule.set; s.cfg.ChargeInContext || s.handlers.Load() > 1 {
-		x.serveCopy(w, r, next)
+		nested.Serve(x, w, r, next)
 		return
 	}
 	next.ServeHTTP(w, r)
@@ -156,6 +157,17 @@ func (x *exchange) Value(key any) any {
 	}
 	return nil
 }
+
+// InContext is Value for the keys that the context has: a charge only with ChargeInContext.
+func (x *exchange) InContext(key any) any {
+	if _, ok := key.(chargeKey); ok && !x.rule.set.cfg.ChargeInContext {
+		return nil
+	}
+	return x.Value(key)
+}
+
+// String is the text of the context of the request.
+func (x *exchange) String() string { return "ratelimit.Server(" + x.rule.set.Name() + ")" }
 
 // An exchangeKey finds the exchange of a server.
 type exchangeKey struct{ server *Server }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/nested"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
@@ -27,8 +28,7 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		s = changed
 	}
 	switch {
-	case s.nested(w, r):
-		next.ServeHTTP(w, r)
+	case s.nested(w, r, next):
 		return
 	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
 		next.ServeHTTP(w, r)
@@ -132,17 +132,22 @@ func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *sett
 	return &c, false, nil
 }
 
-// nested reports whether an outer handler of s let r pass. The writer shows it, and the
+// nested serves r if an outer handler of s let it pass. The writer shows it, and the
 // context if a middleware hides that writer. With a single handler there is none.
-func (s *settings) nested(w http.ResponseWriter, r *http.Request) bool {
-	if server.Value(w, exchangeKey{s.Server}) != nil {
+func (s *settings) nested(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	key := exchangeKey{s.Server}
+	if server.Value(w, key) != nil {
+		next.ServeHTTP(w, r)
 		return true
 	}
 	if s.handlers.Load() <= 1 {
 		return false
 	}
-	v, ok := r.Context().Value(exchangeKey{s.Server}).(*visit)
-	return ok && v.hidden(r)
+	x := nested.Claim(r, key)
+	if x != nil {
+		nested.Serve(x, w, r, next)
+	}
+	return x != nil
 }
 
 // free serves a request that takes nothing.

@@ -208,7 +208,8 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 // Handler returns next with the limit around it. A request that passes several handlers of
 // one Server, as of a router and of a router mounted in it, is charged by the outermost. A
 // request that a handler makes itself, with another ResponseWriter, as for each item of a
-// batch, is charged separately.
+// batch, is charged separately. If a middleware in between hides its ResponseWriter, an
+// inner handler recognizes the request by its header map or its body, and its target.
 func (s *Server) Handler(next http.Handler) http.Handler {
 	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.current.Load().serve(w, r, next) })

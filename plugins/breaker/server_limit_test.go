@@ -1,0 +1,71 @@
+package breaker_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/server"
+)
+
+// Less than half of an outer limit shows little about the handler: other work has used up
+// the time.
+func TestAnOuterLimitIsAFailureOfTheHandlerFromHalfOfIt(t *testing.T) {
+	t.Parallel()
+	limits := map[string]func(http.Handler) http.Handler{
+		"timeout.Server": core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second})).Handler,
+		"WithTimeoutCause": func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ctx, cancel := context.WithTimeoutCause(r.Context(), time.Second, &timeout.Error{Limit: time.Second})
+				defer cancel()
+				h.ServeHTTP(w, r.WithContext(ctx))
+			})
+		},
+	}
+	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	late := func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		w.WriteHeader(http.StatusBadGateway)
+	}
+	quick := status(500)
+	own := func(r *http.Request, sent *server.Recorder) core.Outcome { return breaker.ClassifyHandler(r, sent) }
+	for _, c := range []struct {
+		name    string
+		used    time.Duration // of the limit, by other work
+		handler http.HandlerFunc
+		cfg     breaker.ServerConfig
+		want    core.Outcome
+	}{
+		{"10 ms", 990 * time.Millisecond, hang, breaker.ServerConfig{}, core.Ignored},
+		{"under half", 501 * time.Millisecond, hang, breaker.ServerConfig{}, core.Ignored},
+		{"half", 500 * time.Millisecond, hang, breaker.ServerConfig{}, core.Failure},
+		{"all", 0, hang, breaker.ServerConfig{}, core.Failure},
+		{"an answer under half", 501 * time.Millisecond, late, breaker.ServerConfig{}, core.Ignored},
+		{"an answer at half", 500 * time.Millisecond, late, breaker.ServerConfig{}, core.Failure},
+		{"in a Classify", 501 * time.Millisecond, hang, breaker.ServerConfig{Classify: own}, core.Ignored},
+		{"with a Key", 501 * time.Millisecond, hang, breaker.ServerConfig{Key: server.ByRoute()}, core.Ignored},
+		{"a failure in time", 990 * time.Millisecond, quick, breaker.ServerConfig{}, core.Failure},
+	} {
+		for name, limit := range limits {
+			synctest.Test(t, func(t *testing.T) {
+				var got []core.Outcome
+				cfg := c.cfg
+				cfg.Hooks.Recorded = func(_ context.Context, i breaker.Info) { got = append(got, i.Outcome) }
+				h := newServer(t, cfg).Handler(c.handler)
+				serve(t.Context(), limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(c.used)
+					h.ServeHTTP(w, r)
+				})), "/")
+				synctest.Wait()
+				require.Equal(t, []core.Outcome{c.want}, got, "%s, %s", name, c.name)
+			})
+		}
+	}
+}
