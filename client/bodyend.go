@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/gresil/gresil/internal/request"
 )
 
 // OnBodyEnd makes f run once, when the body of resp is closed, read to its end or fails;
@@ -50,3 +52,6 @@ type endingConn struct {
 
 func (c *endingConn) Read(p []byte) (int, error) { return c.body.ReadCloser.Read(p) }
 func (c *endingConn) Close() error               { return c.body.Close() }
+
+// CloseWrite passes the call on, for a proxy that ends one direction.
+func (c *endingConn) CloseWrite() error { return request.CloseWrite(c.Writer) }

@@ -15,8 +15,8 @@ import (
 // [Replay] gave it, or nothing is known of that. The caller is at fault if
 //
 //   - the Cancel channel of req was closed
-//   - [http.Transport] refuses to send such a request: its URL, method, header or trailer
-//     is not valid
+//   - [http.Transport] refuses to send such a request: its URL, Host, method, header or
+//     trailer is not valid, or not allowed in HTTP/2
 //   - a Read of the request body failed, or the body was shorter or longer than the
 //     ContentLength
 //   - a time limit struck while the transport waited for the request body, or after it
@@ -36,6 +36,8 @@ func Explain(req *http.Request, err error) error {
 		return &blame.Error{Err: err, Final: req.GetBody == nil}
 	case (blame.Timeout(err) || req.Context().Err() == context.DeadlineExceeded) && w.slow():
 		return &blame.Error{Err: err}
+	case nowhere(req): // a failure of another RoundTripper, to which it may be an address
+		return &blame.Error{Err: err, Outcome: core.Failure, Final: true}
 	}
 	return err
 }
@@ -50,17 +52,40 @@ func canceled(req *http.Request) bool {
 	}
 }
 
-// sendable reports whether [http.Transport] would send such a request. It has no types
-// for the errors that say so, which matters only for a scheme: one that it does not know
-// may be registered, or known to another RoundTripper.
+// refusals are how the errors begin with which [http.Transport] refuses to send a request,
+// which an inner RoundTripper may have changed. It has no types for them.
+var refusals = [...]string{
+	"http: nil Request.URL",
+	"http: nil Request.Header",
+	"http: no Host in request URL",
+	"http: invalid Host header",
+	"http: Request.ContentLength=",
+	"net/http: invalid header ",
+	"net/http: invalid trailer ",
+	"net/http: invalid method ",
+	"net/http: can't write control character",
+	"invalid Trailer key ",
+	"unsupported protocol scheme ",
+	"http2: invalid ",
+	"http2: request header list larger than",
+}
+
+func refused(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		text := err.Error()
+		for _, r := range refusals {
+			if strings.HasPrefix(text, r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sendable reports whether such a request can be sent. What only
+// [http.Transport] demands, such as a Host or a registered scheme, is known by its error.
 func sendable(req *http.Request, err error) bool {
-	if req.URL == nil || req.Header == nil || req.Method != "" && !isToken(req.Method) {
-		return false
-	}
-	if s := req.URL.Scheme; s != "http" && s != "https" {
-		return !strings.Contains(err.Error(), "unsupported protocol scheme")
-	}
-	if req.URL.Host == "" || req.Body == nil && req.ContentLength != 0 {
+	if req.Method != "" && !isToken(req.Method) || req.Body == nil && req.ContentLength != 0 || refused(err) {
 		return false
 	}
 	for key := range req.Trailer {
@@ -70,6 +95,11 @@ func sendable(req *http.Request, err error) bool {
 		}
 	}
 	return validFields(req.Header) && validFields(req.Trailer)
+}
+
+// nowhere reports whether req has no address, by the rules of [http.Transport].
+func nowhere(req *http.Request) bool {
+	return req.URL == nil || req.URL.Host == "" && (req.URL.Scheme == "http" || req.URL.Scheme == "https")
 }
 
 func validFields(fields http.Header) bool {

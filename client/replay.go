@@ -48,7 +48,7 @@ type Replay struct {
 func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	r := Replay{req: req}
 	if len(req.Trailer) > 0 && hasBody(req) {
-		r.trailers = &trailers{req: req, declared: req.Trailer.Clone()}
+		r.trailers = newTrailers(req)
 	}
 	if hasBody(req) && req.GetBody == nil && maxBuffer >= 0 {
 		r.stream = newStream(req.Body, req.ContentLength, maxBuffer)

@@ -98,9 +98,9 @@ type Config struct {
 	MaxBuffer int64
 	// ModifyRequest, if not nil, is called before each retry, not before the first
 	// attempt, with a fresh copy of the caller's request and the number of the
-	// retry, from 1. It may change the copy, for example to sign it again. An error
-	// ends the retries and is returned. If the context ends while it runs, nothing is
-	// sent.
+	// retry, from 1. It may change the copy, for example to sign it again, and wrap or
+	// replace its body: the old one is closed together with the new one. An error ends
+	// the retries and is returned. If the context ends while it runs, nothing is sent.
 	ModifyRequest func(req *http.Request, retry int) error
 	// Drain limits the reading of a response that is discarded. The wait before the
 	// next attempt limits its time too.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -86,6 +87,9 @@ func (r *run) do(ctx context.Context) (*http.Response, error) {
 			return
 		}
 		r.replay.Abort() // the transport, or a function of the user, panicked
+		if r.req != nil {
+			client.CloseBody(r.req) // ModifyRequest may have replaced it
+		}
 		closeBody(r.resp)
 	}()
 	resp, err := r.attempts(ctx)
@@ -122,7 +126,7 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		}
 		r.discard(ctx)
 		if err = r.call.Wait(ctx); err == nil {
-			if err = r.modify(ctx, req); err != nil {
+			if req, err = r.modify(ctx, req); err != nil {
 				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // ends the retry: nothing was sent
 			}
 		}
@@ -339,24 +343,49 @@ func (r *run) discard(ctx context.Context) {
 	r.resp = nil
 }
 
-// modify calls ModifyRequest. The error is a [CanceledError] if the context ends in it.
-func (r *run) modify(ctx context.Context, req *http.Request) error {
+// modify calls ModifyRequest, and returns the request to send. The error is a
+// [CanceledError] if the context ends in it.
+func (r *run) modify(ctx context.Context, req *http.Request) (*http.Request, error) {
 	if r.cfg.ModifyRequest == nil {
-		return nil
+		return req, nil
 	}
 	body, info := req.Body, r.call.Info()
 	err := r.cfg.ModifyRequest(req, info.Retry)
 	if body != nil && body != req.Body {
-		_ = body.Close() // it was replaced
+		req = replaced(req, body)
 	}
 	if err != nil || ctx.Err() == nil {
-		return err
+		return req, err
 	}
 	last := info.Err
 	if r.made && errors.Is(last, core.ErrRejected) {
 		last = r.call.Error(last, nil) // an attempt was made
 	}
-	return &CanceledError{Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
+	return req, &CanceledError{Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
+}
+
+// replaced returns req, whose body has replaced another one that it may read: both are
+// closed with it. A Replay observes it for client.Explain.
+func replaced(req *http.Request, body io.ReadCloser) *http.Request {
+	if req.Body == nil || req.Body == http.NoBody {
+		_ = body.Close() // it is not read
+		return req
+	}
+	req.Body = &replacedBody{ReadCloser: req.Body, old: body}
+	replay := client.NewReplay(req, -1)
+	watched, _ := replay.Attempt(req.Context()) // the first does not fail
+	return watched
+}
+
+type replacedBody struct {
+	io.ReadCloser
+	old io.Closer
+}
+
+func (b *replacedBody) Close() error {
+	err := b.ReadCloser.Close()
+	_ = b.old.Close() // it is no longer read
+	return err
 }
 
 func methodOf(req *http.Request) string {

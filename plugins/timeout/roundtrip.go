@@ -252,3 +252,6 @@ type conn struct {
 
 func (c *conn) Read(p []byte) (int, error) { return c.exchange.body.Read(p) }
 func (c *conn) Close() error               { return c.exchange.Close() }
+
+// CloseWrite passes the call on, for a proxy that ends one direction.
+func (c *conn) CloseWrite() error { return request.CloseWrite(c.Writer) }

@@ -1,0 +1,122 @@
+package retry_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/plugins/retry"
+)
+
+// fragile is a body that cannot be read once it is closed.
+type fragile struct {
+	io.Reader
+	closed int
+}
+
+func (f *fragile) Read(p []byte) (int, error) {
+	if f.closed > 0 {
+		return 0, errors.New("read of a closed body")
+	}
+	return f.Reader.Read(p)
+}
+
+func (f *fragile) Close() error { f.closed++; return nil }
+
+// wrapping is a ModifyRequest that wraps the body, as for signing.
+func wrapping(req *http.Request, _ int) error {
+	req.Body = struct{ io.ReadCloser }{req.Body}
+	return nil
+}
+
+func TestABodyThatModifyRequestWrapsIsSentAndClosedOnceAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, getBody := range []bool{true, false} {
+		for _, trailer := range []bool{true, false} {
+			var bodies []*fragile
+			made := func() io.ReadCloser {
+				bodies = append(bodies, &fragile{Reader: strings.NewReader("text")})
+				return bodies[len(bodies)-1]
+			}
+			req := request(t.Context(), http.MethodPut, made())
+			if getBody {
+				req.GetBody = func() (io.ReadCloser, error) { return made(), nil }
+			}
+			if trailer {
+				req.Trailer = http.Header{"X-Sum": {"1"}}
+			}
+			var sent []string
+			resp, err := do(t, quick(retry.Config{MaxBuffer: 100, ModifyRequest: wrapping}), roundTrip(func(req *http.Request) (*http.Response, error) {
+				text, err := io.ReadAll(req.Body)
+				require.NoError(t, err)
+				sent = append(sent, string(text))
+				_, _ = req.Body.Close(), req.Body.Close()
+				return &http.Response{StatusCode: 503, Body: http.NoBody, Request: req}, nil
+			}), req)
+			require.NoError(t, err)
+			require.Equal(t, 503, resp.StatusCode)
+			require.Equal(t, []string{"text", "text", "text"}, sent)
+			for _, b := range bodies {
+				require.Equal(t, 1, b.closed)
+			}
+		}
+	}
+}
+
+func TestAFailingBodyThatModifyRequestWrapsIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	attempts := 0
+	req := request(t.Context(), http.MethodPut, io.MultiReader(strings.NewReader("text"), failing{}))
+	_, err := do(t, quick(retry.Config{MaxAttempts: 5, MaxBuffer: 100, ModifyRequest: wrapping}), roundTrip(func(req *http.Request) (*http.Response, error) {
+		if attempts++; attempts == 1 {
+			return nil, errors.New("reset")
+		}
+		_, err := io.ReadAll(req.Body)
+		_ = req.Body.Close()
+		return nil, err
+	}), req)
+	require.ErrorIs(t, err, errDisk)
+	_, repeated := errors.AsType[*retry.NotRepeatedError](err)
+	require.False(t, repeated, "it was not to be repeated")
+	require.Equal(t, 2, attempts)
+}
+
+func TestABodyOfModifyRequestIsClosedIfItIsNotSent(t *testing.T) {
+	t.Parallel()
+	for _, panics := range []bool{true, false} {
+		old, fresh := &fragile{Reader: strings.NewReader("text")}, &fragile{Reader: strings.NewReader("new")}
+		broken, attempts := errors.New("no key"), 0
+		p := quick(retry.Config{MaxBuffer: 100, ModifyRequest: func(req *http.Request, _ int) error {
+			req.Body = fresh
+			if panics {
+				return nil
+			}
+			return broken
+		}})
+		send := func() {
+			_, err := p.Transport(roundTrip(func(*http.Request) (*http.Response, error) {
+				if attempts++; attempts == 2 {
+					panic("transport")
+				}
+				return nil, errors.New("reset")
+			})).RoundTrip(request(t.Context(), http.MethodPut, old))
+			require.ErrorIs(t, err, broken)
+		}
+		if panics {
+			require.Panics(t, send)
+		} else {
+			send()
+		}
+		require.Equal(t, []int{1, 1}, []int{old.closed, fresh.closed}, panics)
+	}
+}
+
+var errDisk = errors.New("disk failed")
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errDisk }
