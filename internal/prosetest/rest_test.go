@@ -4,7 +4,5 @@ package prosetest
 var rest = map[string]int{
 	"core/ratelimit":               100,
 	"core/ratelimit/ratelimittest": 7,
-	"docs":                         13,
-	"docs/adr":                     10,
 	"stores/redisstore":            116,
 }
