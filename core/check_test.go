@@ -52,7 +52,7 @@ func TestPipelineCheckTellsOfEveryPairThatIsInverted(t *testing.T) {
 	require.Nil(t, new(core.Pipeline).Check())
 }
 
-// Row 10: a pipeline is validated, cannot be changed, has a name where it is looked
+// A pipeline is validated, cannot be changed, has a name where it is looked
 // up, and its first mechanism is the outermost.
 func TestAPipelineIsFoundByItsName(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func TestLaterSubscriptionsAreNotCanceledWithEarlierOnes(t *testing.T) {
 	require.Equal(t, 1, told)
 }
 
-// Row 12: a subscriber that is slow holds up nobody else, and none is called with a
+// A slow subscriber delays no other, and none is called with a
 // lock held.
 func TestASubscriberThatBlocksHoldsUpNoOther(t *testing.T) {
 	t.Parallel()

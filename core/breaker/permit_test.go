@@ -16,8 +16,6 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-// The rows of the feature table of reference/kresil.md that no scenario covers.
-
 func TestDefaultsWhileRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -153,9 +151,7 @@ func TestTheWindowAndTheCycles(t *testing.T) {
 	}
 }
 
-// What reference/polly-resilience4j.md, section 2.2, says not to copy. Item 1 is
-// TestPolly5D31, item 11 is
-// TestBreakerSlowCalls of metrics, and item 16 is in plugins/breaker.
+// Mistakes of other breakers.
 
 func TestAnIgnoredTrialDoesNotClose(t *testing.T) {
 	t.Parallel()

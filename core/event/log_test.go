@@ -133,7 +133,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// Row 19: a ring of a fixed size; here it is read from the oldest to the newest.
+// A ring of a fixed size is read from the oldest to the newest.
 func TestTheRingIsReadInTheOrderOfAge(t *testing.T) {
 	t.Parallel()
 	l := core.Must(event.New[uint64](3))

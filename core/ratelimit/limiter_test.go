@@ -43,7 +43,7 @@ func TestZeroConfigIs1000PerMinute(t *testing.T) {
 	require.False(t, take(t, l, "k", 1).Allowed)
 }
 
-func TestKresil67And79_RefusedTakesConsumeNothing(t *testing.T) {
+func TestRefusedTakesConsumeNothing(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, ratelimit.MaxPeriod)})
 	for range 1000 {
@@ -58,7 +58,7 @@ func TestKresil67And79_RefusedTakesConsumeNothing(t *testing.T) {
 	require.True(t, take(t, l, "k", 2).Allowed)
 }
 
-func TestKresil71_AWaitThatCannotFitIsRefusedAtOnce(t *testing.T) {
+func TestAWaitThatCannotFitIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: time.Second})
@@ -84,7 +84,7 @@ func TestKresil71_AWaitThatCannotFitIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestKresil75_RetryAfterIsTheRestOfTheWindow(t *testing.T) {
+func TestRetryAfterIsTheRestOfTheWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1)})
@@ -94,7 +94,7 @@ func TestKresil75_RetryAfterIsTheRestOfTheWindow(t *testing.T) {
 	})
 }
 
-func TestKresil77_NonsenseIsAnError(t *testing.T) {
+func TestNonsenseIsAnError(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{})
 	_, err := l.Take(t.Context(), "k", -1)
@@ -105,7 +105,7 @@ func TestKresil77_NonsenseIsAnError(t *testing.T) {
 	require.Zero(t, l.Stats().StoreErrors)
 }
 
-func TestKresil83_TwoWindowsMeetAtTheirBorder(t *testing.T) {
+func TestTwoWindowsMeetAtTheirBorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(5)})
@@ -117,7 +117,7 @@ func TestKresil83_TwoWindowsMeetAtTheirBorder(t *testing.T) {
 	})
 }
 
-func TestKresil85And87_BucketRefillsAndCarriesFractions(t *testing.T) {
+func TestBucketRefillsAndCarriesFractions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 5)})
@@ -134,7 +134,7 @@ func TestKresil85And87_BucketRefillsAndCarriesFractions(t *testing.T) {
 	})
 }
 
-func TestKresil91_NoPatienceMeansNoQueue(t *testing.T) {
+func TestNoPatienceMeansNoQueue(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(1), MaxWait: time.Nanosecond})
 	require.True(t, take(t, l, "k", 1).Allowed)
@@ -142,7 +142,7 @@ func TestKresil91_NoPatienceMeansNoQueue(t *testing.T) {
 	require.ErrorIs(t, err, ratelimit.ErrLimited)
 }
 
-func TestKresil93_Drain(t *testing.T) {
+func TestDrain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{})
@@ -161,7 +161,7 @@ func TestKresil93_Drain(t *testing.T) {
 	})
 }
 
-func TestKresil95_CloseEndsWaitsAndCalls(t *testing.T) {
+func TestCloseEndsWaitsAndCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reg := &core.Registry{}
@@ -185,7 +185,7 @@ func TestKresil95_CloseEndsWaitsAndCalls(t *testing.T) {
 	})
 }
 
-func TestKresil97_PermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
+func TestPermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 1), MaxWait: -1})
@@ -214,7 +214,7 @@ func TestKresil97_PermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 	})
 }
 
-func TestGoPeers73_CanceledWaitersGiveTheirPlaceBack(t *testing.T) {
+func TestCanceledWaitersGiveTheirPlaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 1)})
@@ -233,7 +233,7 @@ func TestGoPeers73_CanceledWaitersGiveTheirPlaceBack(t *testing.T) {
 	})
 }
 
-func TestRateLimiting27_CancelDuringAWait(t *testing.T) {
+func TestCancelDuringAWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(10, time.Second, 3)})
@@ -493,4 +493,28 @@ func TestValidateReportsEveryField(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A change grants nothing, is felt at once, and what is quoted after it is right.
+func TestANewLimitHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10)})
+		require.True(t, take(t, l, "k", 10).Allowed)
+		time.Sleep(20 * time.Second)
+		require.NoError(t, l.SetLimit(ratelimit.PerMinute(30)))
+		require.Equal(t, ratelimit.PerMinute(30), l.Limit())
+		require.EqualValues(t, 0, take(t, l, "k", 20).Remaining, "never refills")
+		require.Equal(t, time.Minute, take(t, l, "k", 1).RetryAfter)
+		require.EqualValues(t, 29, take(t, l, "new", 1).Remaining)
+		time.Sleep(time.Minute - 1)
+		require.False(t, take(t, l, "k", 1).Allowed)
+		time.Sleep(time.Nanosecond)
+		require.True(t, take(t, l, "k", 30).Allowed)
+		require.NoError(t, l.SetLimit(ratelimit.PerMinute(5)))
+		require.Equal(t, time.Minute, take(t, l, "k", 1).RetryAfter)
+		time.Sleep(time.Minute)
+		require.True(t, take(t, l, "k", 5).Allowed)
+		require.False(t, take(t, l, "k", 1).Allowed)
+	})
 }

@@ -152,7 +152,7 @@ func TestTimeGoingBackMintsNothing(t *testing.T) {
 	}
 }
 
-func TestRateLimiting7_EveryRateLeavesExactlyNMinusK(t *testing.T) {
+func TestEveryRateLeavesExactlyNMinusK(t *testing.T) {
 	t.Parallel()
 	checkEveryRate(t, 100)
 }

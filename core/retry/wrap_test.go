@@ -13,8 +13,7 @@ import (
 	"github.com/gresil/gresil/core/retry"
 )
 
-// Kresil's table, rows 10, 11 and 45: suppliers, functions and bi-functions, with
-// and without the context, and the signature stays.
+// Functions with and without arguments and context; the signature stays.
 func TestDecorators(t *testing.T) {
 	t.Parallel()
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))

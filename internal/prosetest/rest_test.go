@@ -2,6 +2,4 @@ package prosetest
 
 // rest is the number of phrases in folders that are not yet at the goal. It only falls.
 var rest = map[string]int{ //nolint:gochecknoglobals // a constant
-	"docs":     13,
-	"docs/adr": 10,
 }

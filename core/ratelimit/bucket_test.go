@@ -15,11 +15,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 )
 
-// The printed scenarios of the references, by source and number, in virtual time.
-// Those that have a test elsewhere are not repeated. docs/ has the list of those that
-// were decided differently.
-
-func TestRateLimiting1_ABucketStepByStep(t *testing.T) {
+func TestABucketStepByStep(t *testing.T) {
 	t.Parallel()
 	const s, never = time.Second, ratelimit.Never
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(1, s, 5), ratelimit.TokenBucket(1, s, 5)}, func(t bubble) {
@@ -45,7 +41,7 @@ func TestRateLimiting1_ABucketStepByStep(t *testing.T) {
 	})
 }
 
-func TestRateLimiting3_ResetAndACostThatNeverFits(t *testing.T) {
+func TestResetAndACostThatNeverFits(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 10)}, func(t bubble) {
 		l := t.l
@@ -67,7 +63,7 @@ func takeAtMost(tb testing.TB, l *ratelimit.Limiter, n int64) ratelimit.Result {
 	return r
 }
 
-func TestRateLimiting5_TakeAtMost(t *testing.T) {
+func TestTakeAtMost(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 10)}, func(t bubble) {
 		l := t.l
@@ -84,7 +80,7 @@ func TestRateLimiting5_TakeAtMost(t *testing.T) {
 	})
 }
 
-func TestRateLimiting9_ABurstOfThree(t *testing.T) {
+func TestABurstOfThree(t *testing.T) {
 	t.Parallel()
 	const d, some = 100 * ms, time.Duration(-1)
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
@@ -106,7 +102,7 @@ func TestRateLimiting9_ABurstOfThree(t *testing.T) {
 	})
 }
 
-func TestRateLimiting11_FiveOfFifteenAtOnce(t *testing.T) {
+func TestFiveOfFifteenAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, append(every(5, time.Second), ratelimit.TokenBucket(1, time.Second, 5)), func(t bubble) {
 		l := t.l
@@ -120,7 +116,7 @@ func TestRateLimiting11_FiveOfFifteenAtOnce(t *testing.T) {
 	})
 }
 
-func TestRateLimiting13_RefusedAtTheseTimes(t *testing.T) {
+func TestRefusedAtTheseTimes(t *testing.T) {
 	t.Parallel()
 	const hundred = 100 * ms
 	for _, c := range []struct {
@@ -155,7 +151,7 @@ func TestRateLimiting13_RefusedAtTheseTimes(t *testing.T) {
 	}
 }
 
-func TestRateLimiting15_TakeAtMostOfThree(t *testing.T) {
+func TestTakeAtMostOfThree(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
 		l := t.l
@@ -167,7 +163,7 @@ func TestRateLimiting15_TakeAtMostOfThree(t *testing.T) {
 	})
 }
 
-func TestRateLimiting17_ALeakyBucketStepByStep(t *testing.T) {
+func TestALeakyBucketStepByStep(t *testing.T) {
 	t.Parallel()
 	const s, half, some = time.Second, 500 * ms, time.Duration(-1)
 	for capacity, more := range map[int64]int64{10: 0, 20: 10} {
@@ -204,7 +200,7 @@ func TestRateLimiting17_ALeakyBucketStepByStep(t *testing.T) {
 	}
 }
 
-func TestRateLimiting19_NothingIsCutOffAtHighRates(t *testing.T) {
+func TestNothingIsCutOffAtHighRates(t *testing.T) {
 	t.Parallel()
 	const n = 600_000_000
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(n, time.Second, n)}, func(t bubble) {
@@ -214,7 +210,7 @@ func TestRateLimiting19_NothingIsCutOffAtHighRates(t *testing.T) {
 }
 
 // What a store does about its own updates is its affair; here it fails for good.
-func TestRateLimiting21_AStoreThatAlwaysFailsIsAnErrorNotASilentAllow(t *testing.T) {
+func TestAStoreThatAlwaysFailsIsAnErrorNotASilentAllow(t *testing.T) {
 	t.Parallel()
 	store := &ratelimittest.Failing{Store: openMemory(t)}
 	l := newLimiter(t, ratelimit.Config{Store: store, OnStoreError: ratelimit.Deny})
@@ -236,7 +232,7 @@ func TestRateLimiting21_AStoreThatAlwaysFailsIsAnErrorNotASilentAllow(t *testing
 
 // A reservation that is given back before its time leaves no trace; one behind it
 // keeps its place. 10 a second, burst 2, in tenths of a second.
-func TestRateLimiting23_CanceledReservations(t *testing.T) {
+func TestCanceledReservations(t *testing.T) {
 	t.Parallel()
 	const d = 100 * ms
 	for name, f := range map[string]func(t bubble){
@@ -281,7 +277,7 @@ func TestRateLimiting23_CanceledReservations(t *testing.T) {
 	}
 }
 
-func TestRateLimiting25_AReservationThatIsTooLongChangesNothing(t *testing.T) {
+func TestAReservationThatIsTooLongChangesNothing(t *testing.T) {
 	t.Parallel()
 	const d = 100 * ms
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 2)}, func(t bubble) {
@@ -299,7 +295,7 @@ func TestRateLimiting25_AReservationThatIsTooLongChangesNothing(t *testing.T) {
 	})
 }
 
-func TestRateLimiting27_ADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
+func TestADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(10, time.Second, 3)}, func(t bubble) {
 		l := t.l
@@ -316,7 +312,7 @@ func TestRateLimiting27_ADeadlineThatIsTooShortIsRefusedAtOnce(t *testing.T) {
 }
 
 // What was taken stays taken, in permits; waiters are served at the new rate.
-func TestRateLimiting29_SetLimitWithWaiters(t *testing.T) {
+func TestSetLimitWithWaiters(t *testing.T) {
 	t.Parallel()
 	const d = 100 * ms
 	inBubbles(t, []ratelimit.Limit{ratelimit.TokenBucket(5, time.Second, 2)}, func(t bubble) {
@@ -333,7 +329,7 @@ func TestRateLimiting29_SetLimitWithWaiters(t *testing.T) {
 	})
 }
 
-func TestRateLimiting31_Shapers(t *testing.T) {
+func TestShapers(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	// starts are the times at which busy callers are served, up to a time.

@@ -12,12 +12,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// The printed scenarios of the references, by source and number, in virtual time.
-// Those that have a test elsewhere are not repeated. docs/ has the list of those that
-// were decided differently.
-
 // The bubble begins at midnight, UTC, on 1 January 2000.
-func TestRateLimiting33_AlignedWindowsKeepToTheClock(t *testing.T) {
+func TestAlignedWindowsKeepToTheClock(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		unix   int64
@@ -48,7 +44,7 @@ func TestRateLimiting33_AlignedWindowsKeepToTheClock(t *testing.T) {
 	}
 }
 
-func TestRateLimiting35_ARefusalDoesNotCount(t *testing.T) {
+func TestARefusalDoesNotCount(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, every(10, time.Minute), func(t bubble) {
 		l := t.l
@@ -62,7 +58,7 @@ func TestRateLimiting35_ARefusalDoesNotCount(t *testing.T) {
 	})
 }
 
-func TestRateLimiting37_AnotherLimitForEachCall(t *testing.T) {
+func TestAnotherLimitForEachCall(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(n int64) ratelimit.Limit{
 		"fixed window": ratelimit.PerHour,
@@ -100,7 +96,7 @@ func TestRateLimiting37_AnotherLimitForEachCall(t *testing.T) {
 
 // There are no negative costs: what comes back names the take, and never makes a key
 // richer than its limit.
-func TestRateLimiting39_ARefundIsCapped(t *testing.T) {
+func TestARefundIsCapped(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, every(2, time.Minute), func(t bubble) {
 		l := t.l
@@ -115,7 +111,7 @@ func TestRateLimiting39_ARefundIsCapped(t *testing.T) {
 	})
 }
 
-func TestRateLimiting41_TheCounterQuotesTheSameInstant(t *testing.T) {
+func TestTheCounterQuotesTheSameInstant(t *testing.T) {
 	t.Parallel()
 	const w = time.Second
 	for n, want := range map[int64]time.Duration{1: 2 * w, 2: 1500 * ms, 3: 1_333_333_334, 4: 1250 * ms} {
@@ -140,7 +136,7 @@ func TestRateLimiting41_TheCounterQuotesTheSameInstant(t *testing.T) {
 	}
 }
 
-func TestRateLimiting43_ACounterBelowASecond(t *testing.T) {
+func TestACounterBelowASecond(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingCounter(3, 500*ms)}, func(t bubble) {
 		l := t.l
@@ -156,7 +152,7 @@ func TestRateLimiting43_ACounterBelowASecond(t *testing.T) {
 	})
 }
 
-func TestRateLimiting45_Costs(t *testing.T) {
+func TestCosts(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, every(3, time.Minute), func(t bubble) {
 		l := t.l
@@ -182,7 +178,7 @@ func withPermits(l ratelimit.Limit, n int64) ratelimit.Limit {
 	return l
 }
 
-func TestRateLimiting49_ALogQuotesTheAgeOfTheBurst(t *testing.T) {
+func TestALogQuotesTheAgeOfTheBurst(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingLog(10, time.Minute)}, func(t bubble) {
 		l := t.l
@@ -191,5 +187,101 @@ func TestRateLimiting49_ALogQuotesTheAgeOfTheBurst(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		require.Equal(t, 40*time.Second, take(t, l, "k", 1).RetryAfter)
+	})
+}
+
+func TestTheBurstAtABorder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit ratelimit.Limit
+		want  int
+	}{
+		{ratelimit.AlignedWindow(5, time.Second), 10},
+		{ratelimit.PerSecond(5), 5}, // its window starts with the first of them
+		{ratelimit.TokenBucket(5, time.Second, 5), 5},
+		{ratelimit.SlidingWindow(5, time.Second, 10), 5},
+		{ratelimit.SlidingCounter(5, time.Second), 5},
+		{ratelimit.SlidingLog(5, time.Second), 5},
+	} {
+		t.Run(c.limit.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, ratelimit.Config{Limit: c.limit})
+				time.Sleep(999 * ms)
+				granted := 0
+				for range 2 {
+					for range 10 {
+						granted += int(take(t, l, "k", 1).Granted)
+					}
+					time.Sleep(ms)
+				}
+				require.Equal(t, c.want, granted)
+			})
+		})
+	}
+}
+
+func TestASlidingWindowOfTwoSegments(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingWindow(1, 2*time.Second, 2)}, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 1).Allowed)
+		time.Sleep(time.Second)
+		require.False(t, take(t, l, "k", 1).Allowed)
+		time.Sleep(time.Second)
+		require.True(t, take(t, l, "k", 1).Allowed)
+	})
+}
+
+func TestRetryAfterIsTheTimeLeft(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	inBubbles(t, []ratelimit.Limit{ratelimit.FixedWindow(3, 20*s), ratelimit.AlignedWindow(3, 20*s), ratelimit.SlidingLog(3, 20*s), ratelimit.SlidingWindow(3, 20*s, 20)}, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 3).Allowed)
+		time.Sleep(19 * s)
+		require.Equal(t, s, take(t, l, "k", 1).RetryAfter)
+	})
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingWindow(10, 10*s, 10)}, func(t bubble) {
+		l := t.l
+		start := time.Now()
+		for i, n := range []int64{3, 3, 4} {
+			sleepTo(start, time.Duration(i)*s+500*ms)
+			require.True(t, take(t, l, "k", n).Allowed)
+		}
+		sleepTo(start, 5500*ms)
+		for n, free := range map[int64]time.Duration{1: 10 * s, 3: 10 * s, 4: 11 * s, 6: 11 * s, 7: 12 * s, 10: 12 * s} {
+			require.Equal(t, free, time.Since(start)+take(t, l, "k", n).RetryAfter, "as many segments as free %d", n)
+		}
+	})
+}
+
+func TestSlidingLimitsRefuseTheSecondFive(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, []ratelimit.Limit{
+		ratelimit.SlidingWindow(5, time.Minute, 60), ratelimit.SlidingWindow(5, time.Minute, 2), ratelimit.SlidingCounter(5, time.Minute), ratelimit.SlidingLog(5, time.Minute),
+	}, func(t bubble) {
+		l := t.l
+		time.Sleep(59 * time.Second)
+		require.True(t, take(t, l, "k", 5).Allowed)
+		time.Sleep(1500 * ms)
+		require.False(t, take(t, l, "k", 5).Allowed)
+	})
+}
+
+func TestASlidingWindowStepByStep(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, []ratelimit.Limit{ratelimit.SlidingWindow(10, 3*time.Second, 3)}, func(t bubble) {
+		l := t.l
+		follow(t, l, []step{
+			{500 * ms, 8, true, 2, 2500 * ms, 0},
+			{1500 * ms, 2, true, 0, 2500 * ms, 0},
+			{1600 * ms, 1, false, 0, 2400 * ms, 1400 * ms},
+			{2000 * ms, 1, false, 0, 2000 * ms, 1000 * ms},
+			{2500 * ms, 1, false, 0, 1500 * ms, 500 * ms},
+			{3100 * ms, 8, true, 0, 2900 * ms, 0},
+			{3100 * ms, 1, false, 0, 2900 * ms, 900 * ms},
+			{4100 * ms, 2, true, 0, 2900 * ms, 0},
+		})
 	})
 }

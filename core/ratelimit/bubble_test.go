@@ -11,10 +11,6 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
-// The printed scenarios of the references, by source and number, in virtual time.
-// Those that have a test elsewhere are not repeated. docs/ has the list of those that
-// were decided differently.
-
 const ms = time.Millisecond
 
 // every is a limit of n permits in a period, by each algorithm.

@@ -41,3 +41,20 @@ func TestNamedTestsExist(t *testing.T) {
 		require.True(t, there[name], "%s in %s", name, path)
 	}
 }
+
+// Every row of docs/decisions.md names a test.
+func TestEveryDecisionHasATest(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/decisions.md")
+	require.NoError(t, err)
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| ") || strings.HasSuffix(strings.TrimSpace(line), "| Test |") {
+			continue
+		}
+		rows++
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		require.Regexp(t, quotedTest, cells[len(cells)-1], line)
+	}
+	require.Greater(t, rows, 50, "nothing was read")
+}
