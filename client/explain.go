@@ -52,9 +52,9 @@ func canceled(req *http.Request) bool {
 	}
 }
 
-// refusals are how the errors begin with which [http.Transport] refuses to send a request,
+// refusals are the beginnings of the errors with which [http.Transport] refuses a request,
 // which an inner RoundTripper may have changed. It has no types for them.
-var refusals = [...]string{
+var refusals = [...]string{ //nolint:gochecknoglobals // a constant
 	"http: nil Request.URL",
 	"http: nil Request.Header",
 	"http: no Host in request URL",

@@ -59,7 +59,7 @@ func TestARequestThatNetHTTPRefusesIsTheFaultOfTheCaller(t *testing.T) {
 			require.NoError(t, err)
 			harmless := req.Clone(t.Context())
 			c.change(req)
-			_, err = s.Client().Transport.RoundTrip(req) //nolint:bodyclose // it is refused
+			_, err = s.Client().Transport.RoundTrip(req)
 			require.Error(t, err, name)
 			require.Equal(t, core.Ignored, outcome(t, req, err), "%s: %v", name, err)
 			require.Equal(t, core.Ignored, outcome(t, harmless, err), "%s, changed by an inner RoundTripper: %v", name, err)

@@ -55,7 +55,7 @@ func TestABodyThatModifyRequestWrapsIsSentAndClosedOnceAtTheEnd(t *testing.T) {
 				require.NoError(t, err)
 				sent = append(sent, string(text))
 				_, _ = req.Body.Close(), req.Body.Close()
-				return &http.Response{StatusCode: 503, Body: http.NoBody, Request: req}, nil
+				return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req}, nil
 			}), req)
 			require.NoError(t, err)
 			require.Equal(t, 503, resp.StatusCode)

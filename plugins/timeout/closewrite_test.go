@@ -33,7 +33,7 @@ func TestAnUpgradedConnectionCanEndOneDirection(t *testing.T) {
 		})
 		p := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Minute}))
 		req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.test/", nil))
-		resp, err := p.Transport(base).RoundTrip(req) //nolint:bodyclose // it is not a connection
+		resp, err := p.Transport(base).RoundTrip(req)
 		require.NoError(t, err)
 		client.OnBodyEnd(resp, func() {})
 		half, ok := resp.Body.(interface{ CloseWrite() error })
