@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // TestWhoKeepsAskingCostsNothing: ten thousand refusals of one key are a handful of commands.
@@ -145,7 +146,7 @@ func TestWhatWasGivenBackForOneWhoLeftIsKnown(t *testing.T) {
 func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, op := &plan{Plan: driver.Plan{Capacity: 10}}, driver.Op{Cost: 2}
+		p, op := &plan{Plan: limits.Plan{Capacity: 10}}, driver.Op{Cost: 2}
 		for _, c := range []struct{ retry, until time.Duration }{{300 * time.Millisecond, 300 * time.Millisecond}, {time.Hour, time.Second}} {
 			d := newDenials(1)
 			_, known, q := d.refuse("t", "k", p, op)
@@ -170,7 +171,7 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 func TestDenialsOfSeveralCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, p, other := newDenials(1), &plan{Plan: driver.Plan{Capacity: 10}}, &plan{Plan: driver.Plan{Capacity: 10}}
+		d, p, other := newDenials(1), &plan{Plan: limits.Plan{Capacity: 10}}, &plan{Plan: limits.Plan{Capacity: 10}}
 		learn := func(p *plan, cost int64, retry time.Duration) {
 			_, _, q := d.refuse("t", "k", p, driver.Op{Cost: cost})
 			d.learn(q, "t", "k", p, cost, ratelimit.Result{RetryAfter: retry})
@@ -207,7 +208,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 // TestAnAnswerFromBeforeARefundIsNotLearned: whichever of them comes first.
 func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 	t.Parallel()
-	d, p, refusal := newDenials(1), &plan{Plan: driver.Plan{Capacity: 10}}, ratelimit.Result{RetryAfter: time.Hour}
+	d, p, refusal := newDenials(1), &plan{Plan: limits.Plan{Capacity: 10}}, ratelimit.Result{RetryAfter: time.Hour}
 	_, _, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
 	d.ended("t", "k", driver.Op{Kind: driver.Refund, Cost: 1})
 	d.learn(q, "t", "k", p, 1, refusal)
@@ -224,7 +225,7 @@ func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 7, 16, 100} {
-		d, p := newDenials(most), &plan{Plan: driver.Plan{Capacity: 10}}
+		d, p := newDenials(most), &plan{Plan: limits.Plan{Capacity: 10}}
 		last := ""
 		for i := range 5000 {
 			key := strconv.Itoa(i % 3000)

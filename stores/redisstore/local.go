@@ -31,17 +31,11 @@ var errServerTake = errors.New("redisstore: the permits were taken at the server
 // permits that it granted to the server before the next decision there.
 type local struct {
 	table  *table
-	memory memory
+	memory driver.OwingTable
 	shares sync.Map // planShare to the driver.ID in memory
 	seed   maphash.Seed
 	shards [localShards]localShard
 	owing  atomic.Int64 // parts of keys with a debt
-}
-
-// memory is a table of a [ratelimit.Memory].
-type memory interface {
-	driver.Table
-	Owe(key string, id driver.ID, permits int64, until time.Time) error
 }
 
 type planShare struct {
@@ -54,7 +48,7 @@ type planShare struct {
 func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
-	l.memory = core.Must(m.Open("")).(memory) //nolint:forcetypeassert // those of a Memory are
+	l.memory = core.Must(m.Open("")).(driver.OwingTable) //nolint:forcetypeassert // those of a Memory are
 	for i := range l.shards {
 		l.shards[i].keys = map[string]*known{}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A request is one decision on its way to the server.
@@ -144,8 +145,8 @@ func (t *table) charges(op driver.Op) []any {
 	for i, id := range take.Plans {
 		charge(id, take.Parts[i], op.Cost)
 	}
-	if take.More != nil {
-		for _, k := range take.More.Kept {
+	if more, ok := take.More.(*limits.More); ok {
+		for _, k := range more.Kept {
 			charge(k.Rule, k.Receipt, k.Cost)
 		}
 	}
@@ -161,7 +162,7 @@ func (t *table) decode(req *request, p *plan, op *driver.Op, n []int64) (r ratel
 	}
 	now, granted, at := n[0]*1000, n[1], n[2]*1000
 	req.at = n[0]
-	raws := make([]driver.Raw, len(p.parts))
+	raws := make([]limits.Raw, len(p.parts))
 	for i, part := range p.parts {
 		raws[i] = part.raw(n[head+each*i:])
 		if granted > 0 {
@@ -180,10 +181,7 @@ func (t *table) decode(req *request, p *plan, op *driver.Op, n []int64) (r ratel
 	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {
 		name := fmt.Sprintf("%c:%d:%d:%d:%d:%d", rune(n[0]), n[1], n[2], n[3], n[4], n[5])
 		if part := t.partNamed(name); part != nil {
-			if receipt.More == nil {
-				receipt.More = new(driver.More)
-			}
-			receipt.More.Kept = append(receipt.More.Kept, driver.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
+			limits.Keep(&receipt, limits.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
 		}
 	}
 	if op.Kind == driver.Refund || op.Kind == driver.Reset {
