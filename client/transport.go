@@ -23,7 +23,8 @@ type Transport struct {
 
 // New puts plugins around base, sorted by phase. Lower phases are outermost; ties keep
 // argument order. If base is nil, a clone of [http.DefaultTransport] is used, so that its
-// connections are not shared with the rest of the program.
+// connections are not shared with the rest of the program. The clone reports a CONNECT that
+// a proxy refused as not sent: see [NotSent].
 //
 // New does not fail. If a plugin is nil or given twice, also if a base that is a Transport
 // has it, RoundTrip returns a [*core.ConfigError] for it, and Check reports it.
