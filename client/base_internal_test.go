@@ -33,7 +33,7 @@ func refusesConnect(t *testing.T, line string) func(*http.Request) (*url.URL, er
 func connectTo(t *testing.T, tr *Transport) error {
 	t.Helper()
 	req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.test/", strings.NewReader("x")))
-	_, err := tr.RoundTrip(req) //nolint:bodyclose // there is none
+	_, err := tr.RoundTrip(req)
 	require.Error(t, err)
 	return err
 }

@@ -15,7 +15,7 @@ type Transport struct {
 	outer   http.RoundTripper
 	layers  []http.RoundTripper // from the outermost to the base
 	plugins []Plugin            // from the outermost to the innermost
-	all     []Plugin             // with those of a base that is a Transport
+	all     []Plugin            // with those of a base that is a Transport
 	base    http.RoundTripper
 	ours    bool  // base was made here
 	err     error // of RoundTrip, if the plugins cannot be used

@@ -80,7 +80,7 @@ func TestAPartOfAnotherClientMustNotBeAddedAroundIt(t *testing.T) {
 	for _, p := range []client.Plugin{inner.Retry, inner.Limit, inner.Breaker, inner.Total, inner.Attempt} {
 		outer := newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{p}})
 		require.Len(t, outer.Pipeline.Check(), 1)
-		_, err := outer.Get("http://one.test/") //nolint:bodyclose // there is none
+		_, err := outer.Get("http://one.test/")
 		require.ErrorIs(t, err, core.ErrConfig)
 	}
 	require.Zero(t, script.Calls())

@@ -60,8 +60,12 @@ func refusesTheSecond(c net.Conn) {
 func TestABodyThatNetHTTPFetchesByItselfSaysNothingOfTheServer(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func() (io.Reader, error){
-		"a read fails":  func() (io.Reader, error) { return io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(errRead)), nil },
-		"it goes on":    func() (io.Reader, error) { return io.LimitReader(strings.NewReader(strings.Repeat("x", 1001)), 1001), nil },
+		"a read fails": func() (io.Reader, error) {
+			return io.MultiReader(strings.NewReader("ab"), iotest.ErrReader(errRead)), nil
+		},
+		"it goes on": func() (io.Reader, error) {
+			return io.LimitReader(strings.NewReader(strings.Repeat("x", 1001)), 1001), nil
+		},
 		"it trickles":   func() (io.Reader, error) { return trickle(10 * time.Millisecond), nil },
 		"GetBody fails": func() (io.Reader, error) { return nil, errRead },
 	} {
