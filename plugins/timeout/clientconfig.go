@@ -46,8 +46,9 @@ type Config struct {
 	// the headers of the response, as http.Transport.ResponseHeaderTimeout does. It does
 	// not limit an upload, as Limit does. It applies in addition to Limit, and without
 	// one. It is for an attempt, not for a total limit, and needs a transport that
-	// reports WroteRequest of net/http/httptrace, as those of net/http do. If zero,
-	// there is no limit. It must not be negative.
+	// reports WroteRequest of net/http/httptrace, as those of net/http do. If an inner
+	// RoundTripper sends the attempt more than once, it counts from the last time. If
+	// zero, there is no limit. It must not be negative.
 	ResponseHeader time.Duration
 	// BodyIdle limits the wait of each read of the response body for a byte. A read that
 	// waits longer fails with an [*Error] of this limit, and the connection, or the
