@@ -17,7 +17,11 @@ func (s *subject) retry() retry.Hooks {
 			attrs := []slog.Attr{slog.Int("retry", info.Retry), slog.Duration("elapsed", info.Elapsed), failure(info.Err)}
 			switch info.Verdict { //nolint:exhaustive // the others have no further attributes
 			case retry.Again:
-				attrs = append(attrs, slog.Duration("delay", info.Delay), slog.String("source", info.Source.String()))
+				source := "backoff"
+				if info.FromRetryAfter {
+					source = "retry_after"
+				}
+				attrs = append(attrs, slog.Duration("delay", info.Delay), slog.String("source", source))
 			case retry.Done, retry.Exhausted, retry.Ignored:
 			default:
 				attrs = append(attrs, slog.String("reason", info.Verdict.String()), slog.Duration("delay", info.Delay))

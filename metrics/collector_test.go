@@ -188,7 +188,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, breaker.GroupConfig{})
+	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, 0)
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
 	few := len(samples(t, g, "breaker"))
@@ -270,7 +270,7 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 	require.NoError(t, err)
 	_, err = breaker.New(breaker.Config{Registry: registry})
 	require.NoError(t, err)
-	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}, breaker.GroupConfig{})
+	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}, 0)
 	require.NoError(t, err)
 	_, err = timeout.New(timeout.Config{Registry: registry})
 	require.NoError(t, err)

@@ -116,7 +116,7 @@ func (c Config) Resolved() Config {
 		fill(&c.Breaker.MinCalls, DefaultMinCalls)
 	}
 	if c.Breaker.OpenDelay == nil {
-		c.Breaker.OpenDelay = backoff.Exponential{Initial: DefaultOpenTime, Max: breaker.DefaultMaxOpenTime, Jitter: breaker.DefaultOpenJitter}
+		c.Breaker.OpenDelay = backoff.Exponential{Initial: DefaultOpenTime, Max: 10 * time.Minute, Jitter: 0.2}
 	}
 	return c
 }

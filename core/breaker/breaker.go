@@ -67,7 +67,7 @@ type rules struct {
 
 func lifeCycle() *instance.Kind[Config, *rules, Hooks] {
 	return &instance.Kind[Config, *rules, Hooks]{
-		Kind: "breaker", Type: "breaker.Config", DefaultName: DefaultName,
+		Kind: "breaker", Type: "breaker.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
@@ -124,9 +124,6 @@ func (s *shared) Config() Config { return s.life.Load().Config }
 // that moment are not interrupted. The breakers of a [Group] share their hooks:
 // Info.Key is the key of the breaker.
 func (s *shared) Observe(h Hooks) (cancel func()) { return s.life.Observe(h) }
-
-// Key returns the key of the breaker in its [Group], and "" outside of a group.
-func (b *Breaker) Key() string { return b.key }
 
 // Close removes the breaker from its registry. It goes on working. A second Close does
 // nothing, and neither does Close of a breaker in a [Group]; the error is always nil.

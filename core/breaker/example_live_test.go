@@ -66,7 +66,7 @@ func ExampleBreaker_SetConfig() {
 }
 
 func ExampleGroup_SetConfig() {
-	g := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
+	g := core.Must(breaker.NewGroup(breaker.Config{}, 0))
 	before := g.Get("api.example.com")
 	if err := g.SetConfig(breaker.Config{Trials: 3}); err != nil {
 		panic(err)

@@ -240,7 +240,7 @@ func TestAPanicOfAPredicateIsNoFailure(t *testing.T) {
 func TestCloseOfABreakerKeepsItsGroupRegistered(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
-	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: &r}, breaker.GroupConfig{}))
+	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: &r}, 0))
 	require.NoError(t, g.Get("a").Close())
 	found, ok := r.Get("breaker", "hosts")
 	require.True(t, ok)

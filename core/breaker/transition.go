@@ -117,7 +117,7 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	case HalfOpen:
 		b.opened = max(1, b.opened)
 		b.trials.clear()
-		refusal = &OpenError{wait: cmp.Or(b.openFor, DefaultOpenTime), until: b.base}
+		refusal = &OpenError{wait: cmp.Or(b.openFor, defaultOpenTime), until: b.base}
 		refusal.slot.Store(never)
 	case ForcedOpen:
 		b.opened, b.openFor, b.delay = 0, 0, 0

@@ -45,6 +45,11 @@ func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, p, next.Run)
 }
 
+// Wrap returns a function of the same signature that runs f with [Do].
+func Wrap[T any](p *Policy, f func(context.Context) (T, error)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) { return Do(ctx, p, f) }
+}
+
 // loop continues after the first attempt.
 func loop[T any](ctx context.Context, c Call, operation func(context.Context) (T, error), result T, err error) (T, error) {
 	for c.Next(ctx, attempt(ctx, &c, result, err)) == Again {
@@ -92,4 +97,16 @@ func mapped[T any](c *Config, result T, err error) (T, error) {
 		return result, err
 	}
 	return core.As[T](c.Map(result, err))
+}
+
+// MapError returns a Config.Map that replaces the error of a failed call by f(err), which
+// may be nil. The result, and a call that succeeded, stay as they are. A nil f changes
+// nothing.
+func MapError(f func(error) error) func(result any, err error) (any, error) {
+	return func(result any, err error) (any, error) {
+		if err != nil && f != nil {
+			err = f(err)
+		}
+		return result, err
+	}
 }

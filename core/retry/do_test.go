@@ -73,14 +73,14 @@ func TestEventsOfEveryEnding(t *testing.T) {
 			retry.Config{},
 			[]error{rejected},
 			[]string{"rejected 0"},
-			retry.Stats{Failed: 1, FinalFailures: 1, SuppressedRejected: 1},
+			retry.Stats{Failed: 1, FinalFailures: 1, Suppressed: suppressed(retry.Rejected)},
 		},
 		{
 			"rejection after a failure",
 			retry.Config{},
 			[]error{errBoom, rejected},
 			[]string{"again 1", "rejected 1"},
-			retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, SuppressedRejected: 1},
+			retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, Suppressed: suppressed(retry.Rejected)},
 		},
 		{
 			"success",
@@ -373,7 +373,7 @@ func TestAContextThatEndsInARetryLeavesItsOwnError(t *testing.T) {
 		return 0, errBoom
 	})
 	require.Equal(t, errBoom, err)
-	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, SuppressedCanceled: 1}, p.Stats())
+	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, Suppressed: suppressed(retry.Canceled)}, p.Stats())
 }
 
 func TestACallThatPanicsIsInNoCountOfCalls(t *testing.T) {

@@ -22,7 +22,7 @@ type Client struct {
 
 func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 	return &instance.Kind[ClientConfig, clientRules, Hooks]{
-		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: breaker.DefaultName,
+		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: "default",
 		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the group has the hooks
 		},
@@ -43,7 +43,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, err
 	}
 	var err error
-	if c.group, err = breaker.NewGroup(cfg.core(), cfg.group()); err != nil {
+	if c.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys); err != nil {
 		return nil, err
 	}
 	if err := c.life.Register(c); err != nil {

@@ -294,8 +294,8 @@ func TestFiftyRequestsGetExactlyTheTrials(t *testing.T) {
 			all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) })
 		}
 		synctest.Wait()
-		require.Equal(t, breaker.DefaultTrials, s.Calls())
-		require.EqualValues(t, 50-breaker.DefaultTrials, p.Stats().Rejected)
+		require.Equal(t, 5, s.Calls())
+		require.EqualValues(t, 50-5, p.Stats().Rejected)
 		close(hang)
 		all.Wait()
 		require.Equal(t, breaker.Closed, p.For(host).State())
@@ -314,7 +314,7 @@ func TestRetryAfterOfTheResponseThatOpens(t *testing.T) {
 			{"30", 0, time.Minute}, // at least OpenDelay
 			{"120", 0, 2 * time.Minute},
 			{time.Now().Add(3 * time.Minute).UTC().Format(http.TimeFormat), 0, 3 * time.Minute},
-			{"99999999999", 0, breaker.DefaultMaxRetryAfter},
+			{"99999999999", 0, 10 * time.Minute},
 			{"99999999999", 90 * time.Second, 90 * time.Second},
 			{"120", -1, time.Minute}, // not looked at
 			{"soon", 0, time.Minute},

@@ -57,7 +57,7 @@ func TestTripByASingleResponse(t *testing.T) {
 		}{
 			{503, "120", 2 * time.Minute},
 			{429, "5", 5 * time.Second}, // shorter than OpenDelay: it is what was asked for
-			{503, "99999999999", breaker.DefaultMaxRetryAfter},
+			{503, "99999999999", 10 * time.Minute},
 			{503, "", 0},
 			{503, "soon", 0},
 			{429, "0", 0},
@@ -213,7 +213,7 @@ func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
 
 func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
 	t.Parallel()
-	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: breaker.DefaultMaxRetryAfter, -1: 0} {
+	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: 10 * time.Minute, -1: 0} {
 		p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter, MaxRetryAfter: longest})
 		send(t, p.Transport(answers(503, "3600")), 1, 503)
 		require.Equal(t, want, p.For(host).Snapshot().OpenFor, longest)

@@ -28,7 +28,7 @@ type classifier func(*http.Request, *server.Recorder) core.Outcome
 
 func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 	return &instance.Kind[ServerConfig, classifier, Hooks]{
-		Kind: "breaker", Type: "breaker.ServerConfig", DefaultName: breaker.DefaultName,
+		Kind: "breaker", Type: "breaker.ServerConfig", DefaultName: "default",
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the breakers have the hooks
 		},
@@ -51,7 +51,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if cfg.Key == nil {
 		s.one, err = breaker.New(cfg.core())
 	} else {
-		s.group, err = breaker.NewGroup(cfg.core(), cfg.group())
+		s.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys)
 	}
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 func (c ServerConfig) Validate() error {
 	check := validate.Of("breaker.ServerConfig")
 	check.Part(c.core().Validate(), "breaker.Config.")
-	check.Part(c.group().Validate(), "breaker.GroupConfig.")
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
 	check.That(c.Key != nil || c.MaxKeys <= 0, "MaxKeys", c.MaxKeys, "must be 0 when there is no Key")
 	return errors.Join(check.Err(), validate.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"))
 }
@@ -123,8 +123,6 @@ func (c ServerConfig) core() breaker.Config {
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
 	}
 }
-
-func (c ServerConfig) group() breaker.GroupConfig { return breaker.GroupConfig{MaxKeys: c.MaxKeys} }
 
 func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outcome {
 	if c.Classify == nil {

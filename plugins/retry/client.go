@@ -19,7 +19,7 @@ type Plugin struct {
 
 func lifeCycle() *instance.Kind[Config, retry.Config, Hooks] {
 	return &instance.Kind[Config, retry.Config, Hooks]{
-		Kind: "retry", Type: "retry.Config", DefaultName: DefaultName,
+		Kind: "retry", Type: "retry.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
 		},

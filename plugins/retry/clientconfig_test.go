@@ -156,7 +156,7 @@ func TestHooksSeeTheResponse(t *testing.T) {
 				if i.Err != nil {
 					line += " (" + i.Err.Error() + ")"
 				}
-				told = append(told, line+" "+i.Delay.String()+" "+i.Source.String())
+				told = append(told, line+" "+i.Delay.String()+" "+map[bool]string{false: "backoff", true: "retry_after"}[i.FromRetryAfter])
 			}
 		}
 		hooks := retry.Hooks{Retried: tell("retried"), Recovered: tell("recovered"), Exhausted: tell("exhausted"), Ignored: tell("ignored"), Suppressed: tell("suppressed")}

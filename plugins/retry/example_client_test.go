@@ -151,18 +151,3 @@ func ExamplePlugin_SetConfig() {
 	// GET  503
 	// got 503
 }
-
-func ExampleAny() {
-	is := func(code int) func(*http.Response) bool {
-		return func(resp *http.Response) bool { return resp.StatusCode == code }
-	}
-	retries, err := retry.New(retry.Config{Backoff: backoff.None{}, RetryResponse: retry.Any(is(429), is(503))})
-	if err != nil {
-		panic(err)
-	}
-	send(context.Background(), &http.Client{Transport: retries.Transport(flaky(1))}, http.MethodGet)
-	// Output:
-	// GET  503
-	// GET  200
-	// got 200
-}

@@ -214,7 +214,7 @@ func TestBudgetOfTwoPlugins(t *testing.T) {
 		require.Equal(t, 1, sends(t, one, 503, t.Context(), http.MethodGet))
 		require.Equal(t, 1, sends(t, one, 503, one.Override(t.Context(), func(c *retry.Config) { c.MaxAttempts = 9; c.Budget = core.Must(retry.NewBudget(0, 0)) }), http.MethodGet))
 		require.Equal(t, []string{"budget", "budget", "budget", "budget"}, why)
-		require.EqualValues(t, 3, one.Stats().SuppressedBudget)
+		require.EqualValues(t, 3, one.Stats().Suppressed[coreretry.OverBudget])
 		boom := errors.New("boom")
 		_, err := do(t, other, resiltest.NewScript(resiltest.Reply{Err: boom}), get(t))
 		require.ErrorIs(t, err, boom)
@@ -223,21 +223,4 @@ func TestBudgetOfTwoPlugins(t *testing.T) {
 	})
 	_, err := retry.NewBudget(-1, 0)
 	require.ErrorIs(t, err, core.ErrConfig)
-}
-
-func TestPredicatesOfResponsesGoTogether(t *testing.T) {
-	t.Parallel()
-	is := func(code int) func(*http.Response) bool {
-		return func(resp *http.Response) bool { return resp.StatusCode == code }
-	}
-	p := quick(retry.Config{RetryResponse: retry.Any(is(404), is(503))})
-	for code, want := range map[int]int{404: 3, 503: 3, 500: 1, 200: 1} {
-		require.Equal(t, want, sends(t, p, code, t.Context(), http.MethodGet), code)
-	}
-	p = quick(retry.Config{RetryResponse: retry.All(is(503), func(resp *http.Response) bool { return resp.Header.Get("X") == "y" })})
-	require.Equal(t, 1, sends(t, p, 503, t.Context(), http.MethodGet))
-	s := resiltest.NewScript(status(503, 0, "X: y"))
-	_, err := do(t, p, s, get(t))
-	require.NoError(t, err)
-	require.Equal(t, 3, s.Calls())
 }
