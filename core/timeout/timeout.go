@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -22,11 +23,13 @@ type Timeout struct {
 
 func lifeCycle() *instance.Kind[Config, *Error, Hooks] {
 	return &instance.Kind[Config, *Error, Hooks]{
-		Kind: "timeout", Type: "timeout.Config", DefaultName: DefaultName,
+		Kind: "timeout", Type: "timeout.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
-		Settings: func(c *Config) *Error { return &Error{Name: c.name(), Limit: c.limit()} },
+		Settings: func(c *Config) *Error {
+			return &Error{Name: cmp.Or(c.Name, "default"), Limit: cmp.Or(c.Limit, 30*time.Second)}
+		},
 	}
 }
 
