@@ -29,8 +29,8 @@ const (
 	DefaultBreakerWindow  = 30 * time.Second
 	DefaultMinCalls       = 100
 	DefaultOpenTime       = 5 * time.Second
-	DefaultTotalTimeout   = timeout.DefaultTotalLimit
-	DefaultAttemptTimeout = timeout.DefaultAttemptLimit
+	DefaultTotalTimeout   = 30 * time.Second
+	DefaultAttemptTimeout = 10 * time.Second
 )
 
 // Config configures a [Client]. The zero value is ready to use. A zero field of a part

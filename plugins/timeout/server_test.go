@@ -164,8 +164,8 @@ func TestLateIsToldHowTheHandlerEnded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var late []timeout.Late
-				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, Late: func(ctx context.Context, l timeout.Late) {
+				var late []timeout.Ended
+				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, Late: func(ctx context.Context, l timeout.Ended) {
 					requireTimeout(t, context.Cause(ctx), "server")
 					late = append(late, l)
 				}}))
