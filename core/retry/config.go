@@ -63,8 +63,8 @@ type Config struct {
 	RetryResult func(result any) bool
 	// Map, if not nil, is called exactly once, after the last attempt, with the result
 	// and error for the caller, and replaces them. Its result must have the operation's
-	// type, or be nil for the zero value; otherwise the caller gets a
-	// [*core.ResultTypeError]. [MapError] returns a Map that changes only errors.
+	// type, or be nil for the zero value; otherwise the caller gets an
+	// error that names both types. [MapError] returns a Map that changes only errors.
 	Map func(result any, err error) (any, error)
 
 	// Hooks observe the policy. Any of them may be nil.

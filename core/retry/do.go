@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/untyped"
 )
 
 // Do runs operation, and runs it again according to the Config of p, in the caller's
@@ -96,7 +97,7 @@ func mapped[T any](c *Config, result T, err error) (T, error) {
 	if c.Map == nil {
 		return result, err
 	}
-	return core.As[T](c.Map(result, err))
+	return untyped.As[T](c.Map(result, err))
 }
 
 // MapError returns a Config.Map that replaces the error of a failed call by f(err), which

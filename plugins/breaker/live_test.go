@@ -239,7 +239,7 @@ func TestServerTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, breaker.ServerConfig{Trip: func(r *http.Request, sent *server.Recorder) time.Duration {
 			require.NoError(t, sent.Rejected())
-			if r.URL.Path == "/banned" && sent.Final() == http.StatusForbidden {
+			if r.URL.Path == "/banned" && sent.Status() == http.StatusForbidden {
 				return time.Hour
 			}
 			return 0
@@ -275,7 +275,7 @@ func TestServerOverride(t *testing.T) {
 		})
 		teapots := s.Override(harmless, func(c *breaker.ServerCall) {
 			c.Failed = func(_ *http.Request, sent *server.Recorder) bool {
-				return sent.Rejected() != nil || sent.Final() == http.StatusTeapot
+				return sent.Rejected() != nil || sent.Status() == http.StatusTeapot
 			}
 		})
 		reject := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) })

@@ -152,7 +152,7 @@ func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 		}
 		return breaker.DefaultClassify(r.Context(), nil, err)
 	}
-	switch status := sent.Final(); {
+	switch status := sent.Status(); {
 	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
 		return core.Success
 	}
