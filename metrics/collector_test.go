@@ -110,7 +110,9 @@ func TestRetryBudget(t *testing.T) {
 		require.NotContains(t, samples(t, g, "retry"), "retry_budget_left default", "there is none")
 		budget, err := retry.NewBudget(0.5, 1)
 		require.NoError(t, err)
-		require.NoError(t, p.SetConfig(p.Config().With(func(c *retry.Config) { c.Budget = budget })))
+		cfg := p.Config()
+		cfg.Budget = budget
+		require.NoError(t, p.SetConfig(cfg))
 		requireSample(t, 1, samples(t, g, "retry"), "retry_budget_left default")
 		_, _ = retry.Do(t.Context(), p, fail)
 		got := samples(t, g, "retry")

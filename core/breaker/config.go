@@ -116,12 +116,6 @@ type Config struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
-}
-
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c Config) Validate() error {

@@ -88,7 +88,7 @@ func TestValidateReportsEveryBadField(t *testing.T) {
 func TestWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := breaker.Config{Name: "base", Trials: 3}
-	strict := base.With(func(c *breaker.Config) { c.Trials = 1 })
+	strict := with(base, func(c *breaker.Config) { c.Trials = 1 })
 	require.Equal(t, breaker.Config{Name: "base", Trials: 3}, base)
 	require.Equal(t, breaker.Config{Name: "base", Trials: 1}, strict)
 }

@@ -160,7 +160,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 		Recorded: func(context.Context, breaker.Info) {},
 		Rejected: func(context.Context, breaker.Info) {},
 	}})
-	forced := newBreaker(t, observed.Config().With(func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
+	forced := newBreaker(t, with(observed.Config(), func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
 	calm, mixed := warm(newBreaker(t, breaker.Config{})), warm(newBreaker(t, breaker.Config{}))
 	clocked := warm(newBreaker(t, breaker.Config{WindowTime: time.Minute}))
 	slow := warm(newBreaker(t, breaker.Config{SlowCall: time.Minute}))

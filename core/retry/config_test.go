@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 func TestConfigWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := retry.Config{MaxAttempts: 5}
-	strict := base.With(func(c *retry.Config) { c.MaxAttempts = 1 })
+	strict := with(base, func(c *retry.Config) { c.MaxAttempts = 1 })
 	require.Equal(t, 5, base.MaxAttempts)
 	require.Equal(t, 1, strict.MaxAttempts)
 	// With clones slices and maps. There are none to forget.

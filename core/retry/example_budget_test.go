@@ -63,8 +63,11 @@ func ExampleWrap() {
 
 func ExamplePolicy_SetConfig() {
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	fmt.Println(p.SetConfig(p.Config().With(func(c *retry.Config) { c.MaxAttempts = -5 })))
-	fmt.Println(p.SetConfig(p.Config().With(func(c *retry.Config) { c.MaxAttempts = 5 })))
+	cfg := p.Config()
+	cfg.MaxAttempts = -5
+	fmt.Println(p.SetConfig(cfg))
+	cfg.MaxAttempts = 5
+	fmt.Println(p.SetConfig(cfg))
 	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
 		return 0, errors.New("disk full")
 	})

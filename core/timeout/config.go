@@ -24,11 +24,5 @@ type Config struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
-}
-
 // Validate returns nil: every value of every field can be used.
 func (c Config) Validate() error { return nil }

@@ -276,7 +276,7 @@ func TestRegistryAndConfig(t *testing.T) {
 	require.Same(t, limit, has)
 	_, err := timeout.New(base)
 	require.ErrorIs(t, err, core.ErrDuplicate)
-	other := core.Must(timeout.New(base.With(func(c *timeout.Config) { c.Name = "other" })))
+	other := core.Must(timeout.New(with(base, func(c *timeout.Config) { c.Name = "other" })))
 	require.Empty(t, base.Name)
 	require.Equal(t, "other", other.Name())
 	require.Equal(t, time.Second, other.Limit())

@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -54,6 +55,21 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 
 // Phase returns [client.Attempt].
 func (c *Client) Phase() client.Phase { return client.Attempt }
+
+// Config returns the ClientConfig of NewClient or of the last SetConfig, as it was given
+// except for a Name and Registry that stayed.
+func (c *Client) Config() ClientConfig { return c.life.Load().Config }
+
+// SetConfig replaces the ClientConfig while the plugin is in use: see
+// [breaker.Group.SetConfig]. States, counts and observers stay. An empty Name and a nil
+// Registry stay as they are; MaxKeys must stay the same. With an error nothing changes.
+func (c *Client) SetConfig(cfg ClientConfig) error { return c.setConfig(cfg) }
+
+// Override returns a context under which f changes how this plugin, and no other, treats
+// requests. Overrides nest: the innermost is applied last. A nil f changes nothing.
+func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Context {
+	return override.Context(ctx, &c.plugin, f)
+}
 
 // For returns the breaker of a key, or nil if no request has used it yet. Without a Key
 // in the ClientConfig the key is a host in any spelling, as in "api.example.com": without

@@ -501,7 +501,7 @@ func TestClientConfig(t *testing.T) {
 
 	var r core.Registry
 	base := breaker.ClientConfig{Name: "vendor", Registry: &r}
-	p := newClient(t, base.With(func(c *breaker.ClientConfig) { c.MaxKeys = 7 }))
+	p := newClient(t, with(base, func(c *breaker.ClientConfig) { c.MaxKeys = 7 }))
 	require.Equal(t, breaker.ClientConfig{Name: "vendor", Registry: &r}, base)
 	require.Equal(t, 7, p.Config().MaxKeys)
 	require.Nil(t, p.Config().OpenDelay, "as given")

@@ -129,12 +129,6 @@ type ClientConfig struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig {
-	f(&c)
-	return c
-}
-
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ClientConfig) Validate() error {

@@ -9,7 +9,8 @@ import (
 )
 
 // A plugin is the common part of [Client] and [Server]: C is its Config, S the settings
-// that follow from it, and Call the part that can change for one request.
+// that follow from it, and Call the part that can change for one request. Methods that
+// mention them are written for each of the two, so that users see no type parameter.
 type plugin[C config, S, Call any] struct {
 	life     instance.Instance[C, S, Hooks]
 	breakers breakers
@@ -29,25 +30,9 @@ type breakers interface {
 // Name returns the name of the plugin.
 func (p *plugin[C, S, Call]) Name() string { return p.life.Name() }
 
-// Config returns the Config of the constructor or of the last SetConfig, as it was given
-// except for a Name and Registry that stayed. The type C is [ClientConfig] for a [Client]
-// and [ServerConfig] for a [Server].
-func (p *plugin[C, S, Call]) Config() C { return p.life.Load().Config }
-
-// SetConfig replaces the Config while the plugin is in use: see
-// [breaker.Breaker.SetConfig]. States, counts and observers stay. An empty Name and a nil
-// Registry stay as they are; MaxKeys must stay the same, and the Key of a [Server] must
-// not be added or removed. With an error nothing changes.
-func (p *plugin[C, S, Call]) SetConfig(cfg C) error {
+// setConfig replaces the Config.
+func (p *plugin[C, S, Call]) setConfig(cfg C) error {
 	return p.life.SetConfig(cfg, func(cfg *C) error { return p.breakers.SetConfig((*cfg).core()) })
-}
-
-// Override returns a context under which f changes how this plugin, and no other, treats
-// a request; for a [Server] it is for an outer middleware. Overrides nest: the innermost
-// is applied last. A nil f changes nothing. The type Call is [ClientCall] for a [Client]
-// and [ServerCall] for a [Server].
-func (p *plugin[C, S, Call]) Override(ctx context.Context, f func(*Call)) context.Context {
-	return override.Context(ctx, p, f)
 }
 
 // overridden returns a zero Call changed by the overrides.

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
@@ -65,6 +67,23 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Phase is directly inside of [server.Admission]: a request that waits at a limiter must
 // not hold the slot of a trial.
 func (s *Server) Phase() server.Phase { return server.Admission + 10 }
+
+// Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
+// except for a Name and Registry that stayed.
+func (s *Server) Config() ServerConfig { return s.life.Load().Config }
+
+// SetConfig replaces the ServerConfig while the plugin is in use: see
+// [breaker.Breaker.SetConfig]. States, counts and observers stay. An empty Name and a nil
+// Registry stay as they are; MaxKeys must stay the same, and a Key must not be added or
+// removed. With an error nothing changes.
+func (s *Server) SetConfig(cfg ServerConfig) error { return s.setConfig(cfg) }
+
+// Override returns a context under which f changes how this plugin, and no other, treats
+// a request, for an outer middleware. Overrides nest: the innermost is applied last. A
+// nil f changes nothing.
+func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
+	return override.Context(ctx, &s.plugin, f)
+}
 
 // For returns the breaker of a key, or nil if no request has used it yet. Requests
 // without a key have the empty one. Without a Key in the ServerConfig there is only one

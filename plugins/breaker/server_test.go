@@ -210,7 +210,7 @@ func TestServerConfig(t *testing.T) {
 	require.Equal(t, base, one.Config())
 	_, err = breaker.NewServer(base)
 	require.ErrorIs(t, err, core.ErrDuplicate)
-	keyed := base.With(func(c *breaker.ServerConfig) { c.Key = server.ByRoute() })
+	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.ByRoute() })
 	_, err = breaker.NewServer(keyed)
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	require.NoError(t, one.Close())

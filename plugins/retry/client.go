@@ -102,7 +102,8 @@ func (p *Plugin) begin(ctx context.Context, call *retry.Call) (*Config, error) {
 	now := p.life.Load()
 	cfg, core := &now.Config, &now.Settings
 	if f := override.From[Plugin, Config](ctx, p); f != nil {
-		changed := now.Config.With(f)
+		changed := now.Config.clone()
+		f(&changed)
 		if err := changed.Validate(); err != nil {
 			return nil, err
 		}

@@ -116,13 +116,6 @@ type Config struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	c = c.clone()
-	f(&c)
-	return c
-}
-
 func (c Config) clone() Config {
 	c.Methods = slices.Clone(c.Methods)
 	return c

@@ -39,7 +39,7 @@ func TestSetConfig(t *testing.T) {
 	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodPost))
 
 	methods := []string{http.MethodPost}
-	more := cfg.With(func(c *retry.Config) { c.MaxAttempts, c.Methods = 5, methods })
+	more := with(cfg, func(c *retry.Config) { c.MaxAttempts, c.Methods = 5, methods })
 	require.NoError(t, p.SetConfig(more))
 	methods[0] = "X"
 	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet))
@@ -54,7 +54,7 @@ func TestSetConfig(t *testing.T) {
 		"retry.Config.Name = other: must stay default":                   func(c *retry.Config) { c.Name = "other" },
 		"retry.Config.Registry = another one: must stay the same":        func(c *retry.Config) { c.Registry = new(core.Registry) },
 	} {
-		bad := more.With(func(c *retry.Config) { c.AnyMethod = true; change(c) })
+		bad := with(more, func(c *retry.Config) { c.AnyMethod = true; change(c) })
 		require.EqualError(t, p.SetConfig(bad), want)
 		require.False(t, p.Config().AnyMethod)
 		require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet), "the old one is kept")
@@ -131,7 +131,7 @@ func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
 		CheckRetry: func(context.Context, *http.Response, error) (bool, error) { events++; return true, nil },
 		Hooks:      retry.Hooks{Retried: func(context.Context, retry.Info) { events++ }, Exhausted: func(context.Context, retry.Info) { events++ }},
 	}
-	p := core.Must(retry.New(base.With(func(c *retry.Config) { c.Disabled = true })))
+	p := core.Must(retry.New(with(base, func(c *retry.Config) { c.Disabled = true })))
 	require.Equal(t, 1, sends(t, p, 503, t.Context(), http.MethodGet))
 	req := get(t)
 	resp, err := do(t, p, resiltest.NewScript(status(200, 0)), req)

@@ -1,10 +1,12 @@
 package timeout
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/internal/override"
 )
 
 // A Client limits the time of requests. It holds no state but counters, and any
@@ -48,6 +50,25 @@ func (c *Client) Phase() client.Phase {
 		return client.Overall
 	}
 	return client.Attempt + 10
+}
+
+// Config returns the Config of NewTotal or NewAttempt, or of the last SetConfig, as it
+// was given except for a Name and Registry that stayed.
+func (c *Client) Config() Config { return c.life.Load().Config }
+
+// SetConfig replaces the Config, Hooks included, while the plugin is in use. Requests in
+// progress keep their limit; counts, observers and overrides stay. An empty Name and a
+// nil Registry stay as they are: another one is a [*core.ConfigError], as are the errors
+// of [Config.Validate], and nothing changes. A zero Limit is the default of NewTotal or
+// NewAttempt.
+func (c *Client) SetConfig(cfg Config) error { return c.setConfig(cfg) }
+
+// Override returns a context under which f changes the Config of this plugin and of no
+// other. Overrides nest: the innermost is applied last. Name, Registry and Hooks stay.
+// An invalid Config fails the request with a [*core.ConfigError], and nothing is sent. A
+// nil f changes nothing.
+func (c *Client) Override(ctx context.Context, f func(*Config)) context.Context {
+	return override.Context(ctx, &c.plugin, f)
 }
 
 // Stats returns the counts so far. A response is a success, whatever its status; if a

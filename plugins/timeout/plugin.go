@@ -11,7 +11,8 @@ import (
 	"github.com/gresil/gresil/internal/override"
 )
 
-// A plugin is the common part of [Client] and [Server]; C is its Config.
+// A plugin is the common part of [Client] and [Server]: C is its Config. Methods that
+// mention C are written for each of them, so that users see no type parameter.
 type plugin[C config] struct {
 	life    instance.Instance[C, settings, Hooks]
 	timeout *timeout.Timeout
@@ -79,32 +80,6 @@ func (p *plugin[C]) init(self any, of kind[C], cfg C) (err error) {
 // Name returns the name of the plugin.
 func (p *plugin[C]) Name() string { return p.life.Name() }
 
-// Config returns the Config of the constructor or of the last SetConfig, as it was given
-// except for a Name and Registry that stayed. The type C is [Config] for a [Client] and
-// [ServerConfig] for a [Server].
-func (p *plugin[C]) Config() C { return p.life.Load().Config }
-
-// SetConfig replaces the Config, Hooks included, while the plugin is in use. Requests in
-// progress keep their settings except for Hooks; counts, observers and overrides stay. An
-// empty Name and a nil Registry stay as they are: another one is a [*core.ConfigError],
-// as are the errors of Validate, and nothing changes. A zero Limit is the default of the
-// constructor.
-func (p *plugin[C]) SetConfig(cfg C) error {
-	if err := p.of.check(cfg); err != nil {
-		return err
-	}
-	return p.life.SetConfig(cfg, func(cfg *C) error { return p.timeout.SetConfig(p.of.settings(cfg).core) })
-}
-
-// Override returns a context under which f changes the Config of this plugin and of no
-// other; for a [Server] it is for an outer middleware. Overrides nest: the innermost is
-// applied last. Name, Registry and Hooks stay. An invalid Config fails the request with a
-// [*core.ConfigError], and nothing is sent; a Server answers with 500, and the handler
-// does not run. A nil f changes nothing.
-func (p *plugin[C]) Override(ctx context.Context, f func(*C)) context.Context {
-	return override.Context(ctx, p, f)
-}
-
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
 // that moment are not interrupted.
 func (p *plugin[C]) Observe(h Hooks) (cancel func()) { return p.timeout.Observe(h) }
@@ -116,6 +91,14 @@ func (p *plugin[C]) Mechanisms() []any { return []any{p.timeout} }
 // Close removes the plugin from its registry. It goes on working. A second Close does
 // nothing; the error is always nil.
 func (p *plugin[C]) Close() error { return p.life.Close() }
+
+// setConfig replaces the Config.
+func (p *plugin[C]) setConfig(cfg C) error {
+	if err := p.of.check(cfg); err != nil {
+		return err
+	}
+	return p.life.SetConfig(cfg, func(cfg *C) error { return p.timeout.SetConfig(p.of.settings(cfg).core) })
+}
 
 // settings returns the Config for a request, and the error for its limit.
 func (p *plugin[C]) settings(ctx context.Context) (*C, *Error, error) {

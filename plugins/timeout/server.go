@@ -1,10 +1,12 @@
 package timeout
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/server"
 )
 
@@ -38,6 +40,24 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 
 // Phase returns [server.Handling].
 func (s *Server) Phase() server.Phase { return server.Handling }
+
+// Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
+// except for a Name and Registry that stayed.
+func (s *Server) Config() ServerConfig { return s.life.Load().Config }
+
+// SetConfig replaces the ServerConfig, Hooks included, while the plugin is in use.
+// Requests whose handler runs keep their settings except for Hooks; counts, observers
+// and overrides stay. An empty Name and a nil Registry stay as they are: another one is a
+// [*core.ConfigError], as are the errors of [ServerConfig.Validate], and nothing changes.
+func (s *Server) SetConfig(cfg ServerConfig) error { return s.setConfig(cfg) }
+
+// Override returns a context under which f changes the ServerConfig of this plugin and
+// of no other; it is for an outer middleware. Overrides nest: the innermost is applied
+// last. Name, Registry and Hooks stay. With an invalid ServerConfig the request is
+// answered with 500, and the handler does not run. A nil f changes nothing.
+func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Context {
+	return override.Context(ctx, &s.plugin, f)
+}
 
 // Stats returns the counts so far.
 func (s *Server) Stats() ServerStats {

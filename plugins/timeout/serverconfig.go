@@ -64,12 +64,6 @@ type Ended struct {
 	Stack   []byte        // of the panic
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
-	f(&c)
-	return c
-}
-
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
