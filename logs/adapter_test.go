@@ -113,7 +113,7 @@ func TestABreakerThatOnlyMeasuresTellsWhenItWouldHaveOpened(t *testing.T) {
 	for range 5 {
 		_, _ = breaker.Do(t.Context(), br, fail)
 	}
-	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db slow=false rate=1 threshold=0.5`}, book.read())
+	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db slow=false failure_rate=1 slow_rate=0`}, book.read())
 }
 
 func TestBreakerStatesAndCalls(t *testing.T) {

@@ -47,7 +47,7 @@ func (s *subject) breaker() breaker.Hooks {
 		},
 		RateExceeded: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker would have opened", s.key(info.Key),
-				slog.Bool("slow", info.Slow), slog.Float64("rate", info.Rate), slog.Float64("threshold", info.Threshold))
+				slog.Bool("slow", info.Slow), slog.Float64("failure_rate", info.FailureRate), slog.Float64("slow_rate", info.SlowRate))
 		},
 		Reset: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker was reset", s.key(info.Key))

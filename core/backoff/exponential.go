@@ -33,8 +33,7 @@ func (s Exponential) Delay(n int, _ time.Duration) time.Duration {
 	return spread(capped(d, s.Max), s.Max, s.Jitter, s.Rand)
 }
 
-// Validate reports every field that cannot be used, joined.
-func (s Exponential) Validate() error {
+func (s Exponential) validate() error {
 	v := validation{typ: "Exponential"}
 	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
 	v.check("Multiplier", s.Multiplier, s.Multiplier == 0 || finite(s.Multiplier) && s.Multiplier > 1, "must be > 1 and finite (0 means 2)")

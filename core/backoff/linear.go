@@ -32,8 +32,7 @@ func (s Linear) Delay(n int, _ time.Duration) time.Duration {
 	return spread(capped(d, s.Max), s.Max, s.Jitter, s.Rand)
 }
 
-// Validate reports every field that cannot be used, joined.
-func (s Linear) Validate() error {
+func (s Linear) validate() error {
 	v := validation{typ: "Linear"}
 	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
 	v.check("Multiplier", s.Multiplier, finite(s.Multiplier) && s.Multiplier >= 0, "must be > 0 and finite (0 means 1)")

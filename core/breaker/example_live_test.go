@@ -27,7 +27,7 @@ func ExampleHooks_rateExceeded() {
 	b := core.Must(breaker.New(breaker.Config{
 		Window: 4, Initial: breaker.MetricsOnly, // to see what it would do
 		Hooks: breaker.Hooks{RateExceeded: func(_ context.Context, i breaker.Info) {
-			fmt.Println("would open at", i.Rate)
+			fmt.Println("would open at", i.FailureRate)
 		}},
 	}))
 	for range 10 {

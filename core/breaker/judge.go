@@ -64,26 +64,21 @@ type exceeded struct{ failing, slow bool }
 
 // exceed announces each threshold when it is reached for the first time.
 func (b *Breaker) exceed(ctx context.Context) {
-	r, w := b.rules, b.window()
-	failing, slow := r.reached(w)
+	failing, slow := b.rules.reached(b.window())
 	if failing && !b.exceeded.failing {
 		b.exceeded.failing = true
-		info := Info{Rate: rate(w.failures, w.calls), Threshold: r.rate}
-		if r.cfg.Failures > 0 {
-			info.Rate, info.Threshold = float64(w.failures), float64(r.failures)
-		}
-		b.announceExceeded(ctx, info)
+		b.announceExceeded(ctx, false)
 	}
 	if slow && !b.exceeded.slow {
 		b.exceeded.slow = true
-		b.announceExceeded(ctx, Info{Slow: true, Rate: rate(w.slow, w.calls), Threshold: r.slowRate})
+		b.announceExceeded(ctx, true)
 	}
 }
 
-func (b *Breaker) announceExceeded(ctx context.Context, info Info) {
-	info.State = MetricsOnly
+func (b *Breaker) announceExceeded(ctx context.Context, slow bool) {
+	rates := b.ratesNow()
 	b.counters.exceeded++
-	b.queue(ctx, wouldOpen, info)
+	b.queue(ctx, wouldOpen, Info{State: MetricsOnly, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow})
 }
 
 // rates are the rates that decide in the current state, or 0 if they are not known.

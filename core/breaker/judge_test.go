@@ -77,7 +77,7 @@ func TestFailuresAreAnnouncedWhileMetricsOnly(t *testing.T) {
 		RateExceeded: func(_ context.Context, info breaker.Info) { infos = append(infos, info) },
 	}})
 	run(t, b, "SFSFFF")
-	require.Equal(t, []breaker.Info{{Name: "db", State: breaker.MetricsOnly, Rate: 2, Threshold: 2}}, infos)
+	require.Equal(t, []breaker.Info{{Name: "db", State: breaker.MetricsOnly, FailureRate: 0.5}}, infos)
 }
 
 func TestTrialsOfANumberOfFailuresAreJudgedByTheDefaultRate(t *testing.T) {

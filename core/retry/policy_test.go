@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 3, retry.DefaultMaxAttempts)
 	strategy := retry.DefaultBackoff().(backoff.Exponential)
-	require.NoError(t, strategy.Validate())
+	require.NoError(t, backoff.Validate(strategy))
 	strategy.Jitter = 0
 	require.Equal(t, 500*ms, strategy.Delay(1, 0))
 	require.Equal(t, 1000*ms, strategy.Delay(2, 0))

@@ -79,7 +79,7 @@ func TestNamesPhasesAndRegistry(t *testing.T) {
 		limit, ok := core.Lookup[*coretimeout.Timeout](&r, e.Kind, e.Name)
 		require.True(t, ok)
 		require.Equal(t, limits[e.Name], limit.Limit())
-		require.Equal(t, e.Name, limit.Err().Name)
+		require.Equal(t, e.Name, limit.Name())
 		delete(limits, e.Name)
 	}
 	require.Empty(t, limits, "three names")
