@@ -141,7 +141,8 @@ func (c Config) Validate() error {
 func (c Config) validateWindow(check *validate.Check) {
 	if c.WindowTime == 0 {
 		check.That(c.Window >= 0 && c.Window <= maxWindow, "Window", c.Window, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxWindow, defaultWindow))
-		check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, c.window()), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= Window, which is %d (0 means Window)", c.window()))
+		window := cmp.Or(c.Window, defaultWindow)
+		check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, window), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= Window, which is %d (0 means Window)", window))
 		return
 	}
 	check.That(c.WindowTime >= minWindowTime, "WindowTime", c.WindowTime, fmt.Sprintf("must be >= %v (0 means a window of calls)", minWindowTime))
@@ -153,7 +154,7 @@ func (c Config) validateFailures(check *validate.Check) {
 	if c.Failures == 0 {
 		return
 	}
-	largest, of := c.window(), "Window, which is "
+	largest, of := cmp.Or(c.Window, defaultWindow), "Window, which is "
 	if c.WindowTime != 0 {
 		largest, of = maxWindow, ""
 	}
@@ -163,51 +164,44 @@ func (c Config) validateFailures(check *validate.Check) {
 	check.That(!c.JudgeWithHistory, "JudgeWithHistory", c.JudgeWithHistory, "must be false when Failures is set")
 }
 
-func (c Config) failureRate() float64 { return cmp.Or(c.FailureRate, defaultFailureRate) }
+// rules are a Config with its defaults, and the numbers that follow from it.
+type rules struct {
+	Config
+	failures     int     // that open; out of reach unless Failures is set
+	rate         float64 // that opens; out of reach if Failures is set
+	trialRate    float64 // the same while half-open
+	slowRate     float64 // out of reach unless SlowCall is set
+	trialTimeout time.Duration
+}
 
-// threshold returns the number and the rate of failures that open the breaker; one of
-// them is out of reach.
-func (c Config) threshold() (failures int, rate float64) {
+func rulesOf(c *Config) *rules {
+	r := &rules{Config: *c, failures: math.MaxInt, rate: math.Inf(1), slowRate: math.Inf(1), trialTimeout: never}
+	r.trialRate = cmp.Or(c.FailureRate, defaultFailureRate)
 	if c.Failures > 0 {
-		return c.Failures, math.Inf(1)
+		r.failures = c.Failures
+	} else {
+		r.rate, r.FailureRate = r.trialRate, r.trialRate
 	}
-	return math.MaxInt, c.failureRate()
-}
-
-// slowRate is out of reach without a SlowCall.
-func (c Config) slowRate() float64 {
-	if c.SlowCall == 0 {
-		return math.Inf(1)
+	if c.SlowCall > 0 {
+		r.SlowRate = cmp.Or(c.SlowRate, defaultSlowRate)
+		r.slowRate = r.SlowRate
 	}
-	return cmp.Or(c.SlowRate, defaultSlowRate)
-}
-
-func (c Config) window() int { return cmp.Or(c.Window, defaultWindow) }
-
-func (c Config) minCalls() int {
+	r.Window = cmp.Or(c.Window, defaultWindow)
 	switch {
 	case c.MinCalls != 0:
-		return c.MinCalls
 	case c.Failures > 0 && c.SlowCall == 0:
-		return 1 // the rates decide nothing
+		r.MinCalls = 1 // the rates decide nothing
 	case c.WindowTime != 0:
-		return defaultMinCalls
+		r.MinCalls = defaultMinCalls
+	default:
+		r.MinCalls = r.Window
 	}
-	return c.window()
-}
-
-func (c Config) openDelay() backoff.Strategy {
 	if c.OpenDelay == nil {
-		return backoff.Constant{Wait: defaultOpenTime}
+		r.OpenDelay = backoff.Constant{Wait: defaultOpenTime}
 	}
-	return c.OpenDelay
-}
-
-func (c Config) trials() int { return cmp.Or(c.Trials, defaultTrials) }
-
-func (c Config) trialTimeout() time.Duration {
-	if c.TrialTimeout < 0 {
-		return never
+	r.Trials = cmp.Or(c.Trials, defaultTrials)
+	if c.TrialTimeout >= 0 {
+		r.trialTimeout = cmp.Or(c.TrialTimeout, defaultTrialTimeout)
 	}
-	return cmp.Or(c.TrialTimeout, defaultTrialTimeout)
+	return r
 }

@@ -183,7 +183,7 @@ func (b *Breaker) worthLocked(now time.Duration) int {
 	switch {
 	case b.state == HalfOpen, b.state == Open && now >= b.until:
 		return trial
-	case b.state == Open, b.byHand && b.state > HalfOpen && b.state != b.rules.cfg.Initial:
+	case b.state == Open, b.byHand && b.state > HalfOpen && b.state != b.rules.Initial:
 		return keep
 	}
 	if b.buckets != nil {

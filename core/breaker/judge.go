@@ -24,7 +24,7 @@ func (r *rules) reached(c *counts) (failing, slow bool) {
 		return false, false
 	}
 	failing = c.failures >= r.failures
-	if c.calls >= r.minCalls {
+	if c.calls >= r.MinCalls {
 		failing = failing || rate(c.failures, c.calls) >= r.rate
 		slow = rate(c.slow, c.calls) >= r.slowRate
 	}
@@ -35,11 +35,11 @@ func (r *rules) reached(c *counts) (failing, slow bool) {
 // if so, whether the trials have failed.
 func (b *Breaker) certain() (failed, certain bool) {
 	r, ended, more := b.rules, b.trials.counts, len(b.trials.slots)-b.trials.calls
-	if r.cfg.TrialRule == AllMustSucceed {
+	if r.TrialRule == AllMustSucceed {
 		failed = ended.failures+ended.slow > 0
 		return failed, failed || more == 0
 	}
-	if r.cfg.JudgeWithHistory {
+	if r.JudgeWithHistory {
 		window, with := *b.window(), more
 		switch {
 		case b.buckets == nil:
@@ -48,7 +48,7 @@ func (b *Breaker) certain() (failed, certain bool) {
 		case more > 0: // calls might expire before the trials end
 			return false, false
 		}
-		if window.calls+with >= r.minCalls {
+		if window.calls+with >= r.MinCalls {
 			ended, more = window, with
 		}
 	}
@@ -77,7 +77,7 @@ func (b *Breaker) exceed(ctx context.Context) {
 
 func (b *Breaker) announceExceeded(ctx context.Context, slow bool) {
 	rates := b.ratesNow()
-	b.counters.exceeded++
+	b.counters.Exceeded++
 	b.queue(ctx, wouldOpen, Info{State: MetricsOnly, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow})
 }
 
@@ -93,9 +93,9 @@ func ratesOf(c *counts) rates {
 
 func (b *Breaker) ratesNow() rates {
 	w := b.window()
-	enough := w.calls >= b.rules.minCalls
+	enough := w.calls >= b.rules.MinCalls
 	switch {
-	case b.state == HalfOpen && (!b.rules.cfg.JudgeWithHistory || !enough):
+	case b.state == HalfOpen && (!b.rules.JudgeWithHistory || !enough):
 		return ratesOf(&b.trials.counts)
 	case enough:
 		return ratesOf(w)

@@ -25,10 +25,9 @@ type Stats struct {
 }
 
 type counters struct {
-	calm, rejected                        stripe.Counter // calm: successes without the lock
-	ignored                               atomic.Uint64
-	successes, failures, late, opened     uint64 // under the lock, as are the next
-	slowSuccesses, slowFailures, exceeded uint64
+	Stats                         // under the lock; the others are added to it
+	calm, rejected stripe.Counter // calm: successes without the lock
+	ignored        atomic.Uint64
 }
 
 // Stats returns the counts so far. A call that ends meanwhile may be in some of
@@ -41,10 +40,10 @@ func (b *Breaker) Stats() Stats {
 
 func (b *Breaker) statsLocked() Stats {
 	c := &b.counters
-	return Stats{
-		Successes: c.successes + c.calm.Load(), Failures: c.failures, Ignored: c.ignored.Load(),
-		Late: c.late, Rejected: c.rejected.Load(), SlowSuccesses: c.slowSuccesses, SlowFailures: c.slowFailures, Exceeded: c.exceeded, Opened: c.opened, HookPanics: b.life.Panics.Count(),
-	}
+	s := c.Stats
+	s.Successes += c.calm.Load()
+	s.Ignored, s.Rejected, s.HookPanics = c.ignored.Load(), c.rejected.Load(), b.life.Panics.Count()
+	return s
 }
 
 // A Snapshot is the state of a breaker at one moment.
@@ -101,11 +100,8 @@ func (b *Breaker) Snapshot() Snapshot {
 		State: b.state, Since: b.base.Add(b.since),
 		Calls: window.calls, Failures: window.failures, Slow: window.slow, SlowFailures: window.slowFailures,
 		FailureRate: rates.failure, SlowRate: rates.slow, RatesKnown: rates.known,
-		Threshold: b.rules.threshold(), MinCalls: b.rules.minCalls,
-		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.trialCount,
-	}
-	if b.rules.slowCall > 0 {
-		s.SlowThreshold = b.rules.slowRate
+		Threshold: b.rules.FailureRate, SlowThreshold: b.rules.SlowRate, MinCalls: b.rules.MinCalls,
+		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.Trials,
 	}
 	s.refusal = b.refusal.Load()
 	switch b.state {
@@ -123,12 +119,4 @@ func (b *Breaker) Snapshot() Snapshot {
 	}
 	b.announce(b.unlock())
 	return s
-}
-
-// threshold returns the rate of failures that opens the breaker, or 0 if a number does.
-func (r *rules) threshold() float64 {
-	if r.cfg.Failures > 0 {
-		return 0
-	}
-	return r.rate
 }
