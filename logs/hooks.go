@@ -17,7 +17,11 @@ func (s *subject) retry() retry.Hooks {
 			attrs := []slog.Attr{slog.Int("retry", info.Retry), slog.Duration("elapsed", info.Elapsed), failure(info.Err)}
 			switch info.Verdict { //nolint:exhaustive // the others have no further attributes
 			case retry.Again:
-				attrs = append(attrs, slog.Duration("delay", info.Delay), slog.String("source", info.Source.String()))
+				source := "backoff"
+				if info.FromRetryAfter {
+					source = "retry_after"
+				}
+				attrs = append(attrs, slog.Duration("delay", info.Delay), slog.String("source", source))
 			case retry.Done, retry.Exhausted, retry.Ignored:
 			default:
 				attrs = append(attrs, slog.String("reason", info.Verdict.String()), slog.Duration("delay", info.Delay))
@@ -43,7 +47,7 @@ func (s *subject) breaker() breaker.Hooks {
 		},
 		RateExceeded: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker would have opened", s.key(info.Key),
-				slog.Bool("slow", info.Slow), slog.Float64("rate", info.Rate), slog.Float64("threshold", info.Threshold))
+				slog.Bool("slow", info.Slow), slog.Float64("failure_rate", info.FailureRate), slog.Float64("slow_rate", info.SlowRate))
 		},
 		Reset: func(ctx context.Context, info breaker.Info) {
 			s.write(ctx, slog.LevelInfo, "circuit breaker was reset", s.key(info.Key))

@@ -23,12 +23,15 @@ func (m *retryMetrics) init(c *Collector) {
 }
 
 func (m *retryMetrics) attach(name string, p *retry.Policy) (detach func()) {
-	sources := [...]prometheus.Observer{
-		retry.FromBackoff:    m.backoff.WithLabelValues(name, retry.FromBackoff.String()),
-		retry.FromRetryAfter: m.backoff.WithLabelValues(name, retry.FromRetryAfter.String()),
-	}
+	byBackoff, byRetryAfter := m.backoff.WithLabelValues(name, "backoff"), m.backoff.WithLabelValues(name, "retry_after")
 	cancel := p.Observe(retry.Hooks{
-		Retried: func(_ context.Context, info retry.Info) { sources[info.Source].Observe(info.Delay.Seconds()) },
+		Retried: func(_ context.Context, info retry.Info) {
+			if info.FromRetryAfter {
+				byRetryAfter.Observe(info.Delay.Seconds())
+			} else {
+				byBackoff.Observe(info.Delay.Seconds())
+			}
+		},
 	})
 	return func() {
 		cancel()
@@ -46,15 +49,8 @@ func (m *retryMetrics) collect(ch chan<- prometheus.Metric, name string, p *retr
 	counter(ch, m.attempts, s.RetryableFailures, name, "retryable_failure")
 	counter(ch, m.attempts, s.FinalFailures, name, "final_failure")
 	counter(ch, m.retries, s.Retries, name)
-	for reason, n := range map[retry.Verdict]uint64{
-		retry.Deadline:          s.SuppressedDeadline,
-		retry.RetryAfterTooLong: s.SuppressedRetryAfterTooLong,
-		retry.NotReplayable:     s.SuppressedNotReplayable,
-		retry.Canceled:          s.SuppressedCanceled,
-		retry.Rejected:          s.SuppressedRejected,
-		retry.OverBudget:        s.SuppressedBudget,
-	} {
-		counter(ch, m.suppressed, n, name, reason.String())
+	for reason := retry.Deadline; reason <= retry.OverBudget; reason++ {
+		counter(ch, m.suppressed, s.Suppressed[reason], name, reason.String())
 	}
 	if b := p.Config().Budget; b != nil {
 		gauge(ch, m.budget, float64(b.Left()), name)

@@ -88,7 +88,7 @@ func TestValidateReportsEveryBadField(t *testing.T) {
 func TestWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := breaker.Config{Name: "base", Trials: 3}
-	strict := base.With(func(c *breaker.Config) { c.Trials = 1 })
+	strict := with(base, func(c *breaker.Config) { c.Trials = 1 })
 	require.Equal(t, breaker.Config{Name: "base", Trials: 3}, base)
 	require.Equal(t, breaker.Config{Name: "base", Trials: 1}, strict)
 }
@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 		b := newBreaker(t, breaker.Config{})
 		require.Equal(t, "default", b.Name())
 		require.Equal(t, breaker.Config{}, b.Config(), "as given")
-		require.Equal(t, breaker.Snapshot{Name: "default", Since: time.Now(), Threshold: 0.5, MinCalls: 100, Trials: 10}, b.Snapshot())
+		require.Equal(t, breaker.Snapshot{Since: time.Now(), Threshold: 0.5, MinCalls: 100, Trials: 10}, b.Snapshot())
 		for range 49 {
 			run(t, b, "FS")
 		}
@@ -157,7 +157,7 @@ func TestRegistry(t *testing.T) {
 	require.Same(t, b, found)
 	_, err := breaker.New(breaker.Config{Name: "api", Registry: &r})
 	require.ErrorIs(t, err, core.ErrDuplicate)
-	_, err = breaker.NewGroup(breaker.Config{Name: "api", Registry: &r}, breaker.GroupConfig{})
+	_, err = breaker.NewGroup(breaker.Config{Name: "api", Registry: &r}, 0)
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	require.NoError(t, b.Close())
 	successor := newBreaker(t, breaker.Config{Name: "api", Registry: &r})

@@ -48,7 +48,7 @@ type TrialRule uint8
 
 const (
 	// ByRate opens the breaker if the share of failed trials reaches FailureRate
-	// (DefaultFailureRate with Failures) or the share of slow ones SlowRate, and closes
+	// (0.5 with Failures) or the share of slow ones SlowRate, and closes
 	// it otherwise, as soon as the outstanding trials cannot change that.
 	ByRate TrialRule = iota
 	// AllMustSucceed closes the breaker after Trials successes. The first trial that

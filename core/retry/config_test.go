@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 func TestConfigWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := retry.Config{MaxAttempts: 5}
-	strict := base.With(func(c *retry.Config) { c.MaxAttempts = 1 })
+	strict := with(base, func(c *retry.Config) { c.MaxAttempts = 1 })
 	require.Equal(t, 5, base.MaxAttempts)
 	require.Equal(t, 1, strict.MaxAttempts)
 	// With clones slices and maps. There are none to forget.
@@ -80,13 +80,12 @@ func TestRegistry(t *testing.T) {
 	require.NoError(t, core.Must(retry.New(retry.Config{})).Close())
 }
 
-func TestNamesOfVerdictsAndSources(t *testing.T) {
+func TestNamesOfVerdicts(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[encoding.TextMarshaler]string{
 		retry.Done: "done", retry.Again: "again", retry.Ignored: "ignored", retry.Exhausted: "exhausted",
 		retry.Deadline: "deadline", retry.RetryAfterTooLong: "retry_after_too_long", retry.NotReplayable: "not_replayable",
 		retry.Canceled: "canceled", retry.Rejected: "rejected", retry.Verdict(99): "Verdict(99)",
-		retry.FromBackoff: "backoff", retry.FromRetryAfter: "retry_after", retry.Source(99): "Source(99)",
 	} {
 		text, err := v.MarshalText()
 		require.NoError(t, err)

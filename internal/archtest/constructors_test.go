@@ -87,7 +87,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"standard.New":             func() error { return check(standard.New(standard.Config{})) },
 		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
 		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
-		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{})) },
+		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, 0)) },
 		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/event.New":           func() error { return check(event.New[int](8)) },
 		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },

@@ -84,7 +84,8 @@ func TestAnOuterRecorderSeesTheRefusalOfTheRequest(t *testing.T) {
 		fetch(s, "/", "User", user)
 		var rejected error
 		fetch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w, rec := server.Record(w)
+			rec := new(server.Recorder)
+			w = rec.Wrap(w)
 			s.ServeHTTP(w, r)
 			rejected = rec.Rejected()
 		}), "/", "User", user)

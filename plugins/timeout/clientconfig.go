@@ -4,16 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/validate"
-)
-
-// The names and limits of a [Config] that has none.
-const (
-	DefaultTotalName    = "total"
-	DefaultTotalLimit   = timeout.DefaultLimit
-	DefaultAttemptName  = "attempt"
-	DefaultAttemptLimit = 10 * time.Second
 )
 
 // Config configures a [Client]. The zero value is ready to use: 30 seconds in
@@ -21,8 +12,8 @@ const (
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the plugin, also in its errors. If empty, it is DefaultTotalName
-	// or DefaultAttemptName.
+	// Name names the plugin, also in its errors. If empty, it is "total" or
+	// "attempt".
 	Name string
 	// Registry registers the plugin under the kind "timeout" and its name. If nil, it
 	// is not registered.
@@ -33,7 +24,7 @@ type Config struct {
 	Disabled bool
 
 	// Limit is the time that an exchange may take, the sending of its body included. If
-	// zero, it is DefaultTotalLimit or DefaultAttemptLimit. If negative, there is no
+	// zero, it is 30 seconds in total or 10 for an attempt. If negative, there is no
 	// limit.
 	Limit time.Duration
 	// HeadersOnly ends the total limit as soon as the headers of the response are
@@ -61,12 +52,6 @@ type Config struct {
 
 	// Hooks observe the plugin. Any of them may be nil.
 	Hooks Hooks
-}
-
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
