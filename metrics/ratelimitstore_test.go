@@ -29,7 +29,7 @@ func TestASharedStore(t *testing.T) {
 		"ratelimitstore_operations_total redis decided": 1, "ratelimitstore_operations_total redis denied": 2,
 		"ratelimitstore_local_operations_total redis": 3, "ratelimitstore_operations_total redis timeout": 4,
 		"ratelimitstore_operations_total redis error": 5, "ratelimitstore_operations_total redis unsent": 6,
-		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_away redis": 1,
+		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_unavailable redis": 1,
 		"ratelimitstore_round_trip_seconds redis count": 16, "ratelimitstore_round_trip_seconds redis sum": 1.5,
 	}, samples(t, g, "ratelimitstore"))
 	requireSample(t, 1, samples(t, g, "registry_entries"), "registry_entries ratelimitstore")
@@ -48,7 +48,7 @@ func TestASharedStore(t *testing.T) {
 	}
 	s.stats.Away, s.stats.Instances = false, 3
 	got := samples(t, g, "ratelimitstore")
-	requireSample(t, 0, got, "ratelimitstore_away redis")
+	requireSample(t, 0, got, "ratelimitstore_unavailable redis")
 	requireSample(t, 3, got, "ratelimitstore_instances redis")
 	problems, err := testutil.GatherAndLint(g)
 	require.NoError(t, err)
