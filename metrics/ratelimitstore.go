@@ -36,7 +36,7 @@ func (m *storeMetrics) collect(ch chan<- prometheus.Metric, name string, store l
 	counter(ch, m.local, s.Local, name)
 	counter(ch, m.sent, s.Sent, name)
 	unavailable := 0.0
-	if s.Away {
+	if s.Unavailable {
 		unavailable = 1
 	}
 	gauge(ch, m.unavailable, unavailable, name)

@@ -20,7 +20,7 @@ func TestASharedStore(t *testing.T) {
 	t.Parallel()
 	r := &core.Registry{}
 	g := newGatherer(t, r)
-	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Away: true}}
+	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
 	s.stats.RoundTrips.Counts[0], s.stats.RoundTrips.Counts[2], s.stats.RoundTrips.Counts[12] = 10, 5, 1
 	s.stats.RoundTrips.Sum = 3 * time.Second / 2
 	require.NoError(t, r.Add("ratelimitstore", "redis", s))
@@ -46,7 +46,7 @@ func TestASharedStore(t *testing.T) {
 			require.Equal(t, want, buckets[i].GetCumulativeCount())
 		}
 	}
-	s.stats.Away, s.stats.Instances = false, 3
+	s.stats.Unavailable, s.stats.Instances = false, 3
 	got := samples(t, g, "ratelimitstore")
 	requireSample(t, 0, got, "ratelimitstore_unavailable redis")
 	requireSample(t, 3, got, "ratelimitstore_instances redis")
