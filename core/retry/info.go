@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/gresil/gresil/internal/validate"
 )
 
 // Info describes a retry for the operation ([FromContext]), Config.Delay and the hooks.
@@ -51,13 +49,8 @@ func (s Source) String() string {
 	return fmt.Sprintf("Source(%d)", uint8(s))
 }
 
-// MarshalText returns the text of String. A value without a name is an error.
-func (s Source) MarshalText() ([]byte, error) { return validate.MarshalText(s, FromRetryAfter) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (s *Source) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(s, FromRetryAfter, text)
-}
+// MarshalText returns the same text as String.
+func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 type infoKey struct{}
 
