@@ -259,7 +259,7 @@ func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, o
 	if s.cfg.Shadow || c.x.free || result.Limit <= 0 || c.claimed != nil || c.x.begun.Load() {
 		return refusal{}, false
 	}
-	why := &LimitedError{Name: s.Name(), Result: result}
+	why := &ratelimit.LimitedError{Name: s.Name(), Result: result}
 	if !server.MarkRejected(w, why) {
 		return refusal{}, false
 	}

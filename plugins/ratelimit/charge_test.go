@@ -237,7 +237,7 @@ func TestCharge_TakeKeyCannotForgeMarks(t *testing.T) {
 	t.Parallel()
 	var keys []string
 	s := charging(t, ratelimit.ServerConfig{
-		Weight: free, Key: ratelimit.ByHeader("User"), Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(5)}},
+		Weight: free, Key: server.ByHeader("User"), Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(5)}},
 		Hooks: ratelimit.Hooks{Allowed: func(_ context.Context, info ratelimit.Info) { keys = append(keys, info.Key) }},
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		_, err := c.TakeKey(t.Context(), r.URL.Query().Get("user"), 1)
@@ -733,7 +733,7 @@ func TestCharge_PeekAll(t *testing.T) {
 	var infos []ratelimit.Info
 	s := charging(t, ratelimit.ServerConfig{
 		Name: "api", Limit: ratelimit.PerHour(100), Routes: []ratelimit.Route{{Pattern: "GET /usage", Weight: free}},
-		Layers: []ratelimit.Layer{{Name: "tenant", Key: ratelimit.ByHeader("Tenant"), Limit: ratelimit.PerHour(50)}},
+		Layers: []ratelimit.Layer{{Name: "tenant", Key: server.ByHeader("Tenant"), Limit: ratelimit.PerHour(50)}},
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		var err error
 		infos, err = c.PeekAll(r.Context())

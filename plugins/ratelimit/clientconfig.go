@@ -54,7 +54,7 @@ type ClientConfig struct {
 	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds: with any
 	// other status, a limit that is used up may be that of one resource of the host, as
 	// with X-RateLimit-Resource: search of GitHub. Set DefaultFeedback itself if all
-	// limits of a server are about the whole host. [NoFeedback] holds nothing.
+	// limits of a server are about the whole host.
 	Feedback func(resp *http.Response, now time.Time) time.Duration
 	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
 	// is 10 minutes.
@@ -115,7 +115,7 @@ func (c ClientConfig) core() ratelimit.Config {
 // cooldown returns the part of c that core/cooldown has too.
 func (c ClientConfig) cooldown() cooldown.Config {
 	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
-	return cooldown.Config{Name: cmp.Or(c.Name, DefaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+	return cooldown.Config{Name: cmp.Or(c.Name, ratelimit.DefaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
 }
 
 func keyOf(cfg *ClientConfig, req *http.Request) string {

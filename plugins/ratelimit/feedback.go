@@ -60,9 +60,6 @@ func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-// NoFeedback is the Feedback of a client that learns nothing from responses.
-func NoFeedback(*http.Response, time.Time) time.Duration { return 0 }
-
 // limits reports whether a server sends such a response to hold its clients back.
 func limits(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable

@@ -31,7 +31,7 @@ type Server struct {
 type settings struct {
 	*Server
 	cfg    ServerConfig
-	key    Key
+	key    server.Key
 	others *rule // of requests without a route
 	routes routes
 	layers []layer
@@ -39,7 +39,7 @@ type settings struct {
 
 func serverLife() *instance.Kind[ServerConfig, struct{}, Hooks] {
 	return &instance.Kind[ServerConfig, struct{}, Hooks]{
-		Kind: "ratelimit", Type: "ratelimit.ServerConfig", DefaultName: DefaultName,
+		Kind: "ratelimit", Type: "ratelimit.ServerConfig", DefaultName: ratelimit.DefaultName,
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] { // the limiter has the hooks
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
 		},
@@ -148,7 +148,7 @@ type ServerCall struct {
 	// not counted.
 	Disabled bool
 	// Key is that of the ServerConfig.
-	Key Key
+	Key server.Key
 	// Weight is that of the ServerConfig, or of the route. If nil, it is 1.
 	Weight func(r *http.Request) (int64, error)
 }
@@ -191,7 +191,7 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := outer
 	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
 	cfg = cfg.With(f)
-	name := cmp.Or(cfg.Name, DefaultName)
+	name := cmp.Or(cfg.Name, ratelimit.DefaultName)
 	taken := sameName(name, cfg.Limit, s.Name(), outer.Limit)
 	for _, r := range outer.Routes {
 		taken = taken || sameName(name, cfg.Limit, r.Pattern, r.Limit)
