@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -86,21 +87,9 @@ func (c ClientConfig) Validate() error {
 	if c.Limiter == nil {
 		return check.Err()
 	}
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"Registry", c.Registry != nil},
-		{"Limit", c.Limit != ratelimit.Limit{}},
-		{"Key", c.Key != nil},
-		{"MaxQueue", c.MaxQueue != 0},
-		{"Order", c.Order != 0},
-		{"MaxKeys", c.MaxKeys != 0},
-		{"Store", c.Store != nil},
-		{"OnStoreError", c.OnStoreError != ratelimit.Allow},
-		{"Hooks", !reflect.ValueOf(c.Hooks).IsZero()},
-	} {
-		check.That(!f.set, f.name, "set", "must be zero with a Limiter, which knows no keys and no hooks")
+	for f, v := range reflect.ValueOf(c).Fields() {
+		free := slices.Contains([]string{"Name", "Limiter", "MaxWait", "Feedback", "MaxHold"}, f.Name)
+		check.That(free || v.IsZero(), f.Name, "set", "must be zero with a Limiter, which knows no keys and no hooks")
 	}
 	return check.Err()
 }

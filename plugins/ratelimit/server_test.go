@@ -546,8 +546,8 @@ func TestServer_MaxWait(t *testing.T) {
 func TestServer_InAPipeline(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Name: "api"})
-	users := serve(t, ratelimit.ServerConfig{Name: "users", Phase: server.Handling + 10})
-	p, err := server.New(users.plugin, s.plugin)
+	users := serve(t, ratelimit.ServerConfig{Name: "users"})
+	p, err := server.New(server.InPhase(users.plugin, server.Handling+10), s.plugin)
 	require.NoError(t, err)
 	require.Equal(t, "Admission *ratelimit.Server(api) > Handling+10 *ratelimit.Server(users)", p.String())
 }

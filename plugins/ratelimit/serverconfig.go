@@ -81,9 +81,6 @@ type ServerConfig struct {
 	// use [ChargeOf].
 	ChargeInContext bool
 
-	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Admission].
-	// The plugin that determines the key must be an outer one.
-	Phase server.Phase
 	// Headers are sent in addition to X-Rate-Limited, which is true on a refusal
 	// and false on what passed, and to the Retry-After of a refusal. If zero,
 	// there are none.
@@ -201,37 +198,48 @@ func (c ServerConfig) nameProblem(name string) string {
 	return ""
 }
 
-// layerProblem returns the mistake in the name of a layer, or an empty text. In the fields
-// limits differ by their names alone.
+// layerProblem returns the mistake in the name of a layer, or an empty text.
 func (c ServerConfig) layerProblem(i int) string {
-	name := c.Layers[i].Name
-	if name == "" {
+	l := c.Layers[i]
+	if l.Name == "" {
 		return "must be given"
 	}
-	taken := func(other string, limit Limit) bool { return sameName(name, c.Layers[i].Limit, other, limit) }
-	if taken(cmp.Or(c.Name, ratelimit.DefaultName), c.Limit) {
-		return "must not be the name of the plugin"
+	if of := taken(c.named()[:1+len(c.Routes)+i], l.Name, l.Limit); of != "" {
+		return "must not be the name of " + of
 	}
-	for j, r := range c.Routes {
-		if taken(r.Pattern, r.Limit) {
-			return fmt.Sprintf("must not be the name of Routes[%d]", j)
-		}
-	}
-	for j, l := range c.Layers[:i] {
-		if taken(l.Name, l.Limit) {
-			return fmt.Sprintf("must not be the name of Layers[%d]", j)
-		}
-	}
-	return c.nameProblem(name)
+	return c.nameProblem(l.Name)
 }
 
-// sameName reports whether two limits have a name in common in the fields.
-func sameName(a string, limitA Limit, b string, limitB Limit) bool {
-	names := policyNames(a, limitA)
-	return a == b || slices.ContainsFunc(policyNames(b, limitB), func(n string) bool { return slices.Contains(names, n) })
+// A named is a limit of a ServerConfig and its name.
+type named struct {
+	of, name string
+	limit    Limit
 }
 
-// core returns the part of c that core/ratelimit has too.
+// named returns the limits of the plugin, of the routes and of the layers.
+func (c ServerConfig) named() []named {
+	all := []named{{"the plugin", cmp.Or(c.Name, ratelimit.DefaultName), c.Limit}}
+	for i, r := range c.Routes {
+		all = append(all, named{fmt.Sprintf("Routes[%d]", i), r.Pattern, r.Limit})
+	}
+	for i, l := range c.Layers {
+		all = append(all, named{fmt.Sprintf("Layers[%d]", i), l.Name, l.Limit})
+	}
+	return all
+}
+
+// taken returns the limit that has a name in common with another one, or an empty text. In the
+// fields limits differ by their names alone.
+func taken(by []named, name string, limit Limit) (of string) {
+	names := policyNames(name, limit)
+	for _, other := range by {
+		if other.name == name || slices.ContainsFunc(policyNames(other.name, other.limit), func(n string) bool { return slices.Contains(names, n) }) {
+			return other.of
+		}
+	}
+	return ""
+}
+
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
 		Name:         c.Name,
@@ -244,11 +252,4 @@ func (c ServerConfig) core() ratelimit.Config {
 		OnStoreError: c.OnStoreError,
 		Hooks:        c.Hooks,
 	}
-}
-
-func (c ServerConfig) phase() server.Phase {
-	if c.Phase == 0 {
-		return server.Admission
-	}
-	return c.Phase
 }
