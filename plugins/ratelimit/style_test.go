@@ -32,7 +32,7 @@ func TestHeaderStylesSurviveText(t *testing.T) {
 	}
 }
 
-func ExampleHeaderStyle() {
+func ExampleHeaderStyle_UnmarshalText() {
 	var s ratelimit.HeaderStyle
 	fmt.Println(s.UnmarshalText([]byte("draft10+x")), s == ratelimit.HeaderDraft10|ratelimit.HeaderXRateLimit, s)
 	// Output: <nil> true draft10+x
