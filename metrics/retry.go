@@ -13,13 +13,15 @@ type retryMetrics struct {
 	backoff                                      *prometheus.HistogramVec
 }
 
-func (m *retryMetrics) init(c *Collector) {
+func retryKinds(c *Collector, _ Config) []kind {
+	m := &retryMetrics{}
 	m.calls = c.desc("retry_calls_total", "Calls that ended, by result and by whether there was a retry.", "name", "result", "retried")
 	m.attempts = c.desc("retry_attempts_total", "Attempts that ended, including first ones.", "name", "result")
 	m.retries = c.desc("retry_retries_total", "Attempts begun after the first of a call.", "name")
 	m.suppressed = c.desc("retry_suppressed_total", "Retries that would have been made, but for the reason given.", "name", "reason")
 	m.budget = c.desc("retry_budget_left", "Retries left in the budget; no sample without a budget.", "name")
 	m.backoff = c.histogram("retry_backoff_seconds", "Duration of waits before retries, by source.", "name", "source")
+	return []kind{attached(kindOf("retry", m.collect), m.attach, m.backoff)}
 }
 
 func (m *retryMetrics) attach(name string, p *retry.Policy) (detach func()) {

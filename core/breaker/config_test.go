@@ -170,13 +170,37 @@ func TestRegistry(t *testing.T) {
 
 func TestStatesHaveNames(t *testing.T) {
 	t.Parallel()
-	want := []string{"closed", "open", "half_open", "forced_open", "disabled", "metrics_only", "State(6)"}
-	for i, name := range want {
+	for i, name := range []string{"closed", "open", "half_open", "forced_open", "disabled", "metrics_only"} {
 		require.Equal(t, name, breaker.State(i).String())
 		text, err := breaker.State(i).MarshalText()
 		require.NoError(t, err)
 		require.Equal(t, name, string(text))
+		got := breaker.State(99)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, breaker.State(i), got)
 	}
+	_, err := breaker.State(200).MarshalText()
+	require.EqualError(t, err, "breaker.State = State(200): must be closed, open, half_open, forced_open, disabled or metrics_only")
+	got := breaker.Disabled
+	require.EqualError(t, got.UnmarshalText([]byte("State(200)")), `breaker.State = "State(200)": must be closed, open, half_open, forced_open, disabled or metrics_only`)
+	require.Equal(t, breaker.Disabled, got)
+}
+
+func TestTrialRulesHaveNames(t *testing.T) {
+	t.Parallel()
+	for i, name := range []string{"by_rate", "all_must_succeed"} {
+		text, err := breaker.TrialRule(i).MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, name, string(text))
+		got := breaker.TrialRule(99)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, breaker.TrialRule(i), got)
+	}
+	_, err := breaker.TrialRule(2).MarshalText()
+	require.EqualError(t, err, "breaker.TrialRule = TrialRule(2): must be by_rate or all_must_succeed")
+	got := breaker.AllMustSucceed
+	require.ErrorIs(t, got.UnmarshalText(nil), core.ErrConfig)
+	require.Equal(t, breaker.AllMustSucceed, got)
 }
 
 func TestJoinForgetsNoHook(t *testing.T) {

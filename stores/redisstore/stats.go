@@ -57,7 +57,7 @@ func (s *Store) Stats() ratelimit.StoreStats {
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Denied: c.denied.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
 		Sent: c.sent.Load(), Local: local, Instances: int(s.instances.n.Load()),
-		Away: s.away(),
+		Unavailable: s.away(),
 	}
 	for i := range c.trips {
 		stats.RoundTrips.Counts[i] = c.trips[i].Load()
