@@ -107,10 +107,11 @@ type ServerConfig struct {
 	// the capacity of the limit, and at least 1000. If negative, none waits. It
 	// must be zero without MaxWait, and with a Store that is not in memory.
 	MaxQueue int64
-	// Order is the order in which the requests that wait for a key are served. The
-	// zero value is [OldestFirst], the only one for a Store that is not in memory.
-	// It must be zero without MaxWait.
-	Order QueueOrder
+	// NewestFirst serves the request first that came last, and where the queue is full refuses
+	// the oldest: its client is the likeliest to have left. If false, requests are served in
+	// the order in which they came. It must be false without MaxWait, and with a Store that is
+	// not in memory.
+	NewestFirst bool
 	// MaxKeys is how many keys are held in memory at most. If zero, 1<<20. It must
 	// be zero when there is a Store.
 	MaxKeys int
@@ -163,8 +164,8 @@ func (c ServerConfig) Validate() error {
 	case c.MaxWait == 0 && c.MaxQueue != 0:
 		bad("MaxQueue", c.MaxQueue, "must be 0 without MaxWait: nothing waits")
 	}
-	if c.MaxWait == 0 && c.Order != OldestFirst {
-		bad("Order", c.Order, "must be 0 without MaxWait: nothing waits")
+	if c.MaxWait == 0 && c.NewestFirst {
+		bad("NewestFirst", c.NewestFirst, "must be false without MaxWait: nothing waits")
 	}
 	if c.Headers >= headerStyles {
 		bad("Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
@@ -246,7 +247,7 @@ func (c ServerConfig) core() ratelimit.Config {
 		Limit:        c.Limit,
 		MaxWait:      c.MaxWait,
 		MaxQueue:     c.MaxQueue,
-		Order:        c.Order,
+		NewestFirst:  c.NewestFirst,
 		MaxKeys:      c.MaxKeys,
 		Store:        c.Store,
 		OnStoreError: c.OnStoreError,
