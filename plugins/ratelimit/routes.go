@@ -50,7 +50,7 @@ func (rs routes) find(r *http.Request) *rule {
 		path = r.URL.EscapedPath()
 	}
 	path = clean(path)
-	var inexact, slash *rule
+	var slash *rule // a more specific one, to which a mux would redirect
 	for i := range rs {
 		p := &rs[i]
 		if !p.admits(r) {
@@ -58,24 +58,20 @@ func (rs routes) find(r *http.Request) *rule {
 		}
 		switch p.match(path, escaped) {
 		case exact:
-			if inexact == nil {
+			return p.rule
+		case below:
+			if slash == nil {
 				return p.rule
 			}
-		case below:
-			if inexact == nil {
-				inexact = p.rule
-			}
+			return slash
 		case slashMissing:
-			if inexact == nil && slash == nil {
+			if slash == nil {
 				slash = p.rule
 			}
 		case different:
 		}
 	}
-	if slash != nil {
-		return slash
-	}
-	return inexact
+	return slash
 }
 
 // patternProblem returns the mistake in the pattern of a route, or an empty text.
