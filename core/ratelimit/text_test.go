@@ -123,7 +123,7 @@ func randomLimit(r *rand.Rand) ratelimit.Limit {
 		Algorithm: ratelimit.Algorithm(r.IntN(5)), Permits: 1 + r.Int64N(1<<r.IntN(20)),
 		Period: time.Duration(1 + r.Int64N([]int64{1000, int64(time.Second), int64(time.Minute), int64(ratelimit.MaxPeriod)}[r.IntN(4)])),
 	}
-	switch l.Algorithm {
+	switch l.Algorithm { //nolint:exhaustive // the others have no further fields
 	case ratelimit.AlgorithmFixedWindow:
 		l.Aligned = r.IntN(2) == 0
 	case ratelimit.AlgorithmTokenBucket:
