@@ -130,7 +130,7 @@ func randomLimit(r *rand.Rand) ratelimit.Limit {
 		l.Burst = r.Int64N(3) * l.Permits
 	case ratelimit.AlgorithmSlidingWindow:
 		if l.Segments = r.IntN(3) * 5; l.Segments == 0 {
-			l.Period *= ratelimit.DefaultSegments
+			l.Period *= 10 // the default
 		}
 		l.Period *= time.Duration(max(1, l.Segments))
 	}
