@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -27,6 +28,18 @@ func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
 		}
 	}
 	return u.limiter, nil
+}
+
+// weigh returns the cost of a request under this rule.
+func (u *rule) weigh(r *http.Request) (int64, error) {
+	if u.weight == nil {
+		return 1, nil
+	}
+	n, err := u.weight(r)
+	if err == nil && n < 0 {
+		err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: n, Reason: "must return >= 0 (0 takes nothing)"}
+	}
+	return n, err
 }
 
 // routes are the patterns and their rules, the more specific ones before the more
