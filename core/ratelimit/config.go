@@ -79,9 +79,12 @@ type Config struct {
 	// 1000. If negative, there is no queue: every wait is refused. A store that is not in memory
 	// has reservations instead of a queue, bounded by MaxWait; the field must be zero there.
 	MaxQueue int64
-	// Order is the order in which waiters are served. The zero value is [OldestFirst], the only
-	// one for a store that is not in memory.
-	Order QueueOrder
+	// NewestFirst serves the newest waiter first, which has most of its time left, and in a full
+	// queue it replaces the oldest ones, which are refused. Use it for users who wait for a page,
+	// when there are more than can be served. If false, waiters are served in the order of their
+	// calls, without overtaking: a waiter for many permits delays all waiters after it, and a full
+	// queue refuses a new one. It must be false for a store that is not in memory.
+	NewestFirst bool
 	// MaxKeys is the number of keys that are kept in memory: see [MemoryConfig.MaxKeys]. It must
 	// be zero if there is a Store.
 	MaxKeys int
@@ -115,11 +118,8 @@ func (c Config) Validate() error {
 	if remote && c.MaxQueue != 0 {
 		bad("MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
 	}
-	switch {
-	case c.Order > NewestFirst:
-		bad("Order", c.Order, "must be OldestFirst or NewestFirst")
-	case remote && c.Order == NewestFirst:
-		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
+	if remote && c.NewestFirst {
+		bad("NewestFirst", c.NewestFirst, "must be false with a Store that is not in memory")
 	}
 	if c.OnStoreError > Local {
 		bad("OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")

@@ -214,7 +214,7 @@ func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 // and returns at once: use the permits after Result.Wait. If they are not used, Refund gives them
 // back. No later call takes permits before them: a later take is refused, or reserved after them.
 // A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
-// limit four periods. While other callers wait for the key (see [Limiter.Wait]) with OldestFirst,
+// limit four periods. While other callers wait for the key (see [Limiter.Wait]) without NewestFirst,
 // Reserve is refused: the state of the key after the queue is not known yet.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
 	if maxWait < 0 {

@@ -1,51 +1,17 @@
 package ratelimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
-	"github.com/gresil/gresil/internal/validate"
 )
-
-// QueueOrder is the order in which the waiters of a key are served.
-type QueueOrder uint8
-
-const (
-	// OldestFirst serves waiters in the order of their calls, without overtaking: a waiter for
-	// many permits delays all waiters after it. If the queue is full, a new waiter is refused.
-	OldestFirst QueueOrder = iota
-	// NewestFirst serves the newest waiter first, which has most of its time left. Use it for
-	// users who wait for a page, when there are more than can be served. If the queue is full, a
-	// new waiter replaces the oldest ones, which are refused.
-	NewestFirst
-)
-
-// String returns "oldest_first" or "newest_first".
-func (o QueueOrder) String() string {
-	switch o {
-	case OldestFirst:
-		return "oldest_first"
-	case NewestFirst:
-		return "newest_first"
-	}
-	return fmt.Sprintf("QueueOrder(%d)", uint8(o))
-}
-
-// MarshalText returns the text of String. A value without a name is an error.
-func (o QueueOrder) MarshalText() ([]byte, error) { return validate.MarshalText(o, NewestFirst) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (o *QueueOrder) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(o, NewestFirst, text)
-}
 
 // A queue holds the waiters of one key. It takes no permits before a waiter is served, so a waiter
 // that leaves changes nothing. It has no goroutine: the head owns a timer, and every operation on
 // the key serves the waiters that are due.
 type queue struct {
-	order          QueueOrder
+	newestFirst    bool
 	oldest, newest *waiter
 	permits        int64 // that the waiters wait for
 	// since is the earliest moment at which the head could be served: when the waiter before it
@@ -60,10 +26,10 @@ type queue struct {
 }
 
 // overtaken reports whether a new caller can take before the waiters.
-func (q *queue) overtaken() bool { return q.oldest == nil || q.order == NewestFirst }
+func (q *queue) overtaken() bool { return q.oldest == nil || q.newestFirst }
 
 func (q *queue) first() *waiter {
-	if q.order == NewestFirst {
+	if q.newestFirst {
 		return q.newest
 	}
 	return q.oldest
@@ -170,7 +136,7 @@ func (q *queue) changed(k *keyed) {
 // would now be served too late are refused.
 func (q *queue) delayed(k *keyed) {
 	q.changed(k)
-	if q.order == OldestFirst {
+	if !q.newestFirst {
 		q.foresee(k)
 		q.serve(k)
 	}

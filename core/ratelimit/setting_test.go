@@ -291,11 +291,9 @@ func TestMemoryCloseEndsAllWaits(t *testing.T) {
 
 func TestLimiterConfigOfTheQueueIsValidated(t *testing.T) {
 	t.Parallel()
-	_, err := ratelimit.New(ratelimit.Config{Order: 7})
-	require.EqualError(t, err, "ratelimit.Config.Order = QueueOrder(7): must be OldestFirst or NewestFirst")
-	_, err = ratelimit.New(ratelimit.Config{Store: &ratelimittest.Slow{}, MaxQueue: 5, Order: ratelimit.NewestFirst})
+	_, err := ratelimit.New(ratelimit.Config{Store: &ratelimittest.Slow{}, MaxQueue: 5, NewestFirst: true})
 	require.ErrorContains(t, err, "ratelimit.Config.MaxQueue = 5: must be 0 with a Store that is not in memory, which has no queue")
-	require.ErrorContains(t, err, "ratelimit.Config.Order = newest_first: must be OldestFirst with a Store that is not in memory")
+	require.ErrorContains(t, err, "ratelimit.Config.NewestFirst = true: must be false with a Store that is not in memory")
 }
 
 func TestLimitsAreValidated(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 //
 // In memory the waiters of a key form a queue (Config.Order), and permits are charged when a
 // waiter is served. A refund, a reset and a change of the limit apply to the queue at once. A
-// waiter that leaves makes room for the waiters after it. With OldestFirst, no call takes permits
+// waiter that leaves makes room for the waiters after it. Without NewestFirst, no call takes permits
 // of the key before its waiters. If a Drain or a lower limit delays a waiter beyond its MaxWait,
 // it is refused then. A store that is not in memory makes a reservation instead, and gives it back
 // if the wait is canceled.
@@ -55,7 +55,7 @@ func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n 
 			set := l.settingOf(key)
 			return set.plan, l.changeOf(set)
 		},
-		Cost: n, MaxWait: most, NewestFirst: cfg.Order == NewestFirst, Room: cfg.room,
+		Cost: n, MaxWait: most, NewestFirst: cfg.NewestFirst, Room: cfg.room,
 	})
 	if err != nil {
 		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)

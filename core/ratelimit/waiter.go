@@ -60,13 +60,9 @@ func (t *table) enter(key uint64, req limits.Request) (w *waiter, r Result, err 
 	}
 	k := keyed{table: t, shard: s, hash: key, now: s.tick(t, t.now())}
 	p, change := t.inForce(req)
-	order := OldestFirst
-	if req.NewestFirst {
-		order = NewestFirst
-	}
 	q := s.queues[key]
 	if q == nil {
-		q = &queue{order: order}
+		q = &queue{newestFirst: req.NewestFirst}
 	} else {
 		q.serve(&k)
 	}
@@ -81,7 +77,7 @@ func (t *table) enter(key uint64, req limits.Request) (w *waiter, r Result, err 
 	}
 	r = q.refusal(&k, p, change, req.Cost)
 	room := req.Room(r.Limit)
-	if r.RetryAfter == Never || r.RetryAfter > req.MaxWait || req.Cost > room || q.order == OldestFirst && q.permits+req.Cost > room {
+	if r.RetryAfter == Never || r.RetryAfter > req.MaxWait || req.Cost > room || !q.newestFirst && q.permits+req.Cost > room {
 		return nil, r, nil
 	}
 	for q.permits+req.Cost > room {
@@ -92,7 +88,7 @@ func (t *table) enter(key uint64, req limits.Request) (w *waiter, r Result, err 
 		wake: make(chan struct{}, 1), older: q.newest,
 	}
 	if w.older != nil {
-		if w.older.newer = w; q.order == NewestFirst {
+		if w.older.newer = w; q.newestFirst {
 			w.older.next = math.MaxInt64 // it is not the head any more
 		}
 	} else {
