@@ -47,6 +47,30 @@ func (p FailurePolicy) String() string {
 	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
 }
 
+// QueueOrder is the order in which the waiters of a key are served.
+type QueueOrder uint8
+
+const (
+	// OldestFirst serves waiters in the order of their calls, without overtaking: a waiter for
+	// many permits delays all waiters after it. If the queue is full, a new waiter is refused.
+	OldestFirst QueueOrder = iota
+	// NewestFirst serves the newest waiter first, which has most of its time left. Use it for
+	// users who wait for a page, when there are more than can be served. If the queue is full, a
+	// new waiter replaces the oldest ones, which are refused.
+	NewestFirst
+)
+
+// String returns "oldest_first" or "newest_first".
+func (o QueueOrder) String() string {
+	switch o {
+	case OldestFirst:
+		return "oldest_first"
+	case NewestFirst:
+		return "newest_first"
+	}
+	return fmt.Sprintf("QueueOrder(%d)", uint8(o))
+}
+
 // Config configures a [Limiter]. The zero value is ready to use: 1000 permits a
 // minute for each key, in memory.
 //

@@ -220,13 +220,17 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, now)}
-	if len(s.queues) > 0 {
-		if q := s.queues[hash]; q != nil {
-			return q.apply(&k, p, op), nil
+	k := limits.Key{Now: s.tick(t, now)}
+	if q := s.queues[hash]; q != nil {
+		s.load(t, hash, q.Change(nil), &k)
+		if r = q.Apply(&k, p, op); q.Empty() {
+			delete(s.queues, hash)
 		}
+	} else {
+		s.load(t, hash, op.Change, &k)
+		r, _ = k.Apply(p, op)
 	}
-	r, _ = k.apply(p, op)
+	s.save(t, hash, &k)
 	return r, nil
 }
 
@@ -255,11 +259,10 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 	hash := maphash.String(t.seed, key)
 	s := t.shard(hash)
 	s.mu.Lock()
-	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, t.now())}
-	k.load(of)
-	k.account.Change(c, t.plans.All(), k.now)
-	k.changed = true
-	k.flush()
+	k := limits.Key{Now: s.tick(t, t.now()), Changed: true}
+	s.load(t, hash, of, &k)
+	k.Account.Change(c, t.plans.All(), k.Now)
+	s.save(t, hash, &k)
 	s.mu.Unlock()
 	t.retimeKey(hash)
 }

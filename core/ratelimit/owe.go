@@ -19,9 +19,9 @@ func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) er
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, t.now())}
-	k.load(nil)
-	k.changed = k.account.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.now)
-	k.flush()
+	k := limits.Key{Now: s.tick(t, t.now())}
+	s.load(t, hash, nil, &k)
+	k.Changed = k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.Now)
+	s.save(t, hash, &k)
 	return nil
 }

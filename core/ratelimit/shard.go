@@ -15,10 +15,10 @@ import (
 type shard struct {
 	// One cache line, with all that takeOne writes.
 	mu                sync.Mutex
-	last              int64             // the latest time of an operation: no operation is before it
-	slots             []slot            // a power of two, or none
-	queues            map[uint64]*queue // waiters, by the hash of the key
-	allowed, rejected uint64            // by takeOne
+	last              int64                    // the latest time of an operation: no operation is before it
+	slots             []slot                   // a power of two, or none
+	queues            map[uint64]*limits.Queue // waiters, by the hash of the key
+	allowed, rejected uint64                   // by takeOne
 
 	swept    int64            // when every slot was looked at last
 	used     int              // slots that are not empty
@@ -83,6 +83,30 @@ func (s *shard) read(to *limits.Account, n *slot, plans []*limits.Plan) {
 		to.Load(s.accounts[n.word])
 	} else {
 		to.Add(limits.Count{Rule: plans[n.id()].Rules[0], State: limits.State{Word: n.word}})
+	}
+}
+
+// load reads the account of a key. If the key is not in the shard, it might have been evicted: its
+// usage is then read from the sketch.
+func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key) {
+	if s.sketch != nil {
+		k.Owed = s.sketch.get(hash >> tagShift)
+	}
+	i, found := s.find(hash)
+	if !found {
+		return
+	}
+	n, plans := &s.slots[i], t.plans.All()
+	s.read(&k.Account, n, plans)
+	if n.tag&stale != 0 && change != nil {
+		k.Account.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), t.marked.Load())))
+	}
+}
+
+// save writes the account of a key if it has changed.
+func (s *shard) save(t *table, hash uint64, k *limits.Key) {
+	if k.Changed {
+		s.write(t, hash, k.Now, k.Counts())
 	}
 }
 

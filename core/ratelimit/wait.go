@@ -32,7 +32,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	var r Result
 	var err error
 	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
-		r, err = l.queue(ctx, t, key, n, most)
+		r, err = l.queue(ctx, t, strings.Clone(key), n, most)
 	} else {
 		r, err = l.reserve(ctx, key, n, most)
 	}
@@ -48,29 +48,28 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 
 // queue waits in the queue of the key. An error is not a refusal: with an error nothing is taken.
 func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n int64, most time.Duration) (Result, error) {
-	key = strings.Clone(key)
-	cfg := l.cfg.Load()
-	w, r, err := t.Enter(key, limits.Request{
+	cfg, queued := l.cfg.Load(), false
+	r, err := t.Wait(ctx, key, &limits.Request{
 		Limit: func() (driver.ID, *driver.Change) {
 			set := l.settingOf(key)
 			return set.plan, l.changeOf(set)
 		},
-		Cost: n, MaxWait: most, NewestFirst: cfg.Order == NewestFirst, Room: cfg.room,
+		Cost: n, MaxWait: most, NewestFirst: cfg.Order == NewestFirst, Room: cfg.room, Done: l.done,
+		Queued: func(estimate Result, await func() (Result, error)) (Result, error) {
+			queued = true
+			return l.wait(ctx, key, n, estimate, func() (Result, error) {
+				r, err := await()
+				if r.Granted > 0 && err != nil { // it was served while it left
+					_, _ = l.Refund(ctx, key, r)
+				}
+				return r, err
+			})
+		},
 	})
-	if err != nil {
+	if err != nil && !queued {
 		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
 	}
-	if w == nil {
-		return r, nil
-	}
-	defer w.Leave()
-	return l.wait(ctx, key, n, r, func() (Result, error) {
-		r, err := w.Await(ctx, l.done)
-		if r.Granted > 0 && err != nil { // it was served while it left
-			_, _ = l.Refund(ctx, key, r)
-		}
-		return r, err
-	})
+	return r, err
 }
 
 // reserve waits for a reservation.
