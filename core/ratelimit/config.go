@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Defaults of a [Config].
@@ -125,16 +128,8 @@ func (c Config) Validate() error {
 	case (MemoryConfig{MaxKeys: c.MaxKeys}).Validate() != nil:
 		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys))
 	}
-	_, memory := c.Store.(*Memory)
-	remote := c.Store != nil && !memory
-	if remote && c.MaxQueue != 0 {
-		bad("MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
-	}
-	switch {
-	case c.Order > NewestFirst:
+	if c.Order > NewestFirst {
 		bad("Order", c.Order, "must be OldestFirst or NewestFirst")
-	case remote && c.Order == NewestFirst:
-		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
 	}
 	if c.OnStoreError > Local {
 		bad("OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
@@ -142,11 +137,16 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Config) name() string {
-	if c.Name != "" {
-		return c.Name
+// validateFor reports the fields that cannot be used with a table: without a queue, waiters reserve
+// their permits.
+func (c Config) validateFor(t driver.Table) error {
+	if _, ok := t.(limits.QueueTable); ok {
+		return nil
 	}
-	return DefaultName
+	check := validate.Of("ratelimit.Config")
+	check.That(c.MaxQueue == 0, "MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
+	check.That(c.Order == OldestFirst, "Order", c.Order, "must be OldestFirst with a Store that is not in memory")
+	return check.Err()
 }
 
 func (c Config) maxWait() time.Duration {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -158,32 +157,12 @@ func (l *Limiter) SetConfig(cfg Config) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old := l.cfg.Load()
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	errs := []error{cfg.Validate()}
-	check := func(same bool, field string, value any) {
-		if !same {
-			errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + field, Value: value, Reason: "must stay as it is"})
+	return l.life.SetConfig(cfg, func(cfg *Config) error {
+		if err := l.adopt(cfg); err != nil {
+			return err
 		}
-	}
-	check(cfg.name() == l.name, "Name", cfg.Name)
-	check(cfg.Registry == old.Registry, "Registry", "another one")
-	check((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one")
-	check(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys)
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if err := l.localize(cfg); err != nil {
-		return err
-	}
-	if err := l.root.SetLimit(cfg.Limit); err != nil {
-		return err
-	}
-	l.cfg.Store(&cfg)
-	l.hooks.Own(cfg.Hooks)
-	return nil
+		return l.SetLimit(cfg.Limit)
+	})
 }
 
 func (l *Limiter) mustBeRoot() error {

@@ -25,7 +25,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	most := l.cfg.Load().maxWait()
+	most := l.config().maxWait()
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
@@ -48,7 +48,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 
 // queue waits in the queue of the key. An error is not a refusal: with an error nothing is taken.
 func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n int64, most time.Duration) (Result, error) {
-	cfg, queued := l.cfg.Load(), false
+	cfg, queued := l.config(), false
 	r, err := t.Wait(ctx, key, &limits.Request{
 		Limit: func() (driver.ID, *driver.Change) {
 			set := l.settingOf(key)
@@ -98,7 +98,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 // wait counts a waiter, and calls Queued before and Waited or Canceled after the wait. The caller
 // of wait reports a refusal.
 func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
-	if h := l.hooks.Load(); h.Queued != nil {
+	if h := l.life.Hooks(); h.Queued != nil {
 		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: estimate})
 	}
 	start := time.Now()
@@ -107,7 +107,7 @@ func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result
 		defer l.waiting.Add(-1)
 		return f()
 	}()
-	h := l.hooks.Load()
+	h := l.life.Hooks()
 	switch {
 	case err != nil:
 		l.canceled.Add(1)
