@@ -59,7 +59,3 @@ func (e *StoreError) Is(target error) bool { return target == ErrStore }
 
 // Unwrap returns the error of the store.
 func (e *StoreError) Unwrap() error { return e.Err }
-
-func costError(n int64) error {
-	return &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
-}

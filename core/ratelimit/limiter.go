@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -362,7 +363,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return Result{}, err
 	case op.Cost < 0:
-		return Result{}, costError(op.Cost)
+		return Result{}, limits.CostError(op.Cost)
 	case ctx.Err() != nil && op.Kind != driver.Refund:
 		return Result{}, context.Cause(ctx)
 	}

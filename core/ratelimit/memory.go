@@ -105,11 +105,12 @@ func (m *Memory) Close() error {
 
 // A table spreads its keys over shards by their hash.
 type table struct {
+	*limits.Plans
+
 	store   *Memory
 	base    time.Time
 	seed    maphash.Seed
-	shards  []shard // a power of two
-	plans   *limits.Plans
+	shards  []shard      // a power of two
 	marking sync.Mutex   // of Changed
 	marked  atomic.Int64 // when slots were marked as stale last
 	change  atomic.Pointer[driver.Change]
@@ -122,7 +123,7 @@ type table struct {
 
 func newTable(m *Memory) *table {
 	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), shards: make([]shard, shardsFor(m.maxKeys))}
-	t.plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
+	t.Plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
 	t.due.Store(sweepEvery)
 	return t
 }
@@ -132,15 +133,6 @@ func newTable(m *Memory) *table {
 func shardsFor(maxKeys int) int {
 	floor := func(n int) int { return 1 << (bits.Len(uint(max(1, n))) - 1) }
 	return max(min(256, floor(maxKeys/16)), min(1<<16, floor(maxKeys/4096)))
-}
-
-// Plan registers limits that apply together.
-func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
-	p, err := t.plans.Add(specs)
-	if err != nil {
-		return 0, err
-	}
-	return p.ID, nil
 }
 
 const (
@@ -178,7 +170,7 @@ func (t *table) sweep(now int64) {
 func (t *table) sweepOne(s *shard, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(t, t.plans.All(), max(now, s.last))
+	s.sweep(t, t.All(), max(now, s.last))
 }
 
 // counts are the decisions of takeOne.
@@ -222,7 +214,7 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	defer s.mu.Unlock()
 	k := limits.Key{Now: s.tick(t, now)}
 	if q := s.queues[hash]; q != nil {
-		s.load(t, hash, q.Change(nil), &k)
+		s.load(t, hash, q.Change(), &k)
 		if r = q.Apply(&k, p, op); q.Empty() {
 			delete(s.queues, hash)
 		}
@@ -261,7 +253,7 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 	s.mu.Lock()
 	k := limits.Key{Now: s.tick(t, t.now()), Changed: true}
 	s.load(t, hash, of, &k)
-	k.Account.Change(c, t.plans.All(), k.Now)
+	k.Account.Change(c, t.All(), k.Now)
 	s.save(t, hash, &k)
 	s.mu.Unlock()
 	t.retimeKey(hash)
@@ -269,11 +261,8 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 
 // planFor is the plan of that number, for an operation of that cost.
 func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
-	switch {
-	case t.store.closed.Load():
+	if t.store.closed.Load() {
 		return nil, ErrClosed
-	case cost < 0:
-		return nil, costError(cost)
 	}
-	return t.plans.Get(id)
+	return t.For(id, cost)
 }

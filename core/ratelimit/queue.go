@@ -18,7 +18,7 @@ func (t *table) Wait(ctx context.Context, key string, req *limits.Request) (Resu
 	}
 	t.sweep(t.now())
 	hash := maphash.String(t.seed, key)
-	return t.plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key)) error { return t.hold(hash, req.Limit, f) })
+	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key)) error { return t.hold(hash, req.Limit, f) })
 }
 
 // hold calls f with a key and its queue, with the shard locked.
@@ -29,22 +29,16 @@ func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f fu
 	if t.store.closed.Load() {
 		return ErrClosed
 	}
-	q := s.queues[hash]
-	if q == nil {
-		q = new(limits.Queue)
-	}
 	k := limits.Key{Now: s.tick(t, t.now())}
-	s.load(t, hash, q.Change(limit), &k)
-	f(q, &k)
-	s.save(t, hash, &k)
-	switch {
-	case q.Empty():
-		delete(s.queues, hash)
-	case s.queues == nil:
-		s.queues = map[uint64]*limits.Queue{hash: q}
-	default:
-		s.queues[hash] = q
-	}
+	s.queues.Hold(hash, func(q *limits.Queue) {
+		change := q.Change()
+		if change == nil && limit != nil {
+			_, change = limit()
+		}
+		s.load(t, hash, change, &k)
+		f(q, &k)
+		s.save(t, hash, &k)
+	})
 	return nil
 }
 
@@ -63,7 +57,7 @@ func (t *table) shut() {
 
 // retimeKey updates the waiters of a key after a possible change of their limits.
 func (t *table) retimeKey(key uint64) {
-	_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.plans) })
+	_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) })
 }
 
 // retime updates all waiters after a possible change of their limits.

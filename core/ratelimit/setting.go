@@ -30,7 +30,7 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	}
 	set := &setting{limit: limit.resolved(), plan: plan}
 	if s.memory != nil {
-		if p := s.memory.plans.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
+		if p := s.memory.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
 			set.one = p.Rules[0]
 		}
 	}

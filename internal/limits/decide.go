@@ -152,19 +152,14 @@ func (a *Account) take(p *Plan, now int64, op *driver.Op, waited bool, r *driver
 
 // chargeKept charges the limits that are not in force.
 func (a *Account) chargeKept(p *Plan, now, cost int64, to *driver.Receipt) {
-next:
 	for i := range a.n {
 		c := &a.counts[i]
-		for _, rule := range p.Rules {
-			if c.Rule == rule {
-				continue next
-			}
-		}
-		receipt, taken := c.charge(now, cost)
-		if taken == 0 {
+		if slices.Contains(p.Rules, c.Rule) {
 			continue
 		}
-		Keep(to, Kept{c.Rule.ID, receipt, taken})
+		if receipt, taken := c.charge(now, cost); taken > 0 {
+			Keep(to, Kept{c.Rule.ID, receipt, taken})
+		}
 	}
 }
 

@@ -37,19 +37,35 @@ type waiting struct {
 	err      error // the store was closed
 }
 
+// Queues are the queues of keys that have waiters.
+type Queues[K comparable] map[K]*Queue
+
+// Hold calls f with the queue of a key, and keeps it as long as it has waiters.
+func (all *Queues[K]) Hold(key K, f func(q *Queue)) {
+	q := (*all)[key]
+	if q == nil {
+		q = new(Queue)
+	}
+	f(q)
+	switch {
+	case q.Empty():
+		delete(*all, key)
+	case *all == nil:
+		*all = Queues[K]{key: q}
+	default:
+		(*all)[key] = q
+	}
+}
+
 // Empty reports whether the queue has no waiter.
 func (q *Queue) Empty() bool { return q.waiters.Len() == 0 }
 
-// Change returns the last change of the limit of the key: that of the waiters, or of limit if
-// there is none.
-func (q *Queue) Change(limit func() (driver.ID, *driver.Change)) (c *driver.Change) {
+// Change returns the last change of the limit that the waiters know, or nil.
+func (q *Queue) Change() *driver.Change {
 	if w := q.waiters.Oldest(); w != nil {
 		return w.Value.change
 	}
-	if limit != nil {
-		_, c = limit()
-	}
-	return c
+	return nil
 }
 
 // Close ends all waits with an error.

@@ -11,7 +11,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -29,40 +28,22 @@ type Values interface {
 // Table makes the table of a limiter. Its waiters reserve their permits.
 func Table(v Values) driver.Table { return newTable(v) }
 
-func newTable(v Values) *table {
-	return &table{values: v, plans: limits.NewPlans(limits.Clock{})}
-}
+func newTable(v Values) *table { return &table{limits.NewPlans(limits.Clock{}), v} }
 
 type table struct {
-	values Values
-	plans  *limits.Plans
-}
+	*limits.Plans
 
-// Plan registers limits that apply together.
-func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
-	p, err := t.plans.Add(specs)
-	if err != nil {
-		return 0, err
-	}
-	return p.ID, nil
+	values Values
 }
 
 // Apply does one operation on one key.
 func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (r driver.Result, err error) {
-	p, err := t.planFor(id, op.Cost)
+	p, err := t.For(id, op.Cost)
 	if err != nil {
 		return r, err
 	}
 	err = t.update(ctx, key, op.Change, func(k *limits.Key) { r, _ = k.Apply(p, &op) })
 	return r, err
-}
-
-// planFor returns the plan of that number, for an operation of that cost.
-func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
-	if cost < 0 {
-		return nil, &core.ConfigError{Field: "ratelimit cost", Value: cost, Reason: "must be >= 0 (0 only looks)"}
-	}
-	return t.plans.Get(id)
 }
 
 // update calls f with a key, carried over as of a change, and writes the key if f has changed it.
@@ -71,13 +52,13 @@ func (t *table) update(ctx context.Context, key string, change *driver.Change, f
 	err := t.values.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
 		k, at := limits.Key{Now: now.UnixNano()}, int64(0)
 		if len(value) > 0 {
-			if k.Account, at, unreadable = t.plans.Decode(value, k.Now); unreadable != nil {
+			if k.Account, at, unreadable = t.Decode(value, k.Now); unreadable != nil {
 				return nil, 0
 			}
 		}
 		k.Now = max(k.Now, at)
 		if change != nil && change.At.UnixNano() >= at {
-			k.Account.Change(change, t.plans.All(), min(k.Now, change.At.UnixNano()))
+			k.Account.Change(change, t.All(), min(k.Now, change.At.UnixNano()))
 		}
 		f(&k)
 		if !k.Changed {
@@ -86,7 +67,7 @@ func (t *table) update(ctx context.Context, key string, change *driver.Change, f
 		if keep = time.Duration(k.End(k.Now) - k.Now); keep <= 0 {
 			return []byte{}, 0
 		}
-		return k.Append(nil, k.Now), keep
+		return k.Encode(k.Now), keep
 	})
 	return cmp.Or(unreadable, err)
 }

@@ -1,6 +1,7 @@
 package keyvalue
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -12,50 +13,44 @@ import (
 
 // QueueTable makes the table of a limiter whose waiters form a queue for each key, as those of a
 // store in memory do. The values must be those of one process, and Update calls its function once.
-func QueueTable(v Values) driver.Table {
-	return &queueTable{table: newTable(v), queues: map[string]*limits.Queue{}}
-}
+func QueueTable(v Values) driver.Table { return &queueTable{table: newTable(v)} }
 
 type queueTable struct {
 	*table
 
 	mu     sync.Mutex // held during every update
-	queues map[string]*limits.Queue
+	queues limits.Queues[string]
 }
 
 // Apply does one operation on one key.
 func (t *queueTable) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (r driver.Result, err error) {
-	p, err := t.planFor(id, op.Cost)
+	p, err := t.For(id, op.Cost)
 	if err != nil {
 		return r, err
 	}
-	err = t.hold(ctx, key, func() (driver.ID, *driver.Change) { return id, op.Change }, func(q *limits.Queue, k *limits.Key) { r = q.Apply(k, p, &op) })
+	err = t.hold(ctx, key, op.Change, func(q *limits.Queue, k *limits.Key) { r = q.Apply(k, p, &op) })
 	return r, err
 }
 
 // Wait takes permits, refuses, or waits in the queue of a key.
 func (t *queueTable) Wait(ctx context.Context, key string, req *limits.Request) (driver.Result, error) {
 	id, _ := req.Limit()
-	if _, err := t.planFor(id, req.Cost); err != nil {
+	if _, err := t.For(id, req.Cost); err != nil {
 		return driver.Result{}, err
 	}
-	return t.plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key)) error {
-		return t.hold(context.WithoutCancel(ctx), key, req.Limit, f)
+	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key)) error {
+		_, change := req.Limit()
+		return t.hold(context.WithoutCancel(ctx), key, change, f)
 	})
 }
 
 // hold calls f with a key and its queue.
-func (t *queueTable) hold(ctx context.Context, key string, limit func() (driver.ID, *driver.Change), f func(*limits.Queue, *limits.Key)) error {
+func (t *queueTable) hold(ctx context.Context, key string, change *driver.Change, f func(*limits.Queue, *limits.Key)) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	q := t.queues[key]
-	if q == nil {
-		q = new(limits.Queue)
-	}
-	err := t.update(ctx, key, q.Change(limit), func(k *limits.Key) { f(q, k) })
-	if t.queues[key] = q; q.Empty() {
-		delete(t.queues, key)
-	}
+	t.queues.Hold(key, func(q *limits.Queue) {
+		err = t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) { f(q, k) })
+	})
 	return err
 }
 
@@ -65,15 +60,15 @@ func (t *queueTable) Changed(*driver.Change) {
 	keys := slices.Collect(maps.Keys(t.queues))
 	t.mu.Unlock()
 	for _, key := range keys {
-		_ = t.hold(context.Background(), key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.plans) })
+		_ = t.hold(context.Background(), key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) })
 	}
 }
 
 // ChangedKey carries a key over, and updates its waiters.
 func (t *queueTable) ChangedKey(key string, of, c *driver.Change) {
-	_ = t.hold(context.Background(), key, func() (driver.ID, *driver.Change) { return 0, of }, func(q *limits.Queue, k *limits.Key) {
-		k.Account.Change(c, t.plans.All(), k.Now)
+	_ = t.hold(context.Background(), key, of, func(q *limits.Queue, k *limits.Key) {
+		k.Account.Change(c, t.All(), k.Now)
 		k.Changed = true
-		q.Retime(k, t.plans)
+		q.Retime(k, t.Plans)
 	})
 }
