@@ -2,6 +2,7 @@ package limits
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
@@ -18,6 +19,21 @@ type recordCount struct {
 	Limit            driver.Spec
 	State            State
 	Replaced, Joined bool
+}
+
+var errList = errors.New("ratelimit: the value of a key cannot be read: its list is of no limit")
+
+// reads reports whether a list can be the state of a key.
+func (r *Rule) reads(list []int64) bool {
+	n := int64(len(list))
+	switch r.Spec.Algorithm {
+	case driver.SlidingWindow, driver.SlidingLog:
+		return n == 0 || n >= segmentsHead && n%2 == 0 && list[0] >= segmentsHead && list[0] <= n && list[0]%2 == 0
+	case driver.SlidingCounter:
+		return n == 0 || n >= counterHead && n%2 == counterHead%2
+	case driver.FixedWindow, driver.TokenBucket:
+	}
+	return n == 0
 }
 
 // Encode returns the account in bytes, which [Plans.Decode] reads.
@@ -41,7 +57,11 @@ func (s *Plans) Decode(bytes []byte, now int64) (a Account, at int64, err error)
 		if err != nil {
 			return Account{}, 0, err
 		}
-		if rule := p.Rules[0]; rule.Listed() || (now-r.At)/5 <= rule.Horizon {
+		rule := p.Rules[0]
+		if !rule.reads(c.State.List) {
+			return Account{}, 0, errList
+		}
+		if rule.Listed() || (now-r.At)/5 <= rule.Horizon {
 			a.Add(Count{Rule: rule, State: c.State, Replaced: c.Replaced, Joined: c.Joined})
 		}
 	}

@@ -28,8 +28,13 @@ type Rule struct {
 	window window
 }
 
-// Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly.
+// Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly, and for a
+// Spec that is not valid.
 func (c Clock) Rule(s driver.Spec) *Rule {
+	if s.Algorithm > driver.SlidingLog || s.Permits < 1 || s.Period < 1 || s.Algorithm == driver.TokenBucket && s.Burst < 1 ||
+		s.Algorithm == driver.SlidingWindow && (s.Segments < 1 || int64(s.Period) < int64(s.Segments)) {
+		return nil
+	}
 	r := &Rule{Spec: s, Capacity: capacity(s), Horizon: math.MaxInt64}
 	period := int64(s.Period)
 	switch s.Algorithm {
