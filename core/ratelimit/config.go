@@ -94,11 +94,12 @@ type Config struct {
 	MaxWait time.Duration
 	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
 	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
-	// 1000. If negative, there is no queue: every wait is refused. A store that is not in memory
-	// has reservations instead of a queue, bounded by MaxWait; the field must be zero there.
+	// 1000. If negative, there is no queue: every wait is refused. A Store whose tables have no
+	// queue, such as that of redisstore, has reservations, bounded by MaxWait; the field must be
+	// zero there.
 	MaxQueue int64
 	// Order is the order in which waiters are served. The zero value is [OldestFirst], the only
-	// one for a store that is not in memory.
+	// one for tables without a queue.
 	Order QueueOrder
 	// MaxKeys is the number of keys that are kept in memory: see [MemoryConfig.MaxKeys]. It must
 	// be zero if there is a Store.

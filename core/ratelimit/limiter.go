@@ -59,7 +59,7 @@ func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
-			check.That(cfg.Store == nil && old.Store == nil || cfg.Store != nil && identity.Comparable(cfg.Store) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, "must stay as it is")
 		},
 	}
@@ -94,18 +94,16 @@ func New(cfg Config) (*Limiter, error) {
 
 // open opens the table, in a store of the limiter if cfg has none.
 func (s *shared) open(cfg *Config) (err error) {
-	memory, ok := cfg.Store.(*Memory)
-	if cfg.Store == nil {
-		if memory, err = NewMemory(MemoryConfig{MaxKeys: cfg.MaxKeys}); err != nil {
-			return err
-		}
-		s.own = memory
+	store := cfg.Store
+	if store == nil {
+		s.own = newMemory(cfg.MaxKeys)
+		store = s.own
 	}
-	if ok || s.own != nil {
+	if memory, ok := store.(*Memory); ok {
 		s.memory, err = memory.open(s.Name())
 		s.table = s.memory
 	} else {
-		s.table, err = cfg.Store.Open(s.Name())
+		s.table, err = store.Open(s.Name())
 	}
 	if err != nil {
 		return &StoreError{Name: s.Name(), Err: err}

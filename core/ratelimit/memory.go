@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -67,11 +68,11 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Memory{maxKeys: cfg.MaxKeys, tables: map[string]*table{}}
-	if m.maxKeys == 0 {
-		m.maxKeys = DefaultMaxKeys
-	}
-	return m, nil
+	return newMemory(cfg.MaxKeys), nil
+}
+
+func newMemory(maxKeys int) *Memory {
+	return &Memory{maxKeys: cmp.Or(maxKeys, DefaultMaxKeys), tables: map[string]*table{}}
 }
 
 // Open returns the table of that name; the same name is the same table.
@@ -253,7 +254,7 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 	s.mu.Lock()
 	k := limits.Key{Now: s.tick(t, t.now()), Changed: true}
 	s.load(t, hash, of, &k)
-	k.Account.Change(c, t.All(), k.Now)
+	k.Change(c, t.All(), k.Now)
 	s.save(t, hash, &k)
 	s.mu.Unlock()
 	t.retimeKey(hash)

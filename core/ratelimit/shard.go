@@ -99,7 +99,7 @@ func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key
 	n, plans := &s.slots[i], t.All()
 	s.read(&k.Account, n, plans)
 	if n.tag&stale != 0 && change != nil {
-		k.Account.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), t.marked.Load())))
+		k.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), t.marked.Load())))
 	}
 }
 

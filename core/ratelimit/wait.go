@@ -19,8 +19,8 @@ import (
 // waiter is served. A refund, a reset and a change of the limit apply to the queue at once. A
 // waiter that leaves makes room for the waiters after it. With OldestFirst, no call takes permits
 // of the key before its waiters. If a Drain or a lower limit delays a waiter beyond its MaxWait,
-// it is refused then. A store that is not in memory makes a reservation instead, and gives it back
-// if the wait is canceled.
+// it is refused then. A table without a queue, such as that of redisstore, makes a reservation, and gives it
+// back if the wait is canceled.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)

@@ -58,7 +58,7 @@ func (t *table) update(ctx context.Context, key string, change *driver.Change, f
 		}
 		k.Now = max(k.Now, at)
 		if change != nil && change.At.UnixNano() >= at {
-			k.Account.Change(change, t.All(), min(k.Now, change.At.UnixNano()))
+			k.Change(change, t.All(), min(k.Now, change.At.UnixNano()))
 		}
 		f(&k)
 		if !k.Changed {

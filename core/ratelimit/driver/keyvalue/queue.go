@@ -67,7 +67,7 @@ func (t *queueTable) Changed(*driver.Change) {
 // ChangedKey carries a key over, and updates its waiters.
 func (t *queueTable) ChangedKey(key string, of, c *driver.Change) {
 	_ = t.hold(context.Background(), key, of, func(q *limits.Queue, k *limits.Key) {
-		k.Account.Change(c, t.All(), k.Now)
+		k.Change(c, t.All(), k.Now)
 		k.Changed = true
 		q.Retime(k, t.Plans)
 	})
