@@ -86,7 +86,7 @@ const (
 	// MaxSegments is the highest Segments.
 	MaxSegments = 1000
 	// MaxLimits is how many limits can be joined by And.
-	MaxLimits = 4
+	MaxLimits = limits.MaxLimits
 
 	// DefaultPermits and DefaultPeriod are the values of the zero Limit.
 	DefaultPermits = 1000

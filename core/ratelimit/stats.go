@@ -3,7 +3,7 @@ package ratelimit
 import (
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Stats are the counters of a [Limiter] and of the limiters that WithLimit derived from it.
@@ -30,7 +30,7 @@ func (l *Limiter) Stats() Stats {
 		allowed, rejected := l.memory.counts()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
-	if t, ok := l.table.(driver.CountingTable); ok {
+	if t, ok := l.table.(limits.CountingTable); ok {
 		s.Keys, s.Evicted = t.Counts()
 	}
 	return s

@@ -41,7 +41,7 @@ func (k *Key) check(p *Plan, cost int64) driver.Result {
 // serve takes for a waiter at the earliest possible moment, if that is not later than latest, and
 // sets Now to it.
 func (k *Key) serve(p *Plan, cost, latest int64) (r driver.Result) {
-	for range 1 + 2*driver.MaxLimits { // the first RetryAfter can be too short for joined limits
+	for range 1 + 2*MaxLimits { // the first RetryAfter can be too short for joined limits
 		var changed bool
 		r, changed = k.Serve(p, k.Now, cost)
 		k.Changed = k.Changed || changed

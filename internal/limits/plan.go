@@ -45,13 +45,13 @@ type Plans struct {
 	clock   Clock
 	mu      sync.Mutex
 	all     atomic.Pointer[[]*Plan] // without the number 0
-	bySpecs map[[driver.MaxLimits]driver.Spec]*Plan
+	bySpecs map[[MaxLimits]driver.Spec]*Plan
 	horizon atomic.Int64
 }
 
 // NewPlans makes an empty set.
 func NewPlans(clock Clock) *Plans {
-	s := &Plans{clock: clock, bySpecs: map[[driver.MaxLimits]driver.Spec]*Plan{}}
+	s := &Plans{clock: clock, bySpecs: map[[MaxLimits]driver.Spec]*Plan{}}
 	s.all.Store(&[]*Plan{nil})
 	s.horizon.Store(math.MaxInt64)
 	return s
@@ -94,7 +94,7 @@ func (s *Plans) Plan(specs []driver.Spec) (driver.ID, error) {
 func (s *Plans) add(specs []driver.Spec) (*Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var key [driver.MaxLimits]driver.Spec
+	var key [MaxLimits]driver.Spec
 	p := &Plan{Capacity: math.MaxInt64}
 	for i, spec := range specs {
 		r, err := s.rule(spec)
@@ -108,7 +108,7 @@ func (s *Plans) add(specs []driver.Spec) (*Plan, error) {
 
 // rule registers one limit.
 func (s *Plans) rule(spec driver.Spec) (*Rule, error) {
-	key := [driver.MaxLimits]driver.Spec{spec}
+	key := [MaxLimits]driver.Spec{spec}
 	if p := s.bySpecs[key]; p != nil {
 		return p.Rules[0], nil
 	}
@@ -121,7 +121,7 @@ func (s *Plans) rule(spec driver.Spec) (*Rule, error) {
 	return r, err
 }
 
-func (s *Plans) put(key [driver.MaxLimits]driver.Spec, p *Plan) (*Plan, error) {
+func (s *Plans) put(key [MaxLimits]driver.Spec, p *Plan) (*Plan, error) {
 	if old := s.bySpecs[key]; old != nil {
 		return old, nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // A QueueTable is a Table that keeps a queue of waiters for each key.
 type QueueTable interface {
-	driver.ChangingTable
+	ChangingTable
 	// Wait takes permits, refuses, or waits in the queue of a key. If ctx or Done ends before, the
 	// request has left the queue, and the error is the cause. If the result has permits then, they
 	// were granted at that moment.
@@ -70,7 +70,7 @@ func (s *Plans) Wait(ctx context.Context, req *Request, hold func(f func(q *Queu
 			return wait, over || failed != nil
 		})
 		if errors.Is(err, waitq.ErrClosed) {
-			err = driver.ErrClosed
+			err = ErrClosed
 		}
 		if err != nil {
 			abandon()

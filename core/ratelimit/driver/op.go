@@ -86,8 +86,8 @@ type Result struct {
 
 // A Receipt names a take to a refund. Its values belong to the store.
 type Receipt struct {
-	At    int64             // when it was
-	Plans [MaxLimits]ID     // the limits that were in force
-	Parts [MaxLimits]uint64 // and how they were charged
-	More  any               // in less common cases
+	At    int64     // when it was
+	Plans [4]ID     // the limits that were in force
+	Parts [4]uint64 // and how they were charged
+	More  any       // in less common cases
 }

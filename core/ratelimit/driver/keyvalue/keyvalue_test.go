@@ -49,7 +49,7 @@ func (d *database) update(_ context.Context, key string, f func(time.Time, []byt
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return driver.ErrClosed
+		return ratelimit.ErrClosed
 	}
 	f(time.Now(), d.rows[key])
 	next, keep := f(time.Now(), d.rows[key])
