@@ -247,17 +247,25 @@ func (t *table) Changed(c *driver.Change) {
 	t.retime()
 }
 
-// ChangedKey carries a key over.
+// ChangedKey carries a key over, and updates its waiters.
 func (t *table) ChangedKey(key string, of, c *driver.Change) {
-	hash := maphash.String(t.seed, key)
-	s := t.shard(hash)
-	s.mu.Lock()
-	k := limits.Key{Now: s.tick(t, t.now()), Changed: true}
-	s.load(t, hash, of, &k)
-	k.Change(c, t.All(), k.Now)
-	s.save(t, hash, &k)
-	s.mu.Unlock()
-	t.retimeKey(hash)
+	_ = t.hold(maphash.String(t.seed, key), func() (driver.ID, *driver.Change) { return 0, of }, func(q *limits.Queue, k *limits.Key) {
+		k.Change(c, t.All(), k.Now)
+		k.Changed = true
+		q.Retime(k, t.Plans)
+	})
+}
+
+// Owe charges a key usage that is known from elsewhere: see [driver.OwingTable].
+func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) error {
+	p, err := t.planFor(id, permits)
+	if err != nil {
+		return err
+	}
+	t.sweep(t.now())
+	return t.hold(maphash.String(t.seed, key), nil, func(_ *limits.Queue, k *limits.Key) {
+		k.Changed = k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.Now)
+	})
 }
 
 // planFor is the plan of that number, for an operation of that cost.

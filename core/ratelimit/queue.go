@@ -55,11 +55,6 @@ func (t *table) shut() {
 	}
 }
 
-// retimeKey updates the waiters of a key after a possible change of their limits.
-func (t *table) retimeKey(key uint64) {
-	_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) })
-}
-
 // retime updates all waiters after a possible change of their limits.
 func (t *table) retime() {
 	for i := range t.shards {
@@ -68,7 +63,7 @@ func (t *table) retime() {
 		keys := slices.Collect(maps.Keys(s.queues))
 		s.mu.Unlock()
 		for _, key := range keys {
-			t.retimeKey(key)
+			_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) })
 		}
 	}
 }
