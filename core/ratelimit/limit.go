@@ -80,7 +80,7 @@ const (
 	// MaxSegments is the highest Segments.
 	MaxSegments = 1000
 	// MaxLimits is how many limits can be joined by And.
-	MaxLimits = 4
+	MaxLimits = limits.MaxLimits
 )
 
 const (

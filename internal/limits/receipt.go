@@ -4,8 +4,8 @@ import "github.com/gresil/gresil/core/ratelimit/driver"
 
 // More is the part of a Receipt for less common cases.
 type More struct {
-	Before [driver.MaxLimits]uint64 // of a reservation in memory: the words that there were
-	Kept   []Kept                   // the counts of limits that were not in force
+	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
+	Kept   []Kept            // the counts of limits that were not in force
 }
 
 // Kept is a charge to the count of a limit that was not in force.

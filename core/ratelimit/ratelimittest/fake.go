@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Slow is a store that takes Delay for each operation, or until its context ends.
@@ -96,13 +97,13 @@ func (t failingTable) ChangedKey(key string, of, c *driver.Change) {
 }
 
 func passChanged(t driver.Table, c *driver.Change) {
-	if t, ok := t.(driver.ChangingTable); ok {
+	if t, ok := t.(limits.ChangingTable); ok {
 		t.Changed(c)
 	}
 }
 
 func passChangedKey(t driver.Table, key string, of, c *driver.Change) {
-	if t, ok := t.(driver.ChangingTable); ok {
+	if t, ok := t.(limits.ChangingTable); ok {
 		t.ChangedKey(key, of, c)
 	}
 }
