@@ -63,7 +63,7 @@ func (c Config) Validate() error {
 }
 
 // resolved returns c with its defaults.
-func (c *Config) resolved() Config {
+func resolved(c *Config) Config {
 	r := *c
 	r.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
 	r.MaxHold = cmp.Or(c.MaxHold, defaultMaxHold)

@@ -37,7 +37,7 @@ const busy = 1
 
 func lifeCycle() *instance.Kind[Config, Config, Hooks] {
 	return &instance.Kind[Config, Config, Hooks]{
-		Kind: "cooldown", Type: "cooldown.Config", DefaultName: "default", Settings: (*Config).resolved,
+		Kind: "cooldown", Type: "cooldown.Config", DefaultName: "default", Settings: resolved,
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
