@@ -91,5 +91,5 @@ func TestNamesOfVerdicts(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
-	require.False(t, errors.Is(&retry.ExhaustedError{Reason: retry.Exhausted}, core.ErrRejected))
+	require.False(t, errors.Is(&retry.Error{Reason: retry.Exhausted}, core.ErrRejected))
 }
