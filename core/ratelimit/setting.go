@@ -142,7 +142,7 @@ func (l *Limiter) SetLimit(limit Limit) error {
 			break
 		}
 	}
-	if t, ok := l.table.(driver.ChangingTable); ok {
+	if t, ok := driver.As[driver.ChangingTable](l.table); ok {
 		t.Changed(l.current.Load().change)
 	}
 	return nil
@@ -247,7 +247,7 @@ func (l *Limiter) override(key string, set *setting) error {
 	next.replace(old, time.Now())
 	o.n.Store(int64(len(o.byKey)))
 	o.mu.Unlock()
-	if t, ok := l.table.(driver.ChangingTable); ok {
+	if t, ok := driver.As[driver.ChangingTable](l.table); ok {
 		t.ChangedKey(key, root.change, next.change)
 	}
 	return nil

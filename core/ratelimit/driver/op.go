@@ -109,7 +109,9 @@ type Result struct {
 
 // A Receipt names a take to a refund. Its values belong to the store.
 type Receipt struct {
-	At    int64             // when it was
+	// At is the time of the operation on the clock of the store, also without a take; 0 if it is
+	// unknown. It is negative if the operation was decided without the store.
+	At    int64
 	Plans [MaxLimits]ID     // the limits that were in force
 	Parts [MaxLimits]uint64 // and how they were charged
 
@@ -120,6 +122,15 @@ type Receipt struct {
 type More struct {
 	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
 	Kept   []Kept            // the counts of limits that were not in force
+	// Standings are how the key stands under each of several joined limits, also without a take;
+	// empty if the store does not report it.
+	Standings []Standing
+}
+
+// A Standing is how a key stands under one limit.
+type Standing struct {
+	Remaining int64
+	FullAfter time.Duration
 }
 
 // Kept is a charge to the count of a limit that was not in force.

@@ -1,0 +1,180 @@
+package share
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+const chargers = 32 // keys whose debts are charged at a time
+
+// depart counts an operation as under way to the store, after it has charged the debt of the key, or
+// has waited for a charge that is under way, until ctx ends.
+func (l *local) depart(ctx context.Context, key string, cost int64) (*known, error) {
+	s := l.shard(key)
+	for {
+		s.mu.Lock()
+		k := l.know(s, key)
+		charging, held := k.charging, !k.held.IsZero() && time.Now().Before(k.held)
+		if held || !k.owes() {
+			defer s.mu.Unlock()
+			if held {
+				l.table.store.unsent.Add(1)
+				return nil, &driver.UnsentError{Err: k.err, Away: true}
+			}
+			k.flying += cost
+			return k, nil
+		}
+		s.mu.Unlock()
+		own := make(chan error, 1)
+		if charging == nil && !l.table.store.begin(func() { own <- l.charge(context.WithoutCancel(ctx), key) }) {
+			return nil, ratelimit.ErrClosed
+		}
+		select {
+		case <-charging: // blocks if it is nil
+		case err := <-own:
+			if err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, &driver.UnsentError{Err: context.Cause(ctx)}
+		}
+	}
+}
+
+// chargeAll charges the debts of all keys, until ctx ends; failed ones stay.
+func (l *local) chargeAll(ctx context.Context) (failed error) {
+	if l.owing.Load() == 0 {
+		return nil
+	}
+	var keys []string
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for key, k := range s.keys {
+			if k.owes() && k.charging == nil {
+				keys = append(keys, key)
+			}
+		}
+		s.mu.Unlock()
+	}
+	next := make(chan string)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range min(chargers, len(keys)) {
+		wg.Go(func() {
+			for key := range next {
+				err := l.charge(ctx, key)
+				mu.Lock()
+				failed = cmp.Or(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, key := range keys {
+		if ctx.Err() == nil {
+			next <- key
+		}
+	}
+	close(next)
+	wg.Wait()
+	return cmp.Or(failed, ctx.Err())
+}
+
+// A debt is a part of what a key owes.
+type debt struct {
+	account *account
+	debt    int64 // all of it
+	cost    int64 // the part that has not recovered
+}
+
+// charge charges the store with the permits of a key that were granted here and have not recovered,
+// up to the limit. A failed charge stays a debt, though the store might have counted it: charging
+// twice is better than not at all.
+func (l *local) charge(ctx context.Context, key string) error {
+	s, over := l.shard(key), make(chan struct{})
+	s.mu.Lock()
+	k := s.keys[key]
+	if k == nil || k.charging != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	k.charging = over
+	p := k.plan
+	var debts []*debt
+	for _, a := range k.parts {
+		if a.debt > 0 {
+			debts = append(debts, &debt{a, a.debt, min(a.debt, l.used(ctx, key, a))})
+		}
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, chargeTime)
+	defer cancel()
+	err := l.chargeJoined(ctx, k, key, p, debts)
+	for _, d := range debts {
+		if err != nil {
+			break
+		}
+		if _, err = l.send(ctx, k, key, l.table.plan(d.account.part.id), d.cost); err == nil {
+			s.mu.Lock()
+			l.owe(d.account, -d.debt)
+			s.mu.Unlock()
+		}
+	}
+	s.mu.Lock()
+	k.charging = nil
+	if err != nil && ctx.Err() == nil {
+		var unsent *driver.UnsentError
+		k.failed(err, errors.As(err, &unsent) && unsent.Away)
+	}
+	s.mu.Unlock()
+	close(over)
+	return err
+}
+
+// chargeJoined charges the debt of the same takes under all limits of a plan: the store charges each
+// take to all of them. The rest is a debt under each limit.
+func (l *local) chargeJoined(ctx context.Context, k *known, key string, p *plan, debts []*debt) error {
+	if p == nil || len(p.parts) < 2 {
+		return nil
+	}
+	cost, found := int64(math.MaxInt64), 0
+	for _, d := range debts {
+		for _, part := range p.parts {
+			if d.account.part == part {
+				cost, found = min(cost, d.cost), found+1
+			}
+		}
+	}
+	if found < len(p.parts) {
+		return nil
+	}
+	granted, err := l.send(ctx, k, key, p, cost)
+	for _, d := range debts {
+		d.cost -= granted
+	}
+	return err
+}
+
+// send charges the store with up to so many permits, and remembers how the key stands there.
+func (l *local) send(ctx context.Context, k *known, key string, p *plan, cost int64) (int64, error) {
+	if cost <= 0 {
+		return 0, nil
+	}
+	sent := time.Now()
+	r, err := l.table.Table.Apply(ctx, key, p.id, driver.Op{Kind: driver.TakeAtMost, Cost: cost})
+	if err != nil {
+		return 0, err
+	}
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.learn(p, &r, sent)
+	return r.Granted, nil
+}
