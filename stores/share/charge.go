@@ -3,7 +3,7 @@ package share
 import (
 	"cmp"
 	"context"
-	"errors"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -14,6 +14,12 @@ import (
 
 const chargers = 32 // keys whose debts are charged at a time
 
+// A charge of the debt of a key is under way until over is closed.
+type charge struct {
+	over chan struct{}
+	err  error
+}
+
 // depart counts an operation as under way to the store, after it has charged the debt of the key, or
 // has waited for a charge that is under way, until ctx ends.
 func (l *local) depart(ctx context.Context, key string, cost int64) (*known, error) {
@@ -21,7 +27,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 	for {
 		s.mu.Lock()
 		k := l.know(s, key)
-		charging, held := k.charging, !k.held.IsZero() && time.Now().Before(k.held)
+		held := !k.held.IsZero() && time.Now().Before(k.held)
 		if held || !k.owes() {
 			defer s.mu.Unlock()
 			if held {
@@ -31,16 +37,19 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 			k.flying += cost
 			return k, nil
 		}
-		s.mu.Unlock()
-		own := make(chan error, 1)
-		if charging == nil && !l.table.store.begin(func() { own <- l.charge(context.WithoutCancel(ctx), key) }) {
-			return nil, ratelimit.ErrClosed
+		c := k.charge
+		if c == nil {
+			c = k.claim()
+			if !l.table.store.begin(func() { l.charge(context.WithoutCancel(ctx), key, k, c) }) {
+				c.err = ratelimit.ErrClosed
+				close(c.over)
+			}
 		}
+		s.mu.Unlock()
 		select {
-		case <-charging: // blocks if it is nil
-		case err := <-own:
-			if err != nil {
-				return nil, err
+		case <-c.over:
+			if c.err != nil {
+				return nil, c.err
 			}
 		case <-ctx.Done():
 			return nil, &driver.UnsentError{Err: context.Cause(ctx)}
@@ -48,38 +57,44 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 	}
 }
 
+func (k *known) claim() *charge {
+	k.charge = &charge{over: make(chan struct{})}
+	return k.charge
+}
+
 // chargeAll charges the debts of all keys, until ctx ends; failed ones stay.
 func (l *local) chargeAll(ctx context.Context) (failed error) {
 	if l.owing.Load() == 0 {
 		return nil
 	}
-	var keys []string
-	for i := range l.shards {
-		s := &l.shards[i]
-		s.mu.Lock()
-		for key, k := range s.keys {
-			if k.owes() && k.charging == nil {
-				keys = append(keys, key)
-			}
-		}
-		s.mu.Unlock()
-	}
-	next := make(chan string)
+	next := make(chan func() error)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for range min(chargers, len(keys)) {
+	for range chargers {
 		wg.Go(func() {
-			for key := range next {
-				err := l.charge(ctx, key)
+			for charge := range next {
+				err := charge()
 				mu.Lock()
 				failed = cmp.Or(failed, err)
 				mu.Unlock()
 			}
 		})
 	}
-	for _, key := range keys {
-		if ctx.Err() == nil {
-			next <- key
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		all := maps.Clone(s.keys)
+		s.mu.Unlock()
+		for key, k := range all {
+			s.mu.Lock()
+			due := ctx.Err() == nil && s.keys[key] == k && k.owes() && k.charge == nil
+			if due {
+				c := k.claim()
+				s.mu.Unlock()
+				next <- func() error { l.charge(ctx, key, k, c); return c.err }
+				continue
+			}
+			s.mu.Unlock()
 		}
 	}
 	close(next)
@@ -97,15 +112,11 @@ type debt struct {
 // charge charges the store with the permits of a key that were granted here and have not recovered,
 // up to the limit. A failed charge stays a debt, though the store might have counted it: charging
 // twice is better than not at all.
-func (l *local) charge(ctx context.Context, key string) error {
-	s, over := l.shard(key), make(chan struct{})
+func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
+	ctx, cancel := context.WithTimeout(ctx, chargeTime)
+	defer cancel()
+	s := l.shard(key)
 	s.mu.Lock()
-	k := s.keys[key]
-	if k == nil || k.charging != nil {
-		s.mu.Unlock()
-		return nil
-	}
-	k.charging = over
 	p := k.plan
 	var debts []*debt
 	for _, a := range k.parts {
@@ -114,8 +125,6 @@ func (l *local) charge(ctx context.Context, key string) error {
 		}
 	}
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, chargeTime)
-	defer cancel()
 	err := l.chargeJoined(ctx, k, key, p, debts)
 	for _, d := range debts {
 		if err != nil {
@@ -128,14 +137,12 @@ func (l *local) charge(ctx context.Context, key string) error {
 		}
 	}
 	s.mu.Lock()
-	k.charging = nil
+	defer s.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
-		var unsent *driver.UnsentError
-		k.failed(err, errors.As(err, &unsent) && unsent.Away)
+		k.failed(err)
 	}
-	s.mu.Unlock()
-	close(over)
-	return err
+	k.charge, c.err = nil, err
+	close(c.over)
 }
 
 // chargeJoined charges the debt of the same takes under all limits of a plan: the store charges each

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -17,9 +18,9 @@ type shard struct {
 
 // A known is the state of a key as known in this process.
 type known struct {
-	plan     *plan // of the last take here
-	parts    []*account
-	charging chan struct{} // closed when a charge is over; nil if there is none
+	plan   *plan // of the last take here
+	parts  []*account
+	charge *charge // that is under way
 
 	flying  int64     // permits of takes at the store whose reply has not come
 	covered int64     // those of flying that are charged to the share
@@ -97,7 +98,7 @@ func (k *known) idle() bool {
 			return false
 		}
 	}
-	return k.flying == 0 && k.unknown == 0 && k.charging == nil && k.failures == 0 && !k.held.After(now)
+	return k.flying == 0 && k.unknown == 0 && k.charge == nil && k.failures == 0 && !k.held.After(now)
 }
 
 // account is the account under one limit.
@@ -134,9 +135,10 @@ func (k *known) landed(cost int64, lost bool) {
 
 // failed remembers a failure of the store. After several in a row, or if the store says so, nothing
 // is sent for some time: otherwise an unstable store would be tried and given up again and again.
-func (k *known) failed(err error, away bool) {
+func (k *known) failed(err error) {
+	var unsent *driver.UnsentError
 	k.failures++
-	if k.err = err; away || k.failures >= failures {
+	if k.err = err; k.failures >= failures || errors.As(err, &unsent) && unsent.Away {
 		k.failures, k.held = 0, time.Now().Add(hold)
 	}
 }

@@ -223,12 +223,11 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 	s := l.shard(key)
 	s.mu.Lock()
 	var unsent *driver.UnsentError
-	known := errors.As(err, &unsent)
-	k.landed(cost, err != nil && !known)
+	k.landed(cost, err != nil && !errors.As(err, &unsent))
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
-			k.failed(err, known && unsent.Away)
+			k.failed(err)
 		}
 	case op.Kind == driver.Reset:
 		_, _ = l.forget(ctx, s, key, p, l.table.instances().n)

@@ -138,9 +138,10 @@ func TestMain(m *testing.M) {
 
 // A site is an instance: its own connection to the shared server, which can be lost.
 type site struct {
-	proxy *tcpproxy.Proxy
-	redis *redisstore.Store
-	store *Store
+	proxy  *tcpproxy.Proxy
+	redis  *redisstore.Store
+	store  *Store
+	prefix string
 	*ratelimit.Limiter
 }
 
@@ -155,7 +156,7 @@ func newSite(tb testing.TB, prefix string, mode redisstore.Mode, limit ratelimit
 	tb.Cleanup(func() { _ = client.Close() })
 	inner := core.Must(redisstore.New(client, redisstore.Config{Prefix: prefix, Mode: mode, Timeout: 300 * time.Millisecond}))
 	store := newStore(tb, inner, Config{})
-	return &site{proxy, inner, store, newLimiter(tb, store, limit)}
+	return &site{proxy, inner, store, prefix, newLimiter(tb, store, limit)}
 }
 
 // sites are instances that have counted each other.
@@ -201,7 +202,7 @@ func atServer(tb testing.TB, s *site, limit ratelimit.Limit, key string) int64 {
 	tb.Helper()
 	client := redis.NewClient(&redis.Options{Addr: shared.Addr})
 	defer func() { _ = client.Close() }()
-	fresh := core.Must(redisstore.New(client, redisstore.Config{Prefix: s.redis.Config().Prefix, Timeout: 10 * time.Second}))
+	fresh := core.Must(redisstore.New(client, redisstore.Config{Prefix: s.prefix, Timeout: 10 * time.Second}))
 	defer func() { _ = fresh.Close() }()
 	l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: fresh, Limit: limit, OnStoreError: ratelimit.Deny})
 	require.NoError(tb, err)
