@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/identity"
 )
 
 // A Chain is several limiters that all have to allow, for example one for all users and one for
@@ -94,7 +95,7 @@ func (c Chain) validate() error {
 // counts reports whether a permit that l takes of a key counts under other too: both have one
 // table.
 func (l *Limiter) counts(other *Limiter) bool {
-	return l.shared == other.shared || l.memory != nil && l.memory == other.memory
+	return l.shared == other.shared || identity.Same(l.table, other.table)
 }
 
 // joined returns err itself, unless other is set too.

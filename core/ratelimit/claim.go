@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/gresil/gresil/core"
@@ -10,8 +11,8 @@ import (
 )
 
 // claims are the limiters of this process that have the default name in a Store of the
-// user: several without a Name would share their counts by mistake. The keys are tables in
-// memory, which a Store may have from another, and otherwise Stores.
+// user: several without a Name would share their counts by mistake. The keys are Stores and
+// their tables: a Store can have its tables from another, or make a new table each time.
 var claims struct { //nolint:gochecknoglobals // the limiters of a process have nothing else in common
 	sync.Mutex
 	of map[any]claim
@@ -24,12 +25,14 @@ type claim struct{ unnamed, named int }
 // counts of s and one of the two has no Name. Close ends the claim; the garbage collector
 // ends that of a limiter that is dropped.
 func (s *shared) claim(cfg *Config) error {
-	var key any = cfg.Store
-	if s.memory != nil {
-		key = s.memory
-	}
-	if s.own != nil || cfg.name() != DefaultName || !identity.Same(key, key) { // a Store that is a value has no identity
+	if s.own != nil || cfg.name() != DefaultName {
 		return nil
+	}
+	var keys []any
+	for _, key := range []any{cfg.Store, s.table} {
+		if identity.Same(key, key) { // a value has no identity
+			keys = append(keys, key)
+		}
 	}
 	mine := claim{unnamed: 1}
 	if cfg.Name != "" {
@@ -37,26 +40,34 @@ func (s *shared) claim(cfg *Config) error {
 	}
 	claims.Lock()
 	defer claims.Unlock()
-	has := claims.of[key]
-	if has.unnamed > 0 || mine.unnamed > 0 && has.named > 0 {
+	if slices.ContainsFunc(keys, func(key any) bool {
+		has := claims.of[key]
+		return has.unnamed > 0 || mine.unnamed > 0 && has.named > 0
+	}) {
 		return &core.ConfigError{Field: "ratelimit.Config.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another name: a limiter without a name, or named default, has this Store, and both would count together"}
 	}
 	if claims.of == nil {
 		claims.of = map[any]claim{}
 	}
-	claims.of[key] = claim{has.unnamed + mine.unnamed, has.named + mine.named}
-	cleanup := runtime.AddCleanup(s, func(mine claim) { unclaim(key, mine) }, mine)
-	s.unclaim = func() { cleanup.Stop(); unclaim(key, mine) }
+	for _, key := range keys {
+		has := claims.of[key]
+		claims.of[key] = claim{has.unnamed + mine.unnamed, has.named + mine.named}
+	}
+	unclaim := func(mine claim) { unclaim(keys, mine) }
+	cleanup := runtime.AddCleanup(s, unclaim, mine)
+	s.unclaim = func() { cleanup.Stop(); unclaim(mine) }
 	return nil
 }
 
-func unclaim(key any, mine claim) {
+func unclaim(keys []any, mine claim) {
 	claims.Lock()
 	defer claims.Unlock()
-	has := claims.of[key]
-	if has = (claim{has.unnamed - mine.unnamed, has.named - mine.named}); has == (claim{}) {
-		delete(claims.of, key)
-	} else {
-		claims.of[key] = has
+	for _, key := range keys {
+		has := claims.of[key]
+		if has = (claim{has.unnamed - mine.unnamed, has.named - mine.named}); has == (claim{}) {
+			delete(claims.of, key)
+		} else {
+			claims.of[key] = has
+		}
 	}
 }

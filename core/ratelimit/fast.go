@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // takeOne is what Apply does for a Take of at least one permit in the most common case: one
@@ -12,7 +13,7 @@ import (
 // be made or swept. Otherwise it returns false, and has done nothing. It spares the account that
 // the general way copies; the limiter counts in the shard, under its lock, and not with an atomic
 // (BenchmarkTake).
-func (t *table) takeOne(now int64, key string, p *driver.Rule, cost int64, r *Result) bool {
+func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, r *Result) bool {
 	if cost <= 0 || cost > p.Capacity || t.store.closed.Load() {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // keyed is one key during an operation, with its shard locked: its account, read from the slot and
@@ -13,7 +14,7 @@ type keyed struct {
 	shard   *shard
 	hash    uint64
 	now     int64
-	account driver.Account
+	account limits.Account
 	loaded  bool
 	changed bool
 }
@@ -36,36 +37,23 @@ func (k *keyed) load(change *driver.Change) {
 		return
 	}
 	n := &s.slots[i]
-	s.read(&k.account, n, *k.table.plans.Load())
+	s.read(&k.account, n, k.table.plans.All())
 	if n.tag&stale != 0 && change != nil {
-		k.account.Change(change, *k.table.plans.Load(), min(k.now, max(int64(change.At.Sub(k.table.base)), k.table.marked.Load())))
+		k.account.Change(change, k.table.plans.All(), min(k.now, max(int64(change.At.Sub(k.table.base)), k.table.marked.Load())))
 	}
 }
 
 // apply does an operation, and writes the account back if it changed.
-func (k *keyed) apply(p *driver.Plan, op *driver.Op) (r Result, changed bool) {
-	switch k.load(op.Change); op.Kind {
-	case driver.Refund:
-		changed = k.account.Refund(k.now, op)
-	case driver.Reset:
-		changed = true
-		k.account = driver.Account{}
-	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Drain:
-		if r, changed = k.decide(p, op); changed {
-			k.flush()
-		}
-		return r, changed
-	}
-	k.changed = k.changed || changed
-	r, _ = k.decide(p, &driver.Op{})
+func (k *keyed) apply(p *limits.Plan, op *driver.Op) (r Result, changed bool) {
+	r, changed = k.decide(p, op)
 	k.flush()
 	return r, changed
 }
 
 // decide does an operation on the account alone.
-func (k *keyed) decide(p *driver.Plan, op *driver.Op) (r Result, changed bool) {
+func (k *keyed) decide(p *limits.Plan, op *driver.Op) (r Result, changed bool) {
 	k.load(op.Change)
-	r, changed = k.account.Decide(p, k.now, op)
+	r, changed = k.account.Apply(p, k.now, op)
 	k.changed = k.changed || changed
 	return r, changed
 }

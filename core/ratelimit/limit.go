@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Algorithm is how a [Limit] counts.
@@ -251,7 +252,7 @@ func (l Limit) Validate() error {
 			continue
 		}
 		spec := l.resolved().spec()
-		if slices.ContainsFunc(specs, spec.Pairs) {
+		if slices.ContainsFunc(specs, func(other driver.Spec) bool { return limits.Pairs(spec, other) }) {
 			errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: l.String(), Reason: "must differ from those it is joined to in more than Permits and Burst: a key has one count for both"})
 		}
 		specs = append(specs, spec)
@@ -299,7 +300,7 @@ func (l Limit) validate() error {
 	case bucket && errs == nil:
 		if fill, ok := mulDiv(uint64(r.Burst), uint64(r.Period), uint64(r.Permits)); !ok || fill > uint64(MaxPeriod) {
 			bad("Burst", l.Burst, "must fill within %v at %d per %v", MaxPeriod, l.Permits, l.Period)
-		} else if (driver.Clock{}).Rule(r.spec()) == nil {
+		} else if (limits.Clock{}).Rule(r.spec()) == nil {
 			bad("Burst", l.Burst, "is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", l.Permits, l.Period)
 		}
 	}

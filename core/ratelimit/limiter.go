@@ -71,10 +71,15 @@ func New(cfg Config) (_ *Limiter, err error) {
 		}
 		store = s.own
 	}
-	if s.table, err = store.Open(cfg.name()); err != nil {
+	if memory, ok := store.(*Memory); ok {
+		s.memory, err = memory.open(cfg.name())
+		s.table = s.memory
+	} else {
+		s.table, err = store.Open(cfg.name())
+	}
+	if err != nil {
 		return nil, &StoreError{Name: cfg.name(), Err: err}
 	}
-	s.memory, _ = s.table.(*table)
 	if err := s.claim(&cfg); err != nil {
 		return nil, err
 	}

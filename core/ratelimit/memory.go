@@ -2,10 +2,8 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Bounds of a [Memory].
@@ -76,7 +75,9 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 }
 
 // Open returns the table of that name; the same name is the same table.
-func (m *Memory) Open(name string) (driver.Table, error) {
+func (m *Memory) Open(name string) (driver.Table, error) { return m.open(name) }
+
+func (m *Memory) open(name string) (*table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -108,10 +109,8 @@ type table struct {
 	base    time.Time
 	seed    maphash.Seed
 	shards  []shard // a power of two
-	plans   atomic.Pointer[[]*driver.Plan]
-	planMu  sync.Mutex
-	bySpecs map[[MaxLimits]driver.Spec]driver.ID
-	horizon atomic.Int64 // the shortest of the plans
+	plans   *limits.Plans
+	marking sync.Mutex   // of Changed
 	marked  atomic.Int64 // when slots were marked as stale last
 	change  atomic.Pointer[driver.Change]
 	due     atomic.Int64  // when the next shard must be swept
@@ -122,10 +121,8 @@ type table struct {
 }
 
 func newTable(m *Memory) *table {
-	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), bySpecs: map[[MaxLimits]driver.Spec]driver.ID{}}
-	t.shards = make([]shard, shardsFor(m.maxKeys))
-	t.plans.Store(&[]*driver.Plan{nil})
-	t.horizon.Store(math.MaxInt64)
+	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), shards: make([]shard, shardsFor(m.maxKeys))}
+	t.plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
 	t.due.Store(sweepEvery)
 	return t
 }
@@ -137,62 +134,12 @@ func shardsFor(maxKeys int) int {
 	return max(min(256, floor(maxKeys/16)), min(1<<16, floor(maxKeys/4096)))
 }
 
-// errPlans is the error for more limits than a slot can distinguish.
-var errPlans = errors.New("ratelimit: a table in memory knows at most 65535 different limits")
-
 // Plan registers limits that apply together.
 func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
-	t.planMu.Lock()
-	defer t.planMu.Unlock()
-	if len(specs) == 1 {
-		r, err := t.rule(specs[0])
-		if err != nil {
-			return 0, err
-		}
-		return r.ID, nil
+	p, err := t.plans.Add(specs)
+	if err != nil {
+		return 0, err
 	}
-	var all [MaxLimits]driver.Spec
-	p := &driver.Plan{Capacity: math.MaxInt64}
-	for i, spec := range specs {
-		r, err := t.rule(spec)
-		if err != nil {
-			return 0, err
-		}
-		all[i], p.Rules, p.Capacity = spec, append(p.Rules, r), min(p.Capacity, r.Capacity)
-	}
-	return t.add(all, p)
-}
-
-// rule registers one limit.
-func (t *table) rule(spec driver.Spec) (*driver.Rule, error) {
-	key := [MaxLimits]driver.Spec{spec}
-	if id, ok := t.bySpecs[key]; ok {
-		return (*t.plans.Load())[id].Rules[0], nil
-	}
-	r := driver.Clock{Unix: t.base.UnixNano()}.Rule(spec)
-	if r == nil {
-		return nil, fmt.Errorf("ratelimit: %d permits per %v cannot be counted exactly", spec.Permits, spec.Period)
-	}
-	var err error
-	t.horizon.Store(min(t.horizon.Load(), r.Horizon)) // before the first word of this limit
-	r.ID, err = t.add(key, &driver.Plan{Capacity: r.Capacity, Rules: []*driver.Rule{r}})
-	return r, err
-}
-
-func (t *table) add(specs [MaxLimits]driver.Spec, p *driver.Plan) (driver.ID, error) {
-	if id, ok := t.bySpecs[specs]; ok {
-		return id, nil
-	}
-	old := *t.plans.Load()
-	if len(old) > math.MaxUint16 {
-		return 0, errPlans
-	}
-	if p.ID = driver.ID(len(old)); len(p.Rules) == 1 {
-		p.Rules[0].ID = p.ID
-	}
-	plans := append(old, p) // a reader of the old slice does not look beyond its end
-	t.plans.Store(&plans)
-	t.bySpecs[specs] = p.ID
 	return p.ID, nil
 }
 
@@ -231,7 +178,7 @@ func (t *table) sweep(now int64) {
 func (t *table) sweepOne(s *shard, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(t, *t.plans.Load(), max(now, s.last))
+	s.sweep(t, t.plans.All(), max(now, s.last))
 }
 
 // counts are the decisions of takeOne.
@@ -285,7 +232,7 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 
 // Changed marks all keys as stale: they were written under a limit that was replaced.
 func (t *table) Changed(c *driver.Change) {
-	t.planMu.Lock()
+	t.marking.Lock()
 	t.change.Store(c)
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -299,7 +246,7 @@ func (t *table) Changed(c *driver.Change) {
 		t.marked.Store(max(t.marked.Load(), s.last))
 		s.mu.Unlock()
 	}
-	t.planMu.Unlock()
+	t.marking.Unlock()
 	t.retime()
 }
 
@@ -310,7 +257,7 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 	s.mu.Lock()
 	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, t.now())}
 	k.load(of)
-	k.account.Change(c, *t.plans.Load(), k.now)
+	k.account.Change(c, t.plans.All(), k.now)
 	k.changed = true
 	k.flush()
 	s.mu.Unlock()
@@ -318,15 +265,12 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 }
 
 // planFor is the plan of that number, for an operation of that cost.
-func (t *table) planFor(id driver.ID, cost int64) (*driver.Plan, error) {
-	plans := *t.plans.Load()
+func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
 	switch {
 	case t.store.closed.Load():
 		return nil, ErrClosed
-	case id == 0 || int(id) >= len(plans):
-		return nil, fmt.Errorf("ratelimit: no plan %d in this table", id)
 	case cost < 0:
 		return nil, costError(cost)
 	}
-	return plans[id], nil
+	return t.plans.Get(id)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // QueueOrder is the order in which the waiters of a key are served.
@@ -92,17 +93,24 @@ func (q *queue) serve(k *keyed) {
 	delete(k.shard.queues, k.hash)
 }
 
+// serve takes for a waiter.
+func (k *keyed) serve(p *limits.Plan, change *driver.Change, cost int64) Result {
+	k.load(change)
+	r, changed := k.account.Serve(p, k.now, cost)
+	k.changed = k.changed || changed
+	return r
+}
+
 // takeBy takes at the earliest possible moment, if that is not later than latest, and sets k.now
 // to it.
-func (k *keyed) takeBy(p *driver.Plan, change *driver.Change, cost, latest int64) Result {
-	op := driver.Op{Kind: driver.Take, Cost: cost, Change: change, Queued: true}
-	r, _ := k.decide(p, &op)
+func (k *keyed) takeBy(p *limits.Plan, change *driver.Change, cost, latest int64) Result {
+	r := k.serve(p, change, cost)
 	for range 2 * MaxLimits { // the first RetryAfter can be too short for joined limits
 		if r.Allowed || r.RetryAfter == Never || int64(r.RetryAfter) > latest-k.now {
 			break
 		}
 		k.now += int64(r.RetryAfter)
-		r, _ = k.decide(p, &op)
+		r = k.serve(p, change, cost)
 	}
 	return r
 }
@@ -160,7 +168,7 @@ func (q *queue) delayed(k *keyed) {
 }
 
 // apply does an operation on a key that has waiters.
-func (q *queue) apply(k *keyed, p *driver.Plan, op *driver.Op) Result {
+func (q *queue) apply(k *keyed, p *limits.Plan, op *driver.Op) Result {
 	q.serve(k)
 	if !q.overtaken() && op.Kind != driver.Drain && op.Kind != driver.Refund && op.Kind != driver.Reset {
 		r := q.refusal(k, p, op.Change, op.Cost)
@@ -181,7 +189,7 @@ func (q *queue) apply(k *keyed, p *driver.Plan, op *driver.Op) Result {
 
 // refusal is the result of a take that cannot be served now: its RetryAfter is the time until it
 // could be served after the waiters.
-func (q *queue) refusal(k *keyed, p *driver.Plan, change *driver.Change, cost int64) Result {
+func (q *queue) refusal(k *keyed, p *limits.Plan, change *driver.Change, cost int64) Result {
 	if q.overtaken() {
 		return k.ask(p, change, cost)
 	}
@@ -232,7 +240,7 @@ func (q *queue) follow(w *waiter) bool {
 }
 
 // ask is the result of a take whose permits are not available now; it takes nothing.
-func (k *keyed) ask(p *driver.Plan, change *driver.Change, cost int64) Result {
+func (k *keyed) ask(p *limits.Plan, change *driver.Change, cost int64) Result {
 	r, _ := k.decide(p, &driver.Op{Kind: driver.Check, Cost: cost, Change: change})
 	r.Allowed = false
 	return r

@@ -12,13 +12,14 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A setting is a limit in force for keys.
 type setting struct {
 	limit  Limit // with defaults filled in
 	plan   driver.ID
-	one    *driver.Rule   // for takeOne; nil where that does not apply
+	one    *limits.Rule   // for takeOne; nil where that does not apply
 	change *driver.Change // that put it in force
 }
 
@@ -30,7 +31,7 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	}
 	set := &setting{limit: limit.resolved(), plan: plan}
 	if s.memory != nil {
-		if p := (*s.memory.plans.Load())[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
+		if p := s.memory.plans.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
 			set.one = p.Rules[0]
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A shard is an open-addressing table with linear probing and no tombstones. Its slots hold no
@@ -22,7 +23,7 @@ type shard struct {
 	swept    int64            // when every slot was looked at last
 	used     int              // slots that are not empty
 	hand     int              // where the next search for a victim starts
-	accounts [][]driver.Count // of keys with more than a word; the slot has the index
+	accounts [][]limits.Count // of keys with more than a word; the slot has the index
 	free     []int            // free indexes
 	sketch   *sketch
 
@@ -70,30 +71,30 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 func (s *shard) tick(t *table, now int64) int64 {
 	now = max(now, s.last)
 	s.last = now
-	if now-s.swept > t.horizon.Load() {
-		s.sweep(t, *t.plans.Load(), now)
+	if now-s.swept > t.plans.Horizon() {
+		s.sweep(t, t.plans.All(), now)
 	}
 	return now
 }
 
 // read reads the counts in a slot.
-func (s *shard) read(to *driver.Account, n *slot, plans []*driver.Plan) {
+func (s *shard) read(to *limits.Account, n *slot, plans []*limits.Plan) {
 	if n.tag&listed != 0 {
 		to.Load(s.accounts[n.word])
 	} else {
-		to.Add(driver.Count{Rule: plans[n.id()].Rules[0], State: driver.State{Word: n.word}})
+		to.Add(limits.Count{Rule: plans[n.id()].Rules[0], State: limits.State{Word: n.word}})
 	}
 }
 
 // write writes the counts of a key. If there are none, the key is dropped.
-func (s *shard) write(t *table, hash uint64, now int64, counts []driver.Count) {
+func (s *shard) write(t *table, hash uint64, now int64, counts []limits.Count) {
 	if len(counts) == 0 {
 		s.drop(t, hash)
 		return
 	}
 	i, found := s.find(hash)
 	if !found {
-		s.makeRoom(t, *t.plans.Load(), now)
+		s.makeRoom(t, t.plans.All(), now)
 	}
 	n := slot{tag: hash >> tagShift << tagShift}
 	if found {
@@ -106,7 +107,7 @@ func (s *shard) write(t *table, hash uint64, now int64, counts []driver.Count) {
 }
 
 // fill returns a slot with the counts of a key.
-func (s *shard) fill(n slot, counts []driver.Count) slot {
+func (s *shard) fill(n slot, counts []limits.Count) slot {
 	was := n.tag&listed != 0
 	n.tag = n.tag >> tagShift << tagShift
 	if len(counts) == 1 && !counts[0].Rule.Listed() && !counts[0].Replaced {
@@ -130,11 +131,11 @@ func (s *shard) fill(n slot, counts []driver.Count) slot {
 }
 
 // resized is an empty slice with room for n counts, and not for many more.
-func resized(counts []driver.Count, n int) []driver.Count {
+func resized(counts []limits.Count, n int) []limits.Count {
 	if cap(counts) == n {
 		return counts[:0]
 	}
-	return make([]driver.Count, 0, n)
+	return make([]limits.Count, 0, n)
 }
 
 // drop forgets a key.
@@ -154,7 +155,7 @@ func (s *shard) release(n *slot) {
 }
 
 // makeRoom makes room for one more key.
-func (s *shard) makeRoom(t *table, plans []*driver.Plan, now int64) {
+func (s *shard) makeRoom(t *table, plans []*limits.Plan, now int64) {
 	if s.used > 0 && t.keys.Load() >= int64(t.store.maxKeys) {
 		s.evict(t, plans, now)
 	}
@@ -197,15 +198,15 @@ func (s *shard) remove(t *table, i int) {
 // account reads the usage in a slot, without counts whose words are too old to be read. It carries
 // the key over if that is pending. It reports whether the slot can stay as it is: words must be
 // rewritten in time, but not before a pending change is applied.
-func (s *shard) account(a *driver.Account, t *table, n *slot, plans []*driver.Plan, now int64) (stays bool) {
+func (s *shard) account(a *limits.Account, t *table, n *slot, plans []*limits.Plan, now int64) (stays bool) {
 	a.Load(nil)
 	s.read(a, n, plans)
 	stays = n.tag&listed == 0
 	if c, at := t.change.Load(), t.marked.Load(); n.tag&stale != 0 && c != nil {
-		stays = !slices.ContainsFunc(a.Counts(), func(c driver.Count) bool { return now-at > c.Rule.Horizon })
+		stays = !slices.ContainsFunc(a.Counts(), func(c limits.Count) bool { return now-at > c.Rule.Horizon })
 		a.Change(c, plans, min(at, now))
 	}
-	a.Drop(func(c driver.Count) bool { return !c.Rule.Listed() && (now-s.swept)/5 > c.Rule.Horizon })
+	a.Drop(func(c limits.Count) bool { return !c.Rule.Listed() && (now-s.swept)/5 > c.Rule.Horizon })
 	return stays
 }
 
@@ -215,8 +216,8 @@ const churn = int64(time.Second)
 
 // sweep drops recovered keys, moves the rest into fewer slots if they fit, and frees the accounts
 // that the shard no longer needs.
-func (s *shard) sweep(t *table, plans []*driver.Plan, now int64) {
-	var a driver.Account
+func (s *shard) sweep(t *table, plans []*limits.Plan, now int64) {
+	var a limits.Account
 	neutral := 0
 	for i := range s.slots {
 		n := &s.slots[i]
@@ -277,9 +278,9 @@ func (s *shard) compact() {
 	if len(s.free)*2 <= len(s.accounts) {
 		return
 	}
-	var accounts [][]driver.Count
+	var accounts [][]limits.Count
 	if used := len(s.accounts) - len(s.free); used > 0 {
-		accounts = make([][]driver.Count, 0, used)
+		accounts = make([][]limits.Count, 0, used)
 	}
 	for i := range s.slots {
 		if n := &s.slots[i]; n.tag&listed != 0 {
@@ -292,10 +293,10 @@ func (s *shard) compact() {
 
 // evict drops one of the next 16 keys: a recovered key if there is one, otherwise the key with the
 // least usage, which the sketch keeps.
-func (s *shard) evict(t *table, plans []*driver.Plan, now int64) {
+func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 	mask := len(s.slots) - 1
-	var a driver.Account
-	victim, owes := -1, driver.Debt{}
+	var a limits.Account
+	victim, owes := -1, limits.Debt{}
 	for seen, i := 0, s.hand; seen < min(16, s.used); i = (i + 1) & mask {
 		s.hand = (i + 1) & mask
 		n := &s.slots[i]
@@ -311,7 +312,7 @@ func (s *shard) evict(t *table, plans []*driver.Plan, now int64) {
 			return
 		}
 		if victim < 0 || full < owes.Until {
-			victim, owes = i, driver.Debt{Until: full, Permits: a.Used(now)}
+			victim, owes = i, limits.Debt{Until: full, Permits: a.Used(now)}
 		}
 	}
 	if s.sketch == nil {

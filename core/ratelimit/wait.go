@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Wait takes n permits of a key as soon as they are available, and then returns; Result.Wait is
@@ -30,7 +31,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	}
 	var r Result
 	var err error
-	if t, ok := l.table.(driver.QueueTable); ok && n > 0 {
+	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
 		r, err = l.queue(ctx, t, key, n, most)
 	} else {
 		r, err = l.reserve(ctx, key, n, most)
@@ -46,10 +47,10 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 }
 
 // queue waits in the queue of the key. An error is not a refusal: with an error nothing is taken.
-func (l *Limiter) queue(ctx context.Context, t driver.QueueTable, key string, n int64, most time.Duration) (Result, error) {
+func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n int64, most time.Duration) (Result, error) {
 	key = strings.Clone(key)
 	cfg := l.cfg.Load()
-	w, r, err := t.Enter(key, driver.Request{
+	w, r, err := t.Enter(key, limits.Request{
 		Limit: func() (driver.ID, *driver.Change) {
 			set := l.settingOf(key)
 			return set.plan, l.changeOf(set)

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A waiter waits for permits of a key. It is guarded by the lock of the shard.
 type waiter struct {
-	request  driver.Request
+	request  limits.Request
 	table    *table
 	key      uint64       // its hash
-	plan     *driver.Plan // in force for it
+	plan     *limits.Plan // in force for it
 	change   *driver.Change
 	cost     int64
 	came     int64
@@ -37,7 +38,7 @@ func (w *waiter) signal() {
 
 // Enter takes permits, refuses, or joins the queue; then the waiter is not nil, and
 // the Wait of the result is an estimate.
-func (t *table) Enter(key string, req driver.Request) (driver.Waiter, Result, error) {
+func (t *table) Enter(key string, req limits.Request) (limits.Waiter, Result, error) {
 	id, _ := req.Limit()
 	if _, err := t.planFor(id, req.Cost); err != nil {
 		return nil, Result{}, err
@@ -49,7 +50,7 @@ func (t *table) Enter(key string, req driver.Request) (driver.Waiter, Result, er
 	return w, r, nil
 }
 
-func (t *table) enter(key uint64, req driver.Request) (w *waiter, r Result, err error) {
+func (t *table) enter(key uint64, req limits.Request) (w *waiter, r Result, err error) {
 	t.sweep(t.now())
 	s := t.shard(key)
 	s.mu.Lock()
@@ -112,9 +113,9 @@ func (t *table) enter(key uint64, req driver.Request) (w *waiter, r Result, err 
 }
 
 // inForce returns the limit that applies to a request now.
-func (t *table) inForce(req driver.Request) (*driver.Plan, *driver.Change) {
+func (t *table) inForce(req limits.Request) (*limits.Plan, *driver.Change) {
 	id, change := req.Limit()
-	return (*t.plans.Load())[id], change
+	return t.plans.All()[id], change
 }
 
 // Await waits until w is served or refused. If ctx or done ends before, w leaves the queue, and

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // newTestTable is a table with a store of its own and one plan.
@@ -29,7 +30,7 @@ func newTestTable(tb testing.TB, maxKeys int, limits ...Limit) (*table, []driver
 
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
 func eitherAt(t *table, now int64, key string, id driver.ID, op driver.Op) (r Result, err error) {
-	if p := (*t.plans.Load())[id]; now%2 == 0 && op.Kind == driver.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, &r) {
+	if p := t.plans.All()[id]; now%2 == 0 && op.Kind == driver.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, &r) {
 		return r, nil
 	}
 	return t.applyAt(now, key, id, &op)
@@ -49,7 +50,7 @@ func TestBucketTicks(t *testing.T) {
 	t.Parallel()
 	l := TokenBucket(1_000_003, 24*time.Hour, 1_000_003) // too fine for 1ns: counts in 100ns
 	require.NoError(t, l.Validate())
-	_, _, unit := driver.Clock{}.Rule(l.spec()).Bucket()
+	_, _, unit := limits.Clock{}.Rule(l.spec()).Bucket()
 	require.Greater(t, unit, int64(1))
 	tab, ids := newTestTable(t, 0, l)
 	require.EqualValues(t, 0, mustApply(t, tab, 5, "k", ids[0], driver.Op{Cost: l.Burst}).Remaining)
@@ -177,6 +178,6 @@ func checkEveryRate(t *testing.T, most int64) {
 // wordTick returns the binary logarithm of the ns in a tick of the word of a fixed window.
 func wordTick(l Limit) uint {
 	var word uint64
-	driver.Clock{}.Rule(l.spec()).TakeWindow(&word, 1<<62, 1, new(Result))
+	limits.Clock{}.Rule(l.spec()).TakeWindow(&word, 1<<62, 1, new(Result))
 	return uint(word >> 58)
 }

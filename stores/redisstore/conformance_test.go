@@ -52,18 +52,18 @@ func TestWrappersOfAStoreConform(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		conformsOn(t, startServer(t), Config{Mode: mode}, wrapped)
+		conformsOn(t, startServer(t), Config{Mode: mode}, inWrappers)
 	})
 }
 
-// wrapped is a store with a deny cache and a share in use.
-func wrapped(s *Store) ratelimit.Store {
-	return sharing{core.Must(share.New(core.Must(denycache.New(s, denycache.Config{})), share.Config{}))}
+// inWrappers is a store with a deny cache and a share in use.
+func inWrappers(s *Store) ratelimit.Store {
+	return localStore{core.Must(share.New(core.Must(denycache.New(s, denycache.Config{})), share.Config{}))}
 }
 
-type sharing struct{ *share.Store }
+type localStore struct{ *share.Store }
 
-func (s sharing) Open(name string) (driver.Table, error) {
+func (s localStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	if err == nil {
 		_ = t.(driver.LocalTable).Local() //nolint:forcetypeassert // it is one

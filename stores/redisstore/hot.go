@@ -5,6 +5,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Codes in the reply of a script for many keys, instead of the permits taken.
@@ -45,9 +46,9 @@ func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
 		debt, granted, at := n[1], n[0], now*1000
 		if granted > 0 && mode != "-1" {
 			granted /= p.b
-			at = p.Earliest(driver.Raw{debt - n[0]}, at, granted)
+			at = p.Earliest(limits.Raw{debt - n[0]}, at, granted)
 		}
-		return p.result(of, &op, now, granted, at, uint64(debt), driver.Raw{debt}), true
+		return p.result(of, &op, now, granted, at, uint64(debt), limits.Raw{debt}), true
 	}
 }
 
@@ -76,19 +77,19 @@ func (p *part) windowRequest(req *request, of *plan, op driver.Op) {
 			return r, false
 		}
 		start, used := n[1], n[2]
-		return p.result(of, &op, now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), driver.Raw{start * 1000, used}), true
+		return p.result(of, &op, now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), limits.Raw{start * 1000, used}), true
 	}
 }
 
 // result is that of a reply of a script for many keys.
-func (p *part) result(of *plan, op *driver.Op, now, granted, at int64, receipt uint64, raw driver.Raw) ratelimit.Result {
+func (p *part) result(of *plan, op *driver.Op, now, granted, at int64, receipt uint64, raw limits.Raw) ratelimit.Result {
 	switch {
 	case op.Kind == driver.TakeAtMost && granted == 0 && op.Cost > 0:
 		granted = refused
 	case op.Kind == driver.Check:
 		granted = min(granted, 0)
 	}
-	r := of.Result(now*1000, op, granted, at, []driver.Raw{raw})
+	r := of.Result(now*1000, op, granted, at, []limits.Raw{raw})
 	if r.Receipt.At = now; r.Granted > 0 {
 		r.Receipt.Plans[0], r.Receipt.Parts[0] = p.ID, receipt
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // epoch is where times in the server begin: 2020, in µs of Unix.
@@ -16,18 +17,18 @@ const epoch = 1577836800_000_000
 const maxDebt = 1 << 52
 
 // clock is that of a server.
-var clock = driver.Clock{Unix: epoch * 1000, Micros: true} //nolint:gochecknoglobals // a constant
+var clock = limits.Clock{Unix: epoch * 1000, Micros: true} //nolint:gochecknoglobals // a constant
 
 // A plan is one limit, or several that hold together, made ready to be sent.
 type plan struct {
-	driver.Plan
+	limits.Plan
 
 	parts []*part
 }
 
 // A part is one limit.
 type part struct {
-	*driver.Rule
+	*limits.Rule
 
 	limit     ratelimit.Limit
 	algorithm uint
@@ -93,15 +94,15 @@ func (p *part) window() any {
 }
 
 // raw returns the state of a key under a limit, from the numbers in a reply.
-func (p *part) raw(n []int64) driver.Raw {
+func (p *part) raw(n []int64) limits.Raw {
 	us := func(t int64) int64 { return t * 1000 }
 	switch p.algorithm {
 	case algBucket:
-		return driver.Raw{n[0]}
+		return limits.Raw{n[0]}
 	case algWindow:
-		return driver.Raw{us(n[0]), n[1]}
+		return limits.Raw{us(n[0]), n[1]}
 	case algCounter:
-		return driver.Raw{us(n[0]), us(n[1]), n[2], n[3]}
+		return limits.Raw{us(n[0]), us(n[1]), n[2], n[3]}
 	}
-	return driver.Raw{n[0], us(n[1]), us(n[2]), us(n[3])}
+	return limits.Raw{n[0], us(n[1]), us(n[2]), us(n[3])}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A request is one decision on its way to the server.
@@ -129,8 +130,8 @@ func (t *table) charges(op driver.Op) []any {
 	for i, id := range take.Plans {
 		charge(id, take.Parts[i], op.Cost)
 	}
-	if take.More != nil {
-		for _, k := range take.More.Kept {
+	if more, ok := take.More.(*limits.More); ok {
+		for _, k := range more.Kept {
 			charge(k.Rule, k.Receipt, k.Cost)
 		}
 	}
@@ -145,7 +146,7 @@ func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, o
 		return r, false
 	}
 	now, granted, at := n[0]*1000, n[1], n[2]*1000
-	raws, receipt := make([]driver.Raw, len(p.parts)), driver.Receipt{At: n[0]}
+	raws, receipt := make([]limits.Raw, len(p.parts)), driver.Receipt{At: n[0]}
 	for i, part := range p.parts {
 		raws[i] = part.raw(n[head+each*i:])
 		if granted > 0 {
@@ -154,13 +155,14 @@ func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, o
 		if len(p.parts) > 1 {
 			var alone ratelimit.Result
 			part.Report(raws[i], now, &alone)
-			more(&receipt).Standings = append(more(&receipt).Standings, driver.Standing{Remaining: alone.Remaining, FullAfter: alone.FullAfter})
+			more := limits.MoreOf(&receipt)
+			more.Stands = append(more.Stands, driver.Standing{Remaining: alone.Remaining, FullAfter: alone.FullAfter})
 		}
 	}
 	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {
 		name := fmt.Sprintf("%c:%d:%d:%d:%d:%d", rune(n[0]), n[1], n[2], n[3], n[4], n[5])
 		if part := t.partNamed(name); part != nil {
-			more(&receipt).Kept = append(more(&receipt).Kept, driver.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
+			limits.Keep(&receipt, limits.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
 		}
 	}
 	if op.Kind == driver.Refund || op.Kind == driver.Reset {
@@ -169,11 +171,4 @@ func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, o
 	r = p.Result(now, op, granted, at, raws)
 	r.Receipt = receipt
 	return r, true
-}
-
-func more(r *driver.Receipt) *driver.More {
-	if r.More == nil {
-		r.More = new(driver.More)
-	}
-	return r.More
 }

@@ -33,7 +33,7 @@ func TestSoakConformsInRealTime(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
 		conformsInRealTime(t, Config{Mode: mode}, func(s *Store) ratelimit.Store { return s })
-		conformsInRealTime(t, Config{Mode: mode}, wrapped)
+		conformsInRealTime(t, Config{Mode: mode}, inWrappers)
 	})
 }
 

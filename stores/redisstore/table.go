@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A table is the keys of one limiter. Its only state is its limits.
@@ -38,7 +39,7 @@ var errPlans = errors.New("redisstore: a table knows at most 65535 different lim
 func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p, names := &plan{Plan: driver.Plan{Capacity: math.MaxInt64}}, ""
+	p, names := &plan{Plan: limits.Plan{Capacity: math.MaxInt64}}, ""
 	for _, spec := range specs {
 		one, err := t.single(spec)
 		if err != nil {
@@ -64,7 +65,7 @@ func (t *table) single(spec driver.Spec) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.add(one.name, &plan{Plan: driver.Plan{Capacity: one.Capacity, Rules: []*driver.Rule{one.Rule}}, parts: []*part{one}})
+	return t.add(one.name, &plan{Plan: limits.Plan{Capacity: one.Capacity, Rules: []*limits.Rule{one.Rule}}, parts: []*part{one}})
 }
 
 // add gives a plan its number, or returns the one that is there.

@@ -146,8 +146,8 @@ func (k *known) failed(err error) {
 // learn remembers the state of a key after an operation that was sent at a time.
 func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 	var all []driver.Standing
-	if r.Receipt.More != nil {
-		all = r.Receipt.More.Standings
+	if more, ok := r.Receipt.More.(driver.Standings); ok {
+		all = more.Standings()
 	}
 	if sent.After(k.lostAt) {
 		k.unknown = 0

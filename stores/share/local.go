@@ -28,17 +28,11 @@ var errTake = errors.New("share: the permits were taken at the store, which is u
 // granted to the store before the next decision there.
 type local struct {
 	table  *table
-	memory memory
+	memory driver.OwingTable
 	splits sync.Map // planShare to the driver.ID in memory
 	seed   maphash.Seed
 	shards [16]shard
 	owing  atomic.Int64 // accounts with a debt
-}
-
-// memory is a table of a [ratelimit.Memory].
-type memory interface {
-	driver.Table
-	Owe(key string, id driver.ID, permits int64, until time.Time) error
 }
 
 type planShare struct {

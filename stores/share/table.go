@@ -91,7 +91,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
-	l.memory = core.Must(m.Open("")).(memory) //nolint:forcetypeassert // those of a Memory are
+	l.memory = core.Must(m.Open("")).(driver.OwingTable) //nolint:forcetypeassert // those of a Memory are
 	for i := range l.shards {
 		l.shards[i].keys = map[string]*known{}
 	}

@@ -1,25 +1,9 @@
 package driver
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// An ID is the number of a [Rule] or a [Plan] in its table, from 1.
+// An ID is the number of a limit, or of several that hold together, in its table, from 1.
 type ID uint16
-
-// A Plan is one limit, or several that hold together, made ready to decide.
-type Plan struct {
-	ID       ID
-	Capacity int64 // the least of the Rules
-	Rules    []*Rule
-}
-
-// Exact reports whether takes must never be closer together than the limits allow, also if a
-// waiter wakes up late.
-func (p *Plan) Exact() bool {
-	return slices.ContainsFunc(p.Rules, func(r *Rule) bool { return r.Listed() })
-}
 
 // OpKind is what an [Op] does.
 type OpKind uint8
@@ -51,8 +35,6 @@ type Op struct {
 	MaxWait time.Duration // Reserve: how long the permits may take to come
 	Receipt Receipt       // Refund: that of the Result of the take
 	Change  *Change       // of the limit of most calls, or nil
-	// Queued is set for a Take that was waited for.
-	Queued bool
 }
 
 // A Change is the last one of the limit in this process. A key that was not used since then
@@ -61,11 +43,6 @@ type Change struct {
 	At       time.Time // with a monotonic reading
 	Plan     ID        // that is in force since then
 	Replaced []ID      // those that were in force before
-}
-
-// looks reports whether an operation takes nothing.
-func (op *Op) looks() bool {
-	return op.Kind == Check || op.Cost == 0 && (op.Kind == Take || op.Kind == TakeAtMost || op.Kind == Reserve)
 }
 
 // Never is the RetryAfter of a cost that does not fit into the limit at all, so that
@@ -114,28 +91,15 @@ type Receipt struct {
 	At    int64
 	Plans [MaxLimits]ID     // the limits that were in force
 	Parts [MaxLimits]uint64 // and how they were charged
-
-	More *More // in less common cases
+	More  any               // in less common cases; it can be a Standings
 }
 
-// More is the part of a Receipt for less common cases.
-type More struct {
-	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
-	Kept   []Kept            // the counts of limits that were not in force
-	// Standings are how the key stands under each of several joined limits, also without a take;
-	// empty if the store does not report it.
-	Standings []Standing
-}
+// Standings is a More that reports how the key stands under each of several joined limits, also
+// without a take.
+type Standings interface{ Standings() []Standing }
 
 // A Standing is how a key stands under one limit.
 type Standing struct {
 	Remaining int64
 	FullAfter time.Duration
-}
-
-// Kept is a charge to the count of a limit that was not in force.
-type Kept struct {
-	Rule    ID
-	Receipt uint64
-	Cost    int64
 }

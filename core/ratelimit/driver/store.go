@@ -99,28 +99,12 @@ type CountingTable interface {
 	Counts() (keys int, evicted uint64)
 }
 
-// A QueueTable is a Table that keeps a queue of waiters for each key.
-type QueueTable interface {
+// An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
+type OwingTable interface {
 	Table
-	// Enter takes permits, refuses, or joins the queue of a key. If it joins, the Waiter is
-	// not nil, and the Wait of the Result is an estimate.
-	Enter(key string, r Request) (Waiter, Result, error)
-}
-
-// A Request is a cost that can wait.
-type Request struct {
-	Limit       func() (ID, *Change) // the limit in force, which can change during the wait
-	Cost        int64                // at least 1
-	MaxWait     time.Duration
-	NewestFirst bool
-	Room        func(capacity int64) int64 // how many permits may wait
-}
-
-// A Waiter is one place in a queue.
-type Waiter interface {
-	// Await waits until the request is served or refused. If ctx or done ends before, the
-	// request has left the queue, and the error is the cause.
-	Await(ctx context.Context, done <-chan struct{}) (Result, error)
-	// Leave takes the request out of the queue if it is still there.
-	Leave()
+	// Owe charges a key under each limit of a plan: a number of permits, all of which come back by
+	// until. A bucket, which recovers evenly, is charged the usage that it recovers until then. An
+	// aligned window stays aligned, and its usage ends with the current window. Owe never lowers
+	// the usage of a key: a key with more usage stays as it is.
+	Owe(key string, plan ID, permits int64, until time.Time) error
 }

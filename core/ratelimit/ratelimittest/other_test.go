@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store in a module of its own needs nothing but package driver.
+// A store in a module of its own needs package driver and its subpackage only.
 func TestAStoreInAModuleOfItsOwnConforms(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "./...")

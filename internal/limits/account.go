@@ -1,8 +1,10 @@
-package driver
+package limits
 
 import (
 	"math"
 	"slices"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Count is the use of one limit by a key.
@@ -16,13 +18,16 @@ type Count struct {
 	Joined bool
 }
 
+// maxCounts is how many counts a key keeps.
+const maxCounts = 8
+
 // An Account is all that is kept of a key: a count for each limit that it was charged under,
 // until the count has recovered. A take is charged to every count; only the limits in force
 // refuse. See docs/adr/0006-a-key-keeps-its-counts.md.
 type Account struct {
 	Owed Debt // the debt of an account that was evicted
 
-	counts [MaxCounts]Count
+	counts [maxCounts]Count
 	n      int  // counts in use
 	added  bool // a count that has to be kept
 }
@@ -59,7 +64,7 @@ func (d Debt) end(r *Rule, at int64) int64 {
 	if recovery := r.alg.recovery(at); (d.Until-at)/reserveAhead > recovery {
 		d.Until = at + recovery
 	}
-	if r.Spec.Algorithm == TokenBucket && d.Permits < r.Capacity {
+	if r.Spec.Algorithm == driver.TokenBucket && d.Permits < r.Capacity {
 		return min(d.Until, at+int64(r.bucket.after(d.Permits*r.bucket.cost, 0)))
 	}
 	return d.Until
@@ -103,6 +108,16 @@ func (a *Account) Over(now int64) bool {
 	return true
 }
 
+// End returns the time from which the account can be dropped.
+func (a *Account) End(now int64) int64 {
+	end := now
+	for i := range a.n {
+		c := &a.counts[i]
+		end = max(end, c.Rule.alg.over(c.State, now))
+	}
+	return end
+}
+
 func (c *Count) over(now int64) bool { return c.Rule.alg.over(c.State, now) <= now }
 
 // Touch writes words anew as of now, so that they can be read for another Horizon.
@@ -114,7 +129,7 @@ func (a *Account) Touch(now int64) {
 
 // Change carries the account over as of a time since which the key was not used: that of the change, or
 // later. The plans are those of the table, by their numbers.
-func (a *Account) Change(c *Change, plans []*Plan, at int64) {
+func (a *Account) Change(c *driver.Change, plans []*Plan, at int64) {
 	for _, id := range c.Replaced {
 		for _, r := range plans[id].Rules {
 			if old := a.find(r); old != nil {
@@ -143,7 +158,7 @@ func (a *Account) carry(p *Plan, at int64) {
 			missing++
 		}
 	}
-	for a.n+missing > MaxCounts {
+	for a.n+missing > maxCounts {
 		a.merge(p, at)
 	}
 	old := a.n
@@ -178,9 +193,9 @@ func (a *Account) use(r *Rule, p *Plan, old int, at int64) int64 {
 		used := c.Rule.used(c.State, at)
 		largest = max(largest, used)
 		switch {
-		case c.Rule.Spec.Pairs(r.Spec):
+		case Pairs(c.Rule.Spec, r.Spec):
 			paired = max(paired, used)
-		case !slices.ContainsFunc(p.Rules, func(r *Rule) bool { return c.Rule.Spec.Pairs(r.Spec) }):
+		case !slices.ContainsFunc(p.Rules, func(r *Rule) bool { return Pairs(c.Rule.Spec, r.Spec) }):
 			unpaired = max(unpaired, used)
 		}
 	}
@@ -242,7 +257,7 @@ func (a *Account) Owe(p *Plan, d Debt, now int64) (changed bool) {
 		}
 		c, owed := a.find(r), r.alg.owing(end, d.Permits, now)
 		more := r.used(owed, now) > r.used(c.State, now)
-		if r.Spec.Algorithm == TokenBucket {
+		if r.Spec.Algorithm == driver.TokenBucket {
 			more = end > r.alg.full(r.alg.look(c.State, now, 0), now)
 		}
 		if more {

@@ -1,9 +1,11 @@
-package driver
+package limits
 
 import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A bucket counts time in units of 1/mul of a tick, so that a permit costs a whole number
@@ -29,7 +31,7 @@ const (
 )
 
 // newBucket takes the finest tick that is exact and fits.
-func newBucket(s Spec, micros bool) (bucket, bool) {
+func newBucket(s driver.Spec, micros bool) (bucket, bool) {
 	tick, most := int64(1), int64(maxUnits)
 	if micros {
 		tick, most = 1000, maxUnitsOfLua
@@ -106,7 +108,7 @@ func (b *bucket) whole(debt int64) (permits, part int64) {
 }
 
 // report says how a bucket stands.
-func (b *bucket) report(debt, rest int64, to *Result) {
+func (b *bucket) report(debt, rest int64, to *driver.Result) {
 	n, part := b.whole(debt)
 	if to.Remaining = n; n < b.burst {
 		to.NextAfter = b.after(b.cost-part, rest)
@@ -116,7 +118,7 @@ func (b *bucket) report(debt, rest int64, to *Result) {
 
 // TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Account.Decide] does
 // for a key that has no other count.
-func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *Result) {
+func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *driver.Result) {
 	b := &r.bucket
 	units, rest := b.now(now)
 	owed := debt(*word, units)
@@ -147,7 +149,7 @@ func (b *bucket) earliest(r Raw, now, cost int64) int64 {
 }
 
 func (b *bucket) next(r Raw, now int64) int64 {
-	var to Result
+	var to driver.Result
 	_, rest := b.now(now)
 	b.report(r[0], rest, &to)
 	return now + int64(to.NextAfter)

@@ -1,22 +1,42 @@
-package driver
+package limits
 
 import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// Decide does an operation on a key, except Refund and Reset, and reports whether the account
-// has to be written: after a charge, and if a limit got its count by a refusal.
-func (a *Account) Decide(p *Plan, now int64, op *Op) (r Result, changed bool) {
-	if op.looks() {
+// Apply does an operation on a key, and reports whether the account must be written: after a
+// charge, and if a limit got its count by a refusal.
+func (a *Account) Apply(p *Plan, now int64, op *driver.Op) (r driver.Result, changed bool) {
+	switch op.Kind {
+	case driver.Refund:
+		changed = a.refund(now, op)
+	case driver.Reset:
+		*a, changed = Account{}, true
+	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Drain:
+		return a.operate(p, now, op, false)
+	}
+	r, _ = a.operate(p, now, &driver.Op{}, false)
+	return r, changed
+}
+
+// Serve takes permits that were waited for.
+func (a *Account) Serve(p *Plan, now, cost int64) (driver.Result, bool) {
+	return a.operate(p, now, &driver.Op{Cost: cost}, true)
+}
+
+func (a *Account) operate(p *Plan, now int64, op *driver.Op, waited bool) (r driver.Result, changed bool) {
+	if looks(op) {
 		b := *a
 		b.carry(p, now)
-		b.decide(p, now, op, &r)
+		b.decide(p, now, op, waited, &r)
 		return r, false
 	}
 	a.carry(p, now)
-	changed = a.decide(p, now, op, &r) || a.added && !a.Over(now)
+	changed = a.decide(p, now, op, waited, &r) || a.added && !a.Over(now)
 	if changed {
 		for i := range a.n {
 			c := &a.counts[i]
@@ -26,32 +46,32 @@ func (a *Account) Decide(p *Plan, now int64, op *Op) (r Result, changed bool) {
 	return r, changed
 }
 
-func (a *Account) decide(p *Plan, now int64, op *Op, r *Result) (changed bool) {
+func (a *Account) decide(p *Plan, now int64, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
 	r.Allowed, r.Plan = true, p.ID
 	switch op.Kind {
-	case Take, Check, Reserve:
+	case driver.Take, driver.Check, driver.Reserve:
 		switch {
 		case op.Cost > p.Capacity:
-			r.Allowed, r.RetryAfter = false, Never
+			r.Allowed, r.RetryAfter = false, driver.Never
 		case op.Cost > 0:
-			changed = a.take(p, now, op, r)
+			changed = a.take(p, now, op, waited, r)
 		}
-	case TakeAtMost, Drain:
+	case driver.TakeAtMost, driver.Drain:
 		grant := op.Cost
-		if op.Kind == Drain {
+		if op.Kind == driver.Drain {
 			grant = math.MaxInt64
 		}
 		for _, rule := range p.Rules {
 			grant = min(grant, rule.alg.available(rule.alg.look(a.find(rule).State, now, 0), now))
 		}
 		if grant > 0 {
-			changed = a.take(p, now, &Op{Kind: Take, Cost: grant}, r)
+			changed = a.take(p, now, &driver.Op{Kind: driver.Take, Cost: grant}, false, r)
 		} else if op.Cost > 0 {
-			a.take(p, now, &Op{Kind: Take, Cost: 1}, r)
+			a.take(p, now, &driver.Op{Kind: driver.Take, Cost: 1}, false, r)
 		}
-	case Refund, Reset:
+	case driver.Refund, driver.Reset:
 	}
-	var raws [MaxLimits]Raw
+	var raws [driver.MaxLimits]Raw
 	for i, rule := range p.Rules {
 		raws[i] = rule.alg.look(a.find(rule).State, now, 0)
 	}
@@ -61,13 +81,13 @@ func (a *Account) decide(p *Plan, now int64, op *Op, r *Result) (changed bool) {
 
 // Result is how an operation was decided that took so many permits, which can be used at a time; or,
 // if it took -1, that was refused. The raws are how the key stands after it, read for the cost.
-func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw) Result {
-	r := Result{Allowed: true, Plan: p.ID}
+func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) driver.Result {
+	r := driver.Result{Allowed: true, Plan: p.ID}
 	switch cost := op.Cost; {
-	case cost > p.Capacity && op.Kind != TakeAtMost:
-		r.Allowed, r.RetryAfter = false, Never
+	case cost > p.Capacity && op.Kind != driver.TakeAtMost:
+		r.Allowed, r.RetryAfter = false, driver.Never
 	case granted < 0:
-		if op.Kind == TakeAtMost {
+		if op.Kind == driver.TakeAtMost {
 			cost = 1
 		}
 		r.Allowed = false
@@ -80,7 +100,7 @@ func (p *Plan) Result(now int64, op *Op, granted, at int64, raws []Raw) Result {
 }
 
 // wait finds out how long a cost has to wait, and for which limit.
-func (p *Plan) wait(raws []Raw, now, cost int64, r *Result) {
+func (p *Plan) wait(raws []Raw, now, cost int64, r *driver.Result) {
 	for i, rule := range p.Rules {
 		if after := time.Duration(rule.alg.earliest(raws[i], now, cost) - now); after > r.RetryAfter {
 			r.RetryAfter, r.Which = after, i
@@ -90,9 +110,9 @@ func (p *Plan) wait(raws []Raw, now, cost int64, r *Result) {
 
 // take takes op.Cost permits, at least 1, of all limits or of none. For a refusal r.Which is
 // the one with the longest wait.
-func (a *Account) take(p *Plan, now int64, op *Op, r *Result) (changed bool) {
-	var own [MaxLimits]int64
-	var raws [MaxLimits]Raw
+func (a *Account) take(p *Plan, now int64, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
+	var own [driver.MaxLimits]int64
+	var raws [driver.MaxLimits]Raw
 	for i, rule := range p.Rules {
 		raws[i] = rule.alg.look(a.find(rule).State, now, op.Cost)
 		own[i] = rule.alg.earliest(raws[i], now, op.Cost)
@@ -100,7 +120,7 @@ func (a *Account) take(p *Plan, now int64, op *Op, r *Result) (changed bool) {
 	p.wait(raws[:], now, op.Cost, r)
 	at := now + int64(r.RetryAfter)
 	if at > now {
-		ok := op.Kind == Reserve && r.RetryAfter <= op.MaxWait
+		ok := op.Kind == driver.Reserve && r.RetryAfter <= op.MaxWait
 		for _, rule := range p.Rules {
 			ok = ok && rule.alg.fits(a.find(rule).State, now, at, op.Cost)
 		}
@@ -109,18 +129,19 @@ func (a *Account) take(p *Plan, now int64, op *Op, r *Result) (changed bool) {
 			return false
 		}
 		r.Wait, r.RetryAfter = r.RetryAfter, 0
-		r.Receipt.More = new(More)
+		more := new(More)
 		for i, rule := range p.Rules {
-			r.Receipt.More.Before[i] = rule.alg.touch(a.find(rule).State, now).Word
+			more.Before[i] = rule.alg.touch(a.find(rule).State, now).Word
 		}
+		r.Receipt.More = more
 	}
-	if op.Kind == Check {
+	if op.Kind == driver.Check {
 		return false
 	}
 	for i, rule := range p.Rules {
 		c := a.find(rule)
 		r.Receipt.Plans[i] = rule.ID
-		c.State, r.Receipt.Parts[i] = rule.alg.charge(c.State, now, own[i], at, op.Cost, op.Queued)
+		c.State, r.Receipt.Parts[i] = rule.alg.charge(c.State, now, own[i], at, op.Cost, waited)
 	}
 	if a.n > len(p.Rules) {
 		a.chargeKept(p, now, op.Cost, &r.Receipt)
@@ -130,7 +151,7 @@ func (a *Account) take(p *Plan, now int64, op *Op, r *Result) (changed bool) {
 }
 
 // chargeKept charges the limits that are not in force.
-func (a *Account) chargeKept(p *Plan, now, cost int64, to *Receipt) {
+func (a *Account) chargeKept(p *Plan, now, cost int64, to *driver.Receipt) {
 next:
 	for i := range a.n {
 		c := &a.counts[i]
@@ -143,21 +164,18 @@ next:
 		if taken == 0 {
 			continue
 		}
-		if to.More == nil {
-			to.More = new(More)
-		}
-		to.More.Kept = append(to.More.Kept, Kept{c.Rule.ID, receipt, taken})
+		Keep(to, Kept{c.Rule.ID, receipt, taken})
 	}
 }
 
 // report says how the limit that counts stands: of a refusal the one that was found already,
 // otherwise the one with least remaining.
-func (p *Plan) report(raws []Raw, now int64, r *Result) {
-	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == Never) {
+func (p *Plan) report(raws []Raw, now int64, r *driver.Result) {
+	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == driver.Never) {
 		least := int64(math.MaxInt64)
 		for i, rule := range p.Rules {
 			n := rule.Capacity // a limit that is too small for the cost
-			if r.RetryAfter != Never {
+			if r.RetryAfter != driver.Never {
 				n = rule.alg.available(raws[i], now)
 			}
 			if n < least {
@@ -168,22 +186,29 @@ func (p *Plan) report(raws []Raw, now int64, r *Result) {
 	p.Rules[r.Which].Report(raws[r.Which], now, r)
 }
 
-// Refund gives back the permits of a take that have not come back with time.
-func (a *Account) Refund(now int64, op *Op) (changed bool) {
+// looks reports whether an operation takes nothing.
+func looks(op *driver.Op) bool {
+	return op.Kind == driver.Check || op.Cost == 0 && (op.Kind == driver.Take || op.Kind == driver.TakeAtMost || op.Kind == driver.Reserve)
+}
+
+// refund gives back the permits of a take that have not come back with time.
+func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 	take := &op.Receipt
+	more, _ := take.More.(*More)
+	reserved := more != nil && more.Before != [driver.MaxLimits]uint64{}
 	for i, id := range take.Plans {
 		c := a.byID(id)
 		if c == nil || (now-take.At)/5 > c.Rule.Horizon {
 			continue // it has recovered, and its word means nothing any more
 		}
-		if take.reserved() && !c.Rule.Listed() && c.Word == take.Parts[i] {
-			c.Word, changed = take.More.Before[i], true // nothing has come since
+		if reserved && !c.Rule.Listed() && c.Word == take.Parts[i] {
+			c.Word, changed = more.Before[i], true // nothing has come since
 			continue
 		}
 		changed = c.refund(now, op.Cost, take.Parts[i], take.At) || changed
 	}
-	if take.More != nil {
-		for _, k := range take.More.Kept {
+	if more != nil {
+		for _, k := range more.Kept {
 			if c := a.byID(k.Rule); c != nil && (now-take.At)/5 <= c.Rule.Horizon {
 				changed = c.refund(now, min(k.Cost, op.Cost), k.Receipt, take.At) || changed
 			}
@@ -192,14 +217,12 @@ func (a *Account) Refund(now int64, op *Op) (changed bool) {
 	return changed
 }
 
-func (r *Receipt) reserved() bool { return r.More != nil && r.More.Before != [MaxLimits]uint64{} }
-
 func (c *Count) refund(now, cost int64, receipt uint64, taken int64) (changed bool) {
 	c.State, changed = c.Rule.alg.refund(c.State, now, cost, receipt, taken)
 	return changed
 }
 
-func (a *Account) byID(id ID) *Count {
+func (a *Account) byID(id driver.ID) *Count {
 	for i := range a.n {
 		if a.counts[i].Rule.ID == id {
 			return &a.counts[i]

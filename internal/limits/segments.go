@@ -1,6 +1,8 @@
-package driver
+package limits
 
-import "slices"
+import (
+	"slices"
+)
 
 // segments are a log of the takes within a period, each at the beginning of its
 // step: a SlidingWindow with a segment for a step, a SlidingLog with a nanosecond. A list is

@@ -1,8 +1,10 @@
-package driver
+package limits
 
 import (
 	"math"
 	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 // A Clock is how a store counts time. Its times are in nanoseconds, from a time 0 of its
@@ -12,10 +14,10 @@ type Clock struct {
 	Micros bool  // times are whole microseconds, and numbers are exact up to 2^53 only
 }
 
-// A Rule is a [Spec] made ready to compute with. It is not changed after it was made.
+// A Rule is a [driver.Spec] made ready to compute with. It is not changed after it was made.
 type Rule struct {
-	ID       ID // that its store gave it
-	Spec     Spec
+	ID       driver.ID // that its store gave it
+	Spec     driver.Spec
 	Capacity int64
 	// Horizon is the time in ns in which a word has to be read again: one that is not
 	// read for five times as long means nothing.
@@ -27,38 +29,38 @@ type Rule struct {
 }
 
 // Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly.
-func (c Clock) Rule(s Spec) *Rule {
-	r := &Rule{Spec: s, Capacity: s.capacity(), Horizon: math.MaxInt64}
+func (c Clock) Rule(s driver.Spec) *Rule {
+	r := &Rule{Spec: s, Capacity: capacity(s), Horizon: math.MaxInt64}
 	period := int64(s.Period)
 	switch s.Algorithm {
-	case TokenBucket:
+	case driver.TokenBucket:
 		b, ok := newBucket(s, c.Micros)
 		if !ok {
 			return nil
 		}
 		r.bucket = b
 		r.Horizon, r.alg = r.bucket.horizon(), &r.bucket
-	case FixedWindow:
+	case driver.FixedWindow:
 		r.window = newWindow(s, c.Unix)
 		r.Horizon, r.alg = r.window.horizon(), &r.window
-	case SlidingWindow:
+	case driver.SlidingWindow:
 		r.alg = segments{step: period / int64(s.Segments), period: period, permits: s.Permits}
-	case SlidingLog:
+	case driver.SlidingLog:
 		r.alg = segments{step: 1, period: period, permits: s.Permits}
-	case SlidingCounter:
+	case driver.SlidingCounter:
 		r.alg = counter{period: period, permits: s.Permits}
 	}
 	return r
 }
 
 // granted writes the result of a take of a word that was granted.
-func (r *Rule) granted(word uint64, now, cost int64, to *Result) {
+func (r *Rule) granted(word uint64, now, cost int64, to *driver.Result) {
 	to.Allowed, to.Granted = true, cost
 	to.Receipt.At, to.Receipt.Plans[0], to.Receipt.Parts[0] = now, r.ID, word
 }
 
 // Listed reports whether the state of a key is a list. All others are a word.
-func (r *Rule) Listed() bool { return r.Spec.Algorithm > TokenBucket }
+func (r *Rule) Listed() bool { return r.Spec.Algorithm > driver.TokenBucket }
 
 // Bucket returns the numbers by which a bucket is counted: the units in a tick of so many
 // nanoseconds, and the units of a permit.
@@ -70,7 +72,7 @@ func (r *Rule) Bucket() (units, cost, tick int64) {
 // of a bucket whose reservations lie no further ahead.
 func (r *Rule) Longest() time.Duration {
 	span := r.Spec.Period
-	if r.Spec.Algorithm == TokenBucket {
+	if r.Spec.Algorithm == driver.TokenBucket {
 		span = r.bucket.after(r.bucket.capacity, 0)
 	}
 	if span > math.MaxInt64/(reserveAhead+1) {
@@ -136,7 +138,7 @@ func (r *Rule) used(s State, now int64) int64 {
 func (r *Rule) Earliest(raw Raw, now, cost int64) int64 { return r.alg.earliest(raw, now, cost) }
 
 // Report says how a key stands under one limit.
-func (r *Rule) Report(raw Raw, now int64, to *Result) {
+func (r *Rule) Report(raw Raw, now int64, to *driver.Result) {
 	to.Limit, to.Remaining = r.Capacity, r.alg.available(raw, now)
 	if to.Remaining < r.Capacity {
 		to.NextAfter = time.Duration(r.alg.next(raw, now) - now)

@@ -1,0 +1,36 @@
+package limits
+
+import "github.com/gresil/gresil/core/ratelimit/driver"
+
+// More is the part of a Receipt for less common cases.
+type More struct {
+	Before [driver.MaxLimits]uint64 // of a reservation in memory: the words that there were
+	Kept   []Kept                   // the counts of limits that were not in force
+	Stands []driver.Standing        // of several joined limits, in Redis
+}
+
+// Standings returns how the key stands under each of several joined limits.
+func (m *More) Standings() []driver.Standing { return m.Stands }
+
+// Kept is a charge to the count of a limit that was not in force.
+type Kept struct {
+	Rule    driver.ID
+	Receipt uint64
+	Cost    int64
+}
+
+// Keep adds a charge to a receipt.
+func Keep(to *driver.Receipt, k Kept) {
+	more := MoreOf(to)
+	more.Kept = append(more.Kept, k)
+}
+
+// MoreOf returns the More of a receipt, and adds it.
+func MoreOf(of *driver.Receipt) *More {
+	more, _ := of.More.(*More)
+	if more == nil {
+		more = new(More)
+		of.More = more
+	}
+	return more
+}
