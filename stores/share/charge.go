@@ -102,7 +102,7 @@ func (l *local) chargeAll(ctx context.Context) (failed error) {
 	return cmp.Or(failed, ctx.Err())
 }
 
-// A debt is a part of what a key owes.
+// A debt is the usage of one account that the store does not count yet.
 type debt struct {
 	account *account
 	debt    int64 // all of it

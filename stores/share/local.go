@@ -66,7 +66,7 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 		return l.forget(ctx, s, key, p, in.n)
 	}
 	k := l.know(s, key)
-	if err := l.tellAll(ctx, key, k, p, &op, in); err != nil {
+	if err := l.prepare(ctx, key, k, p, &op, in); err != nil {
 		return driver.Result{}, err
 	}
 	r, err := l.apply(ctx, key, p, op, in.n)
@@ -114,16 +114,16 @@ func (l *local) split(p *plan, n int64) (driver.ID, error) {
 	return id, err
 }
 
-// tellAll charges a key in memory with its usage at the store, as far as that is new, and with the
+// prepare charges a key in memory with its usage at the store, as far as that is new, and with the
 // takes that might have been granted there without a reply.
-func (l *local) tellAll(ctx context.Context, key string, k *known, p *plan, op *driver.Op, in instances) error {
+func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *driver.Op, in instances) error {
 	k.plan = p
 	for _, part := range p.parts {
 		k.account(part)
 	}
 	for _, a := range k.parts {
 		if a.told != in.n || inTurn(a.part.limit, in.n) {
-			if err := l.tell(key, a, in); err != nil {
+			if err := l.raise(key, a, in); err != nil {
 				return err
 			}
 		}
@@ -146,11 +146,11 @@ func (l *local) tellAll(ctx context.Context, key string, k *known, p *plan, op *
 	return nil
 }
 
-// tell charges a key in memory with the share of its usage at the store. The permits left at the
+// raise charges a key in memory with the share of its usage at the store. The permits left at the
 // store are for all instances; the usage of a bucket is a time, which is the same for the share.
 // If there are fewer permits than instances, each instance has one permit in its turn, and none
 // until the usage of all has recovered.
-func (l *local) tell(key string, a *account, in instances) error {
+func (l *local) raise(key string, a *account, in instances) error {
 	id, err := l.split(l.table.plan(a.part.id), in.n)
 	if err != nil {
 		return err
@@ -269,7 +269,7 @@ func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
 	return is
 }
 
-// used returns the usage of a share: permits granted here or charged by tell that have not
+// used returns the usage of a share: permits granted here or charged by raise that have not
 // recovered.
 func (l *local) used(ctx context.Context, key string, a *account) int64 {
 	n := cmp.Or(a.told, l.table.instances().n)
