@@ -6,11 +6,11 @@ import "github.com/gresil/gresil/core/ratelimit/driver"
 type More struct {
 	Before [driver.MaxLimits]uint64 // of a reservation in memory: the words that there were
 	Kept   []Kept                   // the counts of limits that were not in force
-	Stands []driver.Standing        // of several joined limits, in Redis
+	Stands []driver.Result          // of several joined limits, in Redis
 }
 
 // Standings returns how the key stands under each of several joined limits.
-func (m *More) Standings() []driver.Standing { return m.Stands }
+func (m *More) Standings() []driver.Result { return m.Stands }
 
 // Kept is a charge to the count of a limit that was not in force.
 type Kept struct {

@@ -156,7 +156,7 @@ func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, o
 			var alone ratelimit.Result
 			part.Report(raws[i], now, &alone)
 			more := limits.MoreOf(&receipt)
-			more.Stands = append(more.Stands, driver.Standing{Remaining: alone.Remaining, FullAfter: alone.FullAfter})
+			more.Stands = append(more.Stands, alone)
 		}
 	}
 	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {

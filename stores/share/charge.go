@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,8 +106,9 @@ func (l *local) chargeAll(ctx context.Context) (failed error) {
 // A debt is the usage of one account that the store does not count yet.
 type debt struct {
 	account *account
-	debt    int64 // all of it
-	cost    int64 // the part that has not recovered
+	all     int64
+	rest    int64 // has not recovered, and is not charged
+	charged int64
 }
 
 // charge charges the store with the permits of a key that were granted here and have not recovered,
@@ -117,71 +119,61 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	defer cancel()
 	s := l.shard(key)
 	s.mu.Lock()
-	p := k.plan
 	var debts []*debt
+	var plans []*plan
+	if k.plan != nil && len(k.plan.parts) > 1 {
+		plans = append(plans, k.plan) // first the same takes under all its limits, which the store charges to each
+	}
 	for _, a := range k.parts {
 		if a.debt > 0 {
-			debts = append(debts, &debt{a, a.debt, min(a.debt, l.used(ctx, key, a))})
+			debts = append(debts, &debt{account: a, all: a.debt, rest: min(a.debt, l.used(ctx, key, a))})
+			plans = append(plans, l.table.plan(a.part.id))
 		}
 	}
 	s.mu.Unlock()
-	err := l.chargeJoined(ctx, k, key, p, debts)
-	for _, d := range debts {
-		if err != nil {
-			break
-		}
-		if _, err = l.send(ctx, k, key, l.table.plan(d.account.part.id), d.cost); err == nil {
-			s.mu.Lock()
-			l.owe(d.account, -d.debt)
-			s.mu.Unlock()
+	for _, p := range plans {
+		if c.err == nil {
+			c.err = l.send(ctx, k, key, p, debts)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && ctx.Err() == nil {
-		k.failed(err)
+	if c.err != nil && ctx.Err() == nil {
+		k.failed(c.err)
 	}
-	k.charge, c.err = nil, err
+	for _, d := range debts {
+		if c.err == nil {
+			d.charged = d.all // the rest has recovered, or is more than the limit
+		}
+		l.owe(d.account, -d.charged)
+	}
+	k.charge = nil
 	close(c.over)
 }
 
-// chargeJoined charges the debt of the same takes under all limits of a plan: the store charges each
-// take to all of them. The rest is a debt under each limit.
-func (l *local) chargeJoined(ctx context.Context, k *known, key string, p *plan, debts []*debt) error {
-	if p == nil || len(p.parts) < 2 {
-		return nil
-	}
-	cost, found := int64(math.MaxInt64), 0
+// send charges the store with the debts that all limits of a plan have, and remembers how the key
+// stands there.
+func (l *local) send(ctx context.Context, k *known, key string, p *plan, debts []*debt) error {
+	cost, own := int64(math.MaxInt64), debts[:0:0]
 	for _, d := range debts {
-		for _, part := range p.parts {
-			if d.account.part == part {
-				cost, found = min(cost, d.cost), found+1
-			}
+		if slices.Contains(p.parts, d.account.part) {
+			own, cost = append(own, d), min(cost, d.rest)
 		}
 	}
-	if found < len(p.parts) {
+	if len(own) < len(p.parts) || cost <= 0 {
 		return nil
-	}
-	granted, err := l.send(ctx, k, key, p, cost)
-	for _, d := range debts {
-		d.cost -= granted
-	}
-	return err
-}
-
-// send charges the store with up to so many permits, and remembers how the key stands there.
-func (l *local) send(ctx context.Context, k *known, key string, p *plan, cost int64) (int64, error) {
-	if cost <= 0 {
-		return 0, nil
 	}
 	sent := time.Now()
 	r, err := l.table.Table.Apply(ctx, key, p.id, driver.Op{Kind: driver.TakeAtMost, Cost: cost})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	s := l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.learn(p, &r, sent)
-	return r.Granted, nil
+	for _, d := range own {
+		d.rest, d.charged = d.rest-r.Granted, d.charged+r.Granted
+	}
+	return nil
 }

@@ -145,7 +145,7 @@ func (k *known) failed(err error) {
 
 // learn remembers the state of a key after an operation that was sent at a time.
 func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
-	var all []driver.Standing
+	var all []driver.Result
 	if more, ok := r.Receipt.More.(driver.Standings); ok {
 		all = more.Standings()
 	}
@@ -154,7 +154,7 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 	}
 	now := time.Now()
 	for i, part := range p.parts {
-		st := driver.Standing{Remaining: r.Remaining, FullAfter: r.FullAfter}
+		st := *r
 		switch {
 		case len(all) == len(p.parts):
 			st = all[i]
@@ -170,7 +170,7 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 // learn stores the state of a decision. Replies can overtake each other: of operations that were
 // under way together, the one that was decided last counts, and of two that were decided at one
 // moment, or at unknown times, the one with less left.
-func (a *account) learn(at int64, st driver.Standing, sent, now time.Time) {
+func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
 	if sent.Before(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
 		return
 	}
@@ -179,10 +179,10 @@ func (a *account) learn(at int64, st driver.Standing, sent, now time.Time) {
 
 // after is the state after a take of joined limits, of which the store has reported another one: the
 // last known state, less the take.
-func (a *account) after(r *driver.Result, now time.Time) driver.Standing {
-	limit, st := a.part.limit, driver.Standing{Remaining: a.part.limit.Capacity()}
+func (a *account) after(r *driver.Result, now time.Time) driver.Result {
+	limit, st := a.part.limit, driver.Result{Remaining: a.part.limit.Capacity()}
 	if a.full.After(now) {
-		st = driver.Standing{Remaining: a.left, FullAfter: a.full.Sub(now)}
+		st = driver.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
 	}
 	if r.Granted == 0 {
 		return st

@@ -51,7 +51,7 @@ func (l *local) Plan(limits []driver.Spec) (driver.ID, error) { return l.table.P
 func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
 	p := l.table.plan(id)
 	switch {
-	case l.table.store.ended():
+	case l.table.store.ctx.Err() != nil:
 		return driver.Result{}, ratelimit.ErrClosed
 	case p == nil:
 		return driver.Result{}, errPlan(id)

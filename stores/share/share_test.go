@@ -620,10 +620,10 @@ func TestRepliesThatOvertakeEachOther(t *testing.T) {
 		"the clock was set back": {99, 0, 7, 7},
 	} {
 		a := &account{left: 10}
-		a.learn(100, driver.Standing{Remaining: 5, FullAfter: time.Minute}, now, now)
+		a.learn(100, driver.Result{Remaining: 5, FullAfter: time.Minute}, now, now)
 		require.EqualValues(t, 5, a.left)
 		a.told = 1
-		a.learn(c.at, driver.Standing{Remaining: c.left, FullAfter: time.Hour}, now.Add(c.sent), now)
+		a.learn(c.at, driver.Result{Remaining: c.left, FullAfter: time.Hour}, now.Add(c.sent), now)
 		require.Equal(t, c.want, a.left, name)
 		require.Equal(t, c.want == 5, a.told == 1, name)
 	}

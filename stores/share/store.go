@@ -32,7 +32,8 @@ type Store struct {
 	tables   map[string]*table
 	closed   bool
 	wg       sync.WaitGroup
-	done     chan struct{}
+	ctx      context.Context //nolint:containedctx // of the goroutine
+	stop     context.CancelFunc
 	wake     chan struct{} // the store is available
 	charging atomic.Bool   // a goroutine charges debts
 	owing    atomic.Int64  // debts of all tables
@@ -47,7 +48,8 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if store == nil {
 		return nil, &core.ConfigError{Field: "share store", Value: nil, Reason: "must not be nil"}
 	}
-	s := &Store{inner: store, cfg: cfg, tables: map[string]*table{}, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	s := &Store{inner: store, cfg: cfg, tables: map[string]*table{}, wake: make(chan struct{}, 1)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.cfg.Instances = max(1, cfg.Instances)
 	s.rank = rand.Int64N(int64(s.cfg.Instances)) //nolint:gosec // no secret
 	if cfg.Registry != nil {
@@ -91,21 +93,12 @@ func (s *Store) Close() error {
 	if r := s.cfg.Registry; r != nil {
 		r.Remove(kind, s.cfg.name(), s)
 	}
-	close(s.done)
+	s.stop()
 	s.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	s.charge(ctx)
 	return s.inner.Close()
-}
-
-func (s *Store) ended() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // begin runs f in a goroutine that Close waits for, and reports whether it did: after Close it
@@ -151,15 +144,6 @@ func (s *Store) available() {
 }
 
 func (s *Store) run() {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	s.wg.Go(func() {
-		select {
-		case <-s.done:
-		case <-ctx.Done():
-		}
-		cancel()
-	})
 	due := time.NewTicker(chargeEvery)
 	defer due.Stop()
 	wake := s.wake
@@ -168,10 +152,10 @@ func (s *Store) run() {
 		case <-due.C:
 			wake = s.wake
 		case <-wake:
-		case <-s.done:
+		case <-s.ctx.Done():
 			return
 		}
-		if !s.charge(ctx) {
+		if !s.charge(s.ctx) {
 			wake = nil // decisions do not retry it: the next tick does
 		}
 		if s.charging.Store(false); s.owing.Load() == 0 || !s.charging.CompareAndSwap(false, true) {

@@ -77,7 +77,7 @@ func (t *table) plan(id driver.ID) *plan {
 
 // Apply has the store decide.
 func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
-	if t.store.ended() {
+	if t.store.ctx.Err() != nil {
 		return driver.Result{}, ratelimit.ErrClosed
 	}
 	l, p := t.local.Load(), t.plan(id)

@@ -95,11 +95,5 @@ type Receipt struct {
 }
 
 // Standings is a More that reports how the key stands under each of several joined limits, also
-// without a take.
-type Standings interface{ Standings() []Standing }
-
-// A Standing is how a key stands under one limit.
-type Standing struct {
-	Remaining int64
-	FullAfter time.Duration
-}
+// without a take: their Remaining and FullAfter.
+type Standings interface{ Standings() []Result }

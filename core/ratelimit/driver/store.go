@@ -46,7 +46,7 @@ type InstanceTable interface {
 	Table
 	// Instances returns the number of processes that share the table, 1 at least, the place of this
 	// one among them, from 0, and the time of a clock that all of them have in common, since a fixed
-	// moment. It returns what is known, without waiting. The process is counted from the first call
+	// moment. It does not wait: the values are the last known ones. The process is counted from the first call
 	// until the store is closed.
 	Instances() (n, rank int64, now time.Duration)
 }
