@@ -146,7 +146,7 @@ func record(t *testing.T, rng *rand.Rand, limits []ratelimit.Limit, change, plai
 
 func TestDecidesAsMemoryDoes(t *testing.T) {
 	t.Parallel()
-	checkDecides(t, 6)
+	checkDecides(t, 4)
 }
 
 func checkDecides(t *testing.T, seeds uint64) {
