@@ -163,7 +163,7 @@ func TestTheLastStateCounts(t *testing.T) {
 				take(t, l, "k", 5)
 				close(hook.released)
 				<-over
-				store.before = func(string) error { return ratelimittest.ErrDown }
+				store.fail(func(string) error { return ratelimittest.ErrDown }, nil)
 				require.EqualValues(t, 3, takeAll(t, l, "k"))
 			})
 		}

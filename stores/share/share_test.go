@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,7 +331,7 @@ func TestNothingIsSentForASecond(t *testing.T) {
 		require.Equal(t, 3, reached)
 		require.EqualValues(t, 10, storeOf(l).Stats().Unsent, "those of k that were held back")
 
-		store.before = func(string) error { reached++; return errors.New("fails") }
+		store.fail(func(string) error { reached++; return errors.New("fails") }, nil)
 		for reached = 0; reached < failures; {
 			take(t, l, "failing", 0)
 		}
@@ -341,7 +343,15 @@ func TestNothingIsSentForASecond(t *testing.T) {
 // A scripted store fails before or after a decision.
 type scripted struct {
 	ratelimit.Store
+	mu            sync.Mutex
 	before, after func(key string) error
+}
+
+// fail has the operations that follow fail before and after their decision.
+func (s *scripted) fail(before, after func(key string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
 }
 
 type scriptedTable struct {
@@ -355,14 +365,17 @@ func (s *scripted) Open(name string) (driver.Table, error) {
 }
 
 func (t scriptedTable) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
-	if f := t.store.before; f != nil {
-		if err := f(key); err != nil {
+	t.store.mu.Lock()
+	before, after := t.store.before, t.store.after
+	t.store.mu.Unlock()
+	if before != nil {
+		if err := before(key); err != nil {
 			return driver.Result{}, err
 		}
 	}
 	r, err := t.Table.Apply(ctx, key, id, op)
-	if f := t.store.after; f != nil && err == nil {
-		err = f(key)
+	if after != nil && err == nil {
+		err = after(key)
 	}
 	return r, err
 }
@@ -378,7 +391,7 @@ func TestTakesWithoutAReplyAreChargedToTheShare(t *testing.T) {
 		store := &scripted{Store: inMemory()}
 		l := newLimiter(t, newStore(t, store, Config{}), limit)
 		require.EqualValues(t, 60, take(t, l, "k", 40).Remaining)
-		store.after = func(string) error { return <-release }
+		store.fail(nil, func(string) error { return <-release })
 		results := make(chan ratelimit.Result, calls)
 		for range calls {
 			go func() {
@@ -390,7 +403,7 @@ func TestTakesWithoutAReplyAreChargedToTheShare(t *testing.T) {
 			}()
 		}
 		synctest.Wait() // all are granted at the store, and no reply has come
-		store.before, store.after = func(string) error { return ratelimittest.ErrDown }, func(string) error { return nil }
+		store.fail(func(string) error { return ratelimittest.ErrDown }, nil)
 		granted := int64(40)
 		for i := range calls {
 			var err error
@@ -551,7 +564,8 @@ func TestAChargeThatFails(t *testing.T) {
 	t.Parallel()
 	bubbles(t, kinds(100, time.Hour), func(t *testing.T, limit ratelimit.Limit) {
 		t.Helper()
-		reached, bad := 0, "bad"
+		bad := "bad"
+		var reached atomic.Int64
 		memory := inMemory()
 		store := &scripted{Store: memory, before: func(string) error { return ratelimittest.ErrDown }}
 		l := newLimiter(t, newStore(t, store, Config{}), limit)
@@ -559,17 +573,17 @@ func TestAChargeThatFails(t *testing.T) {
 			take(t, l, fmt.Sprint(i), 10)
 		}
 		take(t, l, bad, 10)
-		store.before = func(key string) error {
-			if reached++; key == bad {
+		store.fail(func(key string) error {
+			if reached.Add(1); key == bad {
 				return errors.New("it cannot be read")
 			}
 			return nil
-		}
+		}, nil)
 		for range 200 {
 			take(t, l, "good", 0)
 		}
 		synctest.Wait()
-		require.LessOrEqual(t, reached, 200+10*101)
+		require.LessOrEqual(t, reached.Load(), int64(200+10*101))
 		accounts := int64(len(limit.All()))
 		require.Equal(t, accounts, storeOf(l).owing.Load())
 		time.Sleep(3 * chargeEvery)
