@@ -18,6 +18,7 @@ import (
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 // that of a request, the same for all.
 func loopbackRows(s Sizes) []Row {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	server := func(name string, role Role, handler func() http.Handler) Subject {
+	subject := func(name string, role Role, handler func() http.Handler) Subject {
 		fields := 3
 		if role == Floor {
 			fields = 0
@@ -42,16 +43,16 @@ func loopbackRows(s Sizes) []Row {
 		Name: "loopback server: X-RateLimit fields, 10,000 keys", Slow: true,
 		Units: []Unit{{Name: "requests/s", Higher: true}, {Name: "µs p50"}, {Name: "µs p99"}, {Name: "µs CPU/request"}},
 		Subjects: []Subject{
-			server("fixed window, 4 fields", Ours, func() http.Handler {
+			subject("fixed window, 4 fields", Ours, func() http.Handler {
 				return must(ratelimit.NewServer(ratelimit.ServerConfig{
-					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: ratelimit.ByHeader(apiKey), Headers: ratelimit.HeaderXRateLimit,
+					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: server.ByHeader(apiKey), Headers: ratelimit.HeaderXRateLimit,
 				})).Handler(next)
 			}),
-			server("throttled (token bucket)", Peer, func() http.Handler {
+			subject("throttled (token bucket)", Peer, func() http.Handler {
 				l := &throttled.HTTPRateLimiterCtx{RateLimiter: newThrottled(taking{}), VaryBy: &throttled.VaryBy{Headers: []string{apiKey}}}
 				return l.RateLimit(next)
 			}),
-			server("httprate (sliding counter)", Peer, func() http.Handler {
+			subject("httprate (sliding counter)", Peer, func() http.Handler {
 				return httprate.LimitBy(plenty, time.Hour, func(r *http.Request) (string, error) { return r.Header.Get(apiKey), nil })(next)
 			}),
 			{Name: "go-limiter (fixed window)", Role: Peer, Sample: func() ([]float64, error) {
@@ -59,11 +60,11 @@ func loopbackRows(s Sizes) []Row {
 				defer closed()
 				return load(must(httplimit.NewMiddleware(store, httplimit.IPKeyFunc(apiKey))).Handle(next), s.Load, 3)
 			}},
-			server("ulule (fixed window)", Peer, func() http.Handler {
+			subject("ulule (fixed window)", Peer, func() http.Handler {
 				return stdlib.NewMiddleware(newUlule(taking{}), stdlib.WithKeyGetter(func(r *http.Request) string { return r.Header.Get(apiKey) })).Handler(next)
 			}),
-			server("the same 4 fields", Floor, func() http.Handler { return withFields(next, 4) }),
-			server("no limiter", Floor, func() http.Handler { return next }),
+			subject("the same 4 fields", Floor, func() http.Handler { return withFields(next, 4) }),
+			subject("no limiter", Floor, func() http.Handler { return next }),
 		},
 	}}
 }

@@ -22,6 +22,13 @@ import (
 //   - a time limit struck while the transport waited for the request body, or after it
 //     had waited for that during half of the time or more
 //
+// A transport can send other bodies of GetBody after the first one, as net/http does after
+// it lost a connection: the body that it read last counts, and so does an error of GetBody.
+// They are observed unless the first body is one that http.NewRequest keeps in memory.
+//
+// A server that gives up a slow body is not excused: its 408 is a Success, as any answer
+// of that kind, and a lost connection is a Failure, since a crash looks the same.
+//
 // Otherwise it returns err. Use the result only to decide about the call, and return err
 // itself to the caller.
 func Explain(req *http.Request, err error) error {

@@ -41,9 +41,12 @@ func HasIdempotencyKey(req *http.Request) bool {
 // server refused the stream of HTTP/2 (REFUSED_STREAM), which means that it did nothing
 // with it. False means that it is not known.
 //
-// net/http has no type for a refused CONNECT: the text of its error is that of the
-// status, as in "Proxy Authentication Required", and nothing more. A RoundTripper that
-// returns such an error for a request that it sent must wrap it.
+// net/http has no type for a refused CONNECT: its error is the reason phrase of the
+// proxy, of which the standard ones are recognized, as in "Proxy Authentication
+// Required". A RoundTripper that returns such an error for a request that it sent must
+// wrap it. The base that [New] makes returns a [*net.OpError] with the Op "proxyconnect"
+// instead, whatever the phrase; OnProxyConnectResponse of another [http.Transport] can do
+// the same.
 func NotSent(err error) bool {
 	if err == nil {
 		return false

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
+
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // ErrNotReplayable is the error of a request that cannot be sent again, because its body
@@ -76,7 +77,7 @@ func (r *Replay) Prepare() error {
 	}
 	fresh, err := r.req.GetBody()
 	if err != nil {
-		return fmt.Errorf("client: GetBody: %w", err)
+		return fmt.Errorf("client: GetBody: %w", blame.Strip(err)) // the attempt before is not to blame
 	}
 	r.fresh, r.prepared = fresh, true
 	return nil
@@ -96,6 +97,7 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 		reader.watch.length = r.req.ContentLength
 		body, own = reader, false
 	case !hasBody(r.req):
+	case r.attempts == 0 && watchOf(body) != nil: // an outer Replay guards it, and those of GetBody
 	case r.attempts == 0:
 		body, own = r.guard(body)
 	default:
@@ -119,6 +121,9 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 		return attempt, nil
 	}
 	attempt.Body = body
+	if r.current != nil && attempt.GetBody != nil {
+		attempt.GetBody = r.current.again(attempt.GetBody)
+	}
 	if r.trailers != nil {
 		r.trailers.attach(attempt)
 	}
@@ -171,42 +176,3 @@ func (r *Replay) closeFresh() {
 }
 
 func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
-
-// guard returns body with a guard around it, unless it needs none; then same is true.
-func (r *Replay) guard(body io.ReadCloser) (guarded io.ReadCloser, same bool) {
-	if inert(body, r.req.ContentLength) {
-		return body, true
-	}
-	r.current = &onceClose{ReadCloser: body, watch: watch{length: r.req.ContentLength}}
-	return r.current, false
-}
-
-// onceClose closes a body once, though net/http and layers above it may each
-// want to, and watches how it is read.
-type onceClose struct {
-	io.ReadCloser
-	watch  watch
-	closed atomic.Bool
-}
-
-func (c *onceClose) Read(p []byte) (int, error) {
-	c.watch.begin()
-	n, err := c.ReadCloser.Read(p)
-	c.watch.end(n, err)
-	return n, err
-}
-
-func (c *onceClose) Close() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
-	c.watch.close()
-	return c.ReadCloser.Close()
-}
-
-// inert reports whether closing body does nothing and reading it cannot fail, so that
-// it needs no guard. It then stays as it is, and net/http knows a body in memory when it
-// sees one. The body of another Replay, an outer one, is guarded there.
-func inert(body io.ReadCloser, length int64) bool {
-	return watchOf(body) != nil || inMemory(body, length)
-}

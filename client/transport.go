@@ -15,6 +15,7 @@ type Transport struct {
 	outer   http.RoundTripper
 	layers  []http.RoundTripper // from the outermost to the base
 	plugins []Plugin            // from the outermost to the innermost
+	all     []Plugin            // with those of a base that is a Transport
 	base    http.RoundTripper
 	ours    bool  // base was made here
 	err     error // of RoundTrip, if the plugins cannot be used
@@ -22,17 +23,23 @@ type Transport struct {
 
 // New puts plugins around base, sorted by phase. Lower phases are outermost; ties keep
 // argument order. If base is nil, a clone of [http.DefaultTransport] is used, so that its
-// connections are not shared with the rest of the program.
+// connections are not shared with the rest of the program. The clone reports a CONNECT that
+// a proxy refused as not sent: see [NotSent].
 //
-// New does not fail. If a plugin is nil or given twice, RoundTrip returns a
-// [*core.ConfigError] for it, and Check reports it.
+// New does not fail. If a plugin is nil or given twice, also if a base that is a Transport
+// has it, RoundTrip returns a [*core.ConfigError] for it, and Check reports it.
 func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	t := &Transport{base: base}
 	if base == nil {
 		t.base, t.ours = defaultBase()
 	}
 	var errs []error
-	t.plugins, errs = phase.Sort("client", plugins)
+	var within []Plugin
+	if inner, ok := t.base.(*Transport); ok {
+		within = inner.all
+	}
+	t.plugins, errs = phase.Sort("client", plugins, within...)
+	t.all = slices.Concat(t.plugins, within)
 	t.outer = t.base
 	t.layers = []http.RoundTripper{t.base}
 	for _, p := range slices.Backward(t.plugins) {
@@ -46,14 +53,6 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	}
 	t.err = errors.Join(errs...)
 	return t
-}
-
-func defaultBase() (base http.RoundTripper, ours bool) {
-	shared := http.DefaultTransport //nolint:forbidigo // it is cloned; a program that sets another type wants it used
-	if t, ok := shared.(*http.Transport); ok {
-		return t.Clone(), true
-	}
-	return shared, false
 }
 
 // RoundTrip sends the request through the plugins.

@@ -1,18 +1,18 @@
 package client
 
 import (
-	"bytes"
 	"io"
-	"reflect"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // A watch observes how a transport reads the body of one attempt, which it may go on
 // doing after RoundTrip has returned. A nil watch has seen nothing.
 type watch struct {
-	length int64 // of the body according to its request; 0 or less if it is unknown
+	length  int64                 // of the body according to its request; 0 or less if it is unknown
+	attempt *watch                // of the attempt's first body; nil if there can be no other one
+	newest  atomic.Pointer[watch] // in attempt: that of the body whose first Read was the last
 
 	mu      sync.Mutex
 	first   time.Time // the start of the first Read
@@ -25,10 +25,15 @@ type watch struct {
 	failure bool // a Read failed before it was closed
 }
 
-// watchOf returns the watch of a body that a Replay made, or nil.
+// watchOf returns the watch of a body that a Replay made, or nil. A transport may send
+// other bodies of the same attempt after it: then it is the watch of the newest that was
+// read.
 func watchOf(body io.ReadCloser) *watch {
 	switch b := body.(type) {
 	case *onceClose:
+		if newest := b.watch.newest.Load(); newest != nil {
+			return newest
+		}
 		return &b.watch
 	case *streamReader:
 		return &b.watch
@@ -44,6 +49,9 @@ func (w *watch) begin() {
 	w.since = time.Now()
 	if w.first.IsZero() {
 		w.first = w.since
+		if w.attempt != nil {
+			w.attempt.newest.Store(w)
+		}
 	}
 }
 
@@ -109,22 +117,4 @@ func (w *watch) slow() bool {
 		return w.waited > 0 && w.waited >= time.Since(w.first)/2
 	}
 	return w.waited > 0 && w.waited >= w.closed.Sub(w.first)/2
-}
-
-// inMemory reports whether body is one that [http.NewRequest] made of bytes or a string
-// of that length: it cannot fail, and net/http knows it when it sees it.
-func inMemory(body io.ReadCloser, length int64) bool {
-	t := reflect.TypeOf(body)
-	if t != reflect.TypeOf(io.NopCloser(nil)) && t != reflect.TypeOf(io.NopCloser((*strings.Reader)(nil))) {
-		return false
-	}
-	switch r := reflect.ValueOf(body).Field(0).Interface().(type) {
-	case *bytes.Reader:
-		return int64(r.Len()) == length
-	case *bytes.Buffer:
-		return int64(r.Len()) == length
-	case *strings.Reader:
-		return int64(r.Len()) == length
-	}
-	return false
 }

@@ -63,9 +63,33 @@ func TestOutcomeText(t *testing.T) {
 	t.Parallel()
 	var zero core.Outcome
 	require.Equal(t, core.Ignored, zero, "a forgotten outcome decides nothing")
-	for o, want := range map[core.Outcome]string{core.Ignored: "ignored", core.Success: "success", core.Failure: "failure", 9: "Outcome(9)"} {
+	for o, want := range map[core.Outcome]string{core.Ignored: "ignored", core.Success: "success", core.Failure: "failure"} {
 		text, err := o.MarshalText()
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
+		got := core.Outcome(9)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, o, got)
 	}
+	_, err := core.Outcome(9).MarshalText()
+	require.EqualError(t, err, "core.Outcome = Outcome(9): must be ignored, success or failure")
+	got := core.Failure
+	require.EqualError(t, got.UnmarshalText([]byte("ok")), `core.Outcome = "ok": must be ignored, success or failure`)
+	require.Equal(t, core.Failure, got)
+}
+
+func TestRegistryEventKindsSurviveText(t *testing.T) {
+	t.Parallel()
+	for k := range core.Tagged + 1 {
+		text, err := k.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, k.String(), string(text))
+		got := core.RegistryEventKind(9)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, k, got)
+	}
+	_, err := core.RegistryEventKind(9).MarshalText()
+	require.ErrorIs(t, err, core.ErrConfig)
+	var got core.RegistryEventKind
+	require.ErrorIs(t, got.UnmarshalText([]byte("changed")), core.ErrConfig)
 }

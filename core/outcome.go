@@ -1,6 +1,10 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gresil/gresil/internal/text"
+)
 
 // Outcome is the result of a call, as far as it concerns the health of the upstream.
 type Outcome uint8
@@ -28,5 +32,12 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// MarshalText returns the same text as String.
-func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+// MarshalText returns the text of String. A value without a name is an error.
+func (o Outcome) MarshalText() ([]byte, error) { return text.Marshal(o, Failure, badText) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (o *Outcome) UnmarshalText(s []byte) error { return text.Unmarshal(o, Failure, s, badText) }
+
+func badText(field string, value any, reason string) error {
+	return &ConfigError{Field: field, Value: value, Reason: reason}
+}

@@ -3,11 +3,11 @@ package core
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/untyped"
 )
 
 // A Mechanism runs an operation under its rules. The mechanisms of this module
@@ -126,38 +126,12 @@ func title(m Mechanism) string { return fmt.Sprintf("%T(%s)", m, m.Name()) }
 
 // Do runs operation inside the pipeline and returns the result of the outermost
 // mechanism. If that is not a T, which a mechanism of your own might return, the result
-// is the zero T with a [*ResultTypeError]. A nil p is an empty pipeline.
+// is the zero T with an error that names both types. A nil p is an empty pipeline.
 func Do[T any](ctx context.Context, p *Pipeline, operation func(context.Context) (T, error)) (T, error) {
 	if p == nil || len(p.mechanisms) == 0 {
 		return operation(ctx)
 	}
 	c := &typedCall[T]{f: operation, call: call{mechanisms: p.mechanisms}}
 	c.operation = c
-	result, err := Next{call: &c.call}.Run(ctx)
-	return As[T](result, err)
+	return untyped.As[T](Next{call: &c.call}.Run(ctx))
 }
-
-// As returns result as a T, together with err. A nil result is the zero T. One
-// that is no T is the zero T with a [*ResultTypeError] that wraps err.
-func As[T any](result any, err error) (T, error) {
-	v, ok := result.(T)
-	if !ok && result != nil {
-		return v, &ResultTypeError{Want: reflect.TypeFor[T]().String(), Got: fmt.Sprintf("%T", result), Err: err}
-	}
-	return v, err
-}
-
-// A ResultTypeError reports that a mechanism returned a value of another type than the
-// operation returns.
-type ResultTypeError struct {
-	Want, Got string // types
-	Err       error  // the error that came along, or nil
-}
-
-// Error names both types.
-func (e *ResultTypeError) Error() string {
-	return fmt.Sprintf("core: a mechanism returned a %s where the operation returns a %s", e.Got, e.Want)
-}
-
-// Unwrap returns the error that came along.
-func (e *ResultTypeError) Unwrap() error { return e.Err }

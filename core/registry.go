@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/text"
 )
 
 // ErrDuplicate is matched by the error for a second use of a name.
@@ -68,6 +69,14 @@ func (k RegistryEventKind) String() string {
 		return "tagged"
 	}
 	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
+}
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (k RegistryEventKind) MarshalText() ([]byte, error) { return text.Marshal(k, Tagged, badText) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (k *RegistryEventKind) UnmarshalText(s []byte) error {
+	return text.Unmarshal(k, Tagged, s, badText)
 }
 
 // A RegistryEvent describes one change of a [Registry].

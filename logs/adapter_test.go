@@ -113,7 +113,7 @@ func TestABreakerThatOnlyMeasuresTellsWhenItWouldHaveOpened(t *testing.T) {
 	for range 5 {
 		_, _ = breaker.Do(t.Context(), br, fail)
 	}
-	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db slow=false rate=1 threshold=0.5`}, book.read())
+	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db slow=false failure_rate=1 slow_rate=0`}, book.read())
 }
 
 func TestBreakerStatesAndCalls(t *testing.T) {
@@ -121,7 +121,7 @@ func TestBreakerStatesAndCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Trials: 1}))
-		group := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, breaker.GroupConfig{}))
+		group := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, 0))
 		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
 		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})
 		for range 3 {
@@ -254,7 +254,7 @@ func TestCountersAreLookedAtWithOtherEventsAndAtTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, breaker.GroupConfig{MaxKeys: 1}))
+		g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, 1))
 		audit := core.Must(event.New[string](2))
 		require.NoError(t, registry.Add("event", "audit", audit))
 		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})

@@ -118,7 +118,7 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		b.Reset()
 		measuring := core.Must(breaker.New(breaker.Config{Name: "m", Registry: registry, Window: 1, Initial: breaker.MetricsOnly}))
 		_, _ = breaker.Do(ctx, measuring, fail)
-		g := core.Must(breaker.NewGroup(breaker.Config{Name: "g", Registry: registry}, breaker.GroupConfig{MaxKeys: 1}))
+		g := core.Must(breaker.NewGroup(breaker.Config{Name: "g", Registry: registry}, 1))
 		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
 		g.Get("b")
 

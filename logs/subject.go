@@ -11,11 +11,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/retry"
-	"github.com/gresil/gresil/core/timeout"
 )
 
 // A subject is an entry of the registry, or the registry itself, that is logged.
@@ -33,52 +28,23 @@ type subject struct {
 func newSubject(a *Adapter, e core.Entry) *subject {
 	s := &subject{a: a, looks: rate.Sometimes{Interval: a.cfg.warnEvery()}}
 	s.log.Store(logger(a.log, e))
+	instances := []any{e.Instance}
+	if composed, ok := e.Instance.(core.Composed); ok {
+		instances = composed.Mechanisms()
+	}
 	logged := false
-	for _, m := range mechanisms(e) {
-		logged = s.attach(m.Instance) || logged
+	for _, instance := range instances {
+		for _, attach := range kinds() {
+			if attach(s, instance) {
+				logged = true
+				break
+			}
+		}
 	}
 	if !logged {
 		return nil
 	}
 	return s
-}
-
-// attach adds the counters of an instance and observes it. It reports whether the
-// instance is of a known type.
-func (s *subject) attach(instance any) bool {
-	const panicked = "hooks panicked"
-	switch x := instance.(type) {
-	case *retry.Policy:
-		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		if s.a.cfg.Calls {
-			s.detach = append(s.detach, x.Observe(s.retry()))
-		}
-	case *ratelimit.Limiter:
-		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.count("keys evicted whose usage still counted: MaxKeys reached", false, func() uint64 { return x.Stats().Evicted })
-		s.detach = append(s.detach, x.Observe(s.limiter()))
-	case *breaker.Breaker:
-		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.detach = append(s.detach, x.Observe(s.breaker()))
-	case *breaker.Group:
-		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.count("calls shared a breaker, since the group is full", false, func() uint64 { return x.Stats().Overflowed })
-		s.detach = append(s.detach, x.Observe(s.breaker()))
-	case *timeout.Timeout:
-		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		if s.a.cfg.Calls {
-			s.detach = append(s.detach, x.Observe(s.timeout()))
-		}
-	case *cooldown.Cooldown:
-		s.count(panicked, true, func() uint64 { return x.Stats().HookPanics })
-		s.count("cooldowns evicted: MaxKeys reached", false, func() uint64 { return x.Stats().Evicted })
-		s.detach = append(s.detach, x.Observe(s.cooldown()))
-	case interface{ Dropped() uint64 }: // an event.Log of any type
-		s.count("events dropped", false, x.Dropped)
-	default:
-		return false
-	}
-	return true
 }
 
 // logger adds kind, name and tags of an entry to each record.
@@ -123,6 +89,9 @@ type counter struct {
 	logged uint64
 	often  rate.Sometimes
 }
+
+// hooks adds the counter of the panics of hooks.
+func (s *subject) hooks(panics func() uint64) { s.count("hooks panicked", true, panics) }
 
 func (s *subject) count(msg string, once bool, read func() uint64) {
 	s.counters = append(s.counters, &counter{msg: msg, once: once, read: read, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}})
@@ -180,4 +149,12 @@ func (c *counter) grown(end bool) (n uint64) {
 	}
 	n, c.logged = now-c.logged, now
 	return n
+}
+
+// failure returns the attribute of an error; of nil it is empty, and is not written.
+func failure(err error) slog.Attr {
+	if err == nil {
+		return slog.Attr{}
+	}
+	return slog.Any("err", err)
 }

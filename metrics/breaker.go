@@ -21,7 +21,8 @@ type breakerMetrics struct {
 	duration    *prometheus.HistogramVec // nil without Config.Durations
 }
 
-func (m *breakerMetrics) init(c *Collector, durations bool) {
+func breakerKinds(c *Collector, cfg Config) []kind {
+	m := &breakerMetrics{}
 	m.state = c.desc("breaker_state", "Breakers in each state: 0 or 1 for a single breaker, a count for a group.", "name", "state")
 	m.calls = c.desc("breaker_calls_total", "Calls by result.", "name", "result")
 	m.slowCalls = c.desc("breaker_slow_calls_total", "Calls that took longer than SlowCall, by result; they are among the calls too.", "name", "result")
@@ -42,8 +43,16 @@ func (m *breakerMetrics) init(c *Collector, durations bool) {
 	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: c.namespace, Name: "breaker_transitions_total", Help: "Changes of state, automatic and manual.",
 	}, []string{"name", "from", "to"})
-	if durations {
+	vectors := []prometheus.Collector{m.transitions}
+	if cfg.Durations {
 		m.duration = c.histogram("breaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
+		vectors = append(vectors, m.duration)
+	}
+	single := func(name string, b *breaker.Breaker) func() { return m.attach(name, b.Observe) }
+	group := func(name string, g *breaker.Group) func() { return m.attach(name, g.Observe) }
+	return []kind{
+		attached(kindOf("breaker", m.collect), single, vectors...),
+		attached(kindOf("breaker", m.collectGroup), group),
 	}
 }
 

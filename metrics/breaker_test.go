@@ -68,7 +68,7 @@ func TestBreakerGroupTellsOfItsOverflow(t *testing.T) {
 	registry := &core.Registry{}
 	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1, Hooks: breaker.Hooks{
 		Rejected: func(context.Context, breaker.Info) { panic("hook") },
-	}}, breaker.GroupConfig{MaxKeys: 1})
+	}}, 1)
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
 	requireSample(t, 1, samples(t, g, "breaker"), "breaker_overflow_state hosts closed")

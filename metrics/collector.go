@@ -11,11 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/retry"
-	"github.com/gresil/gresil/core/timeout"
 )
 
 // DefaultNamespace is the Namespace of a Config without one.
@@ -63,16 +58,10 @@ type Collector struct {
 	registry  *core.Registry
 	entries   *prometheus.Desc
 	panics    *prometheus.Desc
-	dropped   *prometheus.Desc
 	reloads   *prometheus.Desc
 	reloaded  *prometheus.Desc
 	build     prometheus.Metric
-	retry     retryMetrics
-	limiter   limiterMetrics
-	breaker   breakerMetrics
-	timeout   timeoutMetrics
-	cooldown  cooldownMetrics
-	store     storeMetrics
+	kinds     []kind
 
 	rejections rejections
 	cancel     func()
@@ -104,7 +93,6 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey][]func(){}, configs: map[string]configured{}}
 	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
 	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
-	c.dropped = c.desc("events_dropped_total", "Events that an event log dropped because it was full.", "kind", "name")
 	c.reloads = c.desc("registry_reloads_total", "Configs set on running instances, by kind and result.", "kind", "result")
 	c.reloaded = c.desc("registry_last_reload_success_timestamp_seconds", "Time at which an instance of the kind last accepted a config; no sample before the first.", "kind")
 	version := "(devel)"
@@ -117,12 +105,7 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	}
 	c.build = prometheus.MustNewConstMetric(c.desc("build_info", "Version of the library and of Go.", "version", "goversion"),
 		prometheus.GaugeValue, 1, version, runtime.Version())
-	c.retry.init(c)
-	c.limiter.init(c, cfg.Permits)
-	c.breaker.init(c, cfg.Durations)
-	c.timeout.init(c)
-	c.cooldown.init(c)
-	c.store.init(c)
+	c.kinds = kinds(c, cfg)
 	c.rejections.init(c)
 	// Changes during this loop wait for the lock, and are applied afterwards.
 	c.mu.Lock()
@@ -156,7 +139,15 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the current values.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- c.build
-	kinds := map[string]int{"breaker": 0, "cooldown": 0, "ratelimit": 0, "ratelimitstore": 0, "retry": 0, "timeout": 0}
+	kinds := map[string]int{}
+	for _, k := range c.kinds {
+		if k.name != "" {
+			kinds[k.name] = 0
+		}
+		for _, v := range k.vectors {
+			v.Collect(ch)
+		}
+	}
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
 		c.collectTags(ch, e)
@@ -168,55 +159,22 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, c.panics, c.registry.HookPanics(), "registry", "")
 	c.collectConfigs(ch, kinds)
 	c.rejections.collect(ch)
-	c.retry.backoff.Collect(ch)
-	c.limiter.wait.Collect(ch)
-	if c.breaker.duration != nil {
-		c.breaker.duration.Collect(ch)
-	}
-	c.breaker.transitions.Collect(ch)
-	if c.limiter.permits != nil {
-		c.limiter.permits.Collect(ch)
-	}
 }
 
 // collectEntry exports the mechanisms of an entry, and the sum of their panics.
 func (c *Collector) collectEntry(ch chan<- prometheus.Metric, e core.Entry) {
 	var panics uint64
 	hooks := false // a mechanism has hooks
-	for _, m := range mechanisms(e) {
+	for k, m := range c.mechanisms(e) {
 		if _, taken := c.registry.Get(m.Kind, m.Name); taken && m.Kind != e.Kind {
 			continue // an entry of its own has these series
 		}
-		n, ok := c.collectMechanism(ch, m)
-		panics, hooks = panics+n, hooks || ok
+		panics += k.collect(ch, m)
+		hooks = hooks || k.hooks
 	}
 	if hooks {
 		counter(ch, c.panics, panics, e.Kind, e.Name)
 	}
-}
-
-// collectMechanism returns the number of panics of its hooks, and false if it has no
-// hooks.
-func (c *Collector) collectMechanism(ch chan<- prometheus.Metric, e core.Entry) (panics uint64, hooks bool) {
-	switch x := exported(e).(type) {
-	case *retry.Policy:
-		return c.retry.collect(ch, e.Name, x), true
-	case *ratelimit.Limiter:
-		return c.limiter.collect(ch, e.Name, x), true
-	case *breaker.Breaker:
-		return c.breaker.collect(ch, e.Name, x), true
-	case *breaker.Group:
-		return c.breaker.collectGroup(ch, e.Name, x), true
-	case *timeout.Timeout:
-		return c.timeout.collect(ch, e.Name, x), true
-	case *cooldown.Cooldown:
-		return c.cooldown.collect(ch, e.Name, x), true
-	case limiterStore:
-		c.store.collect(ch, e.Name, x)
-	case interface{ Dropped() uint64 }:
-		counter(ch, c.dropped, x.Dropped(), e.Kind, e.Name)
-	}
-	return 0, false
 }
 
 // collectTags exports the tags of an entry as labels of a separate series. The labels of
@@ -279,57 +237,16 @@ func (c *Collector) changed(e core.RegistryEvent) {
 	}
 }
 
-// exported returns the instance of an entry if it is exported, and nil otherwise.
-// An instance is exported only under its own kind, since the series of two kinds
-// with a name in common would be the same.
-func exported(e core.Entry) any {
-	own := ""
-	switch e.Instance.(type) {
-	case *retry.Policy:
-		own = "retry"
-	case *ratelimit.Limiter:
-		own = "ratelimit"
-	case *breaker.Breaker, *breaker.Group:
-		own = "breaker"
-	case *timeout.Timeout:
-		own = "timeout"
-	case *cooldown.Cooldown:
-		own = "cooldown"
-	case limiterStore:
-		own = "ratelimitstore"
-	case interface{ Dropped() uint64 }: // an event.Log of any type
-		return e.Instance
-	}
-	if own != e.Kind {
-		return nil // the kind of another package
-	}
-	return e.Instance
-}
-
 func (c *Collector) attachLocked(e core.Entry) {
 	var detach []func()
-	for _, m := range mechanisms(e) {
-		if f := c.attach(m); f != nil {
-			detach = append(detach, f)
+	for k, m := range c.mechanisms(e) {
+		if k.attach != nil {
+			detach = append(detach, k.attach(m))
 		}
 	}
 	if len(detach) > 0 {
 		c.attached[entryKey{e.Kind, e.Name}] = detach
 	}
-}
-
-func (c *Collector) attach(e core.Entry) (detach func()) {
-	switch x := exported(e).(type) {
-	case *retry.Policy:
-		return c.retry.attach(e.Name, x)
-	case *ratelimit.Limiter:
-		return c.limiter.attach(e.Name, x)
-	case *breaker.Breaker:
-		return c.breaker.attach(e.Name, x.Observe)
-	case *breaker.Group:
-		return c.breaker.attach(e.Name, x.Observe)
-	}
-	return nil
 }
 
 func (c *Collector) detachLocked(key entryKey) {

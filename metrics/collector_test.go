@@ -110,7 +110,9 @@ func TestRetryBudget(t *testing.T) {
 		require.NotContains(t, samples(t, g, "retry"), "retry_budget_left default", "there is none")
 		budget, err := retry.NewBudget(0.5, 1)
 		require.NoError(t, err)
-		require.NoError(t, p.SetConfig(p.Config().With(func(c *retry.Config) { c.Budget = budget })))
+		cfg := p.Config()
+		cfg.Budget = budget
+		require.NoError(t, p.SetConfig(cfg))
 		requireSample(t, 1, samples(t, g, "retry"), "retry_budget_left default")
 		_, _ = retry.Do(t.Context(), p, fail)
 		got := samples(t, g, "retry")
@@ -188,7 +190,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, breaker.GroupConfig{})
+	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, 0)
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
 	few := len(samples(t, g, "breaker"))
@@ -270,7 +272,7 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 	require.NoError(t, err)
 	_, err = breaker.New(breaker.Config{Registry: registry})
 	require.NoError(t, err)
-	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}, breaker.GroupConfig{})
+	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}, 0)
 	require.NoError(t, err)
 	_, err = timeout.New(timeout.Config{Registry: registry})
 	require.NoError(t, err)

@@ -8,13 +8,17 @@ import (
 
 type cooldownMetrics struct{ holds, calls, overdue, evicted, keys, waiting *prometheus.Desc }
 
-func (m *cooldownMetrics) init(c *Collector) {
+func cooldownKinds(c *Collector, _ Config) []kind {
+	m := &cooldownMetrics{}
 	m.holds = c.desc("cooldown_holds_total", "Holds of a key (held), and first successful calls after one (resumed).", "name", "event")
 	m.calls = c.desc("cooldown_calls_total", "Calls to a held key that had to wait or were rejected, by result; each call has one.", "name", "result")
 	m.overdue = c.desc("cooldown_overdue_probes_total", "Calls after a hold that took longer than ProbeTimeout and lost their slot; those that had waited are among the calls too.", "name")
 	m.evicted = c.desc("cooldown_evicted_holds_total", "Holds evicted: MaxKeys was reached.", "name")
 	m.keys = c.desc("cooldown_keys", "Keys that are held, or in the ramp after a hold.", "name")
 	m.waiting = c.desc("cooldown_waiting", "Calls that wait.", "name")
+	k := kindOf("cooldown", m.collect)
+	k.part = true // of a client limiter
+	return []kind{k}
 }
 
 func (m *cooldownMetrics) collect(ch chan<- prometheus.Metric, name string, c *cooldown.Cooldown) (panics uint64) {

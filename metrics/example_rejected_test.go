@@ -17,7 +17,8 @@ import (
 // counted goes around the plugins of a server.
 func counted(c *metrics.Collector, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w, rec := server.Record(w)
+		rec := new(server.Recorder)
+		w = rec.Wrap(w)
 		next.ServeHTTP(w, r)
 		c.Rejected(metrics.Server, rec.Rejected(), rec.Status())
 	})

@@ -136,7 +136,7 @@ func TestRejectionsOfHTTP(t *testing.T) {
 		{metrics.Server, fmt.Errorf("wrapped: %w", &ratelimit.LimitedError{}), 429},
 		{metrics.Server, &breaker.OpenError{}, 503},
 		{metrics.Client, &breaker.OpenError{}, 0},
-		{metrics.Client, late.Err(), -7},
+		{metrics.Client, &timeout.Error{Name: late.Name(), Limit: late.Limit()}, -7},
 		{metrics.Client, core.ErrRejected, 503},
 		{metrics.Client, errors.New("unheard of"), 99999},
 		{9, context.Canceled, 600},

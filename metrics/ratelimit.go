@@ -14,7 +14,8 @@ type limiterMetrics struct {
 	permits                                                              *prometheus.CounterVec // nil without Config.Permits
 }
 
-func (m *limiterMetrics) init(c *Collector, permits bool) {
+func limiterKinds(c *Collector, cfg Config) []kind {
+	m := &limiterMetrics{}
 	m.requests = c.desc("ratelimit_requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "name", "result")
 	m.waiters = c.desc("ratelimit_waiters", "Calls that wait for permits.", "name")
 	m.limit = c.desc("ratelimit_limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", "name")
@@ -23,11 +24,14 @@ func (m *limiterMetrics) init(c *Collector, permits bool) {
 	m.evictions = c.desc("ratelimit_partition_evictions_total", "Keys evicted while part of their usage still counted.", "name", "reason")
 	m.storeErrors = c.desc("ratelimit_store_errors_total", "Operations that the store failed to decide.", "name")
 	m.wait = c.histogram("ratelimit_wait_seconds", "Duration of waits for permits, by result.", "name", "result")
-	if permits {
+	vectors := []prometheus.Collector{m.wait}
+	if cfg.Permits {
 		m.permits = prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: c.namespace, Name: "ratelimit_permits_total", Help: "Permits requested, by result.",
 		}, []string{"name", "result"})
+		vectors = append(vectors, m.permits)
 	}
+	return []kind{attached(kindOf("ratelimit", m.collect), m.attach, vectors...)}
 }
 
 func (m *limiterMetrics) attach(name string, l *ratelimit.Limiter) (detach func()) {

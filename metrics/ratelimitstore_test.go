@@ -20,7 +20,7 @@ func TestASharedStore(t *testing.T) {
 	t.Parallel()
 	r := &core.Registry{}
 	g := newGatherer(t, r)
-	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Away: true}}
+	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
 	s.stats.RoundTrips.Counts[0], s.stats.RoundTrips.Counts[2], s.stats.RoundTrips.Counts[12] = 10, 5, 1
 	s.stats.RoundTrips.Sum = 3 * time.Second / 2
 	require.NoError(t, r.Add("ratelimitstore", "redis", s))
@@ -29,7 +29,7 @@ func TestASharedStore(t *testing.T) {
 		"ratelimitstore_operations_total redis decided": 1, "ratelimitstore_operations_total redis denied": 2,
 		"ratelimitstore_local_operations_total redis": 3, "ratelimitstore_operations_total redis timeout": 4,
 		"ratelimitstore_operations_total redis error": 5, "ratelimitstore_operations_total redis unsent": 6,
-		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_away redis": 1,
+		"ratelimitstore_sent_operations_total redis": 7, "ratelimitstore_unavailable redis": 1,
 		"ratelimitstore_round_trip_seconds redis count": 16, "ratelimitstore_round_trip_seconds redis sum": 1.5,
 	}, samples(t, g, "ratelimitstore"))
 	requireSample(t, 1, samples(t, g, "registry_entries"), "registry_entries ratelimitstore")
@@ -46,9 +46,9 @@ func TestASharedStore(t *testing.T) {
 			require.Equal(t, want, buckets[i].GetCumulativeCount())
 		}
 	}
-	s.stats.Away, s.stats.Instances = false, 3
+	s.stats.Unavailable, s.stats.Instances = false, 3
 	got := samples(t, g, "ratelimitstore")
-	requireSample(t, 0, got, "ratelimitstore_away redis")
+	requireSample(t, 0, got, "ratelimitstore_unavailable redis")
 	requireSample(t, 3, got, "ratelimitstore_instances redis")
 	problems, err := testutil.GatherAndLint(g)
 	require.NoError(t, err)

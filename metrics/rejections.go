@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Side is where a request was rejected: on arrival at a server, or before a client
@@ -25,11 +27,20 @@ const (
 
 // String returns "server" or "client".
 func (s Side) String() string {
-	if s == Client {
+	switch s {
+	case Server:
+		return "server"
+	case Client:
 		return "client"
 	}
-	return "server"
+	return fmt.Sprintf("Side(%d)", uint8(s))
 }
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (s Side) MarshalText() ([]byte, error) { return validate.MarshalText(s, Client) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (s *Side) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, Client, text) }
 
 // rejections counts HTTP requests by side, reason and status.
 type rejections struct {

@@ -8,10 +8,12 @@ import (
 
 type timeoutMetrics struct{ calls, limit, abandoned *prometheus.Desc }
 
-func (m *timeoutMetrics) init(c *Collector) {
+func timeoutKinds(c *Collector, _ Config) []kind {
+	m := &timeoutMetrics{}
 	m.calls = c.desc("timeout_calls_total", "Calls that ended, by result.", "name", "result")
 	m.limit = c.desc("timeout_limit_seconds", "Time limit of a call; no sample without a limit.", "name")
 	m.abandoned = c.desc("timeout_abandoned", "Calls that timed out and still run, although no caller waits for them.", "name")
+	return []kind{kindOf("timeout", m.collect)}
 }
 
 func (m *timeoutMetrics) collect(ch chan<- prometheus.Metric, name string, t *timeout.Timeout) (panics uint64) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,15 +11,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/peer"
-)
-
-// The lengths of the networks that count as one client.
-const (
-	// DefaultIPv4Bits is a single address.
-	DefaultIPv4Bits = 32
-	// DefaultIPv6Bits is what one customer has at least: anyone can use all
-	// addresses of a /64.
-	DefaultIPv6Bits = 64
 )
 
 // ClientIP configures how the address of a client is found. The zero value uses
@@ -57,8 +49,9 @@ type ClientIP struct {
 	// proxies, which is better where it is possible.
 	Hops int
 	// IPv4Bits and IPv6Bits are how many leading bits of an address make the key:
-	// all addresses that share them are one client. If zero, DefaultIPv4Bits and
-	// DefaultIPv6Bits are used.
+	// all addresses that share them are one client. If zero, IPv4Bits is 32,
+	// a single address, and IPv6Bits 64, which is what one customer has at least: anyone
+	// can use all addresses of a /64.
 	IPv4Bits, IPv6Bits int
 }
 
@@ -131,16 +124,7 @@ type finder struct {
 }
 
 func (c ClientIP) finder() *finder {
-	f := &finder{trusted: fold(c.Trusted), unix: c.TrustUnix, header: http.CanonicalHeaderKey(c.Header), hops: c.Hops, ip4: c.IPv4Bits, ip6: c.IPv6Bits}
-	if f.header == "" {
-		f.header = forwardedFor
-	}
-	if f.ip4 == 0 {
-		f.ip4 = DefaultIPv4Bits
-	}
-	if f.ip6 == 0 {
-		f.ip6 = DefaultIPv6Bits
-	}
+	f := &finder{trusted: fold(c.Trusted), unix: c.TrustUnix, header: cmp.Or(http.CanonicalHeaderKey(c.Header), forwardedFor), hops: c.Hops, ip4: cmp.Or(c.IPv4Bits, 32), ip6: cmp.Or(c.IPv6Bits, 64)}
 	f.plain = len(f.trusted) == 0 && f.ip4 == 32
 	return f
 }

@@ -23,7 +23,7 @@
 //
 // [Pipeline.Check] reports the plugins whose order an override of a phase reversed.
 //
-// A plugin of your own can use [Record], which observes status and bytes and keeps the
+// A plugin of your own can use a [Recorder], which observes status and bytes and keeps the
 // methods of the writer; [Value], by which a handler finds a value that a plugin attached
 // to the request, without a copy of the request; the keys ([ByClientIP], [ByHeader],
 // [ByUser], [ByRoute], [ByFunc], combined by [Keys] and [FirstOf]), which identify

@@ -31,12 +31,12 @@ func ExampleReject() {
 }
 
 // An access log that sees what was sent, and what was refused.
-func ExampleRecord() {
+func ExampleRecorder() {
 	log := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w, rec := server.Record(w)
-			next.ServeHTTP(w, r)
-			fmt.Println(r.URL.Path, rec.Final(), rec.Bytes(), rec.Rejected())
+			var rec server.Recorder
+			next.ServeHTTP(rec.Wrap(w), r)
+			fmt.Println(r.URL.Path, rec.Status(), rec.Bytes(), rec.Rejected())
 		})
 	}
 	handler := log(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,8 @@ func ExampleRecord() {
 func ExampleRecorder_OnHeader() {
 	refused := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w, rec := server.Record(w)
+			var rec server.Recorder
+			w = rec.Wrap(w)
 			rec.OnHeader(func(status int) {
 				w.Header().Set("X-Refused", strconv.FormatBool(rec.Rejected() != nil))
 				fmt.Println("sending", status)
@@ -78,7 +79,8 @@ func ExampleRecorder_OnHeader() {
 }
 
 func ExampleMarkRejected() {
-	outer, rec := server.Record(httptest.NewRecorder())
+	var rec server.Recorder
+	outer := rec.Wrap(httptest.NewRecorder())
 	// A plugin that answers in a way of its own says first that it refuses.
 	if server.MarkRejected(outer, fmt.Errorf("closed for today")) {
 		outer.WriteHeader(http.StatusServiceUnavailable)

@@ -62,3 +62,8 @@ func allocations(tb testing.TB, f func()) uint64 {
 	runtime.ReadMemStats(&after)
 	return after.Mallocs - before.Mallocs
 }
+
+func record(w http.ResponseWriter) (http.ResponseWriter, *server.Recorder) {
+	rec := new(server.Recorder)
+	return rec.Wrap(w), rec
+}

@@ -55,9 +55,9 @@ func TestRecorder_OnHeaderChangesTheHeader(t *testing.T) {
 			t.Parallel()
 			calls := 0
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				outer, outerRec := server.Record(w)
+				outer, outerRec := record(w)
 				outerRec.OnHeader(func(int) { outer.Header()["Left"] = append([]string{"outer"}, outer.Header()["Left"]...) })
-				inner, innerRec := server.Record(outer)
+				inner, innerRec := record(outer)
 				inner.Header().Set("Left", "before")
 				innerRec.OnHeader(func(status int) {
 					calls++
@@ -120,8 +120,8 @@ func TestRecorder_OnHeaderComesAfterTheMark(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w1, outer := server.Record(httptest.NewRecorder())
-			w2, inner := server.Record(foreign{w1})
+			w1, outer := record(httptest.NewRecorder())
+			w2, inner := record(foreign{w1})
 			var seen []string
 			for name, rec := range map[string]*server.Recorder{"outer": outer, "inner": inner} {
 				rec.OnHeader(func(int) {
@@ -134,7 +134,7 @@ func TestRecorder_OnHeaderComesAfterTheMark(t *testing.T) {
 			require.Equal(t, []string{"inner", "outer"}, seen)
 		})
 	}
-	w, rec := server.Record(httptest.NewRecorder())
+	w, rec := record(httptest.NewRecorder())
 	told := false
 	rec.OnHeader(func(int) { require.NoError(t, rec.Rejected()); told = true })
 	server.Reject(w, get("/"), server.Rejection{Unmarked: true})
@@ -149,14 +149,14 @@ func TestRecorder_TheLastObserverCounts(t *testing.T) {
 	t.Parallel()
 	forbidden := func(status int) { t.Error(status) }
 	var o observer
-	w, rec := server.Record(httptest.NewRecorder())
+	w, rec := record(httptest.NewRecorder())
 	rec.OnHeader(forbidden)
 	rec.Observe(&o)
 	w.WriteHeader(http.StatusTeapot)
 	w.WriteHeader(http.StatusOK)
 	require.Equal(t, []int{418}, o.statuses)
 
-	w, rec = server.Record(httptest.NewRecorder())
+	w, rec = record(httptest.NewRecorder())
 	rec.Observe(&o)
 	rec.OnHeader(nil)
 	w.WriteHeader(http.StatusOK)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// A Recorder observes the response of a handler. It is made by [Record]. Like the writer
-// it is made for, it belongs to the goroutine of the handler.
+// A Recorder observes the response of a handler, through the writer that [Recorder.Wrap]
+// returns. Like that writer, it belongs to the goroutine of the handler.
 //
 // Calls on the writer of an inner middleware reach the Recorder if that writer passes
 // them on. A mark of [MarkRejected] reaches it only if that writer has Unwrap.
@@ -23,33 +23,23 @@ type Recorder struct {
 	observed bool // OnHeader was called
 }
 
-// Record returns a writer that passes everything on to w, and the Recorder that
-// sees it. The writer has Flush and Hijack exactly when [http.ResponseController]
-// finds them in w, itself or through Unwrap, and ReadFrom and Push exactly when w
-// itself has them. FlushError comes with Flush. A
-// ResponseController reaches the other methods of w through Unwrap.
+// Wrap returns a writer that passes everything on to w, and that rec observes from now on.
+// The previous state of rec is lost. The writer has Flush and Hijack exactly when
+// [http.ResponseController] finds them in w, itself or through Unwrap, and ReadFrom and
+// Push exactly when w itself has them. FlushError comes with Flush. A ResponseController
+// reaches the other methods of w through Unwrap.
 //
 // A type assertion to a type of net/http itself fails: [http.MaxBytesReader] still limits
 // the body, but cannot close the connection at once.
-func Record(w http.ResponseWriter) (http.ResponseWriter, *Recorder) {
-	rec := new(Recorder)
-	return rec.Wrap(w), rec
-}
-
-// Wrap is [Record] with a Recorder that is part of another value, so that it costs no
-// allocation of its own. The previous state of rec is lost.
 func (rec *Recorder) Wrap(w http.ResponseWriter) http.ResponseWriter {
 	*rec = Recorder{w: w}
 	return rec.writer()
 }
 
-// Status is the status that was sent, or 0 as long as there is none. Of the
+// Status is the status that was sent, or will be if the handler returns now: 200 if it
+// sent nothing, and 0 if it took over the connection and nothing was sent before. Of the
 // informational ones only 101 is final; the others are passed on and not kept.
-func (rec *Recorder) Status() int { return int(rec.status) }
-
-// Final is what Status will be if the handler returns now: 200 when it sent
-// nothing, and 0 when it took over the connection and nothing was sent before.
-func (rec *Recorder) Final() int {
+func (rec *Recorder) Status() int {
 	if rec.status == 0 && !rec.hijacked {
 		return http.StatusOK
 	}
@@ -108,8 +98,11 @@ func (f headerFunc) OnHeader(status int) { f(status) }
 // Header returns the header of the writer below.
 func (rec *Recorder) Header() http.Header { return rec.w.Header() }
 
+// A writer is the ResponseWriter of a Recorder.
+type writer struct{ *Recorder }
+
 // WriteHeader passes the status on and keeps the first that is final.
-func (rec *Recorder) WriteHeader(status int) {
+func (rec writer) WriteHeader(status int) {
 	if status >= http.StatusOK && status <= 999 || status == http.StatusSwitchingProtocols {
 		rec.sent(status)
 	} else if status < http.StatusOK {
@@ -119,7 +112,7 @@ func (rec *Recorder) WriteHeader(status int) {
 }
 
 // Write passes p on.
-func (rec *Recorder) Write(p []byte) (int, error) {
+func (rec writer) Write(p []byte) (int, error) {
 	rec.sent(http.StatusOK)
 	n, err := rec.w.Write(p)
 	rec.bytes += int64(n)
@@ -127,7 +120,7 @@ func (rec *Recorder) Write(p []byte) (int, error) {
 }
 
 // WriteString passes s on, without a copy where the writer below needs none.
-func (rec *Recorder) WriteString(s string) (int, error) {
+func (rec writer) WriteString(s string) (int, error) {
 	rec.sent(http.StatusOK)
 	n, err := io.WriteString(rec.w, s)
 	rec.bytes += int64(n)
@@ -176,7 +169,7 @@ func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
 	var first int64
 	if rec.observer != nil && !rec.observed && !rec.Wrote() {
 		var err error
-		if first, err = io.Copy(onlyWriter{rec}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
+		if first, err = io.Copy(onlyWriter{writer{rec}}, io.LimitReader(r, firstBytes)); err != nil || first < firstBytes {
 			return first, err
 		}
 	}

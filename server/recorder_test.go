@@ -149,7 +149,7 @@ func TestRecord_HasExactlyWhatTheWriterHas(t *testing.T) {
 			t.Parallel()
 			inner := writers(httptest.NewRecorder())[want] // of its own: it is written to
 			require.Equal(t, want, capabilities(inner))
-			w, rec := server.Record(inner)
+			w, rec := record(inner)
 			require.Equal(t, want, capabilities(w))
 			_, flushError := w.(interface{ FlushError() error })
 			require.Equal(t, want[0] == 'F', flushError)
@@ -157,7 +157,7 @@ func TestRecord_HasExactlyWhatTheWriterHas(t *testing.T) {
 
 			if p, has := w.(http.Pusher); has {
 				require.NoError(t, p.Push("/a.css", nil))
-				require.Zero(t, rec.Status())
+				require.False(t, rec.Wrote())
 			}
 			if r, has := w.(io.ReaderFrom); has {
 				n, err := r.ReadFrom(strings.NewReader("four"))
@@ -183,44 +183,43 @@ func TestRecord_HasExactlyWhatTheWriterHas(t *testing.T) {
 func TestRecorder_Status(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name          string
-		handler       func(w http.ResponseWriter)
-		status, final int
-		bytes         int64
-		wrote         bool
+		name    string
+		handler func(w http.ResponseWriter)
+		status  int // sent, or as it would be
+		bytes   int64
+		wrote   bool
 	}{
-		{"nothing", func(http.ResponseWriter) {}, 0, 200, 0, false},
-		{"header only", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 404, 404, 0, true},
+		{"nothing", func(http.ResponseWriter) {}, 200, 0, false},
+		{"header only", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 404, 0, true},
 		{"first counts", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusCreated)
 			w.WriteHeader(http.StatusInternalServerError)
-		}, 201, 201, 0, true},
-		{"write is 200", func(w http.ResponseWriter) { _, _ = w.Write([]byte("abc")) }, 200, 200, 3, true},
-		{"empty write is 200", func(w http.ResponseWriter) { _, _ = w.Write(nil) }, 200, 200, 0, true},
-		{"string", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "abcd") }, 200, 200, 4, true},
+		}, 201, 0, true},
+		{"write is 200", func(w http.ResponseWriter) { _, _ = w.Write([]byte("abc")) }, 200, 3, true},
+		{"empty write is 200", func(w http.ResponseWriter) { _, _ = w.Write(nil) }, 200, 0, true},
+		{"string", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "abcd") }, 200, 4, true},
 		{"after the body", func(w http.ResponseWriter) {
 			_, _ = io.WriteString(w, "x")
 			w.WriteHeader(http.StatusInternalServerError)
-		}, 200, 200, 1, true},
-		{"early hints are not final", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 0, 200, 0, false},
+		}, 200, 1, true},
+		{"early hints are not final", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }, 200, 0, false},
 		{"early hints, then final", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusEarlyHints)
 			w.WriteHeader(http.StatusProcessing)
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, 503, 503, 0, true},
-		{"switching protocols is final", func(w http.ResponseWriter) { w.WriteHeader(http.StatusSwitchingProtocols) }, 101, 101, 0, true},
-		{"flush is 200", func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 200, 200, 0, true},
-		{"flush through a controller", func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 200, 200, 0, true},
+		}, 503, 0, true},
+		{"switching protocols is final", func(w http.ResponseWriter) { w.WriteHeader(http.StatusSwitchingProtocols) }, 101, 0, true},
+		{"flush is 200", func(w http.ResponseWriter) { w.(http.Flusher).Flush() }, 200, 0, true},
+		{"flush through a controller", func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }, 200, 0, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, rec := server.Record(struct {
+			w, rec := record(struct {
 				bare
 				http.Flusher
 			}{bare{httptest.NewRecorder()}, httptest.NewRecorder()})
 			tt.handler(w)
 			require.Equal(t, tt.status, rec.Status())
-			require.Equal(t, tt.final, rec.Final())
 			require.Equal(t, tt.bytes, rec.Bytes())
 			require.Equal(t, tt.wrote, rec.Wrote())
 			require.False(t, rec.Hijacked())
@@ -231,7 +230,7 @@ func TestRecorder_Status(t *testing.T) {
 func TestRecorder_FailedReadLeavesTheAnswerOpen(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()
-	w, rec := server.Record(writers(inner)["--R-"])
+	w, rec := record(writers(inner)["--R-"])
 	broken := errors.New("broken source")
 	_, err := w.(io.ReaderFrom).ReadFrom(io.MultiReader(iotestErr{broken}))
 	require.ErrorIs(t, err, broken)
@@ -247,20 +246,20 @@ func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
 
 func TestRecorder_FailedHijackIsNone(t *testing.T) {
 	t.Parallel()
-	w, rec := server.Record(struct {
+	w, rec := record(struct {
 		bare
 		hijack
 	}{bare{httptest.NewRecorder()}, hijack{errors.New("no")}})
 	_, _, err := w.(http.Hijacker).Hijack()
 	require.Error(t, err)
 	require.False(t, rec.Hijacked())
-	require.Equal(t, 200, rec.Final())
+	require.Equal(t, 200, rec.Status())
 }
 
 func TestRecorder_FlushErrorIsPassedOn(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
-	w, rec := server.Record(flushErr{bare{httptest.NewRecorder()}, gone})
+	w, rec := record(flushErr{bare{httptest.NewRecorder()}, gone})
 	require.ErrorIs(t, http.NewResponseController(w).Flush(), gone)
 	require.Equal(t, 200, rec.Status())
 }
@@ -292,7 +291,7 @@ func TestRecorder_RealServer(t *testing.T) {
 		_, _ = w.Write([]byte("too late"))
 	})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w, rec = server.Record(w)
+		w, rec = record(w)
 		mux.ServeHTTP(w, r)
 		done <- struct{}{}
 	}))
@@ -317,14 +316,14 @@ func TestRecorder_RealServer(t *testing.T) {
 	require.Equal(t, 299, resp.StatusCode)
 	require.True(t, rec.Hijacked())
 	require.True(t, rec.Wrote())
-	require.Zero(t, rec.Final())
+	require.Zero(t, rec.Status())
 }
 
 // Not parallel: it counts allocations.
 func TestRecord_Allocations(t *testing.T) {
 	inner := writers(httptest.NewRecorder())["FHRP"]
 	var w http.ResponseWriter
-	require.InDelta(t, runs, allocations(t, func() { w, _ = server.Record(inner) }), runs/100)
+	require.InDelta(t, runs, allocations(t, func() { w, _ = record(inner) }), runs/100)
 	var rec server.Recorder
 	require.Less(t, allocations(t, func() { w = rec.Wrap(inner) }), uint64(runs/100))
 	require.Equal(t, "FHRP", capabilities(w))
@@ -332,13 +331,13 @@ func TestRecord_Allocations(t *testing.T) {
 
 func TestRecord_Informed(t *testing.T) {
 	t.Parallel()
-	w, rec := server.Record(httptest.NewRecorder())
+	w, rec := record(httptest.NewRecorder())
 	require.False(t, rec.Informed())
 	w.WriteHeader(http.StatusEarlyHints)
 	require.True(t, rec.Informed())
 	require.False(t, rec.Wrote())
 	for _, final := range []int{http.StatusSwitchingProtocols, http.StatusOK} {
-		w, rec = server.Record(httptest.NewRecorder())
+		w, rec = record(httptest.NewRecorder())
 		w.WriteHeader(final)
 		require.False(t, rec.Informed())
 	}

@@ -39,7 +39,7 @@ func (s *strict) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil
 func TestRecorder_MissedTheFlushOfAWriterBehindUnwrap(t *testing.T) {
 	t.Parallel()
 	inner := &strict{ResponseRecorder: httptest.NewRecorder()}
-	w, rec := server.Record(logging{inner})
+	w, rec := record(logging{inner})
 	require.Equal(t, "FH--", capabilities(w))
 	require.NoError(t, http.NewResponseController(w).Flush())
 	require.Equal(t, 200, rec.Status())
@@ -47,12 +47,12 @@ func TestRecorder_MissedTheFlushOfAWriterBehindUnwrap(t *testing.T) {
 	require.Equal(t, 1, inner.headers, "superfluous")
 	require.NoError(t, rec.Rejected())
 
-	w, rec = server.Record(logging{logging{inner}})
+	w, rec = record(logging{logging{inner}})
 	_, _, err := http.NewResponseController(w).Hijack()
 	require.NoError(t, err)
 	require.True(t, rec.Hijacked())
 
-	w, _ = server.Record(logging{bare{inner}})
+	w, _ = record(logging{bare{inner}})
 	require.Equal(t, "----", capabilities(w), "bare ends the way down")
 	require.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
 }
@@ -86,7 +86,7 @@ func TestRecorder_OnHeaderIsToldOnceAndFirst(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, rec := server.Record(writers(httptest.NewRecorder())["FHRP"])
+			w, rec := record(writers(httptest.NewRecorder())["FHRP"])
 			var got []int
 			rec.OnHeader(func(status int) {
 				require.Equal(t, status, rec.Status())
@@ -103,7 +103,7 @@ func TestRecorder_OnHeaderIsToldOnceAndFirst(t *testing.T) {
 func TestRecorder_OnHeaderDoesNotWaitForADownload(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()
-	w, rec := server.Record(writers(inner)["--R-"])
+	w, rec := record(writers(inner)["--R-"])
 	told := -1
 	rec.OnHeader(func(int) {
 		require.Zero(t, inner.Body.Len())
@@ -126,7 +126,7 @@ func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestRecorder_OnHeaderSeesTheMarkOfARejection(t *testing.T) {
 	t.Parallel()
-	w, rec := server.Record(httptest.NewRecorder())
+	w, rec := record(httptest.NewRecorder())
 	var rejected error
 	rec.OnHeader(func(int) { rejected = rec.Rejected() })
 	server.Reject(w, get("/"), server.Rejection{})
@@ -135,7 +135,7 @@ func TestRecorder_OnHeaderSeesTheMarkOfARejection(t *testing.T) {
 
 func TestRecorder_InvalidStatusIsNotSent(t *testing.T) {
 	t.Parallel()
-	w, rec := server.Record(httptest.NewRecorder())
+	w, rec := record(httptest.NewRecorder())
 	rec.OnHeader(func(status int) { t.Error(status) })
 	require.Panics(t, func() { w.WriteHeader(1000) })
 	require.False(t, rec.Wrote())
@@ -154,7 +154,7 @@ func TestReject_KeptTheFieldsOfAnotherContent(t *testing.T) {
 func TestReject_Unmarked(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()
-	w, rec := server.Record(inner)
+	w, rec := record(inner)
 	server.Reject(w, get("/"), server.Rejection{Unmarked: true})
 	require.Equal(t, 503, inner.Code)
 	require.NoError(t, rec.Rejected())

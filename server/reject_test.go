@@ -128,14 +128,14 @@ func TestReject_NothingAfterTheHeader(t *testing.T) {
 		"further out": func(w http.ResponseWriter) {
 			w.(interface{ Unwrap() http.ResponseWriter }).Unwrap().WriteHeader(http.StatusCreated)
 		},
-		"further in":   func(w http.ResponseWriter) { wrapped, _ := server.Record(w); wrapped.WriteHeader(http.StatusCreated) },
+		"further in":   func(w http.ResponseWriter) { wrapped, _ := record(w); wrapped.WriteHeader(http.StatusCreated) },
 		"in a foreign": func(w http.ResponseWriter) { foreign{w}.WriteHeader(http.StatusCreated) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inner := httptest.NewRecorder()
-			outer, rec := server.Record(inner)
-			w, _ := server.Record(outer)
+			outer, rec := record(inner)
+			w, _ := record(outer)
 			begin(w)
 			before := inner.Body.String()
 			server.Reject(foreign{w}, get("/"), server.Rejection{Status: 503, RetryAfter: time.Second})
@@ -154,19 +154,19 @@ func (f foreign) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 func TestReject_IsSeenFurtherOut(t *testing.T) {
 	t.Parallel()
-	w1, outer := server.Record(httptest.NewRecorder())
-	w2, middle := server.Record(foreign{w1})
+	w1, outer := record(httptest.NewRecorder())
+	w2, middle := record(foreign{w1})
 	full := errors.New("full")
 	server.Reject(foreign{w2}, get("/"), server.Rejection{Err: full})
 	require.ErrorIs(t, outer.Rejected(), full)
 	require.ErrorIs(t, middle.Rejected(), full)
 	require.Equal(t, 503, outer.Status())
 
-	w1, outer = server.Record(httptest.NewRecorder())
+	w1, outer = record(httptest.NewRecorder())
 	server.Reject(w1, get("/"), server.Rejection{})
 	require.ErrorIs(t, outer.Rejected(), core.ErrRejected)
 
-	w1, outer = server.Record(httptest.NewRecorder())
+	w1, outer = record(httptest.NewRecorder())
 	http.Error(w1, "mine", http.StatusTooManyRequests)
 	require.NoError(t, outer.Rejected(), "a handler that answers 429 was called")
 }

@@ -12,14 +12,14 @@ import (
 // to a smaller combination; each is one pointer, so that none costs an
 // allocation.
 type (
-	writerF    struct{ *Recorder }
-	writerH    struct{ *Recorder }
+	writerF    struct{ writer }
+	writerH    struct{ writer }
 	writerFH   struct{ writerF }
-	writerR    struct{ *Recorder }
+	writerR    struct{ writer }
 	writerFR   struct{ writerF }
 	writerHR   struct{ writerH }
 	writerFHR  struct{ writerFH }
-	writerP    struct{ *Recorder }
+	writerP    struct{ writer }
 	writerFP   struct{ writerF }
 	writerHP   struct{ writerH }
 	writerFHP  struct{ writerFH }
@@ -92,37 +92,38 @@ func (rec *Recorder) writer() http.ResponseWriter {
 	if _, ok := rec.w.(http.Pusher); ok {
 		has |= p
 	}
+	w := writer{rec}
 	switch has {
 	case f:
-		return writerF{rec}
+		return writerF{w}
 	case h:
-		return writerH{rec}
+		return writerH{w}
 	case f | h:
-		return writerFH{writerF{rec}}
+		return writerFH{writerF{w}}
 	case r:
-		return writerR{rec}
+		return writerR{w}
 	case f | r:
-		return writerFR{writerF{rec}}
+		return writerFR{writerF{w}}
 	case h | r:
-		return writerHR{writerH{rec}}
+		return writerHR{writerH{w}}
 	case f | h | r:
-		return writerFHR{writerFH{writerF{rec}}}
+		return writerFHR{writerFH{writerF{w}}}
 	case p:
-		return writerP{rec}
+		return writerP{w}
 	case f | p:
-		return writerFP{writerF{rec}}
+		return writerFP{writerF{w}}
 	case h | p:
-		return writerHP{writerH{rec}}
+		return writerHP{writerH{w}}
 	case f | h | p:
-		return writerFHP{writerFH{writerF{rec}}}
+		return writerFHP{writerFH{writerF{w}}}
 	case r | p:
-		return writerRP{writerR{rec}}
+		return writerRP{writerR{w}}
 	case f | r | p:
-		return writerFRP{writerFR{writerF{rec}}}
+		return writerFRP{writerFR{writerF{w}}}
 	case h | r | p:
-		return writerHRP{writerHR{writerH{rec}}}
+		return writerHRP{writerHR{writerH{w}}}
 	case f | h | r | p:
-		return writerFHRP{writerFHR{writerFH{writerF{rec}}}}
+		return writerFHRP{writerFHR{writerFH{writerF{w}}}}
 	}
-	return rec
+	return w
 }

@@ -29,8 +29,8 @@ const (
 	DefaultBreakerWindow  = 30 * time.Second
 	DefaultMinCalls       = 100
 	DefaultOpenTime       = 5 * time.Second
-	DefaultTotalTimeout   = timeout.DefaultTotalLimit
-	DefaultAttemptTimeout = timeout.DefaultAttemptLimit
+	DefaultTotalTimeout   = 30 * time.Second
+	DefaultAttemptTimeout = 10 * time.Second
 )
 
 // Config configures a [Client]. The zero value is ready to use. A zero field of a part
@@ -116,7 +116,7 @@ func (c Config) Resolved() Config {
 		fill(&c.Breaker.MinCalls, DefaultMinCalls)
 	}
 	if c.Breaker.OpenDelay == nil {
-		c.Breaker.OpenDelay = backoff.Exponential{Initial: DefaultOpenTime, Max: breaker.DefaultMaxOpenTime, Jitter: breaker.DefaultOpenJitter}
+		c.Breaker.OpenDelay = backoff.Exponential{Initial: DefaultOpenTime, Max: 10 * time.Minute, Jitter: 0.2}
 	}
 	return c
 }

@@ -18,8 +18,7 @@ func (s Constant) Delay(int, time.Duration) time.Duration {
 	return spread(max(0, s.Wait), 0, s.Jitter, s.Rand)
 }
 
-// Validate reports every field that cannot be used, joined.
-func (s Constant) Validate() error {
+func (s Constant) validate() error {
 	v := validation{typ: "Constant"}
 	v.check("Wait", s.Wait, s.Wait >= 0, "must be >= 0")
 	v.jitter(s.Jitter)

@@ -17,4 +17,6 @@
 // arithmetic would overflow. Jitter comes after the cap: callers that have all
 // reached the cap are still spread, and none waits longer than the cap. [Seeded]
 // makes the jitter of a test repeatable.
+//
+// A strategy has a text, as "exponential 500ms x2 max 1m jitter full": see [Parse].
 package backoff

@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -11,7 +12,7 @@ type Exponential struct {
 	// Initial is the wait before the first retry. It must be above 0.
 	Initial time.Duration
 	// Multiplier is what each further retry multiplies the wait by, above 1.
-	// If zero, DefaultExponentialMultiplier is used.
+	// If zero, it is 2.
 	Multiplier float64
 	// Max is the longest wait, at least Initial. If zero, there is no limit.
 	Max time.Duration
@@ -23,27 +24,16 @@ type Exponential struct {
 	Rand func() float64
 }
 
-// DefaultExponentialMultiplier doubles the waits of an [Exponential].
-const DefaultExponentialMultiplier = 2.0
-
-func (s Exponential) multiplier() float64 {
-	if s.Multiplier == 0 {
-		return DefaultExponentialMultiplier
-	}
-	return s.Multiplier
-}
-
 // Delay returns the wait before retry n, spread by Jitter.
 func (s Exponential) Delay(n int, _ time.Duration) time.Duration {
 	d := s.Initial
 	if n > 1 {
-		d = saturate(float64(s.Initial) * math.Pow(s.multiplier(), float64(n-1)))
+		d = saturate(float64(s.Initial) * math.Pow(cmp.Or(s.Multiplier, 2), float64(n-1)))
 	}
 	return spread(capped(d, s.Max), s.Max, s.Jitter, s.Rand)
 }
 
-// Validate reports every field that cannot be used, joined.
-func (s Exponential) Validate() error {
+func (s Exponential) validate() error {
 	v := validation{typ: "Exponential"}
 	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
 	v.check("Multiplier", s.Multiplier, s.Multiplier == 0 || finite(s.Multiplier) && s.Multiplier > 1, "must be > 1 and finite (0 means 2)")

@@ -21,8 +21,7 @@ func (s Decorrelated) Delay(_ int, prev time.Duration) time.Duration {
 	return draw(capped(base, s.Max), capped(saturate(3*float64(max(base, prev))), s.Max), s.Rand)
 }
 
-// Validate reports every field that cannot be used, joined.
-func (s Decorrelated) Validate() error {
+func (s Decorrelated) validate() error {
 	v := validation{typ: "Decorrelated"}
 	v.check("Base", s.Base, s.Base > 0, "must be > 0")
 	v.max(s.Max, "Base", s.Base)
@@ -59,7 +58,7 @@ func (s jittered) Delay(n int, prev time.Duration) time.Duration {
 	return max(least, min(d-1, draw(least, d, s.random)))
 }
 
-func (s jittered) Validate() error {
+func (s jittered) validate() error {
 	v := validation{typ: s.typ}
 	v.check("Strategy", nil, s.inner != nil, "must be a strategy")
 	v.add(Validate(s.inner))

@@ -1,6 +1,9 @@
 package backoff
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Linear waits longer by the same amount before every retry:
 // Initial + Initial × (n-1) × Multiplier.
@@ -8,7 +11,7 @@ type Linear struct {
 	// Initial is the wait before the first retry. It must be above 0.
 	Initial time.Duration
 	// Multiplier is what each further retry adds, as a share of Initial.
-	// If zero, DefaultLinearMultiplier is used. It must not be negative.
+	// If zero, it is 1. It must not be negative.
 	Multiplier float64
 	// Max is the longest wait, at least Initial. If zero, there is no limit.
 	Max time.Duration
@@ -20,28 +23,16 @@ type Linear struct {
 	Rand func() float64
 }
 
-// DefaultLinearMultiplier makes the waits of a [Linear] 1, 2, 3, … times the
-// initial one.
-const DefaultLinearMultiplier = 1.0
-
-func (s Linear) multiplier() float64 {
-	if s.Multiplier == 0 {
-		return DefaultLinearMultiplier
-	}
-	return s.Multiplier
-}
-
 // Delay returns the wait before retry n, spread by Jitter.
 func (s Linear) Delay(n int, _ time.Duration) time.Duration {
 	d := s.Initial
 	if n > 1 {
-		d = saturate(float64(s.Initial) * (1 + float64(n-1)*s.multiplier()))
+		d = saturate(float64(s.Initial) * (1 + float64(n-1)*cmp.Or(s.Multiplier, 1)))
 	}
 	return spread(capped(d, s.Max), s.Max, s.Jitter, s.Rand)
 }
 
-// Validate reports every field that cannot be used, joined.
-func (s Linear) Validate() error {
+func (s Linear) validate() error {
 	v := validation{typ: "Linear"}
 	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
 	v.check("Multiplier", s.Multiplier, finite(s.Multiplier) && s.Multiplier >= 0, "must be > 0 and finite (0 means 1)")

@@ -9,15 +9,19 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// Validate returns what s.Validate returns, if s has that method as the
-// strategies of this package have, and nil otherwise. A nil s is not an error:
-// in a Config it stands for the default. One that is not nil but holds a nil
-// pointer or function, as Func(nil), is a [*core.ConfigError].
+// Validate reports every field of a strategy of this package that cannot be used, joined.
+// For another strategy it returns the result of its method Validate() error, if it has
+// one, and otherwise nil. A nil s is not an error: in a Config it stands for the default.
+// One that is not nil but holds a nil pointer or function, as Func(nil), is a
+// [*core.ConfigError].
 func Validate(s Strategy) error {
 	if v := reflect.ValueOf(s); (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil() {
 		return &core.ConfigError{Field: "backoff.Strategy", Value: v.Type().String(), Reason: "must not be a nil pointer or function"}
 	}
-	if v, ok := s.(interface{ Validate() error }); ok {
+	switch v := s.(type) {
+	case interface{ validate() error }:
+		return v.validate()
+	case interface{ Validate() error }:
 		return v.Validate()
 	}
 	return nil

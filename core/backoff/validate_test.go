@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 
 func TestValidateMessageNamesFieldValueAndRemedy(t *testing.T) {
 	t.Parallel()
-	require.EqualError(t, backoff.Exponential{Initial: time.Second, Multiplier: 1}.Validate(),
+	require.EqualError(t, backoff.Validate(backoff.Exponential{Initial: time.Second, Multiplier: 1}),
 		"backoff.Exponential.Multiplier = 1: must be > 1 and finite (0 means 2)")
 	require.NoError(t, errors.Join(backoff.Validate(backoff.None{})))
 }

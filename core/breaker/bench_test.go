@@ -159,7 +159,7 @@ func BenchmarkOpenParallel(b *testing.B) {
 }
 
 func BenchmarkGroupGet(b *testing.B) {
-	g := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
+	g := core.Must(breaker.NewGroup(breaker.Config{}, 0))
 	keys := make([]string, 1000)
 	for i := range keys {
 		keys[i] = "host-" + strconv.Itoa(i)

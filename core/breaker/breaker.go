@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/instance"
 )
@@ -51,34 +50,13 @@ type shared struct {
 	base time.Time // times are durations since then
 }
 
-// rules are the settings that follow from a Config.
-type rules struct {
-	cfg          *Config
-	failures     int           // number that opens; out of reach unless Failures is set
-	rate         float64       // out of reach if Failures is set
-	trialRate    float64       // the same while half-open
-	slowCall     time.Duration // 0: no call is slow
-	slowRate     float64       // out of reach unless SlowCall is set
-	minCalls     int
-	trialCount   int
-	trialTimeout time.Duration
-	openDelay    backoff.Strategy
-}
-
 func lifeCycle() *instance.Kind[Config, *rules, Hooks] {
 	return &instance.Kind[Config, *rules, Hooks]{
-		Kind: "breaker", Type: "breaker.Config", DefaultName: DefaultName,
+		Kind: "breaker", Type: "breaker.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
-		Settings: func(c *Config) *rules {
-			r := &rules{
-				cfg: c, slowCall: c.SlowCall, slowRate: c.slowRate(), minCalls: c.minCalls(), openDelay: c.openDelay(),
-				trialRate: c.failureRate(), trialCount: c.trials(), trialTimeout: c.trialTimeout(),
-			}
-			r.failures, r.rate = c.threshold()
-			return r
-		},
+		Settings: rulesOf,
 	}
 }
 
@@ -98,16 +76,16 @@ func New(cfg Config) (*Breaker, error) {
 
 func newBreaker(s *shared, key string) *Breaker {
 	r := s.life.Load().Settings
-	b := &Breaker{shared: s, rules: r, key: key, trials: trials{slots: make([]slot, r.trialCount)}}
-	if r.cfg.WindowTime > 0 {
-		b.buckets = newBuckets(r.cfg.WindowTime)
+	b := &Breaker{shared: s, rules: r, key: key, trials: trials{slots: make([]slot, r.Trials)}}
+	if r.WindowTime > 0 {
+		b.buckets = newBuckets(r.WindowTime)
 	} else {
-		b.ring = newRing(r.cfg.window(), r.slowCall > 0)
+		b.ring = newRing(r.Window, r.SlowCall > 0)
 	}
-	if r.cfg.Initial == Open {
+	if r.Initial == Open {
 		b.askDelay(0)
 	}
-	b.enter(r.cfg.Initial, s.now())
+	b.enter(r.Initial, s.now())
 	return b
 }
 
@@ -124,9 +102,6 @@ func (s *shared) Config() Config { return s.life.Load().Config }
 // that moment are not interrupted. The breakers of a [Group] share their hooks:
 // Info.Key is the key of the breaker.
 func (s *shared) Observe(h Hooks) (cancel func()) { return s.life.Observe(h) }
-
-// Key returns the key of the breaker in its [Group], and "" outside of a group.
-func (b *Breaker) Key() string { return b.key }
 
 // Close removes the breaker from its registry. It goes on working. A second Close does
 // nothing, and neither does Close of a breaker in a [Group]; the error is always nil.

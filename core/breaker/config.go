@@ -12,35 +12,27 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Defaults of a [Config].
+// Defaults and limits of a [Config].
 const (
-	DefaultName         = "default"
-	DefaultFailureRate  = 0.5
-	DefaultSlowRate     = 1.0 // of a Config with a SlowCall
-	DefaultWindow       = 100
-	DefaultMinCalls     = 100 // of a time window; for a count window it is Window
-	DefaultTrials       = 10
-	DefaultOpenTime     = time.Minute
-	DefaultTrialTimeout = time.Minute
-)
+	defaultFailureRate  = 0.5
+	defaultSlowRate     = 1.0 // of a Config with a SlowCall
+	defaultWindow       = 100
+	defaultMinCalls     = 100 // of a time window; for a count window it is Window
+	defaultTrials       = 10
+	defaultOpenTime     = time.Minute
+	defaultTrialTimeout = time.Minute
 
-// Limits of a [Config].
-const (
-	MaxWindow     = 1 << 20
-	MaxTrials     = 1 << 10
-	MinWindowTime = time.Millisecond
+	maxWindow     = 1 << 20
+	maxTrials     = 1 << 10
+	minWindowTime = time.Millisecond
 )
-
-// DefaultOpenDelay returns the strategy of a Config without one: always
-// DefaultOpenTime.
-func DefaultOpenDelay() backoff.Strategy { return backoff.Constant{Wait: DefaultOpenTime} }
 
 // Config configures a [Breaker]. The zero value is ready to use: the breaker opens for a
 // minute if half of the last 100 calls failed, and then makes 10 trials.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the breaker. If empty, DefaultName is used.
+	// Name names the breaker. If empty, it is "default".
 	Name string
 	// Registry is where the breaker is found under the kind "breaker" and its
 	// name. If nil, it is in none.
@@ -48,12 +40,12 @@ type Config struct {
 
 	// FailureRate is the share of failed calls in the window, above 0 and at most 1, at
 	// which the breaker opens. It is compared after every counted call, a successful one
-	// too, once there are MinCalls in the window. If zero, DefaultFailureRate is used,
-	// or Failures if that is set.
+	// too, once there are MinCalls in the window. If zero, it is 0.5, or Failures is
+	// used if that is set.
 	FailureRate float64
 	// Failures is the number of failed calls in the window at which the breaker opens,
 	// as an alternative to FailureRate, whatever the number of calls. If zero,
-	// FailureRate is used. It must not be negative or above Window (MaxWindow with a
+	// FailureRate is used. It must not be negative or above Window (1,048,576 with a
 	// WindowTime), and must be zero if FailureRate is set. With Failures and Window both
 	// n, n failures in a row open the breaker.
 	Failures int
@@ -63,36 +55,36 @@ type Config struct {
 	SlowCall time.Duration
 	// SlowRate is the share of slow calls in the window, above 0 and at most 1, at which
 	// the breaker opens too. It is compared whenever FailureRate is. If zero,
-	// DefaultSlowRate is used. It must be zero without a SlowCall.
+	// it is 1. It must be zero without a SlowCall.
 	SlowRate float64
-	// Window is the number of calls in the window, the last ones, at most MaxWindow. If
-	// zero, DefaultWindow is used. It must be zero if WindowTime is set.
+	// Window is the number of calls in the window, the last ones, at most 1,048,576. If
+	// zero, it is 100. It must be zero if WindowTime is set.
 	Window int
 	// WindowTime is the length of a window that holds the calls that ended within this
 	// time, instead of a number of calls. They expire a tenth of it at a time. If zero,
-	// there is no time window; otherwise it is at least MinWindowTime.
+	// there is no time window; otherwise it is at least a millisecond.
 	WindowTime time.Duration
 	// MinCalls is the number of calls in the window required before the rates are
-	// evaluated; Failures does not need it. If zero, it is Window, or DefaultMinCalls if
-	// WindowTime is set. It is at most Window (MaxWindow with a WindowTime), and must be
+	// evaluated; Failures does not need it. If zero, it is Window, or 100 if
+	// WindowTime is set. It is at most Window (1,048,576 with a WindowTime), and must be
 	// zero if Failures is set without a SlowCall.
 	MinCalls int
 
 	// OpenDelay returns how long the breaker stays open. n is 1 when the breaker opens
 	// from closed, and increases each time that trials fail after that; prev is the
 	// previous result, even if a failure kept the breaker open for longer
-	// ([Permit.Failed]). If nil, DefaultOpenDelay is used. A result of 0 or less makes
+	// ([Permit.Failed]). If nil, it is always a minute. A result of 0 or less makes
 	// the next call a trial. Its Delay is called under the lock of the breaker: it must
 	// be fast and pure, must not use the breaker, and must not panic.
 	OpenDelay backoff.Strategy
 	// Trials is the number of calls that are admitted while half-open and decide, by
-	// TrialRule. If zero, DefaultTrials is used. It is at most MaxTrials.
+	// TrialRule. If zero, it is 10. It is at most 1,024.
 	Trials int
 	// TrialRule decides from the results of the trials whether the breaker closes. The
 	// zero value is [ByRate].
 	TrialRule TrialRule
 	// TrialTimeout is how long a trial keeps its slot. After that its result does not
-	// count, and another call can have the slot. If zero, DefaultTrialTimeout is used.
+	// count, and another call can have the slot. If zero, it is a minute.
 	// If negative, there is no limit.
 	TrialTimeout time.Duration
 	// MaxHalfOpen is how long the breaker stays half-open at most, before it opens
@@ -124,12 +116,6 @@ type Config struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
-}
-
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c Config) Validate() error {
@@ -144,7 +130,7 @@ func (c Config) Validate() error {
 	c.validateWindow(check)
 	c.validateFailures(check)
 	check.Part(backoff.Validate(c.OpenDelay))
-	check.That(c.Trials >= 0 && c.Trials <= MaxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", MaxTrials, DefaultTrials))
+	check.That(c.Trials >= 0 && c.Trials <= maxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxTrials, defaultTrials))
 	check.That(c.TrialRule <= AllMustSucceed, "TrialRule", c.TrialRule, "must be ByRate or AllMustSucceed")
 	check.That(c.MaxHalfOpen >= 0, "MaxHalfOpen", c.MaxHalfOpen, "must be >= 0 (0 means no limit)")
 	check.That(!c.JudgeWithHistory || c.TrialRule == ByRate, "JudgeWithHistory", c.JudgeWithHistory, "must be false with AllMustSucceed")
@@ -154,22 +140,23 @@ func (c Config) Validate() error {
 
 func (c Config) validateWindow(check *validate.Check) {
 	if c.WindowTime == 0 {
-		check.That(c.Window >= 0 && c.Window <= MaxWindow, "Window", c.Window, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", MaxWindow, DefaultWindow))
-		check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, c.window()), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= Window, which is %d (0 means Window)", c.window()))
+		check.That(c.Window >= 0 && c.Window <= maxWindow, "Window", c.Window, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxWindow, defaultWindow))
+		window := cmp.Or(c.Window, defaultWindow)
+		check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, window), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= Window, which is %d (0 means Window)", window))
 		return
 	}
-	check.That(c.WindowTime >= MinWindowTime, "WindowTime", c.WindowTime, fmt.Sprintf("must be >= %v (0 means a window of calls)", MinWindowTime))
+	check.That(c.WindowTime >= minWindowTime, "WindowTime", c.WindowTime, fmt.Sprintf("must be >= %v (0 means a window of calls)", minWindowTime))
 	check.That(c.Window == 0, "Window", c.Window, "must be 0 when WindowTime is set")
-	check.That(c.MinCalls >= 0 && c.MinCalls <= MaxWindow, "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", MaxWindow, DefaultMinCalls))
+	check.That(c.MinCalls >= 0 && c.MinCalls <= maxWindow, "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxWindow, defaultMinCalls))
 }
 
 func (c Config) validateFailures(check *validate.Check) {
 	if c.Failures == 0 {
 		return
 	}
-	largest, of := c.window(), "Window, which is "
+	largest, of := cmp.Or(c.Window, defaultWindow), "Window, which is "
 	if c.WindowTime != 0 {
-		largest, of = MaxWindow, ""
+		largest, of = maxWindow, ""
 	}
 	check.That(c.Failures > 0 && c.Failures <= max(0, largest), "Failures", c.Failures, fmt.Sprintf("must be >= 0 and <= %s%d (0 means by FailureRate)", of, largest))
 	check.That(c.FailureRate == 0, "Failures", c.Failures, "must be 0 when FailureRate is set")
@@ -177,51 +164,44 @@ func (c Config) validateFailures(check *validate.Check) {
 	check.That(!c.JudgeWithHistory, "JudgeWithHistory", c.JudgeWithHistory, "must be false when Failures is set")
 }
 
-func (c Config) failureRate() float64 { return cmp.Or(c.FailureRate, DefaultFailureRate) }
+// rules are a Config with its defaults, and the numbers that follow from it.
+type rules struct {
+	Config
+	failures     int     // that open; out of reach unless Failures is set
+	rate         float64 // that opens; out of reach if Failures is set
+	trialRate    float64 // the same while half-open
+	slowRate     float64 // out of reach unless SlowCall is set
+	trialTimeout time.Duration
+}
 
-// threshold returns the number and the rate of failures that open the breaker; one of
-// them is out of reach.
-func (c Config) threshold() (failures int, rate float64) {
+func rulesOf(c *Config) *rules {
+	r := &rules{Config: *c, failures: math.MaxInt, rate: math.Inf(1), slowRate: math.Inf(1), trialTimeout: never}
+	r.trialRate = cmp.Or(c.FailureRate, defaultFailureRate)
 	if c.Failures > 0 {
-		return c.Failures, math.Inf(1)
+		r.failures = c.Failures
+	} else {
+		r.rate, r.FailureRate = r.trialRate, r.trialRate
 	}
-	return math.MaxInt, c.failureRate()
-}
-
-// slowRate is out of reach without a SlowCall.
-func (c Config) slowRate() float64 {
-	if c.SlowCall == 0 {
-		return math.Inf(1)
+	if c.SlowCall > 0 {
+		r.SlowRate = cmp.Or(c.SlowRate, defaultSlowRate)
+		r.slowRate = r.SlowRate
 	}
-	return cmp.Or(c.SlowRate, DefaultSlowRate)
-}
-
-func (c Config) window() int { return cmp.Or(c.Window, DefaultWindow) }
-
-func (c Config) minCalls() int {
+	r.Window = cmp.Or(c.Window, defaultWindow)
 	switch {
 	case c.MinCalls != 0:
-		return c.MinCalls
 	case c.Failures > 0 && c.SlowCall == 0:
-		return 1 // the rates decide nothing
+		r.MinCalls = 1 // the rates decide nothing
 	case c.WindowTime != 0:
-		return DefaultMinCalls
+		r.MinCalls = defaultMinCalls
+	default:
+		r.MinCalls = r.Window
 	}
-	return c.window()
-}
-
-func (c Config) openDelay() backoff.Strategy {
 	if c.OpenDelay == nil {
-		return DefaultOpenDelay()
+		r.OpenDelay = backoff.Constant{Wait: defaultOpenTime}
 	}
-	return c.OpenDelay
-}
-
-func (c Config) trials() int { return cmp.Or(c.Trials, DefaultTrials) }
-
-func (c Config) trialTimeout() time.Duration {
-	if c.TrialTimeout < 0 {
-		return never
+	r.Trials = cmp.Or(c.Trials, defaultTrials)
+	if c.TrialTimeout >= 0 {
+		r.trialTimeout = cmp.Or(c.TrialTimeout, defaultTrialTimeout)
 	}
-	return cmp.Or(c.TrialTimeout, DefaultTrialTimeout)
+	return r
 }

@@ -88,7 +88,7 @@ func TestValidateReportsEveryBadField(t *testing.T) {
 func TestWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := breaker.Config{Name: "base", Trials: 3}
-	strict := base.With(func(c *breaker.Config) { c.Trials = 1 })
+	strict := with(base, func(c *breaker.Config) { c.Trials = 1 })
 	require.Equal(t, breaker.Config{Name: "base", Trials: 3}, base)
 	require.Equal(t, breaker.Config{Name: "base", Trials: 1}, strict)
 }
@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 		b := newBreaker(t, breaker.Config{})
 		require.Equal(t, "default", b.Name())
 		require.Equal(t, breaker.Config{}, b.Config(), "as given")
-		require.Equal(t, breaker.Snapshot{Name: "default", Since: time.Now(), Threshold: 0.5, MinCalls: 100, Trials: 10}, b.Snapshot())
+		require.Equal(t, breaker.Snapshot{Since: time.Now(), Threshold: 0.5, MinCalls: 100, Trials: 10}, b.Snapshot())
 		for range 49 {
 			run(t, b, "FS")
 		}
@@ -157,7 +157,7 @@ func TestRegistry(t *testing.T) {
 	require.Same(t, b, found)
 	_, err := breaker.New(breaker.Config{Name: "api", Registry: &r})
 	require.ErrorIs(t, err, core.ErrDuplicate)
-	_, err = breaker.NewGroup(breaker.Config{Name: "api", Registry: &r}, breaker.GroupConfig{})
+	_, err = breaker.NewGroup(breaker.Config{Name: "api", Registry: &r}, 0)
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	require.NoError(t, b.Close())
 	successor := newBreaker(t, breaker.Config{Name: "api", Registry: &r})
@@ -170,13 +170,37 @@ func TestRegistry(t *testing.T) {
 
 func TestStatesHaveNames(t *testing.T) {
 	t.Parallel()
-	want := []string{"closed", "open", "half_open", "forced_open", "disabled", "metrics_only", "State(6)"}
-	for i, name := range want {
+	for i, name := range []string{"closed", "open", "half_open", "forced_open", "disabled", "metrics_only"} {
 		require.Equal(t, name, breaker.State(i).String())
 		text, err := breaker.State(i).MarshalText()
 		require.NoError(t, err)
 		require.Equal(t, name, string(text))
+		got := breaker.State(99)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, breaker.State(i), got)
 	}
+	_, err := breaker.State(200).MarshalText()
+	require.EqualError(t, err, "breaker.State = State(200): must be closed, open, half_open, forced_open, disabled or metrics_only")
+	got := breaker.Disabled
+	require.EqualError(t, got.UnmarshalText([]byte("State(200)")), `breaker.State = "State(200)": must be closed, open, half_open, forced_open, disabled or metrics_only`)
+	require.Equal(t, breaker.Disabled, got)
+}
+
+func TestTrialRulesHaveNames(t *testing.T) {
+	t.Parallel()
+	for i, name := range []string{"by_rate", "all_must_succeed"} {
+		text, err := breaker.TrialRule(i).MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, name, string(text))
+		got := breaker.TrialRule(99)
+		require.NoError(t, got.UnmarshalText(text))
+		require.Equal(t, breaker.TrialRule(i), got)
+	}
+	_, err := breaker.TrialRule(2).MarshalText()
+	require.EqualError(t, err, "breaker.TrialRule = TrialRule(2): must be by_rate or all_must_succeed")
+	got := breaker.AllMustSucceed
+	require.ErrorIs(t, got.UnmarshalText(nil), core.ErrConfig)
+	require.Equal(t, breaker.AllMustSucceed, got)
 }
 
 func TestJoinForgetsNoHook(t *testing.T) {

@@ -160,13 +160,13 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 		Recorded: func(context.Context, breaker.Info) {},
 		Rejected: func(context.Context, breaker.Info) {},
 	}})
-	forced := newBreaker(t, observed.Config().With(func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
+	forced := newBreaker(t, with(observed.Config(), func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
 	calm, mixed := warm(newBreaker(t, breaker.Config{})), warm(newBreaker(t, breaker.Config{}))
 	clocked := warm(newBreaker(t, breaker.Config{WindowTime: time.Minute}))
 	slow := warm(newBreaker(t, breaker.Config{SlowCall: time.Minute}))
 	metrics := newBreaker(t, breaker.Config{Window: 10, Initial: breaker.MetricsOnly})
 	trips := warm(newBreaker(t, breaker.Config{Trip: func(context.Context, any, error) time.Duration { return 0 }}))
-	group := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
+	group := core.Must(breaker.NewGroup(breaker.Config{}, 0))
 	var done error
 	fails := func(context.Context) (int, error) { return 0, done }
 	reject := func(b *breaker.Breaker) func() {
@@ -306,7 +306,6 @@ func TestHalfOpenTellsHowLongToWait(t *testing.T) {
 			require.Equal(t, c.want, refusal.RetryAfter())
 			s := b.Snapshot()
 			require.Equal(t, c.want, s.RetryAfter())
-			require.Equal(t, c.timeout < 0, s.SlotUntil.IsZero())
 			if c.timeout < 0 {
 				continue
 			}

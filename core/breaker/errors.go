@@ -44,7 +44,7 @@ func (e *OpenError) Is(target error) bool { return target == ErrOpen || target =
 
 // RetryAfter returns the time left until the breaker admits calls again. While
 // half-open the trials can decide at any moment: it is how long the breaker was open, or
-// DefaultOpenTime if it was not, but at most until the oldest trial loses its slot. While
+// a minute if it was not, but at most until the oldest trial loses its slot. While
 // forced open it is negative: waiting does not help.
 func (e *OpenError) RetryAfter() time.Duration {
 	switch e.State {

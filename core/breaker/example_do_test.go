@@ -74,9 +74,10 @@ func ExampleBreaker_Acquire() {
 	// Output: open: 1 of 2 failed
 }
 
-func ExampleConfig_With() {
+func ExampleConfig() {
 	base := breaker.Config{FailureRate: 0.3, Window: 50}
-	strict := base.With(func(c *breaker.Config) { c.FailureRate = 0.1 })
+	strict := base
+	strict.FailureRate = 0.1
 	fmt.Println(base.FailureRate, strict.FailureRate, strict.Window)
 	// Output: 0.3 0.1 50
 }

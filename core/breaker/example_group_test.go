@@ -10,7 +10,7 @@ import (
 )
 
 func ExampleGroup() {
-	hosts := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Window: 1}, breaker.GroupConfig{MaxKeys: 500}))
+	hosts := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Window: 1}, 500))
 	call := func(host string, err error) {
 		_, _ = breaker.Do(context.Background(), hosts.Get(host), func(context.Context) (int, error) { return 0, err })
 	}

@@ -27,7 +27,7 @@ func ExampleHooks_rateExceeded() {
 	b := core.Must(breaker.New(breaker.Config{
 		Window: 4, Initial: breaker.MetricsOnly, // to see what it would do
 		Hooks: breaker.Hooks{RateExceeded: func(_ context.Context, i breaker.Info) {
-			fmt.Println("would open at", i.Rate)
+			fmt.Println("would open at", i.FailureRate)
 		}},
 	}))
 	for range 10 {
@@ -66,7 +66,7 @@ func ExampleBreaker_SetConfig() {
 }
 
 func ExampleGroup_SetConfig() {
-	g := core.Must(breaker.NewGroup(breaker.Config{}, breaker.GroupConfig{}))
+	g := core.Must(breaker.NewGroup(breaker.Config{}, 0))
 	before := g.Get("api.example.com")
 	if err := g.SetConfig(breaker.Config{Trials: 3}); err != nil {
 		panic(err)

@@ -25,6 +25,21 @@ func ExampleBreaker_SetState() {
 	// breaker.Breaker.SetState = State(99): must be a state
 }
 
+func ExampleState() {
+	var s breaker.State
+	fmt.Println(s.UnmarshalText([]byte("half_open")), s)
+	fmt.Println(s.UnmarshalText([]byte("ajar")))
+	// Output:
+	// <nil> half_open
+	// breaker.State = "ajar": must be closed, open, half_open, forced_open, disabled or metrics_only
+}
+
+func ExampleTrialRule() {
+	var r breaker.TrialRule
+	fmt.Println(r.UnmarshalText([]byte("all_must_succeed")), r)
+	// Output: <nil> all_must_succeed
+}
+
 func ExampleBreaker_OpenFor() {
 	b := core.Must(breaker.New(breaker.Config{}))
 	if err := b.OpenFor(5 * time.Minute); err != nil { // the other side asked for it

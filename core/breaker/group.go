@@ -13,28 +13,12 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// DefaultMaxKeys is the number of breakers of a [Group] at most, unless its GroupConfig
-// sets another.
-const DefaultMaxKeys = 1024
-
-// GroupConfig configures a [Group] beyond its breakers.
-type GroupConfig struct {
-	// MaxKeys is the number of breakers at most. If zero, DefaultMaxKeys is used. It
-	// must not be negative.
-	MaxKeys int
-}
-
-// Validate reports every field that cannot be used, joined.
-func (c GroupConfig) Validate() error {
-	check := validate.Of("breaker.GroupConfig")
-	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
-	return check.Err()
-}
+const defaultMaxKeys = 1024
 
 // A Group has a breaker for each key, all with the same Config. Its methods may be used
 // by several goroutines at once.
 //
-// A new key needs room if there are MaxKeys breakers. The Group then looks at the next
+// A new key needs room if the Group is full. The Group then looks at the next
 // few, and evicts one of them, preferably one that was not used lately: a breaker with
 // neither a failure nor a slow call in its window, otherwise one with such calls,
 // otherwise one whose open time is over. It never evicts a breaker that stays open for
@@ -59,15 +43,19 @@ type Group struct {
 }
 
 // NewGroup makes a group without a key. each is the Config of its breakers, with the name
-// and registry of the group. It returns the errors of both Validate methods, joined, or
-// the [*core.DuplicateError] of the registry. A Group is registered under the kind
-// "breaker", as a single Breaker is; its breakers are not registered.
-func NewGroup(each Config, cfg GroupConfig) (*Group, error) {
+// and registry of the group. maxKeys is the number of breakers at most: 1,024 if zero. It
+// must not be negative. The error is that of [Config.Validate], joined with a
+// [*core.ConfigError] for maxKeys, or the [*core.DuplicateError] of the registry. A Group
+// is registered under the kind "breaker", as a single Breaker is; its breakers are not
+// registered.
+func NewGroup(each Config, maxKeys int) (*Group, error) {
 	s := &shared{base: time.Now()}
-	if err := errors.Join(s.life.Init(lifeCycle(), each), cfg.Validate()); err != nil {
+	check := validate.Of("breaker.NewGroup")
+	check.That(maxKeys >= 0, "maxKeys", maxKeys, "must be > 0 (0 means 1024)")
+	if err := errors.Join(s.life.Init(lifeCycle(), each), check.Err()); err != nil {
 		return nil, err
 	}
-	g := &Group{shared: s, maxKeys: cmp.Or(cfg.MaxKeys, DefaultMaxKeys), byKey: map[string]*Breaker{}, overflow: newBreaker(s, "")}
+	g := &Group{shared: s, maxKeys: cmp.Or(maxKeys, defaultMaxKeys), byKey: map[string]*Breaker{}, overflow: newBreaker(s, "")}
 	g.overflow.grouped = true
 	if err := s.life.Register(g); err != nil {
 		return nil, err
@@ -195,7 +183,7 @@ func (b *Breaker) worthLocked(now time.Duration) int {
 	switch {
 	case b.state == HalfOpen, b.state == Open && now >= b.until:
 		return trial
-	case b.state == Open, b.byHand && b.state > HalfOpen && b.state != b.rules.cfg.Initial:
+	case b.state == Open, b.byHand && b.state > HalfOpen && b.state != b.rules.Initial:
 		return keep
 	}
 	if b.buckets != nil {
@@ -215,9 +203,6 @@ func (b *Breaker) peek(now time.Duration) State {
 	}
 	return state
 }
-
-// Overflow returns the breaker that keys without room share.
-func (g *Group) Overflow() *Breaker { return g.overflow }
 
 // All iterates over the present keys and breakers, sorted by key. The group may change
 // meanwhile.

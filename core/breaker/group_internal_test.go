@@ -12,7 +12,7 @@ import (
 
 func TestTheOneToDropIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	g := core.Must(NewGroup(Config{Window: 1}, GroupConfig{MaxKeys: 1}))
+	g := core.Must(NewGroup(Config{Window: 1}, 1))
 	b := g.Get("a")
 	i := g.victim()
 	require.Zero(t, i)

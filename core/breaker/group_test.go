@@ -19,7 +19,7 @@ import (
 
 func newGroup(t *testing.T, each breaker.Config, maxKeys int) *breaker.Group {
 	t.Helper()
-	g, err := breaker.NewGroup(each, breaker.GroupConfig{MaxKeys: maxKeys})
+	g, err := breaker.NewGroup(each, maxKeys)
 	require.NoError(t, err)
 	return g
 }
@@ -155,8 +155,8 @@ func TestGroupIsRegisteredAsOne(t *testing.T) {
 
 func TestGroupValidatesBoth(t *testing.T) {
 	t.Parallel()
-	_, err := breaker.NewGroup(breaker.Config{Trials: -1}, breaker.GroupConfig{MaxKeys: -1})
-	require.Equal(t, []string{"breaker.Config.Trials", "breaker.GroupConfig.MaxKeys"}, fields(err))
+	_, err := breaker.NewGroup(breaker.Config{Trials: -1}, -1)
+	require.Equal(t, []string{"breaker.Config.Trials", "breaker.NewGroup.maxKeys"}, fields(err))
 	require.ErrorIs(t, err, core.ErrConfig)
 }
 

@@ -49,15 +49,11 @@ type Info struct {
 
 	// Recorded.
 	Outcome  core.Outcome
-	Slow     bool          // the call took longer than SlowCall; for RateExceeded, it is the slow call rate
+	Slow     bool          // the call took longer than SlowCall; for RateExceeded, it is the SlowRate
 	Duration time.Duration // of the call; 0 if the hook was added after the call began
 
 	// Rejected.
 	Err *OpenError // the error that the caller gets
-
-	// RateExceeded: numbers of failures if Config.Failures is set.
-	Rate      float64 // now
-	Threshold float64 // that it reached
 }
 
 // Join returns hooks that call those of h and then those of other.

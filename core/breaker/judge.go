@@ -24,7 +24,7 @@ func (r *rules) reached(c *counts) (failing, slow bool) {
 		return false, false
 	}
 	failing = c.failures >= r.failures
-	if c.calls >= r.minCalls {
+	if c.calls >= r.MinCalls {
 		failing = failing || rate(c.failures, c.calls) >= r.rate
 		slow = rate(c.slow, c.calls) >= r.slowRate
 	}
@@ -35,11 +35,11 @@ func (r *rules) reached(c *counts) (failing, slow bool) {
 // if so, whether the trials have failed.
 func (b *Breaker) certain() (failed, certain bool) {
 	r, ended, more := b.rules, b.trials.counts, len(b.trials.slots)-b.trials.calls
-	if r.cfg.TrialRule == AllMustSucceed {
+	if r.TrialRule == AllMustSucceed {
 		failed = ended.failures+ended.slow > 0
 		return failed, failed || more == 0
 	}
-	if r.cfg.JudgeWithHistory {
+	if r.JudgeWithHistory {
 		window, with := *b.window(), more
 		switch {
 		case b.buckets == nil:
@@ -48,7 +48,7 @@ func (b *Breaker) certain() (failed, certain bool) {
 		case more > 0: // calls might expire before the trials end
 			return false, false
 		}
-		if window.calls+with >= r.minCalls {
+		if window.calls+with >= r.MinCalls {
 			ended, more = window, with
 		}
 	}
@@ -64,26 +64,21 @@ type exceeded struct{ failing, slow bool }
 
 // exceed announces each threshold when it is reached for the first time.
 func (b *Breaker) exceed(ctx context.Context) {
-	r, w := b.rules, b.window()
-	failing, slow := r.reached(w)
+	failing, slow := b.rules.reached(b.window())
 	if failing && !b.exceeded.failing {
 		b.exceeded.failing = true
-		info := Info{Rate: rate(w.failures, w.calls), Threshold: r.rate}
-		if r.cfg.Failures > 0 {
-			info.Rate, info.Threshold = float64(w.failures), float64(r.failures)
-		}
-		b.announceExceeded(ctx, info)
+		b.announceExceeded(ctx, false)
 	}
 	if slow && !b.exceeded.slow {
 		b.exceeded.slow = true
-		b.announceExceeded(ctx, Info{Slow: true, Rate: rate(w.slow, w.calls), Threshold: r.slowRate})
+		b.announceExceeded(ctx, true)
 	}
 }
 
-func (b *Breaker) announceExceeded(ctx context.Context, info Info) {
-	info.State = MetricsOnly
-	b.counters.exceeded++
-	b.queue(ctx, wouldOpen, info)
+func (b *Breaker) announceExceeded(ctx context.Context, slow bool) {
+	rates := b.ratesNow()
+	b.counters.Exceeded++
+	b.queue(ctx, wouldOpen, Info{State: MetricsOnly, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow})
 }
 
 // rates are the rates that decide in the current state, or 0 if they are not known.
@@ -98,9 +93,9 @@ func ratesOf(c *counts) rates {
 
 func (b *Breaker) ratesNow() rates {
 	w := b.window()
-	enough := w.calls >= b.rules.minCalls
+	enough := w.calls >= b.rules.MinCalls
 	switch {
-	case b.state == HalfOpen && (!b.rules.cfg.JudgeWithHistory || !enough):
+	case b.state == HalfOpen && (!b.rules.JudgeWithHistory || !enough):
 		return ratesOf(&b.trials.counts)
 	case enough:
 		return ratesOf(w)

@@ -77,7 +77,7 @@ func TestFailuresAreAnnouncedWhileMetricsOnly(t *testing.T) {
 		RateExceeded: func(_ context.Context, info breaker.Info) { infos = append(infos, info) },
 	}})
 	run(t, b, "SFSFFF")
-	require.Equal(t, []breaker.Info{{Name: "db", State: breaker.MetricsOnly, Rate: 2, Threshold: 2}}, infos)
+	require.Equal(t, []breaker.Info{{Name: "db", State: breaker.MetricsOnly, FailureRate: 0.5}}, infos)
 }
 
 func TestTrialsOfANumberOfFailuresAreJudgedByTheDefaultRate(t *testing.T) {
@@ -240,7 +240,7 @@ func TestAPanicOfAPredicateIsNoFailure(t *testing.T) {
 func TestCloseOfABreakerKeepsItsGroupRegistered(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
-	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: &r}, breaker.GroupConfig{}))
+	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: &r}, 0))
 	require.NoError(t, g.Get("a").Close())
 	found, ok := r.Get("breaker", "hosts")
 	require.True(t, ok)

@@ -243,7 +243,7 @@ func TestTransitionMatrixWithHistory(t *testing.T) {
 		{"S", "F", breaker.Open, 2},       // too few: by the trials, of which half failed
 		{"F", "SS", breaker.Closed, 3},
 	} {
-		b := newBreaker(t, cfg.With(func(c *breaker.Config) { c.Initial = breaker.MetricsOnly }))
+		b := newBreaker(t, with(cfg, func(c *breaker.Config) { c.Initial = breaker.MetricsOnly }))
 		run(t, b, c.window)
 		require.NoError(t, b.SetState(breaker.HalfOpen))
 		for _, trial := range c.trials {

@@ -122,7 +122,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 			return
 		}
 	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm &&
-		(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.slowCall):
+		(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.SlowCall):
 		b.counters.calm.Inc()
 		return
 	}
@@ -143,12 +143,12 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		}
 		b.advance(p.ctx, now)
 		if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
-			b.counters.late++
+			b.counters.Late++
 			b.announce(b.unlock())
 			return
 		}
 	}
-	slow := p.word&timed != 0 && b.rules.slowCall > 0 && now-p.started > b.rules.slowCall
+	slow := p.word&timed != 0 && b.rules.SlowCall > 0 && now-p.started > b.rules.SlowCall
 	if outcome == core.Ignored {
 		b.counters.ignored.Add(1)
 		if b.buckets != nil {
@@ -189,20 +189,18 @@ func (b *Breaker) callRecorded(ctx context.Context, recorded func(context.Contex
 
 // count adds a call to the counters, and to the trials or the window.
 func (b *Breaker) count(now time.Duration, failed, slow bool) {
+	c := &b.counters
+	calls, slowCalls := &c.Successes, &c.SlowSuccesses
 	if failed {
-		b.counters.failures++
-	} else {
-		b.counters.successes++
+		calls, slowCalls = &c.Failures, &c.SlowFailures
 	}
-	switch {
-	case slow && failed:
-		b.counters.slowFailures++
-	case slow:
-		b.counters.slowSuccesses++
+	*calls++
+	if slow {
+		*slowCalls++
 	}
 	if b.state == HalfOpen {
 		b.trials.add(failed, slow)
-		if !b.rules.cfg.JudgeWithHistory {
+		if !b.rules.JudgeWithHistory {
 			return
 		}
 	}

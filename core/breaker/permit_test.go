@@ -21,7 +21,7 @@ func TestDefaultsWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker(t, breaker.Config{})
 		s := b.Snapshot()
-		require.Equal(t, []any{"default", breaker.Closed, 100, 10}, []any{s.Name, s.State, s.MinCalls, s.Trials})
+		require.Equal(t, []any{"default", breaker.Closed, 100, 10}, []any{b.Name(), s.State, s.MinCalls, s.Trials})
 		require.InDelta(t, 0.5, s.Threshold, 0)
 		require.Zero(t, s.SlowThreshold)
 		for range 50 {

@@ -45,42 +45,41 @@ func (g *Group) SetConfig(each Config) error {
 
 // adopt makes the breaker follow the current rules, also if they were replaced again.
 func (b *Breaker) adopt() {
-	now := b.now()
-	b.lock(context.Background(), now)
-	old := b.rules
-	b.rules = b.life.Load().Settings
-	b.refit(old, now)
-	if n := b.rules.trialCount; n != len(b.trials.slots) {
-		b.trials.slots = make([]slot, n)
-		if since := b.since; b.state == HalfOpen {
-			b.enter(HalfOpen, now)
-			b.since = since
+	b.locked(func(_ context.Context, now time.Duration) {
+		old := b.rules
+		b.rules = b.life.Load().Settings
+		b.refit(old, now)
+		if n := b.rules.Trials; n != len(b.trials.slots) {
+			b.trials.slots = make([]slot, n)
+			if since := b.since; b.state == HalfOpen {
+				b.enter(HalfOpen, now)
+				b.since = since
+			}
 		}
-	}
-	b.publish()
-	b.announce(b.unlock())
+		b.publish()
+	})
 }
 
 // refit makes the window that the rules need, with the calls of the old one.
 func (b *Breaker) refit(old *rules, now time.Duration) {
-	before, cfg, slow := b.ring, b.rules.cfg, b.rules.slowCall > 0
+	before, r, slow := b.ring, b.rules, b.rules.SlowCall > 0
 	if !slow {
 		b.trials.slow, b.trials.slowFailures = 0, 0
 	}
 	switch {
-	case cfg.WindowTime > 0 && b.buckets == nil:
-		b.ring, b.buckets = ring{}, newBuckets(cfg.WindowTime)
-	case cfg.WindowTime > 0:
-		if cfg.WindowTime != old.cfg.WindowTime {
-			b.buckets = b.buckets.refit(cfg.WindowTime, now)
+	case r.WindowTime > 0 && b.buckets == nil:
+		b.ring, b.buckets = ring{}, newBuckets(r.WindowTime)
+	case r.WindowTime > 0:
+		if r.WindowTime != old.WindowTime {
+			b.buckets = b.buckets.refit(r.WindowTime, now)
 		}
 		if !slow {
 			b.buckets.forgetSlow()
 		}
 	case b.buckets != nil:
-		b.ring, b.buckets = newRing(cfg.window(), slow), nil
-	case cfg.window() != before.size || slow != (before.slow != nil):
-		b.ring = newRing(cfg.window(), slow)
+		b.ring, b.buckets = newRing(r.Window, slow), nil
+	case r.Window != before.size || slow != (before.slow != nil):
+		b.ring = newRing(r.Window, slow)
 		before.each(before.calls, func(failed, wasSlow bool) { b.ring.add(failed, slow && wasSlow) })
 	}
 }

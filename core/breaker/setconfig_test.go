@@ -39,7 +39,7 @@ func TestSetConfigKeepsTheOldOneWhereTheNewOneIsBad(t *testing.T) {
 	run(t, b, "SF")
 	require.Equal(t, breaker.Open, b.State(), "the old one is in force")
 	require.NoError(t, newBreaker(t, breaker.Config{}).SetConfig(breaker.Config{Name: breaker.DefaultName}), "the same name")
-	b = newBreaker(t, old.With(func(c *breaker.Config) { c.Name = "cache" }))
+	b = newBreaker(t, with(old, func(c *breaker.Config) { c.Name = "cache" }))
 	require.NoError(t, b.SetConfig(breaker.Config{Window: 3}))
 	require.Equal(t, breaker.Config{Name: "cache", Registry: registry, Window: 3}, b.Config(), "what is not said stays")
 	require.NoError(t, b.Close())
@@ -158,7 +158,7 @@ func TestSetConfigTurnsSlowCallsOnAndOff(t *testing.T) {
 				last(t, b, 'S', 0)
 			}
 			early := acquire(t, b)
-			timed := cfg.With(func(c *breaker.Config) { c.SlowCall, c.SlowRate = second, 0.2 })
+			timed := with(cfg, func(c *breaker.Config) { c.SlowCall, c.SlowRate = second, 0.2 })
 			require.NoError(t, b.SetConfig(timed))
 			time.Sleep(time.Minute)
 			early.Done(core.Success)

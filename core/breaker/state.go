@@ -1,6 +1,10 @@
 package breaker
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gresil/gresil/internal/validate"
+)
 
 // State decides whether a breaker admits and counts calls.
 type State uint8
@@ -40,15 +44,18 @@ func (s State) String() string {
 	return fmt.Sprintf("State(%d)", uint8(s))
 }
 
-// MarshalText returns the same text as String.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// MarshalText returns the text of String. A value without a name is an error.
+func (s State) MarshalText() ([]byte, error) { return validate.MarshalText(s, MetricsOnly) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (s *State) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, MetricsOnly, text) }
 
 // TrialRule decides from the trials of a half-open breaker whether it closes.
 type TrialRule uint8
 
 const (
 	// ByRate opens the breaker if the share of failed trials reaches FailureRate
-	// (DefaultFailureRate with Failures) or the share of slow ones SlowRate, and closes
+	// (0.5 with Failures) or the share of slow ones SlowRate, and closes
 	// it otherwise, as soon as the outstanding trials cannot change that.
 	ByRate TrialRule = iota
 	// AllMustSucceed closes the breaker after Trials successes. The first trial that
@@ -65,4 +72,12 @@ func (r TrialRule) String() string {
 		return "all_must_succeed"
 	}
 	return fmt.Sprintf("TrialRule(%d)", uint8(r))
+}
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (r TrialRule) MarshalText() ([]byte, error) { return validate.MarshalText(r, AllMustSucceed) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (r *TrialRule) UnmarshalText(text []byte) error {
+	return validate.UnmarshalText(r, AllMustSucceed, text)
 }

@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -26,10 +25,9 @@ type Stats struct {
 }
 
 type counters struct {
-	calm, rejected                        stripe.Counter // calm: successes without the lock
-	ignored                               atomic.Uint64
-	successes, failures, late, opened     uint64 // under the lock, as are the next
-	slowSuccesses, slowFailures, exceeded uint64
+	Stats                         // under the lock; the others are added to it
+	calm, rejected stripe.Counter // calm: successes without the lock
+	ignored        atomic.Uint64
 }
 
 // Stats returns the counts so far. A call that ends meanwhile may be in some of
@@ -42,17 +40,16 @@ func (b *Breaker) Stats() Stats {
 
 func (b *Breaker) statsLocked() Stats {
 	c := &b.counters
-	return Stats{
-		Successes: c.successes + c.calm.Load(), Failures: c.failures, Ignored: c.ignored.Load(),
-		Late: c.late, Rejected: c.rejected.Load(), SlowSuccesses: c.slowSuccesses, SlowFailures: c.slowFailures, Exceeded: c.exceeded, Opened: c.opened, HookPanics: b.life.Panics.Count(),
-	}
+	s := c.Stats
+	s.Successes += c.calm.Load()
+	s.Ignored, s.Rejected, s.HookPanics = c.ignored.Load(), c.rejected.Load(), b.life.Panics.Count()
+	return s
 }
 
 // A Snapshot is the state of a breaker at one moment.
 type Snapshot struct {
-	Name, Key string
-	State     State
-	Since     time.Time // when the state began
+	State State
+	Since time.Time // when the state began
 
 	// The calls and failures in the window. While half-open they do not change, unless
 	// Config.JudgeWithHistory is set.
@@ -80,32 +77,17 @@ type Snapshot struct {
 	TrialsRunning, TrialsEnded, TrialsFailed int
 	// Trials is the number of trials that decide.
 	Trials int
-	// SlotUntil is when the oldest of the running trials loses its slot. It is zero
-	// while there are free slots, and without a TrialTimeout.
-	SlotUntil time.Time
+
+	refusal *OpenError // of a call at that moment; nil if it was admitted
 }
 
-// RetryAfter returns the wait that a rejected call is given: the time left until
-// OpenUntil; while half-open with all trials taken OpenFor, or DefaultOpenTime if the
-// breaker was not open, but at most until SlotUntil; negative while forced open. It is 0
-// while calls are admitted.
+// RetryAfter returns the wait that a rejected call is given, as [OpenError.RetryAfter]
+// does, and 0 if calls were admitted.
 func (s Snapshot) RetryAfter() time.Duration {
-	switch s.State {
-	case Open:
-		return max(0, time.Until(s.OpenUntil))
-	case HalfOpen:
-		switch {
-		case s.TrialsRunning+s.TrialsEnded < s.Trials:
-		case s.SlotUntil.IsZero():
-			return cmp.Or(s.OpenFor, DefaultOpenTime)
-		default:
-			return min(cmp.Or(s.OpenFor, DefaultOpenTime), max(0, time.Until(s.SlotUntil)))
-		}
-	case ForcedOpen:
-		return -1
-	case Closed, Disabled, MetricsOnly:
+	if s.refusal == nil {
+		return 0
 	}
-	return 0
+	return s.refusal.RetryAfter()
 }
 
 // Snapshot returns the present state. If the time of a state is over, it enters the next
@@ -115,34 +97,26 @@ func (b *Breaker) Snapshot() Snapshot {
 	b.lock(context.Background(), now)
 	window, rates := b.window(), b.ratesNow()
 	s := Snapshot{
-		Name: b.Name(), Key: b.key, State: b.state, Since: b.base.Add(b.since),
+		State: b.state, Since: b.base.Add(b.since),
 		Calls: window.calls, Failures: window.failures, Slow: window.slow, SlowFailures: window.slowFailures,
 		FailureRate: rates.failure, SlowRate: rates.slow, RatesKnown: rates.known,
-		Threshold: b.rules.threshold(), MinCalls: b.rules.minCalls,
-		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.trialCount,
+		Threshold: b.rules.FailureRate, SlowThreshold: b.rules.SlowRate, MinCalls: b.rules.MinCalls,
+		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.Trials,
 	}
-	if b.rules.slowCall > 0 {
-		s.SlowThreshold = b.rules.slowRate
-	}
+	s.refusal = b.refusal.Load()
 	switch b.state {
 	case Open:
 		s.OpenUntil = b.base.Add(b.until)
 	case HalfOpen:
 		s.TrialsRunning, s.TrialsEnded, s.TrialsFailed = b.trials.taken, b.trials.calls, b.trials.failures
 		_, oldest := b.trials.scan()
-		if until, full := b.trials.full(oldest, b.rules.trialTimeout); full && until != never {
-			s.SlotUntil = b.base.Add(until)
+		if until, full := b.trials.full(oldest, b.rules.trialTimeout); full {
+			s.refusal.slot.Store(int64(until))
+		} else {
+			s.refusal = nil
 		}
 	case Closed, ForcedOpen, Disabled, MetricsOnly:
 	}
 	b.announce(b.unlock())
 	return s
-}
-
-// threshold returns the rate of failures that opens the breaker, or 0 if a number does.
-func (r *rules) threshold() float64 {
-	if r.cfg.Failures > 0 {
-		return 0
-	}
-	return r.rate
 }

@@ -32,7 +32,7 @@ func (b *Breaker) advance(ctx context.Context, now time.Duration) {
 	if b.buckets != nil {
 		b.buckets.turn(now)
 	}
-	if limit := b.rules.cfg.MaxHalfOpen; b.state == HalfOpen && limit > 0 && now-b.since >= limit {
+	if limit := b.rules.MaxHalfOpen; b.state == HalfOpen && limit > 0 && now-b.since >= limit {
 		b.open(ctx, now, 0, false)
 	}
 	if b.state == Open && now >= b.until {
@@ -45,6 +45,15 @@ func (b *Breaker) unlock() (queued bool) {
 	queued, b.queued = b.queued, false
 	b.mu.Unlock()
 	return queued
+}
+
+// locked calls f under the lock, after the changes that are due, and then announces the
+// changes.
+func (b *Breaker) locked(f func(ctx context.Context, now time.Duration)) {
+	ctx, now := context.Background(), b.now()
+	b.lock(ctx, now)
+	f(ctx, now)
+	b.announce(b.unlock())
 }
 
 // decide makes the change of state that follows from a counted call. now is 0 if the
@@ -81,7 +90,7 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual boo
 
 func (b *Breaker) askDelay(least time.Duration) {
 	b.opened++
-	b.delay = max(0, b.rules.openDelay.Delay(b.opened, b.delay))
+	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, b.delay))
 	b.openFor = max(b.delay, least)
 }
 
@@ -96,7 +105,7 @@ func (b *Breaker) to(ctx context.Context, state State, now time.Duration, manual
 	info.Opened = b.opened
 	if state == Open {
 		info.OpenFor = b.openFor
-		b.counters.opened++
+		b.counters.Opened++
 	}
 	b.queue(ctx, changed, info)
 }
@@ -117,7 +126,7 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	case HalfOpen:
 		b.opened = max(1, b.opened)
 		b.trials.clear()
-		refusal = &OpenError{wait: cmp.Or(b.openFor, DefaultOpenTime), until: b.base}
+		refusal = &OpenError{wait: cmp.Or(b.openFor, defaultOpenTime), until: b.base}
 		refusal.slot.Store(never)
 	case ForcedOpen:
 		b.opened, b.openFor, b.delay = 0, 0, 0
@@ -125,7 +134,7 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	case Closed, MetricsOnly, Disabled:
 		b.opened, b.openFor, b.delay = 0, 0, 0
 		b.exceeded = exceeded{}
-		if state != Disabled && !b.rules.cfg.JudgeWithHistory {
+		if state != Disabled && !b.rules.JudgeWithHistory {
 			b.clearWindow()
 		}
 	}
@@ -140,7 +149,7 @@ func (b *Breaker) enter(state State, now time.Duration) {
 func (b *Breaker) publish() {
 	word := b.generation<<wordBits | uint64(b.state)
 	if b.state == Closed || b.state == MetricsOnly {
-		if b.rules.slowCall > 0 {
+		if b.rules.SlowCall > 0 {
 			word |= timed
 		}
 		if b.buckets != nil {
@@ -163,15 +172,14 @@ func (b *Breaker) SetState(state State) error {
 	if state > MetricsOnly {
 		return &core.ConfigError{Field: "breaker.Breaker.SetState", Value: state, Reason: "must be a state"}
 	}
-	ctx, now := context.Background(), b.now()
-	b.lock(ctx, now)
-	if state == Open && b.state != Open {
-		b.open(ctx, now, 0, true)
-	} else if state != b.state {
-		b.to(ctx, state, now, true)
-	}
-	b.byHand = true
-	b.announce(b.unlock())
+	b.locked(func(ctx context.Context, now time.Duration) {
+		if state == Open && b.state != Open {
+			b.open(ctx, now, 0, true)
+		} else if state != b.state {
+			b.to(ctx, state, now, true)
+		}
+		b.byHand = true
+	})
 	return nil
 }
 
@@ -182,32 +190,30 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 	if d <= 0 {
 		return &core.ConfigError{Field: "breaker.Breaker.OpenFor", Value: d, Reason: "must be > 0"}
 	}
-	ctx, now := context.Background(), b.now()
-	b.lock(ctx, now)
-	b.openFor = d
-	if b.state == Open {
-		b.enter(Open, now)
-	} else {
-		b.opened++
-		b.to(ctx, Open, now, true)
-	}
-	b.announce(b.unlock())
+	b.locked(func(ctx context.Context, now time.Duration) {
+		b.openFor = d
+		if b.state == Open {
+			b.enter(Open, now)
+		} else {
+			b.opened++
+			b.to(ctx, Open, now, true)
+		}
+	})
 	return nil
 }
 
 // Reset empties the window and closes the breaker. Running calls do not count any more.
 func (b *Breaker) Reset() {
-	ctx, now := context.Background(), b.now()
-	b.lock(ctx, now)
-	b.queue(ctx, reset, Info{State: Closed})
-	if b.state == Closed {
-		b.enter(Closed, now)
-	} else {
-		b.to(ctx, Closed, now, true)
-	}
-	b.clearWindow()
-	b.publish()
-	b.announce(b.unlock())
+	b.locked(func(ctx context.Context, now time.Duration) {
+		b.queue(ctx, reset, Info{State: Closed})
+		if b.state == Closed {
+			b.enter(Closed, now)
+		} else {
+			b.to(ctx, Closed, now, true)
+		}
+		b.clearWindow()
+		b.publish()
+	})
 }
 
 // State returns the state. If the time of a state is over, State enters the next state
@@ -215,9 +221,7 @@ func (b *Breaker) Reset() {
 func (b *Breaker) State() State {
 	state := stateOf(b.word.Load())
 	if state == Open || state == HalfOpen {
-		b.lock(context.Background(), b.now())
-		state = b.state
-		b.announce(b.unlock())
+		b.locked(func(context.Context, time.Duration) { state = b.state })
 	}
 	return state
 }

@@ -20,7 +20,7 @@ type slot struct {
 }
 
 // indexBits of the number of a trial are the index of its slot. They hold
-// MaxTrials.
+// maxTrials.
 const indexBits = 10
 
 // never is a time that does not come.

@@ -11,68 +11,60 @@ import (
 
 // Defaults of a [Config].
 const (
-	DefaultName         = "default"
-	DefaultMaxWait      = 10 * time.Second
-	DefaultMaxQueue     = 1000
-	DefaultMaxHold      = 10 * time.Minute
-	DefaultProbeTimeout = 10 * time.Second
-	DefaultMaxKeys      = 1 << 16
-)
+	defaultMaxWait      = 10 * time.Second
+	defaultMaxQueue     = 1000
+	defaultMaxHold      = 10 * time.Minute
+	defaultProbeTimeout = 10 * time.Second
+	defaultMaxKeys      = 1 << 16
 
-// LongestHold is the limit of Config.MaxHold.
-const LongestHold = 365 * 24 * time.Hour
+	longestHold = 365 * 24 * time.Hour // the limit of Config.MaxHold
+)
 
 // Config configures a [Cooldown]. The zero value is ready to use.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the cooldown. If empty, DefaultName is used.
+	// Name names the cooldown. If empty, it is "default".
 	Name string
 	// Registry is where the cooldown is found under the kind "cooldown" and its
 	// name. If nil, it is in none.
 	Registry *core.Registry
 	// MaxWait is how long a call waits at most; one that would wait longer, or past
 	// the deadline of its context, is rejected at once, or as soon as a longer hold
-	// makes it so. If zero, DefaultMaxWait is used. If negative, there is no limit but
+	// makes it so. If zero, it is 10 seconds. If negative, there is no limit but
 	// that deadline.
 	MaxWait time.Duration
 	// MaxQueue is how many calls may wait for a key at a time; one more is rejected.
-	// If zero, DefaultMaxQueue is used. If negative, none may.
+	// If zero, it is 1,000. If negative, none may.
 	MaxQueue int
 	// MaxHold is how long a key is held at most: a longer hold is cut to it. If zero,
-	// DefaultMaxHold is used. It is at most LongestHold.
+	// it is 10 minutes. It is at most 365 days.
 	MaxHold time.Duration
 	// ProbeTimeout is how long a call after a hold occupies its slot. The outcome of a
-	// longer call still counts. If zero, DefaultProbeTimeout is used. It must not be
+	// longer call still counts. If zero, it is 10 seconds. It must not be
 	// negative.
 	ProbeTimeout time.Duration
 	// MaxKeys is how many keys are held at most; with one more, the hold that ends
-	// first is forgotten. If zero, DefaultMaxKeys is used. It must not be negative.
+	// first is forgotten. If zero, it is 65,536. It must not be negative.
 	MaxKeys int
 	// Hooks observe the cooldown. Any of them may be nil.
 	Hooks Hooks
-}
-
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c Config) Validate() error {
 	check := validate.Of("cooldown.Config")
-	check.That(c.MaxHold >= 0 && c.MaxHold <= LongestHold, "MaxHold", c.MaxHold, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", LongestHold, DefaultMaxHold))
-	check.That(c.ProbeTimeout >= 0, "ProbeTimeout", c.ProbeTimeout, fmt.Sprintf("must be > 0 (0 means %v)", DefaultProbeTimeout))
-	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", DefaultMaxKeys))
+	check.That(c.MaxHold >= 0 && c.MaxHold <= longestHold, "MaxHold", c.MaxHold, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", longestHold, defaultMaxHold))
+	check.That(c.ProbeTimeout >= 0, "ProbeTimeout", c.ProbeTimeout, fmt.Sprintf("must be > 0 (0 means %v)", defaultProbeTimeout))
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", defaultMaxKeys))
 	return check.Err()
 }
 
 func (c Config) maxWait() time.Duration {
 	switch {
 	case c.MaxWait == 0:
-		return DefaultMaxWait
+		return defaultMaxWait
 	case c.MaxWait < 0:
 		return 1<<63 - 1
 	}
@@ -80,17 +72,17 @@ func (c Config) maxWait() time.Duration {
 }
 
 func (c Config) maxQueue() int {
-	return cmp.Or(c.MaxQueue, DefaultMaxQueue)
+	return cmp.Or(c.MaxQueue, defaultMaxQueue)
 }
 
 func (c Config) maxHold() time.Duration {
-	return cmp.Or(c.MaxHold, DefaultMaxHold)
+	return cmp.Or(c.MaxHold, defaultMaxHold)
 }
 
 func (c Config) probeTimeout() time.Duration {
-	return cmp.Or(c.ProbeTimeout, DefaultProbeTimeout)
+	return cmp.Or(c.ProbeTimeout, defaultProbeTimeout)
 }
 
 func (c Config) maxKeys() int {
-	return cmp.Or(c.MaxKeys, DefaultMaxKeys)
+	return cmp.Or(c.MaxKeys, defaultMaxKeys)
 }

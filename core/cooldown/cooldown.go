@@ -37,7 +37,7 @@ const busy = 1
 
 func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
 	return &instance.Kind[Config, struct{}, Hooks]{
-		Kind: "cooldown", Type: "cooldown.Config", DefaultName: DefaultName,
+		Kind: "cooldown", Type: "cooldown.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},

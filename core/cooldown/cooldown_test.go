@@ -643,7 +643,7 @@ func TestConfigIsValidated(t *testing.T) {
 	_, err = cooldown.New(cooldown.Config{MaxHold: cooldown.LongestHold + 1})
 	require.ErrorIs(t, err, core.ErrConfig)
 	base := cooldown.Config{Name: "a"}
-	require.Equal(t, "b", base.With(func(c *cooldown.Config) { c.Name = "b" }).Name)
+	require.Equal(t, "b", with(base, func(c *cooldown.Config) { c.Name = "b" }).Name)
 	require.Equal(t, "a", base.Name)
 }
 

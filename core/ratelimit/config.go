@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Defaults of a [Config].
@@ -44,6 +45,14 @@ func (p FailurePolicy) String() string {
 		return "local"
 	}
 	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
+}
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Local) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (p *FailurePolicy) UnmarshalText(text []byte) error {
+	return validate.UnmarshalText(p, Local, text)
 }
 
 // Config configures a [Limiter]. The zero value is ready to use: 1000 permits a

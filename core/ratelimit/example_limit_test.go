@@ -24,13 +24,13 @@ func ExampleLimit_And() {
 	fmt.Println(r.Remaining)
 	// Output:
 	// true 0 of 5
-	// false 3 of 8 8 per 1h0m0s
+	// false 3 of 8 8/1h
 	// 3
 }
 
 func ExampleSlidingWindow() {
 	fmt.Println(ratelimit.SlidingWindow(100, time.Minute, 6)) // segments of ten seconds
-	// Output: sliding_window of 100 per 1m0s, 6 segments
+	// Output: sliding_window 100/1m segments 6
 }
 
 func ExampleSlidingCounter() {
@@ -95,7 +95,7 @@ func ExampleLimiter_SetLimit() {
 	fmt.Println(r.Allowed, limiter.Limit())
 	fmt.Println(limiter.SetLimit(ratelimit.PerMinute(-1)))
 	// Output:
-	// false 60 per 1m0s, burst 10
+	// false 60/1m burst 10
 	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
 }
 

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 	"unique"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Algorithm is how a [Limit] counts.
@@ -60,18 +60,12 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("Algorithm(%d)", uint8(a))
 }
 
-// MarshalText returns the same text as String.
-func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+// MarshalText returns the text of String. A value without a name is an error.
+func (a Algorithm) MarshalText() ([]byte, error) { return validate.MarshalText(a, algorithms-1) }
 
-// UnmarshalText reads what MarshalText returned. Any other text is an error.
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
 func (a *Algorithm) UnmarshalText(text []byte) error {
-	for known := range algorithms {
-		if string(text) == known.String() {
-			*a = known
-			return nil
-		}
-	}
-	return fmt.Errorf("ratelimit: %q is no Algorithm, as token_bucket is", string(text))
+	return validate.UnmarshalText(a, algorithms-1, text)
 }
 
 // Bounds of a [Limit].
@@ -98,7 +92,7 @@ const (
 
 // A Limit is a number of permits that each key can take in a time. It is a comparable
 // value. The zero Limit is PerMinute(1000). Several limits that hold together are
-// one Limit: see [Limit.And]. A Limit without And has a JSON form.
+// one Limit: see [Limit.And]. In JSON it is its text: see [Limit.UnmarshalText].
 type Limit struct {
 	// Algorithm is how it counts. The zero value is [FixedWindow].
 	Algorithm Algorithm
@@ -212,29 +206,6 @@ func (l Limit) Capacity() int64 {
 		least = min(least, l.also.Value().Capacity())
 	}
 	return least
-}
-
-// String describes the limit, as in "100 per 1m0s", "10 per 1s, burst 20" or
-// "sliding_log of 5 per 1m0s and 100 per 1h0m0s".
-func (l Limit) String() string {
-	var parts []string
-	for _, l := range l.resolved().All() {
-		s := fmt.Sprintf("%d per %v", l.Permits, l.Period)
-		switch {
-		case l.Aligned:
-			s = "aligned " + s
-		case l.Algorithm > AlgorithmTokenBucket:
-			s = l.Algorithm.String() + " of " + s
-		}
-		if l.Burst > 0 {
-			s += fmt.Sprintf(", burst %d", l.Burst)
-		}
-		if l.Segments > 0 {
-			s += fmt.Sprintf(", %d segments", l.Segments)
-		}
-		parts = append(parts, s)
-	}
-	return strings.Join(parts, " and ")
 }
 
 // Validate reports every field that cannot be used, joined.

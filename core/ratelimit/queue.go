@@ -6,6 +6,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // QueueOrder is the order in which the waiters of a key are served.
@@ -30,6 +31,14 @@ func (o QueueOrder) String() string {
 		return "newest_first"
 	}
 	return fmt.Sprintf("QueueOrder(%d)", uint8(o))
+}
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (o QueueOrder) MarshalText() ([]byte, error) { return validate.MarshalText(o, NewestFirst) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (o *QueueOrder) UnmarshalText(text []byte) error {
+	return validate.UnmarshalText(o, NewestFirst, text)
 }
 
 // A queue holds the waiters of one key. It takes no permits before a waiter is served, so a waiter

@@ -55,9 +55,9 @@ type StoreStats struct {
 	Sent uint64
 	// RoundTrips are how long requests took, until the reply or the error.
 	RoundTrips Latencies
-	// Away reports whether the server, or one of several servers in use, counts as unavailable:
+	// Unavailable reports whether the server, or one of several servers in use, counts as unavailable:
 	// after several failures in a row, until a request to it succeeds.
-	Away bool
+	Unavailable bool
 	// Instances is the number of processes that share the limits while the server is unavailable,
 	// as known to this process, of the table with the most; 0 if they are not counted, as without a
 	// limiter with [Local].

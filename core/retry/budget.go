@@ -9,8 +9,8 @@ import (
 	"github.com/gresil/gresil/internal/stripe"
 )
 
-// BudgetCalls is the number of calls whose unused payments a [Budget] keeps at most.
-const BudgetCalls = 1000
+// budgetCalls is the number of calls whose unused payments a [Budget] keeps at most.
+const budgetCalls = 1000
 
 // A Budget limits the retries of all the policies that share it, so that a
 // dependency that is down does not get three times as many calls as one that is up.
@@ -56,7 +56,7 @@ const (
 
 // NewBudget makes a budget that allows ratio retries per call, and minPerSecond
 // retries each second in addition, so that the few calls of a quiet service can be
-// retried. 0.2 and 3 are good values. The payments of [BudgetCalls] calls are kept, or
+// retried. 0.2 and 3 are good values. The payments of 1,000 calls are kept, or
 // one retry if those pay for less. Of minPerSecond, the retries of one second are kept,
 // also at the start: so many can be made at once, and then one each 1/minPerSecond
 // seconds. ratio is from 0 to 1 and rounded to billionths, minPerSecond from 0 to a
@@ -71,7 +71,7 @@ func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
 	b := &Budget{perSecond: int64(minPerSecond), base: time.Now()}
 	b.ratio = int64(math.Round(ratio * float64(token)))
 	if b.ratio > 0 {
-		b.mostSaved = max(token, BudgetCalls*b.ratio)
+		b.mostSaved = max(token, budgetCalls*b.ratio)
 	}
 	b.mostSpare = b.perSecond * token
 	b.spare = b.mostSpare

@@ -53,15 +53,15 @@ func TestBudgetOf20PercentAnd3Makes1203AttemptsOf1000Calls(t *testing.T) {
 		for _, p := range policies {
 			s := p.Stats()
 			sum.Retries += s.Retries
-			sum.SuppressedBudget += s.SuppressedBudget
+			sum.Suppressed[retry.OverBudget] += s.Suppressed[retry.OverBudget]
 			sum.Failed += s.Failed
 			sum.FailedRetried += s.FailedRetried
 		}
 		require.EqualValues(t, 203, sum.Retries)
 		require.EqualValues(t, over.Load(), sum.Failed)
 		require.EqualValues(t, calls, sum.Failed+sum.FailedRetried)
-		require.LessOrEqual(t, sum.SuppressedBudget, uint64(calls))
-		require.GreaterOrEqual(t, sum.SuppressedBudget, uint64(calls-203/9))
+		require.LessOrEqual(t, sum.Suppressed[retry.OverBudget], uint64(calls))
+		require.GreaterOrEqual(t, sum.Suppressed[retry.OverBudget], uint64(calls-203/9))
 
 		time.Sleep(time.Second - 1)
 		require.Equal(t, 2, budget.Left())
@@ -144,7 +144,7 @@ func TestBudgetUsedUpAfterARetry(t *testing.T) {
 		require.EqualError(t, err, "retry: gave up after 3 attempts (budget): boom")
 		require.ErrorIs(t, err, retry.ErrExhausted)
 		require.Equal(t, []string{"again 1", "again 2", "budget 2"}, events)
-		require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 2, RetryableFailures: 3, SuppressedBudget: 1}, p.Stats())
+		require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 2, RetryableFailures: 3, Suppressed: suppressed(retry.OverBudget)}, p.Stats())
 	})
 }
 

@@ -221,7 +221,7 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	}
 	c.prev = info.Delay
 	if floor > info.Delay {
-		info.Delay, info.Source = floor, FromRetryAfter
+		info.Delay, info.FromRetryAfter = floor, true
 	}
 	c.due = from + min(info.Delay, math.MaxInt64-max(0, from))
 	switch {
@@ -230,7 +230,7 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	case !c.reaches(ctx):
 		planned = true
 		return
-	case info.Source == FromRetryAfter:
+	case info.FromRetryAfter:
 		info.Verdict = RetryAfterTooLong
 	default:
 		info.Verdict = Deadline
@@ -324,7 +324,7 @@ func (c *Call) countFailed() {
 }
 
 func (c *Call) finish(ctx context.Context, info *Info) {
-	c.policy.counters.verdicts[info.Verdict].Add(1)
+	c.policy.counters.suppressed[info.Verdict].Add(1)
 	c.report(ctx, info)
 }
 

@@ -98,7 +98,7 @@ func TestCallWithAnotherConfig(t *testing.T) {
 	var own, observed, given []string
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Hooks: noted(&own)}))
 	p.Observe(noted(&observed))
-	override := p.Config().With(func(c *retry.Config) { c.MaxAttempts, c.Hooks = 2, noted(&given) })
+	override := with(p.Config(), func(c *retry.Config) { c.MaxAttempts, c.Hooks = 2, noted(&given) })
 	require.NoError(t, override.Validate())
 	c := p.Begin(&override)
 	failure := retry.Attempt{Err: errBoom, Retryable: true}

@@ -10,43 +10,25 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// DefaultName is the name of a [Policy] whose Config has none.
-const DefaultName = "default"
-
-// DefaultMaxAttempts is the number of attempts, the first one included, of a Config
-// without MaxAttempts.
-const DefaultMaxAttempts = 3
-
-// The waits of [DefaultBackoff].
-const (
-	DefaultInitialDelay = 500 * time.Millisecond
-	DefaultMaxDelay     = time.Minute
-	DefaultJitter       = 0.5
-)
-
-// DefaultBackoff returns the strategy of a Config that has none: 500ms, doubled
-// each time, at most 1min, spread by half.
-func DefaultBackoff() backoff.Strategy {
-	return backoff.Exponential{Initial: DefaultInitialDelay, Max: DefaultMaxDelay, Jitter: DefaultJitter}
-}
+const defaultMaxAttempts = 3
 
 // Config configures a [Policy]. The zero value is ready to use: three attempts
-// in all, [DefaultBackoff] between them, any error is retried and no result is.
+// in all, half a second and more between them, any error is retried and no result is.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the policy. If empty, DefaultName is used.
+	// Name names the policy. If empty, it is "default".
 	Name string
 	// Registry registers the policy under the kind "retry" and its name. If nil, it is
 	// not registered.
 	Registry *core.Registry
 
 	// MaxAttempts is the total number of attempts, the first one included.
-	// If zero, DefaultMaxAttempts is used. One means never retry. It must not be
+	// If zero, it is 3. One means never retry. It must not be
 	// negative.
 	MaxAttempts int
-	// Backoff computes the wait before each retry. If nil, DefaultBackoff is used;
-	// [backoff.None] does not wait.
+	// Backoff computes the wait before each retry. If nil, it is 500ms, doubled
+	// each time, at most 1min, spread by half; [backoff.None] does not wait.
 	Backoff backoff.Strategy
 	// Delay, if not nil, replaces Backoff. It is called right after a failed attempt,
 	// which is described by info.Err and info.Result; info.Retry is the number of the
@@ -63,8 +45,7 @@ type Config struct {
 	// such limit.
 	Budget *Budget
 
-	// RetryIf reports whether an error is retried. If nil, every error is; [Any] and
-	// [All] combine several functions. It is not called, and nothing is retried, once the
+	// RetryIf reports whether an error is retried. If nil, every error is. It is not called, and nothing is retried, once the
 	// caller's context is done, or for an error that matches [core.ErrRejected] while
 	// RetryRejected is false. If it returns false, the error is returned unchanged, also
 	// after retries.
@@ -82,18 +63,12 @@ type Config struct {
 	RetryResult func(result any) bool
 	// Map, if not nil, is called exactly once, after the last attempt, with the result
 	// and error for the caller, and replaces them. Its result must have the operation's
-	// type, or be nil for the zero value; otherwise the caller gets a
-	// [*core.ResultTypeError]. [MapError] returns a Map that changes only errors.
+	// type, or be nil for the zero value; otherwise the caller gets an
+	// error that names both types. [MapError] returns a Map that changes only errors.
 	Map func(result any, err error) (any, error)
 
 	// Hooks observe the policy. Any of them may be nil.
 	Hooks Hooks
-}
-
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
@@ -107,12 +82,12 @@ func (c Config) Validate() error {
 }
 
 func (c Config) maxAttempts() int {
-	return cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
+	return cmp.Or(c.MaxAttempts, defaultMaxAttempts)
 }
 
 func (c Config) backoff() backoff.Strategy {
 	if c.Backoff == nil {
-		return DefaultBackoff()
+		return backoff.Exponential{Initial: 500 * time.Millisecond, Max: time.Minute, Jitter: 0.5}
 	}
 	return c.Backoff
 }

@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 func TestConfigWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := retry.Config{MaxAttempts: 5}
-	strict := base.With(func(c *retry.Config) { c.MaxAttempts = 1 })
+	strict := with(base, func(c *retry.Config) { c.MaxAttempts = 1 })
 	require.Equal(t, 5, base.MaxAttempts)
 	require.Equal(t, 1, strict.MaxAttempts)
 	// With clones slices and maps. There are none to forget.
@@ -80,17 +80,26 @@ func TestRegistry(t *testing.T) {
 	require.NoError(t, core.Must(retry.New(retry.Config{})).Close())
 }
 
-func TestNamesOfVerdictsAndSources(t *testing.T) {
+func TestNamesOfVerdicts(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[encoding.TextMarshaler]string{
 		retry.Done: "done", retry.Again: "again", retry.Ignored: "ignored", retry.Exhausted: "exhausted",
 		retry.Deadline: "deadline", retry.RetryAfterTooLong: "retry_after_too_long", retry.NotReplayable: "not_replayable",
-		retry.Canceled: "canceled", retry.Rejected: "rejected", retry.Verdict(99): "Verdict(99)",
-		retry.FromBackoff: "backoff", retry.FromRetryAfter: "retry_after", retry.Source(99): "Source(99)",
+		retry.Canceled: "canceled", retry.Rejected: "rejected", retry.OverBudget: "budget",
 	} {
 		text, err := v.MarshalText()
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
+		if v, ok := v.(retry.Verdict); ok {
+			got := retry.Verdict(99)
+			require.NoError(t, got.UnmarshalText(text))
+			require.Equal(t, v, got)
+		}
 	}
+	_, err := retry.Verdict(99).MarshalText()
+	require.EqualError(t, err, "retry.Verdict = Verdict(99): must be done, again, ignored, exhausted, deadline, retry_after_too_long, not_replayable, canceled, rejected or budget")
+	got := retry.Canceled
+	require.ErrorIs(t, got.UnmarshalText([]byte("Done")), core.ErrConfig)
+	require.Equal(t, retry.Canceled, got)
 	require.False(t, errors.Is(&retry.ExhaustedError{Reason: retry.Exhausted}, core.ErrRejected))
 }

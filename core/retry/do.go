@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/untyped"
 )
 
 // Do runs operation, and runs it again according to the Config of p, in the caller's
@@ -43,6 +44,11 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 // Run makes a Policy a [core.Mechanism]. It does the same as [Do].
 func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, p, next.Run)
+}
+
+// Wrap returns a function of the same signature that runs f with [Do].
+func Wrap[T any](p *Policy, f func(context.Context) (T, error)) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) { return Do(ctx, p, f) }
 }
 
 // loop continues after the first attempt.
@@ -91,5 +97,17 @@ func mapped[T any](c *Config, result T, err error) (T, error) {
 	if c.Map == nil {
 		return result, err
 	}
-	return core.As[T](c.Map(result, err))
+	return untyped.As[T](c.Map(result, err))
+}
+
+// MapError returns a Config.Map that replaces the error of a failed call by f(err), which
+// may be nil. The result, and a call that succeeded, stay as they are. A nil f changes
+// nothing.
+func MapError(f func(error) error) func(result any, err error) (any, error) {
+	return func(result any, err error) (any, error) {
+		if err != nil && f != nil {
+			err = f(err)
+		}
+		return result, err
+	}
 }

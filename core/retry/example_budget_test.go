@@ -33,28 +33,6 @@ func ExampleBudget() {
 	// left: 0
 }
 
-func ExampleAny() {
-	errBusy, errLost := errors.New("busy"), errors.New("connection lost")
-	is := func(target error) func(error) bool {
-		return func(err error) bool { return errors.Is(err, target) }
-	}
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, RetryIf: retry.Any(is(errBusy), is(errLost))}))
-	ends := []error{errBusy, errLost, errors.New("no such user")}
-	_, err := retry.Do(context.Background(), p, func(ctx context.Context) (int, error) {
-		return 0, ends[retry.FromContext(ctx).Retry]
-	})
-	fmt.Println(err)
-	// Output: no such user
-}
-
-func ExampleAll() {
-	positive := func(v int) bool { return v > 0 }
-	even := func(v int) bool { return v%2 == 0 }
-	both := retry.All(positive, even)
-	fmt.Println(both(2), both(3), both(-2))
-	// Output: true false false
-}
-
 func ExampleMapError() {
 	p := core.Must(retry.New(retry.Config{
 		Backoff: backoff.None{},
@@ -83,26 +61,13 @@ func ExampleWrap() {
 	// hello <nil>
 }
 
-func ExampleWrapPlain2() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	calls := 0
-	add := retry.WrapPlain2(p, func(a, b int) (int, error) {
-		if calls++; calls == 1 {
-			return 0, errors.New("not yet")
-		}
-		return a + b, nil
-	})
-	fmt.Println(add(3, 4))
-	fmt.Println(calls, "calls")
-	// Output:
-	// 7 <nil>
-	// 2 calls
-}
-
 func ExamplePolicy_SetConfig() {
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	fmt.Println(p.SetConfig(p.Config().With(func(c *retry.Config) { c.MaxAttempts = -5 })))
-	fmt.Println(p.SetConfig(p.Config().With(func(c *retry.Config) { c.MaxAttempts = 5 })))
+	cfg := p.Config()
+	cfg.MaxAttempts = -5
+	fmt.Println(p.SetConfig(cfg))
+	cfg.MaxAttempts = 5
+	fmt.Println(p.SetConfig(cfg))
 	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
 		return 0, errors.New("disk full")
 	})

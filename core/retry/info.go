@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -18,39 +17,15 @@ type Info struct {
 	// Delay is the wait before this retry, or 0. In Suppressed it is the wait that was
 	// too long, or that was canceled.
 	Delay time.Duration
-	// Source is the source of Delay.
-	Source Source
+	// FromRetryAfter reports whether Delay is the wait of the failed attempt's error,
+	// which is longer than that of Config.Backoff or Config.Delay.
+	FromRetryAfter bool
 	// Elapsed is the time since the call began. It is measured for a policy that
 	// has a hook, an observer, a Delay function or a MaxElapsed, and 0 for others.
 	Elapsed time.Duration
 	// Verdict is the decision after the attempt.
 	Verdict Verdict
 }
-
-// Source is the source of a wait.
-type Source uint8
-
-const (
-	// FromBackoff is a wait by Config.Backoff or Config.Delay.
-	FromBackoff Source = iota
-	// FromRetryAfter is the wait of the failed attempt's error, if it is longer than
-	// the one by Config.Backoff or Config.Delay.
-	FromRetryAfter
-)
-
-// String returns "backoff" or "retry_after".
-func (s Source) String() string {
-	switch s {
-	case FromBackoff:
-		return "backoff"
-	case FromRetryAfter:
-		return "retry_after"
-	}
-	return fmt.Sprintf("Source(%d)", uint8(s))
-}
-
-// MarshalText returns the same text as String.
-func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 type infoKey struct{}
 

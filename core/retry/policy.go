@@ -22,7 +22,7 @@ type settings struct {
 
 func lifeCycle() *instance.Kind[Config, settings, Hooks] {
 	return &instance.Kind[Config, settings, Hooks]{
-		Kind: "retry", Type: "retry.Config", DefaultName: DefaultName,
+		Kind: "retry", Type: "retry.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
 		},

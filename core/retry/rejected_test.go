@@ -141,7 +141,7 @@ func TestARejectionThatSaysThatWaitingDoesNotHelpIsNotRetried(t *testing.T) {
 			_, err := retry.Do(t.Context(), p, op.run)
 			require.ErrorIs(t, err, core.ErrRejected)
 			require.Equal(t, tt.attempts, op.calls)
-			require.EqualValues(t, tt.attempts%3, p.Stats().SuppressedRejected)
+			require.EqualValues(t, tt.attempts%3, p.Stats().Suppressed[retry.Rejected])
 		})
 	}
 }
@@ -152,7 +152,7 @@ func TestAnAttemptWhoseRetryIsCanceledIsAFinalFailure(t *testing.T) {
 	p := core.Must(retry.New(retry.Config{Delay: func(context.Context, retry.Info) time.Duration { cancel(); return 0 }}))
 	_, err := retry.Do(ctx, p, (&script{ends: []error{errBoom}}).run)
 	require.ErrorIs(t, err, errBoom)
-	require.Equal(t, retry.Stats{Failed: 1, FinalFailures: 1, SuppressedCanceled: 1}, p.Stats())
+	require.Equal(t, retry.Stats{Failed: 1, FinalFailures: 1, Suppressed: suppressed(retry.Canceled)}, p.Stats())
 }
 
 func TestNewReportsAStrategyThatHoldsNothing(t *testing.T) {

@@ -23,7 +23,7 @@ func TestSetConfig(t *testing.T) {
 	_, _ = retry.Do(t.Context(), p, op.run)
 	require.Equal(t, []string{"again 1", "exhausted 1"}, before)
 
-	require.NoError(t, p.SetConfig(old.With(func(c *retry.Config) {
+	require.NoError(t, p.SetConfig(with(old, func(c *retry.Config) {
 		c.MaxAttempts, c.Hooks = 3, noted(&after)
 		c.Map = retry.MapError(func(error) error { return errWeb })
 	})))
@@ -37,7 +37,7 @@ func TestSetConfig(t *testing.T) {
 	require.Equal(t, 3, p.Config().MaxAttempts)
 
 	// Without hooks and observers the direct way is taken again.
-	require.NoError(t, p.SetConfig(old.With(func(c *retry.Config) { c.Hooks = retry.Hooks{} })))
+	require.NoError(t, p.SetConfig(with(old, func(c *retry.Config) { c.Hooks = retry.Hooks{} })))
 	_, err = retry.Do(t.Context(), p, op.run)
 	require.ErrorIs(t, err, errBoom)
 	require.Len(t, after, 3)
@@ -65,14 +65,14 @@ func TestSetConfigThatCannotBeUsedChangesNothing(t *testing.T) {
 			"retry.Config.Name = other: must stay default":            func(c *retry.Config) { c.Name = "other" },
 			"retry.Config.Registry = another one: must stay the same": func(c *retry.Config) { c.Registry = new(core.Registry) },
 		} {
-			bad := cfg.With(change)
+			bad := with(cfg, change)
 			bad.MaxElapsed = 7
 			err := p.SetConfig(bad)
 			require.ErrorIs(t, err, core.ErrConfig)
 			require.EqualError(t, err, want)
 			require.Equal(t, cfg, p.Config())
 		}
-		require.NoError(t, p.SetConfig(cfg.With(func(c *retry.Config) { c.Name = retry.DefaultName })), "the same name")
+		require.NoError(t, p.SetConfig(with(cfg, func(c *retry.Config) { c.Name = retry.DefaultName })), "the same name")
 		require.NoError(t, p.Close())
 		_, found := r.Get("retry", "default")
 		require.False(t, found)

@@ -23,13 +23,10 @@ type Stats struct {
 	RetryableFailures uint64 // attempts that failed in a way that is retried
 	FinalFailures     uint64 // attempts that failed in another way, or under a context that was done
 
-	// Retries that were wanted but not made although an attempt was left, by reason.
-	SuppressedDeadline          uint64
-	SuppressedRetryAfterTooLong uint64
-	SuppressedNotReplayable     uint64
-	SuppressedCanceled          uint64
-	SuppressedRejected          uint64
-	SuppressedBudget            uint64
+	// Suppressed is the number of retries that were wanted but not made although an
+	// attempt was left, by reason, as in Suppressed[retry.Deadline]. It is 0 for the
+	// verdicts before Deadline, which do not suppress a retry.
+	Suppressed [OverBudget + 1]uint64
 
 	HookPanics uint64 // calls of hooks that ended in a panic
 }
@@ -37,27 +34,21 @@ type Stats struct {
 type counters struct {
 	succeeded                                                   stripe.Counter
 	recovered, failed, failedRetried, retries, retryable, final atomic.Uint64
-	verdicts                                                    [OverBudget + 1]atomic.Uint64
+	suppressed                                                  [OverBudget + 1]atomic.Uint64
 }
 
 // Stats returns the counts so far. They are read one after the other, so that a
 // call that ends meanwhile may be in some of them only.
 func (p *Policy) Stats() Stats {
 	c := &p.counters
-	return Stats{
-		Succeeded:                   c.succeeded.Load(),
-		Recovered:                   c.recovered.Load(),
-		Failed:                      c.failed.Load(),
-		FailedRetried:               c.failedRetried.Load(),
-		Retries:                     c.retries.Load(),
-		RetryableFailures:           c.retryable.Load(),
-		FinalFailures:               c.final.Load(),
-		SuppressedDeadline:          c.verdicts[Deadline].Load(),
-		SuppressedRetryAfterTooLong: c.verdicts[RetryAfterTooLong].Load(),
-		SuppressedNotReplayable:     c.verdicts[NotReplayable].Load(),
-		SuppressedCanceled:          c.verdicts[Canceled].Load(),
-		SuppressedRejected:          c.verdicts[Rejected].Load(),
-		SuppressedBudget:            c.verdicts[OverBudget].Load(),
-		HookPanics:                  p.life.Panics.Count(),
+	s := Stats{
+		Succeeded: c.succeeded.Load(), Recovered: c.recovered.Load(),
+		Failed: c.failed.Load(), FailedRetried: c.failedRetried.Load(),
+		Retries: c.retries.Load(), RetryableFailures: c.retryable.Load(), FinalFailures: c.final.Load(),
+		HookPanics: p.life.Panics.Count(),
 	}
+	for v := Deadline; v <= OverBudget; v++ {
+		s.Suppressed[v] = c.suppressed[v].Load()
+	}
+	return s
 }

@@ -62,3 +62,9 @@ type rejection struct{ after time.Duration }
 func (rejection) Error() string               { return "no" }
 func (rejection) Is(target error) bool        { return target == core.ErrRejected }
 func (r rejection) RetryAfter() time.Duration { return r.after }
+
+// suppressed is one retry that was not made.
+func suppressed(why retry.Verdict) (s [retry.OverBudget + 1]uint64) {
+	s[why] = 1
+	return s
+}

@@ -1,6 +1,10 @@
 package retry
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/gresil/gresil/internal/validate"
+)
 
 // A Verdict is the decision after an attempt.
 type Verdict uint8
@@ -63,5 +67,10 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("Verdict(%d)", uint8(v))
 }
 
-// MarshalText returns the same text as String.
-func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+// MarshalText returns the text of String. A value without a name is an error.
+func (v Verdict) MarshalText() ([]byte, error) { return validate.MarshalText(v, OverBudget) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	return validate.UnmarshalText(v, OverBudget, text)
+}

@@ -51,7 +51,7 @@ func TestSetConfig(t *testing.T) {
 		require.NoError(t, limit.Close())
 		_, ok := cfg.Registry.Get("timeout", "api")
 		require.False(t, ok)
-		require.NoError(t, core.Must(timeout.New(timeout.Config{})).SetConfig(timeout.Config{Name: timeout.DefaultName}), "the same name")
+		require.NoError(t, core.Must(timeout.New(timeout.Config{})).SetConfig(timeout.Config{Name: "default"}), "the same name")
 	})
 }
 

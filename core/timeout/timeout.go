@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -22,11 +23,13 @@ type Timeout struct {
 
 func lifeCycle() *instance.Kind[Config, *Error, Hooks] {
 	return &instance.Kind[Config, *Error, Hooks]{
-		Kind: "timeout", Type: "timeout.Config", DefaultName: DefaultName,
+		Kind: "timeout", Type: "timeout.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
-		Settings: func(c *Config) *Error { return &Error{Name: c.name(), Limit: c.limit()} },
+		Settings: func(c *Config) *Error {
+			return &Error{Name: cmp.Or(c.Name, "default"), Limit: cmp.Or(c.Limit, 30*time.Second)}
+		},
 	}
 }
 
@@ -73,11 +76,10 @@ func (t *Timeout) Config() Config { return t.life.Load().Config }
 
 // Limit returns the time that an operation may take: negative if there is no limit, and
 // never 0.
-func (t *Timeout) Limit() time.Duration { return t.Err().Limit }
+func (t *Timeout) Limit() time.Duration { return t.cause().Limit }
 
-// Err returns the error that is the cause of the end of an operation's context, with a
-// nil Err. It is the same one until SetConfig, and must not be changed.
-func (t *Timeout) Err() *Error { return t.life.Load().Settings }
+// cause returns the cause of the end of the context of an operation.
+func (t *Timeout) cause() *Error { return t.life.Load().Settings }
 
 // Stats returns the counts so far. They are read one after the other.
 func (t *Timeout) Stats() Stats {
@@ -103,7 +105,7 @@ func (t *Timeout) Close() error { return t.life.Close() }
 // limit, and waits for its end. An error after the limit is an [*Error]. If there is no
 // limit, or ctx ends no later, operation gets ctx itself.
 func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
-	cause := t.Err()
+	cause := t.cause()
 	limited, cancel, started := within(ctx, cause)
 	defer cancel()
 	result, err := operation(limited)

@@ -113,8 +113,8 @@ func TestErrorIsATimeoutForTheStandardLibrary(t *testing.T) {
 	limit := core.Must(timeout.New(timeout.Config{}))
 	require.True(t, (&url.Error{Err: limit.Err()}).Timeout())
 	require.True(t, os.IsTimeout(limit.Err()))
-	require.Equal(t, timeout.DefaultLimit, limit.Err().Limit)
-	require.Equal(t, timeout.DefaultName, limit.Err().Name)
+	require.Equal(t, 30*time.Second, limit.Err().Limit)
+	require.Equal(t, "default", limit.Err().Name)
 }
 
 func TestOtherEndingsAreNotTimeouts(t *testing.T) {
@@ -276,7 +276,7 @@ func TestRegistryAndConfig(t *testing.T) {
 	require.Same(t, limit, has)
 	_, err := timeout.New(base)
 	require.ErrorIs(t, err, core.ErrDuplicate)
-	other := core.Must(timeout.New(base.With(func(c *timeout.Config) { c.Name = "other" })))
+	other := core.Must(timeout.New(with(base, func(c *timeout.Config) { c.Name = "other" })))
 	require.Empty(t, base.Name)
 	require.Equal(t, "other", other.Name())
 	require.Equal(t, time.Second, other.Limit())

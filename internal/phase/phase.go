@@ -45,16 +45,19 @@ func Bare[T any](p T) T {
 func Missing[T any](p T) bool { return identity.Missing(Bare(p)) }
 
 // Sort returns the plugins by phase. Lower phases are outermost; ties keep argument
-// order. A plugin that is missing, or given twice, is left out and reported as an error.
-// pkg is for the messages.
-func Sort[P Phase, T Plugin[P]](pkg string, plugins []T) (sorted []T, errs []error) {
+// order. A plugin that is missing, or given twice, or is one of inner, is left out and
+// reported as an error. inner are the plugins of a pipeline inside of this one. pkg is for
+// the messages.
+func Sort[P Phase, T Plugin[P]](pkg string, plugins []T, inner ...T) (sorted []T, errs []error) {
 	for i, p := range plugins {
 		var e core.ConfigError
 		switch {
 		case Missing(p):
 			e.Reason = "must be a plugin (did its constructor fail?)"
-		case slices.ContainsFunc(sorted, func(q T) bool { return identity.Same(Bare(p), Bare(q)) }):
+		case slices.ContainsFunc(sorted, same(p)):
 			e.Value, e.Reason = p.Name(), "must not be in the pipeline twice"
+		case slices.ContainsFunc(inner, same(p)):
+			e.Value, e.Reason = p.Name(), "must not be in the pipeline and in its base"
 		default:
 			sorted = append(sorted, p)
 			continue
@@ -64,6 +67,10 @@ func Sort[P Phase, T Plugin[P]](pkg string, plugins []T) (sorted []T, errs []err
 	}
 	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(a.Phase(), b.Phase()) })
 	return sorted, errs
+}
+
+func same[T any](p T) func(T) bool {
+	return func(q T) bool { return identity.Same(Bare(p), Bare(q)) }
 }
 
 // Inversions returns the pairs of sorted plugins that an overridden phase put the

@@ -37,7 +37,7 @@ func (c *Check) Err() error { return errors.Join(c.errs...) }
 // Relabel returns err with to instead of the first of from that the Field of a
 // [*core.ConfigError] begins with, as in
 //
-//	validate.Relabel(c.core().Validate(), "breaker.ClientConfig.", "breaker.Config.", "breaker.GroupConfig.")
+//	validate.Relabel(c.core().Validate(), "breaker.ClientConfig.", "breaker.Config.")
 //
 // Joined errors stay joined, other errors stay as they are, and err itself is not
 // changed. Of nil, or of nothing but nil joined, it returns nil.

@@ -16,13 +16,13 @@ import (
 // A Client rejects requests to hosts that keep failing. Any number of http.Clients may
 // share it and its breakers.
 type Client struct {
-	life  instance.Instance[ClientConfig, clientRules, Hooks]
+	plugin[ClientConfig, clientRules, ClientCall]
 	group *Group
 }
 
 func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 	return &instance.Kind[ClientConfig, clientRules, Hooks]{
-		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: breaker.DefaultName,
+		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: "default",
 		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the group has the hooks
 		},
@@ -39,28 +39,19 @@ func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 // [*core.DuplicateError] of the registry.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
-	if err := c.life.Init(clientLife(), cfg); err != nil {
+	err := c.life.Init(clientLife(), cfg)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if c.group, err = breaker.NewGroup(cfg.core(), cfg.group()); err != nil {
+	if c.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys); err != nil {
 		return nil, err
 	}
-	if err := c.life.Register(c); err != nil {
+	c.breakers = c.group
+	if err = c.life.Register(c); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
-
-// SetConfig replaces the ClientConfig while the plugin is in use: see
-// [breaker.Group.SetConfig]. States, counts and observers stay. An empty Name and a nil
-// Registry stay as they are; MaxKeys must stay the same. With an error nothing changes.
-func (c *Client) SetConfig(cfg ClientConfig) error {
-	return c.life.SetConfig(cfg, func(cfg *ClientConfig) error { return c.group.SetConfig(cfg.core()) })
-}
-
-// Name returns the name of the plugin.
-func (c *Client) Name() string { return c.life.Name() }
 
 // Phase returns [client.Attempt].
 func (c *Client) Phase() client.Phase { return client.Attempt }
@@ -68,6 +59,17 @@ func (c *Client) Phase() client.Phase { return client.Attempt }
 // Config returns the ClientConfig of NewClient or of the last SetConfig, as it was given
 // except for a Name and Registry that stayed.
 func (c *Client) Config() ClientConfig { return c.life.Load().Config }
+
+// SetConfig replaces the ClientConfig while the plugin is in use: see
+// [breaker.Group.SetConfig]. States, counts and observers stay. An empty Name and a nil
+// Registry stay as they are; MaxKeys must stay the same. With an error nothing changes.
+func (c *Client) SetConfig(cfg ClientConfig) error { return c.setConfig(cfg) }
+
+// Override returns a context under which f changes how this plugin, and no other, treats
+// requests. Overrides nest: the innermost is applied last. A nil f changes nothing.
+func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Context {
+	return override.Context(ctx, &c.plugin, f)
+}
 
 // For returns the breaker of a key, or nil if no request has used it yet. Without a Key
 // in the ClientConfig the key is a host in any spelling, as in "api.example.com": without
@@ -90,18 +92,8 @@ func (c *Client) For(key string) *Breaker {
 // Group returns all breakers.
 func (c *Client) Group() *Group { return c.group }
 
-// Mechanisms returns the Group. With it the plugin is a [core.Composed].
-func (c *Client) Mechanisms() []any { return []any{c.group} }
-
 // Stats returns the counts so far.
 func (c *Client) Stats() GroupStats { return c.group.Stats() }
-
-// Observe adds hooks to those of the Config, until cancel is called.
-func (c *Client) Observe(h Hooks) (cancel func()) { return c.group.Observe(h) }
-
-// Close removes the plugin from its registry. It goes on working. A second Close does
-// nothing; the error is always nil.
-func (c *Client) Close() error { return c.life.Close() }
 
 // Transport returns next with the breakers around it. A nil next is a clone of
 // [http.DefaultTransport].
@@ -125,25 +117,4 @@ type ClientCall struct {
 	// Classify returns the outcome of the exchange. If nil, it is that of the
 	// ClientConfig.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
-}
-
-// Override returns a context under which f changes how this plugin, and no other, treats
-// requests. Overrides nest: the innermost is applied last. A nil f changes nothing.
-func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Context {
-	return override.Context(ctx, c, f)
-}
-
-// overridden returns a zero C changed by the overrides of a plugin.
-func overridden[P, C any](ctx context.Context, plugin *P) (call C) {
-	if f := override.From[P, C](ctx, plugin); f != nil {
-		return applied(f)
-	}
-	return call
-}
-
-// applied is separate, because the argument of f is on the heap.
-func applied[C any](f func(*C)) C {
-	var call C
-	f(&call)
-	return call
 }

@@ -169,7 +169,7 @@ func TestOurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 		}{
 			{"a timeout for each attempt, further in", inner, func() (context.Context, context.CancelFunc) { return t.Context(), func() {} }, core.Failure},
 			{"a total timeout, further out", outer, func() (context.Context, context.CancelFunc) {
-				return context.WithTimeoutCause(t.Context(), time.Second, limit.Err())
+				return context.WithTimeoutCause(t.Context(), time.Second, &timeout.Error{Name: limit.Name(), Limit: limit.Limit()})
 			}, core.Failure},
 			{"a deadline of the caller", outer, deadline, core.Ignored},
 			{"the caller gives up", outer, func() (context.Context, context.CancelFunc) {
@@ -294,8 +294,8 @@ func TestFiftyRequestsGetExactlyTheTrials(t *testing.T) {
 			all.Go(func() { _, _ = get(t.Context(), rt, "https://"+host) })
 		}
 		synctest.Wait()
-		require.Equal(t, breaker.DefaultTrials, s.Calls())
-		require.EqualValues(t, 50-breaker.DefaultTrials, p.Stats().Rejected)
+		require.Equal(t, 5, s.Calls())
+		require.EqualValues(t, 50-5, p.Stats().Rejected)
 		close(hang)
 		all.Wait()
 		require.Equal(t, breaker.Closed, p.For(host).State())
@@ -314,7 +314,7 @@ func TestRetryAfterOfTheResponseThatOpens(t *testing.T) {
 			{"30", 0, time.Minute}, // at least OpenDelay
 			{"120", 0, 2 * time.Minute},
 			{time.Now().Add(3 * time.Minute).UTC().Format(http.TimeFormat), 0, 3 * time.Minute},
-			{"99999999999", 0, breaker.DefaultMaxRetryAfter},
+			{"99999999999", 0, 10 * time.Minute},
 			{"99999999999", 90 * time.Second, 90 * time.Second},
 			{"120", -1, time.Minute}, // not looked at
 			{"soon", 0, time.Minute},
@@ -501,7 +501,7 @@ func TestClientConfig(t *testing.T) {
 
 	var r core.Registry
 	base := breaker.ClientConfig{Name: "vendor", Registry: &r}
-	p := newClient(t, base.With(func(c *breaker.ClientConfig) { c.MaxKeys = 7 }))
+	p := newClient(t, with(base, func(c *breaker.ClientConfig) { c.MaxKeys = 7 }))
 	require.Equal(t, breaker.ClientConfig{Name: "vendor", Registry: &r}, base)
 	require.Equal(t, 7, p.Config().MaxKeys)
 	require.Nil(t, p.Config().OpenDelay, "as given")

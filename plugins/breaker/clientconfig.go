@@ -16,19 +16,11 @@ import (
 
 // Defaults of a [ClientConfig], where they are not those of core/breaker.
 const (
-	DefaultOpenTime      = 30 * time.Second
-	DefaultMaxOpenTime   = 10 * time.Minute
-	DefaultOpenJitter    = 0.2
-	DefaultTrials        = 5
-	DefaultMaxRetryAfter = 10 * time.Minute
-)
+	defaultTrials        = 5
+	defaultMaxRetryAfter = 10 * time.Minute
 
-// DefaultOpenDelay returns the strategy of a ClientConfig without one:
-// DefaultOpenTime, doubled each time that the trials fail, at most
-// DefaultMaxOpenTime, spread by DefaultOpenJitter.
-func DefaultOpenDelay() backoff.Strategy {
-	return backoff.Exponential{Initial: DefaultOpenTime, Max: DefaultMaxOpenTime, Jitter: DefaultOpenJitter}
-}
+	maxTrials = 1 << 10 // that of core/breaker
+)
 
 // ClientConfig configures a [Client]. The zero value is ready to use: a breaker
 // for each host, which opens for half a minute or more when half of the last 100
@@ -77,15 +69,16 @@ type ClientConfig struct {
 	MinCalls int
 
 	// OpenDelay returns how long a breaker stays open. It must be fast and pure. If nil,
-	// DefaultOpenDelay is used.
+	// it is 30 seconds, doubled each time that the trials fail, at most 10 minutes, spread
+	// by a fifth.
 	OpenDelay backoff.Strategy
 	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
 	// breaker that is opened by a response with that header stays open at least
-	// that long. If zero, DefaultMaxRetryAfter is used. If negative, the header is
+	// that long. If zero, it is 10 minutes. If negative, the header is
 	// not read, so that TripOnRetryAfter opens nothing.
 	MaxRetryAfter time.Duration
 	// Trials is the number of requests that are admitted while half-open and decide, by
-	// TrialRule. If zero, DefaultTrials is used.
+	// TrialRule. If zero, it is 5.
 	Trials int
 	// TrialRule decides from the results of the trials whether the breaker closes. The
 	// zero value is [ByRate].
@@ -136,12 +129,6 @@ type ClientConfig struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c ClientConfig) With(f func(*ClientConfig)) ClientConfig {
-	f(&c)
-	return c
-}
-
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ClientConfig) Validate() error {
@@ -149,8 +136,8 @@ func (c ClientConfig) Validate() error {
 	inner.Trials = 0 // core/breaker has another default
 	check := validate.Of("breaker.ClientConfig")
 	check.Part(inner.Validate(), "breaker.Config.")
-	check.Part(c.group().Validate(), "breaker.GroupConfig.")
-	check.That(c.Trials >= 0 && c.Trials <= breaker.MaxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", breaker.MaxTrials, DefaultTrials))
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
+	check.That(c.Trials >= 0 && c.Trials <= maxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxTrials, defaultTrials))
 	return check.Err()
 }
 
@@ -161,23 +148,21 @@ func (c ClientConfig) core() breaker.Config {
 	return breaker.Config{
 		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
 		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
-		OpenDelay: c.openDelay(), Trials: cmp.Or(c.Trials, DefaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		OpenDelay: c.openDelay(), Trials: cmp.Or(c.Trials, defaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, PanicsFail: c.PanicsFail, Hooks: c.Hooks,
 	}
 }
 
-func (c ClientConfig) group() breaker.GroupConfig { return breaker.GroupConfig{MaxKeys: c.MaxKeys} }
-
 func (c ClientConfig) openDelay() backoff.Strategy {
 	if c.OpenDelay == nil {
-		return DefaultOpenDelay()
+		return backoff.Exponential{Initial: 30 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
 	}
 	return c.OpenDelay
 }
 
 func (c ClientConfig) maxRetryAfter() time.Duration {
 	if c.MaxRetryAfter == 0 {
-		return DefaultMaxRetryAfter
+		return defaultMaxRetryAfter
 	}
 	return max(0, c.MaxRetryAfter)
 }

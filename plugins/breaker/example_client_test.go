@@ -100,8 +100,11 @@ func ExampleClientCall_failed() {
 
 func ExampleClient_SetConfig() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{}))
-	fmt.Println(breakers.SetConfig(breakers.Config().With(func(c *breaker.ClientConfig) { c.FailureRate = 50 })))
-	fmt.Println(breakers.SetConfig(breakers.Config().With(func(c *breaker.ClientConfig) { c.FailureRate = 0.2 })))
+	cfg := breakers.Config()
+	cfg.FailureRate = 50
+	fmt.Println(breakers.SetConfig(cfg))
+	cfg.FailureRate = 0.2
+	fmt.Println(breakers.SetConfig(cfg))
 	fmt.Println(breakers.Group().Get("api.example.com").Snapshot().Threshold)
 	// Output:
 	// breaker.ClientConfig.FailureRate = 50: must be > 0 and <= 1 (0 means 0.5)

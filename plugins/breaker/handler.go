@@ -17,7 +17,7 @@ import (
 func (s *Server) Handler(next http.Handler) http.Handler {
 	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		current, call := s.life.Load(), overridden[Server, ServerCall](r.Context(), s)
+		current, call := s.life.Load(), s.overridden(r.Context())
 		if call.Disabled {
 			next.ServeHTTP(w, r)
 			return

@@ -57,7 +57,7 @@ func TestTripByASingleResponse(t *testing.T) {
 		}{
 			{503, "120", 2 * time.Minute},
 			{429, "5", 5 * time.Second}, // shorter than OpenDelay: it is what was asked for
-			{503, "99999999999", breaker.DefaultMaxRetryAfter},
+			{503, "99999999999", 10 * time.Minute},
 			{503, "", 0},
 			{503, "soon", 0},
 			{429, "0", 0},
@@ -213,7 +213,7 @@ func TestTripIsNotShorterThanRetryAfter(t *testing.T) {
 
 func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
 	t.Parallel()
-	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: breaker.DefaultMaxRetryAfter, -1: 0} {
+	for longest, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 2 * time.Hour: time.Hour, 0: 10 * time.Minute, -1: 0} {
 		p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter, MaxRetryAfter: longest})
 		send(t, p.Transport(answers(503, "3600")), 1, 503)
 		require.Equal(t, want, p.For(host).Snapshot().OpenFor, longest)
@@ -239,7 +239,7 @@ func TestServerTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, breaker.ServerConfig{Trip: func(r *http.Request, sent *server.Recorder) time.Duration {
 			require.NoError(t, sent.Rejected())
-			if r.URL.Path == "/banned" && sent.Final() == http.StatusForbidden {
+			if r.URL.Path == "/banned" && sent.Status() == http.StatusForbidden {
 				return time.Hour
 			}
 			return 0
@@ -275,7 +275,7 @@ func TestServerOverride(t *testing.T) {
 		})
 		teapots := s.Override(harmless, func(c *breaker.ServerCall) {
 			c.Failed = func(_ *http.Request, sent *server.Recorder) bool {
-				return sent.Rejected() != nil || sent.Final() == http.StatusTeapot
+				return sent.Rejected() != nil || sent.Status() == http.StatusTeapot
 			}
 		})
 		reject := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) })

@@ -50,7 +50,8 @@ func TestConfigErrorsNameTheFieldAndTheDefaultOfThePlugin(t *testing.T) {
 func TestServerAndClientJudgeAStatusAlike(t *testing.T) {
 	t.Parallel()
 	for status := 200; status < 1000; status++ {
-		w, sent := server.Record(httptest.NewRecorder())
+		sent := new(server.Recorder)
+		w := sent.Wrap(httptest.NewRecorder())
 		w.WriteHeader(status)
 		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 		want := client.Classify(t.Context(), &http.Response{StatusCode: status}, nil)

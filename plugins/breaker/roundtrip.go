@@ -33,7 +33,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, ctx := t.client, req.Context()
 	current := c.life.Load()
 	cfg, rules := &current.Config, &current.Settings
-	call := overridden[Client, ClientCall](ctx, c)
+	call := c.overridden(ctx)
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}

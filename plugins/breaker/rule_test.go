@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -120,10 +121,10 @@ func TestSetConfigByNameKeepsTheDefaultsOfThePlugin(t *testing.T) {
 	send(t, rt, 1, 200)
 	require.NoError(t, core.SetConfig(&r, "breaker", "vendor", breaker.ClientConfig{Window: 2}))
 	require.Equal(t, breaker.ClientConfig{Name: "vendor", Registry: &r, Window: 2}, c.Config())
-	require.Equal(t, breaker.DefaultTrials, c.For(host).Snapshot().Trials)
+	require.Equal(t, 5, c.For(host).Snapshot().Trials)
 	require.ErrorContains(t, core.SetConfig(&r, "breaker", "vendor", corebreaker.Config{}), "takes a breaker.ClientConfig, not a breaker.Config")
 	require.NoError(t, c.For(host).SetState(breaker.Open))
-	require.NotEqual(t, corebreaker.DefaultOpenTime, c.For(host).Snapshot().OpenFor)
+	require.NotEqual(t, time.Minute, c.For(host).Snapshot().OpenFor)
 
 	s := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &r, Key: server.ByRoute()})
 	require.NoError(t, core.SetConfig(&r, "breaker", "shop", breaker.ServerConfig{Window: 5, Key: server.ByRoute()}))

@@ -17,7 +17,7 @@ import (
 // A Server rejects requests to a handler that keeps failing, with 503 and Retry-After.
 // Any number of handlers may share it and its breakers.
 type Server struct {
-	life  instance.Instance[ServerConfig, classifier, Hooks]
+	plugin[ServerConfig, classifier, ServerCall]
 	one   *Breaker // or
 	group *Group   // if there is a Key
 
@@ -28,7 +28,7 @@ type classifier func(*http.Request, *server.Recorder) core.Outcome
 
 func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 	return &instance.Kind[ServerConfig, classifier, Hooks]{
-		Kind: "breaker", Type: "breaker.ServerConfig", DefaultName: breaker.DefaultName,
+		Kind: "breaker", Type: "breaker.ServerConfig", DefaultName: "default",
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the breakers have the hooks
 		},
@@ -50,8 +50,10 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	if cfg.Key == nil {
 		s.one, err = breaker.New(cfg.core())
+		s.breakers = s.one
 	} else {
-		s.group, err = breaker.NewGroup(cfg.core(), cfg.group())
+		s.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys)
+		s.breakers = s.group
 	}
 	if err != nil {
 		return nil, err
@@ -61,9 +63,6 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	return s, nil
 }
-
-// Name returns the name of the plugin.
-func (s *Server) Name() string { return s.life.Name() }
 
 // Phase is directly inside of [server.Admission]: a request that waits at a limiter must
 // not hold the slot of a trial.
@@ -77,13 +76,13 @@ func (s *Server) Config() ServerConfig { return s.life.Load().Config }
 // [breaker.Breaker.SetConfig]. States, counts and observers stay. An empty Name and a nil
 // Registry stay as they are; MaxKeys must stay the same, and a Key must not be added or
 // removed. With an error nothing changes.
-func (s *Server) SetConfig(cfg ServerConfig) error {
-	return s.life.SetConfig(cfg, func(cfg *ServerConfig) error {
-		if s.one != nil {
-			return s.one.SetConfig(cfg.core())
-		}
-		return s.group.SetConfig(cfg.core())
-	})
+func (s *Server) SetConfig(cfg ServerConfig) error { return s.setConfig(cfg) }
+
+// Override returns a context under which f changes how this plugin, and no other, treats
+// a request, for an outer middleware. Overrides nest: the innermost is applied last. A
+// nil f changes nothing.
+func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
+	return override.Context(ctx, &s.plugin, f)
 }
 
 // For returns the breaker of a key, or nil if no request has used it yet. Requests
@@ -99,15 +98,6 @@ func (s *Server) For(key string) *Breaker {
 // Group returns all breakers, or nil without a Key in the ServerConfig.
 func (s *Server) Group() *Group { return s.group }
 
-// Mechanisms returns the Breaker, or with a Key the Group. With it the plugin is a
-// [core.Composed].
-func (s *Server) Mechanisms() []any {
-	if s.one != nil {
-		return []any{s.one}
-	}
-	return []any{s.group}
-}
-
 // Stats returns the counts so far.
 func (s *Server) Stats() Stats {
 	if s.one != nil {
@@ -115,18 +105,6 @@ func (s *Server) Stats() Stats {
 	}
 	return s.group.Stats().Stats
 }
-
-// Observe adds hooks to those of the Config, until cancel is called.
-func (s *Server) Observe(h Hooks) (cancel func()) {
-	if s.one != nil {
-		return s.one.Observe(h)
-	}
-	return s.group.Observe(h)
-}
-
-// Close removes the plugin from its registry. It goes on working. A second Close does
-// nothing; the error is always nil.
-func (s *Server) Close() error { return s.life.Close() }
 
 // ServerCall is the part that can change for one request to a [Server].
 type ServerCall struct {
@@ -142,11 +120,4 @@ type ServerCall struct {
 	// Classify returns the outcome of the request. If nil, it is that of the
 	// ServerConfig.
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
-}
-
-// Override returns a context under which f changes how this plugin, and no other, treats
-// a request, for an outer middleware. Overrides nest: the innermost is applied last. A
-// nil f changes nothing.
-func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
-	return override.Context(ctx, s, f)
 }

@@ -118,7 +118,8 @@ func TestServerOpensAndCloses(t *testing.T) {
 func TestServerRejectionIsMarked(t *testing.T) {
 	t.Parallel()
 	p := newServer(t, breaker.ServerConfig{Initial: breaker.ForcedOpen})
-	w, seen := server.Record(httptest.NewRecorder())
+	seen := new(server.Recorder)
+	w := seen.Wrap(httptest.NewRecorder())
 	p.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	require.ErrorIs(t, seen.Rejected(), breaker.ErrOpen)
 }
@@ -176,7 +177,7 @@ func TestServerKeys(t *testing.T) {
 func TestServerClassifyIsYours(t *testing.T) {
 	t.Parallel()
 	p := newServer(t, breaker.ServerConfig{Window: 1, Classify: func(r *http.Request, sent *server.Recorder) core.Outcome {
-		if r.URL.Path == "/strict" && sent.Final() == 404 {
+		if r.URL.Path == "/strict" && sent.Status() == 404 {
 			return core.Failure
 		}
 		return core.Success
@@ -209,7 +210,7 @@ func TestServerConfig(t *testing.T) {
 	require.Equal(t, base, one.Config())
 	_, err = breaker.NewServer(base)
 	require.ErrorIs(t, err, core.ErrDuplicate)
-	keyed := base.With(func(c *breaker.ServerConfig) { c.Key = server.ByRoute() })
+	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.ByRoute() })
 	_, err = breaker.NewServer(keyed)
 	require.ErrorIs(t, err, core.ErrDuplicate)
 	require.NoError(t, one.Close())

@@ -98,18 +98,12 @@ type ServerConfig struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
-	f(&c)
-	return c
-}
-
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
 func (c ServerConfig) Validate() error {
 	check := validate.Of("breaker.ServerConfig")
 	check.Part(c.core().Validate(), "breaker.Config.")
-	check.Part(c.group().Validate(), "breaker.GroupConfig.")
+	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
 	check.That(c.Key != nil || c.MaxKeys <= 0, "MaxKeys", c.MaxKeys, "must be 0 when there is no Key")
 	return errors.Join(check.Err(), validate.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"))
 }
@@ -123,8 +117,6 @@ func (c ServerConfig) core() breaker.Config {
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
 	}
 }
-
-func (c ServerConfig) group() breaker.GroupConfig { return breaker.GroupConfig{MaxKeys: c.MaxKeys} }
 
 func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outcome {
 	if c.Classify == nil {
@@ -154,7 +146,7 @@ func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 		}
 		return breaker.DefaultClassify(r.Context(), nil, err)
 	}
-	switch status := sent.Final(); {
+	switch status := sent.Status(); {
 	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
 		return core.Success
 	}

@@ -27,15 +27,12 @@ type (
 	FailurePolicy = ratelimit.FailurePolicy
 	// QueueOrder is the order in which waiters are served.
 	QueueOrder = ratelimit.QueueOrder
-	// LimiterStats are the counters of the limiter of a Client.
-	LimiterStats = ratelimit.Stats
-	// CooldownStats are the counters of the cooldown of a Client.
-	CooldownStats = cooldown.Stats
-	// LimitedError is the error of a request that a Client rejects.
-	LimitedError = ratelimit.LimitedError
+	// ClientStats are the counters of the limiter of a [Client].
+	ClientStats = ratelimit.Stats
 )
 
-// ErrLimited is matched by every [*LimitedError].
+// ErrLimited is matched by the error of a request that a limit has rejected, a
+// *LimitedError of core/ratelimit.
 var ErrLimited = ratelimit.ErrLimited
 
 // The values of a [FailurePolicy].

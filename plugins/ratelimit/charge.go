@@ -106,8 +106,7 @@ func (c *Charge) TakeAtMost(ctx context.Context, n int64) (Result, error) {
 
 // TakeKey takes n permits of another key, as Take does of the key of the request, such as
 // the user name in a form. The limit is that of this request, and no layer is charged. Keys
-// of different kinds need different prefixes, as "user:ann". An n of 0 only reads, as
-// Peek does.
+// of different kinds need different prefixes, as "user:ann". An n of 0 only reads.
 func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, error) {
 	if c.x.free {
 		return freely(n)
@@ -127,13 +126,11 @@ func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, erro
 	return c.outcome(take, nil), nil
 }
 
-// Peek returns the state of the key of the request, under the limit with the fewest permits
-// left. It takes nothing. If the store has failed, it returns an error, also with [Allow].
-func (c *Charge) Peek(ctx context.Context) (Result, error) { return c.take(ctx, 0, take) }
-
-// PeekAll is Peek for every limit of the request: that of the config or of its route, and
-// its layers, each with its Name, Key and Result.
-func (c *Charge) PeekAll(ctx context.Context) ([]Info, error) {
+// Peek returns the state of every limit of the request: that of the config or of its route,
+// and its layers, each with its Name, Key and Result. It takes nothing. If the store has
+// failed, it returns an error, also with [Allow]. Take of 0 returns the one with the fewest
+// permits left.
+func (c *Charge) Peek(ctx context.Context) ([]Info, error) {
 	if c.x.free {
 		return nil, nil
 	}
@@ -236,7 +233,7 @@ func (c *Charge) Refund(ctx context.Context) error {
 // continues: in Shadow; for a request that Allow has let pass; for a result whose Limit is
 // 0, which is that of no limit; and if the response has begun, as by an earlier Reject.
 //
-// The handler can pass a result of Peek as a refusal. If nothing is left, Retry-After is
+// The handler can pass the result of a Take of 0 as a refusal. If nothing is left, Retry-After is
 // its NextAfter; otherwise there is no Retry-After.
 func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) bool {
 	refused, ok := c.claim(w, result)
@@ -259,7 +256,7 @@ func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, o
 	if s.cfg.Shadow || c.x.free || result.Limit <= 0 || c.claimed != nil || c.x.begun.Load() {
 		return refusal{}, false
 	}
-	why := &LimitedError{Name: s.Name(), Result: result}
+	why := &ratelimit.LimitedError{Name: s.Name(), Result: result}
 	if !server.MarkRejected(w, why) {
 		return refusal{}, false
 	}
@@ -280,7 +277,7 @@ func (c *Charge) write(h http.Header, refused *refusal) Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	links, counts, result := slices.Clone(c.links), max(0, refused.link), refused.result
-	if result.Allowed { // as of Peek
+	if result.Allowed { // of a take of 0
 		result.Allowed, result.RetryAfter = false, 0
 		if result.Remaining <= 0 {
 			result.RetryAfter = result.NextAfter

@@ -144,7 +144,7 @@ func TestCharge_TakeRefundPeek(t *testing.T) {
 		require.Equal(t, ratelimit.Never, mustTake(t, c, 11).RetryAfter)
 		_, err := c.TakeKey(t.Context(), "other", 4)
 		require.NoError(t, err)
-		now, err := c.Peek(t.Context())
+		now, err := c.Take(t.Context(), 0)
 		require.NoError(t, err)
 		require.EqualValues(t, 6, now.Remaining)
 		require.EqualValues(t, 6, left(t, servedBy(r), "other"))
@@ -237,7 +237,7 @@ func TestCharge_TakeKeyCannotForgeMarks(t *testing.T) {
 	t.Parallel()
 	var keys []string
 	s := charging(t, ratelimit.ServerConfig{
-		Weight: free, Key: ratelimit.ByHeader("User"), Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(5)}},
+		Weight: free, Key: server.ByHeader("User"), Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(5)}},
 		Hooks: ratelimit.Hooks{Allowed: func(_ context.Context, info ratelimit.Info) { keys = append(keys, info.Key) }},
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		_, err := c.TakeKey(t.Context(), r.URL.Query().Get("user"), 1)
@@ -344,7 +344,7 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, ratelimit.Result{Allowed: true}, result)
 		}
-		now, err := c.Peek(r.Context())
+		now, err := c.Take(r.Context(), 0)
 		require.NoError(t, err)
 		require.Zero(t, now.Limit)
 		_, err = c.Take(r.Context(), -1)
@@ -365,7 +365,7 @@ func TestCharge_OfWhatIsNotLimited(t *testing.T) {
 	w := fetch(h(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := ratelimit.ChargeOf(w)
 		require.False(t, c.Reject(w, r, ratelimit.Result{Limit: 7, RetryAfter: time.Second}))
-		all, err := c.PeekAll(r.Context())
+		all, err := c.Peek(r.Context())
 		require.NoError(t, err)
 		require.Empty(t, all)
 		w.WriteHeader(http.StatusAccepted)
@@ -407,7 +407,7 @@ func TestCharge_InShadowNeverRefuses(t *testing.T) {
 		result, err := c.TakeKey(t.Context(), "ann", 3)
 		require.NoError(t, err)
 		require.True(t, result.Allowed)
-		now, err := c.Peek(t.Context())
+		now, err := c.Take(t.Context(), 0)
 		require.NoError(t, err)
 		require.Zero(t, now.Remaining)
 		require.False(t, c.Reject(w, r, now), "the handler goes on")
@@ -426,7 +426,7 @@ func TestCharge_RejectByPeek(t *testing.T) {
 		var told ratelimit.Info
 		cfg := ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Weight: free, Headers: allHeaders, OnRejected: func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { told = info }}
 		s := charging(t, cfg, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-			now, err := c.Peek(t.Context())
+			now, err := c.Take(t.Context(), 0)
 			require.NoError(t, err)
 			if now.Remaining == 0 || r.URL.Path == "/no" {
 				require.True(t, c.Reject(w, r, now))
@@ -459,9 +459,9 @@ func TestCharge_RejectNeedsALimit(t *testing.T) {
 	t.Parallel()
 	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))}
 	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1), Store: store, Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		now, err := c.Peek(t.Context())
+		now, err := c.Take(t.Context(), 0)
 		require.ErrorIs(t, err, coreratelimit.ErrStore, "also with Allow")
-		_, err = c.PeekAll(t.Context())
+		_, err = c.Peek(t.Context())
 		require.ErrorIs(t, err, coreratelimit.ErrStore)
 		require.False(t, c.Reject(w, r, now))
 		most, err := c.TakeAtMost(t.Context(), 5)
@@ -499,7 +499,7 @@ func TestCharge_RejectNamesTheRefusalItIsGiven(t *testing.T) {
 				return result
 			}
 			given := map[string]ratelimit.Result{"/ann": keyed("user:ann", 101), "/mail": keyed("mail:x", 107), "/": mustTake(t, c, 6)}
-			infos, err := c.PeekAll(t.Context())
+			infos, err := c.Peek(t.Context())
 			require.NoError(t, err)
 			given["/peek"] = infos[0].Result
 			for range 6 { // of which only so many are kept
@@ -728,15 +728,15 @@ func TestCharge_ALateAnswerTellsNoMoreThanIsLeft(t *testing.T) {
 }
 
 // All that a client is held to, for an endpoint that tells it.
-func TestCharge_PeekAll(t *testing.T) {
+func TestCharge_Peek(t *testing.T) {
 	t.Parallel()
 	var infos []ratelimit.Info
 	s := charging(t, ratelimit.ServerConfig{
 		Name: "api", Limit: ratelimit.PerHour(100), Routes: []ratelimit.Route{{Pattern: "GET /usage", Weight: free}},
-		Layers: []ratelimit.Layer{{Name: "tenant", Key: ratelimit.ByHeader("Tenant"), Limit: ratelimit.PerHour(50)}},
+		Layers: []ratelimit.Layer{{Name: "tenant", Key: server.ByHeader("Tenant"), Limit: ratelimit.PerHour(50)}},
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		var err error
-		infos, err = c.PeekAll(r.Context())
+		infos, err = c.Peek(r.Context())
 		require.NoError(t, err)
 		other, err := c.TakeKey(r.Context(), "other", 0)
 		require.NoError(t, err)
@@ -774,7 +774,7 @@ func TestCharge_TakesOfLayers(t *testing.T) {
 		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
 	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		require.True(t, mustTake(t, c, 4).Allowed)
-		now, err := c.Peek(t.Context())
+		now, err := c.Take(t.Context(), 0)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, now.Remaining, "the layer's")
 		if r.URL.Path == "/" {
@@ -805,7 +805,7 @@ func TestCharge_StoreFails(t *testing.T) {
 		require.ErrorIs(t, err, coreratelimit.ErrStore)
 		_, err = c.TakeKey(t.Context(), "x", 1)
 		require.ErrorIs(t, err, coreratelimit.ErrStore)
-		_, err = c.Peek(t.Context())
+		_, err = c.Take(t.Context(), 0)
 		require.ErrorIs(t, err, coreratelimit.ErrStore)
 		refused = c.Refund(t.Context())
 		store.Up()
@@ -840,7 +840,7 @@ func TestCharge_HooksMayUseIt(t *testing.T) {
 	var seen []int64
 	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), ChargeInContext: true, Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
 		if c, ok := ratelimit.ChargeFrom(ctx); ok {
-			now, err := c.Peek(ctx)
+			now, err := c.Take(ctx, 0)
 			require.NoError(t, err)
 			seen = append(seen, now.Remaining)
 		}
@@ -862,7 +862,7 @@ func TestCharge_Concurrent(t *testing.T) {
 					c, _ := ratelimit.ChargeOf(w)
 					mustTake(t, c, 1)
 					_, err := c.TakeKey(t.Context(), "x", 1)
-					_, peek := c.Peek(t.Context())
+					_, peek := c.Take(t.Context(), 0)
 					if err = errors.Join(err, peek, c.Refund(t.Context())); err != nil {
 						t.Error(err)
 					}

@@ -122,7 +122,8 @@ func TestAChargeIsFoundAfterTheLimitOfTime(t *testing.T) {
 
 func recording(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w, rec := server.Record(w)
+		rec := new(server.Recorder)
+		w = rec.Wrap(w)
 		rec.OnHeader(func(int) {})
 		next.ServeHTTP(w, r)
 	})

@@ -35,7 +35,7 @@ type Client struct {
 
 func clientLife() *instance.Kind[ClientConfig, struct{}, Hooks] {
 	return &instance.Kind[ClientConfig, struct{}, Hooks]{
-		Kind: "ratelimit", Type: "ratelimit.ClientConfig", DefaultName: DefaultName,
+		Kind: "ratelimit", Type: "ratelimit.ClientConfig", DefaultName: ratelimit.DefaultName,
 		Fields: func(c *ClientConfig) instance.Fields[Hooks] { // the limiter has the hooks
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
 		},
@@ -118,19 +118,13 @@ func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Cont
 	return override.Context(ctx, c, f)
 }
 
-// ClientStats are the counters of a [Client] and its state at one moment.
-type ClientStats struct {
-	Limiter  LimiterStats // zero with a Limiter of x/time
-	Cooldown CooldownStats
-}
-
-// Stats returns the counters as they are now.
+// Stats returns the counters of the limiter, which are zero with a Limiter of x/time. Cooldown
+// has those of the holds.
 func (c *Client) Stats() ClientStats {
-	stats := ClientStats{Cooldown: c.gate.Stats()}
-	if c.limiter != nil {
-		stats.Limiter = c.limiter.Stats()
+	if c.limiter == nil {
+		return ClientStats{}
 	}
-	return stats
+	return c.limiter.Stats()
 }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at

@@ -430,7 +430,7 @@ func TestFeedbackIsYours(t *testing.T) {
 			return http.StatusTooManyRequests, 0, after("5")
 		}
 		require.Equal(t, 5*time.Second, hold(ratelimit.ClientConfig{}))
-		require.Zero(t, hold(ratelimit.ClientConfig{Feedback: ratelimit.NoFeedback}))
+		require.Zero(t, hold(ratelimit.ClientConfig{Feedback: deaf}))
 	})
 }
 

@@ -32,7 +32,7 @@ func TestClientOverride(t *testing.T) {
 		}
 		_, held := limits.Cooldown().Until("http://a.test:80")
 		require.False(t, held, "nothing is learned")
-		require.Zero(t, limits.Stats().Limiter.Allowed)
+		require.Zero(t, limits.Stats().Allowed)
 		on := limits.Override(ctx, func(call *ratelimit.ClientCall) {
 			call.Disabled = false
 			call.Key = func(*http.Request) string { return "tenant" }
@@ -43,9 +43,9 @@ func TestClientOverride(t *testing.T) {
 		require.Equal(t, time.Minute, time.Until(until))
 		require.ErrorIs(t, get(on, t, c, "http://b.test/"), core.ErrRejected, "it has the same key")
 		require.Equal(t, 4, sent)
-		require.EqualValues(t, 1, limits.Stats().Limiter.Allowed)
-		require.EqualValues(t, 1, limits.Stats().Cooldown.Holds)
-		require.Zero(t, other.Stats().Limiter.Allowed)
+		require.EqualValues(t, 1, limits.Stats().Allowed)
+		require.EqualValues(t, 1, limits.Cooldown().Stats().Holds)
+		require.Zero(t, other.Stats().Allowed)
 		require.Same(t, t.Context(), limits.Override(t.Context(), nil))
 	})
 }
@@ -67,7 +67,7 @@ func TestClientOverrideOfALimiterOfXTime(t *testing.T) {
 	for range 3 {
 		require.NoError(t, get(off, t, c, "http://a.test/"))
 	}
-	require.Zero(t, limits.Stats().Limiter)
+	require.Zero(t, limits.Stats())
 	limits.Observe(ratelimit.Hooks{})()
 	require.Equal(t, []any{limits.Cooldown()}, limits.Mechanisms())
 }

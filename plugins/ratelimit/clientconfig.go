@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -54,7 +55,7 @@ type ClientConfig struct {
 	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds: with any
 	// other status, a limit that is used up may be that of one resource of the host, as
 	// with X-RateLimit-Resource: search of GitHub. Set DefaultFeedback itself if all
-	// limits of a server are about the whole host. [NoFeedback] holds nothing.
+	// limits of a server are about the whole host.
 	Feedback func(resp *http.Response, now time.Time) time.Duration
 	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
 	// is 10 minutes.
@@ -86,21 +87,9 @@ func (c ClientConfig) Validate() error {
 	if c.Limiter == nil {
 		return check.Err()
 	}
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"Registry", c.Registry != nil},
-		{"Limit", c.Limit != ratelimit.Limit{}},
-		{"Key", c.Key != nil},
-		{"MaxQueue", c.MaxQueue != 0},
-		{"Order", c.Order != 0},
-		{"MaxKeys", c.MaxKeys != 0},
-		{"Store", c.Store != nil},
-		{"OnStoreError", c.OnStoreError != ratelimit.Allow},
-		{"Hooks", !reflect.ValueOf(c.Hooks).IsZero()},
-	} {
-		check.That(!f.set, f.name, "set", "must be zero with a Limiter, which knows no keys and no hooks")
+	for f, v := range reflect.ValueOf(c).Fields() {
+		free := slices.Contains([]string{"Name", "Limiter", "MaxWait", "Feedback", "MaxHold"}, f.Name)
+		check.That(free || v.IsZero(), f.Name, "set", "must be zero with a Limiter, which knows no keys and no hooks")
 	}
 	return check.Err()
 }
@@ -115,7 +104,7 @@ func (c ClientConfig) core() ratelimit.Config {
 // cooldown returns the part of c that core/cooldown has too.
 func (c ClientConfig) cooldown() cooldown.Config {
 	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
-	return cooldown.Config{Name: cmp.Or(c.Name, DefaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+	return cooldown.Config{Name: cmp.Or(c.Name, ratelimit.DefaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
 }
 
 func keyOf(cfg *ClientConfig, req *http.Request) string {

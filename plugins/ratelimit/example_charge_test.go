@@ -114,7 +114,7 @@ func ExampleCharge_Refund() {
 }
 
 // An endpoint that tells how a client stands, and costs nothing.
-func ExampleCharge_PeekAll() {
+func ExampleCharge_Peek() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:   "api",
 		Limit:  ratelimit.PerMinute(10),
@@ -126,7 +126,7 @@ func ExampleCharge_PeekAll() {
 		if !ok || r.URL.Path != "/usage" {
 			return
 		}
-		infos, err := charge.PeekAll(r.Context())
+		infos, err := charge.Peek(r.Context())
 		if err != nil {
 			http.Error(w, "try again", http.StatusServiceUnavailable)
 			return

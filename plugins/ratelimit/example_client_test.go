@@ -67,7 +67,7 @@ func ExampleClient_SetConfig() {
 	// Output:
 	// <nil>
 	// ratelimit.ClientConfig.Name = other: must stay vendor
-	// 5 per 1m0s
+	// 5/1m
 }
 
 func ExampleClient_Cooldown() {

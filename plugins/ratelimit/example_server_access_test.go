@@ -86,7 +86,7 @@ func ExampleServerConfig_wait() {
 // A client has many addresses: each /64 has its permits, and so have the /56, the
 // /48 (of IPv4: the /24) that it belongs to. A request takes of all or of none.
 func ExampleLayer() {
-	network := func(v4, v6 int) ratelimit.Key {
+	network := func(v4, v6 int) server.Key {
 		return core.Must(server.ClientIP{IPv4Bits: v4, IPv6Bits: v6}.Key())
 	}
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{

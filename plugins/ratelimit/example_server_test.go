@@ -24,7 +24,7 @@ func ExampleNewServer() {
 		limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
 			Name:  "api",
 			Limit: ratelimit.PerMinute(1000), // zero value: fixed window, 1000 per minute
-			Key:   ratelimit.ByClientIP(),    // nil: the IP of RemoteAddr, IPv6 by /64
+			Key:   server.ByClientIP(),       // nil: the IP of RemoteAddr, IPv6 by /64
 			Routes: []ratelimit.Route{ // in place of the above; net/http patterns
 				{Pattern: "POST /export", Limit: ratelimit.TokenBucket(10, time.Second, 20), Weight: pages},
 			},
@@ -110,13 +110,13 @@ func ExampleHeaderStyle_drafts() {
 	//   RateLimit-Reset: 60
 }
 
-// An upload costs 1 for each started KiB, and has to say how long it is.
-func ExampleErrLengthRequired() {
+// An upload costs 1 for each started KiB, and needs a Content-Length.
+func ExampleServerConfig_weight() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit: ratelimit.PerMinute(100),
 		Weight: func(r *http.Request) (int64, error) {
 			if r.ContentLength < 0 {
-				return 0, ratelimit.ErrLengthRequired
+				return 0, &server.StatusError{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
 			}
 			return max(1, (r.ContentLength+1023)/1024), nil
 		},
@@ -140,7 +140,7 @@ func ExampleErrLengthRequired() {
 func ExampleServerConfig_tier() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit: ratelimit.PerMinute(60),
-		Key:   ratelimit.ByUser(),
+		Key:   server.ByUser(),
 		Tier: func(r *http.Request) ratelimit.Limit {
 			if user, _, _ := r.BasicAuth(); user == "ann" {
 				return ratelimit.PerMinute(6000)
@@ -193,7 +193,7 @@ func ExampleFirstOf() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:  "api",
 		Limit: ratelimit.PerMinute(1),
-		Key:   ratelimit.FirstOf(ratelimit.ByHeader("X-API-Key"), ratelimit.ByClientIP()),
+		Key:   server.FirstOf(server.ByHeader("X-API-Key"), server.ByClientIP()),
 	}))
 	pipeline := core.Must(server.New(limits))
 	handler := pipeline.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

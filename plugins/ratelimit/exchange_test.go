@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 // Whatever a limit needs to know of a take to give it back, the request keeps.
@@ -48,7 +49,7 @@ func TestCharge_RefundOfWhatShadowHasLetPass(t *testing.T) {
 	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(3), Shadow: true, Weight: cost}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		if r.Header.Get("Cost") == "2" {
 			require.NoError(t, c.Refund(r.Context()))
-			require.EqualValues(t, 1, core.Must(c.Peek(r.Context())).Remaining)
+			require.EqualValues(t, 1, core.Must(c.Take(r.Context(), 0)).Remaining)
 		}
 	})
 	fetch(s, "/", "Cost", "1")
@@ -91,7 +92,7 @@ func TestServer_RefusedRequestAllocatesAtMostThreeTimes(t *testing.T) {
 // What is done to the values of one response changes no other, nor other fields.
 func TestHeaders_ValuesAreNotShared(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Headers: everyHeader, Key: ratelimit.ByRoute(), NoKey: ratelimit.NoKeyShared})
+	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Headers: everyHeader, Key: server.ByFunc(func(*http.Request) string { return "all" })})
 	var want []http.Header
 	for range 2 {
 		for range 3 {
@@ -106,7 +107,7 @@ func TestHeaders_ValuesAreNotShared(t *testing.T) {
 				require.Equal(t, []string{"changed"}, lines, field)
 			}
 		}
-		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), "#shared"))
+		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), "all"))
 	}
 	for i := range 3 {
 		require.NotEmpty(t, want[i]["X-Rate-Limited"])

@@ -51,17 +51,13 @@ func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	if d, ok := askedByField(resp.Header[limitField]); ok {
 		return d
 	}
-	forms := trios
-	for _, t := range slices.Backward(forms[:]) {
+	for _, t := range slices.Backward(trios[:]) {
 		if d, ok := askedByTrio(resp.Header, t, now); ok {
 			return d
 		}
 	}
 	return 0
 }
-
-// NoFeedback is the Feedback of a client that learns nothing from responses.
-func NoFeedback(*http.Response, time.Time) time.Duration { return 0 }
 
 // limits reports whether a server sends such a response to hold its clients back.
 func limits(resp *http.Response) bool {
@@ -71,16 +67,16 @@ func limits(resp *http.Response) bool {
 // askedByTrio reads two fields about one limit. Several servers on the way may have
 // added a line each, to both.
 func askedByTrio(h http.Header, t trio, now time.Time) (longest time.Duration, ok bool) {
-	remaining, reset := h[t.remaining], h[t.reset]
-	if len(remaining) != len(reset) {
+	lefts, resets := h[t.names[remaining]], h[t.names[reset]]
+	if len(lefts) != len(resets) {
 		return 0, false
 	}
-	for i := range remaining {
-		left, err := strconv.ParseUint(textproto.TrimString(remaining[i]), 10, 64)
+	for i := range lefts {
+		left, err := strconv.ParseUint(textproto.TrimString(lefts[i]), 10, 64)
 		if err != nil {
 			continue
 		}
-		d, readable := parseReset(textproto.TrimString(reset[i]), h, now)
+		d, readable := parseReset(textproto.TrimString(resets[i]), h, now)
 		if !readable {
 			continue
 		}

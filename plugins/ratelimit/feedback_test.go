@@ -111,7 +111,6 @@ func TestAsked(t *testing.T) {
 	}
 	require.Zero(t, ratelimit.DefaultFeedback(nil, time.Now()))
 	require.Zero(t, ratelimit.DefaultFeedback(&http.Response{StatusCode: http.StatusTooManyRequests}, time.Now()))
-	require.Zero(t, ratelimit.NoFeedback(&http.Response{StatusCode: http.StatusTooManyRequests, Header: after("5")}, time.Now()))
 }
 
 // What a server of this package writes, its client understands, in each style.

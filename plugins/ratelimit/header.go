@@ -85,7 +85,7 @@ func (x *fields) write(links []link, counts int, refused bool) (single bool) {
 		if x.style&t.style == 0 {
 			continue
 		}
-		if left, ok := number(x.header, t.remaining); refused || !ok || clamped(l.result.Remaining) < left {
+		if left, ok := number(x.header, t.names[remaining]); refused || !ok || clamped(l.result.Remaining) < left {
 			x.trio(t, l)
 			single = true
 		}
@@ -109,9 +109,9 @@ func (x *fields) update(c *Charge, refused bool) {
 		if x.style&t.style == 0 {
 			continue
 		}
-		capacity, _ := number(x.header, t.limit)
-		left, ok := number(x.header, t.remaining)
-		if ours := capacity == c.capacity && left == c.left; ok && (ours || now < left) {
+		of, _ := number(x.header, t.names[capacity])
+		left, ok := number(x.header, t.names[remaining])
+		if ours := of == c.capacity && left == c.left; ok && (ours || now < left) {
 			x.trio(t, l)
 		}
 	}
@@ -126,9 +126,9 @@ func drop(h http.Header, style HeaderStyle) {
 	}
 	for i := range trios {
 		if t := &trios[i]; style&t.style != 0 {
-			delete(h, t.limit)
-			delete(h, t.remaining)
-			delete(h, t.reset)
+			for _, name := range t.names {
+				delete(h, name)
+			}
 		}
 	}
 }
@@ -147,17 +147,12 @@ func unite(h http.Header, style HeaderStyle, ours *lines) {
 	}
 	for i := range trios {
 		if t := &trios[i]; style&t.style != 0 {
-			first(h, t.limit)
-			first(h, t.remaining)
-			first(h, t.reset)
+			for _, name := range t.names {
+				if lines := h[name]; len(lines) > 1 {
+					h[name] = lines[:1:1]
+				}
+			}
 		}
-	}
-}
-
-// first leaves the first of several values.
-func first(h http.Header, field string) {
-	if lines := h[field]; len(lines) > 1 {
-		h[field] = lines[:1:1]
 	}
 }
 

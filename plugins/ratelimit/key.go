@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"unsafe"
@@ -11,43 +10,14 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// A Key is the key whose permits a request takes. The keys are those of package server,
-// which documents them.
-type Key = server.Key
-
-// ByClientIP is the IP of RemoteAddr, IPv6 by /64; where that is in one of the
-// trusted networks, that of X-Forwarded-For. See [server.ByClientIP], and
-// [server.ClientIP] for other headers and networks.
-func ByClientIP(trusted ...netip.Prefix) Key { return server.ByClientIP(trusted...) }
-
-// ByHeader is the first value of a header field. See [server.ByHeader].
-func ByHeader(name string) Key { return server.ByHeader(name) }
-
-// ByUser is the user name of Basic authentication. See [server.ByUser].
-func ByUser() Key { return server.ByUser() }
-
-// ByRoute is the pattern that the request was routed by. See [server.ByRoute]; in
-// the root Use of chi there is none yet.
-func ByRoute() Key { return server.ByRoute() }
-
-// ByFunc is what f returns, if not empty. See [server.ByFunc].
-func ByFunc(f func(*http.Request) string) Key { return server.ByFunc(f) }
-
-// Keys is several keys as one. See [server.Keys].
-func Keys(parts ...Key) Key { return server.Keys(parts...) }
-
-// FirstOf is the first of several keys that a request has. See [server.FirstOf].
-func FirstOf(choices ...Key) Key { return server.FirstOf(choices...) }
-
 // Keys that the Key of the config did not find begin with "#", and so does one
 // that it did find if it begins with "#" itself: no two of them are ever the same.
 const (
-	markPlain  = "#key:"
-	markIP     = "#ip:"
-	markPeer   = "#peer:"
-	markShared = "#shared"
-	markRoute  = "#route:"
-	markLayer  = "#layer:"
+	markPlain = "#key:"
+	markIP    = "#ip:"
+	markPeer  = "#peer:"
+	markRoute = "#route:"
+	markLayer = "#layer:"
 )
 
 // marked goes before the keys of a route or a layer. It has the length of the
@@ -65,16 +35,19 @@ func (s *settings) plainKey(u *rule, r *http.Request) (string, bool) {
 	return peer.IPv4(r.RemoteAddr)
 }
 
-// keyOf returns the key of r, written to dst. It is false where there is none, and
-// NoKey is NoKeyDeny.
+// keyOf returns the key of r, written to dst. It is false for a request without a key that
+// needs one.
 func (s *settings) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 	dst = append(dst, u.mark...)
 	start := len(dst)
 	dst, ok := s.key(dst, r)
-	if ok {
+	switch {
+	case ok:
 		dst = escape(dst, start)
-	} else if dst, ok = s.standIn(dst[:start], r); !ok {
+	case s.cfg.KeyRequired:
 		return "", false
+	default:
+		dst = substitute(dst[:start], r)
 	}
 	return unsafe.String(unsafe.SliceData(dst), len(dst)), true
 }
@@ -82,20 +55,15 @@ func (s *settings) keyOf(dst []byte, u *rule, r *http.Request) (string, bool) {
 // byPeer is the key of requests without one.
 var byPeer = server.ByClientIP() //nolint:gochecknoglobals // a constant
 
-// standIn appends the substitute for a key that a request does not have.
-func (s *settings) standIn(dst []byte, r *http.Request) ([]byte, bool) {
+// substitute appends the key of a request without one: its client IP or, where there is none,
+// RemoteAddr.
+func substitute(dst []byte, r *http.Request) []byte {
 	start := len(dst)
-	if s.cfg.NoKey == NoKeyShared {
-		return append(dst, markShared...), true
-	}
-	if s.cfg.NoKey == NoKeyDeny {
-		return dst, false
-	}
 	dst, ok := byPeer(append(dst, markIP...), r)
 	if !ok {
 		dst = append(append(dst[:start], markPeer...), r.RemoteAddr...)
 	}
-	return dst, true
+	return dst
 }
 
 // escape marks a key that looks like a mark itself. It begins at start.

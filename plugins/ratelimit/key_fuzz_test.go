@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/gresil/gresil/server"
 )
 
 // An keyIdentity is whose permits a request takes, told in full.
@@ -26,48 +28,44 @@ func FuzzKeys(f *testing.F) {
 			}
 			seen[bucket] = id
 		}
-		for _, noKey := range []NoKeyPolicy{NoKeyPeer, NoKeyShared} {
-			s, err := NewServer(ServerConfig{
-				Key: ByFunc(func(r *http.Request) string { return r.Method }), NoKey: noKey,
-				Layers: []Layer{{Name: name, Key: ByFunc(func(r *http.Request) string { return r.Host })}, {Name: name2, Key: ByFunc(func(r *http.Request) string { return r.Host })}},
-				Routes: []Route{{Pattern: "/a", Limit: PerHour(1)}, {Pattern: "/a:x", Limit: PerHour(1)}, {Pattern: "/{b}/3:c", Limit: PerHour(1)}, {Pattern: "/free"}},
-			})
-			if err != nil {
-				return // a layer has the name of the plugin, or of a route
-			}
-			for _, target := range []string{"/", "/a", "/a:x", "/b/3:c", "/free"} {
-				for _, one := range []struct{ key, other, addr string }{{key, other, addr}, {key2, other2, addr2}, {"", "", addr}, {"", "", addr2}} {
-					r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
-					r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
-					u := s.current.Load().rule(r)
-					id := keyIdentity{"key", u.mark, one.key}
-					switch peer, isIP := byPeer(nil, r); {
-					case one.key != "":
-						add(u.mark+string(escape([]byte(one.key), 0)), id) // by TakeKey
-					case noKey == NoKeyShared:
-						id.kind = "shared"
-					case isIP:
-						id.kind, id.value = "ip", string(peer)
-					default:
-						id.kind, id.value = "peer", one.addr
-					}
-					bucket, ok := s.current.Load().keyOf(nil, u, r)
-					if !ok {
-						t.Fatal("no key")
-					}
-					add(bucket, id)
-					links := s.current.Load().layered(nil, r)
-					if want := 2 * min(1, len(one.other)); len(links) != want {
-						t.Fatalf("%d layers, want %d", len(links), want)
-					}
-					for _, l := range links {
-						add(l.key, keyIdentity{"layer", l.name, one.other})
-					}
+		s, err := NewServer(ServerConfig{
+			Key:    server.ByFunc(func(r *http.Request) string { return r.Method }),
+			Layers: []Layer{{Name: name, Key: server.ByFunc(func(r *http.Request) string { return r.Host })}, {Name: name2, Key: server.ByFunc(func(r *http.Request) string { return r.Host })}},
+			Routes: []Route{{Pattern: "/a", Limit: PerHour(1)}, {Pattern: "/a:x", Limit: PerHour(1)}, {Pattern: "/{b}/3:c", Limit: PerHour(1)}, {Pattern: "/free"}},
+		})
+		if err != nil {
+			return // a layer has the name of the plugin, or of a route
+		}
+		for _, target := range []string{"/", "/a", "/a:x", "/b/3:c", "/free"} {
+			for _, one := range []struct{ key, other, addr string }{{key, other, addr}, {key2, other2, addr2}, {"", "", addr}, {"", "", addr2}} {
+				r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
+				r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
+				u := s.current.Load().rule(r)
+				id := keyIdentity{"key", u.mark, one.key}
+				switch peer, isIP := byPeer(nil, r); {
+				case one.key != "":
+					add(u.mark+string(escape([]byte(one.key), 0)), id) // by TakeKey
+				case isIP:
+					id.kind, id.value = "ip", string(peer)
+				default:
+					id.kind, id.value = "peer", one.addr
+				}
+				bucket, ok := s.current.Load().keyOf(nil, u, r)
+				if !ok {
+					t.Fatal("no key")
+				}
+				add(bucket, id)
+				links := s.current.Load().layered(nil, r)
+				if want := 2 * min(1, len(one.other)); len(links) != want {
+					t.Fatalf("%d layers, want %d", len(links), want)
+				}
+				for _, l := range links {
+					add(l.key, keyIdentity{"layer", l.name, one.other})
 				}
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/gresil/gresil/server"
 )
 
 // A key that is cut out of the request is the one that is written otherwise.
 func TestServer_PlainKey(t *testing.T) {
 	t.Parallel()
-	for cfg, plain := range map[*ServerConfig]bool{{}: true, {NoKey: NoKeyDeny}: true, {Key: ByClientIP()}: false, {Key: ByFunc(func(*http.Request) string { return "1" })}: false} {
+	for cfg, plain := range map[*ServerConfig]bool{{}: true, {KeyRequired: true}: true, {Key: server.ByClientIP()}: false, {Key: server.ByFunc(func(*http.Request) string { return "1" })}: false} {
 		s, err := NewServer(*cfg)
 		if err != nil {
 			t.Fatal(err)

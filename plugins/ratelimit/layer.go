@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 // A Layer is a limit of requests in addition to the Limit of the config or of their route:
@@ -16,7 +17,7 @@ type Layer struct {
 	Name string
 	// Key is the key whose permits of this layer a request takes. The layer does not
 	// limit requests without such a key. If nil, all requests share one bucket.
-	Key Key
+	Key server.Key
 	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
 }
@@ -25,7 +26,7 @@ type Layer struct {
 type layer struct {
 	limiter *ratelimit.Limiter
 	text    *text
-	key     Key // nil: one bucket for all
+	key     server.Key // nil: one bucket for all
 	name    string
 	mark    string
 }

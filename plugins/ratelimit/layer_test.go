@@ -14,7 +14,7 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-func network(v4, v6 int) ratelimit.Key {
+func network(v4, v6 int) server.Key {
 	return core.Must(server.ClientIP{IPv4Bits: v4, IPv6Bits: v6}.Key())
 }
 
@@ -78,8 +78,8 @@ func TestANetworkAndItsAddressesAreLimited(t *testing.T) {
 func TestLayers_AllOrNone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(10), Key: ratelimit.ByHeader("User"), Weight: cost,
-		Layers: []ratelimit.Layer{{Name: "tenant", Key: ratelimit.ByHeader("Tenant"), Limit: ratelimit.PerHour(20)}, {Name: "all", Limit: ratelimit.PerHour(5)}},
+		Limit: ratelimit.PerHour(10), Key: server.ByHeader("User"), Weight: cost,
+		Layers: []ratelimit.Layer{{Name: "tenant", Key: server.ByHeader("Tenant"), Limit: ratelimit.PerHour(20)}, {Name: "all", Limit: ratelimit.PerHour(5)}},
 		Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(2)}},
 	})
 	left := func(key string, limit int64) int64 {
@@ -115,8 +115,8 @@ func TestLayers_OnTheWireAndInInfo(t *testing.T) {
 		var infos []ratelimit.Info
 		keep := func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { infos = append(infos, info) }
 		s := serve(t, ratelimit.ServerConfig{
-			Name: "api", Limit: ratelimit.PerMinute(10), Key: ratelimit.ByHeader("User"), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03, OnSuccess: keep, OnRejected: keep,
-			Layers: []ratelimit.Layer{{Name: "tenant", Key: ratelimit.ByHeader("Tenant"), Limit: ratelimit.PerHour(2)}, {Name: "all", Limit: ratelimit.PerSecond(2)}},
+			Name: "api", Limit: ratelimit.PerMinute(10), Key: server.ByHeader("User"), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03, OnSuccess: keep, OnRejected: keep,
+			Layers: []ratelimit.Layer{{Name: "tenant", Key: server.ByHeader("Tenant"), Limit: ratelimit.PerHour(2)}, {Name: "all", Limit: ratelimit.PerSecond(2)}},
 		})
 		w := fetch(s, "/", "User", "ann")
 		require.Equal(t, []string{`"api";q=10;w=60, "all";q=2;w=1`}, w.Header().Values("RateLimit-Policy"), "no tenant, no layer")

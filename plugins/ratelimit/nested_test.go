@@ -155,11 +155,11 @@ func TestPluginsWithoutANameDoNotShareAStore(t *testing.T) {
 func TestAKeyByAHeaderThatCannotBeIsAConfigError(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "X API Key", "X-Key:", "Schlüssel", "host", "a\nb"} {
-		for of, key := range map[string]plugin.Key{
-			"itself":       plugin.ByHeader(name),
-			"in Keys":      plugin.Keys(plugin.ByRoute(), plugin.ByHeader(name)),
-			"in FirstOf":   plugin.FirstOf(plugin.ByHeader(name), plugin.ByClientIP()),
-			"in FirstOf 2": plugin.FirstOf(plugin.ByUser(), plugin.Keys(server.ByHeader(name))),
+		for of, key := range map[string]server.Key{
+			"itself":       server.ByHeader(name),
+			"in Keys":      server.Keys(server.ByRoute(), server.ByHeader(name)),
+			"in FirstOf":   server.FirstOf(server.ByHeader(name), server.ByClientIP()),
+			"in FirstOf 2": server.FirstOf(server.ByUser(), server.Keys(server.ByHeader(name))),
 		} {
 			_, err := plugin.NewServer(plugin.ServerConfig{Key: key, Layers: []plugin.Layer{{Name: "l", Key: key}}})
 			require.ErrorIs(t, err, core.ErrConfig, "%s %q", of, name)
@@ -169,9 +169,9 @@ func TestAKeyByAHeaderThatCannotBeIsAConfigError(t *testing.T) {
 			require.Equal(t, of == "", ok, "no request has it")
 		}
 	}
-	for _, key := range []plugin.Key{
-		nil, plugin.ByHeader("X-API-Key"), plugin.ByHeader("x_key"), plugin.ByClientIP(), plugin.ByUser(), plugin.Keys(), plugin.FirstOf(),
-		plugin.ByFunc(func(*http.Request) string { panic("not called by Validate") }),
+	for _, key := range []server.Key{
+		nil, server.ByHeader("X-API-Key"), server.ByHeader("x_key"), server.ByClientIP(), server.ByUser(), server.Keys(), server.FirstOf(),
+		server.ByFunc(func(*http.Request) string { panic("not called by Validate") }),
 		func([]byte, *http.Request) ([]byte, bool) { panic("not called by Validate") },
 	} {
 		core.Must(plugin.NewServer(plugin.ServerConfig{Key: key, Layers: []plugin.Layer{{Name: "l", Key: key}}}))

@@ -31,7 +31,7 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 	limited(out.header, line, true)
 	out.write(links, counts, true)
 	if s.cfg.OnRejected != nil {
-		w, _ = server.Record(w) // to see whether it writes
+		w = new(server.Recorder).Wrap(w) // to see whether it writes
 	}
 	s.refuse(w, r, violated(links), links[counts].info(cost))
 }

@@ -31,7 +31,7 @@ type Server struct {
 type settings struct {
 	*Server
 	cfg    ServerConfig
-	key    Key
+	key    server.Key
 	others *rule // of requests without a route
 	routes routes
 	layers []layer
@@ -39,12 +39,9 @@ type settings struct {
 
 func serverLife() *instance.Kind[ServerConfig, struct{}, Hooks] {
 	return &instance.Kind[ServerConfig, struct{}, Hooks]{
-		Kind: "ratelimit", Type: "ratelimit.ServerConfig", DefaultName: DefaultName,
+		Kind: "ratelimit", Type: "ratelimit.ServerConfig", DefaultName: ratelimit.DefaultName,
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] { // the limiter has the hooks
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
-		},
-		Fixed: func(check *validate.Check, old, cfg *ServerConfig) {
-			check.That(cfg.phase() == old.phase(), "Phase", cfg.Phase, "must stay "+old.phase().String())
 		},
 	}
 }
@@ -113,8 +110,9 @@ func (s *Server) settings(cfg ServerConfig) (*settings, error) {
 // Name returns the name of the plugin and of its limiter.
 func (s *Server) Name() string { return s.life.Name() }
 
-// Phase returns the Phase of the config, or [server.Admission].
-func (s *Server) Phase() server.Phase { return s.life.Load().Config.phase() }
+// Phase is [server.Admission]. The plugin that determines the key must be an outer one: see
+// [server.InPhase].
+func (s *Server) Phase() server.Phase { return server.Admission }
 
 // Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
 // except for a Name and Registry that stayed.
@@ -124,7 +122,7 @@ func (s *Server) Config() ServerConfig { return s.life.Load().Config.With(func(*
 // and Tier. Keys keep their usage, as with SetConfig of core/ratelimit; a route keeps it
 // under its Pattern, and a layer under its Name. Requests in progress keep the old
 // config, except for Hooks. Observers and overrides stay. An empty Name and a nil Registry
-// stay as they are: another one is a [*core.ConfigError], as are another Phase, Store or
+// stay as they are: another one is a [*core.ConfigError], as are another Store or
 // MaxKeys and the errors of [ServerConfig.Validate], and nothing changes.
 func (s *Server) SetConfig(cfg ServerConfig) error {
 	return s.life.SetConfig(cfg.With(func(*ServerConfig) {}), func(cfg *ServerConfig) error {
@@ -148,7 +146,7 @@ type ServerCall struct {
 	// not counted.
 	Disabled bool
 	// Key is that of the ServerConfig.
-	Key Key
+	Key server.Key
 	// Weight is that of the ServerConfig, or of the route. If nil, it is 1.
 	Weight func(r *http.Request) (int64, error)
 }
@@ -191,15 +189,7 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := outer
 	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
 	cfg = cfg.With(f)
-	name := cmp.Or(cfg.Name, DefaultName)
-	taken := sameName(name, cfg.Limit, s.Name(), outer.Limit)
-	for _, r := range outer.Routes {
-		taken = taken || sameName(name, cfg.Limit, r.Pattern, r.Limit)
-	}
-	for _, l := range outer.Layers {
-		taken = taken || sameName(name, cfg.Limit, l.Name, l.Limit)
-	}
-	if taken {
+	if taken(outer.named(), cmp.Or(cfg.Name, ratelimit.DefaultName), cfg.Limit) != "" {
 		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from, and of its layers and routes"}
 	}
 	return NewServer(cfg)

@@ -70,7 +70,7 @@ func TestServer_Shadow(t *testing.T) {
 		told := func(http.ResponseWriter, *http.Request, ratelimit.Info) { t.Error("not in shadow") }
 		weight := error(nil)
 		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.PerMinute(2), Shadow: true, MaxWait: time.Hour, Headers: allHeaders | ratelimit.HeaderDraft03, Key: ratelimit.ByHeader("User"), NoKey: ratelimit.NoKeyDeny,
+			Limit: ratelimit.PerMinute(2), Shadow: true, MaxWait: time.Hour, Headers: allHeaders | ratelimit.HeaderDraft03, Key: server.ByHeader("User"), KeyRequired: true,
 			Weight:     func(*http.Request) (int64, error) { return 1, weight },
 			Block:      path("/bad"),
 			Allow:      path("/free"),
@@ -131,14 +131,14 @@ func TestServer_ShadowRefunds(t *testing.T) {
 	require.EqualValues(t, 5, s.plugin.Stats().Allowed)
 }
 
-func TestNoKeyPolicies(t *testing.T) {
+func TestRequestsWithoutAKey(t *testing.T) {
 	t.Parallel()
 	from := func(s *served, addr, user string) int {
 		r := request(http.MethodGet, "/", "User", user)
 		r.RemoteAddr = addr
 		return do(s, r).Code
 	}
-	cfg := ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Key: ratelimit.ByHeader("User")}
+	cfg := ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Key: server.ByHeader("User")}
 	peer := serve(t, cfg)
 	require.Equal(t, 200, from(peer, "192.0.2.1:1", ""))
 	require.Equal(t, 429, from(peer, "192.0.2.1:2", ""))
@@ -149,24 +149,18 @@ func TestNoKeyPolicies(t *testing.T) {
 	require.Equal(t, 200, from(peer, "", ""))
 	require.Equal(t, 429, from(peer, "", ""))
 
-	shared := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.NoKey = ratelimit.NoKeyShared }))
-	require.Equal(t, 200, from(shared, "192.0.2.1:1", "#shared"), "which is a name like any other")
+	shared := serve(t, cfg.With(func(c *ratelimit.ServerConfig) {
+		c.Key = server.FirstOf(c.Key, server.ByFunc(func(*http.Request) string { return "#shared" }))
+	}))
 	require.Equal(t, 200, from(shared, "192.0.2.1:1", ""))
 	require.Equal(t, 429, from(shared, "192.0.2.2:1", ""))
 	require.Equal(t, 200, from(shared, "192.0.2.2:1", "ann"))
 
-	deny := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.NoKey = ratelimit.NoKeyDeny }))
+	deny := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.KeyRequired = true }))
 	require.Equal(t, 403, from(deny, "192.0.2.1:1", ""))
 	require.Equal(t, 200, from(deny, "192.0.2.1:1", "ann"))
 	require.EqualValues(t, 1, deny.calls.Load())
 	require.Equal(t, ratelimit.ServerStats{Allowed: 1, Blocked: 1}, deny.plugin.Stats())
-}
-
-func TestNoKeyPolicy_String(t *testing.T) {
-	t.Parallel()
-	for p, want := range map[ratelimit.NoKeyPolicy]string{0: "peer", 1: "shared", 2: "deny", 3: "NoKeyPolicy(3)"} {
-		require.Equal(t, want, p.String())
-	}
 }
 
 func TestServer_StatsOfFailures(t *testing.T) {
@@ -225,7 +219,7 @@ func TestServer_WaitsForLayers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.FixedWindow(1, 6*time.Second), MaxWait: 10 * time.Second, Key: ratelimit.ByHeader("User"),
+			Limit: ratelimit.FixedWindow(1, 6*time.Second), MaxWait: 10 * time.Second, Key: server.ByHeader("User"),
 			Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.TokenBucket(1, 8*time.Second, 1)}},
 		})
 		start := time.Now()

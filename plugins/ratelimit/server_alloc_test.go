@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 // sink is a writer that allocates nothing.
@@ -52,7 +53,7 @@ func TestServer_AllowedRequestAllocatesAtMostThreeTimes(t *testing.T) {
 		"literal route":    {ratelimit.ServerConfig{Limit: many, Headers: allHeaders, Routes: routes}, "/users/me", 1.1},
 		"no route matches": {ratelimit.ServerConfig{Limit: many, Headers: allHeaders, Routes: routes}, "/export", 1.1},
 		"tier":             {ratelimit.ServerConfig{Headers: allHeaders, Tier: func(*http.Request) ratelimit.Limit { return many }}, "/", 1.1},
-		"composed key":     {ratelimit.ServerConfig{Limit: many, Headers: allHeaders, Key: ratelimit.FirstOf(ratelimit.ByHeader("X-API-Key"), ratelimit.ByClientIP())}, "/", 1.1},
+		"composed key":     {ratelimit.ServerConfig{Limit: many, Headers: allHeaders, Key: server.FirstOf(server.ByHeader("X-API-Key"), server.ByClientIP())}, "/", 1.1},
 	} {
 		plugin := core.Must(ratelimit.NewServer(tt.cfg))
 		h, w, r := plugin.Handler(http.HandlerFunc(quick)), &sink{header: http.Header{}}, request(http.MethodGet, tt.target)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	limiter "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -79,16 +80,17 @@ func TestARefusalHasTheSameBodyWhateverTheWait(t *testing.T) {
 // The error of a prepared refusal is that of the request, not of the rule.
 func TestAnOuterRecorderSeesTheRefusalOfTheRequest(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(1), Key: ratelimit.ByHeader("User")})
+	s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(1), Key: server.ByHeader("User")})
 	for _, user := range []string{"ann", "bob"} {
 		fetch(s, "/", "User", user)
 		var rejected error
 		fetch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w, rec := server.Record(w)
+			rec := new(server.Recorder)
+			w = rec.Wrap(w)
 			s.ServeHTTP(w, r)
 			rejected = rec.Rejected()
 		}), "/", "User", user)
-		var limited *ratelimit.LimitedError
+		var limited *limiter.LimitedError
 		require.ErrorAs(t, rejected, &limited)
 		require.Equal(t, "api", limited.Name)
 		after, ok := core.RetryAfter(rejected)

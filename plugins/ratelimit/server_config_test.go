@@ -28,7 +28,6 @@ func TestServerConfig_Validate(t *testing.T) {
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
 		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"}},
 		"style":         {ratelimit.ServerConfig{Headers: 8}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(8): must be made of HeaderDraft10"}},
-		"no key":        {ratelimit.ServerConfig{NoKey: 3}, []string{"ratelimit.ServerConfig.NoKey = NoKeyPolicy(3): must be NoKeyPeer, NoKeyShared or NoKeyDeny"}},
 		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5, Order: ratelimit.NewestFirst}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait", "ratelimit.ServerConfig.Order = "}},
 		"order":         {ratelimit.ServerConfig{MaxWait: 1, Order: 2}, []string{"ratelimit.ServerConfig.Order = "}},
 		"remote queue":  {ratelimit.ServerConfig{MaxWait: 1, MaxQueue: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxQueue = 1: must be 0 with a Store"}},

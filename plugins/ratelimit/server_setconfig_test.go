@@ -58,7 +58,7 @@ func TestServerSetConfigKeepsTheUsageOfKeys(t *testing.T) {
 				return ratelimit.PerHour(100)
 			}
 			return ratelimit.Limit{}
-		}, Key: ratelimit.ByHeader("User")}))
+		}, Key: server.ByHeader("User")}))
 		require.Equal(t, "api", s.plugin.Config().Name)
 		require.Same(t, registry, s.plugin.Config().Registry)
 		require.Empty(t, fetch(s, "/", "User", "ann").Header().Values("RateLimit-Policy"))
@@ -79,7 +79,6 @@ func TestServerSetConfigRefuses(t *testing.T) {
 		"ratelimit.ServerConfig.Registry = another one: must stay the same":                 {Registry: &core.Registry{}},
 		"ratelimit.ServerConfig.Store = another one: must stay as it is":                    {Store: other},
 		"ratelimit.ServerConfig.MaxKeys = 7: must stay as it is":                            {MaxKeys: 7},
-		"ratelimit.ServerConfig.Phase = Handling: must stay Admission":                      {Phase: server.Handling},
 		"ratelimit.ServerConfig.Limit.Permits = -1: must be":                                {Limit: ratelimit.PerHour(-1)},
 		"ratelimit.ServerConfig.Routes[0].Limit.Permits = -1: must be":                      {Routes: []ratelimit.Route{{Pattern: "/", Limit: ratelimit.PerHour(-1)}}},
 		`ratelimit.ServerConfig.Layers[0].Name = "api": must not be the name of the plugin`: {Layers: []ratelimit.Layer{{Name: "api"}}},
@@ -175,14 +174,14 @@ func TestServerOverride(t *testing.T) {
 	require.Equal(t, "6", do(s, with("/", weight(3))).Header().Get("RateLimit-Remaining"))
 	require.Equal(t, "5", do(s, with("/", weight(3), func(c *ratelimit.ServerCall) { c.Weight = nil })).Header().Get("RateLimit-Remaining"))
 	require.Equal(t, "9", do(s, with("/", func(c *ratelimit.ServerCall) {
-		c.Key = ratelimit.ByFunc(func(*http.Request) string { return "ann" })
+		c.Key = server.ByFunc(func(*http.Request) string { return "ann" })
 	})).Header().Get("RateLimit-Remaining"), "another key")
 	require.EqualValues(t, 9, left(t, s, "ann"))
 	require.Equal(t, "3", do(s, with("/export", func(*ratelimit.ServerCall) {})).Header().Get("RateLimit-Remaining"), "the route has its weight")
 	require.Equal(t, "2", do(s, with("/export", weight(1))).Header().Get("RateLimit-Remaining"))
 	require.Equal(t, "4", do(s, with("/", nil)).Header().Get("RateLimit-Remaining"))
 
-	w = do(s, with("/", func(c *ratelimit.ServerCall) { c.Key = ratelimit.ByHeader("") }))
+	w = do(s, with("/", func(c *ratelimit.ServerCall) { c.Key = server.ByHeader("") }))
 	require.Equal(t, 500, w.Code)
 	w = do(s, with("/", func(c *ratelimit.ServerCall) {
 		c.Weight = func(*http.Request) (int64, error) { return 0, errors.New("broken") }

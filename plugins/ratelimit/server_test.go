@@ -43,7 +43,7 @@ func TestTotalTwoWeightTwo(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{
 		Limit:   ratelimit.PerMinute(2),
-		Key:     ratelimit.ByFunc(func(r *http.Request) string { return r.URL.Path }),
+		Key:     server.ByFunc(func(r *http.Request) string { return r.URL.Path }),
 		Weight:  func(*http.Request) (int64, error) { return 2, nil },
 		Exclude: func(r *http.Request) bool { return r.URL.Path == "/exclude" },
 		Headers: ratelimit.HeaderDraft10,
@@ -196,7 +196,7 @@ func TestRetryAfterIsEnoughAndRoundedUp(t *testing.T) {
 
 func TestNoKeyIsNoSharedBucket(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), Key: ratelimit.ByHeader("User")})
+	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), Key: server.ByHeader("User")})
 	from := func(addr, user string) int {
 		r := request(http.MethodPost, "/login", "User", user)
 		r.RemoteAddr = addr
@@ -220,7 +220,7 @@ func TestServer_KeyInInfo(t *testing.T) {
 	t.Parallel()
 	var keys []string
 	s := serve(t, ratelimit.ServerConfig{
-		Key:       ratelimit.ByHeader("User"),
+		Key:       server.ByHeader("User"),
 		Routes:    []ratelimit.Route{{Pattern: "/export", Limit: ratelimit.PerMinute(1)}},
 		OnSuccess: func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { keys = append(keys, info.Key) },
 	})
@@ -298,7 +298,7 @@ func TestServer_WeightThatFails(t *testing.T) {
 		status int
 		body   string
 	}{
-		{ratelimit.ErrLengthRequired, 411, `{"type":"about:blank","title":"Length Required","status":411,"detail":"Send a Content-Length."}`},
+		{&server.StatusError{Status: 411, Detail: "Send a Content-Length."}, 411, `{"type":"about:blank","title":"Length Required","status":411,"detail":"Send a Content-Length."}`},
 		{fmt.Errorf("wrapped: %w", &server.StatusError{Status: 400, Detail: "Bad page."}), 400, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"Bad page."}`},
 		{errors.New("secret"), 500, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
 		{&server.StatusError{Status: 42, Detail: "no status"}, 500, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
@@ -480,7 +480,7 @@ func TestServer_Hooks(t *testing.T) {
 func TestServer_Tiers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerMinute(2), Headers: ratelimit.HeaderDraft10, Key: ratelimit.ByHeader("User"),
+		Limit: ratelimit.PerMinute(2), Headers: ratelimit.HeaderDraft10, Key: server.ByHeader("User"),
 		Tier: func(r *http.Request) ratelimit.Limit {
 			switch r.Header.Get("Plan") {
 			case "gold":
@@ -546,8 +546,8 @@ func TestServer_MaxWait(t *testing.T) {
 func TestServer_InAPipeline(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Name: "api"})
-	users := serve(t, ratelimit.ServerConfig{Name: "users", Phase: server.Handling + 10})
-	p, err := server.New(users.plugin, s.plugin)
+	users := serve(t, ratelimit.ServerConfig{Name: "users"})
+	p, err := server.New(server.InPhase(users.plugin, server.Handling+10), s.plugin)
 	require.NoError(t, err)
 	require.Equal(t, "Admission *ratelimit.Server(api) > Handling+10 *ratelimit.Server(users)", p.String())
 }

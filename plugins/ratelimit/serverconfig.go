@@ -14,16 +14,13 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// DefaultName is the name of a plugin whose config has none.
-const DefaultName = ratelimit.DefaultName
-
 // ServerConfig configures a [Server]. The zero value is ready to use: 1000
 // requests a minute for each client IP, in memory.
 //
 // A ServerConfig is a plain value: copy it to derive another one from it.
 type ServerConfig struct {
 	// Name names the limiter: in errors, in the registry, in the RateLimit header,
-	// and of its table in the store. If empty, DefaultName is used. Limiters of one
+	// and of its table in the store. If empty, it is "default". Limiters of one
 	// name in one Store share what their keys have taken, in this process and in
 	// others; a second one without a name in one Store is refused. With HeaderDraft10
 	// the name must be printable ASCII.
@@ -34,15 +31,15 @@ type ServerConfig struct {
 
 	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// Key is the key whose permits a request takes. If nil, it is ByClientIP(). NoKey
-	// applies to a request without such a key. Info has the key unchanged, unless it
-	// begins with "#", which marks substitutes and the keys of routes and layers.
-	Key Key
+	// Key is the key whose permits a request takes. If nil, it is [server.ByClientIP].
+	// KeyRequired applies to a request without such a key. Info has the key unchanged, unless
+	// it begins with "#", which marks substitutes and the keys of routes and layers.
+	Key server.Key
 	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
 	// takes none, and passes. If it is above the capacity of the limit, the
 	// request is answered with 413. A negative weight, or an error, is answered
-	// with 500, or with the status of a [*server.StatusError], as of
-	// [ErrLengthRequired]. In none of these cases are permits taken. It must not read
+	// with 500, or with the status of a [*server.StatusError], as 411 where a
+	// Content-Length is needed. In none of these cases are permits taken. It must not read
 	// the body.
 	Weight func(r *http.Request) (int64, error)
 	// Tier, if not nil, returns the limit of a request instead of Limit, as by the plan
@@ -56,9 +53,11 @@ type ServerConfig struct {
 	// or of none. So a network, a tenant, or all clients together can be limited: see
 	// [Layer].
 	Layers []Layer
-	// NoKey is the action for a request without a key. The zero value is [NoKeyPeer]:
-	// it takes the permits of its client IP.
-	NoKey NoKeyPolicy
+	// KeyRequired answers a request without a key with 403, as Block does. If false, the
+	// request takes the permits of its client IP, the address of its peer, apart from those
+	// that a key of the same text has; where there is no IP, as over a unix socket, RemoteAddr
+	// takes its place. For one bucket for all of them, end a [server.FirstOf] with a constant.
+	KeyRequired bool
 
 	// Exclude selects requests that are not limited at all: they take nothing, get no
 	// field, and are not counted. If nil, none.
@@ -82,9 +81,6 @@ type ServerConfig struct {
 	// use [ChargeOf].
 	ChargeInContext bool
 
-	// Phase is the place in a [server.Pipeline]. If zero, it is [server.Admission].
-	// The plugin that determines the key must be an outer one.
-	Phase server.Phase
 	// Headers are sent in addition to X-Rate-Limited, which is true on a refusal
 	// and false on what passed, and to the Retry-After of a refusal. If zero,
 	// there are none.
@@ -146,30 +142,6 @@ type Route struct {
 	Weight func(r *http.Request) (int64, error)
 }
 
-// NoKeyPolicy is the action for a request without a key.
-type NoKeyPolicy uint8
-
-const (
-	// NoKeyPeer takes the permits of its client IP, the address of its peer, apart
-	// from those that a key of the same text has. Where there is no IP, as over a
-	// unix socket, it is RemoteAddr as it stands, which may be one for all.
-	NoKeyPeer NoKeyPolicy = iota
-	// NoKeyShared takes of one bucket for all of them. One client can use it up.
-	NoKeyShared
-	// NoKeyDeny answers with 403, as Block does.
-	NoKeyDeny
-
-	noKeyPolicies // how many there are
-)
-
-// String returns "peer", "shared" or "deny".
-func (p NoKeyPolicy) String() string {
-	if p < noKeyPolicies {
-		return [...]string{"peer", "shared", "deny"}[p]
-	}
-	return fmt.Sprintf("NoKeyPolicy(%d)", uint8(p))
-}
-
 // With returns a copy of c changed by f; c itself is unchanged.
 func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
 	c.Routes, c.Layers = slices.Clone(c.Routes), slices.Clone(c.Layers)
@@ -193,9 +165,6 @@ func (c ServerConfig) Validate() error {
 	}
 	if c.MaxWait == 0 && c.Order != OldestFirst {
 		bad("Order", c.Order, "must be 0 without MaxWait: nothing waits")
-	}
-	if c.NoKey >= noKeyPolicies {
-		bad("NoKey", c.NoKey, "must be NoKeyPeer, NoKeyShared or NoKeyDeny")
 	}
 	if c.Headers >= headerStyles {
 		bad("Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
@@ -229,37 +198,48 @@ func (c ServerConfig) nameProblem(name string) string {
 	return ""
 }
 
-// layerProblem returns the mistake in the name of a layer, or an empty text. In the fields
-// limits differ by their names alone.
+// layerProblem returns the mistake in the name of a layer, or an empty text.
 func (c ServerConfig) layerProblem(i int) string {
-	name := c.Layers[i].Name
-	if name == "" {
+	l := c.Layers[i]
+	if l.Name == "" {
 		return "must be given"
 	}
-	taken := func(other string, limit Limit) bool { return sameName(name, c.Layers[i].Limit, other, limit) }
-	if taken(cmp.Or(c.Name, DefaultName), c.Limit) {
-		return "must not be the name of the plugin"
+	if of := taken(c.named()[:1+len(c.Routes)+i], l.Name, l.Limit); of != "" {
+		return "must not be the name of " + of
 	}
-	for j, r := range c.Routes {
-		if taken(r.Pattern, r.Limit) {
-			return fmt.Sprintf("must not be the name of Routes[%d]", j)
-		}
-	}
-	for j, l := range c.Layers[:i] {
-		if taken(l.Name, l.Limit) {
-			return fmt.Sprintf("must not be the name of Layers[%d]", j)
-		}
-	}
-	return c.nameProblem(name)
+	return c.nameProblem(l.Name)
 }
 
-// sameName reports whether two limits have a name in common in the fields.
-func sameName(a string, limitA Limit, b string, limitB Limit) bool {
-	names := policyNames(a, limitA)
-	return a == b || slices.ContainsFunc(policyNames(b, limitB), func(n string) bool { return slices.Contains(names, n) })
+// A named is a limit of a ServerConfig and its name.
+type named struct {
+	of, name string
+	limit    Limit
 }
 
-// core returns the part of c that core/ratelimit has too.
+// named returns the limits of the plugin, of the routes and of the layers.
+func (c ServerConfig) named() []named {
+	all := []named{{"the plugin", cmp.Or(c.Name, ratelimit.DefaultName), c.Limit}}
+	for i, r := range c.Routes {
+		all = append(all, named{fmt.Sprintf("Routes[%d]", i), r.Pattern, r.Limit})
+	}
+	for i, l := range c.Layers {
+		all = append(all, named{fmt.Sprintf("Layers[%d]", i), l.Name, l.Limit})
+	}
+	return all
+}
+
+// taken returns the limit that has a name in common with another one, or an empty text. In the
+// fields limits differ by their names alone.
+func taken(by []named, name string, limit Limit) (of string) {
+	names := policyNames(name, limit)
+	for _, other := range by {
+		if other.name == name || slices.ContainsFunc(policyNames(other.name, other.limit), func(n string) bool { return slices.Contains(names, n) }) {
+			return other.of
+		}
+	}
+	return ""
+}
+
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
 		Name:         c.Name,
@@ -272,11 +252,4 @@ func (c ServerConfig) core() ratelimit.Config {
 		OnStoreError: c.OnStoreError,
 		Hooks:        c.Hooks,
 	}
-}
-
-func (c ServerConfig) phase() server.Phase {
-	if c.Phase == 0 {
-		return server.Admission
-	}
-	return c.Phase
 }

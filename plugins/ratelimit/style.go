@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // HeaderStyle selects the fields from which a client learns how much is left. Styles can
@@ -45,7 +47,7 @@ const (
 	headerStyles // the next bit
 )
 
-// String names the styles, as in "draft10+x".
+// String names the styles in the order of the constants, as in "draft10+x" or "none".
 func (s HeaderStyle) String() string {
 	var names []string
 	for i, name := range []string{"draft10", "x", "draft03"} {
@@ -60,4 +62,12 @@ func (s HeaderStyle) String() string {
 		return "none"
 	}
 	return strings.Join(names, "+")
+}
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (s HeaderStyle) MarshalText() ([]byte, error) { return validate.MarshalText(s, headerStyles-1) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (s *HeaderStyle) UnmarshalText(text []byte) error {
+	return validate.UnmarshalText(s, headerStyles-1, text)
 }

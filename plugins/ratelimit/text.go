@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	short "github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/server"
 )
 
@@ -69,7 +70,7 @@ func policyNames(name string, limit Limit) []string {
 		if l == (Limit{}) {
 			l = FixedWindow(ratelimit.DefaultPermits, ratelimit.DefaultPeriod)
 		}
-		stem := name + "-" + period(l.Period)
+		stem := name + "-" + short.Duration(l.Period)
 		unique := stem
 		for i := 2; slices.Contains(names, unique); i++ {
 			unique = stem + "-" + strconv.Itoa(i)
@@ -77,18 +78,6 @@ func policyNames(name string, limit Limit) []string {
 		names = append(names, unique)
 	}
 	return names
-}
-
-// period is d without the zeros at its end: 1h for 1h0m0s.
-func period(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // part is the one of the limits that decided.

@@ -8,21 +8,32 @@ const singleStyles = HeaderXRateLimit | HeaderDraft03
 // A trio is three fields about one limit: its capacity, the permits that are left, and
 // a time.
 type trio struct {
-	style                   HeaderStyle
-	limit, remaining, reset string
-	until                   func(next, full time.Duration) int64 // the value of reset
+	style HeaderStyle
+	names [3]string
+	until func(next, full time.Duration) int64 // the value of the third
 }
+
+// The places of the names.
+const (
+	capacity = iota
+	remaining
+	reset
+)
 
 // A variable, since a function that returns it copies it for each request.
 var trios = [...]trio{ //nolint:gochecknoglobals // a constant table
-	xRateLimit, draft03,
+	{HeaderXRateLimit, [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}, func(_, full time.Duration) int64 {
+		now := time.Now()
+		return now.Unix() + seconds(time.Duration(now.Nanosecond())+full)
+	}},
+	{HeaderDraft03, [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}, func(next, _ time.Duration) int64 { return seconds(next) }},
 }
 
 // trio writes three fields.
 func (x *fields) trio(t *trio, l *link) {
-	x.set(t.limit, l.text.capacity(&l.result))
-	x.set(t.remaining, x.number(l.result.Remaining))
-	x.set(t.reset, x.number(t.until(l.result.NextAfter, l.result.FullAfter)))
+	x.set(t.names[capacity], l.text.capacity(&l.result))
+	x.set(t.names[remaining], x.number(l.result.Remaining))
+	x.set(t.names[reset], x.number(t.until(l.result.NextAfter, l.result.FullAfter)))
 }
 
 // seconds returns d in seconds, rounded up.

@@ -29,11 +29,3 @@ type (
 func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
 	return retry.NewBudget(ratio, minPerSecond)
 }
-
-// Any returns a predicate that holds if one of predicates does: for RetryIf and
-// RetryResponse. A nil predicate is left out.
-func Any[V any](predicates ...func(V) bool) func(V) bool { return retry.Any(predicates...) }
-
-// All returns a predicate that holds if all of predicates do. A nil predicate is left
-// out.
-func All[V any](predicates ...func(V) bool) func(V) bool { return retry.All(predicates...) }

@@ -105,8 +105,8 @@ func gaveUp(req *http.Request) bool {
 }
 
 // OnServerError makes c retry the responses 500 to 599, and no others, of requests
-// with any method, POST included. Errors are retried as before, and of any method. Use
-// it with [Config.With] and [Plugin.Override]; it replaces RetryResponse and CheckRetry.
+// with any method, POST included. Errors are retried as before, and of any method. Call
+// it with a Config, or pass it to [Plugin.Override]; it replaces RetryResponse and CheckRetry.
 func OnServerError(c *Config) {
 	c.CheckRetry, c.RetryResponse, c.AnyMethod = nil, serverError, true
 }

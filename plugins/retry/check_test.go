@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -108,7 +109,7 @@ func TestNobodyIsAskedOnceTheContextIsDone(t *testing.T) {
 		require.Equal(t, 1, s.Calls())
 	}
 	require.Zero(t, asked)
-	require.EqualValues(t, 2, p.Stats().SuppressedCanceled)
+	require.EqualValues(t, 2, p.Stats().Suppressed[coreretry.Canceled])
 }
 
 func TestRetryIfAndRetryResponse(t *testing.T) {
@@ -234,7 +235,7 @@ func TestMaxElapsedAndDeadlineBoundTheWaits(t *testing.T) {
 			require.NoError(t, err, name)
 			require.Equal(t, 503, resp.StatusCode)
 			require.Equal(t, 500*time.Millisecond, time.Since(start), "the wait of 1s is not begun")
-			require.EqualValues(t, 1, p.Stats().SuppressedDeadline)
+			require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.Deadline])
 		}
 	})
 }

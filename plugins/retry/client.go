@@ -19,7 +19,7 @@ type Plugin struct {
 
 func lifeCycle() *instance.Kind[Config, retry.Config, Hooks] {
 	return &instance.Kind[Config, retry.Config, Hooks]{
-		Kind: "retry", Type: "retry.Config", DefaultName: DefaultName,
+		Kind: "retry", Type: "retry.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
 		},
@@ -102,7 +102,8 @@ func (p *Plugin) begin(ctx context.Context, call *retry.Call) (*Config, error) {
 	now := p.life.Load()
 	cfg, core := &now.Config, &now.Settings
 	if f := override.From[Plugin, Config](ctx, p); f != nil {
-		changed := now.Config.With(f)
+		changed := now.Config.clone()
+		f(&changed)
 		if err := changed.Validate(); err != nil {
 			return nil, err
 		}

@@ -62,7 +62,7 @@ func TestServerErrorsAre500To599(t *testing.T) {
 	for code, want := range map[int]int{404: 1, 429: 1, 499: 1, 500: 3, 501: 3, 550: 3, 599: 3, 600: 1} {
 		for _, helper := range []func(*plugin.Config){plugin.OnServerError, plugin.OnServerErrorIfIdempotent} {
 			s := resiltest.NewScript(status(code, 0))
-			resp, err := do(t, quick(plugin.Config{}.With(helper)), s, get(t))
+			resp, err := do(t, quick(with(plugin.Config{}, helper)), s, get(t))
 			require.NoError(t, err)
 			require.Equal(t, code, resp.StatusCode)
 			require.Equal(t, want, s.Calls(), code)
@@ -88,7 +88,7 @@ func TestHelpersForServerErrorsDifferInTheMethods(t *testing.T) {
 	} {
 		s := resiltest.NewScript(status(500, 0))
 		base := plugin.Config{AnyMethod: true, CheckRetry: plugin.DefaultCheckRetry} // what they set replaces it
-		_, err := do(t, quick(base.With(tc.helper)), s, request(t.Context(), tc.method, strings.NewReader("x")))
+		_, err := do(t, quick(with(base, tc.helper)), s, request(t.Context(), tc.method, strings.NewReader("x")))
 		require.NoError(t, err)
 		require.Equal(t, tc.want, s.Calls(), tc.method)
 	}
@@ -123,12 +123,12 @@ func TestOnTimeoutOnly(t *testing.T) {
 		{io.ErrUnexpectedEOF, 1},
 	} {
 		s := resiltest.NewScript(resiltest.Reply{Err: tc.err})
-		_, err := do(t, quick(plugin.Config{}.With(plugin.OnTimeout)), s, get(t))
+		_, err := do(t, quick(with(plugin.Config{}, plugin.OnTimeout)), s, get(t))
 		require.ErrorIs(t, err, tc.err)
 		require.Equal(t, tc.want, s.Calls(), "%v", tc.err)
 	}
 	s := resiltest.NewScript(status(503, 0))
-	_, err := do(t, quick(plugin.Config{}.With(plugin.OnTimeout)), s, get(t))
+	_, err := do(t, quick(with(plugin.Config{}, plugin.OnTimeout)), s, get(t))
 	require.NoError(t, err)
 	require.Equal(t, 3, s.Calls(), "it is about errors")
 }
@@ -193,7 +193,7 @@ func TestEndsWithTheLastResponse(t *testing.T) {
 func TestTheLimitIsPerAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, cfg := range []plugin.Config{{}, plugin.Config{}.With(plugin.OnTimeout)} {
+		for _, cfg := range []plugin.Config{{}, with(plugin.Config{}, plugin.OnTimeout)} {
 			s := resiltest.NewScript(
 				resiltest.Reply{Delay: time.Second, Err: bound{}},
 				status(200, 0),

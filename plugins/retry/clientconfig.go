@@ -14,11 +14,10 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Defaults of [Config].
+// Defaults of [Config]; the first is that of core/retry.
 const (
-	DefaultName          = retry.DefaultName
-	DefaultMaxAttempts   = retry.DefaultMaxAttempts
-	DefaultMaxRetryAfter = 2 * time.Minute
+	defaultMaxAttempts   = 3
+	defaultMaxRetryAfter = 2 * time.Minute
 )
 
 // Config configures a [Plugin]. The zero value is ready to use: three attempts
@@ -27,7 +26,7 @@ const (
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the plugin. If empty, DefaultName is used.
+	// Name names the plugin. If empty, it is "default".
 	Name string
 	// Registry registers the plugin under the kind "retry" and its name. If nil, it is
 	// not registered.
@@ -38,7 +37,7 @@ type Config struct {
 	Disabled bool
 
 	// MaxAttempts is the total number of attempts, the first one included.
-	// If zero, DefaultMaxAttempts is used. One means never retry. It must not be
+	// If zero, it is 3. One means never retry. It must not be
 	// negative.
 	MaxAttempts int
 	// Backoff computes the wait before each retry. If nil, 500ms, doubled each time,
@@ -58,7 +57,7 @@ type Config struct {
 	Budget *Budget
 	// MaxRetryAfter is the longest wait that a Retry-After header, or a rejection,
 	// can ask for. If it asks for more, the response is returned at once. If
-	// zero, DefaultMaxRetryAfter is used. It must not be negative.
+	// zero, it is 2 minutes. It must not be negative.
 	MaxRetryAfter time.Duration
 
 	// RetryIf reports whether an error is retried. If nil, DefaultCheckRetry decides.
@@ -117,13 +116,6 @@ type Config struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	c = c.clone()
-	f(&c)
-	return c
-}
-
 func (c Config) clone() Config {
 	c.Methods = slices.Clone(c.Methods)
 	return c
@@ -157,9 +149,9 @@ func (c Config) core() retry.Config {
 	}
 }
 
-func (c Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, DefaultMaxAttempts) }
+func (c Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, defaultMaxAttempts) }
 
-func (c Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, DefaultMaxRetryAfter) }
+func (c Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter) }
 
 // buffer is the limit for [client.NewReplay].
 func (c Config) buffer() int64 {

@@ -67,10 +67,9 @@ func TestDefaults(t *testing.T) {
 func TestConfigIsAValue(t *testing.T) {
 	t.Parallel()
 	base := retry.Config{Methods: []string{"GET", "PUT"}}
-	changed := base.With(func(c *retry.Config) { c.Methods[1], c.MaxAttempts = "POST", 9 })
-	require.Equal(t, []string{"GET", "PUT"}, base.Methods)
-	require.Equal(t, []string{"GET", "POST"}, changed.Methods)
-	p := core.Must(retry.New(base))
+	p := quick(base)
+	posts := p.Override(t.Context(), func(c *retry.Config) { c.Methods[1] = "POST" })
+	require.Equal(t, 3, sends(t, p, 503, posts, "POST"))
 	base.Methods[0] = "PATCH"
 	p.Config().Methods[1] = "PATCH"
 	require.Equal(t, []string{"GET", "PUT"}, p.Config().Methods)
@@ -156,7 +155,7 @@ func TestHooksSeeTheResponse(t *testing.T) {
 				if i.Err != nil {
 					line += " (" + i.Err.Error() + ")"
 				}
-				told = append(told, line+" "+i.Delay.String()+" "+i.Source.String())
+				told = append(told, line+" "+i.Delay.String()+" "+map[bool]string{false: "backoff", true: "retry_after"}[i.FromRetryAfter])
 			}
 		}
 		hooks := retry.Hooks{Retried: tell("retried"), Recovered: tell("recovered"), Exhausted: tell("exhausted"), Ignored: tell("ignored"), Suppressed: tell("suppressed")}

@@ -58,7 +58,9 @@ func ExampleDefaultCheckRetry() {
 // Choosing this helper, and not OnServerErrorIfIdempotent, says that a POST may
 // be repeated.
 func ExampleOnServerError() {
-	retries, err := retry.New(retry.Config{Backoff: backoff.None{}}.With(retry.OnServerError))
+	cfg := retry.Config{Backoff: backoff.None{}}
+	retry.OnServerError(&cfg)
+	retries, err := retry.New(cfg)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -75,7 +77,9 @@ func ExampleOnTimeout() {
 		fmt.Println("refused")
 		return nil, fmt.Errorf("connection refused")
 	})
-	retries, err := retry.New(retry.Config{Backoff: backoff.None{}}.With(retry.OnTimeout))
+	cfg := retry.Config{Backoff: backoff.None{}}
+	retry.OnTimeout(&cfg)
+	retries, err := retry.New(cfg)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -63,7 +64,7 @@ func TestACallWhoseGetBodyFailsIsCounted(t *testing.T) {
 			require.EqualError(t, err, "retry: PUT was not repeated (client: GetBody: file is gone): unexpected EOF")
 		}
 		require.Equal(t, []string{"suppressed"}, calls, name)
-		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 1, SuppressedNotReplayable: 1}, p.Stats(), name)
+		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 1, Suppressed: suppressed(coreretry.NotReplayable)}, p.Stats(), name)
 	}
 }
 
@@ -136,7 +137,7 @@ func TestACallWhoseUploadIsReadAfterTheDecisionIsCounted(t *testing.T) {
 		require.NoError(t, upload.Close())
 		require.Equal(t, 1, b.Closes(), name)
 		require.Equal(t, []string{"retried", "suppressed"}, calls, name)
-		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 2, SuppressedNotReplayable: 1}, p.Stats(), name)
+		require.Equal(t, retry.Stats{Failed: 1, RetryableFailures: 2, Suppressed: suppressed(coreretry.NotReplayable)}, p.Stats(), name)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -86,7 +87,7 @@ func TestPostWantsAKey(t *testing.T) {
 				require.EqualValues(t, len(content), a.Request.ContentLength)
 			}
 			if tc.want == 1 {
-				require.EqualValues(t, 1, p.Stats().SuppressedNotReplayable)
+				require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.NotReplayable])
 			}
 		})
 	}
@@ -343,7 +344,7 @@ func TestRetryAfterOutOfReachReturnsTheResponse(t *testing.T) {
 				b, err := io.ReadAll(resp.Body)
 				require.NoError(t, err)
 				require.Len(t, b, 5, "the body is the caller's")
-				require.EqualValues(t, 1, p.Stats().SuppressedRetryAfterTooLong)
+				require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.RetryAfterTooLong])
 			})
 		})
 	}
@@ -409,7 +410,7 @@ func TestRejectionsAreNotRetried(t *testing.T) {
 			}
 			require.Equal(t, 1, s.Calls(), name)
 			require.Zero(t, time.Since(start), name)
-			require.EqualValues(t, 1, p.Stats().SuppressedRejected, name)
+			require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.Rejected], name)
 		}
 		// unless it is asked for, and then not before it says; a POST too, for none was sent
 		for _, first := range []resiltest.Reply{{Err: asking}, reject(asking)} {
@@ -445,7 +446,7 @@ func TestAStreamThatWasReadIsNotSentAgain(t *testing.T) {
 	require.EqualError(t, err, "retry: PUT was not repeated (client: request body cannot be sent again): unexpected EOF")
 	require.Equal(t, 1, s.Calls())
 	require.Zero(t, retried)
-	require.EqualValues(t, 1, p.Stats().SuppressedNotReplayable)
+	require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.NotReplayable])
 
 	s = resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF}, status(200, 0))
 	_, err = do(t, p, s, request(t.Context(), http.MethodPut, resiltest.NewBody("short")))

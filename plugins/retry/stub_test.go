@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -72,3 +73,9 @@ func doubling() backoff.Strategy {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// suppressed is one retry that was not made.
+func suppressed(why coreretry.Verdict) (s [coreretry.OverBudget + 1]uint64) {
+	s[why] = 1
+	return s
+}

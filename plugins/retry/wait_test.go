@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -207,6 +208,6 @@ func TestOneAttemptSuppressesNothing(t *testing.T) {
 		require.False(t, wrapped, name)
 		require.Zero(t, suppressed, name)
 		s := p.Stats()
-		require.Zero(t, s.SuppressedRejected+s.SuppressedNotReplayable+s.SuppressedRetryAfterTooLong+s.SuppressedCanceled, name)
+		require.Zero(t, s.Suppressed[coreretry.Rejected]+s.Suppressed[coreretry.NotReplayable]+s.Suppressed[coreretry.RetryAfterTooLong]+s.Suppressed[coreretry.Canceled], name)
 	}
 }

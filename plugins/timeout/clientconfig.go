@@ -4,16 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/validate"
-)
-
-// The names and limits of a [Config] that has none.
-const (
-	DefaultTotalName    = "total"
-	DefaultTotalLimit   = timeout.DefaultLimit
-	DefaultAttemptName  = "attempt"
-	DefaultAttemptLimit = 10 * time.Second
 )
 
 // Config configures a [Client]. The zero value is ready to use: 30 seconds in
@@ -21,8 +12,8 @@ const (
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the plugin, also in its errors. If empty, it is DefaultTotalName
-	// or DefaultAttemptName.
+	// Name names the plugin, also in its errors. If empty, it is "total" or
+	// "attempt".
 	Name string
 	// Registry registers the plugin under the kind "timeout" and its name. If nil, it
 	// is not registered.
@@ -33,7 +24,7 @@ type Config struct {
 	Disabled bool
 
 	// Limit is the time that an exchange may take, the sending of its body included. If
-	// zero, it is DefaultTotalLimit or DefaultAttemptLimit. If negative, there is no
+	// zero, it is 30 seconds in total or 10 for an attempt. If negative, there is no
 	// limit.
 	Limit time.Duration
 	// HeadersOnly ends the total limit as soon as the headers of the response are
@@ -46,8 +37,9 @@ type Config struct {
 	// the headers of the response, as http.Transport.ResponseHeaderTimeout does. It does
 	// not limit an upload, as Limit does. It applies in addition to Limit, and without
 	// one. It is for an attempt, not for a total limit, and needs a transport that
-	// reports WroteRequest of net/http/httptrace, as those of net/http do. If zero,
-	// there is no limit. It must not be negative.
+	// reports WroteRequest of net/http/httptrace, as those of net/http do. If an inner
+	// RoundTripper sends the attempt more than once, it counts from the last time. If
+	// zero, there is no limit. It must not be negative.
 	ResponseHeader time.Duration
 	// BodyIdle limits the wait of each read of the response body for a byte. A read that
 	// waits longer fails with an [*Error] of this limit, and the connection, or the
@@ -60,12 +52,6 @@ type Config struct {
 
 	// Hooks observe the plugin. Any of them may be nil.
 	Hooks Hooks
-}
-
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config {
-	f(&c)
-	return c
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

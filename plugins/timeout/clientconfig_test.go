@@ -79,7 +79,7 @@ func TestNamesPhasesAndRegistry(t *testing.T) {
 		limit, ok := core.Lookup[*coretimeout.Timeout](&r, e.Kind, e.Name)
 		require.True(t, ok)
 		require.Equal(t, limits[e.Name], limit.Limit())
-		require.Equal(t, e.Name, limit.Err().Name)
+		require.Equal(t, e.Name, limit.Name())
 		delete(limits, e.Name)
 	}
 	require.Empty(t, limits, "three names")
@@ -107,9 +107,9 @@ func TestNamesPhasesAndRegistry(t *testing.T) {
 func TestWithChangesACopy(t *testing.T) {
 	t.Parallel()
 	base := timeout.Config{Limit: time.Second}
-	require.Equal(t, time.Minute, base.With(func(c *timeout.Config) { c.Limit = time.Minute }).Limit)
+	require.Equal(t, time.Minute, with(base, func(c *timeout.Config) { c.Limit = time.Minute }).Limit)
 	require.Equal(t, time.Second, base.Limit)
 	handler := timeout.ServerConfig{Limit: time.Second}
-	require.Equal(t, 504, handler.With(func(c *timeout.ServerConfig) { c.Status = 504 }).Status)
+	require.Equal(t, 504, with(handler, func(c *timeout.ServerConfig) { c.Status = 504 }).Status)
 	require.Zero(t, handler.Status)
 }

@@ -52,7 +52,9 @@ func ExampleClient_Override() {
 
 func ExampleClient_SetConfig() {
 	attempts := core.Must(timeout.NewAttempt(timeout.Config{Name: "api", Limit: time.Second}))
-	fmt.Println(attempts.SetConfig(attempts.Config().With(func(c *timeout.Config) { c.Limit = 2 * time.Second })))
+	cfg := attempts.Config()
+	cfg.Limit = 2 * time.Second
+	fmt.Println(attempts.SetConfig(cfg))
 	fmt.Println(attempts.SetConfig(timeout.Config{Name: "other"}))
 	fmt.Println(attempts.Config().Limit)
 	// Output:

@@ -30,9 +30,8 @@ type serving struct {
 
 // An ending is how a handler ended.
 type ending struct {
-	panicked any
-	stack    []byte
-	exited   bool // by runtime.Goexit
+	Ended
+	exited bool // by runtime.Goexit
 }
 
 // serve runs next in a goroutine of its own, and answers the request at the limit.
@@ -87,7 +86,7 @@ func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request)
 	began, end := time.Now(), ending{exited: true}
 	defer func() {
 		if v := recover(); v != nil {
-			end = ending{panicked: v, stack: debug.Stack()}
+			end = ending{Ended: Ended{Elapsed: time.Since(began), Panic: v, Stack: debug.Stack()}}
 		}
 		if r.MultipartForm != nil {
 			_ = r.MultipartForm.RemoveAll() // net/http removes only the form of its own request
@@ -97,7 +96,8 @@ func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request)
 			return
 		}
 		s.abandoned()
-		s.server.late(s.cfg, r, Late{Elapsed: time.Since(began), Panic: end.panicked, Stack: end.stack})
+		end.Elapsed = time.Since(began)
+		s.server.late(s.cfg, r, end.Ended)
 	}()
 	next.ServeHTTP(w, r)
 	end.exited = false
@@ -105,14 +105,14 @@ func (s *serving) run(next http.Handler, w http.ResponseWriter, r *http.Request)
 
 // finish ends a request whose handler has ended in time.
 func (s *serving) finish(end ending) {
-	if end.panicked != nil || end.exited {
+	if end.Panic != nil || end.exited {
 		s.held.finish(false)
 		_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, errPanic) // the panic continues instead
 	}
 	switch {
-	case end.panicked != nil:
-		s.server.panicked(s.cfg, s.r, end)
-		panic(end.panicked)
+	case end.Panic != nil:
+		s.server.panicked(s.cfg, s.r, end.Ended)
+		panic(end.Panic)
 	case end.exited:
 		runtime.Goexit()
 	}
@@ -148,19 +148,19 @@ func (s *serving) freeReader() {
 	}
 }
 
-func (s *Server) panicked(cfg *ServerConfig, r *http.Request, end ending) {
-	if cfg.Panicked != nil && end.panicked != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+func (s *Server) panicked(cfg *ServerConfig, r *http.Request, end Ended) {
+	if cfg.Panicked != nil && end.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 		defer s.life.Panics.Recover()
-		cfg.Panicked(r.Context(), Panicked{Value: end.panicked, Stack: end.stack})
+		cfg.Panicked(r.Context(), end)
 	}
 }
 
-func (s *Server) late(cfg *ServerConfig, r *http.Request, late Late) {
-	if late.Panic != nil && late.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+func (s *Server) late(cfg *ServerConfig, r *http.Request, end Ended) {
+	if end.Panic != nil && end.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 		s.latePanics.Add(1)
 	}
 	if cfg.Late != nil {
 		defer s.life.Panics.Recover()
-		cfg.Late(r.Context(), late)
+		cfg.Late(r.Context(), end)
 	}
 }

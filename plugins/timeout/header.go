@@ -23,6 +23,7 @@ type headerWait struct {
 func (h *headerWait) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { h.stop(false) },
+		GotConn: func(httptrace.GotConnInfo) { h.stop(false) }, // a request of the dialer may have begun it
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
 				h.begin()

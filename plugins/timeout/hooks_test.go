@@ -30,7 +30,7 @@ func TestHooks(t *testing.T) {
 		}}
 		bad := timeout.Hooks{TimedOut: func(context.Context, timeout.Info) { panic("hook") }}
 		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second, Hooks: bad.Join(note)}))
-		handler := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: 2 * time.Second, Hooks: note, Late: func(context.Context, timeout.Late) { panic("hook") }}))
+		handler := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: 2 * time.Second, Hooks: note, Late: func(context.Context, timeout.Ended) { panic("hook") }}))
 		plugins = append(plugins, attempt, handler)
 		cancel := handler.Observe(bad)
 

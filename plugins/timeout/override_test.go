@@ -33,7 +33,7 @@ func TestOverride(t *testing.T) {
 		{"off in the Config, on again", func(ctx context.Context, c *timeout.Client) context.Context { return c.Override(ctx, second) }, timeout.Config{Limit: -1}, time.Second, true},
 		{"zero is the default", func(ctx context.Context, c *timeout.Client) context.Context {
 			return c.Override(ctx, func(c *timeout.Config) { c.Limit = 0 })
-		}, timeout.Config{Limit: time.Second}, timeout.DefaultAttemptLimit, true},
+		}, timeout.Config{Limit: time.Second}, 10 * time.Second, true},
 		{"the innermost is applied last", func(ctx context.Context, c *timeout.Client) context.Context {
 			return c.Override(c.Override(ctx, disable), func(c *timeout.Config) {
 				require.True(t, c.Disabled)

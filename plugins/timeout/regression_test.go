@@ -157,8 +157,8 @@ func namedInTheStack(http.ResponseWriter, *http.Request) { panic("boom") }
 
 func TestPanicLostTheStackOfTheHandler(t *testing.T) {
 	t.Parallel()
-	var got []timeout.Panicked
-	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Panicked: func(_ context.Context, p timeout.Panicked) {
+	var got []timeout.Ended
+	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Panicked: func(_ context.Context, p timeout.Ended) {
 		got = append(got, p)
 		panic("in the hook")
 	}}))
@@ -167,7 +167,7 @@ func TestPanicLostTheStackOfTheHandler(t *testing.T) {
 		handle(t, plugin, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	})
 	require.Len(t, got, 1)
-	require.Equal(t, "boom", got[0].Value)
+	require.Equal(t, "boom", got[0].Panic)
 	require.Contains(t, string(got[0].Stack), "namedInTheStack")
 	require.EqualValues(t, 1, plugin.Stats().HookPanics)
 }

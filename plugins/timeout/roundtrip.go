@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/client"
-	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -39,12 +38,17 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		deadline, ok := caller.Deadline()
 		none = ok && deadline.Sub(started) <= cause.Limit
 	}
+	judge := outer{limit: cause.Limit}
+	if none && !t.client.total {
+		judge.started = started
+	}
 	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
 		resp, err := t.next.RoundTrip(req)
-		if err != nil {
-			err = t.client.outer(caller, started, cause, err)
+		err = t.client.finish(caller, req, judge.of(caller, err))
+		if err == nil && cfg.CutBody {
+			judge.body(caller, resp)
 		}
-		return resp, t.client.finish(caller, req, err)
+		return resp, err
 	}
 	x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
 	parent := caller
@@ -70,22 +74,15 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	sent := req.WithContext(&x.ctx) //nolint:contextcheck // it is derived from the request's
 	resp, err := t.next.RoundTrip(sent)
 	returned = true
-	if none {
-		err = t.client.outer(caller, started, cause, err)
-	}
 	x.header.stop(true)
 	if resp != nil && resp.Request != nil {
 		x.restore(resp, sent)
 	}
-	return x.headers(resp, err) //nolint:contextcheck // likewise
-}
-
-// outer marks the error of an attempt that an outer limit has ended, for a breaker.
-func (c *Client) outer(caller context.Context, started time.Time, cause *Error, err error) error {
-	if c.total {
-		return err
+	resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
+	if err == nil && cfg.CutBody {
+		judge.body(caller, resp)
 	}
-	return blame.Outer(caller, started, cause.Limit, err)
+	return resp, err
 }
 
 // An exchange is one RoundTrip and the reading of its body.

@@ -164,8 +164,8 @@ func TestLateIsToldHowTheHandlerEnded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var late []timeout.Late
-				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, Late: func(ctx context.Context, l timeout.Late) {
+				var late []timeout.Ended
+				plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, Late: func(ctx context.Context, l timeout.Ended) {
 					requireTimeout(t, context.Cause(ctx), "server")
 					late = append(late, l)
 				}}))
@@ -239,7 +239,8 @@ func TestHeaders(t *testing.T) {
 func TestNothingIsSentForAHandlerThatWroteNothing(t *testing.T) {
 	t.Parallel()
 	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{}))
-	outer, rec := server.Record(httptest.NewRecorder())
+	rec := new(server.Recorder)
+	outer := rec.Wrap(httptest.NewRecorder())
 	plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Handler", "1") })).
 		ServeHTTP(outer, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.False(t, rec.Wrote())
@@ -298,7 +299,8 @@ func TestRejectionFurtherInIsSeenFurtherOut(t *testing.T) {
 			{func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 503, nil},
 		} {
 			w := httptest.NewRecorder()
-			outer, rec := server.Record(w)
+			rec := new(server.Recorder)
+			outer := rec.Wrap(w)
 			plugin.Handler(tt.h).ServeHTTP(outer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			require.Equal(t, tt.status, w.Code)
 			require.Equal(t, tt.status, rec.Status())

@@ -7,16 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/validate"
-)
-
-// The defaults of a [ServerConfig].
-const (
-	DefaultServerName  = "server"
-	DefaultServerLimit = timeout.DefaultLimit
-	DefaultMaxBuffer   = 64 << 10
-	DefaultStatus      = http.StatusServiceUnavailable
 )
 
 // ServerConfig configures a [Server]. The zero value is ready to use: 30 seconds
@@ -24,8 +15,7 @@ const (
 //
 // A ServerConfig is a plain value: copy it to derive another one from it.
 type ServerConfig struct {
-	// Name names the plugin, also in its errors. If empty, DefaultServerName is
-	// used.
+	// Name names the plugin, also in its errors. If empty, it is "server".
 	Name string
 	// Registry registers the plugin under the kind "timeout" and its name. If nil, it
 	// is not registered.
@@ -36,19 +26,19 @@ type ServerConfig struct {
 	Disabled bool
 
 	// Limit is the time that a handler may take until its response begins. If
-	// zero, DefaultServerLimit is used. If negative, there is no limit, and the handler
+	// zero, it is 30 seconds. If negative, there is no limit, and the handler
 	// is only counted.
 	Limit time.Duration
 	// CutBody extends the limit until the handler returns. A response that has
 	// begun is then aborted together with its connection.
 	CutBody bool
 	// MaxBuffer is how many bytes of a response are buffered: with more than that
-	// it begins. If zero, DefaultMaxBuffer is used. It must not be negative.
+	// it begins. If zero, it is 64 KiB. It must not be negative.
 	MaxBuffer int
 
 	// Status is the status at the limit: 503, or 504 for a handler that waits for
-	// another server on behalf of the client, or another 5xx. If zero,
-	// DefaultStatus is used.
+	// another server on behalf of the client, or another 5xx. If zero, it is
+	// 503.
 	Status int
 	// RetryAfter is the Retry-After field of the response at the limit, rounded up to
 	// seconds. If zero, the response has none. It must not be negative.
@@ -57,33 +47,21 @@ type ServerConfig struct {
 	// Late, if not nil, is called when a handler ends after its request was answered at
 	// the limit, by the goroutine of that handler. A panic in it is recovered and
 	// counted.
-	Late func(ctx context.Context, late Late)
+	Late func(ctx context.Context, end Ended)
 	// Panicked, if not nil, is called when a handler panics in time, before the panic
 	// continues in the goroutine of the request, where the stack of the handler is lost.
 	// It is not called for [http.ErrAbortHandler]. A panic in it is recovered and
 	// counted.
-	Panicked func(ctx context.Context, panicked Panicked)
+	Panicked func(ctx context.Context, end Ended)
 	// Hooks observe the plugin. Any of them may be nil.
 	Hooks Hooks
 }
 
-// Panicked describes a handler that panicked in time.
-type Panicked struct {
-	Value any
-	Stack []byte // of the handler
-}
-
-// Late describes a handler that ended after its request was answered at the limit.
-type Late struct {
+// Ended describes a handler that ended late, or by a panic.
+type Ended struct {
 	Elapsed time.Duration // since it began
 	Panic   any           // its value, or nil
 	Stack   []byte        // of the panic
-}
-
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
-	f(&c)
-	return c
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
@@ -96,20 +74,6 @@ func (c ServerConfig) Validate() error {
 	return check.Err()
 }
 
-// error returns the error of the limit, which is negative if there is none.
-func (c ServerConfig) error() *Error {
-	return &Error{Name: cmp.Or(c.Name, DefaultServerName), Limit: cmp.Or(c.Limit, DefaultServerLimit)}
-}
+func (c ServerConfig) maxBuffer() int { return cmp.Or(c.MaxBuffer, 64<<10) }
 
-// core returns the Config of the timeout, which is not registered itself.
-func (c ServerConfig) core() timeout.Config {
-	of := c.error()
-	if c.Disabled {
-		of.Limit = -1
-	}
-	return timeout.Config{Name: of.Name, Limit: of.Limit, Hooks: c.Hooks}
-}
-
-func (c ServerConfig) maxBuffer() int { return cmp.Or(c.MaxBuffer, DefaultMaxBuffer) }
-
-func (c ServerConfig) status() int { return cmp.Or(c.Status, DefaultStatus) }
+func (c ServerConfig) status() int { return cmp.Or(c.Status, http.StatusServiceUnavailable) }

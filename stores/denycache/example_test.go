@@ -36,6 +36,6 @@ func Example() {
 		_ = core.Must(l.Take(context.Background(), "attacker", 1))
 	}
 	s := store.Stats()
-	fmt.Println(s.Decided+s.Denied, s.Denied > 900, s.Away)
+	fmt.Println(s.Decided+s.Denied, s.Denied > 900, s.Unavailable)
 	// Output: 1000 true false
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Mode is the way in which decisions are sent to the server.
@@ -34,19 +35,11 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// MarshalText returns the same text as String.
-func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+// MarshalText returns the text of String. A value without a name is an error.
+func (m Mode) MarshalText() ([]byte, error) { return validate.MarshalText(m, Coalesced) }
 
-// UnmarshalText takes the text of a mode, as from a flag.
-func (m *Mode) UnmarshalText(text []byte) error {
-	for mode := Strict; mode <= Coalesced; mode++ {
-		if mode.String() == string(text) {
-			*m = mode
-			return nil
-		}
-	}
-	return &core.ConfigError{Field: "redisstore.Mode", Value: string(text), Reason: "must be strict or coalesced"}
-}
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (m *Mode) UnmarshalText(text []byte) error { return validate.UnmarshalText(m, Coalesced, text) }
 
 // Defaults of a [Config].
 const (

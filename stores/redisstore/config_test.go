@@ -45,6 +45,8 @@ func TestModeNames(t *testing.T) {
 		require.NoError(t, got.UnmarshalText(text))
 		require.Equal(t, m, got)
 	}
+	_, err := Mode(7).MarshalText()
+	require.EqualError(t, err, "redisstore.Mode = Mode(7): must be strict or coalesced")
 	for _, name := range []string{"", "Strict", "lease", "Mode(2)"} {
 		got := Coalesced
 		require.ErrorIs(t, got.UnmarshalText([]byte(name)), core.ErrConfig)

@@ -55,7 +55,7 @@ func (s *Store) Stats() ratelimit.StoreStats {
 	c := &s.counters
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
-		Sent: c.sent.Load(), Away: s.away(),
+		Sent: c.sent.Load(), Unavailable: s.away(),
 	}
 	for i := range c.trips {
 		stats.RoundTrips.Counts[i] = c.trips[i].Load()

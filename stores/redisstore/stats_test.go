@@ -53,7 +53,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 		_, err = table.Apply(ctx, "new", id, driver.Op{Cost: 1})
 		require.ErrorContains(t, err, "is a replica")
 		require.EqualValues(t, 1, s.Stats().Failed)
-		require.False(t, s.Stats().Away)
+		require.False(t, s.Stats().Unavailable)
 
 		srv.Kill()
 		for range 3 * failures {
@@ -61,7 +61,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 			require.Error(t, err)
 		}
 		got = s.Stats()
-		require.True(t, got.Away)
+		require.True(t, got.Unavailable)
 		require.Positive(t, got.Unsent)
 		require.EqualValues(t, 12+1+1+3*failures, got.Decided+got.Timeouts+got.Failed+got.Unsent, "each is counted once")
 		require.NoError(t, srv.Restart())
@@ -69,7 +69,7 @@ func TestStatsTellWhatCameOfEach(t *testing.T) {
 			_, err := table.Apply(ctx, "k", id, driver.Op{Cost: 1})
 			return err == nil
 		}, patient, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return !s.Stats().Away }, patient, time.Millisecond, "who asked is told first")
+		require.Eventually(t, func() bool { return !s.Stats().Unavailable }, patient, time.Millisecond, "who asked is told first")
 	})
 }
 
@@ -149,12 +149,12 @@ func TestAServerThatIsNotUsedIsNotAway(t *testing.T) {
 			require.NoError(t, err)
 			permit.Done(core.Failure)
 		}
-		require.True(t, s.Stats().Away)
+		require.True(t, s.Stats().Unavailable)
 		time.Sleep(unused - 1)
-		require.True(t, s.Stats().Away)
+		require.True(t, s.Stats().Unavailable)
 		time.Sleep(time.Nanosecond)
-		require.False(t, s.Stats().Away, "a server of a Cluster that nobody asks")
+		require.False(t, s.Stats().Unavailable, "a server of a Cluster that nobody asks")
 		s.single = true
-		require.True(t, s.Stats().Away, "the only one")
+		require.True(t, s.Stats().Unavailable, "the only one")
 	})
 }

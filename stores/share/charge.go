@@ -33,7 +33,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 			defer s.mu.Unlock()
 			if held {
 				l.table.store.unsent.Add(1)
-				return nil, &driver.UnsentError{Err: k.err, Away: true}
+				return nil, &driver.UnsentError{Err: k.err, Unavailable: true}
 			}
 			k.flying += cost
 			return k, nil

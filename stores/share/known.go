@@ -138,7 +138,7 @@ func (k *known) landed(cost int64, lost bool) {
 func (k *known) failed(err error) {
 	var unsent *driver.UnsentError
 	k.failures++
-	if k.err = err; k.failures >= failures || errors.As(err, &unsent) && unsent.Away {
+	if k.err = err; k.failures >= failures || errors.As(err, &unsent) && unsent.Unavailable {
 		k.failures, k.held = 0, time.Now().Add(hold)
 	}
 }

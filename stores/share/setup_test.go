@@ -192,7 +192,7 @@ func lose(tb testing.TB, all ...*site) {
 	for _, s := range all {
 		require.Eventually(tb, func() bool {
 			_, err := s.Peek(context.Background(), "lost")
-			return err == nil && s.redis.Stats().Away
+			return err == nil && s.redis.Stats().Unavailable
 		}, 20*time.Second, time.Millisecond)
 	}
 }

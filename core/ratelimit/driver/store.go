@@ -70,9 +70,9 @@ func As[T any](t Table) (capable T, ok bool) {
 // error the permits might have been taken.
 type UnsentError struct {
 	Err error
-	// Away is set if the store is unavailable and does not try to send: the next operation on the
+	// Unavailable is set if the store is unavailable and does not try to send: the next operation on the
 	// key should wait.
-	Away bool
+	Unavailable bool
 }
 
 // Error is the text of Err.

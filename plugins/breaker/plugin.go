@@ -1,0 +1,62 @@
+package breaker
+
+import (
+	"context"
+
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
+)
+
+// A plugin is the common part of [Client] and [Server]: C is its Config, S the settings
+// that follow from it, and Call the part that can change for one request. Methods that
+// mention them are written for each of the two, so that users see no type parameter.
+type plugin[C config, S, Call any] struct {
+	life     instance.Instance[C, S, Hooks]
+	breakers breakers
+}
+
+type config interface {
+	Validate() error
+	core() breaker.Config
+}
+
+// breakers are a [Breaker] or a [Group]. They have the hooks.
+type breakers interface {
+	SetConfig(cfg breaker.Config) error
+	Observe(h Hooks) (cancel func())
+}
+
+// Name returns the name of the plugin.
+func (p *plugin[C, S, Call]) Name() string { return p.life.Name() }
+
+// setConfig replaces the Config.
+func (p *plugin[C, S, Call]) setConfig(cfg C) error {
+	return p.life.SetConfig(cfg, func(cfg *C) error { return p.breakers.SetConfig((*cfg).core()) })
+}
+
+// overridden returns a zero Call changed by the overrides.
+func (p *plugin[C, S, Call]) overridden(ctx context.Context) (call Call) {
+	if f := override.From[plugin[C, S, Call], Call](ctx, p); f != nil {
+		return applied(f)
+	}
+	return call
+}
+
+// applied is separate, because the argument of f is on the heap.
+func applied[Call any](f func(*Call)) Call {
+	var call Call
+	f(&call)
+	return call
+}
+
+// Observe adds hooks to those of the Config, until cancel is called.
+func (p *plugin[C, S, Call]) Observe(h Hooks) (cancel func()) { return p.breakers.Observe(h) }
+
+// Mechanisms returns the Group, or the Breaker of a [Server] without a Key. With it the
+// plugin is a [core.Composed].
+func (p *plugin[C, S, Call]) Mechanisms() []any { return []any{p.breakers} }
+
+// Close removes the plugin from its registry. It goes on working. A second Close does
+// nothing; the error is always nil.
+func (p *plugin[C, S, Call]) Close() error { return p.life.Close() }

@@ -1,0 +1,115 @@
+package timeout_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
+)
+
+// stalls answers with headers, and a body that ends with the context of its request.
+func stalls(req *http.Request) (*http.Response, error) {
+	resp := answer(req, nil)
+	resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), readFunc(func([]byte) (int, error) {
+		<-req.Context().Done()
+		return 0, req.Context().Err()
+	})))
+	return resp, nil
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestAnOuterLimitThatEndsABodyIsAFailureIfTheAttemptHadHalfOfItsLimit(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]timeout.Config{
+		"CutBody":                     {CutBody: true},
+		"CutBody and BodyIdle":        {CutBody: true, BodyIdle: time.Hour},
+		"CutBody and ResponseHeader":  {CutBody: true, ResponseHeader: time.Hour},
+		"without CutBody":             {},
+		"without CutBody, idle limit": {BodyIdle: time.Hour},
+	} {
+		for _, tt := range []struct {
+			own, left time.Duration // of an outer limit of 10 s
+			want      breaker.Stats
+		}{
+			{4 * time.Second, 1999 * time.Millisecond, breaker.Stats{Ignored: 1}},
+			{4 * time.Second, 2 * time.Second, breaker.Stats{Failures: 1}},
+			{30 * time.Second, 10 * time.Second, breaker.Stats{Ignored: 1}},
+			{20 * time.Second, 9999 * time.Millisecond, breaker.Stats{Ignored: 1}},
+			{20 * time.Second, 10 * time.Second, breaker.Stats{Failures: 1}},
+			{-1, 4999 * time.Millisecond, breaker.Stats{Ignored: 1}},
+			{-1, 5 * time.Second, breaker.Stats{Failures: 1}},
+		} {
+			want := tt.want
+			if !cfg.CutBody && tt.left < 10*time.Second { // the attempt's limit does not apply to the body
+				want = breaker.Stats{Ignored: 1}
+				if tt.left >= 5*time.Second {
+					want = breaker.Stats{Failures: 1}
+				}
+			} else if !cfg.CutBody {
+				want = breaker.Stats{Failures: 1}
+			}
+			cfg.Limit = tt.own
+			synctest.Test(t, func(t *testing.T) {
+				breakers := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))
+				rt := client.New(stub(stalls), breakers, core.Must(timeout.NewAttempt(cfg)))
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, &timeout.Error{Name: "outer", Limit: 10 * time.Second})
+				defer cancel()
+				time.Sleep(10*time.Second - tt.left)
+				resp, err := get(t, ctx, rt)
+				require.NoError(t, err)
+				text, err := io.ReadAll(resp.Body)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, "half", string(text))
+				require.NoError(t, resp.Body.Close())
+				stats := breakers.For("example.test:80").Stats()
+				require.Equal(t, want, breaker.Stats{Failures: stats.Failures, Ignored: stats.Ignored}, "%s: %v of %v", name, tt.left, tt.own)
+			})
+		}
+	}
+}
+
+func TestABodyUnderANearerOuterLimitIsReadAsItIs(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("reset")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, &timeout.Error{Name: "outer", Limit: time.Minute})
+	defer cancel()
+	p := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Hour, CutBody: true}))
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, broken} {
+		body := resiltest.NewBody("")
+		resp, err := get(t, ctx, p.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			resp := answer(req, nil)
+			resp.Body = struct {
+				io.Reader
+				io.Closer
+			}{iotest.ErrReader(end), body}
+			return resp, nil
+		})))
+		require.NoError(t, err)
+		_, err = resp.Body.Read(make([]byte, 1))
+		require.Equal(t, end, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, 1, body.Closes())
+	}
+	var upgraded io.ReadCloser = halfCloser{}
+	resp, err := get(t, ctx, p.Transport(stub(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: upgraded, Request: req}, nil
+	})))
+	require.NoError(t, err)
+	require.Equal(t, upgraded, resp.Body)
+}
