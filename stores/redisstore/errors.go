@@ -62,7 +62,7 @@ func unsent(err error) error { return &driver.UnsentError{Err: err} }
 // explain adds the reason before the text of the server's error. It is unsent if the server has
 // certainly not decided.
 func explain(err error) error {
-	reason, decided := "", false
+	reason, decided := "the server cannot be reached", false
 	switch {
 	case errors.Is(err, ErrUnfit):
 		return unsent(err)
@@ -92,7 +92,7 @@ func explain(err error) error {
 		reason, decided = "the server failed", true
 	default:
 		var op *net.OpError
-		reason, decided = "the server cannot be reached", !errors.As(err, &op) || op.Op != "dial"
+		decided = !errors.As(err, &op) || op.Op != "dial"
 	}
 	if err = fmt.Errorf("redisstore: %s: %w", reason, err); decided {
 		return err

@@ -93,12 +93,11 @@ func mulDiv(a, b, c int64) time.Duration {
 
 // recovery returns the longest time until a take has recovered.
 func recovery(l ratelimit.Limit) time.Duration {
-	switch l.Algorithm {
-	case ratelimit.AlgorithmTokenBucket:
+	if l.Algorithm == ratelimit.AlgorithmTokenBucket {
 		return mulDiv(l.Burst, int64(l.Period), l.Permits)
-	case ratelimit.AlgorithmSlidingCounter:
-		return 2 * l.Period
-	default:
-		return l.Period
 	}
+	if l.Algorithm == ratelimit.AlgorithmSlidingCounter {
+		return 2 * l.Period
+	}
+	return l.Period
 }
