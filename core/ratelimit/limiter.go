@@ -12,11 +12,12 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
+	"github.com/gresil/gresil/internal/validate"
 )
-
-const kind = "ratelimit"
 
 // A Limiter limits how many permits each key takes. [Limiter.Take] decides at once; [Limiter.Wait]
 // waits for the permits.
@@ -28,9 +29,7 @@ type Limiter struct {
 
 // shared is the state that a limiter shares with the limiters that WithLimit derives from it.
 type shared struct {
-	cfg   atomic.Pointer[Config]
-	name  string
-	mu    sync.Mutex // of SetConfig
+	life  instance.Instance[Config, struct{}, Hooks]
 	root  *Limiter
 	table driver.Table
 	own   *Memory // the store, if the limiter made it
@@ -40,10 +39,7 @@ type shared struct {
 	done   chan struct{}
 	once   sync.Once
 
-	unclaim func() // releases the claim to the default name; nil without a claim
-
-	hooks  hook.Set[Hooks]
-	panics hook.Panics
+	unclaim func() // releases the claim to the default name
 
 	views     sync.Map // Limit to *Limiter
 	overrides overrides
@@ -56,55 +52,72 @@ type shared struct {
 	failures, recovered atomic.Uint64 // of the store; equal unless it is failing
 }
 
+func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
+	return &instance.Kind[Config, struct{}, Hooks]{
+		Kind: "ratelimit", Type: "ratelimit.Config", DefaultName: DefaultName,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+		Fixed: func(check *validate.Check, old, cfg *Config) {
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, "must stay as it is")
+		},
+	}
+}
+
 // New makes a limiter, opens its table, and registers it. If cfg has a Store but no Name, a
 // second limiter of this kind in that Store is a [*core.ConfigError].
-func New(cfg Config) (_ *Limiter, err error) {
-	if err := cfg.Validate(); err != nil {
+func New(cfg Config) (*Limiter, error) {
+	s := &shared{done: make(chan struct{}), unclaim: func() {}}
+	if err := s.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	s := &shared{name: cfg.name(), done: make(chan struct{})}
-	s.cfg.Store(&cfg)
-	store := cfg.Store
-	if store == nil {
-		if s.own, err = NewMemory(MemoryConfig{MaxKeys: cfg.MaxKeys}); err != nil {
-			return nil, err
-		}
-		store = s.own
-	}
-	if memory, ok := store.(*Memory); ok {
-		s.memory, err = memory.open(cfg.name())
-		s.table = s.memory
-	} else {
-		s.table, err = store.Open(cfg.name())
-	}
-	if err != nil {
-		return nil, &StoreError{Name: cfg.name(), Err: err}
+	if err := s.open(&cfg); err != nil {
+		return nil, err
 	}
 	if err := s.claim(&cfg); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil && s.unclaim != nil {
-			s.unclaim()
-		}
-	}()
-	if err = s.localize(cfg); err != nil {
-		return nil, err
+	err := s.adopt(&cfg)
+	if err == nil {
+		s.root, err = s.view(cfg.Limit)
 	}
-	if s.root, err = s.view(cfg.Limit); err != nil {
-		return nil, err
+	if err == nil {
+		err = s.life.Register(s.root)
 	}
-	s.hooks.Own(cfg.Hooks)
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, cfg.name(), s.root); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		s.unclaim()
+		return nil, err
 	}
 	return s.root, nil
 }
 
+// open opens the table, in a store of the limiter if cfg has none.
+func (s *shared) open(cfg *Config) (err error) {
+	store := cfg.Store
+	if store == nil {
+		s.own = newMemory(cfg.MaxKeys)
+		store = s.own
+	}
+	if memory, ok := store.(*Memory); ok {
+		s.memory, err = memory.open(s.Name())
+		s.table = s.memory
+	} else {
+		s.table, err = store.Open(s.Name())
+	}
+	if err != nil {
+		return &StoreError{Name: s.Name(), Err: err}
+	}
+	return nil
+}
+
+// adopt validates what cfg needs of the table.
+func (s *shared) adopt(cfg *Config) error {
+	return errors.Join(cfg.validateFor(s.table), s.localize(cfg))
+}
+
 // localize opens a table that decides while the store is unavailable, if cfg requires it.
-func (s *shared) localize(cfg Config) error {
+func (s *shared) localize(cfg *Config) error {
 	if cfg.OnStoreError != Local || s.memory != nil || s.local.Load() != nil {
 		return nil
 	}
@@ -129,11 +142,13 @@ func (s *shared) view(limit Limit) (*Limiter, error) {
 }
 
 // Name is the name of the limiter.
-func (s *shared) Name() string { return s.name }
+func (s *shared) Name() string { return s.life.Name() }
+
+func (s *shared) config() *Config { return &s.life.Load().Config }
 
 // Config returns the configuration as given, with the current limit of this limiter.
 func (l *Limiter) Config() Config {
-	c := *l.cfg.Load()
+	c := *l.config()
 	if now := l.Limit(); now != c.Limit.resolved() {
 		c.Limit = now
 	}
@@ -183,7 +198,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 		set = cmp.Or(l.overrides.get(key), set)
 	}
 	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, r) {
-		if h := l.hooks.Load(); l.own == nil || h.Allowed != nil || h.Rejected != nil {
+		if h := l.life.Hooks(); l.own == nil || h.Allowed != nil || h.Rejected != nil {
 			l.took(ctx, key, n, r)
 		}
 		return nil
@@ -214,7 +229,7 @@ func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 // and returns at once: use the permits after Result.Wait. If they are not used, Refund gives them
 // back. No later call takes permits before them: a later take is refused, or reserved after them.
 // A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
-// limit four periods. While other callers wait for the key (see [Limiter.Wait]) with OldestFirst,
+// limit four periods. While other callers wait for the key (see [Limiter.Wait]) without NewestFirst,
 // Reserve is refused: the state of the key after the queue is not known yet.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
 	if maxWait < 0 {
@@ -294,7 +309,7 @@ func (l *Limiter) count(r *Result) {
 }
 
 func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
-	switch h := l.hooks.Load(); {
+	switch h := l.life.Hooks(); {
 	case r.Allowed && h.Allowed != nil:
 		l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: *r, Waited: waited})
 	case !r.Allowed && h.Rejected != nil:
@@ -303,7 +318,7 @@ func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Resul
 }
 
 func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info Info) {
-	defer l.panics.Recover()
+	defer l.life.Panics.Recover()
 	info.Name, info.Key = l.Name(), strings.Clone(info.Key)
 	f(ctx, info)
 }
@@ -333,7 +348,7 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
 		return
 	}
-	if h := l.hooks.Load(); h.StoreRecovered != nil {
+	if h := l.life.Hooks(); h.StoreRecovered != nil {
 		l.tell(ctx, h.StoreRecovered, Info{Key: key, Cost: cost})
 	}
 }
@@ -346,16 +361,16 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return Result{}, err
 	case op.Cost < 0:
-		return Result{}, costError(op.Cost)
+		return Result{}, limits.CostError(op.Cost)
 	case ctx.Err() != nil && op.Kind != driver.Refund:
 		return Result{}, context.Cause(ctx)
 	}
 	l.failures.Add(1)
 	err = &StoreError{Name: l.Name(), Err: err}
-	if h := l.hooks.Load(); h.StoreFailed != nil {
+	if h := l.life.Hooks(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}
-	policy := l.cfg.Load().OnStoreError
+	policy := l.config().OnStoreError
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {
 			l.locals.Add(1)
@@ -388,12 +403,8 @@ func (l *Limiter) Close() error {
 	var err error
 	l.once.Do(func() {
 		close(l.done)
-		if l.unclaim != nil {
-			l.unclaim()
-		}
-		if r := l.cfg.Load().Registry; r != nil {
-			r.Remove(kind, l.Name(), l.root)
-		}
+		l.unclaim()
+		_ = l.life.Close() // always nil
 		if l.own != nil {
 			err = l.own.Close()
 		}

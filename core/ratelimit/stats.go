@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Stats are the counters of a [Limiter] and of the limiters that WithLimit derived from it.
@@ -24,20 +25,20 @@ func (l *Limiter) Stats() Stats {
 	local := l.locals.Load() // StoreErrors - Local is exact, and never decreases
 	s := Stats{
 		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.undecided.Load() + local, Local: local,
-		HookPanics: l.panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
+		HookPanics: l.life.Panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
 	}
 	if l.own != nil {
 		allowed, rejected := l.memory.counts()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
-	if t, ok := driver.As[driver.CountingTable](l.table); ok {
+	if t, ok := driver.As[limits.CountingTable](l.table); ok {
 		s.Keys, s.Evicted = t.Counts()
 	}
 	return s
 }
 
 // Observe adds hooks while the limiter is in use; cancel takes them out again.
-func (l *Limiter) Observe(h Hooks) (cancel func()) { return l.hooks.Add(h) }
+func (l *Limiter) Observe(h Hooks) (cancel func()) { return l.life.Observe(h) }
 
 // StoreStats are the counters of a store that many processes share, as its method Stats
 // returns them. Each operation that was not canceled is counted once: in Decided, Denied,

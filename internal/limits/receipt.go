@@ -4,9 +4,9 @@ import "github.com/gresil/gresil/core/ratelimit/driver"
 
 // More is the part of a Receipt for less common cases.
 type More struct {
-	Before [driver.MaxLimits]uint64 // of a reservation in memory: the words that there were
-	Kept   []Kept                   // the counts of limits that were not in force
-	Stands []driver.Result          // of several joined limits, in Redis
+	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
+	Kept   []Kept            // the counts of limits that were not in force
+	Stands []driver.Result   // of several joined limits, in Redis
 }
 
 // Standings returns how the key stands under each of several joined limits.

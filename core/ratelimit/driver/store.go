@@ -3,12 +3,7 @@ package driver
 import (
 	"context"
 	"time"
-
-	"github.com/gresil/gresil/internal/closed"
 )
-
-// ErrClosed is the error of a closed limiter or store.
-var ErrClosed error = &closed.Error{Text: "ratelimit: closed"}
 
 // A Store holds the state of keys: in the memory of the process, or where many processes share
 // it. The store decides: one operation on one key is one atomic step.
@@ -22,7 +17,7 @@ type Store interface {
 
 // A Table holds the keys of one limiter. It is used by many goroutines at once.
 type Table interface {
-	// Plan makes limits known that hold together, 1 to MaxLimits, and returns the number by
+	// Plan makes limits known that hold together, 1 to 4, and returns the number by
 	// which Apply takes them. The same limits have the same number. They are valid.
 	Plan(limits []Spec) (ID, error)
 	// Apply does one operation on one key. An error means that the store could not decide; it
@@ -80,24 +75,6 @@ func (e *UnsentError) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *UnsentError) Unwrap() error { return e.Err }
-
-// A ChangingTable is a Table that learns at once that a limit was changed, and not with the next
-// operation.
-type ChangingTable interface {
-	Table
-	// Changed is called after the limit of most calls was changed.
-	Changed(c *Change)
-	// ChangedKey is called after the limit of one key was changed; of is the last change of the
-	// limit of most calls, or nil.
-	ChangedKey(key string, of, c *Change)
-}
-
-// A CountingTable is a Table that counts its keys.
-type CountingTable interface {
-	Table
-	// Counts returns the keys that it holds, and how many it dropped with a debt.
-	Counts() (keys int, evicted uint64)
-}
 
 // An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
 type OwingTable interface {
