@@ -29,9 +29,8 @@ const (
 	Allow FailurePolicy = iota
 	// Deny returns a [*StoreError].
 	Deny
-	// Local decides in this process, with its share of the limit. [LocalTable] describes
-	// the tables that this requires; the store documents its guarantees. The Result describes the
-	// share. Operations that cannot be decided locally, such as the Refund of a take by the store,
+	// Local decides in this process, with its share of the limit. The Store must be made by
+	// share.New of stores/share, which documents the guarantees. The Result describes the share. Operations that cannot be decided locally, such as the Refund of a take by the store,
 	// return a [*StoreError]. Reset forgets the usage in this process, not the usage in the store.
 	// A store in memory is never unavailable, and needs no share.
 	Local
@@ -94,8 +93,8 @@ type Config struct {
 	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
 	// limiter does not close a Store that is set here.
 	Store Store
-	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], the
-	// tables of the Store must be a [LocalTable].
+	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], wrap
+	// the Store in share.New of stores/share.
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter.
 	Hooks Hooks

@@ -123,7 +123,7 @@ func (s *shared) localize(cfg *Config) error {
 	}
 	t, ok := s.table.(driver.LocalTable)
 	if !ok {
-		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: its tables are no LocalTable, as those of redisstore are"}
+		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
 	}
 	local := t.Local()
 	s.local.Store(&local)

@@ -142,7 +142,7 @@ func (l *Limiter) SetLimit(limit Limit) error {
 			break
 		}
 	}
-	if t, ok := l.table.(limits.ChangingTable); ok {
+	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
 		t.Changed(l.current.Load().change)
 	}
 	return nil
@@ -227,7 +227,7 @@ func (l *Limiter) override(key string, set *setting) error {
 	next.replace(old, time.Now())
 	o.n.Store(int64(len(o.byKey)))
 	o.mu.Unlock()
-	if t, ok := l.table.(limits.ChangingTable); ok {
+	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
 		t.ChangedKey(key, root.change, next.change)
 	}
 	return nil

@@ -69,7 +69,7 @@ type ClientConfig struct {
 	// Store holds the state of the keys. If nil, it is in memory.
 	Store ratelimit.Store
 	// OnStoreError is the action if the store fails. The zero value is
-	// Allow. For Local the Store must be one that can, as redisstore.
+	// Allow. For Local, wrap the Store in share.New of stores/share.
 	OnStoreError ratelimit.FailurePolicy
 	// Hooks observe the limiter.
 	Hooks ratelimit.Hooks

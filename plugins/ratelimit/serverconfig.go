@@ -122,7 +122,7 @@ type ServerConfig struct {
 	// OnStoreError is the action for a request if the store fails. The zero value is
 	// [Allow]: it passes, without our fields. With [Deny] it is answered with 503. With
 	// [Local] this process decides with its share of the limit, which is then in the
-	// fields; the Store must support it, as redisstore does.
+	// fields; wrap the Store in share.New of stores/share for it.
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter. Any of them may be nil.
 	Hooks Hooks

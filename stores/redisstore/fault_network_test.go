@@ -38,7 +38,7 @@ func TestTheNetworkFails(t *testing.T) {
 	}{
 		"cut":       {200 * time.Millisecond, (*tcpproxy.Proxy).Cut},
 		"half-open": {200 * time.Millisecond, (*tcpproxy.Proxy).Swallow},
-		"slow":      {50 * time.Millisecond, func(p *tcpproxy.Proxy) { p.Delay(100 * time.Millisecond) }},
+		"slow":      {200 * time.Millisecond, func(p *tcpproxy.Proxy) { p.Delay(400 * time.Millisecond) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

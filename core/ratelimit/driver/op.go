@@ -86,8 +86,14 @@ type Result struct {
 
 // A Receipt names a take to a refund. Its values belong to the store.
 type Receipt struct {
-	At    int64     // when it was
+	// At is the time of the operation on the clock of the store, also without a take; 0 if it is
+	// unknown. It is negative if the operation was decided without the store.
+	At    int64
 	Plans [4]ID     // the limits that were in force
 	Parts [4]uint64 // and how they were charged
-	More  any       // in less common cases
+	More  any       // in less common cases; it can be a Standings
 }
+
+// Standings is a More that reports how the key stands under each of several joined limits, also
+// without a take: their Remaining and FullAfter.
+type Standings interface{ Standings() []Result }

@@ -36,6 +36,46 @@ type LocalTable interface {
 	Local() Table
 }
 
+// An InstanceTable is a Table that counts the processes which use it.
+type InstanceTable interface {
+	Table
+	// Instances returns the number of processes that share the table, 1 at least, the place of this
+	// one among them, from 0, and the time of a clock that all of them have in common, since a fixed
+	// moment. It does not wait: the values are the last known ones. The process is counted from the first call
+	// until the store is closed.
+	Instances() (n, rank int64, now time.Duration)
+}
+
+// As returns the first table with a capability: t, or the table that the method Unwrap() Table of
+// a table returns, and so on.
+func As[T any](t Table) (capable T, ok bool) {
+	for {
+		if capable, ok = t.(T); ok {
+			return capable, true
+		}
+		w, wraps := t.(interface{ Unwrap() Table })
+		if !wraps {
+			return capable, false
+		}
+		t = w.Unwrap()
+	}
+}
+
+// An UnsentError is the error of an operation that has certainly taken nothing. After any other
+// error the permits might have been taken.
+type UnsentError struct {
+	Err error
+	// Unavailable is set if the store is unavailable and does not try to send: the next operation on the
+	// key should wait.
+	Unavailable bool
+}
+
+// Error is the text of Err.
+func (e *UnsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *UnsentError) Unwrap() error { return e.Err }
+
 // An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
 type OwingTable interface {
 	Table
