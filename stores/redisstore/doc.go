@@ -52,7 +52,7 @@
 // # When the server is unavailable
 //
 // A decision fails after [Config].Timeout at the latest. After several failures in a row,
-// decisions fail at once ([ErrAway]), while one call at a time tries whether the server is back.
+// decisions fail at once ([ErrUnavailable]), while one call at a time tries whether the server is back.
 // The limiter then applies [ratelimit.Config].OnStoreError. A take is sent once: if its reply is
 // lost, it might have been counted, so a failure can cost permits and never grants more. Each
 // server of a Cluster is unavailable separately, and decisions on the keys of the other servers
@@ -94,7 +94,7 @@
 //   - The same host or zone, up to 5 ms: the default of 50 ms fits.
 //   - A neighbor region, 10 to 25 ms: the default fits; 100 ms leaves room for a lost packet.
 //   - Another continent, 80 ms: 200 ms or more. Every call waits that long while the server is
-//     unavailable, until [ErrAway].
+//     unavailable, until [ErrUnavailable].
 //
 // [Store.Check] measures the round trip, and returns an error if Timeout is too near to it. Making
 // a connection takes five round trips, with TLS two more. [Config].DialTimeout limits them, and

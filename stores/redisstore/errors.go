@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// ErrAway is the error of decisions that are not sent, because several before them have failed
+	// ErrUnavailable is the error of decisions that are not sent, because several before them have failed
 	// in a row.
-	ErrAway error = &driver.UnsentError{Err: errors.New("redisstore: the server is unavailable"), Unavailable: true}
+	ErrUnavailable error = &driver.UnsentError{Err: errors.New("redisstore: the server is unavailable"), Unavailable: true}
 	// ErrUnfit is matched by the error for a server that cannot be used at all, for example
 	// because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")

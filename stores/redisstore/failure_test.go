@@ -83,7 +83,7 @@ func TestRealRefusals(t *testing.T) {
 				require.NoError(t, err)
 				wg.Go(func() {
 					_, err := table.Apply(ctx, name, id, driver.Op{Cost: 1})
-					if err == nil || !errors.Is(err, ErrAway) && !strings.Contains(err.Error(), c.says) {
+					if err == nil || !errors.Is(err, ErrUnavailable) && !strings.Contains(err.Error(), c.says) {
 						t.Errorf("%s, %s: %v", c.says, name, err)
 					}
 				})
@@ -125,7 +125,7 @@ func TestAwayIsFoundAndForgotten(t *testing.T) {
 		var away []time.Duration
 		for range 100 {
 			start := time.Now()
-			if _, err = deny.Take(ctx, "k", 1); errors.Is(err, ErrAway) {
+			if _, err = deny.Take(ctx, "k", 1); errors.Is(err, ErrUnavailable) {
 				away = append(away, time.Since(start))
 			}
 			require.ErrorIs(t, err, ratelimit.ErrStore)

@@ -127,7 +127,7 @@ func (l *load) call(c *caller) bool {
 	switch {
 	case errors.Is(err, ratelimit.ErrStore) && c.policy == ratelimit.Deny:
 		l.failed.Add(1)
-		if errors.Is(err, ErrAway) {
+		if errors.Is(err, ErrUnavailable) {
 			l.away.Add(1)
 		}
 	case err != nil:

@@ -124,7 +124,7 @@ func TestInstancesOfACluster(t *testing.T) {
 	require.NotSame(t, s.first, at)
 	require.NoError(t, at.guard.SetState(breaker.ForcedOpen))
 	_, _, err = one.sendBeat(ctx, beatLife)
-	require.ErrorIs(t, err, ErrAway)
+	require.ErrorIs(t, err, ErrUnavailable)
 	require.NoError(t, at.guard.SetState(breaker.Closed))
 }
 

@@ -67,7 +67,7 @@ func (s *Store) laneOf(key string) *lane {
 // request are refunded.
 func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
 	if l.tries() { //nolint:contextcheck // it sends nothing
-		return ratelimit.Result{}, false, ErrAway
+		return ratelimit.Result{}, false, ErrUnavailable
 	}
 	it := &item{request: req, done: make(chan struct{})}
 	if err := l.add(it); err != nil {

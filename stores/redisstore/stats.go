@@ -24,7 +24,7 @@ func (c *counters) ended(err error) {
 	case err == nil:
 		c.decided.Inc()
 	case errors.Is(err, context.Canceled):
-	case errors.Is(err, ErrAway):
+	case errors.Is(err, ErrUnavailable):
 		c.unsent.Add(1)
 	case isTimeout(err):
 		c.timeouts.Add(1)

@@ -230,7 +230,7 @@ func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 	}
 	permit, err := to.guard.Acquire(ctx)
 	if err != nil {
-		return permit, ErrAway
+		return permit, ErrUnavailable
 	}
 	if err := s.usable(); err != nil {
 		permit.Done(core.Ignored)
