@@ -245,7 +245,7 @@ func (q *Queue) refusal(k *Key, p *Plan, cost int64) driver.Result {
 }
 
 // rehearse computes the state of the key after the queue, and refuses waiters that would be served
-// too late.
+// too late. After serve the head is not one of them: the time that serve found for it is exact.
 func (q *Queue) rehearse(k *Key) {
 	q.tail, q.tailAt = k.copy(), q.since
 	var late []*waiter
