@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"time"
 	"unique"
@@ -268,7 +267,7 @@ func (l Limit) validate() error {
 	case l.Burst < 0 || l.Burst > MaxPermits:
 		bad("Burst", l.Burst, "must be 0 to %d (0 means Permits)", int64(MaxPermits))
 	case bucket && errs == nil:
-		if fill, ok := mulDiv(uint64(r.Burst), uint64(r.Period), uint64(r.Permits)); !ok || fill > uint64(MaxPeriod) {
+		if fill, ok := limits.FillTime(r.spec()); !ok || fill > MaxPeriod {
 			bad("Burst", l.Burst, "must fill within %v at %d per %v", MaxPeriod, l.Permits, l.Period)
 		} else if (limits.Clock{}).Rule(r.spec()) == nil {
 			bad("Burst", l.Burst, "is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", l.Permits, l.Period)
@@ -307,17 +306,4 @@ func (l Limit) Specs() []driver.Spec {
 		specs = append(specs, l.spec())
 	}
 	return specs
-}
-
-// mulDiv returns a*b/c rounded up, and false when that is above 63 bits.
-func mulDiv(a, b, c uint64) (uint64, bool) {
-	hi, lo := bits.Mul64(a, b)
-	if hi >= c {
-		return 0, false
-	}
-	q, r := bits.Div64(hi, lo, c)
-	if r > 0 {
-		q++
-	}
-	return q, q < 1<<63
 }

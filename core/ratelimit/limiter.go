@@ -35,7 +35,8 @@ type shared struct {
 
 	unclaim func() // releases the claim to the default name
 
-	views     sync.Map // Limit to *Limiter
+	views     sync.Map   // Limit to *Limiter
+	changing  sync.Mutex // held while a limit is replaced, until the table has learned of it
 	overrides overrides
 
 	allowed, rejected stripe.Counter

@@ -253,7 +253,7 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 		k.Change(c, t.All(), k.Now)
 		k.Changed = true
 		q.Retime(k, t.Plans)
-	})
+	}, nil)
 }
 
 // Owe charges a key usage that is known from elsewhere: see [driver.OwingTable].
@@ -265,7 +265,7 @@ func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) er
 	t.sweep(t.now())
 	return t.hold(maphash.String(t.seed, key), nil, func(_ *limits.Queue, k *limits.Key) {
 		k.Changed = k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.Now)
-	})
+	}, nil)
 }
 
 // planFor is the plan of that number, for an operation of that cost.

@@ -18,19 +18,21 @@ func (t *table) Wait(ctx context.Context, key string, req *limits.Request) (Resu
 	}
 	t.sweep(t.now())
 	hash := maphash.String(t.seed, key)
-	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key)) error { return t.hold(hash, req.Limit, f) })
+	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key), failed func(*limits.Queue, error)) error {
+		return t.hold(hash, req.Limit, f, failed)
+	})
 }
 
-// hold calls f with a key and its queue, with the shard locked.
-func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f func(*limits.Queue, *limits.Key)) error {
+// hold calls f with a key and its queue, or failed if the store is closed, with the shard locked.
+func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f func(*limits.Queue, *limits.Key), failed func(*limits.Queue, error)) error {
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.store.closed.Load() {
-		return ErrClosed
-	}
-	k := limits.Key{Now: s.tick(t, t.now())}
-	s.queues.Hold(hash, func(q *limits.Queue) {
+	return s.queues.Hold(hash, func(q *limits.Queue) error {
+		if t.store.closed.Load() {
+			return ErrClosed
+		}
+		k := limits.Key{Now: s.tick(t, t.now())}
 		change := q.Change()
 		if change == nil && limit != nil {
 			_, change = limit()
@@ -38,8 +40,8 @@ func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f fu
 		s.load(t, hash, change, &k)
 		f(q, &k)
 		s.save(t, hash, &k)
-	})
-	return nil
+		return nil
+	}, failed)
 }
 
 // shut ends all waits.
@@ -63,7 +65,7 @@ func (t *table) retime() {
 		keys := slices.Collect(maps.Keys(s.queues))
 		s.mu.Unlock()
 		for _, key := range keys {
-			_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) })
+			_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) }, nil)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 		return root
 	}
 	l.views.Range(func(_, view any) bool {
-		if other := view.(*Limiter).current.Load(); other.plan == plan { //nolint:forcetypeassert // see With
+		if other := view.(*Limiter).current.Load(); other.plan == plan { //nolint:forcetypeassert // see WithLimit
 			set = other
 		}
 		return set.plan != plan
@@ -131,19 +131,16 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	if err != nil {
 		return err
 	}
-	for {
-		old := l.current.Load()
-		if set.plan == old.plan {
-			return nil
-		}
-		next := *set
-		next.replace(old, time.Now())
-		if l.current.CompareAndSwap(old, &next) {
-			break
-		}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	old := l.current.Load()
+	if set.plan == old.plan {
+		return nil
 	}
+	set.replace(old, time.Now())
+	l.current.Store(set)
 	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
-		t.Changed(l.current.Load().change)
+		t.Changed(set.change)
 	}
 	return nil
 }
@@ -167,15 +164,14 @@ func (l *Limiter) SetConfig(cfg Config) error {
 
 func (l *Limiter) mustBeRoot() error {
 	if l != l.root {
-		return &core.ConfigError{Field: "ratelimit.Limiter", Value: l.Name(), Reason: "must be the one that New returned: one made by With has one limit"}
+		return &core.ConfigError{Field: "ratelimit.Limiter", Value: l.Name(), Reason: "must be the one that New returned: one made by WithLimit has one limit"}
 	}
 	return nil
 }
 
-// MaxKeyLimits is the number of keys that can have a limit of their own at a time.
-const MaxKeyLimits = 1 << 20
+const maxKeyLimits = 1 << 20
 
-var errOverrides = errors.New("ratelimit: at most 1048576 keys can have an override")
+var errKeyLimits = errors.New("ratelimit: at most 1048576 keys can have a limit of their own")
 
 // overrides are the keys that have a limit of their own.
 type overrides struct {
@@ -190,9 +186,24 @@ func (o *overrides) get(key string) *setting {
 	return o.byKey[key]
 }
 
+// set sets the setting of a key, or removes it if s is nil.
+func (o *overrides) set(key string, s *setting) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case s == nil:
+		delete(o.byKey, key)
+	case o.byKey == nil:
+		o.byKey = map[string]*setting{strings.Clone(key): s}
+	default:
+		o.byKey[strings.Clone(key)] = s
+	}
+	o.n.Store(int64(len(o.byKey)))
+}
+
 // SetKeyLimit sets a limit for one key, instead of any other, also of one by WithLimit, until
 // ClearKeyLimit. It applies at once, and carries over past usage as SetLimit does. At most
-// MaxKeyLimits keys can have a limit of their own: one more is an error.
+// 2^20 keys can have a limit of their own: one more is an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 	if err := limit.Validate(); err != nil {
 		return err
@@ -207,26 +218,23 @@ func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
 // ClearKeyLimit removes the limit that SetKeyLimit set; without one it does nothing.
 func (l *Limiter) ClearKeyLimit(key string) { _ = l.override(key, nil) }
 
+// override sets the limit of a key, or clears it if set is nil.
 func (l *Limiter) override(key string, set *setting) error {
-	o, root := &l.overrides, l.root.current.Load()
-	o.mu.Lock()
-	next, old := set, cmp.Or(o.byKey[key], root)
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	old, root := l.overrides.get(key), l.root.current.Load()
+	next := set
 	switch {
+	case set == nil && old == nil:
+		return nil
 	case set == nil:
-		delete(o.byKey, key)
 		again := *root
 		next = &again
-	case len(o.byKey) >= MaxKeyLimits && o.byKey[key] == nil:
-		o.mu.Unlock()
-		return errOverrides
-	case o.byKey == nil:
-		o.byKey = map[string]*setting{strings.Clone(key): set}
-	default:
-		o.byKey[strings.Clone(key)] = set
+	case old == nil && l.overrides.n.Load() >= maxKeyLimits:
+		return errKeyLimits
 	}
-	next.replace(old, time.Now())
-	o.n.Store(int64(len(o.byKey)))
-	o.mu.Unlock()
+	next.replace(cmp.Or(old, root), time.Now())
+	l.overrides.set(key, set)
 	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
 		t.ChangedKey(key, root.change, next.change)
 	}

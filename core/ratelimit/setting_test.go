@@ -193,7 +193,7 @@ func TestSetLimitIsForTheRoot(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(10)})
 	view := core.Must(l.WithLimit(ratelimit.PerMinute(20)))
-	require.EqualError(t, view.SetLimit(ratelimit.PerMinute(30)), "ratelimit.Limiter = api: must be the one that New returned: one made by With has one limit")
+	require.EqualError(t, view.SetLimit(ratelimit.PerMinute(30)), "ratelimit.Limiter = api: must be the one that New returned: one made by WithLimit has one limit")
 	require.ErrorIs(t, view.SetConfig(view.Config()), core.ErrConfig)
 	require.ErrorIs(t, l.SetLimit(ratelimit.PerMinute(-1)), core.ErrConfig)
 	setLimit(t, l, ratelimit.PerMinute(5))

@@ -83,7 +83,7 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 // behind all of them are given back. A window of which all is given back still ends when it
 // would have.
 //
-// The Result is how the key then stands under the limit in force: that of its Override, or
+// The Result is how the key then stands under the limit in force: that of SetKeyLimit, or
 // that of the limiter that took, which may have changed since.
 //
 // It runs even if ctx is done: a store that has to wait has a second for it.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n 
 			})
 		},
 	})
-	if err != nil && !queued {
+	if err != nil && (!queued || !errors.Is(err, ErrClosed)) {
 		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
 	}
 	return r, err

@@ -231,7 +231,9 @@ func (a *Account) merge(p *Plan, now int64) {
 		}
 	}
 	if least != most {
-		a.counts[most].charge(now, smallest)
+		c := &a.counts[most]
+		c.List = slices.Clone(c.List) // that of a look must stay as it is
+		c.charge(now, smallest)
 	}
 	a.n = len(slices.Delete(a.counts[:a.n], least, least+1))
 }

@@ -96,6 +96,16 @@ func (b *bucket) after(units, rest int64) time.Duration {
 // debt returns the debt of a word at a time, in units.
 func debt(word, units uint64) int64 { return max(0, int64(word-units)) }
 
+// owesTooMuch reports whether a word has more debt than a bucket: then it is so old that it means
+// nothing.
+func (r *Rule) owesTooMuch(s State, at int64) bool {
+	if r.Spec.Algorithm != driver.TokenBucket {
+		return false
+	}
+	units, _ := r.bucket.now(at)
+	return debt(s.Word, units) > r.bucket.most
+}
+
 // excess is by how much a cost is more than there is; up to 0 it can be taken.
 func (b *bucket) excess(debt, cost int64) int64 { return debt + cost*b.cost - b.capacity }
 

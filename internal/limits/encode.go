@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
@@ -21,19 +22,65 @@ type recordCount struct {
 	Replaced, Joined bool
 }
 
-var errList = errors.New("ratelimit: the value of a key cannot be read: its list is of no limit")
+var errValue = errors.New("ratelimit: the value of a key cannot be read: it is of no limit")
 
-// reads reports whether a list can be the state of a key.
-func (r *Rule) reads(list []int64) bool {
-	n := int64(len(list))
+// reads reports whether a state can be that of a key as of the time at which it was written.
+func (r *Rule) reads(s State, at int64) bool {
 	switch r.Spec.Algorithm {
-	case driver.SlidingWindow, driver.SlidingLog:
-		return n == 0 || n >= segmentsHead && n%2 == 0 && list[0] >= segmentsHead && list[0] <= n && list[0]%2 == 0
+	case driver.TokenBucket:
+		return s.List == nil
+	case driver.FixedWindow:
+		_, used := unpack(s.Word, at)
+		return s.List == nil && s.Word>>55 == r.window.pack(0, 0)>>55 && used <= reserveAhead*r.Capacity
 	case driver.SlidingCounter:
-		return n == 0 || n >= counterHead && n%2 == counterHead%2
-	case driver.FixedWindow, driver.TokenBucket:
+		return len(s.List) == 0 || len(s.List) >= counterHead && readsCounter(s.List, at)
+	case driver.SlidingWindow, driver.SlidingLog:
+		return len(s.List) == 0 || len(s.List) >= segmentsHead && readsSegments(s.List)
 	}
-	return n == 0
+	return false
+}
+
+func readsCounter(s []int64, at int64) bool {
+	start, before, used, ahead := s[0], s[1], s[2], s[counterHead:]
+	_, ok := sumOf(ahead)
+	last := at
+	for i := 0; ok && i < len(ahead); i += 2 {
+		ok = i == 0 || ahead[i] > ahead[i-2]
+		last = max(last, ahead[i])
+	}
+	return ok && isTime(start) && isCost(before) && isCost(used) && (start <= last || before == 0 && used == 0)
+}
+
+func readsSegments(s []int64) bool {
+	first, n := s[0], int64(len(s))
+	if first < segmentsHead || first > n || first%2 != 0 {
+		return false
+	}
+	_, ok := sumOf(s[segmentsHead:])
+	sum, live := sumOf(s[first:])
+	return ok && live && sum == s[1]
+}
+
+// sumOf returns the sum of the costs in a list of times and costs, and whether it is such a list.
+func sumOf(s []int64) (sum int64, ok bool) {
+	if len(s)%2 != 0 {
+		return 0, false
+	}
+	for i := 0; i < len(s); i += 2 {
+		if !isTime(s[i]) || !isCost(s[i+1]) {
+			return 0, false
+		}
+		sum += s[i+1]
+	}
+	return sum, true
+}
+
+func isCost(n int64) bool { return n >= 0 && n <= reserveAhead*MaxPermits }
+
+// isTime reports whether some periods can be added to a time, and subtracted from it.
+func isTime(t int64) bool {
+	const far = 10 * int64(MaxPeriod)
+	return t >= -far && t <= math.MaxInt64-far
 }
 
 // Encode returns the account in bytes, which [Plans.Decode] reads.
@@ -52,16 +99,19 @@ func (s *Plans) Decode(bytes []byte, now int64) (a Account, at int64, err error)
 	if err := json.Unmarshal(bytes, &r); err != nil {
 		return a, 0, fmt.Errorf("ratelimit: the value of a key cannot be read: %w", err)
 	}
+	if !isTime(r.At) {
+		return a, 0, errValue
+	}
 	for _, c := range r.Counts[:min(len(r.Counts), maxCounts)] {
 		p, err := s.add([]driver.Spec{c.Limit})
 		if err != nil {
 			return Account{}, 0, err
 		}
 		rule := p.Rules[0]
-		if !rule.reads(c.State.List) {
-			return Account{}, 0, errList
+		if a.find(rule) != nil || !rule.reads(c.State, r.At) {
+			return Account{}, 0, errValue
 		}
-		if rule.Listed() || (now-r.At)/5 <= rule.Horizon {
+		if rule.Listed() || (now-r.At)/5 <= rule.Horizon && !rule.owesTooMuch(c.State, r.At) {
 			a.Add(Count{Rule: rule, State: c.State, Replaced: c.Replaced, Joined: c.Joined})
 		}
 	}

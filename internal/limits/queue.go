@@ -22,6 +22,7 @@ type Queue struct {
 	// must be computed again.
 	tail   *Key
 	tailAt int64
+	served []*waiter // since the queue was locked
 }
 
 type waiter = waitq.Waiter[waiting]
@@ -34,19 +35,32 @@ type waiting struct {
 	deadline int64 // the latest moment at which it is served
 	next     int64 // of the head: when permits become available
 	result   driver.Result
-	err      error // the store was closed
+	err      error // the store was closed, or failed
 }
 
 // Queues are the queues of keys that have waiters.
 type Queues[K comparable] map[K]*Queue
 
-// Hold calls f with the queue of a key, and keeps it as long as it has waiters.
-func (all *Queues[K]) Hold(key K, f func(q *Queue)) {
+// Hold calls f with the queue of a key, and keeps it as long as it has waiters. If f returns an error,
+// the key was not written: waiters that f has served get the error, and failed is called, if it is not
+// nil.
+func (all *Queues[K]) Hold(key K, f func(q *Queue) error, failed func(q *Queue, err error)) error {
 	q := (*all)[key]
 	if q == nil {
 		q = new(Queue)
 	}
-	f(q)
+	err := f(q)
+	if err != nil {
+		q.tail = nil
+		for _, w := range q.served {
+			w.Value.result, w.Value.err = driver.Result{}, err
+		}
+		if failed != nil {
+			failed(q, err)
+		}
+	}
+	clear(q.served)
+	q.served = q.served[:0]
 	switch {
 	case q.Empty():
 		delete(*all, key)
@@ -55,6 +69,7 @@ func (all *Queues[K]) Hold(key K, f func(q *Queue)) {
 	default:
 		(*all)[key] = q
 	}
+	return err
 }
 
 // Empty reports whether the queue has no waiter.
@@ -83,6 +98,7 @@ func (q *Queue) overtaken() bool { return q.Empty() || q.waiters.NewestFirst }
 // sets the time of the new head.
 func (q *Queue) serve(k *Key) {
 	now := k.Now
+	q.since = min(q.since, now)
 	for w := q.waiters.First(); w != nil; w = q.waiters.First() {
 		v := &w.Value
 		if k.Now = max(q.since, v.came); v.plan.Exact() {
@@ -97,6 +113,7 @@ func (q *Queue) serve(k *Key) {
 			stands, _ := k.Apply(v.plan, &driver.Op{})
 			stands.Granted, stands.Receipt, stands.Wait = r.Granted, r.Receipt, time.Duration(now-v.came)
 			v.result = stands
+			q.served = append(q.served, w)
 			w.Leave()
 		case r.RetryAfter == driver.Never || next > v.deadline:
 			q.expel(k, w)
@@ -119,6 +136,24 @@ func (q *Queue) leave(k *Key, w *waiter) {
 	}
 	q.tail = nil
 	w.Leave()
+}
+
+// withdraw removes w from the queue with an error, if w is there, without the key.
+func (q *Queue) withdraw(w *waiter, err error) {
+	if w.Waiting() {
+		w.Value.err = err
+		w.Leave()
+		q.recheck()
+	}
+}
+
+// recheck wakes the head, which then serves the waiters from that moment on. It is for changes that are
+// made without the key.
+func (q *Queue) recheck() {
+	q.since, q.tail = math.MaxInt64, nil
+	if head := q.waiters.First(); head != nil {
+		head.Signal()
+	}
 }
 
 // expel refuses w. The result has the time at which w would be served if it came back at once.
@@ -152,10 +187,20 @@ func (q *Queue) Retime(k *Key, plans *Plans) {
 		return
 	}
 	q.serve(k)
+	q.replan(plans)
+	q.delayed(k)
+}
+
+func (q *Queue) replan(plans *Plans) {
 	for w := range q.waiters.All() {
 		w.Value.plan, w.Value.change = plans.inForce(w.Value.request)
 	}
-	q.delayed(k)
+}
+
+// RetimeLater is Retime without the key: the head does it.
+func (q *Queue) RetimeLater(plans *Plans) {
+	q.replan(plans)
+	q.recheck()
 }
 
 // Apply does an operation on a key that has waiters.
@@ -200,7 +245,7 @@ func (q *Queue) refusal(k *Key, p *Plan, cost int64) driver.Result {
 }
 
 // rehearse computes the state of the key after the queue, and refuses waiters that would be served
-// too late.
+// too late. After serve the head is not one of them: the time that serve found for it is exact.
 func (q *Queue) rehearse(k *Key) {
 	q.tail, q.tailAt = k.copy(), q.since
 	var late []*waiter

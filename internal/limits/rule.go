@@ -2,6 +2,7 @@ package limits
 
 import (
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
@@ -57,16 +58,45 @@ func (c Clock) Rule(s driver.Spec) *Rule {
 	return r
 }
 
+// Bounds of a [driver.Spec].
+const (
+	MaxPermits    = 1 << 38 // also of a burst
+	MaxLogPermits = 1 << 16 // of a SlidingLog
+	MaxPeriod     = 5 * 365 * 24 * time.Hour
+	MaxSegments   = 1000
+)
+
 func valid(s driver.Spec) bool {
+	most := int64(MaxPermits)
+	if s.Algorithm == driver.SlidingLog {
+		most = MaxLogPermits
+	}
+	if s.Algorithm > driver.SlidingLog || s.Permits < 1 || s.Permits > most || s.Period < 1 || s.Period > MaxPeriod {
+		return false
+	}
 	switch s.Algorithm {
 	case driver.TokenBucket:
-		return s.Permits > 0 && s.Period > 0 && s.Burst > 0
+		fill, ok := FillTime(s)
+		return s.Burst > 0 && s.Burst <= MaxPermits && ok && fill <= 2*MaxPeriod // a share of a limit is rounded down
 	case driver.SlidingWindow:
-		return s.Permits > 0 && s.Segments > 0 && int64(s.Period) >= int64(s.Segments)
-	case driver.FixedWindow, driver.SlidingCounter, driver.SlidingLog:
-		return s.Permits > 0 && s.Period > 0
+		return s.Segments > 1 && s.Segments <= MaxSegments && int64(s.Period)%int64(s.Segments) == 0
 	}
-	return false
+	return true
+}
+
+// FillTime returns the time in which an empty bucket fills, rounded up, and false if that is above 63
+// bits.
+func FillTime(s driver.Spec) (time.Duration, bool) {
+	c := uint64(s.Permits)
+	hi, lo := bits.Mul64(uint64(s.Burst), uint64(s.Period))
+	if hi >= c {
+		return 0, false
+	}
+	q, r := bits.Div64(hi, lo, c)
+	if r > 0 {
+		q++
+	}
+	return time.Duration(q), q < 1<<63
 }
 
 // granted writes the result of a take of a word that was granted.

@@ -37,13 +37,19 @@ func (s *Plans) inForce(req *Request) (*Plan, *driver.Change) {
 }
 
 // Wait waits for a request. hold calls a function with the key and its queue, which it locks; the
-// account is written after that.
-func (s *Plans) Wait(ctx context.Context, req *Request, hold func(f func(q *Queue, k *Key)) error) (r driver.Result, err error) {
+// account is written after that. If the key cannot be read or written, hold calls failed, under the
+// same lock, and returns the error.
+func (s *Plans) Wait(ctx context.Context, req *Request, hold func(f func(q *Queue, k *Key), failed func(q *Queue, err error)) error) (r driver.Result, err error) {
 	var w *waiter
+	withdraw := func(q *Queue, err error) {
+		if w != nil {
+			q.withdraw(w, err)
+		}
+	}
 	err = hold(func(q *Queue, k *Key) {
 		p, change := s.inForce(req)
 		w, r = q.enter(k, p, change, req)
-	})
+	}, withdraw)
 	if err != nil || w == nil {
 		return r, err
 	}
@@ -53,7 +59,7 @@ func (s *Plans) Wait(ctx context.Context, req *Request, hold func(f func(q *Queu
 				q.leave(k, w)
 				q.serve(k)
 			}
-		})
+		}, withdraw)
 	}
 	over := false
 	defer func() {
@@ -63,10 +69,7 @@ func (s *Plans) Wait(ctx context.Context, req *Request, hold func(f func(q *Queu
 	}()
 	return req.Queued(r, func() (driver.Result, error) {
 		err := w.Await(ctx, req.Done, func() (wait time.Duration, over bool) {
-			failed := hold(func(q *Queue, k *Key) { wait, over = q.look(k, w) })
-			if failed != nil && w.Waiting() {
-				w.Value.err = failed
-			}
+			failed := hold(func(q *Queue, k *Key) { wait, over = q.look(k, w) }, withdraw)
 			return wait, over || failed != nil
 		})
 		if errors.Is(err, waitq.ErrClosed) {
@@ -78,7 +81,7 @@ func (s *Plans) Wait(ctx context.Context, req *Request, hold func(f func(q *Queu
 			err = w.Value.err
 		}
 		over = true
-		return w.Value.result, err
+		return w.Value.result, err // it has left the queue: no other goroutine writes them
 	})
 }
 

@@ -202,23 +202,31 @@ func (w *window) refund(s State, now, cost int64, receipt uint64, taken int64) (
 	return s, true
 }
 
+// over is when the tick has ended in which the last window ends: a new window begins in the tick of its
+// first take.
 func (w *window) over(s State, now int64) int64 {
-	start, used := w.last(s.Word, now)
-	if used < 0 || used == 0 && w.aligned {
+	start, used := unpack(s.Word, now)
+	if !w.aligned {
+		return max(now, w.ceil(w.end(start, used)))
+	}
+	if used == 0 {
 		return now
 	}
-	return w.end(start, used)
+	return max(now, w.end(w.align(start), used))
 }
 
 // fresh is a window that is over.
-func (w *window) fresh(now int64) State { return State{Word: w.pack(now-w.period-1<<w.shift, 0)} }
+func (w *window) fresh(now int64) State { return State{Word: w.pack(now-w.period-2<<w.shift, 0)} }
 
 func (w *window) touch(s State, now int64) State {
 	start, used := w.last(s.Word, now)
-	if used < 0 {
-		return w.fresh(now)
+	switch {
+	case used >= 0:
+		return State{Word: w.pack(start, used)}
+	case w.over(s, now) > now: // it can be read for as long as a window that is on
+		return s
 	}
-	return State{Word: w.pack(start, used)}
+	return w.fresh(now)
 }
 
 func (w *window) owing(until, permits, now int64) State {

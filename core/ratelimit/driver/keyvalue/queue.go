@@ -28,7 +28,7 @@ func (t *queueTable) Apply(ctx context.Context, key string, id driver.ID, op dri
 	if err != nil {
 		return r, err
 	}
-	err = t.hold(ctx, key, op.Change, func(q *limits.Queue, k *limits.Key) { r = q.Apply(k, p, &op) })
+	err = t.hold(ctx, key, op.Change, func(q *limits.Queue, k *limits.Key) { r = q.Apply(k, p, &op) }, nil)
 	return r, err
 }
 
@@ -38,20 +38,19 @@ func (t *queueTable) Wait(ctx context.Context, key string, req *limits.Request) 
 	if _, err := t.For(id, req.Cost); err != nil {
 		return driver.Result{}, err
 	}
-	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key)) error {
+	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key), failed func(*limits.Queue, error)) error {
 		_, change := req.Limit()
-		return t.hold(context.WithoutCancel(ctx), key, change, f)
+		return t.hold(context.WithoutCancel(ctx), key, change, f, failed)
 	})
 }
 
-// hold calls f with a key and its queue.
-func (t *queueTable) hold(ctx context.Context, key string, change *driver.Change, f func(*limits.Queue, *limits.Key)) (err error) {
+// hold calls f with a key and its queue or, if the values fail, failed with the queue.
+func (t *queueTable) hold(ctx context.Context, key string, change *driver.Change, f func(*limits.Queue, *limits.Key), failed func(*limits.Queue, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queues.Hold(key, func(q *limits.Queue) {
-		err = t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) { f(q, k) })
-	})
-	return err
+	return t.queues.Hold(key, func(q *limits.Queue) error {
+		return t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) { f(q, k) })
+	}, failed)
 }
 
 // Changed updates the waiters of all keys.
@@ -60,15 +59,22 @@ func (t *queueTable) Changed(*driver.Change) {
 	keys := slices.Collect(maps.Keys(t.queues))
 	t.mu.Unlock()
 	for _, key := range keys {
-		_ = t.hold(context.Background(), key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) })
+		t.retime(key, nil, func(*limits.Key) {})
 	}
 }
 
 // ChangedKey carries a key over, and updates its waiters.
 func (t *queueTable) ChangedKey(key string, of, c *driver.Change) {
-	_ = t.hold(context.Background(), key, of, func(q *limits.Queue, k *limits.Key) {
+	t.retime(key, of, func(k *limits.Key) {
 		k.Change(c, t.All(), k.Now)
 		k.Changed = true
-		q.Retime(k, t.Plans)
 	})
+}
+
+// retime updates the waiters of a key, which f changes before.
+func (t *queueTable) retime(key string, change *driver.Change, f func(*limits.Key)) {
+	_ = t.hold(context.Background(), key, change, func(q *limits.Queue, k *limits.Key) {
+		f(k)
+		q.Retime(k, t.Plans)
+	}, func(q *limits.Queue, _ error) { q.RetimeLater(t.Plans) })
 }
