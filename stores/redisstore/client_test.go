@@ -57,7 +57,7 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 			}
 		}
 		proxy, near := startProxy(t)
-		s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: DefaultTimeout})
+		s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: defaultTimeout})
 		table := open(t, s, "t")
 		require.Eventually(t, func() bool {
 			id, err := table.Plan(ratelimit.PerHour(10).Specs())
@@ -66,7 +66,7 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 			return err == nil
 		}, patient, 10*time.Millisecond)
 		proxy.Swallow()
-		dead := newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: DefaultTimeout})
+		dead := newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: defaultTimeout})
 		for _, table := range []driver.Table{table, open(t, dead, "t")} {
 			id, err := table.Plan(ratelimit.PerHour(10).Specs())
 			require.NoError(t, err)
@@ -80,10 +80,10 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 				}
 			}
 			slices.Sort(took)
-			require.Less(t, took[len(took)/2], 5*DefaultTimeout, "%v", took)
+			require.Less(t, took[len(took)/2], 5*defaultTimeout, "%v", took)
 		}
 		began := time.Now()
-		short, cancel := context.WithTimeout(t.Context(), DefaultTimeout)
+		short, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 		defer cancel()
 		require.Error(t, dead.Check(short))
 		require.Less(t, time.Since(began), busy)
@@ -263,7 +263,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 			require.NoError(t, err)
 			other, err := table.Plan(ratelimit.SlidingLog(100, time.Hour).Specs())
 			require.NoError(t, err)
-			l := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
 			require.NoError(t, client.Do(t.Context(), "client", "pause", "300").Err())
 			const callers = 12
 			var left [callers]int64
@@ -308,7 +308,7 @@ func TestATextOfAnotherProgramIsAnError(t *testing.T) {
 			for kind, l := range kinds(10, time.Hour) {
 				table := open(t, s, kind)
 				key := fmt.Sprint(i)
-				name := keyName(keyPrefix(DefaultPrefix, kind), key, false)
+				name := keyName(keyPrefix(defaultPrefix, kind), key, false)
 				require.NoError(t, client.Set(t.Context(), name, text, 0).Err())
 				id, err := table.Plan(l.Specs())
 				require.NoError(t, err)

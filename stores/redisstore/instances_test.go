@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/stores/share"
 )
 
-const instancesKey = DefaultPrefix + ":{=l:instances}"
+const instancesKey = defaultPrefix + ":{=l:instances}"
 
 // localLimiter is a limiter named l, with a share of a store.
 func localLimiter(t *testing.T, s *Store, limit ratelimit.Limit) *ratelimit.Limiter {

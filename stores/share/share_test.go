@@ -650,7 +650,7 @@ func TestConfigOfAShare(t *testing.T) {
 	_, err = New(nil, Config{})
 	require.ErrorIs(t, err, core.ErrConfig)
 	registry := &core.Registry{}
-	cfg := Config{Registry: registry}.With(func(c *Config) { c.Name = "redis" })
+	cfg := Config{Registry: registry, Name: "redis"}
 	s := newStore(t, inMemory(), cfg)
 	got, _ := registry.Get("ratelimitstore", "redis")
 	require.Same(t, s, got)
