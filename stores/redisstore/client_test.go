@@ -247,6 +247,48 @@ func TestCloseDoesNotWaitForAServerThatNeverAnswers(t *testing.T) {
 	})
 }
 
+// A holdsInfo is a hook in which INFO waits for the end of its context.
+type holdsInfo struct{ begun, ended chan struct{} }
+
+func (holdsInfo) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (holdsInfo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h holdsInfo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "info" {
+			close(h.begun)
+			<-ctx.Done()
+			close(h.ended)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestCloseEndsTheConnectionsThatAreBeingMade(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		client := server{&redisserver.Server{Addr: silent(t)}}.client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+		h := holdsInfo{make(chan struct{}), make(chan struct{})}
+		client.AddHook(h)
+		s := newStore(t, client, Config{Mode: mode, Timeout: 20 * time.Millisecond, DialTimeout: time.Hour})
+		id, err := open(t, s, "t").Plan(ratelimit.PerHour(1).Specs())
+		require.NoError(t, err)
+		_, err = open(t, s, "t").Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+		require.Error(t, err)
+		<-h.begun
+		require.NoError(t, s.Close())
+		select {
+		case <-h.ended:
+		case <-time.After(patient):
+			require.Fail(t, "the goroutine continues")
+		}
+	})
+}
+
 // TestOrderUnderLimitsOfTwoKinds: a key that owes under two kinds needs the general script. Takes of
 // one key are decided in the order of the calls all the same, also with those under the other limit.
 func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
 )
 
 // A pool counts the connections to a node that are ready: the server has answered on them. A
@@ -189,12 +188,9 @@ func (n *node) makeLocked() {
 
 // make makes one connection. It continues if the calls that wait for it have ended, until Close.
 func (n *node) make() {
-	ctx, cancel := context.WithTimeout(n.store.ctx, n.store.cfg.dialTimeout())
+	ctx, cancel := context.WithTimeout(n.store.making, n.store.cfg.dialTimeout())
 	defer cancel()
 	err := n.greet(ctx)
-	if err != nil && n.store.closed.Load() {
-		err = ratelimit.ErrClosed
-	}
 	c := &n.pool
 	c.mu.Lock()
 	c.making--

@@ -12,7 +12,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
@@ -45,7 +44,7 @@ func outcomeOf(err error) core.Outcome {
 	switch {
 	case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"): // the server works; the value is not ours
 		return core.Success
-	case errors.Is(err, context.Canceled), errors.Is(err, ratelimit.ErrClosed), noConnection(err):
+	case errors.Is(err, context.Canceled), noConnection(err):
 		return core.Ignored
 	}
 	return core.Failure
@@ -65,7 +64,7 @@ func unsent(err error) error { return &driver.UnsentError{Err: err} }
 func explain(err error) error {
 	reason, decided := "the server cannot be reached", false
 	switch {
-	case errors.Is(err, ErrUnfit), errors.Is(err, ratelimit.ErrClosed):
+	case errors.Is(err, ErrUnfit):
 		return unsent(err)
 	case noConnection(err):
 		reason = "all connections of the client's pool are in use"
