@@ -370,7 +370,7 @@ func TestConfigOfADenyCache(t *testing.T) {
 	_, err = New(nil, Config{})
 	require.ErrorIs(t, err, core.ErrConfig)
 	registry := &core.Registry{}
-	cfg := Config{Registry: registry}.With(func(c *Config) { c.Name = "redis" })
+	cfg := Config{Registry: registry, Name: "redis"}
 	s, err := New(inMemory(), cfg)
 	require.NoError(t, err)
 	got, _ := registry.Get("ratelimitstore", "redis")

@@ -1,6 +1,7 @@
 package denycache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -13,26 +14,19 @@ import (
 
 const kind = "ratelimitstore"
 
-// DefaultName is the name of a store without a Name.
-const DefaultName = "default"
-
-// DefaultMaxKeys is the MaxKeys if the field is zero.
-const DefaultMaxKeys = 10_000
-
 // Config configures a [Store]. The zero value is ready to use.
+//
+// A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name is the name of the store in its Registry. If empty, DefaultName.
+	// Name is the name of the store in its Registry. If empty, it is "default".
 	Name string
 	// Registry is where the store is registered, as kind "ratelimitstore", with the counters of the
 	// store that it wraps: do not register both. If nil, the store is not registered.
 	Registry *core.Registry
-	// MaxKeys is the highest number of refused keys that are remembered. If zero, DefaultMaxKeys.
+	// MaxKeys is the highest number of refused keys that are remembered. If zero, it is 10,000.
 	// It must not be negative.
 	MaxKeys int
 }
-
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config { f(&c); return c }
 
 // Validate reports every field that cannot be used.
 func (c Config) Validate() error {
@@ -42,19 +36,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
-}
-
-func (c Config) maxKeys() int {
-	if c.MaxKeys == 0 {
-		return DefaultMaxKeys
-	}
-	return c.MaxKeys
-}
+func (c Config) name() string { return cmp.Or(c.Name, "default") }
 
 // A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
 type Store struct {
@@ -74,7 +56,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if store == nil {
 		return nil, &core.ConfigError{Field: "denycache store", Value: nil, Reason: "must not be nil"}
 	}
-	s := &Store{inner: store, cfg: cfg, denials: newDenials(cfg.maxKeys())}
+	s := &Store{inner: store, cfg: cfg, denials: newDenials(cmp.Or(cfg.MaxKeys, 10_000))}
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
 			return nil, err

@@ -44,7 +44,7 @@ func TestAValueThatIsNotOursSaysNothingOfTheServer(t *testing.T) {
 	s := newStore(t, client, Config{})
 	table := open(t, s, "t")
 	take(t, table, "k", ratelimit.PerHour(9), 1)
-	require.NoError(t, client.LPush(t.Context(), keyName(keyPrefix(DefaultPrefix, "t"), "bad", false), "x").Err())
+	require.NoError(t, client.LPush(t.Context(), keyName(keyPrefix(defaultPrefix, "t"), "bad", false), "x").Err())
 	for range 2 * failures {
 		_, err := table.Apply(t.Context(), "bad", 1, driver.Op{Cost: 1})
 		require.ErrorContains(t, err, "WRONGTYPE")

@@ -8,10 +8,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,6 +41,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	flag.Parse()
+	if set := flag.Lookup("test.parallel"); set.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = set.Value.Set("8") // the tests wait more than they compute
 	}
 	os.Exit(m.Run())
 }
@@ -197,7 +203,7 @@ func judge(all []made, calls int, rate int64) error {
 // TestCampaignsOfFourProcesses: no limit of any is passed, in no second, and no call is lost or made twice.
 // `make soak` asks for two million.
 func TestCampaignsOfFourProcesses(t *testing.T) { //nolint:paralleltest // other tests have times to keep
-	checkCampaigns(t, Coalesced, 20_000, 400)
+	checkCampaigns(t, Coalesced, 12_000, 400)
 }
 
 func checkCampaigns(t *testing.T, mode Mode, calls int, rate int64) {

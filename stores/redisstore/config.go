@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,20 +44,17 @@ func (m *Mode) UnmarshalText(text []byte) error { return validate.UnmarshalText(
 
 // Defaults of a [Config].
 const (
-	// DefaultName is the name of a store without a Name.
-	DefaultName = "default"
-	// DefaultPrefix is the Prefix if the field is empty.
-	DefaultPrefix = "gresil"
-	// DefaultTimeout is the Timeout if the field is zero.
-	DefaultTimeout = 50 * time.Millisecond
-	// DefaultDialTimeout is the DialTimeout if the field is zero.
-	DefaultDialTimeout = 5 * time.Second
+	defaultPrefix      = "gresil"
+	defaultTimeout     = 50 * time.Millisecond
+	defaultDialTimeout = 5 * time.Second
 )
 
 // Config configures a [Store]. The zero value is ready to use.
+//
+// A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name is the name of the store in its Registry. It is not part of the names of keys. If
-	// empty, DefaultName.
+	// empty, it is "default".
 	Name string
 	// Registry is where the store is registered, as kind "ratelimitstore", so that metrics include
 	// it. If nil, the store is not registered.
@@ -64,13 +62,13 @@ type Config struct {
 
 	// Prefix is the first part of the names of all keys. Stores on one server with different
 	// prefixes share nothing. It has 1 to 64 letters, digits or any of "-._:". If empty,
-	// DefaultPrefix.
+	// it is "gresil".
 	Prefix string
 	// Mode is the way in which decisions are sent to the server. The zero value is [Strict].
 	Mode Mode
 	// Timeout is the longest time of a decision, with all its steps; after it the decision returns
 	// an error. The context of the call can end it earlier: by its deadline, and with Coalesced
-	// also if it is canceled. If zero, DefaultTimeout. It must not be negative.
+	// also if it is canceled. If zero, it is 50 milliseconds. It must not be negative.
 	//
 	// A decision takes one round trip, so Timeout must be longer than that: set at least twice as
 	// much. The default fits a round trip of up to 25 ms; [Store.Check] measures it.
@@ -78,7 +76,7 @@ type Config struct {
 	// DialTimeout limits the time to make a connection and to inspect the server on the first one:
 	// the dial, TLS, HELLO and INFO. Decisions do not wait that long. A connection is made once,
 	// not for each call. If the call that needs it ends after Timeout, the connection is still
-	// completed. If zero, DefaultDialTimeout. It must not be negative.
+	// completed. If zero, it is 5 seconds. It must not be negative.
 	DialTimeout time.Duration
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets. Otherwise
 	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix
@@ -89,9 +87,6 @@ type Config struct {
 	Warn func(problem error)
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config { f(&c); return c }
-
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
 	var errs []error
@@ -99,47 +94,27 @@ func (c Config) Validate() error {
 		errs = append(errs, &core.ConfigError{Field: "redisstore.Config." + field, Value: value, Reason: reason})
 	}
 	if len(c.Prefix) > maxPlain || !plain(c.Prefix, ":") {
-		bad("Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, DefaultPrefix))
+		bad("Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
 	}
 	if c.Mode > Coalesced {
 		bad("Mode", c.Mode, "must be Strict or Coalesced")
 	}
 	if c.Timeout < 0 {
-		bad("Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", DefaultTimeout))
+		bad("Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
 	}
 	if c.DialTimeout < 0 {
-		bad("DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", DefaultDialTimeout))
+		bad("DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
 	}
 	return errors.Join(errs...)
 }
 
-func (c Config) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
-}
+func (c Config) name() string { return cmp.Or(c.Name, "default") }
 
-func (c Config) prefix() string {
-	if c.Prefix == "" {
-		return DefaultPrefix
-	}
-	return c.Prefix
-}
+func (c Config) prefix() string { return cmp.Or(c.Prefix, defaultPrefix) }
 
-func (c Config) timeout() time.Duration {
-	if c.Timeout == 0 {
-		return DefaultTimeout
-	}
-	return c.Timeout
-}
+func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }
 
-func (c Config) dialTimeout() time.Duration {
-	if c.DialTimeout == 0 {
-		return DefaultDialTimeout
-	}
-	return c.DialTimeout
-}
+func (c Config) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, defaultDialTimeout) }
 
 func (c Config) warn(problem error) {
 	if c.Warn == nil {

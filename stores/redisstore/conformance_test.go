@@ -28,9 +28,11 @@ func conformsOn(t *testing.T, srv server, cfg Config, wrap func(*Store) ratelimi
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
+			cfg := cfg
 			time.Sleep(time.Until(time.UnixMicro(epoch).AddDate(1, 0, 0))) // a bubble begins with 2000
 			client := srv.virtual(t)
-			s := newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) }))
+			cfg.Prefix = "test" + strconv.FormatInt(n.Add(1), 10)
+			s := newStore(t, client, cfg)
 			s.clock, s.every = time.Now, 10*365*24*time.Hour // a beat now and then would be millions
 			return wrap(s)
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,53 +25,33 @@ type pool struct {
 	ready  int // free or in use
 	making int
 
-	first, last *waiter // in order
-	waiting     int
-	spare       sync.Pool // of waiters: those of one store, since their channels belong to its synctest bubble
+	waiters []chan error // in order, each for one value
+	spare   sync.Pool    // of channels: those of one store, which belong to its synctest bubble
 }
 
-// A waiter is a request without a connection. It is reused.
-type waiter struct {
-	prev, next *waiter
-	turn       chan error // for one
-	queued     bool
-}
-
-// pushLocked adds a waiter at the end.
-func (c *pool) pushLocked() *waiter {
-	w, ok := c.spare.Get().(*waiter)
+// waitLocked adds a waiter at the end.
+func (c *pool) waitLocked() chan error {
+	turn, ok := c.spare.Get().(chan error)
 	if !ok {
-		w = &waiter{turn: make(chan error, 1)}
+		turn = make(chan error, 1)
 	}
-	w.prev, w.next, w.queued = c.last, nil, true
-	if c.last == nil {
-		c.first = w
-	} else {
-		c.last.next = w
-	}
-	c.last = w
-	c.waiting++
-	return w
+	c.waiters = append(c.waiters, turn)
+	return turn
 }
 
-// removeLocked removes a waiter from the queue, and reports whether it was there.
-func (c *pool) removeLocked(w *waiter) bool {
-	if !w.queued {
-		return false
+// leave removes a waiter, and reports whether it still waited. The first to time out is usually the
+// first in order.
+func (c *pool) leave(turn chan error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.waiters, turn)
+	switch {
+	case at == 0:
+		c.waiters = c.waiters[1:]
+	case at > 0:
+		c.waiters = slices.Delete(c.waiters, at, at+1)
 	}
-	if w.prev == nil {
-		c.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		c.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.queued = false
-	c.waiting--
-	return true
+	return at >= 0
 }
 
 // connect waits until a connection to the node is free, or ctx ends. It returns the outcome of an
@@ -125,22 +106,19 @@ func (n *node) await(ctx context.Context) error {
 		c.mu.Unlock()
 		return nil
 	}
-	w := c.pushLocked()
+	turn := c.waitLocked()
 	n.makeLocked() //nolint:contextcheck // it continues without this request
 	c.mu.Unlock()
-	defer c.spare.Put(w)
+	defer c.spare.Put(turn)
 	select {
-	case err := <-w.turn:
+	case err := <-turn:
 		return err
 	case <-ctx.Done():
+		if c.leave(turn) {
+			return n.none(ctx.Err())
+		}
+		return <-turn // it came at the last moment; the request checks its deadline
 	}
-	c.mu.Lock()
-	left := c.removeLocked(w)
-	c.mu.Unlock()
-	if !left {
-		return <-w.turn // it came at the last moment; the request checks its deadline
-	}
-	return n.none(ctx.Err())
 }
 
 // none returns the error of a request that had no connection.
@@ -180,13 +158,12 @@ func (c *pool) doubt() {
 
 // giveLocked gives a connection to the first waiter.
 func (c *pool) giveLocked() {
-	w := c.first
-	if w == nil {
+	if len(c.waiters) == 0 {
 		c.free++
 		return
 	}
-	c.removeLocked(w)
-	w.turn <- nil
+	c.waiters[0] <- nil
+	c.waiters = c.waiters[1:]
 }
 
 // mostMade is the number of connections to a node that are made at a time: TLS needs much CPU.
@@ -199,7 +176,7 @@ func (n *node) makeLocked() {
 	if c.ready == 0 {
 		most = 1
 	}
-	want := c.waiting
+	want := len(c.waiters)
 	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
 		want = max(want, lanes*overlaps-c.ready)
 	}
@@ -209,9 +186,9 @@ func (n *node) makeLocked() {
 	}
 }
 
-// make makes one connection. It continues if the calls that wait for it have ended.
+// make makes one connection. It continues if the calls that wait for it have ended, until Close.
 func (n *node) make() {
-	ctx, cancel := context.WithTimeout(context.Background(), n.store.cfg.dialTimeout())
+	ctx, cancel := context.WithTimeout(n.store.making, n.store.cfg.dialTimeout())
 	defer cancel()
 	err := n.greet(ctx)
 	c := &n.pool
@@ -223,10 +200,10 @@ func (n *node) make() {
 		c.giveLocked()
 		n.makeLocked()
 	case c.ready == 0:
-		for w := c.first; w != nil; w = c.first {
-			c.removeLocked(w)
-			w.turn <- err
+		for _, turn := range c.waiters {
+			turn <- err
 		}
+		c.waiters = nil
 	}
 	c.mu.Unlock()
 	if err == nil && n.guard.State() == breaker.Open {

@@ -160,8 +160,12 @@ func startPull(t *testing.T, s *Store, callers int, key func(caller int) string)
 
 func (p *pull) until(t *testing.T, n *atomic.Int64, more int64) {
 	t.Helper()
-	want := n.Load() + more
-	require.Eventually(t, func() bool { return n.Load() >= want }, 20*time.Second, time.Millisecond, "decided %d, failed %d", p.decided.Load(), p.failed.Load())
+	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
+	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(t, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
+		}
+	}
 }
 
 // TestADistantServerIsUsed: a connection takes several round trips, and a decision one. So the

@@ -101,7 +101,7 @@ func TestRealRefusals(t *testing.T) {
 	})
 }
 
-func TestAwayIsFoundAndForgotten(t *testing.T) {
+func TestUnavailableIsFoundAndForgotten(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,9 +50,9 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 
 				var keys []string // one on each server
 				for i := 0; len(keys) < len(servers); i++ {
-					key := strconv.Itoa(i)
+					key := strconv.Itoa(i%100) + strings.Repeat("x", i/100) // the slots of two names differ by the same bits for all keys of a length
 					for _, limiter := range []string{"deny", "allow", "local"} {
-						master, err := client.MasterForKey(t.Context(), keyName(keyPrefix(DefaultPrefix, limiter), key, false))
+						master, err := client.MasterForKey(t.Context(), keyName(keyPrefix(defaultPrefix, limiter), key, false))
 						require.NoError(t, err)
 						if master.Options().Addr != servers[len(keys)].Addr {
 							key = ""
@@ -121,7 +122,7 @@ func TestASlotMovesUnderLoad(t *testing.T) {
 		}
 		for _, policy := range []ratelimit.FailurePolicy{ratelimit.Deny, ratelimit.Allow} {
 			l.until(&l.decided, 200) // not the grants: callers may have used up the limit
-			name := keyName(keyPrefix(DefaultPrefix, policy.String()), "k", false)
+			name := keyName(keyPrefix(defaultPrefix, policy.String()), "k", false)
 			master, err := client.MasterForKey(t.Context(), name)
 			require.NoError(t, err)
 			at := slices.IndexFunc(servers, func(s *redisserver.Server) bool { return s.Addr == master.Options().Addr })

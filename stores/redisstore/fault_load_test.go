@@ -28,13 +28,13 @@ func leavesNothing(t *testing.T) {
 	t.Cleanup(func() {
 		pprof.SetGoroutineLabels(context.Background())
 		var left bytes.Buffer
-		for range 1000 { // a connection that is being made ends with its timeout
+		for range 400 { // a connection that is being made ends with its timeout
 			left.Reset()
 			_ = pprof.Lookup("goroutine").WriteTo(&left, 1)
 			if !bytes.Contains(left.Bytes(), []byte(fmt.Sprintf("%q", t.Name()))) {
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 		}
 		t.Errorf("goroutines are left:\n%s", left.Bytes())
 	})
@@ -156,7 +156,7 @@ func (l *load) call(c *caller) bool {
 	select {
 	case <-l.done:
 		return false
-	case <-time.After(time.Millisecond): // as a service would not spin
+	case <-time.After(3 * time.Millisecond): // as a service would not spin
 		return true
 	}
 }

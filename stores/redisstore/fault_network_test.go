@@ -102,7 +102,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 		return err
 	}
 	go func() { tried <- call() }()
-	require.Eventually(t, s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false)).tries, patient, time.Millisecond)
+	require.Eventually(t, s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false)).tries, patient, time.Millisecond)
 	require.ErrorIs(t, call(), ErrUnavailable)
 	select {
 	case err := <-tried:
@@ -122,12 +122,12 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 	client := startServer(t).client(t)
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
-	lane := func(key string) *lane { return s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), key, false)) }
+	lane := func(key string) *lane { return s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), key, false)) }
 	bad, good := "bad", "good"
 	for lane(good) != lane(bad) {
 		good += "."
 	}
-	require.NoError(t, client.LPush(ctx, keyName(keyPrefix(DefaultPrefix, "t"), bad, false), "not ours").Err())
+	require.NoError(t, client.LPush(ctx, keyName(keyPrefix(defaultPrefix, "t"), bad, false), "not ours").Err())
 	window, err := table.Plan(ratelimit.PerHour(1000).Specs())
 	require.NoError(t, err)
 	log, err := table.Plan(ratelimit.SlidingLog(1000, time.Hour).Specs()) // which is another script

@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/stores/share"
 )
 
-const instancesKey = DefaultPrefix + ":{=l:instances}"
+const instancesKey = defaultPrefix + ":{=l:instances}"
 
 // localLimiter is a limiter named l, with a share of a store.
 func localLimiter(t *testing.T, s *Store, limit ratelimit.Limit) *ratelimit.Limiter {
@@ -121,7 +121,7 @@ func TestInstancesOfACluster(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 	at := s.nodeOf(instancesKey)
-	require.NotSame(t, s.first, at)
+	require.False(t, s.first == at)
 	require.NoError(t, at.guard.SetState(breaker.ForcedOpen))
 	_, _, err = one.sendBeat(ctx, beatLife)
 	require.ErrorIs(t, err, ErrUnavailable)

@@ -253,42 +253,47 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 		l.node.release(nil)
 		return
 	}
-	s := l.store
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
-	begun := time.Now()
 	var failed error
 	for rest := batch; len(rest) > 0; {
 		flights := l.flights(rest)
-		rest = nil
+		begun := time.Now()
 		l.fly(ctx, flights)
+		took := time.Since(begun)
+		l.store.counters.trip(len(rest), took)
+		rest = nil
 		for _, f := range flights {
-			reply, err := f.cmd.Result()
-			err = l.node.named(err)
-			if err == nil {
+			err := l.node.named(f.cmd.Err())
+			switch {
+			case err == nil:
 				outcome = core.Success // every reply shows that it is available
-			} else {
-				if outcome == core.Ignored {
-					outcome = outcomeOf(err)
-				}
-				if !isServerError(err) {
-					failed = err
-				}
-				err = explain(err)
+			case outcome == core.Ignored:
+				outcome = outcomeOf(err)
 			}
-			for i, it := range f.items {
-				if !l.deliver(it, reply, i, err) {
-					rest = append(rest, it)
-				}
+			if err != nil && !isServerError(err) {
+				failed = err
 			}
+			rest = append(rest, l.deliverAll(f, err)...)
+		}
+		if failed == nil {
+			l.node.observe(took)
 		}
 	}
-	took := time.Since(begun)
-	s.counters.trip(len(batch), took)
-	if failed == nil {
-		l.node.observe(took)
-	}
 	l.node.release(failed)
+}
+
+// deliverAll ends the items of a flight, and returns those to send again.
+func (l *lane) deliverAll(f *flight, err error) (rest []*item) {
+	if err != nil {
+		err = explain(err)
+	}
+	for i, it := range f.items {
+		if !l.deliver(it, f.cmd.Val(), i, err) {
+			rest = append(rest, it)
+		}
+	}
+	return rest
 }
 
 // deliver ends an item, and refunds its permits if its caller has left. It reports whether there

@@ -49,7 +49,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	s := newStore(t, client, Config{Mode: Coalesced})
 	table := open(t, s, "t")
 	take(t, table, "k", ratelimit.PerHour(10), 1)
-	l := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+	l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
 	resume := pause(t, client, l)
 	errs := make(chan error, 20)
 	call := func() {
@@ -89,7 +89,7 @@ func TestManyAtOnceAreFewCommands(t *testing.T) {
 	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
-	lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
+	lane := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
 	resume := pause(t, client, lane)
 	var wg sync.WaitGroup
 	var mu sync.Mutex

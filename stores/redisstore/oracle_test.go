@@ -147,7 +147,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 
 func TestDecidesAsMemoryDoes(t *testing.T) {
 	t.Parallel()
-	checkDecides(t, 4)
+	checkDecides(t, 2) // one for each mode
 }
 
 func checkDecides(t *testing.T, seeds uint64) {

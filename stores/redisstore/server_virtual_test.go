@@ -23,7 +23,7 @@ func TestRealExpiryDoesNotMatterInVirtualTime(t *testing.T) {
 			for _, limit := range []ratelimit.Limit{limit, limit.And(ratelimit.SlidingLog(100, 10*time.Millisecond))} {
 				key := name + limit.String()
 				require.True(t, take(t, table, key, limit, 10).Allowed, key)
-				ttl := srv.client(t).PTTL(t.Context(), keyName(keyPrefix(DefaultPrefix, mode.String()), key, false)).Val()
+				ttl := srv.client(t).PTTL(t.Context(), keyName(keyPrefix(defaultPrefix, mode.String()), key, false)).Val()
 				require.Greater(t, ttl, keptLonger-time.Minute, key)
 				require.False(t, take(t, table, key, limit, 10).Allowed, key)
 			}

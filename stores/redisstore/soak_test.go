@@ -45,7 +45,9 @@ func conformsInRealTime(t *testing.T, cfg Config, wrap func(*Store) ratelimit.St
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
-			return wrap(newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) })))
+			cfg := cfg
+			cfg.Prefix = "test" + strconv.FormatInt(n.Add(1), 10)
+			return wrap(newStore(t, client, cfg))
 		},
 		Unit:  600 * time.Millisecond,
 		Slack: 150 * time.Millisecond,

@@ -50,7 +50,7 @@ func TestAKeyLivesAsLongAsItsDebt(t *testing.T) {
 	table := open(t, newStore(t, client, Config{}), "ttl")
 	for name, l := range kinds(10, time.Hour) {
 		r := take(t, table, name, l, 5)
-		key := keyName(keyPrefix(DefaultPrefix, "ttl"), name, false)
+		key := keyName(keyPrefix(defaultPrefix, "ttl"), name, false)
 		ttl := client.PTTL(ctx, key).Val()
 		require.Positive(t, ttl, name)
 		require.LessOrEqual(t, ttl, r.FullAfter+2*time.Millisecond, name)
@@ -120,7 +120,7 @@ func TestALookForgivesNothing(t *testing.T) {
 			r, err := table.Apply(ctx, name, small, op)
 			require.NoError(t, err)
 			require.Zero(t, r.Granted, name)
-			ttl := client.PTTL(ctx, keyName(keyPrefix(DefaultPrefix, "look"), name, false)).Val() - keptLonger
+			ttl := client.PTTL(ctx, keyName(keyPrefix(defaultPrefix, "look"), name, false)).Val() - keptLonger
 			r = take(t, table, name, c.big, 0)
 			require.Zero(t, r.Remaining, "%s after %+v", name, op)
 			require.InDelta(t, owed, r.FullAfter, float64(time.Second), "%s after %+v", name, op)
@@ -156,7 +156,7 @@ func TestMemoryOfAKey(t *testing.T) {
 		for range 10 {
 			take(t, table, "2001:db8:1234:5678:"+name, l, 1)
 		}
-		n, err := client.MemoryUsage(ctx, keyName(keyPrefix(DefaultPrefix, "memory"), "2001:db8:1234:5678:"+name, false)).Result()
+		n, err := client.MemoryUsage(ctx, keyName(keyPrefix(defaultPrefix, "memory"), "2001:db8:1234:5678:"+name, false)).Result()
 		require.NoError(t, err)
 		t.Logf("%s: %d bytes", name, n)
 		require.LessOrEqual(t, n, most, name)

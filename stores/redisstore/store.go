@@ -42,8 +42,10 @@ type Store struct {
 	wake      chan struct{}     // there are newcomers
 	every     time.Duration     // between beats
 	life      time.Duration     // of an instance without a beat
-	ctx       context.Context   //nolint:containedctx // of the goroutine
+	ctx       context.Context   //nolint:containedctx // of the goroutine that sends beats
 	stop      context.CancelFunc
+	making    context.Context //nolint:containedctx // of the goroutines that make connections
+	stopMakes context.CancelFunc
 
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
@@ -89,7 +91,8 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if !timely {
 		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, otherwise a decision could take longer than Timeout"}
 	}
-	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.making, s.stopMakes = context.WithCancel(context.Background())
+	s.ctx, s.stop = context.WithCancel(s.making)
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
 			return nil, err
@@ -133,6 +136,7 @@ func (s *Store) Close() error {
 	s.ending.Lock()
 	s.ending.Unlock() //nolint:staticcheck // earlier holders have finished, and later ones see that it is closed
 	s.wg.Wait()
+	s.stopMakes() // the last beats might have needed a connection
 	return nil
 }
 

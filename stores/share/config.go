@@ -1,15 +1,16 @@
 package share
 
 import (
+	"cmp"
+
 	"github.com/gresil/gresil/core"
 )
 
-// DefaultName is the name of a store without a Name.
-const DefaultName = "default"
-
 // Config configures a [Store]. The zero value is ready to use.
+//
+// A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name is the name of the store in its Registry. If empty, DefaultName.
+	// Name is the name of the store in its Registry. If empty, it is "default".
 	Name string
 	// Registry is where the store is registered, as kind "ratelimitstore", with the counters of the
 	// store that it wraps: do not register both. If nil, the store is not registered.
@@ -20,9 +21,6 @@ type Config struct {
 	Instances int
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config { f(&c); return c }
-
 // Validate reports every field that cannot be used.
 func (c Config) Validate() error {
 	if c.Instances < 0 {
@@ -31,9 +29,4 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) name() string {
-	if c.Name == "" {
-		return DefaultName
-	}
-	return c.Name
-}
+func (c Config) name() string { return cmp.Or(c.Name, "default") }

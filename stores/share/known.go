@@ -49,7 +49,7 @@ func (l *local) know(s *shard, key string) *known {
 	if k := s.keys[key]; k != nil {
 		return k
 	}
-	if len(s.keys) >= maxKeys/len(l.shards) {
+	if len(s.keys) >= l.most {
 		seen, victim, least := 0, "", time.Time{}
 		for name, k := range s.keys {
 			if end := k.end(); victim == "" || end.Before(least) {

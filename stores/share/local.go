@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxKeys  = 1 << 16     // keys of a table that are remembered
+	maxKeys  = 1 << 16     // keys of a table that are remembered, in all shards
 	hold     = time.Second // for which nothing is sent to a store that is unavailable
 	failures = 8           // in a row on one key, after which a store is unavailable
 )
@@ -32,6 +32,7 @@ type local struct {
 	splits sync.Map // planShare to the driver.ID in memory
 	seed   maphash.Seed
 	shards [16]shard
+	most   int          // keys of a shard
 	owing  atomic.Int64 // accounts with a debt
 }
 

@@ -2,8 +2,11 @@ package share
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -130,6 +133,10 @@ var shared struct { //nolint:gochecknoglobals // of TestMain
 func TestMain(m *testing.M) {
 	dir := core.Must(os.MkdirTemp("", "share"))
 	shared.Server = core.Must(redisserver.Start(dir))
+	flag.Parse()
+	if set := flag.Lookup("test.parallel"); set.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = set.Value.Set("8") // the tests wait more than they compute
+	}
 	code := m.Run()
 	shared.Kill()
 	_ = os.RemoveAll(dir)

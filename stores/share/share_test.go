@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -530,6 +531,12 @@ func TestAShareWaitsRefundsAndForgets(t *testing.T) {
 // TestAShareBoundsItsKeys: more keys than fit are decided too, and charged as far as they are known.
 func TestAShareBoundsItsKeys(t *testing.T) {
 	t.Parallel()
+	checkBounds(t, 1<<12)
+}
+
+// checkBounds sets the number of keys that a share remembers; 0 is the default.
+func checkBounds(t *testing.T, most int) {
+	t.Helper()
 	s := newStore(t, &ratelimittest.Failing{Store: inMemory()}, Config{})
 	table, err := s.Open("l")
 	require.NoError(t, err)
@@ -538,7 +545,11 @@ func TestAShareBoundsItsKeys(t *testing.T) {
 	l := table.(driver.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 	require.Same(t, l, table.(driver.LocalTable).Local(), "twice")
 	s.charging.Store(true) // nothing charges
-	const keys = maxKeys + 10_000
+	require.Equal(t, maxKeys, l.most*len(l.shards))
+	if most = cmp.Or(most, maxKeys); most < maxKeys {
+		l.most = most / len(l.shards)
+	}
+	keys := most + most/4
 	for i := range keys {
 		r, err := l.Apply(t.Context(), fmt.Sprint(i), id, driver.Op{Cost: 1})
 		require.NoError(t, err)
@@ -548,7 +559,8 @@ func TestAShareBoundsItsKeys(t *testing.T) {
 	for i := range l.shards {
 		known += len(l.shards[i].keys)
 	}
-	require.LessOrEqual(t, known, maxKeys)
+	require.LessOrEqual(t, known, most)
+	require.Greater(t, known, most*3/4)
 	require.EqualValues(t, known, l.owing.Load())
 	for _, allowed := range []bool{true, false} {
 		r, err := l.Apply(t.Context(), "0", id, driver.Op{Cost: 1})
@@ -650,7 +662,7 @@ func TestConfigOfAShare(t *testing.T) {
 	_, err = New(nil, Config{})
 	require.ErrorIs(t, err, core.ErrConfig)
 	registry := &core.Registry{}
-	cfg := Config{Registry: registry}.With(func(c *Config) { c.Name = "redis" })
+	cfg := Config{Registry: registry, Name: "redis"}
 	s := newStore(t, inMemory(), cfg)
 	got, _ := registry.Get("ratelimitstore", "redis")
 	require.Same(t, s, got)

@@ -92,6 +92,7 @@ func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
 	l.memory = core.Must(m.Open("")).(driver.OwingTable) //nolint:forcetypeassert // those of a Memory are
+	l.most = maxKeys / len(l.shards)
 	for i := range l.shards {
 		l.shards[i].keys = map[string]*known{}
 	}
