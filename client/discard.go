@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"math"
@@ -10,20 +11,14 @@ import (
 	"github.com/gresil/gresil/internal/request"
 )
 
-// Defaults of [Drain].
-const (
-	DefaultDrainBytes = 64 << 10
-	DefaultDrainTime  = 500 * time.Millisecond
-)
-
 // Drain limits how much is read of a discarded body, so that its connection can be used
 // again. The zero value has the defaults.
 type Drain struct {
-	// Bytes is the largest number of bytes read. If zero, DefaultDrainBytes is used. If
+	// Bytes is the largest number of bytes read. If zero, it is 64 KiB. If
 	// negative, nothing is read.
 	Bytes int64
-	// Time limits the time of reading. If zero, DefaultDrainTime is used. If
-	// negative, nothing is read.
+	// Time limits the time of reading. If zero, it is 500ms. If negative,
+	// nothing is read.
 	Time time.Duration
 }
 
@@ -37,12 +32,7 @@ func Discard(resp *http.Response, limit Drain) {
 	if resp == nil || resp.Body == nil {
 		return
 	}
-	if limit.Bytes == 0 {
-		limit.Bytes = DefaultDrainBytes
-	}
-	if limit.Time == 0 {
-		limit.Time = DefaultDrainTime
-	}
+	limit.Bytes, limit.Time = cmp.Or(limit.Bytes, 64<<10), cmp.Or(limit.Time, request.DrainTime)
 	body := &onceClose{ReadCloser: resp.Body}
 	defer func() { _ = body.Close() }() // its error means nothing to the caller
 	if limit.Bytes < 0 || limit.Time < 0 || resp.Body == http.NoBody ||

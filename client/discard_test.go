@@ -15,7 +15,7 @@ import (
 
 func TestDiscardReadsWithinItsLimitAndCloses(t *testing.T) {
 	t.Parallel()
-	const limit = client.DefaultDrainBytes
+	const limit = 64 << 10
 	hello, endless := resiltest.Reply{Body: "hello"}, resiltest.Reply{Endless: true}
 	for name, tc := range map[string]struct {
 		body   resiltest.Reply
@@ -49,8 +49,8 @@ func TestDiscardOfAStalledBodyIsBoundedInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for want, drain := range map[time.Duration]client.Drain{
-			client.DefaultDrainTime: {},
-			time.Minute:             {Time: time.Minute},
+			500 * time.Millisecond: {},
+			time.Minute:            {Time: time.Minute},
 		} {
 			b := resiltest.Reply{Body: "some", Stall: -1}.NewBody(t.Context())
 			start := time.Now()
@@ -64,7 +64,7 @@ func TestDiscardOfAStalledBodyIsBoundedInTime(t *testing.T) {
 // Real sockets, since it is about what a real transport does with them.
 func TestDiscardKeepsTheConnectionOfAShortBody(t *testing.T) {
 	t.Parallel()
-	short := resiltest.Reply{Body: strings.Repeat("x", client.DefaultDrainBytes)}
+	short := resiltest.Reply{Body: strings.Repeat("x", 64<<10)}
 	long := resiltest.Reply{Body: strings.Repeat("x", 4<<20)}
 	stalled := resiltest.Reply{Body: "x", Stall: -1}
 	srv := resiltest.NewServer(t, resiltest.NewScript(short, short, short, short, short, long, stalled, short))

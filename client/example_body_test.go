@@ -45,13 +45,13 @@ func ExampleNewReplay() {
 		replay := client.NewReplay(req, limit)
 		attempt, _ := replay.Attempt(ctx)
 		_, _ = io.ReadFull(attempt.Body, make([]byte, 2))
-		fmt.Println(limit, replay.Replayable())
+		fmt.Println(limit, replay.Prepare())
 		_ = attempt.Body.Close()
 		replay.Close()
 	}
 	// Output:
-	// 0 false
-	// 100 true
+	// 0 client: request body cannot be sent again
+	// 100 <nil>
 }
 
 // What is thrown away is drained within limits, so that its connection can be

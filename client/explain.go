@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/header"
 )
 
 // Explain returns the error of an attempt for [Classify], which makes it Ignored if the
@@ -92,7 +93,7 @@ func refused(err error) bool {
 // sendable reports whether such a request can be sent. What only
 // [http.Transport] demands, such as a Host or a registered scheme, is known by its error.
 func sendable(req *http.Request, err error) bool {
-	if req.Method != "" && !isToken(req.Method) || req.Body == nil && req.ContentLength != 0 || refused(err) {
+	if req.Method != "" && !header.IsToken(req.Method) || req.Body == nil && req.ContentLength != 0 || refused(err) {
 		return false
 	}
 	for key := range req.Trailer {
@@ -111,7 +112,7 @@ func nowhere(req *http.Request) bool {
 
 func validFields(fields http.Header) bool {
 	for name, values := range fields {
-		if !isToken(name) {
+		if !header.IsToken(name) {
 			return false
 		}
 		for _, v := range values {
@@ -123,16 +124,4 @@ func validFields(fields http.Header) bool {
 		}
 	}
 	return true
-}
-
-// isToken is that of RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return s != ""
 }

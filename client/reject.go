@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -37,11 +37,7 @@ func Reject(req *http.Request, status int, err error) *http.Response {
 		resp.Body = http.NoBody // the length stays: that of the answer to GET
 	}
 	if wait, ok := core.RetryAfter(err); ok {
-		seconds := wait / time.Second
-		if wait%time.Second > 0 || seconds == 0 {
-			seconds++
-		}
-		resp.Header.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+		resp.Header.Set("Retry-After", header.RetryAfter(wait))
 	}
 	return resp
 }

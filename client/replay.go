@@ -57,8 +57,8 @@ func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	return r
 }
 
-// Replayable reports whether another attempt can have a body.
-func (r *Replay) Replayable() bool {
+// replayable reports whether another attempt can have a body.
+func (r *Replay) replayable() bool {
 	if r.stream != nil {
 		return r.stream.whole()
 	}
@@ -69,7 +69,7 @@ func (r *Replay) Replayable() bool {
 // there will be one. The error is the one that Attempt would return. After nil, Attempt
 // does not fail, unless the body is streamed and the attempt before goes on reading it.
 func (r *Replay) Prepare() error {
-	if !r.Replayable() {
+	if !r.replayable() {
 		return ErrNotReplayable
 	}
 	if r.prepared || r.stream != nil || r.attempts == 0 || !hasBody(r.req) {

@@ -41,7 +41,7 @@ func TestReplayWithoutABodyIsTheRequestItself(t *testing.T) {
 		first, err := r.Attempt(req.Context())
 		require.NoError(t, err)
 		require.Same(t, req, first)
-		require.True(t, r.Replayable())
+		require.NoError(t, r.Prepare())
 		second, err := r.Attempt(req.Context())
 		require.NoError(t, err)
 		second.Header.Set("X", "changed")
@@ -109,7 +109,7 @@ func TestReplayGivesEachAttemptTheWholeBody(t *testing.T) {
 			}
 			shallow, header := snapshot(req)
 			r := client.NewReplay(req, tc.limit)
-			require.True(t, r.Replayable())
+			require.NoError(t, r.Prepare())
 			for i := range 3 {
 				attempt, err := r.Attempt(req.Context())
 				if i > 0 && !tc.again {
@@ -119,7 +119,7 @@ func TestReplayGivesEachAttemptTheWholeBody(t *testing.T) {
 				require.NoError(t, err)
 				require.NotSame(t, req, attempt)
 				require.Equal(t, content, readAll(t, attempt.Body))
-				require.Equal(t, tc.again, r.Replayable())
+				require.Equal(t, tc.again, r.Prepare() == nil)
 				require.NoError(t, attempt.Body.Close())
 				require.NoError(t, attempt.Body.Close(), "net/http may close twice")
 			}
@@ -168,13 +168,13 @@ func TestReplayOfABodyThatWasNotRead(t *testing.T) {
 		require.NoError(t, attempt.Body.Close())
 		_, err = attempt.Body.Read(make([]byte, 1))
 		require.Error(t, err, "it is closed")
-		require.True(t, r.Replayable())
+		require.NoError(t, r.Prepare())
 		require.Zero(t, b.Closes(), "it is still needed")
 	}
 	attempt, err := r.Attempt(req.Context())
 	require.NoError(t, err)
 	require.Equal(t, "upload", readAll(t, attempt.Body))
-	require.False(t, r.Replayable())
+	require.ErrorIs(t, r.Prepare(), client.ErrNotReplayable)
 	r.Close()
 	require.Zero(t, b.Closes(), "the transport has it")
 	require.NoError(t, attempt.Body.Close())
@@ -241,7 +241,7 @@ func TestReplayErrors(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.ReadAll(attempt.Body)
 	require.ErrorIs(t, err, broken)
-	require.False(t, r.Replayable())
+	require.ErrorIs(t, r.Prepare(), client.ErrNotReplayable)
 }
 
 type failing struct{ err error }
@@ -285,7 +285,7 @@ func TestReplayWhileTheAttemptBeforeStillReads(t *testing.T) {
 		read(0, old.Body)
 		_, _ = io.WriteString(producer, "abc")
 		synctest.Wait() // it waits for more, and the server has answered 503 meanwhile
-		require.True(t, r.Replayable())
+		require.NoError(t, r.Prepare())
 		again, err := r.Attempt(req.Context())
 		require.NoError(t, err)
 		read(1, again.Body)
@@ -314,7 +314,7 @@ func TestReplayPastTheLimitOnlyTheNewestReads(t *testing.T) {
 	n, err := io.ReadFull(old.Body, make([]byte, 2)) // the 5th byte is one too many, and must not be lost
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
-	require.False(t, r.Replayable())
+	require.ErrorIs(t, r.Prepare(), client.ErrNotReplayable)
 	_, err = old.Body.Read(make([]byte, 1))
 	require.EqualError(t, err, "client: body is read by a later attempt")
 	require.Equal(t, content, readAll(t, again.Body))

@@ -1,13 +1,11 @@
 package logs
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/gresil/gresil/core"
 )
-
-// DefaultWarnEvery is the WarnEvery of a Config without one.
-const DefaultWarnEvery = time.Minute
 
 // Config configures an [Adapter]. The zero value is ready to use.
 type Config struct {
@@ -20,7 +18,7 @@ type Config struct {
 	// people. Errors are written as they are in any case.
 	Keys bool
 	// WarnEvery is the minimum time between two warnings of one sort about one
-	// instance. If zero, DefaultWarnEvery is used. It must not be negative.
+	// instance. If zero, it is a minute. It must not be negative.
 	WarnEvery time.Duration
 }
 
@@ -32,9 +30,4 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) warnEvery() time.Duration {
-	if c.WarnEvery == 0 {
-		return DefaultWarnEvery
-	}
-	return c.WarnEvery
-}
+func (c Config) warnEvery() time.Duration { return cmp.Or(c.WarnEvery, time.Minute) }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"maps"
 	"runtime"
 	"runtime/debug"
@@ -13,13 +14,9 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// DefaultNamespace is the Namespace of a Config without one.
-const DefaultNamespace = "resilience"
-
 // Config configures a [Collector]. The zero value is ready to use.
 type Config struct {
-	// Namespace is the prefix of all metric names. If empty, DefaultNamespace is
-	// used.
+	// Namespace is the prefix of all metric names. If empty, it is "resilience".
 	Namespace string
 
 	// Durations exports the durations of calls through breakers, as histograms. A
@@ -40,17 +37,12 @@ func (c Config) Validate() error {
 		if r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || i > 0 && '0' <= r && r <= '9' {
 			continue
 		}
-		return &core.ConfigError{Field: "metrics.Config.Namespace", Value: c.Namespace, Reason: "must be the beginning of a metric name, as in " + DefaultNamespace}
+		return &core.ConfigError{Field: "metrics.Config.Namespace", Value: c.Namespace, Reason: "must be the beginning of a metric name, as in resilience"}
 	}
 	return nil
 }
 
-func (c Config) namespace() string {
-	if c.Namespace == "" {
-		return DefaultNamespace
-	}
-	return c.Namespace
-}
+func (c Config) namespace() string { return cmp.Or(c.Namespace, "resilience") }
 
 // A Collector exports the instances in a registry. Make it with [New].
 type Collector struct {

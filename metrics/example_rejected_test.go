@@ -20,7 +20,7 @@ func counted(c *metrics.Collector, next http.Handler) http.Handler {
 		rec := new(server.Recorder)
 		w = rec.Wrap(w)
 		next.ServeHTTP(w, r)
-		c.Rejected(metrics.Server, rec.Rejected(), rec.Status())
+		c.ServerRejected(rec.Rejected(), rec.Status())
 	})
 }
 
@@ -33,14 +33,14 @@ type countedTransport struct {
 func (t countedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
-		t.c.Rejected(metrics.Client, err, 0) // any error: what no mechanism rejected is "other"
+		t.c.ClientRejected(err, 0) // any error: "other" is that of no mechanism
 		return nil, err
 	}
-	t.c.Rejected(metrics.Client, client.Rejected(resp), resp.StatusCode)
+	t.c.ClientRejected(client.Rejected(resp), resp.StatusCode)
 	return resp, nil
 }
 
-func ExampleCollector_Rejected() {
+func ExampleCollector_ServerRejected() {
 	registry := &core.Registry{}
 	collector := core.Must(metrics.New(registry, metrics.Config{}))
 	exported := prometheus.NewRegistry()

@@ -128,21 +128,21 @@ func TestRejectionsOfHTTP(t *testing.T) {
 	g := gatherer(t, c)
 	late := core.Must(timeout.New(timeout.Config{Limit: time.Second}))
 	for _, r := range []struct {
-		side metrics.Side
-		err  error
-		code int
+		count func(err error, code int)
+		err   error
+		code  int
 	}{
-		{metrics.Server, &ratelimit.LimitedError{}, 429},
-		{metrics.Server, fmt.Errorf("wrapped: %w", &ratelimit.LimitedError{}), 429},
-		{metrics.Server, &breaker.OpenError{}, 503},
-		{metrics.Client, &breaker.OpenError{}, 0},
-		{metrics.Client, &timeout.Error{Name: late.Name(), Limit: late.Limit()}, -7},
-		{metrics.Client, core.ErrRejected, 503},
-		{metrics.Client, errors.New("unheard of"), 99999},
-		{9, context.Canceled, 600},
-		{metrics.Server, nil, 200},
+		{c.ServerRejected, &ratelimit.LimitedError{}, 429},
+		{c.ServerRejected, fmt.Errorf("wrapped: %w", &ratelimit.LimitedError{}), 429},
+		{c.ServerRejected, &breaker.OpenError{}, 503},
+		{c.ClientRejected, &breaker.OpenError{}, 0},
+		{c.ClientRejected, &timeout.Error{Name: late.Name(), Limit: late.Limit()}, -7},
+		{c.ClientRejected, core.ErrRejected, 503},
+		{c.ClientRejected, errors.New("unheard of"), 99999},
+		{c.ClientRejected, context.Canceled, 600},
+		{c.ServerRejected, nil, 200},
 	} {
-		c.Rejected(r.side, r.err, r.code)
+		r.count(r.err, r.code)
 	}
 	got := samples(t, g, "http_rejections")
 	maps.DeleteFunc(got, func(_ string, n float64) bool { return n == 0 })

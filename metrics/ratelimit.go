@@ -60,7 +60,7 @@ func (m *limiterMetrics) collect(ch chan<- prometheus.Metric, name string, l *ra
 	counter(ch, m.requests, s.Allowed, name, "allowed")
 	counter(ch, m.requests, s.Rejected, name, "throttled")
 	counter(ch, m.requests, s.Canceled, name, "canceled")
-	counter(ch, m.requests, s.StoreErrors-min(s.Local, s.StoreErrors), name, "error")
+	counter(ch, m.requests, s.StoreErrors-s.Local, name, "error") // Local is part of StoreErrors
 	counter(ch, m.storeErrors, s.StoreErrors, name)
 	gauge(ch, m.waiters, float64(s.Waiting), name)
 	if l.InUse() {

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 
@@ -12,35 +11,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/timeout"
-	"github.com/gresil/gresil/internal/validate"
 )
-
-// A Side is where a request was rejected: on arrival at a server, or before a client
-// sent it.
-type Side uint8
-
-// The two sides.
-const (
-	Server Side = iota
-	Client
-)
-
-// String returns "server" or "client".
-func (s Side) String() string {
-	switch s {
-	case Server:
-		return "server"
-	case Client:
-		return "client"
-	}
-	return fmt.Sprintf("Side(%d)", uint8(s))
-}
-
-// MarshalText returns the text of String. A value without a name is an error.
-func (s Side) MarshalText() ([]byte, error) { return validate.MarshalText(s, Client) }
-
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (s *Side) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, Client, text) }
 
 // rejections counts HTTP requests by side, reason and status.
 type rejections struct {
@@ -51,7 +22,7 @@ type rejections struct {
 }
 
 type rejection struct {
-	side   Side
+	side   string // "server" or "client"
 	reason string
 	code   int // 0 without a response
 }
@@ -60,20 +31,20 @@ type rejection struct {
 // exported as 0 before the first, so that a rate includes the first.
 func usual() []rejection {
 	return []rejection{
-		{Server, "rate_limited", 429},
-		{Server, "rate_limited", 413},
-		{Server, "circuit_open", 503},
-		{Server, "timeout", 503},
-		{Server, "rejected", 403},
-		{Server, "rejected", 503},
-		{Server, "other", 500},
-		{Server, "other", 503},
-		{Client, "rate_limited", 0},
-		{Client, "circuit_open", 0},
-		{Client, "circuit_open", 503},
-		{Client, "timeout", 0},
-		{Client, "rejected", 0},
-		{Client, "other", 0},
+		{"server", "rate_limited", 429},
+		{"server", "rate_limited", 413},
+		{"server", "circuit_open", 503},
+		{"server", "timeout", 503},
+		{"server", "rejected", 403},
+		{"server", "rejected", 503},
+		{"server", "other", 500},
+		{"server", "other", 503},
+		{"client", "rate_limited", 0},
+		{"client", "circuit_open", 0},
+		{"client", "circuit_open", 503},
+		{"client", "timeout", 0},
+		{"client", "rejected", 0},
+		{"client", "other", 0},
 	}
 }
 
@@ -85,16 +56,21 @@ func (r *rejections) init(c *Collector) {
 	}
 }
 
-// Rejected counts an HTTP request that was rejected with err and answered with the
-// status code; the code is 0 if the caller got an error instead of a response. A nil
-// err counts nothing. The label reason is rate_limited, circuit_open, timeout, rejected
-// (by another mechanism) or other, depending on the errors that err matches. Nothing
-// calls it by itself: the example shows the calls for servers and for clients.
-func (c *Collector) Rejected(side Side, err error, code int) {
+// ServerRejected counts an HTTP request that a server rejected with err and answered with
+// the status code. A nil err counts nothing. The label reason is rate_limited,
+// circuit_open, timeout, rejected (by another mechanism) or other, depending on the errors
+// that err matches. Nothing calls it by itself: see the example.
+func (c *Collector) ServerRejected(err error, code int) { c.rejected("server", err, code) }
+
+// ClientRejected is [Collector.ServerRejected] for a request that a client rejected before it
+// was sent. The code is 0 if the caller got an error instead of a response.
+func (c *Collector) ClientRejected(err error, code int) { c.rejected("client", err, code) }
+
+func (c *Collector) rejected(side string, err error, code int) {
 	if err == nil {
 		return
 	}
-	r := rejection{side: min(side, Client), reason: reason(err)}
+	r := rejection{side: side, reason: reason(err)}
 	if 100 <= code && code <= 599 {
 		r.code = code
 	}
@@ -126,6 +102,6 @@ func (r *rejections) collect(ch chan<- prometheus.Metric) {
 		if k.code != 0 {
 			code = strconv.Itoa(k.code)
 		}
-		counter(ch, r.desc, n, k.side.String(), k.reason, code)
+		counter(ch, r.desc, n, k.side, k.reason, code)
 	}
 }

@@ -88,8 +88,8 @@ func TestKnownRejectionsAreZeroBeforeTheFirst(t *testing.T) {
 		"http_rejections_total none rejected client": 0, "http_rejections_total none other client": 0,
 	}
 	require.Equal(t, want, samples(t, g, "http_rejections"))
-	c.Rejected(metrics.Server, &ratelimit.LimitedError{}, http.StatusTooManyRequests)
-	c.Rejected(metrics.Server, &ratelimit.LimitedError{}, http.StatusTeapot)
+	c.ServerRejected(&ratelimit.LimitedError{}, http.StatusTooManyRequests)
+	c.ServerRejected(&ratelimit.LimitedError{}, http.StatusTeapot)
 	want["http_rejections_total 429 rate_limited server"] = 1
 	want["http_rejections_total 418 rate_limited server"] = 1
 	require.Equal(t, want, samples(t, g, "http_rejections"))

@@ -2,15 +2,15 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/peer"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // ClientIP configures how the address of a client is found. The zero value uses
@@ -67,49 +67,36 @@ func ByClientIP(trusted ...netip.Prefix) Key {
 	return ClientIP{Trusted: trusted}.finder().key
 }
 
-// Key returns the key, or an error that reports every field that cannot be used.
+// Key returns the key. The error reports every field that cannot be used, joined. Each is a
+// [*core.ConfigError].
 func (c ClientIP) Key() (Key, error) {
-	if err := c.Validate(); err != nil {
+	if err := c.check().Err(); err != nil {
 		return nil, err
 	}
 	return c.finder().key, nil
 }
 
-// Validate reports every field that cannot be used, joined.
-func (c ClientIP) Validate() error {
-	var errs []error
-	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: "server.ClientIP." + field, Value: value, Reason: reason})
-	}
+// check has every field that cannot be used.
+func (c ClientIP) check() *validate.Check {
+	check := validate.Of("server.ClientIP")
 	for i, p := range c.Trusted {
-		if !p.IsValid() {
-			bad(fmt.Sprintf("Trusted[%d]", i), p.String(), needsNetwork)
-		}
+		check.That(p.IsValid(), fmt.Sprintf("Trusted[%d]", i), p.String(), needsNetwork)
 	}
-	if c.Header != "" && !token(c.Header) {
-		bad("Header", fmt.Sprintf("%q", c.Header), "must be the name of a header field")
+	trusting := len(c.Trusted) > 0 || c.TrustUnix
+	check.That(c.Header == "" || header.IsToken(c.Header), "Header", fmt.Sprintf("%q", c.Header), "must be the name of a header field")
+	check.That(c.Header == "" || trusting, "Header", c.Header, "needs Trusted or TrustUnix: the header of no other peer is read")
+	check.That(c.Hops >= 0, "Hops", c.Hops, "must be >= 0 (0: Trusted identifies the proxies)")
+	if c.Hops > 0 && !trusting {
+		check.That(false, "Hops", c.Hops, "needs Trusted, the networks that the last proxy connects from (0.0.0.0/0 and ::/0: any), or TrustUnix")
+	} else if name := c.headerName(); c.Hops > 0 {
+		check.That(name == forwardedFor || name == forwarded, "Hops", c.Hops, "is for X-Forwarded-For, which an empty Header means, and Forwarded")
 	}
-	nobody := len(c.Trusted) == 0 && !c.TrustUnix
-	if c.Header != "" && nobody {
-		bad("Header", c.Header, "needs Trusted or TrustUnix: the header of no other peer is read")
-	}
-	header := http.CanonicalHeaderKey(c.Header)
-	switch {
-	case c.Hops < 0:
-		bad("Hops", c.Hops, "must be >= 0 (0: Trusted identifies the proxies)")
-	case c.Hops > 0 && nobody:
-		bad("Hops", c.Hops, "needs Trusted, the networks that the last proxy connects from (0.0.0.0/0 and ::/0: any), or TrustUnix")
-	case c.Hops > 0 && header != "" && header != forwardedFor && header != forwarded:
-		bad("Hops", c.Hops, "is for X-Forwarded-For, which an empty Header means, and Forwarded")
-	}
-	if c.IPv4Bits < 0 || c.IPv4Bits > 32 {
-		bad("IPv4Bits", c.IPv4Bits, "must be 0 to 32 (0 means 32)")
-	}
-	if c.IPv6Bits < 0 || c.IPv6Bits > 128 {
-		bad("IPv6Bits", c.IPv6Bits, "must be 0 to 128 (0 means 64)")
-	}
-	return errors.Join(errs...)
+	check.That(c.IPv4Bits >= 0 && c.IPv4Bits <= 32, "IPv4Bits", c.IPv4Bits, "must be 0 to 32 (0 means 32)")
+	check.That(c.IPv6Bits >= 0 && c.IPv6Bits <= 128, "IPv6Bits", c.IPv6Bits, "must be 0 to 128 (0 means 64)")
+	return check
 }
+
+func (c ClientIP) headerName() string { return cmp.Or(http.CanonicalHeaderKey(c.Header), forwardedFor) }
 
 const needsNetwork = "must be a network, as netip.MustParsePrefix returns it"
 
@@ -124,7 +111,7 @@ type finder struct {
 }
 
 func (c ClientIP) finder() *finder {
-	f := &finder{trusted: fold(c.Trusted), unix: c.TrustUnix, header: cmp.Or(http.CanonicalHeaderKey(c.Header), forwardedFor), hops: c.Hops, ip4: cmp.Or(c.IPv4Bits, 32), ip6: cmp.Or(c.IPv6Bits, 64)}
+	f := &finder{trusted: fold(c.Trusted), unix: c.TrustUnix, header: c.headerName(), hops: c.Hops, ip4: cmp.Or(c.IPv4Bits, 32), ip6: cmp.Or(c.IPv6Bits, 64)}
 	f.plain = len(f.trusted) == 0 && f.ip4 == 32
 	return f
 }

@@ -88,10 +88,3 @@ func ExampleMarkRejected() {
 	fmt.Println(rec.Status(), rec.Rejected())
 	// Output: 503 closed for today
 }
-
-func ExampleSetRetryAfter() {
-	h := http.Header{}
-	server.SetRetryAfter(h, 1100*time.Millisecond)
-	fmt.Println(h.Get("Retry-After"))
-	// Output: 2
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/header"
 )
 
 // A Key appends the key of a request to dst, as the bytes that identify a client to a
@@ -49,17 +50,6 @@ func firstUnusable(keys []Key) Key {
 	return nil
 }
 
-// token reports whether name can be the name of a header field (RFC 9110).
-func token(name string) bool {
-	for _, c := range []byte(name) {
-		letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
-		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return name != ""
-}
-
 // ByHeader is the first value of a header field, as in
 // ByHeader("X-API-Key"). A request without it, or with an empty value, has no key. A
 // name that cannot be in the header is reported by [Key.Validate], which the plugins
@@ -68,7 +58,7 @@ func token(name string) bool {
 // The client chooses the value: place the middleware that checks it outside of the
 // limiter. Otherwise each new value is a new bucket.
 func ByHeader(name string) Key {
-	if !token(name) || strings.EqualFold(name, "Host") {
+	if !header.IsToken(name) || strings.EqualFold(name, "Host") {
 		return unusable([]byte(name))
 	}
 	name = http.CanonicalHeaderKey(name)

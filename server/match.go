@@ -1,13 +1,10 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"sync"
-
-	"github.com/gresil/gresil/core"
 )
 
 // KeyIn returns a function that reports whether the key of a request is one of values,
@@ -44,13 +41,11 @@ func KeyIn(key Key, values ...string) func(*http.Request) bool {
 //
 // The error reports every field of c and every network that cannot be used.
 func (c ClientIP) In(networks ...netip.Prefix) (func(*http.Request) bool, error) {
-	errs := []error{c.Validate()}
+	check := c.check()
 	for i, p := range networks {
-		if !p.IsValid() {
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("server.ClientIP.In[%d]", i), Value: p.String(), Reason: needsNetwork})
-		}
+		check.That(p.IsValid(), fmt.Sprintf("In[%d]", i), p.String(), needsNetwork)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := check.Err(); err != nil {
 		return nil, err
 	}
 	f, networks := c.finder(), fold(networks)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/header"
 )
 
 // A Rejection is the response to a request that is not served. The zero value is
@@ -107,7 +108,7 @@ func begin(w http.ResponseWriter, r *http.Request, status int, wait time.Duratio
 	if wait < 0 {
 		delete(h, "Retry-After")
 	} else {
-		lines[2] = seconds(wait)
+		lines[2] = header.RetryAfter(wait)
 		h["Retry-After"] = lines[2:]
 	}
 	w.WriteHeader(status)

@@ -171,18 +171,6 @@ func TestReject_IsSeenFurtherOut(t *testing.T) {
 	require.NoError(t, outer.Rejected(), "a handler that answers 429 was called")
 }
 
-func TestSetRetryAfter(t *testing.T) {
-	t.Parallel()
-	for d, want := range map[time.Duration]string{
-		0: "1", 1: "1", 200 * time.Millisecond: "1", 900 * time.Millisecond: "1", time.Second: "1", time.Second + 1: "2",
-		59400 * time.Millisecond: "60", time.Hour: "3600", 1<<63 - 1: "9223372037", -1: "", -time.Hour: "",
-	} {
-		h := http.Header{"Retry-After": {"7"}}
-		server.SetRetryAfter(h, d)
-		require.Equal(t, want, h.Get("Retry-After"), d)
-	}
-}
-
 func TestStatusError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no length")

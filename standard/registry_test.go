@@ -77,13 +77,13 @@ func TestAConfigByNameHasTheDefaultsOfItsPlugin(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	c := newClient(t, standard.Config{Registry: registry, Total: timeout.Config{Limit: time.Minute}, Attempt: timeout.Config{Limit: time.Second}})
-	require.NoError(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{CutBody: true}))
+	require.NoError(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{HeadersOnly: true}))
 	require.NoError(t, core.SetConfig(registry, "timeout", "standard-attempt", timeout.Config{Disabled: true}))
 	require.NoError(t, core.SetConfig(registry, "retry", "standard", retry.Config{MaxAttempts: 2}))
-	require.True(t, c.Total.Config().CutBody)
+	require.True(t, c.Total.Config().HeadersOnly)
 	require.True(t, c.Attempt.Config().Disabled)
 	require.Equal(t, 2, c.Retry.Config().MaxAttempts)
 	require.NoError(t, core.SetConfig(registry, "timeout", "standard-attempt", timeout.Config{}))
 	require.ErrorIs(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{ResponseHeader: 1}), core.ErrConfig)
-	require.True(t, c.Total.Config().CutBody, "the old one is kept")
+	require.True(t, c.Total.Config().HeadersOnly, "the old one is kept")
 }

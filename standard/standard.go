@@ -32,7 +32,7 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.Resolved()
+	cfg = cfg.resolved()
 	c := &Client{}
 	err := errors.Join(
 		part(c, &c.Total, cfg.Total, timeout.NewTotal),

@@ -43,7 +43,7 @@ func TestTheZeroConfig(t *testing.T) {
 	require.Equal(t, 10*time.Second, c.Retry.Config().MaxRetryAfter)
 	b := c.Breaker.Config()
 	require.Equal(t, []any{0.1, 30 * time.Second, 100}, []any{b.FailureRate, b.WindowTime, b.MinCalls})
-	require.Equal(t, standard.Config{}.Resolved().Limit.Limit, corelimit.PerSecond(1000))
+	require.Equal(t, corelimit.PerSecond(1000), c.Limit.Config().Limit)
 }
 
 func TestPartsAreRegisteredUnderTheName(t *testing.T) {

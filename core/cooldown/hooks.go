@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // Hooks observe a [Cooldown]. Any of them may be nil. They are called by a goroutine
@@ -44,7 +45,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 func (c *Cooldown) tell(ctx context.Context, f func(context.Context, Info), key string, until time.Time, waited time.Duration) {
 	if f != nil {
 		defer c.life.Panics.Recover()
-		f(ctx, Info{Name: c.Name(), Key: key, Until: until, Waited: waited})
+		f(waitq.Unbound(ctx), Info{Name: c.Name(), Key: key, Until: until, Waited: waited})
 	}
 }
 

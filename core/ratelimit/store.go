@@ -67,12 +67,14 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 			return r, nil
 		}
 	}
-	l.undecided.Add(1)
-	if policy != Allow || op.Cost == 0 || op.Kind == driver.Refund {
-		return Result{}, err
+	allow := policy == Allow && op.Cost != 0 && op.Kind != driver.Refund
+	if c := l.Limit().Capacity(); allow && op.Cost > c && op.Kind != driver.TakeAtMost {
+		l.locals.Add(1) // a cost above the capacity needs no store, and the rejection is counted
+		return Result{Limit: c, RetryAfter: Never}, nil
 	}
-	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != driver.TakeAtMost {
-		return Result{Limit: c, RetryAfter: Never}, nil // a cost above the capacity needs no store
+	l.undecided.Add(1)
+	if !allow {
+		return Result{}, err
 	}
 	return Result{Allowed: true}, nil
 }

@@ -106,11 +106,7 @@ type ClientCall struct {
 	Disabled bool
 	// Key is the key of the breaker to use. If empty, it is that of the request.
 	Key string
-	// Failed makes the exchange a failure if it returns true; otherwise Classify
-	// decides. resp is nil if there is an err. It must not use the body. If nil,
-	// Classify decides.
-	Failed func(resp *http.Response, err error) bool
-	// Classify returns the outcome of the exchange. If nil, it is that of the
-	// ClientConfig.
+	// Classify is that of the ClientConfig, or the default, when the function of an
+	// Override gets it: a function that replaces it can call it. If nil, it stays.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 }

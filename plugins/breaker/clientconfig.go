@@ -98,16 +98,16 @@ type ClientConfig struct {
 
 	// Classify returns the outcome of an exchange. If nil, it is [client.Classify]. ctx is
 	// that of the request, and err that of the transport as [client.Explain] returns it.
-	// It must not use the body. It is not called if the transport panics.
+	// It must not use the body. It is not called if the transport panics, nor for a
+	// request that an inner plugin rejected, which is [core.Ignored]: no call was made.
 	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
 	// PanicsFail counts a panic of the transport as a failure, unless its value is
 	// [http.ErrAbortHandler]. If false, it is not counted. The panic goes on in both
 	// cases.
 	PanicsFail bool
 	// JudgeBody judges an exchange that is a success by its headers again when its body
-	// has ended: if a read fails, Classify is called with the error and no response, and
-	// so is Failed of a ClientCall. If the body is read to its end, or closed before,
-	// the exchange is a success. It is counted once, at that time; until then a trial
+	// has ended: if a read fails, Classify is called with the error and no response. If
+	// the body is read to its end, or closed before, the exchange is a success. It is counted once, at that time; until then a trial
 	// keeps its slot, at most for TrialTimeout. Other outcomes, upgraded connections
 	// (101) and responses without a body are judged by the headers, as all are without
 	// JudgeBody.

@@ -79,11 +79,17 @@ func ExampleTripOnRetryAfter() {
 	// rejected for 2m0s
 }
 
-func ExampleClientCall_failed() {
+func ExampleClientCall_classify() {
 	breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 1}))
 	httpClient := &http.Client{Transport: client.New(resiltest.NewScript(resiltest.Reply{Status: http.StatusNotFound}), breakers)}
 	ctx := breakers.Override(context.Background(), func(c *breaker.ClientCall) {
-		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusNotFound }
+		rest := c.Classify // of the Config
+		c.Classify = func(ctx context.Context, resp *http.Response, err error) core.Outcome {
+			if err == nil && resp.StatusCode == http.StatusNotFound {
+				return core.Failure
+			}
+			return rest(ctx, resp, err)
+		}
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/health", http.NoBody)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 func (s *Server) Handler(next http.Handler) http.Handler {
 	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		current, call := s.life.Load(), s.overridden(r.Context())
+		current := s.life.Load()
+		call := s.overridden(r.Context(), ServerCall{Classify: current.Settings})
 		if call.Disabled {
 			next.ServeHTTP(w, r)
 			return
@@ -122,13 +123,14 @@ type exchange struct {
 // OnHeader ends the permit at the final header: the handler of a stream might return hours
 // later, and a trial would keep its slot as long.
 func (x *exchange) OnHeader(int) {
-	trip, outcome := time.Duration(0), core.Failure
-	rejected := x.sent.Rejected() != nil // by an inner plugin: no call was made
-	if x.trip != nil && !rejected {
-		trip = x.trip(x.request, &x.sent)
-	}
-	if trip <= 0 && (rejected || x.call.Failed == nil || !x.call.Failed(x.request, &x.sent)) {
-		outcome = x.call.Classify(x.request, &x.sent)
+	trip, outcome := time.Duration(0), core.Ignored
+	if x.sent.Rejected() == nil { // otherwise an inner plugin rejected it: no call was made
+		if x.trip != nil {
+			trip = x.trip(x.request, &x.sent)
+		}
+		if trip <= 0 {
+			outcome = x.call.Classify(x.request, &x.sent)
+		}
 	}
 	x.judged = true
 	done(&x.permit, outcome, 0, trip)

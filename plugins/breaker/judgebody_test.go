@@ -165,7 +165,13 @@ func TestJudgeBodyAsksAgain(t *testing.T) {
 	require.Equal(t, []error{nil, errReset}, asked)
 	require.EqualValues(t, 1, p.For(host).Stats().Successes)
 	read(p.Override(t.Context(), func(c *breaker.ClientCall) {
-		c.Failed = func(_ *http.Response, err error) bool { return err != nil }
+		rest := c.Classify
+		c.Classify = func(ctx context.Context, resp *http.Response, err error) core.Outcome {
+			if err != nil {
+				return core.Failure
+			}
+			return rest(ctx, resp, err)
+		}
 	}))
 	require.Equal(t, []error{nil, errReset, nil}, asked)
 	require.EqualValues(t, 1, p.For(host).Stats().Failures)

@@ -102,9 +102,15 @@ func TestOverrideWithAnExtraPredicate(t *testing.T) {
 	s := resiltest.NewScript()
 	rt := p.Transport(s)
 	teapots := p.Override(t.Context(), func(c *breaker.ClientCall) {
-		c.Failed = func(resp *http.Response, err error) bool { return err == nil && resp.StatusCode == http.StatusTeapot }
+		rest := c.Classify
+		c.Classify = func(ctx context.Context, resp *http.Response, err error) core.Outcome {
+			if err == nil && resp.StatusCode == http.StatusTeapot {
+				return core.Failure
+			}
+			return rest(ctx, resp, err)
+		}
 	})
-	for _, status := range []int{200, 418, 500} { // Classify is asked all the same
+	for _, status := range []int{200, 418, 500} { // the rest is classified as before
 		s.Set(resiltest.Reply{Status: status})
 		_, err := get(teapots, rt, "https://"+host)
 		require.NoError(t, err)
@@ -184,7 +190,7 @@ func TestServerSetConfig(t *testing.T) {
 	require.Equal(t, 7, keyed.Group().Config().Window)
 }
 
-// A call that was rejected further in was not made, whatever the extra predicate says.
+// A call that an inner plugin rejected was not made, whatever Classify returns.
 func TestARejectionFurtherInIsNoFailure(t *testing.T) {
 	t.Parallel()
 	p := newClient(t, breaker.ClientConfig{Window: 1})
@@ -192,7 +198,7 @@ func TestARejectionFurtherInIsNoFailure(t *testing.T) {
 		return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
 	}))
 	ctx := p.Override(t.Context(), func(c *breaker.ClientCall) {
-		c.Failed = func(resp *http.Response, err error) bool { return err != nil || resp.StatusCode >= 500 }
+		c.Classify = func(context.Context, *http.Response, error) core.Outcome { return core.Failure }
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
 	require.NoError(t, err)
@@ -274,8 +280,12 @@ func TestServerOverride(t *testing.T) {
 			c.Classify = func(*http.Request, *server.Recorder) core.Outcome { return core.Success }
 		})
 		teapots := s.Override(harmless, func(c *breaker.ServerCall) {
-			c.Failed = func(_ *http.Request, sent *server.Recorder) bool {
-				return sent.Rejected() != nil || sent.Status() == http.StatusTeapot
+			rest := c.Classify
+			c.Classify = func(r *http.Request, sent *server.Recorder) core.Outcome {
+				if sent.Rejected() != nil || sent.Status() == http.StatusTeapot {
+					return core.Failure
+				}
+				return rest(r, sent)
 			}
 		})
 		reject := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) })

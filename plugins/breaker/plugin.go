@@ -37,17 +37,16 @@ func (p *plugin[C, S, Call]) setConfig(cfg C) error {
 	return p.life.SetConfig(cfg, func(cfg *C) error { return p.breakers.SetConfig((*cfg).core()) })
 }
 
-// overridden returns a zero Call changed by the overrides.
-func (p *plugin[C, S, Call]) overridden(ctx context.Context) (call Call) {
+// overridden returns the Call in force, changed by the overrides.
+func (p *plugin[C, S, Call]) overridden(ctx context.Context, call Call) Call {
 	if f := override.From[plugin[C, S, Call], Call](ctx, p); f != nil {
-		return applied(f)
+		return applied(f, call)
 	}
 	return call
 }
 
 // applied is separate, because the argument of f is on the heap.
-func applied[Call any](f func(*Call)) Call {
-	var call Call
+func applied[Call any](f func(*Call), call Call) Call {
 	f(&call)
 	return call
 }

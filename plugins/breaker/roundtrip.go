@@ -33,7 +33,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, ctx := t.client, req.Context()
 	current := c.life.Load()
 	cfg, rules := &current.Config, &current.Settings
-	call := c.overridden(ctx)
+	call := c.overridden(ctx, ClientCall{Classify: rules.classify})
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}
@@ -58,13 +58,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.resp, err = t.next.RoundTrip(attempt)
 	x.sent = true
 	request.Restore(x.resp, attempt, req)
-	asked, trip, outcome := rules.retryAfter(x.resp), time.Duration(0), core.Failure
-	rejected := errors.Is(err, core.ErrRejected) || x.resp != nil && client.Rejected(x.resp) != nil // by an inner plugin: no call was made
-	if cfg.Trip != nil && err == nil && x.resp != nil && !rejected {
-		trip = cfg.Trip(x.resp, asked)
-	}
-	if trip <= 0 && (rejected || call.Failed == nil || !call.Failed(x.resp, err)) {
-		outcome = call.Classify(ctx, x.resp, explain(attempt, started, err))
+	asked, trip, outcome := rules.retryAfter(x.resp), time.Duration(0), core.Ignored
+	if rejected := errors.Is(err, core.ErrRejected) || x.resp != nil && client.Rejected(x.resp) != nil; !rejected { // otherwise no call was made
+		if cfg.Trip != nil && err == nil && x.resp != nil {
+			trip = cfg.Trip(x.resp, asked)
+		}
+		if trip <= 0 {
+			outcome = call.Classify(ctx, x.resp, explain(attempt, started, err))
+		}
 	}
 	if cfg.JudgeBody && outcome == core.Success && hasBody(x.resp) {
 		x.resp.Body = &judgedBody{ReadCloser: x.resp.Body, permit: x.permit, failed: failing(attempt, started, call)} //nolint:contextcheck // it is the request's
@@ -130,9 +131,6 @@ func explain(req *http.Request, started time.Time, err error) error {
 // failing returns the judge of a body that cannot be read to its end.
 func failing(req *http.Request, started time.Time, call ClientCall) func(error) core.Outcome {
 	return func(err error) core.Outcome {
-		if call.Failed != nil && call.Failed(nil, err) {
-			return core.Failure
-		}
 		return call.Classify(req.Context(), nil, explain(req, started, err))
 	}
 }

@@ -108,11 +108,7 @@ type ServerCall struct {
 	// Key is the key of the breaker to use. If empty, it is that of the request.
 	// Without a Key in the ServerConfig there is only one breaker, and Key is not used.
 	Key string
-	// Failed makes the request a failure if it returns true; otherwise Classify decides.
-	// It is not called for a request that an inner plugin rejected. It must not write.
-	// If nil, Classify decides.
-	Failed func(r *http.Request, sent *server.Recorder) bool
-	// Classify returns the outcome of the request. If nil, it is that of the
-	// ServerConfig.
+	// Classify is that of the ServerConfig, or the default, when the function of an
+	// Override gets it: a function that replaces it can call it. If nil, it stays.
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
 }

@@ -85,7 +85,8 @@ type ServerConfig struct {
 	// returned. Later events, as a panic in the middle of the body or a timeout plugin
 	// that cuts it, change nothing. It must not write. If nil, it is [ClassifyHandler].
 	// If the handler panics before, Classify is not called: the request is a failure, or
-	// not counted if the value is [http.ErrAbortHandler].
+	// not counted if the value is [http.ErrAbortHandler]. Nor is it called for a request
+	// that an inner plugin rejected, which is [core.Ignored].
 	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
 	// Trip opens the breaker by a single request, for as long as it returns, whatever
 	// the rates: the request counts as a failure. If the result is 0 or less, Classify

@@ -66,14 +66,14 @@ func TestClientSetConfigWithALimiterOfXTime(t *testing.T) {
 		c := &http.Client{Transport: limits.Transport(&answers{})}
 		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		require.ErrorIs(t, get(t.Context(), t, c, "http://a.test/"), core.ErrRejected)
-		require.NoError(t, limits.SetConfig(limits.Config().With(func(c *ratelimit.ClientConfig) { c.Name, c.MaxWait = "", time.Hour })))
+		require.NoError(t, limits.SetConfig(with(limits.Config(), func(c *ratelimit.ClientConfig) { c.Name, c.MaxWait = "", time.Hour })))
 		start := time.Now()
 		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		require.Equal(t, time.Minute, time.Since(start))
 		require.Equal(t, "api", limits.Config().Name)
 		require.EqualError(t, limits.SetConfig(ratelimit.ClientConfig{}), "ratelimit.ClientConfig.Limiter = false: must stay set: true")
 		other := ratelimit.ClientConfig{Limiter: rate.NewLimiter(rate.Inf, 1)}
-		require.EqualError(t, limits.SetConfig(other.With(func(c *ratelimit.ClientConfig) { c.Name = "other" })), "ratelimit.ClientConfig.Name = other: must stay api")
+		require.EqualError(t, limits.SetConfig(with(other, func(c *ratelimit.ClientConfig) { c.Name = "other" })), "ratelimit.ClientConfig.Name = other: must stay api")
 		require.NoError(t, limits.SetConfig(other))
 		require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 		require.Equal(t, time.Minute, time.Since(start))

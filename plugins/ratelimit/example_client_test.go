@@ -61,7 +61,9 @@ func ExampleNewClient_xTime() {
 
 func ExampleClient_SetConfig() {
 	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Name: "vendor", Limit: ratelimit.PerMinute(2)}))
-	fmt.Println(limits.SetConfig(limits.Config().With(func(c *ratelimit.ClientConfig) { c.Limit = ratelimit.PerMinute(5) })))
+	cfg := limits.Config()
+	cfg.Limit = ratelimit.PerMinute(5)
+	fmt.Println(limits.SetConfig(cfg))
 	fmt.Println(limits.SetConfig(ratelimit.ClientConfig{Name: "other"}))
 	fmt.Println(limits.Config().Limit)
 	// Output:

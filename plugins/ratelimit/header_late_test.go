@@ -79,8 +79,8 @@ func TestHeaders_NestedStylesTellTheLeast(t *testing.T) {
 		outer, inner, take int64
 		want               string
 	}{{10, 5, 0, "5"}, {5, 10, 0, "5"}, {7, 7, 0, "7"}, {5, 10, 6, "10"}} {
-		outer := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.Name, c.Limit = "outer", ratelimit.PerHour(tt.outer) }))
-		inner := charging(t, cfg.With(func(c *ratelimit.ServerConfig) { c.Limit = ratelimit.PerMinute(tt.inner) }), func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+		outer := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.Name, c.Limit = "outer", ratelimit.PerHour(tt.outer) }))
+		inner := charging(t, with(cfg, func(c *ratelimit.ServerConfig) { c.Limit = ratelimit.PerMinute(tt.inner) }), func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
 			mustTake(t, c, tt.take)
 		})
 		w := fetch(outer.plugin.Handler(inner), "/")

@@ -144,8 +144,8 @@ func TestHeaders_NestedXRateLimitTellsTheLeast(t *testing.T) {
 		outer, inner int64
 		want         string
 	}{{10, 5, "5"}, {5, 10, "5"}, {7, 7, "7"}} {
-		outer := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.Limit = ratelimit.PerHour(tt.outer) }))
-		inner := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.Limit = ratelimit.PerMinute(tt.inner) }))
+		outer := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.Limit = ratelimit.PerHour(tt.outer) }))
+		inner := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.Limit = ratelimit.PerMinute(tt.inner) }))
 		w := fetch(outer.plugin.Handler(inner), "/")
 		require.Equal(t, []string{tt.want}, w.Header().Values("X-RateLimit-Limit"))
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/server"
 )
 
@@ -45,7 +46,11 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*pa
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
 	if s.cfg.OnRejected != nil {
 		h := w.Header()
-		server.SetRetryAfter(h, after)
+		if after < 0 {
+			h.Del("Retry-After")
+		} else {
+			h.Set("Retry-After", header.RetryAfter(after))
+		}
 		h.Set("Cache-Control", "no-store")
 		server.MarkRejected(w, why())
 		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not

@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 type clientTransport struct {
@@ -125,7 +126,7 @@ func (t *clientTransport) admit(ctx context.Context, cfg *ClientConfig, key stri
 	bounded := false
 	bound := func() { // all waits together, now that there are several
 		if most := longest(cfg); !bounded && most != math.MaxInt64 {
-			ctx, cancel = context.WithDeadlineCause(own, start.Add(most), &cooldown.HeldError{Name: t.Name(), Key: key}) //nolint:fatcontext // once
+			ctx, cancel = waitq.Bound(own, start.Add(most), &cooldown.HeldError{Name: t.Name(), Key: key}) //nolint:fatcontext // once
 			bounded = true
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/server"
@@ -38,7 +37,7 @@ type settings struct {
 // [*core.DuplicateError] of the registry.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
-	cfg = cfg.With(func(*ServerConfig) {})
+	cfg = cfg.clone()
 	err := s.init(cfg, instance.Kind[ServerConfig, struct{}, Hooks]{
 		Type: "ratelimit.ServerConfig",
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
@@ -98,7 +97,7 @@ func (s *Server) Phase() server.Phase { return server.Admission }
 
 // Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
 // except for a Name and Registry that stayed.
-func (s *Server) Config() ServerConfig { return s.life.Load().Config.With(func(*ServerConfig) {}) }
+func (s *Server) Config() ServerConfig { return s.life.Load().Config.clone() }
 
 // SetConfig replaces the ServerConfig while the plugin is in use, with its Routes, Layers
 // and Tier. Keys keep their usage, as with SetConfig of core/ratelimit; a route keeps it
@@ -107,7 +106,7 @@ func (s *Server) Config() ServerConfig { return s.life.Load().Config.With(func(*
 // stay as they are: another one is a [*core.ConfigError], as are another Store or
 // MaxKeys and the errors of [ServerConfig.Validate], and nothing changes.
 func (s *Server) SetConfig(cfg ServerConfig) error {
-	return s.life.SetConfig(cfg.With(func(*ServerConfig) {}), func(cfg *ServerConfig) error {
+	return s.life.SetConfig(cfg.clone(), func(cfg *ServerConfig) error {
 		if _, err := s.settings(*cfg); err != nil { // a limit that the store does not take
 			return err
 		}
@@ -162,8 +161,8 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	outer := s.Config()
 	cfg := outer
 	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
-	cfg = cfg.With(f)
-	if taken(outer.named(), cmp.Or(cfg.Name, ratelimit.DefaultName), cfg.Limit) != "" {
+	f(&cfg)
+	if taken(outer.named(), cmp.Or(cfg.Name, defaultName), cfg.Limit) != "" {
 		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from, and of its layers and routes"}
 	}
 	return NewServer(cfg)

@@ -149,14 +149,14 @@ func TestRequestsWithoutAKey(t *testing.T) {
 	require.Equal(t, 200, from(peer, "", ""))
 	require.Equal(t, 429, from(peer, "", ""))
 
-	shared := serve(t, cfg.With(func(c *ratelimit.ServerConfig) {
+	shared := serve(t, with(cfg, func(c *ratelimit.ServerConfig) {
 		c.Key = server.FirstOf(c.Key, server.ByFunc(func(*http.Request) string { return "#shared" }))
 	}))
 	require.Equal(t, 200, from(shared, "192.0.2.1:1", ""))
 	require.Equal(t, 429, from(shared, "192.0.2.2:1", ""))
 	require.Equal(t, 200, from(shared, "192.0.2.2:1", "ann"))
 
-	deny := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.KeyRequired = true }))
+	deny := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.KeyRequired = true }))
 	require.Equal(t, 403, from(deny, "192.0.2.1:1", ""))
 	require.Equal(t, 200, from(deny, "192.0.2.1:1", "ann"))
 	require.EqualValues(t, 1, deny.calls.Load())

@@ -65,19 +65,20 @@ func TestServerConfig_Validate(t *testing.T) {
 	require.NoError(t, ratelimit.ServerConfig{}.Validate())
 }
 
-func TestServerConfig_WithLeavesTheBaseAlone(t *testing.T) {
+func TestServerConfig_IsCopiedWithItsSlices(t *testing.T) {
 	t.Parallel()
 	base := ratelimit.ServerConfig{Name: "base", Routes: []ratelimit.Route{{Pattern: "/a"}}, Layers: []ratelimit.Layer{{Name: "x"}}}
-	derived := base.With(func(c *ratelimit.ServerConfig) { c.Name, c.Routes[0].Pattern, c.Layers[0].Name = "derived", "/b", "y" })
-	require.Equal(t, "x", base.Layers[0].Name)
-	require.Equal(t, "base", base.Name)
-	require.Equal(t, "/a", base.Routes[0].Pattern)
-	require.Equal(t, "/b", derived.Routes[0].Pattern)
-
 	s := serve(t, base)
-	base.Routes[0].Pattern = "/c"
-	s.plugin.Config().Routes[0].Pattern = "/d"
-	require.Equal(t, "/a", s.plugin.Config().Routes[0].Pattern)
+	change := func() {
+		base.Routes[0].Pattern, base.Layers[0].Name = "/c", "z"
+		got := s.plugin.Config()
+		got.Routes[0].Pattern, got.Layers[0].Name = "/d", "w"
+		require.Equal(t, []string{"/a", "x"}, []string{s.plugin.Config().Routes[0].Pattern, s.plugin.Config().Layers[0].Name})
+	}
+	change()
+	base.Routes[0].Pattern, base.Layers[0].Name = "/a", "x"
+	require.NoError(t, s.plugin.SetConfig(base))
+	change()
 }
 
 // Every field of the core's Config is here under the same name, and gets there.

@@ -33,7 +33,7 @@ func TestServerSetConfigKeepsTheUsageOfKeys(t *testing.T) {
 		}
 		require.Equal(t, 200, fetch(s, "/export").Code)
 
-		next := base.With(func(c *ratelimit.ServerConfig) {
+		next := with(base, func(c *ratelimit.ServerConfig) {
 			c.Limit = ratelimit.TokenBucket(6, time.Hour, 6)
 			c.Routes[0].Limit = ratelimit.TokenBucket(3, time.Hour, 3)
 			c.Routes = append(c.Routes, ratelimit.Route{Pattern: "/new", Limit: ratelimit.TokenBucket(1, time.Hour, 1)})

@@ -330,13 +330,13 @@ func TestServer_StoreFails(t *testing.T) {
 		Hooks:      ratelimit.Hooks{StoreFailed: func(context.Context, ratelimit.Info) { failed++ }},
 	}
 	for _, wait := range []time.Duration{0, time.Second} {
-		s := serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.MaxWait = wait }))
+		s := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.MaxWait = wait }))
 		for range 3 {
 			w := fetch(s, "/")
 			require.Equal(t, 200, w.Code)
 			require.Empty(t, w.Header(), "no header that lies")
 		}
-		s = serve(t, cfg.With(func(c *ratelimit.ServerConfig) { c.MaxWait, c.OnStoreError = wait, ratelimit.Deny }))
+		s = serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.MaxWait, c.OnStoreError = wait, ratelimit.Deny }))
 		w := fetch(s, "/")
 		require.Equal(t, 503, w.Code)
 		require.NotContains(t, w.Body.String(), "10.0.0.5")

@@ -144,10 +144,9 @@ type Route struct {
 	Weight func(r *http.Request) (int64, error)
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c ServerConfig) With(f func(*ServerConfig)) ServerConfig {
+// clone returns a copy of c with slices of its own.
+func (c ServerConfig) clone() ServerConfig {
 	c.Routes, c.Layers = slices.Clone(c.Routes), slices.Clone(c.Layers)
-	f(&c)
 	return c
 }
 
@@ -206,7 +205,7 @@ type named struct {
 
 // named returns the limits of the plugin, of the routes and of the layers.
 func (c ServerConfig) named() []named {
-	all := []named{{"the plugin", cmp.Or(c.Name, ratelimit.DefaultName), c.Limit}}
+	all := []named{{"the plugin", cmp.Or(c.Name, defaultName), c.Limit}}
 	for i, r := range c.Routes {
 		all = append(all, named{fmt.Sprintf("Routes[%d]", i), r.Pattern, r.Limit})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/header"
 	short "github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/server"
 )
@@ -45,7 +46,7 @@ func newText(name string, limit Limit) *text {
 	for i, l := range limit.All() {
 		p := part{name: names[i], refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
 		if fill := fillTime(l); fill >= time.Second {
-			p.window = seconds(fill)
+			p.window = header.Seconds(fill)
 		}
 		t.parts = append(t.parts, p)
 		b = t.appendPart(comma(b, 0), p)
@@ -120,7 +121,7 @@ func (t *text) appendPart(b []byte, p part) []byte {
 func (t *text) appendItem(b []byte, r *Result) []byte {
 	b = appendNumber(append(append(b, t.part(r).item...), ";r="...), r.Remaining)
 	if r.NextAfter > 0 {
-		b = appendNumber(append(b, ";t="...), seconds(r.NextAfter))
+		b = appendNumber(append(b, ";t="...), header.Seconds(r.NextAfter))
 	}
 	return b
 }

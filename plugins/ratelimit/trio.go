@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"github.com/gresil/gresil/internal/header"
+)
 
 // singleStyles are the styles whose fields are about one limit.
 const singleStyles = HeaderXRateLimit | HeaderDraft03
@@ -24,9 +28,9 @@ const (
 var trios = [...]trio{ //nolint:gochecknoglobals // a constant table
 	{HeaderXRateLimit, [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}, func(_, full time.Duration) int64 {
 		now := time.Now()
-		return now.Unix() + seconds(time.Duration(now.Nanosecond())+full)
+		return now.Unix() + header.Seconds(time.Duration(now.Nanosecond())+full)
 	}},
-	{HeaderDraft03, [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}, func(next, _ time.Duration) int64 { return seconds(next) }},
+	{HeaderDraft03, [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}, func(next, _ time.Duration) int64 { return header.Seconds(next) }},
 }
 
 // trio writes three fields.
@@ -34,13 +38,4 @@ func (x *fields) trio(t *trio, l *link) {
 	x.set(t.names[capacity], l.text.capacity(&l.result))
 	x.set(t.names[remaining], x.number(l.result.Remaining))
 	x.set(t.names[reset], x.number(t.until(l.result.NextAfter, l.result.FullAfter)))
-}
-
-// seconds returns d in seconds, rounded up.
-func seconds(d time.Duration) int64 {
-	s := int64(d / time.Second)
-	if d%time.Second > 0 {
-		s++
-	}
-	return s
 }

@@ -104,18 +104,11 @@ func gaveUp(req *http.Request) bool {
 	}
 }
 
-// OnServerError makes c retry the responses 500 to 599, and no others, of requests
-// with any method, POST included. Errors are retried as before, and of any method. Call
-// it with a Config, or pass it to [Plugin.Override]; it replaces RetryResponse and CheckRetry.
-func OnServerError(c *Config) {
-	c.CheckRetry, c.RetryResponse, c.AnyMethod = nil, serverError, true
-}
-
-// OnServerErrorIfIdempotent is [OnServerError] for requests with an idempotent method or
-// an Idempotency-Key.
-func OnServerErrorIfIdempotent(c *Config) {
-	c.CheckRetry, c.RetryResponse, c.AnyMethod, c.Methods = nil, serverError, false, nil
-}
+// OnServerError makes c retry the responses 500 to 599, and no others. Errors are retried
+// as before. Call it with a Config, or pass it to [Plugin.Override]; it replaces
+// RetryResponse and CheckRetry. Methods and AnyMethod decide, as always, which requests are
+// sent again: a POST only with an Idempotency-Key, or if they include it.
+func OnServerError(c *Config) { c.CheckRetry, c.RetryResponse = nil, serverError }
 
 // OnTimeout makes c retry no errors but timeouts: of an attempt, of dialing, of a read.
 // It replaces RetryIf and CheckRetry. It needs a limit per attempt, as the timeout

@@ -37,7 +37,7 @@ func TestModifyRequestNeverAccumulates(t *testing.T) {
 		count := func(name string) func(*http.Request, int) error {
 			return func(req *http.Request, retry int) error { req.Header.Add(name, strconv.Itoa(retry)); return nil }
 		}
-		retries := core.Must(plugin.New(plugin.Config{MaxAttempts: 5, Backoff: doubling(), ModifyRequest: count("Global-Retry-Count")}))
+		retries := core.Must(plugin.New(plugin.Config{MaxAttempts: 5, Backoff: doubling(), AnyMethod: true, ModifyRequest: count("Global-Retry-Count")}))
 		c := &http.Client{Transport: client.New(tr, retries)}
 		ctx := retries.Override(t.Context(), plugin.OnServerError)
 		ctx = retries.Override(ctx, func(c *plugin.Config) { c.ModifyRequest = count("Per-Request-Retry-Count") })
@@ -60,37 +60,45 @@ func TestModifyRequestNeverAccumulates(t *testing.T) {
 func TestServerErrorsAre500To599(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]int{404: 1, 429: 1, 499: 1, 500: 3, 501: 3, 550: 3, 599: 3, 600: 1} {
-		for _, helper := range []func(*plugin.Config){plugin.OnServerError, plugin.OnServerErrorIfIdempotent} {
-			s := resiltest.NewScript(status(code, 0))
-			resp, err := do(t, quick(with(plugin.Config{}, helper)), s, get(t))
-			require.NoError(t, err)
-			require.Equal(t, code, resp.StatusCode)
-			require.Equal(t, want, s.Calls(), code)
-		}
+		s := resiltest.NewScript(status(code, 0))
+		resp, err := do(t, quick(with(plugin.Config{}, plugin.OnServerError)), s, get(t))
+		require.NoError(t, err)
+		require.Equal(t, code, resp.StatusCode)
+		require.Equal(t, want, s.Calls(), code)
 	}
 }
 
-func TestHelpersForServerErrorsDifferInTheMethods(t *testing.T) {
+// The choice of the responses is not the choice of the requests: a POST is charged once.
+func TestOnServerErrorLeavesTheMethods(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		helper func(*plugin.Config)
+		cfg    plugin.Config
 		method string
 		want   int
 	}{
-		{plugin.OnServerError, "POST", 3},
-		{plugin.OnServerErrorIfIdempotent, "POST", 1},
-		{plugin.OnServerErrorIfIdempotent, "PATCH", 1},
-		{plugin.OnServerErrorIfIdempotent, "GET", 3},
-		{plugin.OnServerErrorIfIdempotent, "DELETE", 3},
-		{plugin.OnServerErrorIfIdempotent, "HEAD", 3},
-		{plugin.OnServerErrorIfIdempotent, "OPTIONS", 3},
-		{plugin.OnServerErrorIfIdempotent, "PUT", 3},
+		{plugin.Config{}, "POST", 1},
+		{plugin.Config{}, "PATCH", 1},
+		{plugin.Config{}, "GET", 3},
+		{plugin.Config{}, "DELETE", 3},
+		{plugin.Config{}, "HEAD", 3},
+		{plugin.Config{}, "OPTIONS", 3},
+		{plugin.Config{}, "PUT", 3},
+		{plugin.Config{AnyMethod: true}, "POST", 3},
+		{plugin.Config{Methods: []string{"POST"}}, "POST", 3},
+		{plugin.Config{Methods: []string{"POST"}}, "GET", 1},
 	} {
-		s := resiltest.NewScript(status(500, 0))
-		base := plugin.Config{AnyMethod: true, CheckRetry: plugin.DefaultCheckRetry} // what they set replaces it
-		_, err := do(t, quick(with(base, tc.helper)), s, request(t.Context(), tc.method, strings.NewReader("x")))
-		require.NoError(t, err)
-		require.Equal(t, tc.want, s.Calls(), tc.method)
+		for name, reply := range map[string]resiltest.Reply{"a response": status(500, 0), "an error": {Err: errors.New("reset")}} {
+			s := resiltest.NewScript(reply)
+			tc.cfg.CheckRetry = plugin.DefaultCheckRetry // it is replaced
+			p := quick(with(tc.cfg, plugin.OnServerError))
+			_, _ = do(t, p, s, request(t.Context(), tc.method, strings.NewReader("x")))
+			require.Equal(t, tc.want, s.Calls(), "%s, %s", tc.method, name)
+
+			s = resiltest.NewScript(reply)
+			p = quick(tc.cfg)
+			_, _ = do(t, p, s, request(p.Override(t.Context(), plugin.OnServerError), tc.method, strings.NewReader("x")))
+			require.Equal(t, tc.want, s.Calls(), "%s, %s, for a request", tc.method, name)
+		}
 	}
 }
 

@@ -55,10 +55,9 @@ func ExampleDefaultCheckRetry() {
 	// got 200
 }
 
-// Choosing this helper, and not OnServerErrorIfIdempotent, says that a POST may
-// be repeated.
+// The server must not mind that a POST is repeated.
 func ExampleOnServerError() {
-	cfg := retry.Config{Backoff: backoff.None{}}
+	cfg := retry.Config{Backoff: backoff.None{}, AnyMethod: true}
 	retry.OnServerError(&cfg)
 	retries, err := retry.New(cfg)
 	if err != nil {

@@ -79,7 +79,7 @@ func TestOneConnectionIsEnoughAndNoGoroutineIsLeft(t *testing.T) {
 func TestShortBodiesKeepTheConnection(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, listen listens) {
-		short := status(503, client.DefaultDrainBytes)
+		short := status(503, 64<<10)
 		srv := resiltest.Serve(t, listen("a.test"), resiltest.NewScript(short, short, status(200, 0)))
 		ctx, reused := reuses(t.Context())
 		resp, err := quick(retry.Config{}).Transport(srv.Transport()).RoundTrip(to(ctx, http.MethodGet, srv.URL, nil))
@@ -109,7 +109,7 @@ func TestEndlessErrorBodyCostsItsConnection(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 200, resp.StatusCode)
 		require.NoError(t, resp.Body.Close())
-		require.LessOrEqual(t, first.BytesRead(), int64(client.DefaultDrainBytes)+1)
+		require.LessOrEqual(t, first.BytesRead(), int64(64<<10)+1)
 		require.Equal(t, 1, first.Closes())
 		require.Equal(t, []bool{false, false}, *reused)
 		require.Eventually(t, func() bool { open, _ := srv.Conns(); return open == 1 }, resiltest.Patience, time.Millisecond)

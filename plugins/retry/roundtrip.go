@@ -324,9 +324,7 @@ func (r *run) discard(ctx context.Context) {
 	if r.resp.StatusCode == http.StatusRequestTimeout {
 		limit.Bytes = -1 // the server is about to close that connection
 	}
-	if limit.Time == 0 {
-		limit.Time = client.DefaultDrainTime
-	}
+	limit.Time = cmp.Or(limit.Time, request.DrainTime)
 	if wait := r.call.Left(); wait > 0 {
 		limit.Time = min(limit.Time, wait)
 	} else {

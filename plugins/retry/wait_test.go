@@ -42,7 +42,7 @@ func TestDrainingIsPartOfTheWait(t *testing.T) {
 		{"Retry-After and a slow CheckRetry", asking, retry.Config{Backoff: backoff.None{}, CheckRetry: slow}, 1100 * ms, time.Second},
 		{"a slow CheckRetry", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}, CheckRetry: slow}, time.Second, 800 * ms},
 		{"a CheckRetry slower than the wait", stalled, retry.Config{Backoff: backoff.Constant{Wait: 100 * ms}, CheckRetry: slow}, 400 * ms, 350 * ms},
-		{"no wait", stalled, retry.Config{Backoff: backoff.None{}}, 0, client.DefaultDrainTime},
+		{"no wait", stalled, retry.Config{Backoff: backoff.None{}}, 0, 500 * time.Millisecond},
 		{"no wait, a deadline", stalled, retry.Config{Backoff: backoff.None{}}, 400 * ms, 200 * ms},
 		{"no wait, MaxElapsed", stalled, retry.Config{Backoff: backoff.None{}, MaxElapsed: 400 * ms}, 0, 200 * ms},
 		{"no draining", stalled, retry.Config{Backoff: backoff.None{}, Drain: client.Drain{Time: -1}}, 0, 0},

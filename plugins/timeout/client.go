@@ -1,11 +1,13 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -31,11 +33,21 @@ func NewAttempt(cfg Config) (*Client, error) { return newClient(cfg, false, "att
 
 func newClient(cfg Config, total bool, name string, limit time.Duration) (*Client, error) {
 	c := &Client{total: total}
-	err := c.init(c, kind[Config]{
-		typ: "timeout.Config", name: name, limit: limit,
-		fields: func(c *Config) fields { return fields{&c.Name, &c.Registry, c.Disabled, c.Limit, c.Hooks} },
-		also: func(check *validate.Check, c *Config) { // it would have to apply to each attempt
-			check.That(!total || c.ResponseHeader <= 0, "ResponseHeader", c.ResponseHeader, "must be 0 for a total limit")
+	err := c.init(c, &instance.Kind[Config, settings, Hooks]{
+		Type: "timeout.Config", DefaultName: name,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the timeout has the hooks
+		},
+		Settings: func(c *Config) settings {
+			return settle(cmp.Or(c.Name, name), c.Disabled, cmp.Or(c.Limit, limit), c.Hooks)
+		},
+		Fixed: func(check *validate.Check, _, c *Config) {
+			if !total {
+				check.That(!c.HeadersOnly || c.CutBody, "HeadersOnly", true, "must be false for the limit of an attempt")
+				return
+			}
+			check.That(!c.CutBody || c.HeadersOnly, "CutBody", true, "must be false for a total limit") // both are an error of Validate
+			check.That(c.ResponseHeader <= 0, "ResponseHeader", c.ResponseHeader, "must be 0 for a total limit")
 		},
 	}, cfg)
 	if err != nil {
@@ -45,7 +57,12 @@ func newClient(cfg Config, total bool, name string, limit time.Duration) (*Clien
 }
 
 // cutsBody reports whether the limit applies while the body is read.
-func (c *Client) cutsBody(cfg *Config) bool { return cfg.CutBody || c.total && !cfg.HeadersOnly }
+func (c *Client) cutsBody(cfg *Config) bool {
+	if c.total {
+		return !cfg.HeadersOnly
+	}
+	return cfg.CutBody
+}
 
 // Phase returns [client.Overall], or just inside of [client.Attempt] for an attempt.
 func (c *Client) Phase() client.Phase {

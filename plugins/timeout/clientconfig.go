@@ -27,16 +27,16 @@ type Config struct {
 	// zero, it is 30 seconds in total or 10 for an attempt. If negative, there is no
 	// limit.
 	Limit time.Duration
-	// HeadersOnly ends the total limit as soon as the headers of the response are
-	// there. The limit of an attempt ends there anyway.
+	// HeadersOnly ends a total limit as soon as the headers of the response are there.
+	// It must be false for the limit of an attempt, which ends there in any case.
 	HeadersOnly bool
-	// CutBody extends the limit of an attempt until the body is read or closed.
-	// The total limit lasts that long anyway. It excludes HeadersOnly.
+	// CutBody extends the limit of an attempt until the body is read or closed. It must
+	// be false for a total limit, which lasts that long in any case.
 	CutBody bool
 	// ResponseHeader limits the time from the end of the request, its body included, to
 	// the headers of the response, as http.Transport.ResponseHeaderTimeout does. It does
 	// not limit an upload, as Limit does. It applies in addition to Limit, and without
-	// one. It is for an attempt, not for a total limit, and needs a transport that
+	// one. It must be 0 for a total limit. It needs a transport that
 	// reports WroteRequest of net/http/httptrace, as those of net/http do. If an inner
 	// RoundTripper sends the attempt more than once, it counts from the last time. If
 	// zero, there is no limit. It must not be negative.

@@ -32,7 +32,7 @@ func TestBodyIdle(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				handler := &stalling{left: make(chan struct{})}
 				var told []timeout.Info
-				plugin := core.Must(newPlugin(timeout.Config{BodyIdle: 2 * time.Second, HeadersOnly: true, Limit: time.Second, Hooks: timeout.Hooks{
+				plugin := core.Must(newPlugin(timeout.Config{BodyIdle: 2 * time.Second, HeadersOnly: name == "total", Limit: time.Second, Hooks: timeout.Hooks{
 					TimedOut: func(_ context.Context, info timeout.Info) { told = append(told, info) },
 				}}))
 				httpClient, _ := serve(t, handler)

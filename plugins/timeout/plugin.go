@@ -1,12 +1,10 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
@@ -18,28 +16,10 @@ import (
 type plugin[C config] struct {
 	life    instance.Instance[C, settings, Hooks]
 	timeout *timeout.Timeout
-	of      kind[C]
+	kind    *instance.Kind[C, settings, Hooks]
 }
 
 type config interface{ Validate() error }
-
-// A kind is the difference between the plugins.
-type kind[C config] struct {
-	typ    string // of C
-	fields func(*C) fields
-	also   func(*validate.Check, *C) // adds to its Validate
-	name   string                    // of a Config without a name
-	limit  time.Duration             // of a Config without a limit
-}
-
-// fields are those that every Config has.
-type fields struct {
-	name     *string
-	registry **core.Registry
-	disabled bool
-	limit    time.Duration
-	hooks    Hooks
-}
 
 // settings follow from a Config.
 type settings struct {
@@ -47,37 +27,30 @@ type settings struct {
 	core  timeout.Config // of the timeout, which is not registered itself
 }
 
-func (k *kind[C]) settings(cfg *C) settings {
-	f := k.fields(cfg)
-	cause := &Error{Name: cmp.Or(*f.name, k.name), Limit: cmp.Or(f.limit, k.limit)}
-	inner := timeout.Config{Name: cause.Name, Limit: cause.Limit, Hooks: f.hooks}
-	if f.disabled {
+func settle(name string, disabled bool, limit time.Duration, hooks Hooks) settings {
+	inner := timeout.Config{Name: name, Limit: limit, Hooks: hooks}
+	if disabled {
 		inner.Limit = -1
 	}
-	return settings{cause, inner}
+	return settings{&Error{Name: name, Limit: limit}, inner}
 }
 
-func (k *kind[C]) check(cfg *C) error {
-	check := validate.Of(k.typ)
-	k.also(check, cfg)
+// check is Validate, together with the fields that this kind of plugin does not use.
+func (p *plugin[C]) check(cfg *C) error {
+	check := validate.Of(p.kind.Type)
+	if p.kind.Fixed != nil {
+		p.kind.Fixed(check, cfg, cfg)
+	}
 	return errors.Join((*cfg).Validate(), check.Err())
 }
 
 // init is the constructor of self.
-func (p *plugin[C]) init(self any, of kind[C], cfg C) (err error) {
-	p.of = of
-	if err = of.check(&cfg); err != nil {
+func (p *plugin[C]) init(self any, kind *instance.Kind[C, settings, Hooks], cfg C) (err error) {
+	kind.Kind, p.kind = "timeout", kind
+	if err = p.check(&cfg); err != nil {
 		return err
 	}
-	err = p.life.Init(&instance.Kind[C, settings, Hooks]{
-		Kind: "timeout", Type: of.typ, DefaultName: of.name, Settings: p.of.settings,
-		Fields: func(c *C) instance.Fields[Hooks] {
-			f := of.fields(c)
-			return instance.Fields[Hooks]{Name: f.name, Registry: f.registry, Hooks: nil} // the timeout has the hooks
-		},
-		Fixed: func(check *validate.Check, _, cfg *C) { of.also(check, cfg) },
-	}, cfg)
-	if err != nil {
+	if err = p.life.Init(kind, cfg); err != nil {
 		return err
 	}
 	if p.timeout, err = timeout.New(p.life.Load().Settings.core); err != nil {
@@ -103,7 +76,7 @@ func (p *plugin[C]) Close() error { return p.life.Close() }
 
 // setConfig replaces the Config.
 func (p *plugin[C]) setConfig(cfg C) error {
-	return p.life.SetConfig(cfg, func(cfg *C) error { return p.timeout.SetConfig(p.of.settings(cfg).core) })
+	return p.life.SetConfig(cfg, func(cfg *C) error { return p.timeout.SetConfig(p.kind.Settings(cfg).core) })
 }
 
 // settings returns the Config for a request, and the error for its limit.
@@ -115,8 +88,8 @@ func (p *plugin[C]) settings(ctx context.Context) (*C, *Error, error) {
 	}
 	cfg := now.Config
 	f(&cfg)
-	if err := p.of.check(&cfg); err != nil {
+	if err := p.check(&cfg); err != nil {
 		return nil, nil, err
 	}
-	return &cfg, &Error{Name: p.Name(), Limit: p.of.settings(&cfg).cause.Limit}, nil
+	return &cfg, &Error{Name: p.Name(), Limit: p.kind.Settings(&cfg).cause.Limit}, nil
 }

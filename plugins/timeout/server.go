@@ -1,13 +1,14 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
@@ -29,10 +30,14 @@ type ServerStats struct {
 // [*core.DuplicateError] of the registry.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
-	err := s.init(s, kind[ServerConfig]{
-		typ: "timeout.ServerConfig", name: "server", limit: 30 * time.Second,
-		fields: func(c *ServerConfig) fields { return fields{&c.Name, &c.Registry, c.Disabled, c.Limit, c.Hooks} },
-		also:   func(*validate.Check, *ServerConfig) {},
+	err := s.init(s, &instance.Kind[ServerConfig, settings, Hooks]{
+		Type: "timeout.ServerConfig", DefaultName: "server",
+		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the timeout has the hooks
+		},
+		Settings: func(c *ServerConfig) settings {
+			return settle(cmp.Or(c.Name, "server"), c.Disabled, cmp.Or(c.Limit, 30*time.Second), c.Hooks)
+		},
 	}, cfg)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,78 @@
+package ratelimit_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
+	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/resiltest"
+)
+
+// A request that waits has a deadline for its waits. The hooks of the cooldown have the
+// context of the request itself, which has no such deadline and is not canceled.
+func TestHooksAfterAWaitHaveTheContextOfTheRequest(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]ratelimit.ClientConfig{
+		"a limit":            {Limit: core_ratelimit.PerSecond(1), MaxWait: 10 * time.Second},
+		"a Limiter":          {Limiter: rate.NewLimiter(1, 1), MaxWait: 10 * time.Second},
+		"no limit of a wait": {Limit: core_ratelimit.PerSecond(1), MaxWait: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limits := core.Must(ratelimit.NewClient(cfg))
+				var events []string
+				note := func(event string) func(context.Context, cooldown.Info) {
+					return func(ctx context.Context, _ cooldown.Info) {
+						_, bounded := ctx.Deadline()
+						require.NoError(t, ctx.Err(), event)
+						require.False(t, bounded, event)
+						require.Equal(t, t.Name(), ctx.Value(hookKey{}), event)
+						events = append(events, event)
+					}
+				}
+				limits.Cooldown().Observe(cooldown.Hooks{Held: note("held"), Resumed: note("resumed"), Waited: note("waited"), Rejected: note("rejected")})
+				ctx := context.WithValue(t.Context(), hookKey{}, t.Name())
+				send := func(latency time.Duration, reply resiltest.Reply) error {
+					script := resiltest.NewScript(reply)
+					rt := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+						time.Sleep(latency)
+						return script.RoundTrip(req)
+					}))
+					resp, err := rt.RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)))
+					if err == nil {
+						err = resp.Body.Close()
+					}
+					return err
+				}
+				busy := resiltest.Reply{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"3"}}}
+				limits.Cooldown().Hold(ctx, "a.test:80", time.Second)
+				require.NoError(t, send(20*time.Second, busy)) // it waited, and its answer comes after MaxWait
+				require.Equal(t, []string{"held", "waited", "held"}, events)
+				for range 2 {
+					require.NoError(t, send(0, resiltest.Reply{}))
+				}
+				require.Equal(t, []string{"held", "waited", "held", "waited", "resumed"}, events)
+				// A hold begins while a request waits for its turn: it acquires the key again.
+				go func() {
+					time.Sleep(time.Second / 2)
+					limits.Cooldown().Hold(ctx, "a.test:80", time.Second)
+				}()
+				events = nil
+				require.NoError(t, send(0, busy))
+				require.Equal(t, []string{"held", "waited", "held"}, events)
+			})
+		})
+	}
+}
+
+type hookKey struct{}
