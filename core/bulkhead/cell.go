@@ -1,0 +1,199 @@
+package bulkhead
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/internal/waitq"
+)
+
+// A cell is the part of one key. Calls whose permits are free use the word alone.
+type cell struct {
+	bulkhead *Bulkhead
+	key      string
+	full     *FullError // of calls that do not wait
+
+	_          [64]byte // the word has a cache line of its own
+	word       word
+	generation atomic.Uint32 // changes when the limit is lowered; 0 while it is fixed
+	_          [52]byte
+
+	mu          sync.Mutex
+	limit       int
+	generations uint32 // the last one
+	successes   int    // permits of successful calls, to raise the limit
+	admitted    uint64 // calls, up to the last harvest
+	queue       waitq.Queue[waiting]
+	gone        bool          // closed or forgotten: the word stays locked
+	served      time.Duration // when a waiter was last admitted, or the first one came
+	pace        time.Duration // mean time between two admissions of waiters
+
+	index int           // in Bulkhead.cells; guarded by the lock of the bulkhead
+	seen  uint64        // the word at the last visit, if the key was idle
+	since time.Duration // of seen
+}
+
+// init is called before the cell is visible to others.
+func (c *cell) init(b *Bulkhead, key string) {
+	cfg := b.config()
+	c.bulkhead, c.key, c.limit = b, key, cfg.limit()
+	c.full = &FullError{Name: b.Name(), Key: key, after: -1}
+	c.word.Store(uint64(none + c.limit))
+	c.queue.NewestFirst = cfg.NewestFirst
+	if cfg.Backoff > 0 {
+		c.newGeneration()
+	}
+}
+
+func (c *cell) newGeneration() {
+	c.generations++
+	c.generation.Store(c.generations)
+}
+
+// setLimit changes the limit. The caller serves the waiters.
+func (c *cell) setLimit(limit int) {
+	c.word.add(limit - c.limit)
+	c.limit = limit
+}
+
+// adopt applies the Config in use to a cell whose highest limit was top.
+func (c *cell) adopt(top int) {
+	cfg := c.bulkhead.config()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limit := cfg.limit()
+	switch {
+	case cfg.Backoff == 0:
+		c.generation.Store(0)
+	case c.generation.Load() == 0:
+		c.newGeneration()
+	case c.limit < top:
+		limit = min(max(c.limit, cfg.minLimit()), limit)
+	}
+	c.setLimit(limit)
+	c.queue.NewestFirst = cfg.NewestFirst
+	for w := range c.queue.All() {
+		if int(w.Weight) > cfg.limit() {
+			c.refuse(w, c.never(int(w.Weight)))
+		}
+	}
+	c.serve()
+}
+
+// admit takes the permits of a call, with the lock held. A call that is heavier than a
+// lowered limit is admitted alone. If the permits are not free and wait is set, the word is
+// locked from then on.
+func (c *cell) admit(n int, wait bool) bool {
+	for {
+		state := c.word.Load()
+		if state&harvest != 0 {
+			if c.word.CompareAndSwap(state, state&(locked|permits)) {
+				c.admitted += admissions(state)
+			}
+			continue
+		}
+		if free(state) < min(n, c.limit) {
+			if !wait || state&locked != 0 || c.word.CompareAndSwap(state, state|locked) {
+				return false
+			}
+			continue
+		}
+		if c.word.CompareAndSwap(state, state+admission-uint64(n)) {
+			return true
+		}
+	}
+}
+
+// returned serves the waiters after permits were returned.
+func (c *cell) returned() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serve()
+}
+
+// serve admits the waiters whose permits are free. The first one blocks the others, so a
+// heavy call gets its permits.
+func (c *cell) serve() {
+	for w := c.queue.First(); w != nil; w = c.queue.First() {
+		if !c.admit(int(w.Weight), true) {
+			return
+		}
+		now := c.bulkhead.now()
+		if gap := now - c.served; c.pace == 0 {
+			c.pace = gap
+		} else {
+			c.pace += (gap - c.pace) / 8
+		}
+		c.served = now
+		w.Value.permit = Permit{cell: c, ctx: w.Value.ctx, generation: c.generation.Load(), weight: int32(w.Weight)}
+		w.Leave()
+	}
+	if !c.gone {
+		c.word.And(^uint64(locked))
+	}
+}
+
+func (c *cell) refuse(w *waiter, err error) {
+	w.Value.err = err
+	w.Leave()
+}
+
+// refusal returns the error of a call that has waited, or that could not join the queue.
+func (c *cell) refusal() *FullError {
+	e := *c.full
+	if c.pace > 0 {
+		e.after = c.pace * time.Duration(max(1, c.queue.Len()))
+	}
+	return &e
+}
+
+// never returns the error of a call that is heavier than any limit.
+func (c *cell) never(weight int) *FullError {
+	e := *c.full
+	e.Weight, e.Limit = weight, c.bulkhead.config().limit()
+	return &e
+}
+
+// close ends all waits.
+func (c *cell) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	c.word.Or(locked)
+	for w := range c.queue.All() {
+		c.refuse(w, ErrClosed)
+	}
+}
+
+// keep is how long an idle key is kept.
+const keep = time.Minute
+
+// forget makes the cell useless if its key is idle, and either evict is set or the key
+// was idle for some time. It reports whether it did.
+func (c *cell) forget(now time.Duration, evict bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := c.word.Load()
+	switch {
+	case state&locked != 0 || free(state) != c.limit:
+		c.seen = 0
+		return false
+	case !evict && state != c.seen:
+		c.seen, c.since = state, now
+		return false
+	case !evict && now-c.since < keep, !c.word.CompareAndSwap(state, state|locked):
+		return false
+	}
+	c.gone = true
+	c.admitted += admissions(state)
+	return true
+}
+
+// stats returns the state of the key, and the number of calls admitted.
+func (c *cell) stats() (s KeyStats, admitted uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := c.word.Load()
+	return KeyStats{InFlight: c.limit - free(state), Limit: c.limit, Waiting: c.queue.Len()}, c.admitted + admissions(state)
+}

@@ -1,0 +1,44 @@
+package bulkhead
+
+import "sync/atomic"
+
+// A word is the state of a key that calls change without a lock: the permits that are
+// free, the calls admitted since the last harvest, and whether calls must take the lock.
+type word struct{ atomic.Uint64 }
+
+const (
+	none      = 1 << 31 // the lower half is none plus the free permits, which can be negative
+	permits   = 1<<32 - 1
+	admission = 1 << 32 // one admitted call
+	harvest   = 1 << 62 // so many calls are admitted that their number must be read
+	locked    = 1 << 63 // calls wait, or the cell is closed or forgotten
+)
+
+func free(w uint64) int          { return int(int64(w&permits) - none) }
+func admissions(w uint64) uint64 { return w &^ locked >> 32 }
+
+// take takes n permits, 1 to mostPermits. It fails if they are not free, or if the caller
+// must take the lock. It returns the state that decided.
+func (w *word) take(n int) (state uint64, ok bool) {
+	for spins := 0; ; spins = pause(spins) {
+		state = w.Load()
+		if state&(locked|harvest) != 0 || uint32(state) < uint32(n)+none {
+			return state, false
+		}
+		if w.CompareAndSwap(state, state+admission-uint64(n)) {
+			return state, true
+		}
+	}
+}
+
+// pause lets the other processors proceed. If two processors change the word in turn,
+// each change costs a transfer of its cache line: BenchmarkAcquire/free,parallel.
+func pause(spins int) int {
+	spins = min(2*spins+64, 2048)
+	for range spins { //nolint:revive // it only takes time
+	}
+	return spins
+}
+
+// add returns n permits, or changes their number by n.
+func (w *word) add(n int) (state uint64) { return w.Add(uint64(int64(n))) }
