@@ -17,8 +17,10 @@ import (
 type Bulkhead struct {
 	life    instance.Instance[Config, struct{}, Hooks]
 	base    time.Time // all times are counted from here
-	unkeyed cell      // of the empty key; it is never forgotten
-	byKey   sync.Map  // the other cells: string to *cell
+	_       [64]byte
+	unkeyed cell // of the empty key; it is never forgotten
+	_       [64]byte
+	byKey   sync.Map // the other cells: string to *cell
 
 	mu        sync.Mutex // of changes of byKey
 	cells     []*cell    // the same
@@ -130,10 +132,15 @@ func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit
 	if ok {
 		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(weight)}, nil
 	}
-	if cfg := b.config(); cfg.MaxQueue < 0 && state&(locked|harvest) == 0 && weight == 1 {
-		return Permit{}, b.rejected(ctx, key, weight, 0, c.full)
+	full := c.full.Load()
+	if full == nil || weight > 1 || state&(locked|harvest) != 0 {
+		return b.enter(ctx, c, weight)
 	}
-	return b.enter(ctx, c, weight)
+	b.refused.Inc() // BenchmarkAcquire/full
+	if b.life.Hooks().Rejected != nil {
+		b.tellRejected(ctx, key, weight, 0)
+	}
+	return Permit{}, full
 }
 
 // enter is AcquireN where the word alone does not decide.
@@ -161,10 +168,14 @@ func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited 
 		return err
 	}
 	b.refused.Inc()
+	b.tellRejected(ctx, key, weight, waited)
+	return err
+}
+
+func (b *Bulkhead) tellRejected(ctx context.Context, key string, weight int, waited time.Duration) {
 	if f := b.life.Hooks().Rejected; f != nil {
 		b.call(ctx, f, Info{Key: strings.Clone(key), Weight: weight, Waited: waited})
 	}
-	return err
 }
 
 func (b *Bulkhead) now() time.Duration { return time.Since(b.base) }

@@ -10,22 +10,19 @@ import (
 
 // A cell is the part of one key. Calls whose permits are free use the word alone.
 type cell struct {
-	bulkhead *Bulkhead
-	key      string
-	full     *FullError // of calls that do not wait
-
-	_          [64]byte // the word has a cache line of its own
 	word       word
-	generation atomic.Uint32 // changes when the limit is lowered; 0 while it is fixed
-	_          [52]byte
+	generation atomic.Uint32             // changes when the limit is lowered; 0 while it is fixed
+	full       atomic.Pointer[FullError] // of calls of weight 1; nil if calls wait
+	bulkhead   *Bulkhead
+	key        string
 
 	mu          sync.Mutex
 	limit       int
 	generations uint32 // the last one
+	gone        bool   // closed or forgotten: the word stays locked
 	successes   int    // permits of successful calls, to raise the limit
 	admitted    uint64 // calls, up to the last harvest
 	queue       waitq.Queue[waiting]
-	gone        bool          // closed or forgotten: the word stays locked
 	served      time.Duration // when a waiter was last admitted, or the first one came
 	pace        time.Duration // mean time between two admissions of waiters
 
@@ -38,11 +35,23 @@ type cell struct {
 func (c *cell) init(b *Bulkhead, key string) {
 	cfg := b.config()
 	c.bulkhead, c.key, c.limit = b, key, cfg.limit()
-	c.full = &FullError{Name: b.Name(), Key: key, after: -1}
 	c.word.Store(uint64(none + c.limit))
+	c.configure(cfg)
+}
+
+// configure applies a Config, except for its limit.
+func (c *cell) configure(cfg *Config) {
 	c.queue.NewestFirst = cfg.NewestFirst
-	if cfg.Backoff > 0 {
+	switch {
+	case cfg.Backoff == 0:
+		c.generation.Store(0)
+	case c.generation.Load() == 0:
 		c.newGeneration()
+	}
+	if cfg.MaxQueue >= 0 {
+		c.full.Store(nil)
+	} else if c.full.Load() == nil {
+		c.full.Store(c.refusal())
 	}
 }
 
@@ -63,16 +72,11 @@ func (c *cell) adopt(top int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := cfg.limit()
-	switch {
-	case cfg.Backoff == 0:
-		c.generation.Store(0)
-	case c.generation.Load() == 0:
-		c.newGeneration()
-	case c.limit < top:
+	if cfg.Backoff > 0 && c.generation.Load() != 0 && c.limit < top {
 		limit = min(max(c.limit, cfg.minLimit()), limit)
 	}
+	c.configure(cfg)
 	c.setLimit(limit)
-	c.queue.NewestFirst = cfg.NewestFirst
 	for w := range c.queue.All() {
 		if int(w.Weight) > cfg.limit() {
 			c.refuse(w, c.never(int(w.Weight)))
@@ -139,20 +143,18 @@ func (c *cell) refuse(w *waiter, err error) {
 	w.Leave()
 }
 
-// refusal returns the error of a call that has waited, or that could not join the queue.
+// refusal returns the error of a call that gets no permits.
 func (c *cell) refusal() *FullError {
-	e := *c.full
+	e := &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1}
 	if c.pace > 0 {
 		e.after = c.pace * time.Duration(max(1, c.queue.Len()))
 	}
-	return &e
+	return e
 }
 
 // never returns the error of a call that is heavier than any limit.
 func (c *cell) never(weight int) *FullError {
-	e := *c.full
-	e.Weight, e.Limit = weight, c.bulkhead.config().limit()
-	return &e
+	return &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1, Weight: weight, Limit: c.bulkhead.config().limit()}
 }
 
 // close ends all waits.

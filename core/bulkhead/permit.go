@@ -2,7 +2,6 @@ package bulkhead
 
 import (
 	"context"
-	"time"
 
 	"github.com/gresil/gresil/core"
 )
@@ -11,15 +10,13 @@ import (
 // or is not made. A Permit is a value for the goroutine that makes the call; a second
 // Done of the same variable does nothing, nor does one of the zero Permit.
 type Permit struct {
+	// Four words in four fields: the compiler keeps no larger struct in registers
+	// (BenchmarkAcquire/free).
 	cell       *cell
 	ctx        context.Context //nolint:containedctx // for the hooks; a permit is part of one call
-	waited     time.Duration
-	generation uint32 // of the limit when it was admitted; 0 if the limit was fixed
-	weight     int32  // permits that it holds
+	generation uint32          // of the limit when it was admitted; 0 if the limit was fixed
+	weight     int32
 }
-
-// Waited returns how long Acquire has waited; 0 if it did not.
-func (p *Permit) Waited() time.Duration { return p.waited }
 
 // Done ends the call and returns its permits. With Config.Backoff, a [core.Failure] lowers
 // the limit of the key, and a [core.Success] is counted to raise it. The outcome of a
@@ -27,20 +24,22 @@ func (p *Permit) Waited() time.Duration { return p.waited }
 // lowers the limit once. [core.Ignored], or an unknown outcome, only returns the
 // permits.
 func (p *Permit) Done(outcome core.Outcome) {
-	c := p.cell
-	if c == nil {
-		return
+	ended := *p
+	if p.cell = nil; ended.cell != nil {
+		ended.done(outcome)
 	}
-	p.cell = nil
+}
+
+func (p Permit) done(outcome core.Outcome) {
 	if p.generation != 0 {
-		c.end(p, outcome)
-	} else if c.word.add(int(p.weight))&locked != 0 {
-		c.returned()
+		p.cell.end(p, outcome)
+	} else if p.cell.word.add(int(p.weight))&locked != 0 {
+		p.cell.returned()
 	}
 }
 
 // end is Done while the limit depends on the outcomes.
-func (c *cell) end(p *Permit, outcome core.Outcome) {
+func (c *cell) end(p Permit, outcome core.Outcome) {
 	b := c.bulkhead
 	defer b.announce()
 	c.mu.Lock()

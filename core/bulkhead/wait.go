@@ -43,7 +43,7 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 	}
 	switch {
 	case !waits:
-		return p, nil, c.full
+		return p, nil, c.instant()
 	case ended:
 		return p, nil, context.Cause(ctx)
 	case c.queue.Len() >= cfg.maxQueue() && !cfg.NewestFirst:
@@ -62,6 +62,14 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 	return p, c.queue.Push(waiting{ctx: ctx, came: now, deadline: deadline}, int64(n)), nil
 }
 
+// instant returns the error of a call that does not wait.
+func (c *cell) instant() *FullError {
+	if full := c.full.Load(); full != nil {
+		return full
+	}
+	return c.refusal() // the Config has just changed
+}
+
 // await waits until w is admitted or rejected, or ctx ends.
 func (c *cell) await(ctx context.Context, w *waiter) (Permit, error) {
 	b := c.bulkhead
@@ -74,7 +82,6 @@ func (c *cell) await(ctx context.Context, w *waiter) (Permit, error) {
 		return Permit{}, b.rejected(ctx, c.key, int(w.Weight), waited, w.Value.err)
 	}
 	b.waited.Add(1)
-	w.Value.permit.waited = waited
 	returned := false
 	defer func() {
 		if !returned { // the hook ended the goroutine: there is no call
