@@ -43,21 +43,34 @@ func permitsOf(full bool) int {
 
 func bulkheads(full bool) []Subject {
 	return []Subject{
-		ours("bulkhead.Acquire", func() Work { return bulkheadCalls(full, 1, func(string) string { return "" }) }),
+		ours("bulkhead.Acquire", func() Work { return bulkheadCalls(full, 0) }),
 		peer("x/sync/semaphore", func() Work { return semaphoreCalls(full, semaphore.NewWeighted(int64(permitsOf(full)))) }),
 		peer("failsafe-go permit", func() Work { return failsafeCalls(full, bulkhead.New[any](uint(permitsOf(full)))) }),
 		peer("channel", func() Work { return channelCalls(full, make(chan struct{}, permitsOf(full))) }),
 	}
 }
 
-func bulkheadCalls(full bool, keys int, keyOf func(string) string) Work {
+// bulkheadCalls have the key of the row, or with no keys the empty one.
+func bulkheadCalls(full bool, keys int) Work {
 	b := must(gresil.New(gresil.Config{Limit: permitsOf(full), MaxQueue: -1, MaxKeys: 1 << 20}))
 	ctx := context.Background()
-	if full {
-		return refusals(keys, func(key string) bool { _, err := b.Acquire(ctx, keyOf(key)); return err == nil })
+	switch {
+	case full && keys == 0:
+		return refusals(1, func(string) bool { _, err := b.Acquire(ctx, ""); return err == nil })
+	case full:
+		return refusals(keys, func(key string) bool { _, err := b.Acquire(ctx, key); return err == nil })
+	case keys == 0:
+		return work(func(string) bool {
+			p, err := b.Acquire(ctx, "")
+			if err != nil {
+				return false
+			}
+			p.Done(core.Success)
+			return true
+		})
 	}
 	return work(func(key string) bool {
-		p, err := b.Acquire(ctx, keyOf(key))
+		p, err := b.Acquire(ctx, key)
 		if err != nil {
 			return false
 		}
@@ -121,9 +134,8 @@ func channelCalls(full bool, permits chan struct{}) Work {
 
 // bulkheadsByKey have a bulkhead for each key. The peers are in a sync.Map.
 func bulkheadsByKey(full bool, keys int) []Subject {
-	same := func(key string) string { return key }
 	return []Subject{
-		ours("bulkhead.Acquire", func() Work { return bulkheadCalls(full, keys, same) }),
+		ours("bulkhead.Acquire", func() Work { return bulkheadCalls(full, keys) }),
 		peer("x/sync/semaphore, sync.Map", func() Work {
 			return inMap(full, keys, func() *semaphore.Weighted { return semaphore.NewWeighted(int64(permitsOf(full))) },
 				func(s *semaphore.Weighted) bool { return s.TryAcquire(1) }, func(s *semaphore.Weighted) { s.Release(1) })

@@ -77,6 +77,12 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	if err := b.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
+	b.adopt()
+	return nil
+}
+
+// adopt applies the Config and the hooks in use to all cells.
+func (b *Bulkhead) adopt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unkeyed.adopt(b.top)
@@ -84,12 +90,18 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 		c.adopt(b.top)
 	}
 	b.top = b.config().limit()
-	return nil
 }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
 // that moment are not interrupted.
-func (b *Bulkhead) Observe(h Hooks) (cancel func()) { return b.life.Observe(h) }
+func (b *Bulkhead) Observe(h Hooks) (cancel func()) {
+	cancel = b.life.Observe(h)
+	b.adopt()
+	return func() {
+		cancel()
+		b.adopt()
+	}
+}
 
 // Close ends all waits, and removes the bulkhead from its registry. Calls that wait, and
 // every later Acquire, get [ErrClosed]. Calls in flight continue. A second Close does
@@ -108,46 +120,59 @@ func (b *Bulkhead) Close() error {
 
 // Acquire admits a call of weight 1: see [Bulkhead.AcquireN].
 func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
-	return b.AcquireN(ctx, key, 1)
+	if key != "" {
+		return b.AcquireN(ctx, key, 1)
+	}
+	c := &b.unkeyed // as in acquire, without a call: BenchmarkAcquire
+	generation := c.generation.Load()
+	if c.word.take(1) {
+		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
+	}
+	if full := c.full.Load(); full != nil && c.word.refuses(1) {
+		b.refused.Inc()
+		return Permit{}, full
+	}
+	return b.enter(ctx, c, 1)
 }
 
 // AcquireN admits a call that needs weight permits of a key. If they are not free,
 // AcquireN waits. The error is a [*FullError] if the call waited for MaxWait, if the queue
 // is full, if the weight is above Config.Limit, or if MaxKeys other keys are in use;
 // [ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
-// weight is below 1. If the permits are free, ctx may have ended. A call that is
-// heavier than a limit that Backoff has lowered runs alone.
+// weight is below 1. If the permits are free, ctx may have ended. A call that is heavier
+// than a limit that Backoff has lowered runs alone.
 func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit, error) {
+	if weight < 1 {
+		return Permit{}, &core.ConfigError{Field: "bulkhead.AcquireN weight", Value: weight, Reason: "must be >= 1"}
+	}
 	c := &b.unkeyed
 	if key != "" {
-		if c = b.cell(key); c == nil {
-			return Permit{}, b.rejected(ctx, key, weight, 0, &FullError{Name: b.Name(), Key: strings.Clone(key), noKey: true, after: -1})
-		}
+		c = b.cell(key)
 	}
-	if weight < 1 || weight > mostPermits {
+	switch {
+	case c == nil:
+		return Permit{}, b.rejected(ctx, key, weight, 0, &FullError{Name: b.Name(), Key: strings.Clone(key), noKey: true, after: -1})
+	case weight > mostPermits:
 		return b.enter(ctx, c, weight)
 	}
+	return c.acquire(ctx, weight)
+}
+
+// acquire admits or rejects a call by the word, if that is enough.
+func (c *cell) acquire(ctx context.Context, weight int) (Permit, error) {
 	generation := c.generation.Load() // an older one is not counted, so this is safe
-	state, ok := c.word.take(weight)
-	if ok {
+	if c.word.take(weight) {
 		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(weight)}, nil
 	}
-	full := c.full.Load()
-	if full == nil || weight > 1 || state&(locked|harvest) != 0 {
-		return b.enter(ctx, c, weight)
+	if full := c.full.Load(); full != nil && weight == 1 && c.word.refuses(1) {
+		c.bulkhead.refused.Inc()
+		return Permit{}, full
 	}
-	b.refused.Inc() // BenchmarkAcquire/full
-	if b.life.Hooks().Rejected != nil {
-		b.tellRejected(ctx, key, weight, 0)
-	}
-	return Permit{}, full
+	return c.bulkhead.enter(ctx, c, weight)
 }
 
 // enter is AcquireN where the word alone does not decide.
 func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, error) {
-	if weight < 1 {
-		return Permit{}, &core.ConfigError{Field: "bulkhead.AcquireN weight", Value: weight, Reason: "must be >= 1"}
-	}
 	switch p, w, err := c.join(ctx, weight); {
 	case w != nil:
 		return c.await(ctx, w)
@@ -168,14 +193,10 @@ func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited 
 		return err
 	}
 	b.refused.Inc()
-	b.tellRejected(ctx, key, weight, waited)
-	return err
-}
-
-func (b *Bulkhead) tellRejected(ctx context.Context, key string, weight int, waited time.Duration) {
 	if f := b.life.Hooks().Rejected; f != nil {
 		b.call(ctx, f, Info{Key: strings.Clone(key), Weight: weight, Waited: waited})
 	}
+	return err
 }
 
 func (b *Bulkhead) now() time.Duration { return time.Since(b.base) }

@@ -67,7 +67,7 @@ func (c *cell) instant() *FullError {
 	if full := c.full.Load(); full != nil {
 		return full
 	}
-	return c.refusal() // the Config has just changed
+	return c.refusal()
 }
 
 // await waits until w is admitted or rejected, or ctx ends.

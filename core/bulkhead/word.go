@@ -12,23 +12,30 @@ const (
 	admission = 1 << 32 // one admitted call
 	harvest   = 1 << 62 // so many calls are admitted that their number must be read
 	locked    = 1 << 63 // calls wait, or the cell is closed or forgotten
+	slow      = locked | harvest
 )
 
 func free(w uint64) int          { return int(int64(w&permits) - none) }
 func admissions(w uint64) uint64 { return w &^ locked >> 32 }
 
 // take takes n permits, 1 to mostPermits. It fails if they are not free, or if the caller
-// must take the lock. It returns the state that decided.
-func (w *word) take(n int) (state uint64, ok bool) {
+// must take the lock.
+func (w *word) take(n int) bool {
 	for spins := 0; ; spins = pause(spins) {
-		state = w.Load()
-		if state&(locked|harvest) != 0 || uint32(state) < uint32(n)+none {
-			return state, false
+		state := w.Load()
+		if state&slow != 0 || uint32(state) < uint32(n)+none {
+			return false
 		}
 		if w.CompareAndSwap(state, state+admission-uint64(n)) {
-			return state, true
+			return true
 		}
 	}
+}
+
+// refuses reports whether n permits are not free, without the lock.
+func (w *word) refuses(n int) bool {
+	state := w.Load()
+	return state&slow == 0 && uint32(state) < uint32(n)+none
 }
 
 // pause lets the other processors proceed. If two processors change the word in turn,
