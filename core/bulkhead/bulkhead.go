@@ -124,13 +124,13 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		return b.AcquireN(ctx, key, 1)
 	}
 	c := &b.unkeyed // as in acquire, without a call: BenchmarkAcquire
-	generation := c.generation.Load()
-	if c.word.take(1) {
-		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
-	}
 	if full := c.full.Load(); full != nil && c.word.refuses(1) {
 		b.refused.Inc()
 		return Permit{}, full
+	}
+	generation := c.generation.Load()
+	if c.word.take(1) {
+		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
 	}
 	return b.enter(ctx, c, 1)
 }
@@ -160,13 +160,13 @@ func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit
 
 // acquire admits or rejects a call by the word, if that is enough.
 func (c *cell) acquire(ctx context.Context, weight int) (Permit, error) {
-	generation := c.generation.Load() // an older one is not counted, so this is safe
-	if c.word.take(weight) {
-		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(weight)}, nil
-	}
 	if full := c.full.Load(); full != nil && weight == 1 && c.word.refuses(1) {
 		c.bulkhead.refused.Inc()
 		return Permit{}, full
+	}
+	generation := c.generation.Load() // an older one is not counted, so this is safe
+	if c.word.take(weight) {
+		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(weight)}, nil
 	}
 	return c.bulkhead.enter(ctx, c, weight)
 }

@@ -41,7 +41,7 @@ func (w *word) refuses(n int) bool {
 // pause lets the other processors proceed. If two processors change the word in turn,
 // each change costs a transfer of its cache line: BenchmarkAcquire/free,parallel.
 func pause(spins int) int {
-	spins = min(2*spins+64, 2048)
+	spins = min(2*spins+1024, 8192)
 	for range spins { //nolint:revive // it only takes time
 	}
 	return spins
