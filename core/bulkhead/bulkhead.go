@@ -95,10 +95,10 @@ func (b *Bulkhead) adopt() {
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
 // that moment are not interrupted.
 func (b *Bulkhead) Observe(h Hooks) (cancel func()) {
-	cancel = b.life.Observe(h)
+	remove := b.life.Observe(h)
 	b.adopt()
 	return func() {
-		cancel()
+		remove()
 		b.adopt()
 	}
 }
