@@ -1,0 +1,48 @@
+package bulkhead
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAWordHoldsAnyNumberOfPermits(t *testing.T) {
+	t.Parallel()
+	for _, permits := range []int{1, 2, mostPermits} {
+		var w word
+		w.Store(uint64(none + permits))
+		require.False(t, w.take(mostPermits) && permits < mostPermits)
+		w.Store(uint64(none + permits))
+		require.Equal(t, permits, free(w.Load()))
+		require.True(t, w.take(permits))
+		require.Zero(t, free(w.Load()))
+		require.True(t, w.refuses(1))
+		require.False(t, w.take(1))
+		w.add(-permits) // the limit is lowered to none
+		require.Equal(t, -permits, free(w.Load()))
+		w.add(2 * permits)
+		require.Equal(t, permits, free(w.Load()))
+		require.Equal(t, uint64(1), admissions(w.Load()))
+	}
+}
+
+// The number of admitted calls is read out of the word before it overflows.
+func TestAdmissionsAreHarvested(t *testing.T) {
+	t.Parallel()
+	b, err := New(Config{Limit: 2, MaxQueue: -1})
+	require.NoError(t, err)
+	c := &b.unkeyed
+	c.word.Store(c.word.Load() + harvest - 2*admission) // as after so many calls
+	for i := range 5 {
+		p, err := b.Acquire(t.Context(), "")
+		require.NoError(t, err, i)
+		p.Done(0)
+	}
+	p, err := b.AcquireN(t.Context(), "", 2)
+	require.NoError(t, err)
+	_, err = b.Acquire(t.Context(), "")
+	require.ErrorIs(t, err, ErrFull)
+	p.Done(0)
+	require.Equal(t, uint64(harvest>>32)-2+6, b.Stats().Admitted)
+	require.Zero(t, c.word.Load()&slow)
+}
