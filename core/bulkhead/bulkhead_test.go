@@ -233,7 +233,10 @@ func TestAWeightAboveTheLimitIsAnErrorAtOnce(t *testing.T) {
 			require.ErrorIs(t, err, core.ErrConfig)
 			require.NotErrorIs(t, err, core.ErrRejected)
 		}
-		acquire(t, b, "", 3).Done(core.Ignored)
+		p := acquire(t, b, "", 3)
+		_, err := b.AcquireN(t.Context(), "", 4)
+		require.ErrorContains(t, err, "a weight of 4", "also while no permit is free")
+		p.Done(core.Ignored)
 	}
 }
 
@@ -393,6 +396,45 @@ func TestSetConfigAppliesAtOnce(t *testing.T) {
 		require.ErrorIs(t, b.SetConfig(bulkhead.Config{Limit: -1}), core.ErrConfig)
 		require.ErrorIs(t, b.SetConfig(bulkhead.Config{Name: "other"}), core.ErrConfig)
 		require.Equal(t, 1, b.Config().Limit)
+	})
+}
+
+func TestAClosedBulkheadAdmitsNone(t *testing.T) {
+	t.Parallel()
+	b := newBulkhead(t, bulkhead.Config{})
+	acquire(t, b, "k", 1).Done(core.Success)
+	require.NoError(t, b.Close())
+	for _, key := range []string{"", "k", "new"} {
+		_, err := b.Acquire(t.Context(), key)
+		require.Equal(t, bulkhead.ErrClosed, err)
+	}
+	require.Equal(t, uint64(3), b.Stats().Canceled)
+}
+
+// A permit that is granted to a waiter that leaves at that moment is not lost.
+func TestPermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBulkhead(t, bulkhead.Config{Limit: 1})
+		canceled := 0
+		for range 100 {
+			p := acquire(t, b, "", 1)
+			c := enter(t, b, "", 1)
+			p.Done(core.Success)
+			c.cancel(nil)
+			synctest.Wait()
+			if c.err != nil {
+				canceled++
+			}
+			c.done()
+			require.Zero(t, b.Stats().InFlight)
+		}
+		require.Greater(t, canceled, 10)
+		require.Less(t, canceled, 90)
+		s := b.Stats()
+		require.Equal(t, uint64(200-canceled), s.Admitted)
+		require.Equal(t, uint64(canceled), s.Canceled)
+		require.Equal(t, uint64(100-canceled), s.Waited)
 	})
 }
 

@@ -72,7 +72,7 @@ func (c *cell) adopt(top int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := cfg.limit()
-	if cfg.Backoff > 0 && c.generation.Load() != 0 && c.limit < top {
+	if cfg.Backoff > 0 && c.limit < top { // it was lowered
 		limit = min(max(c.limit, cfg.minLimit()), limit)
 	}
 	c.configure(cfg)

@@ -19,7 +19,7 @@ import (
 // waits, and keys that are forgotten all the time.
 func TestNeverMoreThanTheLimitIsInFlight(t *testing.T) {
 	t.Parallel()
-	const limit, goroutines, calls = 5, 8, 3000
+	const limit, goroutines, calls = 5, 8, 1000
 	for name, cfg := range map[string]bulkhead.Config{
 		"no queue":     {MaxQueue: -1},
 		"queue":        {MaxWait: -1},

@@ -1,6 +1,7 @@
 package bulkhead
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,26 @@ func TestAWordHoldsAnyNumberOfPermits(t *testing.T) {
 	}
 }
 
+// Only waiters lock the word: a call that is rejected leaves the others without a lock.
+func TestARejectedCallDoesNotLockTheWord(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, cfg := range []Config{{Limit: 2}, {Limit: 2, MaxQueue: -1}, {Limit: 2, MaxWait: 1}} {
+		b, err := New(cfg)
+		require.NoError(t, err)
+		_, err = b.Acquire(t.Context(), "")
+		require.NoError(t, err)
+		ctx := ended
+		if cfg.MaxQueue != 0 || cfg.MaxWait != 0 {
+			ctx = t.Context()
+		}
+		_, err = b.AcquireN(ctx, "", 2)
+		require.Error(t, err)
+		require.Zero(t, b.unkeyed.word.Load()&slow)
+	}
+}
+
 // The number of admitted calls is read out of the word before it overflows.
 func TestAdmissionsAreHarvested(t *testing.T) {
 	t.Parallel()
@@ -38,6 +59,7 @@ func TestAdmissionsAreHarvested(t *testing.T) {
 		require.NoError(t, err, i)
 		p.Done(0)
 	}
+	require.Less(t, admissions(c.word.Load()), uint64(10))
 	p, err := b.AcquireN(t.Context(), "", 2)
 	require.NoError(t, err)
 	_, err = b.Acquire(t.Context(), "")
