@@ -16,9 +16,7 @@ import (
 
 func limitOf(t *testing.T, b *bulkhead.Bulkhead) int {
 	t.Helper()
-	state, ok := b.Key("k")
-	require.True(t, ok)
-	return state.Limit
+	return stateOf(t, b, "k").Limit
 }
 
 func acquireAll(t *testing.T, b *bulkhead.Bulkhead, n int) (all []*bulkhead.Permit) {
@@ -125,8 +123,7 @@ func TestACallHeavierThanALoweredLimitRunsAlone(t *testing.T) {
 		heavy.permit.Done(core.Success)
 		synctest.Wait()
 		require.True(t, light.over.Load())
-		state, _ := b.Key("k")
-		require.Equal(t, bulkhead.KeyStats{InFlight: 1, Limit: 2}, state)
+		require.Equal(t, bulkhead.Stats{InFlight: 1, Limit: 2}, stateOf(t, b, "k"))
 	})
 }
 
@@ -157,8 +154,7 @@ func TestSetConfigOfAnAdaptiveLimit(t *testing.T) {
 	require.Equal(t, 10, limitOf(t, b), "calls of before")
 	lower()
 	require.Equal(t, 5, limitOf(t, b))
-	state, _ := b.Key("k")
-	require.Zero(t, state.InFlight)
+	require.Zero(t, stateOf(t, b, "k").InFlight)
 }
 
 func TestDoClassifies(t *testing.T) {
@@ -180,7 +176,7 @@ func TestDoClassifies(t *testing.T) {
 	}
 	for _, c := range []struct {
 		classify func(context.Context, any, error) core.Outcome
-		ctx      context.Context //nolint:containedctx // of the call
+		ctx      context.Context
 		err      error
 		lowered  uint64
 	}{

@@ -181,8 +181,8 @@ func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, erro
 	case p.cell != nil:
 		return p, nil
 	}
-	b.mu.Lock() // the key was forgotten: until its cell is removed
-	b.mu.Unlock()
+	b.mu.Lock()   // the key was forgotten: until its cell is removed
+	b.mu.Unlock() //nolint:staticcheck // only the wait counts
 	return b.AcquireN(ctx, c.key, weight)
 }
 

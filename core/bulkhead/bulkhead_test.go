@@ -33,6 +33,15 @@ func acquire(t *testing.T, b *bulkhead.Bulkhead, key string, weight int) *bulkhe
 	return &p
 }
 
+// stateOf returns the state of a key, without the number of its calls.
+func stateOf(t *testing.T, b *bulkhead.Bulkhead, key string) bulkhead.Stats {
+	t.Helper()
+	s, ok := b.Key(key)
+	require.True(t, ok)
+	s.Admitted = 0
+	return s
+}
+
 // A caller waits for a permit in a bubble.
 type caller struct {
 	permit bulkhead.Permit
@@ -377,8 +386,7 @@ func TestSetConfigAppliesAtOnce(t *testing.T) {
 			synctest.Wait()
 			require.ErrorContains(t, heavy.err, "a weight of 3 is above the limit of 2")
 			require.False(t, light.over.Load())
-			state, _ := b.Key(key)
-			require.Equal(t, bulkhead.KeyStats{InFlight: 3, Limit: 2, Waiting: 1}, state)
+			require.Equal(t, bulkhead.Stats{InFlight: 3, Limit: 2, Waiting: 1}, stateOf(t, b, key))
 			require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 4, MaxWait: -1}))
 			synctest.Wait()
 			require.True(t, light.over.Load())
@@ -416,25 +424,17 @@ func TestPermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBulkhead(t, bulkhead.Config{Limit: 1})
-		canceled := 0
 		for range 100 {
 			p := acquire(t, b, "", 1)
 			c := enter(t, b, "", 1)
-			p.Done(core.Success)
 			c.cancel(nil)
+			p.Done(core.Success)
 			synctest.Wait()
-			if c.err != nil {
-				canceled++
-			}
+			require.ErrorIs(t, c.err, context.Canceled)
 			c.done()
 			require.Zero(t, b.Stats().InFlight)
 		}
-		require.Greater(t, canceled, 10)
-		require.Less(t, canceled, 90)
-		s := b.Stats()
-		require.Equal(t, uint64(200-canceled), s.Admitted)
-		require.Equal(t, uint64(canceled), s.Canceled)
-		require.Equal(t, uint64(100-canceled), s.Waited)
+		require.Equal(t, bulkhead.Stats{Admitted: 100, Canceled: 100, Limit: 1}, b.Stats())
 	})
 }
 
@@ -489,7 +489,7 @@ func TestKeysAreApartAndForgottenWhenIdle(t *testing.T) {
 		require.Equal(t, uint64(len(keys)), s.Admitted, "those of forgotten keys too")
 		for key, state := range b.All() {
 			require.Equal(t, keys[0], key)
-			require.Equal(t, bulkhead.KeyStats{InFlight: 1, Limit: 1}, state)
+			require.Equal(t, bulkhead.Stats{Admitted: 1, InFlight: 1, Limit: 1}, state)
 		}
 		permits[0].Done(core.Success)
 		for range 2 {
@@ -535,7 +535,7 @@ func TestHooks(t *testing.T) {
 			return func(ctx context.Context, info bulkhead.Info) {
 				mu.Lock()
 				defer mu.Unlock()
-				seen = append(seen, strings.Join([]string{name, info.Name, info.Key, strconv.Itoa(info.Weight), info.Waited.String(), strconv.Itoa(info.OldLimit), strconv.Itoa(info.Limit), ctx.Value(ctxKey{}).(string)}, " "))
+				seen = append(seen, strings.Join([]string{name, info.Key, strconv.Itoa(info.Weight), info.Waited.String(), strconv.Itoa(info.OldLimit), strconv.Itoa(info.Limit), ctx.Value(ctxKey{}).(string)}, " "))
 				panic("hook")
 			}
 		}
@@ -548,9 +548,9 @@ func TestHooks(t *testing.T) {
 		time.AfterFunc(time.Second/2, func() { first.Done(core.Failure) })
 		call("three", func(ctx context.Context) { p, _ = b.Acquire(ctx, "k") })
 		synctest.Wait()
-		require.ElementsMatch(t, []string{"rejected b k 1 1s 0 0 two", "waited b k 1 500ms 0 0 three", "changed b k 0 0s 2 1 one"}, seen)
+		require.ElementsMatch(t, []string{"rejected k 1 1s 0 0 two", "waited k 1 500ms 0 0 three", "changed k 0 0s 2 1 one"}, seen)
 		p.Done(core.Success)
-		require.Equal(t, "changed b k 0 0s 1 2 three", seen[3])
+		require.Equal(t, "changed k 0 0s 1 2 three", seen[3])
 		cancel()
 		require.Equal(t, bulkhead.Stats{Admitted: 2, Waited: 1, Rejected: 1, Lowered: 1, Raised: 1, HookPanics: 4, Keys: 1, Limit: 2}, b.Stats())
 
@@ -559,7 +559,7 @@ func TestHooks(t *testing.T) {
 		acquire(t, b, "", 1)
 		cancel = b.Observe(bulkhead.Hooks{Rejected: note("rejected")})
 		call("four", func(ctx context.Context) { _, err := b.Acquire(ctx, ""); require.Error(t, err) })
-		require.Equal(t, "rejected b  1 0s 0 0 four", seen[4])
+		require.Equal(t, "rejected  1 0s 0 0 four", seen[4])
 		cancel()
 		_, err := b.Acquire(t.Context(), "")
 		require.Error(t, err)
@@ -586,7 +586,7 @@ func TestTenThousandCallersOfOneProcessorFinish(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	b := newBulkhead(t, bulkhead.Config{Limit: 10, MaxQueue: 10_000, MaxWait: -1})
 	var wg sync.WaitGroup
-	var inFlight, most atomic.Int64
+	var inFlight atomic.Int64
 	for range 10_000 {
 		wg.Go(func() {
 			p, err := b.Acquire(t.Context(), "k")
@@ -595,7 +595,8 @@ func TestTenThousandCallersOfOneProcessorFinish(t *testing.T) {
 				return
 			}
 			n := inFlight.Add(1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+			if n > 10 {
+				t.Errorf("%d calls are in flight", n)
 			}
 			runtime.Gosched()
 			inFlight.Add(-1)
@@ -603,7 +604,6 @@ func TestTenThousandCallersOfOneProcessorFinish(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.LessOrEqual(t, most.Load(), int64(10))
 	s := b.Stats()
 	require.Equal(t, uint64(10_000), s.Admitted)
 	require.Zero(t, s.InFlight+s.Waiting)

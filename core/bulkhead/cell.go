@@ -109,13 +109,6 @@ func (c *cell) admit(n int, wait bool) bool {
 	}
 }
 
-// returned serves the waiters after permits were returned.
-func (c *cell) returned() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.serve()
-}
-
 // serve admits the waiters whose permits are free. The first one blocks the others, so a
 // heavy call gets its permits.
 func (c *cell) serve() {
@@ -145,6 +138,9 @@ func (c *cell) refuse(w *waiter, err error) {
 
 // refusal returns the error of a call that gets no permits.
 func (c *cell) refusal() *FullError {
+	if full := c.full.Load(); full != nil {
+		return full
+	}
 	e := &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1}
 	if c.pace > 0 {
 		e.after = c.pace * time.Duration(max(1, c.queue.Len()))
@@ -154,7 +150,7 @@ func (c *cell) refusal() *FullError {
 
 // never returns the error of a call that is heavier than any limit.
 func (c *cell) never(weight int) *FullError {
-	return &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1, Weight: weight, Limit: c.bulkhead.config().limit()}
+	return &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1, weight: weight, limit: c.bulkhead.config().limit()}
 }
 
 // close ends all waits.
@@ -193,9 +189,9 @@ func (c *cell) forget(now time.Duration, evict bool) bool {
 }
 
 // stats returns the state of the key, and the number of calls admitted.
-func (c *cell) stats() (s KeyStats, admitted uint64) {
+func (c *cell) stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state := c.word.Load()
-	return KeyStats{InFlight: c.limit - free(state), Limit: c.limit, Waiting: c.queue.Len()}, c.admitted + admissions(state)
+	return Stats{Admitted: c.admitted + admissions(state), InFlight: c.limit - free(state), Limit: c.limit, Waiting: c.queue.Len()}
 }

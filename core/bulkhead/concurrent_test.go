@@ -106,7 +106,7 @@ func TestLimitsThatChangeLoseNoPermit(t *testing.T) {
 	close(stop)
 	changes.Wait()
 	require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 9}))
-	require.Equal(t, bulkhead.KeyStats{Limit: 9}, func() bulkhead.KeyStats { s, _ := b.Key(""); return s }())
+	require.Equal(t, bulkhead.Stats{Limit: 9}, stateOf(t, b, ""))
 	acquire(t, b, "", 9)
 }
 

@@ -55,7 +55,4 @@ func (b *Bulkhead) visit(n int, now time.Duration, evict bool) {
 			return
 		}
 	}
-	if len(b.cells) < cap(b.cells)/4 {
-		b.cells = append([]*cell(nil), b.cells...) // the memory of a flood is freed
-	}
 }

@@ -207,9 +207,7 @@ func testModel(t *testing.T, seed uint64) {
 			require.Equal(t, c.rejected, c.over.Load() && c.err != nil, "seed %d, step %d, call %d: rejected", seed, step, i)
 		}
 		for name, k := range keys {
-			state, ok := b.Key(name)
-			require.True(t, ok)
-			require.Equal(t, bulkhead.KeyStats{InFlight: k.inFlight, Limit: k.limit, Waiting: len(k.queue)}, state, "seed %d, step %d", seed, step)
+			require.Equal(t, bulkhead.Stats{InFlight: k.inFlight, Limit: k.limit, Waiting: len(k.queue)}, stateOf(t, b, name), "seed %d, step %d", seed, step)
 		}
 	}
 	for _, c := range all {

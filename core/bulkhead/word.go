@@ -42,7 +42,7 @@ func (w *word) refuses(n int) bool {
 // each change costs a transfer of its cache line: BenchmarkAcquire/free,parallel.
 func pause(spins int) int {
 	spins = min(2*spins+1024, 8192)
-	for range spins { //nolint:revive // it only takes time
+	for range spins {
 	}
 	return spins
 }
