@@ -129,10 +129,10 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		return Permit{}, full
 	}
 	generation := c.generation.Load()
-	if c.word.take(1) {
+	if ok, _ := c.word.try(1); ok {
 		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
 	}
-	return b.enter(ctx, c, 1)
+	return c.acquire(ctx, 1)
 }
 
 // AcquireN admits a call that needs weight permits of a key. If they are not free,
