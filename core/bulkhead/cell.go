@@ -35,7 +35,7 @@ type cell struct {
 func (c *cell) init(b *Bulkhead, key string) {
 	cfg := b.config()
 	c.bulkhead, c.key, c.limit = b, key, cfg.limit()
-	c.word.Store(uint64(none + c.limit))
+	c.word.Store(none + uint64(c.limit))
 	c.configure(cfg)
 }
 
