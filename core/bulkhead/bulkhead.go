@@ -85,11 +85,12 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 func (b *Bulkhead) adopt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unkeyed.adopt(b.top)
+	cfg := b.config() // one for all, also if the next SetConfig is under way
+	b.unkeyed.adopt(cfg, b.top)
 	for _, c := range b.cells {
-		c.adopt(b.top)
+		c.adopt(cfg, b.top)
 	}
-	b.top = b.config().limit()
+	b.top = cfg.limit()
 }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at

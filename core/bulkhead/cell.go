@@ -26,7 +26,6 @@ type cell struct {
 	served      time.Duration // when a waiter was last admitted, or the first one came
 	pace        time.Duration // mean time between two admissions of waiters
 
-	index int           // in Bulkhead.cells; guarded by the lock of the bulkhead
 	seen  uint64        // the word at the last visit, if the key was idle
 	since time.Duration // of seen
 }
@@ -66,9 +65,8 @@ func (c *cell) setLimit(limit int) {
 	c.limit = limit
 }
 
-// adopt applies the Config in use to a cell whose highest limit was top.
-func (c *cell) adopt(top int) {
-	cfg := c.bulkhead.config()
+// adopt applies a Config to a cell whose highest limit was top.
+func (c *cell) adopt(cfg *Config, top int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := cfg.limit()
