@@ -55,28 +55,26 @@ func (c *cell) end(p Permit, outcome core.Outcome) {
 // call still holds its permits.
 func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 	b, old := c.bulkhead, c.limit
-	switch {
-	case outcome == core.Failure:
+	switch outcome {
+	case core.Failure:
 		c.successes = 0
-		lower := max(cfg.minLimit(), int(float64(old)*cfg.Backoff))
-		if lower >= old {
-			return
+		if lower := max(cfg.minLimit(), int(float64(old)*cfg.Backoff)); lower < old {
+			c.newGeneration()
+			c.setLimit(lower)
+			b.lowered.Add(1)
 		}
-		c.newGeneration()
-		c.setLimit(lower)
-		b.lowered.Add(1)
-	case outcome == core.Success:
+	case core.Success:
 		if used := old - free(c.word.Load()); old >= cfg.limit() || used < old-used {
 			return // more permits would not have been used
 		}
-		if c.successes += int(p.weight); c.successes < old {
-			return
+		if c.successes += int(p.weight); c.successes >= old {
+			c.successes = 0
+			c.setLimit(old + 1)
+			b.raised.Add(1)
 		}
-		c.successes = 0
-		c.setLimit(old + 1)
-		b.raised.Add(1)
-	default:
-		return
+	case core.Ignored:
 	}
-	b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: old, Limit: c.limit}})
+	if c.limit != old {
+		b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: old, Limit: c.limit}})
+	}
 }
