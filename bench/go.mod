@@ -23,6 +23,7 @@ require (
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
 	go.uber.org/ratelimit v0.3.1
+	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0
 )
 

@@ -79,16 +79,5 @@ func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return
 //
 // Any other error is a [core.Failure].
 func DefaultClassify(ctx context.Context, _ any, err error) core.Outcome {
-	if err == nil {
-		return core.Success
-	}
-	if known := blame.Of(err); known != nil && known.Outcome == core.Ignored || errors.Is(err, core.ErrRejected) {
-		return core.Ignored
-	}
-	if ctx.Err() != nil {
-		if _, limited := blame.Struck(ctx); !limited {
-			return core.Ignored
-		}
-	}
-	return core.Failure
+	return blame.Judge(ctx, err)
 }

@@ -97,3 +97,20 @@ func Outer(ctx context.Context, started time.Time, own time.Duration, err error)
 	}
 	return &Error{Err: err, Outcome: outcome}
 }
+
+// Judge returns the outcome of a call under ctx that ended with err: see DefaultClassify of
+// core/breaker.
+func Judge(ctx context.Context, err error) core.Outcome {
+	if err == nil {
+		return core.Success
+	}
+	if known := Of(err); known != nil && known.Outcome == core.Ignored || errors.Is(err, core.ErrRejected) {
+		return core.Ignored
+	}
+	if ctx.Err() != nil {
+		if _, limited := Struck(ctx); !limited {
+			return core.Ignored
+		}
+	}
+	return core.Failure
+}

@@ -1,0 +1,203 @@
+package bulkhead
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/stripe"
+)
+
+// A Bulkhead bounds the calls in flight, by key. It is safe for concurrent use.
+type Bulkhead struct {
+	life    instance.Instance[Config, struct{}, Hooks]
+	base    time.Time // all times are counted from here
+	_       [64]byte
+	unkeyed cell // of the empty key; it is never forgotten
+	_       [64]byte
+	byKey   sync.Map // the other cells: string to *cell
+
+	mu        sync.Mutex // of changes of byKey
+	cells     []*cell    // the same
+	hand      int        // where the search for idle keys continues
+	top       int        // the highest limit of all cells
+	forgotten uint64     // calls admitted by forgotten cells
+	closed    atomic.Bool
+
+	refused                           stripe.Counter
+	waited, canceled, lowered, raised atomic.Uint64
+	changes                           announce.Queue[change]
+}
+
+func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
+	return &instance.Kind[Config, struct{}, Hooks]{
+		Kind: "bulkhead", Type: "bulkhead.Config", DefaultName: "default",
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+	}
+}
+
+// New makes a bulkhead. It returns the errors of [Config.Validate], or the
+// [*core.DuplicateError] of the registry.
+func New(cfg Config) (*Bulkhead, error) {
+	b := &Bulkhead{base: time.Now(), top: cfg.limit()}
+	if err := b.life.Init(lifeCycle(), cfg); err != nil {
+		return nil, err
+	}
+	b.unkeyed.init(b, "")
+	if err := b.life.Register(b); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Name returns the name of the bulkhead.
+func (b *Bulkhead) Name() string { return b.life.Name() }
+
+// Config returns the Config of New or of the last SetConfig, as it was given except for a
+// Name and Registry that stayed.
+func (b *Bulkhead) Config() Config { return *b.config() }
+
+func (b *Bulkhead) config() *Config { return &b.life.Load().Config }
+
+// SetConfig replaces the Config while the bulkhead is in use. If the limit is lowered,
+// calls in flight continue, and no call is admitted until enough of them have ended. If
+// it is raised, waiters are admitted at once; a limit that Backoff has lowered stays, as
+// far as the new bounds permit. Waiters keep their deadline and their place; one that is
+// heavier than the new limit is rejected. An empty Name and a nil Registry stay as they
+// are: another one is a [*core.ConfigError], as are the errors of [Config.Validate], and
+// nothing changes.
+func (b *Bulkhead) SetConfig(cfg Config) error {
+	if err := b.life.SetConfig(cfg, nil); err != nil {
+		return err
+	}
+	b.adopt()
+	return nil
+}
+
+// adopt applies the Config and the hooks in use to all cells.
+func (b *Bulkhead) adopt() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	cfg := b.config() // one for all, also if the next SetConfig is under way
+	b.unkeyed.adopt(cfg, b.top)
+	for _, c := range b.cells {
+		c.adopt(cfg, b.top)
+	}
+	b.top = cfg.limit()
+}
+
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (b *Bulkhead) Observe(h Hooks) (cancel func()) {
+	remove := b.life.Observe(h)
+	b.adopt()
+	return func() {
+		remove()
+		b.adopt()
+	}
+}
+
+// Close ends all waits, and removes the bulkhead from its registry. Calls that wait, and
+// every later Acquire, get [ErrClosed]. Calls in flight continue. A second Close does
+// nothing; the error is always nil.
+func (b *Bulkhead) Close() error {
+	_ = b.life.Close() // always nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed.Store(true)
+	b.unkeyed.close()
+	for _, c := range b.cells {
+		c.close()
+	}
+	return nil
+}
+
+// Acquire admits a call of weight 1: see [Bulkhead.AcquireN].
+func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
+	if key != "" {
+		return b.AcquireN(ctx, key, 1)
+	}
+	c := &b.unkeyed // as in acquire, without a call: BenchmarkAcquire
+	if full := c.full.Load(); full != nil && c.word.refuses(1) {
+		b.refused.Inc()
+		return Permit{}, full
+	}
+	generation := c.generation.Load()
+	if ok, _ := c.word.try(1); ok {
+		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
+	}
+	return c.acquire(ctx, 1)
+}
+
+// AcquireN admits a call that needs weight permits of a key. If they are not free,
+// AcquireN waits. The error is a [*FullError] if the call waited for MaxWait, if the queue
+// is full, if the weight is above Config.Limit, or if MaxKeys other keys are in use;
+// [ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
+// weight is below 1. If the permits are free, ctx may have ended. A call that is heavier
+// than a limit that Backoff has lowered runs alone.
+func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit, error) {
+	if weight < 1 {
+		return Permit{}, &core.ConfigError{Field: "bulkhead.AcquireN weight", Value: weight, Reason: "must be >= 1"}
+	}
+	c := &b.unkeyed
+	if key != "" {
+		c = b.cell(key)
+	}
+	switch {
+	case c == nil:
+		return Permit{}, b.rejected(ctx, key, weight, 0, &FullError{Name: b.Name(), Key: strings.Clone(key), noKey: true, after: -1})
+	case weight > mostPermits:
+		return b.enter(ctx, c, weight)
+	}
+	return c.acquire(ctx, weight)
+}
+
+// acquire admits or rejects a call by the word, if that is enough.
+func (c *cell) acquire(ctx context.Context, weight int) (Permit, error) {
+	if full := c.full.Load(); full != nil && weight == 1 && c.word.refuses(1) {
+		c.bulkhead.refused.Inc()
+		return Permit{}, full
+	}
+	generation := c.generation.Load() // an older one is not counted, so this is safe
+	if c.word.take(weight) {
+		return Permit{cell: c, ctx: ctx, generation: generation, weight: int32(weight)}, nil
+	}
+	return c.bulkhead.enter(ctx, c, weight)
+}
+
+// enter is AcquireN where the word alone does not decide.
+func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, error) {
+	switch p, w, err := c.join(ctx, weight); {
+	case w != nil:
+		return c.await(ctx, w)
+	case err != nil:
+		return Permit{}, b.rejected(ctx, c.key, weight, 0, err)
+	case p.cell != nil:
+		return p, nil
+	}
+	b.mu.Lock()   // the key was forgotten: until its cell is removed
+	b.mu.Unlock() //nolint:staticcheck // only the wait counts
+	return b.AcquireN(ctx, c.key, weight)
+}
+
+// rejected counts a call that is not admitted and calls its hook.
+func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited time.Duration, err error) error {
+	if _, full := err.(*FullError); !full { //nolint:errorlint // it is not wrapped yet
+		b.canceled.Add(1)
+		return err
+	}
+	b.refused.Inc()
+	if f := b.life.Hooks().Rejected; f != nil {
+		b.call(ctx, f, Info{Key: strings.Clone(key), Weight: weight, Waited: waited})
+	}
+	return err
+}
+
+func (b *Bulkhead) now() time.Duration { return time.Since(b.base) }

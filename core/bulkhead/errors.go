@@ -1,0 +1,49 @@
+package bulkhead
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/closed"
+)
+
+var (
+	// ErrFull is matched by a [*FullError].
+	ErrFull = errors.New("bulkhead: full")
+	// ErrClosed is the error of a closed [Bulkhead]. It matches [core.ErrRejected], and
+	// waiting does not help.
+	ErrClosed error = &closed.Error{Text: "bulkhead: closed"}
+)
+
+// A FullError is the error of a call that got no permits. It matches [ErrFull] and
+// [core.ErrRejected]. Calls that do not wait get the same value, so it must not be
+// changed.
+type FullError struct {
+	Name string // of the bulkhead
+	Key  string // not in the text, as it may be a secret
+
+	weight, limit int  // of a call that is heavier than the limit of the Config; otherwise 0
+	noKey         bool // MaxKeys was reached
+	after         time.Duration
+}
+
+// Error has the name and the reason.
+func (e *FullError) Error() string {
+	switch {
+	case e.weight > 0:
+		return fmt.Sprintf("bulkhead: %s: a weight of %d is above the limit of %d", e.Name, e.weight, e.limit)
+	case e.noKey:
+		return fmt.Sprintf("bulkhead: %s: full: every key is in use", e.Name)
+	}
+	return fmt.Sprintf("bulkhead: %s: full", e.Name)
+}
+
+// Is matches [ErrFull] and [core.ErrRejected].
+func (e *FullError) Is(target error) bool { return target == ErrFull || target == core.ErrRejected }
+
+// RetryAfter returns an estimate of the time until the calls that waited at that moment
+// are admitted, by the pace of the last ones. It is negative if no call had waited for the
+// key before, and if waiting does not help.
+func (e *FullError) RetryAfter() time.Duration { return e.after }
