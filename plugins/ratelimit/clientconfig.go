@@ -104,7 +104,7 @@ func (c ClientConfig) core() ratelimit.Config {
 // cooldown returns the part of c that core/cooldown has too.
 func (c ClientConfig) cooldown() cooldown.Config {
 	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
-	return cooldown.Config{Name: cmp.Or(c.Name, ratelimit.DefaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+	return cooldown.Config{Name: cmp.Or(c.Name, defaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
 }
 
 func keyOf(cfg *ClientConfig, req *http.Request) string {
@@ -119,5 +119,5 @@ func longest(cfg *ClientConfig) time.Duration {
 	if cfg.MaxWait < 0 {
 		return math.MaxInt64
 	}
-	return cmp.Or(cfg.MaxWait, ratelimit.DefaultMaxWait)
+	return cmp.Or(cfg.MaxWait, 10*time.Second)
 }

@@ -16,6 +16,8 @@ type plugin[C config] struct {
 	typ     string             // of C
 }
 
+const defaultName = "default"
+
 type config interface {
 	Validate() error
 	core() ratelimit.Config
@@ -24,7 +26,7 @@ type config interface {
 // init validates cfg and makes the limiter, unless the plugin has one of x/time. The limiter
 // has the hooks.
 func (p *plugin[C]) init(cfg C, kind instance.Kind[C, struct{}, Hooks], xtime bool) (err error) {
-	kind.Kind, kind.DefaultName, p.typ = "ratelimit", ratelimit.DefaultName, kind.Type
+	kind.Kind, kind.DefaultName, p.typ = "ratelimit", defaultName, kind.Type
 	if err = p.life.Init(&kind, cfg); err != nil || xtime {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/server"
@@ -163,7 +162,7 @@ func (s *Server) With(f func(*ServerConfig)) (*Server, error) {
 	cfg := outer
 	cfg.Routes, cfg.Layers, cfg.Tier = nil, nil, nil
 	cfg = cfg.With(f)
-	if taken(outer.named(), cmp.Or(cfg.Name, ratelimit.DefaultName), cfg.Limit) != "" {
+	if taken(outer.named(), cmp.Or(cfg.Name, defaultName), cfg.Limit) != "" {
 		return nil, &core.ConfigError{Field: "ratelimit.ServerConfig.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another one than that of the limiter it comes from, and of its layers and routes"}
 	}
 	return NewServer(cfg)

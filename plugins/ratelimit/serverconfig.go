@@ -206,7 +206,7 @@ type named struct {
 
 // named returns the limits of the plugin, of the routes and of the layers.
 func (c ServerConfig) named() []named {
-	all := []named{{"the plugin", cmp.Or(c.Name, ratelimit.DefaultName), c.Limit}}
+	all := []named{{"the plugin", cmp.Or(c.Name, defaultName), c.Limit}}
 	for i, r := range c.Routes {
 		all = append(all, named{fmt.Sprintf("Routes[%d]", i), r.Pattern, r.Limit})
 	}
