@@ -16,37 +16,13 @@ import (
 // Algorithm is how a [Limit] counts.
 type Algorithm uint8
 
+// The algorithms. Each constructor has the promises of its algorithm.
 const (
-	// AlgorithmFixedWindow counts in windows of one period. A window starts with the
-	// first take after the last one ended, so a key that rests gets a whole
-	// window when it comes back, or, if Aligned, with the clock; around the border
-	// of two windows up to twice the permits can be taken within a period. A window
-	// ends when it said, also if its only take is refunded. In memory one that is not
-	// Aligned may begin some nanoseconds before its first take, and one of more than
-	// 2^26 permits up to a 500th of its period before it, or after it if a window of
-	// the key ended just then. A key is 16 bytes.
-	AlgorithmFixedWindow Algorithm = iota
-	// AlgorithmTokenBucket holds up to Burst permits and refills evenly, Permits each
-	// Period. It is kept as one time (the theoretical arrival time of the
-	// generic cell rate algorithm, ITU-T I.371) in exact integers: no drift. A key
-	// is 16 bytes.
-	AlgorithmTokenBucket
-	// AlgorithmSlidingWindow counts in Segments of a period, and a segment that is a period
-	// old steps out whole: all that was taken in it comes back at once. In any time
-	// of a period less one segment no more than Permits are taken. Segments begin
-	// with the clock of the store, in memory with the making of the table. A key
-	// takes some 120 bytes, and up to 32 for each segment in use.
-	AlgorithmSlidingWindow
-	// AlgorithmSlidingCounter keeps two counts, of this window and of the one before, and
-	// weighs the latter by the part of it that is less than a period ago, as if it
-	// had been taken evenly. The first window starts with the first take of a key
-	// that rested, and ends a period later, also if that take is refunded. A key is
-	// some 120 bytes.
-	AlgorithmSlidingCounter
-	// AlgorithmSlidingLog keeps the time of every take: no more than Permits are ever taken
-	// in any time of one period. It takes up to 2^16 permits, and a key some 120 bytes
-	// and up to 64 for each take within a period.
-	AlgorithmSlidingLog
+	AlgorithmFixedWindow    Algorithm = iota // [FixedWindow] and [AlignedWindow]
+	AlgorithmTokenBucket                     // [TokenBucket]
+	AlgorithmSlidingWindow                   // [SlidingWindow]
+	AlgorithmSlidingCounter                  // [SlidingCounter]
+	AlgorithmSlidingLog                      // [SlidingLog]
 
 	algorithms // how many there are
 )
@@ -109,8 +85,14 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Period: time.Minute} }
 // PerHour is a fixed window of n permits an hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Period: time.Hour} }
 
-// FixedWindow is a fixed window of n permits in each period. It is never the zero
-// Limit: FixedWindow(0, 0) is as invalid as it looks.
+// FixedWindow allows at most n permits in each window of one period, and so at most 2n in any
+// interval of one period: around the border of two windows. A window starts with the first take after
+// the last one ended, so a key that rests gets a whole window when it comes back. A window ends at the
+// announced time, also if its only take is refunded.
+//
+// In memory a window may begin some nanoseconds before its first take, and one of more than 2^26
+// permits up to a 500th of its period before it, or after it if a window of the key ended just then.
+// A key is 16 bytes. FixedWindow is never the zero Limit: FixedWindow(0, 0) is invalid.
 func FixedWindow(n int64, period time.Duration) Limit {
 	if n == 0 && period == 0 {
 		period = -1
@@ -118,14 +100,17 @@ func FixedWindow(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period}
 }
 
-// AlignedWindow is a fixed window of n permits in each period that begins with the
-// clock, as on the hour: see Limit.Aligned.
+// AlignedWindow is a [FixedWindow] that begins with the clock, as on the hour: see Limit.Aligned.
 func AlignedWindow(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period, Aligned: true}
 }
 
-// TokenBucket is a token bucket that gains n permits in each period, evenly, and
-// holds at most burst. A burst of 0 is n.
+// TokenBucket allows at most burst permits at once, and at most burst plus n for each period in any
+// interval: the bucket gains n permits in each period, evenly, and holds at most burst. A burst of 0
+// is n.
+//
+// The bucket is kept as one time (the theoretical arrival time of the generic cell rate algorithm,
+// ITU-T I.371) in exact integers: no drift. A key is 16 bytes.
 //
 // It is a leaky bucket too. As a meter, which leaks n permits in each period and overflows
 // above burst, a leaky bucket is its mirror image. As a queue, from which permits come one
@@ -134,18 +119,28 @@ func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 	return Limit{Algorithm: AlgorithmTokenBucket, Permits: n, Period: period, Burst: burst}
 }
 
-// SlidingWindow is a sliding window of n permits in a period of so many segments, of
-// which 0 is 10.
+// SlidingWindow allows at most n permits in any interval of one period less one segment, and at most 2n
+// in any interval of one period. It counts in so many segments of a period, of which 0 is 10. A segment
+// that is a period old steps out whole: all its permits come back at once.
+//
+// Segments begin with the clock of the store, in memory with the making of the table. A key takes some
+// 120 bytes, and up to 32 for each segment in use.
 func SlidingWindow(n int64, period time.Duration, segments int) Limit {
 	return Limit{Algorithm: AlgorithmSlidingWindow, Permits: n, Period: period, Segments: segments}
 }
 
-// SlidingCounter is a sliding counter of n permits in a period.
+// SlidingCounter allows at most n permits in each window of one period, and fewer than 2n in any
+// interval of one period. It keeps two counts, of this window and of the one before, and weighs the
+// latter by the part of it that is less than a period ago, as if its permits had been taken evenly.
+//
+// The first window starts with the first take of a key that rested, and ends a period later, also if
+// that take is refunded. A key is some 120 bytes.
 func SlidingCounter(n int64, period time.Duration) Limit {
 	return Limit{Algorithm: AlgorithmSlidingCounter, Permits: n, Period: period}
 }
 
-// SlidingLog is a sliding log of n permits in a period.
+// SlidingLog allows at most n permits, of up to 2^16, in any interval of one period: it keeps the time
+// of every take. A key takes some 120 bytes, and up to 64 for each take within a period.
 func SlidingLog(n int64, period time.Duration) Limit {
 	return Limit{Algorithm: AlgorithmSlidingLog, Permits: n, Period: period}
 }
