@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,13 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Defaults of a [Config].
-const (
-	// DefaultName is the name of a limiter without a Name.
-	DefaultName = "default"
-	// DefaultMaxWait is the longest wait if MaxWait is zero.
-	DefaultMaxWait = 10 * time.Second
-)
+const defaultName = "default"
 
 // FailurePolicy is the treatment of a call when the store cannot decide.
 type FailurePolicy uint8
@@ -63,7 +56,7 @@ func (p *FailurePolicy) UnmarshalText(text []byte) error {
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
 	// Name is the name of the limiter in errors, in the registry, and of its table in the store.
-	// If empty, DefaultName. Limiters with one name in one Store share the usage of their keys, in
+	// If empty, it is "default". Limiters with one name in one Store share the usage of their keys, in
 	// this process and in others. Several limiters without a Name need a Store each: New refuses a
 	// second one.
 	Name string
@@ -72,8 +65,8 @@ type Config struct {
 	Registry *core.Registry
 	// Limit is what each key may take. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// MaxWait is the longest time that Wait waits; a longer wait is refused at once. If zero,
-	// DefaultMaxWait. If negative, only the deadline of the context limits the wait.
+	// MaxWait is the longest time that Wait waits; a longer wait is refused at once. If zero, it
+	// is 10 seconds. If negative, only the deadline of the context limits the wait.
 	MaxWait time.Duration
 	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
 	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
@@ -100,25 +93,17 @@ type Config struct {
 	Hooks Hooks
 }
 
-// With returns a copy of c changed by f; c itself is unchanged.
-func (c Config) With(f func(*Config)) Config { f(&c); return c }
-
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
-	errs := []error{c.Limit.Validate()}
-	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + field, Value: value, Reason: reason})
+	check := validate.Of("ratelimit.Config")
+	check.Part(c.Limit.Validate())
+	if c.Store != nil {
+		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
+	} else {
+		check.Part(MemoryConfig{c.MaxKeys}.validate(), "ratelimit.MemoryConfig.")
 	}
-	switch {
-	case c.Store != nil && c.MaxKeys != 0:
-		bad("MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
-	case (MemoryConfig{MaxKeys: c.MaxKeys}).Validate() != nil:
-		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys))
-	}
-	if c.OnStoreError > Local {
-		bad("OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
-	}
-	return errors.Join(errs...)
+	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
+	return check.Err()
 }
 
 // validateFor reports the fields that cannot be used with a table: without a queue, waiters reserve
@@ -138,7 +123,7 @@ func (c Config) maxWait() time.Duration {
 	case c.MaxWait < 0:
 		return 1<<63 - 1
 	case c.MaxWait == 0:
-		return DefaultMaxWait
+		return 10 * time.Second
 	}
 	return c.MaxWait
 }

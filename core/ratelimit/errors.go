@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	// ErrLimited is matched by a [*LimitedError].
+	// ErrLimited is matched by a [*LimitedError], the error of a refused Wait. Take, TakeAtMost and
+	// Reserve do not return it: check Result.Allowed.
 	ErrLimited = errors.New("ratelimit: limited")
 	// ErrClosed is the error of a closed limiter or store. It matches
 	// [core.ErrRejected], and waiting does not help.

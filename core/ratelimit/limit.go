@@ -16,37 +16,13 @@ import (
 // Algorithm is how a [Limit] counts.
 type Algorithm uint8
 
+// The algorithms. Each constructor has the promises of its algorithm.
 const (
-	// AlgorithmFixedWindow counts in windows of one period. A window starts with the
-	// first take after the last one ended, so a key that rests gets a whole
-	// window when it comes back, or, if Aligned, with the clock; around the border
-	// of two windows up to twice the permits can be taken within a period. A window
-	// ends when it said, also if its only take is refunded. In memory one that is not
-	// Aligned may begin some nanoseconds before its first take, and one of more than
-	// 2^26 permits up to a 500th of its period before it, or after it if a window of
-	// the key ended just then. A key is 16 bytes.
-	AlgorithmFixedWindow Algorithm = iota
-	// AlgorithmTokenBucket holds up to Burst permits and refills evenly, Permits each
-	// Period. It is kept as one time (the theoretical arrival time of the
-	// generic cell rate algorithm, ITU-T I.371) in exact integers: no drift. A key
-	// is 16 bytes.
-	AlgorithmTokenBucket
-	// AlgorithmSlidingWindow counts in Segments of a period, and a segment that is a period
-	// old steps out whole: all that was taken in it comes back at once. In any time
-	// of a period less one segment no more than Permits are taken. Segments begin
-	// with the clock of the store, in memory with the making of the table. A key
-	// takes some 120 bytes, and up to 32 for each segment in use.
-	AlgorithmSlidingWindow
-	// AlgorithmSlidingCounter keeps two counts, of this window and of the one before, and
-	// weighs the latter by the part of it that is less than a period ago, as if it
-	// had been taken evenly. The first window starts with the first take of a key
-	// that rested, and ends a period later, also if that take is refunded. A key is
-	// some 120 bytes.
-	AlgorithmSlidingCounter
-	// AlgorithmSlidingLog keeps the time of every take: no more than Permits are ever taken
-	// in any time of one period. It takes up to MaxLogPermits, and a key some 120 bytes
-	// and up to 64 for each take within a period.
-	AlgorithmSlidingLog
+	AlgorithmFixedWindow    Algorithm = iota // [FixedWindow] and [AlignedWindow]
+	AlgorithmTokenBucket                     // [TokenBucket]
+	AlgorithmSlidingWindow                   // [SlidingWindow]
+	AlgorithmSlidingCounter                  // [SlidingCounter]
+	AlgorithmSlidingLog                      // [SlidingLog]
 
 	algorithms // how many there are
 )
@@ -67,21 +43,6 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 	return validate.UnmarshalText(a, algorithms-1, text)
 }
 
-// Bounds of a [Limit].
-const (
-	// MaxPermits is the highest Permits and the highest Burst.
-	MaxPermits = 1 << 38
-	// MaxLogPermits is the highest Permits of a SlidingLog.
-	MaxLogPermits = 1 << 16
-	// MaxPeriod is the longest Period, and the longest time that a bucket may
-	// take to fill.
-	MaxPeriod = 5 * 365 * 24 * time.Hour
-	// MaxSegments is the highest Segments.
-	MaxSegments = 1000
-	// MaxLimits is how many limits can be joined by And.
-	MaxLimits = limits.MaxLimits
-)
-
 const (
 	defaultPermits  = 1000
 	defaultPeriod   = time.Minute
@@ -94,17 +55,17 @@ const (
 type Limit struct {
 	// Algorithm is how it counts. The zero value is [AlgorithmFixedWindow].
 	Algorithm Algorithm
-	// Permits is how many permits there are in each Period: 1 to MaxPermits.
+	// Permits is how many permits there are in each Period: 1 to 2^38, of a SlidingLog to 2^16.
 	Permits int64
 	// Period is the length of a window, or the time in which a bucket gains
-	// Permits: 1ns to MaxPeriod.
+	// Permits: 1ns to 5 years (43800h). A bucket must fill within 5 years.
 	Period time.Duration
 	// Burst is the capacity of a bucket: how many permits a key that rested may
-	// take at once, 1 to MaxPermits. If zero, it is Permits. A window has none:
+	// take at once, 1 to 2^38. If zero, it is Permits. A window has none:
 	// it must be zero there.
 	Burst int64
 	// Segments is how many parts the window of a SlidingWindow has: 2 to
-	// MaxSegments, and a divisor of Period in nanoseconds. If zero, it is 10. It must
+	// 1000, and a divisor of Period in nanoseconds. If zero, it is 10. It must
 	// be zero for all others.
 	Segments int
 	// Aligned makes the windows of a FixedWindow begin at whole multiples of Period
@@ -124,8 +85,14 @@ func PerMinute(n int64) Limit { return Limit{Permits: n, Period: time.Minute} }
 // PerHour is a fixed window of n permits an hour.
 func PerHour(n int64) Limit { return Limit{Permits: n, Period: time.Hour} }
 
-// FixedWindow is a fixed window of n permits in each period. It is never the zero
-// Limit: FixedWindow(0, 0) is as invalid as it looks.
+// FixedWindow allows at most n permits in each window of one period, and so at most 2n in any
+// interval of one period: around the border of two windows. A window starts with the first take after
+// the last one ended, so a key that rests gets a whole window when it comes back. A window ends at the
+// announced time, also if its only take is refunded.
+//
+// In memory a window may begin some nanoseconds before its first take, and one of more than 2^26
+// permits up to a 500th of its period before it, or after it if a window of the key ended just then.
+// A key is 16 bytes. FixedWindow is never the zero Limit: FixedWindow(0, 0) is invalid.
 func FixedWindow(n int64, period time.Duration) Limit {
 	if n == 0 && period == 0 {
 		period = -1
@@ -133,14 +100,17 @@ func FixedWindow(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period}
 }
 
-// AlignedWindow is a fixed window of n permits in each period that begins with the
-// clock, as on the hour: see Limit.Aligned.
+// AlignedWindow is a [FixedWindow] that begins with the clock, as on the hour: see Limit.Aligned.
 func AlignedWindow(n int64, period time.Duration) Limit {
 	return Limit{Permits: n, Period: period, Aligned: true}
 }
 
-// TokenBucket is a token bucket that gains n permits in each period, evenly, and
-// holds at most burst. A burst of 0 is n.
+// TokenBucket allows at most burst permits at once, and at most burst plus n for each period in any
+// interval: the bucket gains n permits in each period, evenly, and holds at most burst. A burst of 0
+// is n.
+//
+// The bucket is kept as one time (the theoretical arrival time of the generic cell rate algorithm,
+// ITU-T I.371) in exact integers: no drift. A key is 16 bytes.
 //
 // It is a leaky bucket too. As a meter, which leaks n permits in each period and overflows
 // above burst, a leaky bucket is its mirror image. As a queue, from which permits come one
@@ -149,24 +119,34 @@ func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 	return Limit{Algorithm: AlgorithmTokenBucket, Permits: n, Period: period, Burst: burst}
 }
 
-// SlidingWindow is a sliding window of n permits in a period of so many segments, of
-// which 0 is 10.
+// SlidingWindow allows at most n permits in any interval of one period less one segment, and at most 2n
+// in any interval of one period. It counts in so many segments of a period, of which 0 is 10. A segment
+// that is a period old steps out whole: all its permits come back at once.
+//
+// Segments begin with the clock of the store, in memory with the making of the table. A key takes some
+// 120 bytes, and up to 32 for each segment in use.
 func SlidingWindow(n int64, period time.Duration, segments int) Limit {
 	return Limit{Algorithm: AlgorithmSlidingWindow, Permits: n, Period: period, Segments: segments}
 }
 
-// SlidingCounter is a sliding counter of n permits in a period.
+// SlidingCounter allows at most n permits in each window of one period, and fewer than 2n in any
+// interval of one period. It keeps two counts, of this window and of the one before, and weighs the
+// latter by the part of it that is less than a period ago, as if its permits had been taken evenly.
+//
+// The first window starts with the first take of a key that rested, and ends a period later, also if
+// that take is refunded. A key is some 120 bytes.
 func SlidingCounter(n int64, period time.Duration) Limit {
 	return Limit{Algorithm: AlgorithmSlidingCounter, Permits: n, Period: period}
 }
 
-// SlidingLog is a sliding log of n permits in a period.
+// SlidingLog allows at most n permits, of up to 2^16, in any interval of one period: it keeps the time
+// of every take. A key takes some 120 bytes, and up to 64 for each take within a period.
 func SlidingLog(n int64, period time.Duration) Limit {
 	return Limit{Algorithm: AlgorithmSlidingLog, Permits: n, Period: period}
 }
 
 // And is l and other together, as in PerSecond(10).And(PerHour(1000)): permits are
-// taken of all or of none. At most MaxLimits can be joined. The two must differ in
+// taken of all or of none. At most 4 can be joined. The two must differ in
 // more than Permits and Burst: of two that do not, one would decide alone, and a change
 // of the limit could not pair them (see [Limiter.SetLimit]).
 func (l Limit) And(other Limit) Limit {
@@ -210,8 +190,8 @@ func (l Limit) Capacity() int64 {
 func (l Limit) Validate() error {
 	all := l.All()
 	var errs []error
-	if len(all) > MaxLimits {
-		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: fmt.Sprintf("%d limits", len(all)), Reason: fmt.Sprintf("must be %d or fewer joined by And", MaxLimits)})
+	if len(all) > limits.MaxLimits {
+		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit", Value: fmt.Sprintf("%d limits", len(all)), Reason: fmt.Sprintf("must be %d or fewer joined by And", limits.MaxLimits)})
 	}
 	var specs []driver.Spec
 	for _, l := range all {
@@ -231,49 +211,45 @@ func (l Limit) Validate() error {
 
 // validate looks at one limit.
 func (l Limit) validate() error {
-	r := l.resolved()
-	var errs []error
-	bad := func(field string, value any, reason string, args ...any) {
-		errs = append(errs, &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: fmt.Sprintf(reason, args...)})
-	}
-	if l.Algorithm >= algorithms {
-		bad("Algorithm", l.Algorithm, "must be FixedWindow, TokenBucket, SlidingWindow, SlidingCounter or SlidingLog")
-	}
-	most := int64(MaxPermits)
+	r, check := l.resolved(), validate.Of("ratelimit.Limit")
+	check.That(l.Algorithm < algorithms, "Algorithm", l.Algorithm, "must be FixedWindow, TokenBucket, SlidingWindow, SlidingCounter or SlidingLog")
+	most := int64(limits.MaxPermits)
 	if l.Algorithm == AlgorithmSlidingLog {
-		most = MaxLogPermits
+		most = limits.MaxLogPermits
 	}
-	if r.Permits < 1 || r.Permits > most {
-		bad("Permits", l.Permits, "must be 1 to %d (only the zero Limit means %d)", most, defaultPermits)
-	}
-	if r.Period < 1 || r.Period > MaxPeriod {
-		bad("Period", l.Period, "must be 1ns to %v (only the zero Limit means %v)", MaxPeriod, defaultPeriod)
-	}
+	check.That(r.Permits >= 1 && r.Permits <= most, "Permits", l.Permits, fmt.Sprintf("must be 1 to %d (only the zero Limit means %d)", most, defaultPermits))
+	check.That(r.Period >= 1 && r.Period <= limits.MaxPeriod, "Period", l.Period, fmt.Sprintf("must be 1ns to %v (only the zero Limit means %v)", limits.MaxPeriod, defaultPeriod))
+	l.validateSegments(check, r)
+	check.That(!l.Aligned || l.Algorithm == AlgorithmFixedWindow, "Aligned", l.Aligned, "must be false but for a fixed window")
+	l.validateBurst(check, r)
+	return check.Err()
+}
+
+func (l Limit) validateSegments(check *validate.Check, resolved Limit) {
+	segments, period := resolved.Segments, resolved.Period
 	switch {
-	case l.Algorithm == AlgorithmSlidingWindow && (r.Segments < 2 || r.Segments > MaxSegments):
-		bad("Segments", l.Segments, "must be 2 to %d (0 means %d)", MaxSegments, defaultSegments)
-	case l.Algorithm == AlgorithmSlidingWindow && r.Period > 0 && int64(r.Period)%int64(r.Segments) != 0:
-		bad("Segments", r.Segments, "must divide the period, %v, into whole nanoseconds", l.Period)
-	case l.Algorithm != AlgorithmSlidingWindow && l.Segments != 0:
-		bad("Segments", l.Segments, "must be 0 but for a sliding window")
+	case l.Algorithm != AlgorithmSlidingWindow:
+		check.That(l.Segments == 0, "Segments", l.Segments, "must be 0 but for a sliding window")
+	case segments < 2 || segments > limits.MaxSegments:
+		check.That(false, "Segments", l.Segments, fmt.Sprintf("must be 2 to %d (0 means %d)", limits.MaxSegments, defaultSegments))
+	case period > 0:
+		check.That(int64(period)%int64(segments) == 0, "Segments", segments, fmt.Sprintf("must divide the period, %v, into whole nanoseconds", l.Period))
 	}
-	if l.Aligned && l.Algorithm != AlgorithmFixedWindow {
-		bad("Aligned", l.Aligned, "must be false but for a fixed window")
-	}
-	bucket := l.Algorithm == AlgorithmTokenBucket
+}
+
+func (l Limit) validateBurst(check *validate.Check, resolved Limit) {
 	switch {
-	case !bucket && l.Burst != 0:
-		bad("Burst", l.Burst, "must be 0 for a window, whose capacity is Permits")
-	case l.Burst < 0 || l.Burst > MaxPermits:
-		bad("Burst", l.Burst, "must be 0 to %d (0 means Permits)", int64(MaxPermits))
-	case bucket && errs == nil:
-		if fill, ok := limits.FillTime(r.spec()); !ok || fill > MaxPeriod {
-			bad("Burst", l.Burst, "must fill within %v at %d per %v", MaxPeriod, l.Permits, l.Period)
-		} else if (limits.Clock{}).Rule(r.spec()) == nil {
-			bad("Burst", l.Burst, "is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", l.Permits, l.Period)
+	case l.Algorithm != AlgorithmTokenBucket:
+		check.That(l.Burst == 0, "Burst", l.Burst, "must be 0 for a window, whose capacity is Permits")
+	case l.Burst < 0 || l.Burst > limits.MaxPermits:
+		check.That(false, "Burst", l.Burst, fmt.Sprintf("must be 0 to %d (0 means Permits)", int64(limits.MaxPermits)))
+	case check.Err() == nil:
+		if fill, ok := limits.FillTime(resolved.spec()); !ok || fill > limits.MaxPeriod {
+			check.That(false, "Burst", l.Burst, fmt.Sprintf("must fill within %v at %d per %v", limits.MaxPeriod, l.Permits, l.Period))
+			return
 		}
+		check.That(limits.Clock{}.Rule(resolved.spec()) != nil, "Burst", l.Burst, fmt.Sprintf("is more than can be counted exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", l.Permits, l.Period))
 	}
-	return errors.Join(errs...)
 }
 
 // resolved is l with its defaults in place.

@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -49,7 +50,7 @@ type shared struct {
 
 func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
 	return &instance.Kind[Config, struct{}, Hooks]{
-		Kind: "ratelimit", Type: "ratelimit.Config", DefaultName: DefaultName,
+		Kind: "ratelimit", Type: "ratelimit.Config", DefaultName: defaultName,
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
@@ -116,7 +117,7 @@ func (s *shared) localize(cfg *Config) error {
 	if cfg.OnStoreError != Local || s.memory != nil || s.local.Load() != nil {
 		return nil
 	}
-	t, ok := s.table.(driver.LocalTable)
+	t, ok := s.table.(limits.LocalTable)
 	if !ok {
 		return &core.ConfigError{Field: "ratelimit.Config.OnStoreError", Value: Local, Reason: "must be Allow or Deny with this Store: wrap it in share.New of stores/share"}
 	}

@@ -343,7 +343,8 @@ func TestStoreFailureIsNotARefusal(t *testing.T) {
 			},
 		}}
 		allow := newLimiter(t, cfg)
-		deny := newLimiter(t, cfg.With(func(c *ratelimit.Config) { c.Name, c.OnStoreError = "deny", ratelimit.Deny }))
+		cfg.Name, cfg.OnStoreError = "deny", ratelimit.Deny
+		deny := newLimiter(t, cfg)
 		store.Down()
 		for range 3 {
 			require.Equal(t, ratelimit.Result{Allowed: true}, take(t, allow, "k", 1))

@@ -65,7 +65,9 @@ func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
 		require.EqualValues(t, 9, remote.Remaining)
 		store.Down()
 		require.Equal(t, ratelimit.Result{Allowed: true}, take(t, l, "k", 1))
-		require.NoError(t, l.SetConfig(l.Config().With(func(c *ratelimit.Config) { c.OnStoreError = ratelimit.Local })))
+		cfg := l.Config()
+		cfg.OnStoreError = ratelimit.Local
+		require.NoError(t, l.SetConfig(cfg))
 		r := take(t, l, "k", 2)
 		require.True(t, r.Allowed)
 		require.EqualValues(t, 5, r.Limit)
@@ -104,7 +106,8 @@ func TestLocalNeedsAStoreThatCan(t *testing.T) {
 	require.ErrorContains(t, err, "must be Allow or Deny with this Store: wrap it in share.New of stores/share")
 
 	l := newLimiter(t, ratelimit.Config{Store: store})
-	require.ErrorAs(t, l.SetConfig(cfg.With(func(c *ratelimit.Config) { c.Limit = ratelimit.PerHour(1) })), &bad)
+	cfg.Limit = ratelimit.PerHour(1)
+	require.ErrorAs(t, l.SetConfig(cfg), &bad)
 	require.Equal(t, ratelimit.PerMinute(1000), l.Limit(), "nothing changed")
 
 	for _, memory := range []ratelimit.Store{nil, openMemory(t)} {

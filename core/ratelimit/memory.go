@@ -10,23 +10,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// Bounds of a [Memory].
 const (
-	// DefaultMaxKeys is the number of keys that a table holds if MaxKeys is zero.
-	DefaultMaxKeys = 1 << 20
-	// MaxMaxKeys is the highest MaxKeys.
-	MaxMaxKeys = 1 << 30
+	defaultMaxKeys = 1 << 20
+	maxMaxKeys     = 1 << 30
 )
 
 // MemoryConfig configures a [Memory]. The zero value is ready to use.
 type MemoryConfig struct {
-	// MaxKeys is how many keys each table holds at most: up to MaxMaxKeys. If zero,
-	// DefaultMaxKeys.
+	// MaxKeys is how many keys each table holds at most: up to 2^30. If zero, it is 2^20.
 	// A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
 	// bound may be passed by one key for each 16. A key with several counts
 	// has some 50 bytes more for each.
@@ -45,12 +41,10 @@ type MemoryConfig struct {
 	MaxKeys int
 }
 
-// Validate reports every field that cannot be used, joined.
-func (c MemoryConfig) Validate() error {
-	if c.MaxKeys < 0 || c.MaxKeys > MaxMaxKeys {
-		return &core.ConfigError{Field: "ratelimit.MemoryConfig.MaxKeys", Value: c.MaxKeys, Reason: fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys)}
-	}
-	return nil
+func (c MemoryConfig) validate() error {
+	check := validate.Of("ratelimit.MemoryConfig")
+	check.That(c.MaxKeys >= 0 && c.MaxKeys <= maxMaxKeys, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", maxMaxKeys, defaultMaxKeys))
+	return check.Err()
 }
 
 // Memory is a [Store] in the memory of the process. It starts no goroutine: the calls to
@@ -65,14 +59,14 @@ type Memory struct {
 
 // NewMemory makes a store.
 func NewMemory(cfg MemoryConfig) (*Memory, error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	return newMemory(cfg.MaxKeys), nil
 }
 
 func newMemory(maxKeys int) *Memory {
-	return &Memory{maxKeys: cmp.Or(maxKeys, DefaultMaxKeys), tables: map[string]*table{}}
+	return &Memory{maxKeys: cmp.Or(maxKeys, defaultMaxKeys), tables: map[string]*table{}}
 }
 
 // Open returns the table of that name; the same name is the same table.
@@ -256,7 +250,7 @@ func (t *table) ChangedKey(key string, of, c *driver.Change) {
 	}, nil)
 }
 
-// Owe charges a key usage that is known from elsewhere: see [driver.OwingTable].
+// Owe charges a key usage that is known from elsewhere: see limits.OwingTable.
 func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) error {
 	p, err := t.planFor(id, permits)
 	if err != nil {

@@ -139,7 +139,7 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	}
 	set.replace(old, time.Now())
 	l.current.Store(set)
-	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
+	if t, ok := limits.As[limits.ChangingTable](l.table); ok {
 		t.Changed(set.change)
 	}
 	return nil
@@ -235,7 +235,7 @@ func (l *Limiter) override(key string, set *setting) error {
 	}
 	next.replace(cmp.Or(old, root), time.Now())
 	l.overrides.set(key, set)
-	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
+	if t, ok := limits.As[limits.ChangingTable](l.table); ok {
 		t.ChangedKey(key, root.change, next.change)
 	}
 	return nil

@@ -130,25 +130,24 @@ func TestSetConfig(t *testing.T) {
 		}}
 		l := newLimiter(t, cfg)
 		require.True(t, take(t, l, "k", 10).Allowed)
-		next := cfg.With(func(c *ratelimit.Config) {
-			c.Limit, c.MaxWait = ratelimit.TokenBucket(10, time.Minute, 5), time.Hour
-			c.Hooks.Allowed = func(context.Context, ratelimit.Info) { after++ }
-		})
+		next := cfg
+		next.Limit, next.MaxWait = ratelimit.TokenBucket(10, time.Minute, 5), time.Hour
+		next.Hooks.Allowed = func(context.Context, ratelimit.Info) { after++ }
 		require.NoError(t, core.SetConfig(cfg.Registry, "ratelimit", "api", next))
 		require.Equal(t, 6*time.Second, take(t, l, "k", 1).RetryAfter, "what was taken stays taken")
 		require.Equal(t, 30*time.Second, served(t, <-waitAt(t.Context(), l, 5)), "up to an hour now")
 		require.Equal(t, []int{1, 1}, []int{before, after})
 
-		bad := next.With(func(c *ratelimit.Config) {
-			c.Name, c.Registry, c.Store, c.Limit.Permits = "other", &core.Registry{}, &ratelimittest.Slow{}, -1
-		})
+		bad := next
+		bad.Name, bad.Registry, bad.Store, bad.Limit.Permits = "other", &core.Registry{}, &ratelimittest.Slow{}, -1
 		err := l.SetConfig(bad)
 		for _, want := range []string{"Config.Name = other: must stay api", "Config.Registry =", "Config.Store =", "Limit.Permits = -1"} {
 			require.ErrorContains(t, err, want)
 		}
 		require.Equal(t, next.Limit, l.Limit(), "the old one is kept")
 
-		shared := next.With(func(c *ratelimit.Config) { c.Name, c.Registry, c.MaxWait = "", nil, time.Second })
+		shared := next
+		shared.Name, shared.Registry, shared.MaxWait = "", nil, time.Second
 		require.NoError(t, l.SetConfig(shared), "one of many instances")
 		require.Equal(t, "api", l.Config().Name)
 		require.Same(t, cfg.Registry, l.Config().Registry)

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -31,7 +30,7 @@ func (l *Limiter) Stats() Stats {
 		allowed, rejected := l.memory.counts()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
-	if t, ok := driver.As[limits.CountingTable](l.table); ok {
+	if t, ok := limits.As[limits.CountingTable](l.table); ok {
 		s.Keys, s.Evicted = t.Counts()
 	}
 	return s

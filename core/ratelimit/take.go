@@ -10,8 +10,15 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// Take takes n permits of a key now, or none; Result.Allowed reports which. A refusal changes
-// nothing. With n = 0 it takes nothing.
+// Never is the RetryAfter of a cost that does not fit into the limit at all, so
+// that waiting does not help.
+const Never = driver.Never
+
+// A Result is what an operation on a key decided, and how the key stands after it.
+type Result = driver.Result
+
+// Take takes n permits of a key now, or none. A refusal is not an error: check Result.Allowed. A
+// refusal changes nothing. With n = 0 it takes nothing.
 //
 // An error is never a refusal: n is negative, the limiter is closed, or the store failed and
 // OnStoreError is not [Allow]. Whether ctx is done matters only to a store that has to wait; the
@@ -40,7 +47,8 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	return err
 }
 
-// TakeAtMost takes the available permits of a key, up to n.
+// TakeAtMost takes the available permits of a key, up to n. A refusal is not an error: check
+// Result.Allowed, and Result.Granted for the number.
 func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
 	return l.take(ctx, key, driver.Op{Kind: driver.TakeAtMost, Cost: n})
 }
@@ -59,7 +67,8 @@ func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 }
 
 // Reserve grants n permits of a key for the earliest possible moment, if that is within maxWait,
-// and returns at once: use the permits after Result.Wait. If they are not used, Refund gives them
+// and returns at once: use the permits after Result.Wait. A refusal is not an error: check
+// Result.Allowed. If the permits are not used, Refund gives them
 // back. No later call takes permits before them: a later take is refused, or reserved after them.
 // A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
 // limit four periods. While other callers wait for the key (see [Limiter.Wait]) without NewestFirst,

@@ -59,7 +59,9 @@ func use(tb testing.TB, plans *limits.Plans, value []byte, id driver.ID, now int
 
 // hostile returns stored values that no store has written.
 func hostile() (values []string) {
-	count := func(limit, state string) string { return `{"Limit":{` + limit + `,"Period":1000},"State":{` + state + `}}` }
+	count := func(limit, state string) string {
+		return `{"Limit":{` + limit + `,"Period":1000},"State":{` + state + `}}`
+	}
 	value := func(counts string) { values = append(values, `{"At":100,"Counts":[`+counts+`]}`) }
 	for _, limit := range []string{
 		`"Algorithm":0,"Permits":1099511627776`, `"Algorithm":1,"Permits":1099511627776,"Burst":1`, `"Algorithm":1,"Permits":1,"Burst":1099511627776`,
@@ -138,4 +140,3 @@ func FuzzStoredValues(f *testing.F) {
 		}
 	})
 }
-

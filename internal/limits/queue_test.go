@@ -28,7 +28,7 @@ func checkHead(t *testing.T, rnd *rand.Rand) {
 		for i := range 1 + rnd.IntN(3) {
 			n := 1 + rnd.Int64N(6)
 			specs = append(specs, driver.Spec{
-				Algorithm: driver.Algorithm(rnd.IntN(5)), Permits: n, Period: time.Duration(1+rnd.IntN(3)) * 12 * time.Second, Burst: 0,
+				Algorithm: driver.Algorithm(rnd.IntN(5)), Permits: n, Period: time.Duration(1+rnd.IntN(3)) * 12 * time.Second,
 			})
 			switch s := &specs[i]; s.Algorithm {
 			case driver.TokenBucket:
@@ -37,6 +37,7 @@ func checkHead(t *testing.T, rnd *rand.Rand) {
 				s.Segments = 2 + rnd.IntN(3)
 			case driver.FixedWindow:
 				s.Aligned = rnd.IntN(2) == 0
+			case driver.SlidingCounter, driver.SlidingLog:
 			}
 		}
 		id, err := plans.Plan(specs)

@@ -80,6 +80,7 @@ func valid(s driver.Spec) bool {
 		return s.Burst > 0 && s.Burst <= MaxPermits && ok && fill <= 2*MaxPeriod // a share of a limit is rounded down
 	case driver.SlidingWindow:
 		return s.Segments > 1 && s.Segments <= MaxSegments && int64(s.Period)%int64(s.Segments) == 0
+	case driver.FixedWindow, driver.SlidingCounter, driver.SlidingLog:
 	}
 	return true
 }

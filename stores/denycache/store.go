@@ -3,12 +3,12 @@ package denycache
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
@@ -112,7 +112,7 @@ func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver
 		return denied, nil
 	}
 	r, err := t.Table.Apply(ctx, key, plan, op)
-	var unsent *driver.UnsentError
+	_, unsent := limits.IsUnsent(err)
 	switch op.Kind {
 	case driver.Refund, driver.Reset, driver.Drain:
 		s.denials.forget(t.name, key, 0)
@@ -120,7 +120,7 @@ func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver
 		switch {
 		case err == nil:
 			s.denials.learn(asked, t.name, key, plan, op.Cost, r)
-		case op.Cost > 0 && op.Kind != driver.Check && !errors.As(err, &unsent):
+		case op.Cost > 0 && op.Kind != driver.Check && !unsent:
 			s.denials.forget(t.name, key, longestDenial) // the store might refund the take
 		}
 	}

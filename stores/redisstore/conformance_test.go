@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/stores/denycache"
 	"github.com/gresil/gresil/stores/share"
 )
@@ -68,7 +69,7 @@ type localStore struct{ *share.Store }
 func (s localStore) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	if err == nil {
-		_ = t.(driver.LocalTable).Local() //nolint:forcetypeassert // it is one
+		_ = t.(limits.LocalTable).Local() //nolint:forcetypeassert // it is one
 	}
 	return t, err
 }

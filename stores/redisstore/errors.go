@@ -18,7 +18,7 @@ import (
 var (
 	// ErrUnavailable is the error of decisions that are not sent, because several before them have failed
 	// in a row.
-	ErrUnavailable error = &driver.UnsentError{Err: errors.New("redisstore: the server is unavailable"), Unavailable: true}
+	ErrUnavailable = driver.Unsent(errors.New("redisstore: the server is unavailable"), true)
 	// ErrUnfit is matched by the error for a server that cannot be used at all, for example
 	// because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
@@ -57,7 +57,7 @@ func hasEnded(ctx context.Context) bool {
 }
 
 // unsent returns the error of a request that was not sent.
-func unsent(err error) error { return &driver.UnsentError{Err: err} }
+func unsent(err error) error { return driver.Unsent(err, false) }
 
 // explain adds the reason before the text of the server's error. It is unsent if the server has
 // certainly not decided.

@@ -98,7 +98,7 @@ func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool
 		return args
 	}
 	args := make([]any, 0, 16)
-	args = append(args, number(int64(op.Kind)), number(min(op.Cost, ratelimit.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), number(p.Capacity))
+	args = append(args, number(int64(op.Kind)), number(min(op.Cost, limits.MaxPermits+1)), number(int64(op.MaxWait/time.Microsecond)), number(p.Capacity))
 	args = names(args, p.parts)
 	if c := op.Change; c == nil {
 		args = append(args, "-1")

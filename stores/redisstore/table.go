@@ -118,7 +118,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	}
 	p := plans[id]
 	if ctx.Err() != nil {
-		return ratelimit.Result{}, &driver.UnsentError{Err: context.Cause(ctx)}
+		return ratelimit.Result{}, driver.Unsent(context.Cause(ctx), false)
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()

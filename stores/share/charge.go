@@ -33,7 +33,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 			defer s.mu.Unlock()
 			if held {
 				l.table.store.unsent.Add(1)
-				return nil, &driver.UnsentError{Err: k.err, Unavailable: true}
+				return nil, driver.Unsent(k.err, true)
 			}
 			k.flying += cost
 			return k, nil
@@ -53,7 +53,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 				return nil, c.err
 			}
 		case <-ctx.Done():
-			return nil, &driver.UnsentError{Err: context.Cause(ctx)}
+			return nil, driver.Unsent(context.Cause(ctx), false)
 		}
 	}
 }

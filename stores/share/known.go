@@ -1,13 +1,13 @@
 package share
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A shard has some of the keys.
@@ -80,7 +80,7 @@ func (l *local) drop(s *shard, key string) {
 // way, the time after that.
 func (k *known) end() (end time.Time) {
 	if end = k.held; k.owes() || k.flying > 0 {
-		return time.Now().Add(ratelimit.MaxPeriod)
+		return time.Now().Add(limits.MaxPeriod)
 	}
 	for _, a := range k.parts {
 		if a.full.After(end) {
@@ -136,9 +136,9 @@ func (k *known) landed(cost int64, lost bool) {
 // failed remembers a failure of the store. After several in a row, or if the store says so, nothing
 // is sent for some time: otherwise an unstable store would be tried and given up again and again.
 func (k *known) failed(err error) {
-	var unsent *driver.UnsentError
 	k.failures++
-	if k.err = err; k.failures >= failures || errors.As(err, &unsent) && unsent.Unavailable {
+	unavailable, _ := limits.IsUnsent(err)
+	if k.err = err; k.failures >= failures || unavailable {
 		k.failures, k.held = 0, time.Now().Add(hold)
 	}
 }
@@ -146,7 +146,7 @@ func (k *known) failed(err error) {
 // learn remembers the state of a key after an operation that was sent at a time.
 func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 	var all []driver.Result
-	if more, ok := r.Receipt.More.(driver.Standings); ok {
+	if more, ok := r.Receipt.More.(interface{ Standings() []driver.Result }); ok {
 		all = more.Standings()
 	}
 	if sent.After(k.lostAt) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 const (
@@ -28,7 +29,7 @@ var errTake = errors.New("share: the permits were taken at the store, which is u
 // granted to the store before the next decision there.
 type local struct {
 	table  *table
-	memory driver.OwingTable
+	memory limits.OwingTable
 	splits sync.Map // planShare to the driver.ID in memory
 	seed   maphash.Seed
 	shards [16]shard
@@ -217,8 +218,8 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 	r, err := l.table.Table.Apply(ctx, key, p.id, op)
 	s := l.shard(key)
 	s.mu.Lock()
-	var unsent *driver.UnsentError
-	k.landed(cost, err != nil && !errors.As(err, &unsent))
+	_, unsent := limits.IsUnsent(err)
+	k.landed(cost, err != nil && !unsent)
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A take that was decided here is refunded once, under whatever limit the refund reports.
@@ -19,7 +20,7 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 	s.charging.Store(true) // nothing charges
 	table, err := s.Open("l")
 	require.NoError(t, err)
-	l := table.(driver.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
+	l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 	plan := func(limit ratelimit.Limit) driver.ID {
 		id, err := l.table.Plan(limit.Specs())
 		require.NoError(t, err)

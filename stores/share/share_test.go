@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A sharing store has its share in use from the beginning on.
@@ -25,7 +26,7 @@ type sharing struct{ *Store }
 func (s sharing) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
 	if err == nil {
-		_ = t.(driver.LocalTable).Local() //nolint:forcetypeassert // it is one
+		_ = t.(limits.LocalTable).Local() //nolint:forcetypeassert // it is one
 	}
 	return t, err
 }
@@ -316,7 +317,7 @@ func TestNothingIsSentForASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reached := 0
-		away := &driver.UnsentError{Err: errors.New("away"), Unavailable: true}
+		away := driver.Unsent(errors.New("away"), true)
 		store := &scripted{Store: inMemory(), before: func(string) error { reached++; return away }}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
 		begun := time.Now()
@@ -542,8 +543,8 @@ func checkBounds(t *testing.T, most int) {
 	require.NoError(t, err)
 	id, err := table.Plan(ratelimit.PerHour(2).Specs())
 	require.NoError(t, err)
-	l := table.(driver.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
-	require.Same(t, l, table.(driver.LocalTable).Local(), "twice")
+	l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
+	require.Same(t, l, table.(limits.LocalTable).Local(), "twice")
 	s.charging.Store(true) // nothing charges
 	require.Equal(t, maxKeys, l.most*len(l.shards))
 	if most = cmp.Or(most, maxKeys); most < maxKeys {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // split returns the part of a limit for each of n instances: all parts together never exceed the
@@ -16,7 +17,7 @@ func split(l ratelimit.Limit, n int64) ratelimit.Limit {
 	case n <= 1:
 	case l.Algorithm == ratelimit.AlgorithmTokenBucket:
 		s.Burst = max(1, l.Burst/n)
-		if l.Permits%n != 0 && n <= int64(ratelimit.MaxPeriod/l.Period) {
+		if l.Permits%n != 0 && n <= int64(limits.MaxPeriod/l.Period) {
 			if s.Period *= time.Duration(n); s.Validate() == nil {
 				break
 			}
@@ -25,7 +26,7 @@ func split(l ratelimit.Limit, n int64) ratelimit.Limit {
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:
-		s = ratelimit.FixedWindow(1, l.Period*time.Duration(min(rounds(l, n), int64(ratelimit.MaxPeriod/l.Period))))
+		s = ratelimit.FixedWindow(1, l.Period*time.Duration(min(rounds(l, n), int64(limits.MaxPeriod/l.Period))))
 	}
 	return s
 }

@@ -9,23 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	for l, want := range map[ratelimit.Limit]ratelimit.Limit{
-		ratelimit.PerMinute(10):                                         ratelimit.PerMinute(3),
-		ratelimit.PerSecond(1):                                          ratelimit.FixedWindow(1, 3*time.Second),
-		ratelimit.PerSecond(2):                                          ratelimit.FixedWindow(1, 2*time.Second),
-		ratelimit.AlignedWindow(2, time.Hour):                           ratelimit.FixedWindow(1, 2*time.Hour),
-		ratelimit.SlidingWindow(1, time.Second, 10):                     ratelimit.FixedWindow(1, 3*time.Second),
-		ratelimit.TokenBucket(10, time.Second, 20):                      ratelimit.TokenBucket(10, 3*time.Second, 6),
-		ratelimit.TokenBucket(9, time.Second, 20):                       ratelimit.TokenBucket(3, time.Second, 6),
-		ratelimit.TokenBucket(10, time.Second, 1):                       ratelimit.TokenBucket(10, 3*time.Second, 1),
-		ratelimit.FixedWindow(1, ratelimit.MaxPeriod):                   ratelimit.FixedWindow(1, ratelimit.MaxPeriod),
-		ratelimit.TokenBucket(7, ratelimit.MaxPeriod, 7):                ratelimit.TokenBucket(2, ratelimit.MaxPeriod, 2),
-		ratelimit.SlidingCounter(10, time.Hour):                         ratelimit.SlidingCounter(3, time.Hour),
-		ratelimit.TokenBucket(ratelimit.MaxPermits, time.Hour, 1<<38-1): ratelimit.TokenBucket(ratelimit.MaxPermits, 3*time.Hour, (1<<38-1)/3),
+		ratelimit.PerMinute(10):                                      ratelimit.PerMinute(3),
+		ratelimit.PerSecond(1):                                       ratelimit.FixedWindow(1, 3*time.Second),
+		ratelimit.PerSecond(2):                                       ratelimit.FixedWindow(1, 2*time.Second),
+		ratelimit.AlignedWindow(2, time.Hour):                        ratelimit.FixedWindow(1, 2*time.Hour),
+		ratelimit.SlidingWindow(1, time.Second, 10):                  ratelimit.FixedWindow(1, 3*time.Second),
+		ratelimit.TokenBucket(10, time.Second, 20):                   ratelimit.TokenBucket(10, 3*time.Second, 6),
+		ratelimit.TokenBucket(9, time.Second, 20):                    ratelimit.TokenBucket(3, time.Second, 6),
+		ratelimit.TokenBucket(10, time.Second, 1):                    ratelimit.TokenBucket(10, 3*time.Second, 1),
+		ratelimit.FixedWindow(1, limits.MaxPeriod):                   ratelimit.FixedWindow(1, limits.MaxPeriod),
+		ratelimit.TokenBucket(7, limits.MaxPeriod, 7):                ratelimit.TokenBucket(2, limits.MaxPeriod, 2),
+		ratelimit.SlidingCounter(10, time.Hour):                      ratelimit.SlidingCounter(3, time.Hour),
+		ratelimit.TokenBucket(limits.MaxPermits, time.Hour, 1<<38-1): ratelimit.TokenBucket(limits.MaxPermits, 3*time.Hour, (1<<38-1)/3),
 	} {
 		require.Equal(t, want, split(l, 3), l.String())
 		require.Equal(t, l, split(l, 1))
@@ -34,7 +35,7 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 	for range 20_000 {
 		period := time.Duration(1+rng.Int64N(1<<(1+rng.IntN(30)))) * time.Microsecond
 		permits, n := 1+rng.Int64N(1<<(1+rng.IntN(20))), 1+rng.Int64N(300)
-		for _, l := range []ratelimit.Limit{ratelimit.FixedWindow(permits, period), ratelimit.SlidingLog(min(permits, ratelimit.MaxLogPermits), period), ratelimit.TokenBucket(permits, period, 1+rng.Int64N(1<<20))} {
+		for _, l := range []ratelimit.Limit{ratelimit.FixedWindow(permits, period), ratelimit.SlidingLog(min(permits, limits.MaxLogPermits), period), ratelimit.TokenBucket(permits, period, 1+rng.Int64N(1<<20))} {
 			if l.Validate() != nil {
 				continue
 			}
@@ -82,7 +83,7 @@ func TestTurnsOfInstances(t *testing.T) {
 			}
 		}
 	}
-	require.Positive(t, turn(ratelimit.FixedWindow(1, ratelimit.MaxPeriod), instances{1000, 999, 0}))
+	require.Positive(t, turn(ratelimit.FixedWindow(1, limits.MaxPeriod), instances{1000, 999, 0}))
 }
 
 // TestInstancesTakeTurns: with fewer permits than instances, those that ask all the time get what

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
@@ -75,7 +76,7 @@ func (s *Store) Open(name string) (driver.Table, error) {
 		return nil, err
 	}
 	t := &table{Table: inner, store: s}
-	t.counts, _ = driver.As[driver.InstanceTable](inner)
+	t.counts, _ = limits.As[driver.InstanceTable](inner)
 	s.tables[name] = t
 	return t, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A table is a table of the store that is wrapped, with the share of this process.
@@ -91,7 +92,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
 	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
-	l.memory = core.Must(m.Open("")).(driver.OwingTable) //nolint:forcetypeassert // those of a Memory are
+	l.memory = core.Must(m.Open("")).(limits.OwingTable) //nolint:forcetypeassert // those of a Memory are
 	l.most = maxKeys / len(l.shards)
 	for i := range l.shards {
 		l.shards[i].keys = map[string]*known{}

@@ -91,9 +91,8 @@ type Receipt struct {
 	At    int64
 	Plans [4]ID     // the limits that were in force
 	Parts [4]uint64 // and how they were charged
-	More  any       // in less common cases; it can be a Standings
+	// More is for less common cases. Its method Standings() []Result, if it has one, returns how the
+	// key stands under each of several joined limits, also without a take: their Remaining and
+	// FullAfter.
+	More any
 }
-
-// Standings is a More that reports how the key stands under each of several joined limits, also
-// without a take: their Remaining and FullAfter.
-type Standings interface{ Standings() []Result }

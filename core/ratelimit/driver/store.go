@@ -26,16 +26,6 @@ type Table interface {
 	Apply(ctx context.Context, key string, plan ID, op Op) (Result, error)
 }
 
-// A LocalTable is a Table that can decide without its store.
-type LocalTable interface {
-	Table
-	// Local returns a table that decides alone, under the same plans, with the share of this
-	// process. It is called once, when a limiter is made with the policy Local or SetConfig
-	// changes it to that. A Refund is for the table itself, which knows its own receipts from
-	// those of the other.
-	Local() Table
-}
-
 // An InstanceTable is a Table that counts the processes which use it.
 type InstanceTable interface {
 	Table
@@ -46,42 +36,18 @@ type InstanceTable interface {
 	Instances() (n, rank int64, now time.Duration)
 }
 
-// As returns the first table with a capability: t, or the table that the method Unwrap() Table of
-// a table returns, and so on.
-func As[T any](t Table) (capable T, ok bool) {
-	for {
-		if capable, ok = t.(T); ok {
-			return capable, true
-		}
-		w, wraps := t.(interface{ Unwrap() Table })
-		if !wraps {
-			return capable, false
-		}
-		t = w.Unwrap()
-	}
+// Unsent marks the error of an operation that has certainly taken nothing. After any other error the
+// permits might have been taken. unavailable is for a store that does not try to send: the next
+// operation on the key should wait.
+func Unsent(err error, unavailable bool) error { return &unsent{err, unavailable} }
+
+type unsent struct {
+	error
+
+	unavailable bool
 }
 
-// An UnsentError is the error of an operation that has certainly taken nothing. After any other
-// error the permits might have been taken.
-type UnsentError struct {
-	Err error
-	// Unavailable is set if the store is unavailable and does not try to send: the next operation on the
-	// key should wait.
-	Unavailable bool
-}
+func (e *unsent) Unwrap() error { return e.error }
 
-// Error is the text of Err.
-func (e *UnsentError) Error() string { return e.Err.Error() }
-
-// Unwrap returns Err.
-func (e *UnsentError) Unwrap() error { return e.Err }
-
-// An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
-type OwingTable interface {
-	Table
-	// Owe charges a key under each limit of a plan: a number of permits, all of which come back by
-	// until. A bucket, which recovers evenly, is charged the usage that it recovers until then. An
-	// aligned window stays aligned, and its usage ends with the current window. Owe never lowers
-	// the usage of a key: a key with more usage stays as it is.
-	Owe(key string, plan ID, permits int64, until time.Time) error
-}
+// Unsent returns the argument of [Unsent]: see limits.IsUnsent.
+func (e *unsent) Unsent() (unavailable bool) { return e.unavailable }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // A held is a limiter over the store of the suite.
@@ -110,7 +111,7 @@ func changedBack(s *suite) {
 	before := ratelimit.TokenBucket(10, 1000*s.Unit, 10)
 	l := s.limiter("back", before)
 	l.granted(l.of("k", 4), 4, 6)
-	l.set(ratelimit.TokenBucket(1, ratelimit.MaxPeriod, 1))
+	l.set(ratelimit.TokenBucket(1, limits.MaxPeriod, 1))
 	if r := l.of("k", 1); r.Allowed {
 		s.Fatalf("the change granted %+v", r)
 	}

@@ -48,7 +48,7 @@ func (t slowTable) Apply(ctx context.Context, key string, plan driver.ID, op dri
 }
 
 // ErrDown is the error of a [Failing] store while it is down.
-var ErrDown error = &driver.UnsentError{Err: errors.New("ratelimittest: store is down")}
+var ErrDown = driver.Unsent(errors.New("ratelimittest: store is down"), false)
 
 // Failing is a store that can be taken down and up again. It starts up.
 type Failing struct {

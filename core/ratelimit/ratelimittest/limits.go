@@ -6,6 +6,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 func aligned(s *suite) {
@@ -18,7 +19,7 @@ func aligned(s *suite) {
 }
 
 func alignedOfMany(s *suite) {
-	for _, n := range []int64{1e9, ratelimit.MaxPermits} {
+	for _, n := range []int64{1e9, limits.MaxPermits} {
 		key, id := strconv.FormatInt(n, 10), s.plan(ratelimit.AlignedWindow(n, 2*s.Unit))
 		all := driver.Op{Kind: driver.TakeAtMost, Cost: n}
 		if r := s.apply(key, id, all); r.FullAfter < s.Unit { // too near its end for what follows

@@ -13,6 +13,7 @@ import (
 
 // QueueTable makes the table of a limiter whose waiters form a queue for each key, as those of a
 // store in memory do. The values must be those of one process, and Update calls its function once.
+// If Update fails for a waiter, the waiter leaves the queue with the error, and without permits.
 func QueueTable(v Values) driver.Table { return &queueTable{table: newTable(v)} }
 
 type queueTable struct {
