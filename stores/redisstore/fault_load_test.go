@@ -70,9 +70,9 @@ type load struct {
 
 const (
 	callersOfALoad = 16
-	sharing        = 4                      // callers of one that decides itself
-	busy           = 2 * time.Second        // how much longer all may take on a machine that others use
-	prompt         = 300 * time.Millisecond // and how much longer half of those may that wait for the timeout
+	sharing        = 4               // callers of one that decides itself
+	busy           = 5 * time.Second // how much longer all may take on a machine that others use
+	prompt         = 2 * time.Second // and how much longer half of those may that wait for the timeout
 )
 
 // startLoad has callers take from keys, each under a limit.

@@ -81,7 +81,7 @@ func TestStatsTellHowManyGoTogether(t *testing.T) {
 	table := open(t, s, "t")
 	l := ratelimit.PerHour(1000)
 	take(t, table, "k", l, 1)
-	require.NoError(t, client.Do(ctx, "client", "pause", "300").Err())
+	require.NoError(t, client.Do(ctx, "client", "pause", "2000").Err())
 	var wg sync.WaitGroup
 	for range 150 {
 		wg.Go(func() { take(t, table, "k", l, 1) })
