@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,7 @@ func (c *counters) ended(err error) {
 	switch {
 	case err == nil:
 		c.decided.Inc()
-	case errors.Is(err, context.Canceled):
+	case isCanceled(err):
 	case errors.Is(err, ErrUnavailable):
 		c.unsent.Add(1)
 	case isTimeout(err):
