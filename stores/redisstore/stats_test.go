@@ -158,3 +158,17 @@ func TestAServerThatIsNotUsedIsNotUnavailable(t *testing.T) {
 		require.True(t, s.Stats().Unavailable, "the only one")
 	})
 }
+
+func TestADecisionIsCountedBeforeItsCallerReturns(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		s := newStore(t, startServer(t).client(t), Config{Mode: mode})
+		table := open(t, s, "t")
+		for i := range 1000 {
+			take(t, table, "k", ratelimit.PerHour(10), 1)
+			trips := s.Stats().RoundTrips.Count()
+			require.EqualValues(t, i+1, trips)
+		}
+	})
+}
