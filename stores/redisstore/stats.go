@@ -54,7 +54,7 @@ func (s *Store) Stats() ratelimit.StoreStats {
 	c := &s.counters
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
-		Sent: c.sent.Load(), Unavailable: s.away(),
+		Sent: c.sent.Load(), Unavailable: s.unavailable(),
 	}
 	for i := range c.trips {
 		stats.RoundTrips.Counts[i] = c.trips[i].Load()

@@ -316,8 +316,8 @@ func TestNothingIsSentForASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reached := 0
-		away := &driver.UnsentError{Err: errors.New("away"), Unavailable: true}
-		store := &scripted{Store: inMemory(), before: func(string) error { reached++; return away }}
+		unavailable := &driver.UnsentError{Err: errors.New("unavailable"), Unavailable: true}
+		store := &scripted{Store: inMemory(), before: func(string) error { reached++; return unavailable }}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
 		begun := time.Now()
 		take(t, l, "k", 0)
