@@ -2,40 +2,40 @@ package denycache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/stores/denycache"
-	"github.com/gresil/gresil/stores/redisstore"
 )
 
-// A client that ignores refusals is refused without the server. In a registry the store is exported by
-// package metrics; Stats are the same numbers.
-func Example() {
-	dir := core.Must(os.MkdirTemp("", "denycache"))
-	defer func() { _ = os.RemoveAll(dir) }()
-	server := core.Must(redisserver.Start(dir))
-	defer server.Kill()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer func() { _ = client.Close() }()
-
-	redisStore := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
-	store := core.Must(denycache.New(redisStore, denycache.Config{
-		Name:     "redis",
-		Registry: &core.Registry{}, // that of the limiters
-	}))
+// A client that ignores refusals is refused without the store, even while the store is unavailable.
+// In a service, the store is one over a network, for example that of redisstore.
+func ExampleNew() {
+	memory := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	inner := &ratelimittest.Failing{Store: memory} // it can be made unavailable
+	store := core.Must(denycache.New(inner, denycache.Config{}))
 	defer func() { _ = store.Close() }()
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: "login", Store: store, Limit: ratelimit.PerHour(1)}))
-	for range 1000 {
-		_ = core.Must(l.Take(context.Background(), "attacker", 1))
+
+	l := core.Must(ratelimit.New(ratelimit.Config{
+		Name: "login", Limit: ratelimit.PerHour(1), Store: store, OnStoreError: ratelimit.Deny,
+	}))
+	take := func(key string) {
+		r, err := l.Take(context.Background(), key, 1)
+		fmt.Println(r.Allowed, errors.Is(err, ratelimit.ErrStore))
 	}
-	s := store.Stats()
-	fmt.Println(s.Decided+s.Denied, s.Denied > 900, s.Unavailable)
-	// Output: 1000 true false
+	take("attacker")
+	take("attacker") // the store refuses
+	inner.Down()
+	take("attacker") // the cache refuses
+	take("customer") // the store is needed
+	fmt.Println("refused by the cache:", store.Stats().Denied)
+	// Output:
+	// true false
+	// false false
+	// false false
+	// false true
+	// refused by the cache: 1
 }

@@ -80,7 +80,7 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 				}
 			}
 			slices.Sort(took)
-			require.Less(t, took[len(took)/2], 5*defaultTimeout, "%v", took)
+			require.Less(t, took[len(took)/2], 10*defaultTimeout, "%v", took)
 		}
 		began := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), defaultTimeout)
@@ -206,7 +206,7 @@ func TestCheckReportsATimeoutThatIsTooNear(t *testing.T) {
 	proxy.Delay(40 * time.Millisecond)
 	err := newStore(t, client, Config{Timeout: 100 * time.Millisecond}).Check(t.Context())
 	require.ErrorContains(t, err, "the Timeout of 100ms is too near to the round trip")
-	require.NoError(t, newStore(t, client, Config{Timeout: time.Second}).Check(t.Context()))
+	require.NoError(t, newStore(t, client, Config{Timeout: 2 * time.Second}).Check(t.Context()))
 }
 
 func TestDialTimeoutMustNotBeNegative(t *testing.T) {
@@ -306,7 +306,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 			other, err := table.Plan(ratelimit.SlidingLog(100, time.Hour).Specs())
 			require.NoError(t, err)
 			l := s.laneOf(keyName(keyPrefix(defaultPrefix, "t"), "k", false))
-			require.NoError(t, client.Do(t.Context(), "client", "pause", "300").Err())
+			resume := pause(t, client)
 			const callers = 12
 			var left [callers]int64
 			var wg sync.WaitGroup
@@ -330,6 +330,7 @@ func TestOrderUnderLimitsOfTwoKinds(t *testing.T) {
 					return l.busy && len(l.queue) == max(0, i)
 				}, patient, 50*time.Microsecond)
 			}
+			resume()
 			wg.Wait()
 			require.Equal(t, [callers]int64{5, 4, 3, 2, 1, 92, -1, -1, -1, -1, -1, -1}, left)
 		})

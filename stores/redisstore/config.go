@@ -76,7 +76,7 @@ type Config struct {
 	// DialTimeout limits the time to make a connection and to inspect the server on the first one:
 	// the dial, TLS, HELLO and INFO. Decisions do not wait that long. A connection is made once,
 	// not for each call. If the call that needs it ends after Timeout, the connection is still
-	// completed. If zero, it is 5 seconds. It must not be negative.
+	// completed, unless the store is closed. If zero, it is 5 seconds. It must not be negative.
 	DialTimeout time.Duration
 	// HashKeys writes only hashes of keys to the server, for keys that are secrets. Otherwise
 	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix

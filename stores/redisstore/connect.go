@@ -139,7 +139,7 @@ func (n *node) release(err error) {
 		c.mu.Unlock()
 		return
 	}
-	if !isTimeout(err) && !errors.Is(err, context.Canceled) {
+	if !isTimeout(err) && !isCanceled(err) {
 		c.doubt()
 	}
 	c.mu.Lock()
@@ -231,7 +231,7 @@ func (n *node) greet(ctx context.Context) error {
 	if s.cfg.Mode == Coalesced { // several commands go out over other connections
 		go func() {
 			piped <- anew(ctx, idlePiped, func() error {
-				_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newPing(ctx)) })
+				_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newSingle(ctx, "ping")) })
 				return err
 			})
 		}()
@@ -296,17 +296,19 @@ func (s *Store) inspect(ctx context.Context, to processor) error {
 }
 
 // A single is a command that is sent once.
-type single struct{ *redis.StatusCmd }
+type single struct{ *redis.StringCmd }
 
 // NoRetry is true.
 func (single) NoRetry() bool { return true }
 
-func newPing(ctx context.Context) single { return single{redis.NewStatusCmd(ctx, "ping")} }
+func newSingle(ctx context.Context, name string) single {
+	return single{redis.NewStringCmd(ctx, name)}
+}
 
 // ping measures a round trip.
 func ping(ctx context.Context, to processor) (time.Duration, error) {
 	begun := time.Now()
-	err := to.Process(ctx, newPing(ctx))
+	err := to.Process(ctx, newSingle(ctx, "ping"))
 	return time.Since(begun), standing(err)
 }
 

@@ -6,6 +6,10 @@
 //	...
 //	limiter, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000), Store: store})
 //
+// In short: a decision takes one round trip, or up to two in [Coalesced], and no longer than
+// [Config].Timeout. The limit is never exceeded while the server keeps its data. If the server fails, the limiter applies
+// [ratelimit.Config].OnStoreError.
+//
 // A decision has the same result as in memory, to the microsecond. Limiters with one name and one
 // Prefix share their keys, in every process. If one process is enough, use a store in memory: it
 // is a thousand times faster and never unavailable.
@@ -52,9 +56,9 @@
 // # When the server is unavailable
 //
 // A decision fails after [Config].Timeout at the latest. After several failures in a row,
-// decisions fail at once ([ErrUnavailable]), while one call at a time tries whether the server is back.
-// The limiter then applies [ratelimit.Config].OnStoreError. A take is sent once: if its reply is
-// lost, it might have been counted, so a failure can cost permits and never grants more. Each
+// decisions fail at once ([ErrUnavailable]), while one call at a time is sent to find out whether the
+// server is available again. The limiter then applies [ratelimit.Config].OnStoreError. A take is sent
+// once: if its reply is lost, it might have been counted, so a failure can cost permits and never grants more. Each
 // server of a Cluster is unavailable separately, and decisions on the keys of the other servers
 // continue: set cluster-require-full-coverage to no.
 //

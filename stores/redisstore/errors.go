@@ -42,9 +42,9 @@ func newGuard() *breaker.Breaker {
 // no connection was free.
 func outcomeOf(err error) core.Outcome {
 	switch {
-	case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"): // the server works; the value is not ours
+	case err == nil, foreignValue(err): // the server works; the value is not ours
 		return core.Success
-	case errors.Is(err, context.Canceled), noConnection(err):
+	case isCanceled(err), noConnection(err):
 		return core.Ignored
 	}
 	return core.Failure
@@ -59,45 +59,61 @@ func hasEnded(ctx context.Context) bool {
 // unsent returns the error of a request that was not sent.
 func unsent(err error) error { return driver.Unsent(err, false) }
 
+// reasons are the texts before the errors of a server or a client, the first that applies. decided is
+// set if the server might have decided.
+//
+//nolint:gochecknoglobals // a constant table
+var reasons = [...]struct {
+	is      func(error) bool
+	text    string
+	decided bool
+}{
+	{noConnection, "all connections of the client's pool are in use", false},
+	{isTimeout, "no reply in time", true},
+	{isCanceled, "canceled", true},
+	{redis.IsReadOnlyError, "the server is a replica, or cut off from its replicas", false},
+	{redis.IsLoadingError, "the server is loading its data", false},
+	{redis.IsOOMError, "the server is out of memory", false},
+	{redis.IsAuthError, "the server wants another user or password", false},
+	{redis.IsPermissionError, "the server does not allow it to this user", false},
+	{incomplete, "the cluster is not complete", false},
+	{moved, "the server is one of a cluster, which needs a client for it", false},
+	{foreignValue, "another program has written to the key", false},
+	{isServerError, "the server failed", true},
+	{notDialed, "the server cannot be reached", false},
+}
+
 // explain adds the reason before the text of the server's error. It is unsent if the server has
 // certainly not decided.
 func explain(err error) error {
-	reason, decided := "the server cannot be reached", false
-	switch {
-	case errors.Is(err, ErrUnfit):
+	if errors.Is(err, ErrUnfit) {
 		return unsent(err)
-	case noConnection(err):
-		reason = "all connections of the client's pool are in use"
-	case isTimeout(err):
-		reason, decided = "no reply in time", true
-	case errors.Is(err, context.Canceled):
-		reason, decided = "canceled", true
-	case redis.IsReadOnlyError(err):
-		reason = "the server is a replica, or cut off from its replicas"
-	case redis.IsLoadingError(err):
-		reason = "the server is loading its data"
-	case redis.IsOOMError(err):
-		reason = "the server is out of memory"
-	case redis.IsAuthError(err):
-		reason = "the server wants another user or password"
-	case redis.IsPermissionError(err):
-		reason = "the server does not allow it to this user"
-	case redis.IsClusterDownError(err), redis.IsMasterDownError(err), redis.IsTryAgainError(err):
-		reason = "the cluster is not complete"
-	case moved(err):
-		reason = "the server is one of a cluster, which needs a client for it"
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		reason = "another program has written to the key"
-	case isServerError(err):
-		reason, decided = "the server failed", true
-	default:
-		var op *net.OpError
-		decided = !errors.As(err, &op) || op.Op != "dial"
 	}
-	if err = fmt.Errorf("redisstore: %s: %w", reason, err); decided {
-		return err
+	for _, r := range reasons {
+		if r.is(err) {
+			if err = fmt.Errorf("redisstore: %s: %w", r.text, err); r.decided {
+				return err
+			}
+			return unsent(err)
+		}
 	}
-	return unsent(err)
+	return fmt.Errorf("redisstore: the server cannot be reached: %w", err)
+}
+
+func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
+
+// foreignValue reports whether the script could not read the value of the key.
+func foreignValue(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
+// incomplete reports whether a Cluster lacks the server of the key for now.
+func incomplete(err error) bool {
+	return redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err)
+}
+
+// notDialed reports whether no connection could be made.
+func notDialed(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // noConnection reports whether all connections of the client were in use.
@@ -119,6 +135,6 @@ func isServerError(err error) bool {
 
 // transient reports whether the same command might get another reply soon.
 func transient(err error) bool {
-	return redis.IsLoadingError(err) || redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err) ||
+	return redis.IsLoadingError(err) || incomplete(err) ||
 		redis.IsMaxClientsError(err) || redis.IsAuthError(err)
 }

@@ -122,18 +122,18 @@ func TestUnavailableIsFoundAndForgotten(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, r.Allowed)
 		}
-		var away []time.Duration
+		var unsent []time.Duration
 		for range 100 {
 			start := time.Now()
 			if _, err = deny.Take(ctx, "k", 1); errors.Is(err, ErrUnavailable) {
-				away = append(away, time.Since(start))
+				unsent = append(unsent, time.Since(start))
 			}
 			require.ErrorIs(t, err, ratelimit.ErrStore)
 			require.NotErrorIs(t, err, core.ErrRejected)
 		}
-		slices.Sort(away)
-		require.Greater(t, len(away), 90)
-		require.Less(t, away[len(away)/2], 100*time.Millisecond, "at once, where the machine lets it")
+		slices.Sort(unsent)
+		require.Greater(t, len(unsent), 90)
+		require.Less(t, unsent[len(unsent)/2], 100*time.Millisecond, "at once, where the machine lets it")
 		require.NoError(t, srv.Restart())
 		require.Eventually(t, func() bool {
 			_, err := deny.Take(ctx, "k", 1)
@@ -163,14 +163,14 @@ func TestACrashUnderLoad(t *testing.T) {
 				break
 			}
 			srv.Kill()
-			away := l.until(&l.away, 1)
-			l.until(&l.away, 100)
+			unsent := l.until(&l.unsent, 1)
+			l.until(&l.unsent, 100)
 			shared := func(c *caller) bool { return c.policy == ratelimit.Local }
 			l.spans(shared)
 			l.round(shared, 2*limit/sharing) // what it has is taken
 			l.shareWithin((life + 1) * limit)
 			require.NoError(t, srv.Restart())
-			t.Logf("%v: away after %v, back after %v, granted %d, %d and %d in %d lives", mode, away, l.until(&l.decided, 1),
+			t.Logf("%v: unavailable after %v, back after %v, granted %d, %d and %d in %d lives", mode, unsent, l.until(&l.decided, 1),
 				l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), life+1)
 		}
 		l.until(&l.decided, 2*limit)

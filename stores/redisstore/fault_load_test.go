@@ -64,15 +64,15 @@ type load struct {
 	granted  [3]atomic.Int64
 	decided  atomic.Int64 // by the server, and not for those with a share
 	failed   atomic.Int64 // denied or allowed without a decision
-	away     atomic.Int64 // of these, those that were not sent
+	unsent   atomic.Int64 // of these, those that were not sent
 	waited   []time.Duration
 }
 
 const (
 	callersOfALoad = 16
-	sharing        = 4                      // callers of one that decides itself
-	busy           = 2 * time.Second        // how much longer all may take on a machine that others use
-	prompt         = 300 * time.Millisecond // and how much longer half of those may that wait for the timeout
+	sharing        = 4               // callers of one that decides itself
+	busy           = 5 * time.Second // how much longer all may take on a machine that others use
+	prompt         = 2 * time.Second // and how much longer half of those may that wait for the timeout
 )
 
 // startLoad has callers take from keys, each under a limit.
@@ -88,7 +88,7 @@ func startLoad(t *testing.T, s *Store, limit ratelimit.Limit, keys ...string) *l
 	return l
 }
 
-// share has more callers take from a key, which decide themselves while the server is away.
+// share has more callers take from a key, which decide themselves while the server is unavailable.
 func (l *load) share(s *Store, limit ratelimit.Limit, key string) {
 	l.t.Helper()
 	shared := core.Must(share.New(s, share.Config{}))
@@ -128,7 +128,7 @@ func (l *load) call(c *caller) bool {
 	case errors.Is(err, ratelimit.ErrStore) && c.policy == ratelimit.Deny:
 		l.failed.Add(1)
 		if errors.Is(err, ErrUnavailable) {
-			l.away.Add(1)
+			l.unsent.Add(1)
 		}
 	case err != nil:
 		l.t.Errorf("%s, %v: %v", c.key, c.policy, err)

@@ -83,12 +83,6 @@ func (s *Store) warn(problem error) {
 // unfitFor is the time for which a server that cannot be used is not inspected again.
 const unfitFor = 5 * time.Second
 
-// An info is the command INFO, which is sent once.
-type info struct{ *redis.StringCmd }
-
-// NoRetry is true.
-func (info) NoRetry() bool { return true }
-
 // usable returns the error for a server that was found unfit recently. After unfitFor the next
 // connection inspects it again.
 func (s *Store) usable() error {
@@ -111,7 +105,7 @@ func (s *Store) usable() error {
 
 // ask inspects the server. A problem does not prevent its use, and is returned once.
 func (s *Store) ask(ctx context.Context, to processor) (problem, err error) {
-	cmd := info{redis.NewStringCmd(ctx, "info")}
+	cmd := newSingle(ctx, "info")
 	if err := to.Process(ctx, cmd); err != nil {
 		if isServerError(err) && !transient(err) {
 			s.inspected.Store(inspectedFit) // INFO is not allowed; decisions might be

@@ -32,7 +32,7 @@ func localLimiter(t *testing.T, s *Store, limit ratelimit.Limit) *ratelimit.Limi
 func instancesOf(t *testing.T, srv server, n int, names ...string) (tables []*table) {
 	t.Helper()
 	for range n {
-		s := newStore(t, srv.client(t), Config{Timeout: 300 * time.Millisecond})
+		s := newStore(t, srv.client(t), Config{})
 		s.every, s.life = 20*time.Millisecond, time.Second
 		for _, name := range append(names, "l") {
 			tables = append(tables, open(t, s, name).(*table)) //nolint:forcetypeassert // it is one of ours

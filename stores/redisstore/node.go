@@ -50,9 +50,9 @@ func (s *Store) allNodes() []*node {
 	return slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
 }
 
-// away reports whether a server in use counts as unavailable. A server of a Cluster can be gone
+// unavailable reports whether a server in use counts as unavailable. A server of a Cluster can be gone
 // for good; it is not in use if it gets no more requests.
-func (s *Store) away() bool {
+func (s *Store) unavailable() bool {
 	return slices.ContainsFunc(s.allNodes(), func(n *node) bool {
 		idle := int64(time.Since(n.base)) - n.asked.Load()
 		return n.guard.State() != breaker.Closed && (s.single || idle < int64(unused))

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -30,7 +29,7 @@ type plan struct {
 type part struct {
 	*limits.Rule
 
-	limit     ratelimit.Limit
+	aligned   bool
 	algorithm uint
 	a, b, c   int64
 	name      string // in the scripts: see lua/head.lua
@@ -44,9 +43,7 @@ func newPart(s driver.Spec) (*part, error) {
 	bad := func(field string, value any, reason string) error {
 		return &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: reason}
 	}
-	p := &part{limit: ratelimit.Limit{
-		Algorithm: ratelimit.Algorithm(s.Algorithm), Permits: s.Permits, Period: s.Period, Burst: s.Burst, Segments: s.Segments, Aligned: s.Aligned,
-	}}
+	p := &part{aligned: s.Aligned}
 	us, period, kind := s.Period.Microseconds(), int64(0), ""
 	if s.Algorithm != driver.TokenBucket && s.Period%time.Microsecond != 0 {
 		return nil, bad("Period", s.Period, "must be whole microseconds in Redis")
@@ -87,7 +84,7 @@ func newPart(s driver.Spec) (*part, error) {
 
 // window is the argument for the period.
 func (p *part) window() any {
-	if p.limit.Aligned {
+	if p.aligned {
 		return number(p.a) + "+" + number(p.b)
 	}
 	return p.mul

@@ -38,18 +38,10 @@ func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *reques
 	if op.Change != nil && t.store.since(op.Change.At) > time.Duration(t.life.Load()) {
 		op.Change = nil // no earlier usage is left
 	}
-	simple := !foreign && len(p.parts) == 1 && op.Change == nil
 	if t.store.cfg.Mode == Coalesced {
 		req.origin = &origin{t, p, op}
 	}
-	switch op.Kind {
-	case driver.Take, driver.TakeAtMost, driver.Reserve:
-		simple = simple && (op.Kind != driver.Reserve || p.parts[0].algorithm == algBucket)
-	case driver.Check, driver.Drain:
-	case driver.Refund, driver.Reset:
-		simple = false
-	}
-	switch {
+	switch simple := !foreign && p.simple(op); {
 	case simple && p.parts[0].algorithm == algBucket && p.parts[0].c == 1:
 		p.parts[0].bucketRequest(req, p, op)
 	case simple && p.parts[0].algorithm == algWindow:
@@ -58,6 +50,21 @@ func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *reques
 		t.accountRequest(req, p, op, foreign)
 	}
 	return req
+}
+
+// simple reports whether a script for many keys might decide an operation.
+func (p *plan) simple(op driver.Op) bool {
+	if len(p.parts) > 1 || op.Change != nil {
+		return false
+	}
+	switch op.Kind {
+	case driver.Refund, driver.Reset:
+		return false
+	case driver.Reserve:
+		return p.parts[0].algorithm == algBucket
+	case driver.Take, driver.TakeAtMost, driver.Check, driver.Drain:
+	}
+	return true
 }
 
 // undo makes the request that refunds the permits of a take; nil for other operations.

@@ -85,11 +85,11 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 					p = plans[rng.IntN(len(plans))]
 				}
 				together = append(together, table.request(key, p, op, false))
-				reply, err := s.run(ctx, table.request(key+" alone", p, op, false))
+				reply, err := s.runAt(ctx, s.first, []*request{table.request(key+" alone", p, op, false)})
 				require.NoError(t, err)
 				alone = append(alone, reply[1:]...)
 			}
-			reply, err := s.run(ctx, together...)
+			reply, err := s.runAt(ctx, s.first, together)
 			require.NoError(t, err)
 			require.Equal(t, alone, reply[1:])
 			name, other := together[0].key, table.request(key+" alone", plans[0], driver.Op{}, false).key

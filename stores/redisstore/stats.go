@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,7 @@ func (c *counters) ended(err error) {
 	switch {
 	case err == nil:
 		c.decided.Inc()
-	case errors.Is(err, context.Canceled):
+	case isCanceled(err):
 	case errors.Is(err, ErrUnavailable):
 		c.unsent.Add(1)
 	case isTimeout(err):
@@ -55,7 +54,7 @@ func (s *Store) Stats() ratelimit.StoreStats {
 	c := &s.counters
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
-		Sent: c.sent.Load(), Unavailable: s.away(),
+		Sent: c.sent.Load(), Unavailable: s.unavailable(),
 	}
 	for i := range c.trips {
 		stats.RoundTrips.Counts[i] = c.trips[i].Load()

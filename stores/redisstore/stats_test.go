@@ -81,7 +81,7 @@ func TestStatsTellHowManyGoTogether(t *testing.T) {
 	table := open(t, s, "t")
 	l := ratelimit.PerHour(1000)
 	take(t, table, "k", l, 1)
-	require.NoError(t, client.Do(ctx, "client", "pause", "300").Err())
+	require.NoError(t, client.Do(ctx, "client", "pause", "2000").Err())
 	var wg sync.WaitGroup
 	for range 150 {
 		wg.Go(func() { take(t, table, "k", l, 1) })
@@ -156,5 +156,19 @@ func TestAServerThatIsNotUsedIsNotUnavailable(t *testing.T) {
 		require.False(t, s.Stats().Unavailable, "a server of a Cluster that nobody asks")
 		s.single = true
 		require.True(t, s.Stats().Unavailable, "the only one")
+	})
+}
+
+func TestADecisionIsCountedBeforeItsCallerReturns(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, mode Mode) {
+		t.Helper()
+		s := newStore(t, startServer(t).client(t), Config{Mode: mode})
+		table := open(t, s, "t")
+		for i := range 1000 {
+			take(t, table, "k", ratelimit.PerHour(10), 1)
+			trips := s.Stats().RoundTrips.Count()
+			require.EqualValues(t, i+1, trips)
+		}
 	})
 }

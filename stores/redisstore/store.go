@@ -243,11 +243,7 @@ func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 	return permit, nil
 }
 
-// run runs the script of requests.
-func (s *Store) run(ctx context.Context, reqs ...*request) ([]int64, error) {
-	return s.runAt(ctx, s.nodeOf(reqs[0].key), reqs) //nolint:contextcheck // see nodeOf
-}
-
+// runAt runs the script of requests at a node.
 func (s *Store) runAt(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
 	if s.alien {
 		kept := slices.Clone(reqs) // or these would be allocated in every case

@@ -1,5 +1,6 @@
-// Package share decides with a share of the limit while a store is unavailable. It wraps any store;
-// limiters with [ratelimit.Local] use it:
+// Package share decides with a share of the limit while a store is unavailable, so that a failure of
+// the store neither lifts a limit nor refuses all calls. It wraps any store; limiters with
+// [ratelimit.Local] use it:
 //
 //	redis, err := redisstore.New(client, redisstore.Config{})
 //	...
@@ -9,6 +10,12 @@
 //
 // With a deny cache, wrap the cache: share.New(cache, share.Config{}). A store is closed by the Close
 // of the outermost one.
+//
+// In short: while the store is available, it makes each decision, which takes two short locks more. While it is
+// unavailable for all instances, they grant together no more than the limit. While it is unavailable
+// for some, less than twice the limit is granted. Afterwards the store is charged for the permits that
+// were granted without it. The state takes memory for at most 65,536 keys of each limiter. There is
+// no goroutine except while there are debts; Close ends it.
 //
 // # Shares
 //
@@ -54,7 +61,4 @@
 //
 // After an error that says so ([driver.Unsent]), or after eight failures in a row, nothing is sent
 // for the key for a second.
-//
-// A decision by the store takes two short locks more. There is no goroutine except while there are
-// debts; Close ends it.
 package share

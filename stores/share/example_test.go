@@ -3,46 +3,40 @@ package share_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/redisserver"
-	"github.com/gresil/gresil/stores/redisstore"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/stores/share"
 )
 
-func Example() {
-	dir := core.Must(os.MkdirTemp("", "share"))
-	defer func() { _ = os.RemoveAll(dir) }()
-	server := core.Must(redisserver.Start(dir))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, DialerRetries: 1})
-	defer func() { _ = client.Close() }()
-	redisStore := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
-	store := core.Must(share.New(redisStore, share.Config{}))
+// While the store is unavailable, each of two processes has half of the limit. In a service, the store
+// is one that several processes use, for example that of redisstore.
+func ExampleNew() {
+	memory := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	inner := &ratelimittest.Failing{Store: memory} // it can be made unavailable
+	store := core.Must(share.New(inner, share.Config{Instances: 2}))
 	defer func() { _ = store.Close() }()
 
-	// While the server is unavailable, each of n instances has a share of 4/n. This one is alone.
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(4), Store: store, OnStoreError: ratelimit.Local}))
+	l := core.Must(ratelimit.New(ratelimit.Config{
+		Name: "api", Limit: ratelimit.PerHour(6), Store: store, OnStoreError: ratelimit.Local,
+	}))
 	take := func() {
 		r, err := l.Take(context.Background(), "customer 7", 1)
-		fmt.Println(r.Allowed, r.Remaining, err)
+		fmt.Println(r.Allowed, r.Remaining, "of", r.Limit, err)
 	}
 	take()
 	take()
-	server.Kill()
-	take() // from what was known
+	inner.Down()
+	take() // four permits are left, two of them for this process
 	take()
 	take()
-	fmt.Println(l.Stats().StoreErrors)
+	fmt.Println("decided here:", store.Stats().Local)
 	// Output:
-	// true 3 <nil>
-	// true 2 <nil>
-	// true 1 <nil>
-	// true 0 <nil>
-	// false 0 <nil>
-	// 3
+	// true 5 of 6 <nil>
+	// true 4 of 6 <nil>
+	// true 1 of 3 <nil>
+	// true 0 of 3 <nil>
+	// false 0 of 3 <nil>
+	// decided here: 3
 }

@@ -198,18 +198,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 	if op.Kind == driver.Refund && op.Receipt.At < 0 {
 		return l.refund(ctx, key, p, op)
 	}
-	cost := int64(0) // that might be taken
-	switch op.Kind {
-	case driver.Take, driver.Reserve:
-		if op.Cost <= p.capacity {
-			cost = op.Cost
-		}
-	case driver.TakeAtMost:
-		cost = min(op.Cost, p.capacity)
-	case driver.Drain:
-		cost = p.capacity
-	case driver.Refund, driver.Reset, driver.Check:
-	}
+	cost := p.most(op)
 	k, err := l.depart(ctx, key, cost)
 	if err != nil {
 		return driver.Result{}, err
@@ -239,6 +228,22 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 		l.table.store.available()
 	}
 	return r, err
+}
+
+// most returns the number of permits that an operation might take.
+func (p *plan) most(op driver.Op) int64 {
+	switch op.Kind {
+	case driver.Take, driver.Reserve:
+		if op.Cost <= p.capacity {
+			return op.Cost
+		}
+	case driver.TakeAtMost:
+		return min(op.Cost, p.capacity)
+	case driver.Drain:
+		return p.capacity
+	case driver.Refund, driver.Reset, driver.Check:
+	}
+	return 0
 }
 
 // refund gives back a take that was decided here. Permits that were charged to the store in the

@@ -317,8 +317,8 @@ func TestNothingIsSentForASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reached := 0
-		away := driver.Unsent(errors.New("away"), true)
-		store := &scripted{Store: inMemory(), before: func(string) error { reached++; return away }}
+		unavailable := driver.Unsent(errors.New("unavailable"), true)
+		store := &scripted{Store: inMemory(), before: func(string) error { reached++; return unavailable }}
 		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.PerHour(100))
 		begun := time.Now()
 		take(t, l, "k", 0)
