@@ -24,10 +24,15 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return
 	}
-	key, x, out, ok := s.identify(u, r)
+	var x *exchange // a rejected request has none if its key needs no room
+	var out fields
+	key, ok := s.plainKey(u, r)
 	if !ok {
-		s.forbid(w, r, next)
-		return
+		x, out = s.exchange(u)
+		if key, ok = s.keyOf(x.room[:0], u, r); !ok {
+			s.forbid(w, r, next)
+			return
+		}
 	}
 	own := [1]link{{limiter: limiter, name: s.limiter.Name(), key: key}}
 	links := own[:]
@@ -52,7 +57,7 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		x, out = s.exchange(u)
 	}
 	x.limiter, x.key = limiter, key
-	x.silent = s.cfg.Shadow || result.Limit <= 0
+	x.silent = s.hides(result)
 	w = x.rec.Wrap(w)
 	if !x.silent {
 		x.announce(w, r, out, links, counts, cost)
@@ -98,20 +103,12 @@ func (s *settings) exempt(w http.ResponseWriter, r *http.Request, next http.Hand
 	return true
 }
 
-// identify returns the key of a request, and false if it has none. A key that needs room
-// is in the exchange, which is made then: a rejected request with another key needs none.
-func (s *settings) identify(u *rule, r *http.Request) (key string, x *exchange, out fields, ok bool) {
-	if key, ok = s.plainKey(u, r); ok {
-		return key, nil, out, true
-	}
-	x, out = s.exchange(u)
-	key, ok = s.keyOf(x.room[:0], u, r)
-	return key, x, out, ok
-}
-
 // refuses reports whether the request of r is rejected. A Result without a Limit is that of
 // a store that failed, and lets it pass.
 func (s *settings) refuses(r *Result) bool { return !r.Allowed && r.Limit > 0 && !s.cfg.Shadow }
+
+// hides reports whether a request that goes on to the handler has no fields.
+func (s *settings) hides(r *Result) bool { return s.cfg.Shadow || r.Limit <= 0 }
 
 // count counts a request that goes on to the handler.
 func (s *settings) count(r *Result) {
