@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -55,7 +54,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.sent = true
 	request.Restore(x.resp, attempt, req)
 	asked, trip, outcome := rules.retryAfter(x.resp), time.Duration(0), core.Ignored
-	if !rejected(x.resp, err) {
+	if !request.Rejected(x.resp, err) {
 		if cfg.Trip != nil && err == nil && x.resp != nil {
 			trip = cfg.Trip(x.resp, asked)
 		}
@@ -70,11 +69,6 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	x.returned = true
 	return x.resp, err
-}
-
-// rejected reports whether an inner plugin rejected the request, so that no call was made.
-func rejected(resp *http.Response, err error) bool {
-	return errors.Is(err, core.ErrRejected) || resp != nil && client.Rejected(resp) != nil
 }
 
 // done ends the call of a permit. asked is the least time to open for.
