@@ -48,9 +48,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		err = t.client.finish(caller, req, judge.of(caller, err))
 	} else {
 		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
-		x.start(cfg, cause, started, none)
-		resp, err = x.send(t.next)
-		resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // it has the context of the exchange
+		x.start(cfg, cause, started, none)                 //nolint:contextcheck // its parent is that of req
+		resp, err = x.send(t.next)                         //nolint:contextcheck // likewise
+		resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
 	}
 	if err == nil && cfg.CutBody {
 		judge.body(caller, resp)
