@@ -1,6 +1,10 @@
 package backoff
 
-import "time"
+import (
+	"time"
+
+	"github.com/gresil/gresil/internal/validate"
+)
 
 // Constant waits equally long before every retry. Its zero value does not wait.
 type Constant struct {
@@ -19,8 +23,8 @@ func (s Constant) Delay(int, time.Duration) time.Duration {
 }
 
 func (s Constant) validate() error {
-	v := validation{typ: "Constant"}
-	v.check("Wait", s.Wait, s.Wait >= 0, "must be >= 0")
-	v.jitter(s.Jitter)
-	return v.err()
+	check := validate.Of("backoff.Constant")
+	check.That(s.Wait >= 0, "Wait", s.Wait, "must be >= 0")
+	checkJitter(check, s.Jitter)
+	return check.Err()
 }

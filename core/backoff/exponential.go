@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"time"
+
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Exponential multiplies the wait before every retry:
@@ -34,10 +36,10 @@ func (s Exponential) Delay(n int, _ time.Duration) time.Duration {
 }
 
 func (s Exponential) validate() error {
-	v := validation{typ: "Exponential"}
-	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
-	v.check("Multiplier", s.Multiplier, s.Multiplier == 0 || finite(s.Multiplier) && s.Multiplier > 1, "must be > 1 and finite (0 means 2)")
-	v.max(s.Max, "Initial", s.Initial)
-	v.jitter(s.Jitter)
-	return v.err()
+	check := validate.Of("backoff.Exponential")
+	check.That(s.Initial > 0, "Initial", s.Initial, "must be > 0")
+	check.That(s.Multiplier == 0 || finite(s.Multiplier) && s.Multiplier > 1, "Multiplier", s.Multiplier, "must be > 1 and finite (0 means 2)")
+	checkMax(check, s.Max, "Initial", s.Initial)
+	checkJitter(check, s.Jitter)
+	return check.Err()
 }

@@ -1,6 +1,10 @@
 package backoff
 
-import "time"
+import (
+	"time"
+
+	"github.com/gresil/gresil/internal/validate"
+)
 
 // Decorrelated draws each wait from [Base, 3 × the wait before], so that callers
 // that began together drift apart.
@@ -22,10 +26,10 @@ func (s Decorrelated) Delay(_ int, prev time.Duration) time.Duration {
 }
 
 func (s Decorrelated) validate() error {
-	v := validation{typ: "Decorrelated"}
-	v.check("Base", s.Base, s.Base > 0, "must be > 0")
-	v.max(s.Max, "Base", s.Base)
-	return v.err()
+	check := validate.Of("backoff.Decorrelated")
+	check.That(s.Base > 0, "Base", s.Base, "must be > 0")
+	checkMax(check, s.Max, "Base", s.Base)
+	return check.Err()
 }
 
 // FullJitter draws each wait from [0, d), where d is the result of s, and 0 if d is 0.
@@ -59,8 +63,8 @@ func (s jittered) Delay(n int, prev time.Duration) time.Duration {
 }
 
 func (s jittered) validate() error {
-	v := validation{typ: s.typ}
-	v.check("Strategy", nil, s.inner != nil, "must be a strategy")
-	v.add(Validate(s.inner))
-	return v.err()
+	check := validate.Of("backoff." + s.typ)
+	check.That(s.inner != nil, "Strategy", nil, "must be a strategy")
+	check.Part(Validate(s.inner))
+	return check.Err()
 }

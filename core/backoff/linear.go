@@ -3,6 +3,8 @@ package backoff
 import (
 	"cmp"
 	"time"
+
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Linear waits longer by the same amount before every retry:
@@ -33,10 +35,10 @@ func (s Linear) Delay(n int, _ time.Duration) time.Duration {
 }
 
 func (s Linear) validate() error {
-	v := validation{typ: "Linear"}
-	v.check("Initial", s.Initial, s.Initial > 0, "must be > 0")
-	v.check("Multiplier", s.Multiplier, finite(s.Multiplier) && s.Multiplier >= 0, "must be > 0 and finite (0 means 1)")
-	v.max(s.Max, "Initial", s.Initial)
-	v.jitter(s.Jitter)
-	return v.err()
+	check := validate.Of("backoff.Linear")
+	check.That(s.Initial > 0, "Initial", s.Initial, "must be > 0")
+	check.That(finite(s.Multiplier) && s.Multiplier >= 0, "Multiplier", s.Multiplier, "must be > 0 and finite (0 means 1)")
+	checkMax(check, s.Max, "Initial", s.Initial)
+	checkJitter(check, s.Jitter)
+	return check.Err()
 }

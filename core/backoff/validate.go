@@ -1,12 +1,12 @@
 package backoff
 
 import (
-	"errors"
 	"math"
 	"reflect"
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // Validate reports every field of a strategy of this package that cannot be used, joined.
@@ -27,28 +27,12 @@ func Validate(s Strategy) error {
 	return nil
 }
 
-// A validation collects a *core.ConfigError for each bad field of one type.
-type validation struct {
-	typ  string
-	errs []error
+func checkMax(check *validate.Check, limit time.Duration, field string, least time.Duration) {
+	check.That(limit == 0 || limit > 0 && limit >= least, "Max", limit, "must be >= "+field+" (0 means no limit)")
 }
 
-func (v *validation) check(field string, value any, ok bool, reason string) {
-	if !ok {
-		v.add(&core.ConfigError{Field: "backoff." + v.typ + "." + field, Value: value, Reason: reason})
-	}
+func checkJitter(check *validate.Check, f float64) {
+	check.That(f >= 0 && f <= 1, "Jitter", f, "must be between 0 and 1")
 }
-
-func (v *validation) max(limit time.Duration, field string, least time.Duration) {
-	v.check("Max", limit, limit == 0 || limit > 0 && limit >= least, "must be >= "+field+" (0 means no limit)")
-}
-
-func (v *validation) jitter(f float64) {
-	v.check("Jitter", f, f >= 0 && f <= 1, "must be between 0 and 1")
-}
-
-func (v *validation) add(err error) { v.errs = append(v.errs, err) }
-
-func (v *validation) err() error { return errors.Join(v.errs...) }
 
 func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }

@@ -91,11 +91,11 @@ func newBreaker(s *shared, key string) *Breaker {
 
 func (s *shared) now() time.Duration { return time.Since(s.base) }
 
-// Name returns the name. The breakers of a [Group] have the name of the group.
+// Name returns the name, which the breakers of a [Group] share.
 func (s *shared) Name() string { return s.life.Name() }
 
-// Config returns the Config of the constructor or of the last SetConfig, as it was
-// given except for a Name and Registry that stayed.
+// Config returns the Config in use, as the constructor or the last SetConfig got it, except
+// for a Name and Registry that stayed. The breakers of a [Group] share it.
 func (s *shared) Config() Config { return s.life.Load().Config }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at

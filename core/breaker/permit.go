@@ -141,9 +141,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		if now == 0 {
 			now = b.now() // the state or the Config has changed
 		}
-		b.advance(p.ctx, now)
-		if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
-			b.counters.Late++
+		if b.late(p, now) {
 			b.announce(b.unlock())
 			return
 		}
@@ -178,6 +176,16 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		info.Duration = now - p.started
 	}
 	b.callRecorded(p.ctx, recorded, info, queued)
+}
+
+// late reports whether p does not count, because its state or its trial is over.
+func (b *Breaker) late(p *Permit, now time.Duration) bool {
+	b.advance(p.ctx, now)
+	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
+		b.counters.Late++
+		return true
+	}
+	return false
 }
 
 // callRecorded calls the hook, and then announces the changes that the call caused, even

@@ -55,6 +55,24 @@ func (v *Visit) Leave(r *http.Request) {
 	}
 }
 
+// Pass serves r if an outer handler of a plugin has its Exchange under key, and reports
+// whether it did. If shown, the writer has it. If a middleware hides that writer, the context
+// has it, unless the plugin has a single handler and several is false.
+func Pass(shown, several bool, key any, w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	if shown {
+		next.ServeHTTP(w, r)
+		return true
+	}
+	if !several {
+		return false
+	}
+	x := Claim(r, key)
+	if x != nil {
+		Serve(x, w, r, next)
+	}
+	return x != nil
+}
+
 // Serve calls next with a copy of r whose context has x.
 func Serve(x Exchange, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	v := Enter(x, r)

@@ -2,7 +2,10 @@ package request
 
 import (
 	"context"
+	"errors"
 	"net/http"
+
+	"github.com/gresil/gresil/core"
 )
 
 // A mark is in the context of the request of a rejection, and refers to that request:
@@ -28,6 +31,12 @@ func Marked(req *http.Request) error {
 		return m.err
 	}
 	return nil
+}
+
+// Rejected reports whether resp or err is that of a rejection by an inner plugin, so that no
+// call was made.
+func Rejected(resp *http.Response, err error) bool {
+	return errors.Is(err, core.ErrRejected) || resp != nil && resp.Request != nil && Marked(resp.Request) != nil
 }
 
 func markOf(req *http.Request) *mark {

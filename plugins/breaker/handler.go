@@ -24,7 +24,8 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 			return
 		}
 		b := s.breaker(&current.Config, call.Key, r)
-		if s.nested(b, w, r, next) {
+		key := exchangeKey{b}
+		if nested.Pass(server.Value(w, key) != nil, s.handlers.Load() > 1, key, w, r, next) { // an outer handler counts it with b
 			return
 		}
 		permit, err := b.Acquire(r.Context())
@@ -52,24 +53,6 @@ func (s *Server) breaker(cfg *ServerConfig, key string, r *http.Request) *Breake
 	}
 	of, _ := cfg.Key(make([]byte, 0, 64), r)
 	return s.group.Get(string(of))
-}
-
-// nested serves r if an outer handler of s counts it with b. The writer shows it, and the
-// context if a middleware hides that writer. With a single handler there is none.
-func (s *Server) nested(b *Breaker, w http.ResponseWriter, r *http.Request, next http.Handler) bool {
-	key := exchangeKey{b}
-	if server.Value(w, key) != nil {
-		next.ServeHTTP(w, r)
-		return true
-	}
-	if s.handlers.Load() <= 1 {
-		return false
-	}
-	x := nested.Claim(r, key)
-	if x != nil {
-		nested.Serve(x, w, r, next)
-	}
-	return x != nil
 }
 
 func serve(x *exchange, next http.Handler, w http.ResponseWriter) {

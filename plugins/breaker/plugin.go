@@ -51,14 +51,15 @@ func applied[Call any](f func(*Call), call Call) Call {
 	return call
 }
 
-// Group returns all breakers, or nil for a [Server] without a Key.
+// Group returns the breakers of all keys. It is nil if there is one breaker for all
+// requests, as in a [Server] without a Key.
 func (p *plugin[C, S, Call]) Group() *Group { return p.group }
 
 // Observe adds hooks to those of the Config, until cancel is called.
 func (p *plugin[C, S, Call]) Observe(h Hooks) (cancel func()) { return p.breakers.Observe(h) }
 
-// Mechanisms returns the Group, or the Breaker of a [Server] without a Key. With it the
-// plugin is a [core.Composed].
+// Mechanisms returns the Group, or the Breaker if there is only one. With it the plugin is a
+// [core.Composed].
 func (p *plugin[C, S, Call]) Mechanisms() []any { return []any{p.breakers} }
 
 // Close removes the plugin from its registry. It goes on working. A second Close does

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -42,11 +41,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	permit, err := c.acquire(req, rules, call.Key)
 	if err != nil {
-		if cfg.SyntheticResponse {
-			return client.Reject(req, http.StatusServiceUnavailable, err), nil
-		}
-		client.CloseBody(req)
-		return nil, err
+		return refuse(cfg, req, err)
 	}
 	var started time.Time
 	if _, bounded := ctx.Deadline(); bounded {
@@ -59,7 +54,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.sent = true
 	request.Restore(x.resp, attempt, req)
 	asked, trip, outcome := rules.retryAfter(x.resp), time.Duration(0), core.Ignored
-	if rejected := errors.Is(err, core.ErrRejected) || x.resp != nil && client.Rejected(x.resp) != nil; !rejected { // otherwise no call was made
+	if !request.Rejected(x.resp, err) {
 		if cfg.Trip != nil && err == nil && x.resp != nil {
 			trip = cfg.Trip(x.resp, asked)
 		}
@@ -150,6 +145,15 @@ func (c *Client) acquire(req *http.Request, rules *clientRules, key string) (bre
 	permit, err := c.group.Get(key).Acquire(req.Context())
 	returned = true
 	return permit, err
+}
+
+// refuse answers a request that acquire did not admit.
+func refuse(cfg *ClientConfig, req *http.Request, err error) (*http.Response, error) {
+	if cfg.SyntheticResponse {
+		return client.Reject(req, http.StatusServiceUnavailable, err), nil
+	}
+	client.CloseBody(req)
+	return nil, err
 }
 
 // retryAfter returns the pause that a response asks for, at most maxRetryAfter.

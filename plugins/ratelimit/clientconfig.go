@@ -42,8 +42,9 @@ type ClientConfig struct {
 	Key func(req *http.Request) string
 	// MaxWait is how long a request waits at most, for its turn and for a key that is
 	// held; one that would wait longer, or past the deadline of its context, is
-	// rejected at once. If zero, it is 10 seconds. If negative, there is no limit but
-	// that deadline.
+	// rejected at once. If zero, it is 10 seconds, other than in a [ServerConfig],
+	// where zero does not wait. If negative, there is no limit but that deadline; a
+	// ServerConfig must not have a negative one.
 	MaxWait time.Duration
 	// MaxQueue is how many requests may wait for a key at a time. If zero, twice
 	// the capacity of the limit, and at least 1000; 1000 for a key that is held. If

@@ -187,9 +187,9 @@ func ExampleServerConfig_hooks() {
 	// /health 200 [] ""
 }
 
-// An API key when there is one, else the client's IP; and in a pipeline, whatever
-// the order of installation.
-func ExampleFirstOf() {
+// The key is an API key, or the IP of the client if the request has none. The plugin is
+// part of a pipeline.
+func ExampleServerConfig_key() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:  "api",
 		Limit: ratelimit.PerMinute(1),

@@ -15,43 +15,16 @@ import (
 )
 
 func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if f := override.From[Server, ServerCall](r.Context(), s.Server); f != nil {
-		changed, disabled, err := s.override(r, f)
-		switch {
-		case disabled:
-			next.ServeHTTP(w, r)
-			return
-		case err != nil:
-			s.fail(w, r, next, http.StatusInternalServerError, err)
-			return
-		}
-		s = changed
-	}
-	switch {
-	case s.nested(w, r, next):
-		return
-	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
-		next.ServeHTTP(w, r)
-		return
-	case s.cfg.Block != nil && s.cfg.Block(r):
-		s.forbid(w, r, next)
-		return
-	case s.cfg.Allow != nil && s.cfg.Allow(r):
-		s.free(w, r, next, &s.counters.allowListed)
+	if s = s.forRequest(w, r, next); s == nil || s.exempt(w, r, next) {
 		return
 	}
 	u := s.rule(r)
-	cost, err := u.weigh(r)
+	cost, limiter, err := u.price(r)
 	if err != nil {
 		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return
 	}
-	limiter, err := u.limiterFor(r)
-	if err != nil {
-		s.fail(w, r, next, http.StatusInternalServerError, err)
-		return
-	}
-	var x *exchange // a refused request has none if its key needs no room
+	var x *exchange // a rejected request has none if its key needs no room
 	var out fields
 	key, ok := s.plainKey(u, r)
 	if !ok {
@@ -75,42 +48,94 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	if s.cfg.Headers != 0 || !result.Allowed {
 		links[0].text = u.texts.of(limiter)
 	}
-	if !result.Allowed && result.Limit > 0 && !s.cfg.Shadow {
+	if s.refuses(result) {
 		s.reject(w, r, links, counts, cost)
 		return
 	}
-	switch {
-	case result.Limit <= 0: // the store failed, and lets pass
-		s.counters.failed.Add(1)
-	case result.Allowed:
-		s.counters.allowed.Inc()
-	default:
-		s.counters.shadowed.Add(1)
-	}
+	s.count(result)
 	if x == nil {
 		x, out = s.exchange(u)
 	}
 	x.limiter, x.key = limiter, key
-	x.silent = s.cfg.Shadow || result.Limit <= 0
+	x.silent = s.hides(result)
 	w = x.rec.Wrap(w)
 	if !x.silent {
-		h := w.Header()
-		limited(h, &x.limited, false)
-		if x.fields {
-			out.header = h
-			x.single = out.write(links, counts, false)
-		}
-		if s.cfg.OnSuccess != nil {
-			s.cfg.OnSuccess(w, r, links[counts].info(cost))
-			if x.lines != nil {
-				x.lines.keep(h)
-			}
-		}
+		x.announce(w, r, out, links, counts, cost)
 	}
 	if len(links) > 1 || !x.standing.hold(result) {
 		x.charge.Store(newCharge(x, slices.Clone(links), counts))
 	}
 	x.serve(w, r, next)
+}
+
+// forRequest returns the settings of a request, with its overrides. It is nil if the request
+// was served or answered.
+func (s *settings) forRequest(w http.ResponseWriter, r *http.Request, next http.Handler) *settings {
+	f := override.From[Server, ServerCall](r.Context(), s.Server)
+	if f == nil {
+		return s
+	}
+	changed, disabled, err := s.override(r, f)
+	switch {
+	case disabled:
+		next.ServeHTTP(w, r)
+		return nil
+	case err != nil:
+		s.fail(w, r, next, http.StatusInternalServerError, err)
+		return nil
+	}
+	return changed
+}
+
+// exempt serves or answers a request without a limit, and reports whether it did.
+func (s *settings) exempt(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
+	switch key := (exchangeKey{s.Server}); {
+	case nested.Pass(server.Value(w, key) != nil, s.handlers.Load() > 1, key, w, r, next): // an outer handler of s let it pass
+	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
+		next.ServeHTTP(w, r)
+	case s.cfg.Block != nil && s.cfg.Block(r):
+		s.forbid(w, r, next)
+	case s.cfg.Allow != nil && s.cfg.Allow(r):
+		s.free(w, r, next, &s.counters.allowListed)
+	default:
+		return false
+	}
+	return true
+}
+
+// refuses reports whether the request of r is rejected. A Result without a Limit is that of
+// a store that failed, and lets it pass.
+func (s *settings) refuses(r *Result) bool { return !r.Allowed && r.Limit > 0 && !s.cfg.Shadow }
+
+// hides reports whether a request that goes on to the handler has no fields.
+func (s *settings) hides(r *Result) bool { return s.cfg.Shadow || r.Limit <= 0 }
+
+// count counts a request that goes on to the handler.
+func (s *settings) count(r *Result) {
+	switch {
+	case r.Limit <= 0:
+		s.counters.failed.Add(1)
+	case r.Allowed:
+		s.counters.allowed.Inc()
+	default:
+		s.counters.shadowed.Add(1)
+	}
+}
+
+// announce writes the fields of a request that goes on to the handler.
+func (x *exchange) announce(w http.ResponseWriter, r *http.Request, out fields, links []link, counts int, cost int64) {
+	h := w.Header()
+	limited(h, &x.limited, false)
+	if x.fields {
+		out.header = h
+		x.single = out.write(links, counts, false)
+	}
+	if f := x.rule.set.cfg.OnSuccess; f != nil {
+		f(w, r, links[counts].info(cost))
+		if x.lines != nil {
+			x.lines.keep(h)
+		}
+	}
 }
 
 // override returns the settings as changed by f for a request, which has one rule.
@@ -130,24 +155,6 @@ func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *sett
 	u.set, u.weight = &c, call.Weight
 	c.routes, c.others = nil, &u
 	return &c, false, nil
-}
-
-// nested serves r if an outer handler of s let it pass. The writer shows it, and the
-// context if a middleware hides that writer. With a single handler there is none.
-func (s *settings) nested(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
-	key := exchangeKey{s.Server}
-	if server.Value(w, key) != nil {
-		next.ServeHTTP(w, r)
-		return true
-	}
-	if s.handlers.Load() <= 1 {
-		return false
-	}
-	x := nested.Claim(r, key)
-	if x != nil {
-		nested.Serve(x, w, r, next)
-	}
-	return x != nil
 }
 
 // free serves a request that takes nothing.

@@ -51,7 +51,7 @@ func (p *plugin[C]) relabel(err error) error {
 func (p *plugin[C]) Name() string { return p.life.Name() }
 
 // Limiter returns the limiter that decides: to look at keys, to reset them, and for its
-// counters. It is nil for a [Client] with a Limiter of x/time.
+// counters. It is nil if the Config has a Limiter of x/time, which decides instead.
 func (p *plugin[C]) Limiter() *ratelimit.Limiter { return p.limiter }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at

@@ -57,18 +57,17 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		returned = true
 		return resp, err
 	case err != nil:
-		client.CloseBody(req)
 		returned = true
-		return nil, &blame.Error{Err: err, NotSent: true}
+		return nil, unsent(req, err)
 	}
 	key := keyOf(cfg, req)
 	giveBack, err := t.admit(ctx, cfg, key, &permit)
 	if err != nil {
-		client.CloseBody(req)
 		returned = true
 		if errors.Is(err, ratelimit.ErrStore) { // no rejection, but nothing was sent
-			err = &blame.Error{Err: err, NotSent: true}
+			return nil, unsent(req, err)
 		}
+		client.CloseBody(req)
 		return nil, err
 	}
 	sent = true
@@ -79,16 +78,13 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		watched := client.NewReplay(req, -1)
 		attempt, _ = watched.Attempt(req.Context()) // the first cannot fail
 	}
-	outcome := core.Ignored
 	resp, err = t.next.RoundTrip(attempt)
 	request.Restore(resp, attempt, req)
-	switch {
-	case errors.Is(err, core.ErrRejected), resp != nil && client.Rejected(resp) != nil:
+	outcome := core.Ignored
+	if request.Rejected(resp, err) {
 		giveBack(ctx)
-	case err == nil && resp != nil:
-		outcome = learn(cfg, &permit, resp)
-	case h2err.Throttled(err): // as a 429
-		outcome = core.Failure
+	} else {
+		outcome = learn(cfg, &permit, resp, err)
 	}
 	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, blame.Outer(ctx, started, 0, err))) == core.Failure {
 		permit.Failed(notYet)
@@ -97,6 +93,12 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	returned = true
 	return resp, err
+}
+
+// unsent returns the error of a request that was not sent, and no rejection.
+func unsent(req *http.Request, err error) error {
+	client.CloseBody(req)
+	return &blame.Error{Err: err, NotSent: true}
 }
 
 // settings returns the config for a request, with its overrides.
@@ -162,7 +164,13 @@ func (t *clientTransport) take(ctx context.Context, cfg *ClientConfig, key strin
 
 // learn holds the key if the response asks for it. The result is how the request went for
 // the key: Ignored if only the health of the server is concerned.
-func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response) core.Outcome {
+func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response, err error) core.Outcome {
+	if err != nil || resp == nil {
+		if h2err.Throttled(err) { // as a 429
+			return core.Failure
+		}
+		return core.Ignored
+	}
 	limited := limits(resp)
 	switch {
 	case cfg.Feedback != nil:

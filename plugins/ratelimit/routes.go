@@ -30,6 +30,14 @@ func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
 	return u.limiter, nil
 }
 
+// price returns the cost of a request under this rule, and its limiter.
+func (u *rule) price(r *http.Request) (cost int64, limiter *ratelimit.Limiter, err error) {
+	if cost, err = u.weigh(r); err == nil {
+		limiter, err = u.limiterFor(r)
+	}
+	return cost, limiter, err
+}
+
 // weigh returns the cost of a request under this rule.
 func (u *rule) weigh(r *http.Request) (int64, error) {
 	if u.weight == nil {

@@ -97,9 +97,11 @@ type ServerConfig struct {
 	// write. It is not called when the store has failed.
 	OnSuccess func(w http.ResponseWriter, r *http.Request, info Info)
 
-	// MaxWait is how long a request may wait for its permits. If zero, it does not
-	// wait. A request that would wait longer is refused at once; a wait ends with the
-	// context of the request. It must not be negative. net/http detects that a client
+	// MaxWait is how long a request may wait for its permits. If zero, it does not wait:
+	// a server answers at once, other than a [Client], whose zero MaxWait is 10 seconds.
+	// It must not be negative: a wait without a limit would keep the connection. A
+	// request that would wait longer is refused at once; a wait ends with the context of
+	// the request. net/http detects that a client
 	// has left only when the body of its request was read, so a request with a body
 	// continues to wait: bound MaxQueue where such requests are limited.
 	MaxWait time.Duration

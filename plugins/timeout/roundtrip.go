@@ -42,43 +42,16 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if none && !t.client.total {
 		judge.started = started
 	}
+	var resp *http.Response
 	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
-		resp, err := t.next.RoundTrip(req)
+		resp, err = t.next.RoundTrip(req)
 		err = t.client.finish(caller, req, judge.of(caller, err))
-		if err == nil && cfg.CutBody {
-			judge.body(caller, resp)
-		}
-		return resp, err
+	} else {
+		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
+		x.start(cfg, cause, started, none)                 //nolint:contextcheck // its parent is that of req
+		resp, err = x.send(t.next)                         //nolint:contextcheck // likewise
+		resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
 	}
-	x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
-	parent := caller
-	if cfg.ResponseHeader > 0 {
-		x.header = &headerWait{limit: cfg.ResponseHeader, strike: x.noHeaders}
-		parent = x.header.trace(caller)
-	}
-	x.ctx.start(parent, cause, started)
-	switch {
-	case !none:
-		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() }) //nolint:contextcheck // it has the parent
-	case cfg.ResponseHeader > 0:
-		x.ctx.deadline = time.Time{}
-	default:
-		x.ctx.lift() //nolint:contextcheck // it has the parent
-	}
-	returned := false
-	defer func() {
-		if !returned { // the transport panics
-			x.stop()
-		}
-	}()
-	sent := req.WithContext(&x.ctx) //nolint:contextcheck // it is derived from the request's
-	resp, err := t.next.RoundTrip(sent)
-	returned = true
-	x.header.stop(true)
-	if resp != nil && resp.Request != nil {
-		x.restore(resp, sent)
-	}
-	resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
 	if err == nil && cfg.CutBody {
 		judge.body(caller, resp)
 	}
@@ -98,6 +71,42 @@ type exchange struct {
 	body io.ReadCloser // as it came
 	once sync.Once     // for its end
 	err  error         // of a limit, for further reads; set by once
+}
+
+// start begins the limits, of which Limit does not apply if none.
+func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool) {
+	parent := x.req.Context()
+	if cfg.ResponseHeader > 0 {
+		x.header = &headerWait{limit: cfg.ResponseHeader, strike: x.noHeaders}
+		parent = x.header.trace(parent)
+	}
+	x.ctx.start(parent, cause, started)
+	switch {
+	case !none:
+		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() })
+	case cfg.ResponseHeader > 0:
+		x.ctx.deadline = time.Time{}
+	default:
+		x.ctx.lift()
+	}
+}
+
+// send sends the request.
+func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
+	returned := false
+	defer func() {
+		if !returned { // the transport panics
+			x.stop()
+		}
+	}()
+	sent := x.req.WithContext(&x.ctx)
+	resp, err := next.RoundTrip(sent)
+	returned = true
+	x.header.stop(true)
+	if resp != nil && resp.Request != nil {
+		x.restore(resp, sent)
+	}
+	return resp, err
 }
 
 // restore sets resp.Request to the caller's own, whose context lives on after the body. A
