@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -15,9 +14,6 @@ import (
 	"github.com/gresil/gresil/internal/text"
 )
 
-// ErrDuplicate is matched by the error for a second use of a name.
-var ErrDuplicate = errors.New("name already in use")
-
 // A DuplicateError reports that a name is in use, and carries its instance.
 type DuplicateError struct {
 	Kind, Name string
@@ -28,9 +24,6 @@ type DuplicateError struct {
 func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("core: %s %q is already registered", e.Kind, e.Name)
 }
-
-// Is matches [ErrDuplicate].
-func (e *DuplicateError) Is(target error) bool { return target == ErrDuplicate }
 
 // An Entry is one instance in a [Registry].
 type Entry struct {

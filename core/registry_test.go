@@ -21,7 +21,7 @@ func TestRegistryHoldsOneInstanceForAName(t *testing.T) {
 	err := r.Add("retry", "api", b)
 	var dup *core.DuplicateError
 	require.ErrorAs(t, err, &dup)
-	require.ErrorIs(t, err, core.ErrDuplicate)
+	require.ErrorAs(t, err, new(*core.DuplicateError))
 	require.Same(t, a, dup.First)
 	require.EqualError(t, err, `core: retry "api" is already registered`)
 

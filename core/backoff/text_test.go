@@ -131,8 +131,11 @@ func TestEveryValidStrategySurvivesItsText(t *testing.T) {
 		multiplier := float64(r.IntN(2)) * (1 + r.ExpFloat64())
 		jitter := float64(r.IntN(2)) * r.Float64()
 		s := []backoff.Strategy{
-			backoff.None{}, backoff.Constant{Wait: wait, Jitter: jitter}, backoff.Linear{Initial: wait, Multiplier: multiplier, Max: longest, Jitter: jitter},
-			backoff.Exponential{Initial: wait, Multiplier: multiplier, Max: longest, Jitter: jitter}, backoff.Decorrelated{Base: wait, Max: longest},
+			backoff.None{},
+			backoff.Constant{Wait: wait, Jitter: jitter},
+			backoff.Linear{Initial: wait, Multiplier: multiplier, Max: longest, Jitter: jitter},
+			backoff.Exponential{Initial: wait, Multiplier: multiplier, Max: longest, Jitter: jitter},
+			backoff.Decorrelated{Base: wait, Max: longest},
 		}[r.IntN(5)]
 		for range r.IntN(3) {
 			s = []func(backoff.Strategy, func() float64) backoff.Strategy{backoff.FullJitter, backoff.EqualJitter}[r.IntN(2)](s, nil)

@@ -3,6 +3,7 @@ package cooldown
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -61,28 +62,15 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-func (c Config) maxWait() time.Duration {
-	switch {
-	case c.MaxWait == 0:
-		return defaultMaxWait
-	case c.MaxWait < 0:
-		return 1<<63 - 1
+// resolved returns c with its defaults.
+func resolved(c *Config) Config {
+	r := *c
+	r.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
+	r.MaxHold = cmp.Or(c.MaxHold, defaultMaxHold)
+	r.ProbeTimeout = cmp.Or(c.ProbeTimeout, defaultProbeTimeout)
+	r.MaxKeys = cmp.Or(c.MaxKeys, defaultMaxKeys)
+	if r.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait); r.MaxWait < 0 {
+		r.MaxWait = math.MaxInt64
 	}
-	return c.MaxWait
-}
-
-func (c Config) maxQueue() int {
-	return cmp.Or(c.MaxQueue, defaultMaxQueue)
-}
-
-func (c Config) maxHold() time.Duration {
-	return cmp.Or(c.MaxHold, defaultMaxHold)
-}
-
-func (c Config) probeTimeout() time.Duration {
-	return cmp.Or(c.ProbeTimeout, defaultProbeTimeout)
-}
-
-func (c Config) maxKeys() int {
-	return cmp.Or(c.MaxKeys, defaultMaxKeys)
+	return r
 }

@@ -14,8 +14,8 @@ import (
 
 // A Cooldown holds calls back, by key. It is safe for concurrent use.
 type Cooldown struct {
-	life       instance.Instance[Config, struct{}, Hooks]
-	base       time.Time // all times are counted from here
+	life       instance.Instance[Config, Config, Hooks] // the settings have the defaults
+	base       time.Time                                // all times are counted from here
 	rejections atomic.Uint64
 
 	word atomic.Uint64 // generation<<1, and busy
@@ -35,9 +35,9 @@ type Cooldown struct {
 // busy is set in the word unless every key is free.
 const busy = 1
 
-func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
-	return &instance.Kind[Config, struct{}, Hooks]{
-		Kind: "cooldown", Type: "cooldown.Config", DefaultName: "default",
+func lifeCycle() *instance.Kind[Config, Config, Hooks] {
+	return &instance.Kind[Config, Config, Hooks]{
+		Kind: "cooldown", Type: "cooldown.Config", DefaultName: "default", Settings: resolved,
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
@@ -62,9 +62,9 @@ func (c *Cooldown) Name() string { return c.life.Name() }
 
 // Config returns the Config of New or of the last SetConfig, as it was given except for a
 // Name and Registry that stayed.
-func (c *Cooldown) Config() Config { return *c.config() }
+func (c *Cooldown) Config() Config { return c.life.Load().Config }
 
-func (c *Cooldown) config() *Config { return &c.life.Load().Config }
+func (c *Cooldown) config() *Config { return &c.life.Load().Settings }
 
 // SetConfig replaces the Config while the cooldown is in use. Keys that are held stay
 // held, and calls that wait keep their deadline. An empty Name and a nil Registry stay as
@@ -208,16 +208,16 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 
 // hold begins or extends a hold.
 func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration) {
-	d = min(d, c.config().maxHold())
+	d = min(d, c.config().MaxHold)
 	until := now + d
 	switch {
 	case g != nil && until <= g.until:
 		return
 	case g == nil:
-		if len(c.gates) >= c.config().maxKeys() {
+		if len(c.gates) >= c.config().MaxKeys {
 			c.forgetStale(now)
 		}
-		if len(c.gates) >= c.config().maxKeys() {
+		if len(c.gates) >= c.config().MaxKeys {
 			c.stats.Evicted++
 			if c.ends[0].until >= until {
 				return

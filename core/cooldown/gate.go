@@ -56,7 +56,7 @@ func (g *gate) wakeFirst() {
 // overdue frees the slots of calls that took longer than ProbeTimeout.
 func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	n := 0
-	for n < len(g.slots) && now-g.slots[n].since >= c.config().probeTimeout() {
+	for n < len(g.slots) && now-g.slots[n].since >= c.config().ProbeTimeout {
 		n++
 	}
 	if n > 0 {

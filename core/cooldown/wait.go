@@ -26,7 +26,7 @@ func (c *Cooldown) enter(ctx context.Context, key string) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	most := c.config().maxWait()
+	most := c.config().MaxWait
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
@@ -56,7 +56,7 @@ func (c *Cooldown) join(ctx context.Context, key string, most time.Duration) (Pe
 	switch {
 	case g.open(now): // so that the queue is empty
 		return c.take(ctx, g, now), nil, nil, nil
-	case most <= 0, g.until-now > most, g.queue.Len() >= c.config().maxQueue():
+	case most <= 0, g.until-now > most, g.queue.Len() >= c.config().MaxQueue:
 		return Permit{}, nil, nil, g.refusal
 	}
 	w := g.queue.Push(waiting{ctx: ctx, came: now, deadline: saturated(now, most)}, 1)
@@ -106,7 +106,7 @@ func (c *Cooldown) look(g *gate, w *waiter) (wait time.Duration, over bool) {
 	}
 	at := w.Value.deadline
 	if w == g.queue.First() {
-		at = min(at, g.next(now, c.config().probeTimeout()))
+		at = min(at, g.next(now, c.config().ProbeTimeout))
 	}
 	return at - now, false
 }

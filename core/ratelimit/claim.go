@@ -25,7 +25,7 @@ type claim struct{ unnamed, named int }
 // counts of s and one of the two has no Name. Close ends the claim; the garbage collector
 // ends that of a limiter that is dropped.
 func (s *shared) claim(cfg *Config) error {
-	if s.own != nil || cfg.name() != DefaultName {
+	if s.own != nil || s.Name() != DefaultName {
 		return nil
 	}
 	var keys []any

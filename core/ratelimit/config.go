@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -27,9 +29,8 @@ const (
 	Allow FailurePolicy = iota
 	// Deny returns a [*StoreError].
 	Deny
-	// Local decides in this process, with its share of the limit. [LocalTable] describes
-	// the tables that this requires; the store documents its guarantees. The Result describes the
-	// share. Operations that cannot be decided locally, such as the Refund of a take by the store,
+	// Local decides in this process, with its share of the limit. The Store must be made by
+	// share.New of stores/share, which documents the guarantees. The Result describes the share. Operations that cannot be decided locally, such as the Refund of a take by the store,
 	// return a [*StoreError]. Reset forgets the usage in this process, not the usage in the store.
 	// A store in memory is never unavailable, and needs no share.
 	Local
@@ -76,20 +77,24 @@ type Config struct {
 	MaxWait time.Duration
 	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
 	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
-	// 1000. If negative, there is no queue: every wait is refused. A store that is not in memory
-	// has reservations instead of a queue, bounded by MaxWait; the field must be zero there.
+	// 1000. If negative, there is no queue: every wait is refused. A Store whose tables have no
+	// queue, such as that of redisstore, has reservations, bounded by MaxWait; the field must be
+	// zero there.
 	MaxQueue int64
-	// Order is the order in which waiters are served. The zero value is [OldestFirst], the only
-	// one for a store that is not in memory.
-	Order QueueOrder
+	// NewestFirst serves the newest waiter first, which has most of its time left, and in a full
+	// queue it replaces the oldest ones, which are refused. Use it for users who wait for a page,
+	// when there are more than can be served. If false, waiters are served in the order of their
+	// calls, without overtaking: a waiter for many permits delays all waiters after it, and a full
+	// queue refuses a new one. It must be false for tables without a queue.
+	NewestFirst bool
 	// MaxKeys is the number of keys that are kept in memory: see [MemoryConfig.MaxKeys]. It must
 	// be zero if there is a Store.
 	MaxKeys int
 	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
 	// limiter does not close a Store that is set here.
 	Store Store
-	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], the
-	// tables of the Store must be a [LocalTable].
+	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], wrap
+	// the Store in share.New of stores/share.
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter.
 	Hooks Hooks
@@ -110,28 +115,22 @@ func (c Config) Validate() error {
 	case (MemoryConfig{MaxKeys: c.MaxKeys}).Validate() != nil:
 		bad("MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", MaxMaxKeys, DefaultMaxKeys))
 	}
-	_, memory := c.Store.(*Memory)
-	remote := c.Store != nil && !memory
-	if remote && c.MaxQueue != 0 {
-		bad("MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
-	}
-	switch {
-	case c.Order > NewestFirst:
-		bad("Order", c.Order, "must be OldestFirst or NewestFirst")
-	case remote && c.Order == NewestFirst:
-		bad("Order", c.Order, "must be OldestFirst with a Store that is not in memory")
-	}
 	if c.OnStoreError > Local {
 		bad("OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
 	}
 	return errors.Join(errs...)
 }
 
-func (c Config) name() string {
-	if c.Name != "" {
-		return c.Name
+// validateFor reports the fields that cannot be used with a table: without a queue, waiters reserve
+// their permits.
+func (c Config) validateFor(t driver.Table) error {
+	if _, ok := t.(limits.QueueTable); ok {
+		return nil
 	}
-	return DefaultName
+	check := validate.Of("ratelimit.Config")
+	check.That(c.MaxQueue == 0, "MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
+	check.That(!c.NewestFirst, "NewestFirst", c.NewestFirst, "must be false with a Store that is not in memory")
+	return check.Err()
 }
 
 func (c Config) maxWait() time.Duration {

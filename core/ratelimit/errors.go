@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 var (
@@ -14,7 +14,7 @@ var (
 	ErrLimited = errors.New("ratelimit: limited")
 	// ErrClosed is the error of a closed limiter or store. It matches
 	// [core.ErrRejected], and waiting does not help.
-	ErrClosed = driver.ErrClosed
+	ErrClosed = limits.ErrClosed
 	// ErrStore is matched by a [*StoreError].
 	ErrStore = errors.New("ratelimit: store failed")
 )
@@ -59,7 +59,3 @@ func (e *StoreError) Is(target error) bool { return target == ErrStore }
 
 // Unwrap returns the error of the store.
 func (e *StoreError) Unwrap() error { return e.Err }
-
-func costError(n int64) error {
-	return &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
-}

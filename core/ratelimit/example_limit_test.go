@@ -145,13 +145,13 @@ func ExampleChain_Wait() {
 	// Output: true
 }
 
-func ExampleQueueOrder() {
+func ExampleConfig_newestFirst() {
 	limiter, err := ratelimit.New(ratelimit.Config{
-		Limit:    ratelimit.PerSecond(100),
-		Order:    ratelimit.NewestFirst, // for users who look at a page
-		MaxQueue: 50,
-		MaxWait:  2 * time.Second,
+		Limit:       ratelimit.PerSecond(100),
+		NewestFirst: true, // for users who look at a page
+		MaxQueue:    50,
+		MaxWait:     2 * time.Second,
 	})
-	fmt.Println(limiter.Config().Order, err)
-	// Output: newest_first <nil>
+	fmt.Println(limiter.Config().NewestFirst, err)
+	// Output: true <nil>
 }

@@ -37,7 +37,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			case 0:
 				now += rng.Int64N(4*period + 1)
 			case 1: // so far that old and new words look alike
-				if h := a.plans.Horizon(); h < math.MaxInt64/1000 && now < math.MaxInt64/2 {
+				if h := a.Horizon(); h < math.MaxInt64/1000 && now < math.MaxInt64/2 {
 					now += h * rng.Int64N(20)
 				}
 			default:
@@ -52,7 +52,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			want, err := a.applyAt(late, "k", id, &op)
 			require.NoError(t, err)
 			var got Result
-			if p := b.plans.All()[id]; op.Kind == driver.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, &got) {
+			if p := b.All()[id]; op.Kind == driver.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, &got) {
 				done++
 			} else {
 				got, err = b.applyAt(late, "k", id, &op)
@@ -91,7 +91,7 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 	t.Parallel()
 	tab, ids := newTestTable(t, 0, TokenBucket(1_000_000, time.Second, 1))
 	id := ids[0]
-	p := tab.plans.All()[id]
+	p := tab.All()[id]
 	for round := range 5 {
 		missed := 0
 		for key := range 10_000 {

@@ -80,21 +80,20 @@ const (
 	// MaxSegments is the highest Segments.
 	MaxSegments = 1000
 	// MaxLimits is how many limits can be joined by And.
-	MaxLimits = 4
+	MaxLimits = limits.MaxLimits
+)
 
-	// DefaultPermits and DefaultPeriod are the values of the zero Limit.
-	DefaultPermits = 1000
-	// DefaultPeriod is the period of the zero Limit.
-	DefaultPeriod = time.Minute
-	// DefaultSegments is the Segments of a SlidingWindow if the field is zero.
-	DefaultSegments = 10
+const (
+	defaultPermits  = 1000
+	defaultPeriod   = time.Minute
+	defaultSegments = 10
 )
 
 // A Limit is a number of permits that each key can take in a time. It is a comparable
 // value. The zero Limit is PerMinute(1000). Several limits that hold together are
 // one Limit: see [Limit.And]. In JSON it is its text: see [Limit.UnmarshalText].
 type Limit struct {
-	// Algorithm is how it counts. The zero value is [FixedWindow].
+	// Algorithm is how it counts. The zero value is [AlgorithmFixedWindow].
 	Algorithm Algorithm
 	// Permits is how many permits there are in each Period: 1 to MaxPermits.
 	Permits int64
@@ -106,8 +105,8 @@ type Limit struct {
 	// it must be zero there.
 	Burst int64
 	// Segments is how many parts the window of a SlidingWindow has: 2 to
-	// MaxSegments, and a divisor of Period in nanoseconds. If zero,
-	// DefaultSegments. It must be zero for all others.
+	// MaxSegments, and a divisor of Period in nanoseconds. If zero, it is 10. It must
+	// be zero for all others.
 	Segments int
 	// Aligned makes the windows of a FixedWindow begin at whole multiples of Period
 	// since the beginning of 1970 in UTC: hours with the hour, days at midnight. A
@@ -152,7 +151,7 @@ func TokenBucket(n int64, period time.Duration, burst int64) Limit {
 }
 
 // SlidingWindow is a sliding window of n permits in a period of so many segments, of
-// which 0 is DefaultSegments.
+// which 0 is 10.
 func SlidingWindow(n int64, period time.Duration, segments int) Limit {
 	return Limit{Algorithm: AlgorithmSlidingWindow, Permits: n, Period: period, Segments: segments}
 }
@@ -246,14 +245,14 @@ func (l Limit) validate() error {
 		most = MaxLogPermits
 	}
 	if r.Permits < 1 || r.Permits > most {
-		bad("Permits", l.Permits, "must be 1 to %d (only the zero Limit means %d)", most, DefaultPermits)
+		bad("Permits", l.Permits, "must be 1 to %d (only the zero Limit means %d)", most, defaultPermits)
 	}
 	if r.Period < 1 || r.Period > MaxPeriod {
-		bad("Period", l.Period, "must be 1ns to %v (only the zero Limit means %v)", MaxPeriod, DefaultPeriod)
+		bad("Period", l.Period, "must be 1ns to %v (only the zero Limit means %v)", MaxPeriod, defaultPeriod)
 	}
 	switch {
 	case l.Algorithm == AlgorithmSlidingWindow && (r.Segments < 2 || r.Segments > MaxSegments):
-		bad("Segments", l.Segments, "must be 2 to %d (0 means %d)", MaxSegments, DefaultSegments)
+		bad("Segments", l.Segments, "must be 2 to %d (0 means %d)", MaxSegments, defaultSegments)
 	case l.Algorithm == AlgorithmSlidingWindow && r.Period > 0 && int64(r.Period)%int64(r.Segments) != 0:
 		bad("Segments", r.Segments, "must divide the period, %v, into whole nanoseconds", l.Period)
 	case l.Algorithm != AlgorithmSlidingWindow && l.Segments != 0:
@@ -285,11 +284,11 @@ func (l Limit) resolved() Limit {
 	}
 	switch {
 	case l == (Limit{also: l.also}):
-		l.Permits, l.Period = DefaultPermits, DefaultPeriod
+		l.Permits, l.Period = defaultPermits, defaultPeriod
 	case l.Algorithm == AlgorithmTokenBucket && l.Burst == 0:
 		l.Burst = l.Permits
 	case l.Algorithm == AlgorithmSlidingWindow && l.Segments == 0:
-		l.Segments = DefaultSegments
+		l.Segments = defaultSegments
 	}
 	return l
 }

@@ -101,7 +101,7 @@ func TestLocalNeedsAStoreThatCan(t *testing.T) {
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, "ratelimit.Config.OnStoreError", bad.Field)
 	require.Equal(t, ratelimit.Local, bad.Value)
-	require.ErrorContains(t, err, "must be Allow or Deny with this Store")
+	require.ErrorContains(t, err, "must be Allow or Deny with this Store: wrap it in share.New of stores/share")
 
 	l := newLimiter(t, ratelimit.Config{Store: store})
 	require.ErrorAs(t, l.SetConfig(cfg.With(func(c *ratelimit.Config) { c.Limit = ratelimit.PerHour(1) })), &bad)

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -67,11 +68,11 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Memory{maxKeys: cfg.MaxKeys, tables: map[string]*table{}}
-	if m.maxKeys == 0 {
-		m.maxKeys = DefaultMaxKeys
-	}
-	return m, nil
+	return newMemory(cfg.MaxKeys), nil
+}
+
+func newMemory(maxKeys int) *Memory {
+	return &Memory{maxKeys: cmp.Or(maxKeys, DefaultMaxKeys), tables: map[string]*table{}}
 }
 
 // Open returns the table of that name; the same name is the same table.
@@ -105,11 +106,12 @@ func (m *Memory) Close() error {
 
 // A table spreads its keys over shards by their hash.
 type table struct {
+	*limits.Plans
+
 	store   *Memory
 	base    time.Time
 	seed    maphash.Seed
-	shards  []shard // a power of two
-	plans   *limits.Plans
+	shards  []shard      // a power of two
 	marking sync.Mutex   // of Changed
 	marked  atomic.Int64 // when slots were marked as stale last
 	change  atomic.Pointer[driver.Change]
@@ -122,7 +124,7 @@ type table struct {
 
 func newTable(m *Memory) *table {
 	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), shards: make([]shard, shardsFor(m.maxKeys))}
-	t.plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
+	t.Plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
 	t.due.Store(sweepEvery)
 	return t
 }
@@ -132,15 +134,6 @@ func newTable(m *Memory) *table {
 func shardsFor(maxKeys int) int {
 	floor := func(n int) int { return 1 << (bits.Len(uint(max(1, n))) - 1) }
 	return max(min(256, floor(maxKeys/16)), min(1<<16, floor(maxKeys/4096)))
-}
-
-// Plan registers limits that apply together.
-func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
-	p, err := t.plans.Add(specs)
-	if err != nil {
-		return 0, err
-	}
-	return p.ID, nil
 }
 
 const (
@@ -178,7 +171,7 @@ func (t *table) sweep(now int64) {
 func (t *table) sweepOne(s *shard, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep(t, t.plans.All(), max(now, s.last))
+	s.sweep(t, t.All(), max(now, s.last))
 }
 
 // counts are the decisions of takeOne.
@@ -220,13 +213,17 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, now)}
-	if len(s.queues) > 0 {
-		if q := s.queues[hash]; q != nil {
-			return q.apply(&k, p, op), nil
+	k := limits.Key{Now: s.tick(t, now)}
+	if q := s.queues[hash]; q != nil {
+		s.load(t, hash, q.Change(), &k)
+		if r = q.Apply(&k, p, op); q.Empty() {
+			delete(s.queues, hash)
 		}
+	} else {
+		s.load(t, hash, op.Change, &k)
+		r, _ = k.Apply(p, op)
 	}
-	r, _ = k.apply(p, op)
+	s.save(t, hash, &k)
 	return r, nil
 }
 
@@ -250,27 +247,31 @@ func (t *table) Changed(c *driver.Change) {
 	t.retime()
 }
 
-// ChangedKey carries a key over.
+// ChangedKey carries a key over, and updates its waiters.
 func (t *table) ChangedKey(key string, of, c *driver.Change) {
-	hash := maphash.String(t.seed, key)
-	s := t.shard(hash)
-	s.mu.Lock()
-	k := keyed{table: t, shard: s, hash: hash, now: s.tick(t, t.now())}
-	k.load(of)
-	k.account.Change(c, t.plans.All(), k.now)
-	k.changed = true
-	k.flush()
-	s.mu.Unlock()
-	t.retimeKey(hash)
+	_ = t.hold(maphash.String(t.seed, key), func() (driver.ID, *driver.Change) { return 0, of }, func(q *limits.Queue, k *limits.Key) {
+		k.Change(c, t.All(), k.Now)
+		k.Changed = true
+		q.Retime(k, t.Plans)
+	})
+}
+
+// Owe charges a key usage that is known from elsewhere: see [driver.OwingTable].
+func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) error {
+	p, err := t.planFor(id, permits)
+	if err != nil {
+		return err
+	}
+	t.sweep(t.now())
+	return t.hold(maphash.String(t.seed, key), nil, func(_ *limits.Queue, k *limits.Key) {
+		k.Changed = k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.Now)
+	})
 }
 
 // planFor is the plan of that number, for an operation of that cost.
 func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
-	switch {
-	case t.store.closed.Load():
+	if t.store.closed.Load() {
 		return nil, ErrClosed
-	case cost < 0:
-		return nil, costError(cost)
 	}
-	return t.plans.Get(id)
+	return t.For(id, cost)
 }

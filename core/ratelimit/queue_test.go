@@ -19,10 +19,10 @@ import (
 
 // queueOf runs a test in a bubble with a limiter whose waits have no limit but the
 // queue.
-func queueOf(t *testing.T, limit ratelimit.Limit, order ratelimit.QueueOrder, most int64, f func(t bubble)) {
+func queueOf(t *testing.T, limit ratelimit.Limit, newestFirst bool, most int64, f func(t bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: limit, MaxWait: -1, Order: order, MaxQueue: most})})
+		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: limit, MaxWait: -1, NewestFirst: newestFirst, MaxQueue: most})})
 	})
 }
 
@@ -70,7 +70,7 @@ func checkQueue(t *testing.T, n int) {
 	} {
 		t.Run(c.limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, c.limit, ratelimit.OldestFirst, int64(n), func(t bubble) {
+			queueOf(t, c.limit, false, int64(n), func(t bubble) {
 				l := t.l
 				start := time.Now()
 				type left struct {
@@ -110,7 +110,7 @@ func checkQueue(t *testing.T, n int) {
 
 func TestQueueNewestFirstIsAStack(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.NewestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), true, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		const n = 10
@@ -130,7 +130,7 @@ func TestQueueNewestFirstIsAStack(t *testing.T) {
 
 func TestQueueIsBoundedInPermits(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), ratelimit.OldestFirst, 5, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), false, 5, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 10).Allowed, "what is there at once is no queue")
 		first := waitAt(t.Context(), l, 3)
@@ -156,8 +156,8 @@ func TestQueueIsBoundedInPermits(t *testing.T) {
 
 func TestQueueOfNone(t *testing.T) {
 	t.Parallel()
-	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
-		queueOf(t, ratelimit.PerSecond(1), order, -1, func(t bubble) {
+	for _, newestFirst := range []bool{false, true} {
+		queueOf(t, ratelimit.PerSecond(1), newestFirst, -1, func(t bubble) {
 			l := t.l
 			require.Zero(t, served(t, <-waitAt(t.Context(), l, 1)), "what is there needs no queue")
 			require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), l, 1))
@@ -167,7 +167,7 @@ func TestQueueOfNone(t *testing.T) {
 
 func TestQueueByDefaultIsBounded(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.PerSecond(200), ratelimit.OldestFirst, 0, func(t bubble) {
+	queueOf(t, ratelimit.PerSecond(200), false, 0, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 200).Allowed)
 		var last <-chan waited
@@ -177,7 +177,7 @@ func TestQueueByDefaultIsBounded(t *testing.T) {
 		refusedAtOnce(t, t.Context(), l, 1) // a thousand wait
 		require.Equal(t, 5*time.Second, served(t, <-last))
 	})
-	queueOf(t, ratelimit.PerSecond(2000), ratelimit.OldestFirst, 0, func(t bubble) {
+	queueOf(t, ratelimit.PerSecond(2000), false, 0, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 2000).Allowed)
 		first, last := waitAt(t.Context(), l, 2000), waitAt(t.Context(), l, 2000)
@@ -189,7 +189,7 @@ func TestQueueByDefaultIsBounded(t *testing.T) {
 
 func TestQueueNewestFirstEvictsTheOldest(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 4), ratelimit.NewestFirst, 3, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 4), true, 3, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 4).Allowed)
 		var all []<-chan waited
@@ -215,7 +215,7 @@ func TestQueueNewestFirstEvictsTheOldest(t *testing.T) {
 
 func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.OldestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), false, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		for range 3 {
@@ -241,7 +241,7 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 
 func TestQueueHeadOfLine(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), ratelimit.OldestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), false, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 3).Allowed)
 		large, small := waitAt(t.Context(), l, 3), waitAt(t.Context(), l, 1)
@@ -258,7 +258,7 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	limit := ratelimit.TokenBucket(1, s, 3)
 	t.Run("oldest first", func(t *testing.T) {
 		t.Parallel()
-		queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+		queueOf(t, limit, false, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 3).Allowed)
 			head := waitAt(t.Context(), l, 3)
@@ -276,7 +276,7 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	})
 	t.Run("newest first", func(t *testing.T) {
 		t.Parallel()
-		queueOf(t, limit, ratelimit.NewestFirst, 100, func(t bubble) {
+		queueOf(t, limit, true, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 3).Allowed)
 			head := waitAt(t.Context(), l, 3)
@@ -290,7 +290,7 @@ func TestQueueAndWhoDoesNotWait(t *testing.T) {
 func TestQueueIsWokenByReset(t *testing.T) {
 	t.Parallel()
 	for _, limit := range every(2, 1000*time.Hour) {
-		queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+		queueOf(t, limit, false, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 2).Allowed)
 			first, second, third := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
@@ -322,7 +322,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, c.before, ratelimit.OldestFirst, 100, func(t bubble) {
+			queueOf(t, c.before, false, 100, func(t bubble) {
 				l := t.l
 				require.True(t, take(t, l, "k", c.before.Capacity()).Allowed)
 				var all []<-chan waited
@@ -377,7 +377,7 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 // is told when it is sure, and not when its time is over.
 func TestQueueNewestFirstRefusesWhoComesTooLate(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.NewestFirst, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), true, 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*ms)
@@ -396,7 +396,7 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	t.Parallel()
 	t.Run("a place", func(t *testing.T) {
 		t.Parallel()
-		queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), ratelimit.OldestFirst, 100, func(t bubble) {
+		queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), false, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 1).Allowed)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -413,7 +413,7 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	for _, limit := range []ratelimit.Limit{ratelimit.FixedWindow(10, time.Second), ratelimit.SlidingLog(10, time.Second), ratelimit.SlidingWindow(10, time.Second, 10), ratelimit.TokenBucket(10, 10*time.Second, 10)} {
 		t.Run("what it skipped of "+limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+			queueOf(t, limit, false, 100, func(t bubble) {
 				l := t.l
 				require.True(t, take(t, l, "k", 8).Allowed)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -436,7 +436,7 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 	for _, limit := range every(1, time.Second) {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, limit, ratelimit.OldestFirst, 100, func(t bubble) {
+			queueOf(t, limit, false, 100, func(t bubble) {
 				l := t.l
 				var wg sync.WaitGroup
 				var won atomic.Int64
@@ -482,8 +482,8 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 
 func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
 	t.Parallel()
-	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
-		queueOf(t, ratelimit.PerHour(1), order, 100, func(t bubble) {
+	for _, newestFirst := range []bool{false, true} {
+		queueOf(t, ratelimit.PerHour(1), newestFirst, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 1).Allowed)
 			var all []<-chan waited
@@ -508,8 +508,8 @@ func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
 
 // Who waits does so in his own goroutine; there is none beside, and none is left.
 func TestQueueHasNoGoroutines(t *testing.T) { //nolint:paralleltest // goroutines are counted
-	for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
-		queueOf(t, ratelimit.TokenBucket(10, time.Second, 1), order, 1000, func(t bubble) {
+	for _, newestFirst := range []bool{false, true} {
+		queueOf(t, ratelimit.TokenBucket(10, time.Second, 1), newestFirst, 1000, func(t bubble) {
 			l := t.l
 			before := runtime.NumGoroutine()
 			ctx, cancel := context.WithCancel(context.Background())
@@ -559,12 +559,12 @@ func TestQueueLosesNothing(t *testing.T) {
 	const s = time.Second
 	limits := append(every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.FixedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
 	for i, limit := range limits {
-		for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
-			t.Run(fmt.Sprint(limit, order), func(t *testing.T) {
+		for _, newestFirst := range []bool{false, true} {
+			t.Run(fmt.Sprint(limit, newestFirst), func(t *testing.T) {
 				t.Parallel()
 				var all outcomes
 				for seed := range uint64(5) {
-					synctest.Test(t, func(t *testing.T) { mixed(t, &all, limit, order, rand.New(rand.NewPCG(seed, uint64(i)))) })
+					synctest.Test(t, func(t *testing.T) { mixed(t, &all, limit, newestFirst, rand.New(rand.NewPCG(seed, uint64(i)))) })
 				}
 				for what, n := range map[string]*atomic.Uint64{
 					"granted": &all.granted, "limited": &all.limited, "canceled": &all.canceled, "closed": &all.closed, "taken": &all.takes, "refused": &all.refused,
@@ -579,10 +579,10 @@ func TestQueueLosesNothing(t *testing.T) {
 // outcomes are how waits and takes ended.
 type outcomes struct{ granted, limited, canceled, closed, takes, refused atomic.Uint64 }
 
-func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, order ratelimit.QueueOrder, rng *rand.Rand) {
+func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool, rng *rand.Rand) {
 	t.Helper()
 	var hooks told
-	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, Order: order, MaxQueue: 12, Hooks: hooks.hooks()}
+	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, NewestFirst: newestFirst, MaxQueue: 12, Hooks: hooks.hooks()}
 	l := newLimiter(t, cfg)
 	mirror := newLimiter(t, ratelimit.Config{Limit: limit}) // only those who are served take from it
 	var mine outcomes
@@ -648,7 +648,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, order ratelimit.Q
 	require.LessOrEqual(t, stats.Canceled, mine.canceled.Load()+mine.closed.Load(), "who had no place yet is not counted")
 	later := hooks.queued.Load() - hooks.waited.Load() - hooks.canceled.Load() // refused when they had a place already
 	require.LessOrEqual(t, later, mine.limited.Load())
-	if order == ratelimit.OldestFirst {
+	if !newestFirst {
 		require.Zero(t, later, "nobody is evicted")
 	}
 	for to, n := range map[*atomic.Uint64]*atomic.Uint64{

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -31,7 +30,7 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	}
 	set := &setting{limit: limit.resolved(), plan: plan}
 	if s.memory != nil {
-		if p := s.memory.plans.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
+		if p := s.memory.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
 			set.one = p.Rules[0]
 		}
 	}
@@ -143,14 +142,14 @@ func (l *Limiter) SetLimit(limit Limit) error {
 			break
 		}
 	}
-	if t, ok := l.table.(driver.ChangingTable); ok {
+	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
 		t.Changed(l.current.Load().change)
 	}
 	return nil
 }
 
 // SetConfig replaces the Config while the limiter is in use. Its Limit applies as in SetLimit.
-// MaxWait, MaxQueue, Order and OnStoreError apply to later calls, and Hooks to later events;
+// MaxWait, MaxQueue, NewestFirst and OnStoreError apply to later calls, and Hooks to later events;
 // observers stay. An empty Name and a nil Registry leave those unchanged. If cfg does not
 // validate, or has another Name, Registry, Store or MaxKeys, SetConfig returns an error and
 // changes nothing.
@@ -158,32 +157,12 @@ func (l *Limiter) SetConfig(cfg Config) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old := l.cfg.Load()
-	cfg.Name, cfg.Registry = cmp.Or(cfg.Name, old.Name), cmp.Or(cfg.Registry, old.Registry)
-	errs := []error{cfg.Validate()}
-	check := func(same bool, field string, value any) {
-		if !same {
-			errs = append(errs, &core.ConfigError{Field: "ratelimit.Config." + field, Value: value, Reason: "must stay as it is"})
+	return l.life.SetConfig(cfg, func(cfg *Config) error {
+		if err := l.adopt(cfg); err != nil {
+			return err
 		}
-	}
-	check(cfg.name() == l.name, "Name", cfg.Name)
-	check(cfg.Registry == old.Registry, "Registry", "another one")
-	check((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one")
-	check(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys)
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	if err := l.localize(cfg); err != nil {
-		return err
-	}
-	if err := l.root.SetLimit(cfg.Limit); err != nil {
-		return err
-	}
-	l.cfg.Store(&cfg)
-	l.hooks.Own(cfg.Hooks)
-	return nil
+		return l.SetLimit(cfg.Limit)
+	})
 }
 
 func (l *Limiter) mustBeRoot() error {
@@ -248,7 +227,7 @@ func (l *Limiter) override(key string, set *setting) error {
 	next.replace(old, time.Now())
 	o.n.Store(int64(len(o.byKey)))
 	o.mu.Unlock()
-	if t, ok := l.table.(driver.ChangingTable); ok {
+	if t, ok := driver.As[limits.ChangingTable](l.table); ok {
 		t.ChangedKey(key, root.change, next.change)
 	}
 	return nil

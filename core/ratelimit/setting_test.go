@@ -143,7 +143,7 @@ func TestSetConfig(t *testing.T) {
 			c.Name, c.Registry, c.Store, c.Limit.Permits = "other", &core.Registry{}, &ratelimittest.Slow{}, -1
 		})
 		err := l.SetConfig(bad)
-		for _, want := range []string{"Config.Name = other: must stay as it is", "Config.Registry =", "Config.Store =", "Limit.Permits = -1"} {
+		for _, want := range []string{"Config.Name = other: must stay api", "Config.Registry =", "Config.Store =", "Limit.Permits = -1"} {
 			require.ErrorContains(t, err, want)
 		}
 		require.Equal(t, next.Limit, l.Limit(), "the old one is kept")
@@ -291,11 +291,9 @@ func TestMemoryCloseEndsAllWaits(t *testing.T) {
 
 func TestLimiterConfigOfTheQueueIsValidated(t *testing.T) {
 	t.Parallel()
-	_, err := ratelimit.New(ratelimit.Config{Order: 7})
-	require.EqualError(t, err, "ratelimit.Config.Order = QueueOrder(7): must be OldestFirst or NewestFirst")
-	_, err = ratelimit.New(ratelimit.Config{Store: &ratelimittest.Slow{}, MaxQueue: 5, Order: ratelimit.NewestFirst})
+	_, err := ratelimit.New(ratelimit.Config{Store: &ratelimittest.Slow{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}, MaxQueue: 5, NewestFirst: true})
 	require.ErrorContains(t, err, "ratelimit.Config.MaxQueue = 5: must be 0 with a Store that is not in memory, which has no queue")
-	require.ErrorContains(t, err, "ratelimit.Config.Order = newest_first: must be OldestFirst with a Store that is not in memory")
+	require.ErrorContains(t, err, "ratelimit.Config.NewestFirst = true: must be false with a Store that is not in memory")
 }
 
 func TestLimitsAreValidated(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 type shard struct {
 	// One cache line, with all that takeOne writes.
 	mu                sync.Mutex
-	last              int64             // the latest time of an operation: no operation is before it
-	slots             []slot            // a power of two, or none
-	queues            map[uint64]*queue // waiters, by the hash of the key
-	allowed, rejected uint64            // by takeOne
+	last              int64                 // the latest time of an operation: no operation is before it
+	slots             []slot                // a power of two, or none
+	queues            limits.Queues[uint64] // waiters, by the hash of the key
+	allowed, rejected uint64                // by takeOne
 
 	swept    int64            // when every slot was looked at last
 	used     int              // slots that are not empty
@@ -71,8 +71,8 @@ func (s *shard) find(hash uint64) (i int, found bool) {
 func (s *shard) tick(t *table, now int64) int64 {
 	now = max(now, s.last)
 	s.last = now
-	if now-s.swept > t.plans.Horizon() {
-		s.sweep(t, t.plans.All(), now)
+	if now-s.swept > t.Horizon() {
+		s.sweep(t, t.All(), now)
 	}
 	return now
 }
@@ -86,6 +86,30 @@ func (s *shard) read(to *limits.Account, n *slot, plans []*limits.Plan) {
 	}
 }
 
+// load reads the account of a key. If the key is not in the shard, it might have been evicted: its
+// usage is then read from the sketch.
+func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key) {
+	if s.sketch != nil {
+		k.Owed = s.sketch.get(hash >> tagShift)
+	}
+	i, found := s.find(hash)
+	if !found {
+		return
+	}
+	n, plans := &s.slots[i], t.All()
+	s.read(&k.Account, n, plans)
+	if n.tag&stale != 0 && change != nil {
+		k.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), t.marked.Load())))
+	}
+}
+
+// save writes the account of a key if it has changed.
+func (s *shard) save(t *table, hash uint64, k *limits.Key) {
+	if k.Changed {
+		s.write(t, hash, k.Now, k.Counts())
+	}
+}
+
 // write writes the counts of a key. If there are none, the key is dropped.
 func (s *shard) write(t *table, hash uint64, now int64, counts []limits.Count) {
 	if len(counts) == 0 {
@@ -94,7 +118,7 @@ func (s *shard) write(t *table, hash uint64, now int64, counts []limits.Count) {
 	}
 	i, found := s.find(hash)
 	if !found {
-		s.makeRoom(t, t.plans.All(), now)
+		s.makeRoom(t, t.All(), now)
 	}
 	n := slot{tag: hash >> tagShift << tagShift}
 	if found {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 // Stats are the counters of a [Limiter] and of the limiters that WithLimit derived from it.
@@ -24,31 +25,31 @@ func (l *Limiter) Stats() Stats {
 	local := l.locals.Load() // StoreErrors - Local is exact, and never decreases
 	s := Stats{
 		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.undecided.Load() + local, Local: local,
-		HookPanics: l.panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
+		HookPanics: l.life.Panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
 	}
 	if l.own != nil {
 		allowed, rejected := l.memory.counts()
 		s.Allowed, s.Rejected = s.Allowed+allowed, s.Rejected+rejected
 	}
-	if t, ok := l.table.(driver.CountingTable); ok {
+	if t, ok := driver.As[limits.CountingTable](l.table); ok {
 		s.Keys, s.Evicted = t.Counts()
 	}
 	return s
 }
 
 // Observe adds hooks while the limiter is in use; cancel takes them out again.
-func (l *Limiter) Observe(h Hooks) (cancel func()) { return l.hooks.Add(h) }
+func (l *Limiter) Observe(h Hooks) (cancel func()) { return l.life.Observe(h) }
 
 // StoreStats are the counters of a store that many processes share, as its method Stats
 // returns them. Each operation that was not canceled is counted once: in Decided, Denied,
 // Timeouts, Failed or Unsent.
 type StoreStats struct {
 	Decided  uint64 // operations that the server decided
-	Denied   uint64 // takes refused without the server, which had just refused the same take
+	Denied   uint64 // takes refused without the server by stores/denycache
 	Timeouts uint64 // operations without a reply before the timeout of the store or the deadline of the caller
 	Failed   uint64 // operations that failed otherwise
 	Unsent   uint64 // operations not sent, because the server is unavailable
-	Local    uint64 // of Timeouts, Failed and Unsent, those decided in this process: see [Local]
+	Local    uint64 // of Timeouts, Failed and Unsent, those decided in this process by stores/share
 
 	// Sent is the number of operations sent to the server, with the refunds of permits granted to
 	// callers that had left. Sent/RoundTrips.Count is the average batch size.
@@ -59,7 +60,8 @@ type StoreStats struct {
 	// after several failures in a row, until a request to it succeeds.
 	Unavailable bool
 	// Instances is the number of processes that share the limits while the server is unavailable,
-	// as known to this process; 0 if they are not counted, as without a limiter with [Local].
+	// as known to this process, of the table with the most; 0 if they are not counted, as without a
+	// limiter with [Local].
 	Instances int
 }
 

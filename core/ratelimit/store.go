@@ -1,7 +1,78 @@
 package ratelimit
 
-import "github.com/gresil/gresil/core/ratelimit/driver"
+import (
+	"context"
+	"errors"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
+)
 
 // A Store holds the state of keys: in the memory of the process (see [NewMemory]), or shared by
 // many processes. Package driver describes its methods.
 type Store = driver.Store
+
+func (l *Limiter) apply(ctx context.Context, key string, op driver.Op) (Result, error) {
+	return l.applyUnder(ctx, l.settingOf(key), key, op)
+}
+
+func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op driver.Op) (Result, error) {
+	op.Change = l.changeOf(set)
+	failures := l.failures.Load()
+	r, err := l.table.Apply(ctx, key, set.plan, op)
+	if err != nil {
+		return l.failed(ctx, key, set.plan, op, err)
+	}
+	if r.Allowed && failures != l.recovered.Load() {
+		l.storeDecided(ctx, key, op.Cost, failures)
+	}
+	return r, nil
+}
+
+// storeDecided calls StoreRecovered after an operation that the store allowed, unless
+// the store has failed since the operation began. A refusal is no evidence: a store can
+// return one from a cache.
+func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, failures uint64) {
+	recovered := l.recovered.Load()
+	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
+		return
+	}
+	if h := l.life.Hooks(); h.StoreRecovered != nil {
+		l.tell(ctx, h.StoreRecovered, Info{Key: key, Cost: cost})
+	}
+}
+
+// failed applies OnStoreError to an error of the store. Errors that the caller caused
+// are returned unchanged: its context ended, its cost is negative, or it closed the
+// limiter.
+func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op driver.Op, err error) (Result, error) {
+	switch {
+	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
+		return Result{}, err
+	case op.Cost < 0:
+		return Result{}, limits.CostError(op.Cost)
+	case ctx.Err() != nil && op.Kind != driver.Refund:
+		return Result{}, context.Cause(ctx)
+	}
+	l.failures.Add(1)
+	err = &StoreError{Name: l.Name(), Err: err}
+	if h := l.life.Hooks(); h.StoreFailed != nil {
+		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
+	}
+	policy := l.config().OnStoreError
+	if local := l.local.Load(); policy == Local && local != nil {
+		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {
+			l.locals.Add(1)
+			return r, nil
+		}
+	}
+	l.undecided.Add(1)
+	if policy != Allow || op.Cost == 0 || op.Kind == driver.Refund {
+		return Result{}, err
+	}
+	if c := l.Limit().Capacity(); op.Cost > c && op.Kind != driver.TakeAtMost {
+		return Result{Limit: c, RetryAfter: Never}, nil // a cost above the capacity needs no store
+	}
+	return Result{Allowed: true}, nil
+}

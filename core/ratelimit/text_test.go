@@ -123,14 +123,14 @@ func randomLimit(r *rand.Rand) ratelimit.Limit {
 		Algorithm: ratelimit.Algorithm(r.IntN(5)), Permits: 1 + r.Int64N(1<<r.IntN(20)),
 		Period: time.Duration(1 + r.Int64N([]int64{1000, int64(time.Second), int64(time.Minute), int64(ratelimit.MaxPeriod)}[r.IntN(4)])),
 	}
-	switch l.Algorithm {
+	switch l.Algorithm { //nolint:exhaustive // the others have no further fields
 	case ratelimit.AlgorithmFixedWindow:
 		l.Aligned = r.IntN(2) == 0
 	case ratelimit.AlgorithmTokenBucket:
 		l.Burst = r.Int64N(3) * l.Permits
 	case ratelimit.AlgorithmSlidingWindow:
 		if l.Segments = r.IntN(3) * 5; l.Segments == 0 {
-			l.Period *= ratelimit.DefaultSegments
+			l.Period *= 10 // the default
 		}
 		l.Period *= time.Duration(max(1, l.Segments))
 	}
@@ -204,21 +204,16 @@ func TestNamesSurviveText(t *testing.T) {
 	for p := range ratelimit.Local + 1 {
 		surviveText(t, p, new(ratelimit.FailurePolicy(99)))
 	}
-	for o := range ratelimit.NewestFirst + 1 {
-		surviveText(t, o, new(ratelimit.QueueOrder(99)))
-	}
 	for v, want := range map[encoding.TextMarshaler]string{
 		ratelimit.Algorithm(5): "ratelimit.Algorithm = Algorithm(5): must be fixed_window, token_bucket, sliding_window, sliding_counter or sliding_log", ratelimit.FailurePolicy(3): "ratelimit.FailurePolicy = FailurePolicy(3): must be allow, deny or local",
-		ratelimit.QueueOrder(200): "ratelimit.QueueOrder = QueueOrder(200): must be oldest_first or newest_first",
 	} {
 		_, err := v.MarshalText()
 		require.EqualError(t, err, want)
 	}
-	a, p, o := ratelimit.AlgorithmTokenBucket, ratelimit.Deny, ratelimit.NewestFirst
+	a, p := ratelimit.AlgorithmTokenBucket, ratelimit.Deny
 	require.EqualError(t, a.UnmarshalText([]byte("Token_Bucket")), `ratelimit.Algorithm = "Token_Bucket": must be fixed_window, token_bucket, sliding_window, sliding_counter or sliding_log`)
 	require.EqualError(t, p.UnmarshalText([]byte("")), `ratelimit.FailurePolicy = "": must be allow, deny or local`)
-	require.EqualError(t, o.UnmarshalText([]byte("lifo")), `ratelimit.QueueOrder = "lifo": must be oldest_first or newest_first`)
-	require.Equal(t, []any{ratelimit.AlgorithmTokenBucket, ratelimit.Deny, ratelimit.NewestFirst}, []any{a, p, o}, "they stay as they are")
+	require.Equal(t, []any{ratelimit.AlgorithmTokenBucket, ratelimit.Deny}, []any{a, p}, "they stay as they are")
 }
 
 // surviveText marshals v and reads it into got.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 func TestAChainRefusesToChargeACountTwice(t *testing.T) {
@@ -92,7 +93,7 @@ func TestLimitersWithoutANameDoNotShareAStore(t *testing.T) {
 	registry := &core.Registry{}
 	require.NoError(t, registry.Add("ratelimit", "default", t))
 	_, err := ratelimit.New(ratelimit.Config{Store: store, Registry: registry})
-	require.ErrorIs(t, err, core.ErrDuplicate, "and what was not made has no claim")
+	require.ErrorAs(t, err, new(*core.DuplicateError), "and what was not made has no claim")
 	core.Must(open(""))
 }
 
@@ -107,4 +108,38 @@ func TestALimiterThatIsDroppedGivesItsNameBack(t *testing.T) {
 		}
 	}
 	t.Error(errors.New("the name is still in use"))
+}
+
+// A wrapper has the tables of a store in memory.
+type wrapper struct{ *ratelimit.Memory }
+
+// A maker makes a new table each time.
+type maker struct{ ratelimit.Store }
+
+func (maker) Open(name string) (driver.Table, error) {
+	return core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{})).Open(name)
+}
+
+func TestLimitersOverOneTableShareItThroughAnyStore(t *testing.T) {
+	t.Parallel()
+	store := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	first := core.Must(ratelimit.New(ratelimit.Config{Store: store}))
+	_, err := ratelimit.New(ratelimit.Config{Store: &wrapper{store}})
+	require.ErrorIs(t, err, core.ErrConfig, "the table has a limiter without a name")
+	require.NoError(t, first.Close())
+	second := core.Must(ratelimit.New(ratelimit.Config{Store: &wrapper{store}}))
+	_, err = ratelimit.New(ratelimit.Config{Store: store})
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.NoError(t, second.Close())
+	core.Must(ratelimit.New(ratelimit.Config{Store: store}))
+
+	fresh := &maker{}
+	core.Must(ratelimit.New(ratelimit.Config{Store: fresh}))
+	_, err = ratelimit.New(ratelimit.Config{Store: fresh})
+	require.ErrorIs(t, err, core.ErrConfig, "the store has one")
+
+	a := core.Must(ratelimit.New(ratelimit.Config{Name: "a", Store: &wrapper{store}}))
+	again := core.Must(ratelimit.New(ratelimit.Config{Name: "a", Store: &wrapper{store}}))
+	_, err = ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: again, Key: "k"}}.Take(t.Context(), 1)
+	require.ErrorIs(t, err, core.ErrConfig, "one count, twice")
 }

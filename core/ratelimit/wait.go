@@ -15,24 +15,24 @@ import (
 // come later than MaxWait or the deadline of ctx, or never, or if the queue is full. If ctx ends
 // during the wait, the error is its cause, and nothing is taken.
 //
-// In memory the waiters of a key form a queue (Config.Order), and permits are charged when a
+// In memory the waiters of a key form a queue (Config.NewestFirst), and permits are charged when a
 // waiter is served. A refund, a reset and a change of the limit apply to the queue at once. A
-// waiter that leaves makes room for the waiters after it. With OldestFirst, no call takes permits
+// waiter that leaves makes room for the waiters after it. Without NewestFirst, no call takes permits
 // of the key before its waiters. If a Drain or a lower limit delays a waiter beyond its MaxWait,
-// it is refused then. A store that is not in memory makes a reservation instead, and gives it back
-// if the wait is canceled.
+// it is refused then. A table without a queue, such as that of redisstore, makes a reservation, and gives it
+// back if the wait is canceled.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
-	most := l.cfg.Load().maxWait()
+	most := l.config().maxWait()
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
 	var r Result
 	var err error
 	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
-		r, err = l.queue(ctx, t, key, n, most)
+		r, err = l.queue(ctx, t, strings.Clone(key), n, most)
 	} else {
 		r, err = l.reserve(ctx, key, n, most)
 	}
@@ -48,29 +48,28 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 
 // queue waits in the queue of the key. An error is not a refusal: with an error nothing is taken.
 func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n int64, most time.Duration) (Result, error) {
-	key = strings.Clone(key)
-	cfg := l.cfg.Load()
-	w, r, err := t.Enter(key, limits.Request{
+	cfg, queued := l.config(), false
+	r, err := t.Wait(ctx, key, &limits.Request{
 		Limit: func() (driver.ID, *driver.Change) {
 			set := l.settingOf(key)
 			return set.plan, l.changeOf(set)
 		},
-		Cost: n, MaxWait: most, NewestFirst: cfg.Order == NewestFirst, Room: cfg.room,
+		Cost: n, MaxWait: most, NewestFirst: cfg.NewestFirst, Room: cfg.room, Done: l.done,
+		Queued: func(estimate Result, await func() (Result, error)) (Result, error) {
+			queued = true
+			return l.wait(ctx, key, n, estimate, func() (Result, error) {
+				r, err := await()
+				if r.Granted > 0 && err != nil { // it was served while it left
+					_, _ = l.Refund(ctx, key, r)
+				}
+				return r, err
+			})
+		},
 	})
-	if err != nil {
+	if err != nil && !queued {
 		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
 	}
-	if w == nil {
-		return r, nil
-	}
-	defer w.Leave()
-	return l.wait(ctx, key, n, r, func() (Result, error) {
-		r, err := w.Await(ctx, l.done)
-		if r.Granted > 0 && err != nil { // it was served while it left
-			_, _ = l.Refund(ctx, key, r)
-		}
-		return r, err
-	})
+	return r, err
 }
 
 // reserve waits for a reservation.
@@ -99,7 +98,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 // wait counts a waiter, and calls Queued before and Waited or Canceled after the wait. The caller
 // of wait reports a refusal.
 func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
-	if h := l.hooks.Load(); h.Queued != nil {
+	if h := l.life.Hooks(); h.Queued != nil {
 		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: estimate})
 	}
 	start := time.Now()
@@ -108,7 +107,7 @@ func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result
 		defer l.waiting.Add(-1)
 		return f()
 	}()
-	h := l.hooks.Load()
+	h := l.life.Hooks()
 	switch {
 	case err != nil:
 		l.canceled.Add(1)

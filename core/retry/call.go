@@ -265,7 +265,7 @@ func (c *Call) Left() time.Duration {
 // Wait waits until the end of the wait that the last Next decided on ([Info].Delay). It
 // counts from the end of the attempt, so time that has passed since then is not waited
 // again. If ctx ends before, or has ended, no other attempt must be made: Wait returns
-// a [*CanceledError] with its cause and the error of the last attempt.
+// an [*Error] with its Cause and the error of the last attempt.
 func (c *Call) Wait(ctx context.Context) error {
 	if left := c.Left(); left > 0 {
 		timer := time.NewTimer(left)
@@ -286,11 +286,11 @@ func (c *Call) Wait(ctx context.Context) error {
 	c.last = Canceled
 	c.countFailed()
 	c.finish(ctx, &info)
-	return &CanceledError{Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: c.shown(info.Err)}
+	return &Error{Reason: Canceled, Attempts: c.retry + 1, Cause: context.Cause(ctx), Err: c.shown(info.Err)}
 }
 
 // Error returns the error for the caller of a call that has ended with err and result of
-// the last attempt. It is an [*ExhaustedError] if a retry was made and another one was
+// the last attempt. It is an [*Error] if a retry was made and another one was
 // wanted, or if err is a rejection ([core.ErrRejected]) after an attempt that was made.
 // Otherwise it is err.
 func (c *Call) Error(err error, result any) error {
@@ -304,7 +304,7 @@ func (c *Call) Error(err error, result any) error {
 	if !wrap {
 		return err
 	}
-	return &ExhaustedError{Attempts: c.retry + 1, Reason: c.last, Err: shown, Result: result}
+	return &Error{Attempts: c.retry + 1, Reason: c.last, Err: shown, Result: result}
 }
 
 // shown returns the error of the last attempt for the caller.

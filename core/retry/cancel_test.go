@@ -101,7 +101,7 @@ func TestRejectionsAreNotRetried(t *testing.T) {
 }
 
 // net/http looks no deeper than this for a timeout.
-func TestCanceledErrorTellsOfATimeout(t *testing.T) {
+func TestAnErrorTellsOfATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, time.Second)()
@@ -114,7 +114,11 @@ func TestCanceledErrorTellsOfATimeout(t *testing.T) {
 		require.ErrorIs(t, err, errBoom)
 	})
 	require.Equal(t, "retry: ended while waiting after 2 attempts: web",
-		(&retry.CanceledError{Attempts: 2, Cause: errWeb}).Error())
-	require.NotErrorIs(t, &retry.CanceledError{Cause: errWeb}, errBoom)
-	require.False(t, errors.Is(&retry.CanceledError{Cause: errWeb}, nil))
+		(&retry.Error{Attempts: 2, Cause: errWeb}).Error())
+	require.NotErrorIs(t, &retry.Error{Cause: errWeb}, errBoom)
+	require.False(t, errors.Is(&retry.Error{Cause: errWeb}, nil))
+	require.True(t, (&retry.Error{Err: context.DeadlineExceeded}).Timeout(), "that of the last attempt")
+	require.False(t, (&retry.Error{Err: errWeb}).Timeout())
+	require.False(t, (&retry.Error{}).Timeout())
+	require.False(t, (&retry.Error{Cause: errWeb, Err: context.DeadlineExceeded}).Timeout())
 }

@@ -101,5 +101,5 @@ func TestNamesOfVerdicts(t *testing.T) {
 	got := retry.Canceled
 	require.ErrorIs(t, got.UnmarshalText([]byte("Done")), core.ErrConfig)
 	require.Equal(t, retry.Canceled, got)
-	require.False(t, errors.Is(&retry.ExhaustedError{Reason: retry.Exhausted}, core.ErrRejected))
+	require.False(t, errors.Is(&retry.Error{Reason: retry.Exhausted}, core.ErrRejected))
 }

@@ -12,9 +12,9 @@ import (
 // goroutine.
 //
 // It returns the result of the last attempt. If attempts were repeated and the last one
-// failed too, the error is an [*ExhaustedError] that wraps the last error, or that error
-// itself if RetryIf returns false for it. If ctx ends in a wait, the error is a
-// [*CanceledError] at once; if ctx ends in an attempt that fails, it is that attempt's
+// failed too, the error is an [*Error] that wraps the last error, or that error
+// itself if RetryIf returns false for it. If ctx ends in a wait, the error is an
+// [*Error] with a Cause at once; if ctx ends in an attempt that fails, it is that attempt's
 // own, also after retries. If ctx is done beforehand, operation does not run, and the
 // error is the cause.
 //

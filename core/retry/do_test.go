@@ -106,11 +106,11 @@ func TestEventsOfEveryEnding(t *testing.T) {
 	}
 }
 
-func TestExhaustedErrorWrapsTheLastOneOnlyAfterARetry(t *testing.T) {
+func TestAnErrorWrapsTheLastOneOnlyAfterARetry(t *testing.T) {
 	t.Parallel()
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
 	_, err := retry.Do(t.Context(), p, (&script{ends: []error{errWeb, errBoom}}).run)
-	var exhausted *retry.ExhaustedError
+	var exhausted *retry.Error
 	require.ErrorAs(t, err, &exhausted)
 	require.Equal(t, 3, exhausted.Attempts)
 	require.Equal(t, retry.Exhausted, exhausted.Reason)
@@ -147,7 +147,7 @@ func TestResultThatAsksForARetryIsReturnedInTheEnd(t *testing.T) {
 				return
 			}
 			require.EqualError(t, err, tt.err)
-			var exhausted *retry.ExhaustedError
+			var exhausted *retry.Error
 			require.ErrorAs(t, err, &exhausted)
 			require.Equal(t, tt.want, exhausted.Result)
 			require.NoError(t, exhausted.Err)
@@ -302,7 +302,7 @@ func TestWaitThatReachesTheDeadlineIsNotBegun(t *testing.T) {
 				require.Equal(t, tt.calls, op.calls)
 				require.Equal(t, tt.verdict, why.Verdict)
 				require.Equal(t, tt.calls-1, why.Retry)
-				var exhausted *retry.ExhaustedError
+				var exhausted *retry.Error
 				if tt.calls > 1 {
 					require.ErrorAs(t, err, &exhausted)
 					require.Equal(t, tt.verdict, exhausted.Reason)

@@ -1,38 +1,48 @@
 package retry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/core"
 )
 
-// ErrExhausted is matched by an [*ExhaustedError].
+// ErrExhausted is matched by an [*Error], unless the context ended in a wait.
 var ErrExhausted = errors.New("retry: gave up")
 
-// An ExhaustedError is the error of a call that was retried and whose last attempt would
-// have been retried too, or was rejected. The error of a call is that of its last attempt
-// if there was no retry, if RetryIf returns false for it, or if the context ended in that
-// attempt.
+// An Error is the error of a call that was retried and whose last attempt would have been
+// retried too, or was rejected, and of a call whose context ended in the wait for a retry.
+// The error of any other call is that of its last attempt: if there was no retry, if
+// RetryIf returns false for it, or if the context ended in that attempt.
 //
 // It matches [core.ErrRejected] only if every attempt was rejected, so that no call was
 // made at all.
-type ExhaustedError struct {
+type Error struct {
 	Attempts int     // that were made, the first included
 	Reason   Verdict // why there is no other
+	// Cause is the cause of the context's end if it ended in a wait, and otherwise nil.
+	Cause error
 	// Err is the error of the last attempt, or nil if RetryResult wanted to retry its
 	// result. If it is a rejection after an attempt that was made, Err wraps the
 	// rejection and the error of the last attempt that was made: errors.As finds
 	// both, and core.RetryAfter the wait, but it does not match core.ErrRejected.
 	Err    error
-	Result any // of the last attempt
+	Result any // of the last attempt; nil with a Cause
 }
 
-// Error contains the number of attempts and the last error.
-func (e *ExhaustedError) Error() string {
+// Error contains the number of attempts, the cause of the context's end and the last
+// error.
+func (e *Error) Error() string {
 	why := ""
-	if e.Reason != Exhausted {
+	switch {
+	case e.Cause != nil && e.Err == nil:
+		return fmt.Sprintf("retry: ended while waiting after %d attempts: %v", e.Attempts, e.Cause)
+	case e.Cause != nil:
+		return fmt.Sprintf("retry: ended while waiting after %d attempts: %v (last error: %v)", e.Attempts, e.Cause, e.Err)
+	case e.Reason != Exhausted:
 		why = " (" + e.Reason.String() + ")"
 	}
 	if e.Err == nil {
@@ -41,42 +51,21 @@ func (e *ExhaustedError) Error() string {
 	return fmt.Sprintf("retry: gave up after %d attempts%s: %v", e.Attempts, why, e.Err)
 }
 
-// Is matches [ErrExhausted].
-func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+// Is matches [ErrExhausted] if there is no Cause.
+func (e *Error) Is(target error) bool { return target == ErrExhausted && e.Cause == nil }
 
-// Unwrap returns the error of the last attempt.
-func (e *ExhaustedError) Unwrap() error { return e.Err }
-
-// A CanceledError is the error of a call whose context ended in the wait for a
-// retry.
-type CanceledError struct {
-	Attempts int   // that were made
-	Cause    error // the cause of the context's end
-	Err      error // of the last attempt, as in ExhaustedError
+// Unwrap returns the Cause and the error of the last attempt.
+func (e *Error) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.Cause, e.Err}, func(err error) bool { return err == nil })
 }
 
-// Error contains the cause of the context's end and the last error.
-func (e *CanceledError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("retry: ended while waiting after %d attempts: %v", e.Attempts, e.Cause)
-	}
-	return fmt.Sprintf("retry: ended while waiting after %d attempts: %v (last error: %v)", e.Attempts, e.Cause, e.Err)
-}
-
-// Unwrap returns the cause and the error of the last attempt.
-func (e *CanceledError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{e.Cause}
-	}
-	return []error{e.Cause, e.Err}
-}
-
-// Timeout reports whether a timeout ended the context.
-func (e *CanceledError) Timeout() bool {
+// Timeout reports whether the Cause is a timeout, or without one, the error of the last
+// attempt.
+func (e *Error) Timeout() bool {
 	t, ok := errors.AsType[interface {
 		error
 		Timeout() bool
-	}](e.Cause)
+	}](cmp.Or(e.Cause, e.Err))
 	return ok && t.Timeout()
 }
 

@@ -26,13 +26,13 @@ func Example() {
 	// Output: hello <nil>
 }
 
-func ExampleExhaustedError() {
+func ExampleError() {
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
 	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
 		return 0, errors.New("disk full")
 	})
 	fmt.Println(err)
-	var exhausted *retry.ExhaustedError
+	var exhausted *retry.Error
 	fmt.Println(errors.As(err, &exhausted), exhausted.Attempts)
 	// Output:
 	// retry: gave up after 3 attempts: disk full

@@ -210,7 +210,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 		require.ErrorIs(t, err, cause)
 		require.ErrorIs(t, err, errBoom, "the last error is reachable")
 		require.NotErrorIs(t, err, retry.ErrExhausted)
-		var canceled *retry.CanceledError
+		var canceled *retry.Error
 		require.ErrorAs(t, err, &canceled)
 		require.Equal(t, 2, canceled.Attempts)
 		require.False(t, canceled.Timeout())

@@ -58,7 +58,7 @@ func TestARejectionAfterARealAttemptDoesNotSayThatNoCallWasMade(t *testing.T) {
 				wait, ok := core.RetryAfter(err)
 				require.True(t, ok)
 				require.Equal(t, no.after, wait)
-				exhausted, ok := errors.AsType[*retry.ExhaustedError](err)
+				exhausted, ok := errors.AsType[*retry.Error](err)
 				require.True(t, ok)
 				require.Equal(t, tt.reason, exhausted.Reason)
 				require.Equal(t, tt.attempts, exhausted.Attempts)

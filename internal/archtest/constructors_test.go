@@ -39,7 +39,9 @@ import (
 	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 	"github.com/gresil/gresil/standard"
+	"github.com/gresil/gresil/stores/denycache"
 	"github.com/gresil/gresil/stores/redisstore"
+	"github.com/gresil/gresil/stores/share"
 )
 
 // exported returns the functions New… of the packages that users import, as "core/retry.New",
@@ -118,8 +120,11 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 	}})
 	t.Cleanup(func() { require.NoError(t, offline.Close()) })
 	registry := &core.Registry{}
-	var store *redisstore.Store // the last one made
+	var store *share.Store // the last one made
 	check := func(_ any, err error) error { return err }
+	offlineStore := func(mode redisstore.Mode) *redisstore.Store {
+		return core.Must(redisstore.New(offline, redisstore.Config{Mode: mode}))
+	}
 	constructors := map[string]func() error{
 		"client.New":               func() error { client.New(nil, core.Must(retries.New(retries.Config{}))); return nil },
 		"client.NewReplay":         func() error { client.NewReplay(&http.Request{}, 10); return nil },
@@ -157,10 +162,13 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"resiltest.NewScript":        func() error { resiltest.NewScript(); return nil },
 		"resiltest.NewServer":        nil, // a server that runs, for tests
 		"server.New":                 func() error { return check(server.New(core.Must(breakers.NewServer(breakers.ServerConfig{})))) },
+		"stores/denycache.New":       func() error { return check(denycache.New(offlineStore(redisstore.Strict), denycache.Config{})) },
 		"stores/redisstore.New": func() error {
+			return check(redisstore.New(offline, redisstore.Config{Mode: redisstore.Coalesced}))
+		},
+		"stores/share.New": func() (err error) {
 			for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
-				var err error
-				if store, err = redisstore.New(offline, redisstore.Config{Mode: mode}); err != nil {
+				if store, err = share.New(offlineStore(mode), share.Config{}); err != nil {
 					return err
 				}
 			}

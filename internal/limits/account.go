@@ -99,14 +99,7 @@ func (a *Account) Full(now int64) int64 {
 }
 
 // Over reports whether the account can be dropped and nothing is lost.
-func (a *Account) Over(now int64) bool {
-	for i := range a.n {
-		if !a.counts[i].over(now) {
-			return false
-		}
-	}
-	return true
-}
+func (a *Account) Over(now int64) bool { return a.End(now) <= now }
 
 // End returns the time from which the account can be dropped.
 func (a *Account) End(now int64) int64 {

@@ -71,7 +71,7 @@ func (a *Account) decide(p *Plan, now int64, op *driver.Op, waited bool, r *driv
 		}
 	case driver.Refund, driver.Reset:
 	}
-	var raws [driver.MaxLimits]Raw
+	var raws [MaxLimits]Raw
 	for i, rule := range p.Rules {
 		raws[i] = rule.alg.look(a.find(rule).State, now, 0)
 	}
@@ -111,8 +111,8 @@ func (p *Plan) wait(raws []Raw, now, cost int64, r *driver.Result) {
 // take takes op.Cost permits, at least 1, of all limits or of none. For a refusal r.Which is
 // the one with the longest wait.
 func (a *Account) take(p *Plan, now int64, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
-	var own [driver.MaxLimits]int64
-	var raws [driver.MaxLimits]Raw
+	var own [MaxLimits]int64
+	var raws [MaxLimits]Raw
 	for i, rule := range p.Rules {
 		raws[i] = rule.alg.look(a.find(rule).State, now, op.Cost)
 		own[i] = rule.alg.earliest(raws[i], now, op.Cost)
@@ -152,19 +152,14 @@ func (a *Account) take(p *Plan, now int64, op *driver.Op, waited bool, r *driver
 
 // chargeKept charges the limits that are not in force.
 func (a *Account) chargeKept(p *Plan, now, cost int64, to *driver.Receipt) {
-next:
 	for i := range a.n {
 		c := &a.counts[i]
-		for _, rule := range p.Rules {
-			if c.Rule == rule {
-				continue next
-			}
-		}
-		receipt, taken := c.charge(now, cost)
-		if taken == 0 {
+		if slices.Contains(p.Rules, c.Rule) {
 			continue
 		}
-		Keep(to, Kept{c.Rule.ID, receipt, taken})
+		if receipt, taken := c.charge(now, cost); taken > 0 {
+			Keep(to, Kept{c.Rule.ID, receipt, taken})
+		}
 	}
 }
 
@@ -195,7 +190,7 @@ func looks(op *driver.Op) bool {
 func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 	take := &op.Receipt
 	more, _ := take.More.(*More)
-	reserved := more != nil && more.Before != [driver.MaxLimits]uint64{}
+	reserved := more != nil && more.Before != [MaxLimits]uint64{}
 	for i, id := range take.Plans {
 		c := a.byID(id)
 		if c == nil || (now-take.At)/5 > c.Rule.Horizon {

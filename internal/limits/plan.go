@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
@@ -44,13 +45,13 @@ type Plans struct {
 	clock   Clock
 	mu      sync.Mutex
 	all     atomic.Pointer[[]*Plan] // without the number 0
-	bySpecs map[[driver.MaxLimits]driver.Spec]*Plan
+	bySpecs map[[MaxLimits]driver.Spec]*Plan
 	horizon atomic.Int64
 }
 
 // NewPlans makes an empty set.
 func NewPlans(clock Clock) *Plans {
-	s := &Plans{clock: clock, bySpecs: map[[driver.MaxLimits]driver.Spec]*Plan{}}
+	s := &Plans{clock: clock, bySpecs: map[[MaxLimits]driver.Spec]*Plan{}}
 	s.all.Store(&[]*Plan{nil})
 	s.horizon.Store(math.MaxInt64)
 	return s
@@ -59,13 +60,21 @@ func NewPlans(clock Clock) *Plans {
 // All returns the plans by their numbers; there is none of the number 0.
 func (s *Plans) All() []*Plan { return *s.all.Load() }
 
-// Get returns the plan of that number.
-func (s *Plans) Get(id driver.ID) (*Plan, error) {
-	all := s.All()
-	if id == 0 || int(id) >= len(all) {
+// For returns the plan of that number, for an operation of that cost.
+func (s *Plans) For(id driver.ID, cost int64) (*Plan, error) {
+	switch all := s.All(); {
+	case cost < 0:
+		return nil, CostError(cost)
+	case id == 0 || int(id) >= len(all):
 		return nil, fmt.Errorf("ratelimit: no plan %d in this table", id)
+	default:
+		return all[id], nil
 	}
-	return all[id], nil
+}
+
+// CostError is the error of a negative cost.
+func CostError(n int64) error {
+	return &core.ConfigError{Field: "ratelimit cost", Value: n, Reason: "must be >= 0 (0 only looks)"}
 }
 
 // Horizon returns the shortest Horizon of all rules.
@@ -73,11 +82,19 @@ func (s *Plans) Horizon() int64 { return s.horizon.Load() }
 
 var errPlans = errors.New("ratelimit: a table knows at most 65535 different limits")
 
-// Add registers limits that apply together. The same limits are the same plan.
-func (s *Plans) Add(specs []driver.Spec) (*Plan, error) {
+// Plan registers limits that apply together. The same limits are the same plan.
+func (s *Plans) Plan(specs []driver.Spec) (driver.ID, error) {
+	p, err := s.add(specs)
+	if err != nil {
+		return 0, err
+	}
+	return p.ID, nil
+}
+
+func (s *Plans) add(specs []driver.Spec) (*Plan, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var key [driver.MaxLimits]driver.Spec
+	var key [MaxLimits]driver.Spec
 	p := &Plan{Capacity: math.MaxInt64}
 	for i, spec := range specs {
 		r, err := s.rule(spec)
@@ -86,12 +103,12 @@ func (s *Plans) Add(specs []driver.Spec) (*Plan, error) {
 		}
 		key[i], p.Rules, p.Capacity = spec, append(p.Rules, r), min(p.Capacity, r.Capacity)
 	}
-	return s.add(key, p)
+	return s.put(key, p)
 }
 
 // rule registers one limit.
 func (s *Plans) rule(spec driver.Spec) (*Rule, error) {
-	key := [driver.MaxLimits]driver.Spec{spec}
+	key := [MaxLimits]driver.Spec{spec}
 	if p := s.bySpecs[key]; p != nil {
 		return p.Rules[0], nil
 	}
@@ -100,11 +117,11 @@ func (s *Plans) rule(spec driver.Spec) (*Rule, error) {
 		return nil, fmt.Errorf("ratelimit: %d permits per %v cannot be counted exactly", spec.Permits, spec.Period)
 	}
 	s.horizon.Store(min(s.horizon.Load(), r.Horizon)) // before the first word of this limit
-	_, err := s.add(key, &Plan{Capacity: r.Capacity, Rules: []*Rule{r}})
+	_, err := s.put(key, &Plan{Capacity: r.Capacity, Rules: []*Rule{r}})
 	return r, err
 }
 
-func (s *Plans) add(key [driver.MaxLimits]driver.Spec, p *Plan) (*Plan, error) {
+func (s *Plans) put(key [MaxLimits]driver.Spec, p *Plan) (*Plan, error) {
 	if old := s.bySpecs[key]; old != nil {
 		return old, nil
 	}

@@ -1,34 +1,263 @@
 package limits
 
 import (
-	"context"
+	"math"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
-// A QueueTable is a Table that keeps a queue of waiters for each key.
-type QueueTable interface {
-	driver.Table
-	// Enter takes permits, refuses, or joins the queue of a key. If it joins, the Waiter is
-	// not nil, and the Wait of the Result is an estimate.
-	Enter(key string, r Request) (Waiter, driver.Result, error)
+// A Queue holds the waiters of one key, guarded by the lock of the key. It takes no permits before
+// a waiter is served, so a waiter that leaves changes nothing. It has no goroutine: the head owns a
+// timer, and every operation on the key serves the waiters that are due.
+type Queue struct {
+	waiters waitq.Queue[waiting]
+	// since is the earliest moment at which the head could be served: when the waiter before it
+	// was served, or when the key last changed. Waiters are served at these moments and not when a
+	// timer fires, so late timers lose no permits. Limits that keep the times of takes are the
+	// exception: their times must be the real ones.
+	since int64
+	// tail is the state of the key after all waiters are served, and the moment of it. If nil, it
+	// must be computed again.
+	tail   *Key
+	tailAt int64
 }
 
-// A Request is a cost that can wait.
-type Request struct {
-	Limit       func() (driver.ID, *driver.Change) // the limit in force, which can change during the wait
-	Cost        int64                              // at least 1
-	MaxWait     time.Duration
-	NewestFirst bool
-	Room        func(capacity int64) int64 // how many permits may wait
+type waiter = waitq.Waiter[waiting]
+
+type waiting struct {
+	request  *Request
+	plan     *Plan // in force for it
+	change   *driver.Change
+	came     int64
+	deadline int64 // the latest moment at which it is served
+	next     int64 // of the head: when permits become available
+	result   driver.Result
+	err      error // the store was closed
 }
 
-// A Waiter is one place in a queue.
-type Waiter interface {
-	// Await waits until the request is served or refused. If ctx or done ends before, the
-	// request has left the queue, and the error is the cause.
-	Await(ctx context.Context, done <-chan struct{}) (driver.Result, error)
-	// Leave takes the request out of the queue if it is still there.
-	Leave()
+// Queues are the queues of keys that have waiters.
+type Queues[K comparable] map[K]*Queue
+
+// Hold calls f with the queue of a key, and keeps it as long as it has waiters.
+func (all *Queues[K]) Hold(key K, f func(q *Queue)) {
+	q := (*all)[key]
+	if q == nil {
+		q = new(Queue)
+	}
+	f(q)
+	switch {
+	case q.Empty():
+		delete(*all, key)
+	case *all == nil:
+		*all = Queues[K]{key: q}
+	default:
+		(*all)[key] = q
+	}
+}
+
+// Empty reports whether the queue has no waiter.
+func (q *Queue) Empty() bool { return q.waiters.Len() == 0 }
+
+// Change returns the last change of the limit that the waiters know, or nil.
+func (q *Queue) Change() *driver.Change {
+	if w := q.waiters.Oldest(); w != nil {
+		return w.Value.change
+	}
+	return nil
+}
+
+// Close ends all waits with an error.
+func (q *Queue) Close(err error) {
+	for w := range q.waiters.All() {
+		w.Value.err = err
+		w.Leave()
+	}
+}
+
+// overtaken reports whether a new caller can take before the waiters.
+func (q *Queue) overtaken() bool { return q.Empty() || q.waiters.NewestFirst }
+
+// serve serves all waiters that are due, refuses the waiters that would be served too late, and
+// sets the time of the new head.
+func (q *Queue) serve(k *Key) {
+	now := k.Now
+	for w := q.waiters.First(); w != nil; w = q.waiters.First() {
+		v := &w.Value
+		if k.Now = max(q.since, v.came); v.plan.Exact() {
+			k.Now = now
+		}
+		r := k.serve(v.plan, w.Weight, min(now, v.deadline))
+		at := k.Now
+		k.Now = now
+		switch next := at + int64(r.RetryAfter); {
+		case r.Allowed:
+			q.since = at
+			stands, _ := k.Apply(v.plan, &driver.Op{})
+			stands.Granted, stands.Receipt, stands.Wait = r.Granted, r.Receipt, time.Duration(now-v.came)
+			v.result = stands
+			w.Leave()
+		case r.RetryAfter == driver.Never || next > v.deadline:
+			q.expel(k, w)
+		default:
+			if v.next != next {
+				v.next = next
+				w.Signal()
+			}
+			return
+		}
+	}
+	q.tail = nil
+}
+
+// leave removes w from the queue before it was served. The waiters after it are served from now on
+// at the earliest.
+func (q *Queue) leave(k *Key, w *waiter) {
+	if q.waiters.First() == w {
+		q.since = k.Now
+	}
+	q.tail = nil
+	w.Leave()
+}
+
+// expel refuses w. The result has the time at which w would be served if it came back at once.
+func (q *Queue) expel(k *Key, w *waiter) {
+	q.leave(k, w)
+	w.Value.result = q.refusal(k, w.Value.plan, w.Weight)
+}
+
+// changed updates the queue after a change of the key by an operation outside the queue.
+func (q *Queue) changed(k *Key) {
+	if q.Empty() {
+		return
+	}
+	q.since, q.tail = k.Now, nil
+	q.serve(k)
+}
+
+// delayed updates the queue after a change by which all waiters might wait longer. Waiters that
+// would now be served too late are refused.
+func (q *Queue) delayed(k *Key) {
+	q.changed(k)
+	if !q.waiters.NewestFirst {
+		q.rehearse(k)
+		q.serve(k)
+	}
+}
+
+// Retime updates the waiters after a possible change of their limits.
+func (q *Queue) Retime(k *Key, plans *Plans) {
+	if q.Empty() {
+		return
+	}
+	q.serve(k)
+	for w := range q.waiters.All() {
+		w.Value.plan, w.Value.change = plans.inForce(w.Value.request)
+	}
+	q.delayed(k)
+}
+
+// Apply does an operation on a key that has waiters.
+func (q *Queue) Apply(k *Key, p *Plan, op *driver.Op) driver.Result {
+	q.serve(k)
+	if !q.overtaken() && op.Kind != driver.Drain && op.Kind != driver.Refund && op.Kind != driver.Reset {
+		r := q.refusal(k, p, op.Cost)
+		if op.Cost == 0 {
+			r.Allowed, r.RetryAfter = true, 0
+		}
+		return r
+	}
+	r, changed := k.Apply(p, op)
+	switch {
+	case changed && op.Kind == driver.Drain:
+		q.delayed(k)
+	case changed:
+		q.changed(k)
+	}
+	return r
+}
+
+// refusal is the result of a take that cannot be served now: its RetryAfter is the time until it
+// could be served after the waiters.
+func (q *Queue) refusal(k *Key, p *Plan, cost int64) driver.Result {
+	if q.overtaken() {
+		return k.check(p, cost)
+	}
+	if q.tail == nil {
+		q.rehearse(k)
+	}
+	tail := q.tail
+	tail.Now = max(k.Now, q.tailAt)
+	ahead := time.Duration(tail.Now - k.Now)
+	one := tail.check(p, 1)
+	r := tail.check(p, max(cost, 1))
+	r.Remaining, r.NextAfter, r.FullAfter = 0, ahead+one.RetryAfter, ahead+r.FullAfter
+	if r.RetryAfter != driver.Never {
+		r.RetryAfter += ahead
+	}
+	return r
+}
+
+// rehearse computes the state of the key after the queue, and refuses waiters that would be served
+// too late.
+func (q *Queue) rehearse(k *Key) {
+	q.tail, q.tailAt = k.copy(), q.since
+	var late []*waiter
+	for w := range q.waiters.All() {
+		if !q.follow(w) {
+			w.Leave()
+			late = append(late, w)
+		}
+	}
+	for _, w := range late {
+		w.Value.result = q.refusal(k, w.Value.plan, w.Weight)
+	}
+}
+
+// follow adds w to the state after the queue, unless w would be served too late.
+func (q *Queue) follow(w *waiter) bool {
+	tail := q.tail
+	tail.Now = max(q.tailAt, w.Value.came)
+	if r := tail.serve(w.Value.plan, w.Weight, w.Value.deadline); !r.Allowed {
+		return false
+	}
+	q.tailAt = tail.Now
+	return true
+}
+
+// enter takes permits, refuses, or joins the queue; then the waiter is not nil, and the Wait of the
+// result is an estimate.
+func (q *Queue) enter(k *Key, p *Plan, change *driver.Change, req *Request) (w *waiter, r driver.Result) {
+	if q.Empty() {
+		q.waiters.NewestFirst = req.NewestFirst
+	}
+	q.serve(k)
+	if q.overtaken() {
+		var changed bool
+		if r, changed = k.Apply(p, &driver.Op{Kind: driver.Take, Cost: req.Cost}); changed {
+			q.changed(k)
+		}
+		if r.Allowed || r.RetryAfter == driver.Never {
+			return nil, r
+		}
+	}
+	r = q.refusal(k, p, req.Cost)
+	room := req.Room(r.Limit)
+	if r.RetryAfter == driver.Never || r.RetryAfter > req.MaxWait || req.Cost > room || !q.waiters.NewestFirst && q.waiters.Weight()+req.Cost > room {
+		return nil, r
+	}
+	for q.waiters.Weight()+req.Cost > room {
+		q.expel(k, q.waiters.Oldest())
+	}
+	if head := q.waiters.First(); head != nil && q.waiters.NewestFirst {
+		head.Value.next = math.MaxInt64 // it is not the head any more
+	}
+	w = q.waiters.Push(waiting{request: req, plan: p, change: change, came: k.Now, deadline: k.Now + int64(min(req.MaxWait, 1<<62)), next: math.MaxInt64}, req.Cost)
+	if q.tail != nil {
+		q.follow(w)
+	}
+	q.serve(k) // sets its time
+	r.Allowed, r.Wait, r.RetryAfter = true, r.RetryAfter, 0
+	return w, r
 }

@@ -4,9 +4,13 @@ import "github.com/gresil/gresil/core/ratelimit/driver"
 
 // More is the part of a Receipt for less common cases.
 type More struct {
-	Before [driver.MaxLimits]uint64 // of a reservation in memory: the words that there were
-	Kept   []Kept                   // the counts of limits that were not in force
+	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
+	Kept   []Kept            // the counts of limits that were not in force
+	Stands []driver.Result   // of several joined limits, in Redis
 }
+
+// Standings returns how the key stands under each of several joined limits.
+func (m *More) Standings() []driver.Result { return m.Stands }
 
 // Kept is a charge to the count of a limit that was not in force.
 type Kept struct {
@@ -17,10 +21,16 @@ type Kept struct {
 
 // Keep adds a charge to a receipt.
 func Keep(to *driver.Receipt, k Kept) {
-	more, _ := to.More.(*More)
+	more := MoreOf(to)
+	more.Kept = append(more.Kept, k)
+}
+
+// MoreOf returns the More of a receipt, and adds it.
+func MoreOf(of *driver.Receipt) *More {
+	more, _ := of.More.(*More)
 	if more == nil {
 		more = new(More)
-		to.More = more
+		of.More = more
 	}
-	more.Kept = append(more.Kept, k)
+	return more
 }

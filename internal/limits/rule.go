@@ -28,8 +28,12 @@ type Rule struct {
 	window window
 }
 
-// Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly.
+// Rule makes a Spec ready. It returns nil for a bucket that cannot be counted exactly, and for a
+// Spec that is not valid.
 func (c Clock) Rule(s driver.Spec) *Rule {
+	if !valid(s) {
+		return nil
+	}
 	r := &Rule{Spec: s, Capacity: capacity(s), Horizon: math.MaxInt64}
 	period := int64(s.Period)
 	switch s.Algorithm {
@@ -51,6 +55,18 @@ func (c Clock) Rule(s driver.Spec) *Rule {
 		r.alg = counter{period: period, permits: s.Permits}
 	}
 	return r
+}
+
+func valid(s driver.Spec) bool {
+	switch s.Algorithm {
+	case driver.TokenBucket:
+		return s.Permits > 0 && s.Period > 0 && s.Burst > 0
+	case driver.SlidingWindow:
+		return s.Permits > 0 && s.Segments > 0 && int64(s.Period) >= int64(s.Segments)
+	case driver.FixedWindow, driver.SlidingCounter, driver.SlidingLog:
+		return s.Permits > 0 && s.Period > 0
+	}
+	return false
 }
 
 // granted writes the result of a take of a word that was granted.

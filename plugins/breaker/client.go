@@ -17,7 +17,6 @@ import (
 // share it and its breakers.
 type Client struct {
 	plugin[ClientConfig, clientRules, ClientCall]
-	group *Group
 }
 
 func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
@@ -88,9 +87,6 @@ func (c *Client) For(key string) *Breaker {
 	}
 	return b
 }
-
-// Group returns all breakers.
-func (c *Client) Group() *Group { return c.group }
 
 // Stats returns the counts so far.
 func (c *Client) Stats() GroupStats { return c.group.Stats() }

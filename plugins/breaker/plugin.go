@@ -13,7 +13,9 @@ import (
 // mention them are written for each of the two, so that users see no type parameter.
 type plugin[C config, S, Call any] struct {
 	life     instance.Instance[C, S, Hooks]
-	breakers breakers
+	one      *Breaker // or
+	group    *Group   // if there are keys
+	breakers breakers // either of the two
 }
 
 type config interface {
@@ -49,6 +51,9 @@ func applied[Call any](f func(*Call)) Call {
 	f(&call)
 	return call
 }
+
+// Group returns all breakers, or nil for a [Server] without a Key.
+func (p *plugin[C, S, Call]) Group() *Group { return p.group }
 
 // Observe adds hooks to those of the Config, until cancel is called.
 func (p *plugin[C, S, Call]) Observe(h Hooks) (cancel func()) { return p.breakers.Observe(h) }

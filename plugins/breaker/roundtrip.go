@@ -37,13 +37,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if call.Disabled {
 		return t.next.RoundTrip(req)
 	}
-	if call.Key == "" {
-		call.Key = keyOf(rules, req)
-	}
 	if call.Classify == nil {
 		call.Classify = rules.classify
 	}
-	permit, err := c.acquire(req, call.Key)
+	permit, err := c.acquire(req, rules, call.Key)
 	if err != nil {
 		if cfg.SyntheticResponse {
 			return client.Reject(req, http.StatusServiceUnavailable, err), nil
@@ -140,14 +137,18 @@ func failing(req *http.Request, started time.Time, call ClientCall) func(error) 
 	}
 }
 
-// acquire admits req. If a hook ends the goroutine, it closes the body of req.
-func (c *Client) acquire(req *http.Request, key string) (breaker.Permit, error) {
+// acquire admits req. If Key panics or a hook ends the goroutine, it closes the body of
+// req.
+func (c *Client) acquire(req *http.Request, rules *clientRules, key string) (breaker.Permit, error) {
 	returned := false
 	defer func() {
 		if !returned {
 			client.CloseBody(req)
 		}
 	}()
+	if key == "" {
+		key = rules.key(req)
+	}
 	permit, err := c.group.Get(key).Acquire(req.Context())
 	returned = true
 	return permit, err
@@ -160,17 +161,4 @@ func (r *clientRules) retryAfter(resp *http.Response) time.Duration {
 	}
 	wait, _ := client.RetryAfter(resp, time.Now())
 	return min(wait, r.maxRetryAfter)
-}
-
-// keyOf calls Key. If that panics, the request is not sent.
-func keyOf(rules *clientRules, req *http.Request) (key string) {
-	returned := false
-	defer func() {
-		if !returned {
-			client.CloseBody(req)
-		}
-	}()
-	key = rules.key(req)
-	returned = true
-	return key
 }

@@ -18,8 +18,6 @@ import (
 // Any number of handlers may share it and its breakers.
 type Server struct {
 	plugin[ServerConfig, classifier, ServerCall]
-	one   *Breaker // or
-	group *Group   // if there is a Key
 
 	handlers atomic.Int32 // that Handler returned
 }
@@ -94,9 +92,6 @@ func (s *Server) For(key string) *Breaker {
 	}
 	return s.group.Lookup(key)
 }
-
-// Group returns all breakers, or nil without a Key in the ServerConfig.
-func (s *Server) Group() *Group { return s.group }
 
 // Stats returns the counts so far.
 func (s *Server) Stats() Stats {

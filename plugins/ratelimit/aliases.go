@@ -25,8 +25,6 @@ type (
 	Store = ratelimit.Store
 	// FailurePolicy is the action if the store fails.
 	FailurePolicy = ratelimit.FailurePolicy
-	// QueueOrder is the order in which waiters are served.
-	QueueOrder = ratelimit.QueueOrder
 	// ClientStats are the counters of the limiter of a [Client].
 	ClientStats = ratelimit.Stats
 )
@@ -43,15 +41,6 @@ const (
 	Deny = ratelimit.Deny
 	// Local decides in this process, with its share of the limit.
 	Local = ratelimit.Local
-)
-
-// The values of a [QueueOrder].
-const (
-	// OldestFirst serves requests in the order in which they came.
-	OldestFirst = ratelimit.OldestFirst
-	// NewestFirst serves the last one first, and where the queue is full refuses the
-	// oldest: its client is the likeliest to have left.
-	NewestFirst = ratelimit.NewestFirst
 )
 
 // Never is the RetryAfter of a request that costs more than the limit ever

@@ -66,28 +66,26 @@ type chargeKey struct{ server *Server }
 // if a middleware in between hides it with a writer that has neither: see
 // ServerConfig.ChargeInContext.
 func ChargeOf(w http.ResponseWriter) (*Charge, bool) {
-	c, ok := server.Value(w, chargeKey{}).(*Charge)
-	return c, ok
+	return charge(server.Value(w, chargeKey{}))
 }
 
 // ChargeOf is the function ChargeOf for this limiter, inner or outer.
 func (s *Server) ChargeOf(w http.ResponseWriter) (*Charge, bool) {
-	c, ok := server.Value(w, chargeKey{s}).(*Charge)
-	return c, ok
+	return charge(server.Value(w, chargeKey{s}))
 }
 
 // ChargeFrom is [ChargeOf] for code that has no ResponseWriter, and below a middleware
 // whose writer hides the charge. It finds the charges of limiters with ChargeInContext.
 func ChargeFrom(ctx context.Context) (*Charge, bool) {
-	c, ok := ctx.Value(chargeKey{}).(*Charge)
-	return c, ok
+	return charge(ctx.Value(chargeKey{}))
 }
 
 // ChargeFrom is the function ChargeFrom for this limiter, inner or outer.
 func (s *Server) ChargeFrom(ctx context.Context) (*Charge, bool) {
-	c, ok := ctx.Value(chargeKey{s}).(*Charge)
-	return c, ok
+	return charge(ctx.Value(chargeKey{s}))
 }
+
+func charge(v any) (*Charge, bool) { c, ok := v.(*Charge); return c, ok }
 
 // Take takes n further permits of the key of the request, and of its layers, or none. The
 // Result is that of the limit that counts. After a refusal nothing is taken, and the

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
@@ -27,58 +26,37 @@ import (
 // A response to a request that was sent before a hold can extend that hold while it
 // lasts. After the hold it changes nothing.
 type Client struct {
-	life    instance.Instance[ClientConfig, struct{}, Hooks]
-	limiter *ratelimit.Limiter // nil with a Limiter of x/time
+	plugin[ClientConfig]
 	gate    *cooldown.Cooldown
 	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
-}
-
-func clientLife() *instance.Kind[ClientConfig, struct{}, Hooks] {
-	return &instance.Kind[ClientConfig, struct{}, Hooks]{
-		Kind: "ratelimit", Type: "ratelimit.ClientConfig", DefaultName: ratelimit.DefaultName,
-		Fields: func(c *ClientConfig) instance.Fields[Hooks] { // the limiter has the hooks
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
-		},
-		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
-			was := old.Limiter != nil
-			check.That((cfg.Limiter != nil) == was, "Limiter", !was, fmt.Sprintf("must stay set: %t", was))
-		},
-	}
 }
 
 // NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or the
 // [*core.DuplicateError] of the registry.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
-	err := c.life.Init(clientLife(), cfg)
+	err := c.init(cfg, instance.Kind[ClientConfig, struct{}, Hooks]{
+		Type: "ratelimit.ClientConfig",
+		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
+		},
+		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
+			was := old.Limiter != nil
+			check.That((cfg.Limiter != nil) == was, "Limiter", !was, fmt.Sprintf("must stay set: %t", was))
+		},
+	}, cfg.Limiter != nil)
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Limiter == nil {
-		if c.limiter, err = ratelimit.New(cfg.core()); err != nil {
-			return nil, relabelClient(err)
-		}
 	}
 	if c.gate, err = cooldown.New(cfg.cooldown()); err == nil {
 		err = c.life.Register(c)
 	}
 	if err != nil {
-		if c.limiter != nil {
-			_ = c.limiter.Close()
-		}
+		_ = c.close()
 		return nil, err
 	}
 	return c, nil
 }
-
-// relabelClient gives the errors of the limiter the names of the fields of a
-// ClientConfig.
-func relabelClient(err error) error {
-	return validate.Relabel(err, "ratelimit.ClientConfig.", "ratelimit.Config.", "ratelimit.")
-}
-
-// Name returns the name of the plugin and of its limiter.
-func (c *Client) Name() string { return c.life.Name() }
 
 // Config returns the ClientConfig of NewClient or of the last SetConfig, as it was given
 // except for a Name and Registry that stayed.
@@ -92,10 +70,8 @@ func (c *Client) Config() ClientConfig { return c.life.Load().Config }
 // [ClientConfig.Validate], and nothing changes.
 func (c *Client) SetConfig(cfg ClientConfig) error {
 	return c.life.SetConfig(cfg, func(cfg *ClientConfig) error {
-		if c.limiter != nil {
-			if err := c.limiter.SetConfig(cfg.core()); err != nil {
-				return relabelClient(err)
-			}
+		if err := c.setCore(*cfg); err != nil {
+			return err
 		}
 		return c.gate.SetConfig(cfg.cooldown()) // it was validated
 	})
@@ -127,15 +103,6 @@ func (c *Client) Stats() ClientStats {
 	return c.limiter.Stats()
 }
 
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted. A Limiter of x/time calls no hooks.
-func (c *Client) Observe(h Hooks) (cancel func()) {
-	if c.limiter == nil {
-		return func() {}
-	}
-	return c.limiter.Observe(h)
-}
-
 // Phase is [client.Admission]: each retry waits for its turn, and a request that
 // waits does not look slow to a breaker.
 func (c *Client) Phase() client.Phase { return client.Admission }
@@ -144,15 +111,8 @@ func (c *Client) Phase() client.Phase { return client.Admission }
 // ends every wait, and later requests fail. A Limiter of x/time stays as it is. A second
 // Close does nothing.
 func (c *Client) Close() error {
-	errs := []error{c.life.Close(), c.gate.Close()}
-	if c.limiter != nil {
-		errs = append(errs, c.limiter.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(c.close(), c.gate.Close())
 }
-
-// Limiter returns the limiter of core/ratelimit, or nil with a Limiter of x/time.
-func (c *Client) Limiter() *ratelimit.Limiter { return c.limiter }
 
 // Cooldown returns the cooldown of the keys: to hold a key, and to release it.
 func (c *Client) Cooldown() *cooldown.Cooldown { return c.gate }

@@ -212,7 +212,7 @@ func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
 	require.NoError(t, err)
 	rejected := func(context.Context, core_ratelimit.Info) {}
 	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{
-		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, MaxQueue: 6, Order: core_ratelimit.NewestFirst, Store: memory, OnStoreError: core_ratelimit.Deny,
+		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, MaxQueue: 6, NewestFirst: true, Store: memory, OnStoreError: core_ratelimit.Deny,
 		Hooks: core_ratelimit.Hooks{Rejected: rejected},
 	})
 	require.NoError(t, err)

@@ -60,16 +60,16 @@ type ClientConfig struct {
 	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
 	// is 10 minutes.
 	MaxHold time.Duration
-	// Order is the order in which waiting requests are sent. The zero value is
-	// OldestFirst, the only one for a Store that is not in memory.
-	Order ratelimit.QueueOrder
+	// NewestFirst sends the waiting request first that came last. If false, requests are sent
+	// in the order in which they came. It must be false with a Store that is not in memory.
+	NewestFirst bool
 	// MaxKeys is how many keys are held in memory at most. If zero, it is
 	// 1,048,576. It must be zero when there is a Store.
 	MaxKeys int
 	// Store holds the state of the keys. If nil, it is in memory.
 	Store ratelimit.Store
 	// OnStoreError is the action if the store fails. The zero value is
-	// Allow. For Local the Store must be one that can, as redisstore.
+	// Allow. For Local, wrap the Store in share.New of stores/share.
 	OnStoreError ratelimit.FailurePolicy
 	// Hooks observe the limiter.
 	Hooks ratelimit.Hooks
@@ -97,7 +97,7 @@ func (c ClientConfig) Validate() error {
 // core returns the part of c that core/ratelimit has too.
 func (c ClientConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, Order: c.Order, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
+		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
 	}
 }
 

@@ -1,11 +1,11 @@
 package ratelimit
 
 import (
-	"cmp"
 	"net"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -138,12 +138,7 @@ func bySpecificity(a, b pattern) int {
 		return k
 	}
 	ka, kb := key(a), key(b)
-	for i := range ka {
-		if c := cmp.Compare(ka[i], kb[i]); c != 0 {
-			return c
-		}
-	}
-	return 0
+	return slices.Compare(ka[:], kb[:])
 }
 
 // clean returns the path to which a mux redirects p. A clean path is not copied.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -29,6 +30,18 @@ func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
 	return u.limiter, nil
 }
 
+// weigh returns the cost of a request under this rule.
+func (u *rule) weigh(r *http.Request) (int64, error) {
+	if u.weight == nil {
+		return 1, nil
+	}
+	n, err := u.weight(r)
+	if err == nil && n < 0 {
+		err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: n, Reason: "must return >= 0 (0 takes nothing)"}
+	}
+	return n, err
+}
+
 // routes are the patterns and their rules, the more specific ones before the more
 // general.
 type routes []route
@@ -50,7 +63,7 @@ func (rs routes) find(r *http.Request) *rule {
 		path = r.URL.EscapedPath()
 	}
 	path = clean(path)
-	var inexact, slash *rule
+	var slash *rule // a more specific one, to which a mux would redirect
 	for i := range rs {
 		p := &rs[i]
 		if !p.admits(r) {
@@ -58,24 +71,20 @@ func (rs routes) find(r *http.Request) *rule {
 		}
 		switch p.match(path, escaped) {
 		case exact:
-			if inexact == nil {
+			return p.rule
+		case below:
+			if slash == nil {
 				return p.rule
 			}
-		case below:
-			if inexact == nil {
-				inexact = p.rule
-			}
+			return slash
 		case slashMissing:
-			if inexact == nil && slash == nil {
+			if slash == nil {
 				slash = p.rule
 			}
 		case different:
 		}
 	}
-	if slash != nil {
-		return slash
-	}
-	return inexact
+	return slash
 }
 
 // patternProblem returns the mistake in the pattern of a route, or an empty text.

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,15 +12,13 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
 // A Server limits requests. It is a [server.Plugin] and works without a pipeline too. It
 // is safe for concurrent use. All handlers that it wraps share its permits.
 type Server struct {
-	life     instance.Instance[ServerConfig, struct{}, Hooks]
-	limiter  *ratelimit.Limiter
+	plugin[ServerConfig]
 	current  atomic.Pointer[settings]
 	counters counters
 	handlers atomic.Int32 // that Handler returned
@@ -37,26 +34,19 @@ type settings struct {
 	layers []layer
 }
 
-func serverLife() *instance.Kind[ServerConfig, struct{}, Hooks] {
-	return &instance.Kind[ServerConfig, struct{}, Hooks]{
-		Kind: "ratelimit", Type: "ratelimit.ServerConfig", DefaultName: ratelimit.DefaultName,
-		Fields: func(c *ServerConfig) instance.Fields[Hooks] { // the limiter has the hooks
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
-		},
-	}
-}
-
 // NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or the
 // [*core.DuplicateError] of the registry.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	cfg = cfg.With(func(*ServerConfig) {})
-	if err := s.life.Init(serverLife(), cfg); err != nil {
+	err := s.init(cfg, instance.Kind[ServerConfig, struct{}, Hooks]{
+		Type: "ratelimit.ServerConfig",
+		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
+		},
+	}, false)
+	if err != nil {
 		return nil, err
-	}
-	var err error
-	if s.limiter, err = ratelimit.New(cfg.core()); err != nil {
-		return nil, relabel(err)
 	}
 	set, err := s.settings(cfg)
 	if err == nil {
@@ -64,15 +54,10 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		err = s.life.Register(s)
 	}
 	if err != nil {
-		_ = s.limiter.Close()
+		_ = s.close()
 		return nil, err
 	}
 	return s, nil
-}
-
-// relabel gives the errors of the limiter the names of the fields of a ServerConfig.
-func relabel(err error) error {
-	return validate.Relabel(err, "ratelimit.ServerConfig.", "ratelimit.Config.", "ratelimit.")
 }
 
 // settings derives the settings of a valid ServerConfig.
@@ -107,9 +92,6 @@ func (s *Server) settings(cfg ServerConfig) (*settings, error) {
 	return set, nil
 }
 
-// Name returns the name of the plugin and of its limiter.
-func (s *Server) Name() string { return s.life.Name() }
-
 // Phase is [server.Admission]. The plugin that determines the key must be an outer one: see
 // [server.InPhase].
 func (s *Server) Phase() server.Phase { return server.Admission }
@@ -129,8 +111,8 @@ func (s *Server) SetConfig(cfg ServerConfig) error {
 		if _, err := s.settings(*cfg); err != nil { // a limit that the store does not take
 			return err
 		}
-		if err := s.limiter.SetConfig(cfg.core()); err != nil {
-			return relabel(err)
+		if err := s.setCore(*cfg); err != nil {
+			return err
 		}
 		set, err := s.settings(*cfg) // again, with the limit that is in force now
 		if err == nil {
@@ -162,21 +144,13 @@ func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Cont
 // Stats returns the counters as they are now.
 func (s *Server) Stats() ServerStats { return s.counters.stats() }
 
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (s *Server) Observe(h Hooks) (cancel func()) { return s.limiter.Observe(h) }
-
-// Limiter returns the limiter that decides: to look at keys, to reset them, and for its
-// counters.
-func (s *Server) Limiter() *ratelimit.Limiter { return s.limiter }
-
 // Mechanisms returns the limiter, for a registry.
 func (s *Server) Mechanisms() []any { return []any{s.limiter} }
 
 // Close removes the plugin from its registry and closes its limiter. Unless it has a
 // Store that was given, it then rejects requests with 503: close it when the server is
 // shut down. A second Close does nothing.
-func (s *Server) Close() error { return errors.Join(s.life.Close(), s.limiter.Close()) }
+func (s *Server) Close() error { return s.close() }
 
 // With makes another limiter with the config of this one as changed by f, and with its own
 // permits and name: a name that this one has, itself or for a layer or a route, is a

@@ -180,8 +180,8 @@ func TestServer_StatsOfFailures(t *testing.T) {
 func TestServer_WaitsInAQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, order := range []ratelimit.QueueOrder{ratelimit.OldestFirst, ratelimit.NewestFirst} {
-			s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: time.Minute, MaxQueue: 2, Order: order})
+		for _, newestFirst := range []bool{false, true} {
+			s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: time.Minute, MaxQueue: 2, NewestFirst: newestFirst})
 			require.Equal(t, 200, fetch(s, "/").Code)
 			start := time.Now()
 			var all sync.WaitGroup
@@ -195,11 +195,11 @@ func TestServer_WaitsInAQueue(t *testing.T) {
 			}
 			all.Wait()
 			want, left := [3]int{200, 200, 429}, [3]time.Duration{time.Second, 2 * time.Second, 0}
-			if order == ratelimit.NewestFirst {
+			if newestFirst {
 				want, left = [3]int{429, 200, 200}, [3]time.Duration{0, 2 * time.Second, time.Second}
 			}
-			require.Equal(t, want, codes, order)
-			require.Equal(t, left, took, order)
+			require.Equal(t, want, codes, newestFirst)
+			require.Equal(t, left, took, newestFirst)
 			require.Equal(t, ratelimit.ServerStats{Allowed: 3, Rejected: 1}, s.plugin.Stats())
 		}
 	})

@@ -28,8 +28,8 @@ func TestServerConfig_Validate(t *testing.T) {
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
 		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"}},
 		"style":         {ratelimit.ServerConfig{Headers: 8}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(8): must be made of HeaderDraft10"}},
-		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5, Order: ratelimit.NewestFirst}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait", "ratelimit.ServerConfig.Order = "}},
-		"order":         {ratelimit.ServerConfig{MaxWait: 1, Order: 2}, []string{"ratelimit.ServerConfig.Order = "}},
+		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5, NewestFirst: true}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait", "ratelimit.ServerConfig.NewestFirst = true: must be false without MaxWait"}},
+		"order":         {ratelimit.ServerConfig{MaxWait: 1, NewestFirst: true, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.NewestFirst = true: must be false with a Store"}},
 		"remote queue":  {ratelimit.ServerConfig{MaxWait: 1, MaxQueue: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxQueue = 1: must be 0 with a Store"}},
 		"nameless":      {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "": must be given`}},
 		"layer twice":   {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "a"}, {Name: "b"}, {Name: "a"}}}, []string{`ratelimit.ServerConfig.Layers[2].Name = "a": must not be the name of Layers[0]`}},
@@ -86,10 +86,10 @@ func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 	hook := func(context.Context, ratelimit.Info) {}
 	cfg := ratelimit.ServerConfig{
 		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxKeys: 77, OnStoreError: ratelimit.Deny,
-		MaxQueue: 5, Order: ratelimit.NewestFirst, Hooks: ratelimit.Hooks{Allowed: hook},
+		MaxQueue: 5, NewestFirst: true, Hooks: ratelimit.Hooks{Allowed: hook},
 	}
 	withStore := cfg
-	withStore.MaxKeys, withStore.MaxQueue, withStore.Order, withStore.Store, withStore.Registry = 0, 0, 0, brokenStore{}, nil
+	withStore.MaxKeys, withStore.MaxQueue, withStore.NewestFirst, withStore.Store, withStore.Registry = 0, 0, false, brokenStore{}, nil
 	got := reflect.ValueOf(serve(t, cfg).plugin.Limiter().Config())
 	gotStore := reflect.ValueOf(serve(t, withStore).plugin.Limiter().Config())
 	here := reflect.TypeFor[ratelimit.ServerConfig]()

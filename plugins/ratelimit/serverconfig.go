@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,10 +108,11 @@ type ServerConfig struct {
 	// the capacity of the limit, and at least 1000. If negative, none waits. It
 	// must be zero without MaxWait, and with a Store that is not in memory.
 	MaxQueue int64
-	// Order is the order in which the requests that wait for a key are served. The
-	// zero value is [OldestFirst], the only one for a Store that is not in memory.
-	// It must be zero without MaxWait.
-	Order QueueOrder
+	// NewestFirst serves the request first that came last, and where the queue is full refuses
+	// the oldest: its client is the likeliest to have left. If false, requests are served in
+	// the order in which they came. It must be false without MaxWait, and with a Store that is
+	// not in memory.
+	NewestFirst bool
 	// MaxKeys is how many keys are held in memory at most. If zero, 1<<20. It must
 	// be zero when there is a Store.
 	MaxKeys int
@@ -120,7 +122,7 @@ type ServerConfig struct {
 	// OnStoreError is the action for a request if the store fails. The zero value is
 	// [Allow]: it passes, without our fields. With [Deny] it is answered with 503. With
 	// [Local] this process decides with its share of the limit, which is then in the
-	// fields; the Store must support it, as redisstore does.
+	// fields; wrap the Store in share.New of stores/share for it.
 	OnStoreError FailurePolicy
 	// Hooks observe the limiter. Any of them may be nil.
 	Hooks Hooks
@@ -156,32 +158,18 @@ func (c ServerConfig) Validate() error {
 	check := validate.Of("ratelimit.ServerConfig")
 	check.Part(c.core().Validate(), "ratelimit.Config.", "ratelimit.")
 	check.Part(validate.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"))
-	bad := func(field string, value any, reason string) { check.That(false, field, value, reason) }
-	switch {
-	case c.MaxWait < 0:
-		bad("MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
-	case c.MaxWait == 0 && c.MaxQueue != 0:
-		bad("MaxQueue", c.MaxQueue, "must be 0 without MaxWait: nothing waits")
-	}
-	if c.MaxWait == 0 && c.Order != OldestFirst {
-		bad("Order", c.Order, "must be 0 without MaxWait: nothing waits")
-	}
-	if c.Headers >= headerStyles {
-		bad("Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
-	}
-	if reason := c.nameProblem(c.Name); reason != "" {
-		bad("Name", fmt.Sprintf("%q", c.Name), reason)
-	}
+	check.That(c.MaxWait >= 0, "MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
+	check.That(c.MaxWait != 0 || c.MaxQueue == 0, "MaxQueue", c.MaxQueue, "must be 0 without MaxWait: nothing waits")
+	check.That(c.MaxWait != 0 || !c.NewestFirst, "NewestFirst", c.NewestFirst, "must be false without MaxWait: nothing waits")
+	check.That(c.Headers < headerStyles, "Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
+	problem := func(reason, field, name string) { check.That(reason == "", field, strconv.Quote(name), reason) }
+	problem(c.nameProblem(c.Name), "Name", c.Name)
 	for i, r := range c.Routes {
-		if reason := c.patternProblem(i); reason != "" {
-			bad(fmt.Sprintf("Routes[%d].Pattern", i), fmt.Sprintf("%q", r.Pattern), reason)
-		}
+		problem(c.patternProblem(i), fmt.Sprintf("Routes[%d].Pattern", i), r.Pattern)
 		check.Part(validate.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
 	}
 	for i, l := range c.Layers {
-		if reason := c.layerProblem(i); reason != "" {
-			bad(fmt.Sprintf("Layers[%d].Name", i), fmt.Sprintf("%q", l.Name), reason)
-		}
+		problem(c.layerProblem(i), fmt.Sprintf("Layers[%d].Name", i), l.Name)
 		of := fmt.Sprintf("%sLayers[%d].", name, i)
 		check.Part(validate.Relabel(l.Limit.Validate(), of, "ratelimit."))
 		check.Part(validate.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
@@ -240,16 +228,9 @@ func taken(by []named, name string, limit Limit) (of string) {
 	return ""
 }
 
+// core returns the part of c that core/ratelimit has too.
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name:         c.Name,
-		Limit:        c.Limit,
-		MaxWait:      c.MaxWait,
-		MaxQueue:     c.MaxQueue,
-		Order:        c.Order,
-		MaxKeys:      c.MaxKeys,
-		Store:        c.Store,
-		OnStoreError: c.OnStoreError,
-		Hooks:        c.Hooks,
+		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
 	}
 }

@@ -32,9 +32,8 @@ const (
 	// that is below one second; r is the number of permits left, and t the seconds until
 	// there is one more, absent if the key is full. Of limits that And has joined the
 	// policy names all, each by its period, as in "api-1s" and "api-1h", and RateLimit
-	// has the one that counts. Each layer adds an item to both. For a Custom limit, and
-	// for a key that has a limit of its own (see SetKeyLimit in core/ratelimit), w is
-	// absent.
+	// has the one that counts. Each layer adds an item to both. For a key that has a limit
+	// of its own (see SetKeyLimit in core/ratelimit), w is absent.
 	HeaderDraft10 HeaderStyle = 1 << iota
 	// HeaderXRateLimit is X-RateLimit-Limit, X-RateLimit-Remaining and
 	// X-RateLimit-Reset: the Unix time, in seconds, at which the key is full.

@@ -67,10 +67,7 @@ func policyNames(name string, limit Limit) []string {
 	}
 	var names []string
 	for _, l := range all {
-		if l == (Limit{}) {
-			l = FixedWindow(ratelimit.DefaultPermits, ratelimit.DefaultPeriod)
-		}
-		stem := name + "-" + short.Duration(l.Period)
+		stem := name + "-" + short.Duration(inFull(l).Period)
 		unique := stem
 		for i := 2; slices.Contains(names, unique); i++ {
 			unique = stem + "-" + strconv.Itoa(i)
@@ -154,11 +151,17 @@ func quote(s string) string {
 	return b.String()
 }
 
+// inFull returns l, or the limit that the zero Limit stands for.
+func inFull(l Limit) Limit {
+	if l == (Limit{}) {
+		return PerMinute(1000)
+	}
+	return l
+}
+
 // fillTime is how long an empty key takes to fill, rounded up.
 func fillTime(l Limit) time.Duration {
-	if l == (Limit{}) {
-		return ratelimit.DefaultPeriod
-	}
+	l = inFull(l)
 	// A valid limit fills within years, so this does not overflow.
 	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.Period))
 	fill, rest := bits.Div64(hi, lo, uint64(l.Permits))

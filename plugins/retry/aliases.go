@@ -16,10 +16,11 @@ type (
 	Info = retry.Info
 	// Stats are counts since the plugin was made.
 	Stats = retry.Stats
-	// CanceledError is the error of a request whose context ended in the wait for
-	// a retry. It unwraps to the cause and to the failure before the wait, which
-	// is a [*StatusError] if there was a response.
-	CanceledError = retry.CanceledError
+	// Error is the error of a request whose context ended in the wait for a retry, which
+	// is then its Cause, and of a request that was rejected after an attempt was made. It
+	// unwraps to the Cause and to the failure of the last attempt, which is a
+	// [*StatusError] if there was a response.
+	Error = retry.Error
 	// Budget limits the retries of all plugins and policies that share it.
 	Budget = retry.Budget
 )

@@ -46,9 +46,8 @@
 //   - An attempt that failed by the caller's own fault is not repeated if it would
 //     end in the same way: see [client.Explain].
 //   - A rejection by an inner plugin, as an open breaker's, is not repeated. If it ends
-//     the retries after an attempt was made, the error is an ExhaustedError of
-//     core/retry: errors.Is and errors.As find both errors, but it does not match
-//     core.ErrRejected, since a request was sent. Nor does a response that
+//     the retries after an attempt was made, the error is an [*Error]: errors.Is and
+//     errors.As find both errors, but it does not match core.ErrRejected, since a request was sent. Nor does a response that
 //     [client.Reject] made of it have its mark then.
 //   - A plugin may be used by any number of goroutines. It starts none. A GET
 //     that succeeds at once costs no allocation.

@@ -7,7 +7,7 @@ import (
 )
 
 // A StatusError represents a response that is retried: in the hooks, and in the
-// [CanceledError] of a request whose context ended in the wait, when the response is
+// [Error] of a request whose context ended in the wait, when the response is
 // already closed.
 type StatusError struct {
 	StatusCode int

@@ -8,10 +8,11 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/retry"
 )
 
-// modify calls ModifyRequest, and returns the request to send. The error is a
-// [CanceledError] if the context ends in it.
+// modify calls ModifyRequest, and returns the request to send. The error is an
+// [*Error] if the context ends in it.
 func (r *run) modify(ctx context.Context, req *http.Request) (*http.Request, error) {
 	if r.cfg.ModifyRequest == nil {
 		return req, nil
@@ -28,7 +29,7 @@ func (r *run) modify(ctx context.Context, req *http.Request) (*http.Request, err
 	if r.made && errors.Is(last, core.ErrRejected) {
 		last = r.call.Error(last, nil) // an attempt was made
 	}
-	return req, &CanceledError{Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
+	return req, &Error{Reason: retry.Canceled, Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
 }
 
 // replaced returns req, whose body has replaced another one that it may read: both are

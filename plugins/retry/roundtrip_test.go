@@ -228,7 +228,7 @@ func TestCancelInTheWait(t *testing.T) {
 		last, ok := errors.AsType[*retry.StatusError](err)
 		require.True(t, ok)
 		require.Equal(t, 503, last.StatusCode)
-		_, ok = errors.AsType[*retry.CanceledError](err)
+		_, ok = errors.AsType[*retry.Error](err)
 		require.True(t, ok)
 		require.Equal(t, []int{1}, s.Closes())
 		require.Equal(t, 1, b.Closes())

@@ -91,7 +91,7 @@ func TestAContextThatEndsInModifyRequestSendsNothing(t *testing.T) {
 		resp, err := do(t, p, s, request(ctx, http.MethodPut, b))
 		require.Nil(t, resp, name)
 		require.ErrorIs(t, err, cause, name)
-		canceled, ok := errors.AsType[*retry.CanceledError](err)
+		canceled, ok := errors.AsType[*retry.Error](err)
 		require.True(t, ok, name)
 		require.Equal(t, 1, canceled.Attempts)
 		e, ok := errors.AsType[*retry.StatusError](err)

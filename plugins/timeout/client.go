@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Client limits the time of requests. It holds no state but counters, and any
@@ -33,7 +34,9 @@ func newClient(cfg Config, total bool, name string, limit time.Duration) (*Clien
 	err := c.init(c, kind[Config]{
 		typ: "timeout.Config", name: name, limit: limit,
 		fields: func(c *Config) fields { return fields{&c.Name, &c.Registry, c.Disabled, c.Limit, c.Hooks} },
-		check:  func(c Config) error { return c.check(total) },
+		also: func(check *validate.Check, c *Config) { // it would have to apply to each attempt
+			check.That(!total || c.ResponseHeader <= 0, "ResponseHeader", c.ResponseHeader, "must be 0 for a total limit")
+		},
 	}, cfg)
 	if err != nil {
 		return nil, err

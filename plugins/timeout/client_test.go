@@ -352,7 +352,7 @@ func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {
 			})
 		})))
 		require.Equal(t, 2, sent)
-		requireTimeout(t, errors.Unwrap(err), "attempt")
+		requireTimeout(t, err, "attempt")
 		require.ErrorIs(t, err, retry.ErrExhausted, "a wait that reaches the total is not begun")
 		require.Equal(t, timeout.Stats{Failed: 1}, total.Stats())
 		require.Equal(t, timeout.Stats{TimedOut: 2}, attempt.Stats())

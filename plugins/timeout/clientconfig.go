@@ -56,15 +56,10 @@ type Config struct {
 
 // Validate reports every field that cannot be used, joined. Each is a
 // [*core.ConfigError].
-func (c Config) Validate() error { return c.check(false) }
-
-// check adds to Validate that a total limit has no ResponseHeader, since that would have
-// to apply to each attempt.
-func (c Config) check(total bool) error {
+func (c Config) Validate() error {
 	check := validate.Of("timeout.Config")
 	check.That(c.ResponseHeader >= 0, "ResponseHeader", c.ResponseHeader, "must be >= 0 (0 means no limit)")
 	check.That(c.BodyIdle >= 0, "BodyIdle", c.BodyIdle, "must be >= 0 (0 means no limit)")
 	check.That(!c.HeadersOnly || !c.CutBody, "CutBody", true, "must be false when HeadersOnly is set")
-	check.That(!total || c.ResponseHeader <= 0, "ResponseHeader", c.ResponseHeader, "must be 0 for a total limit")
 	return check.Err()
 }

@@ -3,12 +3,14 @@ package timeout
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A plugin is the common part of [Client] and [Server]: C is its Config. Methods that
@@ -25,9 +27,9 @@ type config interface{ Validate() error }
 type kind[C config] struct {
 	typ    string // of C
 	fields func(*C) fields
-	check  func(C) error // at least its Validate
-	name   string        // of a Config without a name
-	limit  time.Duration // of a Config without a limit
+	also   func(*validate.Check, *C) // adds to its Validate
+	name   string                    // of a Config without a name
+	limit  time.Duration             // of a Config without a limit
 }
 
 // fields are those that every Config has.
@@ -55,10 +57,16 @@ func (k *kind[C]) settings(cfg *C) settings {
 	return settings{cause, inner}
 }
 
+func (k *kind[C]) check(cfg *C) error {
+	check := validate.Of(k.typ)
+	k.also(check, cfg)
+	return errors.Join((*cfg).Validate(), check.Err())
+}
+
 // init is the constructor of self.
 func (p *plugin[C]) init(self any, of kind[C], cfg C) (err error) {
 	p.of = of
-	if err = of.check(cfg); err != nil {
+	if err = of.check(&cfg); err != nil {
 		return err
 	}
 	err = p.life.Init(&instance.Kind[C, settings, Hooks]{
@@ -67,6 +75,7 @@ func (p *plugin[C]) init(self any, of kind[C], cfg C) (err error) {
 			f := of.fields(c)
 			return instance.Fields[Hooks]{Name: f.name, Registry: f.registry, Hooks: nil} // the timeout has the hooks
 		},
+		Fixed: func(check *validate.Check, _, cfg *C) { of.also(check, cfg) },
 	}, cfg)
 	if err != nil {
 		return err
@@ -94,9 +103,6 @@ func (p *plugin[C]) Close() error { return p.life.Close() }
 
 // setConfig replaces the Config.
 func (p *plugin[C]) setConfig(cfg C) error {
-	if err := p.of.check(cfg); err != nil {
-		return err
-	}
 	return p.life.SetConfig(cfg, func(cfg *C) error { return p.timeout.SetConfig(p.of.settings(cfg).core) })
 }
 
@@ -109,7 +115,7 @@ func (p *plugin[C]) settings(ctx context.Context) (*C, *Error, error) {
 	}
 	cfg := now.Config
 	f(&cfg)
-	if err := p.of.check(cfg); err != nil {
+	if err := p.of.check(&cfg); err != nil {
 		return nil, nil, err
 	}
 	return &cfg, &Error{Name: p.Name(), Limit: p.of.settings(&cfg).cause.Limit}, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
 
@@ -29,8 +30,9 @@ type ServerStats struct {
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	err := s.init(s, kind[ServerConfig]{
-		typ: "timeout.ServerConfig", name: "server", limit: 30 * time.Second, check: ServerConfig.Validate,
+		typ: "timeout.ServerConfig", name: "server", limit: 30 * time.Second,
 		fields: func(c *ServerConfig) fields { return fields{&c.Name, &c.Registry, c.Disabled, c.Limit, c.Hooks} },
+		also:   func(*validate.Check, *ServerConfig) {},
 	}, cfg)
 	if err != nil {
 		return nil, err

@@ -89,12 +89,10 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 	if err := s.Check(ctx); err != nil {
 		return err
 	}
-	s.instances.id = mode.String()
-	if _, _, err := s.instances.send(ctx, beatLife); err != nil {
-		return err
-	}
-	if _, _, err := s.instances.send(ctx, 0); err != nil {
-		return err
+	for _, life := range []time.Duration{beatLife, 0} {
+		if _, _, err := open(t, s, mode.String()).(*table).sendBeat(ctx, life); err != nil { //nolint:forcetypeassert // it is one of ours
+			return err
+		}
 	}
 	for name, l := range kinds(10, time.Hour) {
 		limiter, err := ratelimit.New(ratelimit.Config{Name: name, Limit: l, Store: s, OnStoreError: ratelimit.Deny})

@@ -14,8 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/stores/denycache"
 )
 
 // plainGCRA is the floor: the least that a script does which limits at all.
@@ -126,7 +128,11 @@ func BenchmarkHotKey(b *testing.B) {
 			cache int
 		}{{"granted", granted, 0}, {"refused", refused, 0}, {"denied", refused, 100}} {
 			b.Run(mode.String()+" "+c.name, func(b *testing.B) {
-				table := open(b, newStore(b, client, Config{Mode: mode, DenyCache: c.cache}), mode.String()+c.name)
+				var store ratelimit.Store = newStore(b, client, Config{Mode: mode})
+				if c.cache > 0 {
+					store = core.Must(denycache.New(store, denycache.Config{MaxKeys: c.cache}))
+				}
+				table := open(b, store, mode.String()+c.name)
 				id, err := table.Plan(c.limit.Specs())
 				require.NoError(b, err)
 				callers(ctx, b, client, 1, func(key string) error {

@@ -197,7 +197,7 @@ func judge(all []made, calls int, rate int64) error {
 // TestCampaignsOfFourProcesses: no limit of any is passed, in no second, and no call is lost or made twice.
 // `make soak` asks for two million.
 func TestCampaignsOfFourProcesses(t *testing.T) { //nolint:paralleltest // other tests have times to keep
-	checkCampaigns(t, Coalesced, 40_000, 400)
+	checkCampaigns(t, Coalesced, 20_000, 400)
 }
 
 func checkCampaigns(t *testing.T, mode Mode, calls int, rate int64) {

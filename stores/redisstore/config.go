@@ -84,19 +84,6 @@ type Config struct {
 	// short, plain keys are legible. Changing it changes the names of keys, as another Prefix
 	// does: every key starts afresh, and its past usage no longer counts.
 	HashKeys bool
-	// DenyCache is the highest number of refused keys that are remembered. A take of the same cost
-	// under the same limit is refused without the server until RetryAfter has passed, for at most
-	// a second. So a client that ignores refusals costs the server very little. The cache never
-	// grants permits.
-	//
-	// If another Store refunds, resets or raises the limit of a key, for example in another
-	// process, or if the server loses its data, the cache can refuse for up to a second longer.
-	// Changes by this Store apply at once. Remaining and the times are those of the refusal,
-	// counted down; takes and reservations since then are not included. Every other operation goes
-	// to the server, also a take of 0 or of more than the limit. A key takes some 400 bytes, or
-	// 900 after refusals of four different costs, the most that are remembered. If zero, there is
-	// no cache. It must not be negative.
-	DenyCache int
 	// Warn is called once with each problem of the server that does not prevent its use. The
 	// caller is Check, or a goroutine for the purpose. If nil, slog.Warn is called.
 	Warn func(problem error)
@@ -122,9 +109,6 @@ func (c Config) Validate() error {
 	}
 	if c.DialTimeout < 0 {
 		bad("DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", DefaultDialTimeout))
-	}
-	if c.DenyCache < 0 {
-		bad("DenyCache", c.DenyCache, "must be >= 0 (0 means none)")
 	}
 	return errors.Join(errs...)
 }

@@ -19,10 +19,9 @@ func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, Config{}.Validate())
 	for field, c := range map[string]Config{
-		"redisstore.Config.Prefix":    {Prefix: "a{b}"},
-		"redisstore.Config.Mode":      {Mode: 7},
-		"redisstore.Config.Timeout":   {Timeout: -1},
-		"redisstore.Config.DenyCache": {DenyCache: -1},
+		"redisstore.Config.Prefix":  {Prefix: "a{b}"},
+		"redisstore.Config.Mode":    {Mode: 7},
+		"redisstore.Config.Timeout": {Timeout: -1},
 	} {
 		_, err := New(redis.NewClient(&redis.Options{}), c)
 		var bad *core.ConfigError

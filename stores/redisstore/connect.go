@@ -87,7 +87,7 @@ func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 	if n.connections() > 0 {
 		outcome = core.Ignored // the server replies to other requests
 	}
-	return outcome, explain(err)
+	return outcome, unsent(explain(err))
 }
 
 // ended counts the outcome of a request. If the breaker is open after it, no connection counts as
@@ -245,13 +245,13 @@ type processor interface {
 func (n *node) greet(ctx context.Context) error {
 	s := n.store
 	if c, ok := s.client.(*redis.ClusterClient); ok && n == s.first {
-		_, err := c.MasterForKey(ctx, s.instances.key()) // so the client learns the slots
+		_, err := c.MasterForKey(ctx, s.cfg.prefix()) // so the client learns the slots
 		return err
 	}
 	to := n.processor()
 	idle, idlePiped := n.idle()
 	piped := make(chan error, 1)
-	if s.cfg.Mode == Coalesced || s.instances.any() { // several commands go out over other connections
+	if s.cfg.Mode == Coalesced { // several commands go out over other connections
 		go func() {
 			piped <- anew(ctx, idlePiped, func() error {
 				_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newPing(ctx)) })

@@ -149,7 +149,7 @@ func startPull(t *testing.T, s *Store, callers int, key func(caller int) string)
 					continue
 				}
 				p.failed.Add(1)
-				if errors.Is(err, ErrAway) {
+				if errors.Is(err, ErrUnavailable) {
 					time.Sleep(time.Millisecond) // as a service would not spin
 				}
 			}

@@ -52,7 +52,7 @@
 // # When the server is unavailable
 //
 // A decision fails after [Config].Timeout at the latest. After several failures in a row,
-// decisions fail at once ([ErrAway]), while one call at a time tries whether the server is back.
+// decisions fail at once ([ErrUnavailable]), while one call at a time tries whether the server is back.
 // The limiter then applies [ratelimit.Config].OnStoreError. A take is sent once: if its reply is
 // lost, it might have been counted, so a failure can cost permits and never grants more. Each
 // server of a Cluster is unavailable separately, and decisions on the keys of the other servers
@@ -64,40 +64,17 @@
 // 100ms apart. If DialerRetries in its options is 1, a refused connection counts as a failure at
 // once, otherwise after Timeout.
 //
-// With [ratelimit.Local] each process then decides in its memory, with its share: the limit
-// divided by the number of instances. With three instances, a window of 100 is 33 for each, and a
-// bucket has a third of the rate and of the burst. If a window has fewer permits than there are
-// instances, the instances take turns with one permit each. Their periods are counted on the
-// server's clock, after one period without permits. So while the server is unavailable, all
-// instances together grant no more than the limit. With turns, this applies to each of those
-// periods: a log or a sliding window can grant twice the limit around the border of two periods.
-// Conditions and exceptions:
+// To decide with a share of the limit meanwhile, wrap the store in share.New of stores/share. For each
+// limiter with [ratelimit.Local], the instances that use its table are then counted, from its first
+// decision until [Store.Close]; the decision does not wait for that. An instance sends a beat every two
+// seconds; one without a beat for ten seconds is not counted. The number that was read last applies. A
+// lower number applies only after ten seconds of lower numbers, so shares grow up to 25 seconds after
+// an instance was lost. The other instances can miss one that joined less than two seconds before. An
+// instance that has never reached the server has the whole limit. Limiters of other names have no part
+// in it.
 //
-//   - An instance is a store with such a limiter, of any name. It is counted from the first
-//     decision of the limiter until [Store.Close]; the decision does not wait for that. It sends a
-//     beat every two seconds; an instance without a beat for ten seconds is not counted. The
-//     number that was read last applies. A lower number applies only after ten seconds of lower
-//     numbers, so shares grow up to 25 seconds after an instance was lost. The other instances can
-//     miss one that joined less than two seconds before. An instance that has never reached the
-//     server has the whole limit.
-//   - While the server is available to some instances and not to others, for example just after a
-//     failure, the others add their shares: of n instances up to (n-1)/n of the limit more, always
-//     less than twice the limit. A window grants that once, however often the server fails.
-//   - A key starts with a share of the permits that were left after its last decision in this
-//     process. A key that this process has not used starts with the whole share. Each limiter
-//     remembers the last 65,536 keys with usage.
-//   - Sliding windows, logs and counters recover their known usage all at once, at the latest
-//     moment possible.
-//
-// After [ErrAway] at least a second passes before a decision is sent again. When the server is
-// back, the permits that were granted locally and have not recovered are charged to it, up to the
-// limit: for a key before its next decision here, and for all others in the background. A failed
-// charge is retried, and by Store.Close once more, for up to [Config].Timeout. The uncharged usage
-// is lost if the process ends while the server is unavailable, and for keys beyond those 65,536. A
-// refund of permits that were already charged has no effect on the server: they recover with time.
-// While the server is unavailable, Reset forgets the usage in this process, not the usage in the
-// server. Times are then those of the process's clock. Store.Close ends the one goroutine for
-// this.
+// To refuse takes of clients that ignore refusals without the server, wrap the store in denycache.New of
+// stores/denycache, and share.New around both.
 //
 // # Modes
 //
@@ -117,7 +94,7 @@
 //   - The same host or zone, up to 5 ms: the default of 50 ms fits.
 //   - A neighbor region, 10 to 25 ms: the default fits; 100 ms leaves room for a lost packet.
 //   - Another continent, 80 ms: 200 ms or more. Every call waits that long while the server is
-//     unavailable, until [ErrAway].
+//     unavailable, until [ErrUnavailable].
 //
 // [Store.Check] measures the round trip, and returns an error if Timeout is too near to it. Making
 // a connection takes five round trips, with TLS two more. [Config].DialTimeout limits them, and
@@ -140,7 +117,7 @@
 //
 //	ACL SETUSER limiter on >secret ~gresil:* +eval +evalsha +get +set +del +time +info +ping
 //
-// With [ratelimit.Local] it needs these too:
+// With stores/share it needs these too:
 //
 //	+zadd +zrange +zrem +zremrangebyscore +pexpire
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,12 +12,13 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 var (
-	// ErrAway is the error of decisions that are not sent, because several before them have failed
+	// ErrUnavailable is the error of decisions that are not sent, because several before them have failed
 	// in a row.
-	ErrAway = errors.New("redisstore: the server is unavailable")
+	ErrUnavailable error = &driver.UnsentError{Err: errors.New("redisstore: the server is unavailable"), Unavailable: true}
 	// ErrUnfit is matched by the error for a server that cannot be used at all, for example
 	// because it is too old.
 	ErrUnfit = errors.New("redisstore: the server cannot be used")
@@ -54,18 +56,22 @@ func hasEnded(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// explain adds the reason before the text of the server's error.
+// unsent returns the error of a request that was not sent.
+func unsent(err error) error { return &driver.UnsentError{Err: err} }
+
+// explain adds the reason before the text of the server's error. It is unsent if the server has
+// certainly not decided.
 func explain(err error) error {
-	reason := "the server cannot be reached"
+	reason, decided := "the server cannot be reached", false
 	switch {
 	case errors.Is(err, ErrUnfit):
-		return err
+		return unsent(err)
 	case noConnection(err):
 		reason = "all connections of the client's pool are in use"
 	case isTimeout(err):
-		reason = "no reply in time"
+		reason, decided = "no reply in time", true
 	case errors.Is(err, context.Canceled):
-		reason = "canceled"
+		reason, decided = "canceled", true
 	case redis.IsReadOnlyError(err):
 		reason = "the server is a replica, or cut off from its replicas"
 	case redis.IsLoadingError(err):
@@ -83,9 +89,15 @@ func explain(err error) error {
 	case redis.HasErrorPrefix(err, "WRONGTYPE"):
 		reason = "another program has written to the key"
 	case isServerError(err):
-		reason = "the server failed"
+		reason, decided = "the server failed", true
+	default:
+		var op *net.OpError
+		decided = !errors.As(err, &op) || op.Op != "dial"
 	}
-	return fmt.Errorf("redisstore: %s: %w", reason, err)
+	if err = fmt.Errorf("redisstore: %s: %w", reason, err); decided {
+		return err
+	}
+	return unsent(err)
 }
 
 // noConnection reports whether all connections of the client were in use.

@@ -72,32 +72,3 @@ func ExampleConfig_coalesced() {
 	// <nil>
 	// 20 <nil>
 }
-
-func ExampleStore_local() {
-	addr, stop := serverForExample()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer func() { _ = client.Close() }()
-	store := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
-	defer func() { _ = store.Close() }()
-
-	// While the server is away, each of n instances has a share of 4/n. This one is alone.
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerHour(4), Store: store, OnStoreError: ratelimit.Local}))
-	take := func() {
-		r, err := l.Take(context.Background(), "customer 7", 1)
-		fmt.Println(r.Allowed, r.Remaining, err)
-	}
-	take()
-	take()
-	stop()
-	take() // from what was known
-	take()
-	take()
-	fmt.Println(l.Stats().StoreErrors)
-	// Output:
-	// true 3 <nil>
-	// true 2 <nil>
-	// true 1 <nil>
-	// true 0 <nil>
-	// false 0 <nil>
-	// 3
-}

@@ -83,7 +83,7 @@ func TestRealRefusals(t *testing.T) {
 				require.NoError(t, err)
 				wg.Go(func() {
 					_, err := table.Apply(ctx, name, id, driver.Op{Cost: 1})
-					if err == nil || !errors.Is(err, ErrAway) && !strings.Contains(err.Error(), c.says) {
+					if err == nil || !errors.Is(err, ErrUnavailable) && !strings.Contains(err.Error(), c.says) {
 						t.Errorf("%s, %s: %v", c.says, name, err)
 					}
 				})
@@ -125,7 +125,7 @@ func TestAwayIsFoundAndForgotten(t *testing.T) {
 		var away []time.Duration
 		for range 100 {
 			start := time.Now()
-			if _, err = deny.Take(ctx, "k", 1); errors.Is(err, ErrAway) {
+			if _, err = deny.Take(ctx, "k", 1); errors.Is(err, ErrUnavailable) {
 				away = append(away, time.Since(start))
 			}
 			require.ErrorIs(t, err, ratelimit.ErrStore)
@@ -168,7 +168,7 @@ func TestACrashUnderLoad(t *testing.T) {
 			shared := func(c *caller) bool { return c.policy == ratelimit.Local }
 			l.spans(shared)
 			l.round(shared, 2*limit/sharing) // what it has is taken
-			l.shareWithin((life+1)*limit, life+1)
+			l.shareWithin((life + 1) * limit)
 			require.NoError(t, srv.Restart())
 			t.Logf("%v: away after %v, back after %v, granted %d, %d and %d in %d lives", mode, away, l.until(&l.decided, 1),
 				l.granted[ratelimit.Deny].Load(), l.granted[ratelimit.Allow].Load(), l.granted[ratelimit.Local].Load(), life+1)
@@ -177,7 +177,7 @@ func TestACrashUnderLoad(t *testing.T) {
 		l.stop()
 		t.Logf("%v: %s", mode, l.inTime())
 		l.within(lives * limit)
-		l.shareWithin(lives*limit, lives-1)
+		l.shareWithin(lives * limit)
 	})
 }
 

@@ -83,7 +83,7 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				require.Less(t, during[len(during)/2], timeout/5, "they wait for nothing: %s", spread(during))
 
 				l.round(lost, 20)
-				l.shareWithin(limit, 1)
+				l.shareWithin(limit)
 				lives := int64(1)
 				if all[servers[0].Addr].Resume(); name == "killed" {
 					require.NoError(t, servers[0].Restart())
@@ -97,7 +97,7 @@ func TestANodeOfAClusterIsLost(t *testing.T) {
 				t.Logf("%s %v: the others before: %s\nwhile it is lost: %s\nback after %v", name, mode, spread(before), spread(during), time.Since(began))
 				l.stop()
 				l.within(limit * int64(len(servers)+1))
-				l.shareWithin(limit*lives, 1)
+				l.shareWithin(limit * lives)
 			})
 		})
 	}

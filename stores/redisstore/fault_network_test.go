@@ -38,7 +38,7 @@ func TestTheNetworkFails(t *testing.T) {
 	}{
 		"cut":       {200 * time.Millisecond, (*tcpproxy.Proxy).Cut},
 		"half-open": {200 * time.Millisecond, (*tcpproxy.Proxy).Swallow},
-		"slow":      {50 * time.Millisecond, func(p *tcpproxy.Proxy) { p.Delay(100 * time.Millisecond) }},
+		"slow":      {200 * time.Millisecond, func(p *tcpproxy.Proxy) { p.Delay(400 * time.Millisecond) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestNobodyWaitsForATry(t *testing.T) {
 	}
 	go func() { tried <- call() }()
 	require.Eventually(t, s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false)).tries, patient, time.Millisecond)
-	require.ErrorIs(t, call(), ErrAway)
+	require.ErrorIs(t, call(), ErrUnavailable)
 	select {
 	case err := <-tried:
 		t.Fatalf("the try was over before: %v", err)
@@ -138,7 +138,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		var wg sync.WaitGroup
 		call := func(key string, fails bool) {
 			wg.Go(func() {
-				if _, err := table.Apply(ctx, key, window, driver.Op{Cost: 1}); errors.Is(err, ErrAway) || fails != (err != nil) {
+				if _, err := table.Apply(ctx, key, window, driver.Op{Cost: 1}); errors.Is(err, ErrUnavailable) || fails != (err != nil) {
 					t.Errorf("%s: %v", key, err)
 				}
 			})
@@ -146,7 +146,7 @@ func TestAServerThatAnswersIsThere(t *testing.T) {
 		call(bad, true)
 		require.Eventually(t, queued(lane(bad), 0), patient, time.Millisecond)
 		wg.Go(func() {
-			if _, err := table.Apply(ctx, bad, log, driver.Op{Cost: 1}); err == nil || errors.Is(err, ErrAway) {
+			if _, err := table.Apply(ctx, bad, log, driver.Op{Cost: 1}); err == nil || errors.Is(err, ErrUnavailable) {
 				t.Error(err)
 			}
 		})

@@ -90,8 +90,8 @@ func (p *part) result(of *plan, op *driver.Op, now, granted, at int64, receipt u
 		granted = min(granted, 0)
 	}
 	r := of.Result(now*1000, op, granted, at, []limits.Raw{raw})
-	if r.Granted > 0 {
-		r.Receipt.At, r.Receipt.Plans[0], r.Receipt.Parts[0] = now, p.ID, receipt
+	if r.Receipt.At = now; r.Granted > 0 {
+		r.Receipt.Plans[0], r.Receipt.Parts[0] = p.ID, receipt
 	}
 	return r
 }

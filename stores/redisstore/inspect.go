@@ -42,7 +42,7 @@ func (s *Store) Check(ctx context.Context) error {
 func (s *Store) check(ctx context.Context) error {
 	to := processor(s.client)
 	if c, ok := s.client.(*redis.ClusterClient); ok {
-		master, err := c.MasterForKey(ctx, s.instances.key())
+		master, err := c.MasterForKey(ctx, s.cfg.prefix())
 		if err != nil {
 			return explain(err)
 		}
@@ -96,7 +96,7 @@ func (s *Store) usable() error {
 		return nil
 	}
 	s.mu.Lock()
-	unfit, fresh := s.unfit, time.Since(s.unfitAt) < unfitFor
+	unfit, fresh := unsent(s.unfit), time.Since(s.unfitAt) < unfitFor
 	s.mu.Unlock()
 	if fresh {
 		return unfit

@@ -67,7 +67,7 @@ func (s *Store) laneOf(key string) *lane {
 // request are refunded.
 func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool, error) {
 	if l.tries() { //nolint:contextcheck // it sends nothing
-		return ratelimit.Result{}, false, ErrAway
+		return ratelimit.Result{}, false, ErrUnavailable
 	}
 	it := &item{request: req, done: make(chan struct{})}
 	if err := l.add(it); err != nil {
@@ -76,8 +76,11 @@ func (l *lane) apply(ctx context.Context, req *request) (ratelimit.Result, bool,
 	select {
 	case <-it.done:
 	case <-ctx.Done():
-		if it.state.CompareAndSwap(waiting, abandoned) || it.state.CompareAndSwap(sent, abandoned) {
-			return ratelimit.Result{}, false, explain(l.node.named(ctx.Err()))
+		switch err := explain(l.node.named(ctx.Err())); {
+		case it.state.CompareAndSwap(waiting, abandoned):
+			return ratelimit.Result{}, false, unsent(err)
+		case it.state.CompareAndSwap(sent, abandoned):
+			return ratelimit.Result{}, false, err
 		}
 		<-it.done
 	}
@@ -239,18 +242,6 @@ func (it *item) end(r ratelimit.Result, ok bool, err error) bool {
 	}
 	close(it.done)
 	return true
-}
-
-// send sends a batch that was in no queue, and ends its items.
-func (l *lane) send(batch []*item) {
-	permit, err := l.admit()
-	if err != nil {
-		for _, it := range batch {
-			it.end(ratelimit.Result{}, false, err)
-		}
-		return
-	}
-	l.exchange(permit, batch)
 }
 
 // exchange sends a batch, and ends its items. Items whose value the script could not read are sent

@@ -134,7 +134,7 @@ func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
 			require.NoError(t, client.ScriptLoad(ctx, reset.script.text).Err())
 			for range 2 {
 				batch := []*item{{request: table.request(name, p, driver.Op{Cost: 10}, false), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
-				s.laneOf(reset.key).send(batch)
+				sendAlone(t, s.laneOf(reset.key), batch)
 				require.NoError(t, batch[0].err, name)
 				require.NoError(t, batch[1].err, name)
 				require.EqualValues(t, 90, batch[0].r.Remaining, name)
@@ -164,7 +164,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 			for _, key := range keys {
 				batch = append(batch, &item{request: table.request(key, p, driver.Op{Cost: 10}, false), done: make(chan struct{})})
 			}
-			s.laneOf(batch[0].key).send(batch)
+			sendAlone(t, s.laneOf(batch[0].key), batch)
 			for i, key := range keys {
 				if bad := key == "hash" || key == "text"; bad {
 					require.False(t, batch[i].ok)
@@ -180,33 +180,12 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestADebtThatCannotBePushed has no other charged twice.
-func TestADebtThatCannotBePushed(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	srv := startServer(t)
-	for name, l := range kinds(100, time.Hour) {
-		s := newStore(t, srv.client(t), Config{Prefix: name})
-		s.instances.every = time.Hour // it pushes only here
-		_, err := ratelimit.New(ratelimit.Config{Name: "l", Store: s, Limit: l, OnStoreError: ratelimit.Local})
-		require.NoError(t, err)
-		table, here := open(t, s, "l").(*table), tableOf(s) //nolint:forcetypeassert // it is one of ours
-		require.NoError(t, srv.client(t).HSet(ctx, table.keyName("bad"), "a", "b").Err())
-		id, err := table.Plan(l.Specs())
-		require.NoError(t, err)
-		keys := []string{"a", "bad", "b"}
-		for _, key := range keys {
-			_, err := here.Apply(ctx, key, id, driver.Op{Cost: 10}) // as while the server was away
-			require.NoError(t, err)
-		}
-		for range 3 {
-			require.ErrorContains(t, here.push(ctx, keys), "WRONGTYPE")
-		}
-		require.Positive(t, here.owing.Load())
-		for _, key := range []string{"a", "b"} {
-			require.EqualValues(t, 90, take(t, table, key, l, 0).Remaining, "%s %s", name, key)
-		}
-	}
+// sendAlone sends a batch that is in no queue, over a lane.
+func sendAlone(t *testing.T, l *lane, batch []*item) {
+	t.Helper()
+	permit, err := l.admit()
+	require.NoError(t, err)
+	l.exchange(permit, batch)
 }
 
 // TestABatchKeepsTheOrderOfAKey: whatever scripts decide, what one key is asked is asked in the

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -28,7 +27,6 @@ type node struct {
 	lanes [lanes]lane
 	base  time.Time
 	asked atomic.Int64 // time of the last request, from base
-	held  atomic.Int64 // until when nothing is sent for a table with a share, from base
 
 	scripts sync.Map // that the server probably has
 }
@@ -51,18 +49,6 @@ func (s *Store) allNodes() []*node {
 	defer s.mu.Unlock()
 	return slices.AppendSeq([]*node{s.first}, maps.Values(s.nodes))
 }
-
-// hold starts a period without requests for a table with a share, if err is ErrAway: otherwise an
-// unstable server would be tried and given up again and again.
-func (n *node) hold(err error) error {
-	if errors.Is(err, ErrAway) {
-		n.held.Store(int64(time.Since(n.base) + localHold))
-	}
-	return err
-}
-
-// holds reports whether that period lasts.
-func (n *node) holds() bool { return int64(time.Since(n.base)) < n.held.Load() }
 
 // away reports whether a server in use counts as unavailable. A server of a Cluster can be gone
 // for good; it is not in use if it gets no more requests.

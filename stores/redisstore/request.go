@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -20,8 +19,6 @@ type request struct {
 	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
 	origin *origin // in a lane; otherwise nil
 	all    bool    // the script reads every value
-	stands []stand // set by decode: how each of several parts stands
-	at     int64   // the time of the server at the decision, in µs
 }
 
 // An origin is the operation that a request was made from.
@@ -29,13 +26,6 @@ type origin struct {
 	table *table
 	plan  *plan
 	op    driver.Op
-	kept  string // the key, for denials
-}
-
-// A stand is the state of a part of a limit.
-type stand struct {
-	left int64
-	full time.Duration // the time until then
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
@@ -50,7 +40,7 @@ func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *reques
 	}
 	simple := !foreign && len(p.parts) == 1 && op.Change == nil
 	if t.store.cfg.Mode == Coalesced {
-		req.origin = &origin{t, p, op, t.store.denials.keep(key)}
+		req.origin = &origin{t, p, op}
 	}
 	switch op.Kind {
 	case driver.Take, driver.TakeAtMost, driver.Reserve:
@@ -78,11 +68,6 @@ func (req *request) undo(take ratelimit.Result) *request {
 	}
 	back := &request{key: req.key}
 	o.table.accountRequest(back, o.plan, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt}, true)
-	decode := back.decode
-	back.decode = func(now int64, reply []int64) (ratelimit.Result, bool) {
-		o.table.store.denials.forget(o.table.prefix, o.kept)
-		return decode(now, reply)
-	}
 	return back
 }
 
@@ -130,7 +115,7 @@ func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool
 	}
 	req.script, req.args, req.all = accountScript(set), args, set == algAll
 	op.Receipt = driver.Receipt{}
-	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) { return t.decode(req, p, &op, n) }
+	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) { return t.decode(p, &op, n) }
 }
 
 // charges returns the charges that a refund names.
@@ -155,28 +140,24 @@ func (t *table) charges(op driver.Op) []any {
 }
 
 // decode reads a reply of lua/account.lua.
-func (t *table) decode(req *request, p *plan, op *driver.Op, n []int64) (r ratelimit.Result, ok bool) {
+func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, ok bool) {
 	const head, each, kept = 3, 5, 8
 	if len(n) < head+each*len(p.parts) {
 		return r, false
 	}
 	now, granted, at := n[0]*1000, n[1], n[2]*1000
-	req.at = n[0]
-	raws := make([]limits.Raw, len(p.parts))
+	raws, receipt := make([]limits.Raw, len(p.parts)), driver.Receipt{At: n[0]}
 	for i, part := range p.parts {
 		raws[i] = part.raw(n[head+each*i:])
 		if granted > 0 {
-			r.Receipt.Plans[i], r.Receipt.Parts[i] = part.ID, uint64(n[head+each*i+4])
+			receipt.Plans[i], receipt.Parts[i] = part.ID, uint64(n[head+each*i+4])
 		}
 		if len(p.parts) > 1 {
 			var alone ratelimit.Result
 			part.Report(raws[i], now, &alone)
-			req.stands = append(req.stands, stand{alone.Remaining, alone.FullAfter})
+			more := limits.MoreOf(&receipt)
+			more.Stands = append(more.Stands, alone)
 		}
-	}
-	receipt := r.Receipt
-	if granted > 0 {
-		receipt.At = n[0]
 	}
 	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {
 		name := fmt.Sprintf("%c:%d:%d:%d:%d:%d", rune(n[0]), n[1], n[2], n[3], n[4], n[5])
@@ -190,12 +171,4 @@ func (t *table) decode(req *request, p *plan, op *driver.Op, n []int64) (r ratel
 	r = p.Result(now, op, granted, at, raws)
 	r.Receipt = receipt
 	return r, true
-}
-
-// micros is a number of µs; it saturates.
-func micros(n int64) time.Duration {
-	if n > math.MaxInt64/1000 {
-		return math.MaxInt64
-	}
-	return time.Duration(n) * time.Microsecond
 }

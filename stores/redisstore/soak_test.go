@@ -32,20 +32,20 @@ func TestSoakMostDecisionsAreMadeBelowTheTimeout(t *testing.T) {
 func TestSoakConformsInRealTime(t *testing.T) {
 	modes(t, func(t *testing.T, mode Mode) {
 		t.Helper()
-		conformsInRealTime(t, Config{Mode: mode})
-		conformsInRealTime(t, Config{Mode: mode, DenyCache: 100})
+		conformsInRealTime(t, Config{Mode: mode}, func(s *Store) ratelimit.Store { return s })
+		conformsInRealTime(t, Config{Mode: mode}, inWrappers)
 	})
 }
 
 // conformsInRealTime runs the suite by the clock of the server.
-func conformsInRealTime(t *testing.T, cfg Config) {
+func conformsInRealTime(t *testing.T, cfg Config, wrap func(*Store) ratelimit.Store) {
 	t.Helper()
 	client := startServer(t).client(t)
 	var n atomic.Int64
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open: func(t *testing.T) ratelimit.Store {
 			t.Helper()
-			return newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) }))
+			return wrap(newStore(t, client, cfg.With(func(c *Config) { c.Prefix = "test" + strconv.FormatInt(n.Add(1), 10) })))
 		},
 		Unit:  600 * time.Millisecond,
 		Slack: 150 * time.Millisecond,

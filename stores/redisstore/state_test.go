@@ -231,7 +231,7 @@ func TestALargeBucketInSteps(t *testing.T) {
 // owe little.
 func TestAFloodForgivesNoDebt(t *testing.T) {
 	t.Parallel()
-	checkFlood(t, "6mb", 50_000)
+	checkFlood(t, "4mb", 25_000)
 }
 
 func checkFlood(t *testing.T, memory string, flood int) {

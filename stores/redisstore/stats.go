@@ -12,7 +12,7 @@ import (
 
 // counters are the counters of [Store.Stats].
 type counters struct {
-	decided, denied, local         stripe.Counter
+	decided                        stripe.Counter
 	timeouts, failed, unsent, sent atomic.Uint64
 	trips                          [len(ratelimit.Latencies{}.Counts)]atomic.Uint64
 	took                           atomic.Int64
@@ -24,7 +24,7 @@ func (c *counters) ended(err error) {
 	case err == nil:
 		c.decided.Inc()
 	case errors.Is(err, context.Canceled):
-	case errors.Is(err, ErrAway):
+	case errors.Is(err, ErrUnavailable):
 		c.unsent.Add(1)
 	case isTimeout(err):
 		c.timeouts.Add(1)
@@ -53,15 +53,16 @@ func (c *counters) trip(operations int, took time.Duration) {
 // Stats returns the counters as they are now.
 func (s *Store) Stats() ratelimit.StoreStats {
 	c := &s.counters
-	local := c.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
 	stats := ratelimit.StoreStats{
-		Decided: c.decided.Load(), Denied: c.denied.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
-		Sent: c.sent.Load(), Local: local, Instances: int(s.instances.n.Load()),
-		Unavailable: s.away(),
+		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
+		Sent: c.sent.Load(), Unavailable: s.away(),
 	}
 	for i := range c.trips {
 		stats.RoundTrips.Counts[i] = c.trips[i].Load()
 	}
 	stats.RoundTrips.Sum = time.Duration(c.took.Load())
+	for _, t := range s.allTables() {
+		stats.Instances = max(stats.Instances, int(t.beats.n.Load()))
+	}
 	return stats
 }

@@ -122,7 +122,7 @@ func TestAStoreIsInItsRegistry(t *testing.T) {
 
 func TestLatenciesFallIntoTheirBounds(t *testing.T) {
 	t.Parallel()
-	s := &Store{instances: &instances{}}
+	s := &Store{}
 	s.first = s.newNode()
 	var want ratelimit.Latencies
 	for i, bound := range ratelimit.LatencyBounds() {
@@ -138,7 +138,7 @@ func TestLatenciesFallIntoTheirBounds(t *testing.T) {
 func TestAServerThatIsNotUsedIsNotAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &Store{instances: &instances{}, nodes: map[string]*node{}}
+		s := &Store{nodes: map[string]*node{}}
 		s.first = s.newNode()
 		gone := s.newNode()
 		s.nodes["gone"] = gone

@@ -30,7 +30,6 @@ type Store struct {
 	ending sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
-	denials  *denials
 
 	inspected atomic.Int32
 	mu        sync.Mutex
@@ -38,7 +37,13 @@ type Store struct {
 	unfitAt   time.Time
 	nodes     map[string]*node  // of a Cluster, by their addresses
 	tables    map[string]*table // by their names
-	instances *instances
+	beating   bool              // a goroutine sends beats
+	newcomers []*table          // for the goroutine, which have no beat yet
+	wake      chan struct{}     // there are newcomers
+	every     time.Duration     // between beats
+	life      time.Duration     // of an instance without a beat
+	ctx       context.Context   //nolint:containedctx // of the goroutine
+	stop      context.CancelFunc
 
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
@@ -62,7 +67,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
 	}
-	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), denials: newDenials(cfg.DenyCache), nodes: map[string]*node{}, tables: map[string]*table{}}
+	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), every: beatEvery, life: beatLife, wake: make(chan struct{}, 1), nodes: map[string]*node{}, tables: map[string]*table{}}
 	s.first = s.newNode()
 	timely := true
 	switch c := client.(type) {
@@ -84,7 +89,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if !timely {
 		return nil, &core.ConfigError{Field: "redis.Options.ContextTimeoutEnabled", Value: false, Reason: "must be true, otherwise a decision could take longer than Timeout"}
 	}
-	s.instances = &instances{store: s, every: beatEvery, life: beatLife, wake: make(chan struct{}, 1)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	if cfg.Registry != nil {
 		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
 			return nil, err
@@ -109,10 +114,9 @@ func (s *Store) Open(name string) (driver.Table, error) {
 }
 
 // Close ends the store: later operations fail, and so do operations that are not sent yet. It
-// waits for operations that were sent. If the server is available, it charges it with the permits
-// that limiters with [ratelimit.Local] granted while it was unavailable. It ends the instance in
-// the set of instances that share limits, and removes the store from its registry. All this takes
-// a few Timeouts at most. The state in the server and the client stay as they are.
+// waits for operations that were sent. It ends this instance in the sets of instances that share
+// limits, and removes the store from its registry. All this takes a few Timeouts at most. The
+// state in the server and the client stay as they are.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -125,23 +129,11 @@ func (s *Store) Close() error {
 			n.lanes[i].drop(ratelimit.ErrClosed)
 		}
 	}
-	s.instances.close()
+	s.stop()
 	s.ending.Lock()
 	s.ending.Unlock() //nolint:staticcheck // earlier holders have finished, and later ones see that it is closed
 	s.wg.Wait()
 	return nil
-}
-
-// begin runs f in a goroutine that Close waits for, and reports whether it did: after Close it
-// does not.
-func (s *Store) begin(f func()) bool {
-	s.ending.RLock()
-	defer s.ending.RUnlock()
-	if s.closed.Load() {
-		return false
-	}
-	s.wg.Go(f)
-	return true
 }
 
 // time is the argument for the time.
@@ -193,7 +185,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 		if err == nil && to.late(ctx) {
 			to.release(nil) //nolint:contextcheck // a connection is made for all
 			<-ctx.Done()    // another request has the connection, and the time for it
-			result, err = core.Ignored, explain(to.none(ctx.Err()))
+			result, err = core.Ignored, unsent(explain(to.none(ctx.Err())))
 		}
 		if err != nil {
 			if !hasEnded(caller) {
@@ -238,7 +230,7 @@ func (s *Store) admit(ctx context.Context, to *node) (breaker.Permit, error) {
 	}
 	permit, err := to.guard.Acquire(ctx)
 	if err != nil {
-		return permit, ErrAway
+		return permit, ErrUnavailable
 	}
 	if err := s.usable(); err != nil {
 		permit.Done(core.Ignored)
@@ -338,8 +330,7 @@ func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok boo
 	if len(reply) < from+req.width {
 		return r, false
 	}
-	req.at = reply[0]
-	return req.decode(req.at, reply[from:from+req.width])
+	return req.decode(reply[0], reply[from:from+req.width])
 }
 
 func isNoScript(err error) bool {

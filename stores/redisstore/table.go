@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -21,12 +22,12 @@ type table struct {
 	plans  atomic.Pointer[[]*plan] // by their numbers, from 1
 	mu     sync.Mutex
 	byName map[string]*plan
-	life   atomic.Int64          // ns, in which all usage of a key recovers under any of the plans
-	local  atomic.Pointer[local] // decides while the server is unavailable
+	life   atomic.Int64 // ns, in which all usage of a key recovers under any of the plans
+	beats  beats
 }
 
 func newTable(s *Store, name string) *table {
-	t := &table{store: s, prefix: keyPrefix(s.cfg.prefix(), name), byName: map[string]*plan{}}
+	t := &table{store: s, prefix: keyPrefix(s.cfg.prefix(), name), byName: map[string]*plan{}, beats: beats{id: rand.Text()}}
 	t.plans.Store(&[]*plan{nil})
 	return t
 }
@@ -116,50 +117,29 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", c.Plan)
 	}
 	p := plans[id]
-	denied, refused, asked := t.store.denials.refuse(t.prefix, key, p, op)
-	if refused && ctx.Err() == nil {
-		t.store.counters.denied.Inc()
-		return denied, nil
-	}
 	if ctx.Err() != nil {
-		return ratelimit.Result{}, context.Cause(ctx)
+		return ratelimit.Result{}, &driver.UnsentError{Err: context.Cause(ctx)}
 	}
 	within, cancel := context.WithTimeout(ctx, t.store.cfg.timeout()) // for all that it takes
 	defer cancel()
-	var (
-		r   ratelimit.Result
-		err error
-	)
-	if l := t.local.Load(); l != nil {
-		r, err = l.remote(within, ctx, key, p, op)
-	} else {
-		r, _, err = t.decide(within, ctx, key, p, op)
-	}
+	r, err := t.decide(within, ctx, key, p, op)
 	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
 		<-ctx.Done() // its timer may be later than that of a connection
 		err = context.Cause(ctx)
 	}
 	t.store.counters.ended(err)
-	t.store.denials.ended(t.prefix, key, op)
-	if err == nil {
-		t.store.denials.learn(asked, t.prefix, key, p, op.Cost, r)
-	}
 	return r, err
 }
 
-// decide has the server decide. Without an error, it returns the request that the server decided.
-func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, req *request, err error) {
-	req = t.request(key, p, op, false)
+// decide has the server decide.
+func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, err error) {
+	req := t.request(key, p, op, false)
 	r, ok, err := t.store.apply(ctx, caller, req)
 	if err == nil && !ok && !req.all {
-		req = t.request(key, p, op, true)
-		r, ok, err = t.store.apply(ctx, caller, req)
+		r, ok, err = t.store.apply(ctx, caller, t.request(key, p, op, true))
 	}
-	switch {
-	case err != nil:
-		return r, nil, err // req may still be on its way
-	case !ok:
-		return r, nil, errReply
+	if err == nil && !ok {
+		err = errReply
 	}
-	return r, req, nil
+	return r, err
 }

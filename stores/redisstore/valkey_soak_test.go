@@ -33,7 +33,7 @@ func TestSoakValkeyConforms(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, version, "valkey_version:", "%s is no Valkey", program)
 			t.Log("the suite runs over", program)
-			conformsOn(t, server{s}, Config{Mode: mode})
+			conformsOn(t, server{s}, Config{Mode: mode}, inWrappers)
 		})
 	}
 }

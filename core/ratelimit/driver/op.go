@@ -55,6 +55,8 @@ type Result struct {
 	// Allowed reports whether the permits may be used, after Wait. It is true for a cost
 	// of 0.
 	Allowed bool
+	// Plan is the limit that decided, by its number in the table.
+	Plan ID
 	// Granted is how many permits were taken: the cost, or 0 when refused, or the available
 	// permits for a take of at most so many.
 	Granted int64
@@ -74,8 +76,6 @@ type Result struct {
 	NextAfter time.Duration
 	// FullAfter is when the key will be full, if no other call takes until then.
 	FullAfter time.Duration
-	// Plan is the limit that decided, by its number in the table.
-	Plan ID
 	// Which is, of several joined limits, the place of the one that Limit, Remaining,
 	// NextAfter and FullAfter are about: of those that refused, the one with the longest
 	// wait; if all allowed, the one with least left.
@@ -86,8 +86,14 @@ type Result struct {
 
 // A Receipt names a take to a refund. Its values belong to the store.
 type Receipt struct {
-	At    int64             // when it was
-	Plans [MaxLimits]ID     // the limits that were in force
-	Parts [MaxLimits]uint64 // and how they were charged
-	More  any               // in less common cases
+	// At is the time of the operation on the clock of the store, also without a take; 0 if it is
+	// unknown. It is negative if the operation was decided without the store.
+	At    int64
+	Plans [4]ID     // the limits that were in force
+	Parts [4]uint64 // and how they were charged
+	More  any       // in less common cases; it can be a Standings
 }
+
+// Standings is a More that reports how the key stands under each of several joined limits, also
+// without a take: their Remaining and FullAfter.
+type Standings interface{ Standings() []Result }

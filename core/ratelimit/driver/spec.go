@@ -14,9 +14,6 @@ const (
 	SlidingLog
 )
 
-// MaxLimits is how many limits hold a key at a time.
-const MaxLimits = 4
-
 // A Spec is one limit in numbers. It is valid and has no defaults left to fill in.
 type Spec struct {
 	Algorithm Algorithm

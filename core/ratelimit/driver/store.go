@@ -3,12 +3,7 @@ package driver
 import (
 	"context"
 	"time"
-
-	"github.com/gresil/gresil/internal/closed"
 )
-
-// ErrClosed is the error of a closed limiter or store.
-var ErrClosed error = &closed.Error{Text: "ratelimit: closed"}
 
 // A Store holds the state of keys: in the memory of the process, or where many processes share
 // it. The store decides: one operation on one key is one atomic step.
@@ -22,7 +17,7 @@ type Store interface {
 
 // A Table holds the keys of one limiter. It is used by many goroutines at once.
 type Table interface {
-	// Plan makes limits known that hold together, 1 to MaxLimits, and returns the number by
+	// Plan makes limits known that hold together, 1 to 4, and returns the number by
 	// which Apply takes them. The same limits have the same number. They are valid.
 	Plan(limits []Spec) (ID, error)
 	// Apply does one operation on one key. An error means that the store could not decide; it
@@ -41,23 +36,45 @@ type LocalTable interface {
 	Local() Table
 }
 
-// A ChangingTable is a Table that learns at once that a limit was changed, and not with the next
-// operation.
-type ChangingTable interface {
+// An InstanceTable is a Table that counts the processes which use it.
+type InstanceTable interface {
 	Table
-	// Changed is called after the limit of most calls was changed.
-	Changed(c *Change)
-	// ChangedKey is called after the limit of one key was changed; of is the last change of the
-	// limit of most calls, or nil.
-	ChangedKey(key string, of, c *Change)
+	// Instances returns the number of processes that share the table, 1 at least, the place of this
+	// one among them, from 0, and the time of a clock that all of them have in common, since a fixed
+	// moment. It does not wait: the values are the last known ones. The process is counted from the first call
+	// until the store is closed.
+	Instances() (n, rank int64, now time.Duration)
 }
 
-// A CountingTable is a Table that counts its keys.
-type CountingTable interface {
-	Table
-	// Counts returns the keys that it holds, and how many it dropped with a debt.
-	Counts() (keys int, evicted uint64)
+// As returns the first table with a capability: t, or the table that the method Unwrap() Table of
+// a table returns, and so on.
+func As[T any](t Table) (capable T, ok bool) {
+	for {
+		if capable, ok = t.(T); ok {
+			return capable, true
+		}
+		w, wraps := t.(interface{ Unwrap() Table })
+		if !wraps {
+			return capable, false
+		}
+		t = w.Unwrap()
+	}
 }
+
+// An UnsentError is the error of an operation that has certainly taken nothing. After any other
+// error the permits might have been taken.
+type UnsentError struct {
+	Err error
+	// Unavailable is set if the store is unavailable and does not try to send: the next operation on the
+	// key should wait.
+	Unavailable bool
+}
+
+// Error is the text of Err.
+func (e *UnsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *UnsentError) Unwrap() error { return e.Err }
 
 // An OwingTable is a Table in memory that can be charged with usage that is known from elsewhere.
 type OwingTable interface {

@@ -48,7 +48,7 @@ func (t slowTable) Apply(ctx context.Context, key string, plan driver.ID, op dri
 }
 
 // ErrDown is the error of a [Failing] store while it is down.
-var ErrDown = errors.New("ratelimittest: store is down")
+var ErrDown error = &driver.UnsentError{Err: errors.New("ratelimittest: store is down")}
 
 // Failing is a store that can be taken down and up again. It starts up.
 type Failing struct {
@@ -81,28 +81,8 @@ func (t failingTable) Apply(ctx context.Context, key string, plan driver.ID, op 
 	return t.Table.Apply(ctx, key, plan, op)
 }
 
-// Changed passes it on.
-func (t slowTable) Changed(c *driver.Change) { passChanged(t.Table, c) }
+// Unwrap returns the table.
+func (t slowTable) Unwrap() driver.Table { return t.Table }
 
-// ChangedKey passes it on.
-func (t slowTable) ChangedKey(key string, of, c *driver.Change) { passChangedKey(t.Table, key, of, c) }
-
-// Changed passes it on.
-func (t failingTable) Changed(c *driver.Change) { passChanged(t.Table, c) }
-
-// ChangedKey passes it on.
-func (t failingTable) ChangedKey(key string, of, c *driver.Change) {
-	passChangedKey(t.Table, key, of, c)
-}
-
-func passChanged(t driver.Table, c *driver.Change) {
-	if t, ok := t.(driver.ChangingTable); ok {
-		t.Changed(c)
-	}
-}
-
-func passChangedKey(t driver.Table, key string, of, c *driver.Change) {
-	if t, ok := t.(driver.ChangingTable); ok {
-		t.ChangedKey(key, of, c)
-	}
-}
+// Unwrap returns the table.
+func (t failingTable) Unwrap() driver.Table { return t.Table }

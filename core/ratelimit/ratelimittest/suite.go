@@ -19,6 +19,9 @@ type Harness struct {
 	// Slack is how late an operation may be, where time is real. Zero means that
 	// times are exact.
 	Slack time.Duration
+	// Queue adds the cases of tables whose waiters form a queue. The waiters of others reserve
+	// their permits.
+	Queue bool
 	// Bubble runs each case. If nil, it is just called. For virtual time it is
 	// synctest.Test.
 	Bubble func(t *testing.T, f func(t *testing.T))
@@ -33,10 +36,7 @@ func Run(t *testing.T, h Harness) {
 	if h.Bubble == nil {
 		h.Bubble = func(t *testing.T, f func(t *testing.T)) { t.Helper(); f(t) }
 	}
-	for _, c := range []struct {
-		name string
-		test func(*suite)
-	}{
+	cases := []testCase{
 		{"burst is exact and refills", burst},
 		{"window is exact and ends", window},
 		{"an aligned window ends with the clock", aligned},
@@ -74,7 +74,17 @@ func Run(t *testing.T, h Harness) {
 		{"a key limit carries over", changedKey},
 		{"tiers in turn do not block each other", changedTiers},
 		{"joined limits replace each other in pairs", changedJoined},
-	} {
+		{"waiters are served in order, and in time", waitsInOrder},
+		{"a canceled wait takes nothing", canceledWait},
+	}
+	if h.Queue {
+		cases = append(cases, []testCase{
+			{"the newest waiter is served first", newestFirst},
+			{"a queue has a bound", boundedQueue},
+			{"a queue serves as soon as there are permits", queueServesAtOnce},
+		}...)
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h.Bubble(t, func(t *testing.T) {
@@ -91,6 +101,11 @@ func Run(t *testing.T, h Harness) {
 			})
 		})
 	}
+}
+
+type testCase struct {
+	name string
+	test func(*suite)
 }
 
 type suite struct {

@@ -11,7 +11,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
@@ -26,59 +25,49 @@ type Values interface {
 	Update(ctx context.Context, key string, f func(now time.Time, value []byte) (next []byte, keep time.Duration)) error
 }
 
-// Table makes the table of a limiter.
-func Table(v Values) driver.Table {
-	return &table{values: v, plans: limits.NewPlans(limits.Clock{})}
-}
+// Table makes the table of a limiter. Its waiters reserve their permits.
+func Table(v Values) driver.Table { return newTable(v) }
+
+func newTable(v Values) *table { return &table{limits.NewPlans(limits.Clock{}), v} }
 
 type table struct {
-	values Values
-	plans  *limits.Plans
-}
+	*limits.Plans
 
-// Plan registers limits that apply together.
-func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
-	p, err := t.plans.Add(specs)
-	if err != nil {
-		return 0, err
-	}
-	return p.ID, nil
+	values Values
 }
 
 // Apply does one operation on one key.
 func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (r driver.Result, err error) {
-	p, err := t.plans.Get(id)
-	switch {
-	case err != nil:
+	p, err := t.For(id, op.Cost)
+	if err != nil {
 		return r, err
-	case op.Cost < 0:
-		return r, &core.ConfigError{Field: "ratelimit cost", Value: op.Cost, Reason: "must be >= 0 (0 only looks)"}
 	}
+	err = t.update(ctx, key, op.Change, func(k *limits.Key) { r, _ = k.Apply(p, &op) })
+	return r, err
+}
+
+// update calls f with a key, carried over as of a change, and writes the key if f has changed it.
+func (t *table) update(ctx context.Context, key string, change *driver.Change, f func(k *limits.Key)) error {
 	var unreadable error
-	err = t.values.Update(ctx, key, func(clock time.Time, value []byte) (next []byte, keep time.Duration) {
-		now := clock.UnixNano()
-		var account limits.Account
-		var at int64
+	err := t.values.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
+		k, at := limits.Key{Now: now.UnixNano()}, int64(0)
 		if len(value) > 0 {
-			if account, at, unreadable = t.plans.Decode(value, now); unreadable != nil {
+			if k.Account, at, unreadable = t.Decode(value, k.Now); unreadable != nil {
 				return nil, 0
 			}
 		}
-		now = max(now, at)
-		if c := op.Change; c != nil && c.At.UnixNano() >= at {
-			account.Change(c, t.plans.All(), min(now, c.At.UnixNano()))
+		k.Now = max(k.Now, at)
+		if change != nil && change.At.UnixNano() >= at {
+			k.Change(change, t.All(), min(k.Now, change.At.UnixNano()))
 		}
-		var changed bool
-		if r, changed = account.Apply(p, now, &op); !changed {
+		f(&k)
+		if !k.Changed {
 			return nil, 0
 		}
-		if keep = time.Duration(account.End(now) - now); keep <= 0 {
+		if keep = time.Duration(k.End(k.Now) - k.Now); keep <= 0 {
 			return []byte{}, 0
 		}
-		return account.Append(nil, now), keep
+		return k.Encode(k.Now), keep
 	})
-	if err = cmp.Or(unreadable, err); err != nil {
-		return driver.Result{}, err
-	}
-	return r, nil
+	return cmp.Or(unreadable, err)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/driver/keyvalue"
 )
@@ -25,7 +26,7 @@ func (s *Store) Open(name string) (driver.Table, error) {
 		s.tables = map[string]driver.Table{}
 	}
 	if s.tables[name] == nil {
-		s.tables[name] = keyvalue.Table(&values{store: s, byKey: map[string][]byte{}})
+		s.tables[name] = keyvalue.QueueTable(&values{store: s, byKey: map[string][]byte{}})
 	}
 	return s.tables[name], nil
 }
@@ -48,7 +49,7 @@ func (v *values) Update(_ context.Context, key string, f func(time.Time, []byte)
 	v.store.mu.Lock()
 	defer v.store.mu.Unlock()
 	if v.store.closed {
-		return driver.ErrClosed
+		return ratelimit.ErrClosed
 	}
 	switch next, _ := f(time.Now(), v.byKey[key]); {
 	case next == nil:

@@ -1,4 +1,4 @@
-package redisstore
+package denycache
 
 import (
 	"hash/maphash"
@@ -6,18 +6,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
 const (
-	longestDenial = time.Second // for which a take is refused without the server
+	longestDenial = time.Second // for which a take is refused without the store
 	maxAnswers    = 4           // of one key, for different costs and limits
 )
 
-// denials are the takes that the server has refused. A refused cost stays refused until the
+// denials are the takes that the store has refused. A refused cost stays refused until the
 // earliest time at which it could be taken: other takes can only delay that, and refunds and
-// resets drop the entry. A nil denials has no entries.
+// resets drop the entry.
 type denials struct {
 	begun  time.Time // the base of all times
 	life   time.Duration
@@ -37,22 +36,20 @@ type denialShard struct {
 type denialKey struct{ table, key string }
 
 type denial struct {
-	place   int // in the ring
+	place   int           // in the ring
+	quiet   time.Duration // until then no refusal is learned
 	answers []answer
 }
 
 type answer struct {
-	plan   *plan
+	plan   driver.ID
 	cost   int64
-	result ratelimit.Result
+	result driver.Result
 	until  time.Duration // refused as long; counted from the sending, so never for too long
 	at     time.Duration // when the result was known
 }
 
 func newDenials(keys int) *denials {
-	if keys == 0 {
-		return nil
-	}
 	d := &denials{begun: time.Now(), life: longestDenial, seed: maphash.MakeSeed(), shards: make([]denialShard, min(keys, 16))}
 	for i := range d.shards {
 		d.shards[i].room = keys / len(d.shards)
@@ -65,17 +62,17 @@ func (d *denials) shard(key string) *denialShard {
 	return &d.shards[maphash.String(d.seed, key)%uint64(len(d.shards))]
 }
 
-// A question is a take that the server has to decide.
+// A question is a take that the store has to decide.
 type question struct {
 	shard *denialShard // nil if the answer is not learned
 	epoch uint64
 	sent  time.Duration
 }
 
-// refuse refuses a take that would certainly be refused; otherwise the answer of the server can be
+// refuse refuses a take that would certainly be refused; otherwise the answer of the store can be
 // learned.
-func (d *denials) refuse(table, key string, p *plan, op driver.Op) (r ratelimit.Result, refused bool, q question) {
-	if d == nil || op.Kind != driver.Take || op.Cost == 0 || op.Cost > p.Capacity {
+func (d *denials) refuse(table, key string, plan driver.ID, op driver.Op) (r driver.Result, refused bool, q question) {
+	if op.Kind != driver.Take || op.Cost <= 0 {
 		return r, false, q
 	}
 	now, s := time.Since(d.begun), d.shard(key)
@@ -84,7 +81,7 @@ func (d *denials) refuse(table, key string, p *plan, op driver.Op) (r ratelimit.
 	if e := s.denied[denialKey{table, key}]; e != nil {
 		for i := range e.answers {
 			a := &e.answers[i]
-			if a.plan != p || a.cost != op.Cost || now >= a.until {
+			if a.plan != plan || a.cost != op.Cost || now >= a.until {
 				continue
 			}
 			r, now = a.result, now-a.at
@@ -100,25 +97,27 @@ func (d *denials) refuse(table, key string, p *plan, op driver.Op) (r ratelimit.
 }
 
 // learn remembers a refusal.
-func (d *denials) learn(q question, table, key string, p *plan, cost int64, r ratelimit.Result) {
+func (d *denials) learn(q question, table, key string, plan driver.ID, cost int64, r driver.Result) {
 	if q.shard == nil || r.Allowed || r.RetryAfter <= 0 {
 		return
 	}
 	now, s := time.Since(d.begun), q.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch != q.epoch {
+	e := s.denied[denialKey{table, key}]
+	if s.epoch != q.epoch || e != nil && now < e.quiet {
 		return
 	}
-	e := s.denied[denialKey{table, key}]
 	if e == nil {
-		e = s.addLocked(denialKey{table, strings.Clone(key)})
+		e = s.addLocked(table, key)
 	}
-	e.put(answer{plan: p, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
+	r.Receipt = driver.Receipt{At: -1} // it is decided without the store
+	e.put(answer{plan: plan, cost: cost, result: r, until: q.sent + min(r.RetryAfter, d.life), at: now})
 }
 
 // addLocked makes room for a key, if necessary by evicting the oldest entry.
-func (s *denialShard) addLocked(k denialKey) *denial {
+func (s *denialShard) addLocked(table, key string) *denial {
+	k := denialKey{table, strings.Clone(key)}
 	e := &denial{place: len(s.ring)}
 	if e.place < s.room {
 		s.ring = append(s.ring, k)
@@ -152,31 +151,15 @@ func (e *denial) put(a answer) {
 	}
 }
 
-// ended drops the entry of a key after an operation that might have made room.
-func (d *denials) ended(table, key string, op driver.Op) {
-	switch op.Kind {
-	case driver.Refund, driver.Reset, driver.Drain:
-	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check:
-		return
-	}
-	d.forget(table, key)
-}
-
-func (d *denials) forget(table, key string) {
-	if d == nil {
-		return
-	}
+// forget drops the entry of a key after an operation that might have made room. If the room might
+// come later, no refusal is learned for some time.
+func (d *denials) forget(table, key string, quiet time.Duration) {
 	s := d.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch++
 	delete(s.denied, denialKey{table, key})
-}
-
-// keep is a key that forget may be called with later.
-func (d *denials) keep(key string) string {
-	if d == nil {
-		return ""
+	if quiet > 0 {
+		s.addLocked(table, key).quiet = time.Since(d.begun) + quiet
 	}
-	return strings.Clone(key)
 }

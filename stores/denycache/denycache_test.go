@@ -1,36 +1,124 @@
-package redisstore
+package denycache
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/stores/redisstore"
 )
+
+func inMemory() *ratelimit.Memory { return core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{})) }
+
+// newStore wraps a store. Denials last for an hour: the machine can be slow.
+func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *Store {
+	tb.Helper()
+	s, err := New(inner, cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = s.Close() })
+	s.denials.life = time.Hour
+	return s
+}
+
+// startRedis starts a server, and returns a client and a store in it.
+func startRedis(tb testing.TB, mode redisstore.Mode) (*redis.Client, *redisstore.Store) {
+	tb.Helper()
+	server, err := redisserver.Start(tb.TempDir())
+	require.NoError(tb, err)
+	tb.Cleanup(server.Kill)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	tb.Cleanup(func() { _ = client.Close() })
+	return client, core.Must(redisstore.New(client, redisstore.Config{Mode: mode, Timeout: 10 * time.Second}))
+}
+
+func modes(t *testing.T, f func(*testing.T, redisstore.Mode)) {
+	t.Helper()
+	for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			f(t, mode)
+		})
+	}
+}
+
+func open(tb testing.TB, s ratelimit.Store) driver.Table {
+	tb.Helper()
+	table, err := s.Open("t")
+	require.NoError(tb, err)
+	return table
+}
+
+func take(tb testing.TB, t driver.Table, key string, l ratelimit.Limit, n int64) ratelimit.Result {
+	tb.Helper()
+	id, err := t.Plan(l.Specs())
+	require.NoError(tb, err)
+	r, err := t.Apply(context.Background(), key, id, driver.Op{Cost: n})
+	require.NoError(tb, err)
+	return r
+}
+
+// An asked is a store that counts the operations that reach it.
+type asked struct {
+	ratelimit.Store
+	n *int
+}
+
+type askedTable struct {
+	driver.Table
+	n *int
+}
+
+func (s asked) Open(name string) (driver.Table, error) {
+	t, err := s.Store.Open(name)
+	return askedTable{t, s.n}, err
+}
+
+func (t askedTable) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+	*t.n++
+	return t.Table.Apply(ctx, key, id, op)
+}
+
+func TestADenyCacheConforms(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(ratelimit.Store) ratelimit.Store{
+		"memory":  func(s ratelimit.Store) ratelimit.Store { return s },
+		"failing": func(s ratelimit.Store) ratelimit.Store { return &ratelimittest.Failing{Store: s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ratelimittest.Run(t, ratelimittest.Harness{
+				Open: func(*testing.T) ratelimit.Store { return core.Must(New(wrap(inMemory()), Config{MaxKeys: 100})) }, Bubble: synctest.Test,
+			})
+		})
+	}
+}
 
 // TestWhoKeepsAskingCostsNothing: ten thousand refusals of one key are a handful of commands.
 func TestWhoKeepsAskingCostsNothing(t *testing.T) {
 	t.Parallel()
-	modes(t, func(t *testing.T, mode Mode) {
+	modes(t, func(t *testing.T, mode redisstore.Mode) {
 		t.Helper()
 		ctx := context.Background()
-		client := startServer(t).client(t)
-		s := newStore(t, client, Config{Mode: mode, DenyCache: 10})
-		s.denials.life = time.Hour // the machine may be slow
-		table := open(t, s, "t")
+		client, redis := startRedis(t, mode)
+		s := newStore(t, redis, Config{MaxKeys: 10})
+		table := open(t, s)
 		l := ratelimit.PerHour(3)
 		id, err := table.Plan(l.Specs())
 		require.NoError(t, err)
 		require.True(t, take(t, table, "attacker", l, 3).Allowed)
 		first := take(t, table, "attacker", l, 1)
+		first.Receipt.At = -1 // those that follow are decided without the store
 		require.NoError(t, client.ConfigResetStat(ctx).Err())
 		var wg sync.WaitGroup
 		for range 10 {
@@ -61,23 +149,23 @@ func TestWhoKeepsAskingCostsNothing(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotCertainIsAsked: all but takes that must be refused.
-func TestWhatIsNotCertainIsAsked(t *testing.T) {
+// TestOnlyCertainRefusalsAreCached: every other operation goes to the store.
+func TestOnlyCertainRefusalsAreCached(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := newStore(t, startServer(t).client(t), Config{DenyCache: 100})
-	s.denials.life = time.Hour
-	table := open(t, s, "t")
+	reached := 0
+	s := newStore(t, asked{inMemory(), &reached}, Config{MaxKeys: 100})
+	table := open(t, s)
 	l := ratelimit.TokenBucket(10, time.Hour, 10)
 	id, err := table.Plan(l.Specs())
 	require.NoError(t, err)
 	higher, err := table.Plan(ratelimit.TokenBucket(20, time.Hour, 20).Specs())
 	require.NoError(t, err)
 	asked := func(key string, id driver.ID, op driver.Op) bool {
-		before := s.counters.sent.Load()
+		before := reached
 		_, err := table.Apply(ctx, key, id, op)
 		require.NoError(t, err)
-		return s.counters.sent.Load() > before
+		return reached > before
 	}
 	refused := func(key string) ratelimit.Result {
 		r := take(t, table, key, l, 6)
@@ -112,41 +200,37 @@ func TestWhatIsNotCertainIsAsked(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = table.Apply(ctx, "a", id, driver.Op{Cost: 5})
-	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, asked("a", id, driver.Op{Cost: 5}), "the store returns the error of a context that has ended")
 }
 
-// TestWhatWasGivenBackForOneWhoLeftIsKnown: nobody is refused what has come back.
-func TestWhatWasGivenBackForOneWhoLeftIsKnown(t *testing.T) {
+// A store that refunds a take after its caller has left can grant it again at once.
+func TestNoRefusalIsCachedWhileATakeMightBeRefunded(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	client := startServer(t).client(t)
-	s := newStore(t, client, Config{Mode: Coalesced, DenyCache: 1})
-	s.denials.life = time.Hour
-	table := open(t, s, "t")
-	l := ratelimit.PerHour(1)
-	id, err := table.Plan(l.Specs())
-	require.NoError(t, err)
-	take(t, table, "k", l, 0)
-	lane := s.laneOf(keyName(keyPrefix(DefaultPrefix, "t"), "k", false))
-	resume := pause(t, client, lane)
-	leaving, leave := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = table.Apply(leaving, "k", id, driver.Op{Cost: 1}) })
-	require.Eventually(t, queued(lane, 0), patient, time.Millisecond)
-	leave()
-	wg.Wait()
-	wg.Go(func() { take(t, table, "k", l, 1) }) // refused, since the one before was granted first
-	require.Eventually(t, queued(lane, 1), patient, time.Millisecond)
-	resume()
-	wg.Wait()
-	require.Eventually(t, func() bool { return take(t, table, "k", l, 1).Allowed }, patient, time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		slow := &ratelimittest.Slow{Store: inMemory()}
+		s := newStore(t, slow, Config{})
+		table, l := open(t, s), ratelimit.PerHour(1)
+		require.True(t, take(t, table, "k", l, 1).Allowed)
+		require.False(t, take(t, table, "k", l, 1).Allowed)
+		slow.Set(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := table.Apply(ctx, "k", 1, driver.Op{Kind: driver.TakeAtMost, Cost: 1})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		slow.Set(0)
+		require.False(t, take(t, table, "k", l, 1).Allowed)
+		require.Zero(t, s.Stats().Denied)
+		time.Sleep(longestDenial)
+		require.False(t, take(t, table, "k", l, 1).Allowed)
+		require.False(t, take(t, table, "k", l, 1).Allowed)
+		require.EqualValues(t, 1, s.Stats().Denied)
+	})
 }
 
 func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, op := &plan{Plan: limits.Plan{Capacity: 10}}, driver.Op{Cost: 2}
+		p, op := driver.ID(1), driver.Op{Cost: 2}
 		for _, c := range []struct{ retry, until time.Duration }{{300 * time.Millisecond, 300 * time.Millisecond}, {time.Hour, time.Second}} {
 			d := newDenials(1)
 			_, known, q := d.refuse("t", "k", p, op)
@@ -155,12 +239,12 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 			d.learn(q, "t", "k", p, 2, ratelimit.Result{RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry})
 			r, known, _ := d.refuse("t", "k", p, op)
 			require.True(t, known)
-			require.Equal(t, ratelimit.Result{RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
+			require.Equal(t, ratelimit.Result{Receipt: driver.Receipt{At: -1}, RetryAfter: c.retry, NextAfter: 50 * time.Millisecond, FullAfter: 2 * c.retry}, r)
 			time.Sleep(c.until - 100*time.Millisecond - 1)
 			r, known, _ = d.refuse("t", "k", p, op)
 			require.True(t, known)
 			left := c.retry - c.until + 100*time.Millisecond + 1
-			require.Equal(t, ratelimit.Result{RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
+			require.Equal(t, ratelimit.Result{Receipt: driver.Receipt{At: -1}, RetryAfter: left, NextAfter: left, FullAfter: c.retry + left}, r)
 			time.Sleep(time.Nanosecond)
 			_, known, _ = d.refuse("t", "k", p, op)
 			require.False(t, known, "counted from the question, not from its reply")
@@ -171,12 +255,12 @@ func TestADenialLastsAsLongAsItIsTrue(t *testing.T) {
 func TestDenialsOfSeveralCosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, p, other := newDenials(1), &plan{Plan: limits.Plan{Capacity: 10}}, &plan{Plan: limits.Plan{Capacity: 10}}
-		learn := func(p *plan, cost int64, retry time.Duration) {
+		d, p, other := newDenials(1), driver.ID(1), driver.ID(2)
+		learn := func(p driver.ID, cost int64, retry time.Duration) {
 			_, _, q := d.refuse("t", "k", p, driver.Op{Cost: cost})
 			d.learn(q, "t", "k", p, cost, ratelimit.Result{RetryAfter: retry})
 		}
-		denied := func(p *plan, cost int64) time.Duration {
+		denied := func(p driver.ID, cost int64) time.Duration {
 			r, _, _ := d.refuse("t", "k", p, driver.Op{Cost: cost})
 			return r.RetryAfter
 		}
@@ -198,7 +282,7 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, denied(p, 3))
 		learn(p, 5, ratelimit.Never)
 		require.Zero(t, denied(p, 5))
-		d.forget("t", "k")
+		d.forget("t", "k", 0)
 		for cost := range int64(6) {
 			require.Zero(t, denied(p, cost)+denied(other, cost))
 		}
@@ -208,16 +292,16 @@ func TestDenialsOfSeveralCosts(t *testing.T) {
 // TestAnAnswerFromBeforeARefundIsNotLearned: whichever of them comes first.
 func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 	t.Parallel()
-	d, p, refusal := newDenials(1), &plan{Plan: limits.Plan{Capacity: 10}}, ratelimit.Result{RetryAfter: time.Hour}
+	d, p, refusal := newDenials(1), driver.ID(1), ratelimit.Result{RetryAfter: time.Hour}
 	_, _, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
-	d.ended("t", "k", driver.Op{Kind: driver.Refund, Cost: 1})
+	d.forget("t", "k", 0)
 	d.learn(q, "t", "k", p, 1, refusal)
 	_, denied, q := d.refuse("t", "k", p, driver.Op{Cost: 1})
 	require.False(t, denied)
 	d.learn(q, "t", "k", p, 1, refusal)
 	_, denied, _ = d.refuse("t", "k", p, driver.Op{Cost: 1})
 	require.True(t, denied)
-	d.ended("t", "k", driver.Op{Kind: driver.Refund, Cost: 1})
+	d.forget("t", "k", 0)
 	_, denied, _ = d.refuse("t", "k", p, driver.Op{Cost: 1})
 	require.False(t, denied)
 }
@@ -225,25 +309,25 @@ func TestAnAnswerFromBeforeARefundIsNotLearned(t *testing.T) {
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 7, 16, 100} {
-		d, p := newDenials(most), &plan{Plan: limits.Plan{Capacity: 10}}
+		d, p := newDenials(most), driver.ID(1)
 		last := ""
 		for i := range 5000 {
 			key := strconv.Itoa(i % 3000)
 			_, _, q := d.refuse("t", key, p, driver.Op{Cost: 1})
 			d.learn(q, "t", key, p, 1, ratelimit.Result{RetryAfter: time.Hour})
 			if last = key; i%3 == 0 {
-				d.forget("t", key)
+				d.forget("t", key, 0)
 				last = ""
 			}
 		}
-		held, places := 0, 0
+		kept, places := 0, 0
 		for i := range d.shards {
-			held += len(d.shards[i].denied)
+			kept += len(d.shards[i].denied)
 			places += len(d.shards[i].ring)
 		}
-		require.LessOrEqual(t, held, most)
+		require.LessOrEqual(t, kept, most)
 		require.Equal(t, most/len(d.shards)*len(d.shards), places, "all are used")
-		require.Positive(t, held)
+		require.Positive(t, kept)
 		if last != "" {
 			_, denied, _ := d.refuse("t", last, p, driver.Op{Cost: 1})
 			require.True(t, denied, "the last is known")
@@ -254,16 +338,47 @@ func TestDenialsAreBounded(t *testing.T) {
 //nolint:paralleltest // counts allocations
 func TestADenialAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
-	s := newStore(t, startServer(t).client(t), Config{DenyCache: 10})
-	s.denials.life = time.Hour
-	table := open(t, s, "t")
+	table := open(t, newStore(t, inMemory(), Config{}))
 	l := ratelimit.PerHour(1)
 	take(t, table, "k", l, 1)
 	require.False(t, take(t, table, "k", l, 1).Allowed)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		if r, err := table.Apply(ctx, "k", 1, driver.Op{Cost: 1}); r.Allowed || err != nil {
-			t.Error(fmt.Sprint(r, err))
+			t.Error(r, err)
 		}
 	}))
-	require.Zero(t, testing.AllocsPerRun(100, func() { s.counters.trip(3, time.Millisecond) }))
+}
+
+func TestAClosedCacheFails(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, inMemory(), Config{})
+	table, l := open(t, s), ratelimit.PerHour(1)
+	take(t, table, "k", l, 1)
+	require.False(t, take(t, table, "k", l, 1).Allowed)
+	require.False(t, take(t, table, "k", l, 1).Allowed)
+	require.EqualValues(t, 1, s.Stats().Denied)
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
+	require.ErrorIs(t, err, ratelimit.ErrClosed)
+}
+
+func TestConfigOfADenyCache(t *testing.T) {
+	t.Parallel()
+	_, err := New(inMemory(), Config{MaxKeys: -1})
+	require.ErrorContains(t, err, "denycache.Config.MaxKeys = -1: must be >= 0 (0 means 10000)")
+	_, err = New(nil, Config{})
+	require.ErrorIs(t, err, core.ErrConfig)
+	registry := &core.Registry{}
+	cfg := Config{Registry: registry}.With(func(c *Config) { c.Name = "redis" })
+	s, err := New(inMemory(), cfg)
+	require.NoError(t, err)
+	got, _ := registry.Get("ratelimitstore", "redis")
+	require.Same(t, s, got)
+	_, err = New(inMemory(), cfg)
+	var taken *core.DuplicateError
+	require.ErrorAs(t, err, &taken)
+	require.NoError(t, s.Close())
+	_, ok := registry.Get("ratelimitstore", "redis")
+	require.False(t, ok)
 }

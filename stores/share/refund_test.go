@@ -1,4 +1,4 @@
-package redisstore
+package share
 
 import (
 	"context"
@@ -9,23 +9,28 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 )
 
 // A take that was decided here is refunded once, under whatever limit the refund reports.
 func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 	t.Parallel()
-	l, hundred := quiet(t, startServer(t).client(t))
+	s := newStore(t, &ratelimittest.Failing{Store: inMemory()}, Config{})
+	s.charging.Store(true) // nothing charges
+	table, err := s.Open("l")
+	require.NoError(t, err)
+	l := table.(driver.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
 	plan := func(limit ratelimit.Limit) driver.ID {
 		id, err := l.table.Plan(limit.Specs())
 		require.NoError(t, err)
 		return id
 	}
-	fifty, bucket := plan(ratelimit.PerHour(50)), plan(ratelimit.TokenBucket(100, time.Hour, 100))
+	hundred, fifty, bucket := plan(ratelimit.PerHour(100)), plan(ratelimit.PerHour(50)), plan(ratelimit.TokenBucket(100, time.Hour, 100))
 	apply := func(id driver.ID, op driver.Op) ratelimit.Result {
 		var r ratelimit.Result
 		var err error
 		if op.Kind == driver.Refund {
-			r, err = l.refund(context.Background(), "k", (*l.table.plans.Load())[id], op)
+			r, err = l.refund(context.Background(), "k", l.table.plan(id), op)
 		} else {
 			r, err = l.Apply(context.Background(), "k", id, op)
 		}

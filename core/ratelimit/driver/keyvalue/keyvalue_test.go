@@ -1,0 +1,132 @@
+package keyvalue_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/core/ratelimit/driver/keyvalue"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+)
+
+// A database has rows with a version. Each first update is overtaken by another one.
+type database struct {
+	mu     sync.Mutex
+	rows   map[string][]byte
+	closed bool
+	keep   time.Duration // of the last update
+}
+
+func (d *database) Open(name string) (driver.Table, error) {
+	return keyvalue.Table(rows{d, name}), nil
+}
+
+type rows struct {
+	*database
+
+	table string
+}
+
+func (r rows) Update(ctx context.Context, key string, f func(time.Time, []byte) ([]byte, time.Duration)) error {
+	return r.update(ctx, r.table+"/"+key, f)
+}
+
+func (d *database) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	return nil
+}
+
+func (d *database) update(_ context.Context, key string, f func(time.Time, []byte) ([]byte, time.Duration)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return ratelimit.ErrClosed
+	}
+	f(time.Now(), d.rows[key])
+	next, keep := f(time.Now(), d.rows[key])
+	switch d.keep = keep; {
+	case next == nil:
+	case len(next) == 0:
+		delete(d.rows, key)
+	default:
+		d.rows[key] = next
+	}
+	return nil
+}
+
+func TestAStoreOfValuesConforms(t *testing.T) {
+	t.Parallel()
+	ratelimittest.Run(t, ratelimittest.Harness{
+		Open:   func(*testing.T) ratelimit.Store { return &database{rows: map[string][]byte{}} },
+		Bubble: synctest.Test,
+	})
+}
+
+// Two processes share a database, and the second knows nothing of the limits of the first.
+func TestAnotherProcessReadsTheValues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{rows: map[string][]byte{}}
+		for i, limit := range []ratelimit.Limit{
+			ratelimit.PerHour(10), ratelimit.TokenBucket(10, time.Hour, 10), ratelimit.SlidingLog(10, time.Hour),
+			ratelimit.SlidingCounter(10, time.Hour).And(ratelimit.SlidingWindow(20, time.Hour, 2)).And(ratelimit.AlignedWindow(30, time.Hour)),
+		} {
+			key := string(rune('a' + i))
+			take := func(limit ratelimit.Limit, n int64) driver.Result {
+				table, err := d.Open("")
+				require.NoError(t, err)
+				id, err := table.Plan(limit.Specs())
+				require.NoError(t, err)
+				r, err := table.Apply(t.Context(), key, id, driver.Op{Cost: n})
+				require.NoError(t, err)
+				return r
+			}
+			require.EqualValues(t, 6, take(limit, 4).Remaining)
+			require.EqualValues(t, 1, take(limit, 5).Remaining, "%v", limit)
+			require.Equal(t, int64(3), take(ratelimit.FixedWindow(12, 2*time.Hour), 0).Remaining, "another limit carries over")
+		}
+	})
+}
+
+func TestAValueIsKeptAsLongAsItCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{rows: map[string][]byte{}}
+		l, err := ratelimit.New(ratelimit.Config{Name: "values", Store: d, Limit: ratelimit.TokenBucket(1, time.Minute, 10)})
+		require.NoError(t, err)
+		take, err := l.Take(t.Context(), "k", 3)
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Minute, d.keep)
+		before := d.rows["values/k"]
+		_, err = l.Take(t.Context(), "k", 8)
+		require.NoError(t, err)
+		require.Equal(t, before, d.rows["values/k"], "a refusal writes nothing")
+		_, err = l.Refund(t.Context(), "k", take)
+		require.NoError(t, err)
+		require.Empty(t, d.rows, "a key without usage is dropped")
+	})
+}
+
+func TestAValueThatCannotBeReadIsAnErrorOfTheStore(t *testing.T) {
+	t.Parallel()
+	d := &database{rows: map[string][]byte{"broken/k": []byte("5"), "broken/l": []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":9}}]}`), "broken/m": []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":2,"Permits":1,"Period":1,"Segments":0}}]}`)}}
+	for _, list := range []string{"[1]", "[3,1,1,1]", "[-2,1]", "[6,1,1,1]"} {
+		d.rows["broken/"+list] = []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":4,"Permits":1,"Period":1},"State":{"List":` + list + `}}]}`)
+		d.rows["broken/counter"+list] = []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":3,"Permits":1,"Period":1},"State":{"List":` + list + `}}]}`)
+	}
+	l, err := ratelimit.New(ratelimit.Config{Name: "broken", Store: d, OnStoreError: ratelimit.Deny})
+	require.NoError(t, err)
+	for key := range d.rows {
+		_, err = l.Take(t.Context(), strings.TrimPrefix(key, "broken/"), 1)
+		require.ErrorIs(t, err, ratelimit.ErrStore)
+	}
+}

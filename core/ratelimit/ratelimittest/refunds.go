@@ -1,0 +1,110 @@
+package ratelimittest
+
+import (
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+func refund(s *suite) {
+	for key, l := range each(10, time.Hour) {
+		id := s.plan(l)
+		first := s.take(key, id, 4)
+		s.granted(s.take(key, id, 5), 5, 1)
+		back := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: first.Receipt})
+		if want := int64(5); back.Remaining != want {
+			s.Fatalf("%s: after the refund %+v, want %d remaining", key, back, want)
+		}
+		s.granted(s.take(key, id, 5), 5, 0)
+	}
+}
+
+func lateRefund(s *suite) {
+	limits, early := each(4, s.Unit), map[string]ratelimit.Result{}
+	for key, l := range limits {
+		early[key] = s.take(key, s.plan(l), 4)
+		s.granted(early[key], 4, 0)
+	}
+	time.Sleep(2*s.Unit + s.Slack)
+	for key, l := range limits {
+		id := s.plan(l)
+		s.granted(s.take(key, id, 4), 4, 0)
+		if r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: early[key].Receipt}); r.Remaining != 0 {
+			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
+		}
+	}
+	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
+	r := s.take("fresh", id, 4)
+	time.Sleep(4*s.Unit + s.Slack)
+	s.apply("fresh", id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: r.Receipt})
+	s.granted(s.take("fresh", id, 4), 4, 0)
+	if r := s.take("fresh", id, 1); r.Allowed {
+		s.Fatalf("a refund into a full bucket minted: %+v", r)
+	}
+}
+
+// refundUnderAnother refunds takes under one limit while another is in force.
+func refundUnderAnother(s *suite) {
+	before, now := each(10, time.Hour), each(6, time.Hour)
+	for key, l := range now {
+		id, was := s.plan(l), s.plan(before[key])
+		first := s.take(key, was, 1)
+		s.granted(s.take(key, was, 3), 3, 6)
+		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: first.Receipt})
+		if stands := s.take(key, id, 0); r.Limit != 6 || r.Plan != id || r.Granted != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which {
+			s.Fatalf("%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
+		}
+		s.granted(s.take(key, was, 0), 0, 7)
+	}
+	// Use that was carried over to another limit stays there.
+	window, bucket := s.plan(ratelimit.FixedWindow(9, time.Hour)), s.plan(ratelimit.TokenBucket(5, 1000*time.Hour, 5))
+	first := s.take("kinds", window, 3)
+	s.granted(s.take("kinds", bucket, 1), 1, 1)
+	r := s.apply("kinds", bucket, driver.Op{Kind: driver.Refund, Cost: 3, Receipt: first.Receipt})
+	if r.Limit != 5 || r.Remaining != 1 {
+		s.Fatalf("the refund of a take under a limit of another kind = %+v, want 1 of 5", r)
+	}
+	s.granted(s.take("kinds", window, 0), 0, 8)
+	both := s.take("kinds", bucket, 1) // is charged to both
+	s.granted(s.take("kinds", window, 0), 0, 7)
+	s.apply("kinds", bucket, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: both.Receipt})
+	s.granted(s.take("kinds", window, 0), 0, 8)
+	s.granted(s.take("kinds", bucket, 0), 0, 1)
+}
+
+// refundOfAll leaves windows in which nothing is used: they end when they said.
+func refundOfAll(s *suite) {
+	wholly := func(key string, id driver.ID, take ratelimit.Result) {
+		s.Helper()
+		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
+		if r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0 {
+			s.Fatalf("%s: after the refund of all %+v", key, r)
+		}
+	}
+	id := s.plan(ratelimit.FixedWindow(4, 2*s.Unit))
+	wholly("w", id, s.take("w", id, 3))
+	joined := s.plan(ratelimit.FixedWindow(4, 2*s.Unit).And(ratelimit.SlidingLog(9, 1000*s.Unit)))
+	wholly("joined", joined, s.take("joined", joined, 3))
+	counter := s.plan(ratelimit.SlidingCounter(4, 2*s.Unit))
+	wholly("c", counter, s.take("c", counter, 3))
+	wholly("later", id, s.take("later", id, 3))
+	time.Sleep(s.Unit)
+	r := s.take("w", id, 4)
+	s.granted(r, 4, 0)
+	s.near("FullAfter", r.FullAfter, s.Unit)
+	s.refused(s.take("w", id, 1), s.Unit)
+	wholly("w", id, r)
+	s.granted(s.take("w", id, 1), 1, 3)
+	r = s.take("joined", joined, 4)
+	s.granted(r, 4, 0)
+	s.near("NextAfter", r.NextAfter, s.Unit)
+	r = s.take("c", counter, 4)
+	s.granted(r, 4, 0)
+	s.near("FullAfter", r.FullAfter, 3*s.Unit) // to the end of the window after
+	time.Sleep(s.Unit + s.Slack)
+	s.granted(s.take("w", id, 4), 4, 0)
+	r = s.take("later", id, 4) // that window is over: this is a new one
+	s.granted(r, 4, 0)
+	s.near("FullAfter", r.FullAfter, 2*s.Unit)
+}

@@ -1,0 +1,88 @@
+package ratelimittest
+
+import (
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+func (s *suite) reserve(key string, id driver.ID, cost int64, wait time.Duration) ratelimit.Result {
+	s.Helper()
+	r := s.apply(key, id, driver.Op{Kind: driver.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
+	if !r.Allowed || r.Granted != cost {
+		s.Fatalf("reserve %d = %+v", cost, r)
+	}
+	s.near("Wait", r.Wait, wait)
+	return r
+}
+
+func reservations(s *suite) {
+	b := s.plan(ratelimit.TokenBucket(2, s.Unit, 2))
+	s.reserve("b", b, 2, 0)
+	s.reserve("b", b, 1, s.Unit/2)
+	s.reserve("b", b, 2, 3*s.Unit/2)
+	r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: 3 * s.Unit / 2})
+	s.refused(r, 2*s.Unit)
+	s.reserve("b", b, 1, 2*s.Unit) // the refusal took no place
+
+	w := s.plan(ratelimit.FixedWindow(3, s.Unit))
+	s.reserve("w", w, 2, 0)
+	s.reserve("w", w, 2, s.Unit) // not split over two windows
+	s.reserve("w", w, 1, s.Unit)
+	s.reserve("w", w, 1, 2*s.Unit)
+	if r := s.take("w", w, 1); r.Allowed {
+		s.Fatalf("a take overtook a reservation: %+v", r)
+	}
+	time.Sleep(s.Unit + s.Slack)
+	if r := s.take("w", w, 1); r.Allowed {
+		s.Fatalf("the second window was reserved whole: %+v", r)
+	}
+}
+
+// tooFar reserves until a reservation is refused: the refusal has a RetryAfter, and reserves
+// nothing.
+func tooFar(s *suite) {
+	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
+	granted := int64(0)
+	for range 1000 {
+		r := s.apply("w", w, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: 1 << 62})
+		if !r.Allowed {
+			s.near("RetryAfter", r.RetryAfter, time.Duration(granted)*s.Unit)
+			break
+		}
+		s.near("Wait", r.Wait, time.Duration(granted)*s.Unit)
+		granted++
+	}
+	if granted < 4 {
+		s.Fatalf("%d reservations, want 4 or more", granted)
+	}
+	b := s.plan(ratelimit.TokenBucket(999_999_937, s.Unit, 999_999_937))
+	for range 1000 {
+		r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
+		if r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0) {
+			s.Fatalf("a bucket of large numbers: %+v", r)
+		}
+	}
+	if r := s.take("b", b, 1); r.Allowed {
+		s.Fatalf("reservations wrapped around: %+v", r)
+	}
+}
+
+func canceledReservation(s *suite) {
+	id := s.plan(ratelimit.TokenBucket(10, s.Unit, 2)) // as in x/time/rate: the last reservation refunds all, one in the middle only permits that no later one needs
+	tenth := s.Unit / 10
+	s.reserve("k", id, 2, 0)
+	last := s.reserve("k", id, 2, 2*tenth)
+	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: last.Receipt})
+	middle := s.reserve("k", id, 2, 2*tenth)
+	s.reserve("k", id, 1, 3*tenth)
+	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: middle.Receipt})
+	s.reserve("k", id, 2, 4*tenth)
+
+	w := s.plan(ratelimit.FixedWindow(1, s.Unit))
+	s.reserve("w", w, 1, 0)
+	last = s.reserve("w", w, 1, s.Unit)
+	s.apply("w", w, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: last.Receipt})
+	s.reserve("w", w, 1, s.Unit)
+}

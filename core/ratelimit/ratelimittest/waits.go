@@ -1,0 +1,138 @@
+package ratelimittest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A line is a limiter over the store of the suite whose callers wait for the key "k".
+type line struct {
+	held
+
+	queued chan struct{}
+}
+
+type outcome struct {
+	ratelimit.Result
+	err error
+}
+
+// line makes a limiter of one permit in each Unit, and takes the first.
+func (s *suite) line(cfg ratelimit.Config) line {
+	s.Helper()
+	queued := make(chan struct{})
+	cfg.Name, cfg.Store, cfg.Limit = "line", s.store, ratelimit.TokenBucket(1, s.Unit, 1)
+	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*s.Unit)
+	cfg.Hooks.Queued = func(context.Context, ratelimit.Info) { queued <- struct{}{} }
+	l, err := ratelimit.New(cfg)
+	if err != nil {
+		s.Fatalf("New(%+v): %v", cfg, err)
+	}
+	s.Cleanup(func() { _ = l.Close() })
+	all := line{held{s, l}, queued}
+	s.granted(all.of("k", 1), 1, 0)
+	return all
+}
+
+// join starts a wait, and returns when it waits.
+func (l line) join(ctx context.Context) <-chan outcome {
+	l.Helper()
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := l.Wait(ctx, "k", 1)
+		done <- outcome{r, err}
+	}()
+	select {
+	case <-l.queued:
+	case got := <-done:
+		l.Fatalf("Wait = %+v, want a wait", got)
+	}
+	return done
+}
+
+func (l line) served(w <-chan outcome, wait time.Duration) {
+	l.Helper()
+	got := <-w
+	if got.err != nil || !got.Allowed || got.Granted != 1 {
+		l.Fatalf("Wait = %+v, want a permit", got)
+	}
+	l.near("Wait", got.Wait, wait)
+}
+
+// refusedAfter checks a refusal with the time until it could be served.
+func (l line) refusedAfter(got outcome, retry time.Duration) {
+	l.Helper()
+	if got.Allowed || !errors.Is(got.err, ratelimit.ErrLimited) {
+		l.Fatalf("Wait = %+v, want a refusal", got)
+	}
+	l.near("RetryAfter", got.RetryAfter, retry)
+}
+
+func waitsInOrder(s *suite) {
+	l := s.line(ratelimit.Config{MaxWait: 3 * s.Unit})
+	var all []<-chan outcome
+	for range 3 {
+		all = append(all, l.join(context.Background()))
+	}
+	r, err := l.Wait(context.Background(), "k", 1)
+	l.refusedAfter(outcome{r, err}, 4*s.Unit)
+	for i, w := range all {
+		l.served(w, time.Duration(i+1)*s.Unit)
+	}
+}
+
+func canceledWait(s *suite) {
+	l := s.line(ratelimit.Config{})
+	first := l.join(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	second := l.join(ctx)
+	cancel()
+	if got := <-second; !errors.Is(got.err, context.Canceled) {
+		s.Fatalf("a canceled wait = %+v", got)
+	}
+	l.served(l.join(context.Background()), 2*s.Unit)
+	l.served(first, s.Unit)
+}
+
+func newestFirst(s *suite) {
+	l := s.line(ratelimit.Config{NewestFirst: true, MaxQueue: 2})
+	first, second := l.join(context.Background()), l.join(context.Background())
+	third := l.join(context.Background()) // takes the place of the first
+	l.refusedAfter(<-first, s.Unit)
+	l.served(third, s.Unit)
+	l.served(second, 2*s.Unit)
+}
+
+func boundedQueue(s *suite) {
+	l := s.line(ratelimit.Config{MaxQueue: 1})
+	first := l.join(context.Background())
+	r, err := l.Wait(context.Background(), "k", 1)
+	l.refusedAfter(outcome{r, err}, 2*s.Unit)
+	l.served(first, s.Unit)
+}
+
+// queueServesAtOnce has a waiter that leaves, a refund, a reset, and a take that does not overtake.
+func queueServesAtOnce(s *suite) {
+	l := s.line(ratelimit.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	first, second, third := l.join(ctx), l.join(context.Background()), l.join(context.Background())
+	if r := l.of("k", 1); r.Allowed || r.RetryAfter > 4*s.Unit || r.RetryAfter < 4*s.Unit-s.Slack {
+		s.Fatalf("a take behind three waiters = %+v", r)
+	}
+	cancel()
+	<-first
+	l.served(second, s.Unit)
+	if err := l.Reset(context.Background(), "k"); err != nil {
+		s.Fatal(err)
+	}
+	l.served(third, s.Unit)
+	last := l.join(context.Background())
+	l.set(ratelimit.TokenBucket(10, s.Unit, 1)) // the waiters come under the new limit at once
+	if got := <-last; got.err != nil || got.Wait >= s.Unit {
+		s.Fatalf("after a raise of the limit Wait = %+v", got)
+	}
+}

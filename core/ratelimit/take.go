@@ -1,0 +1,157 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+// Take takes n permits of a key now, or none; Result.Allowed reports which. A refusal changes
+// nothing. With n = 0 it takes nothing.
+//
+// An error is never a refusal: n is negative, the limiter is closed, or the store failed and
+// OnStoreError is not [Allow]. Whether ctx is done matters only to a store that has to wait; the
+// error is then the cause of ctx.
+func (l *Limiter) Take(ctx context.Context, key string, n int64) (r Result, err error) {
+	err = l.takeInto(ctx, key, n, &r)
+	return r, err
+}
+
+// takeInto is Take, which is inlined: copying a Result is slow (BenchmarkTake).
+func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) (err error) {
+	set := l.current.Load()
+	if !l.used.Load() {
+		l.used.Store(true)
+	}
+	if l.overrides.n.Load() > 0 {
+		set = cmp.Or(l.overrides.get(key), set)
+	}
+	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, r) {
+		if h := l.life.Hooks(); l.own == nil || h.Allowed != nil || h.Rejected != nil {
+			l.took(ctx, key, n, r)
+		}
+		return nil
+	}
+	*r, err = l.take(ctx, key, driver.Op{Kind: driver.Take, Cost: n})
+	return err
+}
+
+// TakeAtMost takes the available permits of a key, up to n.
+func (l *Limiter) TakeAtMost(ctx context.Context, key string, n int64) (Result, error) {
+	return l.take(ctx, key, driver.Op{Kind: driver.TakeAtMost, Cost: n})
+}
+
+// Peek returns the state of a key. It changes nothing and counts no decision.
+func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
+	return l.apply(ctx, key, driver.Op{})
+}
+
+// Drain takes all permits that a key has now, for example after an upstream has throttled a call.
+// Result.Granted is their number.
+func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
+	r, err := l.apply(ctx, key, driver.Op{Kind: driver.Drain})
+	r.Allowed, r.RetryAfter = err == nil, 0
+	return r, err
+}
+
+// Reserve grants n permits of a key for the earliest possible moment, if that is within maxWait,
+// and returns at once: use the permits after Result.Wait. If they are not used, Refund gives them
+// back. No later call takes permits before them: a later take is refused, or reserved after them.
+// A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
+// limit four periods. While other callers wait for the key (see [Limiter.Wait]) without NewestFirst,
+// Reserve is refused: the state of the key after the queue is not known yet.
+func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
+	if maxWait < 0 {
+		maxWait = math.MaxInt64
+	}
+	return l.take(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: maxWait})
+}
+
+// check decides as Take does, and takes nothing.
+func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error) {
+	return l.apply(ctx, key, driver.Op{Kind: driver.Check, Cost: n})
+}
+
+// Refund gives back the permits of a take, which its Result names. Call it at most once
+// for a take, and not after a Reset. Permits that came back with time are not given back
+// twice: after the window of the take it does nothing, nor after SetLimit to another kind of
+// limit. While others hold places that lie ahead (see [Limiter.Reserve]), only the permits
+// behind all of them are given back. A window of which all is given back still ends when it
+// would have.
+//
+// The Result is how the key then stands under the limit in force: that of its Override, or
+// that of the limiter that took, which may have changed since.
+//
+// It runs even if ctx is done: a store that has to wait has a second for it.
+func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, error) {
+	if take.Granted <= 0 {
+		return l.Peek(ctx, key)
+	}
+	if l.own == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
+		defer cancel()
+	}
+	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
+}
+
+const refundTimeout = time.Second
+
+// Reset forgets the usage of a key, under every limit.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	_, err := l.apply(ctx, key, driver.Op{Kind: driver.Reset})
+	return err
+}
+
+func (l *Limiter) take(ctx context.Context, key string, op driver.Op) (Result, error) {
+	r, err := l.apply(ctx, key, op)
+	if err == nil {
+		l.decided(ctx, key, op.Cost, &r, 0)
+	}
+	return r, err
+}
+
+// decided counts a decision and calls the hooks, unless the cost was 0 or the store did not
+// decide.
+func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
+	if cost == 0 || r.Limit == 0 {
+		return
+	}
+	l.count(r)
+	l.announce(ctx, key, cost, r, waited)
+}
+
+// took is decided after takeOne, which has counted the decision itself.
+func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
+	if l.own == nil { // takeOne counts for all limiters of a shared table
+		l.count(r)
+	}
+	l.announce(ctx, key, cost, r, 0)
+}
+
+func (l *Limiter) count(r *Result) {
+	if r.Allowed {
+		l.allowed.Inc()
+	} else {
+		l.rejected.Inc()
+	}
+}
+
+func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
+	switch h := l.life.Hooks(); {
+	case r.Allowed && h.Allowed != nil:
+		l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: *r, Waited: waited})
+	case !r.Allowed && h.Rejected != nil:
+		l.tell(ctx, h.Rejected, Info{Key: key, Cost: cost, Result: *r})
+	}
+}
+
+func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info Info) {
+	defer l.life.Panics.Recover()
+	info.Name, info.Key = l.Name(), strings.Clone(info.Key)
+	f(ctx, info)
+}

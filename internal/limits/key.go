@@ -1,0 +1,54 @@
+package limits
+
+import (
+	"slices"
+
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+// A Key is one key during an operation, locked by its table.
+type Key struct {
+	Account
+
+	Now     int64
+	Changed bool // the table must write the account
+}
+
+// Apply does an operation at the time of the key.
+func (k *Key) Apply(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
+	r, changed = k.Account.Apply(p, k.Now, op)
+	k.Changed = k.Changed || changed
+	return r, changed
+}
+
+// copy is a dry run.
+func (k *Key) copy() *Key {
+	c := *k
+	for i := range c.Counts() {
+		count := &c.Counts()[i]
+		count.List = slices.Clone(count.List)
+	}
+	return &c
+}
+
+// check is the result of a take whose permits are not available now; it takes nothing.
+func (k *Key) check(p *Plan, cost int64) driver.Result {
+	r, _ := k.Apply(p, &driver.Op{Kind: driver.Check, Cost: cost})
+	r.Allowed = false
+	return r
+}
+
+// serve takes for a waiter at the earliest possible moment, if that is not later than latest, and
+// sets Now to it.
+func (k *Key) serve(p *Plan, cost, latest int64) (r driver.Result) {
+	for range 1 + 2*MaxLimits { // the first RetryAfter can be too short for joined limits
+		var changed bool
+		r, changed = k.Serve(p, k.Now, cost)
+		k.Changed = k.Changed || changed
+		if r.Allowed || r.RetryAfter == driver.Never || int64(r.RetryAfter) > latest-k.Now {
+			break
+		}
+		k.Now += int64(r.RetryAfter)
+	}
+	return r
+}

@@ -1,0 +1,146 @@
+package denycache
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/stripe"
+)
+
+const kind = "ratelimitstore"
+
+// DefaultName is the name of a store without a Name.
+const DefaultName = "default"
+
+// DefaultMaxKeys is the MaxKeys if the field is zero.
+const DefaultMaxKeys = 10_000
+
+// Config configures a [Store]. The zero value is ready to use.
+type Config struct {
+	// Name is the name of the store in its Registry. If empty, DefaultName.
+	Name string
+	// Registry is where the store is registered, as kind "ratelimitstore", with the counters of the
+	// store that it wraps: do not register both. If nil, the store is not registered.
+	Registry *core.Registry
+	// MaxKeys is the highest number of refused keys that are remembered. If zero, DefaultMaxKeys.
+	// It must not be negative.
+	MaxKeys int
+}
+
+// With returns a copy of c changed by f; c itself is unchanged.
+func (c Config) With(f func(*Config)) Config { f(&c); return c }
+
+// Validate reports every field that cannot be used.
+func (c Config) Validate() error {
+	if c.MaxKeys < 0 {
+		return &core.ConfigError{Field: "denycache.Config.MaxKeys", Value: c.MaxKeys, Reason: "must be >= 0 (0 means 10000)"}
+	}
+	return nil
+}
+
+func (c Config) name() string {
+	if c.Name == "" {
+		return DefaultName
+	}
+	return c.Name
+}
+
+func (c Config) maxKeys() int {
+	if c.MaxKeys == 0 {
+		return DefaultMaxKeys
+	}
+	return c.MaxKeys
+}
+
+// A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
+type Store struct {
+	inner   ratelimit.Store
+	cfg     Config
+	denials *denials
+	denied  stripe.Counter
+	closed  atomic.Bool
+}
+
+// New wraps a store. It returns the error of [Config.Validate], or the [*core.DuplicateError] of the
+// registry.
+func New(store ratelimit.Store, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if store == nil {
+		return nil, &core.ConfigError{Field: "denycache store", Value: nil, Reason: "must not be nil"}
+	}
+	s := &Store{inner: store, cfg: cfg, denials: newDenials(cfg.maxKeys())}
+	if cfg.Registry != nil {
+		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Open opens a table of the store that s wraps.
+func (s *Store) Open(name string) (driver.Table, error) {
+	t, err := s.inner.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &table{t, s, name}, nil
+}
+
+// Close closes the store that s wraps, and removes s from its registry.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	if r := s.cfg.Registry; r != nil {
+		r.Remove(kind, s.cfg.name(), s)
+	}
+	return s.inner.Close()
+}
+
+// Stats returns the counters of the store that s wraps, with Denied.
+func (s *Store) Stats() (stats ratelimit.StoreStats) {
+	if inner, ok := s.inner.(interface{ Stats() ratelimit.StoreStats }); ok {
+		stats = inner.Stats()
+	}
+	stats.Denied += s.denied.Load()
+	return stats
+}
+
+type table struct {
+	driver.Table
+	store *Store
+	name  string
+}
+
+// Unwrap returns the table of the store that is wrapped.
+func (t *table) Unwrap() driver.Table { return t.Table }
+
+// Apply refuses a take that the store would certainly refuse; the store decides all others.
+func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+	s := t.store
+	denied, refused, asked := s.denials.refuse(t.name, key, plan, op)
+	if refused && ctx.Err() == nil && !s.closed.Load() {
+		s.denied.Inc()
+		return denied, nil
+	}
+	r, err := t.Table.Apply(ctx, key, plan, op)
+	var unsent *driver.UnsentError
+	switch op.Kind {
+	case driver.Refund, driver.Reset, driver.Drain:
+		s.denials.forget(t.name, key, 0)
+	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check:
+		switch {
+		case err == nil:
+			s.denials.learn(asked, t.name, key, plan, op.Cost, r)
+		case op.Cost > 0 && op.Kind != driver.Check && !errors.As(err, &unsent):
+			s.denials.forget(t.name, key, longestDenial) // the store might refund the take
+		}
+	}
+	return r, err
+}

@@ -1,0 +1,198 @@
+package share
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+// A shard has some of the keys.
+type shard struct {
+	mu   sync.Mutex
+	keys map[string]*known
+}
+
+// A known is the state of a key as known in this process.
+type known struct {
+	plan   *plan // of the last take here
+	parts  []*account
+	charge *charge // that is under way
+
+	flying  int64     // permits of takes at the store whose reply has not come
+	covered int64     // those of flying that are charged to the share
+	unknown int64     // permits of takes without a reply that are not charged to the share
+	lostAt  time.Time // when the last of these was given up
+
+	failures int       // of the store, in a row
+	held     time.Time // nothing is sent until then
+	err      error     // of the last failure
+}
+
+// An account is the state of a key under one limit.
+type account struct {
+	part *part
+	at   int64     // the time of the store at its last decision
+	seen time.Time // when that was known
+	left int64     // permits that were left at that time
+	full time.Time // when the key will be full
+	told int64     // the number of instances for which memory was charged, or 0
+	debt int64     // permits granted here that are not charged to the store
+}
+
+// know returns the state of a key, and creates it. If the shard is full, it evicts one of a few
+// other keys: one without a debt, or with the debt that recovers first.
+func (l *local) know(s *shard, key string) *known {
+	if k := s.keys[key]; k != nil {
+		return k
+	}
+	if len(s.keys) >= maxKeys/len(l.shards) {
+		seen, victim, least := 0, "", time.Time{}
+		for name, k := range s.keys {
+			if end := k.end(); victim == "" || end.Before(least) {
+				victim, least = name, end
+			}
+			if seen++; seen == 8 {
+				break
+			}
+		}
+		l.drop(s, victim)
+	}
+	k := &known{}
+	s.keys[strings.Clone(key)] = k
+	return k
+}
+
+// drop forgets a key and its debt.
+func (l *local) drop(s *shard, key string) {
+	if k := s.keys[key]; k != nil {
+		for _, a := range k.parts {
+			l.owe(a, -a.debt)
+		}
+		delete(s.keys, key)
+	}
+}
+
+// end returns the time at which a key has recovered at the store; if it has a debt or a take under
+// way, the time after that.
+func (k *known) end() (end time.Time) {
+	if end = k.held; k.owes() || k.flying > 0 {
+		return time.Now().Add(ratelimit.MaxPeriod)
+	}
+	for _, a := range k.parts {
+		if a.full.After(end) {
+			end = a.full
+		}
+	}
+	return end
+}
+
+// idle reports whether nothing is known of a key.
+func (k *known) idle() bool {
+	now := time.Now()
+	for _, a := range k.parts {
+		if a.full.After(now) || a.debt > 0 {
+			return false
+		}
+	}
+	return k.flying == 0 && k.unknown == 0 && k.charge == nil && k.failures == 0 && !k.held.After(now)
+}
+
+// account is the account under one limit.
+func (k *known) account(p *part) *account {
+	for _, a := range k.parts {
+		if a.part == p {
+			return a
+		}
+	}
+	a := &account{part: p, left: p.limit.Capacity()}
+	k.parts = append(k.parts, a)
+	return a
+}
+
+func (k *known) owes() bool {
+	for _, a := range k.parts {
+		if a.debt > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// landed ends a take of so many permits that was under way. If its reply was lost, the permits might
+// have been taken.
+func (k *known) landed(cost int64, lost bool) {
+	k.flying -= cost
+	over := max(0, k.covered-k.flying)
+	k.covered -= over
+	if lost && cost > 0 {
+		k.unknown, k.lostAt = k.unknown+cost-over, time.Now()
+	}
+}
+
+// failed remembers a failure of the store. After several in a row, or if the store says so, nothing
+// is sent for some time: otherwise an unstable store would be tried and given up again and again.
+func (k *known) failed(err error) {
+	var unsent *driver.UnsentError
+	k.failures++
+	if k.err = err; k.failures >= failures || errors.As(err, &unsent) && unsent.Unavailable {
+		k.failures, k.held = 0, time.Now().Add(hold)
+	}
+}
+
+// learn remembers the state of a key after an operation that was sent at a time.
+func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
+	var all []driver.Result
+	if more, ok := r.Receipt.More.(driver.Standings); ok {
+		all = more.Standings()
+	}
+	if sent.After(k.lostAt) {
+		k.unknown = 0
+	}
+	now := time.Now()
+	for i, part := range p.parts {
+		st := *r
+		switch {
+		case len(all) == len(p.parts):
+			st = all[i]
+		case i != r.Which:
+			st = k.account(part).after(r, now)
+		}
+		if len(k.parts) > 0 || st.FullAfter > 0 {
+			k.account(part).learn(r.Receipt.At, st, sent, now)
+		}
+	}
+}
+
+// learn stores the state of a decision. Replies can overtake each other: of operations that were
+// under way together, the one that was decided last counts, and of two that were decided at one
+// moment, or at unknown times, the one with less left.
+func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
+	if sent.Before(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
+		return
+	}
+	a.at, a.seen, a.left, a.full, a.told = at, now, st.Remaining, now.Add(st.FullAfter), 0
+}
+
+// after is the state after a take of joined limits, of which the store has reported another one: the
+// last known state, less the take.
+func (a *account) after(r *driver.Result, now time.Time) driver.Result {
+	limit, st := a.part.limit, driver.Result{Remaining: a.part.limit.Capacity()}
+	if a.full.After(now) {
+		st = driver.Result{Remaining: a.left, FullAfter: a.full.Sub(now)}
+	}
+	if r.Granted == 0 {
+		return st
+	}
+	st.Remaining = max(0, st.Remaining-r.Granted, r.Remaining)
+	switch {
+	case limit.Algorithm == ratelimit.AlgorithmTokenBucket:
+		st.FullAfter += mulDiv(r.Granted, int64(limit.Period), limit.Permits)
+	case limit.Algorithm != ratelimit.AlgorithmFixedWindow || st.FullAfter == 0:
+		st.FullAfter = recovery(limit)
+	}
+	return st
+}

@@ -1,0 +1,309 @@
+package share
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+const (
+	maxKeys  = 1 << 16     // keys of a table that are remembered
+	hold     = time.Second // for which nothing is sent to a store that is unavailable
+	failures = 8           // in a row on one key, after which a store is unavailable
+)
+
+var errTake = errors.New("share: the permits were taken at the store, which is unavailable")
+
+// A local decides for a table while the store fails: with a share of the limit, in memory. It
+// remembers the last state of keys at the store, and starts from it. It charges the permits that it
+// granted to the store before the next decision there.
+type local struct {
+	table  *table
+	memory driver.OwingTable
+	splits sync.Map // planShare to the driver.ID in memory
+	seed   maphash.Seed
+	shards [16]shard
+	owing  atomic.Int64 // accounts with a debt
+}
+
+type planShare struct {
+	id driver.ID
+	n  int64
+}
+
+func (l *local) shard(key string) *shard {
+	return &l.shards[maphash.String(l.seed, key)%uint64(len(l.shards))]
+}
+
+// Plan registers limits with the table itself.
+func (l *local) Plan(limits []driver.Spec) (driver.ID, error) { return l.table.Plan(limits) }
+
+// Apply decides one operation here.
+func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+	p := l.table.plan(id)
+	switch {
+	case l.table.store.ctx.Err() != nil:
+		return driver.Result{}, ratelimit.ErrClosed
+	case p == nil:
+		return driver.Result{}, errPlan(id)
+	case op.Kind == driver.Refund:
+		return driver.Result{}, errTake
+	}
+	in := l.table.instances()
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op.Kind == driver.Reset {
+		return l.forget(ctx, s, key, p, in.n)
+	}
+	k := l.know(s, key)
+	if err := l.prepare(ctx, key, k, p, &op, in); err != nil {
+		return driver.Result{}, err
+	}
+	r, err := l.apply(ctx, key, p, op, in.n)
+	if err != nil {
+		return r, err
+	}
+	l.table.store.local.Inc()
+	r.Receipt.At = ^r.Receipt.At // below 0, as none of the store is
+	if r.RetryAfter == driver.Never && op.Cost <= p.capacity {
+		if r.RetryAfter = time.Until(k.held); r.RetryAfter <= 0 { // a share never has so many, but the store might
+			r.RetryAfter = hold
+		}
+	}
+	if r.Granted > 0 {
+		for _, part := range p.parts {
+			l.owe(k.account(part), r.Granted)
+		}
+		l.table.store.indebted()
+	}
+	return r, nil
+}
+
+// apply does an operation in memory.
+func (l *local) apply(ctx context.Context, key string, p *plan, op driver.Op, n int64) (driver.Result, error) {
+	op.Change = nil // it is of the limits, and not of the shares
+	id, err := l.split(p, n)
+	if err != nil {
+		return driver.Result{}, err
+	}
+	r, err := l.memory.Apply(ctx, key, id, op)
+	r.Plan = p.id
+	return r, err
+}
+
+// split is the number in memory of the share of a plan.
+func (l *local) split(p *plan, n int64) (driver.ID, error) {
+	of := planShare{p.id, n}
+	if id, ok := l.splits.Load(of); ok {
+		return id.(driver.ID), nil //nolint:forcetypeassert // nothing else is stored
+	}
+	id, err := l.memory.Plan(p.shares(n).Specs())
+	if err == nil {
+		l.splits.Store(of, id)
+	}
+	return id, err
+}
+
+// prepare charges a key in memory with its usage at the store, as far as that is new, and with the
+// takes that might have been granted there without a reply.
+func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *driver.Op, in instances) error {
+	k.plan = p
+	for _, part := range p.parts {
+		k.account(part)
+	}
+	for _, a := range k.parts {
+		if a.told != in.n || inTurn(a.part.limit, in.n) {
+			if err := l.raise(key, a, in); err != nil {
+				return err
+			}
+		}
+	}
+	if op.Cost == 0 && op.Kind != driver.Drain {
+		return nil
+	}
+	unknown := k.unknown + k.flying - k.covered
+	k.unknown, k.covered = 0, k.flying
+	for _, a := range k.parts {
+		if unknown <= 0 {
+			break
+		}
+		r, err := l.apply(ctx, key, l.table.plan(a.part.id), driver.Op{Kind: driver.TakeAtMost, Cost: unknown}, in.n)
+		if err != nil {
+			return err
+		}
+		unknown -= r.Granted // of all accounts
+	}
+	return nil
+}
+
+// raise charges a key in memory with the share of its usage at the store. The permits left at the
+// store are for all instances; the usage of a bucket is a time, which is the same for the share.
+// If there are fewer permits than instances, each instance has one permit in its turn, and none
+// until the usage of all has recovered.
+func (l *local) raise(key string, a *account, in instances) error {
+	id, err := l.split(l.table.plan(a.part.id), in.n)
+	if err != nil {
+		return err
+	}
+	of, s, now := a.part.limit, split(a.part.limit, in.n), time.Now()
+	bucket := of.Algorithm == ratelimit.AlgorithmTokenBucket
+	permits, until := s.Permits-a.left/in.n, a.full
+	switch {
+	case inTurn(of, in.n):
+		full := until
+		if until = now; a.told != in.n {
+			if until = now.Add(of.Period); bucket {
+				until = now.Add(recovery(of))
+			}
+			if bucket && full.After(until) {
+				until = full
+			}
+		}
+		in.now += until.Sub(now)
+		permits, until = 1, until.Add(turn(of, in))
+	case bucket:
+		if permits = 0; until.Before(now) { // only the time matters
+			until = now
+		}
+	case !until.After(now):
+		permits = 0
+	}
+	if s.Algorithm == ratelimit.AlgorithmSlidingCounter && permits > 0 { // a.left already includes the weight
+		until = now.Add(2 * s.Period)
+	}
+	if permits > 0 || bucket {
+		err = l.memory.Owe(key, id, max(0, permits), until)
+	}
+	if err == nil {
+		a.told = in.n
+	}
+	return err
+}
+
+// remote decides at the store, after it has charged the debt of the key, and remembers the decision.
+func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (driver.Result, error) {
+	l.table.instances() // from the first decision on this process is counted
+	if op.Kind == driver.Refund && op.Receipt.At < 0 {
+		return l.refund(ctx, key, p, op)
+	}
+	cost := int64(0) // that might be taken
+	switch op.Kind {
+	case driver.Take, driver.Reserve:
+		if op.Cost <= p.capacity {
+			cost = op.Cost
+		}
+	case driver.TakeAtMost:
+		cost = min(op.Cost, p.capacity)
+	case driver.Drain:
+		cost = p.capacity
+	case driver.Refund, driver.Reset, driver.Check:
+	}
+	k, err := l.depart(ctx, key, cost)
+	if err != nil {
+		return driver.Result{}, err
+	}
+	sent := time.Now()
+	r, err := l.table.Table.Apply(ctx, key, p.id, op)
+	s := l.shard(key)
+	s.mu.Lock()
+	var unsent *driver.UnsentError
+	k.landed(cost, err != nil && !errors.As(err, &unsent))
+	switch {
+	case err != nil:
+		if ctx.Err() == nil {
+			k.failed(err)
+		}
+	case op.Kind == driver.Reset:
+		_, _ = l.forget(ctx, s, key, p, l.table.instances().n)
+	case r.Receipt.At >= 0:
+		k.failures = 0
+		k.learn(p, &r, sent)
+	}
+	if s.keys[key] == k && k.idle() {
+		delete(s.keys, key)
+	}
+	s.mu.Unlock()
+	if err == nil {
+		l.table.store.available()
+	}
+	return r, err
+}
+
+// refund gives back a take that was decided here. Permits that were charged to the store in the
+// meantime stay charged: the key can be limited too much, until they recover.
+func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (driver.Result, error) {
+	op.Receipt.At = ^op.Receipt.At
+	s := l.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := l.know(s, key)
+	before := make([]int64, len(k.parts))
+	for i, a := range k.parts { // p can differ from the limit that was charged
+		before[i] = l.used(ctx, key, a)
+	}
+	r, err := l.apply(ctx, key, p, op, l.table.instances().n)
+	for i, a := range k.parts {
+		if l.charged(a, &op.Receipt) {
+			l.owe(a, -max(0, min(a.debt, op.Cost, before[i]-l.used(ctx, key, a))))
+		}
+	}
+	return r, err
+}
+
+// charged reports whether a take here was charged to a limit.
+func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
+	l.splits.Range(func(of, id any) bool {
+		is = of.(planShare).id == a.part.id && slices.Contains(take.Plans[:], id.(driver.ID)) //nolint:forcetypeassert // nothing else is stored
+		return !is
+	})
+	return is
+}
+
+// used returns the usage of a share: permits granted here or charged by raise that have not
+// recovered.
+func (l *local) used(ctx context.Context, key string, a *account) int64 {
+	n := cmp.Or(a.told, l.table.instances().n)
+	r, err := l.apply(ctx, key, l.table.plan(a.part.id), driver.Op{}, n)
+	if err != nil {
+		return math.MaxInt64
+	}
+	s := split(a.part.limit, n)
+	if s.Algorithm == ratelimit.AlgorithmTokenBucket {
+		return int64(mulDiv(int64(r.FullAfter), s.Permits, int64(s.Period)))
+	}
+	used := r.Limit - r.Remaining
+	if r.Remaining == 0 { // there might be reservations
+		used = max(used, r.Limit*int64((r.FullAfter+s.Period-1)/s.Period))
+	}
+	return used
+}
+
+// owe adds to the debt that must be charged.
+func (l *local) owe(a *account, permits int64) {
+	had, change := a.debt > 0, int64(0)
+	a.debt = max(0, a.debt+permits)
+	switch {
+	case had && a.debt == 0:
+		change = -1
+	case !had && a.debt > 0:
+		change = 1
+	}
+	l.owing.Add(change)
+	l.table.store.owing.Add(change)
+}
+
+// forget drops a key here.
+func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int64) (driver.Result, error) {
+	l.drop(s, key)
+	return l.apply(ctx, key, p, driver.Op{Kind: driver.Reset}, n)
+}

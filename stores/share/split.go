@@ -1,0 +1,103 @@
+package share
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// split returns the part of a limit for each of n instances: all parts together never exceed the
+// limit. If it has fewer permits at once than instances, the part is one permit in a turn.
+func split(l ratelimit.Limit, n int64) ratelimit.Limit {
+	s := l
+	switch {
+	case n <= 1:
+	case l.Algorithm == ratelimit.AlgorithmTokenBucket:
+		s.Burst = max(1, l.Burst/n)
+		if l.Permits%n != 0 && n <= int64(ratelimit.MaxPeriod/l.Period) {
+			if s.Period *= time.Duration(n); s.Validate() == nil {
+				break
+			}
+		}
+		s.Permits, s.Period = max(1, l.Permits/n), l.Period // rounded down, if the exact rate has too long a period or cannot be counted
+	case l.Permits >= n:
+		s.Permits = l.Permits / n
+	default:
+		s = ratelimit.FixedWindow(1, l.Period*time.Duration(min(rounds(l, n), int64(ratelimit.MaxPeriod/l.Period))))
+	}
+	return s
+}
+
+// shares returns the share of each limit of a plan. Windows that become the same kind are merged
+// into the smaller one.
+func (p *plan) shares(n int64) ratelimit.Limit {
+	var all []ratelimit.Limit
+next:
+	for _, part := range p.parts {
+		s := split(part.limit, n)
+		for i, other := range all {
+			other.Permits = s.Permits
+			if other == s {
+				all[i].Permits = min(all[i].Permits, s.Permits)
+				continue next
+			}
+		}
+		all = append(all, s)
+	}
+	joined := all[0]
+	for _, s := range all[1:] {
+		joined = joined.And(s)
+	}
+	return joined
+}
+
+// inTurn reports whether n instances take turns, for a limit with fewer permits at once.
+func inTurn(l ratelimit.Limit, n int64) bool { return l.Capacity() < n }
+
+// rounds returns the number of periods until each of n instances has had its turn.
+func rounds(l ratelimit.Limit, n int64) int64 { return (n + l.Permits - 1) / l.Permits }
+
+// turn returns the time from now to the turn of an instance, on the clock of all. A window has as
+// many turns in a period as permits; those of a bucket are one after the other, each as long as it
+// takes to refill one permit.
+func turn(l ratelimit.Limit, in instances) time.Duration {
+	slots, slot := in.n, in.rank
+	cycle := mulDiv(in.n, int64(l.Period), l.Permits)
+	if l.Algorithm != ratelimit.AlgorithmTokenBucket {
+		slots = rounds(l, in.n)
+		slot = in.rank * slots / in.n
+		cycle = mulDiv(slots, int64(l.Period), 1)
+	}
+	begin, end := mulDiv(slot, int64(cycle), slots), mulDiv(slot+1, int64(cycle), slots)
+	switch at := in.now % cycle; {
+	case at < begin:
+		return begin - at
+	case at >= end:
+		return cycle - at + begin
+	}
+	return 0
+}
+
+// mulDiv returns a*b/c rounded up; it saturates.
+func mulDiv(a, b, c int64) time.Duration {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c-1), 0)
+	if hi += carry; hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return time.Duration(min(q, math.MaxInt64))
+}
+
+// recovery returns the longest time until a take has recovered.
+func recovery(l ratelimit.Limit) time.Duration {
+	if l.Algorithm == ratelimit.AlgorithmTokenBucket {
+		return mulDiv(l.Burst, int64(l.Period), l.Permits)
+	}
+	if l.Algorithm == ratelimit.AlgorithmSlidingCounter {
+		return 2 * l.Period
+	}
+	return l.Period
+}

@@ -1,0 +1,182 @@
+package share
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/stripe"
+)
+
+const (
+	kind        = "ratelimitstore"
+	chargeEvery = 2 * time.Second  // debts are charged while there are any
+	chargeTime  = 10 * time.Second // for one key, if the store has no timeout of its own
+	closeTime   = time.Second      // for the last charges
+)
+
+// A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
+type Store struct {
+	inner  ratelimit.Store
+	cfg    Config
+	rank   int64 // of this process, if the store does not count
+	local  stripe.Counter
+	unsent atomic.Uint64
+
+	mu       sync.Mutex
+	tables   map[string]*table
+	closed   bool
+	wg       sync.WaitGroup
+	ctx      context.Context //nolint:containedctx // of the goroutine
+	stop     context.CancelFunc
+	wake     chan struct{} // the store is available
+	charging atomic.Bool   // a goroutine charges debts
+	owing    atomic.Int64  // debts of all tables
+}
+
+// New wraps a store. It neither waits for the store nor starts a goroutine. It returns the error of
+// [Config.Validate], or the [*core.DuplicateError] of the registry.
+func New(store ratelimit.Store, cfg Config) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if store == nil {
+		return nil, &core.ConfigError{Field: "share store", Value: nil, Reason: "must not be nil"}
+	}
+	s := &Store{inner: store, cfg: cfg, tables: map[string]*table{}, wake: make(chan struct{}, 1)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.cfg.Instances = max(1, cfg.Instances)
+	s.rank = rand.Int64N(int64(s.cfg.Instances)) //nolint:gosec // no secret
+	if cfg.Registry != nil {
+		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Open opens a table of the store that s wraps; the same name is the same table.
+func (s *Store) Open(name string) (driver.Table, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ratelimit.ErrClosed
+	}
+	if t := s.tables[name]; t != nil {
+		return t, nil
+	}
+	inner, err := s.inner.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{Table: inner, store: s}
+	t.counts, _ = driver.As[driver.InstanceTable](inner)
+	s.tables[name] = t
+	return t, nil
+}
+
+// Close ends the store, and closes the store that it wraps. Before that it charges the debts once
+// more, for up to a second, and removes s from its registry.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if r := s.cfg.Registry; r != nil {
+		r.Remove(kind, s.cfg.name(), s)
+	}
+	s.stop()
+	s.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	s.charge(ctx)
+	return s.inner.Close()
+}
+
+// begin runs f in a goroutine that Close waits for, and reports whether it did: after Close it
+// does not.
+func (s *Store) begin(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Go(f)
+	}
+	return !s.closed
+}
+
+// Stats returns the counters of the store that s wraps, with Local and, if that store does not
+// count them, Instances.
+func (s *Store) Stats() (stats ratelimit.StoreStats) {
+	local := s.local.Load() // first, so that it is at most Timeouts + Failed + Unsent
+	if inner, ok := s.inner.(interface{ Stats() ratelimit.StoreStats }); ok {
+		stats = inner.Stats()
+	}
+	stats.Unsent += s.unsent.Load()
+	if stats.Local += local; stats.Instances == 0 && s.cfg.Instances > 1 {
+		stats.Instances = s.cfg.Instances
+	}
+	return stats
+}
+
+// indebted starts the goroutine that charges debts, which runs while there are any.
+func (s *Store) indebted() {
+	if !s.charging.Load() && s.charging.CompareAndSwap(false, true) && !s.begin(s.run) {
+		s.charging.Store(false)
+	}
+}
+
+// available has the debts charged soon: the store has just decided.
+func (s *Store) available() {
+	if s.owing.Load() > 0 {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *Store) run() {
+	due := time.NewTicker(chargeEvery)
+	defer due.Stop()
+	wake := s.wake
+	for {
+		select {
+		case <-due.C:
+			wake = s.wake
+		case <-wake:
+		case <-s.ctx.Done():
+			return
+		}
+		if !s.charge(s.ctx) {
+			wake = nil // decisions do not retry it: the next tick does
+		}
+		if s.charging.Store(false); s.owing.Load() == 0 || !s.charging.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// charge charges the debts of all tables, and reports whether all could be charged.
+func (s *Store) charge(ctx context.Context) bool {
+	s.mu.Lock()
+	var shares []*local
+	for _, t := range s.tables {
+		if l := t.local.Load(); l != nil {
+			shares = append(shares, l)
+		}
+	}
+	s.mu.Unlock()
+	all := true
+	for _, l := range shares {
+		all = l.chargeAll(ctx) == nil && all
+	}
+	return all
+}

@@ -1,0 +1,118 @@
+package share
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+// A table is a table of the store that is wrapped, with the share of this process.
+type table struct {
+	driver.Table
+	store  *Store
+	counts driver.InstanceTable // nil if the store does not count
+	plans  sync.Map             // driver.ID to *plan
+	local  atomic.Pointer[local]
+}
+
+// A plan is one limit, or several that hold together.
+type plan struct {
+	id       driver.ID
+	capacity int64
+	parts    []*part
+}
+
+// A part is one limit, with the number of the plan that has it alone.
+type part struct {
+	id    driver.ID
+	limit ratelimit.Limit
+}
+
+// Unwrap returns the table of the store that is wrapped.
+func (t *table) Unwrap() driver.Table { return t.Table }
+
+// Plan registers limits, and each of them alone, as which debts are charged.
+func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
+	id, err := t.Table.Plan(specs)
+	if err != nil || t.plan(id) != nil {
+		return id, err
+	}
+	p := &plan{id: id, capacity: math.MaxInt64}
+	if len(specs) == 1 {
+		limit := limitOf(specs[0])
+		p.capacity, p.parts = limit.Capacity(), []*part{{id, limit}}
+	} else {
+		for _, spec := range specs {
+			one, err := t.Plan([]driver.Spec{spec})
+			if err != nil {
+				return 0, err
+			}
+			p.capacity, p.parts = min(p.capacity, t.plan(one).capacity), append(p.parts, t.plan(one).parts...)
+		}
+	}
+	t.plans.LoadOrStore(id, p)
+	return id, nil
+}
+
+func limitOf(s driver.Spec) ratelimit.Limit {
+	return ratelimit.Limit{
+		Algorithm: ratelimit.Algorithm(s.Algorithm), Permits: s.Permits, Period: s.Period, Burst: s.Burst, Segments: s.Segments, Aligned: s.Aligned,
+	}
+}
+
+// plan returns a plan by its number, or nil.
+func (t *table) plan(id driver.ID) *plan {
+	p, _ := t.plans.Load(id)
+	known, _ := p.(*plan)
+	return known
+}
+
+// Apply has the store decide.
+func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
+	if t.store.ctx.Err() != nil {
+		return driver.Result{}, ratelimit.ErrClosed
+	}
+	l, p := t.local.Load(), t.plan(id)
+	if l == nil || p == nil || op.Cost < 0 {
+		return t.Table.Apply(ctx, key, id, op)
+	}
+	return l.remote(ctx, key, p, op)
+}
+
+// Local returns the table that decides while the store fails, with the share of this process.
+func (t *table) Local() driver.Table {
+	l := &local{table: t, seed: maphash.MakeSeed()}
+	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	l.memory = core.Must(m.Open("")).(driver.OwingTable) //nolint:forcetypeassert // those of a Memory are
+	for i := range l.shards {
+		l.shards[i].keys = map[string]*known{}
+	}
+	if !t.local.CompareAndSwap(nil, l) {
+		return t.local.Load()
+	}
+	return l
+}
+
+// instances are the processes that share the limits.
+type instances struct {
+	n, rank int64
+	now     time.Duration // of a clock that they have in common
+}
+
+func (t *table) instances() (in instances) {
+	if t.counts == nil {
+		return instances{int64(t.store.cfg.Instances), t.store.rank, time.Duration(time.Now().UnixNano())}
+	}
+	in.n, in.rank, in.now = t.counts.Instances()
+	return in
+}
+
+func errPlan(id driver.ID) error { return fmt.Errorf("share: no plan %d in this table", id) }
