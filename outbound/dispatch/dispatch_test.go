@@ -289,13 +289,14 @@ func TestCancellationEndsEachWaitAndIsNoErrorOfTheVendor(t *testing.T) {
 		"the vendor":       {config{Classify: everything}, nil},
 		"a dial":           {config{Classify: everything, DialTimeout: time.Hour, Dial: func(ctx context.Context, _ string) (none, error) { <-ctx.Done(); return none{}, ctx.Err() }}, nil},
 		"a dial, ignoring": {config{Classify: everything, DialTimeout: time.Hour, Dial: func(context.Context, string) (none, error) { time.Sleep(time.Hour); return none{}, nil }}, nil},
-		"the limiter": {config{Classify: everything, Limiter: core.Must(ratelimit.New(ratelimit.Config{
-			Limit: ratelimit.TokenBucket(1, time.Hour, 1), MaxWait: -1,
-		}))}, func(context.Context, none) (int, error) { return 0, nil }},
+		"the limiter":      {config{Classify: everything}, func(context.Context, none) (int, error) { return 0, nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
+				if name == "the limiter" { // its channels must be those of the bubble
+					c.cfg.Limiter = core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Hour, 1), MaxWait: -1}))
+				}
 				d := newDispatcher(t, c.cfg)
 				others, stop := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
