@@ -323,6 +323,9 @@ func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
 	} else { // Dial was refused
 		c.d.cool.Hold(c, key, wait)
 	}
+	if place == core.Ignored {
+		c.vendor.Done(core.Success) // the vendor answers, and another account can be served
+	}
 	c.step(core.Ignored, place)
 	until, _ = c.d.cool.Until(key)
 	return until
