@@ -15,18 +15,18 @@ import (
 // A call is one call that was accepted, and the context of its attempts. It belongs to
 // one goroutine, apart from the context and the list.
 type call[K comparable, C any] struct {
-	context.Context
-	d       *Dispatcher[K, C]
-	parent  context.Context //nolint:containedctx // the caller's
-	cancel  context.CancelCauseFunc
-	next    *call[K, C] // in the list of the dispatcher
-	prev    *call[K, C]
-	key     K
-	account string // key of the cooldown; "" if only the vendor is held
-	pinned  bool   // the connection is kept during a cooldown of the account
-	running atomic.Bool
-	brief   brief
-	end     ending
+	context.Context //nolint:containedctx // a call is a context
+	d               *Dispatcher[K, C]
+	parent          context.Context //nolint:containedctx // the caller's
+	cancel          context.CancelCauseFunc
+	next            *call[K, C] // in the list of the dispatcher
+	prev            *call[K, C]
+	key             K
+	account         string // key of the cooldown; "" if only the vendor is held
+	pinned          bool   // the connection is kept during a cooldown of the account
+	running         atomic.Bool
+	brief           brief
+	end             ending
 
 	limited int // attempts
 	conn    *conn[K, C]
@@ -116,7 +116,7 @@ func (c *call[K, C]) refund() {
 const patience = time.Second
 
 // brief is a context for such a wait.
-type brief struct{ context.Context }
+type brief struct{ context.Context } //nolint:containedctx // it is a context
 
 // Deadline limits the wait; a cooldown that lasts longer rejects the call at once.
 func (b *brief) Deadline() (time.Time, bool) { return time.Now().Add(patience), true }

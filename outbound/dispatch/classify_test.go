@@ -38,7 +38,9 @@ func (s *grpcStatus) Proto() *grpcMessage     { return s.message }
 func (m *grpcMessage) GetDetails() []*grpcAny { return m.details }
 func (a *grpcAny) GetTypeUrl() string         { return a.url } //nolint:revive // as protobuf has it
 func (a *grpcAny) GetValue() []byte           { return a.value }
+
 func grpc(code grpcCode, d ...*grpcAny) error { return &grpcError{&grpcStatus{&grpcMessage{code, d}}} }
+
 func detail(name string, value []byte) *grpcAny {
 	return &grpcAny{"type.googleapis.com/" + name, value}
 }
@@ -114,7 +116,7 @@ func TestClassify(t *testing.T) {
 func TestABodyCanBeReadAfterItsCheck(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<17)
-	resp := &http.Response{StatusCode: 503, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(long))}
+	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(long))}
 	e, ok := errors.AsType[*dispatch.StatusError](dispatch.CheckResponse(resp))
 	require.True(t, ok)
 	require.Len(t, e.Body, 1<<16)

@@ -56,7 +56,7 @@ func TestHooksReportACooldown(t *testing.T) {
 		d := newDispatcher(t, config{Name: "ads", Account: func(key string) string { return key }})
 		cancel := d.Observe(dispatch.Hooks{Held: record("held"), Resumed: record("resumed")})
 		calls(t, d, newScript(answer{0, limited(time.Second)}, answer{0, &limitError{time.Minute, dispatch.ScopeAccount}}), "a")
-		require.Equal(t, []string{"held ads vendor ", "resumed ads vendor ", "held ads account a", "resumed ads account a"}, log)
+		require.Equal(t, []string{"held ads vendor ", "held ads account a", "resumed ads vendor ", "resumed ads account a"}, log)
 		cancel()
 	})
 }

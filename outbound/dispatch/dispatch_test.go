@@ -402,8 +402,8 @@ func TestACallWithinACallOfTheSameDispatcherIsAnError(t *testing.T) {
 		d, other := newDispatcher(t, config{Capacity: 1}), newDispatcher(t, config{})
 		var kept context.Context
 		_, err := dispatch.Do(t.Context(), d, "", func(ctx context.Context, _ none) (int, error) {
-			kept = ctx
-			calls(t, other, newScript(), "")
+			kept = ctx                       //nolint:fatcontext // it is what is tested
+			calls(t, other, newScript(), "") //nolint:contextcheck // another one is not concerned
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
 			return dispatch.Do(ctx, d, "", newScript().call)

@@ -62,7 +62,8 @@ func TestAStreamThatIsBrokenOffReturnsItsConnection(t *testing.T) {
 		d := newDispatcher(t, config{Capacity: 1})
 		var fetched []int
 		rows := 0
-		for range dispatch.Stream(t.Context(), d, "", 1, pages(&fetched, 0)) {
+		for _, err := range dispatch.Stream(t.Context(), d, "", 1, pages(&fetched, 0)) {
+			require.NoError(t, err)
 			if rows++; rows == 120 {
 				require.Zero(t, d.Stats().Idle)
 				break
