@@ -147,12 +147,12 @@ func bulkheadsByKey(full bool, keys int) []Subject {
 	}
 }
 
-func inMap[T any](full bool, keys int, make func() T, try func(T) bool, release func(T)) Work {
+func inMap[T any](full bool, keys int, create func() T, try func(T) bool, release func(T)) Work {
 	var all sync.Map
 	of := func(key string) T {
 		has, ok := all.Load(key)
 		if !ok {
-			has, _ = all.LoadOrStore(key, make())
+			has, _ = all.LoadOrStore(key, create())
 		}
 		return has.(T)
 	}

@@ -25,7 +25,7 @@
 //	err = core.SetConfig(registry, "breaker", "db", cfg) // while it is in use
 //
 // The mechanisms themselves live one package each below this one: retry,
-// breaker, ratelimit, timeout, with backoff for delays and event for a bounded
+// breaker, ratelimit, timeout, cooldown, bulkhead, with backoff for delays and event for a bounded
 // log. They are passive: they decide, and start no goroutine, do no I/O and log
 // nothing. None of them imports net/http; the packages server, client and plugins
 // bind them to it.

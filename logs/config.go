@@ -15,7 +15,7 @@ type Config struct {
 	// key, and each call through a breaker reads the clock twice, even while the logger
 	// drops Debug. If false, calls are not observed, at no cost.
 	Calls bool
-	// Keys adds the keys of limiters, cooldowns and breakers in a group, as the
+	// Keys adds the keys of limiters, cooldowns, bulkheads and breakers in a group, as the
 	// attribute key. If false, no record has one: keys can be secrets, or addresses of
 	// people. Errors are written as they are in any case.
 	Keys bool

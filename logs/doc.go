@@ -12,7 +12,7 @@
 // The levels are:
 //
 //   - Info: changes of a breaker's state, resets, holds of a cooldown and their end, a
-//     store that has recovered, instances that are replaced or get another config.
+//     limit that a bulkhead has lowered, a store that has recovered, instances that are replaced or get another config.
 //   - Warn: a store that fails, a config that is refused, and the growth of these
 //     counters: hooks that panicked, keys or cooldowns that were evicted, calls that
 //     shared the breaker of a full group, events that a log dropped. A failing store and

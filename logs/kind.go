@@ -10,6 +10,7 @@ func kinds() []func(*subject, any) bool {
 		kindOf((*subject).breakers),
 		kindOf((*subject).timeout),
 		kindOf((*subject).cooldown),
+		kindOf((*subject).bulkhead),
 		kindOf((*subject).events),
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
@@ -150,6 +151,15 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		hold.Hold(ctx, "k", time.Hour)
 		_, _ = hold.Acquire(ctx, "k")
 		hold.Hold(ctx, "other", time.Hour)
+
+		full := core.Must(bulkhead.New(bulkhead.Config{Name: "f", Registry: registry, Limit: 2, Backoff: 0.5, MaxWait: time.Second}))
+		call, err := full.AcquireN(ctx, "k", 2)
+		require.NoError(t, err)
+		_, _ = full.Acquire(ctx, "k")
+		time.AfterFunc(time.Millisecond, func() { call.Done(core.Failure) })
+		waited, err := full.Acquire(ctx, "k")
+		require.NoError(t, err)
+		waited.Done(core.Success)
 
 		audit := core.Must(event.New[int](1))
 		require.NoError(t, registry.Add("event", "audit", audit))

@@ -16,6 +16,7 @@ func kinds(c *Collector, cfg Config) (all []kind) {
 		breakerKinds,
 		timeoutKinds,
 		cooldownKinds,
+		bulkheadKinds,
 		storeKinds,
 		eventKinds,
 	} {

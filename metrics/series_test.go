@@ -14,6 +14,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
@@ -138,7 +139,15 @@ func TestNoEventAddsASeries(t *testing.T) {
 		l := core.Must(ratelimit.New(ratelimit.Config{Registry: registry, Limit: ratelimit.TokenBucket(1, time.Second, 1)}))
 		limit := core.Must(timeout.New(timeout.Config{Registry: registry, Limit: time.Second}))
 		c := core.Must(cooldown.New(cooldown.Config{Registry: registry}))
+		h := core.Must(bulkhead.New(bulkhead.Config{Registry: registry, Limit: 2, Backoff: 0.5, MaxWait: time.Second}))
 		before := samples(t, g, "")
+		call, err := h.AcquireN(t.Context(), "k", 2)
+		require.NoError(t, err)
+		_, _ = h.Acquire(t.Context(), "k")
+		time.AfterFunc(time.Millisecond, func() { call.Done(core.Failure) })
+		waited, err := h.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		waited.Done(core.Success)
 		_, _ = retry.Do(t.Context(), p, fail)
 		_, _ = breaker.Do(t.Context(), b, fail)
 		require.NoError(t, b.OpenFor(time.Second))

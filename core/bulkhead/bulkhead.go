@@ -85,11 +85,12 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 func (b *Bulkhead) adopt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unkeyed.adopt(b.top)
+	cfg := b.config() // one for all, also if the next SetConfig is under way
+	b.unkeyed.adopt(cfg, b.top)
 	for _, c := range b.cells {
-		c.adopt(b.top)
+		c.adopt(cfg, b.top)
 	}
-	b.top = b.config().limit()
+	b.top = cfg.limit()
 }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
@@ -129,10 +130,10 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		return Permit{}, full
 	}
 	generation := c.generation.Load()
-	if c.word.take(1) {
+	if ok, _ := c.word.try(1); ok {
 		return Permit{cell: c, ctx: ctx, generation: generation, weight: 1}, nil
 	}
-	return b.enter(ctx, c, 1)
+	return c.acquire(ctx, 1)
 }
 
 // AcquireN admits a call that needs weight permits of a key. If they are not free,
@@ -181,8 +182,8 @@ func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, erro
 	case p.cell != nil:
 		return p, nil
 	}
-	b.mu.Lock() // the key was forgotten: until its cell is removed
-	b.mu.Unlock()
+	b.mu.Lock()   // the key was forgotten: until its cell is removed
+	b.mu.Unlock() //nolint:staticcheck // only the wait counts
 	return b.AcquireN(ctx, c.key, weight)
 }
 

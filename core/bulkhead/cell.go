@@ -26,7 +26,6 @@ type cell struct {
 	served      time.Duration // when a waiter was last admitted, or the first one came
 	pace        time.Duration // mean time between two admissions of waiters
 
-	index int           // in Bulkhead.cells; guarded by the lock of the bulkhead
 	seen  uint64        // the word at the last visit, if the key was idle
 	since time.Duration // of seen
 }
@@ -35,7 +34,7 @@ type cell struct {
 func (c *cell) init(b *Bulkhead, key string) {
 	cfg := b.config()
 	c.bulkhead, c.key, c.limit = b, key, cfg.limit()
-	c.word.Store(uint64(none + c.limit))
+	c.word.Store(none + uint64(c.limit))
 	c.configure(cfg)
 }
 
@@ -66,13 +65,12 @@ func (c *cell) setLimit(limit int) {
 	c.limit = limit
 }
 
-// adopt applies the Config in use to a cell whose highest limit was top.
-func (c *cell) adopt(top int) {
-	cfg := c.bulkhead.config()
+// adopt applies a Config to a cell whose highest limit was top.
+func (c *cell) adopt(cfg *Config, top int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	limit := cfg.limit()
-	if cfg.Backoff > 0 && c.generation.Load() != 0 && c.limit < top {
+	if cfg.Backoff > 0 && c.limit < top { // it was lowered
 		limit = min(max(c.limit, cfg.minLimit()), limit)
 	}
 	c.configure(cfg)
@@ -109,13 +107,6 @@ func (c *cell) admit(n int, wait bool) bool {
 	}
 }
 
-// returned serves the waiters after permits were returned.
-func (c *cell) returned() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.serve()
-}
-
 // serve admits the waiters whose permits are free. The first one blocks the others, so a
 // heavy call gets its permits.
 func (c *cell) serve() {
@@ -145,6 +136,9 @@ func (c *cell) refuse(w *waiter, err error) {
 
 // refusal returns the error of a call that gets no permits.
 func (c *cell) refusal() *FullError {
+	if full := c.full.Load(); full != nil {
+		return full
+	}
 	e := &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1}
 	if c.pace > 0 {
 		e.after = c.pace * time.Duration(max(1, c.queue.Len()))
@@ -154,7 +148,7 @@ func (c *cell) refusal() *FullError {
 
 // never returns the error of a call that is heavier than any limit.
 func (c *cell) never(weight int) *FullError {
-	return &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1, Weight: weight, Limit: c.bulkhead.config().limit()}
+	return &FullError{Name: c.bulkhead.Name(), Key: c.key, after: -1, weight: weight, limit: c.bulkhead.config().limit()}
 }
 
 // close ends all waits.
@@ -193,9 +187,9 @@ func (c *cell) forget(now time.Duration, evict bool) bool {
 }
 
 // stats returns the state of the key, and the number of calls admitted.
-func (c *cell) stats() (s KeyStats, admitted uint64) {
+func (c *cell) stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state := c.word.Load()
-	return KeyStats{InFlight: c.limit - free(state), Limit: c.limit, Waiting: c.queue.Len()}, c.admitted + admissions(state)
+	return Stats{Admitted: c.admitted + admissions(state), InFlight: c.limit - free(state), Limit: c.limit, Waiting: c.queue.Len()}
 }

@@ -80,12 +80,12 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-func (c *Config) limit() int    { return cmp.Or(c.Limit, defaultLimit) }
-func (c *Config) minLimit() int { return cmp.Or(c.MinLimit, defaultMinLimit) }
-func (c *Config) maxQueue() int { return cmp.Or(c.MaxQueue, defaultMaxQueue) }
-func (c *Config) maxKeys() int  { return cmp.Or(c.MaxKeys, defaultMaxKeys) }
+func (c Config) limit() int    { return cmp.Or(c.Limit, defaultLimit) }
+func (c Config) minLimit() int { return cmp.Or(c.MinLimit, defaultMinLimit) }
+func (c Config) maxQueue() int { return cmp.Or(c.MaxQueue, defaultMaxQueue) }
+func (c Config) maxKeys() int  { return cmp.Or(c.MaxKeys, defaultMaxKeys) }
 
-func (c *Config) maxWait() time.Duration {
+func (c Config) maxWait() time.Duration {
 	if c.MaxWait < 0 {
 		return 1<<63 - 1
 	}

@@ -23,19 +23,17 @@ var (
 type FullError struct {
 	Name string // of the bulkhead
 	Key  string // not in the text, as it may be a secret
-	// Weight is the weight of a call that is above Limit, the limit of the Config: waiting
-	// does not help. Otherwise both are 0.
-	Weight, Limit int
 
-	noKey bool // MaxKeys was reached
-	after time.Duration
+	weight, limit int  // of a call that is heavier than the limit of the Config; otherwise 0
+	noKey         bool // MaxKeys was reached
+	after         time.Duration
 }
 
 // Error has the name and the reason.
 func (e *FullError) Error() string {
 	switch {
-	case e.Weight > 0:
-		return fmt.Sprintf("bulkhead: %s: a weight of %d is above the limit of %d", e.Name, e.Weight, e.Limit)
+	case e.weight > 0:
+		return fmt.Sprintf("bulkhead: %s: a weight of %d is above the limit of %d", e.Name, e.weight, e.limit)
 	case e.noKey:
 		return fmt.Sprintf("bulkhead: %s: full: every key is in use", e.Name)
 	}

@@ -99,25 +99,25 @@ func ExampleBulkhead_All() {
 	b := core.Must(bulkhead.New(bulkhead.Config{Limit: 5}))
 	core.Must(b.AcquireN(context.Background(), "account-1", 2))
 	for key, state := range b.All() {
-		fmt.Printf("%s %+v\n", key, state)
+		fmt.Println(key, state.InFlight, "of", state.Limit)
 	}
-	state, ok := b.Key("account-2")
-	fmt.Println(state, ok)
+	_, ok := b.Key("account-2")
+	fmt.Println(ok)
 	// Output:
-	// account-1 {InFlight:2 Limit:5 Waiting:0}
-	// {0 0 0} false
+	// account-1 2 of 5
+	// false
 }
 
 func ExampleBulkhead_Observe() {
 	b := core.Must(bulkhead.New(bulkhead.Config{Name: "vendor", Limit: 1, MaxWait: time.Nanosecond}))
 	cancel := b.Observe(bulkhead.Hooks{Rejected: func(_ context.Context, info bulkhead.Info) {
-		fmt.Println(info.Name, info.Key, info.Weight, info.Waited > 0)
+		fmt.Println(info.Key, info.Weight, info.Waited > 0)
 	}})
 	defer cancel()
 	core.Must(b.Acquire(context.Background(), "k"))
 	_, err := b.Acquire(context.Background(), "k")
 	fmt.Println(err)
 	// Output:
-	// vendor k 1 true
+	// k 1 true
 	// bulkhead: vendor: full
 }

@@ -23,7 +23,6 @@ type Hooks struct {
 
 // Info is the argument of the hooks of a [Bulkhead].
 type Info struct {
-	Name     string        // of the bulkhead
 	Key      string        // a copy; it may be a secret
 	Weight   int           // Waited, Rejected: that of the call
 	Waited   time.Duration // Waited, Rejected: how long the call waited
@@ -43,7 +42,6 @@ func (h Hooks) Join(other Hooks) Hooks {
 func (b *Bulkhead) call(ctx context.Context, f func(context.Context, Info), info Info) {
 	if f != nil {
 		defer b.life.Panics.Recover()
-		info.Name = b.Name()
 		f(ctx, info)
 	}
 }

@@ -27,7 +27,7 @@ func (b *Bulkhead) cell(key string) *cell {
 			return nil
 		}
 	}
-	c := &cell{index: len(b.cells)}
+	c := &cell{}
 	c.init(b, strings.Clone(key))
 	b.cells = append(b.cells, c)
 	b.byKey.Store(c.key, c)
@@ -48,14 +48,9 @@ func (b *Bulkhead) visit(n int, now time.Duration, evict bool) {
 		b.forgotten += c.admitted
 		b.byKey.Delete(c.key)
 		last := len(b.cells) - 1
-		b.cells[c.index] = b.cells[last]
-		b.cells[c.index].index = c.index
-		b.cells[last] = nil
+		b.cells[b.hand], b.cells[last] = b.cells[last], nil
 		if b.cells = b.cells[:last]; evict {
 			return
 		}
-	}
-	if len(b.cells) < cap(b.cells)/4 {
-		b.cells = append([]*cell(nil), b.cells...) // the memory of a flood is freed
 	}
 }

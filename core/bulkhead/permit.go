@@ -26,55 +26,55 @@ type Permit struct {
 func (p *Permit) Done(outcome core.Outcome) {
 	ended := *p
 	if p.cell = nil; ended.cell != nil {
-		ended.done(outcome)
+		ended.cell.done(ended, outcome)
 	}
 }
 
-func (p Permit) done(outcome core.Outcome) {
-	if p.generation != 0 {
-		p.cell.end(p, outcome)
-	} else if p.cell.word.add(int(p.weight))&locked != 0 {
-		p.cell.returned()
+func (c *cell) done(p Permit, outcome core.Outcome) {
+	if p.generation != 0 || c.word.add(int(p.weight))&locked != 0 {
+		c.end(p, outcome)
 	}
 }
 
-// end is Done while the limit depends on the outcomes.
+// end is done where the word alone is not enough: calls wait, or the limit depends on the
+// outcome.
 func (c *cell) end(p Permit, outcome core.Outcome) {
-	b := c.bulkhead
-	defer b.announce()
+	defer c.bulkhead.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.limit
-	if cfg := b.config(); cfg.Backoff > 0 && p.generation == c.generation.Load() {
-		c.adapt(cfg, int(p.weight), outcome)
+	if p.generation != 0 {
+		if cfg := c.bulkhead.config(); cfg.Backoff > 0 && p.generation == c.generation.Load() {
+			c.adapt(cfg, p, outcome)
+		}
+		c.word.add(int(p.weight))
 	}
-	if c.limit != before {
-		b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: before, Limit: c.limit}})
-	}
-	c.word.add(int(p.weight))
 	c.serve()
 }
 
 // adapt changes the limit: an increase by addition, a decrease by multiplication. The
 // call still holds its permits.
-func (c *cell) adapt(cfg *Config, weight int, outcome core.Outcome) {
+func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
+	b, old := c.bulkhead, c.limit
 	switch outcome {
 	case core.Failure:
 		c.successes = 0
-		if lower := max(cfg.minLimit(), int(float64(c.limit)*cfg.Backoff)); lower < c.limit {
+		if lower := max(cfg.minLimit(), int(float64(old)*cfg.Backoff)); lower < old {
 			c.newGeneration()
 			c.setLimit(lower)
-			c.bulkhead.lowered.Add(1)
+			b.lowered.Add(1)
 		}
 	case core.Success:
-		if used := c.limit - free(c.word.Load()); c.limit == cfg.limit() || used < c.limit-used {
+		if used := old - free(c.word.Load()); old >= cfg.limit() || used < old-used {
 			return // more permits would not have been used
 		}
-		if c.successes += weight; c.successes >= c.limit {
+		if c.successes += int(p.weight); c.successes >= old {
 			c.successes = 0
-			c.setLimit(c.limit + 1)
-			c.bulkhead.raised.Add(1)
+			c.setLimit(old + 1)
+			b.raised.Add(1)
 		}
 	case core.Ignored:
+	}
+	if c.limit != old {
+		b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: old, Limit: c.limit}})
 	}
 }

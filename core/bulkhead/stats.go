@@ -1,6 +1,9 @@
 package bulkhead
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Stats are the counters of a [Bulkhead] and its present state. Those of the state are
 // sums over the keys.
@@ -18,13 +21,6 @@ type Stats struct {
 	Waiting    int    // calls that wait
 }
 
-// KeyStats is the present state of one key.
-type KeyStats struct {
-	InFlight int // permits that calls hold; above Limit while a lowered limit is not reached yet
-	Limit    int
-	Waiting  int // calls that wait
-}
-
 // Stats returns the counts so far. They are read one after the other. It also forgets keys
 // that were idle for a minute, as far as an earlier call of Stats, or the arrival of other
 // keys, has seen them idle. The empty key is in the sums if it was used, or if there is no
@@ -37,46 +33,40 @@ func (b *Bulkhead) Stats() Stats {
 		Admitted: b.forgotten, Waited: b.waited.Load(), Rejected: b.refused.Load(), Canceled: b.canceled.Load(),
 		Lowered: b.lowered.Load(), Raised: b.raised.Load(), HookPanics: b.life.Panics.Count(), Keys: len(b.cells),
 	}
-	add := func(c *cell) {
-		k, admitted := c.stats()
-		s.Admitted += admitted
+	for _, c := range append([]*cell{&b.unkeyed}, b.cells...) {
+		k := c.stats()
+		s.Admitted += k.Admitted
 		s.InFlight += k.InFlight
 		s.Waiting += k.Waiting
-		if c.key != "" || admitted > 0 || len(b.cells) == 0 {
+		if c.key != "" || k.Admitted > 0 || len(b.cells) == 0 {
 			s.Limit += k.Limit
 		}
-	}
-	add(&b.unkeyed)
-	for _, c := range b.cells {
-		add(c)
 	}
 	return s
 }
 
-// Key returns the state of a key. It is false if the key is not kept: no call of it is in
-// flight, and none waits.
-func (b *Bulkhead) Key(key string) (KeyStats, bool) {
-	c := &b.unkeyed
-	if key != "" {
-		has, ok := b.byKey.Load(key)
-		if !ok {
-			return KeyStats{}, false
-		}
-		c = has.(*cell)
+// Key returns the state of a key: InFlight, Limit and Waiting, and Admitted since the key
+// is kept. It is false if the key is not kept: no call of it is in flight, and none waits.
+func (b *Bulkhead) Key(key string) (Stats, bool) {
+	if key == "" {
+		return b.unkeyed.stats(), true
 	}
-	s, _ := c.stats()
-	return s, true
+	c, ok := b.byKey.Load(key)
+	if !ok {
+		return Stats{}, false
+	}
+	return c.(*cell).stats(), true
 }
 
 // All iterates over the keys that were kept when it is called, apart from the empty one, in
-// no order, each with its state.
-func (b *Bulkhead) All() iter.Seq2[string, KeyStats] {
+// no order, each with its state as in [Bulkhead.Key].
+func (b *Bulkhead) All() iter.Seq2[string, Stats] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	cells := append([]*cell(nil), b.cells...)
-	return func(yield func(string, KeyStats) bool) {
+	cells := slices.Clone(b.cells)
+	return func(yield func(string, Stats) bool) {
 		for _, c := range cells {
-			if s, _ := c.stats(); !yield(c.key, s) {
+			if !yield(c.key, c.stats()) {
 				return
 			}
 		}

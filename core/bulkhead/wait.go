@@ -43,7 +43,7 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 	}
 	switch {
 	case !waits:
-		return p, nil, c.instant()
+		return p, nil, c.refusal()
 	case ended:
 		return p, nil, context.Cause(ctx)
 	case c.queue.Len() >= cfg.maxQueue() && !cfg.NewestFirst:
@@ -55,19 +55,8 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 	if c.queue.Len() == 0 {
 		c.served = now
 	}
-	deadline := now + cfg.maxWait()
-	if deadline < now {
-		deadline = 1<<63 - 1
-	}
+	deadline := min(cfg.maxWait(), 1<<62) + now
 	return p, c.queue.Push(waiting{ctx: ctx, came: now, deadline: deadline}, int64(n)), nil
-}
-
-// instant returns the error of a call that does not wait.
-func (c *cell) instant() *FullError {
-	if full := c.full.Load(); full != nil {
-		return full
-	}
-	return c.refusal()
 }
 
 // await waits until w is admitted or rejected, or ctx ends.

@@ -21,15 +21,23 @@ func admissions(w uint64) uint64 { return w &^ locked >> 32 }
 // take takes n permits, 1 to mostPermits. It fails if they are not free, or if the caller
 // must take the lock.
 func (w *word) take(n int) bool {
-	for spins := 0; ; spins = pause(spins) {
-		state := w.Load()
-		if state&slow != 0 || uint32(state) < uint32(n)+none {
-			return false
+	for spins := 0; ; {
+		ok, again := w.try(n)
+		if !again {
+			return ok
 		}
-		if w.CompareAndSwap(state, state+admission-uint64(n)) {
-			return true
-		}
+		spins = pause(spins)
 	}
+}
+
+// try is take without a loop: again is set if another call has changed the word.
+func (w *word) try(n int) (ok, again bool) {
+	state := w.Load()
+	if state&slow != 0 || uint32(state) < uint32(n)+none {
+		return false, false
+	}
+	ok = w.CompareAndSwap(state, state+admission-uint64(n))
+	return ok, !ok
 }
 
 // refuses reports whether n permits are not free, without the lock.
@@ -42,7 +50,7 @@ func (w *word) refuses(n int) bool {
 // each change costs a transfer of its cache line: BenchmarkAcquire/free,parallel.
 func pause(spins int) int {
 	spins = min(2*spins+1024, 8192)
-	for range spins { //nolint:revive // it only takes time
+	for range spins {
 	}
 	return spins
 }

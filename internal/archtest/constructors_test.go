@@ -25,6 +25,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
@@ -133,6 +134,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
 		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
 		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, 0)) },
+		"core/bulkhead.New":        func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
 		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/event.New":           func() error { return check(event.New[int](8)) },
 		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },

@@ -1,0 +1,34 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/gresil/gresil/core/bulkhead"
+)
+
+func (s *subject) bulkhead(b *bulkhead.Bulkhead) {
+	s.hooks(func() uint64 { return b.Stats().HookPanics })
+	s.detach = append(s.detach, b.Observe(s.bulkheadHooks()))
+}
+
+func (s *subject) bulkheadHooks() bulkhead.Hooks {
+	h := bulkhead.Hooks{LimitChanged: func(ctx context.Context, info bulkhead.Info) {
+		limits := []slog.Attr{s.key(info.Key), slog.Int("old", info.OldLimit), slog.Int("limit", info.Limit)}
+		switch {
+		case info.Limit < info.OldLimit:
+			s.write(ctx, slog.LevelInfo, "limit of calls in flight lowered", limits...)
+		case s.a.cfg.Calls:
+			s.write(ctx, slog.LevelDebug, "limit of calls in flight raised", limits...)
+		}
+	}}
+	if s.a.cfg.Calls {
+		moment := func(msg string) func(context.Context, bulkhead.Info) {
+			return func(ctx context.Context, info bulkhead.Info) {
+				s.write(ctx, slog.LevelDebug, msg, s.key(info.Key), slog.Int("weight", info.Weight), slog.Duration("waited", info.Waited))
+			}
+		}
+		h.Waited, h.Rejected = moment("call waited for its permits"), moment("call rejected, since the bulkhead is full")
+	}
+	return h
+}

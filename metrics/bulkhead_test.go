@@ -1,0 +1,42 @@
+package metrics_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/bulkhead"
+)
+
+func TestBulkheadSeries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		g := newGatherer(t, registry)
+		b := core.Must(bulkhead.New(bulkhead.Config{Name: "vendor", Registry: registry, Limit: 4, Backoff: 0.5, MaxWait: time.Second}))
+		got := samples(t, g, "bulkhead_")
+		requireSample(t, 4, got, "bulkhead_limit vendor")
+		requireSample(t, 0, got, "bulkhead_calls_total vendor admitted")
+		p, err := b.AcquireN(t.Context(), "k", 4)
+		require.NoError(t, err)
+		_, err = b.Acquire(t.Context(), "k")
+		require.ErrorIs(t, err, bulkhead.ErrFull)
+		time.AfterFunc(time.Millisecond, func() { p.Done(core.Failure) })
+		_, err = b.Acquire(t.Context(), "k")
+		require.NoError(t, err)
+		synctest.Wait()
+		got = samples(t, g, "bulkhead_")
+		for name, want := range map[string]float64{
+			"bulkhead_calls_total vendor admitted": 2, "bulkhead_calls_total vendor rejected": 1, "bulkhead_calls_total vendor canceled": 0,
+			"bulkhead_limit vendor": 2, "bulkhead_in_flight vendor": 1, "bulkhead_waiting vendor": 0, "bulkhead_keys vendor": 1,
+			"bulkhead_wait_seconds vendor count": 1,
+		} {
+			requireSample(t, want, got, name)
+		}
+		require.NoError(t, b.Close())
+		require.Empty(t, samples(t, g, "bulkhead_"))
+	})
+}
