@@ -33,7 +33,7 @@ type call[K comparable, C any] struct {
 	place   bulkhead.Permit
 	own     cooldown.Permit // of the account
 	vendor  cooldown.Permit
-	paid    bool // the limiter
+	paid    *ratelimit.Limiter // from which the call has a permit
 	receipt ratelimit.Result
 }
 
@@ -105,9 +105,9 @@ func (c *call[K, C]) step(vendor, place core.Outcome) {
 }
 
 func (c *call[K, C]) refund() {
-	if c.paid {
-		c.paid = false
-		_, _ = c.d.config().Limiter.Refund(c.parent, c.d.Name(), c.receipt) // if the store fails, it comes back in its time
+	if limiter := c.paid; limiter != nil {
+		c.paid = nil
+		_, _ = limiter.Refund(c.parent, c.d.Name(), c.receipt) // if the store fails, it comes back in its time
 	}
 }
 
@@ -212,11 +212,11 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 	if c.vendor, err = c.d.cool.Acquire(&c.brief, ""); err != nil {
 		return false, notHeld(err)
 	}
-	if limiter := c.d.config().Limiter; limiter != nil && !c.paid {
+	if limiter := c.d.config().Limiter; limiter != nil && c.paid == nil {
 		if c.receipt, err = limiter.Wait(c, c.d.Name(), 1); err != nil {
 			return false, err
 		}
-		c.paid = true
+		c.paid = limiter
 	}
 	return c.own.Ready() && c.vendor.Ready(), nil
 }
@@ -264,7 +264,7 @@ const growth = 16
 // judge ends an attempt with the error of the user's function. It reports whether the
 // attempt must be repeated, and otherwise returns the error of the call.
 func (c *call[K, C]) judge(err error) (again bool, _ error) {
-	c.paid = false
+	c.paid = nil
 	cfg, d := c.d.config(), c.d
 	limit, limited := Limited{}, false
 	if err != nil && !c.ended(err) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/text"
 )
 
 // A Scope is the calls that one limit of a vendor applies to.
@@ -33,6 +35,18 @@ func (s Scope) String() string {
 		return "account"
 	}
 	return fmt.Sprintf("Scope(%d)", uint8(s))
+}
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (s Scope) MarshalText() ([]byte, error) { return text.Marshal(s, ScopeAccount, badText) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (s *Scope) UnmarshalText(b []byte) error {
+	return text.Unmarshal(s, ScopeAccount, b, badText)
+}
+
+func badText(field string, value any, reason string) error {
+	return &core.ConfigError{Field: field, Value: value, Reason: reason}
 }
 
 // accountKey is the key of an account in the cooldown. That of the vendor is empty.
@@ -77,7 +91,7 @@ func FirstOf(classifiers ...func(error) (Limited, bool)) func(error) (Limited, b
 type StatusError struct {
 	StatusCode int
 	Header     http.Header
-	Body       []byte // at most the first 64 KiB
+	Body       []byte // of JSON, at most the first 64 KiB
 
 	arrived time.Time
 }
@@ -88,14 +102,14 @@ func (e *StatusError) Error() string {
 }
 
 // CheckResponse returns a [*StatusError] for a response with the status 429 or 503, and
-// otherwise nil. Call it in the function of [Do], and close the body as usual. It reads
-// the start of the body, which can be read again afterwards.
+// otherwise nil. Call it in the function of [Do], and close the body as usual. If the body
+// is JSON, it reads the start of it, which can be read again afterwards.
 func CheckResponse(resp *http.Response) error {
 	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return nil
 	}
 	e := &StatusError{StatusCode: resp.StatusCode, Header: resp.Header, arrived: time.Now()}
-	if body := resp.Body; body != nil && body != http.NoBody {
+	if body := resp.Body; body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		e.Body, _ = io.ReadAll(io.LimitReader(body, client.DefaultDrainBytes)) // what there is of it
 		resp.Body = &readAgain{io.MultiReader(bytes.NewReader(e.Body), body), body}
 	}

@@ -58,7 +58,7 @@ func message(field uint64, parts ...[]byte) []byte {
 }
 
 func status(code int, retryAfter, body string) error {
-	resp := &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+	resp := &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json; charset=UTF-8"}}, Body: io.NopCloser(strings.NewReader(body))}
 	if retryAfter != "" {
 		resp.Header.Set("Retry-After", retryAfter)
 	}
@@ -116,14 +116,20 @@ func TestClassify(t *testing.T) {
 func TestABodyCanBeReadAfterItsCheck(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<17)
-	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(long))}
+	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(long))}
 	e, ok := errors.AsType[*dispatch.StatusError](dispatch.CheckResponse(resp))
 	require.True(t, ok)
 	require.Len(t, e.Body, 1<<16)
 	require.Equal(t, "dispatch: HTTP status 503 Service Unavailable", e.Error())
 	require.Equal(t, long, string(core.Must(io.ReadAll(resp.Body))))
 	require.NoError(t, dispatch.CheckResponse(nil))
+	html := &http.Response{StatusCode: http.StatusTooManyRequests, Body: io.NopCloser(stalled{})}
+	require.Error(t, dispatch.CheckResponse(html), "it does not wait for a body that it does not need")
 }
+
+type stalled struct{}
+
+func (stalled) Read([]byte) (int, error) { panic("read") }
 
 func FuzzClassifyGRPC(f *testing.F) {
 	f.Add("google.rpc.RetryInfo", message(1, number(1, 15), number(2, 1)))

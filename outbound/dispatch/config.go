@@ -41,12 +41,13 @@ type Config[K comparable, C any] struct {
 
 	// Capacity is the number of connections that may be open over all keys, those being
 	// dialed included. It is also the highest number of attempts in flight, and the
-	// number at the start; each trip halves that one. If zero, it is 8. It must not be
+	// number at the start; each limit of the vendor halves that one, and it grows
+	// slowly again. If zero, it is 8. It must not be
 	// negative, nor above 1,048,576.
 	Capacity int
 	// Dial opens a connection. It runs in a goroutine of its own, so that a Dial that
 	// ignores ctx does not block its caller; a connection that such a Dial returns too
-	// late is closed. It must not send what the vendor counts as a call. If nil, a
+	// late is closed. It must not send a call that the vendor counts. If nil, a
 	// connection is the zero C: a place in Capacity.
 	Dial func(ctx context.Context, key K) (C, error)
 	// Close closes a connection. It is called once for each. If nil, nothing is done.

@@ -203,6 +203,23 @@ func TestACallThatWaitedForTheLimiterReadsTheCooldownAgain(t *testing.T) {
 	})
 }
 
+func TestAPermitOfTheLimiterThatIsNotUsedIsReturned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.FixedWindow(3, 24*time.Hour), MaxWait: -1}))
+		s := newScript(answer{time.Second, limited(15 * time.Second)})
+		d := newDispatcher(t, config{Limiter: limiter})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err := dispatch.Do(ctx, d, "", s.call)
+		require.NoError(t, err)
+		calls(t, d, s, "")
+		require.NoError(t, d.SetConfig(config{Classify: classify}), "without the limiter")
+		calls(t, d, s, "")
+		require.Len(t, s.times(), 4)
+	})
+}
+
 func TestAnAccountIsHeldAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

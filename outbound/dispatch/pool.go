@@ -39,7 +39,7 @@ type conn[K comparable, C any] struct {
 	below, above *conn[K, C] // of the same key
 }
 
-// A claim is what a call gets: a connection, or a place in which it dials. An evicted
+// A claim is the right of a call to a connection, or to a place in which it dials. An evicted
 // connection must be closed first.
 type claim[K comparable, C any] struct {
 	key     K
@@ -94,7 +94,7 @@ func (p *pool[K, C]) await(ctx context.Context, w *waitq.Waiter[claim[K, C]], wa
 	return err
 }
 
-// giveUp returns what a call got that does not use it.
+// giveUp returns the claim of a call that does not use it.
 func (p *pool[K, C]) giveUp(got claim[K, C]) {
 	switch {
 	case got.conn != nil:

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -86,6 +87,23 @@ func TestATransportHoldsItsPlaceUntilTheBodyEnds(t *testing.T) {
 			require.NoError(t, next.Body.Close())
 		}
 		require.Zero(t, d.Stats().Active)
+	})
+}
+
+func TestATransportFreesItsPlaceWhenTheContextEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := core.Must(dispatch.New(config{Capacity: 1}))
+		rt := dispatch.RoundTripper(d, resiltest.NewScript(), func(req *http.Request) string { return req.Host })
+		ctx, cancel := context.WithCancel(t.Context())
+		forgotten, err := rt.RoundTrip(post(t, nil).WithContext(ctx))
+		require.NoError(t, err)
+		cancel()
+		resp, err := rt.RoundTrip(post(t, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, forgotten.Body.Close())
+		require.Equal(t, 1, d.Stats().Idle)
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A grpcStatus is what this package reads of a google.rpc.Status, without an import of
+// A grpcStatus has the parts of a google.rpc.Status that are read here, without an import of
 // gRPC or protobuf.
 type grpcStatus struct {
 	code    uint64
