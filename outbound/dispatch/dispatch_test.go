@@ -206,17 +206,18 @@ func TestACallThatWaitedForTheLimiterReadsTheCooldownAgain(t *testing.T) {
 func TestAPermitOfTheLimiterThatIsNotUsedIsReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.FixedWindow(3, 24*time.Hour), MaxWait: -1}))
-		s := newScript(answer{time.Second, limited(15 * time.Second)})
+		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1, 5*time.Second, 1), MaxWait: -1}))
+		s := newScript(answer{4 * time.Second, limited(15 * time.Second)})
 		d := newDispatcher(t, config{Limiter: limiter})
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		_, err := dispatch.Do(ctx, d, "", s.call)
-		require.NoError(t, err)
-		calls(t, d, s, "")
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { calls(t, d, s, "") })
+		}
+		time.Sleep(6 * time.Second) // the second one got its permit a second ago, in the cooldown
+		require.True(t, core.Must(limiter.Take(t.Context(), d.Name(), 1)).Allowed)
 		require.NoError(t, d.SetConfig(config{Classify: classify}), "without the limiter")
-		calls(t, d, s, "")
-		require.Len(t, s.times(), 4)
+		wg.Wait()
+		require.Equal(t, []time.Duration{0, 19*time.Second + pad, 19*time.Second + pad}, s.times())
 	})
 }
 

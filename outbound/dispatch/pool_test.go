@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,15 +115,15 @@ func TestTheOldestIdleConnectionMakesRoomForAnotherKey(t *testing.T) {
 func TestABusyPoolServesWaitersInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var waiting, connected, returned int
+		var waiting, connected, returned atomic.Int64
 		d, s := newPooled(t, 3, func(cfg *dispatch.Config[string, string]) {
 			cfg.Hooks = dispatch.Hooks{
-				Waiting: func(context.Context, dispatch.Info) { waiting++ },
+				Waiting: func(context.Context, dispatch.Info) { waiting.Add(1) },
 				Connected: func(_ context.Context, info dispatch.Info) {
-					connected++
+					connected.Add(1)
 					require.Positive(t, info.Waited)
 				},
-				Returned: func(context.Context, dispatch.Info) { returned++ },
+				Returned: func(context.Context, dispatch.Info) { returned.Add(1) },
 			}
 		})
 		use(t, d, "a", 1*time.Second)
@@ -144,7 +145,7 @@ func TestABusyPoolServesWaitersInTurn(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"-b1", "+a3"}, s.news())
 		time.Sleep(time.Hour)
-		require.Equal(t, []int{3, 3, 6}, []int{waiting, connected, returned})
+		require.Equal(t, []int64{3, 3, 6}, []int64{waiting.Load(), connected.Load(), returned.Load()})
 		require.Equal(t, 3, s.most)
 	})
 }
