@@ -53,10 +53,7 @@ type claim[K comparable, C any] struct {
 func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
 	p.mu.Lock()
 	got := claim[K, C]{key: key}
-	if p.queue.Len() == 0 {
-		p.grant(&got)
-	}
-	if got.granted {
+	if p.grant(&got); got.granted {
 		p.mu.Unlock()
 	} else {
 		w := p.queue.Push(got, 1)

@@ -56,6 +56,32 @@ func TestAStreamContinuesAfterACooldown(t *testing.T) {
 	})
 }
 
+func TestAStreamKeepsItsConnectionWhileItsAccountIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dials := map[string]int{}
+		d := newDispatcher(t, config{
+			Capacity: 2, Account: func(key string) string { return key },
+			Dial: func(_ context.Context, key string) (none, error) { dials[key]++; return none{}, nil },
+		})
+		refused, rows := false, 0
+		for _, err := range dispatch.Stream(t.Context(), d, "a", 1, func(_ context.Context, _ none, at int) (dispatch.Page[int, int], error) {
+			if at == 2 && !refused {
+				refused = true
+				time.AfterFunc(time.Second, func() { calls(t, d, newScript(), "b") })
+				time.AfterFunc(2*time.Second, func() { calls(t, d, newScript(), "c") })
+				return dispatch.Page[int, int]{}, &limitError{15 * time.Second, dispatch.ScopeAccount}
+			}
+			return dispatch.Page[int, int]{Rows: []int{at}, Next: at + 1, More: at < 3}, nil
+		}) {
+			require.NoError(t, err)
+			rows++
+		}
+		require.Equal(t, 3, rows)
+		require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1}, dials)
+	})
+}
+
 func TestAStreamThatIsBrokenOffReturnsItsConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
