@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -247,6 +248,75 @@ func TestSickAndIdleConnectionsAreClosedOnce(t *testing.T) {
 		require.NoError(t, d.Close(t.Context()))
 		require.Equal(t, []string{"+a6", "-a6"}, s.news())
 	})
+}
+
+func TestNothingIsLostInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			d, s := newPooled(t, 4, func(cfg *dispatch.Config[string, string]) {
+				dial := cfg.Dial
+				cfg.Account = func(key string) string { return key }
+				cfg.Dial = func(ctx context.Context, key string) (string, error) {
+					if err := sleep(ctx, 3*time.Millisecond); err != nil {
+						return "", err
+					}
+					return dial(ctx, key)
+				}
+			})
+			var running atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 300 {
+				time.Sleep(time.Duration(random.IntN(3)) * time.Millisecond)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(5000))*time.Millisecond)
+				kind, took, key := random.IntN(12), time.Duration(random.IntN(20))*time.Millisecond, string(rune('a'+i%6))
+				wg.Go(func() {
+					defer func() { _ = recover() }()
+					defer cancel()
+					_, _ = dispatch.Do(ctx, d, key, func(ctx context.Context, conn string) (int, error) {
+						if running.Add(1) > 4 || conn[:1] != key {
+							t.Errorf("%d run, %q got %q", running.Load(), key, conn)
+						}
+						defer running.Add(-1)
+						if err := sleep(ctx, took); err != nil {
+							return 0, err
+						}
+						switch kind {
+						case 0:
+							panic("told")
+						case 1:
+							return 0, &limitError{50 * time.Millisecond, dispatch.ScopeAccount}
+						case 2:
+							return 0, limited(100 * time.Millisecond)
+						case 3:
+							return 0, errors.New("500")
+						}
+						return 0, nil
+					})
+				})
+			}
+			wg.Wait()
+			synctest.Wait()
+			stats := d.Stats()
+			require.Equal(t, uint64(300), stats.Succeeded+stats.Failed+stats.GaveUp+stats.Canceled)
+			require.Positive(t, stats.Canceled)
+			require.Positive(t, stats.Limited)
+			require.Zero(t, stats.Active+stats.InFlight+stats.Waiting)
+			require.Equal(t, stats.Idle, stats.Connections)
+			require.Equal(t, s.open, stats.Idle)
+			require.LessOrEqual(t, s.most, 4)
+			require.NoError(t, d.Close(t.Context()))
+			closed := map[string]int{}
+			for _, event := range s.news() {
+				closed[event]++
+			}
+			require.Zero(t, s.open)
+			for event, n := range closed {
+				require.Equal(t, 1, n, event)
+			}
+		})
+	}
 }
 
 func TestCapacityChangesWhileCallsRun(t *testing.T) {
