@@ -414,6 +414,17 @@ func TestUserFunctionsThatPanicLoseNothing(t *testing.T) {
 	})
 }
 
+func TestAKeyThatCannotBeComparedLosesNothing(t *testing.T) {
+	t.Parallel()
+	d, err := dispatch.New(dispatch.Config[any, none]{Capacity: 1})
+	require.NoError(t, err)
+	fine := func(context.Context, none) (int, error) { return 0, nil }
+	require.Panics(t, func() { _, _ = dispatch.Do(t.Context(), d, any([]int{}), fine) })
+	_, err = dispatch.Do(t.Context(), d, any("a"), fine)
+	require.NoError(t, err)
+	require.Equal(t, 1, d.Stats().Connections)
+}
+
 func TestACallWithinACallOfTheSameDispatcherIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 type pool[K comparable, C any] struct {
 	name   string
 	config func() *Config[K, C]
-	guard  func() // deferred around Close: it recovers panics
+	guard  func()    // deferred around Close: it recovers panics
+	base   time.Time // all times are counted from here
 
 	mu             sync.Mutex
 	used           int               // places: of connections, and of those being dialed
@@ -34,7 +35,7 @@ type pool[K comparable, C any] struct {
 type conn[K comparable, C any] struct {
 	key          K
 	c            C
-	since        time.Time // it is idle
+	since        time.Duration // it is idle
 	older, newer *conn[K, C]
 	below, above *conn[K, C] // of the same key
 }
@@ -51,19 +52,26 @@ type claim[K comparable, C any] struct {
 // get returns a connection of a key. If the call must wait, waiting is called before, and
 // connected after the wait.
 func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
-	p.mu.Lock()
-	got := claim[K, C]{key: key}
-	if p.grant(&got); got.granted {
-		p.mu.Unlock()
-	} else {
-		w := p.queue.Push(got, 1)
-		p.mu.Unlock()
+	got, w := p.enter(key)
+	if w != nil {
 		if err := p.await(ctx, w, waiting, connected); err != nil {
 			return nil, err
 		}
 		got = w.Value
 	}
 	return p.open(ctx, got)
+}
+
+// enter returns a claim that is granted, or a waiter. It panics if K is an interface and
+// key cannot be compared.
+func (p *pool[K, C]) enter(key K) (claim[K, C], *waitq.Waiter[claim[K, C]]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	got := claim[K, C]{key: key}
+	if p.grant(&got); got.granted {
+		return got, nil
+	}
+	return got, p.queue.Push(got, 1)
 }
 
 // await waits until w has a claim.
@@ -192,9 +200,11 @@ func (p *pool[K, C]) closeConn(key K, c C) {
 	}
 }
 
+func (p *pool[K, C]) now() time.Duration { return time.Since(p.base) }
+
 // push adds an idle connection.
 func (p *pool[K, C]) push(n *conn[K, C]) {
-	n.since, n.older, n.below = time.Now(), p.last, p.newest[n.key]
+	n.since, n.older, n.below = p.now(), p.last, p.newest[n.key]
 	if n.below != nil {
 		n.below.above = n
 	}
@@ -242,7 +252,7 @@ func (p *pool[K, C]) arm() {
 		return
 	}
 	p.armed = true
-	if wait := time.Until(p.first.since.Add(most)); p.timer == nil {
+	if wait := p.first.since + most - p.now(); p.timer == nil {
 		p.timer = time.AfterFunc(wait, p.expire)
 	} else {
 		p.timer.Reset(wait)
@@ -254,7 +264,7 @@ func (p *pool[K, C]) expire() {
 	p.mu.Lock()
 	p.armed = false
 	var old []*conn[K, C]
-	for most := p.config().IdleTime; most >= 0 && p.first != nil && time.Since(p.first.since) >= most; {
+	for most := p.config().IdleTime; most >= 0 && p.first != nil && p.now()-p.first.since >= most; {
 		old = append(old, p.first)
 		p.remove(p.first)
 	}
