@@ -68,8 +68,8 @@ func TestAStreamKeepsItsConnectionWhileItsAccountIsHeld(t *testing.T) {
 		for _, err := range dispatch.Stream(t.Context(), d, "a", 1, func(_ context.Context, _ none, at int) (dispatch.Page[int, int], error) {
 			if at == 2 && !refused {
 				refused = true
-				time.AfterFunc(time.Second, func() { calls(t, d, newScript(), "b") })
-				time.AfterFunc(2*time.Second, func() { calls(t, d, newScript(), "c") })
+				time.AfterFunc(time.Second, func() { calls(t, d, newScript(), "b") })   //nolint:contextcheck // another call
+				time.AfterFunc(2*time.Second, func() { calls(t, d, newScript(), "c") }) //nolint:contextcheck // another call
 				return dispatch.Page[int, int]{}, &limitError{15 * time.Second, dispatch.ScopeAccount}
 			}
 			return dispatch.Page[int, int]{Rows: []int{at}, Next: at + 1, More: at < 3}, nil
