@@ -139,6 +139,9 @@ func (c *Cooldown) Release(key string) bool {
 
 // Until returns when the hold of a key is over. It is false where the key is not held.
 func (c *Cooldown) Until(key string) (time.Time, bool) {
+	if c.word.Load()&busy == 0 {
+		return time.Time{}, false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()

@@ -33,6 +33,7 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/dispatch"
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
@@ -144,7 +145,13 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"logs.New": func() error {
 			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
 		},
-		"metrics.New":               func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
+		"metrics.New": func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
+		"outbound/dispatch.New": func() error {
+			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
+				dials.Add(1)
+				return nil, errors.New("no network here")
+			}}))
+		},
 		"plugins/breaker.NewClient": func() error { return check(breakers.NewClient(breakers.ClientConfig{})) },
 		"plugins/breaker.NewServer": func() error { return check(breakers.NewServer(breakers.ServerConfig{})) },
 		"plugins/ratelimit.NewClient": func() error {

@@ -1,0 +1,332 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/core/ratelimit"
+)
+
+// A call is one call that was accepted, and the context of its attempts. It belongs to
+// one goroutine, apart from the context and the list.
+type call[K comparable, C any] struct {
+	context.Context //nolint:containedctx // a call is a context
+	d               *Dispatcher[K, C]
+	parent          context.Context //nolint:containedctx // the caller's
+	cancel          context.CancelCauseFunc
+	next            *call[K, C] // in the list of the dispatcher
+	prev            *call[K, C]
+	key             K
+	account         string // key of the cooldown; "" if only the vendor is held
+	pinned          bool   // the connection is kept during a cooldown of the account
+	running         atomic.Bool
+	brief           brief
+	end             ending
+
+	limited int // attempts
+	conn    *conn[K, C]
+	place   bulkhead.Permit
+	own     cooldown.Permit // of the account
+	vendor  cooldown.Permit
+	paid    *ratelimit.Limiter // from which the call has a permit
+	receipt ratelimit.Result
+}
+
+// Value returns c itself for its dispatcher while an attempt runs, to detect re-entrancy.
+func (c *call[K, C]) Value(key any) any {
+	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && c.running.Load() {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// begin accepts a call. The caller defers finish.
+func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if ctx.Value(d) != nil {
+		return nil, ErrReentrant
+	}
+	c := &call[K, C]{d: d, parent: ctx, key: key}
+	if f := d.config().Account; f != nil {
+		if account := f(key); account != "" {
+			c.account = accountKey(account)
+		}
+	}
+	c.Context, c.cancel = context.WithCancelCause(ctx)
+	c.brief.Context = c
+	if err := d.accept(c); err != nil {
+		c.cancel(nil)
+		return nil, err
+	}
+	return c, nil
+}
+
+// finish returns everything that the call has. A connection whose attempt did not return
+// is closed.
+func (c *call[K, C]) finish() {
+	defer c.d.complete(c)
+	defer c.cancel(nil)
+	broken := c.running.Load()
+	c.step(core.Ignored, core.Ignored)
+	c.refund()
+	c.disconnect(broken)
+}
+
+// disconnect returns the connection.
+func (c *call[K, C]) disconnect(broken bool) {
+	n := c.conn
+	if n == nil {
+		return
+	}
+	c.conn = nil
+	if broken {
+		c.d.pool.free(n)
+	} else {
+		c.d.pool.put(n)
+	}
+	if f := c.d.life.Hooks().Returned; f != nil {
+		c.d.call(c.parent, f, Info{Key: c.key})
+	}
+}
+
+// step ends what one attempt holds.
+func (c *call[K, C]) step(vendor, place core.Outcome) {
+	c.running.Store(false)
+	c.own.Done(vendor)
+	c.vendor.Done(vendor)
+	c.place.Done(place)
+}
+
+func (c *call[K, C]) refund() {
+	if limiter := c.paid; limiter != nil {
+		c.paid = nil
+		_, _ = limiter.Refund(c.parent, c.d.Name(), c.receipt) // if the store fails, it comes back in its time
+	}
+}
+
+// patience is how long a call that holds a place in flight waits for its turn after a
+// cooldown.
+const patience = time.Second
+
+// brief is a context for such a wait.
+type brief struct{ context.Context } //nolint:containedctx // it is a context
+
+// Deadline limits the wait; a cooldown that lasts longer rejects the call at once.
+func (b *brief) Deadline() (time.Time, bool) { return time.Now().Add(patience), true }
+
+// pass waits until an attempt may be sent: the gate. Whatever a call waits for, it reads
+// the cooldown again afterwards. A call never waits for a connection, or for a place in
+// flight, while it holds a turn after a cooldown: all others wait for such a turn.
+func (c *call[K, C]) pass() error {
+	for {
+		if err := c.awaitOpen(); err != nil {
+			return err
+		}
+		if c.conn == nil {
+			if err := c.connect(); err != nil {
+				return err
+			}
+			continue
+		}
+		ready, err := c.turn()
+		if err == nil && c.Err() != nil {
+			err = context.Cause(c)
+		}
+		if ready && err == nil {
+			c.running.Store(true)
+			return nil
+		}
+		c.step(core.Ignored, core.Ignored)
+		if err != nil {
+			return c.fault(err)
+		}
+	}
+}
+
+// admit waits until an attempt may be sent. A Dial that the vendor refused because of a
+// limit is an attempt, too.
+func (c *call[K, C]) admit() error {
+	for {
+		err := c.pass()
+		if refused, ok := err.(*dialError); ok { //nolint:errorlint // it is not wrapped
+			again, err := c.judge(refused.err)
+			if again {
+				continue
+			}
+			return err
+		}
+		if err != nil && c.Err() != nil {
+			c.end = canceled
+		}
+		return err
+	}
+}
+
+// A dialError is an error of Dial.
+type dialError struct{ err error }
+
+func (e *dialError) Error() string { return e.err.Error() }
+
+// connect gets a connection.
+func (c *call[K, C]) connect() (err error) {
+	var since time.Time
+	c.conn, err = c.d.pool.get(c, c.key, func() {
+		since = time.Now()
+		if f := c.d.life.Hooks().Waiting; f != nil {
+			c.d.call(c.parent, f, Info{Key: c.key})
+		}
+	}, func() {
+		if f := c.d.life.Hooks().Connected; f != nil {
+			c.d.call(c.parent, f, Info{Key: c.key, Waited: time.Since(since)})
+		}
+	})
+	return c.fault(err)
+}
+
+// fault returns the cause of the context if it has ended, otherwise err.
+func (c *call[K, C]) fault(err error) error {
+	if err != nil && c.Err() != nil {
+		return context.Cause(c)
+	}
+	return err
+}
+
+// turn takes a place in flight, the turns of both scopes and the permit of the limiter.
+// It reports whether the attempt can be sent now.
+func (c *call[K, C]) turn() (ready bool, err error) {
+	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
+		return false, err
+	}
+	if c.account != "" {
+		if c.own, err = c.d.cool.Acquire(&c.brief, c.account); err != nil {
+			return false, notHeld(err)
+		}
+	}
+	if c.vendor, err = c.d.cool.Acquire(&c.brief, ""); err != nil {
+		return false, notHeld(err)
+	}
+	if limiter := c.d.config().Limiter; limiter != nil && c.paid == nil {
+		if c.receipt, err = limiter.Wait(c, c.d.Name(), 1); err != nil {
+			return false, err
+		}
+		c.paid = limiter
+	}
+	return c.own.Ready() && c.vendor.Ready(), nil
+}
+
+func notHeld(err error) error {
+	if errors.Is(err, cooldown.ErrHeld) {
+		return nil
+	}
+	return err
+}
+
+// awaitOpen waits while a scope of the call is held. An account that is held has no
+// connection, unless it is pinned, so that others can use it.
+func (c *call[K, C]) awaitOpen() error {
+	for {
+		until, held := c.d.cool.Until("")
+		if c.account != "" {
+			if own, ok := c.d.cool.Until(c.account); ok {
+				if !held || own.After(until) {
+					until, held = own, true
+				}
+				if !c.pinned {
+					c.disconnect(false)
+				}
+			}
+		}
+		if !held {
+			return nil
+		}
+		c.refund() // the permit would be too old
+		timer := time.NewTimer(time.Until(until))
+		select {
+		case <-timer.C:
+		case <-c.Done():
+			timer.Stop()
+			return context.Cause(c)
+		}
+	}
+}
+
+// growth is how many answers count as one for the limit in flight. It grows slowly, as
+// each overrun costs a cooldown.
+const growth = 16
+
+// judge ends an attempt with the error of the user's function. It reports whether the
+// attempt must be repeated, and otherwise returns the error of the call.
+func (c *call[K, C]) judge(err error) (again bool, _ error) {
+	c.paid = nil
+	cfg, d := c.d.config(), c.d
+	limit, limited := Limited{}, false
+	if err != nil && !c.ended(err) {
+		limit, limited = cfg.Classify(err)
+	}
+	d.attempts.Add(1)
+	switch {
+	case limited:
+		d.limited.Add(1)
+		until := c.hold(cfg, limit)
+		if c.limited++; c.limited < cfg.Attempts {
+			return true, nil
+		}
+		c.end = gaveUp
+		gave := &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
+		if f := d.life.Hooks().GaveUp; f != nil {
+			d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
+		}
+		return false, gave
+	case err != nil && c.Err() != nil:
+		c.step(core.Ignored, core.Ignored)
+		c.end = canceled
+		if c.parent.Err() == nil { // Close has canceled the call
+			err = &cutError{err}
+		}
+		return false, err
+	}
+	place := core.Ignored
+	if err != nil {
+		c.end = failed
+	} else if c.end = succeeded; d.answers.Add(1)%growth == 0 {
+		place = core.Success
+	}
+	c.step(core.Success, place) // any other error shows that the vendor answers again
+	return false, err
+}
+
+// ended reports whether err comes from the end of the context, not from the vendor.
+func (c *call[K, C]) ended(err error) bool {
+	return c.Err() != nil && (errors.Is(err, c.Err()) || errors.Is(err, context.Cause(c)))
+}
+
+// hold begins or extends a cooldown and ends the attempt.
+func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
+	wait := limit.RetryAfter
+	if wait <= 0 {
+		wait = cfg.Cooldown
+	}
+	wait = min(wait, cfg.MaxCooldown) + cfg.Pad
+	key, permit, place := "", &c.vendor, core.Failure
+	if limit.Scope == ScopeAccount && c.account != "" {
+		key, permit, place = c.account, &c.own, core.Ignored
+	}
+	if c.running.Load() {
+		permit.Hold(wait)
+	} else { // Dial was refused
+		c.d.cool.Hold(c, key, wait)
+	}
+	if place == core.Ignored {
+		c.vendor.Done(core.Success) // the vendor answers, and another account can be served
+	}
+	c.step(core.Ignored, place)
+	until, _ = c.d.cool.Until(key)
+	return until
+}

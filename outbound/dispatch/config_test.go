@@ -1,0 +1,85 @@
+package dispatch_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/outbound/dispatch"
+)
+
+func TestEveryFieldOfAConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, config{}.Validate())
+	require.NoError(t, config{IdleTime: -1, Pad: -1, MaxQueue: -1}.Validate())
+	_, err := dispatch.New(config{Capacity: -1, DialTimeout: -1, Attempts: -1, Cooldown: -1, MaxCooldown: -1})
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.Equal(t, []string{
+		"dispatch.Config.Capacity = -1: must be > 0 and <= 1048576 (0 means 8)",
+		"dispatch.Config.DialTimeout = -1ns: must be > 0 (0 means 30s)",
+		"dispatch.Config.Attempts = -1: must be > 0 (0 means 5)",
+		"dispatch.Config.Cooldown = -1ns: must be > 0 (0 means 15s)",
+		"dispatch.Config.MaxCooldown = -1ns: must be > 0 and <= 8760h0m0s (0 means 24h0m0s)",
+	}, strings.Split(err.Error(), "\n"))
+	require.Error(t, config{Capacity: 1<<20 + 1}.Validate())
+	require.Error(t, config{MaxCooldown: 366 * 24 * time.Hour}.Validate())
+}
+
+func TestSetConfigKeepsNameRegistryAndDial(t *testing.T) {
+	t.Parallel()
+	registry := &core.Registry{}
+	d := newDispatcher(t, config{Name: "ads", Registry: registry})
+	_, err := dispatch.New(config{Name: "ads", Registry: registry})
+	require.Error(t, err)
+	require.NoError(t, core.SetConfig(registry, "dispatch", "ads", config{Attempts: 2}))
+	require.Equal(t, 2, d.Config().Attempts)
+	require.Equal(t, "ads", d.Config().Name)
+	require.ErrorIs(t, d.SetConfig(config{Attempts: -1}), core.ErrConfig)
+	require.ErrorIs(t, d.SetConfig(config{Dial: func(context.Context, string) (none, error) { return none{}, nil }}), core.ErrConfig)
+	require.Equal(t, 2, d.Config().Attempts)
+}
+
+func TestHooksReportACooldown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log []string
+		record := func(event string) func(context.Context, dispatch.Info) {
+			return func(_ context.Context, info dispatch.Info) {
+				log = append(log, event+" "+info.Name+" "+info.Scope.String()+" "+info.Account)
+			}
+		}
+		d := newDispatcher(t, config{Name: "ads", Account: func(key string) string { return key }})
+		cancel := d.Observe(dispatch.Hooks{Held: record("held"), Resumed: record("resumed")})
+		calls(t, d, newScript(answer{0, limited(time.Second)}, answer{0, &limitError{time.Minute, dispatch.ScopeAccount}}), "a")
+		require.Equal(t, []string{"held ads vendor ", "held ads account a", "resumed ads vendor ", "resumed ads account a"}, log)
+		cancel()
+	})
+}
+
+func TestACallWithoutContentionAllocatesLittle(t *testing.T) {
+	d := newDispatcher(t, config{})
+	ctx := t.Context()
+	call := func(context.Context, none) (int, error) { return 0, nil }
+	allocs := testing.AllocsPerRun(1000, func() {
+		if _, err := dispatch.Do(ctx, d, "", call); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("%v allocations", allocs)
+	require.LessOrEqual(t, allocs, 4.0)
+}
+
+func BenchmarkDo(b *testing.B) {
+	d := core.Must(dispatch.New(config{}))
+	ctx := context.Background()
+	call := func(context.Context, none) (int, error) { return 0, nil }
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = dispatch.Do(ctx, d, "", call)
+	}
+}

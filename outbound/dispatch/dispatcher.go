@@ -1,0 +1,218 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/validate"
+)
+
+// A Dispatcher makes the calls to one vendor. It is safe for concurrent use. Make calls
+// with [Do], [Stream] and [RoundTripper].
+type Dispatcher[K comparable, C any] struct {
+	life   instance.Instance[Config[K, C], Config[K, C], Hooks] // the settings have the defaults
+	cool   *cooldown.Cooldown                                   // key "" is the vendor, "/a" the account a
+	flight *bulkhead.Bulkhead
+	pool   pool[K, C]
+
+	attempts, limited atomic.Uint64
+	answers           atomic.Uint64 // to slow down the growth of the limit in flight
+
+	mu      sync.Mutex
+	calls   *call[K, C] // accepted, not completed: a list
+	active  int
+	closed  bool
+	drained chan struct{} // made by Close; closed when no call is left
+	held    map[string]time.Time
+	stats   Stats
+}
+
+func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C], Hooks] {
+	return &instance.Kind[Config[K, C], Config[K, C], Hooks]{
+		Kind: "dispatch", Type: "dispatch.Config", DefaultName: "default", Settings: resolved[K, C],
+		Fields: func(c *Config[K, C]) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+		Fixed: func(check *validate.Check, old, cfg *Config[K, C]) {
+			check.That((cfg.Dial == nil) == (old.Dial == nil), "Dial", "another one", "must stay nil, or a function")
+		},
+	}
+}
+
+// New makes a dispatcher. It returns the errors of [Config.Validate], or the
+// [*core.DuplicateError] of the registry.
+func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
+	d := &Dispatcher[K, C]{held: map[string]time.Time{}}
+	if err := d.life.Init(lifeCycle[K, C](), cfg); err != nil {
+		return nil, err
+	}
+	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), newest: map[K]*conn[K, C]{}}
+	var err error
+	if d.cool, err = cooldown.New(d.config().cooldown()); err != nil {
+		return nil, err
+	}
+	if d.flight, err = bulkhead.New(d.config().inFlight()); err != nil {
+		return nil, err
+	}
+	d.cool.Observe(cooldown.Hooks{Held: d.onHeld, Resumed: d.onResumed})
+	if err := d.life.Register(d); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Name returns the name of the dispatcher.
+func (d *Dispatcher[K, C]) Name() string { return d.life.Name() }
+
+// Config returns the Config of New or of the last SetConfig, as it was given except for a
+// Name and Registry that stayed.
+func (d *Dispatcher[K, C]) Config() Config[K, C] { return d.life.Load().Config }
+
+func (d *Dispatcher[K, C]) config() *Config[K, C] { return &d.life.Load().Settings }
+
+// SetConfig replaces the Config while the dispatcher is in use. If Capacity is lowered,
+// idle connections beyond it are closed at once, and others when they are returned. A
+// cooldown in force stays. Whether Dial is nil must not change. An empty Name and a nil
+// Registry stay as they are: another one is a [*core.ConfigError], as are the errors of
+// [Config.Validate], and nothing changes.
+func (d *Dispatcher[K, C]) SetConfig(cfg Config[K, C]) error {
+	if err := d.life.SetConfig(cfg, nil); err != nil {
+		return err
+	}
+	_ = d.cool.SetConfig(d.config().cooldown())   // it was validated
+	_ = d.flight.SetConfig(d.config().inFlight()) // likewise
+	d.pool.trim()
+	return nil
+}
+
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
+// that moment are not interrupted.
+func (d *Dispatcher[K, C]) Observe(h Hooks) (cancel func()) { return d.life.Observe(h) }
+
+// grace is how long Close waits for the calls that it has canceled.
+const grace = time.Second
+
+// Close removes the dispatcher from its registry and accepts no more calls: they get
+// [ErrClosed]. It waits until the accepted calls have completed. If ctx ends before,
+// Close cancels the contexts of these calls, waits for them for a second at most, and
+// returns the cause of ctx. Calls that were not sent then get ErrClosed. Finally Close
+// closes all idle connections; one that a call still uses is closed when that call ends.
+func (d *Dispatcher[K, C]) Close(ctx context.Context) error {
+	_ = d.life.Close() // always nil
+	d.mu.Lock()
+	if d.drained == nil {
+		d.drained = make(chan struct{})
+		if d.active == 0 {
+			close(d.drained)
+		}
+	}
+	d.closed = true
+	d.mu.Unlock()
+	var err error
+	select {
+	case <-d.drained:
+	case <-ctx.Done():
+		err = d.cut(ctx)
+	}
+	d.pool.mu.Lock()
+	d.pool.closed = true
+	d.pool.mu.Unlock()
+	d.pool.trim()
+	return err
+}
+
+// cut cancels all calls.
+func (d *Dispatcher[K, C]) cut(ctx context.Context) error {
+	d.mu.Lock()
+	calls := make([]*call[K, C], 0, d.active)
+	for c := d.calls; c != nil; c = c.next {
+		calls = append(calls, c)
+	}
+	d.mu.Unlock()
+	if len(calls) == 0 {
+		return nil
+	}
+	for _, c := range calls {
+		c.cancel(ErrClosed)
+	}
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	select {
+	case <-d.drained:
+	case <-patience.C:
+	}
+	return context.Cause(ctx)
+}
+
+// accept adds a call.
+func (d *Dispatcher[K, C]) accept(c *call[K, C]) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	cfg := d.config()
+	if most := cfg.Capacity + max(0, cfg.MaxQueue); d.closed || d.active >= most {
+		d.stats.Rejected++
+		if d.closed {
+			return ErrClosed
+		}
+		return ErrFull
+	}
+	d.stats.Calls++
+	d.active++
+	if c.next = d.calls; c.next != nil {
+		c.next.prev = c
+	}
+	d.calls = c
+	return nil
+}
+
+// complete removes a call and counts it once.
+func (d *Dispatcher[K, C]) complete(c *call[K, C]) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		d.calls = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	d.active--
+	*c.end.of(&d.stats)++
+	if d.drained != nil && d.active == 0 {
+		close(d.drained)
+	}
+}
+
+// onHeld notes a cooldown and calls the hook.
+func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
+	d.mu.Lock()
+	if _, ok := d.held[info.Key]; !ok {
+		for key, until := range d.held { // so the map is not larger than the cooldown's
+			if time.Now().After(until) {
+				delete(d.held, key)
+			}
+		}
+	}
+	d.held[info.Key] = info.Until
+	d.mu.Unlock()
+	if f := d.life.Hooks().Held; f != nil {
+		d.call(ctx, f, holdInfo(info))
+	}
+}
+
+func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {
+	if f := d.life.Hooks().Resumed; f != nil {
+		d.call(ctx, f, holdInfo(info))
+	}
+}
+
+func holdInfo(info cooldown.Info) Info {
+	scope, account := scopeOf(info.Key)
+	return Info{Scope: scope, Account: account, Until: info.Until}
+}

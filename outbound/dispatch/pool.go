@@ -1,0 +1,357 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/internal/waitq"
+)
+
+// A pool holds connections by key, with one capacity over all keys. A connection is idle,
+// or belongs to one call. While calls wait, no connection is idle and no place is free.
+type pool[K comparable, C any] struct {
+	name   string
+	config func() *Config[K, C]
+	guard  func()    // deferred around Close: it recovers panics
+	base   time.Time // all times are counted from here
+
+	mu             sync.Mutex
+	used           int               // places: of connections, and of those being dialed
+	newest         map[K]*conn[K, C] // idle ones, by key: the top of a stack
+	first, last    *conn[K, C]       // idle ones: the oldest, the newest
+	idle           int
+	queue          waitq.Queue[claim[K, C]]
+	timer          *time.Timer // closes idle connections; nil until one is idle
+	armed          bool
+	closed         bool
+	dials, evicted uint64
+}
+
+// A conn is a connection.
+type conn[K comparable, C any] struct {
+	key          K
+	c            C
+	since        time.Duration // it is idle
+	older, newer *conn[K, C]
+	below, above *conn[K, C] // of the same key
+}
+
+// A claim is the right of a call to a connection, or to a place in which it dials. An evicted
+// connection must be closed first.
+type claim[K comparable, C any] struct {
+	key     K
+	granted bool
+	conn    *conn[K, C]
+	evicted *conn[K, C]
+}
+
+// get returns a connection of a key. If the call must wait, waiting is called before, and
+// connected after the wait.
+func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
+	got, w := p.enter(key)
+	if w != nil {
+		if err := p.await(ctx, w, waiting, connected); err != nil {
+			return nil, err
+		}
+		got = w.Value
+	}
+	return p.open(ctx, got)
+}
+
+// enter returns a claim that is granted, or a waiter. It panics if K is an interface and
+// key cannot be compared.
+func (p *pool[K, C]) enter(key K) (claim[K, C], *waitq.Waiter[claim[K, C]]) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	got := claim[K, C]{key: key}
+	if p.grant(&got); got.granted {
+		return got, nil
+	}
+	return got, p.queue.Push(got, 1)
+}
+
+// await waits until w has a claim.
+func (p *pool[K, C]) await(ctx context.Context, w *waitq.Waiter[claim[K, C]], waiting, connected func()) error {
+	taken := false
+	defer func() {
+		if taken {
+			return
+		}
+		p.mu.Lock()
+		w.Leave()
+		p.mu.Unlock()
+		p.giveUp(w.Value)
+	}()
+	waiting()
+	err := w.Await(ctx, nil, func() (time.Duration, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return time.Hour, w.Value.granted
+	})
+	if err == nil {
+		connected()
+		taken = true
+	}
+	return err
+}
+
+// giveUp returns the claim of a call that does not use it.
+func (p *pool[K, C]) giveUp(got claim[K, C]) {
+	switch {
+	case got.conn != nil:
+		p.put(got.conn)
+	case got.granted:
+		p.free(got.evicted)
+	}
+}
+
+// grant gives a call an idle connection of its key, a free place, or the place of the
+// oldest idle connection, if there is any of these.
+func (p *pool[K, C]) grant(to *claim[K, C]) {
+	switch n := p.newest[to.key]; {
+	case n != nil:
+		p.remove(n)
+		to.conn = n
+	case p.used < p.config().Capacity:
+		p.used++
+	case p.first != nil && p.used == p.config().Capacity:
+		to.evicted = p.first
+		p.evicted++
+		p.remove(p.first)
+	default:
+		return
+	}
+	to.granted = true
+}
+
+// serve grants the claims of the waiters, in the order of their arrival.
+func (p *pool[K, C]) serve() {
+	for w := p.queue.First(); w != nil; w = p.queue.First() {
+		if p.grant(&w.Value); !w.Value.granted {
+			return
+		}
+		w.Leave()
+	}
+}
+
+// open makes a connection of a claim.
+func (p *pool[K, C]) open(ctx context.Context, got claim[K, C]) (n *conn[K, C], err error) {
+	defer func() {
+		if n == nil { // also if a function of the user's panics
+			p.free(got.conn)
+		}
+	}()
+	if got.evicted != nil {
+		p.close(got.evicted)
+	}
+	for healthy := p.config().Healthy; got.conn != nil; {
+		if healthy == nil || healthy(got.key, got.conn.c) {
+			return got.conn, nil
+		}
+		sick := got.conn
+		got.conn = nil
+		p.close(sick)
+		p.mu.Lock()
+		if got.conn = p.newest[got.key]; got.conn != nil {
+			p.remove(got.conn)
+			p.used--
+			p.serve()
+		}
+		p.mu.Unlock()
+	}
+	return p.dial(ctx, got.key)
+}
+
+// put makes the connection of a call idle, or passes it on.
+func (p *pool[K, C]) put(n *conn[K, C]) {
+	p.mu.Lock()
+	if p.closed || p.used > p.config().Capacity {
+		p.mu.Unlock()
+		p.free(n)
+		return
+	}
+	p.push(n)
+	p.serve()
+	p.arm()
+	p.mu.Unlock()
+}
+
+// free closes a connection, if there is one, and frees its place.
+func (p *pool[K, C]) free(n *conn[K, C]) {
+	if n != nil {
+		p.close(n)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used--
+	p.serve()
+}
+
+func (p *pool[K, C]) close(n *conn[K, C]) { p.closeConn(n.key, n.c) }
+
+func (p *pool[K, C]) closeConn(key K, c C) {
+	if f := p.config().Close; f != nil {
+		defer p.guard()
+		f(key, c)
+	}
+}
+
+func (p *pool[K, C]) now() time.Duration { return time.Since(p.base) }
+
+// push adds an idle connection.
+func (p *pool[K, C]) push(n *conn[K, C]) {
+	n.since, n.older, n.below = p.now(), p.last, p.newest[n.key]
+	if n.below != nil {
+		n.below.above = n
+	}
+	p.newest[n.key] = n
+	if n.older != nil {
+		n.older.newer = n
+	} else {
+		p.first = n
+	}
+	p.last = n
+	p.idle++
+}
+
+// remove takes a connection from the idle ones.
+func (p *pool[K, C]) remove(n *conn[K, C]) {
+	switch {
+	case n.above != nil:
+		n.above.below = n.below
+	case n.below != nil:
+		p.newest[n.key] = n.below
+	default:
+		delete(p.newest, n.key)
+	}
+	if n.below != nil {
+		n.below.above = n.above
+	}
+	if n.older != nil {
+		n.older.newer = n.newer
+	} else {
+		p.first = n.newer
+	}
+	if n.newer != nil {
+		n.newer.older = n.older
+	} else {
+		p.last = n.older
+	}
+	n.older, n.newer, n.below, n.above = nil, nil, nil, nil
+	p.idle--
+}
+
+// arm starts the timer for the oldest idle connection.
+func (p *pool[K, C]) arm() {
+	most := p.config().IdleTime
+	if p.armed || p.first == nil || most < 0 {
+		return
+	}
+	p.armed = true
+	if wait := p.first.since + most - p.now(); p.timer == nil {
+		p.timer = time.AfterFunc(wait, p.expire)
+	} else {
+		p.timer.Reset(wait)
+	}
+}
+
+// expire closes the connections that were idle for too long.
+func (p *pool[K, C]) expire() {
+	p.mu.Lock()
+	p.armed = false
+	var old []*conn[K, C]
+	for most := p.config().IdleTime; most >= 0 && p.first != nil && p.now()-p.first.since >= most; {
+		old = append(old, p.first)
+		p.remove(p.first)
+	}
+	p.arm()
+	p.mu.Unlock()
+	for _, n := range old {
+		p.free(n)
+	}
+}
+
+// trim closes idle connections beyond the capacity, or all of a closed pool, and serves
+// the waiters. Connections in use are closed when they are returned.
+func (p *pool[K, C]) trim() {
+	p.mu.Lock()
+	var old []*conn[K, C]
+	for over := p.used - p.config().Capacity; p.first != nil && (p.closed || over > 0); over-- {
+		old = append(old, p.first)
+		p.remove(p.first)
+	}
+	p.serve()
+	if p.timer != nil && p.first == nil {
+		p.timer.Stop()
+		p.armed = false
+	}
+	p.mu.Unlock()
+	for _, n := range old {
+		p.free(n)
+	}
+}
+
+// dial opens a connection in a place that the caller has. The caller frees it after an
+// error.
+func (p *pool[K, C]) dial(ctx context.Context, key K) (*conn[K, C], error) {
+	p.mu.Lock()
+	p.dials++
+	p.mu.Unlock()
+	cfg := p.config()
+	if cfg.Dial == nil {
+		return &conn[K, C]{key: key}, nil
+	}
+	late := fmt.Errorf("dispatch: %s: no connection within %v: %w", p.name, cfg.DialTimeout, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.DialTimeout, late)
+	defer cancel()
+	var decided atomic.Bool // the dial has ended, or its caller has left
+	done := make(chan dialed[C], 1)
+	go func() {
+		r := dialed[C]{panicked: true}
+		defer func() {
+			if r.panicked {
+				r.value = recover()
+			}
+			if decided.CompareAndSwap(false, true) {
+				done <- r
+			} else if r.err == nil && !r.panicked {
+				p.closeConn(key, r.c)
+			}
+		}()
+		r.c, r.err = cfg.Dial(ctx, key)
+		r.panicked = false
+	}()
+	var r dialed[C]
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		if decided.CompareAndSwap(false, true) {
+			return nil, context.Cause(ctx)
+		}
+		r = <-done
+	}
+	switch {
+	case r.value != nil:
+		panic(r.value) // as if Dial was called here
+	case r.panicked:
+		return nil, errDialExit
+	case r.err != nil:
+		return nil, &dialError{r.err}
+	}
+	return &conn[K, C]{key: key, c: r.c}, nil
+}
+
+// errDialExit is the error of a Dial that called [runtime.Goexit].
+var errDialExit = errors.New("dispatch: Dial ended its goroutine")
+
+// A dialed is the end of a Dial.
+type dialed[C any] struct {
+	c        C
+	err      error
+	panicked bool // or ended its goroutine: value is nil then
+	value    any
+}

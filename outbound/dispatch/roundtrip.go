@@ -1,0 +1,115 @@
+package dispatch
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/request"
+)
+
+// RoundTripper returns a transport whose requests are calls of d: a connection of d is a
+// place that a request holds until the body of its response is closed or read to its end,
+// or its context ends. The sockets are those of base. If base is nil, it is a clone of
+// [http.DefaultTransport]. If key is nil, the key is the zero K.
+//
+// If the vendor refuses a request because of a limit (Config.Classify, applied to the
+// [*StatusError] of the response), it is sent again, whatever its method: a vendor that
+// answers so has not executed it. A request with a body is sent again only if it has
+// GetBody. The last response is returned as it came. Waiting is not an attempt, and a
+// timeout per attempt of the base does not include it.
+func RoundTripper[K comparable, C any](d *Dispatcher[K, C], base http.RoundTripper, key func(*http.Request) K) http.RoundTripper {
+	if base == nil {
+		base = client.New(nil)
+	}
+	return &transport[K, C]{d, base, key}
+}
+
+type transport[K comparable, C any] struct {
+	d    *Dispatcher[K, C]
+	base http.RoundTripper
+	key  func(*http.Request) K
+}
+
+// CloseIdleConnections passes the call on.
+func (t *transport[K, C]) CloseIdleConnections() { client.CloseIdleConnections(t.base) }
+
+// RoundTrip sends req when the vendor permits it.
+func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx := request.Context(req)
+	replay := client.NewReplay(req, -1)
+	var key K
+	var c *call[K, C]
+	kept, returned := false, false // by the body; normally
+	defer func() {
+		if returned {
+			replay.Close()
+		} else {
+			replay.Abort()
+		}
+		if kept {
+			return
+		}
+		if c != nil {
+			c.finish()
+		}
+		request.Release(ctx)
+	}()
+	if t.key != nil {
+		key = t.key(req)
+	}
+	c, err := t.d.begin(ctx, key)
+	if err != nil {
+		returned = true
+		return nil, err
+	}
+	resp, err := t.send(c, req, &replay)
+	if returned = true; err != nil || resp == nil {
+		return resp, err
+	}
+	kept = true
+	end := sync.OnceFunc(func() {
+		c.finish()
+		request.Release(ctx)
+	})
+	stop := context.AfterFunc(ctx, end)
+	client.OnBodyEnd(resp, func() {
+		stop()
+		end()
+	})
+	return resp, nil
+}
+
+// send makes the attempts of a request.
+func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.Replay) (*http.Response, error) {
+	for {
+		if err := c.admit(); err != nil {
+			return nil, err
+		}
+		attempt, err := replay.Attempt(c)
+		if err != nil { // of GetBody; nothing was sent
+			c.step(core.Ignored, core.Ignored)
+			return nil, err
+		}
+		resp, err := t.base.RoundTrip(attempt)
+		request.Restore(resp, attempt, req)
+		verdict := err
+		if err == nil {
+			verdict = CheckResponse(resp)
+		}
+		again, judged := c.judge(verdict)
+		if again && replay.Prepare() != nil {
+			c.end, again = gaveUp, false
+		}
+		switch {
+		case again:
+			client.Discard(resp, client.Drain{})
+		case err != nil && judged != nil:
+			return nil, judged
+		default:
+			return resp, err
+		}
+	}
+}
