@@ -48,13 +48,23 @@ type Replay struct {
 // again at all.
 func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	r := Replay{req: req}
-	if len(req.Trailer) > 0 && hasBody(req) {
-		r.trailers = newTrailers(req)
-	}
-	if hasBody(req) && req.GetBody == nil && maxBuffer >= 0 {
-		r.stream = newStream(req.Body, req.ContentLength, maxBuffer)
+	if req.Body != http.NoBody { // the rest apart, so that this function is inlined (BenchmarkRetryFirstTry)
+		r.keep(maxBuffer)
 	}
 	return r
+}
+
+// keep prepares what later attempts need of a body.
+func (r *Replay) keep(maxBuffer int64) {
+	if r.req.Body == nil {
+		return
+	}
+	if len(r.req.Trailer) > 0 {
+		r.trailers = newTrailers(r.req)
+	}
+	if r.req.GetBody == nil && maxBuffer >= 0 {
+		r.stream = newStream(r.req.Body, r.req.ContentLength, maxBuffer)
+	}
 }
 
 // replayable reports whether another attempt can have a body.

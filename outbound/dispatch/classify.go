@@ -110,7 +110,7 @@ func CheckResponse(resp *http.Response) error {
 	}
 	e := &StatusError{StatusCode: resp.StatusCode, Header: resp.Header, arrived: time.Now()}
 	if body := resp.Body; body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		e.Body, _ = io.ReadAll(io.LimitReader(body, client.DefaultDrainBytes)) // what there is of it
+		e.Body, _ = io.ReadAll(io.LimitReader(body, 64<<10)) // what there is of it
 		resp.Body = &readAgain{io.MultiReader(bytes.NewReader(e.Body), body), body}
 	}
 	return e
