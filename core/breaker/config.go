@@ -172,6 +172,8 @@ type rules struct {
 	trialRate    float64 // the same while half-open
 	slowRate     float64 // out of reach unless SlowCall is set
 	trialTimeout time.Duration
+	fewest       int // failures that can reach a threshold, or less
+	fewestSlow   int // slow calls, the same
 }
 
 func rulesOf(c *Config) *rules {
@@ -203,5 +205,16 @@ func rulesOf(c *Config) *rules {
 	if c.TrialTimeout >= 0 {
 		r.trialTimeout = cmp.Or(c.TrialTimeout, defaultTrialTimeout)
 	}
+	r.fewest = min(r.failures, fewest(r.rate, r.MinCalls))
+	r.fewestSlow = fewest(r.slowRate, r.MinCalls)
 	return r
+}
+
+// fewest returns a number that is not above the fewest calls of a kind that reach a rate
+// among at least minCalls.
+func fewest(rate float64, minCalls int) int {
+	if n := rate * float64(minCalls); n < math.MaxInt32 {
+		return int(n) // rounded down
+	}
+	return math.MaxInt32
 }

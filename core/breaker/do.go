@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -20,9 +21,9 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 		var none T
 		return none, err
 	}
-	outcome, trip, returned := core.Ignored, time.Duration(0), false
+	outcome, trip := running, time.Duration(0)
 	defer func() {
-		if !returned && b.life.Load().Config.PanicsFail {
+		if outcome == running && b.life.Load().Config.PanicsFail {
 			if v := recover(); v != nil { // nil after a Goexit
 				defer panic(v)
 				outcome = core.Failure
@@ -35,7 +36,7 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 		started = time.Now() // only an outer limit needs it
 	}
 	result, err := operation(ctx)
-	returned = true
+	outcome = core.Ignored
 	judged := err
 	if err != nil {
 		judged, err = blame.Outer(ctx, started, 0, err), blame.Strip(err)
@@ -54,6 +55,10 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	}
 	return result, err
 }
+
+// running is the outcome of an operation that has not returned. It counts as
+// [core.Ignored].
+const running = core.Outcome(math.MaxUint8)
 
 // Run makes a Breaker a [core.Mechanism]. It does the same as [Do].
 func (b *Breaker) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, b, next.Run) }

@@ -31,6 +31,10 @@ func (r *rules) reached(c *counts) (failing, slow bool) {
 	return failing, slow
 }
 
+// far reports whether a window has certainly too few failures and slow calls for any
+// threshold.
+func (r *rules) far(c *counts) bool { return c.failures < r.fewest && c.slow < r.fewestSlow }
+
 // certain reports whether the outstanding trials can no longer change the decision, and
 // if so, whether the trials have failed.
 func (b *Breaker) certain() (failed, certain bool) {

@@ -159,7 +159,11 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	if recorded != nil {
 		rates = b.ratesNow()
 	}
-	if outcome != core.Ignored {
+	switch {
+	case outcome == core.Ignored:
+	case b.state == Closed && trip <= 0 && b.rules.far(b.window()): // BenchmarkClosedOneInFifty
+		b.publish()
+	default:
 		b.decide(p.ctx, now, least, trip)
 	}
 	if recorded == nil && !b.queued { // BenchmarkClosedOneInFifty
