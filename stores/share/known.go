@@ -159,7 +159,10 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 		case len(all) == len(p.parts):
 			st = all[i]
 		case i != r.Which:
-			st = k.account(part).after(r, now)
+			a := k.account(part)
+			st = a.after(r, now)
+			a.left, a.full, a.told = st.Remaining, now.Add(st.FullAfter), 0
+			continue // each take counts once, whatever the order
 		}
 		if len(k.parts) > 0 || st.FullAfter > 0 {
 			k.account(part).learn(r.Receipt.At, st, sent, now)
@@ -171,7 +174,7 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 // under way together, the one that was decided last counts, and of two that were decided at one
 // moment, or at unknown times, the one with less left.
 func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
-	if sent.Before(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
+	if !sent.After(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
 		return
 	}
 	a.at, a.seen, a.left, a.full, a.told = at, now, st.Remaining, now.Add(st.FullAfter), 0

@@ -309,8 +309,16 @@ func (l *local) owe(a *account, permits int64) {
 	l.table.store.owing.Add(change)
 }
 
-// forget drops a key here.
+// forget drops the usage and the debt of a key here, except takes under way: the store might grant
+// them after a reset.
 func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int64) (driver.Result, error) {
-	l.drop(s, key)
+	if k := s.keys[key]; k != nil {
+		for _, a := range k.parts {
+			l.owe(a, -a.debt)
+		}
+		if k.parts, k.unknown, k.covered = nil, 0, 0; k.idle() {
+			delete(s.keys, key)
+		}
+	}
 	return l.apply(ctx, key, p, driver.Op{Kind: driver.Reset}, n)
 }
