@@ -1,6 +1,7 @@
 package share
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
+
+const maxLimits = 8 // of a key that are remembered
 
 // A shard has some of the keys.
 type shard struct {
@@ -44,7 +47,7 @@ type account struct {
 }
 
 // know returns the state of a key, and creates it. If the shard is full, it evicts one of a few
-// other keys: one without a debt, or with the debt that recovers first.
+// other keys: the one that recovers first or, if all have debts or takes under way, any of them.
 func (l *local) know(s *shard, key string) *known {
 	if k := s.keys[key]; k != nil {
 		return k
@@ -111,6 +114,28 @@ func (k *known) account(p *part) *account {
 	a := &account{part: p, left: p.limit.Capacity()}
 	k.parts = append(k.parts, a)
 	return a
+}
+
+// prune bounds the limits of a key, which can change often. It drops the oldest that are not in force:
+// first those without a debt. The debts of others are added to the limits in force.
+func (l *local) prune(k *known, p *plan) {
+	if k.charge != nil {
+		return
+	}
+	for _, indebted := range []bool{false, true} {
+		over := len(k.parts) - maxLimits
+		k.parts = slices.DeleteFunc(k.parts, func(a *account) bool {
+			if over <= 0 || a.debt > 0 != indebted || slices.Contains(p.parts, a.part) {
+				return false
+			}
+			for _, part := range p.parts {
+				l.owe(k.account(part), a.debt)
+			}
+			l.owe(a, -a.debt)
+			over--
+			return true
+		})
+	}
 }
 
 func (k *known) owes() bool {

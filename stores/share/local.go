@@ -130,6 +130,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 			}
 		}
 	}
+	l.prune(k, p)
 	if op.Cost == 0 && op.Kind != driver.Drain {
 		return nil
 	}
@@ -219,6 +220,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 	case r.Receipt.At >= 0:
 		k.failures = 0
 		k.learn(p, &r, sent)
+		l.prune(k, p)
 	}
 	if s.keys[key] == k && k.idle() {
 		delete(s.keys, key)
