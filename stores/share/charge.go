@@ -44,7 +44,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 			if !l.table.store.begin(func() {
 				ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 				defer cancel()
-				defer context.AfterFunc(l.table.store.ctx, cancel)()
+				defer context.AfterFunc(l.table.store.ctx, cancel)() //nolint:contextcheck // Close ends it
 				l.charge(ctx, key, k, c)
 			}) {
 				c.err = ratelimit.ErrClosed

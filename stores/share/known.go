@@ -184,10 +184,8 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 		case len(all) == len(p.parts):
 			st = all[i]
 		case i != r.Which:
-			a := k.account(part)
-			st = a.after(r, now)
-			a.left, a.full, a.told = st.Remaining, now.Add(st.FullAfter), 0
-			continue // each take counts once, whatever the order
+			k.account(part).subtract(r, sent, now)
+			continue
 		}
 		if len(k.parts) > 0 || st.FullAfter > 0 {
 			k.account(part).learn(r.Receipt.At, st, sent, now)
@@ -203,6 +201,17 @@ func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
 		return
 	}
 	a.at, a.seen, a.left, a.full, a.told = at, now, st.Remaining, now.Add(st.FullAfter), 0
+}
+
+// subtract counts a take of joined limits, of which the store has reported another one, unless a
+// decision that includes the take is known. It keeps the time of the last report: each take counts,
+// whatever the order of the replies.
+func (a *account) subtract(r *driver.Result, sent, now time.Time) {
+	if !sent.After(a.seen) && r.Receipt.At < a.at {
+		return
+	}
+	st := a.after(r, now)
+	a.left, a.full, a.told = st.Remaining, now.Add(st.FullAfter), 0
 }
 
 // after is the state after a take of joined limits, of which the store has reported another one: the

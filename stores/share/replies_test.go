@@ -83,3 +83,22 @@ func TestAResetKeepsTheTakesUnderWay(t *testing.T) {
 		require.Zero(t, takeAll(t, l, "k"))
 	})
 }
+
+// TestALateReplyOfJoinedLimitsIsPartOfALaterReport: the take of the late reply is not subtracted twice, and
+// the permits that it reports of one limit do not raise the other one.
+func TestALateReplyOfJoinedLimitsIsPartOfALaterReport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &scripted{Store: inMemory()}
+		l := newLimiter(t, newStore(t, store, Config{}), ratelimit.FixedWindow(20, time.Hour).And(ratelimit.FixedWindow(10, time.Second)))
+		reply := late(store, func() { _ = core.Must(l.Take(context.Background(), "k", 1)) })
+		time.Sleep(time.Second)
+		require.EqualValues(t, 10, takeAll(t, l, "k"))
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, take(t, l, "k", 7).Remaining)
+		reply()
+		time.Sleep(time.Second)
+		store.down()
+		require.EqualValues(t, 2, takeAll(t, l, "k"))
+	})
+}
