@@ -137,9 +137,9 @@ func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *driver.Result) {
 	} else {
 		owed = over + b.capacity
 		*word = units + uint64(owed)
-		r.granted(*word, now, cost, to)
+		r.granted(*word, cost, to)
 	}
-	to.Limit, to.Plan = r.Capacity, r.ID
+	to.Limit, to.Plan, to.Receipt.At = r.Capacity, r.ID, now
 	b.report(owed, rest, to)
 }
 

@@ -47,7 +47,7 @@ func (a *Account) operate(p *Plan, now int64, op *driver.Op, waited bool) (r dri
 }
 
 func (a *Account) decide(p *Plan, now int64, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
-	r.Allowed, r.Plan = true, p.ID
+	r.Allowed, r.Plan, r.Receipt.At = true, p.ID, now
 	switch op.Kind {
 	case driver.Take, driver.Check, driver.Reserve:
 		switch {
@@ -146,7 +146,7 @@ func (a *Account) take(p *Plan, now int64, op *driver.Op, waited bool, r *driver
 	if a.n > len(p.Rules) {
 		a.chargeKept(p, now, op.Cost, &r.Receipt)
 	}
-	r.Granted, r.Receipt.At = op.Cost, now
+	r.Granted = op.Cost
 	return true
 }
 

@@ -238,6 +238,7 @@ func (q *Queue) refusal(k *Key, p *Plan, cost int64) driver.Result {
 	one := tail.check(p, 1)
 	r := tail.check(p, max(cost, 1))
 	r.Remaining, r.NextAfter, r.FullAfter = 0, ahead+one.RetryAfter, ahead+r.FullAfter
+	r.Receipt.At = k.Now
 	if r.RetryAfter != driver.Never {
 		r.RetryAfter += ahead
 	}

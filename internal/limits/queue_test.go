@@ -11,7 +11,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// After every operation the head has a time at which it looks again for its permits, or a signal.
+// After every operation the head has a time at which it looks again for its permits, or a signal. Each
+// decision has the time of its operation, also behind a queue.
 func TestTheHeadOfAQueueIsNeverForgotten(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -63,7 +64,8 @@ func checkHead(t *testing.T, rnd *rand.Rand) {
 				waiters = append(waiters, w)
 			}
 		case n < 9:
-			q.Apply(k, p, &driver.Op{Kind: driver.OpKind(rnd.IntN(int(driver.Drain) + 1)), Cost: rnd.Int64N(4)})
+			r := q.Apply(k, p, &driver.Op{Kind: driver.OpKind(rnd.IntN(int(driver.Drain) + 1)), Cost: rnd.Int64N(4)})
+			require.Equal(t, k.Now, r.Receipt.At)
 		case n == 9:
 			limit = ids[rnd.IntN(len(ids))]
 			q.Retime(k, plans)

@@ -101,9 +101,9 @@ func FillTime(s driver.Spec) (time.Duration, bool) {
 }
 
 // granted writes the result of a take of a word that was granted.
-func (r *Rule) granted(word uint64, now, cost int64, to *driver.Result) {
+func (r *Rule) granted(word uint64, cost int64, to *driver.Result) {
 	to.Allowed, to.Granted = true, cost
-	to.Receipt.At, to.Receipt.Plans[0], to.Receipt.Parts[0] = now, r.ID, word
+	to.Receipt.Plans[0], to.Receipt.Parts[0] = r.ID, word
 }
 
 // Listed reports whether the state of a key is a list. All others are a word.

@@ -146,9 +146,9 @@ func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *driver.Result) bool
 	default:
 		used += cost
 		*word = w.pack(start, used)
-		r.granted(*word, now, cost, to)
+		r.granted(*word, cost, to)
 	}
-	to.Limit, to.Plan = r.Capacity, r.ID
+	to.Limit, to.Plan, to.Receipt.At = r.Capacity, r.ID, now
 	to.Remaining, to.NextAfter, to.FullAfter = w.permits-used, end, end
 	return true
 }

@@ -41,7 +41,12 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 		c := k.charge
 		if c == nil {
 			c = k.claim()
-			if !l.table.store.begin(func() { l.charge(context.WithoutCancel(ctx), key, k, c) }) {
+			if !l.table.store.begin(func() {
+				ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+				defer cancel()
+				defer context.AfterFunc(l.table.store.ctx, cancel)() //nolint:contextcheck // Close ends it
+				l.charge(ctx, key, k, c)
+			}) {
 				c.err = ratelimit.ErrClosed
 				close(c.over)
 			}
@@ -115,6 +120,7 @@ type debt struct {
 // up to the limit. A failed charge stays a debt, though the store might have counted it: charging
 // twice is better than not at all.
 func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
+	whole := ctx // its end is not a failure of the store
 	ctx, cancel := context.WithTimeout(ctx, chargeTime)
 	defer cancel()
 	s := l.shard(key)
@@ -138,7 +144,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.err != nil && ctx.Err() == nil {
+	if c.err != nil && whole.Err() == nil {
 		k.failed(c.err)
 	}
 	for _, d := range debts {

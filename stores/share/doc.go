@@ -56,7 +56,9 @@
 // failed charge is retried every two seconds, and by [Store.Close] once more, for up to a second. The
 // uncharged usage is lost if the process ends while the store is unavailable, and for keys beyond
 // those 65,536. A refund of permits that were already charged has no effect on the store: they recover
-// with time. While the store is unavailable, Reset forgets the usage in this process, not the usage in
+// with time. With joined limits, usage that has recovered under the shorter limit is charged to the
+// longer one, and the store might count it under both: the shorter limit can then refuse for one more
+// period. While the store is unavailable, Reset forgets the usage in this process, not the usage in
 // the store. Times are then those of the process's clock.
 //
 // After an error that says so ([driver.Unsent]), or after eight failures in a row, nothing is sent

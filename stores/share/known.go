@@ -1,6 +1,7 @@
 package share
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 )
+
+const maxLimits = 8 // of a key that are remembered
 
 // A shard has some of the keys.
 type shard struct {
@@ -44,7 +47,7 @@ type account struct {
 }
 
 // know returns the state of a key, and creates it. If the shard is full, it evicts one of a few
-// other keys: one without a debt, or with the debt that recovers first.
+// other keys: the one that recovers first or, if all have debts or takes under way, any of them.
 func (l *local) know(s *shard, key string) *known {
 	if k := s.keys[key]; k != nil {
 		return k
@@ -113,6 +116,28 @@ func (k *known) account(p *part) *account {
 	return a
 }
 
+// prune bounds the limits of a key, which can change often. It drops the oldest that are not in force:
+// first those without a debt. The debts of others are added to the limits in force.
+func (l *local) prune(k *known, p *plan) {
+	if k.charge != nil {
+		return
+	}
+	for _, indebted := range []bool{false, true} {
+		over := len(k.parts) - maxLimits
+		k.parts = slices.DeleteFunc(k.parts, func(a *account) bool {
+			if over <= 0 || a.debt > 0 != indebted || slices.Contains(p.parts, a.part) {
+				return false
+			}
+			for _, part := range p.parts {
+				l.owe(k.account(part), a.debt)
+			}
+			l.owe(a, -a.debt)
+			over--
+			return true
+		})
+	}
+}
+
 func (k *known) owes() bool {
 	for _, a := range k.parts {
 		if a.debt > 0 {
@@ -159,7 +184,8 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 		case len(all) == len(p.parts):
 			st = all[i]
 		case i != r.Which:
-			st = k.account(part).after(r, now)
+			k.account(part).subtract(r, sent, now)
+			continue
 		}
 		if len(k.parts) > 0 || st.FullAfter > 0 {
 			k.account(part).learn(r.Receipt.At, st, sent, now)
@@ -171,10 +197,21 @@ func (k *known) learn(p *plan, r *driver.Result, sent time.Time) {
 // under way together, the one that was decided last counts, and of two that were decided at one
 // moment, or at unknown times, the one with less left.
 func (a *account) learn(at int64, st driver.Result, sent, now time.Time) {
-	if sent.Before(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
+	if !sent.After(a.seen) && (at < a.at || at == a.at && st.Remaining >= a.left) {
 		return
 	}
 	a.at, a.seen, a.left, a.full, a.told = at, now, st.Remaining, now.Add(st.FullAfter), 0
+}
+
+// subtract counts a take of joined limits, of which the store has reported another one, unless a
+// decision that includes the take is known. It keeps the time of the last report: each take counts,
+// whatever the order of the replies.
+func (a *account) subtract(r *driver.Result, sent, now time.Time) {
+	if !sent.After(a.seen) && r.Receipt.At < a.at {
+		return
+	}
+	st := a.after(r, now)
+	a.left, a.full, a.told = st.Remaining, now.Add(st.FullAfter), 0
 }
 
 // after is the state after a take of joined limits, of which the store has reported another one: the

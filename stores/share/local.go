@@ -130,6 +130,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 			}
 		}
 	}
+	l.prune(k, p)
 	if op.Cost == 0 && op.Kind != driver.Drain {
 		return nil
 	}
@@ -219,6 +220,7 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 	case r.Receipt.At >= 0:
 		k.failures = 0
 		k.learn(p, &r, sent)
+		l.prune(k, p)
 	}
 	if s.keys[key] == k && k.idle() {
 		delete(s.keys, key)
@@ -309,8 +311,16 @@ func (l *local) owe(a *account, permits int64) {
 	l.table.store.owing.Add(change)
 }
 
-// forget drops a key here.
+// forget drops the usage and the debt of a key here, except takes under way: the store might grant
+// them after a reset.
 func (l *local) forget(ctx context.Context, s *shard, key string, p *plan, n int64) (driver.Result, error) {
-	l.drop(s, key)
+	if k := s.keys[key]; k != nil {
+		for _, a := range k.parts {
+			l.owe(a, -a.debt)
+		}
+		if k.parts, k.unknown, k.covered = nil, 0, 0; k.idle() {
+			delete(s.keys, key)
+		}
+	}
 	return l.apply(ctx, key, p, driver.Op{Kind: driver.Reset}, n)
 }

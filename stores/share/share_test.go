@@ -639,12 +639,13 @@ func TestRepliesThatOvertakeEachOther(t *testing.T) {
 		left int64
 		want int64
 	}{
-		"later":                  {101, -1, 7, 7},
-		"earlier":                {99, -1, 7, 5},
-		"earlier and less left":  {99, -1, 3, 5},
-		"at once":                {100, -1, 7, 5},
-		"at once and less left":  {100, -1, 3, 3},
-		"the clock was set back": {99, 0, 7, 7},
+		"later":                    {101, -1, 7, 7},
+		"earlier":                  {99, -1, 7, 5},
+		"earlier and less left":    {99, -1, 3, 5},
+		"at once":                  {100, -1, 7, 5},
+		"at once and less left":    {100, -1, 3, 3},
+		"on one tick of the clock": {99, 0, 7, 5},
+		"the clock was set back":   {99, 1, 7, 7},
 	} {
 		a := &account{left: 10}
 		a.learn(100, driver.Result{Remaining: 5, FullAfter: time.Minute}, now, now)

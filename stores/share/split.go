@@ -22,7 +22,10 @@ func split(l ratelimit.Limit, n int64) ratelimit.Limit {
 				break
 			}
 		}
-		s.Permits, s.Period = max(1, l.Permits/n), l.Period // rounded down, if the exact rate has too long a period or cannot be counted
+		// The exact rate has too long a period or cannot be counted: it is rounded down.
+		if s.Permits, s.Period = l.Permits/n, l.Period; s.Permits == 0 {
+			s.Permits, s.Period = 1, min(mulDiv(n, int64(l.Period), l.Permits), limits.MaxPeriod)
+		}
 	case l.Permits >= n:
 		s.Permits = l.Permits / n
 	default:

@@ -46,6 +46,9 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 			require.LessOrEqual(t, s.Burst, max(1, l.Burst/n))
 		}
 	}
+	// A bucket of few permits in a long period.
+	month := 30 * 24 * time.Hour
+	require.Equal(t, ratelimit.TokenBucket(1, 36*month, 1), split(ratelimit.TokenBucket(2, 8*month, 12), 9))
 	// Two that come to be of one kind are one.
 	p := &plan{parts: []*part{{limit: ratelimit.FixedWindow(1, 20*time.Second)}, {limit: ratelimit.FixedWindow(100, time.Minute)}}}
 	require.Equal(t, ratelimit.PerMinute(1), p.shares(3))

@@ -57,6 +57,28 @@ func refusal(s *suite) {
 	}
 }
 
+func times(s *suite) {
+	id := s.plan(ratelimit.FixedWindow(5, time.Hour))
+	first := s.take("k", id, 5)
+	time.Sleep(s.Unit / 5)
+	for _, op := range []driver.Op{
+		{Kind: driver.Take, Cost: 1},
+		{Kind: driver.Take, Cost: 6},
+		{Kind: driver.Take},
+		{Kind: driver.TakeAtMost, Cost: 1},
+		{Kind: driver.Reserve, Cost: 1},
+		{Kind: driver.Check, Cost: 1},
+		{Kind: driver.Drain},
+		{Kind: driver.Refund, Cost: 5, Receipt: first.Receipt},
+		{Kind: driver.Take, Cost: 1},
+		{Kind: driver.Reset},
+	} {
+		if at := s.apply("k", id, op).Receipt.At; at >= 0 && at <= first.Receipt.At {
+			s.Fatalf("Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
+		}
+	}
+}
+
 func never(s *suite) {
 	for key, l := range each(5, time.Hour) {
 		id := s.plan(l)

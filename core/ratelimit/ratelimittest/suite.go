@@ -47,6 +47,7 @@ func Run(t *testing.T, h Harness) {
 		{"several limits are taken all or none", several},
 		{"a check takes nothing", check},
 		{"a refusal changes nothing", refusal},
+		{"each decision has its time", times},
 		{"more than the capacity is never allowed", never},
 		{"a cost of zero only looks", peek},
 		{"at most takes what there is", atMost},

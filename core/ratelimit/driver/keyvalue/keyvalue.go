@@ -50,6 +50,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 func (t *table) update(ctx context.Context, key string, change *driver.Change, f func(k *limits.Key)) error {
 	var unreadable error
 	err := t.values.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
+		unreadable = nil
 		k, at := limits.Key{Now: now.UnixNano()}, int64(0)
 		if len(value) > 0 {
 			if k.Account, at, unreadable = t.Decode(value, k.Now); unreadable != nil {

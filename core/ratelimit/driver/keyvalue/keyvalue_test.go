@@ -116,6 +116,25 @@ func TestAValueIsKeptAsLongAsItCounts(t *testing.T) {
 	})
 }
 
+// repaired has a value that cannot be read, which another process deletes during the first update.
+type repaired struct{}
+
+func (r repaired) Update(_ context.Context, _ string, f func(time.Time, []byte) ([]byte, time.Duration)) error {
+	f(time.Now(), []byte("broken"))
+	f(time.Now(), nil)
+	return nil
+}
+
+func TestAnUpdateThatIsRepeatedForgetsAValueThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	table := keyvalue.Table(repaired{})
+	id, err := table.Plan(ratelimit.PerHour(10).Specs())
+	require.NoError(t, err)
+	r, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 9, r.Remaining)
+}
+
 func TestAValueThatCannotBeReadIsAnErrorOfTheStore(t *testing.T) {
 	t.Parallel()
 	d := &database{rows: map[string][]byte{"broken/k": []byte("5"), "broken/l": []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":9}}]}`), "broken/m": []byte(`{"At":1,"Counts":[{"Limit":{"Algorithm":2,"Permits":1,"Period":1,"Segments":0}}]}`)}}
