@@ -49,6 +49,13 @@ type claim[K comparable, C any] struct {
 	evicted *conn[K, C]
 }
 
+// busy reports whether calls wait.
+func (p *pool[K, C]) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queue.Len() > 0
+}
+
 // get returns a connection of a key. If the call must wait, waiting is called before, and
 // connected after the wait.
 func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
