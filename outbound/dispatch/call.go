@@ -25,6 +25,7 @@ type call[K comparable, C any] struct {
 	account         string // key of the cooldown; "" if only the vendor is held
 	pinned          bool   // the connection is kept during a cooldown of the account
 	running         atomic.Bool
+	dialing         atomic.Bool
 	brief           brief
 	end             ending
 
@@ -38,9 +39,9 @@ type call[K comparable, C any] struct {
 	receipt   ratelimit.Result
 }
 
-// Value returns c itself for its dispatcher while an attempt runs, to detect re-entrancy.
+// Value returns c itself for its dispatcher while an attempt or Dial runs, to detect re-entrancy.
 func (c *call[K, C]) Value(key any) any {
-	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && c.running.Load() {
+	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && (c.running.Load() || c.dialing.Load()) {
 		return c
 	}
 	return c.Context.Value(key)
@@ -168,7 +169,7 @@ func (c *call[K, C]) admit() error {
 	for {
 		err := c.pass()
 		if refused, ok := err.(*dialError); ok { //nolint:errorlint // it is not wrapped
-			again, err := c.judge(refused.err)
+			again, err := c.judge(refused.err, false)
 			if again {
 				continue
 			}
@@ -189,6 +190,8 @@ func (e *dialError) Error() string { return e.err.Error() }
 // connect gets a connection.
 func (c *call[K, C]) connect() (err error) {
 	var since time.Time
+	c.dialing.Store(true)
+	defer c.dialing.Store(false)
 	c.conn, err = c.d.pool.get(c, c.key, func() {
 		since = time.Now()
 		if f := c.d.life.Hooks().Waiting; f != nil {
@@ -287,8 +290,9 @@ func (c *call[K, C]) awaitOpen() error {
 const growth = 16
 
 // judge ends an attempt with the error of the user's function. It reports whether the
-// attempt must be repeated, and otherwise returns the error of the call.
-func (c *call[K, C]) judge(err error) (again bool, _ error) {
+// attempt must be repeated, and otherwise returns the error of the call. An error can be an
+// answer of the vendor, or not.
+func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	cfg, d := c.d.config(), c.d
 	limit, limited := Limited{}, false
 	if err != nil && !c.ended(err) {
@@ -302,12 +306,8 @@ func (c *call[K, C]) judge(err error) (again bool, _ error) {
 		if c.limited++; c.limited < cfg.Attempts {
 			return true, nil
 		}
-		c.end = gaveUp
-		gave := &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
-		if f := d.life.Hooks().GaveUp; f != nil {
-			d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
-		}
-		return false, gave
+		c.giveUp(err)
+		return false, &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
 	case err != nil && c.Err() != nil:
 		c.step(core.Ignored, core.Ignored)
 		c.end = canceled
@@ -316,14 +316,25 @@ func (c *call[K, C]) judge(err error) (again bool, _ error) {
 		}
 		return false, err
 	}
-	place := core.Ignored
+	vendor, place := core.Success, core.Ignored // any answer shows that the vendor answers again
+	if !answered {
+		vendor = core.Ignored
+	}
 	if err != nil {
 		c.end = failed
 	} else if c.end = succeeded; d.answers.Add(1)%growth == 0 {
 		place = core.Success
 	}
-	c.step(core.Success, place) // any other error shows that the vendor answers again
+	c.step(vendor, place)
 	return false, err
+}
+
+// giveUp ends the call with the vendor's refusal.
+func (c *call[K, C]) giveUp(err error) {
+	c.end = gaveUp
+	if f := c.d.life.Hooks().GaveUp; f != nil {
+		c.d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
+	}
 }
 
 // ended reports whether err comes from the end of the context, not from the vendor.

@@ -128,7 +128,7 @@ const probeTimeout = time.Minute
 
 // cooldown returns the Config of the cooldowns; calls wait for as long as their context.
 func (c *Config[K, C]) cooldown() cooldown.Config {
-	return cooldown.Config{Name: c.Name, MaxHold: c.MaxCooldown + c.Pad, MaxWait: -1, MaxQueue: 1 << 30, ProbeTimeout: probeTimeout}
+	return cooldown.Config{Name: c.Name, MaxHold: c.MaxCooldown + c.Pad, MaxWait: -1, MaxQueue: 1 << 30, ProbeTimeout: probeTimeout, Keep: true}
 }
 
 // inFlight returns the Config of the bound on attempts in flight.
