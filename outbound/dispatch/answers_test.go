@@ -50,11 +50,11 @@ func TestARefusalWithASlowBodyHoldsSoon(t *testing.T) {
 		}), nil)
 		done := make(chan error)
 		go func() {
-			_, err := transport.RoundTrip(post(t, nil)) //nolint:bodyclose // it has none
+			_, err := transport.RoundTrip(post(t, nil))
 			done <- err
 		}()
 		time.Sleep(time.Second)
-		_, err := transport.RoundTrip(post(t, nil)) //nolint:bodyclose // likewise
+		_, err := transport.RoundTrip(post(t, nil))
 		require.NoError(t, err)
 		require.NoError(t, <-done)
 		require.Len(t, sent, 3)
@@ -89,7 +89,7 @@ func TestAClassifierThatPanicsLeavesNoBodyOpen(t *testing.T) {
 	transport := dispatch.RoundTripper(d, transportFunc(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusTooManyRequests, Body: body}, nil
 	}), nil)
-	require.Panics(t, func() { _, _ = transport.RoundTrip(post(t, nil)) }) //nolint:bodyclose // it panics
+	require.Panics(t, func() { _, _ = transport.RoundTrip(post(t, nil)) })
 	require.Equal(t, 1, body.closed)
 }
 
@@ -118,7 +118,7 @@ func TestCloseFreesThePlaceOfABodyThatIsNotRead(t *testing.T) {
 		transport := dispatch.RoundTripper(d, transportFunc(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Body: &slowBody{Reader: strings.NewReader("")}}, nil
 		}), nil)
-		_, err := transport.RoundTrip(post(t, nil)) //nolint:bodyclose // this is what is tested
+		_, err := transport.RoundTrip(post(t, nil))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -126,5 +126,36 @@ func TestCloseFreesThePlaceOfABodyThatIsNotRead(t *testing.T) {
 		require.ErrorIs(t, d.Close(ctx), context.Canceled)
 		require.Zero(t, time.Since(start))
 		require.Zero(t, d.Stats().Connections)
+	})
+}
+
+func TestHooksGetTheContextOfTheCaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		type mark struct{}
+		ctx := context.WithValue(t.Context(), mark{}, 1)
+		var seen []context.Context
+		note := func(ctx context.Context, _ dispatch.Info) { seen = append(seen, ctx) }
+		d := newDispatcher(t, config{Hooks: dispatch.Hooks{Held: note, Resumed: note}})
+		_, err := dispatch.Do(ctx, d, "", newScript(answer{0, limited(time.Second)}).call)
+		require.NoError(t, err)
+		require.Equal(t, []context.Context{ctx, ctx}, seen)
+	})
+}
+
+func TestABodyThatCannotBeRepeatedGivesUpWithItsHook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var gaveUp []dispatch.Info
+		d := core.Must(dispatch.New(config{Hooks: dispatch.Hooks{GaveUp: func(_ context.Context, info dispatch.Info) { gaveUp = append(gaveUp, info) }}}))
+		transport := dispatch.RoundTripper(d, transportFunc(func(*http.Request) (*http.Response, error) {
+			return jsonRefusal(io.NopCloser(strings.NewReader("{}"))), nil
+		}), nil)
+		resp, err := transport.RoundTrip(post(t, io.MultiReader(strings.NewReader("x"))))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Len(t, gaveUp, 1)
+		require.Equal(t, 1, gaveUp[0].Attempts)
+		require.Equal(t, uint64(1), d.Stats().GaveUp)
 	})
 }

@@ -257,7 +257,7 @@ func (c *call[K, C]) lend() {
 }
 
 // awaitOpen waits while a scope of the call is held, and until the end of the pause that
-// the call itself was told, which the cooldown ignores if the answer was late.
+// the vendor asked this call for: if that answer was late, the cooldown ignores it.
 func (c *call[K, C]) awaitOpen() error {
 	for {
 		until, _ := c.d.cool.Until("")

@@ -67,7 +67,8 @@ func scopeOf(key string) (Scope, string) {
 // Limited is the answer of a vendor that has refused a call because of a limit.
 type Limited struct {
 	// RetryAfter is the pause that the vendor asks for. If zero or negative, the vendor
-	// did not say, and Config.Cooldown applies.
+	// did not say, and Config.Cooldown applies. The classifiers of this package take a
+	// told zero, or a date in the past, for that too: a repetition at once is punished.
 	RetryAfter time.Duration
 	// Scope is the calls that pause.
 	Scope Scope

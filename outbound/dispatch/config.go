@@ -58,8 +58,8 @@ type Config[K comparable, C any] struct {
 	// IdleTime is the time after which an idle connection is closed. If zero, it is 5
 	// minutes. If negative, there is no limit.
 	IdleTime time.Duration
-	// DialTimeout is the longest time of a Dial. If zero, it is 30 seconds. It must not
-	// be negative.
+	// DialTimeout is the longest time of a Dial, and for which one that ignores ctx keeps
+	// its place in Capacity. If zero, it is 30 seconds. It must not be negative.
 	DialTimeout time.Duration
 
 	// Account returns the account of a key, for limits of [ScopeAccount]. If it is nil,

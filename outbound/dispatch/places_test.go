@@ -35,7 +35,7 @@ func TestACloseThatEndsItsGoroutineLosesNoPlace(t *testing.T) {
 					go func() {
 						defer func() { _ = recover() }()
 						_, _ = dispatch.Do(t.Context(), d, "a", func(context.Context, int) (int, error) {
-							time.Sleep(1)
+							time.Sleep(time.Nanosecond)
 							if !idle {
 								panic("x")
 							}
@@ -43,7 +43,7 @@ func TestACloseThatEndsItsGoroutineLosesNoPlace(t *testing.T) {
 						})
 					}()
 				}
-				time.Sleep(2)
+				time.Sleep(2 * time.Nanosecond)
 				switch name {
 				case "idle ones":
 					time.Sleep(time.Minute)
@@ -71,7 +71,8 @@ func TestADialThatItsCallHasLeftKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dialing, most, closed := 0, 0, 0
-		d := core.Must(dispatch.New(numbered{Capacity: 1, DialTimeout: 30 * time.Second,
+		d := core.Must(dispatch.New(numbered{
+			Capacity: 1, DialTimeout: 30 * time.Second,
 			Dial: func(context.Context, string) (int, error) {
 				dialing++
 				most = max(most, dialing)
