@@ -88,9 +88,11 @@ func TestADialThatItsCallHasLeftKeepsItsPlace(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
+		synctest.Wait()
 		require.Equal(t, 1, most)
 		require.Equal(t, 1, d.Stats().Connections)
 		time.Sleep(18 * time.Second)
+		synctest.Wait()
 		require.Zero(t, d.Stats().Connections)
 		require.Equal(t, 1, closed)
 	})
