@@ -48,6 +48,9 @@ type Config struct {
 	// MaxKeys is how many keys are held at most; with one more, the hold that ends
 	// first is forgotten. If zero, it is 65,536. It must not be negative.
 	MaxKeys int
+	// Keep remembers a key until a call succeeds. If it is false, a key is forgotten too
+	// after an idle time as long as its hold.
+	Keep bool
 	// Hooks observe the cooldown. Any of them may be nil.
 	Hooks Hooks
 }

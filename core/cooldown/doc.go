@@ -49,7 +49,7 @@
 //   - Hooks are called without a lock. A hook may use the Cooldown. If it panics, only its
 //     own work is lost.
 //   - Memory is bounded by MaxKeys and MaxQueue. A key is forgotten when a call succeeded
-//     and none is left, or after an idle time as long as its hold.
+//     and none is left, or after an idle time as long as its hold, unless Config.Keep is set.
 //
 // # Failure mode
 //

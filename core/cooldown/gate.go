@@ -66,10 +66,11 @@ func (c *Cooldown) overdue(g *gate, now time.Duration) {
 	}
 }
 
-// stale reports whether the key was idle after its hold for as long as the hold was.
+// stale reports whether the key was idle after its hold for as long as the hold was, and
+// need not be kept.
 func (c *Cooldown) stale(g *gate, now time.Duration) bool {
 	c.overdue(g, now)
-	return len(g.slots) == 0 && g.queue.Len() == 0 && now-g.idle >= g.lasted
+	return !c.config().Keep && len(g.slots) == 0 && g.queue.Len() == 0 && now-g.idle >= g.lasted
 }
 
 func saturated(a, b time.Duration) time.Duration {

@@ -154,3 +154,20 @@ func TestAWaitedHookThatEndsItsGoroutineKeepsNoSlot(t *testing.T) {
 		require.Equal(t, cooldown.Stats{Holds: 1, Resumed: 1, Waited: 1}, c.Stats())
 	})
 }
+
+func TestAKeyThatIsKeptIsForgottenOnlyAfterASuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := core.Must(cooldown.New(cooldown.Config{Keep: true}))
+		c.Hold(t.Context(), "k", time.Second)
+		time.Sleep(time.Hour)
+		for _, outcome := range []core.Outcome{core.Ignored, core.Success} {
+			p := core.Must(c.Acquire(t.Context(), "k"))
+			require.True(t, p.Probe())
+			p.Done(outcome)
+			time.Sleep(time.Hour)
+		}
+		p := core.Must(c.Acquire(t.Context(), "k"))
+		require.False(t, p.Probe())
+	})
+}

@@ -25,21 +25,23 @@ type call[K comparable, C any] struct {
 	account         string // key of the cooldown; "" if only the vendor is held
 	pinned          bool   // the connection is kept during a cooldown of the account
 	running         atomic.Bool
+	dialing         atomic.Bool
 	brief           brief
 	end             ending
 
-	limited int // attempts
-	conn    *conn[K, C]
-	place   bulkhead.Permit
-	own     cooldown.Permit // of the account
-	vendor  cooldown.Permit
-	paid    *ratelimit.Limiter // from which the call has a permit
-	receipt ratelimit.Result
+	limited   int       // attempts
+	notBefore time.Time // the next attempt: the vendor has refused the last one until then
+	conn      *conn[K, C]
+	place     bulkhead.Permit
+	own       cooldown.Permit // of the account
+	vendor    cooldown.Permit
+	paid      *ratelimit.Limiter // from which the call has a permit
+	receipt   ratelimit.Result
 }
 
-// Value returns c itself for its dispatcher while an attempt runs, to detect re-entrancy.
+// Value returns c itself for its dispatcher while an attempt or Dial runs, to detect re-entrancy.
 func (c *call[K, C]) Value(key any) any {
-	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && c.running.Load() {
+	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && (c.running.Load() || c.dialing.Load()) {
 		return c
 	}
 	return c.Context.Value(key)
@@ -60,7 +62,7 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 		}
 	}
 	c.Context, c.cancel = context.WithCancelCause(ctx)
-	c.brief.Context = c
+	c.brief.Context, c.brief.caller = c, ctx
 	if err := d.accept(c); err != nil {
 		c.cancel(nil)
 		return nil, err
@@ -116,10 +118,20 @@ func (c *call[K, C]) refund() {
 const patience = time.Second
 
 // brief is a context for such a wait.
-type brief struct{ context.Context } //nolint:containedctx // it is a context
+type brief struct {
+	context.Context //nolint:containedctx // it is a context
+	caller          context.Context
+	pool            interface{ busy() bool } // nil if the connection is kept after the wait
+}
 
-// Deadline limits the wait; a cooldown that lasts longer rejects the call at once.
-func (b *brief) Deadline() (time.Time, bool) { return time.Now().Add(patience), true }
+// Deadline limits the wait; a cooldown that lasts longer rejects the call at once. The
+// wait is shorter if another call could use the connection.
+func (b *brief) Deadline() (time.Time, bool) {
+	if b.pool != nil && b.pool.busy() {
+		return time.Now().Add(patience / 20), true
+	}
+	return time.Now().Add(patience), true
+}
 
 // pass waits until an attempt may be sent: the gate. Whatever a call waits for, it reads
 // the cooldown again afterwards. A call never waits for a connection, or for a place in
@@ -140,6 +152,7 @@ func (c *call[K, C]) pass() error {
 			err = context.Cause(c)
 		}
 		if ready && err == nil {
+			c.paid = nil
 			c.running.Store(true)
 			return nil
 		}
@@ -156,7 +169,7 @@ func (c *call[K, C]) admit() error {
 	for {
 		err := c.pass()
 		if refused, ok := err.(*dialError); ok { //nolint:errorlint // it is not wrapped
-			again, err := c.judge(refused.err)
+			again, err := c.judge(refused.err, false)
 			if again {
 				continue
 			}
@@ -177,6 +190,8 @@ func (e *dialError) Error() string { return e.err.Error() }
 // connect gets a connection.
 func (c *call[K, C]) connect() (err error) {
 	var since time.Time
+	c.dialing.Store(true)
+	defer c.dialing.Store(false)
 	c.conn, err = c.d.pool.get(c, c.key, func() {
 		since = time.Now()
 		if f := c.d.life.Hooks().Waiting; f != nil {
@@ -205,10 +220,15 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		return false, err
 	}
 	if c.account != "" {
-		if c.own, err = c.d.cool.Acquire(&c.brief, c.account); err != nil {
+		if !c.pinned {
+			c.brief.pool = &c.d.pool
+		}
+		if c.own, err = c.d.own.Acquire(&c.brief, c.account); err != nil {
+			c.lend()
 			return false, notHeld(err)
 		}
 	}
+	c.brief.pool = nil
 	if c.vendor, err = c.d.cool.Acquire(&c.brief, ""); err != nil {
 		return false, notHeld(err)
 	}
@@ -228,23 +248,31 @@ func notHeld(err error) error {
 	return err
 }
 
-// awaitOpen waits while a scope of the call is held. An account that is held has no
-// connection, unless it is pinned, so that others can use it.
+// lend returns the connection while the call waits for less than the whole vendor, so that
+// others can use it.
+func (c *call[K, C]) lend() {
+	if !c.pinned {
+		c.disconnect(false)
+	}
+}
+
+// awaitOpen waits while a scope of the call is held, and until the end of the pause that
+// the vendor asked this call for: if that answer was late, the cooldown ignores it.
 func (c *call[K, C]) awaitOpen() error {
 	for {
-		until, held := c.d.cool.Until("")
+		until, _ := c.d.cool.Until("")
+		alone := c.notBefore
 		if c.account != "" {
-			if own, ok := c.d.cool.Until(c.account); ok {
-				if !held || own.After(until) {
-					until, held = own, true
-				}
-				if !c.pinned {
-					c.disconnect(false)
-				}
+			if own, ok := c.d.own.Until(c.account); ok && own.After(alone) {
+				alone = own
 			}
 		}
-		if !held {
+		if time.Until(until) <= 0 && time.Until(alone) <= 0 {
 			return nil
+		}
+		if alone.After(until) {
+			until = alone
+			c.lend()
 		}
 		c.refund() // the permit would be too old
 		timer := time.NewTimer(time.Until(until))
@@ -262,9 +290,9 @@ func (c *call[K, C]) awaitOpen() error {
 const growth = 16
 
 // judge ends an attempt with the error of the user's function. It reports whether the
-// attempt must be repeated, and otherwise returns the error of the call.
-func (c *call[K, C]) judge(err error) (again bool, _ error) {
-	c.paid = nil
+// attempt must be repeated, and otherwise returns the error of the call. An error can be an
+// answer of the vendor, or not.
+func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	cfg, d := c.d.config(), c.d
 	limit, limited := Limited{}, false
 	if err != nil && !c.ended(err) {
@@ -278,12 +306,8 @@ func (c *call[K, C]) judge(err error) (again bool, _ error) {
 		if c.limited++; c.limited < cfg.Attempts {
 			return true, nil
 		}
-		c.end = gaveUp
-		gave := &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
-		if f := d.life.Hooks().GaveUp; f != nil {
-			d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
-		}
-		return false, gave
+		c.giveUp(err)
+		return false, &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
 	case err != nil && c.Err() != nil:
 		c.step(core.Ignored, core.Ignored)
 		c.end = canceled
@@ -292,14 +316,25 @@ func (c *call[K, C]) judge(err error) (again bool, _ error) {
 		}
 		return false, err
 	}
-	place := core.Ignored
+	vendor, place := core.Success, core.Ignored // any answer shows that the vendor answers again
+	if !answered {
+		vendor = core.Ignored
+	}
 	if err != nil {
 		c.end = failed
 	} else if c.end = succeeded; d.answers.Add(1)%growth == 0 {
 		place = core.Success
 	}
-	c.step(core.Success, place) // any other error shows that the vendor answers again
+	c.step(vendor, place)
 	return false, err
+}
+
+// giveUp ends the call with the vendor's refusal.
+func (c *call[K, C]) giveUp(err error) {
+	c.end = gaveUp
+	if f := c.d.life.Hooks().GaveUp; f != nil {
+		c.d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
+	}
 }
 
 // ended reports whether err comes from the end of the context, not from the vendor.
@@ -314,19 +349,22 @@ func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
 		wait = cfg.Cooldown
 	}
 	wait = min(wait, cfg.MaxCooldown) + cfg.Pad
-	key, permit, place := "", &c.vendor, core.Failure
+	cool, key, permit, place := c.d.cool, "", &c.vendor, core.Failure
 	if limit.Scope == ScopeAccount && c.account != "" {
-		key, permit, place = c.account, &c.own, core.Ignored
+		cool, key, permit, place = c.d.own, c.account, &c.own, core.Ignored
 	}
+	c.notBefore = time.Now().Add(wait) // not after the end of the hold that begins now
 	if c.running.Load() {
 		permit.Hold(wait)
 	} else { // Dial was refused
-		c.d.cool.Hold(c, key, wait)
+		cool.Hold(c.parent, key, wait)
 	}
 	if place == core.Ignored {
 		c.vendor.Done(core.Success) // the vendor answers, and another account can be served
 	}
 	c.step(core.Ignored, place)
-	until, _ = c.d.cool.Until(key)
+	if until, _ = cool.Until(key); until.Before(c.notBefore) {
+		until = c.notBefore
+	}
 	return until
 }

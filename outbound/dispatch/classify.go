@@ -2,16 +2,21 @@ package dispatch
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/text"
 )
 
@@ -62,7 +67,8 @@ func scopeOf(key string) (Scope, string) {
 // Limited is the answer of a vendor that has refused a call because of a limit.
 type Limited struct {
 	// RetryAfter is the pause that the vendor asks for. If zero or negative, the vendor
-	// did not say, and Config.Cooldown applies.
+	// did not say, and Config.Cooldown applies. The classifiers of this package take a
+	// told zero, or a date in the past, for that too: a repetition at once is punished.
 	RetryAfter time.Duration
 	// Scope is the calls that pause.
 	Scope Scope
@@ -103,22 +109,73 @@ func (e *StatusError) Error() string {
 
 // CheckResponse returns a [*StatusError] for a response with the status 429 or 503, and
 // otherwise nil. Call it in the function of [Do], and close the body as usual. If the body
-// is JSON, it reads the start of it, which can be read again afterwards.
+// is JSON, it reads the start of it, which can be read again afterwards; after half a second
+// it does not wait for more, and Body is empty.
 func CheckResponse(resp *http.Response) error {
 	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return nil
 	}
 	e := &StatusError{StatusCode: resp.StatusCode, Header: resp.Header, arrived: time.Now()}
 	if body := resp.Body; body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		e.Body, _ = io.ReadAll(io.LimitReader(body, 64<<10)) // what there is of it
-		resp.Body = &readAgain{io.MultiReader(bytes.NewReader(e.Body), body), body}
+		start := &readAgain{body: body, read: make(chan struct{}), closed: make(chan struct{})}
+		resp.Body = start
+		e.Body = start.wait()
 	}
 	return e
 }
 
+// A readAgain is a body whose start is read by a goroutine, as it can stall.
 type readAgain struct {
-	io.Reader
-	io.Closer
+	body   io.ReadCloser
+	read   chan struct{} // closed with what follows
+	start  []byte
+	panic  any
+	all    io.Reader
+	once   sync.Once
+	closed chan struct{}
+}
+
+// wait returns the start of the body, or nothing if it takes too long.
+func (r *readAgain) wait() []byte {
+	go func() {
+		defer close(r.read)
+		defer func() { r.panic = recover() }()
+		r.start, _ = io.ReadAll(io.LimitReader(r.body, 64<<10)) // what there is of it
+		r.all = io.MultiReader(bytes.NewReader(r.start), r.body)
+	}()
+	late := time.NewTimer(request.DrainTime)
+	defer late.Stop()
+	select {
+	case <-r.read:
+		if r.panic != nil {
+			panic(r.panic) // as if the body was read here
+		}
+		return r.start
+	case <-late.C:
+		return nil
+	}
+}
+
+// Read reads the body from its beginning.
+func (r *readAgain) Read(b []byte) (int, error) {
+	select {
+	case <-r.read:
+	case <-r.closed:
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if r.panic != nil {
+		panic(r.panic)
+	}
+	if r.all == nil { // the body ended its goroutine
+		return 0, io.ErrUnexpectedEOF
+	}
+	return r.all.Read(b)
+}
+
+// Close closes the body.
+func (r *readAgain) Close() error {
+	r.once.Do(func() { close(r.closed) })
+	return r.body.Close()
 }
 
 // ClassifyHTTP knows a [*StatusError]: status 429, with or without Retry-After, and status
@@ -128,7 +185,11 @@ func ClassifyHTTP(err error) (Limited, bool) {
 	if !ok {
 		return Limited{}, false
 	}
-	wait, told := client.RetryAfter(&http.Response{Header: e.Header}, e.arrived)
+	arrived := e.arrived
+	if arrived.IsZero() { // not of CheckResponse
+		arrived = time.Now()
+	}
+	wait, told := client.RetryAfter(&http.Response{Header: e.Header}, arrived)
 	return Limited{RetryAfter: wait}, told || e.StatusCode == http.StatusTooManyRequests
 }
 
@@ -157,15 +218,20 @@ func adsJSON(e *StatusError) (limit Limited, ok bool) {
 			} `json:"details"`
 		} `json:"errors"`
 	}
-	var body struct {
+	type answer struct {
 		Error struct {
 			Details []json.RawMessage `json:"details"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(e.Body, &body) != nil {
+	answers := make([]answer, 1)
+	if json.Unmarshal(e.Body, &answers[0]) != nil && json.Unmarshal(e.Body, &answers) != nil { // the latter of searchStream
 		return limit, false
 	}
-	for _, raw := range body.Error.Details {
+	var details []json.RawMessage
+	for _, a := range answers {
+		details = append(details, a.Error.Details...)
+	}
+	for _, raw := range details {
 		var d detail
 		if json.Unmarshal(raw, &d) != nil {
 			continue // a detail of another type
@@ -180,6 +246,24 @@ func adsJSON(e *StatusError) (limit Limited, ok bool) {
 		}
 	}
 	return limit, ok
+}
+
+// answered reports whether err can be an answer of the vendor. An error of the network, or
+// of a call that was not sent, is none.
+func answered(err error) bool {
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return false
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return false
+	}
+	for _, none := range [...]error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.Canceled, context.DeadlineExceeded, core.ErrRejected} {
+		if errors.Is(err, none) {
+			return false
+		}
+	}
+	code := statusOf(err).code
+	return code != canceledCall && code != deadlineExceeded && code != unavailable
 }
 
 // merge adds another limit that the same answer reports: the longest wait, and the widest

@@ -58,8 +58,8 @@ type Config[K comparable, C any] struct {
 	// IdleTime is the time after which an idle connection is closed. If zero, it is 5
 	// minutes. If negative, there is no limit.
 	IdleTime time.Duration
-	// DialTimeout is the longest time of a Dial. If zero, it is 30 seconds. It must not
-	// be negative.
+	// DialTimeout is the longest time of a Dial, and for which one that ignores ctx keeps
+	// its place in Capacity. If zero, it is 30 seconds. It must not be negative.
 	DialTimeout time.Duration
 
 	// Account returns the account of a key, for limits of [ScopeAccount]. If it is nil,
@@ -74,11 +74,12 @@ type Config[K comparable, C any] struct {
 	// Cooldown is the pause if the vendor does not say how long it is. If zero, it is 15
 	// seconds. It must not be negative.
 	Cooldown time.Duration
-	// MaxCooldown is the longest pause; a longer one is cut to it. If zero, it is 24
-	// hours. It is at most 365 days.
+	// MaxCooldown is the longest pause, without Pad; a longer one is cut to it. If zero, it
+	// is 24 hours. It is at most 365 days.
 	MaxCooldown time.Duration
 	// Pad is added to each pause, for clocks that differ. If zero, it is 50 milliseconds.
-	// If negative, nothing is added.
+	// If negative, nothing is added. It is cut so that MaxCooldown and Pad are at most 365
+	// days together.
 	Pad time.Duration
 	// MaxQueue is the number of calls that can be accepted beyond Capacity; one more is
 	// rejected with [ErrFull]. If zero, it is 65,536. If negative, there is none.
@@ -114,7 +115,7 @@ func resolved[K comparable, C any](c *Config[K, C]) Config[K, C] {
 	r.Attempts = cmp.Or(c.Attempts, defaultAttempts)
 	r.Cooldown = cmp.Or(c.Cooldown, defaultCooldown)
 	r.MaxCooldown = cmp.Or(c.MaxCooldown, defaultMaxCooldown)
-	r.Pad = max(0, cmp.Or(c.Pad, defaultPad))
+	r.Pad = min(max(0, cmp.Or(c.Pad, defaultPad)), longestHold-r.MaxCooldown)
 	r.MaxQueue = cmp.Or(c.MaxQueue, defaultMaxQueue)
 	if r.Classify == nil {
 		r.Classify = Classify
@@ -125,9 +126,9 @@ func resolved[K comparable, C any](c *Config[K, C]) Config[K, C] {
 // probeTimeout is how long an attempt after a cooldown keeps others from being sent.
 const probeTimeout = time.Minute
 
-// cooldown returns the Config of the cooldown; calls wait for as long as their context.
+// cooldown returns the Config of the cooldowns; calls wait for as long as their context.
 func (c *Config[K, C]) cooldown() cooldown.Config {
-	return cooldown.Config{Name: c.Name, MaxHold: c.MaxCooldown, MaxWait: -1, MaxQueue: 1 << 30, ProbeTimeout: probeTimeout}
+	return cooldown.Config{Name: c.Name, MaxHold: c.MaxCooldown + c.Pad, MaxWait: -1, MaxQueue: 1 << 30, ProbeTimeout: probeTimeout, Keep: true}
 }
 
 // inFlight returns the Config of the bound on attempts in flight.

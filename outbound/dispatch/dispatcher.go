@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,8 @@ import (
 // with [Do], [Stream] and [RoundTripper].
 type Dispatcher[K comparable, C any] struct {
 	life   instance.Instance[Config[K, C], Config[K, C], Hooks] // the settings have the defaults
-	cool   *cooldown.Cooldown                                   // key "" is the vendor, "/a" the account a
+	cool   *cooldown.Cooldown                                   // of the vendor: its only key is ""
+	own    *cooldown.Cooldown                                   // of the accounts: key "/a" is the account a
 	flight *bulkhead.Bulkhead
 	pool   pool[K, C]
 
@@ -29,6 +31,7 @@ type Dispatcher[K comparable, C any] struct {
 	closed  bool
 	drained chan struct{} // made by Close; closed when no call is left
 	held    map[string]time.Time
+	most    int // size of held at which those that are over are removed
 	stats   Stats
 }
 
@@ -56,10 +59,15 @@ func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	if d.cool, err = cooldown.New(d.config().cooldown()); err != nil {
 		return nil, err
 	}
+	if d.own, err = cooldown.New(d.config().cooldown()); err != nil {
+		return nil, err
+	}
 	if d.flight, err = bulkhead.New(d.config().inFlight()); err != nil {
 		return nil, err
 	}
-	d.cool.Observe(cooldown.Hooks{Held: d.onHeld, Resumed: d.onResumed})
+	hooks := cooldown.Hooks{Held: d.onHeld, Resumed: d.onResumed}
+	d.cool.Observe(hooks)
+	d.own.Observe(hooks)
 	if err := d.life.Register(d); err != nil {
 		return nil, err
 	}
@@ -85,6 +93,7 @@ func (d *Dispatcher[K, C]) SetConfig(cfg Config[K, C]) error {
 		return err
 	}
 	_ = d.cool.SetConfig(d.config().cooldown())   // it was validated
+	_ = d.own.SetConfig(d.config().cooldown())    // likewise
 	_ = d.flight.SetConfig(d.config().inFlight()) // likewise
 	d.pool.trim()
 	return nil
@@ -154,7 +163,7 @@ func (d *Dispatcher[K, C]) accept(c *call[K, C]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	cfg := d.config()
-	if most := cfg.Capacity + max(0, cfg.MaxQueue); d.closed || d.active >= most {
+	if d.closed || d.active-cfg.Capacity >= max(0, cfg.MaxQueue) {
 		d.stats.Rejected++
 		if d.closed {
 			return ErrClosed
@@ -189,26 +198,31 @@ func (d *Dispatcher[K, C]) complete(c *call[K, C]) {
 	}
 }
 
+// caller returns the context of the caller, for a hook.
+func caller(ctx context.Context) context.Context {
+	if b, ok := ctx.(*brief); ok {
+		return b.caller
+	}
+	return ctx
+}
+
 // onHeld notes a cooldown and calls the hook.
 func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
 	d.mu.Lock()
-	if _, ok := d.held[info.Key]; !ok {
-		for key, until := range d.held { // so the map is not larger than the cooldown's
-			if time.Now().After(until) {
-				delete(d.held, key)
-			}
-		}
+	if len(d.held) >= d.most { // at most twice as large as needed
+		maps.DeleteFunc(d.held, func(_ string, until time.Time) bool { return time.Now().After(until) })
+		d.most = 2*len(d.held) + 1
 	}
 	d.held[info.Key] = info.Until
 	d.mu.Unlock()
 	if f := d.life.Hooks().Held; f != nil {
-		d.call(ctx, f, holdInfo(info))
+		d.call(caller(ctx), f, holdInfo(info))
 	}
 }
 
 func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {
 	if f := d.life.Hooks().Resumed; f != nil {
-		d.call(ctx, f, holdInfo(info))
+		d.call(caller(ctx), f, holdInfo(info))
 	}
 }
 

@@ -45,21 +45,23 @@
 // # Guarantees
 //
 //   - A Dispatcher is safe for concurrent use. It starts no goroutine except one for each
-//     Dial; a timer closes idle connections. Functions run in the goroutines of their
-//     callers.
+//     Dial, and one that reads the body of a refusal; a timer closes idle connections.
+//     Functions run in the goroutines of their callers.
 //   - During a cooldown no attempt of its scope is sent: the end is an absolute time, which
 //     only moves to later, and it is read after each wait and right before the sending.
 //     Repeated calls, pages and calls that waited pass the same gate.
-//   - After a cooldown, one attempt is sent, and no other one before it was answered, or
-//     before a minute is over. An answer to an attempt from before a cooldown that has
-//     ended holds nothing.
+//   - After a cooldown, however long no call came, one attempt is sent, and no other one
+//     before it was answered, or before a minute is over. An error of the network is no
+//     answer: another attempt follows, alone too. An answer to an attempt from before a
+//     cooldown that has ended holds no other call, but its own call waits as told.
 //   - A call never waits for a connection while it has the right to be the probe, so calls
 //     that wait for that right can hold all connections without a deadlock.
 //   - Each accepted call completes exactly once, also after a panic, [runtime.Goexit], the
 //     end of its context, or Close. Each connection is closed exactly once.
 //   - The end of a call's context is not an error of the vendor.
 //   - A call without contention costs 3 allocations.
-//   - Memory is bounded by Capacity and MaxQueue.
+//   - Memory is bounded by Capacity and MaxQueue, and by 65,536 accounts that are held:
+//     with one more, the hold that ends first is forgotten. That of the vendor never is.
 //
 // # Failure mode
 //
@@ -67,5 +69,5 @@
 // counts these is only safe below its limit: use Config.Limiter and a low Capacity. Other
 // processes are not known: each has its own cooldown. A function that ignores its context
 // keeps its connection, and Close does not wait for it. A Dial that ignores its context
-// keeps its goroutine until it returns, but not its place.
+// keeps its goroutine until it returns, and its place for DialTimeout at most.
 package dispatch

@@ -20,8 +20,8 @@ var (
 	// [core.ErrRejected].
 	ErrFull = fmt.Errorf("dispatch: too many calls are waiting: %w", core.ErrRejected)
 	// ErrReentrant is the error of a call that is made while a call with the same
-	// dispatcher runs: it would wait for a connection that its own caller holds. It
-	// matches [core.ErrRejected].
+	// dispatcher runs or dials: it would wait for a connection that its own caller holds.
+	// It matches [core.ErrRejected].
 	ErrReentrant = fmt.Errorf("dispatch: called by one of its own calls: %w", core.ErrRejected)
 )
 

@@ -49,6 +49,13 @@ type claim[K comparable, C any] struct {
 	evicted *conn[K, C]
 }
 
+// busy reports whether calls wait.
+func (p *pool[K, C]) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queue.Len() > 0
+}
+
 // get returns a connection of a key. If the call must wait, waiting is called before, and
 // connected after the wait.
 func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
@@ -140,8 +147,9 @@ func (p *pool[K, C]) serve() {
 
 // open makes a connection of a claim.
 func (p *pool[K, C]) open(ctx context.Context, got claim[K, C]) (n *conn[K, C], err error) {
+	left := false // the place, to a Dial that still runs
 	defer func() {
-		if n == nil { // also if a function of the user's panics
+		if n == nil && !left { // also if a function of the user's panics
 			p.free(got.conn)
 		}
 	}()
@@ -163,7 +171,8 @@ func (p *pool[K, C]) open(ctx context.Context, got claim[K, C]) (n *conn[K, C], 
 		}
 		p.mu.Unlock()
 	}
-	return p.dial(ctx, got.key)
+	n, left, err = p.dial(ctx, got.key)
+	return n, err
 }
 
 // put makes the connection of a call idle, or passes it on.
@@ -182,13 +191,23 @@ func (p *pool[K, C]) put(n *conn[K, C]) {
 
 // free closes a connection, if there is one, and frees its place.
 func (p *pool[K, C]) free(n *conn[K, C]) {
+	defer func() { // also if Close ends the goroutine
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.used--
+		p.serve()
+	}()
 	if n != nil {
 		p.close(n)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.used--
-	p.serve()
+}
+
+// freeAll frees connections that were idle.
+func (p *pool[K, C]) freeAll(old []*conn[K, C]) {
+	if len(old) > 0 {
+		defer p.freeAll(old[1:]) // also if Close ends the goroutine
+		p.free(old[0])
+	}
 }
 
 func (p *pool[K, C]) close(n *conn[K, C]) { p.closeConn(n.key, n.c) }
@@ -270,9 +289,7 @@ func (p *pool[K, C]) expire() {
 	}
 	p.arm()
 	p.mu.Unlock()
-	for _, n := range old {
-		p.free(n)
-	}
+	p.freeAll(old)
 }
 
 // trim closes idle connections beyond the capacity, or all of a closed pool, and serves
@@ -290,25 +307,25 @@ func (p *pool[K, C]) trim() {
 		p.armed = false
 	}
 	p.mu.Unlock()
-	for _, n := range old {
-		p.free(n)
-	}
+	p.freeAll(old)
 }
 
 // dial opens a connection in a place that the caller has. The caller frees it after an
-// error.
-func (p *pool[K, C]) dial(ctx context.Context, key K) (*conn[K, C], error) {
+// error, unless it has left it to a Dial that still runs.
+func (p *pool[K, C]) dial(ctx context.Context, key K) (_ *conn[K, C], left bool, _ error) {
 	p.mu.Lock()
 	p.dials++
 	p.mu.Unlock()
 	cfg := p.config()
 	if cfg.Dial == nil {
-		return &conn[K, C]{key: key}, nil
+		return &conn[K, C]{key: key}, false, nil
 	}
 	late := fmt.Errorf("dispatch: %s: no connection within %v: %w", p.name, cfg.DialTimeout, context.DeadlineExceeded)
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.DialTimeout, late)
 	defer cancel()
+	start := time.Now()
 	var decided atomic.Bool // the dial has ended, or its caller has left
+	free := sync.OnceFunc(func() { p.free(nil) })
 	done := make(chan dialed[C], 1)
 	go func() {
 		r := dialed[C]{panicked: true}
@@ -318,7 +335,10 @@ func (p *pool[K, C]) dial(ctx context.Context, key K) (*conn[K, C], error) {
 			}
 			if decided.CompareAndSwap(false, true) {
 				done <- r
-			} else if r.err == nil && !r.panicked {
+				return
+			}
+			defer free()
+			if r.err == nil && !r.panicked {
 				p.closeConn(key, r.c)
 			}
 		}()
@@ -330,7 +350,12 @@ func (p *pool[K, C]) dial(ctx context.Context, key K) (*conn[K, C], error) {
 	case r = <-done:
 	case <-ctx.Done():
 		if decided.CompareAndSwap(false, true) {
-			return nil, context.Cause(ctx)
+			if rest := cfg.DialTimeout - time.Since(start); rest > 0 {
+				time.AfterFunc(rest, free)
+			} else {
+				free()
+			}
+			return nil, true, context.Cause(ctx)
 		}
 		r = <-done
 	}
@@ -338,11 +363,11 @@ func (p *pool[K, C]) dial(ctx context.Context, key K) (*conn[K, C], error) {
 	case r.value != nil:
 		panic(r.value) // as if Dial was called here
 	case r.panicked:
-		return nil, errDialExit
+		return nil, false, errDialExit
 	case r.err != nil:
-		return nil, &dialError{r.err}
+		return nil, false, &dialError{r.err}
 	}
-	return &conn[K, C]{key: key, c: r.c}, nil
+	return &conn[K, C]{key: key, c: r.c}, false, nil
 }
 
 // errDialExit is the error of a Dial that called [runtime.Goexit].

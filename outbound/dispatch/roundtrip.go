@@ -74,7 +74,7 @@ func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.finish()
 		request.Release(ctx)
 	})
-	stop := context.AfterFunc(ctx, end)
+	stop := context.AfterFunc(c, end) // also if Close cancels the call
 	client.OnBodyEnd(resp, func() {
 		stop()
 		end()
@@ -84,6 +84,12 @@ func (t *transport[K, C]) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // send makes the attempts of a request.
 func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.Replay) (*http.Response, error) {
+	var open *http.Response
+	defer func() {
+		if open != nil && open.Body != nil { // a function of the user's did not return
+			_ = open.Body.Close()
+		}
+	}()
 	for {
 		if err := c.admit(); err != nil {
 			return nil, err
@@ -95,14 +101,17 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 		}
 		resp, err := t.base.RoundTrip(attempt)
 		request.Restore(resp, attempt, req)
+		open = resp
 		verdict := err
 		if err == nil {
 			verdict = CheckResponse(resp)
 		}
-		again, judged := c.judge(verdict)
+		again, judged := c.judge(verdict, err == nil)
 		if again && replay.Prepare() != nil {
-			c.end, again = gaveUp, false
+			c.giveUp(verdict)
+			again = false
 		}
+		open = nil
 		switch {
 		case again:
 			client.Discard(resp, client.Drain{})

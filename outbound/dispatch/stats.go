@@ -55,7 +55,7 @@ func (d *Dispatcher[K, C]) Stats() Stats {
 	p.mu.Unlock()
 	flight := d.flight.Stats()
 	s.InFlight, s.Limit = flight.InFlight, flight.Limit
-	s.Attempts, s.Limited, s.Cooldowns = d.attempts.Load(), d.limited.Load(), d.cool.Stats().Holds
+	s.Attempts, s.Limited, s.Cooldowns = d.attempts.Load(), d.limited.Load(), d.cool.Stats().Holds+d.own.Stats().Holds
 	s.HookPanics = d.life.Panics.Count()
 	return s
 }

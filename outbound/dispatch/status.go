@@ -21,8 +21,10 @@ type grpcDetail struct {
 	value []byte // in the binary format of protobuf
 }
 
-// The codes of gRPC that can mean a limit.
+// The codes of gRPC that can mean a limit, or that no answer came.
 const (
+	canceledCall      = 1
+	deadlineExceeded  = 4
 	resourceExhausted = 8
 	unavailable       = 14
 )
