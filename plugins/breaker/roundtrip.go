@@ -39,16 +39,20 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if call.Classify == nil {
 		call.Classify = rules.classify
 	}
-	permit, err := c.acquire(req, rules, call.Key)
-	if err != nil {
+	x := sending{body: client.NewReplay(req, -1), panicsFail: cfg.PanicsFail}
+	defer x.end()
+	if call.Key == "" {
+		call.Key = rules.key(req)
+	}
+	var err error
+	if x.permit, err = c.group.Get(call.Key).Acquire(ctx); err != nil {
+		x.returned = true
 		return refuse(cfg, req, err)
 	}
 	var started time.Time
 	if _, bounded := ctx.Deadline(); bounded {
 		started = time.Now() // only an outer limit needs it
 	}
-	x := sending{permit: permit, body: client.NewReplay(req, -1), panicsFail: cfg.PanicsFail}
-	defer x.end()
 	attempt, _ := x.body.Attempt(ctx) // the first cannot fail
 	x.resp, err = t.next.RoundTrip(attempt)
 	x.sent = true
@@ -108,7 +112,7 @@ func (x *sending) end() {
 	}
 	defer x.permit.Done(outcome)
 	switch {
-	case !x.sent: // the transport panicked, and might not have closed it
+	case !x.sent: // Key, a hook or the transport panicked or ended the goroutine, and might not have closed it
 		x.body.Abort()
 	case x.resp != nil && x.resp.Body != nil: // a function or hook of the user panicked or ended the goroutine
 		_ = x.resp.Body.Close()
@@ -130,24 +134,7 @@ func failing(req *http.Request, started time.Time, call ClientCall) func(error) 
 	}
 }
 
-// acquire admits req. If Key panics or a hook ends the goroutine, it closes the body of
-// req.
-func (c *Client) acquire(req *http.Request, rules *clientRules, key string) (breaker.Permit, error) {
-	returned := false
-	defer func() {
-		if !returned {
-			client.CloseBody(req)
-		}
-	}()
-	if key == "" {
-		key = rules.key(req)
-	}
-	permit, err := c.group.Get(key).Acquire(req.Context())
-	returned = true
-	return permit, err
-}
-
-// refuse answers a request that acquire did not admit.
+// refuse answers a request that was not admitted.
 func refuse(cfg *ClientConfig, req *http.Request, err error) (*http.Response, error) {
 	if cfg.SyntheticResponse {
 		return client.Reject(req, http.StatusServiceUnavailable, err), nil
