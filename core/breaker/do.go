@@ -36,12 +36,16 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 		started = time.Now() // only an outer limit needs it
 	}
 	result, err := operation(ctx)
+	cfg := &b.life.Load().Config
+	if err == nil && cfg.Classify == nil && cfg.Trip == nil {
+		outcome = core.Success
+		return result, nil
+	}
 	outcome = core.Ignored
 	judged := err
 	if err != nil {
 		judged, err = blame.Outer(ctx, started, 0, err), blame.Strip(err)
 	}
-	cfg := &b.life.Load().Config
 	if cfg.Trip != nil && !errors.Is(err, core.ErrRejected) {
 		trip = cfg.Trip(ctx, result, err)
 	}

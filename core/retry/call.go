@@ -35,7 +35,7 @@ type Call struct {
 	started time.Duration // since policy.base; only if timed
 	retry   int           // retries begun
 	prev    time.Duration // the last Delay
-	due     time.Duration // since policy.base: the end of the wait; with ended, that of the attempt
+	due     time.Duration // since policy.base: the end of the wait, if there is one; with ended, that of the attempt
 	next    *Info         // of the retry that follows, after Again
 	madeErr error         // of the last attempt that failed and was no rejection
 	timed   bool
@@ -206,16 +206,16 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 		}
 	}()
 	info.Retry++
-	from := c.due
-	if !c.ended {
-		from = c.policy.now()
+	if !c.ended && c.cfg.Delay != nil {
+		c.due = c.policy.now()
 	}
+	known := c.ended || c.cfg.Delay != nil
 	c.ended = false
 	if c.cfg.Delay != nil {
 		info.Elapsed = c.elapsed()
 		info.Delay = max(0, c.cfg.Delay(ctx, *info))
 		now := c.policy.now()
-		floor, from = floor-(now-from), now // Delay may have waited
+		floor, c.due = floor-(now-c.due), now // Delay may have waited
 	} else {
 		info.Delay = max(0, c.cfg.backoff().Delay(info.Retry, c.prev))
 	}
@@ -223,11 +223,16 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	if floor > info.Delay {
 		info.Delay, info.FromRetryAfter = floor, true
 	}
-	c.due = from + min(info.Delay, math.MaxInt64-max(0, from))
+	if info.Delay > 0 { // otherwise the clock is not read (BenchmarkDoSecondTry)
+		if !known {
+			c.due = c.policy.now()
+		}
+		c.due += min(info.Delay, math.MaxInt64-max(0, c.due))
+	}
 	switch {
 	case ctx.Err() != nil:
 		info.Verdict = Canceled
-	case !c.reaches(ctx):
+	case !c.reaches(ctx, info.Delay):
 		planned = true
 		return
 	case info.FromRetryAfter:
@@ -238,14 +243,18 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	info.Retry--
 }
 
-// reaches reports whether the wait reaches MaxElapsed or the deadline of ctx.
-func (c *Call) reaches(ctx context.Context) bool {
+// reaches reports whether a wait reaches MaxElapsed or the deadline of ctx. It ends at
+// c.due, or at once if delay is 0.
+func (c *Call) reaches(ctx context.Context, delay time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	if !ok && c.cfg.MaxElapsed <= 0 {
 		return false
 	}
 	now := c.policy.now()
-	next := max(c.due, now)
+	next := now
+	if delay > 0 {
+		next = max(next, c.due)
+	}
 	return ok && next-now >= time.Until(deadline) || c.cfg.MaxElapsed > 0 && next-c.started >= c.cfg.MaxElapsed
 }
 
