@@ -172,7 +172,7 @@ type rules struct {
 	trialRate    float64 // the same while half-open
 	slowRate     float64 // out of reach unless SlowCall is set
 	trialTimeout time.Duration
-	fewest       int // failures that can reach a threshold, or less
+	fewest       int // failures that can reach the rate, or less
 	fewestSlow   int // slow calls, the same
 }
 
@@ -205,7 +205,7 @@ func rulesOf(c *Config) *rules {
 	if c.TrialTimeout >= 0 {
 		r.trialTimeout = cmp.Or(c.TrialTimeout, defaultTrialTimeout)
 	}
-	r.fewest = min(r.failures, fewest(r.rate, r.MinCalls))
+	r.fewest = fewest(r.rate, r.MinCalls)
 	r.fewestSlow = fewest(r.slowRate, r.MinCalls)
 	return r
 }

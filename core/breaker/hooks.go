@@ -87,15 +87,15 @@ func (b *Breaker) queue(ctx context.Context, of func(h *Hooks) func(context.Cont
 // announce calls the hooks of the queued events. The caller does not hold the lock.
 func (b *Breaker) announce(queued bool) {
 	if queued {
-		b.changes.Drain(func(c change) { b.call(c.ctx, c.hook(b.life.Hooks()), c.info) })
+		b.changes.Drain(func(c change) { b.call(c.ctx, c.hook(b.life.Hooks()), &c.info) })
 	}
 }
 
-// call calls a hook, unless it is nil.
-func (b *Breaker) call(ctx context.Context, f func(context.Context, Info), info Info) {
+// call calls a hook, unless it is nil, and names the breaker in info.
+func (b *Breaker) call(ctx context.Context, f func(context.Context, Info), info *Info) {
 	if f != nil {
 		defer b.life.Panics.Recover()
 		info.Name, info.Key = b.Name(), b.key
-		f(ctx, info)
+		f(ctx, *info)
 	}
 }

@@ -33,7 +33,13 @@ func (r *rules) reached(c *counts) (failing, slow bool) {
 
 // far reports whether a window has certainly too few failures and slow calls for any
 // threshold.
-func (r *rules) far(c *counts) bool { return c.failures < r.fewest && c.slow < r.fewestSlow }
+func (r *rules) far(c *counts) bool {
+	return c.failures < r.failures && (c.failures < r.fewest || below(c.failures, r.rate, c.calls)) &&
+		(c.slow < r.fewestSlow || below(c.slow, r.slowRate, c.calls))
+}
+
+// below reports whether n of the calls are certainly fewer than a rate, whatever the rounding.
+func below(n int, rate float64, calls int) bool { return float64(n) < rate*float64(calls)*(1-1e-9) }
 
 // certain reports whether the outstanding trials can no longer change the decision, and
 // if so, whether the trials have failed.

@@ -47,7 +47,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 	b.counters.rejected.Inc()
 	if rejected := b.life.Hooks().Rejected; rejected != nil {
-		b.call(ctx, rejected, Info{State: e.State, Err: e})
+		b.call(ctx, rejected, &Info{State: e.State, Err: e})
 	}
 	return Permit{}, e
 }
@@ -137,7 +137,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		now = b.now()
 	}
 	b.mu.Lock()
-	if b.word.Load()&^calm != p.word {
+	if p.trial != 0 || (b.word.Load()^p.word)&^(calm|timed) != 0 {
 		if now == 0 {
 			now = b.now() // the state or the Config has changed
 		}
@@ -179,7 +179,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	if p.word&timed != 0 {
 		info.Duration = now - p.started
 	}
-	b.callRecorded(p.ctx, recorded, info, queued)
+	b.callRecorded(p.ctx, recorded, &info, queued)
 }
 
 // late reports whether p does not count, because its state or its trial is over.
@@ -194,7 +194,7 @@ func (b *Breaker) late(p *Permit, now time.Duration) bool {
 
 // callRecorded calls the hook, and then announces the changes that the call caused, even
 // if the hook ends its goroutine.
-func (b *Breaker) callRecorded(ctx context.Context, recorded func(context.Context, Info), info Info, queued bool) {
+func (b *Breaker) callRecorded(ctx context.Context, recorded func(context.Context, Info), info *Info, queued bool) {
 	defer b.announce(queued)
 	b.call(ctx, recorded, info)
 }
