@@ -115,16 +115,18 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	p.breaker = nil
 	recorded := b.life.Hooks().Recorded
 	switch {
-	case outcome != core.Success && outcome != core.Failure:
+	case outcome == core.Success:
+		if recorded == nil && b.word.Load() == p.word|calm &&
+			(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.SlowCall) {
+			b.counters.calm.Inc()
+			return
+		}
+	case outcome != core.Failure:
 		outcome = core.Ignored
 		if recorded == nil && p.trial == 0 && b.word.Load()>>wordBits == p.word>>wordBits {
 			b.counters.ignored.Add(1)
 			return
 		}
-	case outcome == core.Success && recorded == nil && b.word.Load() == p.word|calm &&
-		(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.SlowCall):
-		b.counters.calm.Inc()
-		return
 	}
 	b.record(p, outcome, least, trip, recorded)
 }
