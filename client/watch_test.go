@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -53,5 +54,29 @@ func TestAHeaderWithADeleteCharacterCannotBeSent(t *testing.T) {
 			req.Trailer = values
 		}
 		require.Equal(t, core.Ignored, client.Classify(t.Context(), nil, client.Explain(req, errDown)), fields)
+	}
+}
+
+// A transport may return any error when its context ends.
+func TestALimitThatStrikesInAReadIsTheFaultOfTheCallerWhateverTheError(t *testing.T) {
+	t.Parallel()
+	for stuck, want := range map[bool]core.Outcome{true: core.Ignored, false: core.Failure} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, limit{})
+			defer cancel()
+			body, writer := io.Pipe()
+			replay := client.NewReplay(request(t, http.MethodPut, body).WithContext(ctx), -1)
+			sent, err := replay.Attempt(ctx)
+			require.NoError(t, err)
+			if stuck {
+				go func() { _, _ = sent.Body.Read(make([]byte, 1)) }()
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, want, client.Classify(ctx, nil, client.Explain(sent, errDown)))
+			require.NoError(t, writer.Close())
+			require.NoError(t, sent.Body.Close())
+			replay.Close()
+		})
 	}
 }
