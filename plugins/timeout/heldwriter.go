@@ -129,8 +129,10 @@ func (h *heldWriter) WriteHeader(status int) {
 func (h *heldWriter) decideLocked(status int) {
 	if h.status == 0 {
 		h.status, h.sent, h.length = status, h.header.Clone(), -1
-		if n, err := strconv.ParseInt(h.sent.Get("Content-Length"), 10, 64); err == nil {
-			h.length = n
+		if field := h.sent["Content-Length"]; len(field) > 0 { // without one, the error would cost an allocation
+			if n, err := strconv.ParseInt(field[0], 10, 64); err == nil {
+				h.length = n
+			}
 		}
 	}
 }
