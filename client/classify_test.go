@@ -90,3 +90,17 @@ func TestClassifyASyntheticResponseAsTheRejectionItIs(t *testing.T) {
 		require.Equal(t, core.Ignored, client.Classify(t.Context(), resp, nil), status)
 	}
 }
+
+type http2GoAwayError struct{ ErrCode uint32 }
+
+func (http2GoAwayError) Error() string { return "GOAWAY" }
+
+func TestAServerThatAsksForCalmIsUpHoweverItsErrorIsWrapped(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[uint32]core.Outcome{0xb: core.Success, 0: core.Failure} {
+		err := error(http2GoAwayError{code})
+		require.Equal(t, want, client.Classify(t.Context(), nil, err), code)
+		require.Equal(t, want, client.Classify(t.Context(), nil, fmt.Errorf("first: %w", err)), code)
+		require.Equal(t, want, client.Classify(t.Context(), nil, errors.Join(io.EOF, err)), code)
+	}
+}

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,6 +63,19 @@ func TestDiscardOfAStalledBodyIsBoundedInTime(t *testing.T) {
 }
 
 // Real sockets, since it is about what a real transport does with them.
+func TestDiscardEndsWithTheRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		b := resiltest.Reply{Body: "x", Stall: -1}.NewBody(context.Background()) // it ends when it is closed
+		start := time.Now()
+		client.Discard(&http.Response{Body: b, ContentLength: -1, Request: request(t, http.MethodGet, nil).WithContext(ctx)}, client.Drain{Time: time.Hour})
+		require.Equal(t, time.Second, time.Since(start))
+		require.NotZero(t, b.Closes())
+	})
+}
+
 func TestDiscardKeepsTheConnectionOfAShortBody(t *testing.T) {
 	t.Parallel()
 	short := resiltest.Reply{Body: strings.Repeat("x", 64<<10)}

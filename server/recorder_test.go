@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/server"
 )
 
@@ -341,4 +342,13 @@ func TestRecord_Informed(t *testing.T) {
 		w.WriteHeader(final)
 		require.False(t, rec.Informed())
 	}
+}
+
+func TestAResponseThatHasBegunIsNotMarkedAsRejected(t *testing.T) {
+	t.Parallel()
+	var rec server.Recorder
+	w := rec.Wrap(httptest.NewRecorder())
+	w.WriteHeader(http.StatusOK)
+	require.False(t, server.MarkRejected(w, core.ErrRejected))
+	require.NoError(t, rec.Rejected(), "the handler was called")
 }

@@ -303,8 +303,7 @@ func (c *Call) Wait(ctx context.Context) error {
 // wanted, or if err is a rejection ([core.ErrRejected]) after an attempt that was made.
 // Otherwise it is err.
 func (c *Call) Error(err error, result any) error {
-	shown := c.shown(err)
-	wrap := shown != err //nolint:errorlint // another one, or the very same
+	wrap := c.rejectedLater(err)
 	switch c.last {
 	case Exhausted, Deadline, RetryAfterTooLong, OverBudget:
 		wrap = c.retry > 0
@@ -313,16 +312,19 @@ func (c *Call) Error(err error, result any) error {
 	if !wrap {
 		return err
 	}
-	return &Error{Attempts: c.retry + 1, Reason: c.last, Err: shown, Result: result}
+	return &Error{Attempts: c.retry + 1, Reason: c.last, Err: c.shown(err), Result: result}
 }
 
 // shown returns the error of the last attempt for the caller.
 func (c *Call) shown(err error) error {
-	if c.made && errors.Is(err, core.ErrRejected) {
+	if c.rejectedLater(err) {
 		return &laterRejectionError{rejection: err, made: c.madeErr}
 	}
 	return err
 }
+
+// rejectedLater reports whether err is a rejection after an attempt that was made.
+func (c *Call) rejectedLater(err error) bool { return c.made && errors.Is(err, core.ErrRejected) }
 
 func (c *Call) countFailed() {
 	if c.retry == 0 {

@@ -361,4 +361,9 @@ func TestForFindsTheBreakerThatRequestsUse(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, byTenant.For("Tenant:"), "keys of the user's are as they are")
 	require.Nil(t, byTenant.For("tenant:"))
+	byHost := newClient(t, breaker.ClientConfig{Key: client.Host})
+	_, err = get(t.Context(), byHost.Transport(answers(200, "")), "http://a.test")
+	require.NoError(t, err)
+	require.NotNil(t, byHost.For("a.test:80"))
+	require.Nil(t, byHost.For("a.test"), "also if they look like hosts")
 }

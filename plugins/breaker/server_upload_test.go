@@ -73,6 +73,11 @@ func TestAnUploadThatCannotBeReadIsNoFailure(t *testing.T) {
 		{"a short upload", proxy(reads), atMost10, strings.NewReader(short), core.Success},
 		{"a short upload, 500", read(500), atMost10, strings.NewReader(short), core.Failure},
 		{"not read, 500", status(500), atMost10, strings.NewReader(long), core.Failure},
+		{"closed and then read, 500", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = r.Body.Close()
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusInternalServerError)
+		}), as, &closedBody{Reader: strings.NewReader(long)}, core.Failure},
 		{"an origin that refuses", proxy(refuses), as, &closedBody{Reader: strings.NewReader(long)}, core.Failure},
 	} {
 		require.Equal(t, c.want, outcomeOf(t, c.handler, c.around, c.body), c.name)

@@ -113,7 +113,7 @@ func OnServerError(c *Config) { c.CheckRetry, c.RetryResponse = nil, serverError
 // OnTimeout makes c retry no errors but timeouts: of an attempt, of dialing, of a read.
 // It replaces RetryIf and CheckRetry. It needs a limit per attempt, as the timeout
 // plugin sets it: once the request's own context has ended, nothing is retried.
-func OnTimeout(c *Config) { c.CheckRetry, c.RetryIf = nil, isTimeout }
+func OnTimeout(c *Config) { c.CheckRetry, c.RetryIf = nil, blame.Timeout }
 
 func serverError(resp *http.Response) bool { return resp.StatusCode >= 500 && resp.StatusCode <= 599 }
 

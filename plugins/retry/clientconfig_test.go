@@ -139,6 +139,13 @@ func TestMapIsCalledOnceAfterTheLoop(t *testing.T) {
 	resp, err := do(t, p, resiltest.NewScript(status(200, 0)), get(t))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
+	down := errors.New("down")
+	_, err = do(t, quick(retry.Config{Map: func(resp *http.Response, err error) (*http.Response, error) {
+		require.Nil(t, resp)
+		return nil, errors.Join(mapped, err)
+	}}), resiltest.NewScript(resiltest.Reply{Err: down}), get(t))
+	require.ErrorIs(t, err, mapped, "an error too")
+	require.ErrorIs(t, err, down)
 }
 
 func TestHooksSeeTheResponse(t *testing.T) {

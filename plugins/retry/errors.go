@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // A StatusError represents a response that is retried: in the hooks, and in the
@@ -44,12 +46,4 @@ func (e *NotRepeatedError) Error() string {
 func (e *NotRepeatedError) Unwrap() []error { return []error{e.Reason, e.Err} }
 
 // Timeout reports whether Err is a timeout.
-func (e *NotRepeatedError) Timeout() bool { return isTimeout(e.Err) }
-
-func isTimeout(err error) bool {
-	timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && timeout.Timeout()
-}
+func (e *NotRepeatedError) Timeout() bool { return blame.Timeout(e.Err) }

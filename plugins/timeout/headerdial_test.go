@@ -75,3 +75,29 @@ func TestRequestsWithOneContextWaitForTheirOwnHeaders(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// An inner RoundTripper may send a request again, on a connection that takes long to get.
+func TestTheWaitForHeadersEndsWhereARequestIsSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		tr := srv.Transport()
+		tr.DisableKeepAlives = true
+		dial, dialed := tr.DialContext, 0
+		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dialed++; dialed > 1 {
+				time.Sleep(time.Minute)
+			}
+			return dial(ctx, network, addr)
+		}
+		plugin := core.Must(timeout.NewAttempt(timeout.Config{Limit: -1, ResponseHeader: time.Second}))
+		resp, err := plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			resp, err := tr.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			return tr.RoundTrip(req)
+		})).RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil)))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	})
+}

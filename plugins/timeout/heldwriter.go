@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,8 @@ type heldWriter struct {
 	mu       sync.Mutex // held while w is used
 	status   int        // 0: none yet
 	sent     http.Header
+	length   int64 // of the body, by its Content-Length; negative: none
+	written  int64
 	buf      []byte
 	begun    atomic.Bool // set with mu held
 	hijacked bool
@@ -125,7 +128,12 @@ func (h *heldWriter) WriteHeader(status int) {
 // decideLocked keeps the first final status, and the header as it is now.
 func (h *heldWriter) decideLocked(status int) {
 	if h.status == 0 {
-		h.status, h.sent = status, h.header.Clone()
+		h.status, h.sent, h.length = status, h.header.Clone(), -1
+		if field := h.sent["Content-Length"]; len(field) > 0 { // without one, the error would cost an allocation
+			if n, err := strconv.ParseInt(field[0], 10, 64); err == nil {
+				h.length = n
+			}
+		}
 	}
 }
 
@@ -147,6 +155,9 @@ func (h *heldWriter) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	h.decideLocked(http.StatusOK)
+	if h.written += int64(len(p)); h.length >= 0 && h.written > h.length {
+		return 0, http.ErrContentLength // the writer below would refuse all that is buffered, too
+	}
 	if !h.begun.Load() {
 		if len(h.buf)+len(p) <= h.max {
 			h.buf = append(h.buf, p...)

@@ -113,3 +113,21 @@ func TestABodyUnderANearerOuterLimitIsReadAsItIs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, upgraded, resp.Body)
 }
+
+// The end of a body must stay io.EOF, or its reader reports an error.
+func TestABodyThatEndsAfterTheOuterLimitHasEndedWell(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, &timeout.Error{Limit: time.Second})
+		defer cancel()
+		resp, err := get(t, ctx, core.Must(timeout.NewAttempt(timeout.Config{CutBody: true})).Transport(stub(func(req *http.Request) (*http.Response, error) {
+			return answer(req, io.NopCloser(strings.NewReader("all of it"))), nil
+		})))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "all of it", string(text))
+		require.NoError(t, resp.Body.Close())
+	})
+}
