@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -211,7 +212,10 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 		decide = DefaultCheckRetry
 	}
 	if r.err == nil {
-		return decide(ctx, r.resp, nil)
+		if again, instead = decide(ctx, r.resp, nil); again {
+			instead = nil // it counts together with false only
+		}
+		return again, instead
 	}
 	if gaveUp(r.req) {
 		return false, nil
@@ -219,7 +223,7 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	explained := client.Explain(r.req, r.err)
 	wrapped := asClientError(r.req, explained)
 	again, instead = decide(ctx, nil, wrapped)
-	if instead == wrapped || instead == explained { //nolint:errorlint // identical: the caller's http.Client will wrap it
+	if again || instead == wrapped || identity.Comparable(explained) && instead == explained { //nolint:errorlint // identical: the caller's http.Client will wrap it
 		instead = nil
 	}
 	if again && r.cfg.CheckRetry == nil && r.cfg.RetryIf != nil {
