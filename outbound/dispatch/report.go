@@ -1,0 +1,78 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Figures returns the [Stats] and the end of the cooldown, for package metrics.
+func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) {
+	snapshot := d.Snapshot()
+	s, until, held := snapshot.Stats, 0.0, [2]int{}
+	for _, h := range snapshot.Held {
+		held[h.Scope]++
+		if h.Scope == ScopeVendor {
+			until = float64(h.Until.UnixMilli()) / 1000
+		}
+	}
+	const calls, callsHelp = "calls_total", "Calls that have completed, or were not accepted (rejected), by result."
+	const attempts, attemptsHelp = "attempts_total", "Attempts that have ended: refused by the vendor because of a limit (limited), and others."
+	const connections, connectionsHelp = "connections", "Connections by state; those being dialed are used."
+	const scopes, scopesHelp = "held_scopes", "Cooldowns in force, of the vendor and of its accounts."
+	return []core.Figure{
+		{calls, callsHelp, "result", "succeeded", float64(s.Succeeded)},
+		{calls, callsHelp, "result", "failed", float64(s.Failed)},
+		{calls, callsHelp, "result", "gave_up", float64(s.GaveUp)},
+		{calls, callsHelp, "result", "canceled", float64(s.Canceled)},
+		{calls, callsHelp, "result", "rejected", float64(s.Rejected)},
+		{attempts, attemptsHelp, "result", "limited", float64(s.Limited)},
+		{attempts, attemptsHelp, "result", "other", float64(s.Attempts - min(s.Limited, s.Attempts))},
+		{"cooldowns_total", "Cooldowns that began; one that is extended counts once.", "", "", float64(s.Cooldowns)},
+		{"dials_total", "Connections that were dialed, successfully or not.", "", "", float64(s.Dials)},
+		{"evicted_connections_total", "Idle connections closed to make room for another key.", "", "", float64(s.Evicted)},
+		{"active", "Calls that are accepted and not completed.", "", "", float64(s.Active)},
+		{"waiting", "Calls that wait for a connection.", "", "", float64(s.Waiting)},
+		{"in_flight", "Attempts in flight.", "", "", float64(s.InFlight)},
+		{"limit", "Attempts that may be in flight.", "", "", float64(s.Limit)},
+		{connections, connectionsHelp, "state", "idle", float64(s.Idle)},
+		{connections, connectionsHelp, "state", "used", float64(s.Connections - s.Idle)},
+		{scopes, scopesHelp, "scope", ScopeVendor.String(), float64(held[ScopeVendor])},
+		{scopes, scopesHelp, "scope", ScopeAccount.String(), float64(held[ScopeAccount])},
+		{"cooldown_until_timestamp_seconds", "Time at which the cooldown of the vendor ends; 0 unless it is held.", "", "", until},
+	}, s.HookPanics
+}
+
+// ObserveSteps calls f when a cooldown begins or ends and when a call gives up, for package
+// logs; with calls also when a call waits for a connection, has it, and returns it.
+func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+	hooks := Hooks{
+		Held: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "calls are held back", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info), slog.Time("until", info.Until)}})
+		},
+		Resumed: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "calls are made again", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info)}})
+		},
+		GaveUp: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "call gave up, as the vendor refused it too often", Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{
+				slog.Int("attempts", info.Attempts), slog.Any("err", info.Err),
+			}})
+		},
+	}
+	if calls {
+		hooks.Waiting = func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "call waits for a connection", Call: true, Key: fmt.Sprint(info.Key)})
+		}
+		hooks.Connected = func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "connection available", Call: true, Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{slog.Duration("waited", info.Waited)}})
+		}
+		hooks.Returned = func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "connection returned", Call: true, Key: fmt.Sprint(info.Key)})
+		}
+	}
+	return d.Observe(hooks)
+}
+
+func scopeAttr(info Info) slog.Attr { return slog.String("scope", info.Scope.String()) }
