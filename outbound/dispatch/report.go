@@ -11,38 +11,44 @@ import (
 // Figures returns the [Stats] and the end of the cooldown, for package metrics.
 func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) {
 	snapshot := d.Snapshot()
-	s, until, held := snapshot.Stats, 0.0, [2]int{}
+	s, until, held := snapshot.Stats, 0.0, [2]uint64{}
 	for _, h := range snapshot.Held {
 		held[h.Scope]++
 		if h.Scope == ScopeVendor {
 			until = float64(h.Until.UnixMilli()) / 1000
 		}
 	}
-	const calls, callsHelp = "calls_total", "Calls that have completed, or were not accepted (rejected), by result."
-	const attempts, attemptsHelp = "attempts_total", "Attempts that have ended: refused by the vendor because of a limit (limited), and others."
-	const connections, connectionsHelp = "connections", "Connections by state; those being dialed are used."
-	const scopes, scopesHelp = "held_scopes", "Cooldowns in force, of the vendor and of its accounts."
-	return []core.Figure{
-		{calls, callsHelp, "result", "succeeded", float64(s.Succeeded)},
-		{calls, callsHelp, "result", "failed", float64(s.Failed)},
-		{calls, callsHelp, "result", "gave_up", float64(s.GaveUp)},
-		{calls, callsHelp, "result", "canceled", float64(s.Canceled)},
-		{calls, callsHelp, "result", "rejected", float64(s.Rejected)},
-		{attempts, attemptsHelp, "result", "limited", float64(s.Limited)},
-		{attempts, attemptsHelp, "result", "other", float64(s.Attempts - min(s.Limited, s.Attempts))},
-		{"cooldowns_total", "Cooldowns that began; one that is extended counts once.", "", "", float64(s.Cooldowns)},
-		{"dials_total", "Connections that were dialed, successfully or not.", "", "", float64(s.Dials)},
-		{"evicted_connections_total", "Idle connections closed to make room for another key.", "", "", float64(s.Evicted)},
-		{"active", "Calls that are accepted and not completed.", "", "", float64(s.Active)},
-		{"waiting", "Calls that wait for a connection.", "", "", float64(s.Waiting)},
-		{"in_flight", "Attempts in flight.", "", "", float64(s.InFlight)},
-		{"limit", "Attempts that may be in flight.", "", "", float64(s.Limit)},
-		{connections, connectionsHelp, "state", "idle", float64(s.Idle)},
-		{connections, connectionsHelp, "state", "used", float64(s.Connections - s.Idle)},
-		{scopes, scopesHelp, "scope", ScopeVendor.String(), float64(held[ScopeVendor])},
-		{scopes, scopesHelp, "scope", ScopeAccount.String(), float64(held[ScopeAccount])},
-		{"cooldown_until_timestamp_seconds", "Time at which the cooldown of the vendor ends; 0 unless it is held.", "", "", until},
-	}, s.HookPanics
+	figure := func(name, help string, n float64) {
+		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+	}
+	labeled := func(name, help, label string, counts ...count) {
+		for _, c := range counts {
+			figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: c.of, N: float64(c.n)})
+		}
+	}
+	labeled("calls_total", "Calls that have completed, or were not accepted (rejected), by result.", "result",
+		count{"succeeded", s.Succeeded}, count{"failed", s.Failed}, count{"gave_up", s.GaveUp}, count{"canceled", s.Canceled}, count{"rejected", s.Rejected})
+	labeled("attempts_total", "Attempts that have ended: refused by the vendor because of a limit (limited), and others.", "result",
+		count{"limited", s.Limited}, count{"other", s.Attempts - min(s.Limited, s.Attempts)})
+	figure("cooldowns_total", "Cooldowns that began; one that is extended counts once.", float64(s.Cooldowns))
+	figure("dials_total", "Connections that were dialed, successfully or not.", float64(s.Dials))
+	figure("evicted_connections_total", "Idle connections closed to make room for another key.", float64(s.Evicted))
+	figure("active", "Calls that are accepted and not completed.", float64(s.Active))
+	figure("waiting", "Calls that wait for a connection.", float64(s.Waiting))
+	figure("in_flight", "Attempts in flight.", float64(s.InFlight))
+	figure("limit", "Attempts that may be in flight.", float64(s.Limit))
+	labeled("connections", "Connections by state; those being dialed are used.", "state",
+		count{"idle", uint64(s.Idle)}, count{"used", uint64(s.Connections - s.Idle)})
+	labeled("held_scopes", "Cooldowns in force, of the vendor and of its accounts.", "scope",
+		count{ScopeVendor.String(), held[ScopeVendor]}, count{ScopeAccount.String(), held[ScopeAccount]})
+	figure("cooldown_until_timestamp_seconds", "Time at which the cooldown of the vendor ends; 0 unless it is held.", until)
+	return figures, s.HookPanics
+}
+
+// A count is one value of a label.
+type count struct {
+	of string
+	n  uint64
 }
 
 // ObserveSteps calls f when a cooldown begins or ends and when a call gives up, for package
