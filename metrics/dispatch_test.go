@@ -56,7 +56,7 @@ func TestDispatchSeries(t *testing.T) {
 		for name, want := range map[string]float64{
 			"dispatch_calls_total ads succeeded": 3, "dispatch_calls_total ads failed": 1, "dispatch_calls_total ads gave_up": 1,
 			"dispatch_calls_total ads canceled": 1, "dispatch_calls_total ads rejected": 1,
-			"dispatch_attempts_total ads limited": 1, "dispatch_attempts_total ads other": 4,
+			"dispatch_attempts_total ads": 5, "dispatch_limited_attempts_total ads": 1,
 			"dispatch_cooldowns_total ads": 1, "dispatch_dials_total ads": 3, "dispatch_evicted_connections_total ads": 1,
 			"dispatch_active ads": 2, "dispatch_waiting ads": 0, "dispatch_in_flight ads": 2, "dispatch_limit ads": 2,
 			"dispatch_connections ads idle": 0, "dispatch_connections ads used": 2,

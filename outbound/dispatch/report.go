@@ -28,8 +28,8 @@ func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) 
 	}
 	labeled("calls_total", "Calls that have completed, or were not accepted (rejected), by result.", "result",
 		count{"succeeded", s.Succeeded}, count{"failed", s.Failed}, count{"gave_up", s.GaveUp}, count{"canceled", s.Canceled}, count{"rejected", s.Rejected})
-	labeled("attempts_total", "Attempts that have ended: refused by the vendor because of a limit (limited), and others.", "result",
-		count{"limited", s.Limited}, count{"other", s.Attempts - min(s.Limited, s.Attempts)})
+	figure("attempts_total", "Attempts that have ended.", float64(s.Attempts))
+	figure("limited_attempts_total", "Attempts that the vendor refused because of a limit; they are among the attempts too.", float64(s.Limited))
 	figure("cooldowns_total", "Cooldowns that began; one that is extended counts once.", float64(s.Cooldowns))
 	figure("dials_total", "Connections that were dialed, successfully or not.", float64(s.Dials))
 	figure("evicted_connections_total", "Idle connections closed to make room for another key.", float64(s.Evicted))
