@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +49,40 @@ func dispatched(t *testing.T, registry *core.Registry) {
 	_, err = dispatch.Do(t.Context(), d, "k", func(context.Context, int) (int, error) { return 0, errSlowDown })
 	require.ErrorIs(t, err, dispatch.ErrRateLimited)
 	require.NoError(t, d.Close(t.Context()))
+}
+
+func TestACooldownOfManyAttemptsIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
+		d := core.Must(dispatch.New(dispatch.Config[string, int]{
+			Name: "ads", Registry: registry, Attempts: 1,
+			Classify: func(err error) (dispatch.Limited, bool) {
+				return dispatch.Limited{RetryAfter: 15 * time.Second}, errors.Is(err, errSlowDown)
+			},
+		}))
+		refuse := func(took time.Duration) {
+			_, err := dispatch.Do(t.Context(), d, "k", func(context.Context, int) (int, error) { time.Sleep(took); return 0, errSlowDown })
+			require.ErrorIs(t, err, dispatch.ErrRateLimited)
+		}
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() { refuse(time.Duration(i+1) * 100 * time.Millisecond) })
+		}
+		wg.Go(func() { refuse(2 * time.Second) })
+		wg.Wait()
+		held := 0
+		for _, line := range b.read() {
+			if strings.Contains(line, "calls are held back") {
+				held++
+			}
+		}
+		require.Equal(t, 2, held, "of 0.1s, and of 2s")
+		refuse(0)
+		require.Contains(t, b.read()[0], "calls are held back", "the next one")
+		require.NoError(t, d.Close(t.Context()))
+	})
 }
 
 func TestTheStepsOfADispatcher(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"github.com/gresil/gresil/core"
 )
@@ -51,11 +53,20 @@ type count struct {
 	n  uint64
 }
 
-// ObserveSteps calls f when a cooldown begins or ends and when a call gives up, for package
-// logs; with calls also when a call waits for a connection, has it, and returns it.
+// ObserveSteps calls f when a cooldown begins, is extended, or ends, and when a call gives
+// up, for package logs; with calls also when a call waits for a connection, has it, and
+// returns it. If the vendor is held and each attempt in flight extends that by less than a
+// second, f is called once.
 func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+	var told atomic.Int64 // end of the cooldown of the vendor, in nanoseconds
 	hooks := Hooks{
 		Held: func(ctx context.Context, info Info) {
+			if info.Scope == ScopeVendor {
+				if old := time.Unix(0, told.Load()); time.Now().Before(old) && info.Until.Sub(old) < time.Second {
+					return
+				}
+				told.Store(info.Until.UnixNano())
+			}
 			f(ctx, core.Step{Text: "calls are held back", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info), slog.Time("until", info.Until)}})
 		},
 		Resumed: func(ctx context.Context, info Info) {
