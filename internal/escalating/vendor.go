@@ -10,12 +10,12 @@ import (
 // The vendor permits limit calls in any second. One more is a trip: a pause begins. A call
 // during the pause doubles it.
 const (
-	limit       = 100
-	second      = time.Second
-	firstPause  = 15 * time.Second
-	longest     = 15 * time.Minute
-	fastest     = 100 * time.Millisecond // of a call and its answer
-	slowest     = 300 * time.Millisecond
+	limit      = 100
+	second     = time.Second
+	firstPause = 15 * time.Second
+	longest    = 15 * time.Minute
+	fastest    = 100 * time.Millisecond // of a call and its answer
+	slowest    = 300 * time.Millisecond
 )
 
 // A Vendor is such a vendor.
