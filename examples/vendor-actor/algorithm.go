@@ -47,10 +47,11 @@ func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr *screen) (a
 		none.call = func(ctx context.Context, n int) error { return actor.Do(ctx, attempt(n)) }
 		return none, nil
 	}
-	return newDispatcher(cfg, r, stderr)
+	return newDispatcher(context.WithoutCancel(ctx), cfg, r, stderr)
 }
 
-func newDispatcher(cfg config, r *remote, stderr *screen) (algorithm, error) {
+// newDispatcher returns the algorithm gresil. ctx does not end before stop.
+func newDispatcher(ctx context.Context, cfg config, r *remote, stderr *screen) (algorithm, error) {
 	registry := &core.Registry{}
 	adapter, err := logs.New(registry, slog.New(slog.NewTextHandler(stderr, nil)), logs.Config{})
 	if err != nil {
@@ -60,8 +61,7 @@ func newDispatcher(cfg config, r *remote, stderr *screen) (algorithm, error) {
 		Name: "vendor", Registry: registry, Capacity: cfg.capacity, MaxQueue: cfg.calls, Classify: classify,
 	}
 	if cfg.limit > 0 {
-		period := time.Duration(float64(time.Second) / (cfg.limit * cfg.scale))
-		own.Limiter, err = ratelimit.New(ratelimit.Config{Name: "vendor", Limit: ratelimit.TokenBucket(1, period, 1), MaxWait: -1})
+		own.Limiter, err = ratelimit.New(ratelimit.Config{Name: "vendor", Limit: spaced(cfg.limit, cfg.scale), MaxWait: -1})
 		if err != nil {
 			return algorithm{}, err
 		}
@@ -84,8 +84,19 @@ func newDispatcher(cfg config, r *remote, stderr *screen) (algorithm, error) {
 			return ""
 		},
 		stop: func() {
-			_ = d.Close(context.Background()) // no call is left
-			_ = adapter.Close()               // always nil
+			_ = d.Close(ctx)    // no call is left
+			_ = adapter.Close() // always nil
 		},
 	}, nil
+}
+
+// spaced returns a limit whose calls have a distance. A bucket alone sends the calls that are late, as
+// the process had no CPU for a moment, together with the next ones. A log prevents that, and the
+// bucket, which is a fifth faster then, only spreads the calls over most of a second.
+func spaced(limit, scale float64) ratelimit.Limit {
+	second := float64(time.Second) / scale
+	if limit < 1 {
+		return ratelimit.TokenBucket(1, time.Duration(second/limit), 1)
+	}
+	return ratelimit.TokenBucket(1, time.Duration(second/(1.2*limit)), 1).And(ratelimit.SlidingLog(min(int64(limit), 1<<16), time.Duration(second)))
 }

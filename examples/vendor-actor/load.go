@@ -23,15 +23,18 @@ type load struct {
 	first error // of the calls that failed
 }
 
-// patience is how long a control goes on without a call that is served, in the time of the vendor.
-// It could go on for hours.
-const patience = time.Minute
+// A control goes on for so long without a call that is served: a time of the vendor, and one of our
+// own. It could go on for hours.
+const (
+	patience      = time.Minute
+	leastPatience = 5 * time.Second
+)
 
 var errStalled = errors.New("stopped, as no call was served for a minute of the vendor")
 
 // watch calls stop when no call was served for too long, after all were offered.
 func (l *load) watch(ctx context.Context, stop context.CancelCauseFunc) {
-	long := max(time.Second, time.Duration(float64(patience)/l.cfg.scale))
+	long := max(leastPatience, time.Duration(float64(patience)/l.cfg.scale))
 	ticker := time.NewTicker(long / 10)
 	defer ticker.Stop()
 	for {

@@ -102,7 +102,7 @@ func (r *remote) get(ctx context.Context, path string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+path, http.NoBody)
 	if err == nil {
 		var resp *http.Response
-		if resp, err = r.client.Do(req); err == nil {
+		if resp, err = r.client.Do(req); err == nil { //nolint:bodyclose // answer.close does
 			return answer{resp, cancel}, nil
 		}
 	}
