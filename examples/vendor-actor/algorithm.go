@@ -13,8 +13,10 @@ import (
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
-// accounts is how many accounts the calls are for, in turn.
-const accounts = 4
+const (
+	accounts = 4  // that the calls are for, in turn
+	attempts = 20 // of a call of gresil; the controls have no limit
+)
 
 func account(n int) string { return "account-" + strconv.Itoa(n%accounts) }
 
@@ -58,7 +60,7 @@ func newDispatcher(ctx context.Context, cfg config, r *remote, stderr *screen) (
 		return algorithm{}, err
 	}
 	own := dispatch.Config[string, struct{}]{
-		Name: "vendor", Registry: registry, Capacity: cfg.capacity, MaxQueue: cfg.calls, Classify: classify,
+		Name: "vendor", Registry: registry, Capacity: cfg.capacity, MaxQueue: cfg.calls, Attempts: attempts, Classify: classify,
 	}
 	if cfg.limit > 0 {
 		own.Limiter, err = ratelimit.New(ratelimit.Config{Name: "vendor", Limit: spaced(cfg.limit, cfg.scale), MaxWait: -1})
@@ -85,7 +87,7 @@ func newDispatcher(ctx context.Context, cfg config, r *remote, stderr *screen) (
 		},
 		stop: func() {
 			_ = d.Close(ctx)    // no call is left
-			_ = adapter.Close() // always nil
+			_ = adapter.Close() //nolint:contextcheck // it has none; always nil
 		},
 	}, nil
 }

@@ -58,7 +58,7 @@ func (s summary) fail(err error) summary {
 	problem(err != nil, "%v", err)
 	problem(s.note != "", "%s", s.note)
 	problem(s.Served < int64(s.Calls), "%d of %d calls were not served", int64(s.Calls)-s.Served, s.Calls)
-	problem(s.first != nil, "%d failed, the first: %v", s.Failed, s.first)
+	problem(err == nil && s.first != nil, "%d failed, the first: %v", s.Failed, s.first)
 	if s.figures != nil {
 		problem(positive(s.Trips), "trips: %s", s.Trips)
 		problem(positive(s.Escalations), "escalations: %s", s.Escalations)

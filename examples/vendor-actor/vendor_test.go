@@ -51,7 +51,7 @@ func TestTheVendorOverHTTP(t *testing.T) {
 
 func TestARefusalHasBothHeaders(t *testing.T) {
 	t.Parallel()
-	v := escalating.New(time.Hour, 0.1) // a second is 10, and a pause 150
+	v := escalating.New(time.Hour, 0.5) // a second is 2, and a pause 30
 	for range 100 {
 		go func() { _, _ = v.Call(t.Context(), "n") }()
 	}
@@ -60,8 +60,8 @@ func TestARefusalHasBothHeaders(t *testing.T) {
 	t.Cleanup(srv.Close)
 	resp, _ := get(t, http.MethodGet, srv.URL+"/report?account=a&n=1")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Equal(t, "150", resp.Header.Get("Retry-After"))
-	require.Equal(t, "150000", resp.Header.Get("X-Retry-After-Ms"))
+	require.Equal(t, "30", resp.Header.Get("Retry-After"))
+	require.Equal(t, "30000", resp.Header.Get("X-Retry-After-Ms"))
 }
 
 func TestCeil(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTheVendorEndsWithTheProgram(t *testing.T) {
 	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-json")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-json", "-rate", "600")
 			stderr, err := cmd.StderrPipe()
 			require.NoError(t, err)
 			var stdout strings.Builder
