@@ -45,8 +45,8 @@ func (v *Vendor) scaled(d time.Duration) time.Duration {
 }
 
 // Call is the call n, from its sending to its answer. Half of the time is over when it
-// arrives. If the vendor refuses it, wait is what was left of the pause at that moment; otherwise it is
-// 0. The error is the cause of ctx.
+// arrives. If the vendor refuses it, wait is the rest of the pause at that moment; otherwise
+// it is 0. The error is the cause of ctx.
 func (v *Vendor) Call(ctx context.Context, n string) (wait time.Duration, err error) {
 	v.mu.Lock()
 	half := v.scaled(fastest+time.Duration(v.random.Int64N(int64(slowest-fastest)))) / 2
