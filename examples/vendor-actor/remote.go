@@ -22,7 +22,7 @@ const (
 	unknownPause = 15 * time.Second // if a refusal has none
 	longestPause = 24 * time.Hour
 	silence      = 5 // calls in a row without an answer: the vendor cannot be reached
-	sockets      = 500
+	sockets      = 500 // of a control, and of gresil with a lower capacity
 )
 
 // A remote is the vendor, over HTTP.
@@ -35,9 +35,10 @@ type remote struct {
 	unanswered atomic.Int64 // calls in a row
 }
 
-func newRemote(vendor string, lost context.CancelCauseFunc) *remote {
-	return &remote{url: vendor, lost: lost, client: &http.Client{
-		Transport:     &http.Transport{MaxConnsPerHost: sockets, MaxIdleConnsPerHost: sockets},
+func newRemote(cfg config, lost context.CancelCauseFunc) *remote {
+	most := max(sockets, cfg.capacity)
+	return &remote{url: cfg.vendor, lost: lost, client: &http.Client{
+		Transport:     &http.Transport{MaxConnsPerHost: most, MaxIdleConnsPerHost: most},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
