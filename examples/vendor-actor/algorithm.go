@@ -92,13 +92,17 @@ func newDispatcher(ctx context.Context, cfg config, r *remote, stderr *screen) (
 	}, nil
 }
 
+// late is how late a timer can be. No scale changes it.
+const late = 200 * time.Microsecond
+
 // spaced returns a limit whose calls have a distance. A bucket alone sends the calls that are late, as
-// the process had no CPU for a moment, together with the next ones. A log prevents that, and the
-// bucket, which is a fifth faster then, only spreads the calls over most of a second.
+// the process had no CPU for a moment, together with the next ones. A log prevents that. The bucket is
+// a little faster then, so that late timers cost no calls.
 func spaced(limit, scale float64) ratelimit.Limit {
-	second := float64(time.Second) / scale
+	second := time.Duration(float64(time.Second) / scale)
+	distance := time.Duration(float64(second) / limit)
 	if limit < 1 {
-		return ratelimit.TokenBucket(1, time.Duration(second/limit), 1)
+		return ratelimit.TokenBucket(1, distance, 1)
 	}
-	return ratelimit.TokenBucket(1, time.Duration(second/(1.2*limit)), 1).And(ratelimit.SlidingLog(min(int64(limit), 1<<16), time.Duration(second)))
+	return ratelimit.TokenBucket(1, distance-min(late, distance/6), 1).And(ratelimit.SlidingLog(min(int64(limit), 1<<16), second))
 }

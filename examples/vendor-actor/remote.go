@@ -21,7 +21,7 @@ const (
 	answerTime   = 10 * time.Second // for one answer
 	unknownPause = 15 * time.Second // if a refusal has none
 	longestPause = 24 * time.Hour
-	silence      = 5 // calls in a row without an answer: the vendor cannot be reached
+	silence      = 5   // calls in a row without an answer: the vendor cannot be reached
 	sockets      = 500 // of a control, and of gresil with a lower capacity
 )
 
