@@ -18,13 +18,13 @@ type FailurePolicy uint8
 const (
 	// Allow lets Take, TakeAtMost and Wait pass: while the store is unavailable, the service works
 	// without a limit. The Result is Allowed, and its other fields are zero, also Limit. Other
-	// operations return a [*StoreError].
+	// operations return an error that matches [ErrStore].
 	Allow FailurePolicy = iota
-	// Deny returns a [*StoreError].
+	// Deny returns an error that matches [ErrStore].
 	Deny
 	// Local decides in this process, with its share of the limit. The Store must be made by
 	// share.New of stores/share, which documents the guarantees. The Result describes the share. Operations that cannot be decided locally, such as the Refund of a take by the store,
-	// return a [*StoreError]. Reset forgets the usage in this process, not the usage in the store.
+	// return an error that matches [ErrStore]. Reset forgets the usage in this process, not the usage in the store.
 	// A store in memory is never unavailable, and needs no share.
 	Local
 )

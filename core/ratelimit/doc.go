@@ -47,7 +47,7 @@
 //
 // # When the store fails
 //
-// A failing store is not a refusal: by [Config.OnStoreError], calls pass, return a
-// [*StoreError], or are decided with the share of this process. The store in memory does not
+// A failing store is not a refusal: by [Config.OnStoreError], calls pass, return an
+// error that matches [ErrStore], or are decided with the share of this process. The store in memory does not
 // fail.
 package ratelimit

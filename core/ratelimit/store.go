@@ -56,7 +56,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 		return Result{}, context.Cause(ctx)
 	}
 	l.failures.Add(1)
-	err = &StoreError{Name: l.Name(), Err: err}
+	err = &storeError{l.Name(), err}
 	if h := l.life.Hooks(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}

@@ -117,7 +117,7 @@ func TestARequestBodyThatCannotBeSentIsNotRetried(t *testing.T) {
 		}
 		_, err := rt.RoundTrip(req)
 		require.Equal(t, c.attempts, attempts, "%s: %v", name, err)
-		require.NotErrorAs(t, err, new(*retry.NotRepeatedError), name)
+		require.NotContains(t, fmt.Sprint(err), "was not repeated", name)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 				require.Error(t, err)
 				require.True(t, errors.Is(err, corelimit.ErrClosed) || errors.Is(err, cooldown.ErrClosed), "%v", err)
 				require.NotErrorIs(t, err, retry.ErrMaybeProcessed, "%s: %s", name, which)
-				require.NotErrorAs(t, err, new(*retry.NotRepeatedError))
+				require.NotContains(t, err.Error(), "was not repeated")
 				require.True(t, client.NotSent(err))
 				require.LessOrEqual(t, time.Since(start), time.Second, "no backoff")
 				require.Zero(t, sent)
