@@ -80,7 +80,7 @@ type Config struct {
 	// calls, without overtaking: a waiter for many permits delays all waiters after it, and a full
 	// queue refuses a new one. It must be false for tables without a queue.
 	NewestFirst bool
-	// MaxKeys is the number of keys that are kept in memory: see [MemoryConfig.MaxKeys]. It must
+	// MaxKeys is the number of keys that are kept in memory: see [NewMemory]. It must
 	// be zero if there is a Store.
 	MaxKeys int
 	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
@@ -100,7 +100,7 @@ func (c Config) Validate() error {
 	if c.Store != nil {
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
-		check.Part(MemoryConfig{c.MaxKeys}.validate(), "ratelimit.MemoryConfig.")
+		checkMaxKeys(check, "MaxKeys", c.MaxKeys)
 	}
 	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
 	return check.Err()

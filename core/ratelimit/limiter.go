@@ -27,7 +27,7 @@ type shared struct {
 	life  instance.Instance[Config, struct{}, Hooks]
 	root  *Limiter
 	table driver.Table
-	own   *Memory // the store, if the limiter made it
+	own   *memory // the store, if the limiter made it
 
 	memory *table                       // the table, if it is in memory
 	local  atomic.Pointer[driver.Table] // decides while the store cannot
@@ -95,7 +95,7 @@ func (s *shared) open(cfg *Config) (err error) {
 		s.own = newMemory(cfg.MaxKeys)
 		store = s.own
 	}
-	if memory, ok := store.(*Memory); ok {
+	if memory, ok := store.(*memory); ok {
 		s.memory, err = memory.open(s.Name())
 		s.table = s.memory
 	} else {

@@ -206,7 +206,7 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 func TestARequestThatNeverLeftSinceTheStoreFailedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := core.Must(corelimit.NewMemory(corelimit.MemoryConfig{}))
+		store := core.Must(corelimit.NewMemory(0))
 		limit := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Store: store, OnStoreError: corelimit.Deny}))
 		require.NoError(t, store.Close())
 		rt := client.New(roundTrip(func(*http.Request) (*http.Response, error) { panic("nothing is sent") }), core.Must(retry.New(retry.Config{})), limit)

@@ -19,7 +19,7 @@ import (
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
-func inMemory() *ratelimit.Memory { return core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{})) }
+func inMemory() ratelimit.Store { return core.Must(ratelimit.NewMemory(0)) }
 
 // newStore wraps a store. Denials last for an hour: the machine can be slow.
 func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *Store {
