@@ -38,19 +38,7 @@ const (
 
 // String returns "added", "replaced", "removed", "reconfigured" or "tagged".
 func (k RegistryEventKind) String() string {
-	switch k {
-	case Added:
-		return "added"
-	case Replaced:
-		return "replaced"
-	case Removed:
-		return "removed"
-	case Reconfigured:
-		return "reconfigured"
-	case Tagged:
-		return "tagged"
-	}
-	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
+	return text.Name(k, "added", "replaced", "removed", "reconfigured", "tagged")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.

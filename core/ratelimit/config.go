@@ -1,12 +1,12 @@
 package ratelimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -31,23 +31,15 @@ const (
 
 // String returns "allow", "deny" or "local".
 func (p FailurePolicy) String() string {
-	switch p {
-	case Allow:
-		return "allow"
-	case Deny:
-		return "deny"
-	case Local:
-		return "local"
-	}
-	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
+	return text.Name(p, "allow", "deny", "local")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Local) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (p *FailurePolicy) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(p, Local, text)
+func (p *FailurePolicy) UnmarshalText(s []byte) error {
+	return validate.UnmarshalText(p, Local, s)
 }
 
 // Config configures a [Limiter]. The zero value is ready to use: 1000 permits a

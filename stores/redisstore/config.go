@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -27,20 +28,14 @@ const (
 
 // String returns "strict" or "coalesced".
 func (m Mode) String() string {
-	switch m {
-	case Strict:
-		return "strict"
-	case Coalesced:
-		return "coalesced"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
+	return text.Name(m, "strict", "coalesced")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (m Mode) MarshalText() ([]byte, error) { return validate.MarshalText(m, Coalesced) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (m *Mode) UnmarshalText(text []byte) error { return validate.UnmarshalText(m, Coalesced, text) }
+func (m *Mode) UnmarshalText(s []byte) error { return validate.UnmarshalText(m, Coalesced, s) }
 
 // Defaults of a [Config].
 const (
