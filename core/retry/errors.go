@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // ErrExhausted is matched by an [*Error], unless the context ended in a wait.
@@ -62,11 +63,7 @@ func (e *Error) Unwrap() []error {
 // Timeout reports whether the Cause is a timeout, or without one, the error of the last
 // attempt.
 func (e *Error) Timeout() bool {
-	t, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](cmp.Or(e.Cause, e.Err))
-	return ok && t.Timeout()
+	return blame.Timeout(cmp.Or(e.Cause, e.Err))
 }
 
 // A laterRejectionError is a rejection after an attempt that was made. It matches the

@@ -94,16 +94,6 @@ func untrusted(err error) bool {
 	return ok
 }
 
-// gaveUp reports whether the Cancel channel of req was closed.
-func gaveUp(req *http.Request) bool {
-	select {
-	case <-req.Cancel: //nolint:staticcheck // net/http respects it
-		return true
-	default:
-		return false
-	}
-}
-
 // OnServerError makes c retry the responses 500 to 599, and no others. Errors are retried
 // as before. Call it with a Config, or pass it to [Plugin.Override]; it replaces
 // RetryResponse and CheckRetry. Methods and AnyMethod decide, as always, which requests are
@@ -113,7 +103,7 @@ func OnServerError(c *Config) { c.CheckRetry, c.RetryResponse = nil, serverError
 // OnTimeout makes c retry no errors but timeouts: of an attempt, of dialing, of a read.
 // It replaces RetryIf and CheckRetry. It needs a limit per attempt, as the timeout
 // plugin sets it: once the request's own context has ended, nothing is retried.
-func OnTimeout(c *Config) { c.CheckRetry, c.RetryIf = nil, isTimeout }
+func OnTimeout(c *Config) { c.CheckRetry, c.RetryIf = nil, blame.Timeout }
 
 func serverError(resp *http.Response) bool { return resp.StatusCode >= 500 && resp.StatusCode <= 599 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // A StatusError represents a response that is retried: in the hooks, and in the
@@ -45,12 +47,4 @@ func (e *notRepeatedError) Error() string {
 func (e *notRepeatedError) Unwrap() []error { return []error{e.reason, e.err} }
 
 // Timeout reports whether the error of the attempt is a timeout.
-func (e *notRepeatedError) Timeout() bool { return isTimeout(e.err) }
-
-func isTimeout(err error) bool {
-	timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err)
-	return ok && timeout.Timeout()
-}
+func (e *notRepeatedError) Timeout() bool { return blame.Timeout(e.err) }

@@ -213,7 +213,7 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 	if r.err == nil {
 		return decide(ctx, r.resp, nil)
 	}
-	if gaveUp(r.req) {
+	if request.Canceled(r.req) {
 		return false, nil
 	}
 	explained := client.Explain(r.req, r.err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
@@ -25,17 +26,11 @@ func (c *counters) ended(err error) {
 	case isCanceled(err):
 	case errors.Is(err, ErrUnavailable):
 		c.unsent.Add(1)
-	case isTimeout(err):
+	case blame.Timeout(err):
 		c.timeouts.Add(1)
 	default:
 		c.failed.Add(1)
 	}
-}
-
-// isTimeout reports whether a context has ended or a connection was too slow.
-func isTimeout(err error) bool {
-	var e interface{ Timeout() bool }
-	return errors.As(err, &e) && e.Timeout()
 }
 
 // trip counts a request with so many operations.
