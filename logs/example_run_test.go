@@ -3,7 +3,6 @@ package logs_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 
@@ -13,7 +12,7 @@ import (
 
 // Run belongs beside the server, until it is shut down.
 func ExampleAdapter_Run() {
-	adapter := core.Must(logs.New(&core.Registry{}, slog.New(slog.NewTextHandler(io.Discard, nil)), logs.Config{}))
+	adapter := core.Must(logs.New(&core.Registry{}, slog.New(slog.DiscardHandler), logs.Config{}))
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { fmt.Println(adapter.Run(ctx)) })

@@ -107,24 +107,24 @@ func parseLimit(words []string) (l Limit, ok bool) {
 	if len(words) == 3 && words[1] == "burst" && !named {
 		l.Algorithm = AlgorithmTokenBucket
 	}
-	return l, l.parseOption(words[1:])
+	return l.withOption(words[1:])
 }
 
-// parseOption reads the field after the period, if there is one.
-func (l *Limit) parseOption(words []string) bool {
+// withOption reads the field after the period, if there is one.
+func (l Limit) withOption(words []string) (_ Limit, ok bool) {
 	var err error
 	switch {
 	case len(words) == 0:
-		return true
+		return l, true
 	case len(words) == 1 && words[0] == "aligned":
 		l.Aligned = true
-		return true
+		return l, true
 	case len(words) == 2 && words[0] == "burst":
 		l.Burst, err = strconv.ParseInt(words[1], 10, 64)
-		return err == nil
+		return l, err == nil
 	case len(words) == 2 && words[0] == "segments":
 		l.Segments, err = strconv.Atoi(words[1])
-		return err == nil
+		return l, err == nil
 	}
-	return false
+	return l, false
 }
