@@ -30,7 +30,7 @@ func ExampleScript_Set() {
 	// 1 pause between attempts
 }
 
-// Did the client under test close the body that it was given?
+// A wrapped body counts the bytes that the client under test read, and how often it was closed.
 func ExampleWrapBody() {
 	body := resiltest.WrapBody(io.NopCloser(strings.NewReader("hello")))
 	_, _ = io.ReadAll(body)

@@ -64,7 +64,7 @@ func ExampleLimiter_SetConfig() {
 	// 1 <nil>
 }
 
-// A call that was not made gives back what it took of all limits.
+// A call that was not made gives back its permits of all limits.
 func ExampleChain_Refund() {
 	user := core.Must(ratelimit.New(ratelimit.Config{Name: "user", Limit: ratelimit.PerMinute(2)}))
 	all := core.Must(ratelimit.New(ratelimit.Config{Name: "all", Limit: ratelimit.PerMinute(100)}))

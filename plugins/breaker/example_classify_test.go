@@ -10,7 +10,7 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-// A 501 counts as a failure too; all else is judged as usual.
+// A 501 counts as a failure too. All other responses are judged as usual.
 func ExampleClassifyHandler() {
 	protect := core.Must(breaker.NewServer(breaker.ServerConfig{
 		Classify: func(r *http.Request, sent *server.Recorder) core.Outcome {

@@ -59,7 +59,7 @@ func ExampleServer_SetConfig() {
 	// timeout.ServerConfig.Status = 404: must be from 500 to 599 (0 means 503)
 }
 
-// A limit around all attempts, and what became of the calls.
+// A limit around all attempts, and its counters.
 func ExampleClient_Stats() {
 	total := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Millisecond}))
 	c := &http.Client{Transport: total.Transport(stub(hangs))}

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -84,23 +83,12 @@ type Config struct {
 
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: "redisstore.Config." + field, Value: value, Reason: reason})
-	}
-	if len(c.Prefix) > maxPlain || !plain(c.Prefix, ":") {
-		bad("Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
-	}
-	if c.Mode > Coalesced {
-		bad("Mode", c.Mode, "must be Strict or Coalesced")
-	}
-	if c.Timeout < 0 {
-		bad("Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
-	}
-	if c.DialTimeout < 0 {
-		bad("DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
-	}
-	return errors.Join(errs...)
+	check := validate.Of("redisstore.Config")
+	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
+	check.That(c.Mode <= Coalesced, "Mode", c.Mode, "must be Strict or Coalesced")
+	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
+	check.That(c.DialTimeout >= 0, "DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
+	return check.Err()
 }
 
 func (c Config) name() string { return cmp.Or(c.Name, "default") }
