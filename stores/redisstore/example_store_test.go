@@ -88,6 +88,6 @@ func ExampleStore_Stats() {
 		_, _ = l.Take(context.Background(), "ann", 1)
 	}
 	s := store.Stats()
-	fmt.Println(s.Decided, s.Sent, s.RoundTrips.Count(), s.Unavailable)
+	fmt.Println(s.Decided, s.Sent, s.RoundTrips, s.Unavailable)
 	// Output: 3 3 3 false
 }
