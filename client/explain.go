@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/request"
 )
 
 // Explain returns the error of an attempt for [Classify], which makes it Ignored if the
@@ -38,7 +39,7 @@ func Explain(req *http.Request, err error) error {
 	}
 	w := watchOf(req.Body)
 	switch {
-	case canceled(req), !sendable(req, err), w.wrongLength():
+	case request.Canceled(req), !sendable(req, err), w.wrongLength():
 		return &blame.Error{Err: err, Final: true}
 	case w.failed():
 		return &blame.Error{Err: err, Final: req.GetBody == nil}
@@ -48,16 +49,6 @@ func Explain(req *http.Request, err error) error {
 		return &blame.Error{Err: err, Outcome: core.Failure, Final: true}
 	}
 	return err
-}
-
-// canceled reports whether the caller closed the Cancel channel, which predates contexts.
-func canceled(req *http.Request) bool {
-	select {
-	case <-req.Cancel: //nolint:staticcheck // net/http respects it
-		return true
-	default:
-		return false
-	}
 }
 
 // refusals are the beginnings of the errors with which [http.Transport] refuses a request,

@@ -10,28 +10,20 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
+	"github.com/gresil/gresil/internal/request"
 )
 
 // Idempotent reports whether a request may be sent twice with the effect of once:
 // by its method (RFC 9110, section 9.2.2: GET, HEAD, OPTIONS, TRACE, PUT,
-// DELETE; none is GET), or because it has an idempotency key.
+// DELETE; none is GET), or because it has an Idempotency-Key or X-Idempotency-Key header.
+// As with net/http, having the key in the map is enough, so that a nil value marks a
+// request without being sent.
 func Idempotent(req *http.Request) bool {
 	switch req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	return HasIdempotencyKey(req)
-}
-
-// HasIdempotencyKey reports whether a request has an Idempotency-Key or
-// X-Idempotency-Key header. As with net/http, having the key in the map is
-// enough, so that a nil value marks a request without being sent.
-func HasIdempotencyKey(req *http.Request) bool {
-	if _, ok := req.Header["Idempotency-Key"]; ok {
-		return true
-	}
-	_, ok := req.Header["X-Idempotency-Key"]
-	return ok
+	return request.HasIdempotencyKey(req)
 }
 
 // NotSent reports whether err says that nothing of the request reached a server,

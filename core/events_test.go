@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,9 +15,7 @@ func TestASecondUseOfANameGivesTheFirstInstance(t *testing.T) {
 	first := core.Must(retry.New(retry.Config{Name: "x", Registry: &r}))
 	second, err := retry.New(retry.Config{Name: "x", Registry: &r, MaxAttempts: 9})
 	require.Nil(t, second, "its config is not ignored without a word")
-	var dup *core.DuplicateError
-	require.True(t, errors.As(err, &dup))
-	require.Same(t, first, dup.First)
+	require.ErrorIs(t, err, core.ErrConfig)
 	found, ok := core.Lookup[*retry.Policy](&r, "retry", "x")
 	require.True(t, ok)
 	require.Same(t, first, found)

@@ -25,7 +25,7 @@ func ExampleRegistry() {
 	_ = limiter.Close()
 	// Output:
 	// added ratelimit api
-	// core: ratelimit "api" is already registered
+	// core.Registry.Add = ("ratelimit", "api"): is already registered
 	// ratelimit api *ratelimit.Limiter
 	// removed ratelimit api
 }

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"fmt"
-
 	"github.com/gresil/gresil/internal/text"
 )
 
@@ -21,15 +19,7 @@ const (
 
 // String returns "ignored", "success" or "failure".
 func (o Outcome) String() string {
-	switch o {
-	case Ignored:
-		return "ignored"
-	case Success:
-		return "success"
-	case Failure:
-		return "failure"
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
+	return text.Name(o, "ignored", "success", "failure")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.

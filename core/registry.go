@@ -14,17 +14,6 @@ import (
 	"github.com/gresil/gresil/internal/text"
 )
 
-// A DuplicateError reports that a name is in use, and carries its instance.
-type DuplicateError struct {
-	Kind, Name string
-	First      any // the instance that has the name
-}
-
-// Error names the kind and the name.
-func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("core: %s %q is already registered", e.Kind, e.Name)
-}
-
 // An Entry is one instance in a [Registry].
 type Entry struct {
 	Kind     string // as "retry": the package name of the mechanism
@@ -49,19 +38,7 @@ const (
 
 // String returns "added", "replaced", "removed", "reconfigured" or "tagged".
 func (k RegistryEventKind) String() string {
-	switch k {
-	case Added:
-		return "added"
-	case Replaced:
-		return "replaced"
-	case Removed:
-		return "removed"
-	case Reconfigured:
-		return "reconfigured"
-	case Tagged:
-		return "tagged"
-	}
-	return fmt.Sprintf("RegistryEventKind(%d)", uint8(k))
+	return text.Name(k, "added", "replaced", "removed", "reconfigured", "tagged")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
@@ -100,9 +77,8 @@ type announcement struct {
 	listeners []*func(RegistryEvent)
 }
 
-// Add puts an instance into the registry. A second use of a name within a kind
-// is a [*DuplicateError] that carries the first. A kind or name that is empty is
-// a [*ConfigError].
+// Add puts an instance into the registry. A second use of a name within a kind is a
+// [*ConfigError], and [Registry.Get] returns the first. So is a kind or name that is empty.
 func (r *Registry) Add(kind, name string, instance any) error {
 	if err := checkEntry("core.Registry.Add", kind, name, instance); err != nil {
 		return err
@@ -110,8 +86,8 @@ func (r *Registry) Add(kind, name string, instance any) error {
 	defer r.changes.Drain(r.tell)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if first, taken := r.entries[entryKey{kind, name}]; taken {
-		return &DuplicateError{Kind: kind, Name: name, First: first}
+	if _, taken := r.entries[entryKey{kind, name}]; taken {
+		return &ConfigError{Field: "core.Registry.Add", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "is already registered"}
 	}
 	r.putLocked(kind, name, instance)
 	r.changeLocked(RegistryEvent{Kind: Added, Entry: r.entryLocked(kind, name, instance)})

@@ -19,11 +19,8 @@ func TestRegistryHoldsOneInstanceForAName(t *testing.T) {
 	require.NoError(t, r.Add("retry", "api", a))
 	require.NoError(t, r.Add("breaker", "api", b), "another kind is another name")
 	err := r.Add("retry", "api", b)
-	var dup *core.DuplicateError
-	require.ErrorAs(t, err, &dup)
-	require.ErrorAs(t, err, new(*core.DuplicateError))
-	require.Same(t, a, dup.First)
-	require.EqualError(t, err, `core: retry "api" is already registered`)
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.EqualError(t, err, `core.Registry.Add = ("retry", "api"): is already registered`)
 
 	got, ok := r.Get("retry", "api")
 	require.True(t, ok)

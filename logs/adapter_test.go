@@ -196,7 +196,7 @@ func TestWarningsOfAStoreAreSampled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
 		one := core.Must(ratelimit.New(ratelimit.Config{Name: "one", Registry: registry, Store: store}))
 		two := core.Must(ratelimit.New(ratelimit.Config{Name: "two", Registry: registry, Store: store}))
 		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
@@ -359,7 +359,7 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // a deadlock fails it
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Store: store}))
 		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
 		var a *logs.Adapter

@@ -52,7 +52,7 @@ type outage struct {
 func newOutage(t *testing.T, policy ratelimit.FailurePolicy) *outage {
 	t.Helper()
 	registry := &core.Registry{}
-	store := &flakyStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: policy}))
 	b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 	return &outage{t, b, a, store, l}
@@ -179,7 +179,7 @@ func TestARecoveryThatTheHandlerLostIsLoggedLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store}))
 		b, broken := new(book), false
 		a := core.Must(logs.New(registry, slog.New(nosy{b.logger(slog.LevelInfo).Handler(), func() {

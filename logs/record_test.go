@@ -133,7 +133,7 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 			_, _ = l.Take(ctx, string(rune('a'+i)), 1)
 		}
 		require.NotZero(t, l.Stats().Evicted)
-		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
 		shared := core.Must(ratelimit.New(ratelimit.Config{Name: "s", Registry: registry, Store: store}))
 		store.down.Store(true)
 		_, _ = shared.Take(ctx, "k", 1)

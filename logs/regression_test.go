@@ -22,7 +22,7 @@ func TestStoreFailuresThatWereNotLoggedAreToldOfLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		store := brokenStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Store: store}))
 		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: true})
 		ctx, cancel := context.WithCancel(t.Context())

@@ -43,11 +43,10 @@ func (m *storeMetrics) collect(ch chan<- prometheus.Metric, name string, store l
 	if s.Instances > 0 {
 		gauge(ch, m.instances, float64(s.Instances), name)
 	}
-	buckets, below := map[float64]uint64{}, uint64(0)
-	for i, bound := range ratelimit.LatencyBounds() {
-		below += s.RoundTrips.Counts[i]
-		buckets[bound.Seconds()] = below
+	buckets := map[float64]uint64{}
+	for bound, n := range s.RoundTripsWithin {
+		buckets[bound.Seconds()] = n
 	}
-	ch <- prometheus.MustNewConstHistogram(m.trip, s.RoundTrips.Count(), s.RoundTrips.Sum.Seconds(), buckets, name)
+	ch <- prometheus.MustNewConstHistogram(m.trip, s.RoundTrips, s.RoundTripTime.Seconds(), buckets, name)
 	return 0
 }

@@ -21,8 +21,8 @@ func TestASharedStore(t *testing.T) {
 	r := &core.Registry{}
 	g := newGatherer(t, r)
 	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
-	s.stats.RoundTrips.Counts[0], s.stats.RoundTrips.Counts[2], s.stats.RoundTrips.Counts[12] = 10, 5, 1
-	s.stats.RoundTrips.Sum = 3 * time.Second / 2
+	s.stats.RoundTrips, s.stats.RoundTripTime = 16, 3*time.Second/2
+	s.stats.RoundTripsWithin = map[time.Duration]uint64{100 * time.Microsecond: 10, 250 * time.Microsecond: 10, time.Millisecond: 15}
 	require.NoError(t, r.Add("ratelimitstore", "redis", s))
 	require.NoError(t, r.Add("other", "redis", s), "it is exported once")
 	require.Equal(t, map[string]float64{
@@ -40,10 +40,10 @@ func TestASharedStore(t *testing.T) {
 			continue
 		}
 		buckets := f.GetMetric()[0].GetHistogram().GetBucket()
-		require.Len(t, buckets, len(s.stats.RoundTrips.Counts)-1)
-		for i, want := range map[int]uint64{0: 10, 1: 10, 2: 15, 11: 15} {
-			require.InDelta(t, ratelimit.LatencyBounds()[i].Seconds(), buckets[i].GetUpperBound(), 1e-12)
-			require.Equal(t, want, buckets[i].GetCumulativeCount())
+		require.Len(t, buckets, 3)
+		for i, bound := range []float64{.0001, .00025, .001} {
+			require.InDelta(t, bound, buckets[i].GetUpperBound(), 1e-12)
+			require.Equal(t, []uint64{10, 10, 15}[i], buckets[i].GetCumulativeCount())
 		}
 	}
 	s.stats.Unavailable, s.stats.Instances = false, 3

@@ -45,7 +45,7 @@ func (downTable) Apply(context.Context, string, driver.ID, driver.Op) (ratelimit
 func TestStoreErrorsAreExactWhileCallsRun(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	store := downStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	store := downStore{core.Must(ratelimit.NewMemory(0))}
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store, OnStoreError: ratelimit.Local}))
 	g := newGatherer(t, registry)
 	done := make(chan struct{})

@@ -14,7 +14,7 @@ func TestAnOperationHasOneResultWhenTheStoreFails(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []ratelimit.FailurePolicy{ratelimit.Allow, ratelimit.Deny, ratelimit.Local} {
 		registry := &core.Registry{}
-		store := downStore{core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+		store := downStore{core.Must(ratelimit.NewMemory(0))}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Limit: ratelimit.PerMinute(10), Store: store, OnStoreError: policy}))
 		for _, cost := range []int64{1, 11} {
 			_, _ = l.Take(t.Context(), "k", cost)

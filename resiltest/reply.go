@@ -1,6 +1,7 @@
 package resiltest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -129,26 +130,17 @@ type stream struct {
 }
 
 func (s *stream) Read(p []byte) (int, error) {
-	text, length := s.r.Body, int64(len(s.r.Body))
-	if text == "" {
-		text = "x"
-	}
 	switch {
 	case len(p) == 0:
 		return 0, nil
-	case s.pos < length || s.r.Endless:
+	case s.more():
 		if s.r.Pace != 0 {
 			p = p[:1]
 		}
 		if err := s.wait(s.r.Pace); err != nil {
 			return 0, err
 		}
-		n := 0
-		for n < len(p) && (s.pos < length || s.r.Endless) {
-			m := copy(p[n:], text[s.pos%int64(len(text)):])
-			n, s.pos = n+m, s.pos+int64(m)
-		}
-		return n, nil
+		return s.fill(p), nil
 	case s.pos == s.size && s.r.Stall == 0 && !s.r.Reset:
 		return 0, io.EOF
 	case !s.stalled:
@@ -165,6 +157,19 @@ func (s *stream) Read(p []byte) (int, error) {
 	default:
 		return 0, io.EOF
 	}
+}
+
+// more reports whether there is more text.
+func (s *stream) more() bool { return s.pos < int64(len(s.r.Body)) || s.r.Endless }
+
+// fill writes the text that follows into p, and an endless one again and again.
+func (s *stream) fill(p []byte) (n int) {
+	text := cmp.Or(s.r.Body, "x")
+	for n < len(p) && s.more() {
+		m := copy(p[n:], text[s.pos%int64(len(text)):])
+		n, s.pos = n+m, s.pos+int64(m)
+	}
+	return n
 }
 
 // wait fails where the context ends or the body is closed before d is over.

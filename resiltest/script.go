@@ -125,20 +125,10 @@ func (s *Script) answer(req *http.Request, closeBody func()) (*http.Response, er
 		defer closeBody()
 		defer context.AfterFunc(ctx, closeBody)() // as net/http does, or a body that stalls would hold us
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if !r.Unread && req.Body != nil {
-		if err := s.read(req.Body, a); err != nil && ctx.Err() == nil {
-			return nil, err
-		}
-	}
-	if r.Delay != 0 {
-		pause(r.Delay, ctx.Done(), nil)
+	if err := s.receive(req, &r, a); err != nil {
+		return nil, err
 	}
 	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
 	case r.Panic != nil:
 		panic(r.Panic)
 	case r.Err != nil:
@@ -162,6 +152,23 @@ func (s *Script) answer(req *http.Request, closeBody func()) (*http.Response, er
 	defer s.mu.Unlock()
 	a.Response = body
 	return resp, nil
+}
+
+// receive reads the request and waits until the reply is due.
+func (s *Script) receive(req *http.Request, r *Reply, a *Attempt) error {
+	ctx := req.Context()
+	if !r.Unread && req.Body != nil && ctx.Err() == nil {
+		if err := s.read(req.Body, a); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if r.Delay != 0 && ctx.Err() == nil {
+		pause(r.Delay, ctx.Done(), nil)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // withWriter keeps what an upgraded connection is written to with.

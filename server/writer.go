@@ -76,53 +76,66 @@ func hijacks(w http.ResponseWriter) bool {
 	return ok
 }
 
+const hasF, hasH, hasR, hasP = 1, 2, 4, 8
+
+// optional returns the optional interfaces of w, as the letters of the types.
+func optional(w http.ResponseWriter) (has int) {
+	if reaches(w, flushes) {
+		has |= hasF
+	}
+	if reaches(w, hijacks) {
+		has |= hasH
+	}
+	if _, ok := w.(io.ReaderFrom); ok {
+		has |= hasR
+	}
+	if _, ok := w.(http.Pusher); ok {
+		has |= hasP
+	}
+	return has
+}
+
 // writer returns rec as the type with the methods of the writer below.
 func (rec *Recorder) writer() http.ResponseWriter {
-	const f, h, r, p = 1, 2, 4, 8
-	has := 0
-	if reaches(rec.w, flushes) {
-		has |= f
-	}
-	if reaches(rec.w, hijacks) {
-		has |= h
-	}
-	if _, ok := rec.w.(io.ReaderFrom); ok {
-		has |= r
-	}
-	if _, ok := rec.w.(http.Pusher); ok {
-		has |= p
-	}
 	w := writer{rec}
-	switch has {
-	case f:
+	switch has := optional(rec.w); has {
+	case hasF:
 		return writerF{w}
-	case h:
+	case hasH:
 		return writerH{w}
-	case f | h:
+	case hasF | hasH:
 		return writerFH{writerF{w}}
-	case r:
+	case hasR:
 		return writerR{w}
-	case f | r:
+	case hasF | hasR:
 		return writerFR{writerF{w}}
-	case h | r:
+	case hasH | hasR:
 		return writerHR{writerH{w}}
-	case f | h | r:
+	case hasF | hasH | hasR:
 		return writerFHR{writerFH{writerF{w}}}
-	case p:
+	default:
+		return w.pusher(has)
+	}
+}
+
+// pusher returns w as a type with Push, if it has that.
+func (w writer) pusher(has int) http.ResponseWriter {
+	switch has {
+	case hasP:
 		return writerP{w}
-	case f | p:
+	case hasF | hasP:
 		return writerFP{writerF{w}}
-	case h | p:
+	case hasH | hasP:
 		return writerHP{writerH{w}}
-	case f | h | p:
+	case hasF | hasH | hasP:
 		return writerFHP{writerFH{writerF{w}}}
-	case r | p:
+	case hasR | hasP:
 		return writerRP{writerR{w}}
-	case f | r | p:
+	case hasF | hasR | hasP:
 		return writerFRP{writerFR{writerF{w}}}
-	case h | r | p:
+	case hasH | hasR | hasP:
 		return writerHRP{writerHR{writerH{w}}}
-	case f | h | r | p:
+	case hasF | hasH | hasR | hasP:
 		return writerFHRP{writerFHR{writerFH{writerF{w}}}}
 	}
 	return w

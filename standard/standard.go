@@ -26,8 +26,8 @@ type Client struct {
 	own     []client.Plugin
 }
 
-// New makes a client. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a client. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -75,3 +75,11 @@ func ExampleSeeded() {
 	fmt.Println(slices.Equal(waits(1), waits(1)), slices.Equal(waits(1), waits(2)))
 	// Output: true false
 }
+
+// Half of each wait is certain, the other half is drawn.
+func ExampleEqualJitter() {
+	middle := func() float64 { return 0.5 }
+	s := backoff.EqualJitter(backoff.Exponential{Initial: time.Second}, middle)
+	fmt.Println(s.Delay(1, 0), s.Delay(2, 0))
+	// Output: 750ms 1.5s
+}

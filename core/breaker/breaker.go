@@ -60,8 +60,8 @@ func lifeCycle() *instance.Kind[Config, *rules, Hooks] {
 	}
 }
 
-// New makes a breaker. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a breaker. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Breaker, error) {
 	s := &shared{base: time.Now()}
 	if err := s.life.Init(lifeCycle(), cfg); err != nil {

@@ -45,7 +45,7 @@ type Group struct {
 // NewGroup makes a group without a key. each is the Config of its breakers, with the name
 // and registry of the group. maxKeys is the number of breakers at most: 1,024 if zero. It
 // must not be negative. The error is that of [Config.Validate], joined with a
-// [*core.ConfigError] for maxKeys, or the [*core.DuplicateError] of the registry. A Group
+// [*core.ConfigError] for maxKeys, or of [core.Registry.Add]. A Group
 // is registered under the kind "breaker", as a single Breaker is; its breakers are not
 // registered.
 func NewGroup(each Config, maxKeys int) (*Group, error) {

@@ -1,8 +1,7 @@
 package breaker
 
 import (
-	"fmt"
-
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -27,28 +26,14 @@ const (
 // String returns "closed", "open", "half_open", "forced_open", "disabled" or
 // "metrics_only".
 func (s State) String() string {
-	switch s {
-	case Closed:
-		return "closed"
-	case Open:
-		return "open"
-	case HalfOpen:
-		return "half_open"
-	case ForcedOpen:
-		return "forced_open"
-	case Disabled:
-		return "disabled"
-	case MetricsOnly:
-		return "metrics_only"
-	}
-	return fmt.Sprintf("State(%d)", uint8(s))
+	return text.Name(s, "closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (s State) MarshalText() ([]byte, error) { return validate.MarshalText(s, MetricsOnly) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (s *State) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, MetricsOnly, text) }
+func (s *State) UnmarshalText(b []byte) error { return validate.UnmarshalText(s, MetricsOnly, b) }
 
 // TrialRule decides from the trials of a half-open breaker whether it closes.
 type TrialRule uint8
@@ -65,19 +50,13 @@ const (
 
 // String returns "by_rate" or "all_must_succeed".
 func (r TrialRule) String() string {
-	switch r {
-	case ByRate:
-		return "by_rate"
-	case AllMustSucceed:
-		return "all_must_succeed"
-	}
-	return fmt.Sprintf("TrialRule(%d)", uint8(r))
+	return text.Name(r, "by_rate", "all_must_succeed")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (r TrialRule) MarshalText() ([]byte, error) { return validate.MarshalText(r, AllMustSucceed) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (r *TrialRule) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(r, AllMustSucceed, text)
+func (r *TrialRule) UnmarshalText(s []byte) error {
+	return validate.UnmarshalText(r, AllMustSucceed, s)
 }

@@ -43,8 +43,8 @@ func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
 	}
 }
 
-// New makes a bulkhead. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a bulkhead. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Bulkhead, error) {
 	b := &Bulkhead{base: time.Now(), top: cfg.limit()}
 	if err := b.life.Init(lifeCycle(), cfg); err != nil {

@@ -44,8 +44,8 @@ func lifeCycle() *instance.Kind[Config, Config, Hooks] {
 	}
 }
 
-// New makes a cooldown. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a cooldown. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Cooldown, error) {
 	c := &Cooldown{base: time.Now()}
 	if err := c.life.Init(lifeCycle(), cfg); err != nil {

@@ -23,7 +23,7 @@ type orderedTable struct {
 }
 
 func (s *orderedTable) Open(name string) (driver.Table, error) {
-	m, err := ratelimit.NewMemory(ratelimit.MemoryConfig{})
+	m, err := ratelimit.NewMemory(0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,12 @@
 package ratelimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -18,36 +18,28 @@ type FailurePolicy uint8
 const (
 	// Allow lets Take, TakeAtMost and Wait pass: while the store is unavailable, the service works
 	// without a limit. The Result is Allowed, and its other fields are zero, also Limit. Other
-	// operations return a [*StoreError].
+	// operations return an error that matches [ErrStore].
 	Allow FailurePolicy = iota
-	// Deny returns a [*StoreError].
+	// Deny returns an error that matches [ErrStore].
 	Deny
 	// Local decides in this process, with its share of the limit. The Store must be made by
 	// share.New of stores/share, which documents the guarantees. The Result describes the share. Operations that cannot be decided locally, such as the Refund of a take by the store,
-	// return a [*StoreError]. Reset forgets the usage in this process, not the usage in the store.
+	// return an error that matches [ErrStore]. Reset forgets the usage in this process, not the usage in the store.
 	// A store in memory is never unavailable, and needs no share.
 	Local
 )
 
 // String returns "allow", "deny" or "local".
 func (p FailurePolicy) String() string {
-	switch p {
-	case Allow:
-		return "allow"
-	case Deny:
-		return "deny"
-	case Local:
-		return "local"
-	}
-	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
+	return text.Name(p, "allow", "deny", "local")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Local) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (p *FailurePolicy) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(p, Local, text)
+func (p *FailurePolicy) UnmarshalText(s []byte) error {
+	return validate.UnmarshalText(p, Local, s)
 }
 
 // Config configures a [Limiter]. The zero value is ready to use: 1000 permits a
@@ -80,7 +72,7 @@ type Config struct {
 	// calls, without overtaking: a waiter for many permits delays all waiters after it, and a full
 	// queue refuses a new one. It must be false for tables without a queue.
 	NewestFirst bool
-	// MaxKeys is the number of keys that are kept in memory: see [MemoryConfig.MaxKeys]. It must
+	// MaxKeys is the number of keys that are kept in memory: see [NewMemory]. It must
 	// be zero if there is a Store.
 	MaxKeys int
 	// Store holds the state of the keys. If nil, the limiter has its own store in memory. The
@@ -100,7 +92,7 @@ func (c Config) Validate() error {
 	if c.Store != nil {
 		check.That(c.MaxKeys == 0, "MaxKeys", c.MaxKeys, "must be 0 with a Store of your own, which has its own bound")
 	} else {
-		check.Part(MemoryConfig{c.MaxKeys}.validate(), "ratelimit.MemoryConfig.")
+		checkMaxKeys(check, "MaxKeys", c.MaxKeys)
 	}
 	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
 	return check.Err()

@@ -11,7 +11,7 @@ import (
 
 func openMemory(t *testing.T) ratelimit.Store {
 	t.Helper()
-	m, err := ratelimit.NewMemory(ratelimit.MemoryConfig{})
+	m, err := ratelimit.NewMemory(0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,13 @@
 // In memory a key costs 16 bytes of a table that is 2/5 to 7/8 full and holds no pointers; the
 // key itself is not kept, only a hash with a seed of the process. A key under a sliding limit,
 // under several limits, or under a limit that was changed has some 100 bytes beside that, and a
-// list for each sliding limit. The number of keys is bounded by [MemoryConfig.MaxKeys], and the
+// list for each sliding limit. The number of keys is bounded by [Config.MaxKeys], and the
 // usage of an evicted key is kept. A recovered key is removed within two minutes, if there is a
 // call a minute. A take from a window or a bucket allocates nothing.
 //
 // # When the store fails
 //
-// A failing store is not a refusal: by [Config.OnStoreError], calls pass, return a
-// [*StoreError], or are decided with the share of this process. The store in memory does not
+// A failing store is not a refusal: by [Config.OnStoreError], calls pass, return an
+// error that matches [ErrStore], or are decided with the share of this process. The store in memory does not
 // fail.
 package ratelimit

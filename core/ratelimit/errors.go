@@ -16,7 +16,8 @@ var (
 	// ErrClosed is the error of a closed limiter or store. It matches
 	// [core.ErrRejected], and waiting does not help.
 	ErrClosed = limits.ErrClosed
-	// ErrStore is matched by a [*StoreError].
+	// ErrStore is matched by the error of an operation that the store could not decide. The error wraps that of
+	// the store. It is not a refusal.
 	ErrStore = errors.New("ratelimit: store failed")
 )
 
@@ -44,19 +45,14 @@ func (e *LimitedError) Is(target error) bool {
 // [Never].
 func (e *LimitedError) RetryAfter() time.Duration { return e.Result.RetryAfter }
 
-// A StoreError reports that the store could not decide. It is not a refusal.
-type StoreError struct {
-	Name string // of the limiter
-	Err  error  // from the store
+// A storeError is the error of a store, of one limiter.
+type storeError struct {
+	limiter string
+	err     error
 }
 
-// Error names the limiter and the cause.
-func (e *StoreError) Error() string {
-	return fmt.Sprintf("ratelimit: %s: store failed: %v", e.Name, e.Err)
+func (e *storeError) Error() string {
+	return fmt.Sprintf("ratelimit: %s: store failed: %v", e.limiter, e.err)
 }
 
-// Is matches [ErrStore].
-func (e *StoreError) Is(target error) bool { return target == ErrStore }
-
-// Unwrap returns the error of the store.
-func (e *StoreError) Unwrap() error { return e.Err }
+func (e *storeError) Unwrap() []error { return []error{ErrStore, e.err} }

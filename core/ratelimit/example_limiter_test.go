@@ -102,7 +102,7 @@ func ExampleLimiter_TakeAtMost() {
 }
 
 func ExampleConfig_store() {
-	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{MaxKeys: 10_000}))}
+	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(10_000))}
 	limiter := core.Must(ratelimit.New(ratelimit.Config{
 		Store:        store, // shared by several limiters, or by several machines
 		OnStoreError: ratelimit.Deny,

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -29,18 +30,15 @@ const (
 
 // String returns the name in the form "fixed_window".
 func (a Algorithm) String() string {
-	if a < algorithms {
-		return [...]string{"fixed_window", "token_bucket", "sliding_window", "sliding_counter", "sliding_log"}[a]
-	}
-	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+	return text.Name(a, "fixed_window", "token_bucket", "sliding_window", "sliding_counter", "sliding_log")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (a Algorithm) MarshalText() ([]byte, error) { return validate.MarshalText(a, algorithms-1) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (a *Algorithm) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(a, algorithms-1, text)
+func (a *Algorithm) UnmarshalText(s []byte) error {
+	return validate.UnmarshalText(a, algorithms-1, s)
 }
 
 const (

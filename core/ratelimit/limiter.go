@@ -27,7 +27,7 @@ type shared struct {
 	life  instance.Instance[Config, struct{}, Hooks]
 	root  *Limiter
 	table driver.Table
-	own   *Memory // the store, if the limiter made it
+	own   *memory // the store, if the limiter made it
 
 	memory *table                       // the table, if it is in memory
 	local  atomic.Pointer[driver.Table] // decides while the store cannot
@@ -95,14 +95,14 @@ func (s *shared) open(cfg *Config) (err error) {
 		s.own = newMemory(cfg.MaxKeys)
 		store = s.own
 	}
-	if memory, ok := store.(*Memory); ok {
+	if memory, ok := store.(*memory); ok {
 		s.memory, err = memory.open(s.Name())
 		s.table = s.memory
 	} else {
 		s.table, err = store.Open(s.Name())
 	}
 	if err != nil {
-		return &StoreError{Name: s.Name(), Err: err}
+		return &storeError{s.Name(), err}
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (l *Limiter) Config() Config {
 // operation that takes or is refused.
 //
 // The same limit returns the same limiter, without allocating. Use few different limits: each is
-// kept, and a table in memory has at most 65,535, after which a new one is a [*StoreError].
+// kept, and a table in memory has at most 65,535, after which a new one is an error that matches [ErrStore].
 func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 	if v, ok := l.views.Load(limit); ok {
 		return v.(*Limiter), nil // the map holds only *Limiter

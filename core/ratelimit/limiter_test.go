@@ -452,14 +452,14 @@ func TestLimiterIsAMechanism(t *testing.T) {
 	require.ErrorIs(t, err, ratelimit.ErrLimited)
 }
 
-func TestSecondNameIsRefusedAndCarriesTheFirst(t *testing.T) {
+func TestSecondNameIsRefusedAndTheFirstStays(t *testing.T) {
 	t.Parallel()
 	reg := &core.Registry{}
 	first := newLimiter(t, ratelimit.Config{Registry: reg})
 	_, err := ratelimit.New(ratelimit.Config{Registry: reg})
-	var dup *core.DuplicateError
-	require.ErrorAs(t, err, &dup)
-	require.Same(t, first, dup.First)
+	require.ErrorContains(t, err, "already registered")
+	has, _ := reg.Get("ratelimit", "default")
+	require.Same(t, first, has)
 }
 
 func TestValidateReportsEveryField(t *testing.T) {

@@ -30,7 +30,7 @@ func (s sharing) Open(name string) (driver.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{})).Open(name)
+	own, err := core.Must(ratelimit.NewMemory(0)).Open(name)
 	return &sharingTable{table, sharedTable{own}}, err
 }
 

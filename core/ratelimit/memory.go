@@ -20,59 +20,56 @@ const (
 	maxMaxKeys     = 1 << 30
 )
 
-// MemoryConfig configures a [Memory]. The zero value is ready to use.
-type MemoryConfig struct {
-	// MaxKeys is how many keys each table holds at most: up to 2^30. If zero, it is 2^20.
-	// A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
-	// bound may be passed by one key for each 16. A key with several counts
-	// has some 50 bytes more for each.
-	//
-	// At the bound, a key that owes nothing is dropped first, and nothing is lost.
-	// When there is none, the one that owes least of 16 goes, and a sketch keeps its
-	// debt: if it comes back, it can be limited too much, never too little. With many
-	// times MaxKeys keys in debt, new keys can be too. A Reset or a Refund does not
-	// change the sketch.
-	//
-	// Below the bound, a key stays for up to two minutes after it owes nothing, under
-	// any algorithm. Its memory, and a sketch whose debts are repaid, are then free.
-	// This needs one call a minute to the same table, on any key: a Peek or Stats is
-	// enough. A call after a longer pause makes up for it, for 10 ms at most: for more
-	// than some hundred thousand keys the calls that follow do the rest.
-	MaxKeys int
+// NewMemory makes a [Store] in the memory of the process: for a wrapper of stores, or for
+// several limiters with one table. A [Limiter] without a Store makes its own. It starts no
+// goroutine: the calls to a table also drop its recovered keys. Time is monotonic, and
+// for one key never goes back.
+//
+// maxKeys is the number of keys that each table keeps: up to 2^30. If zero, it is 2^20.
+// A key takes 16 bytes of a slot, and slots are between 2/5 and 7/8 full. The
+// bound can be exceeded by one key for each 16. A key with several counts
+// has some 50 bytes more for each.
+//
+// At the bound, a recovered key is dropped first, and nothing is lost.
+// If there is none, the key with the least usage of 16 is evicted, and a sketch keeps its
+// usage: if it comes back, it can be limited too much, never too little. With many
+// times maxKeys keys in use, new keys can be too. A Reset or a Refund does not
+// change the sketch.
+//
+// Below the bound, a key stays for up to two minutes after it has recovered, under
+// any algorithm. Its memory, and a sketch whose usage has recovered, are then free.
+// This needs one call a minute to the same table, on any key: a Peek or Stats is
+// enough. A call after a longer pause makes up for it, for 10 ms at most: for more
+// than some hundred thousand keys the calls that follow do the rest.
+func NewMemory(maxKeys int) (Store, error) {
+	check := validate.Of("ratelimit.NewMemory")
+	checkMaxKeys(check, "maxKeys", maxKeys)
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	return newMemory(maxKeys), nil
 }
 
-func (c MemoryConfig) validate() error {
-	check := validate.Of("ratelimit.MemoryConfig")
-	check.That(c.MaxKeys >= 0 && c.MaxKeys <= maxMaxKeys, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", maxMaxKeys, defaultMaxKeys))
-	return check.Err()
+func checkMaxKeys(check *validate.Check, name string, maxKeys int) {
+	check.That(maxKeys >= 0 && maxKeys <= maxMaxKeys, name, maxKeys, fmt.Sprintf("must be 0 to %d (0 means %d)", maxMaxKeys, defaultMaxKeys))
 }
 
-// Memory is a [Store] in the memory of the process. It starts no goroutine: the calls to
-// a table also drop its keys that owe nothing, see [MemoryConfig.MaxKeys]. Time is
-// monotonic, and for one key never goes back.
-type Memory struct {
+// A memory is the Store of [NewMemory].
+type memory struct {
 	maxKeys int
 	mu      sync.Mutex
 	tables  map[string]*table
 	closed  atomic.Bool
 }
 
-// NewMemory makes a store.
-func NewMemory(cfg MemoryConfig) (*Memory, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	return newMemory(cfg.MaxKeys), nil
-}
-
-func newMemory(maxKeys int) *Memory {
-	return &Memory{maxKeys: cmp.Or(maxKeys, defaultMaxKeys), tables: map[string]*table{}}
+func newMemory(maxKeys int) *memory {
+	return &memory{maxKeys: cmp.Or(maxKeys, defaultMaxKeys), tables: map[string]*table{}}
 }
 
 // Open returns the table of that name; the same name is the same table.
-func (m *Memory) Open(name string) (driver.Table, error) { return m.open(name) }
+func (m *memory) Open(name string) (driver.Table, error) { return m.open(name) }
 
-func (m *Memory) open(name string) (*table, error) {
+func (m *memory) open(name string) (*table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -87,7 +84,7 @@ func (m *Memory) open(name string) (*table, error) {
 }
 
 // Close drops all tables. Waiters return [ErrClosed].
-func (m *Memory) Close() error {
+func (m *memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed.Store(true)
@@ -102,7 +99,7 @@ func (m *Memory) Close() error {
 type table struct {
 	*limits.Plans
 
-	store   *Memory
+	store   *memory
 	base    time.Time
 	seed    maphash.Seed
 	shards  []shard      // a power of two
@@ -116,7 +113,7 @@ type table struct {
 	evicted atomic.Uint64
 }
 
-func newTable(m *Memory) *table {
+func newTable(m *memory) *table {
 	t := &table{store: m, base: time.Now(), seed: maphash.MakeSeed(), shards: make([]shard, shardsFor(m.maxKeys))}
 	t.Plans = limits.NewPlans(limits.Clock{Unix: t.base.UnixNano()})
 	t.due.Store(sweepEvery)

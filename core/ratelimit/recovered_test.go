@@ -47,7 +47,7 @@ func (t switchedTable) Apply(ctx context.Context, key string, plan driver.ID, op
 
 func TestARecoveredStoreIsAnnouncedOncePerOutage(t *testing.T) {
 	t.Parallel()
-	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(0))}
 	var recovered []ratelimit.Info
 	hooks := ratelimit.Hooks{StoreRecovered: func(_ context.Context, info ratelimit.Info) { recovered = append(recovered, info) }}
 	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Store: store, Limit: ratelimit.PerMinute(3), Hooks: hooks.Join(ratelimit.Hooks{})}))
@@ -76,7 +76,7 @@ func TestARecoveredStoreIsAnnouncedOncePerOutage(t *testing.T) {
 // An operation that began before a failure says nothing of the time after it.
 func TestALateSuccessIsNoRecovery(t *testing.T) {
 	t.Parallel()
-	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(0))}
 	recovered := 0
 	l := core.Must(ratelimit.New(ratelimit.Config{Store: store, Hooks: ratelimit.Hooks{
 		StoreRecovered: func(context.Context, ratelimit.Info) { recovered++ },

@@ -26,7 +26,7 @@ type setting struct {
 func (s *shared) setting(limit Limit) (*setting, error) {
 	plan, err := s.table.Plan(limit.Specs())
 	if err != nil {
-		return nil, &StoreError{Name: s.Name(), Err: err}
+		return nil, &storeError{s.Name(), err}
 	}
 	set := &setting{limit: limit.resolved(), plan: plan}
 	if s.memory != nil {
@@ -115,7 +115,7 @@ func (l *Limiter) InUse() bool {
 // the new limit needs to recover. Of several limits joined by And, the limits with equal
 // Algorithm, Period, Segments and Aligned replace each other; any other new limit begins with the
 // largest usage of the limits that are not replaced this way. A key keeps at most 8 counts. A
-// table in memory has at most 65,535 different limits; one more is a [*StoreError].
+// table in memory has at most 65,535 different limits; one more is an error that matches [ErrStore].
 //
 // Waiters come under the new limit, and their times change. Keys with a limit of their own and
 // limiters of WithLimit are not changed. For a limiter made by WithLimit, SetLimit returns an

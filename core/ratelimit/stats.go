@@ -51,10 +51,15 @@ type StoreStats struct {
 	Local    uint64 // of Timeouts, Failed and Unsent, those decided in this process by stores/share
 
 	// Sent is the number of operations sent to the server, with the refunds of permits granted to
-	// callers that had left. Sent/RoundTrips.Count is the average batch size.
+	// callers that had left. Sent/RoundTrips is the average batch size.
 	Sent uint64
-	// RoundTrips are how long requests took, until the reply or the error.
-	RoundTrips Latencies
+	// RoundTrips is the number of requests, and RoundTripTime their total duration, each until the
+	// reply or the error. RoundTripsWithin has the number of requests that took no longer than a
+	// duration, for several durations.
+	RoundTrips       uint64
+	RoundTripTime    time.Duration
+	RoundTripsWithin map[time.Duration]uint64
+
 	// Unavailable reports whether the server, or one of several servers in use, counts as unavailable:
 	// after several failures in a row, until a request to it succeeds.
 	Unavailable bool
@@ -62,30 +67,4 @@ type StoreStats struct {
 	// as known to this process, of the table with the most; 0 if they are not counted, as without a
 	// limiter with [Local].
 	Instances int
-}
-
-// latencyBounds is how many [LatencyBounds] there are.
-const latencyBounds = 12
-
-// LatencyBounds are the upper bounds of the counts of [Latencies].
-func LatencyBounds() [latencyBounds]time.Duration {
-	const us, ms = time.Microsecond, time.Millisecond
-	return [...]time.Duration{100 * us, 250 * us, 500 * us, 1 * ms, 2500 * us, 5 * ms, 10 * ms, 25 * ms, 50 * ms, 100 * ms, 250 * ms, 1000 * ms}
-}
-
-// Latencies is a histogram of durations.
-type Latencies struct {
-	// Counts[i] is how many took no longer than LatencyBounds()[i], and longer than the bound
-	// before; the last count is of those that took longer than all bounds.
-	Counts [latencyBounds + 1]uint64
-	// Sum is how long all took together.
-	Sum time.Duration
-}
-
-// Count returns the number of durations.
-func (l Latencies) Count() (n uint64) {
-	for _, c := range l.Counts {
-		n += c
-	}
-	return n
 }

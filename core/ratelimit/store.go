@@ -43,20 +43,28 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 	}
 }
 
-// failed applies OnStoreError to an error of the store. Errors that the caller caused
-// are returned unchanged: its context ended, its cost is negative, or it closed the
-// limiter.
-func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op driver.Op, err error) (Result, error) {
+// causedByCaller returns the error for an operation that failed because its context ended, its
+// cost is negative, or the caller closed the limiter. For others it returns nil.
+func (l *Limiter) causedByCaller(ctx context.Context, op driver.Op, err error) error {
 	switch {
 	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
-		return Result{}, err
+		return err
 	case op.Cost < 0:
-		return Result{}, limits.CostError(op.Cost)
+		return limits.CostError(op.Cost)
 	case ctx.Err() != nil && op.Kind != driver.Refund:
-		return Result{}, context.Cause(ctx)
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// failed applies OnStoreError to an error of the store. Errors that the caller caused are
+// returned unchanged.
+func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op driver.Op, err error) (Result, error) {
+	if caused := l.causedByCaller(ctx, op, err); caused != nil {
+		return Result{}, caused
 	}
 	l.failures.Add(1)
-	err = &StoreError{Name: l.Name(), Err: err}
+	err = &storeError{l.Name(), err}
 	if h := l.life.Hooks(); h.StoreFailed != nil {
 		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	}

@@ -104,19 +104,26 @@ func parseLimit(words []string) (l Limit, ok bool) {
 		return l, false
 	}
 	l.Permits, l.Period = n, FixedWindow(n, d).Period // never the zero Limit
-	switch options := words[1:]; {
-	case len(options) == 0:
+	if len(words) == 3 && words[1] == "burst" && !named {
+		l.Algorithm = AlgorithmTokenBucket
+	}
+	return l.withOption(words[1:])
+}
+
+// withOption reads the field after the period, if there is one.
+func (l Limit) withOption(words []string) (_ Limit, ok bool) {
+	var err error
+	switch {
+	case len(words) == 0:
 		return l, true
-	case len(options) == 1 && options[0] == "aligned":
+	case len(words) == 1 && words[0] == "aligned":
 		l.Aligned = true
 		return l, true
-	case len(options) == 2 && options[0] == "burst":
-		if l.Burst, err = strconv.ParseInt(options[1], 10, 64); !named {
-			l.Algorithm = AlgorithmTokenBucket
-		}
+	case len(words) == 2 && words[0] == "burst":
+		l.Burst, err = strconv.ParseInt(words[1], 10, 64)
 		return l, err == nil
-	case len(options) == 2 && options[0] == "segments":
-		l.Segments, err = strconv.Atoi(options[1])
+	case len(words) == 2 && words[0] == "segments":
+		l.Segments, err = strconv.Atoi(words[1])
 		return l, err == nil
 	}
 	return l, false

@@ -14,7 +14,7 @@ import (
 // newTestTable is a table with a store of its own and one plan.
 func newTestTable(tb testing.TB, maxKeys int, limits ...Limit) (*table, []driver.ID) {
 	tb.Helper()
-	m, err := NewMemory(MemoryConfig{MaxKeys: maxKeys})
+	m, err := NewMemory(maxKeys)
 	require.NoError(tb, err)
 	opened, err := m.Open("test")
 	require.NoError(tb, err)

@@ -46,7 +46,8 @@ func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // a
 				t.Fatal("not done")
 			}
 		}), name)
-		wrapped := retry.Wrap(p, func(context.Context) (int, error) { return 7, nil })
+		operation := func(context.Context) (int, error) { return 7, nil }
+		wrapped := func(ctx context.Context) (int, error) { return retry.Do(ctx, p, operation) }
 		require.Zero(t, mallocs(func() {
 			if n, err := wrapped(ctx); n != 7 || err != nil {
 				t.Fatal(n, err)

@@ -46,11 +46,6 @@ func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, p, next.Run)
 }
 
-// Wrap returns a function of the same signature that runs f with [Do].
-func Wrap[T any](p *Policy, f func(context.Context) (T, error)) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) { return Do(ctx, p, f) }
-}
-
 // loop continues after the first attempt.
 func loop[T any](ctx context.Context, c Call, operation func(context.Context) (T, error), result T, err error) (T, error) {
 	for c.Next(ctx, attempt(ctx, &c, result, err)) == Again {

@@ -34,7 +34,7 @@
 // vain: see Hooks and [Policy.Stats].
 //
 // The operation gets the number of its attempt, and the error of the one before, with
-// [FromContext]. [Wrap] and its variants put a policy around a function whose signature
-// stays. [Policy.SetConfig] replaces the Config of a policy that is in use. [Do] is a
-// short loop over a [Call], for adapters that decide themselves which failures to retry.
+// [FromContext]. [Policy.SetConfig] replaces the Config of a policy that is in use. [Do]
+// is a short loop over a [Call], for adapters that decide themselves which failures to
+// retry.
 package retry

@@ -45,16 +45,15 @@ func ExampleMapError() {
 	// Output: lamp: retry: gave up after 3 attempts: connection refused
 }
 
-func ExampleWrap() {
+func ExampleFromContext() {
 	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	load := retry.Wrap(p, func(ctx context.Context) (string, error) {
+	fmt.Println(retry.Do(context.Background(), p, func(ctx context.Context) (string, error) {
 		if attempt := retry.FromContext(ctx); attempt.Retry < 2 {
 			fmt.Println("attempt", attempt.Retry+1, "after", attempt.Err)
 			return "", errors.New("not yet")
 		}
 		return "hello", nil
-	})
-	fmt.Println(load(context.Background()))
+	}))
 	// Output:
 	// attempt 1 after <nil>
 	// attempt 2 after not yet

@@ -34,3 +34,26 @@ func ExampleCall() {
 	// 503 again
 	// 200 done
 }
+
+// The counters of a policy, and the verdict by which a retry was suppressed.
+func ExamplePolicy_Stats() {
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	errors := []error{fmt.Errorf("busy"), nil, core.ErrRejected}
+	for range 2 {
+		_, _ = retry.Do(context.Background(), p, func(context.Context) (int, error) {
+			err := errors[0]
+			errors = errors[1:]
+			return 0, err
+		})
+	}
+	s := p.Stats()
+	fmt.Println(s.Recovered, s.Retries, s.Failed)
+	for verdict, n := range s.Suppressed {
+		if n > 0 {
+			fmt.Println(retry.Verdict(verdict), n)
+		}
+	}
+	// Output:
+	// 1 1 1
+	// rejected 1
+}

@@ -33,8 +33,8 @@ func lifeCycle() *instance.Kind[Config, settings, Hooks] {
 	}
 }
 
-// New makes a policy. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a policy. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Policy, error) {
 	p := &Policy{base: time.Now()}
 	if err := p.life.Init(lifeCycle(), cfg); err != nil {

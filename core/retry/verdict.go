@@ -1,8 +1,7 @@
 package retry
 
 import (
-	"fmt"
-
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -42,35 +41,13 @@ const (
 // "retry_after_too_long", "not_replayable", "canceled", "rejected" or
 // "budget".
 func (v Verdict) String() string {
-	switch v {
-	case Done:
-		return "done"
-	case Again:
-		return "again"
-	case Ignored:
-		return "ignored"
-	case Exhausted:
-		return "exhausted"
-	case Deadline:
-		return "deadline"
-	case RetryAfterTooLong:
-		return "retry_after_too_long"
-	case NotReplayable:
-		return "not_replayable"
-	case Canceled:
-		return "canceled"
-	case Rejected:
-		return "rejected"
-	case OverBudget:
-		return "budget"
-	}
-	return fmt.Sprintf("Verdict(%d)", uint8(v))
+	return text.Name(v, "done", "again", "ignored", "exhausted", "deadline", "retry_after_too_long", "not_replayable", "canceled", "rejected", "budget")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (v Verdict) MarshalText() ([]byte, error) { return validate.MarshalText(v, OverBudget) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	return validate.UnmarshalText(v, OverBudget, text)
+func (v *Verdict) UnmarshalText(s []byte) error {
+	return validate.UnmarshalText(v, OverBudget, s)
 }

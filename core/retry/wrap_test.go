@@ -34,7 +34,9 @@ func TestDecorators(t *testing.T) {
 	}
 	ctx := context.WithValue(t.Context(), callerKey{}, "the caller's")
 
-	wrapped := retry.Wrap(p, func(ctx context.Context) (string, error) { return inContext(ctx, "none") })
+	wrapped := func(ctx context.Context) (string, error) {
+		return retry.Do(ctx, p, func(ctx context.Context) (string, error) { return inContext(ctx, "none") })
+	}
 	withArguments := func(ctx context.Context, n int, s string) (string, error) {
 		return retry.Do(ctx, p, func(ctx context.Context) (string, error) { return inContext(ctx, fmt.Sprint(n, s)) })
 	}

@@ -48,8 +48,8 @@ type Stats struct {
 	HookPanics uint64 // calls of hooks that ended in a panic
 }
 
-// New makes a timeout. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a timeout. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Timeout, error) {
 	t := &Timeout{}
 	if err := t.life.Init(lifeCycle(), cfg); err != nil {

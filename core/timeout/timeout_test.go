@@ -275,7 +275,7 @@ func TestRegistryAndConfig(t *testing.T) {
 	has, _ := r.Get("timeout", "default")
 	require.Same(t, limit, has)
 	_, err := timeout.New(base)
-	require.ErrorAs(t, err, new(*core.DuplicateError))
+	require.ErrorContains(t, err, "already registered")
 	other := core.Must(timeout.New(with(base, func(c *timeout.Config) { c.Name = "other" })))
 	require.Empty(t, base.Name)
 	require.Equal(t, "other", other.Name())

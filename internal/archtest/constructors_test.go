@@ -138,7 +138,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/event.New":           func() error { return check(event.New[int](8)) },
 		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
-		"core/ratelimit.NewMemory": func() error { return check(ratelimit.NewMemory(ratelimit.MemoryConfig{})) },
+		"core/ratelimit.NewMemory": func() error { return check(ratelimit.NewMemory(0)) },
 		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
 		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },

@@ -67,8 +67,8 @@ func (i *Instance[C, S, H]) Init(kind *Kind[C, S, H], cfg C) error {
 	return nil
 }
 
-// Register adds self to the registry of the Config, if there is one. The error is a
-// [*core.DuplicateError] or a [*core.ConfigError].
+// Register adds self to the registry of the Config, if there is one. The error is that of
+// [core.Registry.Add].
 func (i *Instance[C, S, H]) Register(self any) error {
 	if i.registry == nil {
 		return nil

@@ -26,6 +26,16 @@ func Release(ctx context.Context) {
 	}
 }
 
+// Canceled reports whether the caller closed the Cancel channel, which predates contexts.
+func Canceled(req *http.Request) bool {
+	select {
+	case <-req.Cancel: //nolint:staticcheck // net/http respects it
+		return true
+	default:
+		return false
+	}
+}
+
 // A cancelable context has no cause of its own: context.Cause returns its Err. It
 // starts a goroutine only when its Done is needed.
 type cancelable struct {

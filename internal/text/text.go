@@ -15,6 +15,15 @@ type Enum interface {
 	fmt.Stringer
 }
 
+// Name returns the name of v, the constant with that index, and for any other v a text such as
+// "State(9)".
+func Name[E ~uint8](v E, names ...string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%s(%d)", reflect.TypeFor[E]().Name(), uint8(v))
+}
+
 // A Bad makes an error, as a *core.ConfigError: core itself uses this package.
 type Bad func(field string, value any, reason string) error
 

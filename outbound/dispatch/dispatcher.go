@@ -47,8 +47,8 @@ func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C],
 	}
 }
 
-// New makes a dispatcher. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a dispatcher. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	d := &Dispatcher[K, C]{held: map[string]time.Time{}}
 	if err := d.life.Init(lifeCycle[K, C](), cfg); err != nil {

@@ -34,8 +34,8 @@ func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 	}
 }
 
-// NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or the
-// [*core.DuplicateError] of the registry.
+// NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or of
+// [core.Registry.Add].
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
 	err := c.life.Init(clientLife(), cfg)

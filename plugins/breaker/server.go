@@ -38,8 +38,8 @@ func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 	}
 }
 
-// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or the
-// [*core.DuplicateError] of the registry.
+// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or of
+// [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	err := s.life.Init(serverLife(), cfg)

@@ -305,7 +305,7 @@ func TestCharge_RejectAfterTheResponseHasBegunDoesNothing(t *testing.T) {
 func TestCharge_AfterTheClientLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := coreratelimit.NewMemory(coreratelimit.MemoryConfig{})
+		memory, err := coreratelimit.NewMemory(0)
 		require.NoError(t, err)
 		ctx, leave := context.WithCancel(t.Context())
 		var later *ratelimit.Charge
@@ -457,7 +457,7 @@ func TestCharge_RejectByPeek(t *testing.T) {
 // A store that has failed is no refusal, whatever its zeros look like.
 func TestCharge_RejectNeedsALimit(t *testing.T) {
 	t.Parallel()
-	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))}
+	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(0))}
 	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1), Store: store, Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		now, err := c.Take(t.Context(), 0)
 		require.ErrorIs(t, err, coreratelimit.ErrStore, "also with Allow")
@@ -654,7 +654,7 @@ func TestCharge_TakeAtMostIsBounded(t *testing.T) {
 	s = charging(t, ratelimit.ServerConfig{
 		Limit: ratelimit.PerHour(100), Weight: free, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(200)}},
 		Hooks: ratelimit.Hooks{Rejected: func(context.Context, ratelimit.Info) { thieves++ }},
-		Store: thief{core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))},
+		Store: thief{core.Must(coreratelimit.NewMemory(0))},
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		result, err := c.TakeAtMost(r.Context(), 1000)
 		require.NoError(t, err)
@@ -703,7 +703,7 @@ func (t lateTable) Apply(ctx context.Context, key string, plan driver.ID, op dri
 func TestCharge_ALateAnswerTellsNoMoreThanIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory := core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))
+		memory := core.Must(coreratelimit.NewMemory(0))
 		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(100, time.Hour, 100), Headers: ratelimit.HeaderDraft03, Store: lateStore{memory}}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 			if r.URL.Path == "/refill" {
 				mustTake(t, c, 60)
@@ -796,7 +796,7 @@ func TestCharge_TakesOfLayers(t *testing.T) {
 
 func TestCharge_StoreFails(t *testing.T) {
 	t.Parallel()
-	memory := core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))
+	memory := core.Must(coreratelimit.NewMemory(0))
 	store := &ratelimittest.Failing{Store: memory}
 	var refused error
 	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, OnStoreError: ratelimit.Deny, Headers: ratelimit.HeaderDraft10}, func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
@@ -819,7 +819,7 @@ func TestCharge_StoreFails(t *testing.T) {
 
 func TestCharge_StoreFailsAndLetsPass(t *testing.T) {
 	t.Parallel()
-	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))}
+	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(0))}
 	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, Headers: allHeaders}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		store.Down()
 		for range 2 {

@@ -31,8 +31,8 @@ type Client struct {
 	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
 }
 
-// NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or the
-// [*core.DuplicateError] of the registry.
+// NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or of
+// [core.Registry.Add].
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
 	err := c.init(cfg, instance.Kind[ClientConfig, struct{}, Hooks]{

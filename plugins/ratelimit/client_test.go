@@ -151,7 +151,7 @@ func TestClientGivesTheTurnBackWhenTheCallIsRejectedFurtherIn(t *testing.T) {
 func TestClientGivesTheTurnBackToASlowStoreAfterTheCallerLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := core_ratelimit.NewMemory(core_ratelimit.MemoryConfig{})
+		memory, err := core_ratelimit.NewMemory(0)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		reject := roundTrip(func(*http.Request) (*http.Response, error) {
@@ -208,7 +208,7 @@ func TestClientTransportOfNilIsTheDefault(t *testing.T) {
 // Every field of the core's Config is one of the plugin's, and gets there.
 func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
 	t.Parallel()
-	memory, err := core_ratelimit.NewMemory(core_ratelimit.MemoryConfig{})
+	memory, err := core_ratelimit.NewMemory(0)
 	require.NoError(t, err)
 	rejected := func(context.Context, core_ratelimit.Info) {}
 	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{
@@ -274,7 +274,7 @@ func TestClientKeysByHost(t *testing.T) {
 
 func TestClientStoreFailure(t *testing.T) {
 	t.Parallel()
-	memory, err := core_ratelimit.NewMemory(core_ratelimit.MemoryConfig{})
+	memory, err := core_ratelimit.NewMemory(0)
 	require.NoError(t, err)
 	store := &ratelimittest.Failing{Store: memory}
 	base := &answers{}

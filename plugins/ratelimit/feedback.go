@@ -116,30 +116,21 @@ func parseReset(s string, h http.Header, now time.Time) (time.Duration, bool) {
 
 // askedByField reads RateLimit, a structured field.
 func askedByField(lines []string) (longest time.Duration, ok bool) {
-	s := strings.TrimLeft(strings.Join(lines, ","), " ")
 	remaining, reset := absent, absent // of a dictionary
-	for first, dictionary := true, false; len(lines) > 0; first = false {
-		m, rest, valid := sfMemberOf(s)
-		if !valid || !first && dictionary != (m.name != "") {
-			return 0, false
-		}
-		switch dictionary = m.name != ""; {
+	valid := sfMembers(strings.Join(lines, ","), func(m sfMember) {
+		switch {
 		case m.name == "remaining":
 			remaining = m.value
 		case m.name == "reset":
 			reset = m.value
-		case !dictionary && m.r >= 0 && m.t >= 0:
+		case m.name == "" && m.r >= 0 && m.t >= 0:
 			if ok = true; m.r == 0 {
 				longest = max(longest, ofSeconds(m.t))
 			}
 		}
-		if rest = strings.TrimLeft(rest, " \t"); rest == "" {
-			break
-		}
-		if rest[0] != ',' {
-			return 0, false
-		}
-		s = strings.TrimLeft(rest[1:], " \t")
+	})
+	if !valid {
+		return 0, false
 	}
 	if remaining >= 0 && reset >= 0 {
 		if ok = true; remaining == 0 {

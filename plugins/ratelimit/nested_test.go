@@ -139,7 +139,7 @@ func TestAServerAroundItselfDecidesOutermost(t *testing.T) {
 
 func TestPluginsWithoutANameDoNotShareAStore(t *testing.T) {
 	t.Parallel()
-	store := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	store := core.Must(ratelimit.NewMemory(0))
 	first := core.Must(plugin.NewServer(plugin.ServerConfig{Store: store}))
 	_, err := plugin.NewServer(plugin.ServerConfig{Store: store})
 	require.ErrorIs(t, err, core.ErrConfig)

@@ -33,8 +33,8 @@ type settings struct {
 	layers []layer
 }
 
-// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or the
-// [*core.DuplicateError] of the registry.
+// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or of
+// [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	cfg = cfg.clone()

@@ -208,7 +208,7 @@ func TestServer_WaitsInAQueue(t *testing.T) {
 func TestServer_LayersOverASlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &ratelimittest.Slow{Store: core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{})), Delay: time.Second}
+		store := &ratelimittest.Slow{Store: core.Must(coreratelimit.NewMemory(0)), Delay: time.Second}
 		s := serve(t, ratelimit.ServerConfig{Store: store, MaxWait: time.Second / 2, Layers: []ratelimit.Layer{{Name: "all"}}})
 		require.Equal(t, 200, fetch(s, "/").Code, "the store is waited for, as without layers")
 	})

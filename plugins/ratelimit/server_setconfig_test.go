@@ -73,7 +73,7 @@ func TestServerSetConfigRefuses(t *testing.T) {
 	registry := &core.Registry{}
 	base := ratelimit.ServerConfig{Name: "api", Registry: registry, Limit: ratelimit.PerHour(1)}
 	s := serve(t, base)
-	other := core.Must(coreratelimit.NewMemory(coreratelimit.MemoryConfig{}))
+	other := core.Must(coreratelimit.NewMemory(0))
 	for want, bad := range map[string]ratelimit.ServerConfig{
 		"ratelimit.ServerConfig.Name = other: must stay api":                                {Name: "other"},
 		"ratelimit.ServerConfig.Registry = another one: must stay the same":                 {Registry: &core.Registry{}},

@@ -72,7 +72,7 @@ func TestServer_OnRejectedChangesTheHeader(t *testing.T) {
 func TestServer_RefundsASlowStoreAfterTheClientLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory, err := core.NewMemory(core.MemoryConfig{})
+		memory, err := core.NewMemory(0)
 		require.NoError(t, err)
 		limits, err := ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(1), Store: &ratelimittest.Slow{Store: memory, Delay: time.Millisecond}})
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func (t *stingyTable) Plan(l []driver.Spec) (driver.ID, error) {
 
 func TestServer_AFailedConstructorLeavesTheNameFree(t *testing.T) {
 	t.Parallel()
-	memory, err := core.NewMemory(core.MemoryConfig{})
+	memory, err := core.NewMemory(0)
 	require.NoError(t, err)
 	registry := &gresil.Registry{}
 	cfg := ratelimit.ServerConfig{Registry: registry, Store: stingy{memory}, Routes: []ratelimit.Route{{Pattern: "/x", Limit: ratelimit.PerHour(1)}}}

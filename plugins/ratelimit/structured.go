@@ -15,6 +15,25 @@ type sfMember struct {
 	r, t  int64 // its parameters
 }
 
+// sfMembers calls f with each member of a list or a dictionary, and reports whether s is
+// one. If it is not, f was called with the members before the mistake.
+func sfMembers(s string, f func(sfMember)) bool {
+	s = strings.TrimLeft(s, " ")
+	for first, dictionary := true, false; ; first = false {
+		m, rest, ok := sfMemberOf(s)
+		if !ok || !first && dictionary != (m.name != "") {
+			return false
+		}
+		dictionary = m.name != ""
+		f(m)
+		rest = strings.TrimLeft(rest, " \t")
+		if rest == "" || rest[0] != ',' {
+			return rest == ""
+		}
+		s = strings.TrimLeft(rest[1:], " \t")
+	}
+}
+
 // sfMemberOf reads a member off the left of a structured field (RFC 9651). Inner lists
 // and display strings, which have no place in the fields that are read here, are not
 // valid.
@@ -60,48 +79,62 @@ func sfKey(s string) string {
 
 // sfItem reads an item without parameters.
 func sfItem(s string) (value int64, rest string, ok bool) {
-	if s == "" {
-		return absent, s, false
-	}
-	var n int
-	switch c := s[0]; {
-	case c == '-' || isDigit(c):
+	if s != "" && (s[0] == '-' || isDigit(s[0])) {
 		return sfNumber(s)
-	case c == '@': // a date
-		n = 1 + span(s[1:], func(c byte) bool { return c == '-' || isDigit(c) })
-		_, rest, ok := sfNumber(s[1:n])
-		return absent, s[n:], ok && rest == "" && !strings.HasPrefix(s[n:], ".")
-	case c == '"':
-		for n = 1; n < len(s) && s[n] != '"'; n++ {
-			if s[n] == '\\' {
-				if n++; n == len(s) || s[n] != '"' && s[n] != '\\' {
-					return absent, s, false
-				}
-			}
-			if s[n] < ' ' || s[n] > '~' {
-				return absent, s, false
-			}
-		}
-		n++
-	case c == ':':
-		n = 1 + span(s[1:], func(c byte) bool { return isAlpha(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 })
-		if n == len(s) || s[n] != ':' {
-			return absent, s, false
-		}
-		n++
-	case c == '?':
-		if n = 2; len(s) < n || s[1] != '0' && s[1] != '1' {
-			return absent, s, false
-		}
-	case c == '*' || isAlpha(c):
-		n = span(s, func(c byte) bool { return isAlpha(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~:/", c) >= 0 })
-	default:
-		return absent, s, false
 	}
-	if n > len(s) {
-		return absent, s, false
+	n := sfOther(s)
+	return absent, s[n:], n > 0
+}
+
+// sfOther returns the length of the item that s begins with, or 0 if that is a number or
+// not valid.
+func sfOther(s string) int {
+	switch {
+	case s == "":
+	case s[0] == '@':
+		return sfDate(s)
+	case s[0] == '"':
+		return sfString(s)
+	case s[0] == ':':
+		return sfBytes(s)
+	case strings.HasPrefix(s, "?0"), strings.HasPrefix(s, "?1"):
+		return 2
+	case s[0] == '*', isAlpha(s[0]):
+		return span(s, func(c byte) bool { return isAlpha(c) || isDigit(c) || strings.IndexByte("!#$%&'*+-.^_`|~:/", c) >= 0 })
 	}
-	return absent, s[n:], true
+	return 0
+}
+
+func sfDate(s string) int {
+	n := 1 + span(s[1:], func(c byte) bool { return c == '-' || isDigit(c) })
+	if _, rest, ok := sfNumber(s[1:n]); !ok || rest != "" || strings.HasPrefix(s[n:], ".") {
+		return 0
+	}
+	return n
+}
+
+func sfString(s string) int {
+	for n := 1; n < len(s); n++ {
+		switch c := s[n]; {
+		case c == '"':
+			return n + 1
+		case c < ' ', c > '~':
+			return 0
+		case c == '\\':
+			if n++; n == len(s) || s[n] != '"' && s[n] != '\\' {
+				return 0
+			}
+		}
+	}
+	return 0
+}
+
+func sfBytes(s string) int {
+	n := 1 + span(s[1:], func(c byte) bool { return isAlpha(c) || isDigit(c) || strings.IndexByte("+/=", c) >= 0 })
+	if n == len(s) || s[n] != ':' {
+		return 0
+	}
+	return n + 1
 }
 
 // sfNumber reads an integer of up to 15 digits, or a decimal.

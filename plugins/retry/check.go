@@ -94,16 +94,6 @@ func untrusted(err error) bool {
 	return ok
 }
 
-// gaveUp reports whether the Cancel channel of req was closed.
-func gaveUp(req *http.Request) bool {
-	select {
-	case <-req.Cancel: //nolint:staticcheck // net/http respects it
-		return true
-	default:
-		return false
-	}
-}
-
 // OnServerError makes c retry the responses 500 to 599, and no others. Errors are retried
 // as before. Call it with a Config, or pass it to [Plugin.Override]; it replaces
 // RetryResponse and CheckRetry. Methods and AnyMethod decide, as always, which requests are

@@ -27,8 +27,8 @@ func lifeCycle() *instance.Kind[Config, retry.Config, Hooks] {
 	}
 }
 
-// New makes a plugin. It returns the errors of [Config.Validate], or the
-// [*core.DuplicateError] of the registry.
+// New makes a plugin. It returns the errors of [Config.Validate], or of
+// [core.Registry.Add].
 func New(cfg Config) (*Plugin, error) {
 	p := &Plugin{}
 	err := p.life.Init(lifeCycle(), cfg.clone())

@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -164,7 +165,7 @@ func (c Config) buffer() int64 {
 // repeatable reports whether req may be sent again, after err or a response.
 func (c Config) repeatable(req *http.Request, err error) bool {
 	switch {
-	case c.AnyMethod, client.NotSent(err), client.HasIdempotencyKey(req):
+	case c.AnyMethod, client.NotSent(err), request.HasIdempotencyKey(req):
 		return true
 	case c.Methods == nil:
 		return client.Idempotent(req)

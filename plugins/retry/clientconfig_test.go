@@ -83,7 +83,7 @@ func TestRegistry(t *testing.T) {
 	require.True(t, ok)
 	require.Same(t, p, got)
 	_, err := retry.New(retry.Config{Name: "api", Registry: r})
-	require.ErrorAs(t, err, new(*core.DuplicateError))
+	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
 	_, ok = r.Get("retry", "api")

@@ -13,7 +13,7 @@
 // A request is repeated if the failure may pass by itself (see [DefaultCheckRetry]) and
 // sending it twice does no harm: by its method, by an Idempotency-Key, because nothing
 // of it was sent, or because the Config allows it. A POST without a key that may have
-// arrived is not repeated; its error then is a [*NotRepeatedError].
+// arrived is not repeated; its error then matches [ErrMaybeProcessed].
 //
 // Do not use it in several layers at once, as in a client and the service that it
 // calls: three attempts inside three attempts are nine. If a request must survive a
@@ -42,7 +42,7 @@
 //   - The request of the response (resp.Request) is the caller's own, as with net/http;
 //     after ModifyRequest it is the modified copy, with the caller's context.
 //   - If no attempt is left, nothing is suppressed: with MaxAttempts 1 neither the hook
-//     Suppressed nor its counters nor a [*NotRepeatedError] appear.
+//     Suppressed nor its counters nor [ErrMaybeProcessed] appear.
 //   - An attempt that failed by the caller's own fault is not repeated if it would
 //     end in the same way: see [client.Explain].
 //   - A rejection by an inner plugin, as an open breaker's, is not repeated. If it ends

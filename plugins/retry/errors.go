@@ -25,25 +25,26 @@ func (e *StatusError) Error() string {
 // response of a server.
 func (e *StatusError) Unwrap() error { return e.rejection }
 
-// ErrMaybeProcessed is the Reason for a request that must not be sent twice, and
-// was sent.
+// ErrMaybeProcessed is matched by the error of a request whose failure is retried, but which
+// must not be sent twice, and was sent. The error wraps that of the last attempt.
+//
+// If the body cannot be sent again, the error matches [client.ErrNotReplayable] or is
+// that of GetBody instead.
 var ErrMaybeProcessed = errors.New("the server may have processed it")
 
-// A NotRepeatedError is the error of a request whose failure is retried, but which must
-// not or cannot be sent again.
-type NotRepeatedError struct {
-	Method string
-	Reason error // ErrMaybeProcessed, client.ErrNotReplayable, or why GetBody failed
-	Err    error // of the only attempt, or of the last one
+// A notRepeatedError is the error of a request whose failure is retried, but which must not
+// or cannot be sent again.
+type notRepeatedError struct {
+	method string
+	reason error // ErrMaybeProcessed, client.ErrNotReplayable, or that of GetBody
+	err    error // of the only attempt, or of the last one
 }
 
-// Error contains the method, the reason and the error.
-func (e *NotRepeatedError) Error() string {
-	return fmt.Sprintf("retry: %s was not repeated (%v): %v", e.Method, e.Reason, e.Err)
+func (e *notRepeatedError) Error() string {
+	return fmt.Sprintf("retry: %s was not repeated (%v): %v", e.method, e.reason, e.err)
 }
 
-// Unwrap returns the reason and the error.
-func (e *NotRepeatedError) Unwrap() []error { return []error{e.Reason, e.Err} }
+func (e *notRepeatedError) Unwrap() []error { return []error{e.reason, e.err} }
 
-// Timeout reports whether Err is a timeout.
-func (e *NotRepeatedError) Timeout() bool { return blame.Timeout(e.Err) }
+// Timeout reports whether the error of the attempt is a timeout.
+func (e *notRepeatedError) Timeout() bool { return blame.Timeout(e.err) }

@@ -110,8 +110,8 @@ func ExampleHooks() {
 	// 1 recovered
 }
 
-// A POST that may have arrived is not sent again. Its error says so.
-func ExampleNotRepeatedError() {
+// A POST that might have arrived is not sent again. Its error contains the reason.
+func ExampleErrMaybeProcessed() {
 	base := roundTrip(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
 	retries, err := retry.New(retry.Config{})
 	if err != nil {

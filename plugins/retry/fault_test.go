@@ -117,7 +117,7 @@ func TestARequestBodyThatCannotBeSentIsNotRetried(t *testing.T) {
 		}
 		_, err := rt.RoundTrip(req)
 		require.Equal(t, c.attempts, attempts, "%s: %v", name, err)
-		require.NotErrorAs(t, err, new(*retry.NotRepeatedError), name)
+		require.NotContains(t, fmt.Sprint(err), "was not repeated", name)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 				require.Error(t, err)
 				require.True(t, errors.Is(err, corelimit.ErrClosed) || errors.Is(err, cooldown.ErrClosed), "%v", err)
 				require.NotErrorIs(t, err, retry.ErrMaybeProcessed, "%s: %s", name, which)
-				require.NotErrorAs(t, err, new(*retry.NotRepeatedError))
+				require.NotContains(t, err.Error(), "was not repeated")
 				require.True(t, client.NotSent(err))
 				require.LessOrEqual(t, time.Since(start), time.Second, "no backoff")
 				require.Zero(t, sent)
@@ -206,7 +206,7 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 func TestARequestThatNeverLeftSinceTheStoreFailedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := core.Must(corelimit.NewMemory(corelimit.MemoryConfig{}))
+		store := core.Must(corelimit.NewMemory(0))
 		limit := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Store: store, OnStoreError: corelimit.Deny}))
 		require.NoError(t, store.Close())
 		rt := client.New(roundTrip(func(*http.Request) (*http.Response, error) { panic("nothing is sent") }), core.Must(retry.New(retry.Config{})), limit)

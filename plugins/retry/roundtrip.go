@@ -217,7 +217,7 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 		}
 		return again, instead
 	}
-	if gaveUp(r.req) {
+	if request.Canceled(r.req) {
 		return false, nil
 	}
 	explained := client.Explain(r.req, r.err)
@@ -296,7 +296,7 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 		}
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
-		return nil, &NotRepeatedError{Method: methodOf(r.req), Reason: r.reason, Err: r.err}
+		return nil, &notRepeatedError{methodOf(r.req), r.reason, r.err}
 	case r.call.Info().Retry > 0 && errors.Is(r.err, core.ErrRejected):
 		return nil, r.call.Error(r.err, nil) // an attempt was made, so it must not match ErrRejected
 	}

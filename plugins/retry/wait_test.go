@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -204,8 +205,7 @@ func TestOneAttemptSuppressesNothing(t *testing.T) {
 		req := request(t.Context(), tt.method, nil)
 		req.Body = tt.body
 		_, err := do(t, p, tt.base, req)
-		_, wrapped := errors.AsType[*retry.NotRepeatedError](err)
-		require.False(t, wrapped, name)
+		require.NotContains(t, fmt.Sprint(err), "was not repeated", name)
 		require.Zero(t, suppressed, name)
 		s := p.Stats()
 		require.Zero(t, s.Suppressed[coreretry.Rejected]+s.Suppressed[coreretry.NotReplayable]+s.Suppressed[coreretry.RetryAfterTooLong]+s.Suppressed[coreretry.Canceled], name)

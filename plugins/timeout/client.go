@@ -21,14 +21,14 @@ type Client struct {
 
 // NewTotal makes a plugin that limits the whole of an exchange as its caller sees
 // it: all attempts, the waits between them, and reading the body. It returns the errors
-// of [Config.Validate], or the [*core.DuplicateError] of the registry.
+// of [Config.Validate], or of [core.Registry.Add].
 func NewTotal(cfg Config) (*Client, error) { return newClient(cfg, true, "total", 30*time.Second) }
 
 // NewAttempt makes a plugin that limits each attempt: until the headers of its
 // response arrive, or its body is read with CutBody, and then each read of it by
 // BodyIdle. The time of an upload is part of it; see ResponseHeader. Its place is just
 // inside of [client.Attempt], so that a breaker counts its errors. It returns the errors
-// of [Config.Validate], or the [*core.DuplicateError] of the registry.
+// of [Config.Validate], or of [core.Registry.Add].
 func NewAttempt(cfg Config) (*Client, error) { return newClient(cfg, false, "attempt", 10*time.Second) }
 
 func newClient(cfg Config, total bool, name string, limit time.Duration) (*Client, error) {

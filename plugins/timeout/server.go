@@ -26,8 +26,8 @@ type ServerStats struct {
 	LatePanics uint64 // handlers that panicked after the limit
 }
 
-// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or the
-// [*core.DuplicateError] of the registry.
+// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or of
+// [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	err := s.init(s, &instance.Kind[ServerConfig, settings, Hooks]{

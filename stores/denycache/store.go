@@ -47,8 +47,8 @@ type Store struct {
 	closed  atomic.Bool
 }
 
-// New wraps a store. It returns the error of [Config.Validate], or the [*core.DuplicateError] of the
-// registry.
+// New wraps a store. It returns the error of [Config.Validate], or of
+// [core.Registry.Add].
 func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -224,9 +224,9 @@ func TestTheJudgeOfCampaigns(t *testing.T) {
 			t.Helper()
 			var mu sync.Mutex
 			var done sync.WaitGroup
-			var tables []*ratelimit.Memory
+			var tables []ratelimit.Store
 			for range limiters {
-				m, err := ratelimit.NewMemory(ratelimit.MemoryConfig{})
+				m, err := ratelimit.NewMemory(0)
 				require.NoError(t, err)
 				tables = append(tables, m)
 			}

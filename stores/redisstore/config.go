@@ -2,12 +2,12 @@ package redisstore
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -27,20 +27,14 @@ const (
 
 // String returns "strict" or "coalesced".
 func (m Mode) String() string {
-	switch m {
-	case Strict:
-		return "strict"
-	case Coalesced:
-		return "coalesced"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
+	return text.Name(m, "strict", "coalesced")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (m Mode) MarshalText() ([]byte, error) { return validate.MarshalText(m, Coalesced) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (m *Mode) UnmarshalText(text []byte) error { return validate.UnmarshalText(m, Coalesced, text) }
+func (m *Mode) UnmarshalText(s []byte) error { return validate.UnmarshalText(m, Coalesced, s) }
 
 // Defaults of a [Config].
 const (
@@ -89,23 +83,12 @@ type Config struct {
 
 // Validate reports every field that cannot be used, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: "redisstore.Config." + field, Value: value, Reason: reason})
-	}
-	if len(c.Prefix) > maxPlain || !plain(c.Prefix, ":") {
-		bad("Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
-	}
-	if c.Mode > Coalesced {
-		bad("Mode", c.Mode, "must be Strict or Coalesced")
-	}
-	if c.Timeout < 0 {
-		bad("Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
-	}
-	if c.DialTimeout < 0 {
-		bad("DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
-	}
-	return errors.Join(errs...)
+	check := validate.Of("redisstore.Config")
+	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, ":"), "Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))
+	check.That(c.Mode <= Coalesced, "Mode", c.Mode, "must be Strict or Coalesced")
+	check.That(c.Timeout >= 0, "Timeout", c.Timeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultTimeout))
+	check.That(c.DialTimeout >= 0, "DialTimeout", c.DialTimeout, fmt.Sprintf("must be >= 0 (0 means %v)", defaultDialTimeout))
+	return check.Err()
 }
 
 func (c Config) name() string { return cmp.Or(c.Name, "default") }

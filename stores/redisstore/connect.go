@@ -14,6 +14,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // A pool counts the connections to a node that are ready: the server has answered on them. A
@@ -139,7 +140,7 @@ func (n *node) release(err error) {
 		c.mu.Unlock()
 		return
 	}
-	if !isTimeout(err) && !isCanceled(err) {
+	if !blame.Timeout(err) && !isCanceled(err) {
 		c.doubt()
 	}
 	c.mu.Lock()

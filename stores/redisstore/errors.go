@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 var (
@@ -69,7 +70,7 @@ var reasons = [...]struct {
 	decided bool
 }{
 	{noConnection, "all connections of the client's pool are in use", false},
-	{isTimeout, "no reply in time", true},
+	{blame.Timeout, "no reply in time", true},
 	{isCanceled, "canceled", true},
 	{redis.IsReadOnlyError, "the server is a replica, or cut off from its replicas", false},
 	{redis.IsLoadingError, "the server is loading its data", false},

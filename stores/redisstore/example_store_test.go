@@ -72,3 +72,22 @@ func ExampleConfig_coalesced() {
 	// <nil>
 	// 20 <nil>
 }
+
+// The counters show how many decisions went into a request, and whether the server is
+// available.
+func ExampleStore_Stats() {
+	addr, stop := serverForExample()
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+
+	store := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
+	defer func() { _ = store.Close() }()
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Store: store}))
+	for range 3 {
+		_, _ = l.Take(context.Background(), "ann", 1)
+	}
+	s := store.Stats()
+	fmt.Println(s.Decided, s.Sent, s.RoundTrips, s.Unavailable)
+	// Output: 3 3 3 false
+}

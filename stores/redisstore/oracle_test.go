@@ -74,7 +74,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
-		m, err := ratelimit.NewMemory(ratelimit.MemoryConfig{})
+		m, err := ratelimit.NewMemory(0)
 		require.NoError(t, err)
 		table, err := m.Open("oracle")
 		require.NoError(t, err)

@@ -2,18 +2,28 @@ package redisstore
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/stripe"
 )
+
+// bounds are the durations of StoreStats.RoundTripsWithin.
+var bounds = [...]time.Duration{ //nolint:gochecknoglobals // a constant
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
+	1 * time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 1000 * time.Millisecond,
+}
 
 // counters are the counters of [Store.Stats].
 type counters struct {
 	decided                        stripe.Counter
 	timeouts, failed, unsent, sent atomic.Uint64
-	trips                          [len(ratelimit.Latencies{}.Counts)]atomic.Uint64
+	trips                          [len(bounds) + 1]atomic.Uint64 // by the first bound that they were within
 	took                           atomic.Int64
 }
 
@@ -25,27 +35,18 @@ func (c *counters) ended(err error) {
 	case isCanceled(err):
 	case errors.Is(err, ErrUnavailable):
 		c.unsent.Add(1)
-	case isTimeout(err):
+	case blame.Timeout(err):
 		c.timeouts.Add(1)
 	default:
 		c.failed.Add(1)
 	}
 }
 
-// isTimeout reports whether a context has ended or a connection was too slow.
-func isTimeout(err error) bool {
-	var e interface{ Timeout() bool }
-	return errors.As(err, &e) && e.Timeout()
-}
-
 // trip counts a request with so many operations.
 func (c *counters) trip(operations int, took time.Duration) {
 	c.sent.Add(uint64(operations))
 	c.took.Add(int64(took))
-	i := 0
-	for bounds := ratelimit.LatencyBounds(); i < len(bounds) && took > bounds[i]; {
-		i++
-	}
+	i, _ := slices.BinarySearch(bounds[:], took)
 	c.trips[i].Add(1)
 }
 
@@ -55,11 +56,13 @@ func (s *Store) Stats() ratelimit.StoreStats {
 	stats := ratelimit.StoreStats{
 		Decided: c.decided.Load(), Timeouts: c.timeouts.Load(), Failed: c.failed.Load(), Unsent: c.unsent.Load(),
 		Sent: c.sent.Load(), Unavailable: s.unavailable(),
+		RoundTripTime: time.Duration(c.took.Load()), RoundTripsWithin: map[time.Duration]uint64{},
 	}
-	for i := range c.trips {
-		stats.RoundTrips.Counts[i] = c.trips[i].Load()
+	for i, bound := range bounds {
+		stats.RoundTrips += c.trips[i].Load()
+		stats.RoundTripsWithin[bound] = stats.RoundTrips
 	}
-	stats.RoundTrips.Sum = time.Duration(c.took.Load())
+	stats.RoundTrips += c.trips[len(bounds)].Load()
 	for _, t := range s.allTables() {
 		stats.Instances = max(stats.Instances, int(t.beats.n.Load()))
 	}

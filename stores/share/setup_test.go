@@ -36,7 +36,7 @@ func kinds(n int64, period time.Duration) map[string]ratelimit.Limit {
 	}
 }
 
-func inMemory() *ratelimit.Memory { return core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{})) }
+func inMemory() ratelimit.Store { return core.Must(ratelimit.NewMemory(0)) }
 
 func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *Store {
 	tb.Helper()

@@ -41,7 +41,7 @@ type Store struct {
 }
 
 // New wraps a store. It neither waits for the store nor starts a goroutine. It returns the error of
-// [Config.Validate], or the [*core.DuplicateError] of the registry.
+// [Config.Validate], or of [core.Registry.Add].
 func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

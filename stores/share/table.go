@@ -91,7 +91,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 // Local returns the table that decides while the store fails, with the share of this process.
 func (t *table) Local() driver.Table {
 	l := &local{table: t, seed: maphash.MakeSeed()}
-	m := core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))
+	m := core.Must(ratelimit.NewMemory(0))
 	l.memory = core.Must(m.Open("")).(limits.OwingTable) //nolint:forcetypeassert // those of a Memory are
 	l.most = maxKeys / len(l.shards)
 	for i := range l.shards {
