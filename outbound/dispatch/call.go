@@ -15,19 +15,17 @@ import (
 // A call is one call that was accepted, and the context of its attempts. It belongs to
 // one goroutine, apart from the context and the list.
 type call[K comparable, C any] struct {
-	context.Context //nolint:containedctx // a call is a context
-	d               *Dispatcher[K, C]
-	parent          context.Context //nolint:containedctx // the caller's
-	cancel          context.CancelCauseFunc
-	next            *call[K, C] // in the list of the dispatcher
-	prev            *call[K, C]
-	key             K
-	account         string // key of the cooldown; "" if only the vendor is held
-	pinned          bool   // the connection is kept during a cooldown of the account
-	running         atomic.Bool
-	dialing         atomic.Bool
-	brief           brief
-	end             ending
+	lazy    // the context
+	d       *Dispatcher[K, C]
+	next    *call[K, C] // in the list of the dispatcher
+	prev    *call[K, C]
+	key     K
+	account string // key of the cooldown; "" if only the vendor is held
+	pinned  bool   // the connection is kept during a cooldown of the account
+	running atomic.Bool
+	dialing atomic.Bool
+	brief   brief
+	end     ending
 
 	limited   int       // attempts
 	notBefore time.Time // the next attempt: the vendor has refused the last one until then
@@ -44,7 +42,7 @@ func (c *call[K, C]) Value(key any) any {
 	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && (c.running.Load() || c.dialing.Load()) {
 		return c
 	}
-	return c.Context.Value(key)
+	return c.lazy.Value(key)
 }
 
 // begin accepts a call. The caller defers finish.
@@ -55,16 +53,14 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 	if ctx.Value(d) != nil {
 		return nil, ErrReentrant
 	}
-	c := &call[K, C]{d: d, parent: ctx, key: key}
+	c := &call[K, C]{lazy: lazy{parent: ctx}, d: d, key: key}
 	if f := d.config().Account; f != nil {
 		if account := f(key); account != "" {
 			c.account = accountKey(account)
 		}
 	}
-	c.Context, c.cancel = context.WithCancelCause(ctx)
 	c.brief.Context, c.brief.caller = c, ctx
 	if err := d.accept(c); err != nil {
-		c.cancel(nil)
 		return nil, err
 	}
 	return c, nil
@@ -74,7 +70,7 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 // is closed.
 func (c *call[K, C]) finish() {
 	defer c.d.complete(c)
-	defer c.cancel(nil)
+	defer c.release()
 	broken := c.running.Load()
 	c.step(core.Ignored, core.Ignored)
 	c.refund()
@@ -260,14 +256,14 @@ func (c *call[K, C]) lend() {
 // the vendor asked this call for: if that answer was late, the cooldown ignores it.
 func (c *call[K, C]) awaitOpen() error {
 	for {
-		until, _ := c.d.cool.Until("")
+		until, held := c.d.cool.Until("")
 		alone := c.notBefore
 		if c.account != "" {
 			if own, ok := c.d.own.Until(c.account); ok && own.After(alone) {
 				alone = own
 			}
 		}
-		if time.Until(until) <= 0 && time.Until(alone) <= 0 {
+		if !held && (alone.IsZero() || time.Until(alone) <= 0) { // most calls read no clock
 			return nil
 		}
 		if alone.After(until) {

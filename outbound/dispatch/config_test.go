@@ -73,13 +73,3 @@ func TestACallWithoutContentionAllocatesLittle(t *testing.T) {
 	t.Logf("%v allocations", allocs)
 	require.LessOrEqual(t, allocs, 4.0)
 }
-
-func BenchmarkDo(b *testing.B) {
-	d := core.Must(dispatch.New(config{}))
-	ctx := context.Background()
-	call := func(context.Context, none) (int, error) { return 0, nil }
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = dispatch.Do(ctx, d, "", call)
-	}
-}

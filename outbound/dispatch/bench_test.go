@@ -1,0 +1,40 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/outbound/dispatch"
+)
+
+// The cost of a call without contention, in the same run as that of a take of a limiter.
+func BenchmarkDo(b *testing.B) {
+	ctx := context.Background()
+	do := func(cfg config, ctx context.Context) func(*testing.B) {
+		d := core.Must(dispatch.New(cfg))
+		call := func(context.Context, none) (int, error) { return 0, nil }
+		return func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = dispatch.Do(ctx, d, "", call)
+			}
+		}
+	}
+	b.Run("a take", func(b *testing.B) {
+		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1<<30, time.Second, 1<<30)}))
+		b.ReportAllocs()
+		for b.Loop() {
+			_, _ = limiter.Take(ctx, "key", 1)
+		}
+	})
+	dial := func(context.Context, string) (none, error) { return none{}, nil }
+	cancelable, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b.Run("places", do(config{}, ctx))
+	b.Run("connections", do(config{Dial: dial}, ctx))
+	b.Run("accounts", do(config{Dial: dial, Account: ownAccount}, ctx))
+	b.Run("cancelable", do(config{Dial: dial}, cancelable))
+}

@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lazy is a context that can be canceled. It costs an allocation only if something waits
+// for it, or looks up a value, which a call without contention does not.
+type lazy struct {
+	parent context.Context //nolint:containedctx // the caller's
+
+	mu    sync.Mutex
+	made  context.Context //nolint:containedctx // nil until it is needed
+	stop  context.CancelCauseFunc
+	ended bool
+}
+
+// context returns the context, and makes it if there is none.
+func (l *lazy) context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made == nil {
+		l.made, l.stop = context.WithCancelCause(l.parent)
+		if l.ended {
+			l.stop(nil)
+		}
+	}
+	return l.made
+}
+
+// cancel ends the context with a cause.
+func (l *lazy) cancel(cause error) {
+	l.context()
+	l.stop(cause)
+}
+
+// release ends the context. If nothing has needed it, it is not made.
+func (l *lazy) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended = true; l.made != nil {
+		l.stop(nil)
+	}
+}
+
+// Deadline returns the deadline of the caller.
+func (l *lazy) Deadline() (time.Time, bool) { return l.parent.Deadline() }
+
+// Done returns the channel of the context.
+func (l *lazy) Done() <-chan struct{} { return l.context().Done() }
+
+// Value returns a value of the caller's context.
+func (l *lazy) Value(key any) any { return l.context().Value(key) }
+
+// Err returns the error of the context.
+func (l *lazy) Err() error {
+	l.mu.Lock()
+	untouched := l.made == nil && !l.ended
+	l.mu.Unlock()
+	if untouched {
+		return l.parent.Err()
+	}
+	return l.context().Err()
+}
