@@ -33,8 +33,13 @@ type call[K comparable, C any] struct {
 	place     bulkhead.Permit
 	own       cooldown.Permit // of the account
 	vendor    cooldown.Permit
-	paid      *ratelimit.Limiter // from which the call has a permit
-	receipt   ratelimit.Result
+	paid      *payment
+}
+
+// A payment is a permit of a limiter.
+type payment struct {
+	limiter *ratelimit.Limiter
+	receipt ratelimit.Result
 }
 
 // Value returns c itself for its dispatcher while an attempt or Dial runs, to detect re-entrancy.
@@ -103,9 +108,9 @@ func (c *call[K, C]) step(vendor, place core.Outcome) {
 }
 
 func (c *call[K, C]) refund() {
-	if limiter := c.paid; limiter != nil {
+	if p := c.paid; p != nil {
 		c.paid = nil
-		_, _ = limiter.Refund(c.parent, c.d.Name(), c.receipt) // if the store fails, it comes back in its time
+		_, _ = p.limiter.Refund(c.parent, c.d.Name(), p.receipt) // if the store fails, it comes back in its time
 	}
 }
 
@@ -229,10 +234,11 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		return false, notHeld(err)
 	}
 	if limiter := c.d.config().Limiter; limiter != nil && c.paid == nil {
-		if c.receipt, err = limiter.Wait(c, c.d.Name(), 1); err != nil {
+		receipt, err := limiter.Wait(c, c.d.Name(), 1)
+		if err != nil {
 			return false, err
 		}
-		c.paid = limiter
+		c.paid = &payment{limiter, receipt}
 	}
 	return c.own.Ready() && c.vendor.Ready(), nil
 }

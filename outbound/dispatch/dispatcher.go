@@ -54,7 +54,7 @@ func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	if err := d.life.Init(lifeCycle[K, C](), cfg); err != nil {
 		return nil, err
 	}
-	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), newest: map[K]*conn[K, C]{}}
+	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), stacks: map[K]*stack[K, C]{}}
 	var err error
 	if d.cool, err = cooldown.New(d.config().cooldown()); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,9 @@ type pool[K comparable, C any] struct {
 	base   time.Time // all times are counted from here
 
 	mu             sync.Mutex
-	used           int               // places: of connections, and of those being dialed
-	newest         map[K]*conn[K, C] // idle ones, by key: the top of a stack
-	first, last    *conn[K, C]       // idle ones: the oldest, the newest
+	used           int                // places: of connections, and of those being dialed
+	stacks         map[K]*stack[K, C] // idle ones, by key; a stack can be empty
+	first, last    *conn[K, C]        // idle ones: the oldest, the newest
 	idle           int
 	queue          waitq.Queue[claim[K, C]]
 	timer          *time.Timer // closes idle connections; nil until one is idle
@@ -38,7 +39,11 @@ type conn[K comparable, C any] struct {
 	since        time.Duration // it is idle
 	older, newer *conn[K, C]
 	below, above *conn[K, C] // of the same key
+	stack        *stack[K, C]
 }
+
+// A stack has the idle connections of a key.
+type stack[K comparable, C any] struct{ newest *conn[K, C] }
 
 // A claim is the right of a call to a connection, or to a place in which it dials. An evicted
 // connection must be closed first.
@@ -119,10 +124,10 @@ func (p *pool[K, C]) giveUp(got claim[K, C]) {
 // grant gives a call an idle connection of its key, a free place, or the place of the
 // oldest idle connection, if there is any of these.
 func (p *pool[K, C]) grant(to *claim[K, C]) {
-	switch n := p.newest[to.key]; {
-	case n != nil:
-		p.remove(n)
-		to.conn = n
+	switch own := p.stacks[to.key]; {
+	case own != nil && own.newest != nil:
+		to.conn = own.newest
+		p.remove(to.conn)
 	case p.used < p.config().Capacity:
 		p.used++
 	case p.first != nil && p.used == p.config().Capacity:
@@ -164,7 +169,8 @@ func (p *pool[K, C]) open(ctx context.Context, got claim[K, C]) (n *conn[K, C], 
 		got.conn = nil
 		p.close(sick)
 		p.mu.Lock()
-		if got.conn = p.newest[got.key]; got.conn != nil {
+		if own := p.stacks[got.key]; own != nil && own.newest != nil {
+			got.conn = own.newest
 			p.remove(got.conn)
 			p.used--
 			p.serve()
@@ -223,11 +229,19 @@ func (p *pool[K, C]) now() time.Duration { return time.Since(p.base) }
 
 // push adds an idle connection.
 func (p *pool[K, C]) push(n *conn[K, C]) {
-	n.since, n.older, n.below = p.now(), p.last, p.newest[n.key]
+	own := p.stacks[n.key]
+	if own == nil {
+		if len(p.stacks) > 2*p.config().Capacity {
+			maps.DeleteFunc(p.stacks, func(_ K, s *stack[K, C]) bool { return s.newest == nil })
+		}
+		own = &stack[K, C]{}
+		p.stacks[n.key] = own
+	}
+	n.since, n.older, n.below, n.stack = p.now(), p.last, own.newest, own
 	if n.below != nil {
 		n.below.above = n
 	}
-	p.newest[n.key] = n
+	own.newest = n
 	if n.older != nil {
 		n.older.newer = n
 	} else {
@@ -239,13 +253,10 @@ func (p *pool[K, C]) push(n *conn[K, C]) {
 
 // remove takes a connection from the idle ones.
 func (p *pool[K, C]) remove(n *conn[K, C]) {
-	switch {
-	case n.above != nil:
+	if n.above != nil {
 		n.above.below = n.below
-	case n.below != nil:
-		p.newest[n.key] = n.below
-	default:
-		delete(p.newest, n.key)
+	} else {
+		n.stack.newest = n.below
 	}
 	if n.below != nil {
 		n.below.above = n.above
@@ -260,7 +271,7 @@ func (p *pool[K, C]) remove(n *conn[K, C]) {
 	} else {
 		p.last = n.older
 	}
-	n.older, n.newer, n.below, n.above = nil, nil, nil, nil
+	n.older, n.newer, n.below, n.above, n.stack = nil, nil, nil, nil, nil
 	p.idle--
 }
 
