@@ -31,18 +31,18 @@ func (p *Permit) Done(outcome core.Outcome) {
 }
 
 func (c *cell) done(p Permit, outcome core.Outcome) {
-	if p.generation != 0 || c.word.add(int(p.weight))&locked != 0 {
-		c.end(p, outcome)
+	counts := p.generation != 0 && (outcome == core.Success || outcome == core.Failure)
+	if counts || c.word.add(int(p.weight))&locked != 0 {
+		c.end(p, outcome, counts)
 	}
 }
 
-// end is done where the word alone is not enough: calls wait, or the limit depends on the
-// outcome.
-func (c *cell) end(p Permit, outcome core.Outcome) {
+// end is done where the word alone is not enough: calls wait, or the outcome counts.
+func (c *cell) end(p Permit, outcome core.Outcome, counts bool) {
 	defer c.bulkhead.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.generation != 0 {
+	if counts {
 		if cfg := c.bulkhead.config(); cfg.Backoff > 0 && p.generation == c.generation.Load() {
 			c.adapt(cfg, p, outcome)
 		}
@@ -72,7 +72,6 @@ func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 			c.setLimit(old + 1)
 			b.raised.Add(1)
 		}
-	case core.Ignored:
 	}
 	if c.limit != old {
 		b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: old, Limit: c.limit}})

@@ -21,13 +21,13 @@ type call[K comparable, C any] struct {
 	prev    *call[K, C]
 	key     K
 	account string // key of the cooldown; "" if only the vendor is held
-	pinned  bool   // the connection is kept during a cooldown of the account
 	running atomic.Bool
 	dialing atomic.Bool
-	brief   brief
+	pinned  bool // the connection is kept during a cooldown of the account
+	lending bool // the connection is lent if the wait for a turn is too long
 	end     ending
+	limited int32 // attempts
 
-	limited   int       // attempts
 	notBefore time.Time // the next attempt: the vendor has refused the last one until then
 	conn      *conn[K, C]
 	place     bulkhead.Permit
@@ -64,7 +64,6 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 			c.account = accountKey(account)
 		}
 	}
-	c.brief.Context, c.brief.caller = c, ctx
 	if err := d.accept(c); err != nil {
 		return nil, err
 	}
@@ -101,7 +100,9 @@ func (c *call[K, C]) disconnect(broken bool) {
 
 // step ends what one attempt holds.
 func (c *call[K, C]) step(vendor, place core.Outcome) {
-	c.running.Store(false)
+	if c.running.Load() {
+		c.running.Store(false)
+	}
 	c.own.Done(vendor)
 	c.vendor.Done(vendor)
 	c.place.Done(place)
@@ -118,17 +119,13 @@ func (c *call[K, C]) refund() {
 // cooldown.
 const patience = time.Second
 
-// brief is a context for such a wait.
-type brief struct {
-	context.Context //nolint:containedctx // it is a context
-	caller          context.Context
-	pool            interface{ busy() bool } // nil if the connection is kept after the wait
-}
+// brief is the context of a call for such a wait.
+type brief[K comparable, C any] call[K, C]
 
 // Deadline limits the wait; a cooldown that lasts longer rejects the call at once. The
 // wait is shorter if another call could use the connection.
-func (b *brief) Deadline() (time.Time, bool) {
-	if b.pool != nil && b.pool.busy() {
+func (b *brief[K, C]) Deadline() (time.Time, bool) {
+	if b.lending && b.d.pool.busy() {
 		return time.Now().Add(patience / 20), true
 	}
 	return time.Now().Add(patience), true
@@ -190,10 +187,15 @@ func (e *dialError) Error() string { return e.err.Error() }
 
 // connect gets a connection.
 func (c *call[K, C]) connect() (err error) {
+	got, w := c.d.pool.enter(c.key)
+	if got.conn != nil && c.d.config().Healthy == nil {
+		c.conn = got.conn
+		return nil
+	}
 	var since time.Time
 	c.dialing.Store(true)
 	defer c.dialing.Store(false)
-	c.conn, err = c.d.pool.get(c, c.key, func() {
+	c.conn, err = c.d.pool.get(c, got, w, func() {
 		since = time.Now()
 		if f := c.d.life.Hooks().Waiting; f != nil {
 			c.d.call(c.parent, f, Info{Key: c.key})
@@ -221,16 +223,14 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		return false, err
 	}
 	if c.account != "" {
-		if !c.pinned {
-			c.brief.pool = &c.d.pool
-		}
-		if c.own, err = c.d.own.Acquire(&c.brief, c.account); err != nil {
+		c.lending = !c.pinned
+		if c.own, err = c.d.own.Acquire((*brief[K, C])(c), c.account); err != nil {
 			c.lend()
 			return false, notHeld(err)
 		}
 	}
-	c.brief.pool = nil
-	if c.vendor, err = c.d.cool.Acquire(&c.brief, ""); err != nil {
+	c.lending = false
+	if c.vendor, err = c.d.cool.Acquire((*brief[K, C])(c), ""); err != nil {
 		return false, notHeld(err)
 	}
 	if limiter := c.d.config().Limiter; limiter != nil && c.paid == nil {
@@ -305,11 +305,11 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	case limited:
 		d.limited.Add(1)
 		until := c.hold(cfg, limit)
-		if c.limited++; c.limited < cfg.Attempts {
+		if c.limited++; int(c.limited) < cfg.Attempts {
 			return true, nil
 		}
 		c.giveUp(err)
-		return false, &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
+		return false, &GaveUpError{Name: d.Name(), Attempts: int(c.limited), Err: err, until: until}
 	case err != nil && c.Err() != nil:
 		c.step(core.Ignored, core.Ignored)
 		c.end = canceled
@@ -335,7 +335,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 func (c *call[K, C]) giveUp(err error) {
 	c.end = gaveUp
 	if f := c.d.life.Hooks().GaveUp; f != nil {
-		c.d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
+		c.d.call(c.parent, f, Info{Key: c.key, Attempts: int(c.limited), Err: err})
 	}
 }
 

@@ -199,9 +199,9 @@ func (d *Dispatcher[K, C]) complete(c *call[K, C]) {
 }
 
 // caller returns the context of the caller, for a hook.
-func caller(ctx context.Context) context.Context {
-	if b, ok := ctx.(*brief); ok {
-		return b.caller
+func caller[K comparable, C any](ctx context.Context) context.Context {
+	if b, ok := ctx.(*brief[K, C]); ok {
+		return b.parent
 	}
 	return ctx
 }
@@ -216,13 +216,13 @@ func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
 	d.held[info.Key] = info.Until
 	d.mu.Unlock()
 	if f := d.life.Hooks().Held; f != nil {
-		d.call(caller(ctx), f, holdInfo(info))
+		d.call(caller[K, C](ctx), f, holdInfo(info))
 	}
 }
 
 func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {
 	if f := d.life.Hooks().Resumed; f != nil {
-		d.call(caller(ctx), f, holdInfo(info))
+		d.call(caller[K, C](ctx), f, holdInfo(info))
 	}
 }
 

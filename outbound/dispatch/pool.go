@@ -61,10 +61,9 @@ func (p *pool[K, C]) busy() bool {
 	return p.queue.Len() > 0
 }
 
-// get returns a connection of a key. If the call must wait, waiting is called before, and
-// connected after the wait.
-func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
-	got, w := p.enter(key)
+// get returns the connection of a claim that is granted, or of a waiter: waiting is called
+// before its wait, and connected afterwards.
+func (p *pool[K, C]) get(ctx context.Context, got claim[K, C], w *waitq.Waiter[claim[K, C]], waiting, connected func()) (*conn[K, C], error) {
 	if w != nil {
 		if err := p.await(ctx, w, waiting, connected); err != nil {
 			return nil, err
