@@ -13,13 +13,13 @@ import (
 // The cost of a call without contention, in the same run as that of a take of a limiter.
 func BenchmarkDo(b *testing.B) {
 	ctx := context.Background()
-	do := func(cfg config, ctx context.Context) func(*testing.B) {
+	do := func(ctx context.Context, cfg config) func(*testing.B) {
 		d := core.Must(dispatch.New(cfg))
 		call := func(context.Context, none) (int, error) { return 0, nil }
 		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = dispatch.Do(ctx, d, "", call)
+				_, _ = dispatch.Do(ctx, d, "key", call)
 			}
 		}
 	}
@@ -33,8 +33,8 @@ func BenchmarkDo(b *testing.B) {
 	dial := func(context.Context, string) (none, error) { return none{}, nil }
 	cancelable, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b.Run("places", do(config{}, ctx))
-	b.Run("connections", do(config{Dial: dial}, ctx))
-	b.Run("accounts", do(config{Dial: dial, Account: ownAccount}, ctx))
-	b.Run("cancelable", do(config{Dial: dial}, cancelable))
+	b.Run("places", do(ctx, config{}))
+	b.Run("connections", do(ctx, config{Dial: dial}))
+	b.Run("accounts", do(ctx, config{Dial: dial, Account: ownAccount}))
+	b.Run("cancelable", do(cancelable, config{Dial: dial}))
 }

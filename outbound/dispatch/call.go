@@ -24,6 +24,7 @@ type call[K comparable, C any] struct {
 	running atomic.Bool
 	dialing atomic.Bool
 	pinned  bool // the connection is kept during a cooldown of the account
+	trying  bool // an attempt has begun
 	lending bool // the connection is lent if the wait for a turn is too long
 	end     ending
 	limited int32 // attempts
@@ -100,9 +101,11 @@ func (c *call[K, C]) disconnect(broken bool) {
 
 // step ends what one attempt holds.
 func (c *call[K, C]) step(vendor, place core.Outcome) {
-	if c.running.Load() {
-		c.running.Store(false)
+	if !c.trying {
+		return
 	}
+	c.trying = false
+	c.running.Store(false)
 	c.own.Done(vendor)
 	c.vendor.Done(vendor)
 	c.place.Done(place)
@@ -187,15 +190,15 @@ func (e *dialError) Error() string { return e.err.Error() }
 
 // connect gets a connection.
 func (c *call[K, C]) connect() (err error) {
-	got, w := c.d.pool.enter(c.key)
-	if got.conn != nil && c.d.config().Healthy == nil {
-		c.conn = got.conn
-		return nil
+	if c.d.config().Healthy == nil { // most calls wait for nothing
+		if c.conn = c.d.pool.reuse(c.key); c.conn != nil {
+			return nil
+		}
 	}
 	var since time.Time
 	c.dialing.Store(true)
 	defer c.dialing.Store(false)
-	c.conn, err = c.d.pool.get(c, got, w, func() {
+	c.conn, err = c.d.pool.get(c, c.key, func() {
 		since = time.Now()
 		if f := c.d.life.Hooks().Waiting; f != nil {
 			c.d.call(c.parent, f, Info{Key: c.key})
@@ -219,6 +222,7 @@ func (c *call[K, C]) fault(err error) error {
 // turn takes a place in flight, the turns of both scopes and the permit of the limiter.
 // It reports whether the attempt can be sent now.
 func (c *call[K, C]) turn() (ready bool, err error) {
+	c.trying = true
 	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
 		return false, err
 	}

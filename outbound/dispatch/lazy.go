@@ -39,9 +39,11 @@ func (l *lazy) cancel(cause error) {
 // release ends the context. If nothing has needed it, it is not made.
 func (l *lazy) release() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended = true; l.made != nil {
-		l.stop(nil)
+	l.ended = true
+	stop := l.stop
+	l.mu.Unlock()
+	if stop != nil {
+		stop(nil)
 	}
 }
 

@@ -61,9 +61,17 @@ func (p *pool[K, C]) busy() bool {
 	return p.queue.Len() > 0
 }
 
-// get returns the connection of a claim that is granted, or of a waiter: waiting is called
-// before its wait, and connected afterwards.
-func (p *pool[K, C]) get(ctx context.Context, got claim[K, C], w *waitq.Waiter[claim[K, C]], waiting, connected func()) (*conn[K, C], error) {
+// reuse returns an idle connection of a key, or nil.
+func (p *pool[K, C]) reuse(key K) *conn[K, C] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pop(key)
+}
+
+// get returns a connection of a key. If the call must wait, waiting is called before, and
+// connected after the wait.
+func (p *pool[K, C]) get(ctx context.Context, key K, waiting, connected func()) (*conn[K, C], error) {
+	got, w := p.enter(key)
 	if w != nil {
 		if err := p.await(ctx, w, waiting, connected); err != nil {
 			return nil, err
@@ -123,10 +131,9 @@ func (p *pool[K, C]) giveUp(got claim[K, C]) {
 // grant gives a call an idle connection of its key, a free place, or the place of the
 // oldest idle connection, if there is any of these.
 func (p *pool[K, C]) grant(to *claim[K, C]) {
-	switch own := p.stacks[to.key]; {
-	case own != nil && own.newest != nil:
-		to.conn = own.newest
-		p.remove(to.conn)
+	switch n := p.pop(to.key); {
+	case n != nil:
+		to.conn = n
 	case p.used < p.config().Capacity:
 		p.used++
 	case p.first != nil && p.used == p.config().Capacity:
@@ -137,6 +144,17 @@ func (p *pool[K, C]) grant(to *claim[K, C]) {
 		return
 	}
 	to.granted = true
+}
+
+// pop takes the newest of the idle connections of a key. It is nil if there is none.
+func (p *pool[K, C]) pop(key K) *conn[K, C] {
+	own := p.stacks[key]
+	if own == nil || own.newest == nil {
+		return nil
+	}
+	n := own.newest
+	p.remove(n)
+	return n
 }
 
 // serve grants the claims of the waiters, in the order of their arrival.
@@ -168,9 +186,7 @@ func (p *pool[K, C]) open(ctx context.Context, got claim[K, C]) (n *conn[K, C], 
 		got.conn = nil
 		p.close(sick)
 		p.mu.Lock()
-		if own := p.stacks[got.key]; own != nil && own.newest != nil {
-			got.conn = own.newest
-			p.remove(got.conn)
+		if got.conn = p.pop(got.key); got.conn != nil {
 			p.used--
 			p.serve()
 		}
@@ -190,7 +206,9 @@ func (p *pool[K, C]) put(n *conn[K, C]) {
 	}
 	p.push(n)
 	p.serve()
-	p.arm()
+	if !p.armed {
+		p.arm()
+	}
 	p.mu.Unlock()
 }
 
@@ -277,7 +295,7 @@ func (p *pool[K, C]) remove(n *conn[K, C]) {
 // arm starts the timer for the oldest idle connection.
 func (p *pool[K, C]) arm() {
 	most := p.config().IdleTime
-	if p.armed || p.first == nil || most < 0 {
+	if p.first == nil || most < 0 {
 		return
 	}
 	p.armed = true
