@@ -73,8 +73,9 @@ func TestACallWithoutContentionAllocatesLittle(t *testing.T) {
 	}{
 		"places":      {config{}, unused, 1},
 		"connections": {config{Dial: dial, Healthy: func(string, none) bool { return true }}, unused, 1},
-		"a limiter":   {config{Limiter: limiter}, unused, 4},
-		"an account, and a context that is used": {config{Account: ownAccount}, func(ctx context.Context, _ none) (int, error) {
+		"a limiter":   {config{Limiter: limiter}, unused, 2},
+		"an account":  {config{Account: ownAccount}, unused, 2},
+		"a context that is used": {config{}, func(ctx context.Context, _ none) (int, error) {
 			_ = ctx.Done()
 			return 0, nil
 		}, 4},
