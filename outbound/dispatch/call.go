@@ -76,10 +76,9 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 func (c *call[K, C]) finish() {
 	defer c.d.complete(c)
 	defer c.release()
-	broken := c.running.Load()
+	defer c.disconnect(c.running.Load())
 	c.step(core.Ignored, core.Ignored)
 	c.refund()
-	c.disconnect(broken)
 }
 
 // disconnect returns the connection.
@@ -104,11 +103,11 @@ func (c *call[K, C]) step(vendor, place core.Outcome) {
 	if !c.trying {
 		return
 	}
-	c.trying = false
 	c.running.Store(false)
 	c.own.Done(vendor)
 	c.vendor.Done(vendor)
 	c.place.Done(place)
+	c.trying = false // a hook may have ended the goroutine before
 }
 
 func (c *call[K, C]) refund() {
