@@ -286,3 +286,19 @@ func TestAfterDrainingEveryCallHasOneResult(t *testing.T) {
 		require.Zero(t, d.Stats().InFlight)
 	})
 }
+
+func TestTheNumberInFlightGrowsSlowlyWhileCallsSucceed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher(t, config{Capacity: 8})
+		calls(t, d, newScript(answer{0, limited(time.Second)}), "")
+		for _, c := range []struct{ calls, limit int }{{40, 4}, {100, 5}, {1000, 8}} {
+			answers := make([]answer, c.calls)
+			for i := range answers {
+				answers[i].after = time.Millisecond
+			}
+			calls(t, d, newScript(answers...), make([]string, c.calls)...)
+			require.Equal(t, c.limit, d.Stats().Limit, "after %d calls", c.calls)
+		}
+	})
+}
