@@ -20,7 +20,7 @@ type call[K comparable, C any] struct {
 	next    *call[K, C] // in the list of the dispatcher
 	prev    *call[K, C]
 	key     K
-	account string // key of the cooldown; "" if only the vendor is held
+	own     *own // nil if only the vendor is held
 	running atomic.Bool
 	dialing atomic.Bool
 	pinned  bool // the connection is kept during a cooldown of the account
@@ -32,9 +32,14 @@ type call[K comparable, C any] struct {
 	notBefore time.Time // the next attempt: the vendor has refused the last one until then
 	conn      *conn[K, C]
 	place     bulkhead.Permit
-	own       cooldown.Permit // of the account
 	vendor    cooldown.Permit
 	paid      *payment
+}
+
+// own is the account of a call.
+type own struct {
+	account string // not empty
+	permit  cooldown.Permit
 }
 
 // A payment is a permit of a limiter.
@@ -59,13 +64,23 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 	if ctx.Value(d) != nil {
 		return nil, ErrReentrant
 	}
-	c := &call[K, C]{lazy: lazy{parent: ctx}, d: d, key: key}
-	if f := d.config().Account; f != nil {
-		if account := f(key); account != "" {
-			c.account = accountKey(account)
-		}
+	var c *call[K, C]
+	var account string
+	cfg := d.config()
+	if cfg.Account != nil {
+		account = cfg.Account(key)
 	}
-	if err := d.accept(c); err != nil {
+	if account == "" {
+		c = &call[K, C]{}
+	} else {
+		both := &struct { // one allocation
+			call[K, C]
+			own
+		}{}
+		c, both.account, both.call.own = &both.call, account, &both.own
+	}
+	c.parent, c.d, c.key = ctx, d, key
+	if err := d.accept(c, cfg); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -104,7 +119,9 @@ func (c *call[K, C]) step(vendor, place core.Outcome) {
 		return
 	}
 	c.running.Store(false)
-	c.own.Done(vendor)
+	if c.own != nil {
+		c.own.permit.Done(vendor)
+	}
 	c.vendor.Done(vendor)
 	c.place.Done(place)
 	c.trying = false // a hook may have ended the goroutine before
@@ -145,7 +162,6 @@ func (c *call[K, C]) pass() error {
 			if err := c.connect(); err != nil {
 				return err
 			}
-			continue
 		}
 		ready, err := c.turn()
 		if err == nil && c.Err() != nil {
@@ -225,9 +241,9 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
 		return false, err
 	}
-	if c.account != "" {
+	if own := c.own; own != nil {
 		c.lending = !c.pinned
-		if c.own, err = c.d.own.Acquire((*brief[K, C])(c), c.account); err != nil {
+		if own.permit, err = c.d.own.Acquire((*brief[K, C])(c), own.account); err != nil {
 			c.lend()
 			return false, notHeld(err)
 		}
@@ -243,7 +259,7 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		}
 		c.paid = &payment{limiter, receipt}
 	}
-	return c.own.Ready() && c.vendor.Ready(), nil
+	return (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready(), nil
 }
 
 func notHeld(err error) error {
@@ -267,8 +283,8 @@ func (c *call[K, C]) awaitOpen() error {
 	for {
 		until, held := c.d.cool.Until("")
 		alone := c.notBefore
-		if c.account != "" {
-			if own, ok := c.d.own.Until(c.account); ok && own.After(alone) {
+		if c.own != nil {
+			if own, ok := c.d.own.Until(c.own.account); ok && own.After(alone) {
 				alone = own
 			}
 		}
@@ -290,7 +306,7 @@ func (c *call[K, C]) awaitOpen() error {
 	}
 }
 
-// growth is how many answers count as one for the limit in flight. It grows slowly, as
+// growth is how many attempts count as one for the limit in flight. It grows slowly, as
 // each overrun costs a cooldown.
 const growth = 16
 
@@ -303,7 +319,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	if err != nil && !c.ended(err) {
 		limit, limited = cfg.Classify(err)
 	}
-	d.attempts.Add(1)
+	n := d.attempts.Add(1)
 	switch {
 	case limited:
 		d.limited.Add(1)
@@ -327,7 +343,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	}
 	if err != nil {
 		c.end = failed
-	} else if c.end = succeeded; d.answers.Add(1)%growth == 0 {
+	} else if c.end = succeeded; n%growth == 0 {
 		place = core.Success
 	}
 	c.step(vendor, place)
@@ -355,8 +371,8 @@ func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
 	}
 	wait = min(wait, cfg.MaxCooldown) + cfg.Pad
 	cool, key, permit, place := c.d.cool, "", &c.vendor, core.Failure
-	if limit.Scope == ScopeAccount && c.account != "" {
-		cool, key, permit, place = c.d.own, c.account, &c.own, core.Ignored
+	if limit.Scope == ScopeAccount && c.own != nil {
+		cool, key, permit, place = c.d.own, c.own.account, &c.own.permit, core.Ignored
 	}
 	c.notBefore = time.Now().Add(wait) // not after the end of the hold that begins now
 	if c.running.Load() {

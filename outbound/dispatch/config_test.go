@@ -74,7 +74,7 @@ func TestACallWithoutContentionAllocatesLittle(t *testing.T) {
 		"places":      {config{}, unused, 1},
 		"connections": {config{Dial: dial, Healthy: func(string, none) bool { return true }}, unused, 1},
 		"a limiter":   {config{Limiter: limiter}, unused, 2},
-		"an account":  {config{Account: ownAccount}, unused, 2},
+		"an account":  {config{Account: ownAccount}, unused, 1},
 		"a context that is used": {config{}, func(ctx context.Context, _ none) (int, error) {
 			_ = ctx.Done()
 			return 0, nil

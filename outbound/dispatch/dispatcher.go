@@ -18,12 +18,11 @@ import (
 type Dispatcher[K comparable, C any] struct {
 	life   instance.Instance[Config[K, C], Config[K, C], Hooks] // the settings have the defaults
 	cool   *cooldown.Cooldown                                   // of the vendor: its only key is ""
-	own    *cooldown.Cooldown                                   // of the accounts: key "/a" is the account a
+	own    *cooldown.Cooldown                                   // by account
 	flight *bulkhead.Bulkhead
 	pool   pool[K, C]
 
 	attempts, limited atomic.Uint64
-	answers           atomic.Uint64 // to slow down the growth of the limit in flight
 
 	mu      sync.Mutex
 	calls   *call[K, C] // accepted, not completed: a list
@@ -159,10 +158,9 @@ func (d *Dispatcher[K, C]) cut(ctx context.Context) error {
 }
 
 // accept adds a call.
-func (d *Dispatcher[K, C]) accept(c *call[K, C]) error {
+func (d *Dispatcher[K, C]) accept(c *call[K, C], cfg *Config[K, C]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	cfg := d.config()
 	if d.closed || d.active-cfg.Capacity >= max(0, cfg.MaxQueue) {
 		d.stats.Rejected++
 		if d.closed {

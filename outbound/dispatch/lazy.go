@@ -3,19 +3,26 @@ package dispatch
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// lazy is a context that can be canceled. It costs an allocation only if something waits
-// for it, or looks up a value, which a call without contention does not.
+// lazy is a context that can be canceled. It is made only if something waits for it or
+// looks up a value, which a call without contention does not.
 type lazy struct {
 	parent context.Context //nolint:containedctx // the caller's
 
+	state atomic.Uint32
 	mu    sync.Mutex
-	made  context.Context //nolint:containedctx // nil until it is needed
+	made  context.Context //nolint:containedctx // if the state is made
 	stop  context.CancelCauseFunc
-	ended bool
 }
+
+const (
+	unmade = iota
+	made
+	over // ended, and not made
+)
 
 // context returns the context, and makes it if there is none.
 func (l *lazy) context() context.Context {
@@ -23,7 +30,7 @@ func (l *lazy) context() context.Context {
 	defer l.mu.Unlock()
 	if l.made == nil {
 		l.made, l.stop = context.WithCancelCause(l.parent)
-		if l.ended {
+		if l.state.Swap(made) == over {
 			l.stop(nil)
 		}
 	}
@@ -38,12 +45,8 @@ func (l *lazy) cancel(cause error) {
 
 // release ends the context. If nothing has needed it, it is not made.
 func (l *lazy) release() {
-	l.mu.Lock()
-	l.ended = true
-	stop := l.stop
-	l.mu.Unlock()
-	if stop != nil {
-		stop(nil)
+	if !l.state.CompareAndSwap(unmade, over) {
+		l.cancel(nil)
 	}
 }
 
@@ -58,10 +61,7 @@ func (l *lazy) Value(key any) any { return l.context().Value(key) }
 
 // Err returns the error of the context.
 func (l *lazy) Err() error {
-	l.mu.Lock()
-	untouched := l.made == nil && !l.ended
-	l.mu.Unlock()
-	if untouched {
+	if l.state.Load() == unmade {
 		return l.parent.Err()
 	}
 	return l.context().Err()

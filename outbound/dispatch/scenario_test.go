@@ -302,3 +302,13 @@ func TestTheNumberInFlightGrowsSlowlyWhileCallsSucceed(t *testing.T) {
 		}
 	})
 }
+
+func TestAProbeThatHangsHoldsOthersForAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(answer{0, limited(15 * time.Second)}, answer{after: time.Hour}, answer{after: time.Second}, answer{after: time.Second})
+		calls(t, newDispatcher(t, config{}), s, "", "", "")
+		require.Less(t, s.times()[1]-15*time.Second-pad, time.Second)
+		require.InDelta(t, time.Minute, s.times()[2]-s.times()[1], float64(time.Second))
+	})
+}
