@@ -59,7 +59,8 @@
 //   - Each accepted call completes exactly once, also after a panic, [runtime.Goexit], the
 //     end of its context, or Close. Each connection is closed exactly once.
 //   - The end of a call's context is not an error of the vendor.
-//   - A call without contention costs 3 allocations.
+//   - A call without contention costs 1 allocation, and 1 more with a Limiter. The context of
+//     its attempts costs 3 more, if the function uses it.
 //   - Memory is bounded by Capacity and MaxQueue, and by 65,536 accounts that are held:
 //     with one more, the hold that ends first is forgotten. That of the vendor never is.
 //
