@@ -134,8 +134,7 @@ func (c *call[K, C]) refund() {
 	}
 }
 
-// patience is how long a call that holds a place in flight waits for its turn after a
-// cooldown.
+// patience is how long a call waits for its turn after a cooldown until it begins again.
 const patience = time.Second
 
 // brief is the context of a call for such a wait.
@@ -151,19 +150,21 @@ func (b *brief[K, C]) Deadline() (time.Time, bool) {
 }
 
 // pass waits until an attempt may be sent: the gate. Whatever a call waits for, it reads
-// the cooldown again afterwards. A call never waits for a connection, or for a place in
-// flight, while it holds a turn after a cooldown: all others wait for such a turn.
+// the cooldown again afterwards. A call never waits for the connection of another one while
+// it holds a turn after a cooldown, as calls that wait for such a turn can have all
+// connections.
 func (c *call[K, C]) pass() error {
 	for {
 		if err := c.awaitOpen(); err != nil {
 			return err
 		}
-		if c.conn == nil {
-			if err := c.connect(); err != nil {
-				return err
-			}
+		ready, err := c.turnOfAccount()
+		if ready && c.conn == nil {
+			ready, err = c.connect()
 		}
-		ready, err := c.turn()
+		if ready {
+			ready, err = c.turn()
+		}
 		if err == nil && c.Err() != nil {
 			err = context.Cause(c)
 		}
@@ -203,18 +204,21 @@ type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
 
-// connect gets a connection.
-func (c *call[K, C]) connect() (err error) {
+// connect gets a connection. If it must wait for another call, it returns the turn of the
+// account before, and ready is false.
+func (c *call[K, C]) connect() (ready bool, err error) {
 	if c.d.config().Healthy == nil { // most calls wait for nothing
 		if c.conn = c.d.pool.reuse(c.key); c.conn != nil {
-			return nil
+			return true, nil
 		}
 	}
 	var since time.Time
+	ready = true
 	c.dialing.Store(true)
 	defer c.dialing.Store(false)
 	c.conn, err = c.d.pool.get(c, c.key, func() {
-		since = time.Now()
+		since, ready = time.Now(), false
+		c.step(core.Ignored, core.Ignored)
 		if f := c.d.life.Hooks().Waiting; f != nil {
 			c.d.call(c.parent, f, Info{Key: c.key})
 		}
@@ -223,7 +227,7 @@ func (c *call[K, C]) connect() (err error) {
 			c.d.call(c.parent, f, Info{Key: c.key, Waited: time.Since(since)})
 		}
 	})
-	return c.fault(err)
+	return ready && err == nil, err
 }
 
 // fault returns the cause of the context if it has ended, otherwise err.
@@ -234,19 +238,26 @@ func (c *call[K, C]) fault(err error) error {
 	return err
 }
 
-// turn takes a place in flight, the turns of both scopes and the permit of the limiter.
-// It reports whether the attempt can be sent now.
+// turnOfAccount takes the turn of the account, if there is any.
+func (c *call[K, C]) turnOfAccount() (ready bool, err error) {
+	own := c.own
+	if own == nil {
+		return true, nil
+	}
+	c.trying, c.lending = true, c.conn != nil && !c.pinned
+	if own.permit, err = c.d.own.Acquire((*brief[K, C])(c), own.account); err != nil {
+		c.lend()
+		return false, notHeld(err)
+	}
+	return true, nil
+}
+
+// turn takes a place in flight, the turn of the vendor and the permit of the limiter. It
+// reports whether the attempt can be sent now.
 func (c *call[K, C]) turn() (ready bool, err error) {
 	c.trying = true
 	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
 		return false, err
-	}
-	if own := c.own; own != nil {
-		c.lending = !c.pinned
-		if own.permit, err = c.d.own.Acquire((*brief[K, C])(c), own.account); err != nil {
-			c.lend()
-			return false, notHeld(err)
-		}
 	}
 	c.lending = false
 	if c.vendor, err = c.d.cool.Acquire((*brief[K, C])(c), ""); err != nil {
