@@ -72,6 +72,7 @@ func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 			c.setLimit(old + 1)
 			b.raised.Add(1)
 		}
+	case core.Ignored:
 	}
 	if c.limit != old {
 		b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: old, Limit: c.limit}})

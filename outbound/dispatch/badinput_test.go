@@ -155,10 +155,15 @@ func TestAFunctionThatDoesNotReturnLosesNothing(t *testing.T) {
 							}
 						})
 					})
-					vendor := &script{start: time.Now(), answers: []answer{
-						{time.Second, limited(5 * time.Second)}, {time.Second, errors.New("500")}, {time.Second, nil}, {time.Second, limitedAccount(time.Second)},
-						{time.Second, limited(time.Second)}, {time.Second, limited(time.Second)}, {time.Second, limited(time.Second)},
-					}}
+					vendor := newScript([]answer{
+						{time.Second, limited(5 * time.Second)},
+						{time.Second, errors.New("500")},
+						{time.Second, nil},
+						{time.Second, limitedAccount(time.Second)},
+						{time.Second, limited(time.Second)},
+						{time.Second, limited(time.Second)},
+						{time.Second, limited(time.Second)},
+					}...)
 					var wg sync.WaitGroup
 					for i := range 20 {
 						wg.Go(func() {
@@ -312,4 +317,45 @@ func TestEachBadFieldIsNamedWithItsValueAndARemedy(t *testing.T) {
 			require.Contains(t, bad.Reason, "(0 means ")
 		}
 	}
+}
+
+func TestFunctionsOfTheUserMayUseTheDispatcher(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var d *dispatch.Dispatcher[string, string]
+		used := map[string]bool{}
+		use := func(name string) {
+			if d != nil {
+				used[name] = true
+				_, _, _ = d.Snapshot(), d.Config(), d.Stats()
+				_ = d.SetConfig(d.Config())
+			}
+		}
+		hook := func(name string) func(context.Context, dispatch.Info) {
+			return func(context.Context, dispatch.Info) { use(name) }
+		}
+		made, _ := newPooled(t, 1, func(c *dispatch.Config[string, string]) {
+			dial := c.Dial
+			c.Attempts = 1
+			c.Account = func(string) string { use("Account"); return "" }
+			c.Classify = func(err error) (dispatch.Limited, bool) { use("Classify"); return classify(err) }
+			c.Dial = func(ctx context.Context, key string) (string, error) { use("Dial"); return dial(ctx, key) }
+			c.Healthy = func(string, string) bool { use("Healthy"); return true }
+			c.Close = func(string, string) { use("Close") }
+			c.Hooks = dispatch.Hooks{
+				Held: hook("Held"), Resumed: hook("Resumed"), Waiting: hook("Waiting"), Connected: hook("Connected"), Returned: hook("Returned"), GaveUp: hook("GaveUp"),
+			}
+		})
+		d = made
+		vendor := newScript(answer{time.Second, limited(time.Second)}, answer{after: time.Second})
+		for _, key := range []string{"a", "a", "b"} {
+			go func() {
+				_, _ = dispatch.Do(t.Context(), d, key, func(ctx context.Context, _ string) (int, error) { return vendor.call(ctx, none{}) })
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		require.NoError(t, d.Close(t.Context()))
+		require.Len(t, used, 11)
+	})
 }

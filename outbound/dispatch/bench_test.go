@@ -17,6 +17,7 @@ func BenchmarkDo(b *testing.B) {
 		d := core.Must(dispatch.New(cfg))
 		call := func(context.Context, none) (int, error) { return 0, nil }
 		return func(b *testing.B) {
+			b.Helper()
 			b.ReportAllocs()
 			for b.Loop() {
 				_, _ = dispatch.Do(ctx, d, "key", call)

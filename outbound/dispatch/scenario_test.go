@@ -135,14 +135,14 @@ func TestALoopThatPanicsReturnsTheConnectionOfItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDispatcher(t, config{Capacity: 1})
 		require.Panics(t, func() {
-			for range dispatch.Stream(t.Context(), d, "", 1, pages(new([]int), 0)) {
-				panic("loop")
+			for _, err := range dispatch.Stream(t.Context(), d, "", 1, pages(new([]int), 0)) {
+				panic(err)
 			}
 		})
 		require.Equal(t, 1, d.Stats().Idle, "the page was answered")
 		require.Panics(t, func() {
-			for range dispatch.Stream(t.Context(), d, "", 1, func(context.Context, none, int) (dispatch.Page[int, int], error) { panic("fetch") }) {
-				t.Error("a row")
+			for _, err := range dispatch.Stream(t.Context(), d, "", 1, func(context.Context, none, int) (dispatch.Page[int, int], error) { panic("fetch") }) {
+				t.Error("a row", err)
 			}
 		})
 		require.Zero(t, d.Stats().Connections, "it was in use")
@@ -249,7 +249,7 @@ func TestTwoScopesHoldACallUntilTheLaterOfThem(t *testing.T) {
 			for _, err := range []error{limitedAccount(c.own), limited(c.vendor)} {
 				go func() { _, _ = dispatch.Do(t.Context(), d, "a", newScript(answer{1, err}).call) }()
 			}
-			time.Sleep(2)
+			time.Sleep(2 * time.Nanosecond)
 			start, s := time.Now(), newScript()
 			calls(t, d, s, "a")
 			require.InDelta(t, c.want+pad, time.Since(start), 2, name)
