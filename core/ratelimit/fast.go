@@ -35,18 +35,14 @@ func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refus
 		s.mu.Unlock()
 		return false
 	}
-	switch {
-	case r.Allowed:
-		s.allowed++
-	case refuse:
-		s.rejected++
-	default:
-		s.mu.Unlock()
-		return false
-	}
 	s.last = now
+	if r.Allowed {
+		s.allowed++
+	} else if refuse {
+		s.rejected++
+	}
 	s.mu.Unlock()
-	return true
+	return r.Allowed || refuse
 }
 
 // clock is a time for takeOne that stands for that of the table, which it reads under the lock. No
