@@ -323,10 +323,13 @@ func TestFunctionsOfTheUserMayUseTheDispatcher(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var d *dispatch.Dispatcher[string, string]
+		var mu sync.Mutex
 		used := map[string]bool{}
 		use := func(name string) {
 			if d != nil {
+				mu.Lock()
 				used[name] = true
+				mu.Unlock()
 				_, _, _ = d.Snapshot(), d.Config(), d.Stats()
 				_ = d.SetConfig(d.Config())
 			}

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -194,16 +197,16 @@ func TestAStuckKeyBlocksNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				block := false
+				var block atomic.Bool
 				d, _ := newPooled(t, 3, func(cfg *dispatch.Config[string, string]) {
 					stuck(cfg, func(key string) {
-						if block && key == "a" {
+						if block.Load() && key == "a" {
 							time.Sleep(20 * time.Second)
 						}
 					})
 				})
 				use(t, d, "a", 0)
-				block = true
+				block.Store(true)
 				time.Sleep(2 * time.Second) // Close runs
 				use(t, d, "a", time.Second)
 				start := time.Now()
@@ -310,5 +313,16 @@ func TestAProbeThatHangsHoldsOthersForAMinute(t *testing.T) {
 		calls(t, newDispatcher(t, config{}), s, "", "", "")
 		require.Less(t, s.times()[1]-15*time.Second-pad, time.Second)
 		require.InDelta(t, time.Minute, s.times()[2]-s.times()[1], float64(time.Second))
+	})
+}
+
+func TestACallThatWaitedForTheLimiterReadsTheCooldownOfItsAccountAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1, 5*time.Second, 1), MaxWait: -1}))
+		s := newScript(answer{4 * time.Second, limitedAccount(15 * time.Second)})
+		d := newDispatcher(t, config{Limiter: limiter, Account: ownAccount})
+		calls(t, d, s, "a", "a")
+		require.GreaterOrEqual(t, s.times()[1], 19*time.Second+pad, "it had a permit at 5 seconds")
 	})
 }
