@@ -31,18 +31,21 @@ func (p *Permit) Done(outcome core.Outcome) {
 }
 
 func (c *cell) done(p Permit, outcome core.Outcome) {
-	counts := p.generation != 0 && (outcome == core.Success || outcome == core.Failure)
-	if counts || c.word.add(int(p.weight))&locked != 0 {
-		c.end(p, outcome, counts)
+	if p.generation == 0 || outcome != core.Success && outcome != core.Failure {
+		if c.word.add(int(p.weight))&locked == 0 {
+			return
+		}
+		p.generation = 0 // the permits are returned
 	}
+	c.end(p, outcome)
 }
 
 // end is done where the word alone is not enough: calls wait, or the outcome counts.
-func (c *cell) end(p Permit, outcome core.Outcome, counts bool) {
+func (c *cell) end(p Permit, outcome core.Outcome) {
 	defer c.bulkhead.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if counts {
+	if p.generation != 0 {
 		if cfg := c.bulkhead.config(); cfg.Backoff > 0 && p.generation == c.generation.Load() {
 			c.adapt(cfg, p, outcome)
 		}

@@ -326,3 +326,19 @@ func TestACallThatWaitedForTheLimiterReadsTheCooldownOfItsAccountAgain(t *testin
 		require.GreaterOrEqual(t, s.times()[1], 19*time.Second+pad, "it had a permit at 5 seconds")
 	})
 }
+
+func TestACallWhoseContextEndedOnItsWayIsNotSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _ := newPooled(t, 1, func(cfg *dispatch.Config[string, string]) {
+			cfg.Healthy = func(string, string) bool { time.Sleep(10 * time.Second); return true }
+		})
+		use(t, d, "a", 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := dispatch.Do(ctx, d, "a", func(context.Context, string) (int, error) { t.Error("sent"); return 0, nil })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, uint64(1), d.Stats().Canceled)
+		require.Equal(t, 1, d.Stats().Idle)
+	})
+}
