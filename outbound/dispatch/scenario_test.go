@@ -17,32 +17,6 @@ import (
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
-func TestFewConnectionsNeverTripTheVendor(t *testing.T) {
-	t.Parallel()
-	for name, grace := range map[string]time.Duration{"pardons calls on their way": time.Second, "pardons nothing": 0} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				v := newVendor(grace)
-				got := run(t, v, 6000, 120, dispatched(newDispatcher(t, config{Capacity: 8}), v))
-				t.Logf("%+v", got)
-				require.NoError(t, got.check(6000, 0, 160*time.Second))
-			})
-		})
-	}
-}
-
-func TestAVendorThatPardonsNothingIsServedInTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := newVendor(0)
-		got := run(t, v, 6000, 120, dispatched(newDispatcher(t, config{Capacity: 60, Attempts: 100}), v))
-		t.Logf("%+v", got)
-		require.Equal(t, 6000, got.served)
-		require.LessOrEqual(t, got.trips, 10)
-	})
-}
-
 func TestALongerCooldownThatArrivesDuringAnotherIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
