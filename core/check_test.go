@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
@@ -17,13 +18,14 @@ import (
 func TestPipelineCheckTellsOfEveryPairThatIsInverted(t *testing.T) {
 	t.Parallel()
 	var (
-		trace []string
-		r     = core.Must(retry.New(retry.Config{Name: "r"}))
-		l     = core.Must(ratelimit.New(ratelimit.Config{Name: "l"}))
-		b     = core.Must(breaker.New(breaker.Config{Name: "b"}))
-		each  = core.Must(timeout.New(timeout.Config{Name: "each", Limit: time.Second}))
-		total = core.Must(timeout.New(timeout.Config{Name: "total"}))
-		mine  = &traced{"mine", 1, &trace}
+		trace  []string
+		r      = core.Must(retry.New(retry.Config{Name: "r"}))
+		l      = core.Must(ratelimit.New(ratelimit.Config{Name: "l"}))
+		b      = core.Must(breaker.New(breaker.Config{Name: "b"}))
+		each   = core.Must(timeout.New(timeout.Config{Name: "each", Limit: time.Second}))
+		total  = core.Must(timeout.New(timeout.Config{Name: "total"}))
+		places = core.Must(bulkhead.New(bulkhead.Config{Name: "p"}))
+		mine   = &traced{"mine", 1, &trace}
 	)
 	for _, c := range []struct {
 		order []core.Mechanism
@@ -43,6 +45,11 @@ func TestPipelineCheckTellsOfEveryPairThatIsInverted(t *testing.T) {
 			"core: *breaker.Breaker(b) is outside *retry.Policy(r), which belongs outside of it (retry before breaker)",
 			"core: *ratelimit.Limiter(l) is outside *retry.Policy(r), which belongs outside of it (retry before ratelimit)",
 		}},
+		{[]core.Mechanism{total, r, places, l, b, each}, nil},
+		{[]core.Mechanism{r, l, places, b, each}, nil},
+		{[]core.Mechanism{places, r}, []string{"core: *bulkhead.Bulkhead(p) is outside *retry.Policy(r), which belongs outside of it (retry before bulkhead)"}},
+		{[]core.Mechanism{b, places}, []string{"core: *breaker.Breaker(b) is outside *bulkhead.Bulkhead(p), which belongs outside of it (bulkhead before breaker)"}},
+		{[]core.Mechanism{r, each, places}, []string{"core: *timeout.Timeout(each) is outside *bulkhead.Bulkhead(p), which belongs outside of it (bulkhead before timeout)"}},
 	} {
 		p, err := core.NewPipeline(c.order...)
 		require.NoError(t, err)

@@ -87,9 +87,9 @@ func (p *Pipeline) String() string {
 }
 
 // Check reports pairs whose order is probably a mistake, one line each, or nil. A retry
-// belongs outside of the mechanisms that decide about single attempts. A limiter belongs
-// outside of a breaker: a call that waits then neither holds a half-open slot nor looks
-// slow. A timeout inside a retry limits each attempt and belongs inside of both; a
+// belongs outside of the mechanisms that decide about single attempts. A limiter and a
+// bulkhead belong outside of a breaker: a call that waits then neither holds a half-open
+// slot nor looks slow. A timeout inside a retry limits each attempt and belongs inside of all; a
 // timeout outside of any retry may be anywhere. A reported pair works all the same.
 //
 // Check identifies a mechanism by the package name of its type, as in [Entry.Kind], and
@@ -104,7 +104,7 @@ func (p *Pipeline) Check() (found []string) {
 		switch kinds[i] {
 		case "retry":
 			places[i] = 1
-		case "ratelimit":
+		case "ratelimit", "bulkhead":
 			places[i] = 2
 		case "breaker":
 			places[i] = 3

@@ -483,7 +483,9 @@ func TestKeysAreApartAndForgottenWhenIdle(t *testing.T) {
 			permits[i+1].Done(core.Success)
 		}
 		b.Stats()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute - 1)
+		require.Equal(t, len(keys), b.Stats().Keys)
+		time.Sleep(time.Nanosecond)
 		s := b.Stats()
 		require.Equal(t, 1, s.Keys, "a call of the first one is in flight")
 		require.Equal(t, uint64(len(keys)), s.Admitted, "those of forgotten keys too")

@@ -31,13 +31,16 @@ func (p *Permit) Done(outcome core.Outcome) {
 }
 
 func (c *cell) done(p Permit, outcome core.Outcome) {
-	if p.generation != 0 || c.word.add(int(p.weight))&locked != 0 {
-		c.end(p, outcome)
+	if p.generation == 0 || outcome != core.Success && outcome != core.Failure {
+		if c.word.add(int(p.weight))&locked == 0 {
+			return
+		}
+		p.generation = 0 // the permits are returned
 	}
+	c.end(p, outcome)
 }
 
-// end is done where the word alone is not enough: calls wait, or the limit depends on the
-// outcome.
+// end is done where the word alone is not enough: calls wait, or the outcome counts.
 func (c *cell) end(p Permit, outcome core.Outcome) {
 	defer c.bulkhead.announce()
 	c.mu.Lock()

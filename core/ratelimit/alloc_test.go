@@ -44,3 +44,28 @@ func TestTakeAllocatesNothing(t *testing.T) {
 		}), uint64(100), "a tier")
 	}
 }
+
+//nolint:paralleltest // counts allocations
+func TestAWaitThatIsServedAtOnceAllocatesNothing(t *testing.T) {
+	ctx := t.Context()
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1 << 30), ratelimit.TokenBucket(1<<30, time.Second, 0)} {
+		l := newLimiter(t, ratelimit.Config{Limit: limit})
+		require.Less(t, mallocs(10_000, func() {
+			if _, err := l.Wait(ctx, "key", 1); err != nil {
+				t.Fatal(err)
+			}
+		}), uint64(100))
+		require.Equal(t, uint64(10_001), l.Stats().Allowed)
+	}
+}
+
+func TestAWaitIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Hour, 1), MaxWait: time.Second})
+	for i := range 3 {
+		_, err := l.Wait(t.Context(), "key", 1)
+		require.Equal(t, i == 0, err == nil)
+	}
+	require.Equal(t, uint64(1), l.Stats().Allowed)
+	require.Equal(t, uint64(2), l.Stats().Rejected)
+}

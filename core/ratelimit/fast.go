@@ -12,8 +12,8 @@ import (
 // bucket or fixed window, which the key has a word of and nothing else, no waiters, and no slot to
 // be made or swept. Otherwise it returns false, and has done nothing. It spares the account that
 // the general way copies; the limiter counts in the shard, under its lock, and not with an atomic
-// (BenchmarkTake).
-func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, r *Result) bool {
+// (BenchmarkTake). Unless refuse is set, a refusal is false, and not counted.
+func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refuse bool, r *Result) bool {
 	if cost <= 0 || cost > p.Capacity || t.store.closed.Load() {
 		return false
 	}
@@ -38,11 +38,11 @@ func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, r *Re
 	s.last = now
 	if r.Allowed {
 		s.allowed++
-	} else {
+	} else if refuse {
 		s.rejected++
 	}
 	s.mu.Unlock()
-	return true
+	return r.Allowed || refuse
 }
 
 // clock is a time for takeOne that stands for that of the table, which it reads under the lock. No

@@ -52,7 +52,7 @@ func checkTakeOne(t *testing.T, limits int) {
 			want, err := a.applyAt(late, "k", id, &op)
 			require.NoError(t, err)
 			var got Result
-			if p := b.All()[id]; op.Kind == driver.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, &got) {
+			if p := b.All()[id]; op.Kind == driver.Take && b.takeOne(late, "k", p.Rules[0], op.Cost, true, &got) {
 				done++
 			} else {
 				got, err = b.applyAt(late, "k", id, &op)
@@ -97,7 +97,7 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 		for key := range 10_000 {
 			now := int64(2*time.Second) + int64(round)*int64(100*time.Millisecond) + int64(key)*2000 // each is full again
 			var r Result
-			if name := fmt.Sprint(key); !tab.takeOne(now, name, p.Rules[0], 1, &r) {
+			if name := fmt.Sprint(key); !tab.takeOne(now, name, p.Rules[0], 1, true, &r) {
 				missed++
 				_, err := tab.applyAt(now, name, id, &driver.Op{Cost: 1})
 				require.NoError(t, err)

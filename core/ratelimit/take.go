@@ -37,7 +37,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 	if l.overrides.n.Load() > 0 {
 		set = cmp.Or(l.overrides.get(key), set)
 	}
-	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, r) {
+	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, true, r) {
 		if h := l.life.Hooks(); l.own == nil || h.Allowed != nil || h.Rejected != nil {
 			l.took(ctx, key, n, r)
 		}

@@ -26,11 +26,15 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
+	var r Result
+	if set := l.settingOf(key); set.one != nil && l.memory.takeOne(clock, key, set.one, n, false, &r) {
+		l.took(ctx, key, n, &r)
+		return r, nil
+	}
 	most := l.config().maxWait()
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(deadline))
 	}
-	var r Result
 	var err error
 	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
 		r, err = l.queue(ctx, t, strings.Clone(key), n, most)

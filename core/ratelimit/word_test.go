@@ -30,7 +30,7 @@ func newTestTable(tb testing.TB, maxKeys int, limits ...Limit) (*table, []driver
 
 // eitherAt is applyAt or, every other nanosecond, takeOne where that can do it.
 func eitherAt(t *table, now int64, key string, id driver.ID, op driver.Op) (r Result, err error) {
-	if p := t.All()[id]; now%2 == 0 && op.Kind == driver.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, &r) {
+	if p := t.All()[id]; now%2 == 0 && op.Kind == driver.Take && len(p.Rules) == 1 && !p.Rules[0].Listed() && t.takeOne(now, key, p.Rules[0], op.Cost, true, &r) {
 		return r, nil
 	}
 	return t.applyAt(now, key, id, &op)

@@ -15,28 +15,37 @@ import (
 // A call is one call that was accepted, and the context of its attempts. It belongs to
 // one goroutine, apart from the context and the list.
 type call[K comparable, C any] struct {
-	context.Context //nolint:containedctx // a call is a context
-	d               *Dispatcher[K, C]
-	parent          context.Context //nolint:containedctx // the caller's
-	cancel          context.CancelCauseFunc
-	next            *call[K, C] // in the list of the dispatcher
-	prev            *call[K, C]
-	key             K
-	account         string // key of the cooldown; "" if only the vendor is held
-	pinned          bool   // the connection is kept during a cooldown of the account
-	running         atomic.Bool
-	dialing         atomic.Bool
-	brief           brief
-	end             ending
+	lazy    // the context
+	d       *Dispatcher[K, C]
+	next    *call[K, C] // in the list of the dispatcher
+	prev    *call[K, C]
+	key     K
+	own     *own // nil if only the vendor is held
+	running atomic.Bool
+	dialing atomic.Bool
+	pinned  bool // the connection is kept during a cooldown of the account
+	trying  bool // an attempt has begun
+	lending bool // the connection is lent if the wait for a turn is too long
+	end     ending
+	limited int32 // attempts
 
-	limited   int       // attempts
 	notBefore time.Time // the next attempt: the vendor has refused the last one until then
 	conn      *conn[K, C]
 	place     bulkhead.Permit
-	own       cooldown.Permit // of the account
 	vendor    cooldown.Permit
-	paid      *ratelimit.Limiter // from which the call has a permit
-	receipt   ratelimit.Result
+	paid      *payment
+}
+
+// own is the account of a call.
+type own struct {
+	account string // not empty
+	permit  cooldown.Permit
+}
+
+// A payment is a permit of a limiter.
+type payment struct {
+	limiter *ratelimit.Limiter
+	receipt ratelimit.Result
 }
 
 // Value returns c itself for its dispatcher while an attempt or Dial runs, to detect re-entrancy.
@@ -44,7 +53,7 @@ func (c *call[K, C]) Value(key any) any {
 	if d, ok := key.(*Dispatcher[K, C]); ok && d == c.d && (c.running.Load() || c.dialing.Load()) {
 		return c
 	}
-	return c.Context.Value(key)
+	return c.lazy.Value(key)
 }
 
 // begin accepts a call. The caller defers finish.
@@ -55,16 +64,23 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 	if ctx.Value(d) != nil {
 		return nil, ErrReentrant
 	}
-	c := &call[K, C]{d: d, parent: ctx, key: key}
-	if f := d.config().Account; f != nil {
-		if account := f(key); account != "" {
-			c.account = accountKey(account)
-		}
+	var c *call[K, C]
+	var account string
+	cfg := d.config()
+	if cfg.Account != nil {
+		account = cfg.Account(key)
 	}
-	c.Context, c.cancel = context.WithCancelCause(ctx)
-	c.brief.Context, c.brief.caller = c, ctx
-	if err := d.accept(c); err != nil {
-		c.cancel(nil)
+	if account == "" {
+		c = &call[K, C]{}
+	} else {
+		both := &struct { // one allocation
+			call[K, C]
+			own
+		}{}
+		c, both.account, both.call.own = &both.call, account, &both.own
+	}
+	c.parent, c.d, c.key = ctx, d, key
+	if err := d.accept(c, cfg); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -74,11 +90,10 @@ func (d *Dispatcher[K, C]) begin(ctx context.Context, key K) (*call[K, C], error
 // is closed.
 func (c *call[K, C]) finish() {
 	defer c.d.complete(c)
-	defer c.cancel(nil)
-	broken := c.running.Load()
+	defer c.release()
+	defer c.disconnect(c.running.Load())
 	c.step(core.Ignored, core.Ignored)
 	c.refund()
-	c.disconnect(broken)
 }
 
 // disconnect returns the connection.
@@ -100,54 +115,56 @@ func (c *call[K, C]) disconnect(broken bool) {
 
 // step ends what one attempt holds.
 func (c *call[K, C]) step(vendor, place core.Outcome) {
+	if !c.trying {
+		return
+	}
 	c.running.Store(false)
-	c.own.Done(vendor)
+	if c.own != nil {
+		c.own.permit.Done(vendor)
+	}
 	c.vendor.Done(vendor)
 	c.place.Done(place)
+	c.trying = false // a hook may have ended the goroutine before
 }
 
 func (c *call[K, C]) refund() {
-	if limiter := c.paid; limiter != nil {
+	if p := c.paid; p != nil {
 		c.paid = nil
-		_, _ = limiter.Refund(c.parent, c.d.Name(), c.receipt) // if the store fails, it comes back in its time
+		_, _ = p.limiter.Refund(c.parent, c.d.Name(), p.receipt) // if the store fails, it comes back in its time
 	}
 }
 
-// patience is how long a call that holds a place in flight waits for its turn after a
-// cooldown.
+// patience is how long a call waits for its turn after a cooldown until it begins again.
 const patience = time.Second
 
-// brief is a context for such a wait.
-type brief struct {
-	context.Context //nolint:containedctx // it is a context
-	caller          context.Context
-	pool            interface{ busy() bool } // nil if the connection is kept after the wait
-}
+// brief is the context of a call for such a wait.
+type brief[K comparable, C any] call[K, C]
 
 // Deadline limits the wait; a cooldown that lasts longer rejects the call at once. The
 // wait is shorter if another call could use the connection.
-func (b *brief) Deadline() (time.Time, bool) {
-	if b.pool != nil && b.pool.busy() {
+func (b *brief[K, C]) Deadline() (time.Time, bool) {
+	if b.lending && b.d.pool.busy() {
 		return time.Now().Add(patience / 20), true
 	}
 	return time.Now().Add(patience), true
 }
 
 // pass waits until an attempt may be sent: the gate. Whatever a call waits for, it reads
-// the cooldown again afterwards. A call never waits for a connection, or for a place in
-// flight, while it holds a turn after a cooldown: all others wait for such a turn.
+// the cooldown again afterwards. A call never waits for the connection of another one while
+// it holds a turn after a cooldown, as calls that wait for such a turn can have all
+// connections.
 func (c *call[K, C]) pass() error {
 	for {
 		if err := c.awaitOpen(); err != nil {
 			return err
 		}
-		if c.conn == nil {
-			if err := c.connect(); err != nil {
-				return err
-			}
-			continue
+		ready, err := c.turnOfAccount()
+		if ready && c.conn == nil {
+			ready, err = c.connect()
 		}
-		ready, err := c.turn()
+		if ready {
+			ready, err = c.turn()
+		}
 		if err == nil && c.Err() != nil {
 			err = context.Cause(c)
 		}
@@ -187,13 +204,21 @@ type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
 
-// connect gets a connection.
-func (c *call[K, C]) connect() (err error) {
+// connect gets a connection. If it must wait for another call, it returns the turn of the
+// account before, and ready is false.
+func (c *call[K, C]) connect() (ready bool, err error) {
+	if c.d.config().Healthy == nil { // most calls wait for nothing
+		if c.conn = c.d.pool.reuse(c.key); c.conn != nil {
+			return true, nil
+		}
+	}
 	var since time.Time
+	ready = true
 	c.dialing.Store(true)
 	defer c.dialing.Store(false)
 	c.conn, err = c.d.pool.get(c, c.key, func() {
-		since = time.Now()
+		since, ready = time.Now(), false
+		c.step(core.Ignored, core.Ignored)
 		if f := c.d.life.Hooks().Waiting; f != nil {
 			c.d.call(c.parent, f, Info{Key: c.key})
 		}
@@ -202,7 +227,7 @@ func (c *call[K, C]) connect() (err error) {
 			c.d.call(c.parent, f, Info{Key: c.key, Waited: time.Since(since)})
 		}
 	})
-	return c.fault(err)
+	return ready && err == nil, err
 }
 
 // fault returns the cause of the context if it has ended, otherwise err.
@@ -213,32 +238,39 @@ func (c *call[K, C]) fault(err error) error {
 	return err
 }
 
-// turn takes a place in flight, the turns of both scopes and the permit of the limiter.
-// It reports whether the attempt can be sent now.
+// turnOfAccount takes the turn of the account, if there is any.
+func (c *call[K, C]) turnOfAccount() (ready bool, err error) {
+	own := c.own
+	if own == nil {
+		return true, nil
+	}
+	c.trying, c.lending = true, c.conn != nil && !c.pinned
+	if own.permit, err = c.d.own.Acquire((*brief[K, C])(c), own.account); err != nil {
+		c.lend()
+		return false, notHeld(err)
+	}
+	return true, nil
+}
+
+// turn takes a place in flight, the turn of the vendor and the permit of the limiter. It
+// reports whether the attempt can be sent now.
 func (c *call[K, C]) turn() (ready bool, err error) {
+	c.trying = true
 	if c.place, err = c.d.flight.Acquire(c, ""); err != nil {
 		return false, err
 	}
-	if c.account != "" {
-		if !c.pinned {
-			c.brief.pool = &c.d.pool
-		}
-		if c.own, err = c.d.own.Acquire(&c.brief, c.account); err != nil {
-			c.lend()
-			return false, notHeld(err)
-		}
-	}
-	c.brief.pool = nil
-	if c.vendor, err = c.d.cool.Acquire(&c.brief, ""); err != nil {
+	c.lending = false
+	if c.vendor, err = c.d.cool.Acquire((*brief[K, C])(c), ""); err != nil {
 		return false, notHeld(err)
 	}
 	if limiter := c.d.config().Limiter; limiter != nil && c.paid == nil {
-		if c.receipt, err = limiter.Wait(c, c.d.Name(), 1); err != nil {
+		receipt, err := limiter.Wait(c, c.d.Name(), 1)
+		if err != nil {
 			return false, err
 		}
-		c.paid = limiter
+		c.paid = &payment{limiter, receipt}
 	}
-	return c.own.Ready() && c.vendor.Ready(), nil
+	return (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready(), nil
 }
 
 func notHeld(err error) error {
@@ -260,14 +292,14 @@ func (c *call[K, C]) lend() {
 // the vendor asked this call for: if that answer was late, the cooldown ignores it.
 func (c *call[K, C]) awaitOpen() error {
 	for {
-		until, _ := c.d.cool.Until("")
+		until, held := c.d.cool.Until("")
 		alone := c.notBefore
-		if c.account != "" {
-			if own, ok := c.d.own.Until(c.account); ok && own.After(alone) {
+		if c.own != nil {
+			if own, ok := c.d.own.Until(c.own.account); ok && own.After(alone) {
 				alone = own
 			}
 		}
-		if time.Until(until) <= 0 && time.Until(alone) <= 0 {
+		if !held && (alone.IsZero() || time.Until(alone) <= 0) { // most calls read no clock
 			return nil
 		}
 		if alone.After(until) {
@@ -285,7 +317,7 @@ func (c *call[K, C]) awaitOpen() error {
 	}
 }
 
-// growth is how many answers count as one for the limit in flight. It grows slowly, as
+// growth is how many attempts count as one for the limit in flight. It grows slowly, as
 // each overrun costs a cooldown.
 const growth = 16
 
@@ -298,16 +330,16 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	if err != nil && !c.ended(err) {
 		limit, limited = cfg.Classify(err)
 	}
-	d.attempts.Add(1)
+	n := d.attempts.Add(1)
 	switch {
 	case limited:
 		d.limited.Add(1)
 		until := c.hold(cfg, limit)
-		if c.limited++; c.limited < cfg.Attempts {
+		if c.limited++; int(c.limited) < cfg.Attempts {
 			return true, nil
 		}
 		c.giveUp(err)
-		return false, &GaveUpError{Name: d.Name(), Attempts: c.limited, Err: err, until: until}
+		return false, &GaveUpError{Name: d.Name(), Attempts: int(c.limited), Err: err, until: until}
 	case err != nil && c.Err() != nil:
 		c.step(core.Ignored, core.Ignored)
 		c.end = canceled
@@ -322,7 +354,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	}
 	if err != nil {
 		c.end = failed
-	} else if c.end = succeeded; d.answers.Add(1)%growth == 0 {
+	} else if c.end = succeeded; n%growth == 0 {
 		place = core.Success
 	}
 	c.step(vendor, place)
@@ -333,7 +365,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 func (c *call[K, C]) giveUp(err error) {
 	c.end = gaveUp
 	if f := c.d.life.Hooks().GaveUp; f != nil {
-		c.d.call(c.parent, f, Info{Key: c.key, Attempts: c.limited, Err: err})
+		c.d.call(c.parent, f, Info{Key: c.key, Attempts: int(c.limited), Err: err})
 	}
 }
 
@@ -350,8 +382,8 @@ func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
 	}
 	wait = min(wait, cfg.MaxCooldown) + cfg.Pad
 	cool, key, permit, place := c.d.cool, "", &c.vendor, core.Failure
-	if limit.Scope == ScopeAccount && c.account != "" {
-		cool, key, permit, place = c.d.own, c.account, &c.own, core.Ignored
+	if limit.Scope == ScopeAccount && c.own != nil {
+		cool, key, permit, place = c.d.own, c.own.account, &c.own.permit, core.Ignored
 	}
 	c.notBefore = time.Now().Add(wait) // not after the end of the hold that begins now
 	if c.running.Load() {

@@ -54,14 +54,13 @@ func badText(field string, value any, reason string) error {
 	return &core.ConfigError{Field: field, Value: value, Reason: reason}
 }
 
-// accountKey is the key of an account in the cooldown. That of the vendor is empty.
-func accountKey(account string) string { return "/" + account }
-
+// scopeOf returns the scope of a key in a cooldown: that of the vendor is empty, as no
+// account is.
 func scopeOf(key string) (Scope, string) {
 	if key == "" {
 		return ScopeVendor, ""
 	}
-	return ScopeAccount, key[1:]
+	return ScopeAccount, key
 }
 
 // Limited is the answer of a vendor that has refused a call because of a limit.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -61,25 +62,33 @@ func TestHooksReportACooldown(t *testing.T) {
 	})
 }
 
+// Not parallel: it counts allocations.
 func TestACallWithoutContentionAllocatesLittle(t *testing.T) {
-	d := newDispatcher(t, config{})
-	ctx := t.Context()
-	call := func(context.Context, none) (int, error) { return 0, nil }
-	allocs := testing.AllocsPerRun(1000, func() {
-		if _, err := dispatch.Do(ctx, d, "", call); err != nil {
-			t.Fatal(err)
-		}
-	})
-	t.Logf("%v allocations", allocs)
-	require.LessOrEqual(t, allocs, 4.0)
-}
-
-func BenchmarkDo(b *testing.B) {
-	d := core.Must(dispatch.New(config{}))
-	ctx := context.Background()
-	call := func(context.Context, none) (int, error) { return 0, nil }
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = dispatch.Do(ctx, d, "", call)
+	dial := func(context.Context, string) (none, error) { return none{}, nil }
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1<<30, time.Second, 1<<30)}))
+	for name, c := range map[string]struct {
+		cfg  config
+		call func(context.Context, none) (int, error)
+		want float64
+	}{
+		"places":      {config{}, unused, 1},
+		"connections": {config{Dial: dial, Healthy: func(string, none) bool { return true }}, unused, 1},
+		"a limiter":   {config{Limiter: limiter}, unused, 2},
+		"an account":  {config{Account: ownAccount}, unused, 1},
+		"a context that is used": {config{}, func(ctx context.Context, _ none) (int, error) {
+			_ = ctx.Done()
+			return 0, nil
+		}, 4},
+	} {
+		ctx, d := t.Context(), newDispatcher(t, c.cfg)
+		allocs := testing.AllocsPerRun(1000, func() {
+			if _, err := dispatch.Do(ctx, d, "key", c.call); err != nil {
+				t.Fatal(err)
+			}
+		})
+		require.LessOrEqual(t, allocs, c.want, name)
+		t.Log(name, allocs)
 	}
 }
+
+func unused(context.Context, none) (int, error) { return 0, nil }

@@ -18,12 +18,11 @@ import (
 type Dispatcher[K comparable, C any] struct {
 	life   instance.Instance[Config[K, C], Config[K, C], Hooks] // the settings have the defaults
 	cool   *cooldown.Cooldown                                   // of the vendor: its only key is ""
-	own    *cooldown.Cooldown                                   // of the accounts: key "/a" is the account a
+	own    *cooldown.Cooldown                                   // by account
 	flight *bulkhead.Bulkhead
 	pool   pool[K, C]
 
 	attempts, limited atomic.Uint64
-	answers           atomic.Uint64 // to slow down the growth of the limit in flight
 
 	mu      sync.Mutex
 	calls   *call[K, C] // accepted, not completed: a list
@@ -54,7 +53,7 @@ func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	if err := d.life.Init(lifeCycle[K, C](), cfg); err != nil {
 		return nil, err
 	}
-	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), newest: map[K]*conn[K, C]{}}
+	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), stacks: map[K]*stack[K, C]{}}
 	var err error
 	if d.cool, err = cooldown.New(d.config().cooldown()); err != nil {
 		return nil, err
@@ -159,10 +158,9 @@ func (d *Dispatcher[K, C]) cut(ctx context.Context) error {
 }
 
 // accept adds a call.
-func (d *Dispatcher[K, C]) accept(c *call[K, C]) error {
+func (d *Dispatcher[K, C]) accept(c *call[K, C], cfg *Config[K, C]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	cfg := d.config()
 	if d.closed || d.active-cfg.Capacity >= max(0, cfg.MaxQueue) {
 		d.stats.Rejected++
 		if d.closed {
@@ -199,9 +197,9 @@ func (d *Dispatcher[K, C]) complete(c *call[K, C]) {
 }
 
 // caller returns the context of the caller, for a hook.
-func caller(ctx context.Context) context.Context {
-	if b, ok := ctx.(*brief); ok {
-		return b.caller
+func caller[K comparable, C any](ctx context.Context) context.Context {
+	if b, ok := ctx.(*brief[K, C]); ok {
+		return b.parent
 	}
 	return ctx
 }
@@ -216,13 +214,13 @@ func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
 	d.held[info.Key] = info.Until
 	d.mu.Unlock()
 	if f := d.life.Hooks().Held; f != nil {
-		d.call(caller(ctx), f, holdInfo(info))
+		d.call(caller[K, C](ctx), f, holdInfo(info))
 	}
 }
 
 func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {
 	if f := d.life.Hooks().Resumed; f != nil {
-		d.call(caller(ctx), f, holdInfo(info))
+		d.call(caller[K, C](ctx), f, holdInfo(info))
 	}
 }
 

@@ -31,7 +31,7 @@ func repeat[R any, K comparable, C any](c *call[K, C], fn func(context.Context, 
 			return none, err
 		}
 		result, err := fn(c, c.conn.c)
-		if again, err := c.judge(err, answered(err)); !again {
+		if again, err := c.judge(err, err == nil || answered(err)); !again {
 			return result, err
 		}
 	}

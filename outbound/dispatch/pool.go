@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,9 +21,9 @@ type pool[K comparable, C any] struct {
 	base   time.Time // all times are counted from here
 
 	mu             sync.Mutex
-	used           int               // places: of connections, and of those being dialed
-	newest         map[K]*conn[K, C] // idle ones, by key: the top of a stack
-	first, last    *conn[K, C]       // idle ones: the oldest, the newest
+	used           int                // places: of connections, and of those being dialed
+	stacks         map[K]*stack[K, C] // idle ones, by key; a stack can be empty
+	first, last    *conn[K, C]        // idle ones: the oldest, the newest
 	idle           int
 	queue          waitq.Queue[claim[K, C]]
 	timer          *time.Timer // closes idle connections; nil until one is idle
@@ -38,7 +39,11 @@ type conn[K comparable, C any] struct {
 	since        time.Duration // it is idle
 	older, newer *conn[K, C]
 	below, above *conn[K, C] // of the same key
+	stack        *stack[K, C]
 }
+
+// A stack has the idle connections of a key.
+type stack[K comparable, C any] struct{ newest *conn[K, C] }
 
 // A claim is the right of a call to a connection, or to a place in which it dials. An evicted
 // connection must be closed first.
@@ -54,6 +59,13 @@ func (p *pool[K, C]) busy() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.queue.Len() > 0
+}
+
+// reuse returns an idle connection of a key, or nil.
+func (p *pool[K, C]) reuse(key K) *conn[K, C] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pop(key)
 }
 
 // get returns a connection of a key. If the call must wait, waiting is called before, and
@@ -119,9 +131,8 @@ func (p *pool[K, C]) giveUp(got claim[K, C]) {
 // grant gives a call an idle connection of its key, a free place, or the place of the
 // oldest idle connection, if there is any of these.
 func (p *pool[K, C]) grant(to *claim[K, C]) {
-	switch n := p.newest[to.key]; {
+	switch n := p.pop(to.key); {
 	case n != nil:
-		p.remove(n)
 		to.conn = n
 	case p.used < p.config().Capacity:
 		p.used++
@@ -133,6 +144,17 @@ func (p *pool[K, C]) grant(to *claim[K, C]) {
 		return
 	}
 	to.granted = true
+}
+
+// pop takes the newest of the idle connections of a key. It is nil if there is none.
+func (p *pool[K, C]) pop(key K) *conn[K, C] {
+	own := p.stacks[key]
+	if own == nil || own.newest == nil {
+		return nil
+	}
+	n := own.newest
+	p.remove(n)
+	return n
 }
 
 // serve grants the claims of the waiters, in the order of their arrival.
@@ -164,8 +186,7 @@ func (p *pool[K, C]) open(ctx context.Context, got claim[K, C]) (n *conn[K, C], 
 		got.conn = nil
 		p.close(sick)
 		p.mu.Lock()
-		if got.conn = p.newest[got.key]; got.conn != nil {
-			p.remove(got.conn)
+		if got.conn = p.pop(got.key); got.conn != nil {
 			p.used--
 			p.serve()
 		}
@@ -185,7 +206,9 @@ func (p *pool[K, C]) put(n *conn[K, C]) {
 	}
 	p.push(n)
 	p.serve()
-	p.arm()
+	if !p.armed {
+		p.arm()
+	}
 	p.mu.Unlock()
 }
 
@@ -223,11 +246,19 @@ func (p *pool[K, C]) now() time.Duration { return time.Since(p.base) }
 
 // push adds an idle connection.
 func (p *pool[K, C]) push(n *conn[K, C]) {
-	n.since, n.older, n.below = p.now(), p.last, p.newest[n.key]
+	own := p.stacks[n.key]
+	if own == nil {
+		if len(p.stacks) > 2*p.config().Capacity {
+			maps.DeleteFunc(p.stacks, func(_ K, s *stack[K, C]) bool { return s.newest == nil })
+		}
+		own = &stack[K, C]{}
+		p.stacks[n.key] = own
+	}
+	n.since, n.older, n.below, n.stack = p.now(), p.last, own.newest, own
 	if n.below != nil {
 		n.below.above = n
 	}
-	p.newest[n.key] = n
+	own.newest = n
 	if n.older != nil {
 		n.older.newer = n
 	} else {
@@ -239,13 +270,10 @@ func (p *pool[K, C]) push(n *conn[K, C]) {
 
 // remove takes a connection from the idle ones.
 func (p *pool[K, C]) remove(n *conn[K, C]) {
-	switch {
-	case n.above != nil:
+	if n.above != nil {
 		n.above.below = n.below
-	case n.below != nil:
-		p.newest[n.key] = n.below
-	default:
-		delete(p.newest, n.key)
+	} else {
+		n.stack.newest = n.below
 	}
 	if n.below != nil {
 		n.below.above = n.above
@@ -260,14 +288,14 @@ func (p *pool[K, C]) remove(n *conn[K, C]) {
 	} else {
 		p.last = n.older
 	}
-	n.older, n.newer, n.below, n.above = nil, nil, nil, nil
+	n.older, n.newer, n.below, n.above, n.stack = nil, nil, nil, nil, nil
 	p.idle--
 }
 
 // arm starts the timer for the oldest idle connection.
 func (p *pool[K, C]) arm() {
 	most := p.config().IdleTime
-	if p.armed || p.first == nil || most < 0 {
+	if p.first == nil || most < 0 {
 		return
 	}
 	p.armed = true

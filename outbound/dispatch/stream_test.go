@@ -165,3 +165,21 @@ func TestStreamsWithAllConnectionsResumeAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestEachPageOfAStreamHasItsOwnAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, fetches, rows := newDispatcher(t, config{Attempts: 3}), 0, 0
+		for _, err := range dispatch.Stream(t.Context(), d, "", 1, func(_ context.Context, _ none, at int) (p dispatch.Page[int, int], err error) {
+			if fetches++; fetches%3 != 0 {
+				return p, limited(time.Second)
+			}
+			return dispatch.Page[int, int]{Rows: []int{at}, Next: at + 1, More: at < 4}, nil
+		}) {
+			require.NoError(t, err)
+			rows++
+		}
+		require.Equal(t, 4, rows)
+		require.Equal(t, 12, fetches)
+	})
+}
