@@ -2,42 +2,12 @@ package cooldown_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 )
-
-// A call that waited for a connection looks again before it is sent: the answer to another
-// call might have held the key meanwhile.
-func ExamplePermit_Ready() {
-	gate := core.Must(cooldown.New(cooldown.Config{MaxQueue: -1}))
-	ctx := context.Background()
-	first, err := gate.Acquire(ctx, "vendor")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	second, err := gate.Acquire(ctx, "vendor")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(second.Ready(), second.Waited())
-	first.Hold(time.Minute) // a 429 with Retry-After
-	first.Done(core.Ignored)
-	fmt.Println(second.Ready())
-	second.Done(core.Ignored) // it was not sent
-	_, err = gate.Acquire(ctx, "vendor")
-	held, ok := errors.AsType[*cooldown.HeldError](err)
-	fmt.Println(ok && held.RetryAfter() > 59*time.Second)
-	// Output:
-	// true 0s
-	// false
-	// true
-}
 
 // After a hold one call tests whether the server takes calls again.
 func ExamplePermit_Probe() {
