@@ -77,7 +77,7 @@ func Nominal() Sizes {
 // Rows returns all rows, with the floors first.
 func Rows(s Sizes) []Row {
 	var rows []Row
-	for _, subject := range []func(Sizes) []Row{floorRows, limiterRows, memoryRows, breakerRows, bulkheadRows, retryRows, composeRows, serverRows, clientRows, loopbackRows} {
+	for _, subject := range []func(Sizes) []Row{floorRows, limiterRows, memoryRows, breakerRows, bulkheadRows, retryRows, composeRows, serverRows, clientRows, outboundRows, loopbackRows} {
 		rows = append(rows, subject(s)...)
 	}
 	return rows
