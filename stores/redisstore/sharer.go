@@ -1,0 +1,399 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core/backoff"
+)
+
+const (
+	pollEvery    = 100 * time.Millisecond // holds are read if they are not pushed
+	refreshEvery = time.Second            // if they are, in case a message was lost
+	idleAfter    = 10 * time.Second       // without use
+	mostSaid     = 256                    // holds that are sent together
+)
+
+// again is the delay after a failure.
+var again = backoff.Exponential{Initial: pollEvery, Max: time.Second, Jitter: 0.5} //nolint:gochecknoglobals // a constant
+
+//nolint:gochecknoglobals // constants
+var (
+	holdScript  = sync.OnceValue(func() *redis.Script { return redis.NewScript(newScript("time.lua", "hold.lua").text) })
+	holdsScript = sync.OnceValue(func() *redis.Script { return redis.NewScript(newScript("time.lua", "holds.lua").text) })
+)
+
+// A sharer sends and reads the holds of all tables, in one goroutine while there are tables that
+// were used. Another one receives what the server pushes.
+type sharer struct {
+	store *Store
+	wake  chan struct{} // something is to be done
+
+	mu      sync.Mutex
+	tables  []*holds
+	running bool
+	pushes  *redis.PubSub // nil without a connection
+	via     *node         // of pushes
+	epoch   int           // of the last subscription
+
+	warned bool // of the goroutine that listens
+
+	failures int       // in a row; of the goroutine
+	retry    time.Time // not before; of the goroutine
+}
+
+func newSharer(s *Store) *sharer { return &sharer{store: s, wake: make(chan struct{}, 1)} }
+
+// add adds a table, unless the store is closed.
+func (h *sharer) add(t *holds) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.store.closed.Load() {
+		return false
+	}
+	h.tables = append(h.tables, t)
+	return true
+}
+
+func (h *sharer) all() []*holds {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.tables)
+}
+
+// rouse has the goroutine look at the tables.
+func (h *sharer) rouse() {
+	h.store.ending.RLock()
+	defer h.store.ending.RUnlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.store.closed.Load() {
+		return
+	}
+	if !h.running {
+		h.running = true
+		keep(&h.store.wg, h.run)
+	}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// drop has the goroutine remove closed tables, if there is one.
+func (h *sharer) drop() {
+	h.mu.Lock()
+	running := h.running
+	h.mu.Unlock()
+	if running {
+		h.rouse()
+	} else {
+		h.remove()
+	}
+}
+
+// keep runs f in a goroutine, and again if a hook has ended that.
+func keep(all *sync.WaitGroup, f func()) {
+	all.Go(func() {
+		ended := false
+		defer func() {
+			if !ended {
+				keep(all, f)
+			}
+		}()
+		f()
+		ended = true
+	})
+}
+
+// run works until no table is left or the store is closed.
+func (h *sharer) run() {
+	ctx, stop := context.WithCancel(h.store.ctx)
+	var listener sync.WaitGroup
+	defer listener.Wait()
+	defer stop()
+	keep(&listener, func() { h.listen(ctx) })
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-h.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			h.last()
+			return
+		}
+		next := h.round(ctx)
+		if h.idle() {
+			return
+		}
+		timer.Reset(next)
+	}
+}
+
+// idle reports that no table is left, so that the goroutine ends.
+func (h *sharer) idle() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = len(h.tables) > 0
+	return !h.running
+}
+
+// never is longer than any program runs.
+const never = 365 * 24 * time.Hour
+
+// round does what is due. It returns the time until something is due again.
+func (h *sharer) round(ctx context.Context) time.Duration {
+	now := time.Now()
+	if now.Before(h.retry) {
+		h.remove()
+		return h.retry.Sub(now)
+	}
+	h.subscribe(false)
+	next := never
+	for _, t := range h.all() {
+		due, err := t.work(ctx, now)
+		if err != nil && ctx.Err() == nil {
+			h.fail(err)
+			return time.Until(h.retry)
+		}
+		next = min(next, due)
+	}
+	h.failures = 0
+	h.remove()
+	return next
+}
+
+// fail lets all calls pass until the server is available again.
+func (h *sharer) fail(err error) {
+	h.retry = time.Now().Add(again.Delay(h.failures+1, 0))
+	h.failures++
+	h.subscribe(true)
+	for _, t := range h.all() {
+		t.mu.Lock()
+		t.done()
+		over := t.closed
+		t.mu.Unlock()
+		if !t.failing && !over {
+			t.failing = true
+			t.tell(func() { t.listener.Failed(err) })
+		}
+	}
+	h.remove()
+}
+
+// remove drops the tables that are closed and have nothing left to send, or cannot send it.
+func (h *sharer) remove() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tables = slices.DeleteFunc(h.tables, func(t *holds) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.closed
+	})
+}
+
+// last sends what is left when the store is closed, and lets all calls pass from then on.
+func (h *sharer) last() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.store.ctx), h.store.cfg.timeout())
+	defer cancel()
+	for _, t := range h.all() {
+		if h.failures == 0 {
+			_ = t.send(ctx)
+		}
+		t.mu.Lock()
+		t.closed = true
+		t.done()
+		t.mu.Unlock()
+	}
+}
+
+// tell calls a function of the listener after the calls before.
+func (t *holds) tell(f func()) {
+	t.order.Lock()
+	defer t.order.Unlock()
+	f()
+}
+
+// work sends what is to be sent, and reads if that is due. It returns the time until then.
+func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) {
+	if err := t.send(ctx); err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	subscribed, pushed, over := t.subscribed, t.pushed, t.closed
+	t.expire(now)
+	active := len(t.mine)+len(t.known) > 0
+	t.mu.Unlock()
+	if over {
+		return never, nil
+	}
+	every := pollEvery
+	if pushed {
+		every = refreshEvery
+	}
+	due := t.lastRead.Add(every)
+	if used := t.used.Load(); used && !now.Before(due) {
+		t.used.Store(false)
+		t.lastUse = now
+	} else if !used && !active && !t.failing && now.Sub(t.lastUse) >= idleAfter && (pushed || subscribed == 0) {
+		t.stale.Store(!pushed)
+		return never, nil
+	}
+	if now.Before(due) && (pushed || subscribed == 0) && !t.stale.Load() {
+		return due.Sub(now), nil
+	}
+	if err := t.readAll(ctx, subscribed); err != nil {
+		return 0, err
+	}
+	return every, nil
+}
+
+// send tells the server what is new here.
+func (t *holds) send(ctx context.Context) error {
+	for {
+		args, ids, said := t.unsent()
+		if len(ids) == 0 {
+			return nil
+		}
+		reply, err := t.run(ctx, holdScript(), args)
+		if err != nil {
+			return err
+		}
+		if len(reply) != 1+len(ids) {
+			return errReply
+		}
+		at := micros(reply[0])
+		t.mu.Lock()
+		for i, id := range ids {
+			said[i].sent = true
+			switch till := micros(reply[1+i]); {
+			case t.mine[id] != said[i]: // there is a newer one
+			case said[i].release:
+				delete(t.mine, id)
+				t.known[id] = known{released: at, until: said[i].until}
+			case till > t.known[id].till:
+				t.known[id] = known{till: till, until: time.Now().Add(time.Duration(till-at) * time.Microsecond)}
+			}
+		}
+		t.mu.Unlock()
+	}
+}
+
+// unsent returns the arguments of hold.lua for what is not sent.
+func (t *holds) unsent() (args []any, ids []string, said []*mine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for id, m := range t.mine {
+		if m.sent || !now.Before(m.until) {
+			continue
+		}
+		if len(ids) == 0 {
+			args = append(args, t.store.time(), t.sender, number(maxHolds))
+		}
+		what := "hold"
+		if m.release {
+			what = "release"
+		}
+		args = append(args, what, number(m.until.Sub(now).Microseconds()+1), id)
+		ids, said = append(ids, id), append(said, m)
+		if len(ids) == mostSaid {
+			break
+		}
+	}
+	return args, ids, said
+}
+
+// readAll reads all holds.
+func (t *holds) readAll(ctx context.Context, subscribed int) error {
+	reply, err := t.run(ctx, holdsScript(), []any{t.store.time()})
+	if err != nil {
+		return err
+	}
+	if len(reply) != 2 {
+		return errReply
+	}
+	list, ok := reply[1].([]any)
+	if !ok || len(list)%2 != 0 {
+		return errReply
+	}
+	at := micros(reply[0])
+	facts := make([]fact, 0, len(list)/2)
+	for ; len(list) > 0; list = list[2:] {
+		if id, ok := list[0].(string); ok {
+			facts = append(facts, factOf(id, micros(list[1]), at))
+		}
+	}
+	t.learn(facts...)
+	t.missing(facts)
+	t.lastRead = time.Now()
+	t.mu.Lock()
+	t.pushed = subscribed != 0 && subscribed == t.subscribed
+	t.done()
+	t.mu.Unlock()
+	if t.failing {
+		t.failing = false
+		t.tell(t.listener.Recovered)
+	}
+	return nil
+}
+
+// factOf reads a name of the set of hold.lua.
+func factOf(id string, till, at int64) fact {
+	id, release := strings.CutPrefix(id, "-")
+	return fact{id, till, at, release}
+}
+
+// micros reads a time of a reply; 0 if it is none.
+func micros(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case string:
+		f, _ := strconv.ParseFloat(v, 64)
+		return int64(f)
+	}
+	return 0
+}
+
+// opTimeout is the least time for a script of the goroutine, for which no call waits.
+const opTimeout = time.Second
+
+// run runs a script on the set, over a connection that is ready.
+func (t *holds) run(ctx context.Context, is *redis.Script, args []any) (reply []any, err error) {
+	s := t.store
+	ctx, cancel := context.WithTimeout(ctx, max(opTimeout, s.cfg.timeout()))
+	defer cancel()
+	to := s.nodeOf(t.name) //nolint:contextcheck // see nodeOf
+	for {
+		if _, err := to.connect(ctx); err != nil {
+			return nil, err
+		}
+		if !s.routes(to, t.name) { //nolint:contextcheck // see nodeOf
+			break
+		}
+		to.release(nil)       //nolint:contextcheck // a connection is made for all
+		to = s.nodeOf(t.name) //nolint:contextcheck // see nodeOf
+	}
+	exec := func(ctx context.Context) ([]any, error) {
+		return is.Run(ctx, s.client, []string{t.name}, args...).Slice()
+	}
+	if s.alien {
+		reply, err = inTime(ctx, s, exec)
+	} else {
+		reply, err = exec(ctx)
+	}
+	err = to.named(err)
+	to.release(err) //nolint:contextcheck // as above
+	if err != nil {
+		return nil, explain(err)
+	}
+	return reply, nil
+}
