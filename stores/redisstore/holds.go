@@ -52,6 +52,8 @@ type known struct {
 
 // A mine is a hold or release that the server is told.
 type mine struct {
+	id      string
+	left    int64 // that was sent, in µs
 	until   time.Time
 	release bool
 	sent    bool
@@ -153,7 +155,7 @@ func (t *holds) Release(key string, left time.Duration) { t.say(key, left, true)
 func (t *holds) say(key string, left time.Duration, release bool) {
 	t.mu.Lock()
 	if id, now := t.id(key), time.Now(); !t.closed && left > 0 && t.room(id, now) {
-		t.mine[id] = &mine{until: now.Add(left), release: release}
+		t.mine[id] = &mine{id: id, until: now.Add(left), release: release}
 	}
 	t.mu.Unlock()
 	t.store.sharing.rouse()

@@ -94,7 +94,7 @@ func (h *sharer) drop() {
 	if running {
 		h.rouse()
 	} else {
-		h.remove()
+		h.remove(true)
 	}
 }
 
@@ -152,7 +152,7 @@ const never = 365 * 24 * time.Hour
 func (h *sharer) round(ctx context.Context) time.Duration {
 	now := time.Now()
 	if now.Before(h.retry) {
-		h.remove()
+		h.remove(true)
 		return h.retry.Sub(now)
 	}
 	h.subscribe(false)
@@ -166,7 +166,7 @@ func (h *sharer) round(ctx context.Context) time.Duration {
 		next = min(next, due)
 	}
 	h.failures = 0
-	h.remove()
+	h.remove(false)
 	return next
 }
 
@@ -185,17 +185,17 @@ func (h *sharer) fail(err error) {
 			t.tell(func() { t.listener.Failed(err) })
 		}
 	}
-	h.remove()
+	h.remove(true)
 }
 
-// remove drops the tables that are closed and have nothing left to send, or cannot send it.
-func (h *sharer) remove() {
+// remove drops the tables that are closed, unless they have something to send and it is sent.
+func (h *sharer) remove(unsent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tables = slices.DeleteFunc(h.tables, func(t *holds) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return t.closed
+		return t.closed && (unsent || !t.hasUnsent())
 	})
 }
 
@@ -258,58 +258,77 @@ func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) 
 // send tells the server what is new here.
 func (t *holds) send(ctx context.Context) error {
 	for {
-		args, ids, said := t.unsent()
-		if len(ids) == 0 {
+		said := t.unsent()
+		if len(said) == 0 {
 			return nil
+		}
+		args := []any{t.store.time(), t.sender, number(maxHolds)}
+		for _, m := range said {
+			what := "hold"
+			if m.release {
+				what = "release"
+			}
+			m.left = time.Until(m.until).Microseconds() + 1 // rounded up
+			args = append(args, what, number(m.left), m.id)
 		}
 		reply, err := t.run(ctx, holdScript(), args)
 		if err != nil {
 			return err
 		}
-		if len(reply) != 1+len(ids) {
+		if len(reply) != 1+len(said) {
 			return errReply
 		}
-		at := micros(reply[0])
-		t.mu.Lock()
-		for i, id := range ids {
-			said[i].sent = true
-			switch till := micros(reply[1+i]); {
-			case t.mine[id] != said[i]: // there is a newer one
-			case said[i].release:
-				delete(t.mine, id)
-				t.known[id] = known{released: at, until: said[i].until}
-			case till > t.known[id].till:
-				t.known[id] = known{till: till, until: time.Now().Add(time.Duration(till-at) * time.Microsecond)}
-			}
-		}
-		t.mu.Unlock()
+		t.sent(said, micros(reply[0]), reply[1:])
 	}
 }
 
-// unsent returns the arguments of hold.lua for what is not sent.
-func (t *holds) unsent() (args []any, ids []string, said []*mine) {
+// sent notes what the server has replied.
+func (t *holds) sent(said []*mine, at int64, ends []any) {
+	var longer []fact // those that the server had
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	for id, m := range t.mine {
-		if m.sent || !now.Before(m.until) {
+	for i, m := range said {
+		m.sent = true
+		if t.mine[m.id] != m { // there is a newer one
 			continue
 		}
-		if len(ids) == 0 {
-			args = append(args, t.store.time(), t.sender, number(maxHolds))
-		}
-		what := "hold"
-		if m.release {
-			what = "release"
-		}
-		args = append(args, what, number(m.until.Sub(now).Microseconds()+1), id)
-		ids, said = append(ids, id), append(said, m)
-		if len(ids) == mostSaid {
-			break
+		switch till := micros(ends[i]); {
+		case m.release:
+			delete(t.mine, m.id)
+			t.known[m.id] = known{released: at, until: m.until}
+		case till > at+m.left:
+			longer = append(longer, fact{m.id, till, at, false})
+		default:
+			t.known[m.id] = known{till: till, until: m.until}
 		}
 	}
-	return args, ids, said
+	t.mu.Unlock()
+	t.learn(longer...)
 }
+
+// unsent returns what is not sent, not more than goes into one message.
+func (t *holds) unsent() (said []*mine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.mine {
+		if m.isUnsent() {
+			if said = append(said, m); len(said) == mostSaid {
+				break
+			}
+		}
+	}
+	return said
+}
+
+func (t *holds) hasUnsent() bool {
+	for _, m := range t.mine {
+		if m.isUnsent() {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *mine) isUnsent() bool { return !m.sent && time.Now().Before(m.until) }
 
 // readAll reads all holds.
 func (t *holds) readAll(ctx context.Context, subscribed int) error {

@@ -13,7 +13,7 @@
 -- The set expires with its last hold.
 local set, reply = KEYS[1], {now}
 local function publish(till, id)
-  call('PUBLISH', set, format('%d %d %s %s', now, till, ARGV[2], id))
+  call('PUBLISH', set, format('%d %d ', now, till) .. ARGV[2] .. ' ' .. id)
 end
 call('ZREMRANGEBYSCORE', set, '-inf', format('%d', now))
 for i = 4, #ARGV, 3 do
