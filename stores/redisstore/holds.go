@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/gresil/gresil/core/cooldown"
 )
+
+var errClosed = fmt.Errorf("redisstore: the store is closed: %w", cooldown.ErrClosed)
 
 // maxHolds is the number of holds of a name that are kept, here and in the server.
 const maxHolds = 1 << 16
@@ -73,7 +76,7 @@ func (s *Store) OpenCooldown(name string, l cooldown.Listener) (cooldown.Table, 
 	}
 	t.stale.Store(true)
 	if !s.sharing.add(t) {
-		return nil, cooldown.ErrClosed
+		return nil, errClosed
 	}
 	return t, nil
 }

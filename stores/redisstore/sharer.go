@@ -297,7 +297,7 @@ func (t *holds) sent(said []*mine, at int64, ends []any) {
 			t.known[m.id] = known{released: at, until: m.until}
 		case till > at+m.left:
 			longer = append(longer, fact{m.id, till, at, false})
-		default:
+		case till > t.known[m.id].till:
 			t.known[m.id] = known{till: till, until: m.until}
 		}
 	}
