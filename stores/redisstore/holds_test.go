@@ -2,6 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +22,7 @@ func newShared(tb testing.TB, client redis.UniversalClient, cfg Config, change .
 	if cfg.Timeout == 0 {
 		cfg.Timeout = patient
 	}
+	cfg.Warn = func(error) {}
 	s, err := New(client, cfg)
 	require.NoError(tb, err)
 	c := cooldown.Config{Name: "vendor", Store: s}
@@ -33,15 +38,15 @@ func newShared(tb testing.TB, client redis.UniversalClient, cfg Config, change .
 	return cool
 }
 
-// held reports whether calls with a key are held.
-func held(c *cooldown.Cooldown, key string) func() bool {
+// isHeld reports whether calls with a key are held.
+func isHeld(c *cooldown.Cooldown, key string) func() bool {
 	return func() bool {
 		_, ok := c.Until(key)
 		return ok
 	}
 }
 
-// use makes a call with a key, so that the cooldown is in use.
+// use makes a call with a key, which keeps the cooldown in use.
 func use(tb testing.TB, c *cooldown.Cooldown, key string) {
 	tb.Helper()
 	p, err := c.Acquire(context.Background(), key)
@@ -49,20 +54,289 @@ func use(tb testing.TB, c *cooldown.Cooldown, key string) {
 	p.Done(core.Success)
 }
 
+// isPushed reports whether a cooldown receives messages.
+func isPushed(c *cooldown.Cooldown) func() bool {
+	t := c.Config().Store.(*Store).sharing.all()[0] //nolint:forcetypeassert // of newShared
+	return func() bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.pushed
+	}
+}
+
 func TestAHoldIsPushedToTheOthers(t *testing.T) {
 	t.Parallel()
 	leavesNothing(t)
 	srv := startServer(t)
 	a, b := newShared(t, srv.client(t), Config{}), newShared(t, srv.client(t), Config{})
-	use(t, a, "k")
-	use(t, b, "k")
-	time.Sleep(200 * time.Millisecond)
+	for _, c := range []*cooldown.Cooldown{a, b} {
+		use(t, c, "k")
+		require.Eventually(t, isPushed(c), patient, time.Millisecond)
+	}
+	waiting := make(chan time.Time)
+	b.Hold(t.Context(), "k", 500*time.Millisecond)
+	go func() { // it waits, and learns of the longer hold
+		use(t, b, "k")
+		waiting <- time.Now()
+	}()
 	begun := time.Now()
-	a.Hold(context.Background(), "k", time.Minute)
-	require.Eventually(t, held(b, "k"), patient, time.Millisecond)
-	t.Log(time.Since(begun))
+	a.Hold(t.Context(), "k", time.Second)
+	require.Eventually(t, func() bool {
+		until, _ := b.Until("k")
+		return !until.Before(begun.Add(time.Second))
+	}, patient, time.Millisecond)
 	until, _ := a.Until("k")
 	other, _ := b.Until("k")
-	require.WithinDuration(t, until, other, 100*time.Millisecond)
-	require.False(t, other.Before(until))
+	require.False(t, other.Before(until), "no earlier there")
+	require.WithinDuration(t, until, other, 500*time.Millisecond)
+	require.False(t, (<-waiting).Before(begun.Add(time.Second)))
+	require.Positive(t, b.Stats().Waited)
+}
+
+func TestAReleaseIsForAll(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	a, b := newShared(t, srv.client(t), Config{}), newShared(t, srv.client(t), Config{})
+	use(t, b, "")
+	a.Hold(t.Context(), "k", time.Hour)
+	require.Eventually(t, isHeld(b, "k"), patient, time.Millisecond)
+	require.True(t, b.Release("k"))
+	require.Eventually(t, func() bool { return !isHeld(a, "k")() }, patient, time.Millisecond)
+	probe, err := a.Acquire(t.Context(), "k")
+	require.NoError(t, err)
+	require.True(t, probe.Probe(), "each process sends a probe of its own")
+	late := newShared(t, srv.client(t), Config{})
+	use(t, late, "k")
+	require.False(t, isHeld(b, "k")(), "the hold does not come back")
+}
+
+// A process that starts during a hold makes no call.
+func TestTheFirstCallOfAProcessIsHeld(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	for name, cfg := range map[string]Config{"plain": {}, "hashed": {HashKeys: true, Prefix: "other"}} {
+		for _, key := range []string{"", "a:b", "{x} ü\x00", strings.Repeat("k", 1024)} {
+			a := newShared(t, srv.client(t), cfg)
+			a.Hold(t.Context(), key, 9*time.Minute)
+			for i := 0; ; i++ {
+				late := newShared(t, srv.client(t), cfg)
+				_, err := late.Acquire(t.Context(), key)
+				if err != nil {
+					require.ErrorIs(t, err, cooldown.ErrHeld, name)
+					wait, _ := core.RetryAfter(err)
+					require.InDelta(t, 9*time.Minute, wait, float64(time.Minute))
+					break
+				}
+				require.Less(t, i, 1000, "the server has the hold by now")
+			}
+		}
+	}
+}
+
+// countScripts counts the scripts that a client sends.
+func countScripts(c *redis.Client) *atomic.Int64 {
+	n := &atomic.Int64{}
+	c.AddHook(countingHook{n})
+	return n
+}
+
+// TestReadingsAreRare: with messages, calls send nothing, and holds are read once a second while there
+// are calls; without messages, ten times a second. An idle process reads nothing.
+func TestReadingsAreRare(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(*testing.T, server)
+		most    int64
+	}{
+		"pushed": {func(*testing.T, server) {}, 3},
+		"polled": {deaf, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := startServer(t)
+			c.prepare(t, srv)
+			client := srv.client(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+			cool := newShared(t, client, Config{})
+			use(t, cool, "k")
+			time.Sleep(300 * time.Millisecond) // until the subscription
+			sent := countScripts(client)
+			for begun := time.Now(); time.Since(begun) < time.Second; {
+				use(t, cool, "k")
+			}
+			require.LessOrEqual(t, sent.Load(), c.most)
+			require.Positive(t, sent.Load())
+			table := cool.Config().Store.(*Store).sharing.all()[0] //nolint:forcetypeassert // see newShared
+			wait, err := table.work(t.Context(), time.Now().Add(time.Hour))
+			require.NoError(t, err)
+			require.Less(t, wait, never, "it was in use")
+			table.used.Store(false)
+			wait, err = table.work(t.Context(), time.Now().Add(3*time.Hour))
+			require.NoError(t, err)
+			require.Equal(t, never, wait, "it is idle")
+			require.Equal(t, name == "polled", table.stale.Load(), "the next call waits for a reading")
+		})
+	}
+}
+
+func TestTheSetOfHoldsExpires(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	a := newShared(t, client, Config{})
+	size := func() int64 {
+		n, err := client.DBSize(t.Context()).Result()
+		require.NoError(t, err)
+		return n
+	}
+	a.Hold(t.Context(), "k", time.Minute)
+	require.Eventually(t, func() bool { return size() == 1 }, patient, time.Millisecond)
+	left, err := client.PTTL(t.Context(), "gresil:{cooldowns}:=vendor").Result()
+	require.NoError(t, err)
+	require.InDelta(t, time.Minute, left, float64(patient))
+	b := newShared(t, client, Config{}, func(c *cooldown.Config) { c.Name = "short" })
+	b.Hold(t.Context(), "k", 50*time.Millisecond)
+	require.Eventually(t, func() bool { return b.Stats().Holds == 1 && size() == 1 }, patient, time.Millisecond)
+}
+
+// A hold in the table of another name, or with another Prefix, is not shared.
+func TestNamesAndPrefixesAreApart(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	a := newShared(t, client, Config{})
+	same := newShared(t, client, Config{})
+	others := []*cooldown.Cooldown{
+		newShared(t, client, Config{Prefix: "other"}),
+		newShared(t, client, Config{}, func(c *cooldown.Config) { c.Name = "vendor:" }),
+		newShared(t, client, Config{}, func(c *cooldown.Config) { c.Name = "=vendor" }),
+	}
+	for _, o := range append(others, same) {
+		use(t, o, "")
+	}
+	a.Hold(t.Context(), "k", time.Hour)
+	require.Eventually(t, isHeld(same, "k"), patient, time.Millisecond)
+	for _, o := range others {
+		use(t, o, "k")
+	}
+}
+
+// TestCloseEndsTheConnectionForMessages: the last cooldown that is closed ends the goroutines and the
+// connection, and a later one begins anew.
+func TestCloseEndsTheConnectionForMessages(t *testing.T) {
+	t.Parallel()
+	leavesNothing(t)
+	srv := startServer(t)
+	client := srv.client(t)
+	s := newStore(t, client, Config{})
+	subscribers := func(n int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			list, err := client.Do(t.Context(), "client", "list", "type", "pubsub").Text()
+			return err == nil && strings.Count(list, "\n") == n
+		}, patient, time.Millisecond)
+	}
+	for range 2 {
+		a := core.Must(cooldown.New(cooldown.Config{Name: "a", Store: s}))
+		b := core.Must(cooldown.New(cooldown.Config{Name: "b", Store: s}))
+		subscribers(0)
+		use(t, a, "k")
+		subscribers(1)
+		use(t, b, "k")
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		subscribers(0)
+	}
+	c := core.Must(cooldown.New(cooldown.Config{Name: "a", Store: s}))
+	use(t, c, "k")
+	subscribers(1)
+	require.NoError(t, s.Close())
+	subscribers(0)
+	use(t, c, "k")
+	c.Hold(t.Context(), "k", time.Hour)
+	require.True(t, isHeld(c, "k")(), "in this process")
+	_, err := cooldown.New(cooldown.Config{Store: s})
+	require.ErrorIs(t, err, cooldown.ErrClosed)
+	require.EqualError(t, err, "redisstore: the store is closed: cooldown: closed")
+}
+
+// TestWhatWasSaidLastIsSent: a process that is told to wait and ends has told the others.
+func TestWhatWasSaidLastIsSent(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	for name, end := range map[string]func(*Store, *cooldown.Cooldown){
+		"cooldown": func(_ *Store, c *cooldown.Cooldown) { _ = c.Close() },
+		"store":    func(s *Store, _ *cooldown.Cooldown) { _ = s.Close() },
+	} {
+		s := newStore(t, client, Config{})
+		c := core.Must(cooldown.New(cooldown.Config{Name: name, Store: s}))
+		use(t, c, "k")
+		c.Hold(t.Context(), "k", time.Hour)
+		end(s, c)
+		require.Eventually(t, func() bool { return client.Exists(t.Context(), "gresil:{cooldowns}:="+name).Val() == 1 }, patient, time.Millisecond)
+	}
+}
+
+// A hook that ends its goroutine, or closes the cooldown, does no harm to others.
+func TestHooksOfSharedCooldowns(t *testing.T) {
+	t.Parallel()
+	leavesNothing(t)
+	srv := startServer(t)
+	a := newShared(t, srv.client(t), Config{})
+	var mu sync.Mutex
+	holds := 0
+	ends := newShared(t, srv.client(t), Config{}, func(c *cooldown.Config) {
+		c.Hooks.Held = func(context.Context, cooldown.Info) {
+			mu.Lock()
+			holds++
+			mu.Unlock()
+			runtime.Goexit()
+		}
+	})
+	var closes *cooldown.Cooldown
+	closes = newShared(t, srv.client(t), Config{}, func(c *cooldown.Config) {
+		c.Hooks.Held = func(context.Context, cooldown.Info) { _ = closes.Close() }
+	})
+	use(t, ends, "k")
+	use(t, closes, "k")
+	for i, key := range []string{"a", "b", "c"} {
+		a.Hold(t.Context(), key, time.Hour)
+		require.Eventually(t, isHeld(ends, key), patient, time.Millisecond)
+		mu.Lock()
+		require.Equal(t, i+1, holds)
+		mu.Unlock()
+	}
+	require.Eventually(t, func() bool {
+		_, err := closes.Acquire(t.Context(), "k")
+		return err != nil
+	}, patient, time.Millisecond)
+}
+
+// TestTheServersClockSteps: whatever the clock of the server does, no hold becomes shorter where it is
+// known, and a hold that the server has lost by it is told again.
+func TestTheServersClockSteps(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	var step atomic.Int64
+	shared := func() *cooldown.Cooldown {
+		c := newShared(t, client, Config{})
+		c.Config().Store.(*Store).clock = func() time.Time { return time.Now().Add(time.Duration(step.Load())) } //nolint:forcetypeassert // see newShared
+		return c
+	}
+	a, b := shared(), shared()
+	use(t, a, "")
+	use(t, b, "")
+	for _, c := range []struct {
+		key  string
+		step time.Duration
+	}{{"now", 0}, {"forward", time.Hour}, {"back", -time.Hour}} {
+		step.Store(int64(c.step))
+		a.Hold(t.Context(), c.key, 10*time.Minute)
+		require.Eventually(t, isHeld(b, c.key), patient, time.Millisecond, c.key)
+		for _, key := range []string{"now", c.key} {
+			mine, _ := a.Until(key)
+			other, _ := b.Until(key)
+			require.False(t, other.Before(mine), key)
+		}
+		late := shared()
+		use(t, late, "")
+		require.Eventually(t, isHeld(late, "now"), patient, time.Millisecond, c.key)
+	}
 }
