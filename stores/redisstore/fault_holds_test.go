@@ -291,11 +291,78 @@ func TestHoldsThroughFaults(t *testing.T) {
 	})
 }
 
-// TestHoldsInAClusterWhoseMasterIsKilled: holds stay, and are shared again after the failover.
-func TestHoldsAfterAFailover(t *testing.T) {
+// TestHoldsMoveWithTheirServer: when the server of the holds is killed, they are told to the one that
+// takes its place: the new primary of Sentinel, another one of a Ring, or itself, in a Cluster.
+func TestHoldsMoveWithTheirServer(t *testing.T) {
 	t.Parallel()
-	f, err := redisserver.StartFailover(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(f.Kill)
-	_ = f
+	const set = "gresil:{cooldowns}:=vendor"
+	for name, start := range map[string]func(t *testing.T) (client func() redis.UniversalClient, fail func()){
+		"sentinel": func(t *testing.T) (func() redis.UniversalClient, func()) {
+			t.Helper()
+			group, err := redisserver.StartFailover(t.TempDir())
+			require.NoError(t, err)
+			t.Cleanup(group.Kill)
+			return func() redis.UniversalClient {
+				return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redisserver.PrimaryName, SentinelAddrs: []string{group.Sentinel.Addr}})
+			}, group.Primary.Kill
+		},
+		"ring": func(t *testing.T) (func() redis.UniversalClient, func()) {
+			t.Helper()
+			servers := []server{startServer(t), startServer(t)}
+			addrs := map[string]string{"a": servers[0].Addr, "b": servers[1].Addr}
+			return func() redis.UniversalClient {
+					return redis.NewRing(&redis.RingOptions{Addrs: addrs, ContextTimeoutEnabled: true, HeartbeatFrequency: 50 * time.Millisecond})
+				}, func() {
+					for _, s := range servers {
+						if n, _ := s.Do("exists", set); n == "1" {
+							s.Kill()
+							return
+						}
+					}
+					t.Error("no server has the holds")
+				}
+		},
+		"cluster": func(t *testing.T) (func() redis.UniversalClient, func()) {
+			t.Helper()
+			servers, client := startCluster(t, nil)
+			return func() redis.UniversalClient {
+					return redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true})
+				}, func() {
+					master, err := client.MasterForKey(t.Context(), set)
+					require.NoError(t, err)
+					for _, s := range servers {
+						if s.Addr == master.Options().Addr {
+							s.Kill()
+							require.NoError(t, s.Restart())
+						}
+					}
+				}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leavesNothing(t)
+			connect, fail := start(t)
+			shared := func() *cooldown.Cooldown {
+				client := connect()
+				t.Cleanup(func() { _ = client.Close() })
+				return newShared(t, client, Config{})
+			}
+			a, b := shared(), shared()
+			use(t, b, "k")
+			require.Eventually(t, isPushed(b), patient, time.Millisecond)
+			a.Hold(t.Context(), "before", time.Hour)
+			require.Eventually(t, isHeld(b, "before"), patient, time.Millisecond)
+			fail()
+			a.Hold(t.Context(), "meanwhile", time.Hour)
+			require.True(t, isHeld(b, "before")())
+			require.Eventually(t, func() bool { use(t, b, "k"); return isHeld(b, "meanwhile")() }, 3*patient, time.Millisecond)
+			require.Eventually(t, isPushed(b), 3*patient, time.Millisecond)
+			late := shared()
+			use(t, late, "k")
+			for _, key := range []string{"before", "meanwhile"} {
+				require.Eventually(t, isHeld(late, key), patient, time.Millisecond, key)
+			}
+		})
+	}
 }
