@@ -29,6 +29,7 @@ import (
 const processVar = "GRESIL_TEST_DISPATCH"
 
 func TestMain(m *testing.M) {
+	logging.Disable() // of connections to servers that the tests stop
 	if text := os.Getenv(processVar); text != "" {
 		if err := processMain(text); err != nil {
 			fmt.Fprintln(os.Stderr, "process:", err)
@@ -53,7 +54,6 @@ func processMain(text string) error {
 	}
 	var store cooldown.Store
 	if p.Redis != "" {
-		logging.Disable()
 		client := redis.NewClient(&redis.Options{Addr: p.Redis})
 		defer func() { _ = client.Close() }()
 		s, err := redisstore.New(client, redisstore.Config{Timeout: time.Second})
