@@ -24,7 +24,7 @@
 // resilience_ratelimitstore_, resilience_breaker_, resilience_timeout_,
 // resilience_cooldown_ and resilience_bulkhead_. The label name is the Name in the Config. There are 15
 // series for a retry, 11 for a limiter, 50 for a breaker and 55 for a whole group of
-// breakers, of which 30 are transitions, 7 for a timeout, 10 for a cooldown and
+// breakers, of which 30 are transitions, 7 for a timeout, 11 for a cooldown and
 // 10 for a bulkhead. A histogram adds
 // 19 series for each of its label values. A store that limiters share, such as a
 // redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round

@@ -236,7 +236,7 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 	}
 }
 
-// hold begins or extends a hold. what is held or heard.
+// hold begins or extends a hold, as the event held or heard.
 func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration, what event) {
 	d = min(d, c.config().MaxHold)
 	until := now + d

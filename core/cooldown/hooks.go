@@ -59,7 +59,7 @@ func (c *Cooldown) tell(ctx context.Context, f func(context.Context, Info), info
 	}
 }
 
-// An event is what a change is about.
+// An event is the kind of a change.
 type event uint8
 
 const (

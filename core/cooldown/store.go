@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A Store shares holds among processes: a [Cooldown] with Config.Store tells its holds to
-// the others of its name, and learns theirs. The Store of stores/redisstore is one. Only
-// its author needs the methods, which package cooldowntest tests.
+// A Store shares holds among processes: a [Cooldown] with Config.Store exchanges them with
+// the others of its name. The Store of stores/redisstore is one. Only the author of a store
+// needs the methods, which package cooldowntest tests.
 type Store interface {
 	// OpenCooldown opens the table of the cooldowns of that name. It does not wait, and
 	// starts no goroutine. Cooldowns that open a name with one Store share it as well.
 	OpenCooldown(name string, l Listener) (Table, error)
 }
 
-// A Table is what one [Cooldown] has of a [Store]. It is safe for concurrent use.
+// A Table is the view that one [Cooldown] has of a [Store]. It is safe for concurrent use.
 type Table interface {
 	// Sync is called before each admission of a key, and again right before a call. It
-	// returns at once while the holds of the others are known, or cannot be learned.
-	// Otherwise it waits until they were read, for a short time that the store
-	// documents, and not after the end of ctx.
+	// returns at once while the holds of the others are known, or cannot be read. Otherwise
+	// it waits until they were read, for a short time that the store documents, and not
+	// after the end of ctx.
 	Sync(ctx context.Context, key string)
 	// Hold is called after a hold has begun here, or was extended: it ends after left. It
 	// does not wait. The store keeps the later end, by a clock of its own, and tries again
@@ -33,7 +33,7 @@ type Table interface {
 	Close()
 }
 
-// A Listener is what a [Table] tells its [Cooldown]. The functions are called with no lock
+// A Listener is a [Cooldown], as its [Table] sees it. The functions are called with no lock
 // held, from any goroutine, one after the other, and never before the first Sync or Hold.
 type Listener struct {
 	// Held reports that another cooldown holds the key for left from now on.

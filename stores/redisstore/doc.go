@@ -90,7 +90,7 @@
 //
 // It is also the Store of outbound/dispatch, and the CooldownStore of the client of
 // plugins/ratelimit. Of two holds of a key the one that ends later counts, by the server's clock;
-// processes are told how long a hold still lasts, so their clocks do not matter. A hold reaches the
+// processes exchange the remaining time of a hold, so their clocks do not matter. A hold reaches the
 // others by a message, in about the time of a round trip, and never ends earlier there. In addition
 // holds are read once a second while there are calls. If the server does not allow a subscription,
 // they are read ten times a second, which Warn reports. All cooldowns of a store use one more
@@ -101,9 +101,9 @@
 // not known then, the call is admitted, and calls do not wait again until the server is available.
 // While the server is unavailable, each process keeps the holds that it knows and makes its own.
 // StoreFailed and StoreRecovered of the hooks report it. When the server is available again, holds
-// that are not over are told again, also after the server has lost its data; processes learn of
+// that are not over are sent again, also after the server has lost its data; processes learn of
 // them within two seconds. If the server's clock goes back, holds last longer, by as much, in processes
-// that learn of them later; if it goes forward, they are told again.
+// that learn of them later; if it goes forward, they are sent again.
 //
 // Release of a cooldown ends the hold in all processes that are connected, within a second if
 // not at once. After a hold each process sends a probe of its own. At most 65,536 holds of a name

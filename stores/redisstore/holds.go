@@ -19,7 +19,7 @@ var errClosed = fmt.Errorf("redisstore: the store is closed: %w", cooldown.ErrCl
 // maxHolds is the number of holds of a name that are kept, here and in the server.
 const maxHolds = 1 << 16
 
-// holds are what one cooldown knows of the holds of its name. They implement [cooldown.Table].
+// holds are the known holds of a name, for one cooldown. They implement [cooldown.Table].
 type holds struct {
 	store    *Store
 	name     string // of the set and the channel
@@ -28,15 +28,15 @@ type holds struct {
 	used     atomic.Bool // since the last reading
 	stale    atomic.Bool // Sync must wait for the next reading
 
-	order sync.Mutex // while the listener is called: after another call has ended
-	mu    sync.Mutex
-	known map[string]known // by id: what the server has, as of the last news
-	mine  map[string]*mine // by id: what this cooldown says
-	read  chan struct{}    // closed after the next reading, or if that fails
-	keys  map[string]string
-	ids   map[string]string // the reverse of keys: only with HashKeys
+	order   sync.Mutex // held during a call of the listener, for the order of the calls
+	mu      sync.Mutex
+	known   map[string]known   // by id: the holds and releases in the server
+	reports map[string]*report // by id: those of this cooldown
+	read    chan struct{}      // closed after the next reading, or if that fails
+	keys    map[string]string
+	ids     map[string]string // the reverse of keys: only with HashKeys
 
-	asked      *redis.PubSub // that was told to subscribe; guarded by the lock of sharer
+	channelOf  *redis.PubSub // with the subscription; guarded by the lock of sharer
 	subscribed int           // to the channel; another number each time, 0 if it is not
 	pushed     bool          // subscribed, and read since
 	closed     bool
@@ -46,15 +46,15 @@ type holds struct {
 	failing  bool      // of the goroutine of sharer
 }
 
-// A known hold or release has been in the server.
+// known is a hold or release in the server.
 type known struct {
 	till     int64     // when it ends, by the server's clock; 0 for a release
 	until    time.Time // the same by ours
 	released int64     // when it was released, by the server's clock
 }
 
-// A mine is a hold or release that the server is told.
-type mine struct {
+// A report is a hold or release of this cooldown, for the server.
+type report struct {
 	id      string
 	left    int64 // that was sent, in µs
 	until   time.Time
@@ -69,7 +69,7 @@ type mine struct {
 func (s *Store) OpenCooldown(name string, l cooldown.Listener) (cooldown.Table, error) {
 	t := &holds{
 		store: s, name: s.cfg.prefix() + ":{cooldowns}:" + escape(name, "", false), sender: rand.Text(), listener: l,
-		known: map[string]known{}, mine: map[string]*mine{}, read: make(chan struct{}),
+		known: map[string]known{}, reports: map[string]*report{}, read: make(chan struct{}),
 	}
 	if s.cfg.HashKeys {
 		t.keys, t.ids = map[string]string{}, map[string]string{}
@@ -149,35 +149,35 @@ func (t *holds) key(id string) (key string, ok bool) {
 	return key, ok
 }
 
-// Hold has the server told.
-func (t *holds) Hold(key string, left time.Duration) { t.say(key, left, false) }
+// Hold sends a hold to the server.
+func (t *holds) Hold(key string, left time.Duration) { t.report(key, left, false) }
 
-// Release has the server told.
-func (t *holds) Release(key string, left time.Duration) { t.say(key, left, true) }
+// Release sends a release to the server.
+func (t *holds) Release(key string, left time.Duration) { t.report(key, left, true) }
 
-func (t *holds) say(key string, left time.Duration, release bool) {
+func (t *holds) report(key string, left time.Duration, release bool) {
 	t.mu.Lock()
 	if id, now := t.id(key), time.Now(); !t.closed && left > 0 && t.room(id, now) {
-		t.mine[id] = &mine{id: id, until: now.Add(left), release: release}
+		t.reports[id] = &report{id: id, until: now.Add(left), release: release}
 	}
 	t.mu.Unlock()
 	t.store.sharing.rouse()
 }
 
-// room reports whether mine can take an id. Of more than maxHolds, the others are not told.
+// room reports whether there is room for a report. With more than maxHolds, a hold is not shared.
 func (t *holds) room(id string, now time.Time) bool {
-	if t.mine[id] != nil || len(t.mine) < maxHolds {
+	if t.reports[id] != nil || len(t.reports) < maxHolds {
 		return true
 	}
 	t.expire(now)
-	return len(t.mine) < maxHolds
+	return len(t.reports) < maxHolds
 }
 
-// expire forgets what is over.
+// expire forgets holds and releases that are over.
 func (t *holds) expire(now time.Time) {
-	for id, m := range t.mine {
-		if !now.Before(m.until) {
-			delete(t.mine, id)
+	for id, r := range t.reports {
+		if !now.Before(r.until) {
+			delete(t.reports, id)
 		}
 	}
 	for id, k := range t.known {
@@ -187,7 +187,7 @@ func (t *holds) expire(now time.Time) {
 	}
 }
 
-// Close ends the use of the table. What was said is still sent, once.
+// Close ends the use of the table. Holds that are not sent yet are sent once more.
 func (t *holds) Close() {
 	t.mu.Lock()
 	over := t.closed
@@ -212,40 +212,40 @@ type fact struct {
 	release  bool
 }
 
-// learn takes facts, and tells the listener what is new.
+// learn adopts facts, and passes new ones to the listener.
 func (t *holds) learn(facts ...fact) {
 	t.order.Lock()
 	defer t.order.Unlock()
 	var news []func()
 	t.mu.Lock()
 	for _, f := range facts {
-		if tell := t.adopt(f); tell != nil && !t.closed {
-			news = append(news, tell)
+		if call := t.adopt(f); call != nil && !t.closed {
+			news = append(news, call)
 		}
 	}
 	t.mu.Unlock()
-	for _, tell := range news {
-		tell()
+	for _, call := range news {
+		call()
 	}
 }
 
 // stepBack is how far the server's clock may go back for a hold to be older than a release.
 const stepBack = int64(time.Minute / time.Microsecond)
 
-// adopt takes a fact. It returns what the listener is told, if it is new.
-func (t *holds) adopt(f fact) (tell func()) {
-	k, m, now := t.known[f.id], t.mine[f.id], time.Now()
+// adopt records a fact. It returns the call of the listener for a new one, or nil.
+func (t *holds) adopt(f fact) (call func()) {
+	k, r, now := t.known[f.id], t.reports[f.id], time.Now()
 	key, ok := t.key(f.id)
 	left := time.Duration(min(f.till-f.at, never.Microseconds())) * time.Microsecond
 	switch {
-	case m != nil && !m.sent && (f.release || m.release): // what is said here is later
+	case r != nil && !r.sent && (f.release || r.release): // the report is later
 		return nil
 	case f.release && (k.till == 0 || k.till > f.till):
 		return nil
 	case f.release:
-		delete(t.mine, f.id)
+		delete(t.reports, f.id)
 		t.known[f.id] = known{released: f.at, until: now.Add(left)}
-		tell = func() { t.listener.Released(key) }
+		call = func() { t.listener.Released(key) }
 	case f.till <= k.till || f.at <= k.released && f.at > k.released-stepBack:
 		return nil
 	default:
@@ -255,15 +255,15 @@ func (t *holds) adopt(f fact) (tell func()) {
 		if len(t.known) < maxHolds {
 			t.known[f.id] = known{till: f.till, until: now.Add(left)}
 		}
-		tell = func() { t.listener.Held(key, left) }
+		call = func() { t.listener.Held(key, left) }
 	}
 	if !ok {
 		return nil
 	}
-	return tell
+	return call
 }
 
-// missing has the holds of this cooldown told again that the server has lost.
+// missing has the holds of this cooldown sent again that the server has lost.
 func (t *holds) missing(facts []fact) {
 	has := make(map[string]bool, len(facts))
 	for _, f := range facts {
@@ -271,9 +271,9 @@ func (t *holds) missing(facts []fact) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, m := range t.mine {
-		if m.sent && !has[id] {
-			m.sent = false
+	for id, r := range t.reports {
+		if r.sent && !has[id] {
+			r.sent = false
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 	h.mu.Lock()
 	h.pushes, h.via = pushes, via
 	for _, t := range tables {
-		t.asked = pushes
+		t.channelOf = pushes
 	}
 	h.mu.Unlock()
 	return pushes, nil
@@ -120,8 +120,8 @@ func (h *sharer) subscribe(failed bool) {
 	pushes, via := h.pushes, h.via
 	var names []string
 	for _, t := range h.tables {
-		if pushes != nil && t.asked != pushes {
-			t.asked = pushes
+		if pushes != nil && t.channelOf != pushes {
+			t.channelOf = pushes
 			names = append(names, t.name)
 		}
 		failed = failed || !h.store.single && via != h.store.nodeOf(t.name)
@@ -136,7 +136,7 @@ func (h *sharer) subscribe(failed bool) {
 	}
 }
 
-// subscribed notes that messages of a channel come from now on: what was held before is to be read.
+// subscribed notes that messages of a channel come from now on. Holds from before must be read.
 func (h *sharer) subscribed(channel string) {
 	h.mu.Lock()
 	h.epoch++

@@ -17,7 +17,7 @@ const (
 	pollEvery    = 100 * time.Millisecond // holds are read if they are not pushed
 	refreshEvery = time.Second            // if they are, in case a message was lost
 	idleAfter    = 10 * time.Second       // without use
-	mostSaid     = 256                    // holds that are sent together
+	mostReports  = 256                    // holds that are sent together
 )
 
 // again is the delay after a failure.
@@ -30,10 +30,10 @@ var (
 )
 
 // A sharer sends and reads the holds of all tables, in one goroutine while there are tables that
-// were used. Another one receives what the server pushes.
+// were used. Another one receives messages.
 type sharer struct {
 	store *Store
-	wake  chan struct{} // something is to be done
+	wake  chan struct{} // there is work
 
 	mu      sync.Mutex
 	tables  []*holds
@@ -148,7 +148,7 @@ func (h *sharer) idle() bool {
 // never is longer than any program runs.
 const never = 365 * 24 * time.Hour
 
-// round does what is due. It returns the time until something is due again.
+// round does the work that is due. It returns the time until something is due again.
 func (h *sharer) round(ctx context.Context) time.Duration {
 	now := time.Now()
 	if now.Before(h.retry) {
@@ -182,7 +182,7 @@ func (h *sharer) fail(err error) {
 		t.mu.Unlock()
 		if !t.failing && !over {
 			t.failing = true
-			t.tell(func() { t.listener.Failed(err) })
+			t.notify(func() { t.listener.Failed(err) })
 		}
 	}
 	h.remove(true)
@@ -199,7 +199,7 @@ func (h *sharer) remove(unsent bool) {
 	})
 }
 
-// last sends what is left when the store is closed, and lets all calls pass from then on.
+// last sends the remaining holds when the store is closed, and lets all calls pass from then on.
 func (h *sharer) last() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.store.ctx), h.store.cfg.timeout())
 	defer cancel()
@@ -214,14 +214,14 @@ func (h *sharer) last() {
 	}
 }
 
-// tell calls a function of the listener after the calls before.
-func (t *holds) tell(f func()) {
+// notify calls a function of the listener, in the order of the calls.
+func (t *holds) notify(f func()) {
 	t.order.Lock()
 	defer t.order.Unlock()
 	f()
 }
 
-// work sends what is to be sent, and reads if that is due. It returns the time until then.
+// work sends the reports of a table, and reads if that is due. It returns the time until it is due.
 func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) {
 	if err := t.send(ctx); err != nil {
 		return 0, err
@@ -229,7 +229,7 @@ func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) 
 	t.mu.Lock()
 	subscribed, pushed, over := t.subscribed, t.pushed, t.closed
 	t.expire(now)
-	active := len(t.mine)+len(t.known) > 0
+	active := len(t.reports)+len(t.known) > 0
 	t.mu.Unlock()
 	if over {
 		return never, nil
@@ -255,80 +255,80 @@ func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) 
 	return every, nil
 }
 
-// send tells the server what is new here.
+// send sends the reports of a table.
 func (t *holds) send(ctx context.Context) error {
 	for {
-		said := t.unsent()
-		if len(said) == 0 {
+		batch := t.unsent()
+		if len(batch) == 0 {
 			return nil
 		}
 		args := []any{t.store.time(), t.sender, number(maxHolds)}
-		for _, m := range said {
+		for _, r := range batch {
 			what := "hold"
-			if m.release {
+			if r.release {
 				what = "release"
 			}
-			m.left = time.Until(m.until).Microseconds() + 1 // rounded up
-			args = append(args, what, number(m.left), m.id)
+			r.left = time.Until(r.until).Microseconds() + 1 // rounded up
+			args = append(args, what, number(r.left), r.id)
 		}
 		reply, err := t.run(ctx, holdScript(), args)
 		if err != nil {
 			return err
 		}
-		if len(reply) != 1+len(said) {
+		if len(reply) != 1+len(batch) {
 			return errReply
 		}
-		t.sent(said, micros(reply[0]), reply[1:])
+		t.sent(batch, micros(reply[0]), reply[1:])
 	}
 }
 
-// sent notes what the server has replied.
-func (t *holds) sent(said []*mine, at int64, ends []any) {
+// sent records the reply of the server.
+func (t *holds) sent(batch []*report, at int64, ends []any) {
 	var longer []fact // those that the server had
 	t.mu.Lock()
-	for i, m := range said {
-		m.sent = true
-		if t.mine[m.id] != m { // there is a newer one
+	for i, r := range batch {
+		r.sent = true
+		if t.reports[r.id] != r { // there is a newer one
 			continue
 		}
 		switch till := micros(ends[i]); {
-		case m.release:
-			delete(t.mine, m.id)
-			t.known[m.id] = known{released: at, until: m.until}
-		case till > at+m.left:
-			longer = append(longer, fact{m.id, till, at, false})
-		case till > t.known[m.id].till:
-			t.known[m.id] = known{till: till, until: m.until}
+		case r.release:
+			delete(t.reports, r.id)
+			t.known[r.id] = known{released: at, until: r.until}
+		case till > at+r.left:
+			longer = append(longer, fact{r.id, till, at, false})
+		case till > t.known[r.id].till:
+			t.known[r.id] = known{till: till, until: r.until}
 		}
 	}
 	t.mu.Unlock()
 	t.learn(longer...)
 }
 
-// unsent returns what is not sent, not more than goes into one message.
-func (t *holds) unsent() (said []*mine) {
+// unsent returns reports that are not sent, as many as one request can have.
+func (t *holds) unsent() (batch []*report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range t.mine {
-		if m.isUnsent() {
-			if said = append(said, m); len(said) == mostSaid {
+	for _, r := range t.reports {
+		if r.isUnsent() {
+			if batch = append(batch, r); len(batch) == mostReports {
 				break
 			}
 		}
 	}
-	return said
+	return batch
 }
 
 func (t *holds) hasUnsent() bool {
-	for _, m := range t.mine {
-		if m.isUnsent() {
+	for _, r := range t.reports {
+		if r.isUnsent() {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *mine) isUnsent() bool { return !m.sent && time.Now().Before(m.until) }
+func (r *report) isUnsent() bool { return !r.sent && time.Now().Before(r.until) }
 
 // readAll reads all holds.
 func (t *holds) readAll(ctx context.Context, subscribed int) error {
@@ -359,7 +359,7 @@ func (t *holds) readAll(ctx context.Context, subscribed int) error {
 	t.mu.Unlock()
 	if t.failing {
 		t.failing = false
-		t.tell(t.listener.Recovered)
+		t.notify(t.listener.Recovered)
 	}
 	return nil
 }

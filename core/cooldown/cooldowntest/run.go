@@ -23,7 +23,7 @@ func Run(t *testing.T, connect func(t *testing.T) (a, b cooldown.Store)) {
 		"a hold reaches the other":             reaches,
 		"the later end counts":                 later,
 		"names and keys are distinct":          distinct,
-		"a first Sync learns what is held":     late,
+		"a first Sync learns of the holds":     late,
 		"a release reaches the other":          release,
 		"a later hold survives a release":      survives,
 		"tables of one store share":            within,
@@ -45,14 +45,14 @@ type suite struct {
 	a, b cooldown.Store
 }
 
-// A process has a table, and remembers what it was told.
+// A process has a table, and remembers the calls of its listener.
 type process struct {
 	cooldown.Table
 
 	t     *testing.T
 	mu    sync.Mutex
 	until map[string]time.Time
-	told  int
+	calls int
 }
 
 func (s *suite) open(store cooldown.Store, name string) *process {
@@ -61,7 +61,7 @@ func (s *suite) open(store cooldown.Store, name string) *process {
 	set := func(key string, until time.Time) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.told++
+		p.calls++
 		p.until[strings.Clone(key)] = until
 	}
 	var err error
@@ -118,8 +118,8 @@ func reaches(s *suite) {
 	if end := begun.Add(time.Hour); b.until["k"].Before(end.Add(-time.Millisecond)) {
 		s.Errorf("it ends %v too early there", end.Sub(b.until["k"]))
 	}
-	if a.told > 0 {
-		s.Error("a table was told its own hold")
+	if a.calls > 0 {
+		s.Error("a table has learned its own hold")
 	}
 }
 
@@ -133,7 +133,7 @@ func later(s *suite) {
 	a.Hold("next", time.Hour)
 	b.await("next", time.Hour)
 	s.open(s.b, "").await("k", 2*time.Hour)
-	b.await("k", time.Hour) // as it was told last
+	b.await("k", time.Hour) // as it was held last
 }
 
 func distinct(s *suite) {
@@ -201,8 +201,8 @@ func closed(s *suite) {
 	b.await("said", time.Hour)
 	b.Hold("late", time.Hour)
 	s.open(s.a, "").await("late", time.Hour)
-	if a.told > 0 {
-		s.Error("a closed table was told")
+	if a.calls > 0 {
+		s.Error("a closed table has learned of a hold")
 	}
 	b.await("k", 0)
 }
