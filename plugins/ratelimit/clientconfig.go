@@ -75,7 +75,7 @@ type ClientConfig struct {
 	// CooldownStore shares the holds of keys with the clients of the Name in other processes.
 	// It may be the Store, if that is one of stores/redisstore. It must be usable as long as
 	// the plugin, which does not close it. If nil, holds are those of this process.
-	CooldownStore cooldown.Store
+	CooldownStore CooldownStore
 	// Hooks observe the limiter.
 	Hooks ratelimit.Hooks
 }

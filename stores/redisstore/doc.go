@@ -102,7 +102,7 @@
 // While the server is unavailable, each process keeps the holds that it knows and makes its own.
 // StoreFailed and StoreRecovered of the hooks report it. When the server is available again, holds
 // that are not over are sent again, also after the server has lost its data; processes learn of
-// them within two seconds. If the server's clock goes back, holds last longer, by as much, in processes
+// them within two seconds. Only a hold of a process that has ended is then lost for new ones. If the server's clock goes back, holds last longer, by as much, in processes
 // that learn of them later; if it goes forward, they are sent again.
 //
 // Release of a cooldown ends the hold in all processes that are connected, within a second if

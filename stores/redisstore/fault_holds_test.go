@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/tcpproxy"
@@ -113,6 +114,22 @@ func TestALostHoldIsToldAgain(t *testing.T) {
 	})
 }
 
+// TestALostHoldIsToldAgainBesideAShorterOne: after a FLUSHALL another process is the first to tell its
+// hold of the same key, which is shorter.
+func TestALostHoldIsToldAgainBesideAShorterOne(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	const set = "gresil:{cooldowns}:=vendor"
+	a := newShared(t, client, Config{})
+	a.Hold(t.Context(), "k", 9*time.Minute)
+	require.Eventually(t, func() bool { return client.ZCard(t.Context(), set).Val() == 1 }, patient, time.Millisecond)
+	now, err := client.Time(t.Context()).Result()
+	require.NoError(t, err)
+	till := float64(now.Add(time.Minute).UnixMicro() - epoch)
+	require.NoError(t, client.ZAdd(t.Context(), set, redis.Z{Score: till, Member: "=k"}).Err())
+	require.Eventually(t, func() bool { return client.ZScore(t.Context(), set, "=k").Val() > till }, patient, time.Millisecond)
+}
+
 // TestNoCallWaitsForTheStoreLonger: whatever the network does, from the start or later, a call waits
 // for Timeout at most, and only the first one. The others know the holds when it is over.
 func TestNoCallWaitsForTheStoreLonger(t *testing.T) {
@@ -196,6 +213,12 @@ func TestAValueOfAnotherProgram(t *testing.T) {
 	require.ErrorContains(t, n.await(t, 1, 0), "redisstore: another program has written to the key: WRONGTYPE")
 	a.Hold(t.Context(), "k", time.Hour)
 	require.True(t, isHeld(a, "k")())
+	name := func(c *cooldown.Config) { c.Name = "other" }
+	other, same := newShared(t, client, Config{}, name), core.Must(cooldown.New(cooldown.Config{Name: "other", Store: a.Config().Store}))
+	use(t, other, "k")
+	use(t, same, "k")
+	same.Hold(t.Context(), "k", time.Hour)
+	require.Eventually(t, isHeld(other, "k"), patient, time.Millisecond, "another name is not concerned")
 	require.NoError(t, client.Del(t.Context(), set).Err())
 	_ = n.await(t, 1, 1)
 	require.Eventually(t, func() bool { return client.ZCard(t.Context(), set).Val() == 1 }, patient, time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,22 +29,25 @@ type holds struct {
 	used     atomic.Bool // since the last reading
 	stale    atomic.Bool // Sync must wait for the next reading
 
-	order   sync.Mutex // held during a call of the listener, for the order of the calls
-	mu      sync.Mutex
-	known   map[string]known   // by id: the holds and releases in the server
-	reports map[string]*report // by id: those of this cooldown
-	read    chan struct{}      // closed after the next reading, or if that fails
-	keys    map[string]string
-	ids     map[string]string // the reverse of keys: only with HashKeys
+	order  sync.Mutex // held during a call of the listener, for the order of the calls
+	mu     sync.Mutex
+	known  map[string]known   // by id: the holds and releases in the server
+	own    map[string]*report // by id: the holds of this cooldown
+	unsent map[string]*report // by id: its holds and releases that the server must receive
+	read   chan struct{}      // closed after the next reading, or if that fails
+	keys   map[string]string
+	ids    map[string]string // the reverse of keys: only with HashKeys
 
 	channelOf  *redis.PubSub // with the subscription; guarded by the lock of sharer
 	subscribed int           // to the channel; another number each time, 0 if it is not
 	pushed     bool          // subscribed, and read since
 	closed     bool
 
-	lastRead time.Time // of the goroutine of sharer
-	lastUse  time.Time // of the goroutine of sharer
-	failing  bool      // of the goroutine of sharer
+	// The rest belongs to the goroutine of sharer.
+	lastRead time.Time
+	lastUse  time.Time
+	failures int       // in a row
+	retry    time.Time // not before
 }
 
 // known is a hold or release in the server.
@@ -59,7 +63,6 @@ type report struct {
 	left    int64 // that was sent, in µs
 	until   time.Time
 	release bool
-	sent    bool
 }
 
 // OpenCooldown opens the holds of the cooldowns of that name. It sends nothing. From the first
@@ -69,7 +72,7 @@ type report struct {
 func (s *Store) OpenCooldown(name string, l cooldown.Listener) (cooldown.Table, error) {
 	t := &holds{
 		store: s, name: s.cfg.prefix() + ":{cooldowns}:" + escape(name, "", false), sender: rand.Text(), listener: l,
-		known: map[string]known{}, reports: map[string]*report{}, read: make(chan struct{}),
+		known: map[string]known{}, own: map[string]*report{}, unsent: map[string]*report{}, read: make(chan struct{}),
 	}
 	if s.cfg.HashKeys {
 		t.keys, t.ids = map[string]string{}, map[string]string{}
@@ -128,8 +131,15 @@ func (t *holds) meet(key string) {
 	t.ids[key], t.keys[id] = id, key
 	k := t.known[id]
 	t.mu.Unlock()
-	if k.till > 0 {
-		t.listener.Held(key, time.Until(k.until))
+	if k.till == 0 {
+		return
+	}
+	t.listener.Held(key, time.Until(k.until))
+	t.mu.Lock()
+	released := t.known[id].released > 0
+	t.mu.Unlock()
+	if released { // meanwhile
+		t.listener.Released(key)
 	}
 }
 
@@ -158,7 +168,11 @@ func (t *holds) Release(key string, left time.Duration) { t.report(key, left, tr
 func (t *holds) report(key string, left time.Duration, release bool) {
 	t.mu.Lock()
 	if id, now := t.id(key), time.Now(); !t.closed && left > 0 && t.room(id, now) {
-		t.reports[id] = &report{id: id, until: now.Add(left), release: release}
+		r := &report{id: id, until: now.Add(left), release: release}
+		t.unsent[id], t.own[id] = r, r
+		if release {
+			delete(t.own, id)
+		}
 	}
 	t.mu.Unlock()
 	t.store.sharing.rouse()
@@ -166,25 +180,18 @@ func (t *holds) report(key string, left time.Duration, release bool) {
 
 // room reports whether there is room for a report. With more than maxHolds, a hold is not shared.
 func (t *holds) room(id string, now time.Time) bool {
-	if t.reports[id] != nil || len(t.reports) < maxHolds {
-		return true
+	if t.own[id] == nil && len(t.own)+len(t.unsent) >= 2*maxHolds {
+		t.expire(now)
 	}
-	t.expire(now)
-	return len(t.reports) < maxHolds
+	return t.own[id] != nil || len(t.own)+len(t.unsent) < 2*maxHolds
 }
 
 // expire forgets holds and releases that are over.
 func (t *holds) expire(now time.Time) {
-	for id, r := range t.reports {
-		if !now.Before(r.until) {
-			delete(t.reports, id)
-		}
-	}
-	for id, k := range t.known {
-		if !now.Before(k.until) {
-			delete(t.known, id)
-		}
-	}
+	over := func(_ string, r *report) bool { return !now.Before(r.until) }
+	maps.DeleteFunc(t.own, over)
+	maps.DeleteFunc(t.unsent, over)
+	maps.DeleteFunc(t.known, func(_ string, k known) bool { return !now.Before(k.until) })
 }
 
 // Close ends the use of the table. Holds that are not sent yet are sent once more.
@@ -234,16 +241,16 @@ const stepBack = int64(time.Minute / time.Microsecond)
 
 // adopt records a fact. It returns the call of the listener for a new one, or nil.
 func (t *holds) adopt(f fact) (call func()) {
-	k, r, now := t.known[f.id], t.reports[f.id], time.Now()
+	k, r, now := t.known[f.id], t.unsent[f.id], time.Now()
 	key, ok := t.key(f.id)
 	left := time.Duration(min(f.till-f.at, never.Microseconds())) * time.Microsecond
 	switch {
-	case r != nil && !r.sent && (f.release || r.release): // the report is later
+	case r != nil && (f.release || r.release): // the report is later
 		return nil
 	case f.release && (k.till == 0 || k.till > f.till):
 		return nil
 	case f.release:
-		delete(t.reports, f.id)
+		delete(t.own, f.id)
 		t.known[f.id] = known{released: f.at, until: now.Add(left)}
 		call = func() { t.listener.Released(key) }
 	case f.till <= k.till || f.at <= k.released && f.at > k.released-stepBack:
@@ -263,17 +270,19 @@ func (t *holds) adopt(f fact) (call func()) {
 	return call
 }
 
-// missing has the holds of this cooldown sent again that the server has lost.
+// missing has the holds of this cooldown sent again that the server has lost, or knows as shorter.
 func (t *holds) missing(facts []fact) {
-	has := make(map[string]bool, len(facts))
+	left := make(map[string]int64, len(facts))
 	for _, f := range facts {
-		has[f.id] = true
+		if !f.release {
+			left[f.id] = f.till - f.at
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, r := range t.reports {
-		if r.sent && !has[id] {
-			r.sent = false
+	for id, r := range t.own {
+		if t.unsent[id] == nil && left[id] < time.Until(r.until).Microseconds() {
+			t.unsent[id] = r
 		}
 	}
 }

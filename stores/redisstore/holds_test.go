@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,6 +93,16 @@ func TestAHoldIsPushedToTheOthers(t *testing.T) {
 	require.WithinDuration(t, until, other, 500*time.Millisecond)
 	require.False(t, (<-waiting).Before(begun.Add(time.Second)))
 	require.Positive(t, b.Stats().Waited)
+
+	var took []time.Duration
+	for i := range 9 {
+		begun := time.Now()
+		a.Hold(t.Context(), strconv.Itoa(i), time.Hour)
+		require.Eventually(t, isHeld(b, strconv.Itoa(i)), patient, time.Millisecond)
+		took = append(took, time.Since(begun))
+	}
+	slices.Sort(took)
+	require.Less(t, took[4], 250*time.Millisecond, "by a message, not by the reading of each second: %v", took)
 }
 
 func TestAReleaseIsForAll(t *testing.T) {

@@ -24,7 +24,6 @@ var (
 func (h *sharer) listen(ctx context.Context) {
 	for failures := 1; ctx.Err() == nil; failures++ {
 		subscribed, err := h.receive(ctx)
-		h.lost()
 		if ctx.Err() != nil {
 			return
 		}
@@ -50,7 +49,7 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = pushes.Close() }()
+	defer h.lost(pushes)
 	defer context.AfterFunc(ctx, func() { _ = pushes.Close() })()
 	var silent atomic.Bool
 	var watch *time.Timer
@@ -73,7 +72,7 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 		switch m := m.(type) {
 		case *redis.Subscription:
 			subscribed = true
-			h.subscribed(m.Channel)
+			h.subscribed(pushes, m.Channel)
 		case *redis.Message:
 			h.message(m)
 		}
@@ -105,11 +104,11 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 		return nil, err
 	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.pushes, h.via = pushes, via
 	for _, t := range tables {
 		t.channelOf = pushes
 	}
-	h.mu.Unlock()
 	return pushes, nil
 }
 
@@ -137,32 +136,38 @@ func (h *sharer) subscribe(failed bool) {
 }
 
 // subscribed notes that messages of a channel come from now on. Holds from before must be read.
-func (h *sharer) subscribed(channel string) {
+func (h *sharer) subscribed(pushes *redis.PubSub, channel string) {
 	h.mu.Lock()
 	h.epoch++
-	epoch := h.epoch
-	h.mu.Unlock()
-	for _, t := range h.all() {
-		if t.name == channel {
-			t.mu.Lock()
-			t.subscribed, t.pushed = epoch, false
-			t.mu.Unlock()
+	for _, t := range h.tables {
+		if t.name == channel && t.channelOf == pushes {
+			t.setSubscribed(h.epoch)
 		}
 	}
+	h.mu.Unlock()
 	h.rouse()
 }
 
-// lost notes that no messages come.
-func (h *sharer) lost() {
+// lost closes a connection, and notes that no messages come.
+func (h *sharer) lost(pushes *redis.PubSub) {
+	_ = pushes.Close()
 	h.mu.Lock()
-	h.pushes = nil
-	h.mu.Unlock()
-	for _, t := range h.all() {
-		t.mu.Lock()
-		t.subscribed, t.pushed = 0, false
-		t.mu.Unlock()
+	if h.pushes == pushes {
+		h.pushes = nil
 	}
+	for _, t := range h.tables {
+		if t.channelOf == pushes {
+			t.setSubscribed(0)
+		}
+	}
+	h.mu.Unlock()
 	h.rouse()
+}
+
+func (t *holds) setSubscribed(epoch int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.subscribed, t.pushed = epoch, false
 }
 
 // message passes a message of hold.lua on.

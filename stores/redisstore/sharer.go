@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,11 +42,7 @@ type sharer struct {
 	pushes  *redis.PubSub // nil without a connection
 	via     *node         // of pushes
 	epoch   int           // of the last subscription
-
-	warned bool // of the goroutine that listens
-
-	failures int       // in a row; of the goroutine
-	retry    time.Time // not before; of the goroutine
+	warned  bool          // of the goroutine that listens
 }
 
 func newSharer(s *Store) *sharer { return &sharer{store: s, wake: make(chan struct{}, 1)} }
@@ -94,7 +91,7 @@ func (h *sharer) drop() {
 	if running {
 		h.rouse()
 	} else {
-		h.remove(true)
+		h.remove()
 	}
 }
 
@@ -151,51 +148,59 @@ const never = 365 * 24 * time.Hour
 // round does the work that is due. It returns the time until something is due again.
 func (h *sharer) round(ctx context.Context) time.Duration {
 	now := time.Now()
-	if now.Before(h.retry) {
-		h.remove(true)
-		return h.retry.Sub(now)
-	}
 	h.subscribe(false)
 	next := never
 	for _, t := range h.all() {
-		due, err := t.work(ctx, now)
-		if err != nil && ctx.Err() == nil {
-			h.fail(err)
-			return time.Until(h.retry)
+		due := t.retry.Sub(now)
+		if due <= 0 {
+			var err error
+			if due, err = t.work(ctx, now); err != nil {
+				if ctx.Err() != nil {
+					break
+				}
+				h.fail(t, err)
+				due = max(0, time.Until(t.retry))
+			}
 		}
 		next = min(next, due)
 	}
-	h.failures = 0
-	h.remove(false)
+	h.remove()
 	return next
 }
 
-// fail lets all calls pass until the server is available again.
-func (h *sharer) fail(err error) {
-	h.retry = time.Now().Add(again.Delay(h.failures+1, 0))
-	h.failures++
+// fail lets all calls pass until the table can be read again. If the server does not answer, no
+// other table is tried either.
+func (h *sharer) fail(t *holds, err error) {
+	if isServerError(err) || errors.Is(err, errReply) {
+		t.fail(err)
+		return
+	}
 	h.subscribe(true)
 	for _, t := range h.all() {
-		t.mu.Lock()
-		t.done()
-		over := t.closed
-		t.mu.Unlock()
-		if !t.failing && !over {
-			t.failing = true
-			t.notify(func() { t.listener.Failed(err) })
-		}
+		t.fail(err)
 	}
-	h.remove(true)
 }
 
-// remove drops the tables that are closed, unless they have something to send and it is sent.
-func (h *sharer) remove(unsent bool) {
+func (t *holds) fail(err error) {
+	t.failures++
+	t.retry = time.Now().Add(again.Delay(t.failures, 0))
+	t.mu.Lock()
+	t.done()
+	over := t.closed
+	t.mu.Unlock()
+	if t.failures == 1 && !over {
+		t.notify(func() { t.listener.Failed(err) })
+	}
+}
+
+// remove drops the tables that are closed, unless they have something to send and it can be sent.
+func (h *sharer) remove() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tables = slices.DeleteFunc(h.tables, func(t *holds) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return t.closed && (unsent || !t.hasUnsent())
+		return t.closed && (t.failures > 0 || len(t.unsent) == 0)
 	})
 }
 
@@ -204,7 +209,7 @@ func (h *sharer) last() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.store.ctx), h.store.cfg.timeout())
 	defer cancel()
 	for _, t := range h.all() {
-		if h.failures == 0 {
+		if t.failures == 0 {
 			_ = t.send(ctx)
 		}
 		t.mu.Lock()
@@ -228,8 +233,7 @@ func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) 
 	}
 	t.mu.Lock()
 	subscribed, pushed, over := t.subscribed, t.pushed, t.closed
-	t.expire(now)
-	active := len(t.reports)+len(t.known) > 0
+	active := len(t.own)+len(t.known) > 0
 	t.mu.Unlock()
 	if over {
 		return never, nil
@@ -242,7 +246,7 @@ func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) 
 	if used := t.used.Load(); used && !now.Before(due) {
 		t.used.Store(false)
 		t.lastUse = now
-	} else if !used && !active && !t.failing && now.Sub(t.lastUse) >= idleAfter && (pushed || subscribed == 0) {
+	} else if !used && !active && t.failures == 0 && now.Sub(t.lastUse) >= idleAfter && (pushed || subscribed == 0) {
 		t.stale.Store(!pushed)
 		return never, nil
 	}
@@ -258,7 +262,7 @@ func (t *holds) work(ctx context.Context, now time.Time) (time.Duration, error) 
 // send sends the reports of a table.
 func (t *holds) send(ctx context.Context) error {
 	for {
-		batch := t.unsent()
+		batch := t.batch()
 		if len(batch) == 0 {
 			return nil
 		}
@@ -287,13 +291,12 @@ func (t *holds) sent(batch []*report, at int64, ends []any) {
 	var longer []fact // those that the server had
 	t.mu.Lock()
 	for i, r := range batch {
-		r.sent = true
-		if t.reports[r.id] != r { // there is a newer one
+		if t.unsent[r.id] != r { // there is a newer one
 			continue
 		}
+		delete(t.unsent, r.id)
 		switch till := micros(ends[i]); {
 		case r.release:
-			delete(t.reports, r.id)
 			t.known[r.id] = known{released: at, until: r.until}
 		case till > at+r.left:
 			longer = append(longer, fact{r.id, till, at, false})
@@ -305,30 +308,21 @@ func (t *holds) sent(batch []*report, at int64, ends []any) {
 	t.learn(longer...)
 }
 
-// unsent returns reports that are not sent, as many as one request can have.
-func (t *holds) unsent() (batch []*report) {
+// batch returns reports to send, as many as one request can have.
+func (t *holds) batch() (batch []*report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, r := range t.reports {
-		if r.isUnsent() {
-			if batch = append(batch, r); len(batch) == mostReports {
-				break
-			}
+	for id, r := range t.unsent {
+		if !time.Now().Before(r.until) {
+			delete(t.unsent, id)
+			continue
+		}
+		if batch = append(batch, r); len(batch) == mostReports {
+			break
 		}
 	}
 	return batch
 }
-
-func (t *holds) hasUnsent() bool {
-	for _, r := range t.reports {
-		if r.isUnsent() {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *report) isUnsent() bool { return !r.sent && time.Now().Before(r.until) }
 
 // readAll reads all holds.
 func (t *holds) readAll(ctx context.Context, subscribed int) error {
@@ -354,11 +348,12 @@ func (t *holds) readAll(ctx context.Context, subscribed int) error {
 	t.missing(facts)
 	t.lastRead = time.Now()
 	t.mu.Lock()
+	t.expire(t.lastRead)
 	t.pushed = subscribed != 0 && subscribed == t.subscribed
 	t.done()
 	t.mu.Unlock()
-	if t.failing {
-		t.failing = false
+	if t.failures > 0 {
+		t.failures = 0
 		t.notify(t.listener.Recovered)
 	}
 	return nil
