@@ -247,11 +247,19 @@ func TestCloseEndsTheConnectionForMessages(t *testing.T) {
 	}
 	for range 2 {
 		a := core.Must(cooldown.New(cooldown.Config{Name: "a", Store: s}))
-		b := core.Must(cooldown.New(cooldown.Config{Name: "b", Store: s}))
 		subscribers(0)
 		use(t, a, "k")
 		subscribers(1)
+		b := core.Must(cooldown.New(cooldown.Config{Name: "b", Store: s}))
 		use(t, b, "k")
+		for _, table := range s.sharing.all() {
+			require.Eventually(t, func() bool {
+				table.mu.Lock()
+				defer table.mu.Unlock()
+				return table.pushed
+			}, patient, time.Millisecond, table.name)
+		}
+		subscribers(1)
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
 		subscribers(0)
@@ -351,4 +359,55 @@ func TestTheServersClockSteps(t *testing.T) {
 		use(t, late, "")
 		require.Eventually(t, isHeld(late, "now"), patient, time.Millisecond, c.key)
 	}
+}
+
+// TestTheServerKeepsTheLaterEnd: of two holds, in either order. A release ends both, and what was
+// published or read before it counts no more.
+func TestTheServerKeepsTheLaterEnd(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	ctx := t.Context()
+	var learned []string
+	table := func(name string) *holds {
+		t.Helper()
+		opened, err := newStore(t, client, Config{}).OpenCooldown("t", cooldown.Listener{
+			Held: func(key string, _ time.Duration) { learned = append(learned, name+" held "+key) }, Released: func(key string) { learned = append(learned, name+" released "+key) },
+		})
+		require.NoError(t, err)
+		return opened.(*holds) //nolint:forcetypeassert // it is one
+	}
+	a, b := table("a"), table("b")
+	send := func(t *testing.T, from *holds, left time.Duration, release bool) {
+		t.Helper()
+		from.unsent["=k"] = &report{id: "=k", until: time.Now().Add(left), release: release}
+		require.NoError(t, from.send(ctx))
+	}
+	left := func() time.Duration {
+		now, err := client.Time(ctx).Result()
+		require.NoError(t, err)
+		return time.Duration(client.ZScore(ctx, a.name, "=k").Val()-float64(now.UnixMicro()-epoch)) * time.Microsecond
+	}
+	send(t, a, time.Hour, false)
+	send(t, b, time.Minute, false)
+	require.InDelta(t, time.Hour, left(), float64(time.Minute))
+	require.Equal(t, []string{"b held k"}, learned, "by the reply")
+	send(t, b, 2*time.Hour, false)
+	require.InDelta(t, 2*time.Hour, left(), float64(time.Minute))
+	require.NoError(t, a.readAll(ctx, 0))
+	require.NoError(t, a.readAll(ctx, 0))
+	require.Equal(t, []string{"b held k", "a held k"}, learned, "once")
+
+	before := a.known["=k"]
+	send(t, a, 2*time.Hour, true)
+	released := a.known["=k"].released
+	require.Positive(t, released)
+	a.learn(fact{"=k", before.till, released - 1000, false})
+	require.Len(t, learned, 2, "from before the release")
+	require.NoError(t, a.readAll(ctx, 0))
+	require.NoError(t, b.readAll(ctx, 0))
+	require.NoError(t, b.readAll(ctx, 0))
+	require.Equal(t, []string{"b held k", "a held k", "b released k"}, learned)
+	send(t, b, time.Minute, false)
+	require.NoError(t, a.readAll(ctx, 0))
+	require.Equal(t, "a held k", learned[3])
 }
