@@ -31,13 +31,13 @@ func newRedisStore(t *testing.T, addr string, cfg redisstore.Config) *redisstore
 	return s
 }
 
-// A limitOf is an error of a vendor.
-type limitOf struct{ dispatch.Limited }
+// A limitError is an error of a vendor.
+type limitError struct{ dispatch.Limited }
 
-func (limitOf) Error() string { return "limited" }
+func (limitError) Error() string { return "limited" }
 
-func classifyLimitOf(err error) (dispatch.Limited, bool) {
-	var l limitOf
+func classifyLimit(err error) (dispatch.Limited, bool) {
+	var l limitError
 	return l.Limited, errors.As(err, &l)
 }
 
@@ -55,7 +55,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 			held := map[string]int{}
 			connect := func() *dispatch.Dispatcher[string, struct{}] {
 				d, err := dispatch.New(dispatch.Config[string, struct{}]{
-					Name: "vendor", Attempts: 1, Classify: classifyLimitOf, Account: func(key string) string { return key }, Store: newRedisStore(t, srv.Addr, cfg),
+					Name: "vendor", Attempts: 1, Classify: classifyLimit, Account: func(key string) string { return key }, Store: newRedisStore(t, srv.Addr, cfg),
 					Hooks: dispatch.Hooks{Held: func(_ context.Context, info dispatch.Info) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -78,7 +78,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 			accounts := []string{"1:2", "/1", "{1}", "ünï", "\x00", strings.Repeat("k", 1024)}
 			for _, account := range accounts {
 				require.NoError(t, call(b, account, nil))
-				require.Error(t, call(a, account, limitOf{dispatch.Limited{Scope: dispatch.ScopeAccount, RetryAfter: time.Hour}}))
+				require.Error(t, call(a, account, limitError{dispatch.Limited{Scope: dispatch.ScopeAccount, RetryAfter: time.Hour}}))
 			}
 			require.NoError(t, call(b, "free", nil))
 			require.Eventually(t, func() bool { return len(b.Snapshot().Held) == len(accounts) }, 10*time.Second, time.Millisecond)
@@ -86,7 +86,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 				require.Equal(t, dispatch.ScopeAccount, hold.Scope)
 				require.Contains(t, accounts, hold.Account)
 			}
-			require.Error(t, call(b, "free", limitOf{dispatch.Limited{RetryAfter: 2 * time.Hour}}))
+			require.Error(t, call(b, "free", limitError{dispatch.Limited{RetryAfter: 2 * time.Hour}}))
 			require.Eventually(t, func() bool { return len(a.Snapshot().Held) == len(accounts)+1 }, 10*time.Second, time.Millisecond)
 			require.Equal(t, dispatch.ScopeVendor, a.Snapshot().Held[0].Scope)
 			mu.Lock()

@@ -53,7 +53,7 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 	defer context.AfterFunc(ctx, func() { _ = pushes.Close() })()
 	var silent atomic.Bool
 	var watch *time.Timer
-	watch = time.AfterFunc(never, func() {
+	watch = time.AfterFunc(never, func() { //nolint:contextcheck // see Receive
 		if silent.Swap(true) {
 			_ = pushes.Close() // nor a reply to the ping
 			return
@@ -64,7 +64,7 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 	defer watch.Stop()
 	for {
 		watch.Reset(pingEvery)
-		m, err := pushes.Receive(over) // so a connection that is lost is not made anew by it
+		m, err := pushes.Receive(over) //nolint:contextcheck // so a connection that is lost is not made anew by it
 		if err != nil {
 			return subscribed, err
 		}

@@ -3,7 +3,7 @@ package cooldowntest
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -211,7 +211,7 @@ func many(s *suite) {
 	a, b := s.both()
 	var all sync.WaitGroup
 	for i := range 400 {
-		key := fmt.Sprint(i)
+		key := strconv.Itoa(i)
 		b.Sync(context.Background(), key)
 		all.Go(func() {
 			a.Hold(key, time.Hour)
@@ -222,7 +222,7 @@ func many(s *suite) {
 	}
 	all.Wait()
 	for i := range 400 {
-		a.await(fmt.Sprint(i), 5*time.Hour)
+		a.await(strconv.Itoa(i), 5*time.Hour)
 	}
 }
 
@@ -240,13 +240,13 @@ func over(s *suite) {
 
 func reenter(s *suite) {
 	var table cooldown.Table
-	told := make(chan struct{})
+	called := make(chan struct{})
 	table, err := s.b.OpenCooldown(s.Name(), cooldown.Listener{
 		Held: func(string, time.Duration) {
 			table.Hold("answer", time.Hour)
 			table.Sync(context.Background(), "answer")
 			table.Close()
-			close(told)
+			close(called)
 		},
 		Released: func(string) {}, Failed: func(error) {}, Recovered: func() {},
 	})
@@ -256,10 +256,12 @@ func reenter(s *suite) {
 	table.Sync(context.Background(), "k")
 	a := s.open(s.a, "")
 	a.Hold("k", time.Hour)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	select {
-	case <-told:
-	case <-time.After(patience):
-		s.Fatal("not told")
+	case <-called:
+	case <-timer.C:
+		s.Fatal("the listener was not called")
 	}
 	a.await("answer", time.Hour)
 }
