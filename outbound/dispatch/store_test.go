@@ -31,13 +31,13 @@ func newRedisStore(t *testing.T, addr string, cfg redisstore.Config) *redisstore
 	return s
 }
 
-// A limitError is an error of a vendor.
-type limitError struct{ dispatch.Limited }
+// A scopedError is an error of a vendor.
+type scopedError struct{ dispatch.Limited }
 
-func (limitError) Error() string { return "limited" }
+func (scopedError) Error() string { return "limited" }
 
 func classifyLimit(err error) (dispatch.Limited, bool) {
-	var l limitError
+	var l scopedError
 	return l.Limited, errors.As(err, &l)
 }
 
@@ -78,7 +78,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 			accounts := []string{"1:2", "/1", "{1}", "ünï", "\x00", strings.Repeat("k", 1024)}
 			for _, account := range accounts {
 				require.NoError(t, call(b, account, nil))
-				require.Error(t, call(a, account, limitError{dispatch.Limited{Scope: dispatch.ScopeAccount, RetryAfter: time.Hour}}))
+				require.Error(t, call(a, account, scopedError{dispatch.Limited{Scope: dispatch.ScopeAccount, RetryAfter: time.Hour}}))
 			}
 			require.NoError(t, call(b, "free", nil))
 			require.Eventually(t, func() bool { return len(b.Snapshot().Held) == len(accounts) }, 10*time.Second, time.Millisecond)
@@ -86,7 +86,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 				require.Equal(t, dispatch.ScopeAccount, hold.Scope)
 				require.Contains(t, accounts, hold.Account)
 			}
-			require.Error(t, call(b, "free", limitError{dispatch.Limited{RetryAfter: 2 * time.Hour}}))
+			require.Error(t, call(b, "free", scopedError{dispatch.Limited{RetryAfter: 2 * time.Hour}}))
 			require.Eventually(t, func() bool { return len(a.Snapshot().Held) == len(accounts)+1 }, 10*time.Second, time.Millisecond)
 			require.Equal(t, dispatch.ScopeVendor, a.Snapshot().Held[0].Scope)
 			mu.Lock()
