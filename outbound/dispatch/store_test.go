@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -31,16 +30,6 @@ func newRedisStore(t *testing.T, addr string, cfg redisstore.Config) *redisstore
 	return s
 }
 
-// A scopedError is an error of a vendor.
-type scopedError struct{ dispatch.Limited }
-
-func (scopedError) Error() string { return "limited" }
-
-func classifyLimit(err error) (dispatch.Limited, bool) {
-	var l scopedError
-	return l.Limited, errors.As(err, &l)
-}
-
 // TestCooldownsOfAllScopesAreShared: a dispatcher in another process holds the account, or the vendor,
 // whatever the text of the account is, and no other account.
 func TestCooldownsOfAllScopesAreShared(t *testing.T) {
@@ -55,7 +44,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 			held := map[string]int{}
 			connect := func() *dispatch.Dispatcher[string, struct{}] {
 				d, err := dispatch.New(dispatch.Config[string, struct{}]{
-					Name: "vendor", Attempts: 1, Classify: classifyLimit, Account: func(key string) string { return key }, Store: newRedisStore(t, srv.Addr, cfg),
+					Name: "vendor", Attempts: 1, Classify: classify, Account: func(key string) string { return key }, Store: newRedisStore(t, srv.Addr, cfg),
 					Hooks: dispatch.Hooks{Held: func(_ context.Context, info dispatch.Info) {
 						mu.Lock()
 						defer mu.Unlock()
@@ -78,7 +67,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 			accounts := []string{"1:2", "/1", "{1}", "ünï", "\x00", strings.Repeat("k", 1024)}
 			for _, account := range accounts {
 				require.NoError(t, call(b, account, nil))
-				require.Error(t, call(a, account, scopedError{dispatch.Limited{Scope: dispatch.ScopeAccount, RetryAfter: time.Hour}}))
+				require.Error(t, call(a, account, &limitError{time.Hour, dispatch.ScopeAccount}))
 			}
 			require.NoError(t, call(b, "free", nil))
 			require.Eventually(t, func() bool { return len(b.Snapshot().Held) == len(accounts) }, 10*time.Second, time.Millisecond)
@@ -86,7 +75,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 				require.Equal(t, dispatch.ScopeAccount, hold.Scope)
 				require.Contains(t, accounts, hold.Account)
 			}
-			require.Error(t, call(b, "free", scopedError{dispatch.Limited{RetryAfter: 2 * time.Hour}}))
+			require.Error(t, call(b, "free", &limitError{2 * time.Hour, dispatch.ScopeVendor}))
 			require.Eventually(t, func() bool { return len(a.Snapshot().Held) == len(accounts)+1 }, 10*time.Second, time.Millisecond)
 			require.Equal(t, dispatch.ScopeVendor, a.Snapshot().Held[0].Scope)
 			mu.Lock()

@@ -153,7 +153,7 @@ func countScripts(c *redis.Client) *atomic.Int64 {
 }
 
 // TestReadingsAreRare: with messages, calls send nothing, and holds are read once a second while there
-// are calls; without messages, ten times a second. An idle process reads nothing.
+// are calls; without messages, ten times a second.
 func TestReadingsAreRare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -177,16 +177,36 @@ func TestReadingsAreRare(t *testing.T) {
 			}
 			require.LessOrEqual(t, sent.Load(), c.most)
 			require.Positive(t, sent.Load())
-			table := cool.Config().Store.(*Store).sharing.all()[0] //nolint:forcetypeassert // see newShared
-			wait, err := table.work(t.Context(), time.Now().Add(time.Hour))
-			require.NoError(t, err)
-			require.Less(t, wait, never, "it was in use")
-			table.used.Store(false)
-			wait, err = table.work(t.Context(), time.Now().Add(3*time.Hour))
-			require.NoError(t, err)
-			require.Equal(t, never, wait, "it is idle")
-			require.Equal(t, name == "polled", table.stale.Load(), "the next call waits for a reading")
 		})
+	}
+}
+
+// TestAnIdleTableReadsNothing: ten seconds after the last call. Without messages, the next call then
+// waits for a reading.
+func TestAnIdleTableReadsNothing(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	for _, c := range []struct {
+		subscribed int
+		every      time.Duration
+	}{{0, pollEvery}, {1, refreshEvery}} {
+		opened, err := newStore(t, client, Config{}).OpenCooldown("t", cooldown.Listener{})
+		require.NoError(t, err)
+		table := opened.(*holds) //nolint:forcetypeassert // it is one
+		table.subscribed = c.subscribed
+		table.used.Store(true)
+		now := time.Now()
+		_, err = table.work(t.Context(), now)
+		require.NoError(t, err)
+		require.False(t, table.stale.Load())
+		require.Equal(t, c.subscribed > 0, table.pushed)
+		wait, err := table.work(t.Context(), now.Add(idleAfter-time.Millisecond))
+		require.NoError(t, err)
+		require.Equal(t, c.every, wait)
+		wait, err = table.work(t.Context(), now.Add(idleAfter))
+		require.NoError(t, err)
+		require.Equal(t, never, wait)
+		require.Equal(t, c.subscribed == 0, table.stale.Load())
 	}
 }
 
@@ -410,4 +430,20 @@ func TestTheServerKeepsTheLaterEnd(t *testing.T) {
 	send(t, b, time.Minute, false)
 	require.NoError(t, a.readAll(ctx, 0))
 	require.Equal(t, "a held k", learned[3])
+}
+
+// Not parallel, as it counts allocations.
+func TestASharedCallDoesNotAllocate(t *testing.T) { //nolint:paralleltest // see above
+	for name, cfg := range map[string]Config{"plain": {}, "hashed": {HashKeys: true}} {
+		cool := newShared(t, startServer(t).client(t), cfg)
+		use(t, cool, "k")
+		require.Eventually(t, isPushed(cool), patient, time.Millisecond)
+		require.Zero(t, testing.AllocsPerRun(10_000, func() {
+			p, err := cool.Acquire(t.Context(), "k")
+			if err != nil || !p.Ready() {
+				t.Error(err)
+			}
+			p.Done(core.Success)
+		}), name)
+	}
 }
