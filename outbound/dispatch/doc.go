@@ -45,7 +45,7 @@
 // # Several processes
 //
 // With Config.Store, as a store of stores/redisstore, the dispatchers of one Name share their
-// cooldowns, in every process: a pause that one is asked for stops the others, within about
+// cooldowns, in every process: a pause of one stops the others, within about
 // a round trip. After it each process sends a probe of its own. Capacity, and the number of
 // attempts in flight, are those of each process. If the store fails, each process keeps the
 // cooldowns that it knows, and the hook StoreFailed reports it. Without a Store, each process
