@@ -30,8 +30,7 @@ func (h *sharer) listen(ctx context.Context) {
 		if subscribed {
 			failures = 1
 		}
-		if isServerError(err) && !transient(err) && !h.warned {
-			h.warned = true
+		if isServerError(err) && !transient(err) && !h.warned.Swap(true) {
 			go h.store.warn(fmt.Errorf("redisstore: holds of cooldowns are read every %v, as messages cannot be received: %w", pollEvery, err)) // it can close the store
 		}
 		delay := time.NewTimer(again.Delay(failures, 0))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,7 +43,8 @@ type sharer struct {
 	pushes  *redis.PubSub // nil without a connection
 	via     *node         // of pushes
 	epoch   int           // of the last subscription
-	warned  bool          // of the goroutine that listens
+
+	warned atomic.Bool // that there are no messages
 }
 
 func newSharer(s *Store) *sharer { return &sharer{store: s, wake: make(chan struct{}, 1)} }
