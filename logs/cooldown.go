@@ -22,6 +22,12 @@ func (s *subject) cooldownHooks() cooldown.Hooks {
 			s.write(ctx, slog.LevelInfo, "calls are made again", s.key(info.Key))
 		},
 	}
+	h.StoreFailed = func(ctx context.Context, info cooldown.Info) {
+		s.write(ctx, slog.LevelWarn, "cooldown store failed", failure(info.Err))
+	}
+	h.StoreRecovered = func(ctx context.Context, _ cooldown.Info) {
+		s.write(ctx, slog.LevelInfo, "cooldown store recovered")
+	}
 	if s.a.cfg.Calls {
 		moment := func(msg string) func(context.Context, cooldown.Info) {
 			return func(ctx context.Context, info cooldown.Info) {

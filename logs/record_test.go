@@ -151,6 +151,10 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		hold.Hold(ctx, "k", time.Hour)
 		_, _ = hold.Acquire(ctx, "k")
 		hold.Hold(ctx, "other", time.Hour)
+		var holds holdStore
+		core.Must(cooldown.New(cooldown.Config{Name: "h", Registry: registry, Store: &holds}))
+		holds.listener.Failed(errors.New("no server"))
+		holds.listener.Recovered()
 
 		full := core.Must(bulkhead.New(bulkhead.Config{Name: "f", Registry: registry, Limit: 2, Backoff: 0.5, MaxWait: time.Second}))
 		call, err := full.AcquireN(ctx, "k", 2)
@@ -176,4 +180,16 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		require.Equal(t, messages(t), slices.Sorted(maps.Keys(c.seen)), "every message was logged")
 		require.Empty(t, c.unnamed)
 	})
+}
+
+// A holdStore is a store that fails when its listener is called.
+type holdStore struct {
+	cooldown.Table
+
+	listener cooldown.Listener
+}
+
+func (s *holdStore) OpenCooldown(_ string, l cooldown.Listener) (cooldown.Table, error) {
+	s.listener = l
+	return s, nil
 }

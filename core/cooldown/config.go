@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -51,6 +52,10 @@ type Config struct {
 	// Keep remembers a key until a call succeeds. If it is false, a key is forgotten too
 	// after an idle time as long as its hold.
 	Keep bool
+	// Store shares the holds with the other cooldowns of the Name in it, in every process. It
+	// must be usable as long as the cooldown, which does not close it. If nil, holds are those
+	// of this process.
+	Store Store
 	// Hooks observe the cooldown. Any of them may be nil.
 	Hooks Hooks
 }
@@ -62,6 +67,7 @@ func (c Config) Validate() error {
 	check.That(c.MaxHold >= 0 && c.MaxHold <= longestHold, "MaxHold", c.MaxHold, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", longestHold, defaultMaxHold))
 	check.That(c.ProbeTimeout >= 0, "ProbeTimeout", c.ProbeTimeout, fmt.Sprintf("must be > 0 (0 means %v)", defaultProbeTimeout))
 	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", defaultMaxKeys))
+	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for holds of this process")
 	return check.Err()
 }
 

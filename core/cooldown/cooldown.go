@@ -9,13 +9,16 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Cooldown holds calls back, by key. It is safe for concurrent use.
 type Cooldown struct {
 	life       instance.Instance[Config, Config, Hooks] // the settings have the defaults
 	base       time.Time                                // all times are counted from here
+	table      Table                                    // nil without a Store
 	rejections atomic.Uint64
 
 	word atomic.Uint64 // generation<<1, and busy
@@ -41,17 +44,25 @@ func lifeCycle() *instance.Kind[Config, Config, Hooks] {
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
+		Fixed: func(check *validate.Check, old, cfg *Config) {
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+		},
 	}
 }
 
-// New makes a cooldown. It returns the errors of [Config.Validate], or of
+// New makes a cooldown. It returns the errors of [Config.Validate], of the Store, or of
 // [core.Registry.Add].
 func New(cfg Config) (*Cooldown, error) {
 	c := &Cooldown{base: time.Now()}
 	if err := c.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := c.life.Register(c); err != nil {
+	err := c.openTable()
+	if err == nil {
+		err = c.life.Register(c)
+	}
+	if err != nil {
+		c.closeTable()
 		return nil, err
 	}
 	return c, nil
@@ -68,8 +79,8 @@ func (c *Cooldown) config() *Config { return &c.life.Load().Settings }
 
 // SetConfig replaces the Config while the cooldown is in use. Keys that are held stay
 // held, and calls that wait keep their deadline. An empty Name and a nil Registry stay as
-// they are: another one is a [*core.ConfigError], as are the errors of [Config.Validate],
-// and nothing changes.
+// they are: another one is a [*core.ConfigError], as are another Store and the errors of
+// [Config.Validate], and nothing changes.
 func (c *Cooldown) SetConfig(cfg Config) error { return c.life.SetConfig(cfg, nil) }
 
 // Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
@@ -77,10 +88,11 @@ func (c *Cooldown) SetConfig(cfg Config) error { return c.life.SetConfig(cfg, ni
 func (c *Cooldown) Observe(h Hooks) (cancel func()) { return c.life.Observe(h) }
 
 // Close ends all holds and waits, and removes the cooldown from its registry. Calls that
-// wait, and every later Acquire, get [ErrClosed]. A second Close does nothing; the error
-// is always nil.
+// wait, and every later Acquire, get [ErrClosed]. Holds stay in the Store, which is not
+// closed. A second Close does nothing; the error is always nil.
 func (c *Cooldown) Close() error {
 	_ = c.life.Close() // always nil
+	c.closeTable()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -99,6 +111,9 @@ func (c *Cooldown) Close() error {
 // ctx, or if the queue is full; [ErrClosed]; or the cause of ctx if it ends during the
 // wait. If no key is held, ctx may be done.
 func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
+	if c.table != nil {
+		c.table.Sync(ctx, key)
+	}
 	word := c.word.Load()
 	if word&busy != 0 {
 		return c.enter(ctx, key)
@@ -118,23 +133,35 @@ func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.now(); !c.closed {
-		c.hold(ctx, key, c.lookup(key, now), now, d)
+		c.hold(ctx, key, c.lookup(key, now), now, d, held)
 	}
 }
 
 // Release ends the hold of a key, and reports whether it was held. Calls are then
-// admitted as after any hold: one, and then more.
+// admitted as after any hold: one, and then more. With a Store, the other cooldowns of the
+// name release the key too, except one that knows of a hold that ends later.
 func (c *Cooldown) Release(key string) bool {
+	defer c.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	until, held := c.release(key)
+	if held && c.table != nil {
+		c.changes.Append(change{key: strings.Clone(key), until: c.base.Add(until), what: released})
+	}
+	return held
+}
+
+// release ends the hold of a key, and returns when it would have ended.
+func (c *Cooldown) release(key string) (until time.Duration, held bool) {
 	now := c.now()
 	g := c.lookup(key, now)
 	if g == nil || now >= g.until {
-		return false
+		return 0, false
 	}
+	until = g.until
 	c.until(g, now)
 	c.serve(g, now)
-	return true
+	return until, true
 }
 
 // Until returns when the hold of a key is over. It is false where the key is not held.
@@ -209,8 +236,8 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 	}
 }
 
-// hold begins or extends a hold.
-func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration) {
+// hold begins or extends a hold, as the event held or heard.
+func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration, what event) {
 	d = min(d, c.config().MaxHold)
 	until := now + d
 	switch {
@@ -248,7 +275,7 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 		}
 	}
 	g.wakeFirst() // it may have slept until something else
-	c.changes.Append(change{ctx, g.key, g.refusal.until, true})
+	c.changes.Append(change{ctx: ctx, key: g.key, until: g.refusal.until, what: what})
 	c.publish()
 }
 

@@ -35,16 +35,29 @@
 // failures: for these there are core/ratelimit and core/breaker. For HTTP it is part of
 // the client of plugins/ratelimit.
 //
+// # Several processes
+//
+// With Config.Store, as a store of stores/redisstore, the cooldowns of one name share their
+// holds: each process learns of a hold by a message, and keeps it by its own clock. Of two
+// holds the one that ends later counts, also between processes. After a hold each process
+// sends a probe of its own, and its ramp is its own; if the server asks one of these calls to
+// wait, all processes are held again. A success is not shared, and a [Cooldown.Release] is.
+//
+// Acquire waits for the store only while it does not know the holds, as at the first use,
+// and for a short time, which the store limits. Otherwise no call waits for the store: if
+// that fails, holds are those of this process, and are shared when the store is available
+// again. The hooks StoreFailed and StoreRecovered report it.
+//
 // # Guarantees
 //
-//   - A Cooldown is safe for concurrent use. It starts no goroutine: a waiter sleeps in
-//     its own, and wakes the next one when it leaves, for any reason.
+//   - A Cooldown is safe for concurrent use. It starts no goroutine, although a Store can: a
+//     waiter sleeps in its own, and wakes the next one when it leaves, for any reason.
 //   - Only [Cooldown.Release] shortens a hold: of two holds the one that ends later counts.
 //   - While a key is held, no call is admitted. After the hold, at most as many calls run
 //     as have slots, apart from those that take longer than ProbeTimeout.
 //   - The result of a call that was admitted before a hold decides nothing after that
 //     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it.
-//   - While no key is remembered, Acquire costs an atomic load. Neither admitting a call
+//   - While no key is remembered, Acquire costs an atomic load, with a Store some more. Neither admitting a call
 //     whose key is free nor a rejection allocates.
 //   - Hooks are called without a lock. A hook may use the Cooldown. If it panics, only its
 //     own work is lost.

@@ -34,6 +34,9 @@ func (p *Permit) Probe() bool { return p.slot != 0 }
 // [core.Ignored], and acquire another one.
 func (p *Permit) Ready() bool {
 	c := p.cooldown
+	if c != nil && c.table != nil {
+		c.table.Sync(p.ctx, p.key)
+	}
 	if c == nil || p.slot == 0 && c.word.Load() == p.word {
 		return true
 	}
@@ -64,7 +67,7 @@ func (p *Permit) Hold(d time.Duration) {
 	defer c.mu.Unlock()
 	now := c.now()
 	if g := c.lookup(p.key, now); !c.closed && !c.late(p, g, now) {
-		c.hold(p.ctx, p.key, g, now, d)
+		c.hold(p.ctx, p.key, g, now, d, held)
 	}
 }
 
@@ -138,7 +141,7 @@ func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold time.Duration) {
 	case core.Success:
 		if g.room++; g.room == 2 {
 			c.stats.Resumed++
-			c.changes.Append(change{p.ctx, g.key, g.refusal.until, false})
+			c.changes.Append(change{ctx: p.ctx, key: g.key, until: g.refusal.until, what: resumed})
 		}
 		if g.room >= fullRoom || len(g.slots) == 0 && g.queue.Len() == 0 {
 			c.generation++ // other calls of this time are late too
@@ -149,7 +152,7 @@ func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold time.Duration) {
 		if hold <= 0 {
 			hold = max(g.lasted, leastAgain)
 		}
-		c.hold(p.ctx, g.key, g, now, hold)
+		c.hold(p.ctx, g.key, g, now, hold, held)
 		return
 	case core.Ignored:
 	}

@@ -2,16 +2,17 @@ package cooldown
 
 // Stats are the counters of a [Cooldown] and what there is at one moment.
 type Stats struct {
-	Holds      uint64 // holds that began; extending one is not counted
-	Resumed    uint64 // times that the first call after a hold succeeded
-	Waited     uint64 // calls that were admitted after a wait
-	Rejected   uint64 // calls that were not admitted
-	Canceled   uint64 // waits that ended by their context or by Close
-	Overdue    uint64 // calls after a hold that took longer than ProbeTimeout; if they waited, they are in Waited too
-	Evicted    uint64 // holds forgotten for MaxKeys
-	HookPanics uint64 // calls of hooks that ended in a panic
-	Keys       int    // keys in the table: held, on their way back, or not asked for since
-	Waiting    int    // calls that wait
+	Holds         uint64 // holds that began; extending one is not counted
+	Resumed       uint64 // times that the first call after a hold succeeded
+	Waited        uint64 // calls that were admitted after a wait
+	Rejected      uint64 // calls that were not admitted
+	Canceled      uint64 // waits that ended by their context or by Close
+	Overdue       uint64 // calls after a hold that took longer than ProbeTimeout; if they waited, they are in Waited too
+	Evicted       uint64 // holds forgotten for MaxKeys
+	StoreFailures uint64 // times that the Store became unavailable
+	HookPanics    uint64 // calls of hooks that ended in a panic
+	Keys          int    // keys in the table: held, on their way back, or not asked for since
+	Waiting       int    // calls that wait
 }
 
 // Stats returns the counts so far.

@@ -81,7 +81,7 @@ func (c *Cooldown) await(ctx context.Context, g *gate, w *waiter) (Permit, error
 			w.Value.permit.Done(core.Ignored)
 		}
 	}()
-	c.tell(ctx, c.life.Hooks().Waited, g.key, time.Time{}, waited)
+	c.tell(ctx, c.life.Hooks().Waited, Info{Key: g.key, Waited: waited})
 	told = true
 	return w.Value.permit, nil
 }
@@ -164,7 +164,7 @@ func (c *Cooldown) serve(g *gate, now time.Duration) {
 func (c *Cooldown) rejected(ctx context.Context, err error, waited time.Duration) error {
 	if held, ok := err.(*HeldError); ok { //nolint:errorlint // it is not wrapped yet
 		c.rejections.Add(1)
-		c.tell(ctx, c.life.Hooks().Rejected, held.Key, held.until, waited)
+		c.tell(ctx, c.life.Hooks().Rejected, Info{Key: held.Key, Until: held.until, Waited: waited})
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 // Defaults and limits of a [Config].
 const (
+	defaultName        = "default"
 	defaultCapacity    = 8
 	defaultIdleTime    = 5 * time.Minute
 	defaultDialTimeout = 30 * time.Second
@@ -90,6 +91,11 @@ type Config[K comparable, C any] struct {
 	// together arrive together. If nil, there is none.
 	Limiter *ratelimit.Limiter
 
+	// Store shares the cooldowns with the dispatchers of the Name in other processes, as that
+	// of stores/redisstore. It must be usable as long as the dispatcher, which does not close
+	// it. If nil, each process has its own cooldowns.
+	Store cooldown.Store
+
 	// Hooks observe the dispatcher. Any of them may be nil.
 	Hooks Hooks
 }
@@ -103,6 +109,7 @@ func (c Config[K, C]) Validate() error {
 	check.That(c.Attempts >= 0, "Attempts", c.Attempts, fmt.Sprintf("must be > 0 (0 means %d)", defaultAttempts))
 	check.That(c.Cooldown >= 0, "Cooldown", c.Cooldown, fmt.Sprintf("must be > 0 (0 means %v)", defaultCooldown))
 	check.That(c.MaxCooldown >= 0 && c.MaxCooldown <= longestHold, "MaxCooldown", c.MaxCooldown, fmt.Sprintf("must be > 0 and <= %v (0 means %v)", longestHold, defaultMaxCooldown))
+	check.Part(cooldown.Config{Store: c.Store}.Validate(), "cooldown.Config.")
 	return check.Err()
 }
 
@@ -126,9 +133,10 @@ func resolved[K comparable, C any](c *Config[K, C]) Config[K, C] {
 // probeTimeout is how long an attempt after a cooldown keeps others from being sent.
 const probeTimeout = time.Minute
 
-// cooldown returns the Config of the cooldowns; calls wait for as long as their context.
-func (c *Config[K, C]) cooldown() cooldown.Config {
-	return cooldown.Config{Name: c.Name, MaxHold: c.MaxCooldown + c.Pad, MaxWait: -1, MaxQueue: 1 << 30, ProbeTimeout: probeTimeout, Keep: true}
+// cooldown returns the Config of the cooldowns of a scope; calls wait for as long as their
+// context.
+func (c *Config[K, C]) cooldown(scope string) cooldown.Config {
+	return cooldown.Config{Name: cmp.Or(c.Name, defaultName) + scope, Store: c.Store, MaxHold: c.MaxCooldown + c.Pad, MaxWait: -1, MaxQueue: 1 << 30, ProbeTimeout: probeTimeout, Keep: true}
 }
 
 // inFlight returns the Config of the bound on attempts in flight.

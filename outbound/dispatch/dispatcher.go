@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -36,17 +37,18 @@ type Dispatcher[K comparable, C any] struct {
 
 func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C], Hooks] {
 	return &instance.Kind[Config[K, C], Config[K, C], Hooks]{
-		Kind: "dispatch", Type: "dispatch.Config", DefaultName: "default", Settings: resolved[K, C],
+		Kind: "dispatch", Type: "dispatch.Config", DefaultName: defaultName, Settings: resolved[K, C],
 		Fields: func(c *Config[K, C]) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config[K, C]) {
 			check.That((cfg.Dial == nil) == (old.Dial == nil), "Dial", "another one", "must stay nil, or a function")
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
 		},
 	}
 }
 
-// New makes a dispatcher. It returns the errors of [Config.Validate], or of
+// New makes a dispatcher. It returns the errors of [Config.Validate], of the Store, or of
 // [core.Registry.Add].
 func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	d := &Dispatcher[K, C]{held: map[string]time.Time{}}
@@ -54,23 +56,43 @@ func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 		return nil, err
 	}
 	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), stacks: map[K]*stack[K, C]{}}
-	var err error
-	if d.cool, err = cooldown.New(d.config().cooldown()); err != nil {
+	if err := d.open(); err != nil {
 		return nil, err
 	}
-	if d.own, err = cooldown.New(d.config().cooldown()); err != nil {
-		return nil, err
-	}
-	if d.flight, err = bulkhead.New(d.config().inFlight()); err != nil {
-		return nil, err
-	}
-	hooks := cooldown.Hooks{Held: d.onHeld, Resumed: d.onResumed}
-	d.cool.Observe(hooks)
-	d.own.Observe(hooks)
 	if err := d.life.Register(d); err != nil {
+		d.closeCooldowns()
 		return nil, err
 	}
 	return d, nil
+}
+
+// Suffixes of the names of cooldowns.
+const (
+	vendorScope  = ".vendor"
+	accountScope = ".accounts"
+)
+
+// open makes the parts.
+func (d *Dispatcher[K, C]) open() (err error) {
+	if d.flight, err = bulkhead.New(d.config().inFlight()); err != nil {
+		return err
+	}
+	if d.cool, err = cooldown.New(d.config().cooldown(vendorScope)); err != nil {
+		return err
+	}
+	if d.own, err = cooldown.New(d.config().cooldown(accountScope)); err != nil {
+		_ = d.cool.Close() // always nil
+		return err
+	}
+	hooks := cooldown.Hooks{Held: d.onHeld, Resumed: d.onResumed}
+	d.own.Observe(hooks)
+	hooks.StoreFailed, hooks.StoreRecovered = d.onStoreFailed, d.onStoreRecovered // once for both
+	d.cool.Observe(hooks)
+	return nil
+}
+
+func (d *Dispatcher[K, C]) closeCooldowns() {
+	_, _ = d.cool.Close(), d.own.Close() // always nil
 }
 
 // Name returns the name of the dispatcher.
@@ -84,16 +106,16 @@ func (d *Dispatcher[K, C]) config() *Config[K, C] { return &d.life.Load().Settin
 
 // SetConfig replaces the Config while the dispatcher is in use. If Capacity is lowered,
 // idle connections beyond it are closed at once, and others when they are returned. A
-// cooldown in force stays. Whether Dial is nil must not change. An empty Name and a nil
+// cooldown in force stays. Whether Dial is nil must not change, nor must the Store. An empty Name and a nil
 // Registry stay as they are: another one is a [*core.ConfigError], as are the errors of
 // [Config.Validate], and nothing changes.
 func (d *Dispatcher[K, C]) SetConfig(cfg Config[K, C]) error {
 	if err := d.life.SetConfig(cfg, nil); err != nil {
 		return err
 	}
-	_ = d.cool.SetConfig(d.config().cooldown())   // it was validated
-	_ = d.own.SetConfig(d.config().cooldown())    // likewise
-	_ = d.flight.SetConfig(d.config().inFlight()) // likewise
+	_ = d.cool.SetConfig(d.config().cooldown(vendorScope)) // it was validated
+	_ = d.own.SetConfig(d.config().cooldown(accountScope)) // likewise
+	_ = d.flight.SetConfig(d.config().inFlight())          // likewise
 	d.pool.trim()
 	return nil
 }
@@ -110,6 +132,7 @@ const grace = time.Second
 // Close cancels the contexts of these calls, waits for them for a second at most, and
 // returns the cause of ctx. Calls that were not sent then get ErrClosed. Finally Close
 // closes all idle connections; one that a call still uses is closed when that call ends.
+// Cooldowns stay in the Store, which is not closed.
 func (d *Dispatcher[K, C]) Close(ctx context.Context) error {
 	_ = d.life.Close() // always nil
 	d.mu.Lock()
@@ -131,6 +154,7 @@ func (d *Dispatcher[K, C]) Close(ctx context.Context) error {
 	d.pool.closed = true
 	d.pool.mu.Unlock()
 	d.pool.trim()
+	d.closeCooldowns()
 	return err
 }
 
@@ -221,6 +245,18 @@ func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
 func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {
 	if f := d.life.Hooks().Resumed; f != nil {
 		d.call(caller[K, C](ctx), f, holdInfo(info))
+	}
+}
+
+func (d *Dispatcher[K, C]) onStoreFailed(ctx context.Context, info cooldown.Info) {
+	if f := d.life.Hooks().StoreFailed; f != nil {
+		d.call(ctx, f, Info{Err: info.Err})
+	}
+}
+
+func (d *Dispatcher[K, C]) onStoreRecovered(ctx context.Context, _ cooldown.Info) {
+	if f := d.life.Hooks().StoreRecovered; f != nil {
+		d.call(ctx, f, Info{})
 	}
 }
 

@@ -43,6 +43,15 @@
 // its connection while it is repeated, except in a cooldown of its account, and a stream
 // keeps it until its end.
 //
+// # Several processes
+//
+// With Config.Store, as a store of stores/redisstore, the dispatchers of one Name share their
+// cooldowns, in every process: a pause of one stops the others, within about
+// a round trip. After it each process sends a probe of its own. Capacity, and the number of
+// attempts in flight, are those of each process. If the store fails, each process keeps the
+// cooldowns that it knows, and the hook StoreFailed reports it. Without a Store, each process
+// has its own cooldowns.
+//
 // # Guarantees
 //
 //   - A Dispatcher is safe for concurrent use. It starts no goroutine except one for each
@@ -69,8 +78,7 @@
 // # Failure mode
 //
 // Attempts that are in flight when the vendor trips arrive during its pause; a vendor that
-// counts these is only safe below its limit: use Config.Limiter and a low Capacity. Other
-// processes are not known: each has its own cooldown. A function that ignores its context
+// counts these is only safe below its limit: use Config.Limiter and a low Capacity. A function that ignores its context
 // keeps its connection, and Close does not wait for it. A Dial that ignores its context
 // keeps its goroutine until it returns, and its place for DialTimeout at most.
 package dispatch

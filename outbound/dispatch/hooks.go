@@ -24,6 +24,12 @@ type Hooks struct {
 	Returned func(ctx context.Context, info Info)
 	// GaveUp is called when a call has used up its attempts.
 	GaveUp func(ctx context.Context, info Info)
+	// StoreFailed is called when the Store fails: cooldowns are not shared until
+	// StoreRecovered is called. Both are called by a goroutine of the Store, as is Held for
+	// a cooldown that another process began.
+	StoreFailed func(ctx context.Context, info Info)
+	// StoreRecovered is called when cooldowns are shared again.
+	StoreRecovered func(ctx context.Context, info Info)
 }
 
 // Info is the argument of the hooks of a [Dispatcher].
@@ -35,7 +41,7 @@ type Info struct {
 	Key      any           // the others: the key of the call
 	Waited   time.Duration // Connected: the time of the wait
 	Attempts int           // GaveUp
-	Err      error         // GaveUp: of the last attempt
+	Err      error         // GaveUp: of the last attempt; StoreFailed
 }
 
 // Join returns hooks that call those of h and then those of other.
@@ -47,6 +53,9 @@ func (h Hooks) Join(other Hooks) Hooks {
 		Connected: hook.Join(h.Connected, other.Connected),
 		Returned:  hook.Join(h.Returned, other.Returned),
 		GaveUp:    hook.Join(h.GaveUp, other.GaveUp),
+
+		StoreFailed:    hook.Join(h.StoreFailed, other.StoreFailed),
+		StoreRecovered: hook.Join(h.StoreRecovered, other.StoreRecovered),
 	}
 }
 

@@ -13,6 +13,8 @@ type (
 	Limiter = ratelimit.Limiter
 	// Cooldown holds the keys of a [Client].
 	Cooldown = cooldown.Cooldown
+	// CooldownStore shares the holds of a [Client].
+	CooldownStore = cooldown.Store
 	// Limit is the number of permits of a key in a period.
 	Limit = ratelimit.Limit
 	// Result is the decision about a request, and the state of its key.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
@@ -43,6 +44,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
 			was := old.Limiter != nil
 			check.That((cfg.Limiter != nil) == was, "Limiter", !was, fmt.Sprintf("must stay set: %t", was))
+			check.That((cfg.CooldownStore == nil || identity.Comparable(cfg.CooldownStore)) && cfg.CooldownStore == old.CooldownStore, "CooldownStore", "another one", "must stay as it is")
 		},
 	}, cfg.Limiter != nil)
 	if err != nil {
@@ -65,8 +67,8 @@ func (c *Client) Config() ClientConfig { return c.life.Load().Config }
 // SetConfig replaces the ClientConfig while the plugin is in use, as SetConfig of
 // core/ratelimit does. Keys keep their usage and their holds. A Key and a Feedback apply to
 // requests that begin from now on. Observers and overrides stay. An empty Name and a nil
-// Registry stay as they are: another one is a [*core.ConfigError], as are another Store
-// or MaxKeys, a Limiter if there was none, none if there was one, and the errors of
+// Registry stay as they are: another one is a [*core.ConfigError], as are another Store,
+// CooldownStore or MaxKeys, a Limiter if there was none, none if there was one, and the errors of
 // [ClientConfig.Validate], and nothing changes.
 func (c *Client) SetConfig(cfg ClientConfig) error {
 	return c.life.SetConfig(cfg, func(cfg *ClientConfig) error {

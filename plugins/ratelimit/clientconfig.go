@@ -33,8 +33,8 @@ type ClientConfig struct {
 	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit ratelimit.Limit
 	// Limiter, if not nil, is the limit of all requests, instead of Limit. Name,
-	// MaxWait, Feedback and MaxHold apply to it; all other fields must be zero. Holds
-	// are for each host.
+	// MaxWait, Feedback, MaxHold and CooldownStore apply to it; all other fields must be
+	// zero. Holds are for each host.
 	Limiter *rate.Limiter
 	// Key returns the key by which the server counts, as an account: requests with the
 	// same key share a limit, and are held back together. If nil, it is [client.Host]; a host
@@ -72,6 +72,10 @@ type ClientConfig struct {
 	// OnStoreError is the action if the store fails. The zero value is
 	// Allow. For Local, wrap the Store in share.New of stores/share.
 	OnStoreError ratelimit.FailurePolicy
+	// CooldownStore shares the holds of keys with the clients of the Name in other processes.
+	// It may be the Store, if that is one of stores/redisstore. It must be usable as long as
+	// the plugin, which does not close it. If nil, holds are those of this process.
+	CooldownStore CooldownStore
 	// Hooks observe the limiter.
 	Hooks ratelimit.Hooks
 }
@@ -81,12 +85,12 @@ type ClientConfig struct {
 func (c ClientConfig) Validate() error {
 	check := validate.Of("ratelimit.ClientConfig")
 	check.Part(c.core().Validate(), "ratelimit.Config.", "ratelimit.")
-	check.Part(c.cooldown().Validate(), "cooldown.Config.")
+	check.Part(validate.Relabel(c.cooldown().Validate(), "cooldown.Config.CooldownStore", "cooldown.Config.Store"), "cooldown.Config.")
 	if c.Limiter == nil {
 		return check.Err()
 	}
 	for f, v := range reflect.ValueOf(c).Fields() {
-		free := slices.Contains([]string{"Name", "Limiter", "MaxWait", "Feedback", "MaxHold"}, f.Name)
+		free := slices.Contains([]string{"Name", "Limiter", "MaxWait", "Feedback", "MaxHold", "CooldownStore"}, f.Name)
 		check.That(free || v.IsZero(), f.Name, "set", "must be zero with a Limiter, which knows no keys and no hooks")
 	}
 	return check.Err()
@@ -102,7 +106,7 @@ func (c ClientConfig) core() ratelimit.Config {
 // cooldown returns the part of c that core/cooldown has too.
 func (c ClientConfig) cooldown() cooldown.Config {
 	queue := int(max(-1, min(c.MaxQueue, math.MaxInt32)))
-	return cooldown.Config{Name: cmp.Or(c.Name, defaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold}
+	return cooldown.Config{Name: cmp.Or(c.Name, defaultName), MaxWait: c.MaxWait, MaxQueue: queue, MaxHold: c.MaxHold, Store: c.CooldownStore}
 }
 
 func keyOf(cfg *ClientConfig, req *http.Request) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,32 +13,33 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-// aclOfTheDocs are the rules of the three lines in the package documentation.
-func aclOfTheDocs(t *testing.T) (alone, local, cluster []string) {
+// aclOfTheDocs are the rules of the four lines in the package documentation.
+func aclOfTheDocs(t *testing.T) (alone, local, cooldowns, cluster []string) {
 	t.Helper()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	var lines [][]string
-	for _, m := range regexp.MustCompile(`(?m)^//\t((?:ACL SETUSER \S+ on >\S+ |)[~+].*)$`).FindAllSubmatch(doc, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^//\t((?:ACL SETUSER \S+ on >\S+ |)[~+&].*)$`).FindAllSubmatch(doc, -1) {
 		words := strings.Fields(string(m[1]))
 		if words[0] == "ACL" {
 			words = words[5:]
 		}
 		lines = append(lines, words)
 	}
-	require.Len(t, lines, 3)
-	return lines[0], lines[1], lines[2]
+	require.Len(t, lines, 4)
+	return lines[0], lines[1], lines[2], lines[3]
 }
 
 // TestTheACLOfTheDocs: a user with these rules can do all that the store does, and one without any of
 // them cannot.
 func TestTheACLOfTheDocs(t *testing.T) {
 	t.Parallel()
-	alone, local, cluster := aclOfTheDocs(t)
+	alone, local, _, cluster := aclOfTheDocs(t)
 	user := func(t *testing.T, servers []*redisserver.Server, rules []string) {
 		t.Helper()
 		for _, s := range servers {
@@ -123,4 +125,66 @@ func allKinds(t *testing.T, client redis.UniversalClient, mode Mode) error {
 		}
 	}
 	return nil
+}
+
+// TestTheACLOfCooldowns: a user with the rules of the docs shares holds by messages. Without one of them
+// it does not, and Warn or StoreFailed reports it.
+func TestTheACLOfCooldowns(t *testing.T) {
+	t.Parallel()
+	alone, _, cooldowns, cluster := aclOfTheDocs(t)
+	run := func(t *testing.T, missing string, servers []*redisserver.Server, connect func() redis.UniversalClient) {
+		t.Helper()
+		rules := slices.Concat(alone, cooldowns, cluster)
+		for _, s := range servers {
+			args := append([]string{"acl", "setuser", "limiter", "reset", "on", ">secret"}, slices.DeleteFunc(rules, func(r string) bool { return r == missing })...)
+			_, err := s.Do(args...)
+			require.NoError(t, err)
+		}
+		problems := make(chan error, 100)
+		shared := func() *cooldown.Cooldown {
+			client := connect()
+			s := newStore(t, client, Config{Warn: func(err error) { problems <- err }})
+			c, err := cooldown.New(cooldown.Config{Name: "vendor", Store: s, Hooks: cooldown.Hooks{StoreFailed: func(_ context.Context, info cooldown.Info) { problems <- info.Err }}})
+			require.NoError(t, err)
+			t.Cleanup(func() {
+				_ = c.Close()
+				_ = s.Close()
+				_ = client.Close()
+			})
+			return c
+		}
+		a, b := shared(), shared()
+		use(t, a, "")
+		use(t, b, "")
+		if missing == "" {
+			require.Eventually(t, isPushed(b), patient, time.Millisecond)
+		}
+		a.Hold(t.Context(), "k", time.Hour)
+		a.Release("k")
+		a.Hold(t.Context(), "k", time.Hour)
+		if missing != "" {
+			err := (<-problems).Error()
+			require.True(t, strings.Contains(err, "the server does not allow it to this user") || strings.Contains(err, "NOPERM"), err)
+			return
+		}
+		require.Eventually(t, isHeld(b, "k"), patient, time.Millisecond)
+		require.Empty(t, problems)
+	}
+	for _, missing := range append([]string{""}, cooldowns...) {
+		t.Run("without "+missing, func(t *testing.T) {
+			t.Parallel()
+			srv := startServer(t)
+			run(t, missing, []*redisserver.Server{srv.Server}, func() redis.UniversalClient {
+				return redis.NewClient(&redis.Options{Addr: srv.Addr, Username: "limiter", Password: "secret"})
+			})
+		})
+	}
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		servers, admin := startCluster(t, nil)
+		require.NoError(t, admin.Close())
+		run(t, "", servers, func() redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true, Username: "limiter", Password: "secret"})
+		})
+	})
 }

@@ -6,6 +6,8 @@
 //	...
 //	limiter, err := ratelimit.New(ratelimit.Config{Name: "api", Limit: ratelimit.PerMinute(1000), Store: store})
 //
+// The same store shares the holds of cooldowns, see Cooldowns below.
+//
 // In short: a decision takes one round trip, or up to two in [Coalesced], and no longer than
 // [Config].Timeout. The limit is never exceeded while the server keeps its data. If the server fails, the limiter applies
 // [ratelimit.Config].OnStoreError.
@@ -80,6 +82,39 @@
 // To refuse takes of clients that ignore refusals without the server, wrap the store in denycache.New of
 // stores/denycache, and share.New around both.
 //
+// # Cooldowns
+//
+// A [Store] is a [cooldown.Store] too: cooldowns of one name share their holds, in every process.
+//
+//	gate, err := cooldown.New(cooldown.Config{Name: "vendor", Store: store})
+//
+// It is also the Store of outbound/dispatch, and the CooldownStore of the client of
+// plugins/ratelimit. Of two holds of a key the one that ends later counts, by the server's clock;
+// processes exchange the remaining time of a hold, so their clocks do not matter. A hold reaches the
+// others by a message, in about the time of a round trip, and never ends earlier there. In addition
+// holds are read once a second while there are calls. If the server does not allow a subscription,
+// they are read ten times a second, which Warn reports. All cooldowns of a store use one more
+// connection and one server: in a Cluster the one that has the slot of {cooldowns}.
+//
+// A call never waits for the server while holds are known. It waits, for Timeout at most, at the first
+// use of a cooldown, and without messages at the first use after ten idle seconds. If the holds are
+// not known then, the call is admitted, and calls do not wait again until the server is available.
+// While the server is unavailable, each process keeps the holds that it knows and makes its own.
+// StoreFailed and StoreRecovered of the hooks report it. When the server is available again, holds
+// that are not over are sent again, also after the server has lost its data; processes learn of
+// them within two seconds. Only a hold of a process that has ended is then lost for new ones. If the server's clock goes back, holds last longer, by as much, in processes
+// that learn of them later; if it goes forward, they are sent again.
+//
+// Release of a cooldown ends the hold in all processes that are connected, within a second if
+// not at once. After a hold each process sends a probe of its own. At most 65,536 holds of a name
+// are shared: with one more, the hold that ends first is forgotten by the server. A hold takes some
+// 100 bytes of the server and its key, and its set expires with the last hold. Keys are written
+// whole, except with HashKeys: a process then knows the hold of a key that it has not used by its hash
+// only, and finds it at the first use.
+//
+// Goroutines and the connection begin with the first use, and end with the last cooldown or with
+// [Store.Close], which must not be called by a hook of a cooldown.
+//
 // # Modes
 //
 // [Strict] is one round trip for a decision. [Coalesced] makes the same decisions with less work:
@@ -125,10 +160,14 @@
 //
 //	+zadd +zrange +zrem +zremrangebyscore +pexpire
 //
+// With cooldowns these, of which the first is for the channels:
+//
+//	&gresil:* +publish +subscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
+//
 // And the client of a Cluster these:
 //
 //	+cluster|slots +asking
 //
 // Without INFO the server is not inspected, and [Store.Check] returns an error; decisions work all
-// the same. PING is not necessary.
+// the same. PING is necessary for the messages of cooldowns only.
 package redisstore

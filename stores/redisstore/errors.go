@@ -80,6 +80,7 @@ var reasons = [...]struct {
 	{incomplete, "the cluster is not complete", false},
 	{moved, "the server is one of a cluster, which needs a client for it", false},
 	{foreignValue, "another program has written to the key", false},
+	{forbiddenInScript, "the server does not allow it to this user", true},
 	{isServerError, "the server failed", true},
 	{notDialed, "the server cannot be reached", false},
 }
@@ -105,6 +106,11 @@ func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 
 // foreignValue reports whether the script could not read the value of the key.
 func foreignValue(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
+// forbiddenInScript reports whether the user is not allowed to send a command of the script.
+func forbiddenInScript(err error) bool {
+	return redis.HasErrorPrefix(err, "The user executing the script")
+}
 
 // incomplete reports whether a Cluster lacks the server of the key for now.
 func incomplete(err error) bool {

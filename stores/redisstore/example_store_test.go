@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/stores/redisstore"
@@ -46,6 +48,39 @@ func Example() {
 	// true 1 <nil>
 	// true 0 <nil>
 	// false 0 <nil>
+}
+
+// A pause that one process is asked for holds the calls of all.
+func ExampleStore_OpenCooldown() {
+	addr, stop := serverForExample()
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer func() { _ = client.Close() }()
+
+	// Two instances of a service, which call the same vendor.
+	instance := func() *cooldown.Cooldown {
+		store := core.Must(redisstore.New(client, redisstore.Config{Timeout: time.Second}))
+		return core.Must(cooldown.New(cooldown.Config{Name: "vendor", Store: store, MaxQueue: -1}))
+	}
+	first, second := instance(), instance()
+	ctx := context.Background()
+	call, err := first.Acquire(ctx, "account 7")
+	fmt.Println(err)
+	call.Hold(time.Minute) // as the vendor asks
+	call.Done(core.Ignored)
+	for { // until the message has arrived
+		if _, held := second.Until("account 7"); held {
+			break
+		}
+		_, _ = second.Acquire(ctx, "another account")
+		time.Sleep(time.Millisecond)
+	}
+	_, err = second.Acquire(ctx, "account 7")
+	wait, _ := core.RetryAfter(err)
+	fmt.Println(errors.Is(err, cooldown.ErrHeld), wait.Round(10*time.Second))
+	// Output:
+	// <nil>
+	// true 1m0s
 }
 
 func ExampleConfig_coalesced() {

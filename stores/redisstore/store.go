@@ -30,6 +30,7 @@ type Store struct {
 	ending sync.RWMutex // read-locked by operations that must not begin, or must complete, when Close has been called
 
 	counters counters
+	sharing  *sharer // of cooldowns
 
 	inspected atomic.Int32
 	mu        sync.Mutex
@@ -70,6 +71,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		return nil, &core.ConfigError{Field: "redisstore client", Value: nil, Reason: "must not be nil"}
 	}
 	s := &Store{cfg: cfg, client: client, seed: maphash.MakeSeed(), every: beatEvery, life: beatLife, wake: make(chan struct{}, 1), nodes: map[string]*node{}, tables: map[string]*table{}}
+	s.sharing = newSharer(s)
 	s.first = s.newNode()
 	timely := true
 	switch c := client.(type) {

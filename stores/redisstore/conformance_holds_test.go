@@ -1,0 +1,65 @@
+package redisstore
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/core/cooldown/cooldowntest"
+)
+
+// TestConformanceOfHolds: the suite for stores of cooldowns, with one server, without messages, with
+// hashed keys, a Cluster, a Ring and a client of another type.
+func TestConformanceOfHolds(t *testing.T) {
+	t.Parallel()
+	timely := func(o *redis.Options) { o.ContextTimeoutEnabled = true }
+	for name, c := range map[string]struct {
+		cfg    Config
+		client func(t *testing.T) redis.UniversalClient
+	}{
+		"one server": {Config{}, func(t *testing.T) redis.UniversalClient { t.Helper(); return startServer(t).client(t, timely) }},
+		"hashed":     {Config{HashKeys: true}, func(t *testing.T) redis.UniversalClient { t.Helper(); return startServer(t).client(t) }},
+		"no messages": {Config{}, func(t *testing.T) redis.UniversalClient {
+			t.Helper()
+			srv := startServer(t)
+			deaf(t, srv)
+			return srv.client(t)
+		}},
+		"hashed, no messages": {Config{HashKeys: true}, func(t *testing.T) redis.UniversalClient {
+			t.Helper()
+			srv := startServer(t)
+			deaf(t, srv)
+			return srv.client(t)
+		}},
+		"another client": {Config{}, func(t *testing.T) redis.UniversalClient { t.Helper(); return wrapped{startServer(t).client(t)} }},
+		"cluster": {Config{}, func(t *testing.T) redis.UniversalClient {
+			t.Helper()
+			_, client := startCluster(t, nil)
+			return client
+		}},
+		"ring": {Config{}, func(t *testing.T) redis.UniversalClient {
+			t.Helper()
+			c := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": startServer(t).Addr, "b": startServer(t).Addr}, ContextTimeoutEnabled: true})
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := c.client(t)
+			cfg := c.cfg
+			cfg.Warn = func(error) {}
+			a, b := newStore(t, client, cfg), newStore(t, client, cfg)
+			cooldowntest.Run(t, func(*testing.T) (cooldown.Store, cooldown.Store) { return a, b })
+		})
+	}
+}
+
+// deaf keeps clients of a server from subscribing.
+func deaf(t *testing.T, srv server) {
+	t.Helper()
+	if _, err := srv.Do("acl", "setuser", "default", "-subscribe"); err != nil {
+		t.Fatal(err)
+	}
+}
