@@ -217,7 +217,7 @@ func TestAShareOfACluster(t *testing.T) {
 			},
 		})
 		t.Cleanup(func() { _ = client.Close() })
-		inner := core.Must(redisstore.New(client, redisstore.Config{Prefix: prefix(), Mode: mode, Timeout: 300 * time.Millisecond}))
+		inner := core.Must(redisstore.New(client, redisstore.Config{Prefix: prefix(), Mode: mode, Timeout: time.Second}))
 		l := newLimiter(t, newStore(t, core.Must(denycache.New(inner, denycache.Config{})), Config{}), ratelimit.PerHour(100))
 		var local, remote []string
 		lost := servers.Addrs()[0]

@@ -161,7 +161,7 @@ func newSite(tb testing.TB, prefix string, mode redisstore.Mode, limit ratelimit
 	tb.Cleanup(proxy.Close)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, DialerRetries: 1})
 	tb.Cleanup(func() { _ = client.Close() })
-	inner := core.Must(redisstore.New(client, redisstore.Config{Prefix: prefix, Mode: mode, Timeout: 300 * time.Millisecond}))
+	inner := core.Must(redisstore.New(client, redisstore.Config{Prefix: prefix, Mode: mode, Timeout: time.Second}))
 	store := newStore(tb, inner, Config{})
 	return &site{proxy, inner, store, prefix, newLimiter(tb, store, limit)}
 }
