@@ -191,10 +191,15 @@ func (c *call) wait() (Permit, error) {
 		if !permit.staleAt(now) {
 			return permit, nil
 		}
-		p.stale.Add(1)
-		if h := p.life.Hooks(); h.Stale != nil {
-			p.call(c.ctx, h.Stale, Info{Key: c.key, Cost: c.n, Late: now.Sub(permit.NotAfter)})
-		}
+		p.giveUp(c.ctx, c.key, &permit, now)
+	}
+}
+
+// giveUp counts a stale permit.
+func (p *Pacer) giveUp(ctx context.Context, key string, permit *Permit, now time.Time) {
+	p.stale.Add(1)
+	if h := p.life.Hooks(); h.Stale != nil {
+		p.call(ctx, h.Stale, Info{Key: key, Cost: permit.Cost, Late: now.Sub(permit.NotAfter)})
 	}
 }
 
