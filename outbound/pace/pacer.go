@@ -26,6 +26,7 @@ type Pacer struct {
 
 	changing   sync.Mutex // of SetConfig
 	base       time.Time
+	zero       time.Time    // the time 0 of the limiter's clock, in memory, or up to some µs before it
 	refreshAt  atomic.Int64 // the time of the next Refresh, since base
 	refreshing atomic.Bool
 
@@ -63,6 +64,11 @@ func New(cfg Config) (*Pacer, error) {
 	var err error
 	if p.limiter, err = ratelimit.New(p.limits(&cfg)); err != nil {
 		return nil, p.explain(err)
+	}
+	if p.memory {
+		before := time.Now()
+		r, _ := p.limiter.Peek(context.Background(), "") // memory does not fail
+		p.zero = before.Add(-time.Duration(r.Receipt.At))
 	}
 	p.limiter.Observe(ratelimit.Hooks{StoreFailed: p.onStoreFailed, StoreRecovered: p.onStoreRecovered})
 	if err := p.life.Register(p); err != nil {

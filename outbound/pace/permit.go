@@ -32,15 +32,15 @@ func (p *Permit) staleAt(now time.Time) bool { return !p.NotAfter.IsZero() && no
 // [ErrFull], [ErrClosed], a [*StoreError], a [*core.ConfigError] for a cost that is not 1 to the
 // highest cost, or the cause of ctx. A call that leaves the queue passes its slot on.
 func (p *Pacer) Wait(ctx context.Context, key string, n int64) (Permit, error) {
-	set, now := p.setting(), time.Now()
+	set := p.setting()
 	if set.Refresh != nil {
-		set, now = p.refresh(ctx, set, now)
+		set = p.refresh(ctx, set)
 	}
-	if permit := (Permit{At: now, NotAfter: now.Add(set.Slack), Cost: n}); p.takeNow(ctx, key, n, set) {
-		p.granted.Inc()
+	var permit Permit
+	if p.takeNow(ctx, key, n, set, &permit) {
 		return permit, nil
 	}
-	c := call{p: p, ctx: ctx, set: set, key: key, n: n, start: now}
+	c := call{p: p, ctx: ctx, set: set, key: key, n: n, start: time.Now()}
 	return c.end(c.wait())
 }
 
@@ -49,15 +49,15 @@ func (p *Pacer) Wait(ctx context.Context, key string, n int64) (Permit, error) {
 // that is not used is lost. The errors are those of Wait; MaxWait limits At, the deadline of ctx
 // does not.
 func (p *Pacer) Reserve(ctx context.Context, key string, n int64) (Permit, error) {
-	set, now := p.setting(), time.Now()
+	set := p.setting()
 	if set.Refresh != nil {
-		set, now = p.refresh(ctx, set, now)
+		set = p.refresh(ctx, set)
 	}
-	if permit := (Permit{At: now, NotAfter: now.Add(set.Slack), Cost: n}); p.takeNow(ctx, key, n, set) {
-		p.granted.Inc()
+	var permit Permit
+	if p.takeNow(ctx, key, n, set, &permit) {
 		return permit, nil
 	}
-	c := call{p: p, ctx: ctx, set: set, key: key, n: n, start: now}
+	c := call{p: p, ctx: ctx, set: set, key: key, n: n, start: time.Now()}
 	return c.end(c.reserve())
 }
 
@@ -70,14 +70,20 @@ func Do[T any](ctx context.Context, p *Pacer, key string, n int64, fn func(conte
 	return fn(ctx)
 }
 
-// takeNow takes a permit of the memory of the process whose slot is now, if no other call waits
-// (BenchmarkPermit).
-func (p *Pacer) takeNow(ctx context.Context, key string, n int64, set *setting) bool {
+// takeNow takes a permit of the memory of the process whose slot is now, if no other call waits. It
+// does not read the clock: the limiter does (BenchmarkPermit).
+func (p *Pacer) takeNow(ctx context.Context, key string, n int64, set *setting, permit *Permit) bool {
 	if !p.memory || set.Mode == FixedWindow || n < 1 || p.busy.Load() != 0 || p.closed.Load() || ctx.Err() != nil {
 		return false
 	}
 	r, err := p.limiter.Take(ctx, key, n)
-	return err == nil && r.Allowed
+	if err != nil || !r.Allowed {
+		return false
+	}
+	p.granted.Inc()
+	permit.At, permit.Cost = p.zero.Add(time.Duration(r.Receipt.At)), n
+	permit.NotAfter = permit.At.Add(set.Slack)
+	return true
 }
 
 // A call waits for a permit. It belongs to one goroutine.

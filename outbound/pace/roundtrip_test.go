@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,13 +27,26 @@ func post(ctx context.Context, url string, body io.Reader) *http.Request {
 	return core.Must(http.NewRequestWithContext(ctx, http.MethodPost, url, body))
 }
 
-// dials makes each dial of a transport take a time.
-func dials(tr *http.Transport, takes time.Duration) {
-	dial := tr.DialContext
+// dials makes each dial of a transport take a time. It returns the number of bytes written.
+func dials(tr *http.Transport, takes time.Duration) *atomic.Int64 {
+	dial, written := tr.DialContext, &atomic.Int64{}
 	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		time.Sleep(takes)
-		return dial(ctx, network, addr)
+		conn, err := dial(ctx, network, addr)
+		return &countedConn{conn, written}, err
 	}
+	return written
+}
+
+type countedConn struct {
+	net.Conn
+	written *atomic.Int64
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
 }
 
 func protocols(t *testing.T, test func(t *testing.T, set func(*http.Transport))) {
@@ -85,7 +99,7 @@ func TestARequestWithoutAFreshPermitIsNotSent(t *testing.T) {
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
 		tr := srv.Transport()
 		set(tr)
-		dials(tr, time.Second)
+		written := dials(tr, time.Second)
 		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Hour}}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -101,6 +115,9 @@ func TestARequestWithoutAFreshPermitIsNotSent(t *testing.T) {
 		require.InDelta(t, time.Hour, after, float64(2*time.Second))
 		time.Sleep(time.Minute)
 		require.Zero(t, script.Calls())
+		if tr.Protocols == nil {
+			require.Zero(t, written.Load())
+		}
 		require.Equal(t, 1, body.Closes())
 	})
 }
@@ -113,7 +130,7 @@ func TestARequestWhoseContextEndsInTheWaitIsNotSent(t *testing.T) {
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
 		tr := srv.Transport()
 		set(tr)
-		dials(tr, time.Second)
+		written := dials(tr, time.Second)
 		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Hour}}})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		gone := errors.New("gone")
@@ -124,6 +141,9 @@ func TestARequestWhoseContextEndsInTheWaitIsNotSent(t *testing.T) {
 		require.NotErrorIs(t, err, core.ErrRejected)
 		time.Sleep(time.Minute)
 		require.Zero(t, script.Calls())
+		if tr.Protocols == nil {
+			require.Zero(t, written.Load())
+		}
 		require.Equal(t, 1, body.Closes())
 	})
 }
@@ -259,5 +279,24 @@ func TestHostsHaveRatesOfTheirOwn(t *testing.T) {
 			_ = core.Must(rt.RoundTrip(post(t.Context(), "http://"+host, nil)))
 		}
 		require.Equal(t, 1050*time.Millisecond, time.Since(start))
+	})
+}
+
+// TestAConnectionWithoutAPermitIsClosedBeforeItIsUsed: an HTTP/1 connection writes a request even if
+// its context has ended, unless it loses a race.
+func TestAConnectionWithoutAPermitIsClosedBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pace.Config{Rates: perSecond(1), MaxWait: time.Millisecond})
+		conn, _ := net.Pipe()
+		_, err := p.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(slack + 1)
+			httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{Conn: conn})
+			_, err := conn.Write([]byte("POST"))
+			require.ErrorIs(t, err, io.ErrClosedPipe)
+			require.ErrorIs(t, context.Cause(req.Context()), pace.ErrLimited)
+			return nil, err
+		})).RoundTrip(post(t.Context(), "http://vendor.test", nil))
+		require.ErrorIs(t, err, pace.ErrLimited)
 	})
 }
