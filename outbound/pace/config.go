@@ -194,6 +194,12 @@ func (c Config) Validate() error {
 	for i := range c.Rates[:min(len(c.Rates), maxRates)] {
 		c.validateRate(check, i)
 	}
+	if check.Err() == nil {
+		for i, rate := range c.Rates {
+			limit, _ := settings(&c).limitOf(rate)
+			check.That(limit.Validate() == nil, fmt.Sprintf("Rates[%d].Burst", i), rate.Burst, "must be lower: at this rate it fills in more than 5 years")
+		}
+	}
 	return check.Err()
 }
 

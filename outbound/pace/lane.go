@@ -24,7 +24,9 @@ type lane struct {
 	load    int64            // as counted in Pacer.busy
 	spares  []Permit         // of calls that left, not used
 	last    time.Time        // the latest slot that was reserved, never later than it is
-	of      *setting         // of last
+	ahead   time.Duration    // the time from the last reservation to its slot
+	tickets float64          // the number of permits that may have one
+	of      *setting         // of last, ahead and tickets
 }
 
 // A line is the queue of one sub-key. It stays in its lane until its next turn after its last call
@@ -48,7 +50,7 @@ func (p *Pacer) enter(key string) *lane {
 	l := p.lanes[key]
 	if l == nil {
 		if len(p.lanes) >= p.most { // at most twice as large as needed
-			maps.DeleteFunc(p.lanes, func(_ string, l *lane) bool { return l.idle(time.Now()) })
+			p.sweep()
 			p.most = 2*len(p.lanes) + 64
 		}
 		l = &lane{key: key}
@@ -56,6 +58,12 @@ func (p *Pacer) enter(key string) *lane {
 	}
 	l.users++
 	return l
+}
+
+// sweep removes idle lanes.
+func (p *Pacer) sweep() {
+	now := time.Now()
+	maps.DeleteFunc(p.lanes, func(_ string, l *lane) bool { return l.idle(now) })
 }
 
 func (p *Pacer) leave(l *lane) {
@@ -109,23 +117,43 @@ func (l *lane) spare(n int64) (Permit, bool) {
 	return permit, true
 }
 
-// lastOf returns the latest slot that was reserved under a setting.
-func (p *Pacer) lastOf(l *lane, set *setting) time.Time {
+// lastOf returns the latest slot that was reserved under a setting, and the time to it then.
+func (p *Pacer) lastOf(l *lane, set *setting) (last time.Time, ahead time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.of != set {
-		return time.Time{}
+		return last, 0
 	}
-	return l.last
+	return l.last, l.ahead
 }
 
-// reserved notes a slot.
-func (p *Pacer) reserved(l *lane, set *setting, at time.Time) {
+// reserved notes a slot, and adapts the number of tickets. If the slots of other processes lie
+// between, fewer of them cover the same time. So the slots that are reserved by all processes
+// together are hardly further ahead than those of one, and processes with more tickets lose more.
+func (p *Pacer) reserved(l *lane, set *setting, from time.Time, ahead time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.of != set || at.After(l.last) {
-		l.last, l.of = at, set
+	most := float64(set.tickets)
+	if l.of != set {
+		l.tickets = most
 	}
+	if at := from.Add(ahead); l.of != set || at.After(l.last) {
+		l.last, l.ahead, l.of = at, ahead, set
+	}
+	if ahead > lookAhead*6/5 {
+		l.tickets = max(1, l.tickets-l.tickets/most/2)
+	} else {
+		l.tickets = min(most, l.tickets+0.25)
+	}
+}
+
+// room reports whether a call of cost n can have a ticket.
+func (l *lane) room(n int64, set *setting) bool {
+	tickets := set.tickets
+	if l.of == set {
+		tickets = int64(l.tickets)
+	}
+	return l.out == 0 || l.out+n <= tickets
 }
 
 // turn waits for a ticket.
@@ -153,7 +181,7 @@ func (p *Pacer) ticket(l *lane, t *turn, set *setting) bool {
 		return false
 	}
 	permit, ok := l.spare(t.n)
-	if !ok && l.out > 0 && l.out+t.n > set.tickets {
+	if !ok && !l.room(t.n, set) {
 		return false
 	}
 	t.permit = permit
@@ -276,7 +304,7 @@ func (p *Pacer) grant(l *lane) {
 		}
 		t := w.Value
 		permit, ok := l.spare(t.n)
-		if !ok && l.out > 0 && l.out+t.n > p.setting().tickets {
+		if !ok && !l.room(t.n, p.setting()) {
 			return
 		}
 		w.Leave()

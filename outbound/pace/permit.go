@@ -253,7 +253,7 @@ const maxLate = 5
 func (c *call) slot(l *lane, most time.Duration) (permit Permit, retry time.Time, err error) {
 	p := c.p
 	c.set = p.setting()
-	last := p.lastOf(l, c.set)
+	last, ahead := p.lastOf(l, c.set)
 	before := time.Now()
 	r, err := p.limiter.Reserve(c.ctx, c.key, c.n, most)
 	after := time.Now()
@@ -271,11 +271,11 @@ func (c *call) slot(l *lane, most time.Duration) (permit Permit, retry time.Time
 	case r.Limit == 0: // the store failed, and OnStoreError allows the call
 		return Permit{At: after, Cost: c.n}, retry, nil
 	}
-	p.reserved(l, c.set, before.Add(r.Wait))
-	if !p.memory && after.Add(r.Wait).Before(last) { // the store has lost its state: the calls until last are not in it
+	if !p.memory && after.Add(r.Wait).Before(last) { // the store has lost its state, and with it slots of all processes
 		p.lost.Add(1)
-		return permit, last, nil
+		return permit, after.Add(ahead), nil
 	}
+	p.reserved(l, c.set, before, r.Wait)
 	permit = Permit{At: after.Add(r.Wait), NotAfter: before.Add(r.Wait + c.set.Slack - tick), Cost: c.n}
 	if c.set.Mode == FixedWindow {
 		if permit, retry = c.windowed(&r, before, after); !retry.IsZero() {

@@ -61,6 +61,7 @@ func (p *Pacer) Snapshot() Snapshot {
 	set := p.setting()
 	s := Snapshot{Name: p.Name(), Mode: set.Mode, Rates: slices.Clone(set.Rates), Stats: p.Stats()}
 	p.mu.Lock()
+	p.sweep()
 	for key, l := range p.lanes {
 		if len(s.Keys) == maxSnapshot {
 			break
