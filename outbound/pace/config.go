@@ -106,7 +106,8 @@ type Rate struct {
 	// Calls is the number of calls that the vendor accepts in each Per: 1 to 2^30, with SlidingLog
 	// to 2^16.
 	Calls int64
-	// Per is the period: 1ms to 31 days. No two rates have the same.
+	// Per is the period: 1ms to 31 days. No two rates have the same. With FixedWindow, each is a
+	// multiple of the shorter ones.
 	Per time.Duration
 	// Burst is, with Rolling, the number of calls that may be sent at once after a pause, and the
 	// highest cost of a call. If zero, it is 1. It is at most Calls; a Burst of b costs b-1 of
@@ -141,7 +142,7 @@ type Config struct {
 	Slack time.Duration
 	// Skew is the longest time by which one call can take longer to the vendor than another one;
 	// the part that Slack leaves unused counts too. With FixedWindow it is the largest difference
-	// between the clocks of the vendor and of the store. If zero, it is 0. It must not be negative.
+	// between the clocks of the vendor, of the store, and of this process. If zero, it is 0. It must not be negative.
 	// In each mode, Slack and twice Skew must be below the shortest period.
 	Skew time.Duration
 
@@ -219,6 +220,10 @@ func (c Config) validateRate(check *validate.Check, i int) {
 	if rate.Per < minPer || rate.Per > maxPer {
 		check.That(false, field("Per"), rate.Per, fmt.Sprintf("must be %v to %v", minPer, maxPer))
 		return
+	}
+	if c.Mode == FixedWindow {
+		nested := !slices.ContainsFunc(c.Rates, func(r Rate) bool { return r.Per > 0 && r.Per < rate.Per && rate.Per%r.Per != 0 })
+		check.That(nested, field("Per"), rate.Per, "must be a multiple of each shorter one, with FixedWindow")
 	}
 	slack := cmp.Or(c.Slack, defaultSlack)
 	if slack < 0 || c.Skew < 0 {

@@ -38,6 +38,7 @@ func TestAConfigThatCannotBeUsedIsReported(t *testing.T) {
 		{pace.Config{Rates: []pace.Rate{{10, time.Second, -1}}}, "pace.Config.Rates[0].Burst = -1: must be 0 to Calls (0 means 1)"},
 		{pace.Config{Rates: []pace.Rate{{10, time.Second, 11}}}, "pace.Config.Rates[0].Burst = 11: must be 0 to Calls (0 means 1)"},
 		{pace.Config{Rates: []pace.Rate{{10, time.Second, 2}}, Mode: pace.FixedWindow}, "pace.Config.Rates[0].Burst = 2: must be 0 unless the Mode is Rolling"},
+		{pace.Config{Rates: []pace.Rate{{1, 3 * time.Second, 0}, {1, 2 * time.Second, 0}}, Mode: pace.FixedWindow}, "pace.Config.Rates[0].Per = 3s: must be a multiple of each shorter one, with FixedWindow"},
 		{pace.Config{Rates: []pace.Rate{{1 << 30, 744 * time.Hour, 1 << 30}}}, "pace.Config.Rates[0].Burst = 1073741824: must be lower: at this rate it fills in more than 5 years"},
 		{pace.Config{Rates: []pace.Rate{{10, 50 * time.Millisecond, 0}}}, "pace.Config.Slack = 50ms: must be below Per, 50ms"},
 		{pace.Config{Rates: []pace.Rate{ok}, Slack: time.Second}, "pace.Config.Slack = 1s: must be below Per, 1s"},
