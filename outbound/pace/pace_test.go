@@ -61,6 +61,8 @@ func (v *vendor) most(per time.Duration) (most int64) {
 }
 
 func (v *vendor) total() (sum int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, a := range v.arrivals {
 		sum += a.cost
 	}
@@ -220,12 +222,15 @@ func TestSubKeysAreServedInTurn(t *testing.T) {
 	type sub struct{}
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(t, pace.Config{Rates: perSecond(10), Fair: func(ctx context.Context) string { s, _ := ctx.Value(sub{}).(string); return s }})
+		var mu sync.Mutex
 		var order []string
 		var wg sync.WaitGroup
 		for _, one := range []string{"first", "a", "a", "a", "a", "b", "b", "c"} {
 			wg.Go(func() {
 				_ = core.Must(p.Wait(context.WithValue(t.Context(), sub{}, one), "k", 1))
+				mu.Lock()
 				order = append(order, one)
+				mu.Unlock()
 			})
 			synctest.Wait()
 		}

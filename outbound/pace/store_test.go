@@ -25,7 +25,7 @@ var errDown = errors.New("down")
 // lose its state.
 type remote struct {
 	*ratelimit.Memory
-	takes time.Duration
+	takes atomic.Int64 // a duration
 	down  atomic.Bool
 	calls atomic.Int64
 }
@@ -53,7 +53,7 @@ type remoteTable struct {
 }
 
 func (t *remoteTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
-	time.Sleep(t.s.takes)
+	time.Sleep(time.Duration(t.s.takes.Load()))
 	t.s.calls.Add(1)
 	if t.s.down.Load() {
 		return driver.Result{}, errDown
@@ -66,7 +66,7 @@ func TestPacersOfSeveralProcessesShareTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, start := newRemote(), time.Now()
-		s.takes = 3 * time.Millisecond
+		s.takes.Store(int64(3 * time.Millisecond))
 		var v vendor
 		var wg sync.WaitGroup
 		var pacers []*pace.Pacer
@@ -139,7 +139,7 @@ func TestALostStateCostsLittle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newRemote()
-		s.takes = time.Millisecond
+		s.takes.Store(int64(time.Millisecond))
 		var v vendor
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -170,11 +170,11 @@ func TestAFailingStoreRejectsCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newRemote()
-		var failed, recovered, rejected int
+		var failed, recovered, rejected atomic.Int64
 		p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(100), Store: s, Hooks: pace.Hooks{
-			StoreFailed:    func(_ context.Context, info pace.Info) { failed++; require.ErrorIs(t, info.Err, errDown) },
-			StoreRecovered: func(context.Context, pace.Info) { recovered++ },
-			Rejected:       func(_ context.Context, info pace.Info) { rejected++; require.ErrorIs(t, info.Err, pace.ErrStore) },
+			StoreFailed:    func(_ context.Context, info pace.Info) { failed.Add(1); require.ErrorIs(t, info.Err, errDown) },
+			StoreRecovered: func(context.Context, pace.Info) { recovered.Add(1) },
+			Rejected:       func(_ context.Context, info pace.Info) { rejected.Add(1); require.ErrorIs(t, info.Err, pace.ErrStore) },
 		}})
 		s.down.Store(true)
 		var wg sync.WaitGroup
@@ -192,7 +192,7 @@ func TestAFailingStoreRejectsCalls(t *testing.T) {
 		require.Equal(t, "pace: vendor: store failed: down", err.Error())
 		s.down.Store(false)
 		_ = core.Must(p.Wait(t.Context(), "k", 1))
-		require.Equal(t, []int{101, 1, 101}, []int{failed, recovered, rejected})
+		require.Equal(t, []int64{101, 1, 101}, []int64{failed.Load(), recovered.Load(), rejected.Load()})
 		require.EqualValues(t, 101, p.Stats().StoreErrors)
 		require.Zero(t, p.Stats().Waiting+p.Stats().Reserved)
 	})
@@ -255,12 +255,12 @@ func TestRepliesSlowerThanSlackAreAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newRemote()
 		p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1000), Store: s})
-		s.takes = slack + time.Millisecond
+		s.takes.Store(int64(slack + time.Millisecond))
 		_, err := p.Wait(t.Context(), "k", 1)
 		require.ErrorIs(t, err, pace.ErrStore)
 		require.EqualError(t, err, "pace: vendor: store failed: its replies take 51ms, longer than Slack, 50ms")
 		require.EqualValues(t, 5, s.calls.Load())
-		s.takes = slack - time.Millisecond
+		s.takes.Store(int64(slack - time.Millisecond))
 		_ = core.Must(p.Wait(t.Context(), "k", 1))
 	})
 }
@@ -274,8 +274,8 @@ func TestASlowReplyBurnsThePermit(t *testing.T) {
 		p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1), Store: s, Hooks: pace.Hooks{
 			Stale: func(_ context.Context, info pace.Info) { stale = append(stale, info.Late) },
 		}})
-		s.takes = 200 * time.Millisecond
-		time.AfterFunc(100*time.Millisecond, func() { s.takes = 0 })
+		s.takes.Store(int64(200 * time.Millisecond))
+		time.AfterFunc(100*time.Millisecond, func() { s.takes.Store(int64(0)) })
 		permit := core.Must(p.Wait(t.Context(), "k", 1))
 		require.Equal(t, 1250*time.Millisecond, permit.At.Sub(start))
 		require.Len(t, stale, 1)
