@@ -233,10 +233,10 @@ func (c *call) await(l *lane, sub string, t *turn) (turn, error) {
 		p.waiting--
 		p.count(l)
 	}
-	switch {
-	case err == nil:
+	switch err { //nolint:errorlint // it is returned as it is
+	case nil:
 		err = c.limited(time.Now().Add(c.set.interval))
-	case err == waitq.ErrClosed: //nolint:errorlint // it is returned as it is
+	case waitq.ErrClosed:
 		err = ErrClosed
 	}
 	return *t, err

@@ -24,7 +24,7 @@ type Permit struct {
 // the call if the permit is from [Pacer.Reserve]; then get another one.
 func (p Permit) Stale() bool { return p.staleAt(time.Now()) }
 
-func (p *Permit) staleAt(now time.Time) bool { return !p.NotAfter.IsZero() && now.After(p.NotAfter) }
+func (p Permit) staleAt(now time.Time) bool { return !p.NotAfter.IsZero() && now.After(p.NotAfter) }
 
 // Wait waits for a permit of the key for a call of cost n, and returns when the call may be made:
 // make it at once. A permit whose shelf life ends before Wait can return is given up for another

@@ -94,12 +94,12 @@ func work(told string) error {
 	for range w.Goroutines {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 {
-				var permit pace.Permit
-				var err error
+				take := p.Wait
 				if w.Reserve {
-					permit, err = p.Reserve(context.Background(), "k", 1)
-				} else if permit, err = p.Wait(context.Background(), "k", 1); err == nil {
-					now := time.Now()
+					take = p.Reserve
+				}
+				permit, err := take(context.Background(), "k", 1)
+				if now := time.Now(); err == nil && !w.Reserve {
 					write(mark{now.UnixNano(), now.After(permit.NotAfter)})
 				}
 				if err != nil {

@@ -66,6 +66,7 @@ func protocols(t *testing.T, test func(t *testing.T, set func(*http.Transport)))
 func TestASlowDialDoesNotSendAStalePermit(t *testing.T) {
 	t.Parallel()
 	protocols(t, func(t *testing.T, set func(*http.Transport)) {
+		t.Helper()
 		var v vendor
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { v.call(1) }))
 		tr := srv.Transport()
@@ -95,6 +96,7 @@ func TestASlowDialDoesNotSendAStalePermit(t *testing.T) {
 func TestARequestWithoutAFreshPermitIsNotSent(t *testing.T) {
 	t.Parallel()
 	protocols(t, func(t *testing.T, set func(*http.Transport)) {
+		t.Helper()
 		script := resiltest.NewScript()
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
 		tr := srv.Transport()
@@ -126,6 +128,7 @@ func TestARequestWithoutAFreshPermitIsNotSent(t *testing.T) {
 func TestARequestWhoseContextEndsInTheWaitIsNotSent(t *testing.T) {
 	t.Parallel()
 	protocols(t, func(t *testing.T, set func(*http.Transport)) {
+		t.Helper()
 		script := resiltest.NewScript()
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), script)
 		tr := srv.Transport()

@@ -25,7 +25,8 @@ var errDown = errors.New("down")
 // lose its state.
 type remote struct {
 	*ratelimit.Memory
-	takes atomic.Int64 // a duration
+	takes atomic.Int64         // a duration
+	lag   func() time.Duration // instead
 	down  atomic.Bool
 	calls atomic.Int64
 }
@@ -53,6 +54,10 @@ type remoteTable struct {
 }
 
 func (t *remoteTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+	if t.s.lag != nil {
+		time.Sleep(t.s.lag())
+		defer func() { time.Sleep(t.s.lag()) }()
+	}
 	time.Sleep(time.Duration(t.s.takes.Load()))
 	t.s.calls.Add(1)
 	if t.s.down.Load() {
