@@ -71,7 +71,7 @@ func (m *Mode) UnmarshalText(text []byte) error { return validate.UnmarshalText(
 type FailurePolicy uint8
 
 const (
-	// Deny rejects the call with a [*StoreError].
+	// Deny rejects the call with [ErrStore].
 	Deny FailurePolicy = iota
 	// Local decides in this process, with its share of the rate. The Store must be made by
 	// share.New of stores/share, which documents the guarantees.

@@ -81,7 +81,7 @@
 //
 // # Failure mode
 //
-// If the store fails, calls are rejected with a [*StoreError], or pass, or are decided with a share
+// If the store fails, calls are rejected with [ErrStore], or pass, or are decided with a share
 // of the rate: Config.OnStoreError. If it loses its state, a process that sees slots earlier than
 // those it has waits until they are over; other processes may not notice. This costs at most the calls
 // of the slots that were reserved, some 30 ms, which the Slack covers. Replies that take longer than

@@ -31,7 +31,7 @@ func (p Permit) staleAt(now time.Time) bool { return !p.NotAfter.IsZero() && now
 // one. Calls wait in the order of their arrival, or as Config.Fair says.
 //
 // The error is a [*LimitedError] if the permit would come after MaxWait or the deadline of ctx,
-// [ErrFull], [ErrClosed], a [*StoreError], a [*core.ConfigError] for a cost that is not 1 to the
+// [ErrFull], [ErrClosed], [ErrStore], a [*core.ConfigError] for a cost that is not 1 to the
 // highest cost, or the cause of ctx. A call that leaves the queue passes its slot on.
 func (p *Pacer) Wait(ctx context.Context, key string, n int64) (Permit, error) {
 	set := p.setting()
@@ -288,7 +288,7 @@ func (c *call) slot(l *lane, most time.Duration) (permit Permit, retry time.Time
 	if !after.After(permit.NotAfter) {
 		c.late = 0
 	} else if c.late++; c.late >= maxLate {
-		return permit, retry, &StoreError{Name: p.Name(), Err: &slowError{after.Sub(before), c.set.Slack}}
+		return permit, retry, c.slow(after.Sub(before))
 	}
 	return permit, retry, nil
 }

@@ -192,8 +192,7 @@ func TestAFailingStoreRejectsCalls(t *testing.T) {
 		}
 		wg.Wait()
 		_, err := p.Reserve(t.Context(), "k", 1)
-		var down *pace.StoreError
-		require.ErrorAs(t, err, &down)
+		require.ErrorIs(t, err, pace.ErrStore)
 		require.Equal(t, "pace: vendor: store failed: down", err.Error())
 		s.down.Store(false)
 		_ = core.Must(p.Wait(t.Context(), "k", 1))
