@@ -24,7 +24,7 @@ var errDown = errors.New("down")
 // A remote is a store that behaves as one in another process: it takes a time, can fail, and can
 // lose its state.
 type remote struct {
-	*ratelimit.Memory
+	ratelimit.Store
 	takes atomic.Int64         // a duration
 	lag   func() time.Duration // instead
 	down  atomic.Bool
@@ -32,18 +32,18 @@ type remote struct {
 }
 
 func newRemote() *remote {
-	return &remote{Memory: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	return &remote{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
 }
 
 func (s *remote) Open(name string) (driver.Table, error) {
-	t, err := s.Memory.Open(name)
+	t, err := s.Store.Open(name)
 	return &remoteTable{t, s}, err
 }
 
 // forget is a FLUSHALL.
 func (s *remote) forget(t *testing.T, name, key string) {
 	t.Helper()
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: name, Store: s.Memory}))
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: name, Store: s.Store}))
 	defer func() { _ = l.Close() }()
 	require.NoError(t, l.Reset(t.Context(), key))
 }
