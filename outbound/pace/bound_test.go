@@ -21,10 +21,22 @@ func TestTheWorstDelaysFillAWindowAndNoMore(t *testing.T) {
 		calls, burst, cost int64
 		mode               pace.Mode
 	}{
-		{1, 0, 1, pace.Rolling}, {2, 0, 1, pace.Rolling}, {3, 0, 1, pace.Rolling}, {7, 0, 1, pace.Rolling}, {1000, 0, 1, pace.Rolling},
-		{2, 2, 1, pace.Rolling}, {10, 3, 1, pace.Rolling}, {10, 10, 1, pace.Rolling}, {1000, 100, 1, pace.Rolling},
-		{10, 3, 3, pace.Rolling}, {10, 5, 2, pace.Rolling}, {100, 7, 7, pace.Rolling},
-		{1, 0, 1, pace.SlidingLog}, {10, 0, 1, pace.SlidingLog}, {10, 0, 3, pace.SlidingLog}, {1000, 0, 1, pace.SlidingLog},
+		{1, 0, 1, pace.Rolling},
+		{2, 0, 1, pace.Rolling},
+		{3, 0, 1, pace.Rolling},
+		{7, 0, 1, pace.Rolling},
+		{1000, 0, 1, pace.Rolling},
+		{2, 2, 1, pace.Rolling},
+		{10, 3, 1, pace.Rolling},
+		{10, 10, 1, pace.Rolling},
+		{1000, 100, 1, pace.Rolling},
+		{10, 3, 3, pace.Rolling},
+		{10, 5, 2, pace.Rolling},
+		{100, 7, 7, pace.Rolling},
+		{1, 0, 1, pace.SlidingLog},
+		{10, 0, 1, pace.SlidingLog},
+		{10, 0, 3, pace.SlidingLog},
+		{1000, 0, 1, pace.SlidingLog},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()

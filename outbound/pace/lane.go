@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -233,10 +234,10 @@ func (c *call) await(l *lane, sub string, t *turn) (turn, error) {
 		p.waiting--
 		p.count(l)
 	}
-	switch err { //nolint:errorlint // it is returned as it is
-	case nil:
-		err = c.limited(time.Now().Add(c.set.interval))
-	case waitq.ErrClosed:
+	if err == nil {
+		return *t, c.limited(time.Now().Add(c.set.interval))
+	}
+	if errors.Is(err, waitq.ErrClosed) {
 		err = ErrClosed
 	}
 	return *t, err

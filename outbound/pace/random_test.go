@@ -86,10 +86,9 @@ func actRandomly(t *testing.T, p *pace.Pacer, v *vendor, upTo func(time.Duration
 		return
 	}
 	time.Sleep(time.Until(permit.At))
-	switch upTo(3) {
-	case 0: // as late as it can be
+	if moment := upTo(3); moment == 0 { // as late as it can be
 		time.Sleep(time.Until(permit.NotAfter))
-	case 1: // it stands still
+	} else if moment == 1 { // it stands still
 		time.Sleep(upTo(200 * time.Millisecond))
 	}
 	if !permit.Stale() {
