@@ -274,7 +274,8 @@ func (c *call) estimate(l *lane, sub string) time.Time {
 			}
 		}
 	}
-	return l.last.Add(c.set.spacing * time.Duration(int64(before)-(c.set.capacity-1)))
+	slots := max(0, time.Duration(before)-time.Duration(c.set.capacity-1))
+	return l.last.Add(min(slots, never/c.set.spacing) * c.set.spacing)
 }
 
 // pass gives the ticket of a call to the next one, with the permit that the call did not use.
