@@ -274,8 +274,8 @@ func (c *call) estimate(l *lane, sub string) time.Time {
 			}
 		}
 	}
-	slots := max(0, time.Duration(before)-time.Duration(c.set.capacity-1))
-	return l.last.Add(min(slots, never/c.set.spacing) * c.set.spacing)
+	slots := max(0, int64(before)-(c.set.capacity-1))
+	return l.last.Add(time.Duration(min(slots, int64(never/c.set.spacing)) * int64(c.set.spacing)))
 }
 
 // pass gives the ticket of a call to the next one, with the permit that the call did not use.

@@ -39,6 +39,7 @@ func TestNothingThatCallsDoExceedsTheCap(t *testing.T) {
 					}
 					s := newRemote()
 					s.lag = func() time.Duration { return upTo(20 * time.Millisecond) }
+					cfg := cfg
 					cfg.Name, cfg.Skew, cfg.Store = "vendor", skew, s
 					cfg.Fair = func(context.Context) string { return fmt.Sprint(upTo(3)) }
 					var v vendor

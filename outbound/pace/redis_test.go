@@ -269,7 +269,7 @@ func TestAPausedServer(t *testing.T) {
 			undisturbed(t, func() bool {
 				srv := startRedis(t)
 				client := redis.NewClient(&redis.Options{Addr: srv.Addr})
-				var store ratelimit.Store = core.Must(redisstore.New(client, redisstore.Config{Mode: redisstore.Coalesced}))
+				var store ratelimit.Store = core.Must(redisstore.New(client, redisstore.Config{Mode: redisstore.Coalesced, Timeout: slack}))
 				if c.policy == pace.Local {
 					store = core.Must(share.New(store, share.Config{}))
 				}
@@ -317,9 +317,10 @@ func TestAPausedServer(t *testing.T) {
 				if name == "deny" {
 					require.Zero(t, during)
 				} else {
-					require.Greater(t, during, 30)
+					require.NotZero(t, during)
 				}
-				require.Greater(t, len(calls), rate*4/5, "it goes on afterwards")
+				last := time.Duration(slices.Max(calls) - disturbed)
+				require.Greater(t, last, pause+500*time.Millisecond, "it goes on afterwards")
 				return false
 			})
 		})
