@@ -170,7 +170,7 @@ func start(t *testing.T, w worker) (cmd *exec.Cmd, marks func() (all []mark, sai
 // before, and none is lost.
 func TestSlotsOfFourProcessesAreSpaced(t *testing.T) {
 	t.Parallel()
-	const calls, rate = 20_000, 1000
+	const calls, rate = 10_000, 1000
 	const interval = (1_000_000 + 900_000) / rate // µs, with a Slack of 900 ms
 	addr := startRedis(t).Addr
 	var ends []func() ([]mark, string)
