@@ -7,7 +7,7 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// dispatch logs a dispatcher, which reports its steps itself.
+// dispatch logs a service, such as a dispatcher or a pacer, which reports its steps itself.
 func (s *subject) dispatch(r core.Reporter) {
 	s.hooks(func() uint64 {
 		_, panics := r.Figures()

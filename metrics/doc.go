@@ -22,10 +22,10 @@
 //
 // The names begin with resilience_retry_, resilience_ratelimit_,
 // resilience_ratelimitstore_, resilience_breaker_, resilience_timeout_,
-// resilience_cooldown_, resilience_bulkhead_ and resilience_dispatch_. The label name is
-// the Name in the Config. There are 15 series for a retry, 11 for a limiter, 50 for a
+// resilience_cooldown_, resilience_bulkhead_, resilience_dispatch_ and resilience_pace_. The
+// label name is the Name in the Config. There are 15 series for a retry, 11 for a limiter, 50 for a
 // breaker and 55 for a whole group of breakers, of which 30 are transitions, 7 for a
-// timeout, 11 for a cooldown, 10 for a bulkhead and 20 for a dispatcher. A histogram adds
+// timeout, 11 for a cooldown, 10 for a bulkhead, 20 for a dispatcher and 12 for a pacer. A histogram adds
 // 19 series for each of its label values. A store that limiters share, such as a
 // redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round
 // trips; see [ratelimit.StoreStats] for their meaning.
@@ -42,6 +42,9 @@
 // resilience_dispatch_limit is lowered when the vendor refuses an attempt because of a
 // limit, and grows again; resilience_dispatch_cooldown_until_timestamp_seconds is the end
 // of the pause.
+//
+// The series of a pacer of outbound/pace are such figures too. If
+// resilience_pace_unused_permits_total with the reason stale grows, raise its Slack.
 //
 // resilience_http_rejections_total is counted by [Collector.Rejected].
 // resilience_registry_entries, _reloads_total and _last_reload_success_timestamp_seconds

@@ -17,7 +17,7 @@ func kinds(c *Collector, cfg Config) (all []kind) {
 		timeoutKinds,
 		cooldownKinds,
 		bulkheadKinds,
-		dispatchKinds,
+		reporterKinds,
 		storeKinds,
 		eventKinds,
 	} {

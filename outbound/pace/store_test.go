@@ -32,7 +32,7 @@ type remote struct {
 }
 
 func newRemote() *remote {
-	return &remote{Store: core.Must(ratelimit.NewMemory(ratelimit.MemoryConfig{}))}
+	return &remote{Store: core.Must(ratelimit.NewMemory(0))}
 }
 
 func (s *remote) Open(name string) (driver.Table, error) {

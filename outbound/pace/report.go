@@ -1,0 +1,65 @@
+package pace
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/gresil/gresil/core"
+)
+
+var _ core.Reporter = (*Pacer)(nil)
+
+// Figures returns the [Stats] and the rates in force, for package metrics.
+func (p *Pacer) Figures() (figures []core.Figure, hookPanics uint64) {
+	s := p.Stats()
+	figure := func(name, help string, n float64) {
+		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+	}
+	labeled := func(name, help, label, value string, n float64) {
+		figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: value, N: n})
+	}
+	const calls, permits, refreshes = "Calls, by whether they got a permit.", "Permits given up, by reason.", "Readings of the rates, by result."
+	labeled("calls_total", calls, "result", "permitted", float64(s.Permits))
+	labeled("calls_total", calls, "result", "rejected", float64(s.Rejected))
+	figure("waits_total", "Calls that waited for their permit.", float64(s.Waited))
+	labeled("unused_permits_total", permits, "reason", "stale", float64(s.Stale))
+	labeled("unused_permits_total", permits, "reason", "state_lost", float64(s.Lost))
+	figure("store_errors_total", "Reservations that the store could not decide.", float64(s.StoreErrors))
+	labeled("refreshes_total", refreshes, "result", "read", float64(s.Refreshed))
+	labeled("refreshes_total", refreshes, "result", "failed", float64(s.RefreshFailed))
+	figure("waiting", "Calls that wait for their turn.", float64(s.Waiting))
+	figure("reserved", "Permits of calls that have their turn, and wait for their slot.", float64(s.Reserved))
+	figure("interval_seconds", "Time from one permit to the next at the lowest rate.", p.setting().interval.Seconds())
+	return figures, s.HookPanics
+}
+
+// ObserveSteps calls f when the rates were read or could not be read, and when the store has
+// recovered, for package logs; with calls also for each failure of the store, each call that waited or
+// was rejected, and each permit that was stale.
+func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+	step := func(text string, attrs func(Info) []slog.Attr) func(context.Context, Info) {
+		return func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: text, Key: info.Key, Attrs: attrs(info)})
+		}
+	}
+	call := func(text string, attrs func(Info) []slog.Attr) func(context.Context, Info) {
+		return func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: text, Call: true, Key: info.Key, Attrs: attrs(info)})
+		}
+	}
+	failure := func(info Info) []slog.Attr { return []slog.Attr{slog.Any("err", info.Err)} }
+	hooks := Hooks{
+		Refreshed:      step("rates were read from the vendor", func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
+		RefreshFailed:  step("rates could not be read from the vendor", failure),
+		StoreRecovered: step("store has recovered", func(Info) []slog.Attr { return nil }),
+	}
+	if calls {
+		hooks.StoreFailed = call("store failed", failure)
+		hooks.Waited = call("call waited for its permit", func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("waited", info.Waited)} })
+		hooks.Stale = call("permit was stale", func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("late", info.Late)} })
+		hooks.Rejected = call("call rejected", func(info Info) []slog.Attr {
+			return []slog.Attr{slog.Duration("waited", info.Waited), slog.Any("err", info.Err)}
+		})
+	}
+	return p.Observe(hooks)
+}
