@@ -6,6 +6,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/pace"
 )
 
 // outboundRows have a take of the limiter as their floor: a vendor's gate does that much at least.
@@ -34,6 +35,15 @@ func outboundRows(Sizes) []Row {
 		}},
 		{Name: "dispatch: a call without contention, with a connection", Subjects: []Subject{
 			ours("dispatch.Do", func() Work { return calls(dispatch.Config[string, connection]{Dial: dial}) }), take,
+		}},
+		{Name: "pace: a permit that is free", Subjects: []Subject{
+			ours("Pacer.Wait", func() Work {
+				p := must(pace.New(pace.Config{Rates: []pace.Rate{{Calls: 1 << 30, Per: time.Second, Burst: 1 << 29}}}))
+				return work(func(string) bool {
+					_, err := p.Wait(ctx, "key", 1)
+					return err == nil
+				})
+			}), take,
 		}},
 	}
 }
