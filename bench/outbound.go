@@ -38,7 +38,7 @@ func outboundRows(Sizes) []Row {
 		}},
 		{Name: "pace: a permit that is free", Subjects: []Subject{
 			ours("Pacer.Wait", func() Work {
-				p := must(pace.New(pace.Config{Rates: []pace.Rate{{Calls: 1 << 30, Per: time.Second, Burst: 1 << 29}}}))
+				p := must(pace.New(pace.Config{Rates: []pace.Rate{{Calls: 1 << 30, Per: time.Second, Burst: 1 << 29}}})) //nolint:contextcheck // it needs none
 				return work(func(string) bool {
 					_, err := p.Wait(ctx, "key", 1)
 					return err == nil
