@@ -297,9 +297,13 @@ func (t *holds) sent(batch []*report, at int64, ends []any) {
 			continue
 		}
 		delete(t.unsent, r.id)
+		if r.next != nil {
+			t.unsent[r.id] = r.next
+		}
 		switch till := micros(ends[i]); {
 		case r.release:
 			t.known[r.id] = known{released: at, until: r.until}
+			t.lastRead = time.Time{} // so it is read now: holds of others were not adopted until here
 		case till > at+r.left:
 			longer = append(longer, fact{r.id, till, at, false})
 		case till > t.known[r.id].till:
