@@ -162,7 +162,7 @@
 //
 // With cooldowns these, of which the first is for the channels:
 //
-//	&gresil:* +publish +subscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
+//	&gresil:* +publish +subscribe +unsubscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
 //
 // And the client of a Cluster these:
 //

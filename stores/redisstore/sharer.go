@@ -198,12 +198,24 @@ func (t *holds) fail(err error) {
 // remove drops the tables that are closed, unless they have something to send and it can be sent.
 func (h *sharer) remove() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	pushes := h.pushes
+	var gone []string
 	h.tables = slices.DeleteFunc(h.tables, func(t *holds) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return t.closed && (t.failures > 0 || len(t.unsent) == 0)
+		ends := t.closed && (t.failures > 0 || len(t.unsent) == 0)
+		if ends && pushes != nil && t.channelOf == pushes {
+			gone = append(gone, t.name)
+		}
+		return ends
 	})
+	gone = slices.DeleteFunc(gone, func(name string) bool {
+		return slices.ContainsFunc(h.tables, func(t *holds) bool { return t.name == name })
+	})
+	h.mu.Unlock()
+	if len(gone) > 0 {
+		_ = pushes.Unsubscribe(over, gone...) // if it fails, so does receive
+	}
 }
 
 // last sends the remaining holds when the store is closed, and lets all calls pass from then on.
