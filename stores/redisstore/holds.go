@@ -64,6 +64,7 @@ type report struct {
 	until   time.Time
 	release bool
 	next    *report // a hold that ends before the one that this releases
+	undone  fact    // a release that was learned before the reply
 }
 
 // OpenCooldown opens the holds of the cooldowns of that name. It sends nothing. From the first
@@ -261,7 +262,10 @@ func (t *holds) adopt(f fact) (call func()) {
 	key, ok := t.key(f.id)
 	left := time.Duration(min(f.till-f.at, never.Microseconds())) * time.Microsecond
 	switch {
-	case r != nil && (f.release || r.release): // the report is later
+	case r != nil && f.release: // sent decides which is later
+		r.undone = f
+		return nil
+	case r != nil && r.release: // the report is later
 		return nil
 	case f.release && (k.till == 0 || k.till > f.till):
 		return nil

@@ -105,3 +105,26 @@ func TestTheChannelOfAClosedCooldownIsLeft(t *testing.T) {
 	open("ends")
 	channels(2)
 }
+
+// A release that arrives between the report of a hold and its reply counts if the server has received it
+// after the hold, and only then.
+func TestAReleaseThatOvertakesTheReplyCounts(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	for name, after := range map[string]time.Duration{"later": time.Minute, "earlier": -time.Minute} {
+		released := false
+		opened, err := newStore(t, client, Config{}).OpenCooldown(name, cooldown.Listener{Released: func(string) { released = true }})
+		require.NoError(t, err)
+		table := opened.(*holds) //nolint:forcetypeassert // it is one
+		r := &report{id: "=k", until: time.Now().Add(time.Hour)}
+		table.unsent["=k"], table.own["=k"] = r, r
+		now, err := client.Time(t.Context()).Result()
+		require.NoError(t, err)
+		at := now.Add(after).UnixMicro() - epoch
+		table.learn(fact{"=k", at + (2 * time.Hour).Microseconds(), at, true})
+		require.False(t, released, "the reply is not there")
+		require.NoError(t, table.send(t.Context()))
+		require.Equal(t, after > 0, released, name)
+		require.Equal(t, after > 0, table.own["=k"] == nil, "it is not told again")
+	}
+}

@@ -302,7 +302,7 @@ func (t *holds) send(ctx context.Context) error {
 
 // sent records the reply of the server.
 func (t *holds) sent(batch []*report, at int64, ends []any) {
-	var longer []fact // those that the server had
+	var news []fact // what the server had, or received since
 	t.mu.Lock()
 	for i, r := range batch {
 		if t.unsent[r.id] != r { // there is a newer one
@@ -317,13 +317,17 @@ func (t *holds) sent(batch []*report, at int64, ends []any) {
 			t.known[r.id] = known{released: at, until: r.until}
 			t.lastRead = time.Time{} // so it is read now: holds of others were not adopted until here
 		case till > at+r.left:
-			longer = append(longer, fact{r.id, till, at, false})
+			news = append(news, fact{r.id, till, at, false})
 		case till > t.known[r.id].till:
 			t.known[r.id] = known{till: till, until: r.until}
 		}
+		if r.undone.at > at {
+			news = append(news, r.undone)
+			t.lastRead = time.Time{} // as above
+		}
 	}
 	t.mu.Unlock()
-	t.learn(longer...)
+	t.learn(news...)
 }
 
 // batch returns reports to send, as many as one request can have.
