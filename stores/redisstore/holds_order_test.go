@@ -18,8 +18,10 @@ func TestAHoldRightAfterAReleaseKeepsTheRelease(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
 	a, b := newShared(t, client, Config{}), newShared(t, client, Config{})
-	use(t, a, "")
-	use(t, b, "")
+	for _, c := range []*cooldown.Cooldown{a, b} {
+		use(t, c, "")
+		require.Eventually(t, isPushed(c), patient, time.Millisecond)
+	}
 	a.Hold(t.Context(), "k", time.Hour)
 	require.Eventually(t, isHeld(b, "k"), patient, time.Millisecond)
 	require.True(t, b.Release("k"))
