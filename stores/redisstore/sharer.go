@@ -166,7 +166,7 @@ func (h *sharer) round(ctx context.Context) time.Duration {
 		}
 		next = min(next, due)
 	}
-	h.remove()
+	h.remove() //nolint:contextcheck // see Receive
 	return next
 }
 
@@ -302,7 +302,7 @@ func (t *holds) send(ctx context.Context) error {
 
 // sent records the reply of the server.
 func (t *holds) sent(batch []*report, at int64, ends []any) {
-	var news []fact // what the server had, or received since
+	var news []fact // longer holds of the server, and releases since
 	t.mu.Lock()
 	for i, r := range batch {
 		if t.unsent[r.id] != r { // there is a newer one
