@@ -29,6 +29,7 @@ type Figure struct {
 type Step struct {
 	Text  string // constant
 	Call  bool   // of a single call
+	Warn  bool   // something has failed
 	Key   string // it can be a secret
 	Attrs []slog.Attr
 }

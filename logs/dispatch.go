@@ -15,8 +15,11 @@ func (s *subject) dispatch(r core.Reporter) {
 	})
 	s.detach = append(s.detach, r.ObserveSteps(s.a.cfg.Calls, func(ctx context.Context, step core.Step) {
 		level := slog.LevelInfo
-		if step.Call {
+		switch {
+		case step.Call:
 			level = slog.LevelDebug
+		case step.Warn:
+			level = slog.LevelWarn
 		}
 		s.write(ctx, level, step.Text, append([]slog.Attr{s.key(step.Key)}, step.Attrs...)...)
 	}))

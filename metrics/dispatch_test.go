@@ -29,7 +29,7 @@ func TestDispatchSeries(t *testing.T) {
 			Hooks: dispatch.Hooks{Returned: func(context.Context, dispatch.Info) { panic("hook") }},
 		}))
 		before := samples(t, g, "dispatch_")
-		require.Len(t, before, 19)
+		require.Len(t, before, 20)
 		for name, n := range before {
 			if name != "dispatch_limit ads" {
 				require.Zero(t, n, name)

@@ -33,6 +33,7 @@ func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) 
 	figure("attempts_total", "Attempts that have ended.", float64(s.Attempts))
 	figure("limited_attempts_total", "Attempts that the vendor refused because of a limit; they are among the attempts too.", float64(s.Limited))
 	figure("cooldowns_total", "Cooldowns that began; one that is extended counts once.", float64(s.Cooldowns))
+	figure("store_failures_total", "Times that the store of the cooldowns became unavailable.", float64(s.StoreFailures))
 	figure("dials_total", "Connections that were dialed, successfully or not.", float64(s.Dials))
 	figure("evicted_connections_total", "Idle connections closed to make room for another key.", float64(s.Evicted))
 	figure("active", "Calls that are accepted and not completed.", float64(s.Active))
@@ -53,8 +54,8 @@ type count struct {
 	n  uint64
 }
 
-// ObserveSteps calls f when a cooldown begins, is extended, or ends, and when a call gives
-// up, for package logs; with calls also when a call waits for a connection, has it, and
+// ObserveSteps calls f when a cooldown begins, is extended, or ends, when a call gives
+// up, and when the Store fails or recovers, for package logs; with calls also when a call waits for a connection, has it, and
 // returns it. If the vendor is held and each attempt in flight extends that by less than a
 // second, f is called once.
 func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
@@ -76,6 +77,12 @@ func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, 
 			f(ctx, core.Step{Text: "call gave up, as the vendor refused it too often", Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{
 				slog.Int("attempts", info.Attempts), slog.Any("err", info.Err),
 			}})
+		},
+		StoreFailed: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "cooldown store failed", Warn: true, Attrs: []slog.Attr{slog.Any("err", info.Err)}})
+		},
+		StoreRecovered: func(ctx context.Context, _ Info) {
+			f(ctx, core.Step{Text: "cooldown store recovered"})
 		},
 	}
 	if calls {

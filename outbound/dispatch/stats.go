@@ -21,6 +21,8 @@ type Stats struct {
 	Evicted    uint64 // idle connections closed for another key
 	HookPanics uint64 // panics of hooks, and of Close of the Config
 
+	StoreFailures uint64 // times that the Store became unavailable
+
 	Active      int // calls that are accepted and not completed
 	Connections int // open ones, and those being dialed
 	Idle        int // of these
@@ -55,7 +57,8 @@ func (d *Dispatcher[K, C]) Stats() Stats {
 	p.mu.Unlock()
 	flight := d.flight.Stats()
 	s.InFlight, s.Limit = flight.InFlight, flight.Limit
-	s.Attempts, s.Limited, s.Cooldowns = d.attempts.Load(), d.limited.Load(), d.cool.Stats().Holds+d.own.Stats().Holds
+	cool := d.cool.Stats()
+	s.Attempts, s.Limited, s.Cooldowns, s.StoreFailures = d.attempts.Load(), d.limited.Load(), cool.Holds+d.own.Stats().Holds, cool.StoreFailures
 	s.HookPanics = d.life.Panics.Count()
 	return s
 }

@@ -102,15 +102,17 @@
 // While the server is unavailable, each process keeps the holds that it knows and makes its own.
 // StoreFailed and StoreRecovered of the hooks report it. When the server is available again, holds
 // that are not over are sent again, also after the server has lost its data; processes learn of
-// them within two seconds. Only a hold of a process that has ended is then lost for new ones. If the server's clock goes back, holds last longer, by as much, in processes
-// that learn of them later; if it goes forward, they are sent again.
+// them within two seconds. Only a hold of a process that has ended is then lost for new ones. If the
+// server's clock goes back, holds last longer, by as much, in processes that learn of them later; if it
+// goes forward, they are sent again.
 //
 // Release of a cooldown ends the hold in all processes that are connected, within a second if
-// not at once. After a hold each process sends a probe of its own. At most 65,536 holds of a name
-// are shared: with one more, the hold that ends first is forgotten by the server. A hold takes some
-// 100 bytes of the server and its key, and its set expires with the last hold. Keys are written
-// whole, except with HashKeys: a process then knows the hold of a key that it has not used by its hash
-// only, and finds it at the first use.
+// not at once. Without messages, a process that has not read the release before the next hold of the
+// key keeps the longer one, and sends it again if it is its own. After a hold each process sends a
+// probe of its own. At most 65,536 holds of a name are shared: with one more, the hold that ends first
+// is forgotten by the server. A hold takes some 100 bytes of the server and its key, and its set expires
+// with the last hold. Keys are written whole, except with HashKeys: a process then knows the hold of a
+// key that it has not used by its hash only, and finds it at the first use.
 //
 // Goroutines and the connection begin with the first use, and end with the last cooldown or with
 // [Store.Close], which must not be called by a hook of a cooldown.
@@ -162,7 +164,7 @@
 //
 // With cooldowns these, of which the first is for the channels:
 //
-//	&gresil:* +publish +subscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
+//	&gresil:* +publish +subscribe +unsubscribe +zadd +zrange +zrem +zscore +zremrangebyscore +zremrangebyrank +pexpire
 //
 // And the client of a Cluster these:
 //

@@ -168,7 +168,7 @@ func TestNoCallWaitsForTheStoreLonger(t *testing.T) {
 				late := newShared(t, client, Config{Timeout: timeout})
 				require.Less(t, took(late, 1), timeout+500*time.Millisecond, "the first")
 				begun := time.Now()
-				took(late, 10_000)
+				took(late, 2_000) // a wait would take all of timeout; a busy machine needs some of it for the calls
 				require.Less(t, time.Since(begun), timeout, "all others together")
 				a.Hold(t.Context(), "meanwhile", time.Hour)
 				require.True(t, isHeld(a, "meanwhile")())

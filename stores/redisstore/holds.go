@@ -63,6 +63,8 @@ type report struct {
 	left    int64 // that was sent, in µs
 	until   time.Time
 	release bool
+	next    *report // a hold that ends before the one that this releases
+	undone  fact    // a release that was learned before the reply
 }
 
 // OpenCooldown opens the holds of the cooldowns of that name. It sends nothing. From the first
@@ -128,6 +130,7 @@ func (t *holds) meet(key string) {
 		clear(t.keys)
 	}
 	id := t.id(key)
+	key = strings.Clone(key)
 	t.ids[key], t.keys[id] = id, key
 	k := t.known[id]
 	t.mu.Unlock()
@@ -169,13 +172,27 @@ func (t *holds) report(key string, left time.Duration, release bool) {
 	t.mu.Lock()
 	if id, now := t.id(key), time.Now(); !t.closed && left > 0 && t.room(id, now) {
 		r := &report{id: id, until: now.Add(left), release: release}
-		t.unsent[id], t.own[id] = r, r
+		t.own[id] = r
 		if release {
 			delete(t.own, id)
 		}
+		t.queue(r)
 	}
 	t.mu.Unlock()
 	t.store.sharing.rouse()
+}
+
+// queue has a report sent, after a release that it does not make superfluous.
+func (t *holds) queue(r *report) {
+	if old := t.unsent[r.id]; old != nil && old.release && old.until.After(r.until) {
+		if r.release {
+			r.until = old.until
+		} else {
+			old.next = r
+			return
+		}
+	}
+	t.unsent[r.id] = r
 }
 
 // room reports whether there is room for a report. With more than maxHolds, a hold is not shared.
@@ -245,7 +262,10 @@ func (t *holds) adopt(f fact) (call func()) {
 	key, ok := t.key(f.id)
 	left := time.Duration(min(f.till-f.at, never.Microseconds())) * time.Microsecond
 	switch {
-	case r != nil && (f.release || r.release): // the report is later
+	case r != nil && f.release: // sent decides which is later
+		r.undone = f
+		return nil
+	case r != nil && r.release: // the report is later
 		return nil
 	case f.release && (k.till == 0 || k.till > f.till):
 		return nil
@@ -253,7 +273,8 @@ func (t *holds) adopt(f fact) (call func()) {
 		delete(t.own, f.id)
 		t.known[f.id] = known{released: f.at, until: now.Add(left)}
 		call = func() { t.listener.Released(key) }
-	case f.till <= k.till || f.at <= k.released && f.at > k.released-stepBack:
+	case f.till == k.till, f.till < k.till && !now.Add(left).After(k.until), // the clock can have gone back
+		f.at <= k.released && f.at > k.released-stepBack:
 		return nil
 	default:
 		if len(t.known) >= maxHolds {

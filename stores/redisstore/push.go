@@ -70,8 +70,10 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 		silent.Store(false)
 		switch m := m.(type) {
 		case *redis.Subscription:
-			subscribed = true
-			h.subscribed(pushes, m.Channel)
+			if m.Kind == "subscribe" {
+				subscribed = true
+				h.subscribed(pushes, m.Channel)
+			}
 		case *redis.Message:
 			h.message(m)
 		}

@@ -166,7 +166,7 @@ func (h *sharer) round(ctx context.Context) time.Duration {
 		}
 		next = min(next, due)
 	}
-	h.remove()
+	h.remove() //nolint:contextcheck // see Receive
 	return next
 }
 
@@ -198,12 +198,24 @@ func (t *holds) fail(err error) {
 // remove drops the tables that are closed, unless they have something to send and it can be sent.
 func (h *sharer) remove() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	pushes := h.pushes
+	var gone []string
 	h.tables = slices.DeleteFunc(h.tables, func(t *holds) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return t.closed && (t.failures > 0 || len(t.unsent) == 0)
+		ends := t.closed && (t.failures > 0 || len(t.unsent) == 0)
+		if ends && pushes != nil && t.channelOf == pushes {
+			gone = append(gone, t.name)
+		}
+		return ends
 	})
+	gone = slices.DeleteFunc(gone, func(name string) bool {
+		return slices.ContainsFunc(h.tables, func(t *holds) bool { return t.name == name })
+	})
+	h.mu.Unlock()
+	if len(gone) > 0 {
+		_ = pushes.Unsubscribe(over, gone...) // if it fails, so does receive
+	}
 }
 
 // last sends the remaining holds when the store is closed, and lets all calls pass from then on.
@@ -290,24 +302,32 @@ func (t *holds) send(ctx context.Context) error {
 
 // sent records the reply of the server.
 func (t *holds) sent(batch []*report, at int64, ends []any) {
-	var longer []fact // those that the server had
+	var news []fact // longer holds of the server, and releases since
 	t.mu.Lock()
 	for i, r := range batch {
 		if t.unsent[r.id] != r { // there is a newer one
 			continue
 		}
 		delete(t.unsent, r.id)
+		if r.next != nil {
+			t.unsent[r.id] = r.next
+		}
 		switch till := micros(ends[i]); {
 		case r.release:
 			t.known[r.id] = known{released: at, until: r.until}
+			t.lastRead = time.Time{} // so it is read now: holds of others were not adopted until here
 		case till > at+r.left:
-			longer = append(longer, fact{r.id, till, at, false})
+			news = append(news, fact{r.id, till, at, false})
 		case till > t.known[r.id].till:
 			t.known[r.id] = known{till: till, until: r.until}
 		}
+		if r.undone.at > at {
+			news = append(news, r.undone)
+			t.lastRead = time.Time{} // as above
+		}
 	}
 	t.mu.Unlock()
-	t.learn(longer...)
+	t.learn(news...)
 }
 
 // batch returns reports to send, as many as one request can have.
