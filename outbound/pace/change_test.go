@@ -78,30 +78,32 @@ func TestASpareOfAnOldRateIsNotUsed(t *testing.T) {
 func TestSubKeysOfCallsThatLeftAreForgotten(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []int{1, 2} { // one with the ticket, and one in the queue
-		synctest.Test(t, func(t *testing.T) {
-			n := 0
-			p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Hour}}, Fair: func(context.Context) string { n++; return strconv.Itoa(n) }})
-			_ = core.Must(p.Wait(t.Context(), "k", 1))
-			var wg sync.WaitGroup
-			for range waiting {
-				wg.Go(func() { _, _ = p.Wait(t.Context(), "k", 1) })
-				synctest.Wait()
-			}
-			for i := range 1000 {
-				ctx, cancel := context.WithCancel(t.Context())
-				if i%2 == 0 {
-					ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-				} else {
-					time.AfterFunc(time.Millisecond, cancel)
+		t.Run(strconv.Itoa(waiting), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Hour}}, Fair: func(context.Context) string { n++; return strconv.Itoa(n) }})
+				_ = core.Must(p.Wait(t.Context(), "k", 1))
+				var wg sync.WaitGroup
+				for range waiting {
+					wg.Go(func() { _, _ = p.Wait(t.Context(), "k", 1) })
+					synctest.Wait()
 				}
-				_, err := p.Wait(ctx, "k", 1)
-				require.Error(t, err)
-				cancel()
-			}
-			require.Less(t, p.Lines("k"), 100)
-			require.NoError(t, p.Close())
-			wg.Wait()
-			require.Zero(t, p.Lines("k"))
+				for i := range 1000 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if waiting == 1 || i%2 == 0 { // it is rejected at once
+						ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+					} else {
+						time.AfterFunc(time.Millisecond, cancel)
+					}
+					_, err := p.Wait(ctx, "k", 1)
+					require.Error(t, err)
+					cancel()
+				}
+				require.Less(t, p.Lines("k"), 100)
+				require.NoError(t, p.Close())
+				wg.Wait()
+				require.Zero(t, p.Lines("k"))
+			})
 		})
 	}
 }
