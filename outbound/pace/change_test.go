@@ -121,3 +121,16 @@ func TestRefreshRunsOnceIfToldTo(t *testing.T) {
 		require.Equal(t, 1, n)
 	})
 }
+
+// TestTheAnswerOfTheVendorReplacesRatesThatWereSetMeanwhile: it is that of before.
+func TestTheAnswerOfTheVendorReplacesRatesThatWereSetMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p *pace.Pacer
+		p = newPacer(t, pace.Config{Rates: perSecond(10), Refresh: func(context.Context) ([]pace.Rate, error) {
+			return perSecond(10), p.SetRates(perSecond(5)...)
+		}})
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		require.Equal(t, perSecond(10), p.Config().Rates)
+	})
+}

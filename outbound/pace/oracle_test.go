@@ -133,23 +133,28 @@ func randomRun(t *testing.T, seed uint64) {
 	if c.one(2) {
 		cost = 1
 	}
+	changes := c.one(4) // of the spacing
 	time.Sleep(time.Duration(c.upTo(int64(time.Hour))))
 	start = time.Now()
 	var v vendor
 	var wg sync.WaitGroup
 	for range 1 + c.upTo(3) {
 		p := &process{Store: shared, chance: c, slack: cfg.Slack}
+		own := cfg
+		own.Store = p
+		pacer := core.Must(pace.New(own))
 		wg.Go(func() {
 			for time.Since(start) < lasts {
 				c.sleep(5 * time.Second)
 				c.mu.Lock()
 				p.still = time.Now().Add(time.Duration(c.random.Int64N(int64(4 * cfg.Slack))))
 				c.mu.Unlock()
+				if changes {
+					own.Slack = cfg.Slack / time.Duration(1+c.upTo(1))
+					require.NoError(t, pacer.SetConfig(own))
+				}
 			}
 		})
-		own := cfg
-		own.Store = p
-		pacer := core.Must(pace.New(own))
 		var calls sync.WaitGroup
 		for range 1 + c.upTo(10) {
 			calls.Go(func() {
@@ -168,6 +173,9 @@ func randomRun(t *testing.T, seed uint64) {
 	wg.Wait()
 	what := fmt.Sprintf("%+v", cfg)
 	require.NotZero(t, v.total(), what)
+	if changes { // no cap holds over a change, and no call hangs
+		return
+	}
 	for _, r := range cfg.Rates {
 		if cfg.Mode == pace.FixedWindow {
 			for _, skew := range []time.Duration{-cfg.Skew, 0, cfg.Skew} {

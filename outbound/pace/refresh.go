@@ -21,7 +21,7 @@ func (p *Pacer) refresh(ctx context.Context, set *setting) *setting {
 		p.refreshAt.Store(0)
 		return set
 	}
-	if err == nil && !slices.Equal(rates, set.Rates) {
+	if err == nil && !slices.Equal(rates, p.setting().Rates) {
 		err = p.SetRates(rates...)
 	}
 	h := p.life.Hooks()
