@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("pace.seeds", 40, "number of random runs")
-	fromSeed = flag.Uint64("pace.seed", 0, "the first of them")
+	seeds    = flag.Uint64("pace.seeds", 40, "number of random runs") //nolint:gochecknoglobals // a flag
+	fromSeed = flag.Uint64("pace.seed", 0, "the first of them")       //nolint:gochecknoglobals // a flag
 )
 
 // A process shares a store with others. It stands still at times: its requests, its replies and its
