@@ -19,7 +19,8 @@ type call struct {
 	n      int64
 	start  time.Time
 	waited bool
-	late   int // permits in a row that were stale when the store replied
+
+	replaced <-chan struct{} // closed when the rates of its permit are replaced
 }
 
 // end counts the call and calls its hook.
@@ -88,7 +89,7 @@ func (c *call) wait() (Permit, error) {
 		return Permit{}, err
 	}
 	var unused *Permit
-	defer func() { p.pass(l, c.n, unused) }() // also if the store panics
+	defer func() { c.pass(l, unused) }() // also if the store panics
 	deadline, limited := c.deadline()
 	for {
 		permit, retry := turn.permit, time.Time{}
@@ -110,8 +111,10 @@ func (c *call) wait() (Permit, error) {
 		if limited && at.After(deadline) {
 			return Permit{}, c.limited(at)
 		}
-		if err := c.sleep(at); err != nil {
+		if again, err := c.sleep(at); err != nil {
 			return Permit{}, err
+		} else if again {
+			retry = at
 		}
 		unused = nil
 		if !retry.IsZero() {
@@ -150,34 +153,47 @@ func (c *call) reserve() (Permit, error) {
 	return permit, err
 }
 
-// sleep waits until a time.
-func (c *call) sleep(at time.Time) error {
+// sleep waits until a time, or until the rates are replaced.
+func (c *call) sleep(at time.Time) (replaced bool, err error) {
 	wait := time.Until(at)
 	if wait <= 0 {
-		return nil
+		return false, nil
 	}
 	c.waited = true
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return false, nil
+	case <-c.replaced:
+		return true, nil
 	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
+		return false, context.Cause(c.ctx)
 	case <-c.p.done:
-		return ErrClosed
+		return false, ErrClosed
 	}
 }
 
-// maxLate is the number of permits in a row that may be stale when the store replies.
+// maxLate is the number of replies in a row that may take longer than the shelf life.
 const maxLate = 5
 
-// slot reserves a slot in the store. If none can be used now, retry is the time at which to try
-// again.
+// slot reserves a slot in the store, and another one if the reply came too late for it. If none can
+// be used now, retry is the time at which to try again.
 func (c *call) slot(l *lane, most time.Duration) (permit Permit, retry time.Time, err error) {
+	for range maxLate {
+		permit, retry, err = c.ask(l, most)
+		if err != nil || !retry.IsZero() || !permit.staleAt(permit.At) {
+			return permit, retry, err
+		}
+		c.p.giveUp(c.ctx, c.key, &permit, permit.At)
+	}
+	return Permit{}, retry, c.slow(permit.At.Sub(permit.NotAfter) + c.set.Slack)
+}
+
+// ask reserves a slot in the store.
+func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time, err error) {
 	p := c.p
-	c.set = p.setting()
-	last, ahead := p.lastOf(l, c.set)
+	last, ahead := c.lastOf(l)
 	before := time.Now()
 	r, err := p.limiter.Reserve(c.ctx, c.key, c.n, most)
 	after := time.Now()
@@ -205,12 +221,6 @@ func (c *call) slot(l *lane, most time.Duration) (permit Permit, retry time.Time
 		if permit, retry = c.windowed(&r, before, after); !retry.IsZero() {
 			p.stale.Add(1)
 		}
-		return permit, retry, nil
-	}
-	if !after.After(permit.NotAfter) {
-		c.late = 0
-	} else if c.late++; c.late >= maxLate {
-		return permit, retry, c.slow(after.Sub(before))
 	}
 	return permit, retry, nil
 }

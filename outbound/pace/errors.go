@@ -24,8 +24,8 @@ var (
 )
 
 // A LimitedError is the error of a call whose permit comes too late: after MaxWait or the deadline
-// of its context, or, for Reserve, further ahead than the store can reserve. No permit was taken.
-// It matches [ErrLimited] and [core.ErrRejected].
+// of its context, or, for Reserve, further ahead than the store can reserve, or too near the end of
+// its period with FixedWindow. It matches [ErrLimited] and [core.ErrRejected].
 type LimitedError struct {
 	Name string    // of the pacer
 	At   time.Time // the earliest time of a permit, if no other call takes it

@@ -29,8 +29,8 @@ type lane struct {
 	of      *setting         // of last, ahead and tickets
 }
 
-// A line is the queue of one sub-key. It stays in its lane until its next turn after its last call
-// has left.
+// A line is the queue of one sub-key. After its last call has left, it stays in its lane until its
+// next turn, or until tidy removes it.
 type line struct {
 	sub   string
 	queue waitq.Queue[*turn]
@@ -117,11 +117,13 @@ func (l *lane) spare(n int64) (Permit, bool) {
 	return permit, true
 }
 
-// lastOf returns the latest slot that was reserved under a setting, and the time to it then.
-func (p *Pacer) lastOf(l *lane, set *setting) (last time.Time, ahead time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if l.of != set {
+// lastOf returns the latest slot that was reserved under the setting in force, which applies to the
+// call, and the time to it then.
+func (c *call) lastOf(l *lane) (last time.Time, ahead time.Duration) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.replaced, c.set = c.p.replaced, c.p.setting()
+	if l.of != c.set {
 		return last, 0
 	}
 	return l.last, l.ahead

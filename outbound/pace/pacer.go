@@ -39,6 +39,8 @@ type Pacer struct {
 	lanes   map[string]*lane
 	most    int // size of lanes at which the idle ones are removed
 	waiting int
+
+	replaced chan struct{} // closed when the rates are replaced
 }
 
 func lifeCycle() *instance.Kind[Config, *setting, Hooks] {
@@ -57,7 +59,7 @@ func lifeCycle() *instance.Kind[Config, *setting, Hooks] {
 // New makes a pacer. It returns the errors of [Config.Validate], an error if the name is in use in
 // the registry, or one that matches [ErrStore] if the Store cannot keep the rates.
 func New(cfg Config) (*Pacer, error) {
-	p := &Pacer{memory: cfg.Store == nil, done: make(chan struct{}), base: time.Now(), lanes: map[string]*lane{}, most: 64}
+	p := &Pacer{memory: cfg.Store == nil, done: make(chan struct{}), base: time.Now(), lanes: map[string]*lane{}, most: 64, replaced: make(chan struct{})}
 	if err := p.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
@@ -101,9 +103,9 @@ func (p *Pacer) Config() Config { return p.life.Load().Config }
 
 func (p *Pacer) setting() *setting { return p.life.Load().Settings }
 
-// SetConfig replaces the Config while the pacer is in use. The slots that were given out keep their
-// times, and count under the new rates; waiting calls come under the new rates with their next
-// reservation. An empty Name and a nil Registry stay as they are: another one is a
+// SetConfig replaces the Config while the pacer is in use. The permits that were given out keep their
+// times, and count under the new rates. If the rates change, a call that waits for its slot gives it
+// up, and reserves another one under the new rates. An empty Name and a nil Registry stay as they are: another one is a
 // [*core.ConfigError], as are another Store or Mode, and the errors of [Config.Validate], and
 // nothing changes.
 func (p *Pacer) SetConfig(cfg Config) error {
@@ -113,12 +115,17 @@ func (p *Pacer) SetConfig(cfg Config) error {
 }
 
 func (p *Pacer) setConfig(cfg Config) error {
-	return p.life.SetConfig(cfg, func(cfg *Config) error {
+	old := p.setting()
+	err := p.life.SetConfig(cfg, func(cfg *Config) error {
 		if err := p.limiter.SetConfig(p.limits(cfg)); err != nil {
 			return p.explain(err)
 		}
 		return nil
 	})
+	if now := p.setting(); now.Slack != old.Slack || now.Skew != old.Skew || !slices.Equal(now.Rates, old.Rates) {
+		p.newRates()
+	}
+	return err
 }
 
 // SetRates replaces the Rates of the Config, as SetConfig does.

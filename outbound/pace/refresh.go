@@ -12,7 +12,8 @@ func (p *Pacer) refresh(ctx context.Context, set *setting) *setting {
 		return set
 	}
 	defer p.refreshing.Store(false)
-	p.refreshAt.Store(int64(time.Since(p.base) + set.RefreshEvery)) // also if Refresh panics
+	next := func() { p.refreshAt.Store(int64(min(time.Since(p.base), never-set.RefreshEvery) + set.RefreshEvery)) }
+	next() // also if Refresh panics
 	brief, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	rates, err := set.Refresh(brief)
@@ -20,7 +21,7 @@ func (p *Pacer) refresh(ctx context.Context, set *setting) *setting {
 		p.refreshAt.Store(0)
 		return set
 	}
-	if err == nil && !slices.Equal(rates, set.Rates) {
+	if err == nil && !slices.Equal(rates, p.setting().Rates) {
 		err = p.SetRates(rates...)
 	}
 	h := p.life.Hooks()
@@ -31,6 +32,6 @@ func (p *Pacer) refresh(ctx context.Context, set *setting) *setting {
 		p.refreshed.Add(1)
 		p.call(ctx, h.Refreshed, Info{Rates: rates})
 	}
-	p.refreshAt.Store(int64(time.Since(p.base) + set.RefreshEvery))
+	next()
 	return p.setting()
 }

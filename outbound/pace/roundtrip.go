@@ -100,9 +100,11 @@ func (s *sending) begin(req *http.Request) (err error) {
 			client.CloseBody(req)
 		}
 	}()
-	if s.key = client.Host(req); s.p.setting().Key != nil {
-		s.key = s.p.setting().Key(req)
+	key := s.p.setting().Key
+	if key == nil {
+		key = client.Host
 	}
+	s.key = key(req)
 	s.permit, err = s.p.Wait(s.ctx, s.key, 1)
 	returned = true
 	return err

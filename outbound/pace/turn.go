@@ -2,6 +2,7 @@ package pace
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/internal/waitq"
@@ -11,6 +12,7 @@ import (
 func (c *call) turn(l *lane) (turn, error) {
 	p, t := c.p, &turn{n: c.n}
 	p.mu.Lock()
+	c.replaced = p.replaced
 	ok, full := p.ticket(l, t, c.set), p.waiting >= c.set.MaxQueue
 	p.mu.Unlock()
 	switch {
@@ -53,6 +55,7 @@ func (c *call) await(l *lane, sub string, t *turn) (turn, error) {
 	w := l.line(sub).queue.Push(t, 1)
 	if at := c.estimate(l, sub); limited && at.After(deadline) {
 		w.Leave()
+		l.tidy()
 		p.mu.Unlock()
 		return *t, c.limited(at)
 	}
@@ -77,11 +80,12 @@ func (c *call) await(l *lane, sub string, t *turn) (turn, error) {
 		return *t, nil
 	}
 	if t.granted { // while it left
-		p.passLocked(l, t.n, &t.permit)
+		c.passLocked(l, &t.permit)
 	} else {
 		w.Leave()
 		l.waiting--
 		p.waiting--
+		l.tidy()
 		p.count(l)
 	}
 	if err == nil {
@@ -107,6 +111,20 @@ func (l *lane) line(sub string) *line {
 	return one
 }
 
+// tidy removes the lines without calls when they are more than half of all.
+func (l *lane) tidy() {
+	if len(l.turns) <= 2*l.waiting {
+		return
+	}
+	l.turns = slices.DeleteFunc(l.turns, func(one *line) bool {
+		empty := one.queue.Len() == 0
+		if empty {
+			delete(l.lines, one.sub)
+		}
+		return empty
+	})
+}
+
 // maxLines is the number of lines that an estimate looks at.
 const maxLines = 64
 
@@ -129,19 +147,32 @@ func (c *call) estimate(l *lane, sub string) time.Time {
 }
 
 // pass gives the ticket of a call to the next one, with the permit that the call did not use.
-func (p *Pacer) pass(l *lane, n int64, unused *Permit) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.passLocked(l, n, unused)
+func (c *call) pass(l *lane, unused *Permit) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.passLocked(l, unused)
 }
 
-func (p *Pacer) passLocked(l *lane, n int64, unused *Permit) {
-	l.out -= n
-	if unused != nil && unused.Cost > 0 && !unused.NotAfter.IsZero() && !unused.Stale() {
+func (c *call) passLocked(l *lane, unused *Permit) {
+	l.out -= c.n
+	if c.replaced == c.p.replaced && unused != nil && unused.Cost > 0 && !unused.NotAfter.IsZero() && !unused.Stale() {
 		l.spares = append(l.spares, *unused)
 	}
-	p.grant(l)
-	p.count(l)
+	c.p.grant(l)
+	c.p.count(l)
+}
+
+// newRates makes all waiting calls come under other rates: those with a slot reserve another one.
+func (p *Pacer) newRates() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.replaced)
+	p.replaced = make(chan struct{})
+	for _, l := range p.lanes {
+		l.spares = nil
+		p.grant(l)
+		p.count(l)
+	}
 }
 
 // grant gives tickets to waiting calls: one to each line in turn.
