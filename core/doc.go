@@ -24,6 +24,9 @@
 //	b, ok := core.Lookup[*breaker.Breaker](registry, "breaker", "db")
 //	err = core.SetConfig(registry, "breaker", "db", cfg) // while it is in use
 //
+// A service that is not below core, such as a dispatcher, is a [Reporter] for metrics and
+// logs.
+//
 // The mechanisms themselves live one package each below this one: retry,
 // breaker, ratelimit, timeout, cooldown, bulkhead, with backoff for delays and event for a bounded
 // log. They are passive: they decide, and start no goroutine, do no I/O and log

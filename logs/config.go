@@ -13,8 +13,8 @@ type Config struct {
 	// key, and each call through a breaker reads the clock twice, even while the logger
 	// drops Debug. If false, calls are not observed, at no cost.
 	Calls bool
-	// Keys adds the keys of limiters, cooldowns, bulkheads and breakers in a group, as the
-	// attribute key. If false, no record has one: keys can be secrets, or addresses of
+	// Keys adds the keys of limiters, cooldowns, bulkheads, dispatchers and breakers in a
+	// group, as the attribute key. If false, no record has one: keys can be secrets, or addresses of
 	// people. Errors are written as they are in any case.
 	Keys bool
 	// WarnEvery is the minimum time between two warnings of one sort about one

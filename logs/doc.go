@@ -11,15 +11,18 @@
 //
 // The levels are:
 //
-//   - Info: changes of a breaker's state, resets, holds of a cooldown and their end, a
-//     limit that a bulkhead has lowered, a store that has recovered, instances that are replaced or get another config.
+//   - Info: changes of a breaker's state, resets, holds of a cooldown and their end, also
+//     those of a dispatcher, and calls that it gave up, a limit that a bulkhead has
+//     lowered, a store that has recovered, instances that are replaced or get another
+//     config.
 //   - Warn: a store that fails, a config that is refused, and the growth of these
 //     counters: hooks that panicked, keys or cooldowns that were evicted, calls that
 //     shared the breaker of a full group, events that a log dropped. A failing store and
 //     each counter are logged at most once in [Config.WarnEvery] for each instance, with
 //     the count since the last record; hooks that panic once for each instance.
 //   - Debug: instances that are added and removed. With [Config.Calls] also each call
-//     that is retried, granted, refused, delayed, recorded or cut off.
+//     that is retried, granted, refused, delayed, recorded or cut off, or that waits for,
+//     gets or returns a connection of a dispatcher.
 //
 // An outage of a store begins with a warning. It ends with one record at Info, when the
 // store has granted permits again: lasted is its duration, and count the number of

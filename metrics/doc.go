@@ -22,10 +22,10 @@
 //
 // The names begin with resilience_retry_, resilience_ratelimit_,
 // resilience_ratelimitstore_, resilience_breaker_, resilience_timeout_,
-// resilience_cooldown_ and resilience_bulkhead_. The label name is the Name in the Config. There are 15
-// series for a retry, 11 for a limiter, 50 for a breaker and 55 for a whole group of
-// breakers, of which 30 are transitions, 7 for a timeout, 10 for a cooldown and
-// 10 for a bulkhead. A histogram adds
+// resilience_cooldown_, resilience_bulkhead_ and resilience_dispatch_. The label name is
+// the Name in the Config. There are 15 series for a retry, 11 for a limiter, 50 for a
+// breaker and 55 for a whole group of breakers, of which 30 are transitions, 7 for a
+// timeout, 10 for a cooldown, 10 for a bulkhead and 20 for a dispatcher. A histogram adds
 // 19 series for each of its label values. A store that limiters share, such as a
 // redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round
 // trips; see [ratelimit.StoreStats] for their meaning.
@@ -37,6 +37,11 @@
 // resilience_bulkhead_in_flight divided by resilience_bulkhead_limit is the saturation of a
 // bulkhead, over all its keys. A single key that is full hardly shows in it if there are many:
 // look at the rejected calls.
+//
+// The series of a dispatcher of outbound/dispatch are its [core.Reporter] figures.
+// resilience_dispatch_limit is lowered when the vendor refuses an attempt because of a
+// limit, and grows again; resilience_dispatch_cooldown_until_timestamp_seconds is the end
+// of the pause.
 //
 // resilience_http_rejections_total is counted by [Collector.Rejected].
 // resilience_registry_entries, _reloads_total and _last_reload_success_timestamp_seconds

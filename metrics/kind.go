@@ -17,6 +17,7 @@ func kinds(c *Collector, cfg Config) (all []kind) {
 		timeoutKinds,
 		cooldownKinds,
 		bulkheadKinds,
+		dispatchKinds,
 		storeKinds,
 		eventKinds,
 	} {

@@ -99,10 +99,3 @@ func TestTheTimeOfTheLimiter(t *testing.T) {
 	require.Equal(t, l.from()+1, l.to(), "these are two")
 	require.WithinDuration(t, ahead, time.Unix(l.from(), 0), time.Minute)
 }
-
-func TestBar(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, "[..............................]", bar(0, time.Second))
-	require.Equal(t, "[##########....................]", bar(time.Second, 3*time.Second))
-	require.Equal(t, "[##############################]", bar(time.Second, time.Second))
-}

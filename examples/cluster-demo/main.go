@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/examples/internal/demoserver"
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -109,15 +110,15 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 // show starts the servers, sends the requests, and ends all. It reports whether the limit was shown to
 // hold; an error says why that could not be found out.
 func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool, err error) {
-	var children children
-	defer children.stop()
+	var children program.Children
+	defer children.Stop()
 	args := []string{"server", "-addr", "127.0.0.1:0", "-limit", strconv.FormatInt(cfg.limit, 10), "-period", "1s", "-aligned"}
 	if cfg.shared {
 		if cfg.redis == "" {
 			if _, err := exec.LookPath("redis-server"); err != nil {
 				return false, errors.New("redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs; -shared=false shows the effect")
 			}
-			addr, err := children.start(ctx, "redis", "redis")
+			addr, err := children.Start(ctx, "redis", "redis")
 			if err != nil {
 				return false, err
 			}
@@ -128,7 +129,7 @@ func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool,
 	}
 	var urls []string
 	for i := range cfg.servers {
-		url, err := children.start(ctx, fmt.Sprintf("server %d", i+1), args...)
+		url, err := children.Start(ctx, fmt.Sprintf("server %d", i+1), args...)
 		if err != nil {
 			return false, err
 		}
@@ -147,7 +148,7 @@ func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool,
 	fmt.Fprintf(stdout, "limit: %d a second for %s; %d clients ask each server in turn\n\n", cfg.limit, whose, l.clients)
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	children.watch(watched, cancel)
+	children.Watch(watched, cancel)
 	l.run(watched, stderr)
 	rows := seconds(l.grants, l.from(), l.to(), cfg.servers, cfg.limit)
 	printRows(stdout, rows, cfg.limit)

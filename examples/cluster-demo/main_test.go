@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -114,15 +115,15 @@ func TestNoRedisAtAll(t *testing.T) {
 	require.Equal(t, 1, run(t.Context(), []string{"-redis", "127.0.0.1:1"}, io.Discard, &stderr))
 	require.Regexp(t, `^cluster-demo: server 1 has ended: demo-server: -redis 127.0.0.1:1: redisstore: the server cannot be reached: .*refused\n$`, stderr.String())
 
-	cmd := program(t)
+	cmd := demo(t)
 	cmd.Env = []string{"PATH=" + t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Regexp(t, `^cluster-demo: redis-server is not installed: install it, or give the -redis HOST:PORT`, string(out))
 }
 
-// program is the demo as a process of its own.
-func program(t *testing.T, args ...string) *exec.Cmd {
+// demo returns the demo as a process of its own.
+func demo(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return exec.CommandContext(t.Context(), os.Args[0], append([]string{"-servers=2"}, args...)...)
 }
@@ -133,8 +134,8 @@ func TestNoProcessIsLeft(t *testing.T) {
 	for _, sig := range []os.Signal{os.Interrupt, os.Kill} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			cmd := program(t, "-duration", "10s", "-limit", "5")
-			progress := &firstLine{line: make(chan string, 1)}
+			cmd := demo(t, "-duration", "10s", "-limit", "5")
+			progress := &program.FirstLine{Line: make(chan string, 1)}
 			cmd.Stderr = progress
 			stdout, err := cmd.StdoutPipe()
 			require.NoError(t, err)
@@ -154,7 +155,7 @@ func TestNoProcessIsLeft(t *testing.T) {
 				conns = append(conns, conn)
 			}
 			require.Len(t, conns, 3, "Redis and two servers")
-			require.Contains(t, <-progress.line, "1s of 10s: ")
+			require.Contains(t, <-progress.Line, "1s of 10s: ")
 			require.NoError(t, cmd.Process.Signal(sig))
 			var rest string
 			for lines.Scan() {
@@ -175,16 +176,16 @@ func TestNoProcessIsLeft(t *testing.T) {
 
 func TestAChildThatEndsIsMissed(t *testing.T) {
 	t.Parallel()
-	var cs children
-	t.Cleanup(cs.stop)
-	addr, err := cs.start(t.Context(), "redis", "redis")
+	var cs program.Children
+	t.Cleanup(cs.Stop)
+	addr, err := cs.Start(t.Context(), "redis", "redis")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cs.watch(ctx, cancel)
+	cs.Watch(ctx, cancel)
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	require.NoError(t, err)
 	require.NoError(t, ctx.Err())
-	cs.all[0].stop()
+	cs.Stop()
 	<-ctx.Done()
 	require.ErrorContains(t, context.Cause(ctx), "redis has ended")
 	requireEnd(t, conn)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // progress shows how far the load is, until ctx ends: by a bar on a terminal, otherwise by a line for
@@ -14,7 +14,7 @@ import (
 func (l *load) progress(ctx context.Context, w io.Writer) {
 	total := l.end.Sub(l.begin)
 	every, begin, end := max(time.Second, total/10), "", "\n"
-	terminal := isTerminal(w)
+	terminal := program.IsTerminal(w)
 	if terminal {
 		every, begin, end = 100*time.Millisecond, "\r", "\x1b[K"
 	}
@@ -26,7 +26,7 @@ func (l *load) progress(ctx context.Context, w io.Writer) {
 			done := min(time.Since(l.begin), total)
 			text := fmt.Sprintf("%v of %v: %d passed, %d were refused", done.Round(time.Second), total.Round(time.Second), l.passed.Load(), l.refused.Load())
 			if terminal {
-				text = bar(done, total) + " " + text
+				text = program.Bar(done, total) + " " + text
 			}
 			fmt.Fprint(w, begin, text, end)
 		case <-ctx.Done():
@@ -36,19 +36,4 @@ func (l *load) progress(ctx context.Context, w io.Writer) {
 			return
 		}
 	}
-}
-
-func bar(done, total time.Duration) string {
-	const width = 30
-	n := int(width * done / total)
-	return "[" + strings.Repeat("#", n) + strings.Repeat(".", width-n) + "]"
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -26,7 +26,8 @@
 // spaced in advance, so that a known limit is not reached.
 //
 // [Do] makes one call, [Stream] iterates over the rows of pages, and [RoundTripper] is for
-// an http.Client. Config.Classify says which errors mean a limit: [Classify], the default,
+// an http.Client. With Config.Registry, packages metrics and logs export the dispatcher.
+// Config.Classify says which errors mean a limit: [Classify], the default,
 // knows HTTP, gRPC and Google Ads.
 //
 // Use one Dispatcher for all that the vendor counts together. For a server that only says

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/stores/redisstore"
 )
+
+const slowestRoute = 35 * time.Second
 
 // Run is the program: it serves until ctx ends, then finishes the requests in flight. It returns the
 // exit code: 2 for a wrong command line.
@@ -67,7 +69,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_ = closeStore() // nothing was written
 		return fail(2, "-limit %d -period %v: %v", cfg.Limit, cfg.Period, err)
 	}
-	if err := errors.Join(serve(ctx, *addr, handler, stdout), closePlugins(), closeStore()); err != nil {
+	if err := errors.Join(program.Serve(ctx, *addr, handler, stdout, slowestRoute), closePlugins(), closeStore()); err != nil {
 		return fail(1, "%v", err)
 	}
 	return 0
@@ -94,25 +96,4 @@ func openRedis(ctx context.Context, addr string, mode redisstore.Mode, registry 
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return store, func() error { return errors.Join(store.Close(), client.Close()) }, nil
-}
-
-// serve prints its URL once it listens. Requests that are in flight when ctx ends
-// have as long as the slowest route takes.
-func serve(ctx context.Context, addr string, handler http.Handler, stdout io.Writer) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 35*time.Second)
-	defer cancel()
-	return srv.Shutdown(grace)
 }

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain is the program itself where the arguments are not those of a test.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// A result is a run of the program.
+type result struct {
+	code           int
+	stdout, stderr string
+	json           map[string]any
+}
+
+// runJSON runs the program with -json.
+func runJSON(ctx context.Context, t *testing.T, args string) (r result) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	r.code = run(ctx, append(strings.Fields(args), "-json"), &stdout, &stderr)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	dec := json.NewDecoder(strings.NewReader(r.stdout))
+	require.NoError(t, dec.Decode(&r.json), "%s%s", r.stdout, r.stderr)
+	_, err := dec.Token()
+	require.ErrorIs(t, err, io.EOF, "exactly one object")
+	return r
+}
+
+func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			if algorithm != "gresil" { // a control is interrupted
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				defer cancel()
+			}
+			r := runJSON(ctx, t, "-calls 130 -rate 1000 -capacity 60 -limit 50 -scale 2 -algorithm "+algorithm)
+			require.Zero(t, r.code, r)
+			require.Equal(t, true, r.json["judged"])
+			if algorithm == "gresil" {
+				require.Equal(t, true, r.json["ok"], r)
+				require.EqualValues(t, 130, r.json["served"])
+				require.EqualValues(t, 130, r.json["arrivals"])
+				require.EqualValues(t, 0, r.json["trips"])
+				require.LessOrEqual(t, r.json["most_sliding"], 100.0)
+				return
+			}
+			require.Equal(t, false, r.json["ok"], r)
+			require.Less(t, r.json["served"], 130.0)
+			require.GreaterOrEqual(t, r.json["trips"], 1.0)
+			require.Greater(t, r.json["most_sliding"], 100.0)
+			require.Contains(t, r.json["problem"], "interrupted; ")
+			require.Contains(t, r.json["problem"], "; trips: 1")
+		})
+	}
+}
+
+func TestASummaryHasTheNamesAndFiguresOfTheVendor(t *testing.T) {
+	t.Parallel()
+	r := runJSON(t.Context(), t, "-calls 5 -scale 10")
+	require.Zero(t, r.code, r)
+	for name, want := range map[string]any{
+		"algorithm": "gresil", "calls": 5.0, "rate": 120.0, "capacity": 8.0, "limit": 0.0, "scale": 10.0,
+		"served": 5.0, "failed": 0.0, "judged": true, "ok": true,
+		"arrivals": 5.0, "unique": 5.0, "duplicates": 0.0, "trips": 0.0, "escalations": 0.0, "worst_penalty_s": 0.0,
+	} {
+		require.Equal(t, want, r.json[name], name)
+	}
+	for _, name := range []string{"most_sliding", "most_fixed", "seconds"} {
+		require.Positive(t, r.json[name], name)
+	}
+	require.Len(t, r.json, 19)
+	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\n`, r.stderr)
+	require.NotContains(t, r.stderr, "\r", "no bar without a terminal")
+}
+
+func TestASummaryAsText(t *testing.T) {
+	t.Parallel()
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-calls", "5", "-scale", "10"}, &stdout, &stderr), &stderr)
+	require.Regexp(t, `^algorithm +gresil
+calls +5, 120 a second of the vendor, scale 10
+served +5
+failed +0
+judged +true
+arrivals +5
+unique +5
+duplicates +0
+most_sliding +\d
+most_fixed +\d
+seconds +0.\d+
+trips +0
+escalations +0
+worst_penalty_s +0
+ok: all calls were served, and no limit was broken
+$`, stdout.String())
+}
+
+// A foreign vendor is not ours.
+type foreign struct {
+	report, judge http.HandlerFunc
+
+	mu   sync.Mutex
+	seen []string // the queries, in order
+}
+
+func (f *foreign) start(t *testing.T) (url string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /base/report", func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		f.seen = append(f.seen, r.URL.RawQuery)
+		f.mu.Unlock()
+		if f.report != nil {
+			f.report(w, r)
+		}
+	})
+	if f.judge != nil {
+		mux.HandleFunc("GET /base/judge", f.judge)
+	}
+	srv := httptest.NewServer(mux)
+	t.Cleanup(srv.Close)
+	return srv.URL + "/base/"
+}
+
+func TestAVendorWithoutAJudge(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range algorithms() {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			var f foreign
+			r := runJSON(t.Context(), t, "-calls 9 -rate 1000 -vendor "+f.start(t)+" -algorithm "+algorithm)
+			require.Zero(t, r.code, r)
+			require.Equal(t, false, r.json["judged"])
+			require.EqualValues(t, 9, r.json["served"])
+			require.NotContains(t, r.json, "arrivals")
+			require.NotContains(t, r.json, "trips")
+			require.Len(t, f.seen, 9)
+			ns := map[string]bool{}
+			for _, query := range f.seen {
+				m := regexp.MustCompile(`^account=[\w-]+&n=(\d+)$`).FindStringSubmatch(query)
+				require.NotNil(t, m, query)
+				ns[m[1]] = true
+			}
+			require.Len(t, ns, 9, "each call has an n of its own")
+		})
+	}
+}
+
+func TestFiguresAreThoseOfTheVendor(t *testing.T) {
+	t.Parallel()
+	answer := `{"arrivals":7,"unique":5,"duplicates":2,"most_sliding":3,"most_fixed":2,"seconds":1.25,"trips":%,"escalations":0,"worst_penalty_s":0.5,"other":1}`
+	for trips, code := range map[string]int{"0": 0, "2": 1} {
+		text := strings.Replace(answer, "%", trips, 1)
+		f := foreign{judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }}
+		r := runJSON(t.Context(), t, "-calls 2 -rate 1000 -scale 3 -vendor "+f.start(t))
+		require.Equal(t, code, r.code, r)
+		require.Contains(t, r.stdout, `"judged":true,`+strings.TrimSuffix(strings.TrimPrefix(text, "{"), `,"other":1}`))
+	}
+}
+
+func TestAJudgeThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	for want, judge := range map[string]http.HandlerFunc{
+		"/judge answers 503 Service Unavailable": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"/judge must answer with a JSON object":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") },
+	} {
+		for _, algorithm := range algorithms() {
+			f := foreign{judge: judge}
+			r := runJSON(t.Context(), t, "-calls 2 -rate 1000 -vendor "+f.start(t)+" -algorithm "+algorithm)
+			require.Equal(t, 1, r.code, r)
+			require.Equal(t, false, r.json["judged"])
+			require.Contains(t, r.json["problem"], want)
+		}
+	}
+}
+
+// TestAPauseIsTheOneOfTheVendor: X-Retry-After-Ms wins, and the scale changes neither header.
+func TestAPauseIsTheOneOfTheVendor(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range algorithms() {
+		for header, want := range map[string]time.Duration{"Retry-After: 1": time.Second, "Retry-After: 3600, X-Retry-After-Ms: 300": 300 * time.Millisecond} {
+			t.Run(algorithm+"/"+header, func(t *testing.T) {
+				t.Parallel()
+				var mu sync.Mutex
+				var refused, repeated time.Time
+				f := foreign{report: func(w http.ResponseWriter, _ *http.Request) {
+					mu.Lock()
+					defer mu.Unlock()
+					if !refused.IsZero() {
+						repeated = time.Now()
+						return
+					}
+					refused = time.Now()
+					for h := range strings.SplitSeq(header, ", ") {
+						name, value, _ := strings.Cut(h, ": ")
+						w.Header().Set(name, value)
+					}
+					w.WriteHeader(http.StatusTooManyRequests)
+				}}
+				r := runJSON(t.Context(), t, "-calls 1 -scale 100 -vendor "+f.start(t)+" -algorithm "+algorithm)
+				require.Zero(t, r.code, r)
+				require.Len(t, f.seen, 2)
+				require.Equal(t, f.seen[0], f.seen[1], "a repetition keeps its n")
+				require.GreaterOrEqual(t, repeated.Sub(refused), want)
+				require.Less(t, repeated.Sub(refused), 100*want)
+			})
+		}
+	}
+}
+
+func TestOtherAnswersFailACall(t *testing.T) {
+	t.Parallel()
+	f := foreign{report: func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("n") == "2" {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}}
+	url := f.start(t)
+	r := runJSON(t.Context(), t, "-calls 3 -rate 1000 -vendor "+url)
+	require.Equal(t, 1, r.code, r)
+	require.EqualValues(t, 2, r.json["served"])
+	require.Equal(t, "1 of 3 calls were not served; 1 failed, the first: the vendor at "+strings.TrimSuffix(url, "/")+" answers 418 I'm a teapot to a call", r.json["problem"])
+}
+
+func TestAVendorThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.NotFoundHandler())
+	srv.Close()
+	for _, algorithm := range algorithms() {
+		for _, calls := range []string{"3", "100000"} {
+			r := runJSON(t.Context(), t, "-rate 10000 -vendor "+srv.URL+" -algorithm "+algorithm+" -calls "+calls)
+			require.Equal(t, 1, r.code, r)
+			require.EqualValues(t, 0, r.json["served"])
+			require.Equal(t, false, r.json["judged"])
+			require.Contains(t, r.json["problem"], "no answer from the vendor at "+srv.URL+": dial tcp")
+		}
+	}
+}
+
+func TestAnInterruptDrains(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	release := make(chan struct{})
+	f := foreign{report: func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("n") == "1" {
+			cancel()
+			<-release // the call is on its way, and is waited for
+		}
+	}, judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"arrivals":1}`) }}
+	context.AfterFunc(ctx, func() { time.AfterFunc(100*time.Millisecond, func() { close(release) }) })
+	r := runJSON(ctx, t, "-capacity 1 -vendor "+f.start(t))
+	require.Equal(t, 1, r.code, r)
+	require.EqualValues(t, 1, r.json["served"])
+	require.EqualValues(t, 1, r.json["arrivals"])
+	require.EqualValues(t, 0, r.json["failed"])
+	require.Equal(t, "interrupted; 5999 of 6000 calls were not served", r.json["problem"])
+}

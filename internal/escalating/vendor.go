@@ -1,0 +1,106 @@
+package escalating
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// The vendor permits limit calls in any second. One more is a trip: a pause begins. A call
+// during the pause doubles it.
+const (
+	limit      = 100
+	second     = time.Second
+	firstPause = 15 * time.Second
+	longest    = 15 * time.Minute
+	fastest    = 100 * time.Millisecond // of a call and its answer
+	slowest    = 300 * time.Millisecond
+)
+
+// A Vendor is such a vendor.
+type Vendor struct {
+	scale float64
+	grace time.Duration
+
+	mu          sync.Mutex
+	random      *rand.Rand
+	answered    []time.Time // in the last second
+	trip, until time.Time
+	pause       time.Duration
+	judge       judge
+}
+
+// New returns a vendor. Calls that arrive within grace of a trip are pardoned: they can
+// have been on their way. All times of the vendor, grace included, are divided by scale.
+func New(grace time.Duration, scale float64) *Vendor {
+	v := &Vendor{scale: scale, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // a simulation
+	v.grace = v.scaled(grace)
+	v.judge.window = v.scaled(second)
+	return v
+}
+
+func (v *Vendor) scaled(d time.Duration) time.Duration {
+	return time.Duration(float64(d) / v.scale)
+}
+
+// Call is the call n, from its sending to its answer. Half of the time is over when it
+// arrives. If the vendor refuses it, wait is the rest of the pause at that moment; otherwise
+// it is 0. The error is the cause of ctx.
+func (v *Vendor) Call(ctx context.Context, n string) (wait time.Duration, err error) {
+	v.mu.Lock()
+	half := v.scaled(fastest+time.Duration(v.random.Int64N(int64(slowest-fastest)))) / 2
+	v.mu.Unlock()
+	if err := sleep(ctx, half); err != nil {
+		return 0, err
+	}
+	wait = v.arrive(time.Now(), n)
+	return wait, sleep(ctx, half)
+}
+
+// Verdict returns the vendor's view of all calls so far.
+func (v *Vendor) Verdict() Verdict {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.judge.verdict()
+}
+
+func (v *Vendor) arrive(now time.Time, n string) (wait time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.judge.arrival(now, n)
+	if now.Before(v.until) {
+		if now.Sub(v.trip) > v.grace {
+			v.judge.sum.Escalations++
+			v.hold(now, min(2*v.pause, v.scaled(longest)))
+		}
+		return v.until.Sub(now)
+	}
+	for len(v.answered) > 0 && now.Sub(v.answered[0]) >= v.judge.window {
+		v.answered = v.answered[1:]
+	}
+	if len(v.answered) >= limit {
+		v.judge.sum.Trips++
+		v.trip = now
+		v.hold(now, v.scaled(firstPause))
+		return v.pause
+	}
+	v.answered = append(v.answered, now)
+	return 0
+}
+
+func (v *Vendor) hold(now time.Time, pause time.Duration) {
+	v.pause, v.until = pause, now.Add(pause)
+	v.judge.sum.WorstPenalty = max(v.judge.sum.WorstPenalty, pause.Seconds())
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,95 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// Figures returns the [Stats] and the end of the cooldown, for package metrics.
+func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) {
+	snapshot := d.Snapshot()
+	s, until, held := snapshot.Stats, 0.0, [2]uint64{}
+	for _, h := range snapshot.Held {
+		held[h.Scope]++
+		if h.Scope == ScopeVendor {
+			until = float64(h.Until.UnixMilli()) / 1000
+		}
+	}
+	figure := func(name, help string, n float64) {
+		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+	}
+	labeled := func(name, help, label string, counts ...count) {
+		for _, c := range counts {
+			figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: c.of, N: float64(c.n)})
+		}
+	}
+	labeled("calls_total", "Calls that have completed, or were not accepted (rejected), by result.", "result",
+		count{"succeeded", s.Succeeded}, count{"failed", s.Failed}, count{"gave_up", s.GaveUp}, count{"canceled", s.Canceled}, count{"rejected", s.Rejected})
+	figure("attempts_total", "Attempts that have ended.", float64(s.Attempts))
+	figure("limited_attempts_total", "Attempts that the vendor refused because of a limit; they are among the attempts too.", float64(s.Limited))
+	figure("cooldowns_total", "Cooldowns that began; one that is extended counts once.", float64(s.Cooldowns))
+	figure("dials_total", "Connections that were dialed, successfully or not.", float64(s.Dials))
+	figure("evicted_connections_total", "Idle connections closed to make room for another key.", float64(s.Evicted))
+	figure("active", "Calls that are accepted and not completed.", float64(s.Active))
+	figure("waiting", "Calls that wait for a connection.", float64(s.Waiting))
+	figure("in_flight", "Attempts in flight.", float64(s.InFlight))
+	figure("limit", "Attempts that may be in flight.", float64(s.Limit))
+	labeled("connections", "Connections by state; those being dialed are used.", "state",
+		count{"idle", uint64(s.Idle)}, count{"used", uint64(s.Connections - s.Idle)})
+	labeled("held_scopes", "Cooldowns in force, of the vendor and of its accounts.", "scope",
+		count{ScopeVendor.String(), held[ScopeVendor]}, count{ScopeAccount.String(), held[ScopeAccount]})
+	figure("cooldown_until_timestamp_seconds", "Time at which the cooldown of the vendor ends; 0 unless it is held.", until)
+	return figures, s.HookPanics
+}
+
+// A count is one value of a label.
+type count struct {
+	of string
+	n  uint64
+}
+
+// ObserveSteps calls f when a cooldown begins, is extended, or ends, and when a call gives
+// up, for package logs; with calls also when a call waits for a connection, has it, and
+// returns it. If the vendor is held and each attempt in flight extends that by less than a
+// second, f is called once.
+func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+	var told atomic.Int64 // end of the cooldown of the vendor, in nanoseconds
+	hooks := Hooks{
+		Held: func(ctx context.Context, info Info) {
+			if info.Scope == ScopeVendor {
+				if old := time.Unix(0, told.Load()); time.Now().Before(old) && info.Until.Sub(old) < time.Second {
+					return
+				}
+				told.Store(info.Until.UnixNano())
+			}
+			f(ctx, core.Step{Text: "calls are held back", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info), slog.Time("until", info.Until)}})
+		},
+		Resumed: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "calls are made again", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info)}})
+		},
+		GaveUp: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "call gave up, as the vendor refused it too often", Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{
+				slog.Int("attempts", info.Attempts), slog.Any("err", info.Err),
+			}})
+		},
+	}
+	if calls {
+		hooks.Waiting = func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "call waits for a connection", Call: true, Key: fmt.Sprint(info.Key)})
+		}
+		hooks.Connected = func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "connection available", Call: true, Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{slog.Duration("waited", info.Waited)}})
+		}
+		hooks.Returned = func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "connection returned", Call: true, Key: fmt.Sprint(info.Key)})
+		}
+	}
+	return d.Observe(hooks)
+}
+
+func scopeAttr(info Info) slog.Attr { return slog.String("scope", info.Scope.String()) }
