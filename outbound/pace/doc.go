@@ -1,0 +1,2 @@
+// Package pace paces calls.
+package pace

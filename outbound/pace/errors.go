@@ -1,0 +1,66 @@
+package pace
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/closed"
+)
+
+var (
+	// ErrLimited is matched by a [*LimitedError].
+	ErrLimited = errors.New("pace: limited")
+	// ErrStore is matched by a [*StoreError].
+	ErrStore = errors.New("pace: store failed")
+	// ErrFull is the error of a call beyond MaxQueue. It matches [core.ErrRejected].
+	ErrFull = fmt.Errorf("pace: too many calls are waiting: %w", core.ErrRejected)
+	// ErrClosed is the error of a call after Close, and of a wait that Close ended. It matches
+	// [core.ErrRejected], and waiting does not help.
+	ErrClosed error = &closed.Error{Text: "pace: closed"}
+)
+
+// A LimitedError is the error of a call whose permit comes too late: after MaxWait or the deadline
+// of its context, or, for Reserve, further ahead than the store can reserve. No permit was taken.
+// It matches [ErrLimited] and [core.ErrRejected].
+type LimitedError struct {
+	Name string    // of the pacer
+	At   time.Time // the earliest time of a permit, if no other call takes it
+}
+
+// Error contains the time until At.
+func (e *LimitedError) Error() string {
+	return fmt.Sprintf("pace: %s: limited, the next permit is in %v or later", e.Name, e.RetryAfter().Round(time.Millisecond))
+}
+
+// Is matches [ErrLimited] and [core.ErrRejected].
+func (e *LimitedError) Is(target error) bool {
+	return target == ErrLimited || target == core.ErrRejected
+}
+
+// RetryAfter returns the time until At, or 0.
+func (e *LimitedError) RetryAfter() time.Duration { return max(0, time.Until(e.At)) }
+
+// A StoreError is the error of a call that was not made because the store could not decide. It
+// matches [ErrStore] and [core.ErrRejected].
+type StoreError struct {
+	Name string // of the pacer
+	Err  error  // from the store
+}
+
+// Error contains the error of the store.
+func (e *StoreError) Error() string { return fmt.Sprintf("pace: %s: store failed: %v", e.Name, e.Err) }
+
+// Is matches [ErrStore] and [core.ErrRejected].
+func (e *StoreError) Is(target error) bool { return target == ErrStore || target == core.ErrRejected }
+
+// Unwrap returns the error of the store.
+func (e *StoreError) Unwrap() error { return e.Err }
+
+// A slowError is the cause of a StoreError if the replies take longer than Slack.
+type slowError struct{ took, slack time.Duration }
+
+func (e *slowError) Error() string {
+	return fmt.Sprintf("its replies take %v, longer than Slack, %v", e.took.Round(time.Millisecond), e.slack)
+}

@@ -1,0 +1,322 @@
+package pace
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gresil/gresil/internal/waitq"
+)
+
+const never = time.Duration(math.MaxInt64)
+
+// A lane is the queue of one key in this process. It limits the slots that are reserved and not
+// reached: a call needs a ticket for a reservation, and passes it on at its slot. All fields are
+// guarded by the mutex of the pacer.
+type lane struct {
+	key     string
+	users   int              // calls that use the lane
+	lines   map[string]*line // waiting calls, by sub-key
+	turns   []*line          // the same, in the order in which they are served
+	waiting int              // calls in lines
+	out     int64            // permits of calls with a ticket
+	load    int64            // as counted in Pacer.busy
+	spares  []Permit         // of calls that left, not used
+	last    time.Time        // the latest slot that was reserved, never later than it is
+	ahead   time.Duration    // the time from the last reservation to its slot
+	tickets float64          // the number of permits that may have one
+	of      *setting         // of last, ahead and tickets
+}
+
+// A line is the queue of one sub-key. It stays in its lane until its next turn after its last call
+// has left.
+type line struct {
+	sub   string
+	queue waitq.Queue[*turn]
+}
+
+// A turn is the right of a waiting call to reserve.
+type turn struct {
+	n       int64
+	granted bool
+	permit  Permit // of a call that left; its Cost is 0 if there is none
+}
+
+// enter returns the lane of a key. The caller leaves it.
+func (p *Pacer) enter(key string) *lane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[key]
+	if l == nil {
+		if len(p.lanes) >= p.most { // at most twice as large as needed
+			p.sweep()
+			p.most = 2*len(p.lanes) + 64
+		}
+		l = &lane{key: key}
+		p.lanes[key] = l
+	}
+	l.users++
+	return l
+}
+
+// sweep removes idle lanes.
+func (p *Pacer) sweep() {
+	now := time.Now()
+	maps.DeleteFunc(p.lanes, func(_ string, l *lane) bool { return l.idle(now) })
+}
+
+func (p *Pacer) leave(l *lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.users--; l.users == 0 && l.idle(time.Now()) {
+		delete(p.lanes, l.key)
+	}
+}
+
+// idle reports whether nothing is lost with the lane.
+func (l *lane) idle(now time.Time) bool {
+	l.spares = slices.DeleteFunc(l.spares, func(s Permit) bool { return s.staleAt(now) })
+	return l.users == 0 && len(l.spares) == 0 && !l.last.After(now)
+}
+
+// count updates busy after a change of the lane.
+func (p *Pacer) count(l *lane) {
+	load := l.out + int64(l.waiting)
+	p.busy.Add(load - l.load)
+	l.load = load
+}
+
+// spare takes a permit that another call did not use, if no call waits for one.
+func (p *Pacer) spare(l *lane, n int64) (Permit, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.waiting > 0 {
+		return Permit{}, false
+	}
+	return l.spare(n)
+}
+
+func (l *lane) spare(n int64) (Permit, bool) {
+	if len(l.spares) == 0 {
+		return Permit{}, false
+	}
+	now := time.Now()
+	l.spares = slices.DeleteFunc(l.spares, func(s Permit) bool { return s.staleAt(now) })
+	first := -1
+	for i, s := range l.spares {
+		if s.Cost >= n && (first < 0 || s.At.Before(l.spares[first].At)) {
+			first = i
+		}
+	}
+	if first < 0 {
+		return Permit{}, false
+	}
+	permit := l.spares[first]
+	l.spares = slices.Delete(l.spares, first, first+1)
+	return permit, true
+}
+
+// lastOf returns the latest slot that was reserved under a setting, and the time to it then.
+func (p *Pacer) lastOf(l *lane, set *setting) (last time.Time, ahead time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.of != set {
+		return last, 0
+	}
+	return l.last, l.ahead
+}
+
+// reserved notes a slot, and adapts the number of tickets. If the slots of other processes lie
+// between, fewer of them cover the same time. So the slots that are reserved by all processes
+// together are hardly further ahead than those of one, and processes with more tickets lose more.
+func (p *Pacer) reserved(l *lane, set *setting, from time.Time, ahead time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	most := float64(set.tickets)
+	if l.of != set {
+		l.tickets = most
+	}
+	if at := from.Add(ahead); l.of != set || at.After(l.last) {
+		l.last, l.ahead, l.of = at, ahead, set
+	}
+	if ahead > lookAhead*6/5 {
+		l.tickets = max(1, l.tickets-l.tickets/most/2)
+	} else {
+		l.tickets = min(most, l.tickets+0.25)
+	}
+}
+
+// room reports whether a call of cost n can have a ticket.
+func (l *lane) room(n int64, set *setting) bool {
+	tickets := set.tickets
+	if l.of == set {
+		tickets = int64(l.tickets)
+	}
+	return l.out == 0 || l.out+n <= tickets
+}
+
+// turn waits for a ticket.
+func (c *call) turn(l *lane) (turn, error) {
+	p, t := c.p, &turn{n: c.n}
+	p.mu.Lock()
+	ok, full := p.ticket(l, t, c.set), p.waiting >= c.set.MaxQueue
+	p.mu.Unlock()
+	switch {
+	case ok:
+		return *t, nil
+	case full:
+		return *t, ErrFull
+	}
+	sub := ""
+	if c.set.Fair != nil {
+		sub = c.set.Fair(c.ctx)
+	}
+	return c.await(l, sub, t)
+}
+
+// ticket gives a call a ticket at once, if it has not to wait for others.
+func (p *Pacer) ticket(l *lane, t *turn, set *setting) bool {
+	if l.waiting > 0 {
+		return false
+	}
+	permit, ok := l.spare(t.n)
+	if !ok && !l.room(t.n, set) {
+		return false
+	}
+	t.permit = permit
+	l.out += t.n
+	p.count(l)
+	return true
+}
+
+// await waits in the line of a sub-key.
+func (c *call) await(l *lane, sub string, t *turn) (turn, error) {
+	p := c.p
+	deadline, limited := c.deadline()
+	p.mu.Lock()
+	if p.waiting >= c.set.MaxQueue {
+		p.mu.Unlock()
+		return *t, ErrFull
+	}
+	w := l.line(sub).queue.Push(t, 1)
+	if at := c.estimate(l, sub); limited && at.After(deadline) {
+		w.Leave()
+		p.mu.Unlock()
+		return *t, c.limited(at)
+	}
+	l.waiting++
+	p.waiting++
+	p.grant(l)
+	p.count(l)
+	p.mu.Unlock()
+	c.waited = true
+	err := w.Await(c.ctx, p.done, func() (time.Duration, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		left := never
+		if limited {
+			left = time.Until(deadline)
+		}
+		return left, t.granted || left <= 0
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && t.granted {
+		return *t, nil
+	}
+	if t.granted { // while it left
+		p.passLocked(l, t.n, &t.permit)
+	} else {
+		w.Leave()
+		l.waiting--
+		p.waiting--
+		p.count(l)
+	}
+	switch {
+	case err == nil:
+		err = c.limited(time.Now().Add(c.set.interval))
+	case err == waitq.ErrClosed: //nolint:errorlint // it is returned as it is
+		err = ErrClosed
+	}
+	return *t, err
+}
+
+// line returns the line of a sub-key.
+func (l *lane) line(sub string) *line {
+	one := l.lines[sub]
+	if one == nil {
+		one = &line{sub: sub}
+		if l.lines == nil {
+			l.lines = map[string]*line{}
+		}
+		l.lines[sub] = one
+		l.turns = append(l.turns, one)
+	}
+	return one
+}
+
+// maxLines is the number of lines that an estimate looks at.
+const maxLines = 64
+
+// estimate returns the earliest slot of the newest call of a line, if that is known.
+func (c *call) estimate(l *lane, sub string) time.Time {
+	if c.set.spacing == 0 || l.of != c.set {
+		return time.Time{}
+	}
+	own := l.lines[sub].queue.Len()
+	before := own
+	if len(l.turns) <= maxLines {
+		for _, other := range l.turns {
+			if other.sub != sub {
+				before += min(own-1, other.queue.Len())
+			}
+		}
+	}
+	return l.last.Add(c.set.spacing * time.Duration(int64(before)-(c.set.capacity-1)))
+}
+
+// pass gives the ticket of a call to the next one, with the permit that the call did not use.
+func (p *Pacer) pass(l *lane, n int64, unused *Permit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passLocked(l, n, unused)
+}
+
+func (p *Pacer) passLocked(l *lane, n int64, unused *Permit) {
+	l.out -= n
+	if unused != nil && unused.Cost > 0 && !unused.NotAfter.IsZero() && !unused.Stale() {
+		l.spares = append(l.spares, *unused)
+	}
+	p.grant(l)
+	p.count(l)
+}
+
+// grant gives tickets to waiting calls: one to each line in turn.
+func (p *Pacer) grant(l *lane) {
+	for l.waiting > 0 {
+		first := l.turns[0]
+		w := first.queue.First()
+		if w == nil { // its calls have left
+			l.turns = l.turns[1:]
+			delete(l.lines, first.sub)
+			continue
+		}
+		t := w.Value
+		permit, ok := l.spare(t.n)
+		if !ok && !l.room(t.n, p.setting()) {
+			return
+		}
+		w.Leave()
+		l.out += t.n
+		l.waiting--
+		p.waiting--
+		t.granted, t.permit = true, permit
+		l.turns = l.turns[1:]
+		if first.queue.Len() > 0 {
+			l.turns = append(l.turns, first)
+		} else {
+			delete(l.lines, first.sub)
+		}
+	}
+}

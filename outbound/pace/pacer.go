@@ -1,0 +1,156 @@
+package pace
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/stripe"
+	"github.com/gresil/gresil/internal/validate"
+)
+
+// A Pacer gives permits for the calls to a vendor. It is safe for concurrent use.
+type Pacer struct {
+	life    instance.Instance[Config, *setting, Hooks]
+	limiter *ratelimit.Limiter
+	memory  bool // the limiter has its own store
+	done    chan struct{}
+	closed  atomic.Bool
+	once    sync.Once
+
+	changing   sync.Mutex // of SetConfig
+	base       time.Time
+	zero       time.Time    // the time 0 of the limiter's clock, in memory, or up to some µs before it
+	refreshAt  atomic.Int64 // the time of the next Refresh, since base
+	refreshing atomic.Bool
+
+	granted                       stripe.Counter
+	waited, stale, lost, rejected atomic.Uint64
+	refreshed, refreshFailed      atomic.Uint64
+
+	busy    atomic.Int64 // the sum of the loads of all lanes
+	mu      sync.Mutex
+	lanes   map[string]*lane
+	most    int // size of lanes at which the idle ones are removed
+	waiting int
+}
+
+func lifeCycle() *instance.Kind[Config, *setting, Hooks] {
+	return &instance.Kind[Config, *setting, Hooks]{
+		Kind: "pace", Type: "pace.Config", DefaultName: defaultName, Settings: settings,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+		Fixed: func(check *validate.Check, old, cfg *Config) {
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+			check.That(cfg.Mode == old.Mode, "Mode", cfg.Mode, "must stay "+old.Mode.String())
+		},
+	}
+}
+
+// New makes a pacer. It returns the errors of [Config.Validate], the [*core.DuplicateError] of the
+// registry, or a [*StoreError] if the Store cannot keep the rates.
+func New(cfg Config) (*Pacer, error) {
+	p := &Pacer{memory: cfg.Store == nil, done: make(chan struct{}), base: time.Now(), lanes: map[string]*lane{}, most: 64}
+	if err := p.life.Init(lifeCycle(), cfg); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.limiter, err = ratelimit.New(p.limits(&cfg)); err != nil {
+		return nil, p.explain(err)
+	}
+	if p.memory {
+		before := time.Now()
+		r, _ := p.limiter.Peek(context.Background(), "") // memory does not fail
+		p.zero = before.Add(-time.Duration(r.Receipt.At))
+	}
+	p.limiter.Observe(ratelimit.Hooks{StoreFailed: p.onStoreFailed, StoreRecovered: p.onStoreRecovered})
+	if err := p.life.Register(p); err != nil {
+		_ = p.limiter.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// limits returns the Config of the limiter.
+func (p *Pacer) limits(cfg *Config) ratelimit.Config {
+	policy := map[FailurePolicy]ratelimit.FailurePolicy{Deny: ratelimit.Deny, Local: ratelimit.Local, Allow: ratelimit.Allow}
+	return ratelimit.Config{Name: cfg.Name, Limit: settings(cfg).limit, Store: cfg.Store, OnStoreError: policy[cfg.OnStoreError]}
+}
+
+// explain returns an error of the limiter as one of this package.
+func (p *Pacer) explain(err error) error {
+	var store *ratelimit.StoreError
+	if errors.As(err, &store) {
+		return &StoreError{Name: p.Name(), Err: store.Err}
+	}
+	return validate.Relabel(err, "pace.Config.", "ratelimit.Config.", "ratelimit.")
+}
+
+// Name returns the name of the pacer.
+func (p *Pacer) Name() string { return p.life.Name() }
+
+// Config returns the Config of New or of the last SetConfig, as it was given except for a Name and
+// Registry that stayed, and with the Rates in force.
+func (p *Pacer) Config() Config { return p.life.Load().Config }
+
+func (p *Pacer) setting() *setting { return p.life.Load().Settings }
+
+// SetConfig replaces the Config while the pacer is in use. The slots that were given out keep their
+// times, and count under the new rates; waiting calls come under the new rates with their next
+// reservation. An empty Name and a nil Registry stay as they are: another one is a
+// [*core.ConfigError], as are another Store or Mode, and the errors of [Config.Validate], and
+// nothing changes.
+func (p *Pacer) SetConfig(cfg Config) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	return p.setConfig(cfg)
+}
+
+func (p *Pacer) setConfig(cfg Config) error {
+	return p.life.SetConfig(cfg, func(cfg *Config) error {
+		if err := p.limiter.SetConfig(p.limits(cfg)); err != nil {
+			return p.explain(err)
+		}
+		return nil
+	})
+}
+
+// SetRates replaces the Rates of the Config, as SetConfig does.
+func (p *Pacer) SetRates(rates ...Rate) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	cfg := p.Config()
+	cfg.Rates = slices.Clone(rates)
+	return p.setConfig(cfg)
+}
+
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at that moment
+// are not interrupted.
+func (p *Pacer) Observe(h Hooks) (cancel func()) { return p.life.Observe(h) }
+
+// Close removes the pacer from its registry. Waiting calls, and later ones, get [ErrClosed]. It does
+// not wait for calls that have a permit. A second Close does nothing.
+func (p *Pacer) Close() error {
+	p.once.Do(func() {
+		p.closed.Store(true)
+		close(p.done)
+		_ = p.life.Close()    // always nil
+		_ = p.limiter.Close() // likewise: a store of its own is in memory
+	})
+	return nil
+}
+
+func (p *Pacer) onStoreFailed(ctx context.Context, info ratelimit.Info) {
+	p.call(ctx, p.life.Hooks().StoreFailed, Info{Key: info.Key, Cost: info.Cost, Err: p.explain(info.Err)})
+}
+
+func (p *Pacer) onStoreRecovered(ctx context.Context, info ratelimit.Info) {
+	p.call(ctx, p.life.Hooks().StoreRecovered, Info{Key: info.Key, Cost: info.Cost})
+}
