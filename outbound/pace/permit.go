@@ -273,7 +273,7 @@ func (c *call) slot(l *lane, most time.Duration) (permit Permit, retry time.Time
 	case r.Limit == 0: // the store failed, and OnStoreError allows the call
 		return Permit{At: after, Cost: c.n}, retry, nil
 	}
-	if !p.memory && after.Add(r.Wait).Before(last) { // the store has lost its state, and with it slots of all processes
+	if drift := after.Sub(last.Add(-ahead)) / 1024; !p.memory && after.Add(r.Wait+drift).Before(last) { // the store has lost its state, and with it slots of all processes
 		p.lost.Add(1)
 		return permit, after.Add(ahead), nil
 	}

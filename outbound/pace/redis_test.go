@@ -1,0 +1,324 @@
+package pace_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/stores/redisstore"
+	"github.com/gresil/gresil/stores/share"
+)
+
+// workerVar is the variable of the environment that makes the test binary a worker.
+const workerVar = "GRESIL_TEST_PACE_WORKER"
+
+func TestMain(m *testing.M) {
+	logging.Disable() // go-redis would log each connection that fails
+	if told := os.Getenv(workerVar); told != "" {
+		if err := work(told); err != nil {
+			fmt.Fprintln(os.Stderr, "a worker:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A worker is a process that takes permits.
+type worker struct {
+	Addr       string
+	Calls      int64
+	Goroutines int
+	Rate       int64
+	Reserve    bool // and do not wait; otherwise call when the permit says so
+}
+
+// A mark is a slot on the clock of Redis, in µs, or the time of a call, in ns. Late is true if the worker
+// itself stood still between the check of the shelf life and the call.
+type mark struct {
+	At   int64
+	Late bool
+}
+
+func work(told string) error {
+	var w worker
+	if err := json.Unmarshal([]byte(told), &w); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	out := bufio.NewWriter(os.Stdout)
+	write := func(m mark) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = binary.Write(out, binary.BigEndian, m) // the parent counts
+	}
+	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: w.Addr, PoolTimeout: time.Minute, ReadTimeout: time.Minute}), redisstore.Config{Mode: redisstore.Coalesced, Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	cfg := pace.Config{Name: "vendor", Rates: perSecond(w.Rate), Store: store}
+	if w.Reserve {
+		cfg.Store, cfg.Slack = &recording{store, write}, 900*time.Millisecond
+	}
+	p, err := pace.New(cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "ready")
+	var left atomic.Int64
+	left.Store(w.Calls)
+	var failed atomic.Pointer[error]
+	var wg sync.WaitGroup
+	for range w.Goroutines {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				var permit pace.Permit
+				var err error
+				if w.Reserve {
+					permit, err = p.Reserve(context.Background(), "k", 1)
+				} else if permit, err = p.Wait(context.Background(), "k", 1); err == nil {
+					now := time.Now()
+					write(mark{now.UnixNano(), now.After(permit.NotAfter)})
+				}
+				if err != nil {
+					failed.Store(&err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Fprintf(os.Stderr, "stale %d lost %d\n", p.Stats().Stale, p.Stats().Lost)
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return errors.Join(out.Flush(), p.Close(), store.Close())
+}
+
+// A recording store writes the slots of all reservations.
+type recording struct {
+	ratelimit.Store
+	write func(mark)
+}
+
+func (s *recording) Open(name string) (driver.Table, error) {
+	t, err := s.Store.Open(name)
+	return &recordingTable{t, s}, err
+}
+
+type recordingTable struct {
+	driver.Table
+	s *recording
+}
+
+func (t *recordingTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+	r, err := t.Table.Apply(ctx, key, plan, op)
+	if err == nil && op.Kind == driver.Reserve && r.Allowed {
+		t.s.write(mark{r.Receipt.At + r.Wait.Microseconds(), false})
+	}
+	return r, err
+}
+
+func startRedis(t *testing.T) *redisserver.Server {
+	t.Helper()
+	s, err := redisserver.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// start runs a worker. The result waits for its end.
+func start(t *testing.T, w worker) (cmd *exec.Cmd, marks func() (all []mark, said string)) {
+	t.Helper()
+	told := core.Must(json.Marshal(w))
+	var out, said bytes.Buffer
+	cmd = exec.CommandContext(t.Context(), core.Must(os.Executable())) //nolint:gosec // ourselves
+	cmd.Env = append(os.Environ(), workerVar+"="+string(told))
+	cmd.Stdout, cmd.Stderr = &out, &said
+	require.NoError(t, cmd.Start())
+	return cmd, func() ([]mark, string) {
+		t.Helper()
+		require.NoError(t, cmd.Wait(), said.String())
+		all := make([]mark, out.Len()/binary.Size(mark{}))
+		require.NoError(t, binary.Read(&out, binary.BigEndian, all))
+		return all, said.String()
+	}
+}
+
+// TestSlotsOfFourProcessesAreSpaced: 4 x 250 goroutines reserve; each slot is one interval after the one
+// before, and none is lost.
+func TestSlotsOfFourProcessesAreSpaced(t *testing.T) {
+	t.Parallel()
+	const calls, rate = 20_000, 1000
+	const interval = (1_000_000 + 900_000) / rate // µs, with a Slack of 900 ms
+	addr := startRedis(t).Addr
+	var ends []func() ([]mark, string)
+	for range 4 {
+		_, end := start(t, worker{Addr: addr, Calls: calls / 4, Goroutines: 250, Rate: rate, Reserve: true})
+		ends = append(ends, end)
+	}
+	var slots []int64
+	for _, end := range ends {
+		all, said := end()
+		require.Contains(t, said, "stale 0 lost 0")
+		for _, m := range all {
+			slots = append(slots, m.At)
+		}
+	}
+	slices.Sort(slots)
+	require.Len(t, slots, calls)
+	for i := 1; i < len(slots); i++ {
+		require.GreaterOrEqual(t, slots[i]-slots[i-1], int64(interval-1), i)
+	}
+	require.InDelta(t, (calls-1)*interval, slots[calls-1]-slots[0], 2*interval, "no slot is lost")
+}
+
+// mostIn returns the number of calls in the fullest half-open window.
+func mostIn(calls []int64, per time.Duration) (most int) {
+	slices.Sort(calls)
+	first := 0
+	for i, at := range calls {
+		for at-calls[first] >= int64(per) {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// undisturbed repeats a test that the machine disturbed: a goroutine stood still for longer than Slack
+// between its check and its call, so that the vendor's count means nothing.
+func undisturbed(t *testing.T, test func() (disturbed bool)) {
+	t.Helper()
+	for range 5 {
+		if !test() {
+			return
+		}
+	}
+	t.Fatal("the machine stalled in each attempt")
+}
+
+// TestAProcessThatIsStoppedSendsNothingStale: SIGSTOP for 200 ms, at random. The stale permits are given
+// up, and no call is lost.
+func TestAProcessThatIsStoppedSendsNothingStale(t *testing.T) {
+	t.Parallel()
+	const calls, rate, stops = 800, 400, 6
+	undisturbed(t, func() (disturbed bool) {
+		addr := startRedis(t).Addr
+		stopped, end := start(t, worker{Addr: addr, Calls: calls / 2, Goroutines: 50, Rate: rate})
+		_, other := start(t, worker{Addr: addr, Calls: calls / 2, Goroutines: 50, Rate: rate})
+		time.Sleep(200 * time.Millisecond) // it begins
+		for range stops {
+			time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+			require.NoError(t, stopped.Process.Signal(syscall.SIGSTOP))
+			time.Sleep(200 * time.Millisecond) // the length of a stop
+			require.NoError(t, stopped.Process.Signal(syscall.SIGCONT))
+		}
+		all, said := end()
+		others, _ := other()
+		var at []int64
+		for _, m := range append(all, others...) {
+			at = append(at, m.At)
+			disturbed = disturbed || m.Late
+		}
+		require.Len(t, at, calls)
+		if disturbed || bytes.Contains([]byte(said), []byte("stale 0")) {
+			return true
+		}
+		require.LessOrEqual(t, mostIn(at, time.Second), rate)
+		return false
+	})
+}
+
+// TestAPausedServer: Redis does not reply for a while, or loses its state.
+func TestAPausedServer(t *testing.T) {
+	t.Parallel()
+	const rate, slack, pause = 200, 100 * time.Millisecond, 700 * time.Millisecond
+	for name, c := range map[string]struct {
+		policy  pace.FailurePolicy
+		disturb []string
+	}{
+		"deny":           {pace.Deny, []string{"CLIENT", "PAUSE", "700", "ALL"}},
+		"local":          {pace.Local, []string{"CLIENT", "PAUSE", "700", "ALL"}},
+		"state lost":     {pace.Deny, []string{"FLUSHALL"}},
+		"nothing at all": {pace.Deny, []string{"PING"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			undisturbed(t, func() bool {
+				srv := startRedis(t)
+				client := redis.NewClient(&redis.Options{Addr: srv.Addr})
+				store := core.Must(share.New(core.Must(redisstore.New(client, redisstore.Config{Mode: redisstore.Coalesced})), share.Config{}))
+				defer func() { _ = errors.Join(store.Close(), client.Close()) }()
+				p := core.Must(pace.New(pace.Config{Name: "vendor", Rates: perSecond(rate), Slack: slack, Store: store, OnStoreError: c.policy}))
+				defer func() { _ = p.Close() }()
+				ctx, cancel := context.WithCancel(t.Context())
+				var mu sync.Mutex
+				var calls []int64
+				late := false
+				var wg sync.WaitGroup
+				for range 50 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							permit, err := p.Wait(ctx, "k", 1)
+							now := time.Now()
+							if err != nil {
+								time.Sleep(5 * time.Millisecond) // a caller that tries again
+								continue
+							}
+							mu.Lock()
+							late = late || permit.Stale()
+							calls = append(calls, now.UnixNano())
+							mu.Unlock()
+						}
+					})
+				}
+				time.Sleep(600 * time.Millisecond) // calls as usual
+				disturbed := time.Now().UnixNano()
+				_, err := srv.Do(c.disturb...)
+				time.Sleep(pause + 1200*time.Millisecond) // and again
+				cancel()
+				wg.Wait()
+				require.NoError(t, err)
+				if late {
+					return true
+				}
+				require.LessOrEqual(t, mostIn(calls, time.Second), rate)
+				during := 0
+				for _, at := range calls {
+					if since := time.Duration(at - disturbed); since > slack+50*time.Millisecond && since < pause-50*time.Millisecond {
+						during++
+					}
+				}
+				if name == "deny" {
+					require.Zero(t, during)
+				} else {
+					require.Greater(t, during, 30)
+				}
+				require.Greater(t, len(calls), rate, "it goes on afterwards")
+				return false
+			})
+		})
+	}
+}
