@@ -108,7 +108,8 @@ func (c *crew) handle(ctx context.Context, e event, working bool) error {
 		if err := c.hire(ctx); err != nil {
 			return err
 		}
-		return c.dealAll()
+		c.dealAll()
+		return nil
 	}
 	word, rest, _ := strings.Cut(e.line, " ")
 	switch word {
@@ -131,27 +132,29 @@ func (c *crew) handle(ctx context.Context, e event, working bool) error {
 			return fmt.Errorf("stopped: %d calls in a row failed", c.row)
 		}
 	}
-	if working && !c.start.IsZero() {
-		return c.dealAll()
+	if working {
+		c.dealAll()
 	}
 	return nil
 }
 
 // dealAll gives numbers to the workers that have room.
-func (c *crew) dealAll() error {
+func (c *crew) dealAll() {
+	if c.start.IsZero() {
+		return
+	}
 	for _, m := range c.members {
 		if !m.ready {
 			continue
 		}
 		var text []byte
-		for _, n := range c.deal(m.hand) {
+		for _, n := range c.deal(m.hand, time.Since(c.start)) {
 			text = append(strconv.AppendInt(text, int64(n), 10), '\n')
 		}
 		if len(text) > 0 {
 			_, _ = m.in.Write(text) // the end of a worker is an event
 		}
 	}
-	return nil
 }
 
 // strike kills a worker if it is time.
@@ -190,6 +193,7 @@ func (c *crew) work(ctx context.Context, screen progress) (err error) {
 			}
 		case <-ticker.C:
 			screen.show(c)
+			c.dealAll()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -76,14 +76,26 @@ func newDealer(cfg config) *dealer {
 
 func (d *dealer) newHand() *hand { return &hand{calls: map[int]stage{}} }
 
+// hurry is the speed of the numbers of the article, of the limit. Its scheduler is not exact: if the
+// numbers came as fast as calls are permitted, no call would be delayed.
+const hurry = 4
+
+// due returns how many numbers can be given, so long after the start.
+func (d *dealer) due(at time.Duration) int {
+	if d.algorithm != "article" {
+		return d.total()
+	}
+	return min(d.total(), int(hurry*float64(d.cps)*at.Seconds()))
+}
+
 // deal returns numbers, which are in the hand then.
-func (d *dealer) deal(h *hand) (numbers []int) {
+func (d *dealer) deal(h *hand, at time.Duration) (numbers []int) {
 	for h.waiting < d.ahead && h.sent < d.sockets {
 		var n int
 		switch {
 		case len(d.returned) > 0:
 			n, d.returned = d.returned[0], d.returned[1:]
-		case d.next < d.total():
+		case d.next < d.due(at):
 			n = d.next
 			d.next++
 		default:
