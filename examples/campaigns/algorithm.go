@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	slack     = 35 * time.Millisecond // of a permit, and the Skew
+	slack     = 50 * time.Millisecond // of a permit
+	skew      = 10 * time.Millisecond // of two calls on their way
 	storeTime = 2 * time.Second       // for a reply of Redis: workers can stall
 	patience  = 30 * time.Second      // of a call without a permit, while Redis is unavailable
 	again     = 100 * time.Millisecond
@@ -57,7 +58,7 @@ func newAlgorithm(w *worker) (algorithm, error) {
 // newPaced returns the algorithm gresil.
 func newPaced(ctx context.Context, stop func(), w *worker, client *redis.Client) (algorithm, error) {
 	cfg := pace.Config{
-		Name: "campaigns", Rates: []pace.Rate{{Calls: int64(w.CPS), Per: time.Second}}, Slack: slack, Skew: slack,
+		Name: "campaigns", Rates: []pace.Rate{{Calls: int64(w.CPS), Per: time.Second}}, Slack: slack, Skew: skew,
 		Fair: w.campaignOf, Key: func(*http.Request) string { return w.Vendor },
 	}
 	var store *redisstore.Store

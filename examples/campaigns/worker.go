@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"os/signal"
 	"strconv"
@@ -143,13 +144,20 @@ func (w *worker) campaignOf(ctx context.Context) string {
 
 // send makes the call n once.
 func (w *worker) send(through http.RoundTripper, n int) error {
-	ctx := context.WithValue(context.Background(), numberKey{}, n)
+	header := http.Header{}
+	ctx := httptrace.WithClientTrace(context.WithValue(context.Background(), numberKey{}, n), &httptrace.ClientTrace{
+		// It is called before the request is written, and after the pacer has checked the permit.
+		GotConn: func(httptrace.GotConnInfo) {
+			header.Set(sentHeader, strconv.FormatInt(time.Now().UnixMicro(), 10))
+		},
+	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.Vendor+"/call", http.NoBody)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Idempotency-Key", w.key(n))
-	req.Header.Set("X-Campaign", w.campaign(n))
+	header.Set("Idempotency-Key", w.key(n))
+	header.Set("X-Campaign", w.campaign(n))
+	req.Header = header
 	resp, err := through.RoundTrip(req)
 	if err != nil {
 		return err
@@ -171,10 +179,8 @@ type wire struct {
 func (t wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), answerTime)
 	defer cancel()
-	req = req.Clone(ctx)
 	t.w.say("started %d", ctx.Value(numberKey{}))
-	req.Header.Set(sentHeader, strconv.FormatInt(time.Now().UnixMicro(), 10))
-	resp, err := t.next.RoundTrip(req)
+	resp, err := t.next.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("no answer from the vendor at %s: %w", t.w.Vendor, err)
 	}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/redisserver"
+)
+
+// TestMain is the program itself where the arguments are not those of a test.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// A result is a run of the program.
+type result struct {
+	summary
+
+	code           int
+	stdout, stderr string
+	json           map[string]any
+}
+
+// runJSON runs the program with -json.
+func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r result) {
+	t.Helper()
+	return runTo(ctx, t, &bytes.Buffer{}, fmt.Sprintf(format, args...))
+}
+
+func runTo(ctx context.Context, t *testing.T, stderr interface {
+	io.Writer
+	fmt.Stringer
+}, args string,
+) (r result) {
+	t.Helper()
+	var stdout bytes.Buffer
+	r.code = run(ctx, append(strings.Fields(args), "-json"), &stdout, stderr)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r.json), "%s%s", r.stdout, r.stderr)
+	r.figures = &figures{}
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r.summary))
+	return r
+}
+
+// repeated repeats a test with a lower limit if the run is void.
+func repeated(t *testing.T, cps int, test func(cps int) result) (r result) {
+	t.Helper()
+	for range 3 {
+		if r = test(cps); r.code != 3 {
+			return r
+		}
+		t.Logf("void at %d: %s, stall %v ms", cps, r.Problem, r.Stall)
+		cps = cps * 2 / 3
+	}
+	t.Fatal("the machine stalled each time")
+	return r
+}
+
+// requireServed checks that all calls were served within the limit and in time.
+func requireServed(t *testing.T, r result, most float64) {
+	t.Helper()
+	require.Zero(t, r.code, r.stdout)
+	require.True(t, r.OK)
+	require.Equal(t, r.Campaigns*r.Calls, r.Served+r.Lost)
+	require.LessOrEqual(t, r.Elapsed, most*r.Ideal)
+	require.LessOrEqual(t, value(r.MostFixed), float64(r.CPS))
+	require.LessOrEqual(t, value(r.MostSliding), float64(r.CPS))
+	t.Log(r.stdout)
+}
+
+// requireOnce checks the arrivals of runs with a vendor of their own: none is lost but those that were
+// in flight at the death of a worker, and no other one has arrived twice.
+func requireOnce(t *testing.T, v verdict, runs ...result) {
+	t.Helper()
+	total, inFlight, lost := 0, 0, 0
+	for _, r := range runs {
+		total, inFlight, lost = total+r.Campaigns*r.Calls, inFlight+len(r.InFlight), lost+r.Lost
+	}
+	require.LessOrEqual(t, v.Unique, total)
+	require.GreaterOrEqual(t, v.Unique, total-lost)
+	require.LessOrEqual(t, v.Duplicates, inFlight)
+}
+
+func (f *figures) verdict() verdict {
+	return verdict{Arrivals: int(value(f.Arrivals)), Unique: int(value(f.Unique)), Duplicates: int(value(f.Duplicates))}
+}
+
+// TestCampaignsWithAKill: 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
+func TestCampaignsWithAKill(t *testing.T) {
+	t.Parallel()
+	r := repeated(t, 1500, func(cps int) result {
+		return runJSON(t.Context(), t, "-cps %d -kill 1", cps)
+	})
+	requireServed(t, r, 1.15)
+	require.Equal(t, 1, r.Deaths)
+	requireOnce(t, r.verdict(), r)
+	require.Greater(t, r.WorstHalf, 0.35)
+	require.Less(t, r.BestHalf, 0.65)
+	require.InDelta(t, 1, r.Checks, 0.2)
+	require.Positive(t, r.RedisCPU)
+}
+
+// TestTheControlsAreAboveTheLimit: the load is strong enough to break it.
+func TestTheControlsAreAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{"article", "naive"} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			if algorithm == "article" { // it takes two minutes
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 4*time.Second)
+				defer cancel()
+			}
+			r := runJSON(ctx, t, "-calls 100 -cps 300 -algorithm %s", algorithm)
+			require.Zero(t, r.code, r)
+			require.False(t, r.OK)
+			require.Greater(t, value(r.MostSliding), 300.0)
+			require.Contains(t, r.Problem, "calls in a second, the limit is 300")
+		})
+	}
+}
+
+// TestTwoRunsShareTheLimit: they have one Redis and one vendor.
+func TestTwoRunsShareTheLimit(t *testing.T) {
+	t.Parallel()
+	redis, err := redisserver.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(redis.Kill)
+	const total = 2 * 20 * 70
+	repeated(t, 400, func(cps int) result {
+		a := newArrivals()
+		vendor := httptest.NewServer(newVendor(a, &stall{}))
+		defer vendor.Close()
+		var runs [2]result
+		var wg sync.WaitGroup
+		for i := range runs {
+			wg.Go(func() {
+				runs[i] = runJSON(t.Context(), t, "-calls 70 -workers 2 -cps %d -redis %s -vendor %s", cps, redis.Addr, vendor.URL)
+			})
+		}
+		wg.Wait()
+		for _, r := range runs {
+			if r.code == 3 {
+				return r
+			}
+			require.Zero(t, r.code, r.stdout)
+		}
+		v := a.judge(0)
+		t.Log(runs[0].stdout, runs[1].stdout, v)
+		require.Equal(t, total, v.Unique)
+		require.Zero(t, v.Duplicates)
+		require.LessOrEqual(t, v.MostSliding, cps)
+		require.LessOrEqual(t, v.MostFixed, cps)
+		require.LessOrEqual(t, v.Seconds, 1.15*total/float64(cps))
+		return runs[0]
+	})
+}
+
+// pids has the standard error of the program, and the workers that have not ended.
+type pids struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	alive map[int]int // by number
+}
+
+var workerLine = regexp.MustCompile(`^worker (\d+)(?:: pid (\d+)| has ended)\n$`)
+
+func (p *pids) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := workerLine.FindSubmatch(line); m != nil {
+		number := core.Must(strconv.Atoi(string(m[1])))
+		delete(p.alive, number)
+		if len(m[2]) > 0 {
+			p.alive[number] = core.Must(strconv.Atoi(string(m[2])))
+		}
+	}
+	return p.text.Write(line)
+}
+
+func (p *pids) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// any returns one of the workers, or 0.
+func (p *pids) any() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pid := range p.alive {
+		return pid
+	}
+	return 0
+}
+
+// TestWorkersThatStopAndStartAtRandom: workers stand still for a while, or end and are replaced.
+func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
+	t.Parallel()
+	r := repeated(t, 400, func(cps int) result {
+		p := &pids{alive: map[int]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var disturber sync.WaitGroup
+		disturber.Go(func() {
+			for i := 1; ctx.Err() == nil; i++ {
+				_ = sleep(ctx, time.Duration(200+rand.IntN(400))*time.Millisecond)
+				pid := p.any()
+				switch {
+				case pid == 0:
+				case i%4 == 0:
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				default:
+					_ = syscall.Kill(pid, syscall.SIGSTOP)
+					_ = sleep(ctx, time.Duration(50+rand.IntN(400))*time.Millisecond)
+					_ = syscall.Kill(pid, syscall.SIGCONT)
+				}
+			}
+		})
+		r := runTo(t.Context(), t, p, fmt.Sprintf("-calls 200 -cps %d", cps))
+		cancel()
+		disturber.Wait()
+		return r
+	})
+	requireServed(t, r, 1.25)
+	require.Positive(t, r.Deaths)
+	require.Greater(t, r.Stall, 50.0)
+	requireOnce(t, r.verdict(), r)
+}
+
+// TestOneWorkerNeedsNoRedis: the limit is in memory.
+func TestOneWorkerNeedsNoRedis(t *testing.T) {
+	t.Parallel()
+	r := repeated(t, 200, func(cps int) result {
+		return runJSON(t.Context(), t, "-campaigns 3 -calls 100 -workers 1 -cps %d", cps)
+	})
+	requireServed(t, r, 1.15)
+	require.Zero(t, r.RedisCPU)
+	require.InDelta(t, 1, r.Checks, 0.2)
+}
+
+func TestAnInterruptEndsAllProcesses(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	p := &pids{alive: map[int]int{}}
+	r := runTo(ctx, t, p, "-cps 100")
+	require.Equal(t, 1, r.code, r)
+	require.Contains(t, r.Problem, "interrupted; ")
+	require.True(t, r.Judged)
+	require.Equal(t, strconv.Itoa(r.Served), r.Arrivals.String(), "calls in flight are waited for")
+	require.Positive(t, r.Served)
+	require.Len(t, p.alive, 4)
+	for _, pid := range p.alive {
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	}
+}
