@@ -49,6 +49,7 @@ import (
 
 func main() {
 	if len(os.Args) > 2 && os.Args[1] == "worker" {
+		signal.Ignore(os.Interrupt, syscall.SIGHUP) // they are for the parent, which closes the input
 		os.Exit(runWorker(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 && (os.Args[1] == "redis" || os.Args[1] == "child") {

@@ -43,7 +43,7 @@ func TestTheVendorOverHTTP(t *testing.T) {
 	}
 	resp, _ = request(t, http.MethodGet, srv.URL+"/call", call)
 	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
-	resp, body = request(t, http.MethodGet, srv.URL+"/judge", nil)
+	resp, body = request(t, http.MethodGet, srv.URL+"/judge", http.Header{})
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, `{"arrivals":1,"unique":1,"duplicates":0,"most_sliding":1,"most_fixed":1,"seconds":0,"stall_ms":0}`, body)
 }
@@ -225,7 +225,7 @@ func TestAWorkerEndsWithItsInput(t *testing.T) {
 	var f foreign
 	told := `{"Run":"r","Vendor":"` + strings.TrimSuffix(f.start(t), "/") + `","Algorithm":"gresil","Campaigns":2,"CPS":1,"Sockets":1}`
 	in, out := io.Pipe()
-	ended := make(chan int)
+	ended := make(chan int, 1)
 	lines, stdout := io.Pipe()
 	go func() {
 		var stderr bytes.Buffer

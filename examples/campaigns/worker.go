@@ -9,12 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -61,7 +58,6 @@ type worker struct {
 
 // runWorker returns the exit code.
 func runWorker(told string, in io.Reader, out, stderr io.Writer) int {
-	signal.Ignore(os.Interrupt, syscall.SIGHUP) // they are for the parent, which closes the input
 	w := worker{out: out}
 	err := json.Unmarshal([]byte(told), &w.order)
 	if err == nil {
