@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,7 @@ import (
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/pace"
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
@@ -151,6 +153,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 				dials.Add(1)
 				return nil, errors.New("no network here")
 			}}))
+		},
+		"outbound/pace.New": func() error {
+			return check(pace.New(pace.Config{Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
 		},
 		"plugins/breaker.NewClient": func() error { return check(breakers.NewClient(breakers.ClientConfig{})) },
 		"plugins/breaker.NewServer": func() error { return check(breakers.NewServer(breakers.ServerConfig{})) },

@@ -26,7 +26,7 @@ func BenchmarkPermit(b *testing.B) {
 	for name, cfg := range map[string]pace.Config{"wait": {}, "wait with Refresh": {Refresh: func(context.Context) ([]pace.Rate, error) { return rates, nil }}} {
 		b.Run(name, func(b *testing.B) {
 			cfg.Rates = rates
-			p := newPacer(b, cfg)
+			p := newPacer(b, cfg) //nolint:contextcheck // it needs none
 			b.ReportAllocs()
 			for b.Loop() {
 				if permit, err := p.Wait(ctx, "vendor", 1); err != nil || permit.Cost != 1 {
@@ -39,7 +39,7 @@ func BenchmarkPermit(b *testing.B) {
 		})
 	}
 	b.Run("reserve", func(b *testing.B) {
-		p := newPacer(b, pace.Config{Rates: rates})
+		p := newPacer(b, pace.Config{Rates: rates}) //nolint:contextcheck // likewise
 		b.ReportAllocs()
 		for b.Loop() {
 			if permit, err := p.Reserve(ctx, "vendor", 1); err != nil || permit.Cost != 1 {

@@ -3,6 +3,7 @@ package pace
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -12,7 +13,8 @@ import (
 var (
 	// ErrLimited is matched by a [*LimitedError].
 	ErrLimited = errors.New("pace: limited")
-	// ErrStore is matched by a [*StoreError].
+	// ErrStore is matched by the error of a call that was not made because the store could not
+	// decide. The error wraps that of the store, and matches [core.ErrRejected].
 	ErrStore = errors.New("pace: store failed")
 	// ErrFull is the error of a call beyond MaxQueue. It matches [core.ErrRejected].
 	ErrFull = fmt.Errorf("pace: too many calls are waiting: %w", core.ErrRejected)
@@ -42,25 +44,15 @@ func (e *LimitedError) Is(target error) bool {
 // RetryAfter returns the time until At, or 0.
 func (e *LimitedError) RetryAfter() time.Duration { return max(0, time.Until(e.At)) }
 
-// A StoreError is the error of a call that was not made because the store could not decide. It
-// matches [ErrStore] and [core.ErrRejected].
-type StoreError struct {
-	Name string // of the pacer
-	Err  error  // from the store
+// A storeError is the error of a call that was not made because the store could not decide.
+type storeError struct{ err error } // of the limiter
+
+func (e *storeError) Error() string {
+	return "pace: " + strings.TrimPrefix(e.err.Error(), "ratelimit: ")
 }
+func (e *storeError) Unwrap() []error { return []error{ErrStore, core.ErrRejected, e.err} }
 
-// Error contains the error of the store.
-func (e *StoreError) Error() string { return fmt.Sprintf("pace: %s: store failed: %v", e.Name, e.Err) }
-
-// Is matches [ErrStore] and [core.ErrRejected].
-func (e *StoreError) Is(target error) bool { return target == ErrStore || target == core.ErrRejected }
-
-// Unwrap returns the error of the store.
-func (e *StoreError) Unwrap() error { return e.Err }
-
-// A slowError is the cause of a StoreError if the replies take longer than Slack.
-type slowError struct{ took, slack time.Duration }
-
-func (e *slowError) Error() string {
-	return fmt.Sprintf("its replies take %v, longer than Slack, %v", e.took.Round(time.Millisecond), e.slack)
+// slow is the error if the replies of the store take longer than Slack.
+func (c *call) slow(took time.Duration) error {
+	return &storeError{fmt.Errorf("%s: store failed: its replies take %v, longer than Slack, %v", c.p.Name(), took.Round(time.Millisecond), c.set.Slack)}
 }

@@ -54,8 +54,8 @@ func lifeCycle() *instance.Kind[Config, *setting, Hooks] {
 	}
 }
 
-// New makes a pacer. It returns the errors of [Config.Validate], the [*core.DuplicateError] of the
-// registry, or a [*StoreError] if the Store cannot keep the rates.
+// New makes a pacer. It returns the errors of [Config.Validate], an error if the name is in use in
+// the registry, or one that matches [ErrStore] if the Store cannot keep the rates.
 func New(cfg Config) (*Pacer, error) {
 	p := &Pacer{memory: cfg.Store == nil, done: make(chan struct{}), base: time.Now(), lanes: map[string]*lane{}, most: 64}
 	if err := p.life.Init(lifeCycle(), cfg); err != nil {
@@ -86,9 +86,8 @@ func (p *Pacer) limits(cfg *Config) ratelimit.Config {
 
 // explain returns an error of the limiter as one of this package.
 func (p *Pacer) explain(err error) error {
-	var store *ratelimit.StoreError
-	if errors.As(err, &store) {
-		return &StoreError{Name: p.Name(), Err: store.Err}
+	if errors.Is(err, ratelimit.ErrStore) {
+		return &storeError{err}
 	}
 	return validate.Relabel(err, "pace.Config.", "ratelimit.Config.", "ratelimit.")
 }

@@ -45,6 +45,8 @@ type transport struct {
 func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
 // RoundTrip sends req when it has a permit.
+//
+//nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{p: t.p, ctx: request.Context(req)}
 	defer request.Release(s.ctx)

@@ -1,0 +1,110 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/resiltest"
+)
+
+func ExamplePacer_Wait() {
+	vendor, err := pace.New(pace.Config{
+		Name:  "telephony",
+		Rates: []pace.Rate{{Calls: 500, Per: time.Second}, {Calls: 10_000, Per: time.Minute}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = vendor.Close() }()
+	ctx := context.Background()
+	for range 3 {
+		permit, err := vendor.Wait(ctx, "account", 1)
+		fmt.Println(permit.Stale(), err) // call the vendor here
+	}
+	s := vendor.Stats()
+	fmt.Println(s.Permits, s.Waited)
+	// Output:
+	// false <nil>
+	// false <nil>
+	// false <nil>
+	// 3 2
+}
+
+func ExamplePacer_Reserve() {
+	vendor := core.Must(pace.New(pace.Config{
+		Name:    "telephony",
+		Rates:   []pace.Rate{{Calls: 1, Per: time.Minute}},
+		MaxWait: 90 * time.Second,
+	}))
+	ctx := context.Background()
+	for range 3 {
+		permit, err := vendor.Reserve(ctx, "account", 1)
+		var limited *pace.LimitedError
+		switch {
+		case errors.As(err, &limited):
+			fmt.Println("reserve again", time.Until(limited.At).Round(time.Minute))
+		case err == nil:
+			fmt.Println("call", time.Until(permit.At).Round(time.Minute)) // unless permit.Stale() then
+		}
+	}
+	// Output:
+	// call 0s
+	// call 1m0s
+	// reserve again 2m0s
+}
+
+func ExamplePacer_Transport() {
+	vendor := core.Must(pace.New(pace.Config{Name: "telephony", Rates: []pace.Rate{{Calls: 100, Per: time.Second}}}))
+	base := resiltest.NewScript(resiltest.Reply{Body: "accepted"}) // in production an *http.Transport, or nil
+	c := &http.Client{Transport: client.New(base, vendor)}
+	for range 3 {
+		resp, err := c.Get("http://vendor.test/call")
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_ = resp.Body.Close()
+	}
+	fmt.Println(base.Calls(), vendor.Stats().Permits)
+	// Output: 3 3
+}
+
+func ExampleDo() {
+	vendor := core.Must(pace.New(pace.Config{Name: "telephony", Rates: []pace.Rate{{Calls: 100, Per: time.Second}}}))
+	id, err := pace.Do(context.Background(), vendor, "account", 1, func(context.Context) (string, error) { return "call 17", nil })
+	fmt.Println(id, err)
+	// Output: call 17 <nil>
+}
+
+func ExampleConfig() {
+	_, err := pace.New(pace.Config{Rates: []pace.Rate{{Calls: 0, Per: time.Second}}, Slack: time.Second})
+	fmt.Println(err)
+	// Output:
+	// pace.Config.Rates[0].Calls = 0: must be 1 to 1073741824
+	// pace.Config.Slack = 1s: must be below Per, 1s
+}
+
+// A vendor that reports its own limit.
+func ExampleConfig_refresh() {
+	vendor := core.Must(pace.New(pace.Config{
+		Name:         "mail",
+		Rates:        []pace.Rate{{Calls: 10, Per: time.Minute}}, // until the first answer
+		RefreshEvery: time.Hour,
+		Refresh: func(context.Context) ([]pace.Rate, error) {
+			return []pace.Rate{{Calls: 6000, Per: time.Minute}}, nil // GET /rest/api/ratelimit
+		},
+		Hooks: pace.Hooks{Refreshed: func(_ context.Context, info pace.Info) { fmt.Println("rates:", info.Rates) }},
+	}))
+	_, err := vendor.Wait(context.Background(), "", 1)
+	fmt.Println(err)
+	// Output:
+	// rates: [{6000 1m0s 0}]
+	// <nil>
+}
