@@ -88,8 +88,11 @@ func (d *dealer) due(at time.Duration) int {
 	return min(d.total(), int(hurry*float64(d.cps)*at.Seconds()))
 }
 
-// deal returns numbers, which are in the hand then.
+// deal returns numbers, several together, which are in the hand then.
 func (d *dealer) deal(h *hand, at time.Duration) (numbers []int) {
+	if h.waiting > d.ahead*3/4 {
+		return nil
+	}
 	for h.waiting < d.ahead && h.sent < d.sockets {
 		var n int
 		switch {

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,8 +31,26 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		main()
 	}
-	os.Exit(m.Run())
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for our processes: otherwise each ends a second late
+	code := m.Run()
+	_ = os.RemoveAll(filepath.Dir(core.Must(binary())))
+	os.Exit(code)
 }
+
+// binary builds the program. Under the race detector, calls would need more than the processors of a
+// small machine.
+var binary = sync.OnceValues(func() (path string, err error) {
+	dir, err := os.MkdirTemp("", "campaigns-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "campaigns")
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
 
 // A result is a run of the program.
 type result struct {
@@ -40,25 +61,37 @@ type result struct {
 	json           map[string]any
 }
 
-// runJSON runs the program with -json.
+// runJSON runs the program with -json, in this process and its children.
 func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r result) {
 	t.Helper()
-	return runTo(ctx, t, &bytes.Buffer{}, fmt.Sprintf(format, args...))
+	var stdout, stderr bytes.Buffer
+	r.code = run(ctx, append(strings.Fields(fmt.Sprintf(format, args...)), "-json"), &stdout, &stderr)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	require.NoError(t, r.parse(), r)
+	return r
 }
 
-func runTo(ctx context.Context, t *testing.T, stderr interface {
-	io.Writer
-	fmt.Stringer
-}, args string,
-) (r result) {
+// runBinary is the same as a process of its own. It is interrupted when ctx ends.
+func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r result) {
 	t.Helper()
+	path, err := binary()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append(strings.Fields(fmt.Sprintf(format, args...)), "-json")...)
 	var stdout bytes.Buffer
-	r.code = run(ctx, append(strings.Fields(args), "-json"), &stdout, stderr)
-	r.stdout, r.stderr = stdout.String(), stderr.String()
-	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r.json), "%s%s", r.stdout, r.stderr)
-	r.figures = &figures{}
-	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r.summary))
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	require.NoError(t, cmd.Start())
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	defer stop()
+	_ = cmd.Wait() // the code has its error
+	r.code, r.stdout = cmd.ProcessState.ExitCode(), stdout.String()
+	require.NoError(t, r.parse(), r)
 	return r
+}
+
+// parse reads stdout.
+func (r *result) parse() error {
+	r.figures = &figures{}
+	return errors.Join(json.Unmarshal([]byte(r.stdout), &r.json), json.Unmarshal([]byte(r.stdout), &r.summary))
 }
 
 // repeated repeats a test with a lower limit if the machine stalled, and the run is void for that, or
@@ -108,7 +141,7 @@ func (f *figures) verdict() verdict {
 func TestCampaignsWithAKill(t *testing.T) {
 	t.Parallel()
 	r := repeated(t, 1500, 1.15, func(cps int) result {
-		return runJSON(t.Context(), t, "-cps %d -kill 1", cps)
+		return runBinary(t.Context(), t, io.Discard, "-cps %d -kill 1", cps)
 	})
 	requireServed(t, r, 1.15)
 	require.Equal(t, 1, r.Deaths)
@@ -125,13 +158,14 @@ func TestTheControlsAreAboveTheLimit(t *testing.T) {
 	for _, algorithm := range []string{"article", "naive"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
+			core.Must(binary()) // before the time begins
 			ctx := t.Context()
 			if algorithm == "article" { // it takes two minutes
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(ctx, 4*time.Second)
 				defer cancel()
 			}
-			r := runJSON(ctx, t, "-calls 100 -cps 300 -algorithm %s", algorithm)
+			r := runBinary(ctx, t, io.Discard, "-calls 100 -cps 300 -algorithm %s", algorithm)
 			require.Zero(t, r.code, r)
 			require.False(t, r.OK)
 			require.Greater(t, value(r.MostSliding), 300.0)
@@ -148,14 +182,12 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	t.Cleanup(redis.Kill)
 	const total = 2 * 20 * 70
 	repeated(t, 400, 1e9, func(cps int) result {
-		a := newArrivals()
-		vendor := httptest.NewServer(newVendor(a, &stall{}))
-		defer vendor.Close()
+		url := startVendor(t)
 		var runs [2]result
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				runs[i] = runJSON(t.Context(), t, "-calls 70 -workers 2 -cps %d -redis %s -vendor %s", cps, redis.Addr, vendor.URL)
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 70 -workers 2 -cps %d -redis %s -vendor %s", cps, redis.Addr, url)
 			})
 		}
 		wg.Wait()
@@ -165,41 +197,49 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 			}
 			require.Zero(t, r.code, r.stdout)
 		}
-		v := a.judge(0)
-		require.Equal(t, total, v.Unique)
-		require.Zero(t, v.Duplicates)
-		require.LessOrEqual(t, v.MostSliding, cps)
-		require.LessOrEqual(t, v.MostFixed, cps)
+		v, err := judge(t.Context(), url)
+		require.NoError(t, err)
+		require.InDelta(t, total, value(v.Unique), 0)
+		require.InDelta(t, total, value(v.Arrivals), 0)
+		require.LessOrEqual(t, value(v.MostSliding), float64(cps))
+		require.LessOrEqual(t, value(v.MostFixed), float64(cps))
 		return runs[0]
 	})
 }
 
-// pids has the standard error of the program, and the workers that have not ended.
+// startVendor starts a vendor alone, and returns its URL.
+func startVendor(t *testing.T) (url string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "vendor", "-addr", "127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	return lines.Text()
+}
+
+// pids reads the standard error of the program: it has the workers that have not ended.
 type pids struct {
 	mu    sync.Mutex
-	text  strings.Builder
 	alive map[int]int // by number
 }
 
-var workerLine = regexp.MustCompile(`^worker (\d+)(?:: pid (\d+)| has ended)\n$`)
+var workerLine = regexp.MustCompile(`(?m)^worker (\d+)(?:: pid (\d+)| has ended)$`)
 
-func (p *pids) Write(line []byte) (int, error) {
+func (p *pids) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if m := workerLine.FindSubmatch(line); m != nil {
+	for _, m := range workerLine.FindAllSubmatch(text, -1) {
 		number := core.Must(strconv.Atoi(string(m[1])))
 		delete(p.alive, number)
 		if len(m[2]) > 0 {
 			p.alive[number] = core.Must(strconv.Atoi(string(m[2])))
 		}
 	}
-	return p.text.Write(line)
-}
-
-func (p *pids) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
+	return len(text), nil
 }
 
 // any returns one of the workers, or 0.
@@ -234,7 +274,7 @@ func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
 				}
 			}
 		})
-		r := runTo(t.Context(), t, p, fmt.Sprintf("-calls 200 -cps %d", cps))
+		r := runBinary(t.Context(), t, p, "-calls 200 -cps %d", cps)
 		cancel()
 		disturber.Wait()
 		return r
@@ -258,10 +298,11 @@ func TestOneWorkerNeedsNoRedis(t *testing.T) {
 
 func TestAnInterruptEndsAllProcesses(t *testing.T) {
 	t.Parallel()
+	core.Must(binary()) // before the time begins
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	p := &pids{alive: map[int]int{}}
-	r := runTo(ctx, t, p, "-cps 100")
+	r := runBinary(ctx, t, p, "-cps 100")
 	require.Equal(t, 1, r.code, r)
 	require.Contains(t, r.Problem, "interrupted; ")
 	require.True(t, r.Judged)

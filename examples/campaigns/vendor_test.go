@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
 )
 
 func request(t *testing.T, method, url string, header http.Header) (resp *http.Response, body string) {
@@ -207,7 +208,7 @@ func TestRedisIsNeededUnlessOneWorkerDoesWithout(t *testing.T) {
 		"-workers 1":                    "",
 		"-workers 2 -algorithm naive":   "",
 	} {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], append(strings.Fields(args), "-campaigns", "2", "-calls", "3", "-json")...)
+		cmd := exec.CommandContext(t.Context(), core.Must(binary()), append(strings.Fields(args), "-campaigns", "2", "-calls", "3", "-json")...)
 		cmd.Env = []string{"PATH=" + t.TempDir()}
 		out, err := cmd.Output()
 		if want == "" {
