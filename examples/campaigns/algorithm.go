@@ -35,7 +35,8 @@ type algorithm struct {
 }
 
 func newAlgorithm(w *worker) (algorithm, error) {
-	ctx, stop := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	stop := func() { close(stopped) }
 	naive := algorithm{
 		call:   func(n int) error { return w.send(w.wire, n) },
 		checks: func() (all, stale uint64) { return 0, 0 },
@@ -50,13 +51,13 @@ func newAlgorithm(w *worker) (algorithm, error) {
 		client = redis.NewClient(&redis.Options{Addr: w.Redis, PoolTimeout: time.Minute})
 	}
 	if w.Algorithm == "article" {
-		return newArticle(ctx, stop, w, client), nil
+		return newArticle(stopped, stop, w, client), nil
 	}
-	return newPaced(ctx, stop, w, client)
+	return newPaced(stopped, stop, w, client)
 }
 
 // newPaced returns the algorithm gresil.
-func newPaced(ctx context.Context, stop func(), w *worker, client *redis.Client) (algorithm, error) {
+func newPaced(stopped <-chan struct{}, stop func(), w *worker, client *redis.Client) (algorithm, error) {
 	cfg := pace.Config{
 		Name: "campaigns", Rates: []pace.Rate{{Calls: int64(w.CPS), Per: time.Second}}, Slack: slack, Skew: skew,
 		Fair: w.campaignOf, Key: func(*http.Request) string { return w.Vendor },
@@ -67,7 +68,7 @@ func newPaced(ctx context.Context, stop func(), w *worker, client *redis.Client)
 		if store, err = redisstore.New(client, redisstore.Config{Mode: redisstore.Coalesced, Timeout: storeTime}); err != nil {
 			return algorithm{}, err
 		}
-		if err := store.Check(ctx); err != nil {
+		if err := store.Check(context.Background()); err != nil {
 			return algorithm{}, err
 		}
 		cfg.Store = store
@@ -79,7 +80,7 @@ func newPaced(ctx context.Context, stop func(), w *worker, client *redis.Client)
 	paced := p.Transport(w.wire)
 	return algorithm{
 		call: func(n int) error {
-			return untilDecided(ctx, func() error { return w.send(paced, n) })
+			return untilDecided(stopped, func() error { return w.send(paced, n) })
 		},
 		checks: func() (all, stale uint64) {
 			s := p.Stats()
@@ -96,18 +97,15 @@ func newPaced(ctx context.Context, stop func(), w *worker, client *redis.Client)
 }
 
 // untilDecided repeats a call that was not made because the store failed.
-func untilDecided(ctx context.Context, call func() error) error {
+func untilDecided(stopped <-chan struct{}, call func() error) error {
 	for start := time.Now(); ; {
 		err := call()
-		switch {
-		case err == nil || !errors.Is(err, core.ErrRejected):
-			return err
-		case ctx.Err() != nil:
-			return errStopped
-		case time.Since(start) > patience:
+		if err == nil || !errors.Is(err, core.ErrRejected) || time.Since(start) > patience {
 			return err
 		}
-		_ = sleep(ctx, again) // the next attempt returns
+		if err := sleep(stopped, again); err != nil {
+			return err
+		}
 	}
 }
 
@@ -128,23 +126,21 @@ func delay() time.Duration {
 }
 
 // newArticle returns the algorithm of the article.
-func newArticle(ctx context.Context, stop func(), w *worker, client *redis.Client) algorithm {
+func newArticle(stopped <-chan struct{}, stop func(), w *worker, client *redis.Client) algorithm {
 	var checks atomic.Uint64
 	return algorithm{
 		call: func(n int) error {
 			for {
-				allowed, err := client.Eval(ctx, count, []string{"campaigns:article:" + w.Vendor}, w.CPS).Int()
+				allowed, err := client.Eval(context.Background(), count, []string{"campaigns:article:" + w.Vendor}, w.CPS).Int()
 				checks.Add(1)
 				switch {
-				case ctx.Err() != nil:
-					return errStopped
 				case err != nil:
 					return err
 				case allowed == 1:
 					return w.send(w.wire, n)
 				}
 				w.say("later %d", n)
-				if err := sleep(ctx, delay()); err != nil {
+				if err := sleep(stopped, delay()); err != nil {
 					return err
 				}
 			}
@@ -154,14 +150,14 @@ func newArticle(ctx context.Context, stop func(), w *worker, client *redis.Clien
 	}
 }
 
-// sleep returns errStopped if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep returns errStopped if the worker stops first.
+func sleep(stopped <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-ctx.Done():
+	case <-stopped:
 		return errStopped
 	}
 }

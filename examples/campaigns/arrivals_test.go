@@ -74,9 +74,9 @@ func TestAStallIsTheDifferenceOnTheWay(t *testing.T) {
 	t.Parallel()
 	for _, clock := range []time.Duration{0, time.Hour, -time.Hour} {
 		a := fixedArrivals()
-		for i, way := range []time.Duration{3, 2, 90, 4} {
+		for i, way := range []int{3, 2, 90, 4} {
 			sent := a.zero.Add(time.Duration(i) * time.Second)
-			a.add(sent.Add(way*time.Millisecond), strconv.Itoa(i), sent.Add(clock).UnixMicro())
+			a.add(sent.Add(time.Duration(way)*time.Millisecond), strconv.Itoa(i), sent.Add(clock).UnixMicro())
 		}
 		require.InDelta(t, 88, a.judge(10*time.Millisecond).Stall, 0)
 		require.InDelta(t, 100, a.judge(100*time.Millisecond).Stall, 0)

@@ -176,7 +176,7 @@ func (c *crew) strike(killed int) bool {
 func (c *crew) work(ctx context.Context, screen progress) (err error) {
 	ticker := time.NewTicker(progressTime)
 	defer ticker.Stop()
-	defer c.dismiss()
+	defer c.dismiss(context.WithoutCancel(ctx))
 	for range c.workers {
 		if err := c.hire(ctx); err != nil {
 			return err
@@ -202,7 +202,7 @@ func (c *crew) work(ctx context.Context, screen progress) (err error) {
 }
 
 // dismiss ends the workers, and waits until their calls that are sent are over.
-func (c *crew) dismiss() {
+func (c *crew) dismiss(ctx context.Context) {
 	for _, m := range c.members {
 		_ = m.in.Close()
 	}
@@ -216,7 +216,7 @@ func (c *crew) dismiss() {
 			}
 			continue
 		}
-		_ = c.handle(context.Background(), e, false) // the calls count
+		_ = c.handle(ctx, e, false) // the calls count
 	}
 }
 

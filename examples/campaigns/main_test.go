@@ -261,7 +261,7 @@ func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
 		var disturber sync.WaitGroup
 		disturber.Go(func() {
 			for i := 1; ctx.Err() == nil; i++ {
-				_ = sleep(ctx, time.Duration(200+rand.IntN(400))*time.Millisecond)
+				_ = sleep(ctx.Done(), time.Duration(200+rand.IntN(400))*time.Millisecond)
 				pid := p.any()
 				switch {
 				case pid == 0:
@@ -269,7 +269,7 @@ func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
 				default:
 					_ = syscall.Kill(pid, syscall.SIGSTOP)
-					_ = sleep(ctx, time.Duration(50+rand.IntN(400))*time.Millisecond)
+					_ = sleep(ctx.Done(), time.Duration(50+rand.IntN(400))*time.Millisecond)
 					_ = syscall.Kill(pid, syscall.SIGCONT)
 				}
 			}

@@ -30,13 +30,14 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	if err != nil {
 		return s.fail(err)
 	}
-	c := &crew{dealer: newDealer(cfg), stderr: stderr, events: make(chan event, 1024), order: order{
+	dealer := newDealer(cfg)
+	c := &crew{dealer: dealer, stderr: stderr, events: make(chan event, 1024), order: order{
 		Run: s.Run, Vendor: cfg.vendor, Redis: cfg.redis, Algorithm: cfg.algorithm, Campaigns: cfg.campaigns, CPS: cfg.cps,
+		Sockets: dealer.sockets,
 	}}
-	c.Sockets = c.dealer.sockets
 	err = c.work(running, progress{stderr})
 	stderr.Draw("")
-	s.count(c)
+	s = s.count(c)
 	switch {
 	case ctx.Err() != nil:
 		s.note = "interrupted"

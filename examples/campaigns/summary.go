@@ -51,8 +51,8 @@ func newSummary(cfg config) summary {
 	}
 }
 
-// count adds the figures of the crew.
-func (s *summary) count(c *crew) {
+// count returns s with the figures of the crew.
+func (s summary) count(c *crew) summary {
 	s.Served, s.Failed, s.Deaths, s.Lost, s.first = c.served, c.failed, c.deaths, c.lost, c.first
 	for _, n := range c.inFlight {
 		s.InFlight = append(s.InFlight, c.key(n))
@@ -72,6 +72,7 @@ func (s *summary) count(c *crew) {
 	if c.served > 0 {
 		s.Checks = round(float64(checks) / float64(c.served))
 	}
+	return s
 }
 
 func round(x float64) float64 { return math.Round(x*1000) / 1000 }
