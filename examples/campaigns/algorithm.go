@@ -18,7 +18,7 @@ import (
 
 const (
 	slack     = 50 * time.Millisecond // of a permit
-	skew      = 10 * time.Millisecond // of two calls on their way
+	skew      = 20 * time.Millisecond // of two calls on their way
 	storeTime = 2 * time.Second       // for a reply of Redis: workers can stall
 	patience  = 30 * time.Second      // of a call without a permit, while Redis is unavailable
 	again     = 100 * time.Millisecond
