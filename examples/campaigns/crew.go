@@ -102,7 +102,8 @@ func (c *crew) handle(ctx context.Context, e event, working bool) error {
 		c.fold(m.hand)
 		c.deaths++
 		fmt.Fprintf(c.stderr, "worker %d has ended\n", m.number)
-		if !m.ready && !m.killed || c.deaths > c.kill+mostDeaths {
+		failed := !m.ready && m.stderr.Len() > 0 // otherwise it was killed
+		if failed || c.deaths > c.kill+mostDeaths {
 			return fmt.Errorf("worker %d has ended: %s", m.number, lastLine(m.stderr.String()))
 		}
 		if err := c.hire(ctx); err != nil {

@@ -313,3 +313,36 @@ func TestAnInterruptEndsAllProcesses(t *testing.T) {
 		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 }
+
+// TestAllProcessesEndWithTheProgram: it is killed.
+func TestAllProcessesEndWithTheProgram(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "-cps", "100")
+	out, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	p := &pids{alive: map[int]int{}}
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	vendor, ok := strings.CutPrefix(lines.Text(), "vendor: ")
+	require.True(t, ok)
+	for len(p.alive) < 4 && lines.Scan() {
+		_, _ = p.Write(append(lines.Bytes(), '\n'))
+	}
+	require.Eventually(t, func() bool {
+		f, err := judge(t.Context(), vendor)
+		return err == nil && value(f.Arrivals) > 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	for _, pid := range p.alive {
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		}, time.Minute, 10*time.Millisecond)
+	}
+	require.Eventually(t, func() bool {
+		_, err := judge(t.Context(), vendor)
+		return err != nil
+	}, time.Minute, 10*time.Millisecond)
+}

@@ -8,9 +8,11 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -308,4 +310,33 @@ redis_cpu_percent +0
 stall_ms +\S+, slack 50
 ok: all calls were served, and no second was above the limit
 $`, stdout.String())
+}
+
+// TestCallsInFlightAtAKillAreListed: the vendor answers late, so that there are some. No other call
+// arrives twice, and none is lost.
+func TestCallsInFlightAtAKillAreListed(t *testing.T) {
+	t.Parallel()
+	f := foreign{call: func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(100 * time.Millisecond) // the latency
+		w.WriteHeader(http.StatusNoContent)
+	}}
+	r := runBinary(t.Context(), t, io.Discard, "-campaigns 4 -calls 60 -workers 2 -cps 150 -kill 2 -vendor %s", f.start(t))
+	require.Zero(t, r.code, r.stdout)
+	require.Equal(t, 2, r.Deaths)
+	require.NotEmpty(t, r.InFlight)
+	require.Equal(t, 240, r.Served+r.Lost)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	times := map[string]int{}
+	for _, header := range f.seen {
+		times[header.Get("Idempotency-Key")]++
+	}
+	require.GreaterOrEqual(t, len(times), 240-r.Lost)
+	for key, n := range times {
+		if slices.Contains(r.InFlight, key) {
+			require.LessOrEqual(t, n, 2, key)
+		} else {
+			require.Equal(t, 1, n, key)
+		}
+	}
 }
