@@ -143,6 +143,16 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestAStallDoesNotExplainARunThatIsTooFast: 10 seconds of calls took one.
+func TestAStallDoesNotExplainARunThatIsTooFast(t *testing.T) {
+	t.Parallel()
+	s := summary{Algorithm: "gresil", CPS: 10, Campaigns: 1, Calls: 100, Served: 100, Ideal: 10, Slack: 50, figures: &figures{MostSliding: "11", Stall: "60"}}
+	for elapsed, void := range map[float64]bool{1: false, 8.9: false, 9.1: true, 12: true} {
+		s.Elapsed = elapsed
+		require.Equal(t, void, s.fail(nil).Void, elapsed)
+	}
+}
+
 func TestOtherAnswersFailACall(t *testing.T) {
 	t.Parallel()
 	f := foreign{call: func(w http.ResponseWriter, r *http.Request) {
