@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strconv"
 	"syscall"
@@ -115,12 +114,9 @@ func show(ctx context.Context, cfg config, stdout, stderr io.Writer) (held bool,
 	args := []string{"server", "-addr", "127.0.0.1:0", "-limit", strconv.FormatInt(cfg.limit, 10), "-period", "1s", "-aligned"}
 	if cfg.shared {
 		if cfg.redis == "" {
-			if _, err := exec.LookPath("redis-server"); err != nil {
-				return false, errors.New("redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs; -shared=false shows the effect")
-			}
-			addr, err := children.Start(ctx, "redis", "redis")
+			addr, err := children.StartRedis(ctx)
 			if err != nil {
-				return false, err
+				return false, fmt.Errorf("%w; -shared=false shows the effect without Redis", err)
 			}
 			cfg.redis = addr
 		}

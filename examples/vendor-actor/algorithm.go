@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"strconv"
 	"time"
@@ -27,7 +28,7 @@ type algorithm struct {
 	stop  func()        // when no call is left
 }
 
-func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr *screen) (algorithm, error) {
+func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr io.Writer) (algorithm, error) {
 	attempt := func(n int) escalating.Attempt {
 		return func(ctx context.Context) (time.Duration, error) {
 			err := r.report(ctx, account(n), strconv.Itoa(n))
@@ -53,7 +54,7 @@ func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr *screen) (a
 }
 
 // newDispatcher returns the algorithm gresil. ctx does not end before stop.
-func newDispatcher(ctx context.Context, cfg config, r *remote, stderr *screen) (algorithm, error) {
+func newDispatcher(ctx context.Context, cfg config, r *remote, stderr io.Writer) (algorithm, error) {
 	registry := &core.Registry{}
 	adapter, err := logs.New(registry, slog.New(slog.NewTextHandler(stderr, nil)), logs.Config{})
 	if err != nil {

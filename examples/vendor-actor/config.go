@@ -1,16 +1,13 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math"
-	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // config has the values of the flags.
@@ -37,25 +34,14 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	cfg := config{calls: 6000, rate: 120, capacity: 8, scale: 1, algorithm: "gresil"}
 	flags := flag.NewFlagSet("vendor-actor", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.Func("calls", "`number` of calls that are offered (default 6000)", whole(&cfg.calls, 1_000_000))
-	flags.Func("rate", "`calls` offered in a second of the vendor (default 120)", number(&cfg.rate, 0.01, 100_000))
-	flags.Func("capacity", "`number` of calls in flight at most, of gresil and article (default 8)", whole(&cfg.capacity, 10_000))
-	flags.Func("limit", "`calls` that gresil sends in a second of the vendor at most; 0 is no limit (default 0)", number(&cfg.limit, 0, 100_000))
-	flags.Func("scale", "`factor` by which the vendor is faster, and the load higher (default 1)", number(&cfg.scale, 0.1, 1000))
-	flags.Func("vendor", "`URL` of a vendor; without it, the program starts its own", vendorURL(&cfg.vendor))
-	flags.Func("algorithm", strings.Join(algorithms(), "|")+" (default gresil)", func(s string) error {
-		if !slices.Contains(algorithms(), s) {
-			return fmt.Errorf("must be %s", strings.Join(algorithms(), ", "))
-		}
-		cfg.algorithm = s
-		return nil
-	})
-	flags.BoolFunc("json", "print one JSON object", func(s string) (err error) {
-		if cfg.json, err = strconv.ParseBool(s); err != nil {
-			return errors.New("must be true or false")
-		}
-		return nil
-	})
+	flags.Func("calls", "`number` of calls that are offered (default 6000)", program.Whole(&cfg.calls, 1, 1_000_000))
+	flags.Func("rate", "`calls` offered in a second of the vendor (default 120)", program.Number(&cfg.rate, 0.01, 100_000))
+	flags.Func("capacity", "`number` of calls in flight at most, of gresil and article (default 8)", program.Whole(&cfg.capacity, 1, 10_000))
+	flags.Func("limit", "`calls` that gresil sends in a second of the vendor at most; 0 is no limit (default 0)", program.Number(&cfg.limit, 0, 100_000))
+	flags.Func("scale", "`factor` by which the vendor is faster, and the load higher (default 1)", program.Number(&cfg.scale, 0.1, 1000))
+	flags.Func("vendor", "`URL` of a vendor; without it, the program starts its own", program.VendorURL(&cfg.vendor))
+	flags.Func("algorithm", strings.Join(algorithms(), "|")+" (default gresil)", program.OneOf(&cfg.algorithm, algorithms()...))
+	flags.BoolFunc("json", "print one JSON object", program.Bool(&cfg.json))
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
@@ -65,37 +51,4 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		return cfg, err
 	}
 	return cfg, nil
-}
-
-func whole(to *int, most int) func(string) error {
-	return func(s string) error {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > most {
-			return fmt.Errorf("must be a whole number, 1 to %d", most)
-		}
-		*to = n
-		return nil
-	}
-}
-
-func number(to *float64, least, most float64) func(string) error {
-	return func(s string) error {
-		x, err := strconv.ParseFloat(s, 64)
-		if err != nil || math.IsNaN(x) || x < least || x > most {
-			return fmt.Errorf("must be a number, %v to %.0f", least, most)
-		}
-		*to = x
-		return nil
-	}
-}
-
-func vendorURL(to *string) func(string) error {
-	return func(s string) error {
-		u, err := url.Parse(s)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			return errors.New("must be a URL without a query, such as http://127.0.0.1:8090")
-		}
-		*to = strings.TrimRight(s, "/")
-		return nil
-	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -47,17 +46,4 @@ func TestAControlIsStoppedWhenNoCallIsServedForAMinuteOfTheVendor(t *testing.T) 
 		time.Sleep(time.Second)
 		require.ErrorIs(t, context.Cause(ctx), errStalled)
 	})
-}
-
-func TestTheBarIsTheLastLineOfATerminal(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	s := &screen{w: &out, terminal: true}
-	_, _ = s.Write([]byte("a\n"))
-	s.draw("[#.]")
-	_, _ = s.Write([]byte("b\n"))
-	s.draw("[##]")
-	s.draw("")
-	_, _ = s.Write([]byte("c\n"))
-	require.Equal(t, "a\n\r\x1b[K[#.]\r\x1b[Kb\n[#.]\r\x1b[K[##]\r\x1b[Kc\n", out.String())
 }

@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	}
-	s := show(ctx, cfg, newScreen(stderr))
+	s := show(ctx, cfg, program.NewScreen(stderr))
 	s.print(stdout, cfg.json)
 	return s.exitCode()
 }

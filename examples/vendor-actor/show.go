@@ -10,7 +10,7 @@ import (
 )
 
 // show runs the whole: the vendor, the load, and the vendor's view of it.
-func show(ctx context.Context, cfg config, stderr *screen) (s summary) {
+func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	s = newSummary(cfg)
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -35,7 +35,7 @@ func show(ctx context.Context, cfg config, stderr *screen) (s summary) {
 	if cfg.algorithm != "gresil" {
 		go l.watch(running, end)
 	}
-	stop := stderr.follow(l, r, a)
+	stop := follow(stderr, l, r, a)
 	l.offer(running, a.call)
 	stop()
 	a.stop()

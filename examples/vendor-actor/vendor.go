@@ -22,7 +22,7 @@ func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	addr := flags.String("addr", "127.0.0.1:8090", "`address` to listen on; port 0 takes a free one")
 	grace := flags.Duration("grace", time.Second, "time after a trip in which calls are pardoned, before it is divided by the scale")
 	scale := 1.0
-	flags.Func("scale", "`factor` by which all times are shorter (default 1)", number(&scale, 0.1, 1000))
+	flags.Func("scale", "`factor` by which all times are shorter (default 1)", program.Number(&scale, 0.1, 1000))
 	err := flags.Parse(args)
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	second = int64(time.Second)
+	phases = 20 // at which the seconds of the clock can begin
+)
+
+// A verdict is a vendor's view of the calls that arrived.
+type verdict struct {
+	Arrivals    int     `json:"arrivals"`
+	Unique      int     `json:"unique"`
+	Duplicates  int     `json:"duplicates"`
+	MostSliding int     `json:"most_sliding"` // in any second
+	MostFixed   int     `json:"most_fixed"`   // in a second of the clock, at each of the phases
+	Seconds     float64 `json:"seconds"`      // from the first arrival to the last
+	Stall       float64 `json:"stall_ms"`
+}
+
+// arrivals are the calls that arrived.
+type arrivals struct {
+	zero time.Time
+
+	mu           sync.Mutex
+	at           []int64 // since 1970 by the clock at zero, in ns
+	seen         map[string]struct{}
+	least, worst int64 // time on the way, in µs, with the difference of the clocks
+}
+
+func newArrivals() *arrivals { return &arrivals{zero: time.Now(), seen: map[string]struct{}{}} }
+
+// add counts a call. sent is the time at which it was sent, in µs, or 0.
+func (a *arrivals) add(now time.Time, key string, sent int64) {
+	at := a.zero.UnixNano() + int64(now.Sub(a.zero))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if way := at/1000 - sent; sent > 0 {
+		if a.least == 0 {
+			a.least, a.worst = way, way
+		}
+		a.least, a.worst = min(a.least, way), max(a.worst, way)
+	}
+	a.at = append(a.at, at)
+	a.seen[key] = struct{}{}
+}
+
+// judge returns the verdict so far. The stall is that of the process, or the difference of the times
+// that two calls were on the way, if that is longer.
+func (a *arrivals) judge(stall time.Duration) verdict {
+	a.mu.Lock()
+	at, unique, way := slices.Clone(a.at), len(a.seen), time.Duration(a.worst-a.least)*time.Microsecond
+	a.mu.Unlock()
+	v := verdict{Arrivals: len(at), Unique: unique, Duplicates: len(at) - unique, Stall: milliseconds(max(stall, way))}
+	if len(at) == 0 {
+		return v
+	}
+	slices.Sort(at)
+	v.Seconds = time.Duration(at[len(at)-1] - at[0]).Seconds()
+	v.MostSliding = mostSliding(at)
+	for phase := range int64(phases) {
+		v.MostFixed = max(v.MostFixed, mostFixed(at, phase*second/phases))
+	}
+	return v
+}
+
+// mostSliding returns the number of the times, which are sorted, in the fullest second.
+func mostSliding(at []int64) (most int) {
+	first := 0
+	for i, t := range at {
+		for t-at[first] >= second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// mostFixed returns the same for the seconds that begin at a phase of those of the clock.
+func mostFixed(at []int64, phase int64) (most int) {
+	var current int64
+	n := 0
+	for _, t := range at {
+		if s := (t - phase) / second; s != current {
+			current, n = s, 0
+		}
+		n++
+		most = max(most, n)
+	}
+	return most
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
+}

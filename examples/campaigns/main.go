@@ -1,0 +1,90 @@
+// Command campaigns makes the calls of several campaigns to a vendor that permits so many calls a
+// second, from several processes, and prints how the vendor saw them.
+//
+//	campaigns [-campaigns N] [-calls N] [-workers N] [-cps N] [-redis HOST:PORT] [-vendor URL] [-algorithm A] [-kill N] [-json]
+//
+// With the algorithm gresil, each process has a pacer of outbound/pace, and the pacers share the limit
+// in Redis. The controls are article, a counter of each second in Redis where a call above the limit
+// is delayed for 60 to 120 seconds at random, and naive, no limit.
+//
+// Without -redis, the program starts a redis-server of its own, on a free port, unless one worker with
+// gresil, or naive, does without. The key of the limit is the URL of the vendor, so that runs with one
+// Redis and one vendor share the limit.
+//
+// The vendor is a process that the program starts, or the one at the URL. It must answer
+//
+//	POST URL/call     204; Idempotency-Key is <campaign>/<number>, and X-Campaign the campaign
+//	GET URL/judge     its figures as JSON, or 404
+//
+// The names of campaigns begin with a name of the run. The figures are arrivals, unique (different
+// keys), duplicates, most_sliding (in any second), most_fixed (in a second of the clock, which can
+// begin at 20 phases), seconds (from the first arrival to the last), and stall_ms.
+//
+// Each worker is a process. It reads the numbers of calls from its standard input, and writes when one
+// is started, and done. With -kill N, a worker is killed N times on the way. A worker that has ended
+// is replaced by another process, and its numbers go to other workers. The calls that were in flight
+// are printed. They are repeated once, with the same Idempotency-Key: each can have arrived twice, or,
+// if its second worker was killed too, not at all. Other calls arrive once.
+//
+// The exit code is 0 if all calls were served and the vendor saw no second above the limit, otherwise
+// 1, and 2 for a wrong command line. It is 3 if the run is void: a second was above the limit, but a
+// process stalled for longer than the slack, or a call was on the way for so much longer than another
+// one, and the run was not faster than the limit. No limiter can prevent that. A control that has run exits with 0 in any case.
+//
+// "campaigns vendor -addr 127.0.0.1:8090" is the vendor alone.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/gresil/gresil/examples/internal/program"
+)
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "worker" {
+		signal.Ignore(os.Interrupt, syscall.SIGHUP) // they are for the parent, which closes the input
+		os.Exit(runWorker(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 1 && (os.Args[1] == "redis" || os.Args[1] == "child") {
+		os.Exit(program.RunChild(runChild))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func runChild(ctx context.Context) int {
+	if os.Args[1] == "child" {
+		return runVendor(ctx, os.Args[2:], os.Stdout, os.Stderr)
+	}
+	if err := program.KeepRedis(ctx, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// run returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "vendor" {
+		return runVendor(ctx, args[1:], stdout, stderr)
+	}
+	cfg, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	s := show(ctx, cfg, program.NewScreen(stderr))
+	s.print(stdout, cfg.json)
+	return s.exitCode()
+}

@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/redisserver"
+)
+
+// TestMain is the program itself where the arguments are not those of a test.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		main()
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for our processes: otherwise each ends a second late
+	code := m.Run()
+	_ = os.RemoveAll(filepath.Dir(core.Must(binary())))
+	os.Exit(code)
+}
+
+// binary builds the program. Under the race detector, calls would need more than the processors of a
+// small machine.
+var binary = sync.OnceValues(func() (path string, err error) {
+	dir, err := os.MkdirTemp("", "campaigns-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "campaigns")
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// A result is a run of the program.
+type result struct {
+	summary
+
+	code           int
+	stdout, stderr string
+	json           map[string]any
+}
+
+// runJSON runs the program with -json, in this process and its children.
+func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r result) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	r.code = run(ctx, append(strings.Fields(fmt.Sprintf(format, args...)), "-json"), &stdout, &stderr)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	require.NoError(t, r.parse(), r)
+	return r
+}
+
+// runBinary is the same as a process of its own. It is interrupted when ctx ends.
+func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r result) {
+	t.Helper()
+	path, err := binary()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append(strings.Fields(fmt.Sprintf(format, args...)), "-json")...)
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	require.NoError(t, cmd.Start())
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	defer stop()
+	_ = cmd.Wait() // the code has its error
+	r.code, r.stdout = cmd.ProcessState.ExitCode(), stdout.String()
+	require.NoError(t, r.parse(), r)
+	return r
+}
+
+// parse reads stdout.
+func (r *result) parse() error {
+	r.figures = &figures{}
+	return errors.Join(json.Unmarshal([]byte(r.stdout), &r.json), json.Unmarshal([]byte(r.stdout), &r.summary))
+}
+
+// repeated repeats a test with a lower limit if the machine stalled, and the run is void for that, or
+// took longer than most times the ideal.
+func repeated(t *testing.T, cps int, most float64, test func(cps int) result) (r result) {
+	t.Helper()
+	for range 3 {
+		if r = test(cps); r.code != 3 && (r.Stall <= r.Slack || r.Elapsed <= most*r.Ideal) {
+			return r
+		}
+		t.Log("repeated: ", r.stdout)
+		cps = cps * 2 / 3
+	}
+	t.Fatal("the machine stalled each time")
+	return r
+}
+
+// requireServed checks that all calls were served within the limit and in time.
+func requireServed(t *testing.T, r result, most float64) {
+	t.Helper()
+	require.Zero(t, r.code, r.stdout)
+	require.True(t, r.OK)
+	require.Equal(t, r.Campaigns*r.Calls, r.Served+r.Lost)
+	require.LessOrEqual(t, r.Elapsed, most*r.Ideal)
+	require.LessOrEqual(t, value(r.MostFixed), float64(r.CPS))
+	require.LessOrEqual(t, value(r.MostSliding), float64(r.CPS))
+}
+
+// requireOnce checks the arrivals of runs with a vendor of their own: none is lost but those that were
+// in flight at the death of a worker, and no other one has arrived twice.
+func requireOnce(t *testing.T, v verdict, runs ...result) {
+	t.Helper()
+	total, inFlight, lost := 0, 0, 0
+	for _, r := range runs {
+		total, inFlight, lost = total+r.Campaigns*r.Calls, inFlight+len(r.InFlight), lost+r.Lost
+	}
+	require.LessOrEqual(t, v.Unique, total)
+	require.GreaterOrEqual(t, v.Unique, total-lost)
+	require.LessOrEqual(t, v.Duplicates, inFlight)
+}
+
+func (f *figures) verdict() verdict {
+	return verdict{Arrivals: int(value(f.Arrivals)), Unique: int(value(f.Unique)), Duplicates: int(value(f.Duplicates))}
+}
+
+// TestCampaignsWithAKill: 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
+func TestCampaignsWithAKill(t *testing.T) {
+	t.Parallel()
+	r := repeated(t, 1500, 1.15, func(cps int) result {
+		return runBinary(t.Context(), t, io.Discard, "-cps %d -kill 1", cps)
+	})
+	requireServed(t, r, 1.15)
+	require.Equal(t, 1, r.Deaths)
+	requireOnce(t, r.verdict(), r)
+	require.Greater(t, r.WorstHalf, 0.35)
+	require.Less(t, r.BestHalf, 0.65)
+	require.InDelta(t, 1, r.Checks, 0.2)
+	require.Positive(t, r.RedisCPU)
+}
+
+// TestTheControlsAreAboveTheLimit: the load is strong enough to break it.
+func TestTheControlsAreAboveTheLimit(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []string{"article", "naive"} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			core.Must(binary()) // before the time begins
+			ctx := t.Context()
+			if algorithm == "article" { // it takes two minutes
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 4*time.Second)
+				defer cancel()
+			}
+			r := runBinary(ctx, t, io.Discard, "-calls 100 -cps 300 -algorithm %s", algorithm)
+			require.Zero(t, r.code, r)
+			require.False(t, r.OK)
+			require.Greater(t, value(r.MostSliding), 300.0)
+			require.Contains(t, r.Problem, "calls in a second, the limit is 300")
+		})
+	}
+}
+
+// TestTwoRunsShareTheLimit: they have one Redis and one vendor.
+func TestTwoRunsShareTheLimit(t *testing.T) {
+	t.Parallel()
+	redis, err := redisserver.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(redis.Kill)
+	const total = 2 * 20 * 70
+	repeated(t, 400, 1e9, func(cps int) result {
+		url := startVendor(t)
+		var runs [2]result
+		var wg sync.WaitGroup
+		for i := range runs {
+			wg.Go(func() {
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-calls 70 -workers 2 -cps %d -redis %s -vendor %s", cps, redis.Addr, url)
+			})
+		}
+		wg.Wait()
+		for _, r := range runs {
+			if r.code == 3 {
+				return r
+			}
+			require.Zero(t, r.code, r.stdout)
+		}
+		v, err := judge(t.Context(), url)
+		require.NoError(t, err)
+		require.InDelta(t, total, value(v.Unique), 0)
+		require.InDelta(t, total, value(v.Arrivals), 0)
+		require.LessOrEqual(t, value(v.MostSliding), float64(cps))
+		require.LessOrEqual(t, value(v.MostFixed), float64(cps))
+		return runs[0]
+	})
+}
+
+// startVendor starts a vendor alone, and returns its URL.
+func startVendor(t *testing.T) (url string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "vendor", "-addr", "127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	return lines.Text()
+}
+
+// pids reads the standard error of the program: it has the workers that have not ended.
+type pids struct {
+	mu    sync.Mutex
+	alive map[int]int // by number
+}
+
+var workerLine = regexp.MustCompile(`(?m)^worker (\d+)(?:: pid (\d+)| has ended)$`)
+
+func (p *pids) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range workerLine.FindAllSubmatch(text, -1) {
+		number := core.Must(strconv.Atoi(string(m[1])))
+		delete(p.alive, number)
+		if len(m[2]) > 0 {
+			p.alive[number] = core.Must(strconv.Atoi(string(m[2])))
+		}
+	}
+	return len(text), nil
+}
+
+// any returns one of the workers, or 0.
+func (p *pids) any() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pid := range p.alive {
+		return pid
+	}
+	return 0
+}
+
+// TestWorkersThatStopAndStartAtRandom: workers stand still for a while, or end and are replaced.
+func TestWorkersThatStopAndStartAtRandom(t *testing.T) {
+	t.Parallel()
+	r := repeated(t, 400, 1.25, func(cps int) result {
+		p := &pids{alive: map[int]int{}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var disturber sync.WaitGroup
+		disturber.Go(func() {
+			for i := 1; ctx.Err() == nil; i++ {
+				_ = sleep(ctx.Done(), time.Duration(200+rand.IntN(400))*time.Millisecond)
+				pid := p.any()
+				switch {
+				case pid == 0:
+				case i%4 == 0:
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				default:
+					_ = syscall.Kill(pid, syscall.SIGSTOP)
+					_ = sleep(ctx.Done(), time.Duration(50+rand.IntN(400))*time.Millisecond)
+					_ = syscall.Kill(pid, syscall.SIGCONT)
+				}
+			}
+		})
+		r := runBinary(t.Context(), t, p, "-calls 200 -cps %d", cps)
+		cancel()
+		disturber.Wait()
+		return r
+	})
+	requireServed(t, r, 1.25)
+	require.Positive(t, r.Deaths)
+	require.Greater(t, r.Stall, 50.0)
+	requireOnce(t, r.verdict(), r)
+}
+
+// TestOneWorkerNeedsNoRedis: the limit is in memory.
+func TestOneWorkerNeedsNoRedis(t *testing.T) {
+	t.Parallel()
+	r := repeated(t, 200, 1.15, func(cps int) result {
+		return runJSON(t.Context(), t, "-campaigns 3 -calls 100 -workers 1 -cps %d", cps)
+	})
+	requireServed(t, r, 1.15)
+	require.Zero(t, r.RedisCPU)
+	require.InDelta(t, 1, r.Checks, 0.2)
+}
+
+func TestAnInterruptEndsAllProcesses(t *testing.T) {
+	t.Parallel()
+	core.Must(binary()) // before the time begins
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	p := &pids{alive: map[int]int{}}
+	r := runBinary(ctx, t, p, "-cps 100")
+	require.Equal(t, 1, r.code, r)
+	require.Contains(t, r.Problem, "interrupted; ")
+	require.True(t, r.Judged)
+	require.Equal(t, strconv.Itoa(r.Served), r.Arrivals.String(), "calls in flight are waited for")
+	require.Positive(t, r.Served)
+	require.Len(t, p.alive, 4)
+	for _, pid := range p.alive {
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	}
+}
+
+// TestAllProcessesEndWithTheProgram: it is killed.
+func TestAllProcessesEndWithTheProgram(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "-cps", "100")
+	out, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	p := &pids{alive: map[int]int{}}
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	vendor, ok := strings.CutPrefix(lines.Text(), "vendor: ")
+	require.True(t, ok)
+	for len(p.alive) < 4 && lines.Scan() {
+		_, _ = p.Write(append(lines.Bytes(), '\n'))
+	}
+	require.Eventually(t, func() bool {
+		f, err := judge(t.Context(), vendor)
+		return err == nil && value(f.Arrivals) > 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	for _, pid := range p.alive {
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		}, time.Minute, 10*time.Millisecond)
+	}
+	require.Eventually(t, func() bool {
+		_, err := judge(t.Context(), vendor)
+		return err != nil
+	}, time.Minute, 10*time.Millisecond)
+}

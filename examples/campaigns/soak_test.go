@@ -1,0 +1,38 @@
+//go:build soak
+
+package main
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSoakCampaigns: 20 campaigns of 100,000 calls from 4 processes, one of which is killed on the way,
+// and the article's algorithm beside it.
+func TestSoakCampaigns(t *testing.T) {
+	r := repeated(t, 4000, 1.15, func(cps int) result {
+		return runBinary(t.Context(), t, io.Discard, "-calls 100000 -cps %d -kill 1", cps)
+	})
+	t.Log(r.stdout)
+	requireServed(t, r, 1.15)
+	require.Equal(t, 1, r.Deaths)
+	requireOnce(t, r.verdict(), r)
+}
+
+// TestSoakControls: the article's algorithm takes two minutes more than the ideal, and is above the
+// limit all the same.
+func TestSoakControls(t *testing.T) {
+	for _, algorithm := range []string{"article", "naive"} {
+		r := runBinary(t.Context(), t, io.Discard, "-cps 1500 -algorithm %s", algorithm)
+		t.Log(r.stdout)
+		require.Zero(t, r.code)
+		require.Greater(t, value(r.MostSliding), 1500.0)
+		require.Equal(t, 20_000, r.Served)
+		if algorithm == "article" {
+			require.Greater(t, r.Elapsed, 60.0)
+			require.Greater(t, r.Checks, 1.2)
+		}
+	}
+}

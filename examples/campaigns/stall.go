@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// A stall is the longest time by which a timer of this process was late: it had no CPU, or was stopped.
+type stall struct{ longest atomic.Int64 }
+
+const beat = 5 * time.Millisecond
+
+func (s *stall) watch(ctx context.Context) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for last := time.Now(); ctx.Err() == nil; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+		now := time.Now()
+		if late := now.Sub(last) - beat; int64(late) > s.longest.Load() {
+			s.longest.Store(int64(late))
+		}
+		last = now
+	}
+}
+
+func (s *stall) duration() time.Duration { return time.Duration(s.longest.Load()) }

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A summary has the flags, the ends of the calls, and the figures of the vendor.
+type summary struct {
+	Algorithm string   `json:"algorithm"`
+	Campaigns int      `json:"campaigns"`
+	Calls     int      `json:"calls"` // of each campaign
+	Workers   int      `json:"workers"`
+	CPS       int      `json:"cps"`
+	Kill      int      `json:"kill"`
+	Run       string   `json:"run"` // with which the names of its campaigns begin
+	Served    int      `json:"served"`
+	Failed    int      `json:"failed"`
+	Deaths    int      `json:"deaths"`    // of workers
+	InFlight  []string `json:"in_flight"` // the keys of calls that were, at deaths
+	Lost      int      `json:"lost"`      // of these, in flight at two deaths
+	Elapsed   float64  `json:"elapsed_seconds"`
+	Ideal     float64  `json:"ideal_seconds"`
+	WorstHalf float64  `json:"worst_half"` // the parts that were served at half time, 0 to 1
+	BestHalf  float64  `json:"best_half"`
+	Checks    float64  `json:"checks_per_call"`
+	Stale     uint64   `json:"stale"` // permits that were not used
+	RedisCPU  float64  `json:"redis_cpu_percent"`
+	Slack     float64  `json:"slack_ms"`
+	Judged    bool     `json:"judged"`
+	*figures
+	Stall   float64 `json:"stall_ms"` // the longest of the workers and the vendor
+	Void    bool    `json:"void"`
+	OK      bool    `json:"ok"`
+	Problem string  `json:"problem,omitempty"`
+
+	first string // the error of a call that failed
+	note  string // why the run has ended early
+	err   error  // why the run could not be made, or judged
+}
+
+func newSummary(cfg config) summary {
+	return summary{
+		Algorithm: cfg.algorithm, Campaigns: cfg.campaigns, Calls: cfg.calls, Workers: cfg.workers, CPS: cfg.cps, Kill: cfg.kill,
+		Run: newRun(), InFlight: []string{}, Ideal: cfg.ideal().Seconds(), Slack: milliseconds(slack),
+	}
+}
+
+// count returns s with the figures of the crew.
+func (s summary) count(c *crew) summary {
+	s.Served, s.Failed, s.Deaths, s.Lost, s.first = c.served, c.failed, c.deaths, c.lost, c.first
+	for _, n := range c.inFlight {
+		s.InFlight = append(s.InFlight, c.key(n))
+	}
+	if len(c.ends) > 0 {
+		s.Elapsed = round(c.ends[len(c.ends)-1].at.Seconds())
+	}
+	s.WorstHalf, s.BestHalf = c.halfTime()
+	var checks uint64
+	var stall time.Duration
+	for _, m := range c.all {
+		checks += m.checks
+		s.Stale += m.stale
+		stall = max(stall, m.stall)
+	}
+	s.Stall = milliseconds(stall)
+	if c.served > 0 {
+		s.Checks = round(float64(checks) / float64(c.served))
+	}
+	return s
+}
+
+func round(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+// fail returns s with its verdict. err, if there is one, is the reason why the run could not be made
+// or judged.
+func (s summary) fail(err error) summary {
+	s.err = err
+	s.RedisCPU = round(s.RedisCPU)
+	var problems []string
+	problem := func(bad bool, format string, args ...any) {
+		if bad {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	left := s.Campaigns*s.Calls - s.Served
+	problem(err != nil, "%v", err)
+	problem(s.note != "", "%s", s.note)
+	problem(left > s.Lost, "%d of %d calls were not served", left, s.Campaigns*s.Calls)
+	problem(s.first != "", "%d failed, the first: %s", s.Failed, s.first)
+	if s.figures != nil {
+		s.Stall = max(s.Stall, value(s.figures.Stall))
+		fixed, sliding := value(s.MostFixed) > float64(s.CPS), value(s.MostSliding) > float64(s.CPS)
+		late := s.Stall > s.Slack && s.Elapsed > s.Ideal-1 // no stall makes a run faster than the limit
+		s.Void = s.Algorithm == "gresil" && (fixed || sliding) && len(problems) == 0 && late
+		problem(fixed, "%s calls in a second of the clock, the limit is %d", s.MostFixed, s.CPS)
+		problem(sliding, "%s calls in a second, the limit is %d", s.MostSliding, s.CPS)
+	}
+	s.OK, s.Problem = len(problems) == 0, strings.Join(problems, "; ")
+	return s
+}
+
+func (s summary) exitCode() int {
+	switch {
+	case s.err != nil:
+		return 1
+	case s.OK || s.Algorithm != "gresil":
+		return 0
+	case s.Void:
+		return 3
+	}
+	return 1
+}
+
+// print writes one JSON object, or text.
+func (s summary) print(w io.Writer, asJSON bool) {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(s) // to standard output
+		return
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	row := func(name string, value any) { fmt.Fprintf(tw, "%s\t%v\n", name, value) }
+	row("algorithm", s.Algorithm)
+	row("calls", fmt.Sprintf("%d of each of %d campaigns, from %d workers, %d a second", s.Calls, s.Campaigns, s.Workers, s.CPS))
+	row("served", s.Served)
+	row("failed", s.Failed)
+	row("deaths", s.Deaths)
+	row("in_flight", strings.TrimSpace(fmt.Sprint(len(s.InFlight), " ", strings.Join(s.InFlight, " "))))
+	row("lost", s.Lost)
+	row("judged", s.Judged)
+	if f := s.figures; f != nil {
+		row("arrivals", f.Arrivals)
+		row("unique", f.Unique)
+		row("duplicates", f.Duplicates)
+		row("most_fixed", f.MostFixed)
+		row("most_sliding", f.MostSliding)
+		row("seconds", f.Seconds)
+	}
+	row("elapsed_seconds", fmt.Sprintf("%v, ideal %v", s.Elapsed, s.Ideal))
+	row("half_time", fmt.Sprintf("%.0f %% of the worst campaign, %.0f %% of the best", 100*s.WorstHalf, 100*s.BestHalf))
+	row("checks_per_call", s.Checks)
+	row("stale", s.Stale)
+	row("redis_cpu_percent", s.RedisCPU)
+	row("stall_ms", fmt.Sprintf("%v, slack %v", s.Stall, s.Slack))
+	_ = tw.Flush() // to standard output
+	switch {
+	case s.OK:
+		fmt.Fprintln(w, "ok: all calls were served, and no second was above the limit")
+	case s.Void:
+		fmt.Fprintf(w, "VOID: %s, and the harness stalled for longer than the slack\n", s.Problem)
+	default:
+		fmt.Fprintf(w, "FAILED: %s\n", s.Problem)
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
+)
+
+// sentHeader is the time at which a call was sent, in µs since 1970.
+const sentHeader = "X-Sent"
+
+// runVendor serves a vendor until ctx ends. It returns the exit code.
+func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("campaigns vendor", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	addr := flags.String("addr", "127.0.0.1:8090", "`address` to listen on; port 0 takes a free one")
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
+		fmt.Fprintf(stderr, "campaigns vendor: %v\n", err)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	var s stall
+	go s.watch(ctx)
+	if err := program.Serve(ctx, *addr, newVendor(newArrivals(), &s), stdout, time.Second); err != nil {
+		fmt.Fprintf(stderr, "campaigns vendor: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func newVendor(a *arrivals, s *stall) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(a.judge(s.duration())) // the client has left
+	})
+	mux.HandleFunc("POST /call", func(w http.ResponseWriter, r *http.Request) {
+		now := time.Now() // before anything
+		key := r.Header.Get("Idempotency-Key")
+		if key == "" || r.Header.Get("X-Campaign") == "" {
+			http.Error(w, "the headers Idempotency-Key and X-Campaign must be given", http.StatusBadRequest)
+			return
+		}
+		sent, _ := strconv.ParseInt(r.Header.Get(sentHeader), 10, 64) // 0 without one
+		a.add(now, key, sent)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return mux
+}
