@@ -53,7 +53,7 @@ func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
 			ctx := t.Context()
 			if algorithm != "gresil" { // a control is interrupted
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, time.Second)
+				ctx, cancel = context.WithTimeout(ctx, 3*time.Second)
 				defer cancel()
 			}
 			r := runJSON(ctx, t, "-calls 130 -rate 1000 -capacity 60 -limit 50 -scale 2 -algorithm "+algorithm)
