@@ -171,12 +171,17 @@ func start(t *testing.T, w worker) (cmd *exec.Cmd, marks func() (all []mark, sai
 // before, and none is lost.
 func TestSlotsOfFourProcessesAreSpaced(t *testing.T) {
 	t.Parallel()
-	const calls, rate = 10_000, 1000
+	checkSpacing(t, 10_000)
+}
+
+func checkSpacing(t *testing.T, calls int) {
+	t.Helper()
+	const rate = 1000
 	const interval = (1_000_000 + 900_000) / rate // µs, with a Slack of 0.9 of the period
 	addr := startRedis(t).Addr
 	var ends []func() ([]mark, string)
 	for range 4 {
-		_, end := start(t, worker{Addr: addr, Calls: calls / 4, Goroutines: 250, Rate: rate, Reserve: true})
+		_, end := start(t, worker{Addr: addr, Calls: int64(calls) / 4, Goroutines: 250, Rate: rate, Reserve: true})
 		ends = append(ends, end)
 	}
 	var slots []int64
@@ -224,11 +229,16 @@ func undisturbed(t *testing.T, test func() (disturbed bool)) {
 // up, and no call is lost.
 func TestAProcessThatIsStoppedSendsNothingStale(t *testing.T) {
 	t.Parallel()
-	const calls, rate, stops = 800, 400, 6
+	checkStops(t, 800, 6)
+}
+
+func checkStops(t *testing.T, calls, stops int) {
+	t.Helper()
+	const rate = 400
 	undisturbed(t, func() (disturbed bool) {
 		addr := startRedis(t).Addr
-		stopped, end := start(t, worker{Addr: addr, Calls: calls / 2, Goroutines: 50, Rate: rate})
-		_, other := start(t, worker{Addr: addr, Calls: calls / 2, Goroutines: 50, Rate: rate})
+		stopped, end := start(t, worker{Addr: addr, Calls: int64(calls) / 2, Goroutines: 50, Rate: rate})
+		_, other := start(t, worker{Addr: addr, Calls: int64(calls) / 2, Goroutines: 50, Rate: rate})
 		time.Sleep(200 * time.Millisecond) // it begins
 		for range stops {
 			time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
