@@ -148,7 +148,7 @@ func TestEveryValidLimitSurvivesItsText(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	valid, joined := 0, 0
 	seen := map[ratelimit.Algorithm]int{}
-	for range 20_000 {
+	for range 5_000 {
 		l := randomLimit(r)
 		text, err := l.MarshalText()
 		require.Equal(t, l.Validate(), err)
@@ -168,10 +168,10 @@ func TestEveryValidLimitSurvivesItsText(t *testing.T) {
 			joined++
 		}
 	}
-	require.Greater(t, valid, 10_000)
-	require.Greater(t, joined, 1000)
+	require.Greater(t, valid, 2500)
+	require.Greater(t, joined, 250)
 	for a := range ratelimit.AlgorithmSlidingLog + 1 {
-		require.Greater(t, seen[a], 500, a)
+		require.Greater(t, seen[a], 125, a)
 	}
 }
 

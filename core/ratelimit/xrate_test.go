@@ -21,7 +21,7 @@ import (
 // due within one.
 func TestBucketAgreesWithXTimeRate(t *testing.T) {
 	t.Parallel()
-	checkAgainstXTime(t, 100_000)
+	checkAgainstXTime(t, 40_000)
 }
 
 func checkAgainstXTime(t *testing.T, steps int) {

@@ -14,7 +14,7 @@ func TestManyCallsOfAnAccountThatIsProbedBlockNoOtherAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(answer{0, limitedAccount(10 * time.Second)}, answer{after: 50 * time.Second})
 		d := newDispatcher(t, config{Capacity: 8, Account: ownAccount})
-		keys := make([]string, 1000)
+		keys := make([]string, 250)
 		for i := range keys {
 			keys[i] = "a"
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("pace.seeds", 40, "number of random runs") //nolint:gochecknoglobals // a flag
+	seeds    = flag.Uint64("pace.seeds", 20, "number of random runs") //nolint:gochecknoglobals // a flag
 	fromSeed = flag.Uint64("pace.seed", 0, "the first of them")       //nolint:gochecknoglobals // a flag
 )
 
