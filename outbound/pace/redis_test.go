@@ -311,6 +311,7 @@ func TestAPausedServer(t *testing.T) {
 				time.Sleep(600 * time.Millisecond) // calls as usual
 				disturbed := time.Now().UnixNano()
 				_, err := srv.Do(c.disturb...)
+				paused := time.Now().UnixNano()           // by then, and for as long as since disturbed at least
 				time.Sleep(pause + 1200*time.Millisecond) // and again
 				cancel()
 				wg.Wait()
@@ -321,7 +322,7 @@ func TestAPausedServer(t *testing.T) {
 				require.LessOrEqual(t, mostIn(calls, time.Second), rate)
 				during := 0
 				for _, at := range calls {
-					if since := time.Duration(at - disturbed); since > slack+50*time.Millisecond && since < pause-50*time.Millisecond {
+					if time.Duration(at-paused) > slack+50*time.Millisecond && time.Duration(at-disturbed) < pause-50*time.Millisecond {
 						during++
 					}
 				}
