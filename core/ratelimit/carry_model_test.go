@@ -275,7 +275,7 @@ func TestChangedLimitsAreAsTheModelHasThem(t *testing.T) {
 		ratelimit.FixedWindow(10, minute).And(ratelimit.TokenBucket(10, second, 5)), ratelimit.FixedWindow(30, minute).And(ratelimit.SlidingLog(4, second)),
 		ratelimit.TokenBucket(5, second, 8).And(ratelimit.SlidingCounter(12, minute)), ratelimit.FixedWindow(12, minute), ratelimit.TokenBucket(20, second, 20),
 	}
-	for seed := range uint64(30) {
+	for seed := range uint64(15) {
 		limits := single
 		if seed%3 == 0 {
 			limits = joined

@@ -97,6 +97,7 @@ func TestTheProbeOfAnAccountKeepsNoOtherAccountFromItsCalls(t *testing.T) {
 
 func TestManyAccountsThatAreHeldLeaveRoomForTheVendor(t *testing.T) {
 	t.Parallel()
+	const accounts = 100
 	synctest.Test(t, func(t *testing.T) {
 		d := core.Must(dispatch.New(dispatch.Config[int, none]{Classify: classify, Attempts: 1, Account: func(key int) string {
 			if key < 0 {
@@ -104,7 +105,8 @@ func TestManyAccountsThatAreHeldLeaveRoomForTheVendor(t *testing.T) {
 			}
 			return strconv.Itoa(key)
 		}}))
-		for key := range 1 << 16 {
+		require.NoError(t, d.HoldAtMost(accounts))
+		for key := range accounts {
 			_, _ = dispatch.Do(t.Context(), d, key, func(context.Context, none) (int, error) { return 0, limitedAccount(time.Hour) })
 		}
 		_, err := dispatch.Do(t.Context(), d, -1, func(context.Context, none) (int, error) { return 0, limited(time.Minute) })
@@ -113,7 +115,7 @@ func TestManyAccountsThatAreHeldLeaveRoomForTheVendor(t *testing.T) {
 		_, err = dispatch.Do(t.Context(), d, -1, func(context.Context, none) (int, error) { return 0, nil })
 		require.NoError(t, err)
 		require.Equal(t, time.Minute+pad, time.Since(start))
-		require.Equal(t, uint64(1<<16+1), d.Stats().Cooldowns)
+		require.Equal(t, uint64(accounts+1), d.Stats().Cooldowns)
 	})
 }
 
