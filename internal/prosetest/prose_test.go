@@ -17,23 +17,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// phrases make a reader start the sentence again. After each is the word to use.
+// phrases make a reader start the sentence again. Before each are the texts that one of them
+// contains, in lower case, which are faster to find; after each is the word to use.
 var phrases = []struct { //nolint:gochecknoglobals // a constant
-	find *regexp.Regexp
-	say  string
+	hints []string
+	find  *regexp.Regexp
+	say   string
 }{
-	{regexp.MustCompile(`(?i)\btells?\b`), "reports whether, returns, describes"},
-	{regexp.MustCompile(`(?i)\b(for|of|by|and|or|than|,)\s+who(ever)?\s+(is|was|has|had|waits?|wants?|comes?|can|does|did|knows?|needs?|reads?|asks?|keeps?|gives?|makes?|uses?)\b|^\s*Who\s`), "the caller that, the client that"},
-	{regexp.MustCompile(`(?i)\bwhat (is|was|were|came|comes|has|had|would|will|did|does|time|others?|it|they|a|the|this|that)\b`), "the name of the thing"},
-	{regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|noone)\b`), "no caller, a caller"},
-	{regexp.MustCompile(`(?i)(\bor else\b|, else\b|\bwhich else\b|\bwho else\b|\bElse \w|\bwould else\b|\bwill else\b|\bmust else\b)`), "otherwise"},
-	{regexp.MustCompile(`(?i)\bin (the )?place of\b`), "instead of"},
-	{regexp.MustCompile(`(?i)\bfurther (in|out)\b`), "inner, outer"},
-	{regexp.MustCompile(`(?i)\b(is|are|was|were) to (be|have)\b|\bto be had\b|\bcan be had\b`), "must, can"},
-	{regexp.MustCompile(`(?i)\b(those|one) (who|which)\b`), "the name of the thing"},
-	{regexp.MustCompile(`\b(he|him|his|He|His)\b`), "the caller, it, they"},
-	{regexp.MustCompile(`(?i)\b(is|are|was|were|been|be) (asked|told|believed|heeded|minded)\b|\b(believes|heeds|minds)\b`), "is called, reports, uses"},
-	{regexp.MustCompile(`(?i)\b(is|are|was|were|while|be) away\b`), "unavailable"},
+	{[]string{"tell"}, regexp.MustCompile(`(?i)\btells?\b`), "reports whether, returns, describes"},
+	{[]string{"who"}, regexp.MustCompile(`(?i)\b(for|of|by|and|or|than|,)\s+who(ever)?\s+(is|was|has|had|waits?|wants?|comes?|can|does|did|knows?|needs?|reads?|asks?|keeps?|gives?|makes?|uses?)\b|^\s*Who\s`), "the caller that, the client that"},
+	{[]string{"what "}, regexp.MustCompile(`(?i)\bwhat (is|was|were|came|comes|has|had|would|will|did|does|time|others?|it|they|a|the|this|that)\b`), "the name of the thing"},
+	{[]string{"body", "noone"}, regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|noone)\b`), "no caller, a caller"},
+	{[]string{"else"}, regexp.MustCompile(`(?i)(\bor else\b|, else\b|\bwhich else\b|\bwho else\b|\bElse \w|\bwould else\b|\bwill else\b|\bmust else\b)`), "otherwise"},
+	{[]string{" place of"}, regexp.MustCompile(`(?i)\bin (the )?place of\b`), "instead of"},
+	{[]string{"further "}, regexp.MustCompile(`(?i)\bfurther (in|out)\b`), "inner, outer"},
+	{[]string{" to be", " to have", "be had"}, regexp.MustCompile(`(?i)\b(is|are|was|were) to (be|have)\b|\bto be had\b|\bcan be had\b`), "must, can"},
+	{[]string{"those ", "one "}, regexp.MustCompile(`(?i)\b(those|one) (who|which)\b`), "the name of the thing"},
+	{[]string{"he", "hi"}, regexp.MustCompile(`\b(he|him|his|He|His)\b`), "the caller, it, they"},
+	{[]string{"asked", "told", "believe", "heed", "mind"}, regexp.MustCompile(`(?i)\b(is|are|was|were|been|be) (asked|told|believed|heeded|minded)\b|\b(believes|heeds|minds)\b`), "is called, reports, uses"},
+	{[]string{"away"}, regexp.MustCompile(`(?i)\b(is|are|was|were|while|be) away\b`), "unavailable"},
 }
 
 // perThousand is the number of phrases that 1,000 words of a folder may have. A folder of
@@ -48,7 +50,11 @@ type prose struct {
 func (p *prose) scan(place, text string) {
 	text = strings.Join(strings.Fields(text), " ")
 	p.words += len(strings.Fields(text))
+	lower := strings.ToLower(text)
 	for _, phrase := range phrases {
+		if !slices.ContainsFunc(phrase.hints, func(hint string) bool { return strings.Contains(lower, hint) }) {
+			continue
+		}
 		for _, at := range phrase.find.FindAllStringIndex(text, -1) {
 			from, to := max(0, at[0]-40), min(len(text), at[1]+40)
 			p.found = append(p.found, fmt.Sprintf("%s: …%s… (say: %s)", place, text[from:to], phrase.say))
