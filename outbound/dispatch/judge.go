@@ -1,0 +1,89 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gresil/gresil/core"
+)
+
+// judge ends an attempt with the error of the user's function. It reports whether the
+// attempt must be repeated, and otherwise returns the error of the call. An error can be an
+// answer of the vendor, or not.
+func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
+	cfg, d := c.d.config(), c.d
+	limit, limited := Limited{}, false
+	if err != nil && !c.ended(err) {
+		limit, limited = cfg.Classify(err)
+	}
+	n := d.attempts.Add(1)
+	switch {
+	case limited:
+		d.limited.Add(1)
+		until := c.hold(cfg, limit)
+		if c.limited++; int(c.limited) < cfg.Attempts {
+			return true, nil
+		}
+		c.giveUp(err)
+		return false, &GaveUpError{Name: d.Name(), Attempts: int(c.limited), Err: err, until: until}
+	case err != nil && c.Err() != nil:
+		c.step(core.Ignored, core.Ignored)
+		c.end = canceled
+		if c.parent.Err() == nil { // Close has canceled the call
+			err = &cutError{err}
+		}
+		return false, err
+	}
+	vendor, place := core.Success, core.Ignored // any answer shows that the vendor answers again
+	if !answered {
+		vendor = core.Ignored
+	}
+	if err != nil {
+		c.end = failed
+	} else if c.end = succeeded; n%growth == 0 {
+		place = core.Success
+	}
+	c.step(vendor, place)
+	return false, err
+}
+
+// giveUp ends the call with the vendor's refusal.
+func (c *call[K, C]) giveUp(err error) {
+	c.end = gaveUp
+	if f := c.d.life.Hooks().GaveUp; f != nil {
+		c.d.call(c.parent, f, Info{Key: c.key, Attempts: int(c.limited), Err: err})
+	}
+}
+
+// ended reports whether err comes from the end of the context, not from the vendor.
+func (c *call[K, C]) ended(err error) bool {
+	return c.Err() != nil && (errors.Is(err, c.Err()) || errors.Is(err, context.Cause(c)))
+}
+
+// hold begins or extends a cooldown and ends the attempt.
+func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
+	wait := limit.RetryAfter
+	if wait <= 0 {
+		wait = cfg.Cooldown
+	}
+	wait = min(wait, cfg.MaxCooldown) + cfg.Pad
+	cool, key, permit, place := c.d.cool, "", &c.vendor, core.Failure
+	if limit.Scope == ScopeAccount && c.own != nil {
+		cool, key, permit, place = c.d.own, c.own.account, &c.own.permit, core.Ignored
+	}
+	c.notBefore = time.Now().Add(wait) // not after the end of the hold that begins now
+	if c.running.Load() {
+		permit.Hold(wait)
+	} else { // Dial was refused
+		cool.Hold(c.parent, key, wait)
+	}
+	if place == core.Ignored {
+		c.vendor.Done(core.Success) // the vendor answers, and another account can be served
+	}
+	c.step(core.Ignored, place)
+	if until, _ = cool.Until(key); until.Before(c.notBefore) {
+		until = c.notBefore
+	}
+	return until
+}
