@@ -43,7 +43,6 @@ const mostCalls = 10_000_000
 func parse(args []string, stderr io.Writer) (config, error) {
 	cfg := config{campaigns: 20, calls: 1000, workers: 4, cps: 500, algorithm: "gresil"}
 	flags := flag.NewFlagSet("campaigns", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	flags.Func("campaigns", "`number` of campaigns (default 20)", program.Whole(&cfg.campaigns, 1, 10_000))
 	flags.Func("calls", "`number` of calls of each campaign (default 1000)", program.Whole(&cfg.calls, 1, 1_000_000))
 	flags.Func("workers", "`number` of processes that make calls (default 4)", program.Whole(&cfg.workers, 1, 64))
@@ -53,20 +52,14 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags.Func("algorithm", strings.Join(algorithms(), "|")+" (default gresil)", program.OneOf(&cfg.algorithm, algorithms()...))
 	flags.Func("kill", "`number` of times that a worker is killed, and replaced, on the way (default 0)", program.Whole(&cfg.kill, 0, 100))
 	flags.BoolFunc("json", "print one JSON object", program.Bool(&cfg.json))
-	err := flags.Parse(args)
-	if err != nil {
-		return cfg, err
-	}
-	switch {
-	case flags.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q: there are only flags, such as -cps 500", flags.Arg(0))
-	case cfg.total() > mostCalls:
-		err = fmt.Errorf("-campaigns %d -calls %d: must be %d calls in total at most", cfg.campaigns, cfg.calls, mostCalls)
-	case cfg.kill >= cfg.total():
-		err = fmt.Errorf("-kill %d: must be less than the number of calls, %d", cfg.kill, cfg.total())
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "campaigns: %v\n", err)
-	}
+	err := program.Parse(flags, args, stderr, "-cps 500", func() error {
+		switch {
+		case cfg.total() > mostCalls:
+			return fmt.Errorf("-campaigns %d -calls %d: must be %d calls in total at most", cfg.campaigns, cfg.calls, mostCalls)
+		case cfg.kill >= cfg.total():
+			return fmt.Errorf("-kill %d: must be less than the number of calls, %d", cfg.kill, cfg.total())
+		}
+		return nil
+	})
 	return cfg, err
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // figures are those of the vendor, as it gave them.
@@ -30,26 +30,5 @@ const judgeTime = time.Minute
 func judge(ctx context.Context, vendor string) (*figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, vendor+"/judge", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, fmt.Errorf("no answer from the vendor at %s: %w", vendor, err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	switch resp.StatusCode {
-	case http.StatusNotFound:
-		return nil, nil //nolint:nilnil // as documented
-	case http.StatusOK:
-	default:
-		return nil, fmt.Errorf("%s/judge answers %s: must be 200 with JSON, or 404", vendor, resp.Status)
-	}
-	var f figures
-	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil {
-		return nil, fmt.Errorf("%s/judge must answer with a JSON object of numbers: %w", vendor, err)
-	}
-	return &f, nil
+	return program.Judge[figures](ctx, vendor)
 }

@@ -36,8 +36,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -55,10 +53,7 @@ func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "redis" || os.Args[1] == "child") {
 		os.Exit(program.RunChild(runChild))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	program.Main(run)
 }
 
 func runChild(ctx context.Context) int {
@@ -78,11 +73,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runVendor(ctx, args[1:], stdout, stderr)
 	}
 	cfg, err := parse(args, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
+	if err != nil {
+		return program.ExitCode(err)
 	}
 	s := show(ctx, cfg, program.NewScreen(stderr))
 	s.print(stdout, cfg.json)

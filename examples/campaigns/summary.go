@@ -1,13 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // A summary has the flags, the ends of the calls, and the figures of the vendor.
@@ -120,9 +121,7 @@ func (s summary) exitCode() int {
 // print writes one JSON object, or text.
 func (s summary) print(w io.Writer, asJSON bool) {
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(s) // to standard output
+		program.PrintJSON(w, s)
 		return
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)

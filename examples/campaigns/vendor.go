@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,18 +19,9 @@ const sentHeader = "X-Sent"
 // runVendor serves a vendor until ctx ends. It returns the exit code.
 func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("campaigns vendor", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	addr := flags.String("addr", "127.0.0.1:8090", "`address` to listen on; port 0 takes a free one")
-	err := flags.Parse(args)
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
-		fmt.Fprintf(stderr, "campaigns vendor: %v\n", err)
-	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
+	if err := program.Parse(flags, args, stderr, "-addr 127.0.0.1:8090", nil); err != nil {
+		return program.ExitCode(err)
 	}
 	var s stall
 	go s.watch(ctx)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -33,7 +32,6 @@ func algorithms() []string { return []string{"gresil", "article", "naive"} }
 func parse(args []string, stderr io.Writer) (config, error) {
 	cfg := config{calls: 6000, rate: 120, capacity: 8, scale: 1, algorithm: "gresil"}
 	flags := flag.NewFlagSet("vendor-actor", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	flags.Func("calls", "`number` of calls that are offered (default 6000)", program.Whole(&cfg.calls, 1, 1_000_000))
 	flags.Func("rate", "`calls` offered in a second of the vendor (default 120)", program.Number(&cfg.rate, 0.01, 100_000))
 	flags.Func("capacity", "`number` of calls in flight at most, of gresil and article (default 8)", program.Whole(&cfg.capacity, 1, 10_000))
@@ -42,13 +40,6 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags.Func("vendor", "`URL` of a vendor; without it, the program starts its own", program.VendorURL(&cfg.vendor))
 	flags.Func("algorithm", strings.Join(algorithms(), "|")+" (default gresil)", program.OneOf(&cfg.algorithm, algorithms()...))
 	flags.BoolFunc("json", "print one JSON object", program.Bool(&cfg.json))
-	if err := flags.Parse(args); err != nil {
-		return cfg, err
-	}
-	if flags.NArg() > 0 {
-		err := fmt.Errorf("unexpected argument %q: there are only flags, such as -scale 10", flags.Arg(0))
-		fmt.Fprintf(stderr, "vendor-actor: %v\n", err)
-		return cfg, err
-	}
-	return cfg, nil
+	err := program.Parse(flags, args, stderr, "-scale 10", nil)
+	return cfg, err
 }

@@ -29,12 +29,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
@@ -45,10 +41,7 @@ func main() {
 			return runVendor(ctx, os.Args[2:], os.Stdout, os.Stderr)
 		}))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	program.Main(run)
 }
 
 // run returns the exit code.
@@ -57,11 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runVendor(ctx, args[1:], stdout, stderr)
 	}
 	cfg, err := parse(args, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
+	if err != nil {
+		return program.ExitCode(err)
 	}
 	s := show(ctx, cfg, program.NewScreen(stderr))
 	s.print(stdout, cfg.json)

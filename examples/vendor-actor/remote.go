@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -67,23 +67,9 @@ func (r *remote) report(ctx context.Context, account, n string) error {
 
 // judge reads the figures of the vendor. They are nil if it has none.
 func (r *remote) judge(ctx context.Context) (*figures, error) {
-	resp, err := r.get(ctx, "/judge")
-	if err != nil {
-		return nil, err
-	}
-	defer resp.close()
-	switch resp.StatusCode {
-	case http.StatusNotFound:
-		return nil, nil //nolint:nilnil // as documented
-	case http.StatusOK:
-	default:
-		return nil, fmt.Errorf("%s/judge answers %s: must be 200 with JSON, or 404", r.url, resp.Status)
-	}
-	var f figures
-	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil {
-		return nil, fmt.Errorf("%s/judge must answer with a JSON object of numbers: %w", r.url, err)
-	}
-	return &f, nil
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return program.Judge[figures](ctx, r.url)
 }
 
 // An answer is a response whose time is limited until it is closed.
@@ -108,11 +94,7 @@ func (r *remote) get(ctx context.Context, path string) (answer, error) {
 		}
 	}
 	cancel()
-	var without *url.Error // of the URL, which is long
-	if errors.As(err, &without) {
-		err = without.Err
-	}
-	return answer{}, fmt.Errorf("no answer from the vendor at %s: %w", r.url, err)
+	return answer{}, program.NoAnswer(r.url, err)
 }
 
 // classify reads X-Retry-After-Ms, and otherwise does as dispatch.Classify.

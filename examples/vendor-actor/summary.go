@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // figures are those of the vendor, as it gave them.
@@ -85,9 +87,7 @@ func (s summary) exitCode() int {
 // print writes one JSON object, or text.
 func (s summary) print(w io.Writer, asJSON bool) {
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(s) // to standard output
+		program.PrintJSON(w, s)
 		return
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)

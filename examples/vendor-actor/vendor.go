@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,21 +16,12 @@ import (
 // runVendor serves a vendor until ctx ends. It returns the exit code.
 func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("vendor-actor vendor", flag.ContinueOnError)
-	flags.SetOutput(stderr)
 	addr := flags.String("addr", "127.0.0.1:8090", "`address` to listen on; port 0 takes a free one")
 	grace := flags.Duration("grace", time.Second, "time after a trip in which calls are pardoned, before it is divided by the scale")
 	scale := 1.0
 	flags.Func("scale", "`factor` by which all times are shorter (default 1)", program.Number(&scale, 0.1, 1000))
-	err := flags.Parse(args)
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
-		fmt.Fprintf(stderr, "vendor-actor vendor: %v\n", err)
-	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
+	if err := program.Parse(flags, args, stderr, "-addr 127.0.0.1:8090", nil); err != nil {
+		return program.ExitCode(err)
 	}
 	handler := newVendor(escalating.New(*grace, scale))
 	if err := program.Serve(ctx, *addr, handler, stdout, time.Second); err != nil {
@@ -71,5 +60,5 @@ func ceil(d, unit time.Duration) string {
 
 func writeJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value) // the client has left
+	program.PrintJSON(w, value)
 }
