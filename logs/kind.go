@@ -11,7 +11,7 @@ func kinds() []func(*subject, any) bool {
 		kindOf((*subject).timeout),
 		kindOf((*subject).cooldown),
 		kindOf((*subject).bulkhead),
-		kindOf((*subject).dispatch),
+		kindOf((*subject).reporter),
 		kindOf((*subject).events),
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// dispatch logs a service, such as a dispatcher or a pacer, which reports its steps itself.
-func (s *subject) dispatch(r core.Reporter) {
+// reporter logs a service, such as a dispatcher or a pacer, which reports its steps itself.
+func (s *subject) reporter(r core.Reporter) {
 	s.hooks(func() uint64 {
 		_, panics := r.Figures()
 		return panics
