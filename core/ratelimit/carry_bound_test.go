@@ -71,7 +71,9 @@ func TestNoHistoryOfLimitsGrantsMore(t *testing.T) {
 						for _, g := range grants[i:] {
 							sum += g.n
 							most := c.factor * (capacity + rate*g.at.Sub(grants[i].at).Seconds())
-							require.LessOrEqual(t, float64(sum), most+1e-6, "seed %d, %v", seed, g.at.Sub(grants[i].at))
+							if float64(sum) > most+1e-6 { // so often that an assertion would be most of the time
+								t.Fatalf("seed %d: %d permits within %v, at most %v are right", seed, sum, g.at.Sub(grants[i].at), most)
+							}
 						}
 					}
 				})

@@ -265,6 +265,11 @@ func (k *modelKey) decide(limit ratelimit.Limit, epoch, t, n int64) (allowed boo
 // model has it: the same takes are granted, as many permits remain, and the wait is the same.
 func TestChangedLimitsAreAsTheModelHasThem(t *testing.T) {
 	t.Parallel()
+	checkAgainstModel(t, 9)
+}
+
+func checkAgainstModel(t *testing.T, seeds uint64) {
+	t.Helper()
 	second, minute := time.Second, time.Minute
 	single := []ratelimit.Limit{
 		ratelimit.FixedWindow(10, minute), ratelimit.FixedWindow(4, minute), ratelimit.FixedWindow(20, second), ratelimit.TokenBucket(10, second, 7), ratelimit.TokenBucket(3, minute, 12),
@@ -275,7 +280,7 @@ func TestChangedLimitsAreAsTheModelHasThem(t *testing.T) {
 		ratelimit.FixedWindow(10, minute).And(ratelimit.TokenBucket(10, second, 5)), ratelimit.FixedWindow(30, minute).And(ratelimit.SlidingLog(4, second)),
 		ratelimit.TokenBucket(5, second, 8).And(ratelimit.SlidingCounter(12, minute)), ratelimit.FixedWindow(12, minute), ratelimit.TokenBucket(20, second, 20),
 	}
-	for seed := range uint64(15) {
+	for seed := range seeds {
 		limits := single
 		if seed%3 == 0 {
 			limits = joined

@@ -17,7 +17,7 @@ import (
 // Two tables are given the same, one of them by takeOne where that can do it.
 func TestTakeOneIsApply(t *testing.T) {
 	t.Parallel()
-	checkTakeOne(t, 60)
+	checkTakeOne(t, 30)
 }
 
 func checkTakeOne(t *testing.T, limits int) {

@@ -170,7 +170,7 @@ func TestSetConfigTellsOldOrNewHooks(t *testing.T) {
 	changed := make(chan struct{})
 	go func() {
 		defer close(changed)
-		for range 20_000 {
+		for range 5_000 {
 			cfg.Hooks = hooks()
 			if err := l.SetConfig(cfg); err != nil {
 				t.Error(err)

@@ -23,6 +23,8 @@ func TestSoakLinear(t *testing.T) {
 }
 
 func TestSoakPromise(t *testing.T)                         { checkPromise(t, 20_000) }
+func TestSoakChangedLimits(t *testing.T)                   { checkAgainstModel(t, 100) }
+func TestSoakRetryAfterAfterAChange(t *testing.T)          { checkRetryAfterAfterAChange(t, 1) }
 func TestSoakQueueOfTenThousandLeavesInOrder(t *testing.T) { checkQueue(t, 10_000) }
 func TestSoakLogGivesItsMemoryBack(t *testing.T)           { checkLogMemory(t, 500) }
 

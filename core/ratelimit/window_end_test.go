@@ -89,10 +89,15 @@ func TestAWindowEndsWhenItsRetryAfterSaidWhateverItsSize(t *testing.T) {
 // with it as those of few do.
 func TestOracleOfAlignedWindowsOfManyPermits(t *testing.T) {
 	t.Parallel()
+	checkAlignedWindows(t, 80)
+}
+
+func checkAlignedWindows(t *testing.T, windows int) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 13))
 		limits := windowSizes(true)
-		for range 200 {
+		for range windows {
 			time.Sleep(time.Duration(rng.Int64N(int64(time.Hour))))
 			agree(t, rng, limits[rng.IntN(len(limits))], 60)
 		}

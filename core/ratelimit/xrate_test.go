@@ -21,7 +21,7 @@ import (
 // due within one.
 func TestBucketAgreesWithXTimeRate(t *testing.T) {
 	t.Parallel()
-	checkAgainstXTime(t, 40_000)
+	checkAgainstXTime(t, 15_000)
 }
 
 func checkAgainstXTime(t *testing.T, steps int) {

@@ -265,11 +265,9 @@ func TestAnInterruptDrains(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	release := make(chan struct{})
-	f := foreign{report: func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("n") == "1" {
-			cancel()
-			<-release // the call is on its way, and is waited for
-		}
+	f := foreign{report: func(http.ResponseWriter, *http.Request) {
+		cancel()
+		<-release // the first call is on its way, and is waited for
 	}, judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"arrivals":1}`) }}
 	context.AfterFunc(ctx, func() { time.AfterFunc(100*time.Millisecond, func() { close(release) }) })
 	r := runJSON(ctx, t, "-capacity 1 -vendor "+f.start(t))
