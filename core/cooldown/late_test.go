@@ -106,6 +106,24 @@ func TestAnAnswerHoldsItsKeyIfTheCallWasReadyAfterTheRecovery(t *testing.T) {
 	}
 }
 
+// The first probe took too long, and another one has shown since that the server answers.
+func TestTheLateAnswerOfAProbeHoldsNothingAfterTheRecovery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCooldown(t, cooldown.Config{ProbeTimeout: time.Second})
+		c.Hold(t.Context(), key, time.Minute)
+		time.Sleep(time.Minute)
+		slow := acquire(t, c)
+		time.Sleep(time.Second)
+		probe := acquire(t, c)
+		probe.Done(core.Success)
+		require.Zero(t, c.Stats().Keys)
+		slow.Hold(time.Minute)
+		_, held := c.Until(key)
+		require.False(t, held)
+	})
+}
+
 func TestOfProbesThatFailTogetherTheFirstHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

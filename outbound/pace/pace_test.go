@@ -312,3 +312,41 @@ func TestAPermitEndsAfterSlack(t *testing.T) {
 		require.False(t, second.Stale())
 	})
 }
+
+// TestTheEarliestSpareIsUsedFirst, so that each is used while it is fresh.
+func TestTheEarliestSpareIsUsedFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, start := newPacer(t, pace.Config{Rates: perSecond(100)}), time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+			synctest.Wait()
+		}
+		cancel()
+		wg.Wait()
+		for i := range 3 {
+			require.Equal(t, start.Add(time.Duration(i+1)*10500*time.Microsecond), core.Must(p.Wait(t.Context(), "k", 1)).At)
+		}
+	})
+}
+
+// TestASnapshotForgetsNoSpare that is fresh, though its slot is over.
+func TestASnapshotForgetsNoSpare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, start := newPacer(t, pace.Config{Rates: perSecond(1)}), time.Now()
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := p.Wait(ctx, "k", 1)
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(1060*time.Millisecond - time.Since(start))
+		require.Len(t, p.Snapshot().Keys, 1)
+		require.Equal(t, start.Add(1050*time.Millisecond), core.Must(p.Wait(t.Context(), "k", 1)).At)
+		time.Sleep(time.Second)
+		require.Empty(t, p.Snapshot().Keys)
+	})
+}

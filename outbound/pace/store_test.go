@@ -122,6 +122,32 @@ func TestFewSlotsAreReservedAhead(t *testing.T) {
 	}
 }
 
+// TestProcessesThatShareAKeyReserveLessAhead: together about as far as one, whatever their number.
+func TestProcessesThatShareAKeyReserveLessAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.takes.Store(int64(time.Millisecond))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var pacers []*pace.Pacer
+		for range 4 {
+			p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1000), Store: s})
+			pacers = append(pacers, p)
+			for range 2000 {
+				wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+			}
+		}
+		time.Sleep(3 * time.Second)
+		for _, p := range pacers {
+			require.LessOrEqual(t, p.Snapshot().Keys[0].Ahead, 40*time.Millisecond)
+			require.LessOrEqual(t, p.Stats().Reserved, 12)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
 // TestALostStateIsNotUsedBeforeItsSlotsAreOver: the store forgets its state while slots are reserved.
 func TestALostStateIsNotUsedBeforeItsSlotsAreOver(t *testing.T) {
 	t.Parallel()
