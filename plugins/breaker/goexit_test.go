@@ -2,8 +2,10 @@ package breaker_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -77,4 +79,18 @@ func TestAHookThatEndsItsGoroutineClosesTheJudgedBody(t *testing.T) {
 	wg.Go(func() { _ = resp.Body.Close() })
 	wg.Wait()
 	require.Equal(t, 1, answer.Closes())
+}
+
+type brokenBody struct{ io.Reader }
+
+func (brokenBody) Close() error { return errReset }
+
+func TestTheErrorOfCloseIsReturnedByAJudgedBody(t *testing.T) {
+	t.Parallel()
+	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))
+	resp, err := p.Transport(trip(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: brokenBody{strings.NewReader("answer")}, Request: req}, nil
+	})).RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody)))
+	require.NoError(t, err)
+	require.ErrorIs(t, resp.Body.Close(), errReset)
 }
