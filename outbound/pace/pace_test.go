@@ -350,3 +350,30 @@ func TestASnapshotForgetsNoSpare(t *testing.T) {
 		require.Empty(t, p.Snapshot().Keys)
 	})
 }
+
+// A late context stands for a process that stands still between its turn and its reservation.
+type lateContext struct{ context.Context } //nolint:containedctx // it is one
+
+func (c lateContext) Deadline() (time.Time, bool) {
+	time.Sleep(5 * time.Second)
+	return c.Context.Deadline()
+}
+
+func TestNoCallOvertakesOneThatHasItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pace.Config{Rates: perSecond(1)})
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		var wg sync.WaitGroup
+		var order []int
+		for i, ctx := range []context.Context{lateContext{t.Context()}, t.Context()} {
+			wg.Go(func() {
+				_ = core.Must(p.Wait(ctx, "k", 1))
+				order = append(order, i)
+			})
+			time.Sleep(2 * time.Second)
+		}
+		wg.Wait()
+		require.Equal(t, []int{0, 1}, order)
+	})
+}
