@@ -36,3 +36,19 @@ func TestAWindowThatReachesAThresholdIsNeverFar(t *testing.T) {
 	require.Greater(t, reached, 1000)
 	require.Greater(t, far, 1000)
 }
+
+// TestARateThatIsExactlyReachedIsNotFar: a rate times its calls can be rounded up, as 0.07 × 100 is.
+func TestARateThatIsExactlyReachedIsNotFar(t *testing.T) {
+	t.Parallel()
+	for percent := 1; percent <= 100; percent++ {
+		for calls := 100; calls <= 1000; calls += 100 {
+			rules := rulesOf(&Config{FailureRate: float64(percent) / 100, Window: calls, MinCalls: calls, SlowCall: time.Second, SlowRate: float64(percent) / 100})
+			n := percent * calls / 100
+			for _, c := range []counts{{calls: calls, failures: n}, {calls: calls, slow: n}} {
+				failing, slow := rules.reached(&c)
+				require.True(t, failing || slow, "%d %% of %d", percent, calls)
+				require.False(t, rules.far(&c), "%d %% of %d", percent, calls)
+			}
+		}
+	}
+}

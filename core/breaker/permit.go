@@ -32,7 +32,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	case Disabled:
 		return Permit{}, nil
 	case Open:
-		if e := b.refusal.Load(); e != nil && e.generation == word>>wordBits && b.now() < e.over {
+		if e := b.refusal.Load(); e != nil && b.now() < e.over { // that of the word, or of a later state that is open
 			return b.reject(ctx, e)
 		}
 	case ForcedOpen:

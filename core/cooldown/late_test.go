@@ -81,6 +81,49 @@ func TestAnAnswerHoldsItsKeyUnlessItIsLate(t *testing.T) {
 	}
 }
 
+// A call can wait after its admission, for a connection or a limiter: Ready is right before it.
+func TestAnAnswerHoldsItsKeyIfTheCallWasReadyAfterTheRecovery(t *testing.T) {
+	t.Parallel()
+	for _, again := range []time.Duration{0, time.Hour} { // forgotten
+		synctest.Test(t, func(t *testing.T) {
+			c := newCooldown(t, cooldown.Config{})
+			early, late := acquire(t, c), acquire(t, c)
+			c.Hold(t.Context(), key, time.Second)
+			time.Sleep(time.Second + again)
+			if again == 0 {
+				probe := acquire(t, c)
+				probe.Done(core.Success)
+			}
+			require.True(t, early.Ready())
+			late.Hold(time.Minute)
+			_, held := c.Until(key)
+			require.False(t, held)
+			early.Hold(time.Minute)
+			until, _ := c.Until(key)
+			require.Equal(t, time.Minute, time.Until(until))
+			require.False(t, early.Ready())
+		})
+	}
+}
+
+// The first probe took too long, and another one has shown since that the server answers.
+func TestTheLateAnswerOfAProbeHoldsNothingAfterTheRecovery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCooldown(t, cooldown.Config{ProbeTimeout: time.Second})
+		c.Hold(t.Context(), key, time.Minute)
+		time.Sleep(time.Minute)
+		slow := acquire(t, c)
+		time.Sleep(time.Second)
+		probe := acquire(t, c)
+		probe.Done(core.Success)
+		require.Zero(t, c.Stats().Keys)
+		slow.Hold(time.Minute)
+		_, held := c.Until(key)
+		require.False(t, held)
+	})
+}
+
 func TestOfProbesThatFailTogetherTheFirstHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ type Permit struct {
 	cooldown   *Cooldown
 	ctx        context.Context //nolint:containedctx // for the hooks; a permit is part of one call
 	key        string
-	word       uint64        // of the cooldown when it was admitted
+	word       uint64        // of the cooldown when it was admitted, or was Ready
 	generation uint64        // of the gate
 	slot       uint64        // in the gate, 0 when the key was free
 	waited     time.Duration // for the gate
@@ -44,6 +44,7 @@ func (p *Permit) Ready() bool {
 	defer c.mu.Unlock()
 	switch g := c.lookup(p.key, c.now()); {
 	case g == nil:
+		p.word = c.word.Load() // as if it was admitted now: its answer is not late
 		return true
 	case p.slot == 0:
 		return false
@@ -54,8 +55,8 @@ func (p *Permit) Ready() bool {
 
 // Hold holds the key for d from now on, as the answer to this call asks: see
 // [Cooldown.Hold]. If the key is held by now, d can only extend that hold. If a hold began
-// after the call was admitted and its time is over, or the key recovered since, nothing
-// happens: only calls that were admitted later decide. The cooldown remembers the last
+// after the call was admitted, or was last Ready, and its time is over, or the key recovered
+// since, nothing happens: only later calls decide. The cooldown remembers the last
 // 256 keys that recovered. Call Hold before Done.
 func (p *Permit) Hold(d time.Duration) {
 	c := p.cooldown

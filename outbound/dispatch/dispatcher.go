@@ -105,7 +105,8 @@ func (d *Dispatcher[K, C]) Config() Config[K, C] { return d.life.Load().Config }
 func (d *Dispatcher[K, C]) config() *Config[K, C] { return &d.life.Load().Settings }
 
 // SetConfig replaces the Config while the dispatcher is in use. If Capacity is lowered,
-// idle connections beyond it are closed at once, and others when they are returned. A
+// idle connections beyond it are closed at once, and others when they are returned. Another
+// IdleTime applies to the connections that are idle, too. A
 // cooldown in force stays. Whether Dial is nil must not change, nor must the Store. An empty Name and a nil
 // Registry stay as they are: another one is a [*core.ConfigError], as are the errors of
 // [Config.Validate], and nothing changes.

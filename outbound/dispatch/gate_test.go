@@ -190,3 +190,38 @@ func TestThePadIsAddedToTheLongestCooldown(t *testing.T) {
 		})
 	}
 }
+
+// TestACallThatDialedThroughACooldownHoldsItsAccount: its answer is later than that cooldown.
+func TestACallThatDialedThroughACooldownHoldsItsAccount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dials, calls, start := 0, 0, time.Now()
+		d := core.Must(dispatch.New(numbered{
+			Classify: classify, Attempts: 1, Account: func(key string) string { return key },
+			Dial: func(context.Context, string) (int, error) {
+				if dials++; dials == 2 {
+					time.Sleep(10 * time.Second)
+				}
+				return dials, nil
+			},
+		}))
+		call := func(err error) error {
+			_, err = dispatch.Do(t.Context(), d, "a", func(context.Context, int) (int, error) {
+				calls++
+				time.Sleep(time.Second)
+				return 0, err
+			})
+			return err
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { require.Error(t, call(&limitError{time.Second, dispatch.ScopeAccount})) })
+		synctest.Wait()
+		wg.Go(func() { require.Error(t, call(&limitError{time.Minute, dispatch.ScopeAccount})) }) // dials for 10 seconds
+		time.Sleep(3 * time.Second)
+		require.NoError(t, call(nil)) // the account recovers
+		wg.Wait()
+		require.Equal(t, 3, calls)
+		require.Equal(t, 11*time.Second, time.Since(start))
+		require.Len(t, d.Snapshot().Held, 1, "its answer holds other calls")
+	})
+}

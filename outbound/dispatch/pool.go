@@ -327,10 +327,11 @@ func (p *pool[K, C]) trim() {
 		p.remove(p.first)
 	}
 	p.serve()
-	if p.timer != nil && p.first == nil {
+	if p.timer != nil {
 		p.timer.Stop()
 		p.armed = false
 	}
+	p.arm() // IdleTime may be another one
 	p.mu.Unlock()
 	p.freeAll(old)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -342,4 +343,23 @@ func TestCapacityChangesWhileCallsRun(t *testing.T) {
 		require.Len(t, s.news(), 1)
 		require.Equal(t, 1, d.Stats().Connections)
 	})
+}
+
+// TestAShorterIdleTimeAppliesToIdleConnections that were idle before it was set.
+func TestAShorterIdleTimeAppliesToIdleConnections(t *testing.T) {
+	t.Parallel()
+	for _, before := range []time.Duration{-1, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := numbered{IdleTime: before, Dial: func(context.Context, string) (int, error) { return 1, nil }}
+			d := core.Must(dispatch.New(cfg))
+			_, err := dispatch.Do(t.Context(), d, "a", noop)
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			cfg.IdleTime = time.Minute
+			require.NoError(t, d.SetConfig(cfg))
+			time.Sleep(59*time.Second + time.Millisecond)
+			synctest.Wait()
+			require.Zero(t, d.Stats().Connections, before)
+		})
+	}
 }

@@ -204,9 +204,7 @@ func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time,
 		return permit, retry, p.explain(err)
 	case !r.Allowed && r.RetryAfter == ratelimit.Never: // the rate was lowered
 		return permit, retry, c.tooMuch()
-	case !r.Allowed && r.RetryAfter > most:
-		return permit, retry, c.limited(after.Add(r.RetryAfter))
-	case !r.Allowed: // that far ahead nothing can be reserved
+	case !r.Allowed: // nothing can be reserved that far ahead, or later than most
 		return permit, after.Add(r.RetryAfter), nil
 	case r.Limit == 0: // the store failed, and OnStoreError allows the call
 		return Permit{At: after, Cost: c.n}, retry, nil

@@ -134,3 +134,24 @@ func TestTheAnswerOfTheVendorReplacesRatesThatWereSetMeanwhile(t *testing.T) {
 		require.Equal(t, perSecond(10), p.Config().Rates)
 	})
 }
+
+// TestACallThatLeavesAtAChangeOfRatesLeavesNoSpare: its slot is one of the old rates, an hour ahead.
+func TestACallThatLeavesAtAChangeOfRatesLeavesNoSpare(t *testing.T) {
+	t.Parallel()
+	for range 20 { // the call can see either end first
+		synctest.Test(t, func(t *testing.T) {
+			p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Hour}}})
+			_ = core.Must(p.Wait(t.Context(), "k", 1))
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+			synctest.Wait()
+			require.NoError(t, p.SetRates(perSecond(100)...))
+			cancel()
+			wg.Wait()
+			start := time.Now()
+			_ = core.Must(p.Wait(t.Context(), "k", 1))
+			require.Less(t, time.Since(start), 100*time.Millisecond)
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/client"
@@ -107,4 +108,69 @@ func ExampleConfig_refresh() {
 	// Output:
 	// rates: [{6000 1m0s 0}]
 	// <nil>
+}
+
+// A campaign with many calls does not make another one wait until they are made.
+func ExampleConfig_fair() {
+	type campaign struct{} // the key of its name in a context
+	vendor := core.Must(pace.New(pace.Config{
+		Rates: []pace.Rate{{Calls: 20, Per: time.Second}},
+		Slack: 500 * time.Millisecond, // this machine can be busy
+		Fair:  func(ctx context.Context) string { return ctx.Value(campaign{}).(string) },
+	}))
+	var calls sync.WaitGroup
+	order := make(chan string, 6)
+	for n, name := range []string{"summer", "summer", "summer", "summer", "summer", "winter"} {
+		calls.Go(func() {
+			_, _ = vendor.Wait(context.WithValue(context.Background(), campaign{}, name), "account", 1)
+			order <- name
+		})
+		for s := vendor.Stats(); int(s.Permits)+s.Reserved+s.Waiting <= n; s = vendor.Stats() { // it has its place
+			time.Sleep(time.Millisecond)
+		}
+	}
+	calls.Wait()
+	close(order)
+	for name := range order {
+		fmt.Println(name)
+	}
+	// Output:
+	// summer
+	// summer
+	// summer
+	// winter
+	// summer
+	// summer
+}
+
+// A vendor that counts the calls of the last minute accepts all of them at once after a pause.
+func ExampleConfig_mode() {
+	vendor := core.Must(pace.New(pace.Config{
+		Rates: []pace.Rate{{Calls: 3, Per: time.Minute}},
+		Mode:  pace.SlidingLog, // Rolling would give one permit in 20 seconds
+	}))
+	for range 4 {
+		permit := core.Must(vendor.Reserve(context.Background(), "account", 1))
+		fmt.Println(time.Until(permit.At).Round(time.Second))
+	}
+	// Output:
+	// 0s
+	// 0s
+	// 0s
+	// 1m0s
+}
+
+func ExamplePacer_Snapshot() {
+	vendor := core.Must(pace.New(pace.Config{Name: "telephony", Rates: []pace.Rate{{Calls: 1, Per: time.Minute}}}))
+	for range 3 {
+		_ = core.Must(vendor.Reserve(context.Background(), "account", 1))
+	}
+	s := vendor.Snapshot()
+	fmt.Println(s.Name, s.Mode, s.Rates, s.Stats.Permits)
+	for _, k := range s.Keys {
+		fmt.Println(k.Key, "ahead", k.Ahead.Round(time.Minute))
+	}
+	// Output:
+	// telephony rolling [{1 1m0s 0}] 3
+	// account ahead 2m0s
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -442,3 +443,27 @@ func TestKeysAreForgotten(t *testing.T) {
 }
 
 var _ ratelimit.Store = (*remote)(nil)
+
+// TestRatesWithOneSpacingAreOne: a call that would wait too long is rejected at once, as with one rate.
+func TestRatesWithOneSpacingAreOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 21, Per: time.Second}, {Calls: 41, Per: 2 * time.Second}}, MaxWait: time.Second})
+		start := time.Now()
+		var rejected atomic.Int64
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if _, err := p.Wait(t.Context(), "k", 1); err != nil {
+					require.ErrorIs(t, err, pace.ErrLimited)
+					require.Equal(t, start, time.Now())
+					rejected.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, time.Second, time.Since(start))
+		require.EqualValues(t, 100-21, rejected.Load())
+	})
+}

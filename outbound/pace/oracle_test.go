@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -40,8 +41,21 @@ type processTable struct {
 
 // A chance is a source of random numbers for all goroutines.
 type chance struct {
-	mu     sync.Mutex
-	random *rand.Rand
+	mu      sync.Mutex
+	random  *rand.Rand
+	hostile bool // functions of the user and of the store panic or end their goroutines
+}
+
+// misbehave stands for a function that does not return.
+func (c *chance) misbehave() {
+	if c.hostile {
+		switch c.upTo(200) {
+		case 0:
+			panic("told")
+		case 1:
+			runtime.Goexit()
+		}
+	}
 }
 
 func (c *chance) upTo(n int64) int64 {
@@ -67,6 +81,7 @@ func (t *processTable) Apply(ctx context.Context, key string, plan driver.ID, op
 	t.p.sleep(way)
 	t.p.stand()
 	r, err := t.Table.Apply(ctx, key, plan, op)
+	t.p.misbehave()
 	t.p.sleep(way)
 	t.p.stand()
 	if t.p.one(100) {
@@ -85,7 +100,7 @@ func (p *process) stand() {
 
 // TestRandomRunsKeepEveryCap: processes with random rates over one store. Calls have costs and sub-keys,
 // leave, and are delayed as the promise allows; processes stand still, start and close; replies are late
-// or lost.
+// or lost. In every second run, functions of the user and of the store panic or end their goroutines.
 func TestRandomRunsKeepEveryCap(t *testing.T) {
 	t.Parallel()
 	for seed := *fromSeed; seed < *fromSeed+*seeds; seed++ {
@@ -115,13 +130,15 @@ func randomConfig(c *chance) pace.Config {
 	if c.one(2) {
 		cfg.MaxQueue = int(c.upTo(6)) - 1
 	}
-	cfg.Fair = func(context.Context) string { return strconv.FormatInt(c.upTo(3), 10) }
+	cfg.Fair = func(context.Context) string { c.misbehave(); return strconv.FormatInt(c.upTo(3), 10) }
+	hook := func(context.Context, pace.Info) { c.misbehave() }
+	cfg.Hooks = pace.Hooks{Waited: hook, Stale: hook, Rejected: hook, StoreFailed: hook, StoreRecovered: hook}
 	return cfg
 }
 
 func randomRun(t *testing.T, seed uint64) {
 	t.Helper()
-	c := &chance{random: rand.New(rand.NewPCG(seed, 11))} //nolint:gosec // a test
+	c := &chance{random: rand.New(rand.NewPCG(seed, 11)), hostile: seed%2 == 1} //nolint:gosec // a test
 	cfg, shared, start := randomConfig(c), core.Must(ratelimit.NewMemory(0)), time.Now()
 	const lasts = 12 * time.Second
 	cost := cfg.Rates[0].Calls
@@ -159,7 +176,9 @@ func randomRun(t *testing.T, seed uint64) {
 		for range 1 + c.upTo(10) {
 			calls.Go(func() {
 				for time.Since(start) < lasts {
-					p.call(t, pacer, &v, cfg, 1+c.upTo(cost-1))
+					var one sync.WaitGroup // the call can end its goroutine
+					one.Go(func() { p.call(t, pacer, &v, cfg, 1+c.upTo(cost-1)) })
+					one.Wait()
 				}
 			})
 		}
@@ -190,6 +209,9 @@ func randomRun(t *testing.T, seed uint64) {
 // call makes one call in one of several ways.
 func (p *process) call(t *testing.T, pacer *pace.Pacer, v *vendor, cfg pace.Config, cost int64) {
 	t.Helper()
+	if p.hostile {
+		defer func() { _ = recover() }()
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if p.one(3) {

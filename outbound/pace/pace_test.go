@@ -312,3 +312,68 @@ func TestAPermitEndsAfterSlack(t *testing.T) {
 		require.False(t, second.Stale())
 	})
 }
+
+// TestTheEarliestSpareIsUsedFirst, so that each is used while it is fresh.
+func TestTheEarliestSpareIsUsedFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, start := newPacer(t, pace.Config{Rates: perSecond(100)}), time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+			synctest.Wait()
+		}
+		cancel()
+		wg.Wait()
+		for i := range 3 {
+			require.Equal(t, start.Add(time.Duration(i+1)*10500*time.Microsecond), core.Must(p.Wait(t.Context(), "k", 1)).At)
+		}
+	})
+}
+
+// TestASnapshotForgetsNoSpare that is fresh, though its slot is over.
+func TestASnapshotForgetsNoSpare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, start := newPacer(t, pace.Config{Rates: perSecond(1)}), time.Now()
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := p.Wait(ctx, "k", 1)
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(1060*time.Millisecond - time.Since(start))
+		require.Len(t, p.Snapshot().Keys, 1)
+		require.Equal(t, start.Add(1050*time.Millisecond), core.Must(p.Wait(t.Context(), "k", 1)).At)
+		time.Sleep(time.Second)
+		require.Empty(t, p.Snapshot().Keys)
+	})
+}
+
+// A late context stands for a process that stands still between its turn and its reservation.
+type lateContext struct{ context.Context } //nolint:containedctx // it is one
+
+func (c lateContext) Deadline() (time.Time, bool) {
+	time.Sleep(5 * time.Second)
+	return c.Context.Deadline()
+}
+
+func TestNoCallOvertakesOneThatHasItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPacer(t, pace.Config{Rates: perSecond(1)})
+		_ = core.Must(p.Wait(t.Context(), "k", 1))
+		var wg sync.WaitGroup
+		var order []int
+		for i, ctx := range []context.Context{lateContext{t.Context()}, t.Context()} {
+			wg.Go(func() {
+				_ = core.Must(p.Wait(ctx, "k", 1))
+				order = append(order, i)
+			})
+			time.Sleep(2 * time.Second)
+		}
+		wg.Wait()
+		require.Equal(t, []int{0, 1}, order)
+	})
+}

@@ -3,6 +3,7 @@ package pace
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 )
@@ -33,9 +34,9 @@ func (p *Pacer) Figures() (figures []core.Figure, hookPanics uint64) {
 	return figures, s.HookPanics
 }
 
-// ObserveSteps calls f when the rates were read or could not be read, and when the store has
-// recovered, for package logs; with calls also for each failure of the store, each call that waited or
-// was rejected, and each permit that was stale.
+// ObserveSteps calls f when the rates were read or could not be read, at the first failure of the
+// store, and when the store has recovered, for package logs; with calls also for its other failures,
+// each call that waited or was rejected, and each permit that was stale.
 func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
 	step := func(text string, attrs func(Info) []slog.Attr) func(context.Context, Info) {
 		return func(ctx context.Context, info Info) {
@@ -48,13 +49,22 @@ func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.S
 		}
 	}
 	failure := func(info Info) []slog.Attr { return []slog.Attr{slog.Any("err", info.Err)} }
+	var failing atomic.Bool
 	hooks := Hooks{
-		Refreshed:      step("rates were read from the vendor", func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
-		RefreshFailed:  step("rates could not be read from the vendor", failure),
-		StoreRecovered: step("store has recovered", func(Info) []slog.Attr { return nil }),
+		Refreshed:     step("rates were read from the vendor", func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
+		RefreshFailed: step("rates could not be read from the vendor", failure),
+		StoreFailed: func(ctx context.Context, info Info) {
+			if first := !failing.Swap(true); first || calls {
+				f(ctx, core.Step{Text: "store failed", Call: !first, Warn: first, Key: info.Key, Attrs: failure(info)})
+			}
+		},
+		StoreRecovered: func(ctx context.Context, _ Info) {
+			if failing.Swap(false) {
+				f(ctx, core.Step{Text: "store has recovered"})
+			}
+		},
 	}
 	if calls {
-		hooks.StoreFailed = call("store failed", failure)
 		hooks.Waited = call("call waited for its permit", func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("waited", info.Waited)} })
 		hooks.Stale = call("permit was stale", func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("late", info.Late)} })
 		hooks.Rejected = call("call rejected", func(info Info) []slog.Attr {

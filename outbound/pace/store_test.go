@@ -3,7 +3,10 @@ package pace_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -117,6 +120,32 @@ func TestFewSlotsAreReservedAhead(t *testing.T) {
 			wg.Wait()
 		})
 	}
+}
+
+// TestProcessesThatShareAKeyReserveLessAhead: together about as far as one, whatever their number.
+func TestProcessesThatShareAKeyReserveLessAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.takes.Store(int64(time.Millisecond))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var pacers []*pace.Pacer
+		for range 4 {
+			p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1000), Store: s})
+			pacers = append(pacers, p)
+			for range 2000 {
+				wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+			}
+		}
+		time.Sleep(3 * time.Second)
+		for _, p := range pacers {
+			require.LessOrEqual(t, p.Snapshot().Keys[0].Ahead, 40*time.Millisecond)
+			require.LessOrEqual(t, p.Stats().Reserved, 12)
+		}
+		cancel()
+		wg.Wait()
+	})
 }
 
 // TestALostStateIsNotUsedBeforeItsSlotsAreOver: the store forgets its state while slots are reserved.
@@ -285,4 +314,35 @@ func TestASlowReplyBurnsThePermit(t *testing.T) {
 		require.Len(t, stale, 1)
 		require.EqualValues(t, 1, p.Stats().Stale)
 	})
+}
+
+// TestAnOutageIsReportedWithoutReportsOfCalls: by its first failure and its end.
+func TestAnOutageIsReportedWithoutReportsOfCalls(t *testing.T) {
+	t.Parallel()
+	for _, calls := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newRemote()
+			p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1), Store: s})
+			var texts []string
+			defer p.ObserveSteps(calls, func(_ context.Context, step core.Step) {
+				if strings.HasPrefix(step.Text, "store") {
+					texts = append(texts, fmt.Sprintf("%s, warn %t, call %t", step.Text, step.Warn, step.Call))
+				}
+			})()
+			want := []string{"store failed, warn true, call false", "store failed, warn false, call true", "store has recovered, warn false, call false"}
+			if !calls {
+				want = slices.Delete(want, 1, 2)
+			}
+			for range 2 {
+				s.down.Store(true)
+				for range 2 {
+					_, err := p.Wait(t.Context(), "k", 1)
+					require.ErrorIs(t, err, pace.ErrStore)
+				}
+				s.down.Store(false)
+				_ = core.Must(p.Wait(t.Context(), "k", 1))
+			}
+			require.Equal(t, slices.Concat(want, want), texts)
+		})
+	}
 }

@@ -2,8 +2,10 @@ package breaker_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,4 +57,40 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The hook runs at the Close of the body, which is a success.
+func TestAHookThatEndsItsGoroutineClosesTheJudgedBody(t *testing.T) {
+	t.Parallel()
+	end := false
+	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true, Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.Info) {
+		if end {
+			runtime.Goexit()
+		}
+	}}}))
+	answer := resiltest.NewBody("answer")
+	rt := p.Transport(trip(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: req}, nil
+	}))
+	resp, err := rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody)))
+	require.NoError(t, err)
+	end = true
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = resp.Body.Close() })
+	wg.Wait()
+	require.Equal(t, 1, answer.Closes())
+}
+
+type brokenBody struct{ io.Reader }
+
+func (brokenBody) Close() error { return errReset }
+
+func TestTheErrorOfCloseIsReturnedByAJudgedBody(t *testing.T) {
+	t.Parallel()
+	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))
+	resp, err := p.Transport(trip(func(req *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: brokenBody{strings.NewReader("answer")}, Request: req}, nil
+	})).RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody)))
+	require.NoError(t, err)
+	require.ErrorIs(t, resp.Body.Close(), errReset)
 }

@@ -63,6 +63,11 @@ func TestJudgeBody(t *testing.T) {
 			resp.Body = conn{resp.Body}
 			return resp, nil
 		}), use: func(b io.ReadCloser) { _, _ = b.(io.Writer).Write(nil) }, success: 1, bodyless: true},
+		{name: "writable without a 101", base: roundTrip(func(req *http.Request) (*http.Response, error) {
+			resp := respond(req, http.StatusOK) // to CONNECT
+			resp.Body = conn{resp.Body}
+			return resp, nil
+		}), use: func(b io.ReadCloser) { _, _ = b.(io.Writer).Write(nil) }, success: 1, bodyless: true},
 		{name: "rejected further in", base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			return client.Reject(req, http.StatusServiceUnavailable, core.ErrRejected), nil
 		}), ignored: 1, bodyless: true},

@@ -276,7 +276,7 @@ func (c *Charge) write(h http.Header, refused *refusal) Info {
 	defer c.mu.Unlock()
 	links, counts, result := slices.Clone(c.links), max(0, refused.link), refused.result
 	if result.Allowed { // of a take of 0
-		result.Allowed, result.RetryAfter = false, 0
+		result.Allowed = false
 		if result.Remaining <= 0 {
 			result.RetryAfter = result.NextAfter
 		}

@@ -898,3 +898,21 @@ func TestCharge_TheRequestFurtherOutKnowsThePattern(t *testing.T) {
 	do(outer, r)
 	require.Equal(t, "/users/", r.Pattern)
 }
+
+// The handler had a reason of its own before, and now nothing to wait for is known.
+func TestCharge_RejectOfAHandlerRemovesAnEarlierRetryAfter(t *testing.T) {
+	t.Parallel()
+	for name, onRejected := range map[string]func(http.ResponseWriter, *http.Request, ratelimit.Info){
+		"default": nil, "its own": func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) {
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+	} {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), OnRejected: onRejected}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			w.Header().Set("Retry-After", "7")
+			require.True(t, c.Reject(w, r, mustTake(t, c, 0)))
+		})
+		w := fetch(s, "/")
+		require.Equal(t, 429, w.Code, name)
+		require.Empty(t, w.Header().Values("Retry-After"), name)
+	}
+}

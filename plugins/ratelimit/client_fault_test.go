@@ -103,3 +103,22 @@ func TestEnhanceYourCalmHoldsAsA429(t *testing.T) {
 		}, func(*http.Request) (*http.Response, error) { return nil, goAwayError{ErrCode: 11} }))
 	})
 }
+
+// A bubble does not end while a goroutine of it waits.
+func TestTheCancelChannelOfARequestThatWaitedIsNotWatchedAfterwards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.TokenBucket(1, time.Second, 1)}))
+		rt := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+		}))
+		start := time.Now()
+		for range 2 {
+			req := core.Must(http.NewRequest(http.MethodGet, "http://a.test/", http.NoBody))
+			req.Cancel = make(chan struct{}) //nolint:staticcheck // it is what is tested
+			_, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+		}
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}

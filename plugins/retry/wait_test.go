@@ -46,6 +46,7 @@ func TestDrainingIsPartOfTheWait(t *testing.T) {
 		{"no wait", stalled, retry.Config{Backoff: backoff.None{}}, 0, 500 * time.Millisecond},
 		{"no wait, a deadline", stalled, retry.Config{Backoff: backoff.None{}}, 400 * ms, 200 * ms},
 		{"no wait, MaxElapsed", stalled, retry.Config{Backoff: backoff.None{}, MaxElapsed: 400 * ms}, 0, 200 * ms},
+		{"no wait, nor time for a draining", stalled, retry.Config{Backoff: backoff.None{}, MaxElapsed: 1}, 0, 0},
 		{"no draining", stalled, retry.Config{Backoff: backoff.None{}, Drain: client.Drain{Time: -1}}, 0, 0},
 		{"reaches the deadline", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, 800 * ms, -1},
 	} {
