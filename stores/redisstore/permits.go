@@ -41,11 +41,7 @@ func (s *Store) OpenBulkhead(name string) (bulkhead.Table, error) {
 
 // Acquire takes permits, in one round trip if they are free.
 func (t *permits) Acquire(ctx context.Context, r bulkhead.Request) (release func(), err error) {
-	l := t.leases
-	h := &holder{Request: r, id: l.sender + ":" + strconv.FormatUint(l.serial.Add(1), 36)}
-	for i, kind := range []string{"leases", "waiters", "about"} {
-		h.keys[i] = t.leases.prefix + kind + ":" + t.name + ":" + escape(r.Key, ":@/+,;|~ ", l.store.cfg.HashKeys)
-	}
+	l, h := t.leases, t.holder(r)
 	if r.Wait > 0 {
 		err = l.await(ctx, h)
 	} else {
@@ -58,6 +54,15 @@ func (t *permits) Acquire(ctx context.Context, r bulkhead.Request) (release func
 		l.leave(h) // it can be registered, or have the permits if a reply was lost
 	}
 	return nil, err
+}
+
+func (t *permits) holder(r bulkhead.Request) *holder {
+	l := t.leases
+	h := &holder{Request: r, id: l.sender + ":" + strconv.FormatUint(l.serial.Add(1), 36)}
+	for i, kind := range [...]string{"leases:", "waiters:", "about:"} {
+		h.keys[i] = l.prefix + kind + t.name + ":" + escape(r.Key, ":@/+,;|~ ", l.store.cfg.HashKeys)
+	}
+	return h
 }
 
 // take asks for permits once. The error is [bulkhead.ErrFull] if they are not free, with the time

@@ -328,3 +328,34 @@ func TestAWaitEndsWithItsContextItsTimeTheBulkheadAndTheStore(t *testing.T) {
 		require.Zero(t, b.Stats().InFlight+b.Stats().Waiting)
 	}
 }
+
+// TestWaitersOfAProcessThatHasEndedAreSkipped: nothing receives their turn, so a permit goes to the
+// next one at once.
+func TestWaitersOfAProcessThatHasEndedAreSkipped(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	client := srv.client(t)
+	b := newBulkhead(t, client, Config{}, limitOf(3))
+	gone := newLeases(b.Config().Store.(*Store)) //nolint:forcetypeassert // of newBulkhead
+	gone.channel = "nobody"
+	gone.pushed.Store(true)
+	one, two := acquire(t, b, "k", 2), acquire(t, b, "k", 1)
+	for i := range 20 {
+		h := (&permits{gone, "=vendor"}).holder(bulkhead.Request{Key: "k", Weight: 1 + i%3, Limit: func() int { return 3 }})
+		_, err := gone.take(context.Background(), h, "wait", time.Hour)
+		require.ErrorIs(t, err, bulkhead.ErrFull)
+	}
+	require.Equal(t, 20, waitersOf(t, client))
+	other := newBulkhead(t, client, Config{}, limitOf(3))
+	pushed := &other.Config().Store.(*Store).leasing.pushed //nolint:forcetypeassert // of newBulkhead
+	got := make(chan bulkhead.Permit)
+	go func() { got <- acquire(t, other, "k", 3) }()
+	require.Eventually(t, func() bool { return waitersOf(t, client) == 21 && pushed.Load() }, patient, time.Millisecond)
+	begun := time.Now()
+	one.Done(core.Success)
+	two.Done(core.Success)
+	p := <-got
+	require.Less(t, time.Since(begun), patient/2, "and not after the hour")
+	require.Zero(t, waitersOf(t, client))
+	p.Done(core.Success)
+}
