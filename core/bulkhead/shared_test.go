@@ -207,6 +207,21 @@ func TestCallsThatWaitForTheStoreAreInTheQueue(t *testing.T) {
 		require.EqualValues(t, 3, stats.Waited)
 		require.EqualValues(t, 3, stats.Admitted)
 
+		one := shared(s, func(c *bulkhead.Config) { c.MaxQueue = 1 })
+		elsewhere = core.Must(shared(s).AcquireN(t.Context(), "k", 2))
+		for range 2 { // both have permits of the process, and only one can wait
+			go func() {
+				if p, err := one.Acquire(t.Context(), "k"); err == nil {
+					p.Done(core.Success)
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Equal(t, 1, one.Stats().Waiting)
+		require.EqualValues(t, 1, one.Stats().Rejected)
+		elsewhere.Done(core.Success)
+		synctest.Wait()
+
 		never := shared(s, func(c *bulkhead.Config) { c.MaxQueue = -1 })
 		elsewhere = core.Must(shared(s).AcquireN(t.Context(), "k", 2))
 		asked := len(s.asked)
@@ -290,11 +305,14 @@ func TestAFailureOfTheStore(t *testing.T) {
 		require.Zero(t, s.returns)
 		s.fail(nil)
 		events = nil
-		for range 2 {
-			p = core.Must(b.AcquireN(t.Context(), "k", 2))
-			p.Done(core.Success)
-		}
-		require.Equal(t, []string{"recovered k"}, events)
+		elsewhere := core.Must(shared(s).Acquire(t.Context(), "k"))
+		_, err = b.AcquireN(t.Context(), "k", 2)
+		require.ErrorIs(t, err, bulkhead.ErrFull)
+		require.Equal(t, []string{"recovered k", "rejected k"}, events, "a refusal is a decision of the store")
+		elsewhere.Done(core.Success)
+		p = core.Must(b.AcquireN(t.Context(), "k", 2))
+		p.Done(core.Success)
+		require.Len(t, events, 2)
 		require.EqualValues(t, 1, b.Stats().StoreErrors)
 		require.Zero(t, b.Stats().InFlight)
 	}
