@@ -37,7 +37,7 @@ type Bulkhead struct {
 	changes                           announce.Queue[change]
 
 	table   Table           // nil without a Store
-	failing atomic.Bool     // the Store could not decide the last call
+	failing atomic.Bool     // StoreFailed is called, and StoreRecovered is not yet
 	ended   context.Context //nolint:containedctx // ends with Close; nil without a Store
 	end     context.CancelFunc
 }

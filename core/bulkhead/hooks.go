@@ -22,9 +22,10 @@ type Hooks struct {
 	// Lost is called when a call in flight has lost its permits in the Store, with the
 	// context that it was admitted with.
 	Lost func(ctx context.Context, info Info)
-	// StoreFailed is called when the Store could not decide, before OnStoreError applies.
+	// StoreFailed is called when the Store could not decide a call, before OnStoreError
+	// applies, and not again until StoreRecovered is called.
 	StoreFailed func(ctx context.Context, info Info)
-	// StoreRecovered is called when the Store has decided again after failures.
+	// StoreRecovered is called when the Store has decided again.
 	StoreRecovered func(ctx context.Context, info Info)
 }
 

@@ -106,8 +106,9 @@ func (c *cell) unshared(asking context.Context, l *lease, err error) error {
 		return context.Cause(asking)
 	}
 	b.storeErrors.Add(1)
-	b.failing.Store(true)
-	b.call(l.call, b.life.Hooks().StoreFailed, Info{Key: strings.Clone(c.key), Weight: l.weight, Err: err})
+	if !b.failing.Swap(true) {
+		b.call(l.call, b.life.Hooks().StoreFailed, Info{Key: strings.Clone(c.key), Weight: l.weight, Err: err})
+	}
 	if b.config().OnStoreError == Local {
 		return nil
 	}

@@ -303,6 +303,11 @@ func TestAFailureOfTheStore(t *testing.T) {
 		}
 		p.Done(core.Success)
 		require.Zero(t, s.returns)
+		p, err = b.AcquireN(t.Context(), "k", 2)
+		require.Equal(t, policy == bulkhead.Local, err == nil)
+		p.Done(core.Success)
+		require.Equal(t, "failed: no reply k", events[0])
+		require.NotContains(t, events[1:], events[0], "one event for a failure")
 		s.fail(nil)
 		events = nil
 		elsewhere := core.Must(shared(s).Acquire(t.Context(), "k"))
@@ -313,7 +318,7 @@ func TestAFailureOfTheStore(t *testing.T) {
 		p = core.Must(b.AcquireN(t.Context(), "k", 2))
 		p.Done(core.Success)
 		require.Len(t, events, 2)
-		require.EqualValues(t, 1, b.Stats().StoreErrors)
+		require.EqualValues(t, 2, b.Stats().StoreErrors)
 		require.Zero(t, b.Stats().InFlight)
 	}
 }
