@@ -16,17 +16,17 @@ const (
 	PacedCoalesced = "permit, coalesced"
 )
 
-// paced grants permits that need no wait. It spaces them by 100ms, as
-// [rich] does, behind a burst that lasts.
+// paced grants permits that need no wait. It spaces them by 1ms, behind a
+// burst that lasts: as with [rich], a key owes more and more.
 func paced(m redisstore.Mode) maker {
 	const burst = 1 << 28
-	rate := pace.Rate{Calls: burst + 35_999, Per: 50 * time.Minute, Burst: burst} // 36,000 in Per and Slack
+	rate := pace.Rate{Calls: burst + 9999, Per: 6 * time.Second, Burst: burst} // 10,000 in Per and Slack
 	return func(client redis.UniversalClient) (decider, error) {
 		store, err := redisstore.New(client, redisstore.Config{Mode: m, Timeout: patient})
 		if err != nil {
 			return nil, err
 		}
-		p, err := pace.New(pace.Config{Name: unused("pace"), Rates: []pace.Rate{rate}, Slack: 10 * time.Minute, Store: store})
+		p, err := pace.New(pace.Config{Name: unused("pace"), Rates: []pace.Rate{rate}, Slack: 4 * time.Second, Store: store})
 		if err != nil {
 			return nil, err
 		}
