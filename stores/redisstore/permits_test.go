@@ -359,3 +359,22 @@ func TestWaitersOfAProcessThatHasEndedAreSkipped(t *testing.T) {
 	require.Zero(t, waitersOf(t, client))
 	p.Done(core.Success)
 }
+
+// TestTheFirstWaiterAsksAgainAtTheEndOfTheFirstLease: the others wait for their turn.
+func TestTheFirstWaiterAsksAgainAtTheEndOfTheFirstLease(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	b := newBulkhead(t, srv.client(t), Config{Timeout: time.Second, Lease: time.Hour}, limitOf(1))
+	p := acquire(t, b, "k", 1)
+	defer p.Done(core.Ignored)
+	of := &permits{b.Config().Store.(*Store).leasing, "=vendor"} //nolint:forcetypeassert // of newBulkhead
+	for i := range 2 {
+		again, err := of.leases.take(context.Background(), of.holder(bulkhead.Request{Key: "k", Weight: 1, Limit: func() int { return 1 }}), "wait", time.Minute)
+		require.ErrorIs(t, err, bulkhead.ErrFull)
+		if i == 0 {
+			require.InDelta(t, time.Hour, again, float64(time.Minute))
+		} else {
+			require.Zero(t, again)
+		}
+	}
+}
