@@ -140,8 +140,8 @@
 // [bulkhead.Deny] permits count as lost a tenth of Lease before the server gives them to others, if no
 // renewal had a reply until then. They are lost too if the process stood still for longer than Lease and
 // others have taken them; if they are still free, the call takes them again. A server that has lost its
-// data knows no leases: it gives each permit once more, and the leases that are renewed after that have
-// what is left. If the server's clock goes forward, leases end early, and a renewal takes them again
+// data knows no leases: it gives each permit once more, and leases that are renewed after that keep only
+// permits that are still free. If the server's clock goes forward, leases end early, and a renewal takes them again
 // if they are free.
 //
 // Done waits for [Config].Timeout at most. If its reply is lost, the permits are returned later, or when

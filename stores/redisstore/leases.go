@@ -14,7 +14,7 @@ import (
 
 const (
 	mostSent  = 256     // leases that are sent together
-	mostEnded = 1 << 16 // leases to be ended; those beyond end by themselves
+	mostEnded = 1 << 16 // leases in ended; more end by themselves
 )
 
 // leases are the leases of a process. One goroutine renews them and ends those that were not ended
@@ -31,7 +31,7 @@ type leases struct {
 	mu        sync.Mutex
 	held      map[string]*holder
 	waiting   map[string]chan struct{}
-	ended     []ending // to be ended in the server
+	ended     []ending // here, and not yet in the server
 	running   bool
 	listening bool
 	ticking   bool      // a renewal is due
@@ -39,7 +39,8 @@ type leases struct {
 	failures  int       // in a row
 }
 
-// An ending is a lease or a waiter to be ended. It ends by itself at a time.
+// An ending is a lease or a waiter that the server does not know as ended yet. There it ends by
+// itself at a time.
 type ending struct {
 	*holder
 
@@ -52,7 +53,7 @@ func newLeases(s *Store) *leases {
 	return l
 }
 
-// lasts returns the end of a lease that was asked for at a time, a tenth earlier: a call whose
+// lasts returns the end of a lease that begins at a time or later, a tenth earlier: a call whose
 // lease is lost has that time to end.
 func (l *leases) lasts(from time.Time) time.Time { return from.Add(l.store.cfg.lease() / 10 * 9) }
 
@@ -143,7 +144,7 @@ func (l *leases) run() {
 	}
 }
 
-// endAll ends leases and waiters that are to be ended.
+// endAll ends the leases and waiters of ended.
 func (l *leases) endAll(ctx context.Context) error {
 	for {
 		l.mu.Lock()

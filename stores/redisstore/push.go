@@ -63,7 +63,7 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 	return subscribed, err
 }
 
-// pump passes on what a connection receives, until it fails or ctx ends.
+// pump passes on the messages of a connection, until it fails or ctx ends.
 func pump(ctx context.Context, pushes *redis.PubSub, receive func(message any)) error {
 	defer context.AfterFunc(ctx, func() { _ = pushes.Close() })()
 	var silent atomic.Bool
