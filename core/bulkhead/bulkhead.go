@@ -201,7 +201,7 @@ func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, erro
 	case err != nil:
 		return Permit{}, b.rejected(ctx, c.key, weight, 0, err)
 	case p.cell != nil && b.table != nil:
-		return c.share(p, b.now(), false)
+		return c.share(ctx, p, b.now(), false)
 	case p.cell != nil:
 		return p, nil
 	}

@@ -21,7 +21,7 @@ func Do[T any](ctx context.Context, b *Bulkhead, operation func(context.Context)
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
-	result, err := operation(permit.Context())
+	result, err := operation(permit.Context()) //nolint:contextcheck // it is derived from ctx
 	if permit.generation != 0 {
 		if cfg := b.config(); cfg.Classify != nil {
 			outcome = cfg.Classify(ctx, result, err)

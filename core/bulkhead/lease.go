@@ -24,8 +24,8 @@ type lease struct {
 }
 
 // share takes the permits of a call in the Store, after those of the process.
-func (c *cell) share(p Permit, came time.Duration, waited bool) (Permit, error) {
-	b, ctx, parked := c.bulkhead, p.ctx, 0
+func (c *cell) share(ctx context.Context, p Permit, came time.Duration, waited bool) (Permit, error) {
+	b, parked := c.bulkhead, 0
 	l := &lease{cell: c, call: ctx, weight: int(p.weight)}
 	l.Context, l.cancel = context.WithCancelCause(ctx)
 	admitted := false
@@ -48,7 +48,7 @@ func (c *cell) share(p Permit, came time.Duration, waited bool) (Permit, error) 
 		}
 	}
 	if p.ctx = l; err != nil {
-		err = c.unshared(asking, l, err)
+		err = c.unshared(ctx, asking, l, err)
 	} else {
 		b.recovered(l)
 	}
@@ -92,7 +92,7 @@ func (c *cell) unpark(parked, weight int, admitted bool) {
 
 // unshared returns the error of a call whose permits are not in the Store. It is nil if the
 // Store has failed and OnStoreError admits the call.
-func (c *cell) unshared(asking context.Context, l *lease, err error) error {
+func (c *cell) unshared(ctx, asking context.Context, l *lease, err error) error {
 	b := c.bulkhead
 	var full *FullError
 	switch {
@@ -107,7 +107,7 @@ func (c *cell) unshared(asking context.Context, l *lease, err error) error {
 	}
 	b.storeErrors.Add(1)
 	if !b.failing.Swap(true) {
-		b.call(l.call, b.life.Hooks().StoreFailed, Info{Key: strings.Clone(c.key), Weight: l.weight, Err: err})
+		b.call(ctx, b.life.Hooks().StoreFailed, Info{Key: strings.Clone(c.key), Weight: l.weight, Err: err})
 	}
 	if b.config().OnStoreError == Local {
 		return nil

@@ -71,7 +71,7 @@ func (c *cell) await(ctx context.Context, w *waiter) (Permit, error) {
 		return Permit{}, b.rejected(ctx, c.key, int(w.Weight), waited, w.Value.err)
 	}
 	if b.table != nil {
-		return c.share(w.Value.permit, w.Value.came, true)
+		return c.share(ctx, w.Value.permit, w.Value.came, true)
 	}
 	return c.admittedAfter(ctx, w.Value.permit, waited)
 }

@@ -48,7 +48,7 @@ func (t *permits) Acquire(ctx context.Context, r bulkhead.Request) (release func
 		_, err = l.take(ctx, h, "take", 0)
 	}
 	if err == nil {
-		return func() { l.release(h) }, nil
+		return func() { l.release(h) }, nil //nolint:contextcheck // the call can have ended
 	}
 	if _, unsent := limits.IsUnsent(err); r.Wait > 0 || !unsent && !errors.Is(err, bulkhead.ErrFull) {
 		l.leave(h) // it can be registered, or have the permits if a reply was lost

@@ -118,7 +118,7 @@ func TestAReleaseWakesAWaiterElsewhere(t *testing.T) {
 	srv := startServer(t)
 	a, b := newBulkhead(t, srv.client(t), Config{}, limitOf(1)), newBulkhead(t, srv.client(t), Config{}, limitOf(1))
 	pushed := &b.Config().Store.(*Store).leasing.pushed //nolint:forcetypeassert // of newBulkhead
-	var fastest time.Duration = time.Hour
+	fastest := time.Hour
 	for range 20 {
 		held := acquire(t, a, "k", 1)
 		got := make(chan time.Time)

@@ -77,7 +77,7 @@ func (p slotsProcess) call(ctx context.Context, cfg bulkhead.Config) bool {
 		return false
 	}
 	defer func() { permit.Done(core.Success) }()
-	req := core.Must(http.NewRequestWithContext(permit.Context(), http.MethodGet, p.Vendor+"?process="+strconv.Itoa(p.Name), http.NoBody))
+	req := core.Must(http.NewRequestWithContext(permit.Context(), http.MethodGet, p.Vendor+"?process="+strconv.Itoa(p.Name), http.NoBody)) //nolint:contextcheck // it is derived from ctx
 	resp, err := http.DefaultClient.Do(req)
 	if err == nil {
 		_ = resp.Body.Close()
