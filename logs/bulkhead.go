@@ -22,6 +22,15 @@ func (s *subject) bulkheadHooks() bulkhead.Hooks {
 			s.write(ctx, slog.LevelDebug, "limit of calls in flight raised", limits...)
 		}
 	}}
+	h.Lost = func(ctx context.Context, info bulkhead.Info) {
+		s.write(ctx, slog.LevelWarn, "call lost its permits", s.key(info.Key), slog.Int("weight", info.Weight), failure(info.Err))
+	}
+	h.StoreFailed = func(ctx context.Context, info bulkhead.Info) {
+		s.write(ctx, slog.LevelWarn, "bulkhead store failed", failure(info.Err))
+	}
+	h.StoreRecovered = func(ctx context.Context, _ bulkhead.Info) {
+		s.write(ctx, slog.LevelInfo, "bulkhead store recovered")
+	}
 	if s.a.cfg.Calls {
 		moment := func(msg string) func(context.Context, bulkhead.Info) {
 			return func(ctx context.Context, info bulkhead.Info) {

@@ -165,6 +165,15 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		require.NoError(t, err)
 		waited.Done(core.Success)
 
+		var slots slotStore
+		sharing := core.Must(bulkhead.New(bulkhead.Config{Name: "b", Registry: registry, Store: &slots}))
+		_, err = sharing.Acquire(ctx, "k")
+		require.ErrorIs(t, err, bulkhead.ErrStore)
+		slot, err := sharing.Acquire(ctx, "k")
+		require.NoError(t, err)
+		slots.lost(nil)
+		slot.Done(core.Success)
+
 		audit := core.Must(event.New[int](1))
 		require.NoError(t, registry.Add("event", "audit", audit))
 		audit.Add(1)
@@ -180,6 +189,20 @@ func TestEveryRecordHasKindAndName(t *testing.T) {
 		require.Equal(t, messages(t), slices.Sorted(maps.Keys(c.seen)), "every message was logged")
 		require.Empty(t, c.unnamed)
 	})
+}
+
+// A slotStore is a store of a bulkhead that fails at first.
+type slotStore struct{ lost func(error) }
+
+func (s *slotStore) OpenBulkhead(string) (bulkhead.Table, error) { return s, nil }
+
+func (s *slotStore) Acquire(_ context.Context, r bulkhead.Request) (func(), error) {
+	if s.lost == nil {
+		s.lost = r.Lost
+		return nil, errors.New("no server")
+	}
+	s.lost = r.Lost
+	return func() {}, nil
 }
 
 // A holdStore is a store that fails when its listener is called.

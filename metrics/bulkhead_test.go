@@ -1,6 +1,8 @@
 package metrics_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,4 +41,33 @@ func TestBulkheadSeries(t *testing.T) {
 		require.NoError(t, b.Close())
 		require.Empty(t, samples(t, g, "bulkhead_"))
 	})
+}
+
+// A slotStore is a store of a bulkhead that fails at first.
+type slotStore struct{ lost func(error) }
+
+func (s *slotStore) OpenBulkhead(string) (bulkhead.Table, error) { return s, nil }
+
+func (s *slotStore) Acquire(_ context.Context, r bulkhead.Request) (func(), error) {
+	if s.lost == nil {
+		s.lost = r.Lost
+		return nil, errors.New("no server")
+	}
+	s.lost = r.Lost
+	return func() {}, nil
+}
+
+func TestFailuresOfTheStoreOfABulkheadAreCounted(t *testing.T) {
+	t.Parallel()
+	registry, slots := &core.Registry{}, &slotStore{}
+	g := newGatherer(t, registry)
+	b := core.Must(bulkhead.New(bulkhead.Config{Name: "vendor", Registry: registry, Store: slots}))
+	_, err := b.Acquire(t.Context(), "k")
+	require.ErrorIs(t, err, bulkhead.ErrStore)
+	_, err = b.Acquire(t.Context(), "k")
+	require.NoError(t, err)
+	slots.lost(nil)
+	got := samples(t, g, "bulkhead_")
+	requireSample(t, 1, got, "bulkhead_store_errors_total vendor")
+	requireSample(t, 1, got, "bulkhead_lost_total vendor")
 }

@@ -25,7 +25,7 @@
 // resilience_cooldown_, resilience_bulkhead_, resilience_dispatch_ and resilience_pace_. The
 // label name is the Name in the Config. There are 15 series for a retry, 11 for a limiter, 50 for a
 // breaker and 55 for a whole group of breakers, of which 30 are transitions, 7 for a
-// timeout, 11 for a cooldown, 10 for a bulkhead, 21 for a dispatcher and 12 for a pacer. A histogram adds
+// timeout, 11 for a cooldown, 12 for a bulkhead, 21 for a dispatcher and 12 for a pacer. A histogram adds
 // 19 series for each of its label values. A store that limiters share, such as a
 // redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round
 // trips; see [ratelimit.StoreStats] for their meaning.

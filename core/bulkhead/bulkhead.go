@@ -9,8 +9,10 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/announce"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/stripe"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Bulkhead bounds the calls in flight, by key. It is safe for concurrent use.
@@ -31,7 +33,13 @@ type Bulkhead struct {
 
 	refused                           stripe.Counter
 	waited, canceled, lowered, raised atomic.Uint64
+	storeErrors, lost                 atomic.Uint64
 	changes                           announce.Queue[change]
+
+	table   Table           // nil without a Store
+	failing atomic.Bool     // StoreFailed is called, and StoreRecovered is not yet
+	ended   context.Context //nolint:containedctx // ends with Close; nil without a Store
+	end     context.CancelFunc
 }
 
 func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
@@ -40,14 +48,20 @@ func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
 		Fields: func(c *Config) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
 		},
+		Fixed: func(check *validate.Check, old, cfg *Config) {
+			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
+		},
 	}
 }
 
-// New makes a bulkhead. It returns the errors of [Config.Validate], or of
+// New makes a bulkhead. It returns the errors of [Config.Validate], of the Store, or of
 // [core.Registry.Add].
 func New(cfg Config) (*Bulkhead, error) {
 	b := &Bulkhead{base: time.Now(), top: cfg.limit()}
 	if err := b.life.Init(lifeCycle(), cfg); err != nil {
+		return nil, err
+	}
+	if err := b.openTable(); err != nil {
 		return nil, err
 	}
 	b.unkeyed.init(b, "")
@@ -70,9 +84,10 @@ func (b *Bulkhead) config() *Config { return &b.life.Load().Config }
 // calls in flight continue, and no call is admitted until enough of them have ended. If
 // it is raised, waiters are admitted at once; a limit that Backoff has lowered stays, as
 // far as the new bounds permit. Waiters keep their deadline and their place; one that is
-// heavier than the new limit is rejected. An empty Name and a nil Registry stay as they
-// are: another one is a [*core.ConfigError], as are the errors of [Config.Validate], and
-// nothing changes.
+// heavier than the new limit is rejected. Calls that wait for permits of the Store notice
+// the new limit within a second. An empty Name and a nil Registry stay as they are: another
+// one is a [*core.ConfigError], as are another Store and the errors of [Config.Validate],
+// and nothing changes.
 func (b *Bulkhead) SetConfig(cfg Config) error {
 	if err := b.life.SetConfig(cfg, nil); err != nil {
 		return err
@@ -109,6 +124,9 @@ func (b *Bulkhead) Observe(h Hooks) (cancel func()) {
 // nothing; the error is always nil.
 func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
+	if b.end != nil {
+		b.end()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed.Store(true)
@@ -142,6 +160,9 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 // [ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
 // weight is below 1. If the permits are free, ctx may have ended. A call that is heavier
 // than a limit that Backoff has lowered runs alone.
+//
+// With a Store, the permits are taken in it too, so ctx must not have ended. If the Store
+// fails and OnStoreError is [Deny], the error matches [ErrStore].
 func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit, error) {
 	if weight < 1 {
 		return Permit{}, &core.ConfigError{Field: "bulkhead.AcquireN weight", Value: weight, Reason: "must be >= 1"}
@@ -179,6 +200,8 @@ func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, erro
 		return c.await(ctx, w)
 	case err != nil:
 		return Permit{}, b.rejected(ctx, c.key, weight, 0, err)
+	case p.cell != nil && b.table != nil:
+		return c.share(ctx, p, b.now(), false)
 	case p.cell != nil:
 		return p, nil
 	}
@@ -189,7 +212,9 @@ func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, erro
 
 // rejected counts a call that is not admitted and calls its hook.
 func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited time.Duration, err error) error {
-	if _, full := err.(*FullError); !full { //nolint:errorlint // it is not wrapped yet
+	switch err.(type) { //nolint:errorlint // it is not wrapped yet
+	case *FullError, *storeError:
+	default:
 		b.canceled.Add(1)
 		return err
 	}

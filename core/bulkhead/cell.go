@@ -26,6 +26,8 @@ type cell struct {
 	served      time.Duration // when a waiter was last admitted, or the first one came
 	pace        time.Duration // mean time between two admissions of waiters
 
+	parked, parkedWeight int // calls, and their permits, that wait for the Store
+
 	seen  uint64        // the word at the last visit, if the key was idle
 	since time.Duration // of seen
 }
@@ -35,6 +37,9 @@ func (c *cell) init(b *Bulkhead, key string) {
 	cfg := b.config()
 	c.bulkhead, c.key, c.limit = b, key, cfg.limit()
 	c.word.Store(none + uint64(c.limit))
+	if b.table != nil {
+		c.word.Or(locked) // always: the word alone does not decide
+	}
 	c.configure(cfg)
 }
 
@@ -124,7 +129,7 @@ func (c *cell) serve() {
 		w.Value.permit = Permit{cell: c, ctx: w.Value.ctx, generation: c.generation.Load(), weight: int32(w.Weight)}
 		w.Leave()
 	}
-	if !c.gone {
+	if !c.gone && c.bulkhead.table == nil {
 		c.word.And(^uint64(locked))
 	}
 }
@@ -172,7 +177,7 @@ func (c *cell) forget(now time.Duration, evict bool) bool {
 	defer c.mu.Unlock()
 	state := c.word.Load()
 	switch {
-	case state&locked != 0 || free(state) != c.limit:
+	case state&locked != 0 && c.bulkhead.table == nil || c.queue.Len() > 0 || free(state) != c.limit:
 		c.seen = 0
 		return false
 	case !evict && state != c.seen:
@@ -191,5 +196,8 @@ func (c *cell) stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state := c.word.Load()
-	return Stats{Admitted: c.admitted + admissions(state), InFlight: c.limit - free(state), Limit: c.limit, Waiting: c.queue.Len()}
+	return Stats{
+		Admitted: c.admitted + admissions(state) - uint64(c.parked), InFlight: c.limit - free(state) - c.parkedWeight,
+		Limit: c.limit, Waiting: c.queue.Len() + c.parked,
+	}
 }

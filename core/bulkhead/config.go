@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -21,11 +23,35 @@ const (
 	mostPermits = 1<<31 - 1
 )
 
+// FailurePolicy is the treatment of a call when the store cannot decide.
+type FailurePolicy uint8
+
+const (
+	// Deny rejects the call with [ErrStore]. A call in flight whose lease cannot be renewed
+	// in time loses its permits: see [Permit.Context].
+	Deny FailurePolicy = iota
+	// Local decides in this process, as without a Store: each process then has the Limit for
+	// itself. Calls in flight keep their permits until the store has given them to others.
+	Local
+)
+
+// String returns "deny" or "local".
+func (p FailurePolicy) String() string { return text.Name(p, "deny", "local") }
+
+// MarshalText returns the text of String. A value without a name is an error.
+func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Local) }
+
+// UnmarshalText reads the text of MarshalText. Any other text is an error.
+func (p *FailurePolicy) UnmarshalText(text []byte) error {
+	return validate.UnmarshalText(p, Local, text)
+}
+
 // Config configures a [Bulkhead]. The zero value is ready to use: 25 calls.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the bulkhead, also in its errors. If empty, it is "default".
+	// Name names the bulkhead, also in its errors. If empty, it is "default". Bulkheads with
+	// one name in one Store share the permits of their keys.
 	Name string
 	// Registry registers the bulkhead under the kind "bulkhead" and its name. If nil, it
 	// is not registered.
@@ -60,6 +86,14 @@ type Config struct {
 	// is 65,536. It must not be negative.
 	MaxKeys int
 
+	// Store shares the permits with the other bulkheads of the Name in it, in every process:
+	// together they hold at most Limit permits of a key. All should have the same Limit. It
+	// must be usable as long as the bulkhead, which does not close it. If nil, the permits
+	// are those of this bulkhead. Backoff and NewestFirst need a nil Store.
+	Store Store
+	// OnStoreError applies when the Store cannot decide. The zero value is [Deny].
+	OnStoreError FailurePolicy
+
 	// Classify returns the outcome of an operation of [Do], for Backoff. If nil, no error
 	// is a [core.Success], and an error is a [core.Failure] unless it is a rejection
 	// ([core.ErrRejected]) or ctx has ended, as in DefaultClassify of core/breaker.
@@ -77,6 +111,11 @@ func (c Config) Validate() error {
 	check.That(c.Backoff >= 0 && c.Backoff < 1, "Backoff", c.Backoff, "must be > 0 and < 1 (0 means that the limit is fixed)")
 	check.That(c.MinLimit >= 0 && c.MinLimit <= max(c.limit(), 1), "MinLimit", c.MinLimit, fmt.Sprintf("must be > 0 and <= Limit (0 means %d)", defaultMinLimit))
 	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, fmt.Sprintf("must be > 0 (0 means %d)", defaultMaxKeys))
+	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for permits of this process")
+	check.That(c.Store == nil || c.Backoff == 0, "Backoff", c.Backoff, "must be 0 with a Store")
+	check.That(c.Store == nil || !c.NewestFirst, "NewestFirst", c.NewestFirst, "must be false with a Store")
+	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Deny or Local")
+	check.That(c.OnStoreError == Deny || c.Store != nil, "OnStoreError", c.OnStoreError, "must be Deny without a Store: memory does not fail")
 	return check.Err()
 }
 

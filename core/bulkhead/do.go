@@ -10,7 +10,8 @@ import (
 // Do runs operation in the caller's goroutine if b admits it, as a call of the empty key
 // with weight 1, and returns its result; otherwise it returns the error of
 // [Bulkhead.Acquire], and operation does not run. The permit is returned when operation
-// has returned, panicked or ended its goroutine. Config.Classify returns the outcome; a
+// has returned, panicked or ended its goroutine. The context of operation is that of
+// [Permit.Context]. Config.Classify returns the outcome; a
 // call that did not return is [core.Ignored].
 func Do[T any](ctx context.Context, b *Bulkhead, operation func(context.Context) (T, error)) (T, error) {
 	permit, err := b.Acquire(ctx, "")
@@ -20,7 +21,7 @@ func Do[T any](ctx context.Context, b *Bulkhead, operation func(context.Context)
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
-	result, err := operation(ctx)
+	result, err := operation(permit.Context()) //nolint:contextcheck // it is derived from ctx
 	if permit.generation != 0 {
 		if cfg := b.config(); cfg.Classify != nil {
 			outcome = cfg.Classify(ctx, result, err)

@@ -27,6 +27,27 @@
 // Use that for an upstream that punishes too many calls: end a call that it throttled with
 // core.Failure, and others with core.Success or core.Ignored.
 //
+// # Several processes
+//
+// A vendor with a limit of 10 calls at a time does not know how many processes call it.
+// With a Store, such as that of stores/redisstore, the bulkheads of one name in all
+// processes hold at most Limit permits of a key together:
+//
+//	vendor, err := bulkhead.New(bulkhead.Config{Name: "vendor", Limit: 10, Store: store})
+//
+// A call takes its permits in this process first, and then in the Store. They are leased,
+// and the Store renews the lease until Done: a process that is killed returns its permits
+// when their leases end. A call that could not renew its lease, for example after a pause
+// of the process, has lost its permits while it is in flight. [Permit.Context] then ends
+// with the cause [ErrLost]; pass it to the call:
+//
+//	permit, err := vendor.Acquire(ctx, account)
+//	...
+//	err = call(permit.Context())
+//
+// The permits are in the Store only, so a bulkhead can be made anew for each call. If the
+// Store fails, Config.OnStoreError decides: by default the call is rejected.
+//
 // A bulkhead does not limit a rate: 8 calls of 10 ms are 800 a second. For rates there is
 // core/ratelimit.
 //
@@ -36,9 +57,12 @@
 //     its own.
 //   - At no moment do the calls of a key hold more permits than its limit. The exceptions
 //     are a limit that was lowered while calls were in flight, and a call heavier than a
-//     limit that Backoff has lowered, which runs alone.
+//     limit that Backoff has lowered, which runs alone. With a Store this holds for all
+//     processes together, apart from calls that have lost their permits, and from data that
+//     the Store has lost.
 //   - Waiters of a key are admitted in the order of their arrival, unless NewestFirst is
-//     set. The first one blocks the others, so light calls do not starve a heavy one.
+//     set. The first one blocks the others, so light calls do not starve a heavy one. The
+//     same holds in a Store, over all processes.
 //   - A call whose permits are free reads no clock, takes no lock and does not allocate,
 //     nor does a rejection of weight 1 where no call waits (MaxQueue below 0) and no hook
 //     is called. A key that is not kept yet costs allocations.
@@ -55,4 +79,8 @@
 // A Permit without a Done occupies its place forever. At MaxKeys, with calls of all keys in
 // flight, a call of another key is rejected. At MaxKeys an idle key might not be found among
 // the 64 that are looked at; the call is then rejected too.
+//
+// While the Store is unavailable, calls are rejected with [ErrStore], and those in flight
+// lose their permits before their leases end. With [Local] each process has the Limit for
+// itself, until the Store decides again.
 package bulkhead

@@ -15,6 +15,12 @@ var (
 	// ErrClosed is the error of a closed [Bulkhead]. It matches [core.ErrRejected], and
 	// waiting does not help.
 	ErrClosed error = &closed.Error{Text: "bulkhead: closed"}
+	// ErrStore is matched by the error of a call that was not made because the Store could
+	// not decide. The error wraps that of the Store, and matches [core.ErrRejected].
+	ErrStore = errors.New("bulkhead: store failed")
+	// ErrLost is matched by the cause of the end of [Permit.Context] if the permits were
+	// lost: the lease was not renewed in time, so other calls can have them.
+	ErrLost = errors.New("bulkhead: permits lost")
 )
 
 // A FullError is the error of a call that got no permits. It matches [ErrFull] and
@@ -47,3 +53,14 @@ func (e *FullError) Is(target error) bool { return target == ErrFull || target =
 // are admitted, by the pace of the last ones. It is negative if no call had waited for the
 // key before, and if waiting does not help.
 func (e *FullError) RetryAfter() time.Duration { return e.after }
+
+// A storeError is the error of a call that was not made because the Store could not decide.
+type storeError struct {
+	name string
+	err  error
+}
+
+func (e *storeError) Error() string {
+	return fmt.Sprintf("bulkhead: %s: store failed: %v", e.name, e.err)
+}
+func (e *storeError) Unwrap() []error { return []error{ErrStore, core.ErrRejected, e.err} }

@@ -8,7 +8,7 @@ import (
 )
 
 // Hooks observe a [Bulkhead]. Any of them may be nil. They are called by a goroutine
-// that uses the bulkhead, with no lock held, and must not block. They may use the
+// that uses the bulkhead or is one of the Store, with no lock held, and must not block. They may use the
 // bulkhead. A panic in a hook is recovered and counted.
 type Hooks struct {
 	// Waited is called when a call that had to wait is admitted.
@@ -19,15 +19,24 @@ type Hooks struct {
 	// LimitChanged is called when the result of a call has changed the limit of its key,
 	// with the context of that call. Changes arrive in order.
 	LimitChanged func(ctx context.Context, info Info)
+	// Lost is called when a call in flight has lost its permits in the Store, with the
+	// context that it was admitted with.
+	Lost func(ctx context.Context, info Info)
+	// StoreFailed is called when the Store could not decide a call, before OnStoreError
+	// applies, and not again until StoreRecovered is called.
+	StoreFailed func(ctx context.Context, info Info)
+	// StoreRecovered is called when the Store has decided again.
+	StoreRecovered func(ctx context.Context, info Info)
 }
 
 // Info is the argument of the hooks of a [Bulkhead].
 type Info struct {
 	Key      string        // a copy; it may be a secret
-	Weight   int           // Waited, Rejected: that of the call
+	Weight   int           // that of the call, except in LimitChanged
 	Waited   time.Duration // Waited, Rejected: how long the call waited
 	OldLimit int           // LimitChanged: before
 	Limit    int           // LimitChanged: from now on
+	Err      error         // StoreFailed; Lost, if the lease could not be renewed
 }
 
 // Join returns hooks that call those of h and then those of other.
@@ -36,6 +45,10 @@ func (h Hooks) Join(other Hooks) Hooks {
 		Waited:       hook.Join(h.Waited, other.Waited),
 		Rejected:     hook.Join(h.Rejected, other.Rejected),
 		LimitChanged: hook.Join(h.LimitChanged, other.LimitChanged),
+
+		Lost:           hook.Join(h.Lost, other.Lost),
+		StoreFailed:    hook.Join(h.StoreFailed, other.StoreFailed),
+		StoreRecovered: hook.Join(h.StoreRecovered, other.StoreRecovered),
 	}
 }
 

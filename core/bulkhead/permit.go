@@ -18,11 +18,24 @@ type Permit struct {
 	weight     int32
 }
 
+// Context returns the context of the call: the one that the call was admitted with. With a
+// Store, it is derived from that one, and ends with Done, or with the cause [ErrLost] if the
+// permits are lost. A call that must not exceed the limit uses it.
+func (p *Permit) Context() context.Context {
+	if p.ctx == nil {
+		return context.Background()
+	}
+	return p.ctx
+}
+
 // Done ends the call and returns its permits. With Config.Backoff, a [core.Failure] lowers
 // the limit of the key, and a [core.Success] is counted to raise it. The outcome of a
 // call that was admitted before the limit was last lowered is not counted, so one overload
 // lowers the limit once. [core.Ignored], or an unknown outcome, only returns the
 // permits.
+//
+// With a Store, Done waits until the permits are returned there too, for as long as the Store
+// waits for one reply. If that fails, the Store returns them later.
 func (p *Permit) Done(outcome core.Outcome) {
 	ended := *p
 	if p.cell = nil; ended.cell != nil {
@@ -43,6 +56,9 @@ func (c *cell) done(p Permit, outcome core.Outcome) {
 // end is done where the word alone is not enough: calls wait, or the outcome counts.
 func (c *cell) end(p Permit, outcome core.Outcome) {
 	defer c.bulkhead.announce()
+	if l, shared := p.ctx.(*lease); shared {
+		l.end()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.generation != 0 {

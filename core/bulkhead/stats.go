@@ -8,17 +8,19 @@ import (
 // Stats are the counters of a [Bulkhead] and its present state. Those of the state are
 // sums over the keys.
 type Stats struct {
-	Admitted   uint64 // calls, also those that waited
-	Waited     uint64 // calls that were admitted after a wait
-	Rejected   uint64 // calls that were not admitted
-	Canceled   uint64 // calls that were not admitted as their context or the bulkhead had ended
-	Lowered    uint64 // times that a failure lowered a limit
-	Raised     uint64 // times that successes raised a limit
-	HookPanics uint64 // calls of hooks that ended in a panic
-	Keys       int    // keys that are kept, apart from the empty one
-	InFlight   int    // permits that calls hold
-	Limit      int    // permits that may be in flight
-	Waiting    int    // calls that wait
+	Admitted    uint64 // calls, also those that waited
+	Waited      uint64 // calls that were admitted after a wait
+	Rejected    uint64 // calls that were not admitted
+	Canceled    uint64 // calls that were not admitted as their context or the bulkhead had ended
+	Lowered     uint64 // times that a failure lowered a limit
+	Raised      uint64 // times that successes raised a limit
+	StoreErrors uint64 // calls that the Store could not decide
+	Lost        uint64 // calls that lost their permits in the Store
+	HookPanics  uint64 // calls of hooks that ended in a panic
+	Keys        int    // keys that are kept, apart from the empty one
+	InFlight    int    // permits that calls of this bulkhead hold
+	Limit       int    // permits that may be in flight
+	Waiting     int    // calls of this bulkhead that wait
 }
 
 // Stats returns the counts so far. They are read one after the other. It also forgets keys
@@ -31,7 +33,7 @@ func (b *Bulkhead) Stats() Stats {
 	b.visit(len(b.cells), b.now(), false)
 	s := Stats{
 		Admitted: b.forgotten, Waited: b.waited.Load(), Rejected: b.refused.Load(), Canceled: b.canceled.Load(),
-		Lowered: b.lowered.Load(), Raised: b.raised.Load(), HookPanics: b.life.Panics.Count(), Keys: len(b.cells),
+		StoreErrors: b.storeErrors.Load(), Lost: b.lost.Load(), Lowered: b.lowered.Load(), Raised: b.raised.Load(), HookPanics: b.life.Panics.Count(), Keys: len(b.cells),
 	}
 	for _, c := range append([]*cell{&b.unkeyed}, b.cells...) {
 		k := c.stats()

@@ -46,7 +46,7 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 		return p, nil, c.refusal()
 	case ended:
 		return p, nil, context.Cause(ctx)
-	case c.queue.Len() >= cfg.maxQueue() && !cfg.NewestFirst:
+	case c.queue.Len()+c.parked >= cfg.maxQueue() && !cfg.NewestFirst:
 		return p, nil, c.refusal()
 	case c.queue.Len() >= cfg.maxQueue():
 		c.refuse(c.queue.Oldest(), c.refusal())
@@ -70,16 +70,25 @@ func (c *cell) await(ctx context.Context, w *waiter) (Permit, error) {
 	if w.Value.err != nil {
 		return Permit{}, b.rejected(ctx, c.key, int(w.Weight), waited, w.Value.err)
 	}
+	if b.table != nil {
+		return c.share(ctx, w.Value.permit, w.Value.came, true)
+	}
+	return c.admittedAfter(ctx, w.Value.permit, waited)
+}
+
+// admittedAfter counts a call that has waited and calls its hook.
+func (c *cell) admittedAfter(ctx context.Context, p Permit, waited time.Duration) (Permit, error) {
+	b := c.bulkhead
 	b.waited.Add(1)
 	returned := false
 	defer func() {
 		if !returned { // the hook ended the goroutine: there is no call
-			w.Value.permit.Done(core.Ignored)
+			p.Done(core.Ignored)
 		}
 	}()
-	b.call(ctx, b.life.Hooks().Waited, Info{Key: c.key, Weight: int(w.Weight), Waited: waited})
+	b.call(ctx, b.life.Hooks().Waited, Info{Key: c.key, Weight: int(p.weight), Waited: waited})
 	returned = true
-	return w.Value.permit, nil
+	return p, nil
 }
 
 // look returns the time that is left for w, or that its wait is over.

@@ -49,6 +49,22 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 		return false, err
 	}
 	defer h.lost(pushes)
+	err = pump(ctx, pushes, func(m any) {
+		switch m := m.(type) {
+		case *redis.Subscription:
+			if m.Kind == "subscribe" {
+				subscribed = true
+				h.subscribed(pushes, m.Channel)
+			}
+		case *redis.Message:
+			h.message(m)
+		}
+	})
+	return subscribed, err
+}
+
+// pump passes on the messages of a connection, until it fails or ctx ends.
+func pump(ctx context.Context, pushes *redis.PubSub, receive func(message any)) error {
 	defer context.AfterFunc(ctx, func() { _ = pushes.Close() })()
 	var silent atomic.Bool
 	var watch *time.Timer
@@ -65,18 +81,10 @@ func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 		watch.Reset(pingEvery)
 		m, err := pushes.Receive(over) //nolint:contextcheck // so a connection that is lost is not made anew by it
 		if err != nil {
-			return subscribed, err
+			return err
 		}
 		silent.Store(false)
-		switch m := m.(type) {
-		case *redis.Subscription:
-			if m.Kind == "subscribe" {
-				subscribed = true
-				h.subscribed(pushes, m.Channel)
-			}
-		case *redis.Message:
-			h.message(m)
-		}
+		receive(m)
 	}
 }
 
@@ -92,16 +100,8 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 	if len(channels) == 0 {
 		return nil, errNoTable
 	}
-	via := h.store.nodeOf(channels[0]) //nolint:contextcheck // see nodeOf
-	client := h.store.client
-	if c := via.client.Load(); c != nil {
-		client = c
-	} else if _, ok := client.(*redis.Ring); ok {
-		return nil, errNoShard
-	}
-	pushes := client.Subscribe(ctx)
-	if err := pushes.Subscribe(ctx, channels...); err != nil {
-		_ = pushes.Close()
+	pushes, via, err := h.store.subscribe(ctx, channels...)
+	if err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
@@ -111,6 +111,23 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 		t.channelOf = pushes
 	}
 	return pushes, nil
+}
+
+// subscribe makes a connection to the server of the first channel, and subscribes it to all.
+func (s *Store) subscribe(ctx context.Context, channels ...string) (*redis.PubSub, *node, error) {
+	via := s.nodeOf(channels[0]) //nolint:contextcheck // see nodeOf
+	client := s.client
+	if c := via.client.Load(); c != nil {
+		client = c
+	} else if _, ok := client.(*redis.Ring); ok {
+		return nil, nil, errNoShard
+	}
+	pushes := client.Subscribe(ctx)
+	if err := pushes.Subscribe(ctx, channels...); err != nil {
+		_ = pushes.Close()
+		return nil, nil, err
+	}
+	return pushes, via, nil
 }
 
 // subscribe subscribes to the channels of later tables. If another server has the channels by now,
