@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
@@ -228,7 +229,8 @@ func (w *world) call(d *dispatch.Dispatcher[string, int], capacity int) {
 }
 
 // TestRandomRunsKeepTheGate: no attempt is sent during a cooldown, one alone after it, each connection
-// is closed once, and nothing is left, whatever functions of the user do.
+// is closed once, and nothing is left, whatever functions of the user do. In some runs, two processes
+// share their cooldowns.
 func TestRandomRunsKeepTheGate(t *testing.T) {
 	t.Parallel()
 	for seed := range *seeds {
@@ -238,13 +240,78 @@ func TestRandomRunsKeepTheGate(t *testing.T) {
 	}
 }
 
+// peers is a store of cooldowns whose messages take a while.
+type peers struct {
+	w      *world
+	mu     sync.Mutex
+	tables map[string][]*peer
+}
+
+type peer struct {
+	*peers
+
+	name  string
+	order sync.Mutex
+	cooldown.Listener
+}
+
+func (p *peers) OpenCooldown(name string, l cooldown.Listener) (cooldown.Table, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := &peer{peers: p, name: name, Listener: l}
+	p.tables[name] = append(p.tables[name], t)
+	return t, nil
+}
+
+func (t *peer) Sync(context.Context, string) {}
+
+func (t *peer) Hold(key string, left time.Duration) {
+	until := time.Now().Add(left)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, other := range t.tables[t.name] {
+		if other != t {
+			time.AfterFunc(time.Duration(t.w.upTo(5))*time.Millisecond, func() {
+				other.order.Lock()
+				defer other.order.Unlock()
+				other.Held(key, time.Until(until))
+			})
+		}
+	}
+}
+
+func (t *peer) Release(string, time.Duration) {}
+
+func (t *peer) Close() {}
+
 func randomRun(t *testing.T, seed uint64) {
 	t.Helper()
-	w := &world{
-		t: t, what: fmt.Sprint("seed ", seed), random: rand.New(rand.NewPCG(seed, 17)), start: time.Now(), //nolint:gosec // a test
+	w := newWorld(t, seed, 0)
+	cfg := w.config()
+	worlds := []*world{w}
+	if w.one(3) {
+		cfg.Store = &peers{w: w, tables: map[string][]*peer{}}
+		worlds = append(worlds, newWorld(t, seed, 1))
+	}
+	var wg sync.WaitGroup
+	for _, w := range worlds {
+		wg.Go(func() { w.run(cfg) })
+	}
+	wg.Wait()
+}
+
+func newWorld(t *testing.T, seed, process uint64) *world {
+	t.Helper()
+	return &world{
+		t: t, what: fmt.Sprintf("seed %d, process %d", seed, process), random: rand.New(rand.NewPCG(seed, 17+process)), start: time.Now(), //nolint:gosec // a test
 		scopes: map[string]*cooling{}, open: map[int]string{}, closed: map[int]int{},
 	}
-	cfg := w.config()
+}
+
+// run makes calls for a while.
+func (w *world) run(cfg dispatch.Config[string, int]) {
+	own := w.config()
+	cfg.Dial, cfg.Close, cfg.Classify, cfg.Hooks, cfg.Limiter = own.Dial, own.Close, own.Classify, own.Hooks, own.Limiter
 	d := core.Must(dispatch.New(cfg))
 	var wg sync.WaitGroup
 	for range 1 + w.upTo(30) {
@@ -259,7 +326,7 @@ func randomRun(t *testing.T, seed uint64) {
 	}
 	wg.Wait()
 	time.Sleep(time.Minute) // of dials that ignore their contexts, and idle connections
-	s := d.Stats()
+	t, s := w.t, d.Stats()
 	require.Positive(t, s.Attempts, w.what)
 	require.Equal(t, s.Calls, s.Succeeded+s.Failed+s.GaveUp+s.Canceled, w.what)
 	require.Zero(t, s.Active+s.InFlight+s.Waiting+s.Connections, "%s: %+v", w.what, s)

@@ -165,8 +165,9 @@ type Config struct {
 
 	// Refresh reads the rates from the vendor. A call of Wait or Reserve runs it first, if
 	// RefreshEvery has passed since the last time; calls at the same time continue with the known
-	// rates. Its context ends after 10 seconds. After an error, or rates that are not valid, the
-	// last ones stay, and Hooks.RefreshFailed is called. If nil, Rates stay.
+	// rates. Its context ends after 10 seconds, or half of the time until the deadline of the call.
+	// After an error, or rates that are not valid, the last ones stay, and Hooks.RefreshFailed is
+	// called. If nil, Rates stay.
 	Refresh func(ctx context.Context) ([]Rate, error)
 	// RefreshEvery is the shortest time between two calls of Refresh. If zero, it is 1 minute. It
 	// must not be negative.

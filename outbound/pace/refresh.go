@@ -14,7 +14,11 @@ func (p *Pacer) refresh(ctx context.Context, set *setting) *setting {
 	defer p.refreshing.Store(false)
 	next := func() { p.refreshAt.Store(int64(min(time.Since(p.base), never-set.RefreshEvery) + set.RefreshEvery)) }
 	next() // also if Refresh panics
-	brief, cancel := context.WithTimeout(ctx, refreshTimeout)
+	limit := refreshTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)/2) // the rest is for the call
+	}
+	brief, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rates, err := set.Refresh(brief)
 	if err != nil && ctx.Err() != nil { // the end of the caller's context means nothing for the rates

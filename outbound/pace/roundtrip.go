@@ -27,7 +27,8 @@ func (p *Pacer) Phase() client.Phase { return client.Admission + 50 }
 // written, if next reports connections to [httptrace.ClientTrace], as [http.Transport] does. If the
 // permit is stale then, as after a slow dial, the request waits for another one; without one it is
 // not sent, and a connection of HTTP/1 is closed. A request that next sends again by itself takes
-// another permit. The errors are those of [Pacer.Wait]. A nil next is a clone of
+// another permit. With StrictMaxConcurrentRequests of an [http.HTTP2Config], a request can wait for
+// a stream after the check. The errors are those of [Pacer.Wait]. A nil next is a clone of
 // [http.DefaultTransport].
 func (p *Pacer) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
