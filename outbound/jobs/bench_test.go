@@ -28,5 +28,7 @@ func BenchmarkMemoryJob(b *testing.B) {
 		<-done
 	}
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
 }

@@ -106,4 +106,3 @@ func settings(c *Config) map[string]Queue {
 	}
 	return queues
 }
-

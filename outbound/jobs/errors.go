@@ -33,8 +33,17 @@ type PanicError struct {
 	Stack []byte // of its goroutine
 }
 
-// Error contains the value.
-func (e *PanicError) Error() string { return fmt.Sprintf("jobs: the handler panicked: %v", e.Value) }
+// Error contains the value if it is a string or an error, and otherwise its type.
+func (e *PanicError) Error() string {
+	const text = "jobs: the handler panicked: "
+	switch v := e.Value.(type) {
+	case string:
+		return text + v
+	case error:
+		return text + v.Error()
+	}
+	return fmt.Sprintf("%sa %T", text, e.Value)
+}
 
 // RunAt returns an error with which a handler ends, if its job is to run again at a time. It may be
 // wrapped. The attempt does not count, and this can happen any number of times.

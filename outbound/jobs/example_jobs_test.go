@@ -87,12 +87,13 @@ func ExamplePermanent() {
 	}
 	<-failed
 	stop()
-	<-ended
-	for info := range calls.Engine().List(context.Background(), "telephony", jobs.Failed) {
-		fmt.Println(info.ID, info.State, info.LastError)
+	fmt.Println("Run:", <-ended)
+	for info, err := range calls.Engine().List(context.Background(), "telephony", jobs.Failed) {
+		fmt.Println(info.ID, info.State, info.LastError, err)
 	}
 	// Output:
-	// call-1 failed no such number
+	// Run: <nil>
+	// call-1 failed no such number <nil>
 }
 
 // A campaign is fed a little ahead of the calls.

@@ -4,20 +4,22 @@ package jobs
 type memoryHeap []*memoryJob
 
 // Len implements heap.Interface.
-func (h memoryHeap) Len() int { return len(h) }
+func (h *memoryHeap) Len() int { return len(*h) }
 
 // Less implements heap.Interface.
-func (h memoryHeap) Less(i, j int) bool {
-	if c := h[i].at.Compare(h[j].at); c != 0 {
+func (h *memoryHeap) Less(i, j int) bool {
+	a, b := (*h)[i], (*h)[j]
+	if c := a.at.Compare(b.at); c != 0 {
 		return c < 0
 	}
-	return h[i].seq < h[j].seq
+	return a.seq < b.seq
 }
 
 // Swap implements heap.Interface.
-func (h memoryHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+func (h *memoryHeap) Swap(i, j int) {
+	s := *h
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
 }
 
 // Push implements heap.Interface.

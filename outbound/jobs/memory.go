@@ -192,12 +192,16 @@ func (q *memoryQueue) next(now time.Time) (*memoryJob, time.Duration) {
 
 // finish carries out the result of an attempt.
 func (m *Memory) finish(j *memoryJob, result Result) {
+	text := ""
+	if result.Err != nil {
+		text = result.Err.Error()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q, now := m.queues[j.Queue], time.Now()
 	q.active--
 	if result.Err != nil {
-		j.lastErr, j.failedAt = result.Err.Error(), now
+		j.lastErr, j.failedAt = text, now
 	}
 	if result.Verdict != Again {
 		q.processed++

@@ -3,6 +3,8 @@ package jobs
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/gresil/gresil/core"
 )
@@ -10,7 +12,7 @@ import (
 var _ core.Reporter = (*Runner)(nil)
 
 // Figures returns the [Stats] of this process, and the counts of its queues as Run has last read them
-// from the engine, at most 5 seconds ago, for package metrics. Before Run they are absent.
+// from the engine, at most 5 seconds ago, for package metrics.
 func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
 	s := r.Stats()
 	figure := func(name, help string, n float64) {
@@ -28,11 +30,7 @@ func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
 	figure("holds_total", "Times that this process has held a queue.", float64(s.Holds))
 	figure("running", "Handlers that run in this process.", float64(s.Active))
 	figure("feeding", "Campaigns that this process feeds.", float64(s.Feeding))
-	queues := r.seen.Load()
-	if queues == nil {
-		return figures, s.HookPanics
-	}
-	for _, q := range *queues {
+	for _, q := range r.lastSeen() {
 		labeled := func(name, help string, n int) {
 			figures = append(figures, core.Figure{Name: name, Help: help, Label: "queue", Value: q.Queue, N: float64(n)})
 		}
@@ -45,6 +43,17 @@ func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
 		labeled("held", "1 if the queue is held until a time.", one(!q.HeldUntil.IsZero()))
 	}
 	return figures, s.HookPanics
+}
+
+// lastSeen returns the latest reading of the queues, or empty ones.
+func (r *Runner) lastSeen() (queues []QueueInfo) {
+	if seen := r.seen.Load(); seen != nil {
+		return *seen
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.life.Load().Settings)) {
+		queues = append(queues, QueueInfo{Queue: name})
+	}
+	return queues
 }
 
 func one(is bool) int {

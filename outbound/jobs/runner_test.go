@@ -187,7 +187,8 @@ func TestAFailedJobIsRetriedAfterItsBackoffAndThenKept(t *testing.T) {
 		id := enqueue(t, r, jobs.Job{MaxAttempts: 4})
 		time.Sleep(time.Hour)
 		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, at)
-		for info := range r.Engine().List(t.Context(), "q", jobs.Failed) {
+		for info, err := range r.Engine().List(t.Context(), "q", jobs.Failed) {
+			require.NoError(t, err)
 			require.Equal(t, id, info.ID)
 			require.Equal(t, "no route", info.LastError)
 		}

@@ -95,7 +95,7 @@ func headersOf(job jobs.Job) map[string]string {
 }
 
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
-func nextSecond(t time.Time) time.Time { return time.Unix(0, t.UnixNano()+int64(time.Second)-1).Truncate(time.Second) }
+func nextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 func wrap(err error) error { return fmt.Errorf("asynqjobs: %w", err) }
 

@@ -17,6 +17,8 @@ import (
 const pageSize = 500
 
 // inspectScript returns the counts of a queue in one moment.
+//
+//nolint:gochecknoglobals // a constant
 var inspectScript = redis.NewScript(`
 local prefix = KEYS[1]
 local pending, active = redis.call("LLEN", prefix .. "pending"), redis.call("LLEN", prefix .. "active")
@@ -31,7 +33,7 @@ if oldest then since = redis.call("HGET", prefix .. "t:" .. oldest, "pending_sin
 return {pending, redis.call("ZCARD", prefix .. "scheduled") + redis.call("ZCARD", prefix .. "retry"), active,
 	redis.call("ZCARD", prefix .. "archived"), redis.call("ZCARD", prefix .. "completed"), soon, stuck,
 	tonumber(redis.call("GET", prefix .. "processed") or 0), since,
-	redis.call("GET", prefix .. "paused") or "", redis.call("PTTL", prefix .. "paused")}`) //nolint:gochecknoglobals // a constant
+	redis.call("GET", prefix .. "paused") or "", redis.call("PTTL", prefix .. "paused")}`)
 
 // prefix is that of the keys of a queue, as asynq names them.
 func prefix(queue string) string { return "asynq:{" + queue + "}:" }

@@ -14,11 +14,13 @@ import (
 const heldBy = "gresil:hold"
 
 // holdScript holds a queue for ARGV[2] milliseconds, unless it is paused or held for longer.
+//
+//nolint:gochecknoglobals // a constant
 var holdScript = redis.NewScript(`
 local by = redis.call("GET", KEYS[1])
 if by and (by ~= ARGV[1] or redis.call("PTTL", KEYS[1]) >= tonumber(ARGV[2])) then return 0 end
 redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
-return 1`) //nolint:gochecknoglobals // a constant
+return 1`)
 
 // Pause implements [jobs.Inspector]. The pause is that of the tools of asynq.
 func (e *Engine) Pause(ctx context.Context, queue string) error {

@@ -8,6 +8,8 @@ import (
 )
 
 // repairScript gives active tasks without a lease one that has expired.
+//
+//nolint:gochecknoglobals // a constant
 var repairScript = redis.NewScript(`
 local prefix, repaired = KEYS[1], 0
 for _, id in ipairs(redis.call("LRANGE", prefix .. "active", 0, -1)) do
@@ -20,7 +22,7 @@ for _, id in ipairs(redis.call("LRANGE", prefix .. "active", 0, -1)) do
 		repaired = repaired + 1
 	end
 end
-return repaired`) //nolint:gochecknoglobals // a constant
+return repaired`)
 
 // Repair repairs the stuck jobs of a queue, and returns their number. A job is stuck if it is active
 // and has no lease, after some errors of Redis: no process of asynq redelivers it. Repair gives it a

@@ -100,7 +100,7 @@ func (o *outcome) Error() string {
 
 // Is matches asynq.SkipRetry, which archives the task at once.
 func (o *outcome) Is(target error) bool {
-	return o.result.Verdict == jobs.Fail && target == asynq.SkipRetry //nolint:errorlint // this is the method Is itself
+	return o.result.Verdict == jobs.Fail && target == asynq.SkipRetry
 }
 
 // retryDelay returns the time until a task runs again. An error that is not an outcome is that of a

@@ -60,17 +60,16 @@ func (s *suite) run(concurrency int, handle handler) (stop func()) {
 }
 
 // await waits until the counts of the queue are as expected.
-func (s *suite) await(want string, ok func(jobs.QueueInfo) bool) jobs.QueueInfo {
+func (s *suite) await(want string, ok func(jobs.QueueInfo) bool) {
 	s.Helper()
 	var last jobs.QueueInfo
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		last = s.inspect()
 		if ok(last) {
-			return last
+			return
 		}
 	}
 	s.Fatalf("queue = %+v, want %s", last, want)
-	return last
 }
 
 func (s *suite) inspect() jobs.QueueInfo {

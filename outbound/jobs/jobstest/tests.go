@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ func (s *suite) handledOnce() {
 	notBefore := time.Now().Add(-time.Hour)
 	s.enqueue(jobs.Job{ID: "a:{b}\u00fc", Kind: "kind", Campaign: "c: d", Payload: payload, NotBefore: notBefore, MaxAttempts: -1})
 	for i := range 30 {
-		s.enqueue(jobs.Job{ID: fmt.Sprint(i)})
+		s.enqueue(jobs.Job{ID: strconv.Itoa(i)})
 	}
 	var seen record
 	stop := s.run(8, func(_ context.Context, job jobs.Job) jobs.Result {
@@ -226,7 +227,7 @@ func (s *suite) drain() {
 	s.enqueue(jobs.Job{ID: "a", MaxAttempts: 1})
 	s.enqueue(jobs.Job{ID: "b"})
 	started, release := make(chan struct{}), make(chan struct{})
-	stop := s.run(1, func(ctx context.Context, job jobs.Job) jobs.Result {
+	stop := s.run(1, func(ctx context.Context, _ jobs.Job) jobs.Result {
 		close(started)
 		<-release
 		if ctx.Err() != nil {
@@ -302,7 +303,7 @@ func (s *suite) listed() {
 
 func (s *suite) concurrency() {
 	for i := range 12 {
-		s.enqueue(jobs.Job{ID: fmt.Sprint(i)})
+		s.enqueue(jobs.Job{ID: strconv.Itoa(i)})
 	}
 	var now, most atomic.Int64
 	s.run(3, func(context.Context, jobs.Job) jobs.Result {
@@ -353,7 +354,7 @@ func (s *suite) texts() {
 
 func (s *suite) share() {
 	for i := range 40 {
-		s.enqueue(jobs.Job{ID: fmt.Sprint(i)})
+		s.enqueue(jobs.Job{ID: strconv.Itoa(i)})
 	}
 	var seen record
 	for range 2 {
