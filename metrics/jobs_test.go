@@ -27,6 +27,7 @@ func TestJobsSeries(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
 		time.Sleep(6 * time.Second)
+		synctest.Wait()
 		got := samples(t, g, "jobs_")
 		require.Len(t, got, 16)
 		requireSample(t, 1, got, "jobs_attempts_total calls failed")

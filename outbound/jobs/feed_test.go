@@ -47,12 +47,12 @@ func paced(t *testing.T, perSecond int64, done func(jobs.Job)) *jobs.Runner {
 	return r
 }
 
-// A campaign of 100,000 jobs at 40 a second never has more than about a minute's worth in its queue, and
+// A campaign of 100,000 jobs at 10 a second never has more than about a minute's worth in its queue, and
 // loses little of the rate at its beginning.
 func TestACampaignIsFedAMinuteAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := paced(t, 40, func(jobs.Job) {})
+		r := paced(t, 10, func(jobs.Job) {})
 		var drawn, most int
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -68,19 +68,19 @@ func TestACampaignIsFedAMinuteAhead(t *testing.T) {
 			most = max(most, inspect(t, r).Soon)
 		}
 		succeeded := r.Stats().Succeeded
-		require.Greater(t, float64(succeeded), 0.93*40*time.Since(begin).Seconds(), "Slack is 5 %")
-		require.Less(t, most, 4000, "about 60 seconds of 40 jobs")
-		require.Greater(t, most, 2000)
-		require.InDelta(t, float64(succeeded)+float64(most), float64(drawn), 2000)
+		require.Greater(t, float64(succeeded), 0.93*10*time.Since(begin).Seconds(), "Slack is 5 %")
+		require.Less(t, most, 1000, "about 60 seconds of 10 jobs")
+		require.Greater(t, most, 400)
 
 		cause := errors.New("the campaign is over")
 		cancel(cause)
 		require.ErrorIs(t, <-ended, cause)
+		require.InDelta(t, float64(succeeded)+float64(most), float64(drawn), 500)
 		n, err := r.Cancel(t.Context(), "q", "a")
 		require.NoError(t, err)
-		require.Greater(t, n, 1500)
+		require.Greater(t, n, 400)
 		time.Sleep(time.Minute)
-		require.LessOrEqual(t, r.Stats().Succeeded, succeeded+200, "those that were active")
+		require.LessOrEqual(t, r.Stats().Succeeded, succeeded+60, "those that were active")
 		require.Zero(t, inspect(t, r).Pending)
 	})
 }
@@ -91,7 +91,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		done := map[string]int{}
-		r := paced(t, 20, func(job jobs.Job) {
+		r := paced(t, 5, func(job jobs.Job) {
 			mu.Lock()
 			defer mu.Unlock()
 			done[job.Campaign]++
@@ -117,7 +117,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 		got := maps.Clone(done)
 		mu.Unlock()
 		for _, name := range []string{"first", "0", "1", "2", "3"} {
-			require.InDelta(t, 0.95*5*60*20/5, got[name], 240, "%s: %v", name, got)
+			require.InDelta(t, 0.95*5*60*5/5, got[name], 60, "%s: %v", name, got)
 		}
 	})
 }
@@ -143,6 +143,7 @@ func TestAJobOfTheFutureIsFedAtItsTime(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Equal(t, 1, inspect(t, r).Scheduled)
 		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		require.Equal(t, []time.Duration{time.Hour, 2 * time.Hour}, at)
 	})
 }
@@ -158,7 +159,7 @@ func TestACampaignIsFedAgainAfterARestart(t *testing.T) {
 			return nil
 		}})
 		retained := func(yield func(jobs.Job) bool) {
-			for job := range campaign("a", 5000, nil) {
+			for job := range campaign("a", 1000, nil) {
 				job.Retain = time.Hour
 				if !yield(job) {
 					return
@@ -181,10 +182,11 @@ func TestACampaignIsFedAgainAfterARestart(t *testing.T) {
 		require.Equal(t, 200, n)
 		n, err = r.Feed(t.Context(), retained)
 		require.NoError(t, err)
-		require.Equal(t, 5000, n)
+		require.Equal(t, 1000, n)
 		time.Sleep(time.Minute)
-		require.Len(t, calls, 5000)
-		require.EqualValues(t, 5000, r.Stats().Succeeded)
+		synctest.Wait()
+		require.Len(t, calls, 1000)
+		require.EqualValues(t, 1000, r.Stats().Succeeded)
 		require.Positive(t, r.Stats().Duplicates)
 	})
 }
@@ -242,6 +244,7 @@ func TestFeedWaitsWhileTheEngineFailsOrIsFull(t *testing.T) {
 			ended <- n
 		}()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Positive(t, failures)
 		require.Zero(t, r.Stats().Enqueued)
 		engine.set(false)

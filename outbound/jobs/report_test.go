@@ -27,6 +27,7 @@ func TestFiguresHaveTheQueuesAsRunHasReadThem(t *testing.T) {
 		enqueue(t, r, jobs.Job{})
 		enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
 		time.Sleep(6 * time.Second)
+		synctest.Wait()
 		figures, panics := r.Figures()
 		require.Zero(t, panics)
 		got := map[string]float64{}
@@ -71,6 +72,7 @@ func TestStepsOfARunner(t *testing.T) {
 			})()
 			enqueue(t, r, jobs.Job{})
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			enqueue(t, r, jobs.Job{})
 			synctest.Wait()
 			want := []string{"queue is held", "job failed"}

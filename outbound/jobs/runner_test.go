@@ -76,6 +76,7 @@ func TestAJobRunsAtItsExactTimes(t *testing.T) {
 		}})
 		enqueue(t, r, jobs.Job{NotBefore: begin.Add(777 * time.Microsecond), MaxAttempts: 1})
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, at, 201)
 		for i, d := range at {
 			require.Equal(t, 777*time.Microsecond+time.Duration(i)*(1500*time.Millisecond+1), d)
@@ -113,6 +114,7 @@ func TestARejectedJobRunsAtItsSlotAndUsesNoAttempt(t *testing.T) {
 				}})
 				enqueue(t, r, jobs.Job{MaxAttempts: 5})
 				time.Sleep(24 * time.Hour)
+				synctest.Wait()
 				require.Equal(t, 51, n)
 				require.EqualValues(t, 1, r.Stats().Succeeded)
 				require.Zero(t, r.Stats().Retried)
@@ -163,6 +165,7 @@ func TestAPacerAndADispatcherRescheduleTheirJobs(t *testing.T) {
 			enqueue(t, r, jobs.Job{Kind: "pace", MaxAttempts: 1})
 		}
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		require.Equal(t, 10, calls)
 		require.EqualValues(t, 10, r.Stats().Succeeded)
 		require.Positive(t, r.Stats().Limited)
@@ -170,6 +173,7 @@ func TestAPacerAndADispatcherRescheduleTheirJobs(t *testing.T) {
 		begin = time.Now()
 		enqueue(t, r, jobs.Job{Kind: "dispatch", MaxAttempts: 1})
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		require.EqualValues(t, 11, r.Stats().Succeeded)
 		require.Zero(t, r.Stats().Retried+r.Stats().Failed)
 	})
@@ -186,6 +190,7 @@ func TestAFailedJobIsRetriedAfterItsBackoffAndThenKept(t *testing.T) {
 		}})
 		id := enqueue(t, r, jobs.Job{MaxAttempts: 4})
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}, at)
 		for info, err := range r.Engine().List(t.Context(), "q", jobs.Failed) {
 			require.NoError(t, err)
@@ -196,6 +201,7 @@ func TestAFailedJobIsRetriedAfterItsBackoffAndThenKept(t *testing.T) {
 		require.Equal(t, jobs.Stats{Enqueued: 1, Retried: 3, Failed: 1}, r.Stats())
 		require.NoError(t, r.Engine().RunNow(t.Context(), "q", id))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Len(t, at, 5)
 	})
 }
@@ -213,6 +219,7 @@ func TestMaxAttempts(t *testing.T) {
 			}})
 			enqueue(t, r, jobs.Job{MaxAttempts: set})
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			require.Equal(t, want, n, "MaxAttempts %d", set)
 		})
 	}
@@ -247,6 +254,7 @@ func TestAClosedMechanismFailsNoJob(t *testing.T) {
 		enqueue(t, r, jobs.Job{MaxAttempts: 1, Kind: "closed"})
 		enqueue(t, r, jobs.Job{MaxAttempts: 1, Kind: "full"})
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		s := r.Stats()
 		require.Zero(t, s.Failed+s.Retried)
 		require.Greater(t, s.Limited, uint64(500))
@@ -410,6 +418,7 @@ func TestALimitedJobTakesAFreshDrawOfTheSpread(t *testing.T) {
 		r, _ := start(t, q)
 		enqueue(t, r, jobs.Job{})
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 		require.Len(t, at, 100)
 		draws := map[time.Duration]bool{}
 		for i := range at[1:] {
