@@ -136,7 +136,7 @@ func TestAPacerAndADispatcherRescheduleTheirJobs(t *testing.T) {
 		pacer, err := pace.New(pace.Config{Rates: []pace.Rate{{Calls: 1, Per: 10 * time.Second}}, MaxWait: time.Second})
 		require.NoError(t, err)
 		defer func() { _ = pacer.Close() }()
-		refused := &rejection{30 * time.Second}
+		refused := errors.New("429") // a call that was made: it matches no rejection
 		d, err := dispatch.New(dispatch.Config[string, struct{}]{Attempts: 1, Classify: func(err error) (dispatch.Limited, bool) {
 			return dispatch.Limited{RetryAfter: 30 * time.Second}, errors.Is(err, refused)
 		}})

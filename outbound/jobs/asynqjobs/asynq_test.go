@@ -68,6 +68,27 @@ func TestATaskIsNeverEarlyAndNotBlunt(t *testing.T) {
 	}
 }
 
+// A short wait is exact: it does not go through Redis, but only once in a row.
+func TestAShortWaitIsInTheProcess(t *testing.T) {
+	t.Parallel()
+	s := start(t, asynqjobs.Config{})
+	var stored []bool // whether the last result is in Redis
+	r, stop := s.run(t, jobs.Queue{Handler: func(_ context.Context, job jobs.Job) error {
+		task, err := s.inspector.GetTaskInfo("q", job.ID)
+		if err != nil {
+			return err
+		}
+		if stored = append(stored, task.LastErr != ""); len(stored) == 4 {
+			return nil
+		}
+		return jobs.RunAt(time.Now().Add(10 * time.Millisecond))
+	}})
+	enqueue(t, r, jobs.Job{})
+	eventually(t, func() bool { return r.Stats().Succeeded == 1 }, "it has succeeded")
+	stop()
+	require.Equal(t, []bool{false, false, true, true}, stored)
+}
+
 // A job with MaxAttempts 5 is limited 50 times, and asynq counts neither a retry nor a failure.
 func TestALimitedTaskIsNotRetried(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,7 @@ func All() iter.Seq2[string, func(t *testing.T, engine jobs.Engine)] {
 		{"JobsAreListedAndDeleted", (*suite).listed},
 		{"NoMoreHandlersThanTheConcurrency", (*suite).concurrency},
 		{"AHeldQueueDelaysNoOther", (*suite).bulkhead},
+		{"AJobThatWaitsKeepsNoPlace", (*suite).place},
 		{"AnyTextOfAnErrorIsKept", (*suite).texts},
 		{"TwoRunsShareAQueue", (*suite).share},
 	}

@@ -217,6 +217,10 @@ func (s *suite) merge() {
 	if i := s.inspect(); !i.Paused || !i.HeldUntil.IsZero() {
 		s.Errorf("queue = %+v, want a pause that a hold does not end", i)
 	}
+	s.must(s.engine.Hold(s.Context(), s.queue, later))
+	if i := s.inspect(); !i.Paused || !i.HeldUntil.IsZero() {
+		s.Errorf("queue = %+v, want a pause that a hold does not replace", i)
+	}
 	s.must(s.engine.Resume(s.Context(), s.queue))
 	if i := s.inspect(); i.Paused || !i.HeldUntil.IsZero() {
 		s.Errorf("queue = %+v, want no pause", i)
@@ -336,6 +340,18 @@ func (s *suite) bulkhead() {
 	if i := s.inspect(); i.Pending != 1 {
 		s.Errorf("queue = %+v, want one pending job", i)
 	}
+}
+
+func (s *suite) place() {
+	s.enqueue(jobs.Job{ID: "a"})
+	s.enqueue(jobs.Job{ID: "b"})
+	s.run(1, func(_ context.Context, job jobs.Job) jobs.Result {
+		if job.ID == "a" {
+			return jobs.Result{Verdict: jobs.Again, At: time.Now().Add(time.Hour), Err: errors.New("limited")}
+		}
+		return jobs.Result{}
+	})
+	s.await("one done", func(i jobs.QueueInfo) bool { return i.Processed == 1 && i.Scheduled == 1 && i.Active == 0 })
 }
 
 func (s *suite) texts() {
