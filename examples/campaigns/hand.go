@@ -54,9 +54,9 @@ type dealer struct {
 	inFlight []int            // numbers that were sent when their worker ended
 	served   int
 	failed   int
-	lost     int    // in flight twice
-	runs     int    // of handlers
-	retried  int    // of these, not the first attempt
+	lost     int // in flight twice
+	runs     int // of handlers
+	retried  int // of these, not the first attempt
 	done     map[int]struct{}
 	row      int    // calls that failed, since one was served
 	first    string // the error of the first one that failed
@@ -133,19 +133,27 @@ func (d *dealer) note(h *hand, at time.Duration, word string, n int, why string)
 	case "done":
 		h.remove(n)
 		d.row = 0
-		if _, twice := d.done[n]; twice { // its worker was killed before the engine had noted the end
-			return
+		if d.ended(n) {
+			d.served++
+			d.ends = append(d.ends, end{at, n % d.campaigns})
 		}
-		d.done[n] = struct{}{}
-		d.served++
-		d.ends = append(d.ends, end{at, n % d.campaigns})
 	case "failed":
 		h.remove(n)
-		d.failed++
+		if d.ended(n) {
+			d.failed++
+		}
 		if d.row++; d.first == "" {
 			d.first = why
 		}
 	}
+}
+
+// ended notes the end of a call, and reports whether it is the first one: a worker can be killed before
+// the engine has noted the end.
+func (d *dealer) ended(n int) bool {
+	_, twice := d.done[n]
+	d.done[n] = struct{}{}
+	return !twice
 }
 
 // run notes that the handler of a call begins.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,6 +67,17 @@ func (w *worker) handle(_ context.Context, job jobs.Job) error {
 	}
 }
 
+// jobsOf iterates over the jobs of a campaign.
+func (c *crew) jobsOf(campaign int) iter.Seq[jobs.Job] {
+	return func(yield func(jobs.Job) bool) {
+		for n := campaign; n < c.total(); n += c.campaigns {
+			if !yield(c.job(n)) {
+				return
+			}
+		}
+	}
+}
+
 // feeder sets feed, which feeds the campaigns to the engine asynq. stop ends it, and removes the queue.
 func (c *crew) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop func(), err error) {
 	c.feed = func() {}
@@ -81,10 +93,7 @@ func (c *crew) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop f
 	c.feed = func() {
 		for campaign := range c.campaigns {
 			feeding.Go(func() {
-				_, err := runner.Feed(ctx, func(yield func(jobs.Job) bool) {
-					for n := campaign; n < c.total() && yield(c.job(n)); n += c.campaigns {
-					}
-				})
+				_, err := runner.Feed(ctx, c.jobsOf(campaign))
 				if err != nil && !errors.Is(err, jobs.ErrClosed) && ctx.Err() == nil {
 					fail(err)
 				}
