@@ -257,7 +257,7 @@ func TestAWorkerEndsWithItsInput(t *testing.T) {
 	require.Equal(t, "ready", next())
 	_, err := io.WriteString(out, "3\n")
 	require.NoError(t, err)
-	require.Equal(t, "run 3 1", line())
+	require.Equal(t, "run 3 1", next())
 	require.Equal(t, "started 3", next())
 	require.Equal(t, "done 3", next())
 	_, err = io.WriteString(out, "4\n") // it waits for a second

@@ -133,6 +133,23 @@ func TestAnErrorOfTheEngineEndsRun(t *testing.T) {
 	})
 }
 
+// repeating is an engine that adds a job, and then repeats the command, as a client of Redis does if the reply is lost.
+type repeating struct{ *jobs.Memory }
+
+func (r repeating) Enqueue(ctx context.Context, job jobs.Job) error {
+	return errors.Join(r.Memory.Enqueue(ctx, job), r.Memory.Enqueue(ctx, job))
+}
+
+func TestAnIDThatIsDrawnIsNeverInUse(t *testing.T) {
+	t.Parallel()
+	r, err := jobs.New(jobs.Config{Engine: &repeating{jobs.NewMemory(0)}})
+	require.NoError(t, err)
+	_, err = r.Enqueue(t.Context(), jobs.Job{Queue: "q"})
+	require.NoError(t, err)
+	_, err = r.Enqueue(t.Context(), jobs.Job{Queue: "q", ID: "a"})
+	require.ErrorIs(t, err, jobs.ErrExists)
+}
+
 func TestTextsOfConstantsAreReadBack(t *testing.T) {
 	t.Parallel()
 	for s := jobs.Pending; s <= jobs.Done; s++ {

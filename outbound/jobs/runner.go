@@ -130,12 +130,13 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if err := job.validate(); err != nil {
 		return "", err
 	}
-	if job.ID == "" {
+	drawn := job.ID == ""
+	if drawn {
 		job.ID = rand.Text()
 	}
 	job.Kind, job.MaxAttempts, job.Attempt = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
 	switch err := r.engine.Enqueue(ctx, job); {
-	case err == nil:
+	case err == nil, drawn && errors.Is(err, ErrExists): // the engine has repeated a command whose reply was lost
 		r.counters.enqueued.Add(1)
 		return job.ID, nil
 	case errors.Is(err, ErrExists):
