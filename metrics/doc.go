@@ -22,10 +22,11 @@
 //
 // The names begin with resilience_retry_, resilience_ratelimit_,
 // resilience_ratelimitstore_, resilience_breaker_, resilience_timeout_,
-// resilience_cooldown_, resilience_bulkhead_, resilience_dispatch_ and resilience_pace_. The
-// label name is the Name in the Config. There are 15 series for a retry, 11 for a limiter, 50 for a
+// resilience_cooldown_, resilience_bulkhead_, resilience_dispatch_, resilience_pace_ and
+// resilience_jobs_. The label name is the Name in the Config. There are 15 series for a retry, 11 for a limiter, 50 for a
 // breaker and 55 for a whole group of breakers, of which 30 are transitions, 7 for a
-// timeout, 11 for a cooldown, 12 for a bulkhead, 21 for a dispatcher and 12 for a pacer. A histogram adds
+// timeout, 11 for a cooldown, 12 for a bulkhead, 21 for a dispatcher, 12 for a pacer, and 10 for a
+// runner of jobs with 7 more for each of its queues. A histogram adds
 // 19 series for each of its label values. A store that limiters share, such as a
 // redisstore.Store with a Registry, has 24, of which 15 are the histogram of its round
 // trips; see [ratelimit.StoreStats] for their meaning.
@@ -45,6 +46,10 @@
 //
 // The series of a pacer of outbound/pace are such figures too. If
 // resilience_pace_unused_permits_total with the reason stale grows, raise its Slack.
+//
+// The series of a runner of outbound/jobs are such figures too. Those with the label queue are
+// the same in all processes; add up the others. resilience_jobs_stuck above 0 needs a repair, and
+// resilience_jobs_kept_failed a person.
 //
 // resilience_http_rejections_total is counted by [Collector.Rejected].
 // resilience_registry_entries, _reloads_total and _last_reload_success_timestamp_seconds

@@ -19,6 +19,7 @@ type config struct {
 	redis     string // HOST:PORT; "" is a process of our own, if one is needed
 	vendor    string // URL; "" is a process of our own
 	algorithm string
+	engine    string // of the jobs
 	kill      int
 	json      bool
 }
@@ -32,7 +33,7 @@ func (c config) ideal() time.Duration {
 
 // needsRedis reports whether the workers must share something.
 func (c config) needsRedis() bool {
-	return c.algorithm == "article" || c.algorithm == "gresil" && c.workers > 1
+	return c.engine == "asynq" || c.algorithm == "article" || c.algorithm == "gresil" && c.workers > 1
 }
 
 func algorithms() []string { return []string{"gresil", "article", "naive"} }
@@ -41,7 +42,7 @@ const mostCalls = 10_000_000
 
 // parse reads the command line, and reports its mistakes itself.
 func parse(args []string, stderr io.Writer) (config, error) {
-	cfg := config{campaigns: 20, calls: 1000, workers: 4, cps: 500, algorithm: "gresil"}
+	cfg := config{campaigns: 20, calls: 1000, workers: 4, cps: 500, algorithm: "gresil", engine: "memory"}
 	flags := flag.NewFlagSet("campaigns", flag.ContinueOnError)
 	flags.Func("campaigns", "`number` of campaigns (default 20)", program.Whole(&cfg.campaigns, 1, 10_000))
 	flags.Func("calls", "`number` of calls of each campaign (default 1000)", program.Whole(&cfg.calls, 1, 1_000_000))
@@ -50,12 +51,15 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	flags.Func("redis", "`HOST:PORT` of a Redis; without it, the program starts its own", program.HostPort(&cfg.redis))
 	flags.Func("vendor", "`URL` of a vendor; without it, the program starts its own", program.VendorURL(&cfg.vendor))
 	flags.Func("algorithm", strings.Join(algorithms(), "|")+" (default gresil)", program.OneOf(&cfg.algorithm, algorithms()...))
+	flags.Func("engine", "memory|asynq: where the jobs are (default memory)", program.OneOf(&cfg.engine, "memory", "asynq"))
 	flags.Func("kill", "`number` of times that a worker is killed, and replaced, on the way (default 0)", program.Whole(&cfg.kill, 0, 100))
 	flags.BoolFunc("json", "print one JSON object", program.Bool(&cfg.json))
 	err := program.Parse(flags, args, stderr, "-cps 500", func() error {
 		switch {
 		case cfg.total() > mostCalls:
 			return fmt.Errorf("-campaigns %d -calls %d: must be %d calls in total at most", cfg.campaigns, cfg.calls, mostCalls)
+		case cfg.engine == "asynq" && cfg.algorithm != "gresil":
+			return fmt.Errorf("-engine asynq -algorithm %s: must be -algorithm gresil", cfg.algorithm)
 		case cfg.kill >= cfg.total():
 			return fmt.Errorf("-kill %d: must be less than the number of calls, %d", cfg.kill, cfg.total())
 		}

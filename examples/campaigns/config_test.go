@@ -29,6 +29,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"-redis localhost:":                    `invalid value "localhost:" for flag -redis`,
 		"-vendor localhost:80":                 `invalid value "localhost:80" for flag -vendor: must be a URL without a query, such as http://127.0.0.1:8090`,
 		"-algorithm magic":                     `invalid value "magic" for flag -algorithm: must be gresil, article, naive`,
+		"-engine river":                        `invalid value "river" for flag -engine: must be memory, asynq`,
+		"-engine asynq -algorithm article":     "campaigns: -engine asynq -algorithm article: must be -algorithm gresil",
 		"-json=maybe":                          `invalid boolean value "maybe" for -json: must be true or false`,
 		"vendor extra":                         `campaigns vendor: unexpected argument "extra": there are only flags`,
 		"vendor -port 80":                      "flag provided but not defined: -port",
@@ -50,7 +52,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := parse(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, config{campaigns: 20, calls: 1000, workers: 4, cps: 500, algorithm: "gresil"}, cfg)
+	require.Equal(t, config{campaigns: 20, calls: 1000, workers: 4, cps: 500, algorithm: "gresil", engine: "memory"}, cfg)
 	require.Equal(t, 20_000, cfg.total())
 	require.Equal(t, 40*time.Second, cfg.ideal())
 	require.True(t, cfg.needsRedis())

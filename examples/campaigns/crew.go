@@ -26,6 +26,7 @@ type crew struct {
 	members []*member // that have not ended
 	all     []*member
 	deaths  int
+	feed    func() // called once, when all workers are ready
 }
 
 // A member is a worker.
@@ -118,6 +119,7 @@ func (c *crew) handle(ctx context.Context, e event, working bool) error {
 		m.ready = true
 		if c.start.IsZero() && !slices.ContainsFunc(c.members, func(m *member) bool { return !m.ready }) {
 			c.start = time.Now() // of the run
+			c.feed()
 		}
 	case "stats":
 		_, err := fmt.Sscan(rest, &m.checks, &m.stale, (*int64)(&m.stall))

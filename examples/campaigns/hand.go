@@ -54,7 +54,10 @@ type dealer struct {
 	inFlight []int            // numbers that were sent when their worker ended
 	served   int
 	failed   int
-	lost     int    // in flight twice
+	lost     int // in flight twice
+	runs     int // of handlers
+	retried  int // of these, not the first attempt
+	done     map[int]struct{}
 	row      int    // calls that failed, since one was served
 	first    string // the error of the first one that failed
 	ends     []end
@@ -68,7 +71,7 @@ type end struct {
 
 func newDealer(cfg config) *dealer {
 	return &dealer{
-		config: cfg, repeated: map[int]struct{}{},
+		config: cfg, repeated: map[int]struct{}{}, done: map[int]struct{}{},
 		ahead:   min(max(10, cfg.cps/10), 2000), // 2,000 numbers fit in a pipe
 		sockets: max(100, 2*cfg.cps/cfg.workers),
 	}
@@ -82,7 +85,10 @@ const hurry = 4
 
 // due returns how many numbers can be given, so long after the start.
 func (d *dealer) due(at time.Duration) int {
-	if d.algorithm != "article" {
+	switch {
+	case d.engine == "asynq": // a worker takes them from Redis
+		return 0
+	case d.algorithm != "article":
 		return d.total()
 	}
 	return min(d.total(), int(hurry*float64(d.cps)*at.Seconds()))
@@ -113,6 +119,9 @@ func (d *dealer) deal(h *hand, at time.Duration) (numbers []int) {
 
 // note is a step of a call.
 func (d *dealer) note(h *hand, at time.Duration, word string, n int, why string) {
+	if word == "run" {
+		d.run(h, n, why)
+	}
 	if _, ok := h.calls[n]; !ok {
 		return
 	}
@@ -123,15 +132,39 @@ func (d *dealer) note(h *hand, at time.Duration, word string, n int, why string)
 		h.move(n, sent)
 	case "done":
 		h.remove(n)
-		d.served++
 		d.row = 0
-		d.ends = append(d.ends, end{at, n % d.campaigns})
+		if d.ended(n) {
+			d.served++
+			d.ends = append(d.ends, end{at, n % d.campaigns})
+		}
 	case "failed":
 		h.remove(n)
-		d.failed++
+		if d.ended(n) {
+			d.failed++
+		}
 		if d.row++; d.first == "" {
 			d.first = why
 		}
+	}
+}
+
+// ended notes the end of a call, and reports whether it is the first one: a worker can be killed before
+// the engine has noted the end.
+func (d *dealer) ended(n int) bool {
+	_, twice := d.done[n]
+	d.done[n] = struct{}{}
+	return !twice
+}
+
+// run notes that the handler of a call begins.
+func (d *dealer) run(h *hand, n int, attempt string) {
+	d.runs++
+	if attempt != "1" {
+		d.retried++
+	}
+	if _, ok := h.calls[n]; !ok {
+		h.calls[n] = waiting
+		h.waiting++
 	}
 }
 
@@ -140,12 +173,15 @@ func (d *dealer) fold(h *hand) {
 	for _, n := range slices.Sorted(maps.Keys(h.calls)) {
 		_, again := d.repeated[n]
 		switch {
-		case h.calls[n] == sent && again:
+		case h.calls[n] == sent && again && d.engine != "asynq":
 			d.lost++
 			continue
-		case h.calls[n] == sent:
+		case h.calls[n] == sent && !again:
 			d.repeated[n] = struct{}{}
 			d.inFlight = append(d.inFlight, n)
+		}
+		if d.engine == "asynq" {
+			continue // it runs the job again
 		}
 		d.returned = append(d.returned, n)
 	}

@@ -124,3 +124,36 @@ func TestDelaysOfTheArticle(t *testing.T) {
 	require.GreaterOrEqual(t, len(seen), 55)
 	require.InDelta(t, 90, (sum / draws).Seconds(), 1)
 }
+
+// With the engine asynq, workers choose the calls, and run those of a worker that has ended again.
+func TestWorkersOfAsynqChooseTheirCalls(t *testing.T) {
+	t.Parallel()
+	d := newDealer(config{campaigns: 2, calls: 2, workers: 2, cps: 50, engine: "asynq"})
+	a, b := d.newHand(), d.newHand()
+	require.Empty(t, d.deal(a, time.Hour))
+	for n := range 3 {
+		d.note(a, 0, "run", n, "1")
+		d.note(a, 0, "started", n, "")
+	}
+	d.note(a, 1, "done", 0, "")
+	d.fold(a)
+	require.Empty(t, d.returned)
+	require.Equal(t, []int{1, 2}, d.inFlight)
+	for range 2 { // the second worker has ended too
+		for n := range 4 {
+			d.note(b, 2, "run", n, "1")
+			d.note(b, 2, "started", n, "")
+		}
+		d.fold(b)
+	}
+	require.Equal(t, []int{1, 2, 0, 3}, d.inFlight, "each once")
+	for n := range 4 {
+		d.note(b, 3, "run", n, "2")
+		d.note(b, 3, "done", n, "")
+	}
+	require.Equal(t, 4, d.served, "0 was done twice")
+	require.Zero(t, d.lost)
+	require.Equal(t, 15, d.runs)
+	require.Equal(t, 4, d.retried)
+	require.True(t, d.finished())
+}

@@ -1,7 +1,7 @@
 // Command campaigns makes the calls of several campaigns to a vendor that permits so many calls a
 // second, from several processes, and prints how the vendor saw them.
 //
-//	campaigns [-campaigns N] [-calls N] [-workers N] [-cps N] [-redis HOST:PORT] [-vendor URL] [-algorithm A] [-kill N] [-json]
+//	campaigns [-campaigns N] [-calls N] [-workers N] [-cps N] [-redis HOST:PORT] [-vendor URL] [-algorithm A] [-engine memory|asynq] [-kill N] [-json]
 //
 // With the algorithm gresil, each process has a pacer of outbound/pace, and the pacers share the limit
 // in Redis. The controls are article, a counter of each second in Redis where a call above the limit
@@ -25,6 +25,11 @@
 // is replaced by another process, and its numbers go to other workers. The calls that were in flight
 // are printed. They are repeated once, with the same Idempotency-Key: each can have arrived twice, or,
 // if its second worker was killed too, not at all. Other calls arrive once.
+//
+// The calls are jobs of outbound/jobs. With the engine memory, they are in the memory of the program and
+// of the worker that makes them. With asynq, which needs the algorithm gresil, the program feeds them to
+// Redis a little ahead, each worker takes them from there, and those of a worker that was killed run again
+// 60 to 120 seconds later. runs_per_call are the runs of handlers, and retried those that followed a failure.
 //
 // The exit code is 0 if all calls were served and the vendor saw no second above the limit, otherwise
 // 1, and 2 for a wrong command line. It is 3 if the run is void: a second was above the limit, but a

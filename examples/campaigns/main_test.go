@@ -152,6 +152,25 @@ func TestCampaignsWithAKill(t *testing.T) {
 	require.Positive(t, r.RedisCPU)
 }
 
+// TestCampaignsOnAsynq: each handler runs once, no job is retried, and the queue is removed.
+func TestCampaignsOnAsynq(t *testing.T) {
+	t.Parallel()
+	redis, err := redisserver.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(redis.Kill)
+	r := repeated(t, 300, 2, func(cps int) result {
+		return runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %d -engine asynq -redis %s", cps, redis.Addr)
+	})
+	requireServed(t, r, 2) // the first second
+	require.Equal(t, "asynq", r.Engine)
+	require.InDelta(t, 1, r.Runs, 0)
+	require.Zero(t, r.Retried)
+	requireOnce(t, r.verdict(), r)
+	queues, err := redis.Do("smembers asynq:queues")
+	require.NoError(t, err)
+	require.Empty(t, queues)
+}
+
 // TestTheControlsAreAboveTheLimit: the load is strong enough to break it.
 func TestTheControlsAreAboveTheLimit(t *testing.T) {
 	t.Parallel()

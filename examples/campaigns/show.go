@@ -32,9 +32,14 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	}
 	dealer := newDealer(cfg)
 	c := &crew{dealer: dealer, stderr: stderr, events: make(chan event, 1024), order: order{
-		Run: s.Run, Vendor: cfg.vendor, Redis: cfg.redis, Algorithm: cfg.algorithm, Campaigns: cfg.campaigns, CPS: cfg.cps,
+		Run: s.Run, Vendor: cfg.vendor, Redis: cfg.redis, Algorithm: cfg.algorithm, Engine: cfg.engine, Campaigns: cfg.campaigns, CPS: cfg.cps,
 		Sockets: dealer.sockets,
 	}}
+	stop, err := c.feeder(running, end)
+	if err != nil {
+		return s.fail(err)
+	}
+	defer stop()
 	err = c.work(running, progress{stderr})
 	stderr.Draw("")
 	s = s.count(c)

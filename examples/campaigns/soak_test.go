@@ -36,3 +36,18 @@ func TestSoakControls(t *testing.T) {
 		}
 	}
 }
+
+// TestSoakCampaignsOnAsynq: a worker is killed, and its jobs run again within two minutes.
+func TestSoakCampaignsOnAsynq(t *testing.T) {
+	r := repeated(t, 1500, 20, func(cps int) result {
+		return runBinary(t.Context(), t, io.Discard, "-cps %d -engine asynq -kill 1", cps)
+	})
+	t.Log(r.stdout)
+	require.Zero(t, r.code, r.stdout)
+	require.Equal(t, 1, r.Deaths)
+	require.Equal(t, 20_000, r.Served)
+	require.Zero(t, r.Retried)
+	require.InDelta(t, 1, r.Runs, 0.05)
+	require.Less(t, r.Elapsed, r.Ideal+150)
+	requireOnce(t, r.verdict(), r)
+}

@@ -14,6 +14,7 @@ import (
 // A summary has the flags, the ends of the calls, and the figures of the vendor.
 type summary struct {
 	Algorithm string   `json:"algorithm"`
+	Engine    string   `json:"engine"`
 	Campaigns int      `json:"campaigns"`
 	Calls     int      `json:"calls"` // of each campaign
 	Workers   int      `json:"workers"`
@@ -30,7 +31,9 @@ type summary struct {
 	WorstHalf float64  `json:"worst_half"` // the parts that were served at half time, 0 to 1
 	BestHalf  float64  `json:"best_half"`
 	Checks    float64  `json:"checks_per_call"`
-	Stale     uint64   `json:"stale"` // permits that were not used
+	Runs      float64  `json:"runs_per_call"` // of the handlers of jobs
+	Retried   int      `json:"retried"`       // of these, not the first attempt
+	Stale     uint64   `json:"stale"`         // permits that were not used
 	RedisCPU  float64  `json:"redis_cpu_percent"`
 	Slack     float64  `json:"slack_ms"`
 	Judged    bool     `json:"judged"`
@@ -47,7 +50,7 @@ type summary struct {
 
 func newSummary(cfg config) summary {
 	return summary{
-		Algorithm: cfg.algorithm, Campaigns: cfg.campaigns, Calls: cfg.calls, Workers: cfg.workers, CPS: cfg.cps, Kill: cfg.kill,
+		Algorithm: cfg.algorithm, Engine: cfg.engine, Campaigns: cfg.campaigns, Calls: cfg.calls, Workers: cfg.workers, CPS: cfg.cps, Kill: cfg.kill,
 		Run: newRun(), InFlight: []string{}, Ideal: cfg.ideal().Seconds(), Slack: milliseconds(slack),
 	}
 }
@@ -69,9 +72,10 @@ func (s summary) count(c *crew) summary {
 		s.Stale += m.stale
 		stall = max(stall, m.stall)
 	}
-	s.Stall = milliseconds(stall)
+	s.Stall, s.Retried = milliseconds(stall), c.retried
 	if c.served > 0 {
 		s.Checks = round(float64(checks) / float64(c.served))
+		s.Runs = round(float64(c.runs) / float64(c.served))
 	}
 	return s
 }
@@ -127,6 +131,7 @@ func (s summary) print(w io.Writer, asJSON bool) {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	row := func(name string, value any) { fmt.Fprintf(tw, "%s\t%v\n", name, value) }
 	row("algorithm", s.Algorithm)
+	row("engine", s.Engine)
 	row("calls", fmt.Sprintf("%d of each of %d campaigns, from %d workers, %d a second", s.Calls, s.Campaigns, s.Workers, s.CPS))
 	row("served", s.Served)
 	row("failed", s.Failed)
@@ -145,6 +150,8 @@ func (s summary) print(w io.Writer, asJSON bool) {
 	row("elapsed_seconds", fmt.Sprintf("%v, ideal %v", s.Elapsed, s.Ideal))
 	row("half_time", fmt.Sprintf("%.0f %% of the worst campaign, %.0f %% of the best", 100*s.WorstHalf, 100*s.BestHalf))
 	row("checks_per_call", s.Checks)
+	row("runs_per_call", s.Runs)
+	row("retried", s.Retried)
 	row("stale", s.Stale)
 	row("redis_cpu_percent", s.RedisCPU)
 	row("stall_ms", fmt.Sprintf("%v, slack %v", s.Stall, s.Slack))

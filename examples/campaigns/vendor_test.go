@@ -257,6 +257,7 @@ func TestAWorkerEndsWithItsInput(t *testing.T) {
 	require.Equal(t, "ready", next())
 	_, err := io.WriteString(out, "3\n")
 	require.NoError(t, err)
+	require.Equal(t, "run 3 1", next())
 	require.Equal(t, "started 3", next())
 	require.Equal(t, "done 3", next())
 	_, err = io.WriteString(out, "4\n") // it waits for a second
@@ -278,7 +279,7 @@ func TestASummaryHasAllNames(t *testing.T) {
 	r := runJSON(t.Context(), t, "-campaigns 2 -calls 5 -workers 2 -cps 100")
 	require.Zero(t, r.code, r)
 	for name, want := range map[string]any{
-		"algorithm": "gresil", "campaigns": 2.0, "calls": 5.0, "workers": 2.0, "cps": 100.0, "kill": 0.0,
+		"algorithm": "gresil", "engine": "memory", "runs_per_call": 1.0, "retried": 0.0, "campaigns": 2.0, "calls": 5.0, "workers": 2.0, "cps": 100.0, "kill": 0.0,
 		"served": 10.0, "failed": 0.0, "deaths": 0.0, "in_flight": []any{}, "lost": 0.0, "ideal_seconds": 0.1, "slack_ms": 50.0,
 		"judged": true, "arrivals": 10.0, "unique": 10.0, "duplicates": 0.0, "void": false, "ok": true,
 	} {
@@ -290,7 +291,7 @@ func TestASummaryHasAllNames(t *testing.T) {
 	} {
 		require.Contains(t, r.json, name)
 	}
-	require.Len(t, r.json, 30)
+	require.Len(t, r.json, 33)
 	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nworker 1: pid \d+\nworker 2: pid \d+\n$`, r.stderr, "no progress without a terminal")
 }
 
@@ -299,6 +300,7 @@ func TestASummaryAsText(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run(t.Context(), strings.Fields("-campaigns 2 -calls 5 -workers 1 -cps 100"), &stdout, &stderr), &stderr)
 	require.Regexp(t, `^algorithm +gresil
+engine +memory
 calls +5 of each of 2 campaigns, from 1 workers, 100 a second
 served +10
 failed +0
@@ -315,6 +317,8 @@ seconds +0.\d+
 elapsed_seconds +0.\d+, ideal 0.1
 half_time +\d+ % of the worst campaign, \d+ % of the best
 checks_per_call +1(?:\.\d+)?
+runs_per_call +1
+retried +0
 stale +\d+
 redis_cpu_percent +0
 stall_ms +\S+, slack 50

@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/gresil/gresil/outbound/jobs"
 )
 
 // An order has all that a worker must know.
@@ -21,6 +22,7 @@ type order struct {
 	Vendor    string // URL
 	Redis     string // HOST:PORT, or ""
 	Algorithm string
+	Engine    string
 	Campaigns int
 	CPS       int
 	Sockets   int // in use at a time
@@ -37,8 +39,10 @@ const (
 	reportTime = 200 * time.Millisecond
 )
 
-// A worker makes the calls whose numbers it reads. It writes a line for each step of a call:
+// A worker makes the calls of its jobs: those whose numbers it reads, or with the engine asynq, those in
+// Redis. It writes a line for each step of a call:
 //
+//	run N ATTEMPT    its handler begins
 //	later N          it has no permit, and waits for long
 //	started N        it is about to be sent
 //	done N           it was served
@@ -50,6 +54,7 @@ type worker struct {
 	order
 	wire      wire
 	algorithm algorithm
+	jobs      *jobs.Runner
 	stall     stall
 
 	mu  sync.Mutex
@@ -60,6 +65,9 @@ type worker struct {
 func runWorker(told string, in io.Reader, out, stderr io.Writer) int {
 	w := worker{out: out}
 	err := json.Unmarshal([]byte(told), &w.order)
+	if err == nil {
+		w.jobs, err = newJobs(&w)
+	}
 	if err == nil {
 		w.wire = wire{&w, &http.Transport{MaxIdleConnsPerHost: w.Sockets}}
 		w.algorithm, err = newAlgorithm(&w)
@@ -74,35 +82,30 @@ func runWorker(told string, in io.Reader, out, stderr io.Writer) int {
 	return 0
 }
 
-// work makes calls until the input ends, and waits for those that are sent.
+// work makes calls until the input ends or the jobs cannot be run, and waits for those that are sent.
 func (w *worker) work(in io.Reader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go w.stall.watch(ctx)
 	go w.report(ctx)
+	ran := make(chan error, 1)
+	go func() { ran <- w.jobs.Run(ctx) }()
 	w.say("ready")
-	var calls sync.WaitGroup
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		n, err := strconv.Atoi(lines.Text())
 		if err != nil {
 			return err
 		}
-		calls.Go(func() { w.call(n) })
+		if _, err := w.jobs.Enqueue(ctx, w.job(n)); err != nil {
+			return err
+		}
 	}
 	w.algorithm.stop()
-	calls.Wait()
+	cancel()
+	err := <-ran
 	w.stats()
-	return lines.Err()
-}
-
-func (w *worker) call(n int) {
-	switch err := w.algorithm.call(n); {
-	case err == nil:
-		w.say("done %d", n)
-	case !errors.Is(err, errStopped):
-		w.say("failed %d %s", n, strings.ReplaceAll(err.Error(), "\n", " "))
-	}
+	return errors.Join(lines.Err(), err)
 }
 
 func (w *worker) report(ctx context.Context) {
