@@ -1,0 +1,2 @@
+// Package dash is the page of a service.
+package dash
