@@ -52,4 +52,3 @@ func (*Handler) asset(name string) http.HandlerFunc {
 		_, _ = w.Write(a.content)
 	}
 }
-

@@ -19,6 +19,7 @@ type cell struct {
 	Class string   // "number", "ok", "warn" or "bad"
 	Lines []string // details, for a list that can be opened
 	value any      // nil if it is not known
+	by    any      // the value for sorting; if nil, that is value
 }
 
 const (
@@ -108,12 +109,23 @@ func failure(s string, keys bool) cell {
 	return c
 }
 
-func (c cell) withLines(lines []string) cell {
+// list is a number of things with a line for each.
+func list(n int, value any, lines []string) cell {
+	c := number(n)
+	c.value, c.by = value, c.value
 	if more := len(lines) - maxLines; more > 0 {
 		lines = append(lines[:maxLines:maxLines], fmt.Sprintf("and %d more", more))
 	}
 	c.Lines = lines
 	return c
+}
+
+// key is the value for sorting.
+func (c *cell) key() any {
+	if c.by != nil {
+		return c.by
+	}
+	return c.value
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -43,7 +43,7 @@ func listed(figures []core.Figure) cell {
 		}
 		lines = append(lines, fmt.Sprintf("%s %v", name, f.N))
 	}
-	return cell{Text: fmt.Sprint(len(figures)), Class: "number", value: values}.withLines(lines)
+	return list(len(figures), values, lines)
 }
 
 // others lists the other instances in the registry, such as breakers and limiters.

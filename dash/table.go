@@ -128,7 +128,7 @@ func (t *table) order(q query) (func(a, b row) int, error) {
 		return nil, &queryError{"sort", q.sort, "must be name or one of " + strings.Join(t.keys(), ", ")}
 	}
 	return func(a, b row) int {
-		x, y := a.cells[at].value, b.cells[at].value
+		x, y := a.cells[at].key(), b.cells[at].key()
 		if x == nil || y == nil { // last in both directions
 			return cmp.Or(order(x, y), tie(a, b))
 		}

@@ -19,7 +19,7 @@ func dispatchers() *section {
 		columns: []column{
 			{"state", "State"},
 			{"until", "Until"},
-			{"held", "Cooldowns"},
+			{"held", "Cooldowns now"},
 			{"in_flight", "In flight"},
 			{"limit", ""},
 			{"active", "Calls"},
@@ -28,7 +28,7 @@ func dispatchers() *section {
 			{"idle", "Idle"},
 			{"attempts", "Attempts"},
 			{"limited", "Limited"},
-			{"cooldowns", "Held"},
+			{"cooldowns", "Cooldowns"},
 			{"succeeded", "Succeeded"},
 			{"failed", "Failed"},
 			{"gave_up", "Gave up"},
@@ -78,9 +78,8 @@ func dispatcher(snap dispatch.Snapshot, v view) row {
 	if len(held) > 0 && r.rank == 0 {
 		state, r.rank = word("accounts_cooling_down", "warn"), 1
 	}
-	cooldowns := cell{Text: fmt.Sprint(len(snap.Held)), Class: "number", value: held}.withLines(lines)
 	r.cells = []cell{
-		state, until, cooldowns, of(s.InFlight, s.Limit), number(s.Limit), number(s.Active), number(s.Waiting),
+		state, until, list(len(snap.Held), held, lines), of(s.InFlight, s.Limit), number(s.Limit), number(s.Active), number(s.Waiting),
 		number(s.Connections), number(s.Idle), number(s.Attempts), number(s.Limited), number(s.Cooldowns), number(s.Succeeded),
 		number(s.Failed), alarm(s.GaveUp), number(s.Canceled), alarm(s.Rejected), number(s.Dials), number(s.Evicted),
 		alarm(s.StoreFailures), number(s.HookPanics),
@@ -154,13 +153,12 @@ func pacer(snap pace.Snapshot, v view) row {
 		}
 		lines = append(lines, fmt.Sprintf("%s: %d waiting, %d reserved, %s ahead", short(visible(one.Key)), one.Waiting, one.Reserved, rough(one.Ahead)))
 	}
-	known := cell{Text: fmt.Sprint(len(snap.Keys)), Class: "number", value: keys}.withLines(lines)
 	r := row{volume: float64(s.Waiting + s.Reserved)}
 	if s.Waiting > 0 {
 		r.rank = 1
 	}
 	r.cells = []cell{
-		word(snap.Mode.String(), ""), {Text: strings.Join(words, ", "), value: rates}, known, number(len(snap.Keys)), lasting(ahead),
+		word(snap.Mode.String(), ""), {Text: strings.Join(words, ", "), value: rates}, list(len(snap.Keys), keys, lines), number(len(snap.Keys)), lasting(ahead),
 		number(s.Waiting), number(s.Reserved), number(s.Permits), number(s.Waited), alarm(s.Stale), alarm(s.Lost), alarm(s.Rejected),
 		alarm(s.StoreErrors), number(s.Refreshed), alarm(s.RefreshFailed), number(s.HookPanics),
 	}
