@@ -42,18 +42,24 @@ import (
 //
 // # Errors
 //
-// An operation that returns an error other than those named here may have happened or not. Add is
-// repeated by its caller only; a store recognizes an ID that it has, and does not add it twice. All
-// other operations can be repeated. A store must be safe for concurrent use. It may merge concurrent
-// operations of one kind.
+// An operation that returns an error other than those named here may have happened or not. The
+// batcher does not repeat Add, and a store must not let its client repeat it unless it recognizes the
+// second one by its ID. All other operations can be repeated. A store must be safe for concurrent
+// use. It may merge concurrent operations of one kind.
+//
+// # Replies
+//
+// A Call waits for the result of its record, in any process. Its address is in the ReplyTo of the
+// record; a record that stands for several Calls has several. Settle and Delete send a [Reply] to
+// each address that the record has then, and Receive returns those of one process. There is no
+// shorter way for Calls of the process that sends.
 type Store interface {
 	// Add appends a record to the pending records of rec.Option. Its ID is unique, and the store must
 	// not keep rec itself unless it owns rec.Payload from then on: the caller does not use it again.
 	//
-	// If rec.Key is not empty and the group has a record with that key that holds it (see
-	// [Record.Key]), nothing is appended, and the result has the ID of that record: if it is
-	// pending, it takes the Payload and Size of rec, keeps its place, ID and age, and its ReplyTo is the
-	// union of both; if it is in a batch, only ReplyTo changes.
+	// If rec.Key is not empty and another record of the group holds it (see [Record.Key]), nothing is
+	// appended, and the result has the ID of that record: its ReplyTo gets that of rec in addition,
+	// and if it is pending, it takes the Payload and Size of rec, and keeps its place, ID and age.
 	//
 	// The error is [ErrFull] if the method has rules.MaxPending records that are pending or in
 	// batches, and [ErrGroups] if it has rules.MaxGroups groups and this would be another one.
@@ -118,11 +124,17 @@ type Record struct {
 
 	Payload  []byte
 	Size     int       // in bytes, for MaxBytes and GroupInfo.Bytes
-	ReplyTo  []string  // processes with a Call that waits for the result
+	ReplyTo  []Address // of the Calls that wait for the result
 	Attempts int       // that failed
 	Added    time.Time // set by the store
 
 	value any // replaces Payload in memory
+}
+
+// An Address is that of a Call that waits for its result.
+type Address struct {
+	Process string
+	Call    string // unique
 }
 
 // Rules apply to one [Store.Add].
@@ -170,7 +182,9 @@ type Settlement struct {
 	Delivery int    // of the lease
 	Failed   []int  // indexes of records that are moved to the failed ones of the group
 	Parts    []Part // batches that replace this one
-	Replies  []Reply
+	// Results are those of records that are done or failed. Each is sent to all addresses that the
+	// record has now. A record that may have any has a result here.
+	Results []Outcome
 	// MaxFailed is the number of failed records that a group keeps: the oldest beyond are removed,
 	// and counted in GroupInfo.Dropped.
 	MaxFailed int
@@ -190,13 +204,23 @@ type Part struct {
 	Attempt bool
 }
 
-// A Reply is the result of a record for a Call of another process.
-type Reply struct {
-	To      string // the process
-	ID      string // of the record
+// An Outcome is the result of one record of a settled batch.
+type Outcome struct {
+	Record  int    // index in the batch
 	Payload []byte // the encoded result, if Error is empty
 	Error   string // the error of the record
-	Deleted bool   // the record was deleted
+
+	result any // replaces Payload and Error in memory
+}
+
+// A Reply is the result of a record for one Call.
+type Reply struct {
+	Call    string // of the address
+	Payload []byte // of the outcome
+	Error   string // of the outcome
+	Deleted bool   // the record was deleted, and has no outcome
+
+	result any
 }
 
 // A Listing is the result of [Store.Groups].
