@@ -78,12 +78,12 @@ type Store interface {
 	// Without a due group, the batch has no records.
 	Lease(ctx context.Context, method string, terms Terms) (Batch, State, error)
 
-	// Extend lets a lease end after the given time from now. The error is [ErrLeaseLost] if the
-	// batch no longer exists, or has been leased again.
+	// Extend lets a lease end after the given time from now. The errors are those of Settle.
 	Extend(ctx context.Context, method string, id string, delivery int, lease time.Duration) error
 
 	// Settle ends a lease, and replaces the batch by its outcome. The error is [ErrLeaseLost], and
-	// nothing changes, if the batch no longer exists, or has been leased again.
+	// nothing changes, if the batch no longer exists, has been leased again, or has been settled
+	// and is not leased. A lease that has expired can be settled until the batch is leased again.
 	Settle(ctx context.Context, method string, s Settlement) error
 
 	// Flush marks all records of the options as due, or with none, those of all groups. Options
@@ -128,7 +128,9 @@ type Record struct {
 	Attempts int       // that failed
 	Added    time.Time // set by the store
 
-	value any // replaces Payload in memory
+	value    any // replaces Payload in memory
+	sequence uint64
+	pending  bool
 }
 
 // An Address is that of a Call that waits for its result.
@@ -171,6 +173,7 @@ type State struct {
 type Batch struct {
 	ID       string // stays the same whenever the same records are leased again
 	Delivery int    // number of leases of this ID so far, from 1
+	Expired  bool   // the lease before this one has expired: the records may have been sent
 	Option   string
 	Records  []Record // in their order of arrival
 }
