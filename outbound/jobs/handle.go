@@ -1,0 +1,148 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/timeout"
+)
+
+// holdTimeout is the longest time that an attempt waits for the engine to hold its queue.
+const holdTimeout = 5 * time.Second
+
+// handle makes one attempt of a job. handlers ends when the handlers must return.
+func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Result {
+	current := r.life.Load().Settings[queue]
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(handlers, func() { cancel(context.Cause(handlers)) })()
+	attempt := ctx
+	if current.Timeout > 0 {
+		var stop context.CancelFunc
+		attempt, stop = context.WithTimeoutCause(ctx, current.Timeout, &timeout.Error{Name: queue, Limit: current.Timeout})
+		defer stop()
+	}
+	r.counters.active.Add(1)
+	began := time.Now()
+	err := invoke(attempt, current.Handler, job)
+	took := time.Since(began)
+	r.counters.active.Add(-1)
+
+	result, slot := current.judge(time.Now(), job, err, ctx.Err() != nil)
+	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: err}
+	if hold := current.Hold; hold > 0 && time.Until(slot) > hold {
+		r.hold(ctx, event, slot)
+	}
+	r.count(ctx, result.Verdict, event)
+	return result
+}
+
+// invoke calls a handler in a goroutine of its own: a handler may end its goroutine.
+func invoke(ctx context.Context, handler Handler, job Job) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{v, debug.Stack()}
+			}
+			ended <- err
+		}()
+		err = handler(ctx, job)
+	}()
+	return <-ended
+}
+
+// judge decides about a job whose attempt ended with err. The slot is the time at which a limit
+// permits the next call, or zero. stopped means that the context ended although the attempt was in
+// time: the process stops, or has lost the job.
+func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result Result, slot time.Time) {
+	if err == nil {
+		return Result{Verdict: Succeeded}, time.Time{}
+	}
+	if again, ok := errors.AsType[*runAtError](err); ok {
+		return Result{Again, again.at, err}, time.Time{}
+	}
+	rejected := errors.Is(err, core.ErrRejected)
+	wait, limited := core.RetryAfter(err)
+	switch {
+	case limited:
+		slot = now.Add(wait)
+		at := slot
+		if q.Spread != nil {
+			at = later(at, now.Add(q.Spread.Delay(1, 0)))
+		}
+		return Result{Again, at, err}, slot
+	case !rejected && permanent(err):
+		return Result{Verdict: Fail, Err: err}, time.Time{}
+	case stopped:
+		return Result{Again, now, err}, time.Time{}
+	case rejected:
+		return Result{Again, now.Add(max(0, q.Backoff.Delay(1, 0))), err}, time.Time{}
+	case job.MaxAttempts >= 0 && job.Attempt >= job.MaxAttempts:
+		return Result{Verdict: Fail, Err: err}, time.Time{}
+	}
+	return Result{Retry, now.Add(max(0, q.Backoff.Delay(job.Attempt, 0))), err}, time.Time{}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// permanent reports whether err has a negative RetryAfter: waiting does not help.
+func permanent(err error) bool {
+	_, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](err)
+	return ok // it is negative
+}
+
+// hold holds the queue of an attempt until its slot, unless this process has done so.
+func (r *Runner) hold(ctx context.Context, event Event, slot time.Time) {
+	r.mu.Lock()
+	known := !slot.After(r.holds[event.Queue].Add(100 * time.Millisecond))
+	if !known {
+		r.holds[event.Queue] = slot
+	}
+	r.mu.Unlock()
+	if known {
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), holdTimeout)
+	defer cancel()
+	if err := r.engine.Hold(bounded, event.Queue, slot); err != nil {
+		r.mu.Lock()
+		delete(r.holds, event.Queue)
+		r.mu.Unlock()
+		r.call(ctx, r.life.Hooks().EngineFailed, Event{Queue: event.Queue, Err: err})
+		return
+	}
+	r.counters.holds.Add(1)
+	event.At = slot
+	r.call(ctx, r.life.Hooks().Held, event)
+}
+
+func (r *Runner) count(ctx context.Context, verdict Verdict, event Event) {
+	hooks := r.life.Hooks()
+	switch verdict {
+	case Succeeded:
+		r.counters.succeeded.Add(1)
+		r.call(ctx, hooks.Succeeded, event)
+	case Again:
+		r.counters.limited.Add(1)
+		r.call(ctx, hooks.Limited, event)
+	case Retry:
+		r.counters.retried.Add(1)
+		r.call(ctx, hooks.Retried, event)
+	case Fail:
+		r.counters.failed.Add(1)
+		r.call(ctx, hooks.Failed, event)
+	}
+}

@@ -1,0 +1,85 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/gresil/gresil/core"
+)
+
+var _ core.Reporter = (*Runner)(nil)
+
+// Figures returns the [Stats] of this process, and the counts of its queues as Run has last read them
+// from the engine, at most 5 seconds ago, for package metrics. Before Run they are absent.
+func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
+	s := r.Stats()
+	figure := func(name, help string, n float64) {
+		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+	}
+	const attempts = "Attempts that have ended in this process, by result; limited ones do not count for the job."
+	for _, c := range []struct {
+		result string
+		n      uint64
+	}{{"succeeded", s.Succeeded}, {"limited", s.Limited}, {"retried", s.Retried}, {"failed", s.Failed}} {
+		figures = append(figures, core.Figure{Name: "attempts_total", Help: attempts, Label: "result", Value: c.result, N: float64(c.n)})
+	}
+	figure("enqueued_total", "Jobs that this process has enqueued.", float64(s.Enqueued))
+	figure("duplicates_total", "Jobs that were not enqueued because their ID was in use.", float64(s.Duplicates))
+	figure("holds_total", "Times that this process has held a queue.", float64(s.Holds))
+	figure("running", "Handlers that run in this process.", float64(s.Active))
+	figure("feeding", "Campaigns that this process feeds.", float64(s.Feeding))
+	queues := r.seen.Load()
+	if queues == nil {
+		return figures, s.HookPanics
+	}
+	for _, q := range *queues {
+		labeled := func(name, help string, n int) {
+			figures = append(figures, core.Figure{Name: name, Help: help, Label: "queue", Value: q.Queue, N: float64(n)})
+		}
+		labeled("pending", "Jobs that are due, in all processes.", q.Pending)
+		labeled("scheduled", "Jobs that wait for their time, in all processes.", q.Scheduled)
+		labeled("active", "Jobs whose handler runs, in all processes.", q.Active)
+		labeled("kept_failed", "Jobs that are kept as failed.", q.Failed)
+		labeled("stuck", "Jobs that are active although no process has them.", q.Stuck)
+		labeled("paused", "1 if the queue is paused.", one(q.Paused))
+		labeled("held", "1 if the queue is held until a time.", one(!q.HeldUntil.IsZero()))
+	}
+	return figures, s.HookPanics
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// ObserveSteps calls f when a job is kept as failed, when a queue is held, and when the engine fails,
+// for package logs; with calls also for each attempt that ended in another way.
+func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+	step := func(text string, warn bool, attrs func(Event) []slog.Attr) func(context.Context, Event) {
+		return func(ctx context.Context, event Event) {
+			f(ctx, core.Step{Text: text, Warn: warn, Key: event.Job.ID, Attrs: append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)})
+		}
+	}
+	call := func(text string, attrs func(Event) []slog.Attr) func(context.Context, Event) {
+		return func(ctx context.Context, event Event) {
+			f(ctx, core.Step{Text: text, Call: true, Key: event.Job.ID, Attrs: append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)})
+		}
+	}
+	failure := func(event Event) []slog.Attr { return []slog.Attr{slog.Any("err", event.Err)} }
+	again := func(event Event) []slog.Attr {
+		return []slog.Attr{slog.Time("at", event.At), slog.Any("err", event.Err)}
+	}
+	hooks := Hooks{
+		Failed:       step("job failed", true, failure),
+		Held:         step("queue is held", false, again),
+		EngineFailed: step("engine failed", true, failure),
+	}
+	if calls {
+		hooks.Succeeded = call("job succeeded", func(event Event) []slog.Attr { return []slog.Attr{slog.Duration("took", event.Took)} })
+		hooks.Limited = call("job runs again later", again)
+		hooks.Retried = call("attempt failed", again)
+	}
+	return r.Observe(hooks)
+}

@@ -1,0 +1,227 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/validate"
+)
+
+// refreshEvery is the time between two readings of the queues for Figures.
+const refreshEvery = 5 * time.Second
+
+// A Runner enqueues jobs and runs the handlers of its queues. It is safe for concurrent use.
+type Runner struct {
+	life   instance.Instance[Config, map[string]Queue, Hooks]
+	engine Engine
+	closed chan struct{}
+	once   sync.Once
+
+	running  atomic.Bool
+	counters counters
+	seen     atomic.Pointer[[]QueueInfo] // the latest reading
+
+	mu    sync.Mutex
+	lanes map[string]*lane     // of Feed, by queue
+	holds map[string]time.Time // the latest hold of this process, by queue
+}
+
+func lifeCycle() *instance.Kind[Config, map[string]Queue, Hooks] {
+	return &instance.Kind[Config, map[string]Queue, Hooks]{
+		Kind: "jobs", Type: "jobs.Config", DefaultName: defaultName, Settings: settings,
+		Fields: func(c *Config) instance.Fields[Hooks] {
+			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		},
+		Fixed: func(check *validate.Check, old, cfg *Config) {
+			check.That((cfg.Engine == nil || identity.Comparable(cfg.Engine)) && cfg.Engine == old.Engine, "Engine", "another one", "must stay as it is")
+			was, is := slices.Sorted(maps.Keys(old.Queues)), slices.Sorted(maps.Keys(cfg.Queues))
+			check.That(slices.Equal(was, is), "Queues", "other names", "must have the same names")
+			before, after := settings(old), settings(cfg)
+			for _, name := range is {
+				n, ok := before[name]
+				check.That(!ok || n.Concurrency == after[name].Concurrency, "Queues["+name+"].Concurrency", after[name].Concurrency, "must stay as it is")
+			}
+		},
+	}
+}
+
+// New makes a runner. It returns the errors of [Config.Validate], or an error if the name is in use
+// in the registry.
+func New(cfg Config) (*Runner, error) {
+	r := &Runner{engine: cfg.Engine, closed: make(chan struct{}), lanes: map[string]*lane{}, holds: map[string]time.Time{}}
+	if r.engine == nil {
+		r.engine = NewMemory(0)
+	}
+	cfg.Queues = maps.Clone(cfg.Queues)
+	if err := r.life.Init(lifeCycle(), cfg); err != nil {
+		return nil, err
+	}
+	if err := r.life.Register(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Name returns the name of the runner.
+func (r *Runner) Name() string { return r.life.Name() }
+
+// Engine returns the engine, to inspect and change its queues.
+func (r *Runner) Engine() Engine { return r.engine }
+
+// Config returns the Config of New or of the last SetConfig, as it was given except for a Name and
+// Registry that stayed.
+func (r *Runner) Config() Config {
+	cfg := r.life.Load().Config
+	cfg.Queues = maps.Clone(cfg.Queues)
+	return cfg
+}
+
+// SetConfig replaces the Config while the runner is in use. Attempts that run keep their Timeout. An
+// empty Name and a nil Registry stay as they are: another one is a [*core.ConfigError], as are
+// another Engine, queues of other names, another Concurrency, and the errors of [Config.Validate],
+// and nothing changes.
+func (r *Runner) SetConfig(cfg Config) error {
+	cfg.Queues = maps.Clone(cfg.Queues)
+	return r.life.SetConfig(cfg, nil)
+}
+
+// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at that moment
+// are not interrupted.
+func (r *Runner) Observe(h Hooks) (cancel func()) { return r.life.Observe(h) }
+
+// Close removes the runner from its registry. Run ends as if its context had ended; Enqueue, Feed and
+// a later Run return [ErrClosed]. It does not wait for Run, and does not close the engine. A second
+// Close does nothing.
+func (r *Runner) Close() error {
+	r.once.Do(func() {
+		close(r.closed)
+		_ = r.life.Close() // always nil
+	})
+	return nil
+}
+
+func (r *Runner) isClosed() bool {
+	select {
+	case <-r.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Enqueue adds a job, and returns its ID. When it returns nil, the engine has the job. The error is
+// [ErrExists] if the ID is in use, [ErrFull], [ErrClosed], a [*core.ConfigError] for each bad field,
+// or that of the engine: then the job may have been added nevertheless, and repeating the call with
+// the same ID adds it at most once.
+func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
+	if r.isClosed() {
+		return "", ErrClosed
+	}
+	if err := job.validate(); err != nil {
+		return "", err
+	}
+	if job.ID == "" {
+		job.ID = rand.Text()
+	}
+	job.Kind, job.MaxAttempts, job.Attempt = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
+	switch err := r.engine.Enqueue(ctx, job); {
+	case err == nil:
+		r.counters.enqueued.Add(1)
+		return job.ID, nil
+	case errors.Is(err, ErrExists):
+		r.counters.duplicates.Add(1)
+		return "", err
+	default:
+		return "", err
+	}
+}
+
+// Run runs the handlers of the Queues until ctx ends or Close is called. Then no other job begins,
+// the contexts of running handlers end after Config.Grace, and Run returns when the handlers have
+// returned: nil, or the errors of the engine, one of which ends Run at once.
+func (r *Runner) Run(ctx context.Context) error {
+	if r.isClosed() {
+		return ErrClosed
+	}
+	if !r.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer r.running.Store(false)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	handlers, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(context.Canceled)
+
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var failures []error
+	for name, q := range r.life.Load().Settings {
+		group.Go(func() {
+			handle := func(ctx context.Context, job Job) Result { return r.handle(ctx, handlers, name, job) }
+			if err := r.engine.Run(ctx, name, q.Concurrency, handle); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failures = append(failures, err)
+				cancel()
+			}
+		})
+	}
+	group.Go(func() { r.watch(ctx) })
+	group.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-r.closed:
+			cancel()
+		}
+	})
+	drained := make(chan struct{})
+	var grace sync.WaitGroup
+	grace.Go(func() { r.grace(ctx, drained, stop) })
+	group.Wait()
+	close(drained)
+	grace.Wait()
+	return errors.Join(failures...)
+}
+
+// grace ends the contexts of the handlers Grace after the end of ctx.
+func (r *Runner) grace(ctx context.Context, drained <-chan struct{}, stop context.CancelCauseFunc) {
+	select {
+	case <-drained:
+		return
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(max(0, cmp.Or(r.life.Load().Config.Grace, defaultGrace)))
+	defer timer.Stop()
+	select {
+	case <-drained:
+	case <-timer.C:
+		stop(context.Cause(ctx))
+	}
+}
+
+// watch reads the queues for Figures until ctx ends.
+func (r *Runner) watch(ctx context.Context) {
+	ticker := time.NewTicker(refreshEvery)
+	defer ticker.Stop()
+	for {
+		if s, err := r.Snapshot(ctx); err == nil {
+			r.seen.Store(&s.Queues)
+		} else if ctx.Err() == nil {
+			r.call(ctx, r.life.Hooks().EngineFailed, Event{Err: err})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
