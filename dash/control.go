@@ -45,9 +45,16 @@ func verbOf(name string) (verb, bool) {
 	return all[at], true
 }
 
-// An actor controls an instance. It returns the number of records or jobs, or -1 if that is
-// not known, and errUnknown if there is no such part of the instance.
-type actor func(ctx context.Context, verb, option string) (n int, err error)
+// A planner looks for the part of an instance that a control names. The error is errUnknown or
+// errVerb, or that of the instance.
+type planner func(ctx context.Context, verb, option string) (plan, error)
+
+// A plan is a control that can be done.
+type plan struct {
+	n    int    // records or jobs that it changes, or -1
+	of   string // "records" or "jobs"
+	does func(ctx context.Context) (n int, err error)
+}
 
 // A target is the row of a control.
 type target struct{ kind, name, option string }
@@ -73,6 +80,7 @@ type command struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Option string `json:"option"`
+	Target string `json:"target"` // kind, name and option, as in the rows
 
 	form      bool
 	confirmed bool
@@ -133,8 +141,8 @@ func (h *Handler) obey(w http.ResponseWriter, r *http.Request, c *command) (int,
 	if !ok {
 		return 0, &controlError{http.StatusBadRequest, fmt.Sprintf("verb = %q: must be pause, resume, flush, retry or delete", short(c.Verb))}
 	}
-	act := h.actor(c)
-	if act == nil {
+	plans := h.planner(c)
+	if plans == nil {
 		return 0, &controlError{http.StatusNotFound, errUnknown.Error()}
 	}
 	if h.cfg.Allow != nil {
@@ -142,15 +150,10 @@ func (h *Handler) obey(w http.ResponseWriter, r *http.Request, c *command) (int,
 			return 0, &controlError{http.StatusForbidden, err.Error()}
 		}
 	}
-	if v.asks && c.form && !c.confirmed {
-		t := target{c.Kind, c.Name, c.Option}
-		h.render(w, http.StatusOK, "question", question{frame: h.frame(r), Label: v.label, About: t.String(), Verb: c.Verb, Target: t.encode(), Back: c.back, Page: "../" + backTo(c.back, "")})
-		return asked, nil
-	}
-	// A client that goes away does not interrupt it.
+	// A client that disconnects does not interrupt it.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), controlTimeout)
 	defer cancel()
-	n, err := act(ctx, c.Verb, c.Option)
+	p, err := plans(ctx, c.Verb, c.Option)
 	switch {
 	case errors.Is(err, errUnknown):
 		return 0, &controlError{http.StatusNotFound, err.Error()}
@@ -159,22 +162,33 @@ func (h *Handler) obey(w http.ResponseWriter, r *http.Request, c *command) (int,
 	case err != nil:
 		return 0, err
 	}
+	if v.asks && c.form && !c.confirmed {
+		t := target{c.Kind, c.Name, c.Option}
+		h.render(w, http.StatusOK, "question", question{
+			frame: h.frame(r), Label: v.label, About: t.String(), N: p.n, Of: p.of, Verb: c.Verb, Target: t.encode(), Back: c.back, Page: "../" + backTo(c.back, ""),
+		})
+		return asked, nil
+	}
+	n, err := p.does(ctx)
+	if err != nil {
+		return 0, err
+	}
 	if h.cfg.Logger != nil {
 		h.cfg.Logger.LogAttrs(r.Context(), slog.LevelInfo, "control done", append(c.action().attrs(), slog.Int("count", n))...)
 	}
 	return n, nil
 }
 
-// actor returns the function that controls the instance of a command, or nil.
-func (h *Handler) actor(c *command) actor {
+// planner returns the planner of the instance of a command, or nil.
+func (h *Handler) planner(c *command) planner {
 	instance, ok := h.registry.Get(c.Kind, c.Name)
 	if !ok {
 		return nil
 	}
 	for _, s := range sections() {
-		if s.acts != nil {
-			if act := s.acts(instance); act != nil {
-				return act
+		if s.plans != nil {
+			if plans := s.plans(instance); plans != nil {
+				return plans
 			}
 		}
 	}
@@ -211,10 +225,13 @@ func readCommand(w http.ResponseWriter, r *http.Request) (c command, err error) 
 		}
 	case "application/x-www-form-urlencoded":
 		if err = r.ParseForm(); err == nil {
-			err = c.readForm(r.PostForm)
+			c.readForm(r.PostForm)
 		}
 	default:
 		return c, &controlError{http.StatusUnsupportedMediaType, "the body must be a form or application/json"}
+	}
+	if err == nil {
+		err = c.resolve()
 	}
 	switch tooLarge := (*http.MaxBytesError)(nil); {
 	case errors.As(err, &tooLarge):
@@ -225,14 +242,23 @@ func readCommand(w http.ResponseWriter, r *http.Request) (c command, err error) 
 	return c, nil
 }
 
-func (c *command) readForm(form url.Values) error {
-	t, err := url.ParseQuery(form.Get("target"))
+func (c *command) readForm(form url.Values) {
+	*c = command{
+		Verb: form.Get("verb"), Kind: form.Get("kind"), Name: form.Get("name"), Option: form.Get("option"), Target: form.Get("target"),
+		form: true, confirmed: form.Get("confirmed") == "yes", back: form.Get("back"),
+	}
+}
+
+// resolve reads the target, if there is one.
+func (c *command) resolve() error {
+	if c.Target == "" {
+		return nil
+	}
+	t, err := url.ParseQuery(c.Target)
 	if err != nil {
 		return err
 	}
-	maps.Copy(form, t)
-	c.Verb, c.Kind, c.Name, c.Option = form.Get("verb"), form.Get("kind"), form.Get("name"), form.Get("option")
-	c.form, c.confirmed, c.back = true, form.Get("confirmed") == "yes", form.Get("back")
+	c.Kind, c.Name, c.Option = t.Get("kind"), t.Get("name"), t.Get("option")
 	return nil
 }
 
@@ -262,6 +288,8 @@ func doneText(name string) string {
 type question struct {
 	frame
 	Label, About, Verb string
+	N                  int // records or jobs
+	Of                 string
 	Target, Back, Page string
 }
 

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -120,7 +121,7 @@ func (h *Handler) tableHTML(t *table, q query) tableHTML {
 	}
 	x := tableHTML{
 		Kind: t.kind, Title: t.title, Link: "./" + q.of(t.kind, 1).String(), Total: t.total, Attention: t.alarming, Matching: t.matching,
-		Problems: t.problems, Controls: h.cfg.Controls && len(t.verbs) > 0, Heads: []head{heading(q, t.kind, "name", "Name")},
+		Problems: t.problems, Controls: h.cfg.Controls && t.plans != nil, Heads: []head{heading(q, t.kind, "name", "Name")},
 	}
 	if len(t.rows) > 0 {
 		x.First = (page-1)*q.rows + 1
@@ -173,7 +174,8 @@ func (h *Handler) rowHTML(t *table, r *row, q query) rowHTML {
 	if h.cfg.Controls {
 		for _, name := range r.verbs {
 			v, _ := verbOf(name)
-			x.Buttons = append(x.Buttons, button{Verb: name, Label: v.label, About: v.label + " " + r.target().String()})
+			label := cmp.Or(t.labels[name], v.label)
+			x.Buttons = append(x.Buttons, button{Verb: name, Label: label, About: label + " " + r.target().String()})
 		}
 	}
 	return x

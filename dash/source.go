@@ -15,7 +15,7 @@ type reader func(ctx context.Context, v view) ([]row, error)
 
 // sections are the tables of the page, in their order.
 func sections() []*section {
-	return []*section{dispatchers(), pacers(), reporters(), others()}
+	return []*section{batchers(), runners(), dispatchers(), pacers(), reporters(), others()}
 }
 
 func kinds() (names []string) {

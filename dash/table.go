@@ -13,13 +13,12 @@ import (
 type section struct {
 	kind, title string
 	columns     []column
-	// verbs are the controls of its rows.
-	verbs []verb
+	labels      map[string]string // of verbs, if they differ
 	// reads returns a function that reads the rows of an instance, or nil if the section
 	// does not show it.
 	reads func(e core.Entry) reader
-	// acts returns the function that controls an instance, or nil. It may be nil.
-	acts func(instance any) actor
+	// plans returns the planner of the controls of an instance, or nil. It may be nil.
+	plans func(instance any) planner
 }
 
 // A column has a key in JSON and a label on the page.
@@ -146,6 +145,9 @@ func (t *table) keys() (keys []string) {
 // json returns a row as an object.
 func (t *table) json(r *row) map[string]any {
 	object := map[string]any{"kind": r.kind, "name": r.name, "tags": r.tags}
+	if t.plans != nil {
+		object["target"], object["verbs"] = r.target().encode(), append([]string{}, r.verbs...)
+	}
 	for i, c := range t.columns {
 		object[c.key] = r.cells[i].value
 	}

@@ -3,11 +3,9 @@ package dash
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
-	form "github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 )
@@ -136,12 +134,7 @@ type key struct {
 
 func pacer(snap pace.Snapshot, v view) row {
 	s := snap.Stats
-	var rates []rate
-	var words []string
-	for _, one := range snap.Rates {
-		rates = append(rates, rate{one.Calls, span(one.Per), one.Burst})
-		words = append(words, fmt.Sprintf("%d per %s", one.Calls, form.Duration(one.Per)))
-	}
+	limits, words := rates(snap.Rates)
 	keys, lines, ahead := []key{}, []string(nil), time.Duration(0)
 	for _, one := range snap.Keys {
 		ahead = max(ahead, one.Ahead)
@@ -158,7 +151,7 @@ func pacer(snap pace.Snapshot, v view) row {
 		r.rank = 1
 	}
 	r.cells = []cell{
-		word(snap.Mode.String(), ""), {Text: strings.Join(words, ", "), value: rates}, list(len(snap.Keys), keys, lines), number(len(snap.Keys)), lasting(ahead),
+		word(snap.Mode.String(), ""), {Text: words, value: limits}, list(len(snap.Keys), keys, lines), number(len(snap.Keys)), lasting(ahead),
 		number(s.Waiting), number(s.Reserved), number(s.Permits), number(s.Waited), alarm(s.Stale), alarm(s.Lost), alarm(s.Rejected),
 		alarm(s.StoreErrors), number(s.Refreshed), alarm(s.RefreshFailed), number(s.HookPanics),
 	}

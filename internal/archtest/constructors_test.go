@@ -32,6 +32,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/dispatch"
@@ -144,6 +145,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
 		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
+		"dash.New": func() error { return check(dash.New(registry, dash.Config{})) },
 		"logs.New": func() error {
 			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
 		},
