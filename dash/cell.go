@@ -46,7 +46,8 @@ type span time.Duration
 func (s span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
 
 func number[N ~int | ~int64 | ~uint64](n N) cell {
-	return cell{Text: fmt.Sprint(n), Class: "number", value: count(max(0, n))}
+	c := count(max(0, n))
+	return cell{Text: c.String(), Class: "number", value: c}
 }
 
 // alarm is a number that is bad unless it is 0.
@@ -60,7 +61,9 @@ func alarm[N ~int | ~int64 | ~uint64](n N) cell {
 
 // of is a number and the most it can be.
 func of[N ~int | ~int64 | ~uint64](n, most N) cell {
-	return cell{Text: fmt.Sprintf("%d of %d", n, most), Class: "number", value: count(max(0, n))}
+	c := number(n)
+	c.Text += " of " + number(most).Text
+	return c
 }
 
 func text(s string) cell {
@@ -193,8 +196,8 @@ func short(s string) string {
 
 // The user of a URL, and its query and fragment.
 var (
-	userInfo = regexp.MustCompile(`://[^\s/"'@?#]*@`)            //nolint:gochecknoglobals // a constant
-	urlQuery = regexp.MustCompile(`(://[^\s"'?#]*)[?#][^\s"']*`) //nolint:gochecknoglobals // a constant
+	userInfo = regexp.MustCompile(`://[^\s/"'@?#]*@`)
+	urlQuery = regexp.MustCompile(`(://[^\s"'?#]*)[?#][^\s"']*`)
 )
 
 // withoutSecrets leaves out the user, the query and the fragment of each URL in a text.

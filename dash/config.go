@@ -67,5 +67,5 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-func (c *Config) title() string          { return cmp.Or(c.Title, defaultTitle) }
-func (c *Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }
+func (c Config) title() string          { return cmp.Or(c.Title, defaultTitle) }
+func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, defaultTimeout) }

@@ -46,10 +46,10 @@ func post(h http.Handler, mediaType, body string, header ...string) *httptest.Re
 	return w
 }
 
-// ask posts a control of a group, as JSON.
-func ask(t *testing.T, h http.Handler, verb, name, option string) done {
+// ask posts a control of a group of the batcher members, as JSON.
+func ask(t *testing.T, h http.Handler, verb, option string) done {
 	t.Helper()
-	body, err := json.Marshal(map[string]string{"verb": verb, "kind": "batch", "name": name, "option": option})
+	body, err := json.Marshal(map[string]string{"verb": verb, "kind": "batch", "name": "members", "option": option})
 	require.NoError(t, err)
 	w := post(h, "application/json", string(body))
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -76,6 +76,7 @@ func (f *fake) Resume(_ context.Context, option string) error { return f.note("r
 func (f *fake) Delete(_ context.Context, option string) (int, error) {
 	return 7, f.note("delete", option)
 }
+
 func (f *fake) Retry(_ context.Context, option string) (int, error) {
 	return 3, f.note("retry", option)
 }

@@ -12,6 +12,19 @@ var (
 	errVerb    = errors.New("this control does not exist for the target")
 )
 
+// A panicError is the error of an instance whose reading panicked.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string {
+	switch v := e.value.(type) {
+	case error:
+		return "panic: " + v.Error()
+	case string:
+		return "panic: " + v
+	}
+	return fmt.Sprintf("panic: a %T", e.value)
+}
+
 // A slowError is the error of an instance that could not be read in time.
 type slowError struct{ timeout time.Duration }
 

@@ -108,7 +108,9 @@ func groupCells(snap *batch.Snapshot, g *batch.GroupInfo, option cell, v view) [
 	return []cell{
 		text(snap.Method), option, groupState(g), number(g.Pending), number(g.Unique), number(g.Bytes), instant(g.Oldest, v.now),
 		instant(g.LastCall, v.now), instant(g.NextFlush, v.now), number(g.InFlight), number(g.Retrying), alarm(g.Failed), alarm(g.Dropped),
-		number(snap.Calls), {Text: words, value: limits}, paused, lastError, instant(g.LastErrorAt, v.now),
+		number(snap.Calls),
+		{Text: words, value: limits},
+		paused, lastError, instant(g.LastErrorAt, v.now),
 	}
 }
 

@@ -16,7 +16,7 @@ const (
 	maxPage     = 1 << 20
 )
 
-// A query says which rows a reader wants, and in which order.
+// A query selects and orders rows.
 type query struct {
 	kind    string // if empty, all
 	text    string // that a row contains

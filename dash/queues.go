@@ -116,7 +116,9 @@ func queue(q *jobs.QueueInfo, failed []jobs.Info, v view) row {
 	failures.Lines = lines
 	r.cells = []cell{
 		text(q.Queue), queueState(q, v), instant(q.HeldUntil, v.now), number(q.Pending), number(q.Scheduled), number(q.Active), failures,
-		{value: values}, number(q.Done), number(q.Soon), alarm(q.Stuck), number(q.Processed), lasting(q.Latency), {value: q.Paused},
+		{value: values},
+		number(q.Done), number(q.Soon), alarm(q.Stuck), number(q.Processed), lasting(q.Latency),
+		{value: q.Paused},
 	}
 	r.verbs = []string{"pause"}
 	if q.Paused || q.HeldUntil.After(v.now) {

@@ -2,7 +2,6 @@ package dash
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -62,7 +61,7 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 				continue
 			}
 			if q.kind == "" || q.kind == t.kind {
-				readings = append(readings, reading{t, entry, h.flights.join(entry, h.cfg.timeout(), v, read)})
+				readings = append(readings, reading{t, entry, h.flights.join(ctx, entry, h.cfg.timeout(), v, read)})
 			}
 			break
 		}
@@ -103,7 +102,7 @@ type flight struct {
 }
 
 // join returns the reading of an instance, and begins it if there is none.
-func (f *flights) join(e core.Entry, timeout time.Duration, v view, read reader) *flight {
+func (f *flights) join(ctx context.Context, e core.Entry, timeout time.Duration, v view, read reader) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := [3]any{e.Kind, e.Name, e.Instance}
@@ -118,14 +117,14 @@ func (f *flights) join(e core.Entry, timeout time.Duration, v view, read reader)
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				one.err = fmt.Errorf("panic: %v", p)
+				one.err = &panicError{p}
 			}
 			f.mu.Lock()
 			delete(f.all, key)
 			f.mu.Unlock()
 			close(one.done)
 		}()
-		ctx, cancel := context.WithTimeout(context.Background(), timeout) // readers come and go
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout) // readers come and go
 		defer cancel()
 		one.rows, one.err = read(ctx, v)
 	}()

@@ -26,7 +26,7 @@ type column struct {
 	key, label string // with an empty label, it is in JSON only
 }
 
-// A view is what a reader wants to see: the time of the page, and whether it shows keys.
+// A view has the time of a page, and whether it shows keys.
 type view struct {
 	now  time.Time
 	keys bool

@@ -151,7 +151,9 @@ func pacer(snap pace.Snapshot, v view) row {
 		r.rank = 1
 	}
 	r.cells = []cell{
-		word(snap.Mode.String(), ""), {Text: words, value: limits}, list(len(snap.Keys), keys, lines), number(len(snap.Keys)), lasting(ahead),
+		word(snap.Mode.String(), ""),
+		{Text: words, value: limits},
+		list(len(snap.Keys), keys, lines), number(len(snap.Keys)), lasting(ahead),
 		number(s.Waiting), number(s.Reserved), number(s.Permits), number(s.Waited), alarm(s.Stale), alarm(s.Lost), alarm(s.Rejected),
 		alarm(s.StoreErrors), number(s.Refreshed), alarm(s.RefreshFailed), number(s.HookPanics),
 	}
