@@ -82,7 +82,7 @@ func group(snap *batch.Snapshot, g *batch.GroupInfo, v view) row {
 	case g.Paused:
 		r.rank = 1
 	}
-	r.cells = groupCells(snap, g, text(g.Option), v)
+	r.fills = func() []cell { return groupCells(snap, g, text(g.Option), v) }
 	if g.Pending > 0 {
 		r.verbs = append(r.verbs, "flush")
 	}

@@ -49,7 +49,7 @@ func listed(figures []core.Figure) cell {
 // others lists the other instances in the registry, such as breakers and limiters.
 func others() *section {
 	return &section{
-		kind: "others", title: "Other instances",
+		kind: "others", title: "Other instances", quick: true,
 		columns: []column{{"kind", "Kind"}, {"type", "Type"}},
 		reads: func(e core.Entry) reader {
 			return func(context.Context, view) ([]row, error) {

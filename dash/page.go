@@ -168,7 +168,7 @@ func (h *Handler) rowHTML(t *table, r *row, q query) rowHTML {
 	}
 	for i, c := range t.columns {
 		if c.label != "" {
-			x.Cells = append(x.Cells, r.cells[i])
+			x.Cells = append(x.Cells, r.shown()[i])
 		}
 	}
 	if h.cfg.Controls {

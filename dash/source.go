@@ -39,7 +39,7 @@ func as[T any](instance any) (t T, ok bool) {
 	return t, false
 }
 
-// read reads the instances, all at once, and waits for the slowest for at most the timeout.
+// tables reads the instances, all at once, and waits for the slowest for at most the timeout.
 func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.timeout())
 	defer cancel()
@@ -60,7 +60,12 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 			if read == nil {
 				continue
 			}
-			if q.kind == "" || q.kind == t.kind {
+			switch {
+			case q.kind != "" && q.kind != t.kind:
+			case t.quick:
+				rows, _ := read(ctx, v)
+				t.add(entry, rows)
+			default:
 				readings = append(readings, reading{t, entry, h.flights.join(ctx, entry, h.cfg.timeout(), v, read)})
 			}
 			break
@@ -71,10 +76,7 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 		if err != nil {
 			r.of.problems = append(r.of.problems, problem{Kind: r.entry.Kind, Name: r.entry.Name, Error: failure(err.Error(), h.cfg.Keys).Text})
 		}
-		for _, row := range rows {
-			row.kind, row.name, row.tags = r.entry.Kind, r.entry.Name, r.entry.Tags
-			r.of.rows = append(r.of.rows, row)
-		}
+		r.of.add(r.entry, rows)
 	}
 	for _, t := range tables {
 		if err := t.apply(q); err != nil {
@@ -85,6 +87,14 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 		tables = slices.DeleteFunc(tables, func(t *table) bool { return t.kind != q.kind })
 	}
 	return v, tables, nil
+}
+
+// add adds rows of an instance.
+func (t *table) add(e core.Entry, rows []row) {
+	for _, row := range rows {
+		row.kind, row.name, row.tags = e.Kind, e.Name, e.Tags
+		t.rows = append(t.rows, row)
+	}
 }
 
 // flights are the readings that have begun and not ended: at most one for each instance,
@@ -135,12 +145,12 @@ func (f *flights) join(ctx context.Context, e core.Entry, timeout time.Duration,
 func (f *flight) wait(ctx context.Context, timeout time.Duration) ([]row, error) {
 	select {
 	case <-f.done:
-		return slices.Clone(f.rows), f.err
+		return f.rows, f.err
 	default:
 	}
 	select {
 	case <-f.done:
-		return slices.Clone(f.rows), f.err
+		return f.rows, f.err
 	case <-ctx.Done():
 		return nil, &slowError{timeout}
 	}

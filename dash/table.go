@@ -17,6 +17,8 @@ type section struct {
 	// reads returns a function that reads the rows of an instance, or nil if the section
 	// does not show it.
 	reads func(e core.Entry) reader
+	// quick is set if its readers do not wait, and run no code of users.
+	quick bool
 	// plans returns the planner of the controls of an instance, or nil. It may be nil.
 	plans func(instance any) planner
 }
@@ -37,8 +39,9 @@ type row struct {
 	kind, name string
 	tags       map[string]string
 	option     string
-	cells      []cell // of the columns
-	rank       int    // 0 if all is well, above if it needs attention
+	cells      []cell        // of the columns; read them with shown
+	fills      func() []cell // makes the cells when they are needed, if there can be many rows
+	rank       int           // 0 if all is well, above if it needs attention
 	volume     float64
 	verbs      []string // that its state permits
 }
@@ -60,6 +63,14 @@ type problem struct {
 	Error string `json:"error"`
 }
 
+// shown returns the cells.
+func (r *row) shown() []cell {
+	if r.cells == nil && r.fills != nil {
+		r.cells = r.fills()
+	}
+	return r.cells
+}
+
 // contains reports whether the name, the option, a tag or a text of the row contains the text, in lower case.
 func (r *row) contains(text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
@@ -71,7 +82,7 @@ func (r *row) contains(text string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.cells, func(c cell) bool {
+	return slices.ContainsFunc(r.shown(), func(c cell) bool {
 		s, ok := c.value.(string)
 		return ok && in(s)
 	})
@@ -126,6 +137,9 @@ func (t *table) order(q query) (func(a, b row) int, error) {
 	if at < 0 {
 		return nil, &queryError{"sort", q.sort, "must be name or one of " + strings.Join(t.keys(), ", ")}
 	}
+	for i := range t.rows {
+		t.rows[i].shown()
+	}
 	return func(a, b row) int {
 		x, y := a.cells[at].key(), b.cells[at].key()
 		if x == nil || y == nil { // last in both directions
@@ -149,7 +163,7 @@ func (t *table) json(r *row) map[string]any {
 		object["target"], object["verbs"] = r.target().encode(), append([]string{}, r.verbs...)
 	}
 	for i, c := range t.columns {
-		object[c.key] = r.cells[i].value
+		object[c.key] = r.shown()[i].value
 	}
 	return object
 }
