@@ -156,6 +156,41 @@ func TestAQueueIsShownWithItsFailedJobs(t *testing.T) {
 	})
 }
 
+// A runner whose engine stops answering in the middle of its queues.
+func TestThePartOfARunnerThatCouldBeReadIsShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		idle := func(context.Context, jobs.Job) error { return nil }
+		_, err := jobs.New(jobs.Config{
+			Name: "outbox", Registry: registry, Engine: &stuck{jobs.NewMemory(0), "sms"}, Queues: map[string]jobs.Queue{"mail": {Handler: idle}, "sms": {Handler: idle}},
+		})
+		require.NoError(t, err)
+		h := handler(t, registry, dash.Config{Controls: true})
+		began := time.Now()
+		s := state(t, h, "")
+		require.LessOrEqual(t, time.Since(began), 2*time.Second)
+		require.Len(t, s.Rows, 1)
+		require.Equal(t, "mail", s.Rows[0]["queue"])
+		require.Equal(t, "no answer within 2s", s.Errors[0].Error)
+		require.Contains(t, get(h, "/").Body.String(), "Pause outbox mail")
+	})
+}
+
+// A stuck engine does not answer for one queue until the context ends.
+type stuck struct {
+	jobs.Engine
+	queue string
+}
+
+func (s *stuck) Inspect(ctx context.Context, queue string) (jobs.QueueInfo, error) {
+	if queue == s.queue {
+		<-ctx.Done()
+		return jobs.QueueInfo{}, errors.New("connection lost")
+	}
+	return s.Engine.Inspect(ctx, queue)
+}
+
 func mail(t *testing.T, registry *core.Registry) *jobs.Runner {
 	t.Helper()
 	fail := func(context.Context, jobs.Job) error { return jobs.Permanent(errors.New("mailbox <full>")) }

@@ -60,6 +60,28 @@ func TestAPageOfRowsIsBounded(t *testing.T) {
 	require.Empty(t, state(t, h, "?kind=dispatch&page=1000000&n=500").Rows)
 }
 
+// Groups come from a store in any order.
+func TestThePagesReachEveryGroupOnceInWhateverOrderTheyAreRead(t *testing.T) {
+	t.Parallel()
+	var options []string
+	for i := range 200 {
+		options = append(options, fmt.Sprint(i))
+	}
+	f, registry := faked(t, options...)
+	h := handler(t, registry, dash.Config{})
+	for _, query := range []string{"", "&sort=pending", "&sort=pending&dir=desc", "&sort=last_error"} {
+		seen := map[any]bool{}
+		for page := range 20 {
+			rand.Shuffle(len(f.groups), func(i, j int) { f.groups[i], f.groups[j] = f.groups[j], f.groups[i] })
+			for _, row := range state(t, h, fmt.Sprintf("?kind=batch&n=10&page=%d%s", page+1, query)).Rows {
+				require.False(t, seen[row["option"]])
+				seen[row["option"]] = true
+			}
+		}
+		require.Len(t, seen, 200)
+	}
+}
+
 // The links of the page reach every row once, whatever the order and the search.
 func TestThePagesReachEveryRowOnce(t *testing.T) {
 	t.Parallel()

@@ -134,9 +134,13 @@ func (f *flights) join(ctx context.Context, e core.Entry, timeout time.Duration,
 			f.mu.Unlock()
 			close(one.done)
 		}()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout) // readers come and go
+		// Readers come and go. It ends before they do, so that they get its partial result.
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), timeout-timeout/10, &slowError{timeout})
 		defer cancel()
 		one.rows, one.err = read(ctx, v)
+		if one.err != nil && ctx.Err() != nil {
+			one.err = context.Cause(ctx)
+		}
 	}()
 	return one
 }

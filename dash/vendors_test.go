@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,6 +145,8 @@ func TestAnInstanceThatFailsDoesNotHideTheOthers(t *testing.T) {
 		registry, release := &core.Registry{}, make(chan struct{})
 		add(t, registry, "well", func() (s dispatch.Snapshot) { return s })
 		add(t, registry, "panics", func() dispatch.Snapshot { panic(`Get "http://user:pass@host/x?token=1#a": lost`) })
+		add(t, registry, "quits", func() dispatch.Snapshot { runtime.Goexit(); return dispatch.Snapshot{} })
+		add(t, registry, "riddle", func() dispatch.Snapshot { panic(io.EOF) })
 		calls := 0
 		add(t, registry, "stuck", func() (s dispatch.Snapshot) { calls++; <-release; return s })
 		h := handler(t, registry, dash.Config{Timeout: 3 * time.Second})
@@ -152,11 +156,13 @@ func TestAnInstanceThatFailsDoesNotHideTheOthers(t *testing.T) {
 			require.Equal(t, 3*time.Second, time.Since(began))
 			require.Len(t, s.Rows, 1)
 			require.Equal(t, "well", s.Rows[0]["name"])
-			require.Len(t, s.Errors, 2)
+			require.Len(t, s.Errors, 4)
 			require.Equal(t, "panics", s.Errors[0].Name)
 			require.Equal(t, `panic: Get "http://host/x?…": lost`, s.Errors[0].Error)
-			require.Equal(t, "stuck", s.Errors[1].Name)
-			require.Equal(t, "no answer within 3s", s.Errors[1].Error)
+			require.Equal(t, "the reading did not return", s.Errors[1].Error)
+			require.Equal(t, "panic: EOF", s.Errors[2].Error)
+			require.Equal(t, "stuck", s.Errors[3].Name)
+			require.Equal(t, "no answer within 3s", s.Errors[3].Error)
 		}
 		require.Equal(t, 1, calls)
 		require.Contains(t, get(h, "/").Body.String(), "<strong>stuck</strong> could not be read: no answer within 3s")
