@@ -146,7 +146,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
 		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
-		"dash.New": func() error { return check(dash.New(registry, dash.Config{})) },
+		"dash.New":                 func() error { return check(dash.New(registry, dash.Config{})) },
 		"logs.New": func() error {
 			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
 		},

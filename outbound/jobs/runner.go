@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -48,7 +49,7 @@ func lifeCycle() *instance.Kind[Config, map[string]Queue, Hooks] {
 			before, after := settings(old), settings(cfg)
 			for _, name := range is {
 				n, ok := before[name]
-				check.That(!ok || n.Concurrency == after[name].Concurrency, "Queues["+name+"].Concurrency", after[name].Concurrency, "must stay as it is")
+				check.That(!ok || n.Concurrency == after[name].Concurrency, fmt.Sprintf("Queues[%q].Concurrency", name), after[name].Concurrency, "must stay as it is")
 			}
 		},
 	}

@@ -1,0 +1,104 @@
+package asynqjobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/outbound/jobs"
+)
+
+// The headers of a task.
+const (
+	headerMax      = "gresil-max"
+	headerCampaign = "gresil-campaign"
+	headerAt       = "gresil-not-before"
+	headerRetain   = "gresil-retain"
+)
+
+// forever is the timeout of a task: asynq abandons a handler at its end, so the runner ends the
+// context of an attempt instead.
+const forever = 10 * 365 * 24 * time.Hour
+
+// An Engine keeps jobs in Redis. It is safe for concurrent use, and has nothing to close.
+type Engine struct {
+	redis     redis.UniversalClient
+	client    *asynq.Client
+	inspector *asynq.Inspector
+	config    Config
+}
+
+var _ jobs.Engine = (*Engine)(nil)
+
+// New makes an engine over a client, which the caller closes after the last use. The error is that of
+// [Config.Validate], or a [*core.ConfigError] without a client.
+func New(client redis.UniversalClient, cfg Config) (*Engine, error) {
+	if identity.Missing(client) {
+		return nil, &core.ConfigError{Field: "asynqjobs.New", Value: nil, Reason: "needs a client"}
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Engine{
+		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
+		config: cfg.withDefaults(),
+	}, nil
+}
+
+// Enqueue implements [jobs.Engine].
+func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
+	headers := map[string]string{headerMax: strconv.Itoa(job.MaxAttempts)}
+	options := make([]asynq.Option, 0, 6)
+	options = append(options, asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever))
+	if job.Campaign != "" {
+		headers[headerCampaign] = job.Campaign
+	}
+	if job.Retain > 0 {
+		headers[headerRetain] = strconv.FormatInt(int64(job.Retain), 10)
+		options = append(options, asynq.Retention(job.Retain+time.Second-1)) // it counts whole seconds
+	}
+	if !job.NotBefore.IsZero() {
+		headers[headerAt] = strconv.FormatInt(job.NotBefore.UnixNano(), 10)
+		if job.NotBefore.After(time.Now()) {
+			options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
+		}
+	}
+	_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headers), options...)
+	switch {
+	case errors.Is(err, asynq.ErrTaskIDConflict):
+		return jobs.ErrExists
+	case err != nil:
+		return wrap(err)
+	}
+	return nil
+}
+
+// nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
+func nextSecond(t time.Time) time.Time { return time.Unix(0, t.UnixNano()+int64(time.Second)-1).Truncate(time.Second) }
+
+func wrap(err error) error { return fmt.Errorf("asynqjobs: %w", err) }
+
+// jobOf returns the job of a task.
+func jobOf(id, queue, kind string, payload []byte, headers map[string]string, retried, maxRetry int) jobs.Job {
+	job := jobs.Job{ID: id, Queue: queue, Kind: kind, Payload: payload, Campaign: headers[headerCampaign], Attempt: retried + 1}
+	number := func(header string) int64 {
+		n, _ := strconv.ParseInt(headers[header], 10, 64)
+		return n
+	}
+	job.MaxAttempts, job.Retain = int(number(headerMax)), time.Duration(number(headerRetain))
+	if job.MaxAttempts == 0 { // it was enqueued by another client
+		job.MaxAttempts = maxRetry + 1
+	}
+	if at := number(headerAt); at != 0 {
+		job.NotBefore = time.Unix(0, at)
+	}
+	return job
+}

@@ -1,0 +1,36 @@
+package asynqjobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// repairScript gives active tasks without a lease one that has expired.
+var repairScript = redis.NewScript(`
+local prefix, repaired = KEYS[1], 0
+for _, id in ipairs(redis.call("LRANGE", prefix .. "active", 0, -1)) do
+	if not redis.call("ZSCORE", prefix .. "lease", id) then
+		if redis.call("EXISTS", prefix .. "t:" .. id) == 1 then
+			redis.call("ZADD", prefix .. "lease", "NX", ARGV[1], id)
+		else
+			redis.call("LREM", prefix .. "active", 0, id)
+		end
+		repaired = repaired + 1
+	end
+end
+return repaired`) //nolint:gochecknoglobals // a constant
+
+// Repair repairs the stuck jobs of a queue, and returns their number. A job is stuck if it is active
+// and has no lease, after some errors of Redis: no process of asynq redelivers it. Repair gives it a
+// lease that has just expired. If a process runs it nevertheless, that process extends the lease;
+// otherwise the job runs again within 30 to 90 seconds, if a Run is there. An entry without a job is
+// removed. QueueInfo.Stuck is the number of stuck jobs.
+func (e *Engine) Repair(ctx context.Context, queue string) (repaired int, err error) {
+	repaired, err = repairScript.Run(ctx, e.redis, []string{prefix(queue)}, time.Now().Unix()).Int()
+	if err != nil {
+		return 0, wrap(err)
+	}
+	return repaired, nil
+}
