@@ -64,33 +64,33 @@ func TestAPageOfRowsIsBounded(t *testing.T) {
 func TestThePagesReachEveryGroupOnceInWhateverOrderTheyAreRead(t *testing.T) {
 	t.Parallel()
 	var options []string
-	for i := range 200 {
+	for i := range 100 {
 		options = append(options, fmt.Sprint(i))
 	}
 	f, registry := faked(t, options...)
 	h := handler(t, registry, dash.Config{})
 	for _, query := range []string{"", "&sort=pending", "&sort=pending&dir=desc", "&sort=last_error"} {
 		seen := map[any]bool{}
-		for page := range 20 {
+		for page := range 10 {
 			rand.Shuffle(len(f.groups), func(i, j int) { f.groups[i], f.groups[j] = f.groups[j], f.groups[i] })
 			for _, row := range state(t, h, fmt.Sprintf("?kind=batch&n=10&page=%d%s", page+1, query)).Rows {
 				require.False(t, seen[row["option"]])
 				seen[row["option"]] = true
 			}
 		}
-		require.Len(t, seen, 200)
+		require.Len(t, seen, 100)
 	}
 }
 
 // The links of the page reach every row once, whatever the order and the search.
 func TestThePagesReachEveryRowOnce(t *testing.T) {
 	t.Parallel()
-	h := handler(t, many(t, 321), dash.Config{})
+	h := handler(t, many(t, 121), dash.Config{})
 	next := regexp.MustCompile(`<a rel="next" href="([^"]*)"`)
 	row := regexp.MustCompile(`<th scope="row">(v\d+)`)
 	for query, want := range map[string]int{
-		"?kind=dispatch&n=50": 321, "?kind=dispatch&n=50&sort=attempts": 321, "?kind=dispatch&n=50&sort=active&dir=desc": 321,
-		"?kind=dispatch&n=7&q=V00": 100, "?n=10": 321, "?kind=dispatch&n=10&sort=until": 321,
+		"?kind=dispatch&n=20": 121, "?kind=dispatch&n=20&sort=attempts": 121, "?kind=dispatch&n=20&sort=active&dir=desc": 121,
+		"?kind=dispatch&n=7&q=V00": 100, "?n=10": 121, "?kind=dispatch&n=10&sort=until": 121,
 	} {
 		var seen []string
 		for address := "/" + query; address != ""; {
@@ -132,7 +132,7 @@ func TestRowsAreSortedByAnyColumn(t *testing.T) {
 		require.Equal(t, []string{"v0242", "v0142", "v0042", "v0000"}, names(all("sort=until&dir=desc"))[:4])
 		page := get(h, "/?kind=dispatch&sort=attempts").Body.String()
 		require.Contains(t, page, `<th scope="col" aria-sort="ascending"><a href="./?dir=desc&amp;kind=dispatch&amp;sort=attempts">Attempts</a></th>`)
-		for _, m := range regexp.MustCompile(`<th scope="col"[^>]*><a href="\.([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		for _, m := range regexp.MustCompile(`<th scope="col"[^>]*><a href="\.([^"]*)"`).FindAllStringSubmatch(get(h, "/?kind=dispatch&q=v0001").Body.String(), -1) {
 			require.Equal(t, 200, get(h, html.UnescapeString(m[1])).Code)
 		}
 	})
@@ -176,17 +176,19 @@ func TestTextsAreEscaped(t *testing.T) {
 // requireHarmless checks that a page has only the elements and attributes of its templates.
 func requireHarmless(t *testing.T, body string) {
 	t.Helper()
+	known := strings.Fields("!DOCTYPE html head meta title link body header h1 h2 p main nav ul li a form input label button time " +
+		"section strong div table caption thead tbody tr th td details summary span")
 	for _, m := range regexp.MustCompile(`<(/?[^\s>]*)`).FindAllStringSubmatch(body, -1) {
-		require.Contains(t, []string{
-			"!DOCTYPE", "html", "head", "meta", "title", "link", "body", "header", "h1", "h2", "p", "main", "nav", "ul", "li", "a", "form", "input", "label", "button", "time",
-			"section", "strong", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "details", "summary", "span",
-		}, strings.TrimPrefix(m[1], "/"), body)
+		if !slices.Contains(known, strings.TrimPrefix(m[1], "/")) {
+			t.Fatal(m[1], body)
+		}
 	}
 	require.NotRegexp(t, `<[^>]*\son[a-z]+\s*=`, regexp.MustCompile(`"[^"]*"`).ReplaceAllString(body, `""`))
 	require.NotRegexp(t, `(href|src|action)="javascript`, body)
-	for _, r := range regexp.MustCompile(`name="q" value="[^"]*"`).ReplaceAllString(body, "") { // the search stays as it was
-		require.False(t, r < ' ' && r != '\n' || r == '\u202e' || r == '\u200b' || r == '\ufeff', "%q", r)
-	}
+	shown := regexp.MustCompile(`name="q" value="[^"]*"`).ReplaceAllString(body, "") // the search stays as it was
+	require.Negative(t, strings.IndexFunc(shown, func(r rune) bool {
+		return r < ' ' && r != '\n' || r == '\u202e' || r == '\u200b' || r == '\ufeff'
+	}), body)
 }
 
 func TestTheSearchFindsNamesTagsAndTexts(t *testing.T) {
@@ -206,20 +208,20 @@ func TestTheSearchFindsNamesTagsAndTexts(t *testing.T) {
 // Views, changes of the registry and readings that fail, at once.
 func TestManyReadersAtOnce(t *testing.T) {
 	t.Parallel()
-	registry := many(t, 50)
+	registry := many(t, 10)
 	add(t, registry, "panics", func() dispatch.Snapshot { panic("x") })
 	h := handler(t, registry, dash.Config{Timeout: 30 * time.Second})
 	done := make(chan int)
 	for range 8 {
 		go func() {
 			rows := 0
-			for range 20 {
+			for range 5 {
 				rows += strings.Count(get(h, "/?n="+fmt.Sprint(1+rand.IntN(500))).Body.String(), `<th scope="row">`)
 			}
 			done <- rows
 		}()
 	}
-	for i := range 100 {
+	for i := range 20 {
 		name := fmt.Sprintf("n%d", i)
 		add(t, registry, name, func() (s dispatch.Snapshot) { return s })
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,8 +148,8 @@ func TestAnInstanceThatFailsDoesNotHideTheOthers(t *testing.T) {
 		add(t, registry, "panics", func() dispatch.Snapshot { panic(`Get "http://user:pass@host/x?token=1#a": lost`) })
 		add(t, registry, "quits", func() dispatch.Snapshot { runtime.Goexit(); return dispatch.Snapshot{} })
 		add(t, registry, "riddle", func() dispatch.Snapshot { panic(io.EOF) })
-		calls := 0
-		add(t, registry, "stuck", func() (s dispatch.Snapshot) { calls++; <-release; return s })
+		var calls atomic.Int64
+		add(t, registry, "stuck", func() (s dispatch.Snapshot) { calls.Add(1); <-release; return s })
 		h := handler(t, registry, dash.Config{Timeout: 3 * time.Second})
 		for range 5 { // which share one reading
 			began := time.Now()
@@ -164,7 +165,7 @@ func TestAnInstanceThatFailsDoesNotHideTheOthers(t *testing.T) {
 			require.Equal(t, "stuck", s.Errors[3].Name)
 			require.Equal(t, "no answer within 3s", s.Errors[3].Error)
 		}
-		require.Equal(t, 1, calls)
+		require.Equal(t, int64(1), calls.Load())
 		require.Contains(t, get(h, "/").Body.String(), "<strong>stuck</strong> could not be read: no answer within 3s")
 		close(release)
 		synctest.Wait()
