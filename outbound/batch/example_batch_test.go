@@ -119,7 +119,9 @@ func ExampleConfig_unique() {
 
 // Inline sends each record at once, for tests of code that adds records.
 func ExampleConfig_inline() {
-	contacts := core.Must(batch.New(batch.Config[contact, string]{Send: merge, Inline: true}))
+	contacts := core.Must(batch.New(batch.Config[contact, string]{
+		Send: merge, Inline: true, Option: func(c contact) string { return c.List },
+	}))
 	id, err := contacts.Call(context.Background(), contact{"news", "a@example.com"})
 	fmt.Println(id, err)
 	// Output:

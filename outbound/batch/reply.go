@@ -76,7 +76,7 @@ func (b *Batcher[T, R]) receive() {
 		}
 		b.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
-			b.storeFails(ctx, err)
+			_ = b.storeFails(ctx, err)
 			_ = b.sleep(ctx, receiveWait)
 		}
 	}
