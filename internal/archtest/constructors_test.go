@@ -37,6 +37,8 @@ import (
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/pace"
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
@@ -161,6 +163,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 				return nil, errors.New("no network here")
 			}}))
 		},
+		"outbound/jobs.New":           func() error { return check(jobs.New(jobs.Config{Registry: registry})) },
+		"outbound/jobs.NewMemory":     func() error { jobs.NewMemory(0); return nil },
+		"outbound/jobs/asynqjobs.New": func() error { return check(asynqjobs.New(offline, asynqjobs.Config{})) },
 		"outbound/pace.New": func() error {
 			return check(pace.New(pace.Config{Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
 		},

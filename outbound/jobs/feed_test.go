@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,12 +47,12 @@ func paced(t *testing.T, perSecond int64, done func(jobs.Job)) *jobs.Runner {
 	return r
 }
 
-// A campaign of 100,000 jobs at 100 a second never has more than about a minute's worth in its queue, and
+// A campaign of 100,000 jobs at 40 a second never has more than about a minute's worth in its queue, and
 // loses little of the rate at its beginning.
 func TestACampaignIsFedAMinuteAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := paced(t, 100, func(jobs.Job) {})
+		r := paced(t, 40, func(jobs.Job) {})
 		var drawn, most int
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -62,22 +63,22 @@ func TestACampaignIsFedAMinuteAhead(t *testing.T) {
 		}()
 		synctest.Wait()
 		begin := time.Now()
-		for range 600 {
+		for range 300 {
 			time.Sleep(time.Second)
 			most = max(most, inspect(t, r).Soon)
 		}
 		succeeded := r.Stats().Succeeded
-		require.Greater(t, float64(succeeded), 0.93*100*time.Since(begin).Seconds(), "Slack is 5 %")
-		require.Less(t, most, 8000, "about 60 seconds of 100 jobs")
-		require.Greater(t, most, 4000)
-		require.InDelta(t, float64(succeeded)+float64(most), float64(drawn), 4000)
+		require.Greater(t, float64(succeeded), 0.93*40*time.Since(begin).Seconds(), "Slack is 5 %")
+		require.Less(t, most, 4000, "about 60 seconds of 40 jobs")
+		require.Greater(t, most, 2000)
+		require.InDelta(t, float64(succeeded)+float64(most), float64(drawn), 2000)
 
 		cause := errors.New("the campaign is over")
 		cancel(cause)
 		require.ErrorIs(t, <-ended, cause)
 		n, err := r.Cancel(t.Context(), "q", "a")
 		require.NoError(t, err)
-		require.Greater(t, n, 4000)
+		require.Greater(t, n, 1500)
 		time.Sleep(time.Minute)
 		require.LessOrEqual(t, r.Stats().Succeeded, succeeded+200, "those that were active")
 		require.Zero(t, inspect(t, r).Pending)
@@ -90,7 +91,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		done := map[string]int{}
-		r := paced(t, 100, func(job jobs.Job) {
+		r := paced(t, 20, func(job jobs.Job) {
 			mu.Lock()
 			defer mu.Unlock()
 			done[job.Campaign]++
@@ -105,18 +106,19 @@ func TestCampaignsTakeTurns(t *testing.T) {
 		for i := range 4 {
 			feed(fmt.Sprint(i))
 		}
-		time.Sleep(2 * time.Minute) // those that are ahead
+		time.Sleep(3 * time.Minute) // those that are ahead
 		mu.Lock()
 		clear(done)
 		mu.Unlock()
 		time.Sleep(5 * time.Minute)
-		mu.Lock()
-		for _, name := range []string{"first", "0", "1", "2", "3"} {
-			require.InDelta(t, 5*60*100/5, done[name], 500, name)
-		}
-		mu.Unlock()
 		cancel()
 		group.Wait()
+		mu.Lock()
+		got := maps.Clone(done)
+		mu.Unlock()
+		for _, name := range []string{"first", "0", "1", "2", "3"} {
+			require.InDelta(t, 0.95*5*60*20/5, got[name], 240, "%s: %v", name, got)
+		}
 	})
 }
 

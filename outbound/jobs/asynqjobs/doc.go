@@ -1,2 +1,46 @@
-// Package asynqjobs is an engine of outbound/jobs that keeps the jobs in Redis, by asynq.
+// Package asynqjobs is an engine of outbound/jobs that keeps the jobs in Redis 6.2 or later. It uses
+// github.com/hibiken/asynq for its broker, leases and inspector:
+//
+//	engine, err := asynqjobs.New(redis.NewClient(&redis.Options{Addr: addr}), asynqjobs.Config{})
+//	if err != nil {
+//		return err
+//	}
+//	calls, err := jobs.New(jobs.Config{Engine: engine, Queues: queues})
+//
+// The aggregation and the limits of asynq are not used: rates are those of outbound/pace, in the
+// handler. Tools of asynq show the queues; a job is a task whose ID and queue are those of the job, and
+// whose type is its Kind. In a Redis Cluster each queue is on one node.
+//
+// # Differences from plain asynq
+//
+//   - asynq keeps times in whole seconds, rounded down, and a task can be early by a second. Here a job
+//     is at most a second and PollScheduled late, and never early. A wait of up to Config.Inline is
+//     exact, in the process.
+//   - asynq looks for tasks once a second, and for scheduled ones every 5 seconds. Here the defaults
+//     are 25 and 200 milliseconds, which is about 50 commands a second for each idle queue and process.
+//   - A limited job, and the lease of a process that died, count neither as a retry nor as a failure,
+//     and a job is not archived while it is limited, whatever its MaxAttempts.
+//   - Each queue has a server of its own in each process.
+//   - A hold is a pause of asynq that expires, so it ends without any process. The pause of a person is
+//     neither replaced nor ended by it. While a queue is held, the pause command of asynq's own tools
+//     reports that it is paused already: use Pause of this package.
+//   - A handler is not abandoned at a timeout, so it never runs twice in one process for that reason.
+//
+// # Guarantees
+//
+//   - A job is in Redis when Enqueue returns nil, and as durable as Redis is: use appendonly, and
+//     appendfsync always if a crash of the machine must lose nothing.
+//   - If a process dies, its jobs run again 60 to 120 seconds later in another one, or if there is
+//     none, once one is started: a lease takes 30 seconds, its margin too, and each process looks once a
+//     minute. The vendor may have seen the calls: send Job.ID as an idempotency key.
+//   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run
+//     again elsewhere.
+//   - Clocks of the processes should agree: a process whose clock is ahead takes scheduled jobs
+//     early by the difference.
+//   - A job needs about 600 bytes of Redis, and its payload. Use Runner.Feed for campaigns.
+//
+// # Failure mode
+//
+// After some errors of Redis a task can stay active without a lease; asynq never redelivers it.
+// QueueInfo.Stuck counts such jobs; [Engine.Repair], or Config.Repair, brings them back.
 package asynqjobs

@@ -24,6 +24,9 @@ const (
 	headerRetain   = "gresil-retain"
 )
 
+// defaultMaxAttempts is that of a job without headerMax.
+const defaultMaxAttempts = 5
+
 // forever is the timeout of a task: asynq abandons a handler at its end, so the runner ends the
 // context of an attempt instead.
 const forever = 10 * 365 * 24 * time.Hour
@@ -55,23 +58,15 @@ func New(client redis.UniversalClient, cfg Config) (*Engine, error) {
 
 // Enqueue implements [jobs.Engine].
 func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
-	headers := map[string]string{headerMax: strconv.Itoa(job.MaxAttempts)}
 	options := make([]asynq.Option, 0, 6)
 	options = append(options, asynq.Queue(job.Queue), asynq.TaskID(job.ID), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(forever))
-	if job.Campaign != "" {
-		headers[headerCampaign] = job.Campaign
-	}
 	if job.Retain > 0 {
-		headers[headerRetain] = strconv.FormatInt(int64(job.Retain), 10)
 		options = append(options, asynq.Retention(job.Retain+time.Second-1)) // it counts whole seconds
 	}
-	if !job.NotBefore.IsZero() {
-		headers[headerAt] = strconv.FormatInt(job.NotBefore.UnixNano(), 10)
-		if job.NotBefore.After(time.Now()) {
-			options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
-		}
+	if job.NotBefore.After(time.Now()) {
+		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headers), options...)
+	_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job)), options...)
 	switch {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return jobs.ErrExists
@@ -79,6 +74,24 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 		return wrap(err)
 	}
 	return nil
+}
+
+// headersOf returns the fields of a job that a task does not have. Most jobs need none.
+func headersOf(job jobs.Job) map[string]string {
+	if job.MaxAttempts == defaultMaxAttempts && job.Campaign == "" && job.Retain == 0 && job.NotBefore.IsZero() {
+		return nil
+	}
+	headers := map[string]string{headerMax: strconv.Itoa(job.MaxAttempts)}
+	if job.Campaign != "" {
+		headers[headerCampaign] = job.Campaign
+	}
+	if job.Retain > 0 {
+		headers[headerRetain] = strconv.FormatInt(int64(job.Retain), 10)
+	}
+	if !job.NotBefore.IsZero() {
+		headers[headerAt] = strconv.FormatInt(job.NotBefore.UnixNano(), 10)
+	}
+	return headers
 }
 
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
@@ -94,7 +107,11 @@ func jobOf(id, queue, kind string, payload []byte, headers map[string]string, re
 		return n
 	}
 	job.MaxAttempts, job.Retain = int(number(headerMax)), time.Duration(number(headerRetain))
-	if job.MaxAttempts == 0 { // it was enqueued by another client
+	switch {
+	case job.MaxAttempts != 0:
+	case maxRetry == math.MaxInt32:
+		job.MaxAttempts = defaultMaxAttempts
+	default: // it was enqueued by another client
 		job.MaxAttempts = maxRetry + 1
 	}
 	if at := number(headerAt); at != 0 {

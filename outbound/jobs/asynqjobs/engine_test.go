@@ -1,18 +1,46 @@
 package asynqjobs_test
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/jobs/jobstest"
 )
 
-// start starts a server of its own, and returns an engine over it.
-func start(t *testing.T, cfg asynqjobs.Config, args ...string) (*asynqjobs.Engine, *redis.Client, *redisserver.Server) {
+func TestMain(m *testing.M) {
+	logging.Disable() // of connections to servers that the tests stop
+	if addr := os.Getenv(processVar); addr != "" {
+		if err := processMain(addr); err != nil {
+			fmt.Fprintln(os.Stderr, "process:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A setup is an engine over a server of its own.
+type setup struct {
+	*asynqjobs.Engine
+	client    *redis.Client
+	server    *redisserver.Server
+	inspector *asynq.Inspector
+}
+
+func start(t *testing.T, cfg asynqjobs.Config, args ...string) setup {
 	t.Helper()
 	server, err := redisserver.Start(t.TempDir(), args...)
 	require.NoError(t, err)
@@ -21,16 +49,72 @@ func start(t *testing.T, cfg asynqjobs.Config, args ...string) (*asynqjobs.Engin
 	t.Cleanup(func() { _ = client.Close() })
 	engine, err := asynqjobs.New(client, cfg)
 	require.NoError(t, err)
-	return engine, client, server
+	return setup{engine, client, server, asynq.NewInspectorFromRedisClient(client)}
+}
+
+// run runs a handler for the queue "q", until the test ends or stop is called.
+func (s setup) run(t *testing.T, q jobs.Queue) (r *jobs.Runner, stop func()) {
+	t.Helper()
+	r, err := jobs.New(jobs.Config{Engine: s.Engine, Queues: map[string]jobs.Queue{"q": q}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return r, stop
+}
+
+func enqueue(t *testing.T, r *jobs.Runner, job jobs.Job) string {
+	t.Helper()
+	job.Queue = "q"
+	id, err := r.Enqueue(context.Background(), job)
+	require.NoError(t, err)
+	return id
+}
+
+// eventually waits on a machine that can be busy.
+func eventually(t *testing.T, ok func() bool, text string) {
+	t.Helper()
+	require.Eventually(t, ok, 30*time.Second, 10*time.Millisecond, text)
 }
 
 func TestAsynqIsAnEngine(t *testing.T) {
 	t.Parallel()
-	engine, _, _ := start(t, asynqjobs.Config{})
+	engine := start(t, asynqjobs.Config{})
 	for name, test := range jobstest.All() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, engine)
 		})
 	}
+}
+
+// Without waits in the process, all times are those of asynq.
+func TestAsynqIsAnEngineWithoutInlineWaits(t *testing.T) {
+	t.Parallel()
+	engine := start(t, asynqjobs.Config{Inline: -1, PollScheduled: 20 * time.Millisecond, Poll: 10 * time.Millisecond})
+	for name, test := range jobstest.All() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, engine)
+		})
+	}
+}
+
+func TestValidateReportsEveryField(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, asynqjobs.Config{}.Validate())
+	err := asynqjobs.Config{Poll: 1, PollScheduled: time.Hour, Inline: time.Minute, ShutdownTimeout: -1}.Validate()
+	require.EqualError(t, err, "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 25ms)\n"+
+		"asynqjobs.Config.PollScheduled = 1h0m0s: must be 1ms to 1m0s (0 means 200ms)\n"+
+		"asynqjobs.Config.Inline = 1m0s: must be at most 10s (0 means 2s)\n"+
+		"asynqjobs.Config.ShutdownTimeout = -1ns: must be >= 0 (0 means 1m0s)")
+	_, err = asynqjobs.New(nil, asynqjobs.Config{})
+	require.ErrorIs(t, err, core.ErrConfig)
+	_, err = asynqjobs.New(redis.NewClient(&redis.Options{}), asynqjobs.Config{Poll: 1})
+	require.ErrorIs(t, err, core.ErrConfig)
 }
