@@ -2,24 +2,16 @@ package dash
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"maps"
-	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 )
 
-const (
-	maxBody        = 64 << 10
-	controlTimeout = 30 * time.Second
-)
+const controlTimeout = 30 * time.Second
 
 // An Action is a control that a client wants.
 type Action struct {
@@ -56,45 +48,6 @@ type plan struct {
 	does func(ctx context.Context) (n int, err error)
 }
 
-// A target is the row of a control.
-type target struct{ kind, name, option string }
-
-func (r *row) target() target { return target{r.kind, r.name, r.option} }
-
-// encode returns the target as ASCII: a browser changes line breaks and bytes that are not
-// UTF-8 in the values of a form.
-func (t target) encode() string {
-	return url.Values{"kind": {t.kind}, "name": {t.name}, "option": {t.option}}.Encode()
-}
-
-func (t target) String() string {
-	if t.option == "" {
-		return visible(t.name)
-	}
-	return visible(t.name) + " " + short(visible(t.option))
-}
-
-// A command is the body of a control.
-type command struct {
-	Verb   string `json:"verb"`
-	Kind   string `json:"kind"`
-	Name   string `json:"name"`
-	Option string `json:"option"`
-	Target string `json:"target"` // kind, name and option, as in the rows
-
-	form      bool
-	confirmed bool
-	back      string // query of the page
-}
-
-// A controlError is the error of a control with its status.
-type controlError struct {
-	status int
-	text   string
-}
-
-func (e *controlError) Error() string { return e.text }
-
 // control serves the controls.
 func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 	if !h.cfg.Controls {
@@ -106,77 +59,76 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, http.StatusMethodNotAllowed, "controls are POST")
 		return
 	}
+	// A client that disconnects does not interrupt it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), controlTimeout)
+	defer cancel()
 	c, err := readCommand(w, r)
+	var v verb
+	var p plan
+	if err == nil {
+		v, p, err = h.prepare(ctx, r, &c)
+	}
+	if err == nil && v.asks && c.form && !c.confirmed {
+		t := target{c.Kind, c.Name, c.Option}
+		h.render(w, http.StatusOK, "question", question{
+			frame: h.frame(r), Label: v.label, About: t.String(), N: p.n, Of: p.of, Verb: c.Verb, Target: t.encode(), Back: c.back, Page: "../" + backTo(c.back, ""),
+		})
+		return
+	}
 	var n int
 	if err == nil {
-		n, err = h.obey(w, r, &c)
+		n, err = p.does(ctx)
 	}
+	h.answer(w, r, &c, n, err)
+}
+
+// prepare returns the plan of a command that is allowed. It changes nothing.
+func (h *Handler) prepare(ctx context.Context, r *http.Request, c *command) (verb, plan, error) {
+	v, ok := verbOf(c.Verb)
+	if !ok {
+		return v, plan{}, &controlError{http.StatusBadRequest, fmt.Sprintf("verb = %q: must be pause, resume, flush, retry or delete", short(c.Verb))}
+	}
+	plans := h.planner(c)
+	if plans == nil {
+		return v, plan{}, &controlError{http.StatusNotFound, errUnknown.Error()}
+	}
+	if h.cfg.Allow != nil {
+		if err := h.cfg.Allow(r, c.action()); err != nil {
+			return v, plan{}, &controlError{http.StatusForbidden, err.Error()}
+		}
+	}
+	p, err := plans(ctx, c.Verb, c.Option)
+	switch {
+	case errors.Is(err, errUnknown):
+		err = &controlError{http.StatusNotFound, err.Error()}
+	case errors.Is(err, errVerb):
+		err = &controlError{http.StatusBadRequest, err.Error()}
+	}
+	return v, p, err
+}
+
+// answer records a control that has changed n records or jobs, or has failed, and sends its result.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n int, err error) {
 	refused := (*controlError)(nil)
 	switch {
 	case errors.As(err, &refused):
-		h.refuse(r, c.action(), refused.text)
+		h.record(r, slog.LevelWarn, "control refused", c.action(), slog.String("reason", refused.text))
 		h.fail(w, r, refused.status, refused.text)
 	case err != nil:
-		h.refuse(r, c.action(), err.Error())
-		h.fail(w, r, http.StatusServiceUnavailable, "the control failed: "+failure(err.Error(), h.cfg.Keys).Text)
-	case n == asked:
+		h.record(r, slog.LevelWarn, "control failed", c.action(), slog.Int("count", n), slog.Any("err", err))
+		h.fail(w, r, http.StatusServiceUnavailable, fmt.Sprintf("the control failed after %d changes: %s", max(0, n), failure(err.Error(), h.cfg.Keys).Text))
 	case c.form:
+		h.record(r, slog.LevelInfo, "control done", c.action(), slog.Int("count", n))
 		w.Header().Set("Location", "../"+backTo(c.back, c.Verb))
 		w.WriteHeader(http.StatusSeeOther)
 	default:
+		h.record(r, slog.LevelInfo, "control done", c.action(), slog.Int("count", n))
 		done := map[string]any{"verb": c.Verb, "kind": c.Kind, "name": c.Name, "option": c.Option, "count": nil}
 		if n >= 0 {
 			done["count"] = n
 		}
 		writeJSON(w, http.StatusOK, "application/json", done)
 	}
-}
-
-// asked is the number of a control that has sent its question.
-const asked = -2
-
-// obey executes a command, or asks.
-func (h *Handler) obey(w http.ResponseWriter, r *http.Request, c *command) (int, error) {
-	v, ok := verbOf(c.Verb)
-	if !ok {
-		return 0, &controlError{http.StatusBadRequest, fmt.Sprintf("verb = %q: must be pause, resume, flush, retry or delete", short(c.Verb))}
-	}
-	plans := h.planner(c)
-	if plans == nil {
-		return 0, &controlError{http.StatusNotFound, errUnknown.Error()}
-	}
-	if h.cfg.Allow != nil {
-		if err := h.cfg.Allow(r, c.action()); err != nil {
-			return 0, &controlError{http.StatusForbidden, err.Error()}
-		}
-	}
-	// A client that disconnects does not interrupt it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), controlTimeout)
-	defer cancel()
-	p, err := plans(ctx, c.Verb, c.Option)
-	switch {
-	case errors.Is(err, errUnknown):
-		return 0, &controlError{http.StatusNotFound, err.Error()}
-	case errors.Is(err, errVerb):
-		return 0, &controlError{http.StatusBadRequest, err.Error()}
-	case err != nil:
-		return 0, err
-	}
-	if v.asks && c.form && !c.confirmed {
-		t := target{c.Kind, c.Name, c.Option}
-		h.render(w, http.StatusOK, "question", question{
-			frame: h.frame(r), Label: v.label, About: t.String(), N: p.n, Of: p.of, Verb: c.Verb, Target: t.encode(), Back: c.back, Page: "../" + backTo(c.back, ""),
-		})
-		return asked, nil
-	}
-	n, err := p.does(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if h.cfg.Logger != nil {
-		h.cfg.Logger.LogAttrs(r.Context(), slog.LevelInfo, "control done", append(c.action().attrs(), slog.Int("count", n))...)
-	}
-	return n, nil
 }
 
 // planner returns the planner of the instance of a command, or nil.
@@ -195,84 +147,13 @@ func (h *Handler) planner(c *command) planner {
 	return nil
 }
 
-// refuse records a control that was not done.
-func (h *Handler) refuse(r *http.Request, a Action, reason string) {
-	if h.cfg.Logger != nil {
-		h.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "control refused", append(a.attrs(), slog.String("reason", reason))...)
+// record logs a control.
+func (h *Handler) record(r *http.Request, level slog.Level, text string, a Action, more ...slog.Attr) {
+	if h.cfg.Logger == nil {
+		return
 	}
-}
-
-func (a Action) attrs() []slog.Attr {
-	return []slog.Attr{slog.String("verb", a.Verb), slog.String("kind", a.Kind), slog.String("name", a.Name), slog.String("option", a.Option)}
-}
-
-func (c *command) action() Action {
-	return Action{Verb: c.Verb, Kind: c.Kind, Name: c.Name, Option: c.Option}
-}
-
-// readCommand reads a body: a form of the page, or JSON.
-func readCommand(w http.ResponseWriter, r *http.Request) (c command, err error) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch mediaType {
-	case "application/json":
-		body := json.NewDecoder(r.Body)
-		body.DisallowUnknownFields()
-		if err = body.Decode(&c); err == nil {
-			if _, more := body.Token(); !errors.Is(more, io.EOF) {
-				err = errors.New("there is more than one value")
-			}
-		}
-	case "application/x-www-form-urlencoded":
-		if err = r.ParseForm(); err == nil {
-			c.readForm(r.PostForm)
-		}
-	default:
-		return c, &controlError{http.StatusUnsupportedMediaType, "the body must be a form or application/json"}
-	}
-	if err == nil {
-		err = c.resolve()
-	}
-	switch tooLarge := (*http.MaxBytesError)(nil); {
-	case errors.As(err, &tooLarge):
-		return c, &controlError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxBody)}
-	case err != nil:
-		return c, &controlError{http.StatusBadRequest, "the body cannot be read: " + err.Error()}
-	}
-	return c, nil
-}
-
-func (c *command) readForm(form url.Values) {
-	*c = command{
-		Verb: form.Get("verb"), Kind: form.Get("kind"), Name: form.Get("name"), Option: form.Get("option"), Target: form.Get("target"),
-		form: true, confirmed: form.Get("confirmed") == "yes", back: form.Get("back"),
-	}
-}
-
-// resolve reads the target, if there is one.
-func (c *command) resolve() error {
-	if c.Target == "" {
-		return nil
-	}
-	t, err := url.ParseQuery(c.Target)
-	if err != nil {
-		return err
-	}
-	c.Kind, c.Name, c.Option = t.Get("kind"), t.Get("name"), t.Get("option")
-	return nil
-}
-
-// backTo returns the query of the page after a control. Anything but a query of ours is dropped.
-func backTo(back, done string) string {
-	q, err := parseQuery(strings.TrimPrefix(back, "?"), kinds())
-	if err != nil {
-		q = query{page: 1, rows: defaultRows}
-	}
-	to := q.String()
-	if done != "" {
-		to = strings.TrimSuffix("?"+url.Values{"done": {done}}.Encode()+"&"+to[1:], "&")
-	}
-	return to
+	attrs := []slog.Attr{slog.String("verb", a.Verb), slog.String("kind", a.Kind), slog.String("name", a.Name), slog.String("option", a.Option)}
+	h.cfg.Logger.LogAttrs(r.Context(), level, text, append(attrs, more...)...) //nolint:sloglint // the texts of the callers are constants
 }
 
 // doneText is the notice after a control.
@@ -291,11 +172,4 @@ type question struct {
 	N                  int // records or jobs
 	Of                 string
 	Target, Back, Page string
-}
-
-func sortedTags(tags map[string]string) (texts []string) {
-	for _, name := range slices.Sorted(maps.Keys(tags)) {
-		texts = append(texts, name+"="+tags[name])
-	}
-	return texts
 }

@@ -12,6 +12,14 @@ var (
 	errVerb    = errors.New("this control does not exist for the target")
 )
 
+// A controlError is the error of a control with its status.
+type controlError struct {
+	status int
+	text   string
+}
+
+func (e *controlError) Error() string { return e.text }
+
 // A panicError is the error of an instance whose reading panicked.
 type panicError struct{ value any }
 

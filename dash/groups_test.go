@@ -177,6 +177,41 @@ func TestThePartOfARunnerThatCouldBeReadIsShown(t *testing.T) {
 	})
 }
 
+// The jobs that were changed before an error are counted.
+func TestAControlThatFailsHalfwaySaysHowFarItCame(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := &core.Registry{}
+		fail := func(context.Context, jobs.Job) error { return jobs.Permanent(errors.New("no")) }
+		engine := &breaks{Engine: jobs.NewMemory(0), after: 2}
+		r, err := jobs.New(jobs.Config{Name: "outbox", Registry: registry, Engine: engine, Queues: map[string]jobs.Queue{"mail": {Handler: fail}}})
+		require.NoError(t, err)
+		running(t, r.Run)
+		for i := range 5 {
+			enqueue(t, r, "mail", fmt.Sprint(i), time.Time{})
+		}
+		time.Sleep(time.Minute)
+		h := handler(t, registry, dash.Config{Controls: true})
+		w := post(h, "application/json", `{"verb":"delete","kind":"jobs","name":"outbox","option":"mail"}`)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), "the control failed after 2 changes: connection lost")
+		require.InDelta(t, 3, state(t, h, "").Rows[0]["failed"], 0)
+	})
+}
+
+// A breaks engine fails after some deletions.
+type breaks struct {
+	jobs.Engine
+	after int
+}
+
+func (b *breaks) Delete(ctx context.Context, queue, id string) error {
+	if b.after--; b.after < 0 {
+		return errors.New("connection lost")
+	}
+	return b.Engine.Delete(ctx, queue, id)
+}
+
 // A stuck engine does not answer for one queue until the context ends.
 type stuck struct {
 	jobs.Engine

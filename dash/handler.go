@@ -3,6 +3,7 @@ package dash
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -74,7 +75,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.guard.Check(r) != nil {
-		h.refuse(r, Action{}, "cross-origin request")
+		h.record(r, slog.LevelWarn, "control refused", Action{}, slog.String("reason", "cross-origin request"))
 		h.fail(w, r, http.StatusForbidden, "requests from other origins are refused")
 		return
 	}

@@ -2,6 +2,7 @@ package dash
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -166,4 +167,12 @@ func (t *table) json(r *row) map[string]any {
 		object[c.key] = r.shown()[i].value
 	}
 	return object
+}
+
+// sortedTags are the tags as texts.
+func sortedTags(tags map[string]string) (texts []string) {
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		texts = append(texts, name+"="+tags[name])
+	}
+	return texts
 }
