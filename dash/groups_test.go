@@ -166,7 +166,8 @@ func TestThePartOfARunnerThatCouldBeReadIsShown(t *testing.T) {
 			Name: "outbox", Registry: registry, Engine: &stuck{jobs.NewMemory(0), "sms"}, Queues: map[string]jobs.Queue{"mail": {Handler: idle}, "sms": {Handler: idle}},
 		})
 		require.NoError(t, err)
-		h := handler(t, registry, dash.Config{Controls: true})
+		h, err := dash.New(registry, dash.Config{Controls: true})
+		require.NoError(t, err)
 		began := time.Now()
 		s := state(t, h, "")
 		require.LessOrEqual(t, time.Since(began), 2*time.Second)

@@ -1,12 +1,14 @@
 package dash_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
@@ -18,6 +20,7 @@ import (
 
 func handler(t *testing.T, registry *core.Registry, cfg dash.Config) *dash.Handler {
 	t.Helper()
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute) // the machine can be slow
 	h, err := dash.New(registry, cfg)
 	require.NoError(t, err)
 	return h

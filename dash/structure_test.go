@@ -139,7 +139,7 @@ func TestEveryPageIsWellFormed(t *testing.T) {
 
 func TestThePageIsSmall(t *testing.T) {
 	t.Parallel()
-	h := handler(t, many(t, 500), dash.Config{})
+	h := handler(t, many(t, 120), dash.Config{})
 	size := get(h, "/app.css").Body.Len() + get(h, "/icon.svg").Body.Len()
 	require.Less(t, size, 20<<10)
 	require.Less(t, get(h, "/api/state").Body.Len(), 64<<10, "100 rows")
