@@ -32,8 +32,10 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/dash"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -146,10 +148,15 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
 		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
+		"dash.New":                 func() error { return check(dash.New(registry, dash.Config{})) },
 		"logs.New": func() error {
 			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
 		},
 		"metrics.New": func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
+		"outbound/batch.New": func() error {
+			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
+		},
+		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
 		"outbound/dispatch.New": func() error {
 			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
 				dials.Add(1)
