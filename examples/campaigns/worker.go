@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // An order has all that a worker must know.
@@ -50,7 +52,7 @@ type worker struct {
 	order
 	wire      wire
 	algorithm algorithm
-	stall     stall
+	stall     program.Stall
 
 	mu  sync.Mutex
 	out io.Writer
@@ -78,7 +80,7 @@ func runWorker(told string, in io.Reader, out, stderr io.Writer) int {
 func (w *worker) work(in io.Reader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go w.stall.watch(ctx)
+	go w.stall.Watch(ctx)
 	go w.report(ctx)
 	w.say("ready")
 	var calls sync.WaitGroup
@@ -120,7 +122,7 @@ func (w *worker) report(ctx context.Context) {
 
 func (w *worker) stats() {
 	checks, stale := w.algorithm.checks()
-	w.say("stats %d %d %d", checks, stale, w.stall.longest.Load())
+	w.say("stats %d %d %d", checks, stale, w.stall.Duration())
 }
 
 // say writes a line. If the parent has ended, this process ends too, by SIGPIPE.
