@@ -25,13 +25,13 @@ type crew struct {
 	start   time.Time // of the calls
 	last    time.Time // at which a record was accepted
 
-	calls  int // that were answered with 200
+	calls   int // that were answered with 200
 	refused int
-	served int // records
-	failed int // records that were given up
-	row    int // calls that went wrong, since one did not
-	first  string // the error of the first of these calls or records
-	stall  time.Duration
+	served  int    // records
+	failed  int    // records that were given up
+	row     int    // calls that went wrong, since one did not
+	first   string // the error of the first of these calls or records
+	stall   time.Duration
 }
 
 // A member is a worker.
