@@ -1,0 +1,255 @@
+package redisbatch
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gresil/gresil/outbound/batch"
+)
+
+var addScript = newScript("add") //nolint:gochecknoglobals // a constant
+
+// Limits of what is added together.
+const (
+	senders  = 2       // scripts of a method that are under way
+	maxItems = 256     // records of one script
+	maxBytes = 1 << 20 // of their payloads: larger ones go alone
+	maxQueue = 1 << 16 // records that wait to be sent
+)
+
+var errQueue = errors.New("redisbatch: 65536 records wait to be sent")
+
+// A lane sends the records of one method that arrived while others were under way, together. It has
+// goroutines while there is something to send, and no timer.
+type lane struct {
+	store  *Store
+	method string
+	mu     sync.Mutex
+	queue  []*item
+	busy   int // senders
+}
+
+// An item is a record to add.
+type item struct {
+	rec   *batch.Record
+	rules batch.Rules
+	entry string // "SIZE ID"
+	state atomic.Int32
+	done  chan struct{} // has one element at the end
+	added batch.Added
+	err   error
+}
+
+// States of an item.
+const (
+	waiting = iota
+	sent
+	ended
+	abandoned
+)
+
+// Add appends a record. See [batch.Store]. Concurrent calls are sent together: at once if fewer than
+// two scripts are under way, otherwise after a reply. If ctx ends before the reply, the record might
+// have been added.
+func (s *Store) Add(ctx context.Context, method string, rec *batch.Record, rules batch.Rules) (batch.Added, error) {
+	if ctx.Err() != nil {
+		return batch.Added{}, context.Cause(ctx)
+	}
+	it := &item{rec: rec, rules: rules, done: make(chan struct{})}
+	it.entry = strconv.Itoa(rec.Size) + " " + rec.ID
+	if !s.lane(method).add(it) {
+		return batch.Added{}, errQueue
+	}
+	select {
+	case <-it.done:
+	case <-ctx.Done():
+		if it.state.CompareAndSwap(waiting, abandoned) || it.state.CompareAndSwap(sent, abandoned) {
+			return batch.Added{}, context.Cause(ctx)
+		}
+		<-it.done
+	}
+	return it.added, it.err
+}
+
+func (s *Store) lane(method string) *lane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lanes[method]
+	if l == nil {
+		l = &lane{store: s, method: method}
+		s.lanes[method] = l
+	}
+	return l
+}
+
+func (l *lane) add(it *item) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= maxQueue {
+		return false
+	}
+	l.queue = append(l.queue, it)
+	if l.busy < senders {
+		l.busy++
+		go l.work()
+	}
+	return true
+}
+
+// work sends until no item waits.
+func (l *lane) work() {
+	for {
+		items := l.next()
+		if len(items) == 0 {
+			return
+		}
+		groups := grouped(items)
+		r, err := l.store.run(context.Background(), addScript, len(groups), l.args(groups))
+		for i, g := range groups {
+			var of reply
+			if err == nil {
+				of = r.list(i)
+			}
+			g.deliver(of, err)
+		}
+	}
+}
+
+// next takes items whose callers still wait, or ends the sender if there are none.
+func (l *lane) next() []*item {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	items := make([]*item, 0, min(len(l.queue), maxItems))
+	size, n := 0, 0
+	for n < len(l.queue) && len(items) < maxItems {
+		it := l.queue[n]
+		if size += len(it.rec.Payload); size > maxBytes && len(items) > 0 {
+			break
+		}
+		n++
+		if it.state.CompareAndSwap(waiting, sent) {
+			items = append(items, it)
+		}
+	}
+	clear(l.queue[:n])
+	if l.queue = l.queue[n:]; len(l.queue) == 0 {
+		l.queue = nil
+	}
+	if len(items) == 0 {
+		l.busy--
+	}
+	return items
+}
+
+// A group is items that one part of the script adds.
+type group struct {
+	option string
+	rules  batch.Rules
+	full   bool // some have keys or addresses
+	items  []*item
+}
+
+// grouped groups items by their options, in the order of their arrival.
+func grouped(items []*item) (groups []*group) {
+	type kind struct {
+		option string
+		rules  batch.Rules
+	}
+	var at map[kind]*group
+	var last *group
+	for i, it := range items {
+		is := kind{it.rec.Option, it.rules}
+		if last == nil || is != (kind{last.option, last.rules}) {
+			if at == nil {
+				at = map[kind]*group{}
+			}
+			if last = at[is]; last == nil {
+				last = &group{option: is.option, rules: is.rules, items: make([]*item, 0, len(items)-i)}
+				at[is], groups = last, append(groups, last)
+			}
+		}
+		last.items = append(last.items, it)
+		last.full = last.full || it.rec.Key != "" || len(it.rec.ReplyTo) > 0
+	}
+	return groups
+}
+
+// args are the arguments of the script.
+func (l *lane) args(groups []*group) []any {
+	n := 0
+	for _, g := range groups {
+		n += 6 + 5*len(g.items)
+	}
+	args := l.store.begin(make([]any, 0, head+n), l.method)
+	for _, g := range groups {
+		full := 0
+		if g.full {
+			full = 1
+		}
+		args = append(args, g.option, g.rules.FlushSize, g.rules.MaxPending, g.rules.MaxGroups, full, len(g.items))
+		for _, it := range g.items {
+			args = append(args, it.rec.Payload, &it.entry)
+			if g.full {
+				args = append(args, kindOf(it.rec), &it.rec.Key, addresses(it.rec.ReplyTo))
+			}
+		}
+	}
+	return args
+}
+
+func kindOf(rec *batch.Record) string {
+	if rec.UntilDone {
+		return "d"
+	}
+	return "f"
+}
+
+func addresses(to []batch.Address) string {
+	var b []byte
+	for _, a := range to {
+		b = appendField(appendField(b, a.Process), a.Call)
+	}
+	return string(b)
+}
+
+// deliver gives each item its result.
+func (g *group) deliver(r reply, err error) {
+	if err == nil && len(r) < 2 {
+		err = errReply
+	}
+	for _, it := range g.items {
+		it.err = err
+		if err == nil {
+			it.added = batch.Added{ID: it.rec.ID, Due: r.int(0) == 1}
+		}
+	}
+	if err == nil {
+		g.except(r.list(1))
+	}
+	for _, it := range g.items {
+		if it.state.CompareAndSwap(sent, ended) {
+			close(it.done)
+		}
+	}
+}
+
+// except changes the results of items that were not appended.
+func (g *group) except(others reply) {
+	for n := 0; n+1 < len(others); n += 2 {
+		place, id := int(others.int(n)), others.text(n+1)
+		switch {
+		case place == 0:
+			for _, it := range g.items {
+				it.added, it.err = batch.Added{}, batch.ErrGroups
+			}
+		case place > len(g.items): // no script of ours
+		case id == "":
+			g.items[place-1].added, g.items[place-1].err = batch.Added{}, batch.ErrFull
+		default:
+			g.items[place-1].added.ID, g.items[place-1].added.Replaced = id, true
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package redisbatch keeps the records of outbound/batch in Redis.
+package redisbatch
