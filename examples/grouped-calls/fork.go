@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 )
 
 // A fork is the algorithm of a fork of sidekiq-grouping. Each option has a list in Redis. A poller in
@@ -41,11 +40,12 @@ const (
 	keepTime  = time.Hour
 )
 
-func newFork(w *worker) algorithm {
-	logging.Disable() // go-redis would log each connection that fails
-	f := &fork{worker: w, redis: redis.NewClient(&redis.Options{Addr: w.Redis, DialerRetries: 1}), free: make(chan struct{}, forkJobs)}
-	return algorithm{add: f.add, run: f.run, stop: f.redis.Close}
+func newFork(ctx context.Context, w *worker) (*fork, error) {
+	client, err := newRedis(ctx, w.Redis)
+	return &fork{worker: w, redis: client, free: make(chan struct{}, forkJobs)}, err
 }
+
+func (f *fork) stop() error { return f.redis.Close() }
 
 // key returns a name of an option in Redis: of its list, its lock, or the time of its last flush.
 func (f *fork) key(option, of string) string {
@@ -110,13 +110,14 @@ func (f *fork) run(ctx context.Context) error {
 
 // poll flushes the lists that were not flushed for a minute.
 func (f *fork) poll(ctx context.Context) error {
-	due, records, err := f.due(ctx)
+	now := time.Now()
+	due, records, err := f.due(ctx, now)
 	if err != nil || len(due) == 0 {
 		return err
 	}
 	part := split(records, len(due), f.CallsPerMinute*f.MaxRecords)
 	for _, option := range due {
-		if err := f.flush(ctx, option, part); err != nil {
+		if err := f.flush(ctx, now, option, part); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func (f *fork) poll(ctx context.Context) error {
 func split(records, due, most int) int { return min(records, most) / due }
 
 // due returns the options that can be flushed, and the number of their records.
-func (f *fork) due(ctx context.Context) (due []string, records int, err error) {
+func (f *fork) due(ctx context.Context, now time.Time) (due []string, records int, err error) {
 	for i := range f.Options {
 		option := optionName(i)
 		n, err := f.redis.LLen(ctx, f.key(option, "list")).Result()
@@ -138,7 +139,7 @@ func (f *fork) due(ctx context.Context) (due []string, records int, err error) {
 		if err := f.failed(err); err != nil {
 			return nil, 0, err
 		}
-		if n > 0 && time.Since(time.UnixMicro(last)) >= scaled(flushEvery, f.Scale) {
+		if n > 0 && now.Sub(time.UnixMicro(last)) >= scaled(flushEvery, f.Scale) {
 			due = append(due, option)
 			records += int(n)
 		}
@@ -147,7 +148,7 @@ func (f *fork) due(ctx context.Context) (due []string, records int, err error) {
 }
 
 // flush starts a job with the first records of an option, unless another process does at this time.
-func (f *fork) flush(ctx context.Context, option string, part int) error {
+func (f *fork) flush(ctx context.Context, now time.Time, option string, part int) error {
 	ours, err := f.redis.SetNX(ctx, f.key(option, "lock"), 1, scaled(lockTime, f.Scale)).Result()
 	if err != nil || !ours {
 		return f.failed(err)
@@ -167,7 +168,7 @@ func (f *fork) flush(ctx context.Context, option string, part int) error {
 	if len(records) > 0 {
 		f.jobs.Go(func() { f.job(ctx, option, records) })
 	}
-	return f.failed(f.redis.Set(ctx, f.key(option, "flushed"), time.Now().UnixMicro(), keepTime).Err())
+	return f.failed(f.redis.Set(ctx, f.key(option, "flushed"), now.UnixMicro(), keepTime).Err())
 }
 
 // job makes the calls of a flush, all of them again if one fails.

@@ -68,18 +68,18 @@ type worker struct {
 }
 
 // An algorithm groups records, and calls the vendor.
-type algorithm struct {
-	add  func(ctx context.Context) error // all records of the worker
-	run  func(ctx context.Context) error // makes the calls, until ctx ends
-	stop func() error                    // after run
+type algorithm interface {
+	add(ctx context.Context) error // all records of the worker
+	run(ctx context.Context) error // makes the calls, until ctx ends
+	stop() error                   // after run
 }
 
 func (w *worker) newAlgorithm(ctx context.Context) (algorithm, error) {
 	switch w.Algorithm {
 	case "naive":
-		return newNaive(w), nil
+		return naive{w}, nil
 	case "fork":
-		return newFork(w), nil
+		return newFork(ctx, w)
 	}
 	return newGrouped(ctx, w)
 }
