@@ -64,7 +64,7 @@ func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
 		}
 	}
 	var err error
-	if cfg.Pacer, err = pace.New(pacing); err != nil {
+	if cfg.Pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
 		return nil, err
 	}
 	if g.batcher, err = batch.New(cfg); err != nil {

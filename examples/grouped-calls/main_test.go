@@ -107,15 +107,17 @@ func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (
 	return r
 }
 
+const mostTime = 1.15 // of the ideal
+
 // requireGrouped checks that all records were served once, by the smallest number of calls of each option,
 // within the limit and in time.
-func requireGrouped(t *testing.T, r ran, most float64) {
+func requireGrouped(t *testing.T, r ran) {
 	t.Helper()
 	require.Zero(t, r.code, r.stdout)
 	require.True(t, r.OK)
 	require.Equal(t, r.Records, r.Served)
 	require.Equal(t, r.IdealCalls, r.Calls)
-	require.LessOrEqual(t, r.Elapsed, most*r.Ideal, r.stdout)
+	require.LessOrEqual(t, r.Elapsed, mostTime*r.Ideal, r.stdout)
 	v := r.verdict(t)
 	require.Equal(t, r.IdealCalls, v.Arrivals)
 	require.Equal(t, r.Records, v.Unique)
@@ -130,7 +132,7 @@ func requireGrouped(t *testing.T, r ran, most float64) {
 }
 
 // verdict returns the figures of our vendor.
-func (r ran) verdict(t *testing.T) (v verdict) {
+func (r *ran) verdict(t *testing.T) (v verdict) {
 	t.Helper()
 	require.True(t, r.Judged)
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &v))
@@ -141,24 +143,24 @@ func (r ran) verdict(t *testing.T) (v verdict) {
 
 func TestGroupedCallsOfTwoProcesses(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, 1.15, func(scale float64) ran {
+	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
 		return runBinary(t.Context(), t, io.Discard, "-records 20000 -options 8 -max-records 200 -calls-per-minute 100 -processes 2 -scale %g", scale)
-	}), 1.15)
+	}))
 }
 
 func TestGroupedCallsOfOneProcessInMemory(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, 1.15, func(scale float64) ran {
+	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
 		return runBinary(t.Context(), t, io.Discard, "-records 30000 -options 3 -processes 1 -scale %g", scale)
-	}), 1.15)
+	}))
 }
 
 // TestManySmallOptions: none waits for a call that is full.
 func TestManySmallOptions(t *testing.T) {
 	t.Parallel()
-	requireGrouped(t, repeated(t, 60, 1.15, func(scale float64) ran {
+	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
 		return runBinary(t.Context(), t, io.Discard, "-records 2222 -options 300 -max-records 5 -calls-per-minute 500 -processes 3 -scale %g", scale)
-	}), 1.15)
+	}))
 }
 
 // TestTwoRunsShareTheLimit: they have one Redis and one vendor, and records of their own.
@@ -189,11 +191,21 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 		require.InDelta(t, 16_000, value(f.Unique), 0)
 		require.InDelta(t, 80, value(f.Arrivals), 0)
 		require.LessOrEqual(t, value(f.MostSliding), 100.0)
-		keys, err := redis.Do("keys grouped-calls:*")
-		require.NoError(t, err)
-		require.Empty(t, keys, "the groups are gone")
+		requireNoRecords(t, redis)
 		return runs[0]
 	})
+}
+
+// requireNoRecords checks that no group is left, and that each key which is left expires.
+func requireNoRecords(t *testing.T, redis *redisserver.Server) {
+	t.Helper()
+	keys, err := redis.Do("keys grouped-calls:*")
+	require.NoError(t, err)
+	for key := range strings.FieldsSeq(keys) {
+		ttl, err := redis.Do("ttl " + key)
+		require.NoError(t, err)
+		require.NotEqual(t, "-1", ttl, key)
+	}
 }
 
 // startVendor starts a vendor alone, and returns its URL.
@@ -229,9 +241,7 @@ func TestAnInterruptDrains(t *testing.T) {
 	require.Equal(t, 10*len(f.seen), r.Served)
 	require.Equal(t, 100-r.Served, r.Lost)
 	require.Equal(t, fmt.Sprintf("interrupted; %d of 100 records were not served", r.Lost), r.Problem)
-	keys, err := redis.Do("keys grouped-calls:*")
-	require.NoError(t, err)
-	require.Empty(t, keys)
+	requireNoRecords(t, redis)
 }
 
 var processLine = regexp.MustCompile(`^process \d: pid (\d+)$`)
