@@ -41,7 +41,7 @@ type grouped struct {
 
 func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
 	pacing := pace.Config{
-		Name: "grouped-calls", Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute()}},
+		Name: "grouped-calls", Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute(), Burst: 1 + int64(w.CallsPerMinute)/25}},
 		Slack: slack(w.minute()), Skew: skew(w.minute()),
 	}
 	g := &grouped{worker: w}
