@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -42,7 +40,7 @@ func (k *kit) addRecord(rec batch.Record, rules batch.Rules) batch.Added {
 		rec.ID = id()
 	}
 	added, err := k.Add(k.Context(), k.method, &rec, rules)
-	require.NoError(k, err)
+	k.noError(err)
 	return added
 }
 
@@ -66,9 +64,9 @@ func (k *kit) lease(terms batch.Terms) batch.Batch {
 		terms.MaxRecords = 200
 	}
 	b, state, err := k.Lease(k.Context(), k.method, terms)
-	require.NoError(k, err)
+	k.noError(err)
 	if len(b.Records) == 0 {
-		require.False(k, state.Due, "nothing was leased though a group is due")
+		k.isFalse(state.Due, "nothing was leased though a group is due")
 	}
 	return b
 }
@@ -81,19 +79,19 @@ func (k *kit) eventually(terms batch.Terms) batch.Batch {
 			return b
 		}
 	}
-	require.FailNow(k, "nothing becomes due")
+	k.fail(nil, "nothing becomes due")
 	return batch.Batch{}
 }
 
 func (k *kit) flush(options ...string) {
 	k.Helper()
-	require.NoError(k, k.Flush(k.Context(), k.method, options...))
+	k.noError(k.Flush(k.Context(), k.method, options...))
 }
 
 func (k *kit) state(flushAfter time.Duration) batch.State {
 	k.Helper()
 	state, err := k.Ready(k.Context(), k.method, flushAfter)
-	require.NoError(k, err)
+	k.noError(err)
 	return state
 }
 
@@ -103,7 +101,7 @@ func settlement(b *batch.Batch) batch.Settlement {
 
 func (k *kit) settle(s batch.Settlement) {
 	k.Helper()
-	require.NoError(k, k.Settle(k.Context(), k.method, s))
+	k.noError(k.Settle(k.Context(), k.method, s))
 }
 
 // done settles a batch as sent.
@@ -115,7 +113,7 @@ func (k *kit) done(b batch.Batch) {
 func (k *kit) group(option string) (batch.GroupInfo, bool) {
 	k.Helper()
 	listing, err := k.Groups(k.Context(), k.method, 1000)
-	require.NoError(k, err)
+	k.noError(err)
 	for _, g := range listing.Groups {
 		if g.Option == option {
 			return g, true
@@ -127,7 +125,7 @@ func (k *kit) group(option string) (batch.GroupInfo, bool) {
 func (k *kit) replies(process string) map[string]batch.Reply {
 	k.Helper()
 	replies, err := k.Receive(k.Context(), k.method, process, time.Millisecond)
-	require.NoError(k, err)
+	k.noError(err)
 	byCall := map[string]batch.Reply{}
 	for _, r := range replies {
 		byCall[r.Call] = r

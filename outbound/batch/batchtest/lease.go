@@ -6,56 +6,76 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gresil/gresil/outbound/batch"
 )
 
 func order(k *kit) {
 	k.add("a", numbers(0, 379)...)
 	first := k.lease(batch.Terms{ID: "first"})
-	require.Equal(k, "first", first.ID)
-	require.Equal(k, "a", first.Option)
-	require.Equal(k, 1, first.Delivery)
-	require.False(k, first.Expired)
-	require.Equal(k, numbers(0, 200), contents(first))
-	require.Equal(k, 379, k.state(0).Records)
+	k.equal("first", first.ID)
+	k.equal("a", first.Option)
+	k.equal(1, first.Delivery)
+	k.isFalse(first.Expired)
+	k.equal(numbers(0, 200), contents(first))
+	k.equal(379, k.state(0).Records)
 	second := k.lease(batch.Terms{})
-	require.Equal(k, numbers(200, 379), contents(second))
-	require.Empty(k, k.lease(batch.Terms{}).Records)
+	k.equal(numbers(200, 379), contents(second))
+	k.length(0, k.lease(batch.Terms{}).Records)
 	k.done(second)
-	require.Equal(k, 200, k.state(0).Records)
+	k.equal(200, k.state(0).Records)
 	k.done(first)
-	require.Equal(k, batch.State{Next: -1}, k.state(0))
+	k.equal(batch.State{Next: -1}, k.state(0))
 	_, ok := k.group("a")
-	require.False(k, ok, "a group without records is gone")
+	k.isFalse(ok, "a group without records is gone")
+}
+
+func repeatedLease(k *kit) {
+	k.add("a", "1", "2", "3")
+	terms := batch.Terms{ID: "x", MaxRecords: 2}
+	first := k.lease(terms)
+	k.equal(first, k.lease(terms), "its reply was lost")
+	terms.ID = "y"
+	k.equal([]string{"3"}, contents(k.lease(terms)))
+	for _, id := range []string{"x", "y"} {
+		k.noError(k.Extend(k.Context(), k.method, id, 1, brief))
+	}
+	terms.ID = "z"
+	for range 2 { // both leases expire
+		k.equal(2, k.eventually(terms).Delivery)
+	}
+	again := func() batch.Batch {
+		b, _, err := k.Lease(k.Context(), k.method, batch.Terms{ID: "x", MaxRecords: 2, Lease: long})
+		k.noError(err)
+		return b
+	}
+	k.length(0, again().Records, "it is not known which process has it")
 }
 
 func maxBytes(k *kit) {
 	k.add("a", "12", "3456", "789", strings.Repeat("x", 20), "0")
 	terms := batch.Terms{MaxBytes: 9}
-	require.Equal(k, []string{"12", "3456", "789"}, contents(k.lease(terms)))
-	require.Len(k, k.lease(terms).Records, 1, "a record that is larger goes alone")
-	require.Equal(k, []string{"0"}, contents(k.lease(terms)))
+	k.equal([]string{"12", "3456", "789"}, contents(k.lease(terms)))
+	k.length(1, k.lease(terms).Records, "a record that is larger goes alone")
+	k.equal([]string{"0"}, contents(k.lease(terms)))
 }
 
 func dueByAge(k *kit) {
-	require.Equal(k, batch.State{Next: -1}, k.state(long))
+	k.equal(batch.State{Next: -1}, k.state(long))
 	k.add("a", "1")
 	state := k.state(long)
-	require.False(k, state.Due)
-	require.Positive(k, state.Next)
-	require.LessOrEqual(k, state.Next, long)
-	require.Empty(k, k.lease(batch.Terms{FlushAfter: long}).Records)
+	k.isFalse(state.Due)
+	k.isTrue(state.Next > 0)
+	k.isTrue(state.Next <= long)
+	k.length(0, k.lease(batch.Terms{FlushAfter: long}).Records)
 	start := time.Now()
 	k.add("b", "2")
 	for _, option := range []string{"a", "b"} {
 		b := k.eventually(batch.Terms{FlushAfter: brief})
-		require.Equal(k, option, b.Option, "the oldest first")
+		k.equal(option, b.Option, "the oldest first")
 	}
-	require.GreaterOrEqual(k, time.Since(start), brief-time.Millisecond)
+	k.atLeast(brief-time.Millisecond, time.Since(start))
 	k.add("a", "3")
-	require.False(k, k.state(long).Due, "a later record waits as the first did")
+	k.isFalse(k.state(long).Due, "a later record waits as the first did")
 }
 
 func flushMark(k *kit) {
@@ -63,17 +83,17 @@ func flushMark(k *kit) {
 	k.add("a", "1", "2", "3")
 	k.add("b", "x")
 	k.flush("a", "unknown")
-	require.True(k, k.state(long).Due)
+	k.isTrue(k.state(long).Due)
 	k.add("a", "4", "5", "6")
 	later := batch.Terms{FlushAfter: long, MaxRecords: 2}
-	require.Equal(k, []string{"1", "2"}, contents(k.lease(later)))
-	require.Equal(k, []string{"3", "4"}, contents(k.lease(later)), "a later record is taken along")
-	require.Empty(k, k.lease(later).Records, "the others are not due")
+	k.equal([]string{"1", "2"}, contents(k.lease(later)))
+	k.equal([]string{"3", "4"}, contents(k.lease(later)), "a later record is taken along")
+	k.length(0, k.lease(later).Records, "the others are not due")
 	k.flush("a")
 	k.add("a", "7", "8")
 	later.MaxRecords = 3
-	require.Equal(k, []string{"5", "6", "7"}, contents(k.lease(later)))
-	require.Empty(k, k.lease(later).Records)
+	k.equal([]string{"5", "6", "7"}, contents(k.lease(later)))
+	k.length(0, k.lease(later).Records)
 }
 
 func flushAll(k *kit) {
@@ -88,8 +108,8 @@ func flushAll(k *kit) {
 		options = append(options, k.lease(batch.Terms{FlushAfter: long}).Option)
 	}
 	slices.Sort(options)
-	require.Equal(k, []string{"a", "b", "c"}, options)
-	require.Empty(k, k.lease(batch.Terms{FlushAfter: long}).Records)
+	k.equal([]string{"a", "b", "c"}, options)
+	k.length(0, k.lease(batch.Terms{FlushAfter: long}).Records)
 }
 
 func dueBySize(k *kit) {
@@ -97,13 +117,13 @@ func dueBySize(k *kit) {
 	rules.FlushSize = 5
 	for i := range 7 {
 		added := k.addRecord(batch.Record{Option: "a", Payload: []byte("x")}, rules)
-		require.Equal(k, i >= 4, added.Due, i)
-		require.Equal(k, i >= 4, k.state(long).Due)
+		k.equal(i >= 4, added.Due, i)
+		k.equal(i >= 4, k.state(long).Due)
 	}
-	require.Len(k, k.lease(batch.Terms{FlushAfter: long, MaxRecords: 6}).Records, 6)
-	require.Len(k, k.lease(batch.Terms{FlushAfter: long}).Records, 1, "it was due by size too")
+	k.length(6, k.lease(batch.Terms{FlushAfter: long, MaxRecords: 6}).Records)
+	k.length(1, k.lease(batch.Terms{FlushAfter: long}).Records, "it was due by size too")
 	for i := range 5 {
-		require.Equal(k, i == 4, k.addRecord(batch.Record{Option: "a"}, rules).Due)
+		k.equal(i == 4, k.addRecord(batch.Record{Option: "a"}, rules).Due)
 	}
 }
 
@@ -123,7 +143,7 @@ func turns(k *kit) {
 	for range 8 {
 		got = append(got, k.lease(batch.Terms{MaxRecords: 1, FlushAfter: long}).Option)
 	}
-	require.Equal(k, "a b c a c d a c d a a", strings.Join(got, " "))
+	k.equal("a b c a c d a c d a a", strings.Join(got, " "))
 }
 
 func concurrent(k *kit) {
@@ -151,11 +171,14 @@ func concurrent(k *kit) {
 		})
 	}
 	leasing.Wait()
-	require.Len(k, seen, 4)
+	k.length(4, seen)
 	for _, got := range seen {
-		require.ElementsMatch(k, numbers(0, records/4), got)
+		want := numbers(0, records/4)
+		slices.Sort(got)
+		slices.Sort(want)
+		k.equal(want, got)
 	}
-	require.Zero(k, k.state(0).Records)
+	k.zero(k.state(0).Records)
 }
 
 func large(k *kit) {
@@ -171,20 +194,20 @@ func large(k *kit) {
 	}
 	adding.Wait()
 	b := k.lease(batch.Terms{MaxRecords: n})
-	require.Len(k, b.Records, n)
+	k.length(n, b.Records)
 	s := settlement(&b)
 	s.Parts = []batch.Part{{ID: b.ID, Records: indexes(n), Attempt: true}}
 	k.settle(s)
 	b = k.lease(batch.Terms{})
-	require.Len(k, b.Records, n)
+	k.length(n, b.Records)
 	s = settlement(&b)
 	s.Failed, s.MaxFailed = indexes(n), n
 	k.settle(s)
 	count, err := k.Retry(k.Context(), k.method, "a")
-	require.NoError(k, err)
-	require.Equal(k, n, count)
+	k.noError(err)
+	k.equal(n, count)
 	count, err = k.Delete(k.Context(), k.method, "a")
-	require.NoError(k, err)
-	require.Equal(k, n, count)
-	require.Equal(k, batch.State{Next: -1}, k.state(0))
+	k.noError(err)
+	k.equal(n, count)
+	k.equal(batch.State{Next: -1}, k.state(0))
 }

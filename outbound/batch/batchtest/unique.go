@@ -4,8 +4,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -15,51 +13,51 @@ func keyed(key, content string, untilDone bool) batch.Record {
 
 func uniqueUntilFlushed(k *kit) {
 	first := k.addRecord(keyed("k", "old", false), roomy)
-	require.False(k, first.Replaced)
+	k.isFalse(first.Replaced)
 	k.add("a", "between")
 	for _, content := range []string{"newer", "newest"} {
 		again := k.addRecord(keyed("k", content, false), roomy)
-		require.True(k, again.Replaced)
-		require.Equal(k, first.ID, again.ID)
+		k.isTrue(again.Replaced)
+		k.equal(first.ID, again.ID)
 	}
 	other := keyed("k", "of b", false)
 	other.Option = "b"
-	require.False(k, k.addRecord(other, roomy).Replaced, "keys are those of one group")
+	k.isFalse(k.addRecord(other, roomy).Replaced, "keys are those of one group")
 	g, _ := k.group("a")
-	require.Equal(k, 2, g.Pending)
-	require.Equal(k, 1, g.Unique)
-	require.EqualValues(k, len("newest")+len("between"), g.Bytes)
+	k.equal(2, g.Pending)
+	k.equal(1, g.Unique)
+	k.equal(int64(len("newest")+len("between")), g.Bytes)
 	b := k.lease(batch.Terms{})
-	require.Equal(k, []string{"newest", "between"}, contents(b), "the last content, in the first place")
-	require.Equal(k, first.ID, b.Records[0].ID)
-	require.False(k, k.addRecord(keyed("k", "later", false), roomy).Replaced, "the key is free again")
+	k.equal([]string{"newest", "between"}, contents(b), "the last content, in the first place")
+	k.equal(first.ID, b.Records[0].ID)
+	k.isFalse(k.addRecord(keyed("k", "later", false), roomy).Replaced, "the key is free again")
 	k.done(b)
-	require.True(k, k.addRecord(keyed("k", "last", false), roomy).Replaced, "the key is that of the later record")
+	k.isTrue(k.addRecord(keyed("k", "last", false), roomy).Replaced, "the key is that of the later record")
 }
 
 func uniqueUntilDone(k *kit) {
 	first := k.addRecord(keyed("k", "old", true), roomy)
 	k.addRecord(keyed("k", "new", true), roomy)
 	b := k.lease(batch.Terms{})
-	require.Equal(k, []string{"new"}, contents(b))
+	k.equal([]string{"new"}, contents(b))
 	again := k.addRecord(keyed("k", "too late", true), roomy)
-	require.True(k, again.Replaced)
-	require.Equal(k, first.ID, again.ID)
+	k.isTrue(again.Replaced)
+	k.equal(first.ID, again.ID)
 	s := settlement(&b)
 	s.Parts = []batch.Part{{ID: "again", Records: []int{0}}}
 	k.settle(s)
 	b = k.lease(batch.Terms{})
-	require.Equal(k, []string{"new"}, contents(b), "a batch keeps its content")
+	k.equal([]string{"new"}, contents(b), "a batch keeps its content")
 	k.done(b)
-	require.False(k, k.addRecord(keyed("k", "next", true), roomy).Replaced, "it is done")
+	k.isFalse(k.addRecord(keyed("k", "next", true), roomy).Replaced, "it is done")
 	b = k.lease(batch.Terms{})
 	s = settlement(&b)
 	s.Failed = []int{0}
 	k.settle(s)
-	require.False(k, k.addRecord(keyed("k", "after", true), roomy).Replaced, "it has failed")
+	k.isFalse(k.addRecord(keyed("k", "after", true), roomy).Replaced, "it has failed")
 	_, err := k.Delete(k.Context(), k.method, "a")
-	require.NoError(k, err)
-	require.False(k, k.addRecord(keyed("k", "fresh", true), roomy).Replaced, "it was deleted")
+	k.noError(err)
+	k.isFalse(k.addRecord(keyed("k", "fresh", true), roomy).Replaced, "it was deleted")
 }
 
 func uniqueConcurrent(k *kit) {
@@ -72,6 +70,6 @@ func uniqueConcurrent(k *kit) {
 		})
 	}
 	adding.Wait()
-	require.Len(k, k.lease(batch.Terms{}).Records, 10)
-	require.Empty(k, k.lease(batch.Terms{}).Records)
+	k.length(10, k.lease(batch.Terms{}).Records)
+	k.length(0, k.lease(batch.Terms{}).Records)
 }
