@@ -34,6 +34,7 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 	breakers "github.com/gresil/gresil/plugins/breaker"
@@ -148,6 +149,10 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
 		},
 		"metrics.New": func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
+		"outbound/batch.New": func() error {
+			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
+		},
+		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
 		"outbound/dispatch.New": func() error {
 			return check(dispatch.New(dispatch.Config[string, net.Conn]{Registry: registry, Dial: func(context.Context, string) (net.Conn, error) {
 				dials.Add(1)

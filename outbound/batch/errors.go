@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/closed"
@@ -14,15 +15,68 @@ var (
 	// ErrGroups is the error of a record whose option would be a group beyond MaxGroups. It
 	// matches [core.ErrRejected].
 	ErrGroups = fmt.Errorf("batch: too many groups: %w", core.ErrRejected)
-	// ErrLeaseLost is the error of a store for a batch that no longer exists, or that has been
-	// leased again.
+	// ErrLeaseLost is the error of a store for a batch that is not leased, or that has been leased
+	// again.
 	ErrLeaseLost = errors.New("batch: lease lost")
 	// ErrDeleted is the error of a Call whose record was deleted.
 	ErrDeleted = errors.New("batch: record was deleted")
-	// ErrStore is matched by the error of an operation that the store could not execute. It wraps
-	// that of the store.
+	// ErrStore is matched by the error of an operation that the store did not execute, or of which
+	// it is not known. The error wraps that of the store.
 	ErrStore = errors.New("batch: store failed")
-	// ErrClosed is the error of an operation after Close, and of a Call that Close ended. It
+	// ErrClosed is the error of an operation after Close or Drain, and of a Call that Close ended. It
 	// matches [core.ErrRejected], and waiting does not help.
 	ErrClosed error = &closed.Error{Text: "batch: closed"}
 )
+
+// Permanent marks an error of Send, or of a [Result], as one that repeating does not help. It
+// returns nil for nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+func permanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
+// A remoteError is the text of the error of a record that was sent by way of a store.
+type remoteError string
+
+func (e remoteError) Error() string { return string(e) }
+
+// A storeError is an error of the store.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string   { return "batch: store failed: " + e.err.Error() }
+func (e *storeError) Unwrap() []error { return []error{ErrStore, e.err} }
+
+// explain returns the error of a store as one for the caller.
+func explain(err error) error {
+	if err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrGroups) || errors.Is(err, ErrLeaseLost) {
+		return err
+	}
+	return &storeError{err}
+}
+
+// A timeoutError is the error of a call that took longer than Timeout.
+type timeoutError struct {
+	after     time.Duration
+	abandoned bool
+}
+
+func (e *timeoutError) Error() string {
+	if e.abandoned {
+		return fmt.Sprintf("batch: Send has not returned %v after its Timeout, %v", grace, e.after)
+	}
+	return fmt.Sprintf("batch: the call took longer than its Timeout, %v", e.after)
+}
+
+func (e *timeoutError) Timeout() bool { return true }

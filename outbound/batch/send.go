@@ -1,0 +1,91 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+type keyOfCall struct{}
+
+// IdempotencyKey returns the key of the call that a Send with this context makes, or "". It is the same
+// whenever the same records are sent again, by any process, and no other call has it.
+func IdempotencyKey(ctx context.Context) string {
+	key, _ := ctx.Value(keyOfCall{}).(string)
+	return key
+}
+
+// grace is how long a Send may take to return after its context has ended.
+const grace = time.Second
+
+// An answer is what Send returned.
+type answer[R any] struct {
+	results []Result[R]
+	err     error
+}
+
+// attempt makes one call, and reports it. It returns a result for each record, or an error.
+func (b *Batcher[T, R]) attempt(ctx context.Context, set *setting[T, R], key, option string, records []T) ([]Result[R], error) {
+	start := time.Now()
+	ctx, cancel := context.WithTimeoutCause(context.WithValue(ctx, keyOfCall{}, key), set.Timeout, &timeoutError{after: set.Timeout})
+	defer cancel()
+	answers := make(chan answer[R], 1)
+	go func() {
+		a := answer[R]{err: errors.New("batch: Send ended its goroutine")}
+		defer func() { answers <- a }()
+		a.results, a.err = b.guarded(ctx, set, option, records)
+	}()
+	a := b.collect(ctx, set, answers)
+	if a.err == nil && len(a.results) != len(records) {
+		a.err = fmt.Errorf("batch: Send returned %d results for %d records", len(a.results), len(records))
+	}
+	b.calls.Add(1)
+	if a.err != nil {
+		b.callsFailed.Add(1)
+	}
+	b.call(ctx, b.life.Hooks().Called, Info{Option: option, Key: key, Records: len(records), Took: time.Since(start), Err: a.err})
+	return a.results, a.err
+}
+
+// guarded calls Send, and returns a panic as an error.
+func (b *Batcher[T, R]) guarded(ctx context.Context, set *setting[T, R], option string, records []T) (results []Result[R], err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("batch: Send panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return set.Send(ctx, option, records)
+}
+
+// collect waits for the answer of Send, until the grace is over.
+func (b *Batcher[T, R]) collect(ctx context.Context, set *setting[T, R], answers <-chan answer[R]) answer[R] {
+	select {
+	case a := <-answers:
+		return a
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case a := <-answers:
+		return a
+	case <-timer.C:
+		b.abandoned.Add(1)
+		return answer[R]{err: &timeoutError{after: set.Timeout, abandoned: true}}
+	}
+}
+
+// sendAlone sends an exempt record.
+func (b *Batcher[T, R]) sendAlone(ctx context.Context, set *setting[T, R], id string, record T) (Result[R], error) {
+	if err := b.admit(ctx); err != nil {
+		return Result[R]{}, err
+	}
+	b.direct.Add(1)
+	results, err := b.attempt(ctx, set, id, set.Option(record), []T{record})
+	if err != nil {
+		return Result[R]{}, err
+	}
+	return results[0], nil
+}
