@@ -36,12 +36,35 @@ type lane struct {
 type item struct {
 	rec   *batch.Record
 	rules batch.Rules
-	entry string // "SIZE ID"
+	own   bool   // its payload is separate
+	entry []byte // as in a list, without the arrival
 	state atomic.Int32
 	done  chan struct{} // has one element at the end
 	added batch.Added
 	err   error
 }
+
+// MarshalBinary returns the entry, as an argument of a command.
+func (it *item) MarshalBinary() ([]byte, error) { return it.entry, nil }
+
+// maxInline is the size of the largest payload that is moved with its record.
+const maxInline = 4 << 10
+
+// encode writes the entry.
+func (it *item) encode() {
+	rec := it.rec
+	it.own = rec.Key != "" || len(rec.ReplyTo) > 0 || len(rec.Payload) > maxInline
+	b := strconv.AppendInt(it.entry[:0], int64(rec.Size), 10)
+	b = strconv.AppendInt(append(b, ' '), int64(len(rec.ID)), 10)
+	if it.own {
+		it.entry = append(append(b, ':'), rec.ID...)
+		return
+	}
+	it.entry = append(append(append(b, '='), rec.ID...), rec.Payload...)
+}
+
+// spare are items that have ended, with their buffers and channels.
+var spare = sync.Pool{New: func() any { return &item{done: make(chan struct{}, 1)} }} //nolint:gochecknoglobals // a cache
 
 // States of an item.
 const (
@@ -58,8 +81,10 @@ func (s *Store) Add(ctx context.Context, method string, rec *batch.Record, rules
 	if ctx.Err() != nil {
 		return batch.Added{}, context.Cause(ctx)
 	}
-	it := &item{rec: rec, rules: rules, done: make(chan struct{})}
-	it.entry = strconv.Itoa(rec.Size) + " " + rec.ID
+	it, _ := spare.Get().(*item)
+	it.rec, it.rules, it.err = rec, rules, nil
+	it.state.Store(waiting)
+	it.encode()
 	if !s.lane(method).add(it) {
 		return batch.Added{}, errQueue
 	}
@@ -71,7 +96,10 @@ func (s *Store) Add(ctx context.Context, method string, rec *batch.Record, rules
 		}
 		<-it.done
 	}
-	return it.added, it.err
+	added, err := it.added, it.err
+	it.rec = nil
+	spare.Put(it)
+	return added, err
 }
 
 func (s *Store) lane(method string) *lane {
@@ -148,7 +176,8 @@ func (l *lane) next() []*item {
 type group struct {
 	option string
 	rules  batch.Rules
-	full   bool // some have keys or addresses
+	own    bool // the payloads are separate
+	sum    int  // of the sizes
 	items  []*item
 }
 
@@ -157,22 +186,23 @@ func grouped(items []*item) (groups []*group) {
 	type kind struct {
 		option string
 		rules  batch.Rules
+		own    bool
 	}
 	var at map[kind]*group
 	var last *group
 	for i, it := range items {
-		is := kind{it.rec.Option, it.rules}
-		if last == nil || is != (kind{last.option, last.rules}) {
+		is := kind{it.rec.Option, it.rules, it.own}
+		if last == nil || is != (kind{last.option, last.rules, last.own}) {
 			if at == nil {
 				at = map[kind]*group{}
 			}
 			if last = at[is]; last == nil {
-				last = &group{option: is.option, rules: is.rules, items: make([]*item, 0, len(items)-i)}
+				last = &group{option: is.option, rules: is.rules, own: is.own, items: make([]*item, 0, len(items)-i)}
 				at[is], groups = last, append(groups, last)
 			}
 		}
 		last.items = append(last.items, it)
-		last.full = last.full || it.rec.Key != "" || len(it.rec.ReplyTo) > 0
+		last.sum += it.rec.Size
 	}
 	return groups
 }
@@ -181,19 +211,21 @@ func grouped(items []*item) (groups []*group) {
 func (l *lane) args(groups []*group) []any {
 	n := 0
 	for _, g := range groups {
-		n += 6 + 5*len(g.items)
+		if n += 7 + len(g.items); g.own {
+			n += 4 * len(g.items)
+		}
 	}
 	args := l.store.begin(make([]any, 0, head+n), l.method)
 	for _, g := range groups {
-		full := 0
-		if g.full {
-			full = 1
+		own := 0
+		if g.own {
+			own = 1
 		}
-		args = append(args, g.option, g.rules.FlushSize, g.rules.MaxPending, g.rules.MaxGroups, full, len(g.items))
+		args = append(args, g.option, g.rules.FlushSize, g.rules.MaxPending, g.rules.MaxGroups, g.sum, own, len(g.items))
 		for _, it := range g.items {
-			args = append(args, it.rec.Payload, &it.entry)
-			if g.full {
-				args = append(args, kindOf(it.rec), &it.rec.Key, addresses(it.rec.ReplyTo))
+			args = append(args, it)
+			if g.own {
+				args = append(args, it.rec.Payload, kindOf(it.rec), &it.rec.Key, addresses(it.rec.ReplyTo))
 			}
 		}
 	}
@@ -231,7 +263,7 @@ func (g *group) deliver(r reply, err error) {
 	}
 	for _, it := range g.items {
 		if it.state.CompareAndSwap(sent, ended) {
-			close(it.done)
+			it.done <- struct{}{}
 		}
 	}
 }

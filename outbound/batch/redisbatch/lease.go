@@ -44,13 +44,10 @@ func (s *Store) Lease(ctx context.Context, method string, terms batch.Terms) (ba
 	b := batch.Batch{ID: r.text(3), Option: r.text(4), Delivery: int(r.int(5)), Expired: r.int(11) == 1}
 	attempts := int(r.int(6))
 	entries, payloads, keys, addresses := r.list(7), r.list(8), r.list(9), r.list(10)
-	if len(payloads) != len(entries) {
-		return batch.Batch{}, batch.State{}, errReply
-	}
 	b.Records = make([]batch.Record, len(entries))
 	for i := range entries {
 		rec := &b.Records[i]
-		rec.Option, rec.Attempts, rec.Payload = b.Option, attempts, []byte(payloads.text(i))
+		rec.Option, rec.Attempts, rec.Payload = b.Option, attempts, []byte(payloads.at(i))
 		if !readEntry(rec, entries.text(i)) || !readKey(rec, keys.at(i)) || !readAddresses(rec, addresses.at(i)) {
 			return batch.Batch{}, batch.State{}, errReply
 		}
@@ -58,14 +55,27 @@ func (s *Store) Lease(ctx context.Context, method string, terms batch.Terms) (ba
 	return b, r.state(), nil
 }
 
-// readEntry reads "ARRIVAL SIZE ID".
+// readEntry reads a record as in a list: "ARRIVAL SIZE LENGTH=ID" and the payload, or with ":" and without
+// the payload.
 func readEntry(rec *batch.Record, entry string) bool {
 	arrival, rest, _ := strings.Cut(entry, " ")
-	size, id, ok := strings.Cut(rest, " ")
+	size, rest, _ := strings.Cut(rest, " ")
 	at, err1 := strconv.ParseInt(arrival, 10, 64)
 	n, err2 := strconv.Atoi(size)
-	rec.Added, rec.Size, rec.ID = timeAt(at), n, id
-	return ok && err1 == nil && err2 == nil
+	kind := strings.IndexAny(rest, ":=")
+	if err1 != nil || err2 != nil || kind < 0 {
+		return false
+	}
+	length, err := strconv.Atoi(rest[:kind])
+	if err != nil || length < 0 || length > len(rest)-kind-1 {
+		return false
+	}
+	end := kind + 1 + length
+	rec.Added, rec.Size, rec.ID = timeAt(at), n, rest[kind+1:end]
+	if rest[kind] == '=' {
+		rec.Payload = []byte(rest[end:])
+	}
+	return true
 }
 
 // readKey reads what there is about a record with a key: two letters, its size, " " and the key.

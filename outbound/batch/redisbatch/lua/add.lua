@@ -1,8 +1,9 @@
 -- Adds records.
 --
--- ARGV[2..]  for each group: its option, FlushSize, MaxPending, MaxGroups, whether the records have keys or
---            addresses, how many they are, and for each record: its payload and "SIZE ID"; and with
---            keys or addresses: "f" or "d", its key, and its addresses
+-- ARGV[2..]  for each group: its option, FlushSize, MaxPending, MaxGroups, the sum of the sizes, whether
+--            the records have a payload of their own, how many they are, and each record as in p,
+--            without the arrival. With payloads of their own, each is followed by its payload, "f"
+--            or "d", its key, and its addresses
 --
 -- Reply: for each group whether it is due, and a list of those that were not appended: the place of the
 -- record from 1, and the ID of the one that holds its key, or "" if there are too many records or ""
@@ -11,18 +12,23 @@ local at, reply = 2, {}
 local arrival = int(now) .. ' '
 local n = tonumber(call('HGET', method, 'n')) or 0
 
--- Records without keys and addresses.
-local function plain(opt, from, to)
-  local entries, fields, bytes = {}, {}, 0
-  for i = from, to - 1, 2 do
-    local entry = ARGV[i + 1]
-    local space = find(entry, ' ', 1, true)
-    bytes = bytes + sub(entry, 1, space - 1)
-    entries[#entries + 1] = arrival .. entry
-    fields[#fields + 1] = sub(entry, space + 1)
-    fields[#fields + 1] = ARGV[i]
+-- Records with their payloads.
+local function plain(opt, from, count, bytes, room, others)
+  local entries = {}
+  for i = 1, count do
+    if i <= room then
+      entries[i] = arrival .. ARGV[from + i - 1]
+    else
+      others[#others + 1] = i
+      others[#others + 1] = ''
+    end
   end
-  each(fields, 2, function(...) call('HSET', base .. 'v:' .. opt, ...) end)
+  if room < count then
+    bytes = 0
+    for i = 1, #entries do
+      bytes = bytes + select(2, parts(entries[i]))
+    end
+  end
   push(base .. 'p:' .. opt, entries)
   return #entries, bytes
 end
@@ -42,62 +48,78 @@ local function join(opt, id, payload, size, addresses)
   return more
 end
 
--- Records with keys or addresses.
-local function full(opt, from, to, room, others)
+-- Records with payloads of their own.
+local function full(opt, from, count, room, others)
   local added, bytes = 0, 0
-  for i = from, to - 4, 5 do
-    local payload, entry, kind, key, addresses = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-    local size, id = match(entry, '^(%d+) (.*)$')
-    local holder = key ~= '' and call('HGET', base .. 'k:' .. opt, key)
+  local p, v, k, i, w = {}, {}, {}, {}, {} -- what to write
+  local mine = {} -- the new holders of keys
+  local function write()
+    push(base .. 'p:' .. opt, p)
+    for kind, fields in pairs({v = v, k = k, i = i, w = w}) do
+      each(fields, 2, function(...) call('HSET', base .. kind .. ':' .. opt, ...) end)
+    end
+    p, v, k, i, w = {}, {}, {}, {}, {}
+  end
+  local keys = {}
+  for place = 1, count do
+    keys[place] = ARGV[from + (place - 1) * 5 + 3]
+  end
+  local holders = call('EXISTS', base .. 'k:' .. opt) == 1 and values(base .. 'k:' .. opt, keys) or {}
+  for place = 1, count do
+    local at = from + (place - 1) * 5
+    local entry, payload, kind, key, addresses = arrival .. ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    local _, size, id = parts(entry)
+    local holder = key ~= '' and (mine[key] or holders[place])
     if holder then
+      if mine[key] then
+        write()
+      end
       bytes = bytes + join(opt, holder, payload, size, addresses)
-      others[#others + 1] = (i - from) / 5 + 1
+      others[#others + 1] = place
       others[#others + 1] = holder
     elseif added >= room then
-      others[#others + 1] = (i - from) / 5 + 1
+      others[#others + 1] = place
       others[#others + 1] = ''
     else
       added, bytes = added + 1, bytes + size
-      call('HSET', base .. 'v:' .. opt, id, payload)
-      call('RPUSH', base .. 'p:' .. opt, arrival .. entry)
+      p[#p + 1] = entry
+      v[#v + 1], v[#v + 2] = id, payload
       if key ~= '' then
-        call('HSET', base .. 'k:' .. opt, key, id)
-        call('HSET', base .. 'i:' .. opt, id, kind .. 'p' .. size .. ' ' .. key)
+        mine[key] = id
+        k[#k + 1], k[#k + 2] = key, id
+        i[#i + 1], i[#i + 2] = id, kind .. 'p' .. size .. ' ' .. key
       end
       if addresses ~= '' then
-        call('HSET', base .. 'w:' .. opt, id, addresses)
+        w[#w + 1], w[#w + 2] = id, addresses
       end
     end
   end
+  write()
   return added, bytes
 end
 
+local before = n
 while at <= #ARGV do
   local opt, flush, most, groups = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  local width, count = ARGV[at + 4] == '1' and 5 or 2, tonumber(ARGV[at + 5])
-  local from, others = at + 6, {}
-  at = from + width * count
+  local sum, own, count = tonumber(ARGV[at + 4]), ARGV[at + 5] == '1', tonumber(ARGV[at + 6])
+  local from, others = at + 7, {}
+  at = from + count * (own and 5 or 1)
   local g, due = base .. 'g:' .. opt, false
-  local room = max(0, most - n)
-  if room > 0 and not call('ZSCORE', all, opt) and call('ZCARD', all) >= groups then
+  local room, known = max(0, most - n), call('ZSCORE', all, opt)
+  if room > 0 and not known and call('ZCARD', all) >= groups then
     others = {0, ''}
   else
     local added, bytes
-    if width == 5 then
-      added, bytes = full(opt, from, at - 1, room, others)
+    if own then
+      added, bytes = full(opt, from, count, room, others)
     else
-      added, bytes = plain(opt, from, from + width * min(room, count) - 1)
-      for i = added + 1, count do
-        others[#others + 1] = i
-        others[#others + 1] = ''
-      end
+      added, bytes = plain(opt, from, count, sum, room, others)
     end
     n = n + added
     if bytes ~= 0 then
       call('HINCRBY', g, 'bytes', int(bytes))
     end
-    if added > 0 then
-      call('HINCRBY', method, 'n', added)
+    if added > 0 and not known then
       call('ZADD', all, 0, opt)
     end
     local pending = call('LLEN', base .. 'p:' .. opt)
@@ -112,5 +134,8 @@ while at <= #ARGV do
     end
   end
   reply[#reply + 1] = {due and 1 or 0, others}
+end
+if n > before then
+  call('HINCRBY', method, 'n', n - before)
 end
 return reply

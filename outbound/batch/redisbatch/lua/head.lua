@@ -13,8 +13,9 @@
 --   g:OPTION   a hash: head, how many records have left p; mark, up to which number records are due;
 --              bytes; flight and retry, how many records are in batches that are leased and that
 --              are not; dropped; paused; call; err, errat
---   p:OPTION   a list of the pending records, as "ARRIVAL SIZE ID"
---   v:OPTION   a hash of the payloads by ID, of all records of the group
+--   p:OPTION   a list of the pending records, as "ARRIVAL SIZE LENGTH=ID" and the payload; or with ":"
+--              and without the payload, if that is large or can be replaced
+--   v:OPTION   a hash of the other payloads by ID, of all records of the group
 --   i:OPTION   a hash of what there is about records with a key, by ID: "f" or, if the record is
 --              unique until it is done, "d"; "p" or, if it is in a batch, "b"; its size, " ", its key
 --   k:OPTION   a hash of the IDs of the records that hold keys, by key
@@ -67,10 +68,10 @@ local function drop(key, fields)
   each(fields, 1, function(...) call('HDEL', key, ...) end)
 end
 
--- The parts of a pending record.
+-- The parts of a record in a list: its arrival, size and ID.
 local function parts(entry)
-  local arrival, size, id = match(entry, '^(%d+) (%d+) (.*)$')
-  return tonumber(arrival), tonumber(size), id
+  local arrival, size, length, from = match(entry, '^(%d+) (%d+) (%d+)[:=]()')
+  return tonumber(arrival), tonumber(size), sub(entry, from, from + length - 1)
 end
 
 -- The parts of what there is about a record with a key.

@@ -103,12 +103,10 @@ for i, entry in ipairs(entries) do
   local _, _, name = parts(entry)
   ids[i] = name
 end
-local function some(key)
-  if call('EXISTS', key) == 0 then
-    return {}
-  end
-  return values(key, ids)
+local function some(kind)
+  local key = base .. kind .. opt
+  return call('EXISTS', key) == 1 and values(key, ids) or {}
 end
 local b = call('HMGET', base .. 'b:' .. id, 'd', 'a')
 local due, next, n = state(after)
-return {due, next, n, id, opt, tonumber(b[1]), tonumber(b[2]), entries, values(base .. 'v:' .. opt, ids), some(base .. 'i:' .. opt), some(base .. 'w:' .. opt), expired}
+return {due, next, n, id, opt, tonumber(b[1]), tonumber(b[2]), entries, some('v:'), some('i:'), some('w:'), expired}

@@ -11,8 +11,8 @@ if #entries == 0 then
   return {0, 0}
 end
 for n, entry in ipairs(entries) do
-  local _, size, name = parts(entry)
-  entries[n], bytes = int(now) .. ' ' .. size .. ' ' .. name, bytes + size
+  local _, size = parts(entry)
+  entries[n], bytes = int(now) .. sub(entry, find(entry, ' ', 1, true), -1), bytes + size
 end
 call('LTRIM', f, #entries, -1)
 push(base .. 'p:' .. opt, entries)

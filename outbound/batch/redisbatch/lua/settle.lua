@@ -68,12 +68,12 @@ call('HINCRBY', g, 'flight', 0 - #entries)
 -- Keeps the failed records, without keys.
 local kept = {}
 for n, place in ipairs(failed) do
-  local arrival, size, name = parts(entries[place])
+  local arrival, _, name = parts(entries[place])
   local text = call('HGET', i, name)
-  if text then
-    size = select(3, about(text))
+  kept[n] = entries[place]
+  if text then -- its payload can have been replaced
+    kept[n] = int(arrival) .. ' ' .. select(3, about(text)) .. ' ' .. #name .. ':' .. name
   end
-  kept[n] = int(arrival) .. ' ' .. size .. ' ' .. name
 end
 push(base .. 'f:' .. opt, kept)
 local over = call('LLEN', base .. 'f:' .. opt) - ARGV[4]
