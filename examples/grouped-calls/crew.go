@@ -21,6 +21,9 @@ type crew struct {
 	workers []*member
 	ready   int
 	alive   int
+	deaths  int                 // of workers, before the end
+	ending  bool                // of the run
+	keys    map[string]struct{} // of the calls whose records are served
 	events  chan event
 	start   time.Time // of the calls
 	last    time.Time // at which a record was accepted
@@ -57,7 +60,7 @@ const (
 	silence   = 20               // calls in a row that went wrong: the vendor cannot be reached
 
 	// A run goes on for so long without a record that is accepted: minutes of the vendor, and a time of
-	// our own. A control could go on for hours.
+	// our own; with gresil, leases too. A control could go on for hours.
 	patience      = 3
 	leastPatience = 5 * time.Second
 )
@@ -103,9 +106,7 @@ func (c *crew) hire(ctx context.Context, number int) error {
 // handle counts one event.
 func (c *crew) handle(e event) error {
 	if e.ended {
-		_ = e.from.in.Close()
-		c.alive--
-		return fmt.Errorf("process %d has ended: %s", e.from.number, lastLine(e.from.stderr.String()))
+		return c.bury(e.from)
 	}
 	word, rest, _ := strings.Cut(e.line, " ")
 	number, why, _ := strings.Cut(rest, " ")
@@ -122,7 +123,10 @@ func (c *crew) handle(e event) error {
 		c.calls++
 		c.row = 0
 	case "served":
-		c.served += n
+		if _, again := c.keys[why]; !again {
+			c.keys[why] = struct{}{}
+			c.served += n
+		}
 		c.last = time.Now()
 	case "refused":
 		c.refused++
@@ -138,6 +142,21 @@ func (c *crew) handle(e event) error {
 	}
 	if c.row >= silence {
 		return fmt.Errorf("stopped: %d calls in a row failed", c.row)
+	}
+	return nil
+}
+
+// bury counts a worker that has ended. The others can take its records, if these are in Redis.
+func (c *crew) bury(m *member) error {
+	_ = m.in.Close()
+	c.alive--
+	if c.ending {
+		return nil
+	}
+	c.deaths++
+	fmt.Fprintf(c.stderr, "process %d has ended\n", m.number)
+	if c.start.IsZero() || c.alive == 0 || c.Algorithm != "gresil" {
+		return fmt.Errorf("process %d has ended: %s", m.number, lastLine(m.stderr.String()))
 	}
 	return nil
 }
@@ -170,6 +189,9 @@ func (c *crew) work(ctx context.Context, screen progress) error {
 		}
 	}
 	long := max(leastPatience, patience*c.minute())
+	if c.Algorithm == "gresil" {
+		long = max(long, patience*leaseTime)
+	}
 	for !c.finished() {
 		select {
 		case e := <-c.events:
@@ -190,6 +212,7 @@ func (c *crew) work(ctx context.Context, screen progress) error {
 
 // dismiss ends the workers, and waits until their calls that are sent are over.
 func (c *crew) dismiss() {
+	c.ending = true
 	for _, m := range c.workers {
 		_ = m.in.Close()
 	}

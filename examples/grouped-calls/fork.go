@@ -173,9 +173,8 @@ func (f *fork) flush(ctx context.Context, now time.Time, option string, part int
 
 // job makes the calls of a flush, all of them again if one fails.
 func (f *fork) job(ctx context.Context, option string, records []record) {
-	called := 0 // records of calls that were made
 	for failures := 0; ; failures++ {
-		if f.attempt(ctx, option, records, &called) == nil || !f.sleep(ctx, scaled(jobDelay(failures), f.Scale)) {
+		if f.attempt(ctx, option, records) == nil || !f.sleep(ctx, scaled(jobDelay(failures), f.Scale)) {
 			return
 		}
 	}
@@ -187,7 +186,7 @@ func jobDelay(failures int) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-func (f *fork) attempt(ctx context.Context, option string, records []record, called *int) error {
+func (f *fork) attempt(ctx context.Context, option string, records []record) error {
 	select {
 	case f.free <- struct{}{}:
 		defer func() { <-f.free }()
@@ -199,16 +198,13 @@ func (f *fork) attempt(ctx context.Context, option string, records []record, cal
 			return context.Cause(ctx)
 		}
 		chunk := records[i:min(i+f.MaxRecords, len(records))]
-		results, err := f.call(ctx, f.Run+"/"+strconv.Itoa(chunk[0].Number), option, chunk)
+		key := f.Run + "/" + strconv.Itoa(chunk[0].Number)
+		results, err := f.call(ctx, key, option, chunk)
 		if err != nil {
 			return err
 		}
-		if i < *called {
-			continue // they arrived again
-		}
-		*called = i + len(chunk)
 		ok := accepted(results, len(chunk))
-		f.say("served %d", ok)
+		f.say("served %d %s", ok, key)
 		if bad := len(chunk) - ok; bad > 0 {
 			f.fail(bad, errors.New("the vendor does not accept the records"))
 		}

@@ -23,6 +23,7 @@ const (
 
 	adders      = 64              // records that are added at a time, of a worker
 	concurrency = 32              // calls in flight, of a worker
+	leaseTime   = 5 * time.Second // then another process takes the records of one that has ended
 	attempts    = 20              // of a record
 	firstWait   = 5 * time.Second // of the vendor, after a call that failed; it doubles
 )
@@ -47,7 +48,7 @@ func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
 	g := &grouped{worker: w}
 	cfg := batch.Config[record, struct{}]{
 		Name: "grouped-calls", Method: w.Vendor + " " + method, Option: func(r record) string { return r.option }, Send: g.send,
-		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, MaxAttempts: attempts,
+		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, Lease: leaseTime, MaxAttempts: attempts,
 		Backoff: backoff.Exponential{Initial: scaled(firstWait, w.Scale), Max: w.minute(), Jitter: 0.2},
 		Hooks:   batch.Hooks{Failed: func(_ context.Context, info batch.Info) { w.fail(info.Records, info.Err) }},
 	}
@@ -125,7 +126,8 @@ func (g *grouped) addOne(ctx context.Context, r record) error {
 
 // send makes one call of a group.
 func (g *grouped) send(ctx context.Context, option string, records []record) ([]batch.Result[struct{}], error) {
-	answers, err := g.call(ctx, batch.IdempotencyKey(ctx), option, records)
+	key := batch.IdempotencyKey(ctx)
+	answers, err := g.call(ctx, key, option, records)
 	if _, ok := errors.AsType[*malformedError](err); ok {
 		return nil, batch.Permanent(err)
 	}
@@ -139,7 +141,7 @@ func (g *grouped) send(ctx context.Context, option string, records []record) ([]
 		}
 	}
 	if len(answers) == len(records) {
-		g.say("served %d", accepted(answers, len(records)))
+		g.say("served %d %s", accepted(answers, len(records)), key)
 	}
 	return results, nil
 }

@@ -13,6 +13,9 @@
 // the calls of a flush at once, and repeats a whole flush of an option if a call is refused; and naive,
 // one call for each record, without a limit, where a call that is refused is not repeated.
 //
+// If a process ends, such as by a kill, the others take its records. Those of its calls in flight can
+// arrive again, with the same Idempotency-Key. A control, and a single process, cannot go on.
+//
 // Without -redis, the program starts a redis-server of its own, on a free port, unless one process with
 // gresil, or naive, does without. The names in Redis have the name of the run.
 //
@@ -30,7 +33,7 @@
 // vendor is 1/S of a real one. Times in the figures are real ones.
 //
 // The exit code is 0 if all records were served once, by the smallest number of calls of each option,
-// and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
+// or with a process that ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
 // the run is void: a minute was above the limit, but a process stalled for longer than the slack, and
 // the run was not faster than the limit. No limiter can prevent that. A control that has run exits with
 // 0 in any case. A run without a record that is accepted for three minutes of the vendor is stopped.

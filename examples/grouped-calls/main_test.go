@@ -13,8 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -222,6 +224,59 @@ func startVendor(t *testing.T, scale float64) (url string) {
 	return lines.Text()
 }
 
+// TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled: it has calls in flight, whose records arrive again
+// with the same key, in the same calls.
+func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
+	t.Parallel()
+	killed := make(chan int, 1)
+	var once sync.Once
+	var f foreign
+	f.merge = func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		n := len(f.seen)
+		records := len(f.seen[n-1].body.Records)
+		f.mu.Unlock()
+		if n >= 20 {
+			once.Do(func() { _ = syscall.Kill(<-killed, syscall.SIGKILL) })
+		}
+		time.Sleep(50 * time.Millisecond) // the latency
+		_, _ = io.WriteString(w, results(records))
+	}
+	pids := writerFunc(func(text []byte) (int, error) {
+		if m := processLine.FindSubmatch(text); m != nil && string(m[1]) == "1" {
+			killed <- core.Must(strconv.Atoi(string(m[2])))
+		}
+		return len(text), nil
+	})
+	r := runBinary(t.Context(), t, pids, "-options 4 -records 1000 -max-records 10 -scale 60 -vendor %s", f.start(t))
+	require.Zero(t, r.code, r.stdout)
+	require.Equal(t, 1, r.Deaths)
+	require.Equal(t, 1000, r.Served)
+	calls, numbers := map[string]string{}, map[float64]int{}
+	for _, s := range f.seen {
+		text, err := json.Marshal(s.body)
+		require.NoError(t, err)
+		if before, again := calls[s.key]; again {
+			require.Equal(t, before, string(text))
+			continue
+		}
+		calls[s.key] = string(text)
+		for _, record := range s.body.Records {
+			numbers[record["number"].(float64)]++
+		}
+	}
+	require.Len(t, calls, 100)
+	require.Len(t, numbers, 1000)
+	for n, times := range numbers {
+		require.Equal(t, 1, times, n)
+	}
+	require.Greater(t, len(f.seen), 100, "calls were in flight")
+}
+
+type writerFunc func(text []byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
+
 // TestAnInterruptDrains: calls that are sent are waited for, and the other records deleted.
 func TestAnInterruptDrains(t *testing.T) {
 	t.Parallel()
@@ -244,7 +299,7 @@ func TestAnInterruptDrains(t *testing.T) {
 	requireNoRecords(t, redis)
 }
 
-var processLine = regexp.MustCompile(`^process \d: pid (\d+)$`)
+var processLine = regexp.MustCompile(`(?m)^process (\d): pid (\d+)$`)
 
 // TestAllProcessesEndWithTheProgram: it is killed.
 func TestAllProcessesEndWithTheProgram(t *testing.T) {
@@ -261,7 +316,7 @@ func TestAllProcessesEndWithTheProgram(t *testing.T) {
 	for len(pids) < 2 && lines.Scan() {
 		m := processLine.FindStringSubmatch(lines.Text())
 		require.NotNil(t, m, lines.Text())
-		pids = append(pids, m[1])
+		pids = append(pids, m[2])
 	}
 	require.Eventually(t, func() bool {
 		f, err := judge(t.Context(), vendor)
@@ -287,7 +342,7 @@ func TestASummaryHasAllNames(t *testing.T) {
 	require.Zero(t, r.code, r)
 	for name, want := range map[string]any{
 		"algorithm": "gresil", "options": 2.0, "records": 10.0, "max_records": 3.0, "calls_per_minute": 100.0, "processes": 2.0,
-		"scale": 60.0, "served": 10.0, "failed": 0.0, "lost": 0.0, "calls": 4.0, "ideal_calls": 4.0, "refused": 0.0,
+		"scale": 60.0, "served": 10.0, "failed": 0.0, "lost": 0.0, "calls": 4.0, "ideal_calls": 4.0, "refused": 0.0, "deaths": 0.0,
 		"ideal_seconds": 0.04, "slack_ms": 50.0, "judged": true, "arrivals": 4.0, "over": 0.0, "too_big": 0.0, "bad": 0.0,
 		"calls_by_option": map[string]any{"list-1:upsert": 2.0, "list-1:insert": 2.0}, "accepted": 10.0, "unique": 10.0,
 		"duplicates": 0.0, "most_sliding": 4.0, "void": false, "ok": true,
@@ -297,7 +352,7 @@ func TestASummaryHasAllNames(t *testing.T) {
 	for _, name := range []string{"run", "elapsed_seconds", "most_fixed", "seconds", "stall_ms"} {
 		require.Contains(t, r.json, name)
 	}
-	require.Len(t, r.json, 32)
+	require.Len(t, r.json, 33)
 	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nprocess 1: pid \d+\nprocess 2: pid \d+\n$`, r.stderr, "no progress without a terminal")
 }
 
@@ -313,6 +368,7 @@ failed +0
 lost +0
 calls +4, ideal 4
 refused +0
+deaths +0
 judged +true
 arrivals +4
 over +0

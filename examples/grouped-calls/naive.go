@@ -35,7 +35,8 @@ func (w naive) run(ctx context.Context) error {
 
 // single calls the vendor with one record.
 func (w naive) single(ctx context.Context, r record) {
-	results, err := w.call(ctx, fmt.Sprintf("%s/%d", w.Run, r.Number), r.option, []record{r})
+	key := fmt.Sprintf("%s/%d", w.Run, r.Number)
+	results, err := w.call(ctx, key, r.option, []record{r})
 	if err == nil && len(results) != 1 {
 		err = fmt.Errorf("the vendor answers with %d results to 1 record", len(results))
 	}
@@ -46,5 +47,5 @@ func (w naive) single(ctx context.Context, r record) {
 		w.fail(1, err)
 		return
 	}
-	w.say("served 1")
+	w.say("served 1 %s", key)
 }

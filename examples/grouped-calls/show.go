@@ -24,7 +24,7 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	}
 	children.Watch(running, end)
 	fmt.Fprintf(stderr, "vendor: %s\n", cfg.vendor)
-	c := &crew{stderr: stderr, events: make(chan event, 1024), order: order{
+	c := &crew{stderr: stderr, events: make(chan event, 1024), keys: map[string]struct{}{}, order: order{
 		Run: s.Run, Vendor: cfg.vendor, Redis: cfg.redis, Algorithm: cfg.algorithm, Options: cfg.options, Records: cfg.records,
 		MaxRecords: cfg.maxRecords, CallsPerMinute: cfg.callsPerMinute, Scale: cfg.scale, Workers: cfg.processes,
 	}}

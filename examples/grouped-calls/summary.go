@@ -49,6 +49,7 @@ type summary struct {
 	Calls          int         `json:"calls"`  // that the vendor answered with results
 	IdealCalls     int         `json:"ideal_calls"`
 	Refused        int         `json:"refused"` // calls
+	Deaths         int         `json:"deaths"`  // of processes
 	Elapsed        float64     `json:"elapsed_seconds"`
 	Ideal          float64     `json:"ideal_seconds"`
 	Slack          float64     `json:"slack_ms"`
@@ -77,6 +78,7 @@ func newSummary(cfg config) summary {
 // count returns s with the figures of the crew.
 func (s summary) count(c *crew) summary {
 	s.Served, s.Failed, s.Calls, s.Refused, s.first = c.served, c.failed, c.calls, c.refused, c.first
+	s.Deaths = c.deaths
 	s.Lost = max(0, s.Records-s.Served-s.Failed)
 	if !c.start.IsZero() {
 		s.Elapsed = round(c.last.Sub(c.start).Seconds())
@@ -119,9 +121,9 @@ func (s summary) judge(p *problems) summary {
 	s.Stall = max(s.Stall, value(f.Stall))
 	p.add(value(f.TooBig) > 0, "%s calls were too big", f.TooBig)
 	p.add(value(f.Bad) > 0, "%s calls were malformed", f.Bad)
-	p.add(value(f.Duplicates) > 0, "%s records arrived again", f.Duplicates)
+	p.add(value(f.Duplicates) > 0 && s.Deaths == 0, "%s records arrived again", f.Duplicates)
 	p.add(f.Unique != "" && value(f.Unique) < float64(s.Records), "%s of %d records arrived", f.Unique, s.Records)
-	if value(f.Records) == float64(s.Records) { // otherwise it has calls of other runs
+	if value(f.Records) == float64(s.Records) && s.Deaths == 0 { // otherwise it has calls of other runs
 		s.compare(p)
 	}
 	late := s.Stall > s.Slack && s.Elapsed > s.Ideal-s.cfg.minute().Seconds() // no stall makes a run faster than the limit
@@ -179,6 +181,7 @@ func (s summary) print(w io.Writer, asJSON bool) {
 	row("lost", s.Lost)
 	row("calls", fmt.Sprintf("%d, ideal %d", s.Calls, s.IdealCalls))
 	row("refused", s.Refused)
+	row("deaths", s.Deaths)
 	row("judged", s.Judged)
 	if f := s.figures; f != nil {
 		row("arrivals", f.Arrivals)

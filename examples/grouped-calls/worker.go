@@ -53,7 +53,7 @@ const reportTime = 200 * time.Millisecond
 //	called 1        a call was answered with results
 //	refused 1       a call was over the limit
 //	wrong 1 WHY     a call had no answer, or another one
-//	served N        N records are accepted, for the first time
+//	served N KEY    N records of a call are accepted
 //	failed N WHY    N records are given up
 //	stats STALL
 //
