@@ -23,7 +23,7 @@ const (
 
 	adders      = 64              // records that are added at a time, of a worker
 	concurrency = 32              // calls in flight, of a worker
-	leaseTime   = 5 * time.Second // then another process takes the records of one that has ended
+	leaseTime   = 3 * time.Second // then another process takes the records of one that has ended
 	attempts    = 20              // of a record
 	firstWait   = 5 * time.Second // of the vendor, after a call that failed; it doubles
 )

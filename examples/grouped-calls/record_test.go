@@ -41,9 +41,9 @@ func TestAnOptionHasItsArguments(t *testing.T) {
 func TestWorkersDealRecords(t *testing.T) {
 	t.Parallel()
 	owners := map[int]int{}
-	for worker := range 3 {
+	for worker := range 2 {
 		options := map[int]int{}
-		o := order{Options: 4, Records: 26, Workers: 3, Worker: worker}
+		o := order{Options: 4, Records: 26, Workers: 2, Worker: worker}
 		require.NoError(t, o.numbers(func(n int) error {
 			owners[n]++
 			options[n%4]++
