@@ -33,18 +33,19 @@ func TestMain(m *testing.M) {
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for our processes: otherwise each ends a second late
 	code := m.Run()
-	_ = os.RemoveAll(filepath.Dir(core.Must(binary())))
+	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
+
+var folder string // of the binary, if it is built
 
 // binary builds the program. Under the race detector, calls would need more than the processors of a
 // small machine.
 var binary = sync.OnceValues(func() (path string, err error) {
-	dir, err := os.MkdirTemp("", "grouped-calls-")
-	if err != nil {
+	if folder, err = os.MkdirTemp("", "grouped-calls-"); err != nil {
 		return "", err
 	}
-	path = filepath.Join(dir, "grouped-calls")
+	path = filepath.Join(folder, "grouped-calls")
 	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
