@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,10 +20,11 @@ type Store struct {
 	client redis.UniversalClient
 
 	mu    sync.Mutex
-	lanes map[string]*lane    // of the methods with records to add
+	lanes map[string]*lane    // of the methods to which records were added
 	boxes map[address]*letter // of Receive
 
-	clock func() time.Time // of tests; if nil, the time is that of the server
+	last  atomic.Pointer[lane] // the one that was used last
+	clock func() time.Time     // of tests; if nil, the time is that of the server
 }
 
 var _ batch.Store = (*Store)(nil)

@@ -101,6 +101,9 @@ local function place(opt, served)
   if n == 0 and not at and not is[3] and call('EXISTS', base .. 'f:' .. opt) == 0 then
     call('DEL', g, base .. 'v:' .. opt, base .. 'i:' .. opt, base .. 'k:' .. opt, base .. 'w:' .. opt)
     call('ZREM', all, opt)
+    if call('EXISTS', all) == 0 then
+      call('DEL', method)
+    end
     is[3] = '1'
   end
   local marked = n > 0 and tonumber(is[2] or 0) > tonumber(is[1] or 0)
