@@ -100,7 +100,9 @@ func (d *delivery[T, R]) giveBack() {
 func (d *delivery[T, R]) settle(s Settlement) bool {
 	b := d.b
 	for {
-		err := b.store.Settle(d.ctx, b.method, s)
+		ctx, cancel := context.WithTimeout(d.ctx, max(d.set.Lease, time.Second))
+		err := b.store.Settle(ctx, b.method, s)
+		cancel()
 		switch {
 		case err == nil:
 			b.storeWorks(d.ctx)

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -46,6 +47,37 @@ func permanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
 }
+
+// A panicError is the error of a Send that panicked.
+type panicError struct{ text, stack string }
+
+func (e *panicError) Error() string { return "batch: Send panicked: " + e.text + "\n" + e.stack }
+
+// panicText describes the value of a panic.
+func panicText(v any) string {
+	switch v := v.(type) {
+	case error:
+		return v.Error()
+	case string:
+		return v
+	}
+	return fmt.Sprintf("a value of type %T", v)
+}
+
+// textOf returns the first line of the text of an error, which is not empty, and not too long to be
+// kept and shown.
+func textOf(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + " ..."
+	}
+	if text == "" {
+		return "batch: an error without a text"
+	}
+	return text
+}
+
+const maxText = 4000
 
 // A remoteError is the text of the error of a record that was sent by way of a store.
 type remoteError string

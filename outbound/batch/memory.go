@@ -160,6 +160,12 @@ func (m *memory) Lease(_ context.Context, method string, terms Terms) (Batch, St
 	l := m.open(method)
 	defer m.mu.Unlock()
 	l.advance(now, terms.FlushAfter)
+	if s := l.sets[terms.ID]; s != nil { // repeated
+		if s.leased && s.delivery == 1 && s.until.place > 0 {
+			return s.batch(false), l.state(now, terms.FlushAfter), nil
+		}
+		return Batch{}, l.state(now, terms.FlushAfter), nil
+	}
 	head := l.queue.Front()
 	if head == nil {
 		return Batch{}, l.state(now, terms.FlushAfter), nil
@@ -176,12 +182,17 @@ func (m *memory) Lease(_ context.Context, method string, terms Terms) (Batch, St
 	l.calls.count(now)
 	g.info.LastCall = now
 	l.update(g)
-	b := Batch{ID: s.id, Delivery: s.delivery, Expired: expired, Option: g.option, Records: make([]Record, len(s.records))}
+	return s.batch(expired), l.state(now, terms.FlushAfter), nil
+}
+
+// batch returns the set as its holder gets it.
+func (s *set) batch(expired bool) Batch {
+	b := Batch{ID: s.id, Delivery: s.delivery, Expired: expired, Option: s.group.option, Records: make([]Record, len(s.records))}
 	for i, r := range s.records {
 		b.Records[i] = *r
 		b.Records[i].ReplyTo = slices.Clone(r.ReplyTo)
 	}
-	return b, l.state(now, terms.FlushAfter), nil
+	return b
 }
 
 // next returns the set of a due group that is leased next.

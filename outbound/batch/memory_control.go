@@ -76,7 +76,6 @@ func (m *memory) Delete(_ context.Context, method, option string) (int, error) {
 }
 
 func (m *memory) Retry(_ context.Context, method, option string) (int, error) {
-	now := time.Now()
 	l := m.open(method)
 	defer m.mu.Unlock()
 	g := l.groups[option]
@@ -85,7 +84,7 @@ func (m *memory) Retry(_ context.Context, method, option string) (int, error) {
 	}
 	n := len(g.failed)
 	for _, r := range g.failed {
-		r.Attempts, r.Key, r.Added = 0, "", now
+		r.Attempts, r.Key = 0, ""
 		g.append(r)
 	}
 	l.records += n

@@ -105,14 +105,6 @@ func (b *Batcher[T, R]) outcome(i int, result Result[R]) Outcome {
 	return Outcome{Record: i, Payload: payload}
 }
 
-// textOf returns the text of an error, which is not empty.
-func textOf(err error) string {
-	if text := err.Error(); text != "" {
-		return text
-	}
-	return "batch: an error without a text"
-}
-
 func (b *Batcher[T, R]) resultOf(reply Reply) (result Result[R]) {
 	typed, ok := reply.result.(Result[R])
 	switch {

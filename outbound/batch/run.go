@@ -62,7 +62,8 @@ type feeder[T, R any] struct {
 	permit pace.Permit   // not used yet
 	landed chan struct{} // has an element if a call has ended
 	calls  sync.WaitGroup
-	due    bool // as of the last lease
+	due    bool   // as of the last lease
+	id     string // of the next new batch, if its lease has failed
 }
 
 // next starts one call, or waits until it may be time for one.
@@ -88,13 +89,19 @@ func (f *feeder[T, R]) next(ctx context.Context) error {
 		return err
 	}
 	f.due = false
+	if f.id == "" {
+		f.id = b.newID()
+	}
 	asked := time.Now()
-	batch, state, err := b.store.Lease(ctx, b.method, Terms{
-		ID: b.newID(), MaxRecords: set.MaxRecords, MaxBytes: set.MaxBytes, FlushAfter: set.FlushAfter, Lease: set.Lease,
+	leasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), set.Lease) // a lost reply costs the time of a lease
+	defer cancel()
+	batch, state, err := b.store.Lease(leasing, b.method, Terms{
+		ID: f.id, MaxRecords: set.MaxRecords, MaxBytes: set.MaxBytes, FlushAfter: set.FlushAfter, Lease: set.Lease,
 	})
 	if err != nil {
 		return b.storeFails(ctx, err)
 	}
+	f.id = ""
 	b.storeWorks(ctx)
 	b.known.Store(int64(state.Records))
 	if len(batch.Records) == 0 {

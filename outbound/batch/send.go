@@ -53,7 +53,7 @@ func (b *Batcher[T, R]) attempt(ctx context.Context, set *setting[T, R], key, op
 func (b *Batcher[T, R]) guarded(ctx context.Context, set *setting[T, R], option string, records []T) (results []Result[R], err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("batch: Send panicked: %v\n%s", r, debug.Stack())
+			err = &panicError{text: panicText(r), stack: string(debug.Stack())}
 		}
 	}()
 	return set.Send(ctx, option, records)

@@ -75,7 +75,9 @@ type Store interface {
 	// least one. Records that are not due are taken along up to these limits. Then the
 	// group goes to the end of the queue if it is still due.
 	//
-	// Without a due group, the batch has no records.
+	// Without a due group, the batch has no records. A batcher whose Lease has failed repeats it with
+	// the same terms.ID. If there is a batch with this ID, the result is that batch if it is in its
+	// first lease, which has not expired, and otherwise none.
 	Lease(ctx context.Context, method string, terms Terms) (Batch, State, error)
 
 	// Extend lets a lease end after the given time from now. The errors are those of Settle.

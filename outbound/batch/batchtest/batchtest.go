@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) batch.Store) {
 		"AKeyIsFreeAfterTheLease":                  uniqueUntilFlushed,
 		"AKeyIsHeldUntilTheRecordIsDone":           uniqueUntilDone,
 		"ManyAddOneKeyAtATime":                     uniqueConcurrent,
+		"ARepeatedLeaseReturnsItsBatch":            repeatedLease,
 		"ARetryKeepsItsBatch":                      retrySame,
 		"ABatchIsReplacedByItsParts":               parts,
 		"AnExpiredLeaseIsTakenAgain":               expiry,

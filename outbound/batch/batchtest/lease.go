@@ -29,6 +29,28 @@ func order(k *kit) {
 	k.isFalse(ok, "a group without records is gone")
 }
 
+func repeatedLease(k *kit) {
+	k.add("a", "1", "2", "3")
+	terms := batch.Terms{ID: "x", MaxRecords: 2}
+	first := k.lease(terms)
+	k.equal(first, k.lease(terms), "its reply was lost")
+	terms.ID = "y"
+	k.equal([]string{"3"}, contents(k.lease(terms)))
+	for _, id := range []string{"x", "y"} {
+		k.noError(k.Extend(k.Context(), k.method, id, 1, brief))
+	}
+	terms.ID = "z"
+	for range 2 { // both leases expire
+		k.equal(2, k.eventually(terms).Delivery)
+	}
+	again := func() batch.Batch {
+		b, _, err := k.Lease(k.Context(), k.method, batch.Terms{ID: "x", MaxRecords: 2, Lease: long})
+		k.noError(err)
+		return b
+	}
+	k.length(0, again().Records, "it is not known which process has it")
+}
+
 func maxBytes(k *kit) {
 	k.add("a", "12", "3456", "789", strings.Repeat("x", 20), "0")
 	terms := batch.Terms{MaxBytes: 9}
