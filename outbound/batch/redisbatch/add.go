@@ -13,7 +13,7 @@ import (
 
 var addScript = newScript("add") //nolint:gochecknoglobals // a constant
 
-// Limits of what is added together.
+// Limits of one script, and of the records that wait.
 const (
 	senders  = 2       // scripts of a method that are under way
 	maxItems = 256     // records of one script
