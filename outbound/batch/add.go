@@ -49,6 +49,9 @@ func (b *Batcher[T, R]) add(ctx context.Context, set *setting[T, R], id string, 
 	}
 	added, err := b.store.Add(ctx, b.method, &e.Record, set.rules)
 	if err != nil {
+		if errors.Is(err, ErrFull) || errors.Is(err, ErrGroups) {
+			b.rejected.Add(1)
+		}
 		return "", b.refused(ctx, err)
 	}
 	b.storeWorks(ctx)
@@ -74,17 +77,12 @@ func (b *Batcher[T, R]) admit(ctx context.Context) error {
 	return nil
 }
 
-// refused returns the error of Add for one of the store.
+// refused returns an error of the store as one for the caller.
 func (b *Batcher[T, R]) refused(ctx context.Context, err error) error {
-	switch {
-	case errors.Is(err, ErrFull) || errors.Is(err, ErrGroups):
-		b.rejected.Add(1)
+	if errors.Is(err, ErrFull) || errors.Is(err, ErrGroups) {
 		return err
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
 	}
-	b.storeFails(ctx, err)
-	return explain(err)
+	return b.storeFails(ctx, err)
 }
 
 // encode sets the content and size of a record.

@@ -1,0 +1,386 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/outbound/batch"
+)
+
+// 41
+func TestKilledProcessesLoseNoRecord(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const records, kills = 3000, 50
+		random := rand.New(rand.NewPCG(1, 41))
+		v := newVendor[item]()
+		v.latency = 700 * time.Millisecond
+		store := batch.NewMemory()
+		pacer := newPacer(t, 100)
+		live := func() (kill func()) {
+			var dead atomic.Bool
+			gone := func(string) error {
+				if dead.Load() {
+					return errors.New("killed")
+				}
+				return nil
+			}
+			b, err := batch.New(batch.Config[item, string]{
+				Method: "merge", MaxRecords: 10, Option: optionOf, Pacer: pacer, Concurrency: 8, Lease: 3 * time.Second,
+				Store: &proxy{Store: store, before: gone, after: gone},
+				Send: func(ctx context.Context, option string, records []item) ([]batch.Result[string], error) {
+					if dead.Load() {
+						return nil, errors.New("killed before")
+					}
+					return v.send(ctx, option, records)
+				},
+			})
+			require.NoError(t, err)
+			stop := run(t, b)
+			return func() {
+				dead.Store(true)
+				go stop()
+			}
+		}
+		var processes []func()
+		for range 4 {
+			processes = append(processes, live())
+		}
+		adder, err := batch.New(batch.Config[item, string]{Method: "merge", Option: optionOf, Store: store, Send: v.send}) // it sends nothing
+		require.NoError(t, err)
+		for i := range records {
+			add(t, adder, item{fmt.Sprint(i % 7), i})
+		}
+		require.NoError(t, adder.Flush(t.Context()))
+		for range kills {
+			time.Sleep(time.Duration(random.IntN(7000)) * time.Millisecond)
+			i := random.IntN(len(processes))
+			processes[i]()
+			processes[i] = live()
+		}
+		require.NoError(t, adder.Drain(t.Context()), "nothing was added since")
+		seen, keysOf := map[int]int{}, map[int]map[string]bool{}
+		for _, c := range v.seen() {
+			for _, r := range c.records {
+				seen[r.N]++
+				if keysOf[r.N] == nil {
+					keysOf[r.N] = map[string]bool{}
+				}
+				keysOf[r.N][c.key] = true
+			}
+		}
+		require.Len(t, seen, records, "each record has arrived")
+		twice := 0
+		for n, keys := range keysOf {
+			require.Len(t, keys, 1, "all calls with record %d have one key", n)
+			if seen[n] > 1 {
+				twice++
+			}
+		}
+		require.Positive(t, twice, "some were killed between call and settlement")
+		require.LessOrEqual(t, most(v.seen(), time.Minute), 100)
+	})
+}
+
+func TestAStoreThatFailsNowAndThenLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} { // the operation, or its reply
+		t.Run(fmt.Sprint("reply lost: ", lost), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(2, 7))
+				var mu sync.Mutex
+				failures := map[string]int{}
+				fail := func(operation string) error {
+					mu.Lock()
+					defer mu.Unlock()
+					if operation == "Add" || operation == "Flush" || random.IntN(3) > 0 {
+						return nil
+					}
+					failures[operation]++
+					return errors.New("connection reset")
+				}
+				p := &proxy{Store: batch.NewMemory(), before: fail}
+				if lost {
+					p.before, p.after = nil, fail
+				}
+				v := newVendor[int]()
+				v.latency = 5 * time.Second
+				var failed, recovered atomic.Int64
+				b := start(t, batch.Config[int, string]{MaxRecords: 10, Send: v.send, Store: p, Lease: 3 * time.Second, Hooks: batch.Hooks{
+					StoreFailed: func(_ context.Context, info batch.Info) {
+						failed.Add(1)
+						if !errors.Is(info.Err, batch.ErrStore) || !strings.Contains(info.Err.Error(), "connection reset") {
+							t.Error(info.Err)
+						}
+					},
+					StoreRecovered: func(context.Context, batch.Info) { recovered.Add(1) },
+				}})
+				add(t, b, numbers(0, 1000)...)
+				for b.Drain(t.Context()) != nil {
+				}
+				records, keys := map[int]bool{}, map[string]string{}
+				for _, c := range v.seen() {
+					for _, r := range c.records {
+						records[r] = true
+					}
+					content := fmt.Sprint(c.records)
+					require.Contains(t, []string{"", content}, keys[c.key], "one key, one set of records")
+					keys[c.key] = content
+				}
+				require.Len(t, records, 1000)
+				require.Len(t, keys, 100)
+				for _, operation := range []string{"Ready", "Lease", "Extend", "Settle"} {
+					require.Positive(t, failures[operation], operation)
+				}
+				require.Positive(t, failed.Load())
+				require.Positive(t, recovered.Load())
+				require.NoError(t, b.Close())
+			})
+		})
+	}
+}
+
+func TestASendThatMisbehavesLosesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		send func(ctx context.Context, records []int) ([]batch.Result[string], error)
+		err  string
+	}{
+		"too few results": {func(_ context.Context, records []int) ([]batch.Result[string], error) {
+			return make([]batch.Result[string], len(records)-1), nil
+		}, "batch: Send returned 9 results for 10 records"},
+		"too many results": {func(_ context.Context, records []int) ([]batch.Result[string], error) {
+			return make([]batch.Result[string], len(records)+1), nil
+		}, "batch: Send returned 11 results for 10 records"},
+		"no results": {func(context.Context, []int) ([]batch.Result[string], error) {
+			return nil, nil
+		}, "batch: Send returned 0 results for 10 records"},
+		"panic":             {func(context.Context, []int) ([]batch.Result[string], error) { panic("oh") }, "batch: Send panicked: oh"},
+		"panic of an error": {func(context.Context, []int) ([]batch.Result[string], error) { panic(errors.New("ouch")) }, "batch: Send panicked: ouch"},
+		"panic of a value":  {func(context.Context, []int) ([]batch.Result[string], error) { panic(7) }, "batch: Send panicked: a value of type int"},
+		"goexit": {func(context.Context, []int) ([]batch.Result[string], error) {
+			runtime.Goexit()
+			return nil, nil
+		}, "batch: Send ended its goroutine"},
+		"slow": {func(ctx context.Context, _ []int) ([]batch.Result[string], error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}, "batch: the call took longer than its Timeout, 1m0s"},
+		"never returns": {func(context.Context, []int) ([]batch.Result[string], error) {
+			time.Sleep(24 * time.Hour)
+			return nil, nil
+		}, "batch: Send has not returned 1s after its Timeout, 1m0s"},
+		"empty error": {func(context.Context, []int) ([]batch.Result[string], error) {
+			return nil, errors.New("")
+		}, "batch: an error without a text"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var bad atomic.Bool
+				bad.Store(true)
+				v := newVendor[int]()
+				var failed []string
+				b := start(t, batch.Config[int, string]{
+					MaxAttempts: 3, Backoff: backoff.Constant{Wait: time.Second},
+					Send: func(ctx context.Context, option string, records []int) ([]batch.Result[string], error) {
+						if bad.Load() {
+							return c.send(ctx, records)
+						}
+						return v.send(ctx, option, records)
+					},
+					Hooks: batch.Hooks{Failed: func(_ context.Context, info batch.Info) { failed = append(failed, info.IDs...) }},
+				})
+				var ids []string
+				for i := range 10 {
+					id, err := b.Add(t.Context(), i)
+					require.NoError(t, err)
+					ids = append(ids, id)
+				}
+				require.NoError(t, b.Flush(t.Context()))
+				time.Sleep(time.Hour)
+				require.Equal(t, ids, failed)
+				require.EqualValues(t, 3, b.Stats().Calls)
+				require.EqualValues(t, 20, b.Stats().Retried)
+				groups, err := b.Groups(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 10, groups[0].Failed)
+				require.Equal(t, c.err, groups[0].LastError)
+				bad.Store(false)
+				n, err := b.Retry(t.Context(), "")
+				require.NoError(t, err)
+				require.Equal(t, 10, n)
+				drain(t, b)
+				require.Equal(t, numbers(0, 10), v.seen()[0].records)
+				time.Sleep(24 * time.Hour) // Sends that were abandoned
+			})
+		})
+	}
+}
+
+func TestHooksThatPanicChangeNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		boom := func(context.Context, batch.Info) { panic("hook") }
+		v := newVendor[int]()
+		v.answer = func(int, call[int]) ([]batch.Result[string], error) { return nil, batch.Permanent(errors.New("no")) }
+		b := start(t, batch.Config[int, string]{Send: v.send, Hooks: batch.Hooks{
+			Called: boom, Failed: boom, Redelivered: boom, StoreFailed: boom, StoreRecovered: boom,
+		}})
+		add(t, b, 1, 2)
+		drain(t, b)
+		require.Len(t, v.seen(), 3)
+		require.EqualValues(t, 5, b.Stats().HookPanics)
+	})
+}
+
+// A process that stands still for longer than its lease sends nothing of it.
+func TestABatchWhoseLeaseIsOverIsNotSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var leases atomic.Int64
+		store := batch.NewMemory()
+		p := &proxy{Store: store, after: func(operation string) error {
+			if operation == "Lease" && leases.Add(1) == 1 {
+				time.Sleep(time.Minute) // longer than the lease
+			}
+			return nil
+		}}
+		v := newVendor[int]()
+		cfg := batch.Config[int, string]{Send: v.send, Store: p, Method: "m"}
+		stalled := start(t, cfg)
+		add(t, stalled, 1, 2, 3)
+		require.NoError(t, stalled.Flush(t.Context()))
+		time.Sleep(time.Second)
+		var redelivered []batch.Info
+		cfg.Store, cfg.Name = store, "other"
+		cfg.Hooks.Redelivered = func(_ context.Context, info batch.Info) { redelivered = append(redelivered, info) }
+		other := start(t, cfg)
+		time.Sleep(2 * time.Minute)
+		require.Len(t, v.seen(), 1)
+		require.Equal(t, []batch.Info{{Name: "other", Method: "m", Key: v.seen()[0].key, Records: 3}}, redelivered)
+		require.EqualValues(t, 1, stalled.Stats().LeasesLost)
+		require.EqualValues(t, 3, other.Stats().Sent)
+		require.EqualValues(t, 1, other.Stats().Redelivered)
+	})
+}
+
+func TestALongCallKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := batch.NewMemory()
+		v := newVendor[int]()
+		v.latency = 20 * time.Minute
+		cfg := batch.Config[int, string]{Send: v.send, Store: store, Method: "m", Timeout: time.Hour, Lease: 5 * time.Second}
+		a, b := start(t, cfg), start(t, cfg)
+		add(t, a, 1, 2, 3)
+		require.NoError(t, a.Drain(t.Context()))
+		require.Len(t, v.seen(), 1)
+		require.EqualValues(t, 3, a.Stats().Sent+b.Stats().Sent)
+	})
+}
+
+func TestARecordThatCannotBeDecodedFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := batch.NewMemory()
+		other, err := batch.New(batch.Config[string, string]{Method: "m", Store: store, Send: newVendor[string]().send})
+		require.NoError(t, err)
+		v := newVendor[int]()
+		b := start(t, batch.Config[int, string]{Method: "m", Store: store, Send: v.send})
+		add(t, b, 1)
+		var failure error
+		go func() { _, failure = other.Call(t.Context(), "x") }()
+		synctest.Wait()
+		add(t, b, 2)
+		drain(t, b)
+		require.Equal(t, []int{1, 2}, v.seen()[0].records)
+		require.ErrorContains(t, failure, "the record cannot be decoded")
+		require.EqualValues(t, 1, b.Stats().Failed)
+	})
+}
+
+func TestAddReportsWhatCannotBeAdded(t *testing.T) {
+	t.Parallel()
+	send := func(context.Context, string, []any) ([]batch.Result[string], error) { return nil, nil }
+	b, err := batch.New(batch.Config[any, string]{Name: "x", Send: send, Store: batch.NewMemory(), MaxBytes: 10, MaxPending: 3, MaxGroups: 2, Option: func(v any) string {
+		s, _ := v.(string)
+		return s
+	}})
+	require.NoError(t, err)
+	add := func(v any) error {
+		_, err := b.Add(t.Context(), v)
+		return err
+	}
+	require.ErrorContains(t, add(func() {}), "batch: x: the record cannot be encoded")
+	require.ErrorContains(t, add("123456789"), "batch record size = 11: must be at most MaxBytes, 10")
+	require.NoError(t, add("12345678"))
+	require.NoError(t, add("b"))
+	require.ErrorIs(t, add("c"), batch.ErrGroups)
+	require.NoError(t, add("b"))
+	require.ErrorIs(t, add("b"), batch.ErrFull)
+	require.ErrorIs(t, b.Pause(t.Context(), "d"), batch.ErrGroups)
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("why"))
+	_, err = b.Add(gone, 1)
+	require.EqualError(t, err, "why")
+	require.EqualError(t, b.Flush(gone), "why")
+	_, err = b.Call(gone, 1)
+	require.EqualError(t, err, "why")
+	require.EqualValues(t, 4, b.Stats().Rejected)
+	require.NoError(t, b.Close(), "the records stay in the store")
+	require.ErrorIs(t, add("b"), batch.ErrClosed)
+	_, err = b.Call(t.Context(), 1)
+	require.ErrorIs(t, err, batch.ErrClosed)
+}
+
+func TestAStoreThatIsDownIsAClearError(t *testing.T) {
+	t.Parallel()
+	down := errors.New("no route")
+	p := &proxy{Store: batch.NewMemory(), before: func(string) error { return down }}
+	b, err := batch.New(batch.Config[int, string]{Store: p, Send: newVendor[int]().send})
+	require.NoError(t, err)
+	_, err = b.Add(t.Context(), 1)
+	require.ErrorIs(t, err, batch.ErrStore)
+	require.ErrorIs(t, err, down)
+	require.EqualError(t, err, "batch: store failed: no route")
+	_, err = b.Groups(t.Context())
+	require.ErrorIs(t, err, batch.ErrStore)
+	require.ErrorIs(t, b.Drain(t.Context()), batch.ErrStore)
+	require.EqualValues(t, 3, b.Stats().StoreErrors)
+}
+
+func TestALargeRecordAndAnyOptionAreSent(t *testing.T) {
+	t.Parallel()
+	for _, store := range []batch.Store{nil, batch.NewMemory()} {
+		options := []string{"", ":", "a:b:c", strings.Repeat("o", 1024), "Grüße 日本語", "\xff\x00"}
+		v := newVendor[string]()
+		b := start(t, batch.Config[string, string]{Send: v.send, Store: store, Option: func(s string) string {
+			if len(s) > 1<<19 {
+				return "large"
+			}
+			return s
+		}})
+		add(t, b, options...)
+		large := strings.Repeat("x", 1<<20)
+		add(t, b, large)
+		drain(t, b)
+		require.ElementsMatch(t, append([]string{"large"}, options...), v.options())
+		i := slices.IndexFunc(v.seen(), func(c call[string]) bool { return c.option == "large" })
+		require.Equal(t, large, v.seen()[i].records[0])
+	}
+}
