@@ -68,6 +68,7 @@ local function again(opt, id)
   return 1
 end
 
+relax()
 promote(after)
 local known = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l')
 local opt, expired = known[1], 0

@@ -14,6 +14,7 @@ for _, entry in ipairs(entries) do
   local _, size = parts(entry)
   bytes = bytes + size
 end
+relax()
 call('LTRIM', f, #entries, -1)
 push(base .. 'p:' .. opt, entries)
 call('HINCRBY', base .. 'g:' .. opt, 'bytes', int(bytes))

@@ -58,6 +58,8 @@ for n, entry in ipairs(entries) do
   ids[n] = name
 end
 
+relax()
+
 -- Sends the results.
 for n = at, #ARGV, 3 do
   local addresses = call('HGET', w, ids[tonumber(ARGV[n])])
