@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -131,6 +130,7 @@ type vendor struct {
 	stall   func(path, process string, n int) bool // whether a request is never answered; n counts from 1
 	counts  map[string]int
 	stalled chan string
+	latency time.Duration
 }
 
 // A call is one request with records.
@@ -164,6 +164,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.counts[r.URL.Path+c.process]++
 	stall := v.stall != nil && v.stall(r.URL.Path, c.process, v.counts[r.URL.Path+c.process])
 	v.mu.Unlock()
+	time.Sleep(v.latency)
 	if stall {
 		v.stalled <- c.process
 		<-r.Context().Done()
@@ -324,26 +325,38 @@ func TestKilledProcesses(t *testing.T) {
 // vendor never sees more than the rate, in any interval of its length.
 func TestTwoProcessesShareTheRate(t *testing.T) {
 	t.Parallel()
+	shareTheRate(t, 610, 4, pace.Rate{Calls: 20, Per: 2 * time.Second}, 1900*time.Millisecond)
+}
+
+func shareTheRate(t *testing.T, n, options int, rate pace.Rate, slack time.Duration) {
+	t.Helper()
 	srv := startServer(t)
 	client := srv.client(t)
 	v := newVendor(t)
-	p := process{Redis: srv.Addr, Vendor: v.URL, Lease: 20 * time.Second, Rate: pace.Rate{Calls: 20, Per: 2 * time.Second}, Slack: 1900 * time.Millisecond}
-	all, flush := p.put(t, client, 610, 4) // 153, 153, 152 and 152
+	p := process{Redis: srv.Addr, Vendor: v.URL, Lease: 20 * time.Second, Rate: rate, Slack: slack}
+	all, flush := p.put(t, client, n, options)
 	for i := range 2 {
 		p.Name = strconv.Itoa(i)
 		p.start(t)
 	}
+	begun := time.Now()
 	flush()
-	drained(t, client, time.Minute)
+	drained(t, client, 10*time.Minute)
+	took := time.Since(begun)
 	require.Zero(t, v.judge(t, all))
+	slices.SortFunc(v.calls, func(a, b call) int { return a.at.Compare(b.at) })
 	calls, senders := map[string]int{}, map[string]int{}
 	for i, c := range v.calls {
 		calls[c.option]++
 		senders[c.process]++
-		if most := int(p.Rate.Calls); i >= most {
-			require.GreaterOrEqual(t, c.at.Sub(v.calls[i-most].at), p.Rate.Per, "calls %d to %d", i-most, i)
+		if most := int(rate.Calls); i >= most {
+			require.GreaterOrEqual(t, c.at.Sub(v.calls[i-most].at), rate.Per, "calls %d to %d", i-most, i)
 		}
 	}
-	require.Equal(t, map[string]int{"option:0": 8, "option:1": 8, "option:2": 8, "option:3": 8}, calls)
-	require.Len(t, slices.Collect(maps.Keys(senders)), 2, "both send")
+	for i := range options {
+		of := (n - i + options - 1) / options
+		require.Equal(t, (of+19)/20, calls[fmt.Sprintf("option:%d", i)], "option %d", i)
+	}
+	require.Len(t, senders, 2, "both send")
+	t.Logf("%d calls in %v, by process %v", len(v.calls), took, senders)
 }
