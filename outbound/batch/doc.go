@@ -1,3 +1,80 @@
-// Package batch groups calls: code makes calls with one record each, and the vendor gets calls with
-// up to as many records as it accepts.
+// Package batch groups calls: code adds single records, and the vendor gets calls with up to as many
+// records as it accepts, and no more calls in a minute than it accepts.
+//
+//	limit, err := pace.New(pace.Config{
+//		Name:  "crm",
+//		Rates: []pace.Rate{{Calls: 100, Per: time.Minute}}, // of each method
+//		Store: limits, // of stores/redisstore: all processes share the rate
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	contacts, err := batch.New(batch.Config[Contact, string]{
+//		Name:       "merge_contacts",
+//		Option:     func(c Contact) string { return c.List }, // one call has one option
+//		MaxRecords: 200,
+//		Pacer:      limit,
+//		Store:      groups, // of outbound/batch/redisbatch: records survive the process
+//		Send: func(ctx context.Context, list string, all []Contact) ([]batch.Result[string], error) {
+//			return crm.Merge(ctx, list, all, batch.IdempotencyKey(ctx))
+//		},
+//	})
+//	if err != nil {
+//		return err
+//	}
+//	go contacts.Run(ctx)
+//
+//	id, err := contacts.Add(ctx, contact)      // it is sent within a minute
+//	result, err := contacts.Call(ctx, contact) // waits for the result of this record
+//
+// [Batcher.Add] puts a record into the group of its option. A group is due if its oldest record is as
+// old as FlushAfter, if it has FlushSize records, or after [Batcher.Flush]. [Batcher.Run] sends due
+// groups: it waits for a permit of the Pacer, takes the oldest records of one group from the store, calls
+// Send, and settles each record. Due groups take turns, one call at a time.
+//
+// A limit of calls a second that leaves no time to group is that of outbound/pace alone. For records
+// that must be sent in one transaction with others, group them before.
+//
+// # Records that fail
+//
+//   - An error of one [Result] concerns its record: it is sent again with the others of its call that
+//     failed, after Backoff, as another call.
+//   - An error of the whole call sends the same call again, alone, after Backoff. A method
+//     RetryAfter() time.Duration of the error delays this further.
+//   - An error of the whole call that is [Permanent], such as a status 400, can be the fault of one
+//     record: each half of the call is sent, until the record is found. This takes up to 2·log2 of
+//     MaxRecords further calls, each with a permit.
+//   - A record has failed when its error is permanent or MaxAttempts are used up. Its Call gets the error.
+//     The group keeps the record, up to MaxFailed, for [Batcher.Retry].
+//
+// # Guarantees
+//
+//   - Every record that Add returned without an error is sent at least once, or fails, or is replaced or
+//     deleted by request, as long as the store keeps it.
+//   - A record is sent twice only if a process ends or stands still between its call and the
+//     settlement, if the store fails for longer than the lease, or if the vendor executed a call that
+//     returned an error. A call with the same records has the same [IdempotencyKey].
+//   - n records of an option that are there at a flush take n / MaxRecords calls, rounded up, also with
+//     several processes, if none fails and MaxBytes does not apply.
+//   - Each call takes one permit of the Pacer, those for records that are sent again included. So the
+//     promise of the Pacer holds for all batchers, processes and direct calls that share it. The
+//     permit is checked right before the call.
+//   - Records of one option are taken in the order of their arrival. Calls can overtake each other,
+//     except with a Concurrency of 1 and one process.
+//   - With k due options, an option has one call in k at least, and what others do not need.
+//   - Between two processes that share a group, all operations on it are atomic; the store chooses the
+//     next group.
+//   - User code can panic: Send is recovered, and its records are sent again.
+//   - There is no goroutine without Run, except for that of waiting Calls. Memory is bounded by MaxPending,
+//     MaxGroups and MaxFailed. A record in memory costs 2 allocations (BenchmarkAdd).
+//
+// # Failure mode
+//
+// If the store fails, Add returns [ErrStore], and Run tries again. A batch in flight is settled when the
+// store is back; after two lease times Run gives it up, and it is sent again when its lease has expired. A
+// lease is renewed while its call runs; a process that finds that it stood still for longer than its
+// lease does not send. A batch of a process that has stopped is taken by another one, or by its
+// successor, after Lease; this needs no further Add.
+//
+// Without a Store, records are lost with the process: call [Batcher.Drain] before it ends.
 package batch

@@ -130,7 +130,8 @@ func TestAStoreThatFailsNowAndThenLosesNothing(t *testing.T) {
 					StoreRecovered: func(context.Context, batch.Info) { recovered.Add(1) },
 				}})
 				add(t, b, numbers(0, 1000)...)
-				for b.Drain(t.Context()) != nil {
+				for err := b.Drain(t.Context()); err != nil; err = b.Drain(t.Context()) {
+					require.ErrorIs(t, err, batch.ErrStore)
 				}
 				records, keys := map[int]bool{}, map[string]string{}
 				for _, c := range v.seen() {

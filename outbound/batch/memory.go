@@ -80,7 +80,7 @@ func (l *line) update(g *group) {
 	}
 }
 
-// advance moves what has become due by time into the queue, in the order of these times.
+// advance moves groups and sets that have become due by time into the queue, in the order of these times.
 func (l *line) advance(now time.Time, flushAfter time.Duration) {
 	for {
 		age := len(l.aging) > 0 && now.Sub(l.aging[0].aging.at) >= flushAfter

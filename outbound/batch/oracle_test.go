@@ -66,9 +66,12 @@ type game struct {
 const (
 	oldAge     = 20 * time.Second
 	gameRecord = 7 // the size of each
+	gameSize   = 6 // FlushSize
 )
 
-var gameRules = batch.Rules{FlushSize: 6, MaxPending: 1000, MaxGroups: 100}
+func gameRules() batch.Rules {
+	return batch.Rules{FlushSize: gameSize, MaxPending: 1000, MaxGroups: 100}
+}
 
 func (g *game) option() string { return string(rune('a' + g.random.IntN(4))) }
 
@@ -127,7 +130,7 @@ func (g *game) add() {
 	if g.random.IntN(3) == 0 {
 		r.key, r.held = fmt.Sprint("k", g.random.IntN(3)), g.random.IntN(2) == 0
 	}
-	added, err := g.store.Add(g.Context(), "m", &batch.Record{ID: r.id, Option: r.option, Key: r.key, UntilDone: r.held, Payload: fmt.Append(nil, r.content), Size: gameRecord}, gameRules)
+	added, err := g.store.Add(g.Context(), "m", &batch.Record{ID: r.id, Option: r.option, Key: r.key, UntilDone: r.held, Payload: fmt.Append(nil, r.content), Size: gameRecord}, gameRules())
 	require.NoError(g, err)
 	for _, other := range g.records {
 		holds := other.place == "pending" || other.held && other.place != "failed" && other.place != "gone"
@@ -140,7 +143,7 @@ func (g *game) add() {
 		}
 	}
 	g.records = append(g.records, r)
-	if len(g.in(r.option, "pending")) >= gameRules.FlushSize {
+	if len(g.in(r.option, "pending")) >= gameSize {
 		g.marks[r.option] = g.serial
 	}
 	g.join(r.option)

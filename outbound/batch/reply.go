@@ -10,8 +10,8 @@ import (
 // result of the record that stands for both. If ctx ends, the record stays and is sent.
 //
 // The error is one of [Batcher.Add], that of the record when it is not sent again, [ErrDeleted],
-// [ErrClosed], or the cause of ctx. The error of a record with a Store has the text of that of Send, and
-// nothing else of it.
+// [ErrClosed], or the cause of ctx. With a Store, the error of a record has the text of that of Send only:
+// errors.Is does not find the causes.
 func (b *Batcher[T, R]) Call(ctx context.Context, record T) (R, error) {
 	set, id := b.setting(), b.newID()
 	if set.exempt(record) {
@@ -76,7 +76,7 @@ func (b *Batcher[T, R]) receive() {
 		}
 		b.mu.Unlock()
 		if err != nil && ctx.Err() == nil {
-			b.storeFails(ctx, err)
+			_ = b.storeFails(ctx, err)
 			_ = b.sleep(ctx, receiveWait)
 		}
 	}

@@ -130,7 +130,7 @@ func TestACallThatFailsIsSentAgainAlone(t *testing.T) {
 		v := newVendor[int]()
 		v.answer = func(n int, c call[int]) ([]batch.Result[string], error) {
 			if n == 1 {
-				return nil, retryAfter(5 * time.Second)
+				return nil, laterError(5 * time.Second)
 			}
 			return make([]batch.Result[string], len(c.records)), nil
 		}
@@ -147,10 +147,10 @@ func TestACallThatFailsIsSentAgainAlone(t *testing.T) {
 	})
 }
 
-type retryAfter time.Duration
+type laterError time.Duration
 
-func (e retryAfter) Error() string             { return "limited" }
-func (e retryAfter) RetryAfter() time.Duration { return time.Duration(e) }
+func (e laterError) Error() string             { return "limited" }
+func (e laterError) RetryAfter() time.Duration { return time.Duration(e) }
 
 func keys[T any](calls []call[T]) map[string]bool {
 	all := map[string]bool{}

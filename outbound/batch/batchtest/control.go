@@ -61,8 +61,8 @@ func deleted(k *kit) {
 	s = settlement(&b)
 	s.Failed = []int{0}
 	k.settle(s)
-	k.addRecord(batch.Record{Option: "a", Key: "k", ReplyTo: to("1")}, roomy)
-	k.addRecord(batch.Record{Option: "a", ReplyTo: to("2")}, roomy)
+	k.addRecord(batch.Record{Option: "a", Key: "k", ReplyTo: to("1")}, roomy())
+	k.addRecord(batch.Record{Option: "a", ReplyTo: to("2")}, roomy())
 	k.add("b", "1")
 	k.pause("a", true)
 	n, err := k.Delete(k.Context(), k.method, "a")
@@ -72,7 +72,7 @@ func deleted(k *kit) {
 	k.equal(batch.Reply{Call: "1", Deleted: true}, replies["1"])
 	k.length(2, replies)
 	k.equal(2, k.state(long).Records, "the leased one, and that of b")
-	k.addRecord(batch.Record{Option: "a", Key: "k"}, roomy)
+	k.addRecord(batch.Record{Option: "a", Key: "k"}, roomy())
 	k.flush("a")
 	k.length(1, k.lease(batch.Terms{FlushAfter: long}).Records, "the pause is over, the key is free")
 	k.done(leased)
@@ -104,14 +104,14 @@ func replies(k *kit) {
 	p, q := "p"+k.method, "q"+k.method
 	rec := keyed("k", "1", true)
 	rec.ReplyTo = []batch.Address{{Process: p, Call: "c1"}}
-	k.addRecord(rec, roomy)
+	k.addRecord(rec, roomy())
 	rec.ReplyTo = []batch.Address{{Process: q, Call: "c2"}}
-	k.addRecord(rec, roomy)
-	k.addRecord(batch.Record{Option: "a", ReplyTo: []batch.Address{{Process: p, Call: "c3"}}}, roomy)
+	k.addRecord(rec, roomy())
+	k.addRecord(batch.Record{Option: "a", ReplyTo: []batch.Address{{Process: p, Call: "c3"}}}, roomy())
 	b := k.lease(batch.Terms{})
 	k.equal([]batch.Address{{Process: p, Call: "c1"}, {Process: q, Call: "c2"}}, b.Records[0].ReplyTo)
 	rec.ReplyTo = []batch.Address{{Process: q, Call: "c4"}} // after the lease
-	k.addRecord(rec, roomy)
+	k.addRecord(rec, roomy())
 	k.length(0, k.replies(p))
 	s := settlement(&b)
 	s.Failed = []int{1}
@@ -131,7 +131,7 @@ func replies(k *kit) {
 
 func receiveWaits(k *kit) {
 	p := "p" + k.method
-	k.addRecord(batch.Record{Option: "a", ReplyTo: []batch.Address{{Process: p, Call: "c"}}}, roomy)
+	k.addRecord(batch.Record{Option: "a", ReplyTo: []batch.Address{{Process: p, Call: "c"}}}, roomy())
 	b := k.lease(batch.Terms{})
 	received := make(chan []batch.Reply)
 	go func() {
@@ -147,7 +147,7 @@ func receiveWaits(k *kit) {
 
 func described(k *kit) {
 	k.add("a", "123", "4567", "8")
-	k.addRecord(keyed("k", "x", false), roomy)
+	k.addRecord(keyed("k", "x", false), roomy())
 	b := k.lease(batch.Terms{MaxRecords: 2})
 	g, ok := k.group("a")
 	k.isTrue(ok)
@@ -169,8 +169,8 @@ func described(k *kit) {
 func strange(k *kit) {
 	names := strangeNames()
 	for _, name := range names {
-		k.addRecord(batch.Record{Option: name, Key: "k" + name, ID: "id of " + name, Payload: []byte(name)}, roomy)
-		k.isTrue(k.addRecord(batch.Record{Option: name, Key: "k" + name, Payload: []byte(name)}, roomy).Replaced)
+		k.addRecord(batch.Record{Option: name, Key: "k" + name, ID: "id of " + name, Payload: []byte(name)}, roomy())
+		k.isTrue(k.addRecord(batch.Record{Option: name, Key: "k" + name, Payload: []byte(name)}, roomy()).Replaced)
 	}
 	for range names {
 		b := k.lease(batch.Terms{})
@@ -204,7 +204,7 @@ func payloads(k *kit) {
 	_, _ = rand.Read(random) // never fails
 	all := [][]byte{random, bytes.Repeat([]byte{0}, 1<<20), {}, []byte("\r\n"), []byte(`{"a":"ü"}`)}
 	for _, p := range all {
-		k.addRecord(batch.Record{Option: "a", Payload: bytes.Clone(p), Size: len(p)}, roomy)
+		k.addRecord(batch.Record{Option: "a", Payload: bytes.Clone(p), Size: len(p)}, roomy())
 	}
 	b := k.lease(batch.Terms{})
 	for i, p := range all {

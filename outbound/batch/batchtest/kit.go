@@ -1,9 +1,8 @@
 package batchtest
 
 import (
-	"fmt"
+	"crypto/rand"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,8 +15,6 @@ const (
 	patient = time.Minute // the longest wait for something that is due
 )
 
-var serial atomic.Int64
-
 // A kit is a store with a method of its own.
 type kit struct {
 	*testing.T
@@ -27,12 +24,12 @@ type kit struct {
 
 func newKit(t *testing.T, open func(t *testing.T) batch.Store) *kit {
 	t.Helper()
-	return &kit{T: t, Store: open(t), method: fmt.Sprintf("m%d %s", serial.Add(1), t.Name())}
+	return &kit{T: t, Store: open(t), method: rand.Text() + " " + t.Name()}
 }
 
-func id() string { return "id" + strconv.FormatInt(serial.Add(1), 36) }
+func id() string { return rand.Text() }
 
-var roomy = batch.Rules{MaxPending: 1_000_000, MaxGroups: 10_000}
+func roomy() batch.Rules { return batch.Rules{MaxPending: 1_000_000, MaxGroups: 10_000} }
 
 func (k *kit) addRecord(rec batch.Record, rules batch.Rules) batch.Added {
 	k.Helper()
@@ -48,7 +45,7 @@ func (k *kit) addRecord(rec batch.Record, rules batch.Rules) batch.Added {
 func (k *kit) add(option string, contents ...string) {
 	k.Helper()
 	for _, c := range contents {
-		k.addRecord(batch.Record{Option: option, Payload: []byte(c), Size: len(c)}, roomy)
+		k.addRecord(batch.Record{Option: option, Payload: []byte(c), Size: len(c)}, roomy())
 	}
 }
 

@@ -113,7 +113,7 @@ func flushAll(k *kit) {
 }
 
 func dueBySize(k *kit) {
-	rules := roomy
+	rules := roomy()
 	rules.FlushSize = 5
 	for i := range 7 {
 		added := k.addRecord(batch.Record{Option: "a", Payload: []byte("x")}, rules)
@@ -183,7 +183,7 @@ func concurrent(k *kit) {
 
 func large(k *kit) {
 	const n = 9000 // more than Lua can unpack
-	rules := roomy
+	rules := roomy()
 	var adding sync.WaitGroup
 	for w := range 30 {
 		adding.Go(func() {

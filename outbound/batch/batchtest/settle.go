@@ -123,7 +123,7 @@ func settleTwice(k *kit) {
 
 func failed(k *kit) {
 	for _, c := range numbers(0, 6) {
-		k.addRecord(keyed("k"+c, c, true), roomy)
+		k.addRecord(keyed("k"+c, c, true), roomy())
 	}
 	b := k.lease(batch.Terms{})
 	s := settlement(&b)
@@ -142,7 +142,7 @@ func failed(k *kit) {
 	n, err = k.Retry(k.Context(), k.method, "a")
 	k.noError(err)
 	k.equal(4, n)
-	k.isFalse(k.addRecord(keyed("k3", "x", true), roomy).Replaced, "they are not unique any longer")
+	k.isFalse(k.addRecord(keyed("k3", "x", true), roomy()).Replaced, "they are not unique any longer")
 	b = k.lease(batch.Terms{FlushAfter: long, MaxRecords: 5})
 	k.equal([]string{"before", "2", "3", "4", "5"}, contents(b))
 	k.zero(b.Records[4].Attempts)
