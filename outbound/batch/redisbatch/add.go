@@ -3,6 +3,7 @@ package redisbatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 
 var addScript = newScript("add") //nolint:gochecknoglobals // a constant
 
-// Limits of what is added together.
+// Limits of one script, and of the records that wait.
 const (
 	senders  = 2       // scripts of a method that are under way
 	maxItems = 256     // records of one script
@@ -28,8 +29,16 @@ type lane struct {
 	store  *Store
 	method string
 	mu     sync.Mutex
-	queue  []*item
+	queue  []*flight
+	items  int // in queue
 	busy   int // senders
+}
+
+// A flight is records that are sent together.
+type flight struct {
+	items []*item
+	size  int           // of the payloads
+	done  chan struct{} // closed when all have their results
 }
 
 // An item is a record to add.
@@ -39,7 +48,6 @@ type item struct {
 	own   bool   // its payload is separate
 	entry []byte // as in a list, without the arrival
 	state atomic.Int32
-	done  chan struct{} // has one element at the end
 	added batch.Added
 	err   error
 }
@@ -63,8 +71,8 @@ func (it *item) encode() {
 	it.entry = append(append(append(b, '='), rec.ID...), rec.Payload...)
 }
 
-// spare are items that have ended, with their buffers and channels.
-var spare = sync.Pool{New: func() any { return &item{done: make(chan struct{}, 1)} }} //nolint:gochecknoglobals // a cache
+// spare are items that have ended, with their buffers.
+var spare = sync.Pool{New: func() any { return &item{} }} //nolint:gochecknoglobals // a cache
 
 // States of an item.
 const (
@@ -85,16 +93,17 @@ func (s *Store) Add(ctx context.Context, method string, rec *batch.Record, rules
 	it.rec, it.rules, it.err = rec, rules, nil
 	it.state.Store(waiting)
 	it.encode()
-	if !s.lane(method).add(it) {
+	f := s.lane(method).add(it)
+	if f == nil {
 		return batch.Added{}, errQueue
 	}
 	select {
-	case <-it.done:
+	case <-f.done:
 	case <-ctx.Done():
 		if it.state.CompareAndSwap(waiting, abandoned) || it.state.CompareAndSwap(sent, abandoned) {
-			return batch.Added{}, context.Cause(ctx)
+			return batch.Added{}, context.Cause(ctx) // the flight has the item
 		}
-		<-it.done
+		<-f.done
 	}
 	added, err := it.added, it.err
 	it.rec = nil
@@ -103,6 +112,9 @@ func (s *Store) Add(ctx context.Context, method string, rec *batch.Record, rules
 }
 
 func (s *Store) lane(method string) *lane {
+	if l := s.last.Load(); l != nil && l.method == method {
+		return l
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lanes[method]
@@ -110,32 +122,43 @@ func (s *Store) lane(method string) *lane {
 		l = &lane{store: s, method: method}
 		s.lanes[method] = l
 	}
+	s.last.Store(l)
 	return l
 }
 
-func (l *lane) add(it *item) bool {
+// add returns the flight that has the item, or nil if too many wait.
+func (l *lane) add(it *item) *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) >= maxQueue {
-		return false
+	if l.items >= maxQueue {
+		return nil
 	}
-	l.queue = append(l.queue, it)
+	var f *flight
+	if n := len(l.queue); n > 0 {
+		f = l.queue[n-1]
+	}
+	if f == nil || len(f.items) == maxItems || f.size+len(it.rec.Payload) > maxBytes {
+		f = &flight{done: make(chan struct{})}
+		l.queue = append(l.queue, f)
+	}
+	f.items, f.size = append(f.items, it), f.size+len(it.rec.Payload)
+	l.items++
 	if l.busy < senders {
 		l.busy++
 		go l.work()
 	}
-	return true
+	return f
 }
 
-// work sends until no item waits.
+// work sends until nothing waits.
 func (l *lane) work() {
-	for {
-		items := l.next()
-		if len(items) == 0 {
-			return
+	for f := l.next(); f != nil; f = l.next() {
+		groups := grouped(f.items)
+		var r reply
+		var err error
+		if len(groups) > 0 {
+			r, err = l.store.run(context.Background(), addScript, len(groups), l.args(groups))
 		}
-		groups := grouped(items)
-		r, err := l.store.run(context.Background(), addScript, len(groups), l.args(groups))
 		for i, g := range groups {
 			var of reply
 			if err == nil {
@@ -143,33 +166,26 @@ func (l *lane) work() {
 			}
 			g.deliver(of, err)
 		}
+		close(f.done)
 	}
 }
 
-// next takes items whose callers still wait, or ends the sender if there are none.
-func (l *lane) next() []*item {
+// next takes the next flight, without items whose callers have left, or ends the sender if there is
+// none.
+func (l *lane) next() *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	items := make([]*item, 0, min(len(l.queue), maxItems))
-	size, n := 0, 0
-	for n < len(l.queue) && len(items) < maxItems {
-		it := l.queue[n]
-		if size += len(it.rec.Payload); size > maxBytes && len(items) > 0 {
-			break
-		}
-		n++
-		if it.state.CompareAndSwap(waiting, sent) {
-			items = append(items, it)
-		}
-	}
-	clear(l.queue[:n])
-	if l.queue = l.queue[n:]; len(l.queue) == 0 {
+	if len(l.queue) == 0 {
 		l.queue = nil
-	}
-	if len(items) == 0 {
 		l.busy--
+		return nil
 	}
-	return items
+	f := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	l.items -= len(f.items)
+	f.items = slices.DeleteFunc(f.items, func(it *item) bool { return !it.state.CompareAndSwap(waiting, sent) })
+	return f
 }
 
 // A group is items that one part of the script adds.
@@ -262,9 +278,7 @@ func (g *group) deliver(r reply, err error) {
 		g.except(r.list(1))
 	}
 	for _, it := range g.items {
-		if it.state.CompareAndSwap(sent, ended) {
-			it.done <- struct{}{}
-		}
+		it.state.CompareAndSwap(sent, ended)
 	}
 }
 

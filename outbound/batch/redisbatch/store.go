@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,10 +20,11 @@ type Store struct {
 	client redis.UniversalClient
 
 	mu    sync.Mutex
-	lanes map[string]*lane    // of the methods with records to add
-	boxes map[address]*letter // of Receive
+	lanes map[string]*lane   // of the methods to which records were added
+	boxes map[address]*inbox // of Receive
 
-	clock func() time.Time // of tests; if nil, the time is that of the server
+	last  atomic.Pointer[lane] // the one that was used last
+	clock func() time.Time     // of tests; if nil, the time is that of the server
 }
 
 var _ batch.Store = (*Store)(nil)
@@ -36,7 +38,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, &core.ConfigError{Field: "redisbatch client", Value: nil, Reason: "must not be nil"}
 	}
-	return &Store{cfg: cfg, client: client, lanes: map[string]*lane{}, boxes: map[address]*letter{}}, nil
+	return &Store{cfg: cfg, client: client, lanes: map[string]*lane{}, boxes: map[address]*inbox{}}, nil
 }
 
 // epoch is the beginning of 2020 in microseconds. Times of scripts begin there, so that a number of
@@ -88,7 +90,7 @@ func (s *Store) run(ctx context.Context, is *script, parts int, args []any) (rep
 	return r, nil
 }
 
-// A reply is what a script returns. Its methods return the zero value for a part of another type.
+// A reply is the result of a script. Its methods return the zero value for a part of another type.
 type reply []any
 
 func (r reply) int(i int) int64 {

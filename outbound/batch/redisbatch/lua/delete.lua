@@ -5,6 +5,7 @@
 -- Reply: how many records it were.
 local opt = ARGV[2]
 local g, p, f, t = base .. 'g:' .. opt, base .. 'p:' .. opt, base .. 'f:' .. opt, base .. 't:' .. opt
+relax()
 local pending, failed = call('LLEN', p), call('LLEN', f)
 local waited = 0
 local stay, names = {}, {} -- IDs of records that are leased

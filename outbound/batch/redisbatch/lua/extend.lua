@@ -9,6 +9,7 @@ local b = call('HMGET', base .. 'b:' .. ARGV[2], 'o', 'd', 'l')
 if b[2] ~= ARGV[3] or b[3] ~= '1' then
   return {0}
 end
+relax()
 call('ZADD', base .. 't:' .. b[1], int(now + ARGV[4]), ARGV[2])
 place(b[1])
 return {1}

@@ -6,6 +6,7 @@
 -- ARGV[3..]  options
 --
 -- Reply: the last option of a whole slice: there can be more groups.
+relax()
 local options, more = {}, {}
 if ARGV[2] == '=' then
   for i = 3, #ARGV do

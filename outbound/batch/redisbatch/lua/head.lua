@@ -37,6 +37,12 @@ end
 local method, all, queue, ages, waits = base .. 'm', base .. 'all', base .. 'q', base .. 'age', base .. 'wait'
 local slice = 500 -- the most values of a command: unpack has a limit
 
+-- Makes a script work on a server that is out of memory, which refuses commands that need memory until
+-- the script has written something: records must be able to leave.
+local function relax()
+  call('DEL', base .. 'none')
+end
+
 local function int(x)
   return format('%.0f', x)
 end
@@ -101,6 +107,9 @@ local function place(opt, served)
   if n == 0 and not at and not is[3] and call('EXISTS', base .. 'f:' .. opt) == 0 then
     call('DEL', g, base .. 'v:' .. opt, base .. 'i:' .. opt, base .. 'k:' .. opt, base .. 'w:' .. opt)
     call('ZREM', all, opt)
+    if call('EXISTS', all) == 0 then
+      call('DEL', method)
+    end
     is[3] = '1'
   end
   local marked = n > 0 and tonumber(is[2] or 0) > tonumber(is[1] or 0)

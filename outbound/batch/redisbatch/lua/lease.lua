@@ -1,7 +1,8 @@
 -- Leases a batch of the first group of the queue.
 --
 -- ARGV[2]  the age at which records are due
--- ARGV[3]  the ID of a new batch
+-- ARGV[3]  the ID of a new batch; if it is that of a batch which has its first lease, that is handed
+--          out again, since the reply was lost
 -- ARGV[4]  the most records
 -- ARGV[5]  the most bytes, or 0
 -- ARGV[6]  the time of the lease
@@ -67,12 +68,13 @@ local function again(opt, id)
   return 1
 end
 
+relax()
 promote(after)
-local opt = call('HGET', base .. 'b:' .. id, 'o') -- the reply to this lease was lost
-local expired = 0
-if opt then
-  expired = again(opt, id)
-else
+local known = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l')
+local opt, expired = known[1], 0
+if opt and (known[2] ~= '1' or known[3] ~= '1' or tonumber(call('ZSCORE', base .. 't:' .. opt, id)) <= now) then
+  return {state(after)} -- it is settled, or another lease has it
+elseif not opt then
   opt = call('ZRANGE', queue, 0, 0)[1]
   if not opt then
     return {state(after)}

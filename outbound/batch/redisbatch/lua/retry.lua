@@ -10,10 +10,11 @@ local entries, bytes = call('LRANGE', f, 0, slice - 1), 0
 if #entries == 0 then
   return {0, 0}
 end
-for n, entry in ipairs(entries) do
+for _, entry in ipairs(entries) do
   local _, size = parts(entry)
-  entries[n], bytes = int(now) .. sub(entry, find(entry, ' ', 1, true), -1), bytes + size
+  bytes = bytes + size
 end
+relax()
 call('LTRIM', f, #entries, -1)
 push(base .. 'p:' .. opt, entries)
 call('HINCRBY', base .. 'g:' .. opt, 'bytes', int(bytes))

@@ -33,17 +33,22 @@ local function places()
   return found
 end
 
-local failed, batches = places(), {}
+local failed, batches, named = places(), {}, {}
 local count = tonumber(ARGV[at])
 at = at + 1
 for i = 1, count do
   local part = {id = ARGV[at], after = tonumber(ARGV[at + 1]), attempt = tonumber(ARGV[at + 2])}
   at = at + 3
   part.places = places()
-  if part.id ~= id and call('EXISTS', base .. 'b:' .. part.id) == 1 then
+  if named[part.id] or part.id ~= id and call('EXISTS', base .. 'b:' .. part.id) == 1 then
     error('a settlement has the ID of another batch')
   end
-  batches[i] = part
+  named[part.id], batches[i] = true, part
+end
+for n = at, #ARGV, 3 do
+  if not entries[tonumber(ARGV[n])] then
+    error('a settlement has the result of a record that the batch does not have')
+  end
 end
 
 local g, t, i, w = base .. 'g:' .. opt, base .. 't:' .. opt, base .. 'i:' .. opt, base .. 'w:' .. opt
@@ -52,6 +57,8 @@ for n, entry in ipairs(entries) do
   local _, _, name = parts(entry)
   ids[n] = name
 end
+
+relax()
 
 -- Sends the results.
 for n = at, #ARGV, 3 do
