@@ -95,16 +95,17 @@ func (r *ran) parse() error {
 	return errors.Join(json.Unmarshal([]byte(r.stdout), &r.json), json.Unmarshal([]byte(r.stdout), &r.summary))
 }
 
-// repeated repeats a test with a longer minute if the machine stalled, and the run is void for that, or
-// took longer than most times the ideal.
+// repeated repeats a test with a longer minute if the run is void, since the machine stalled, or took
+// longer than most times the ideal: on a machine with other work, times that do not depend on the minute
+// are long too.
 func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (r ran) {
 	t.Helper()
 	for range 4 {
-		if r = test(scale); r.code != 3 && (r.Stall <= r.Slack || r.Elapsed <= most*r.Ideal) {
+		if r = test(scale); r.code == 1 || r.code == 0 && r.Elapsed <= most*r.Ideal {
 			return r
 		}
-		t.Log("repeated: ", r.stdout)
-		scale = scale * 2 / 3
+		t.Logf("repeated: void %v, %v seconds instead of %v", r.Void, r.Elapsed, r.Ideal)
+		scale /= 2
 	}
 	t.Fatal("the machine stalled each time")
 	return r
@@ -162,7 +163,7 @@ func TestGroupedCallsOfOneProcessInMemory(t *testing.T) {
 func TestManySmallOptions(t *testing.T) {
 	t.Parallel()
 	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
-		return runBinary(t.Context(), t, io.Discard, "-records 2222 -options 300 -max-records 5 -calls-per-minute 500 -processes 3 -scale %g", scale)
+		return runBinary(t.Context(), t, io.Discard, "-records 2222 -options 300 -max-records 5 -calls-per-minute 250 -processes 3 -scale %g", scale)
 	}))
 }
 
