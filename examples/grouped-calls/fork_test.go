@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -34,4 +35,15 @@ func TestDelaysOfTheForkGrow(t *testing.T) {
 		require.InDelta(t, 114, jobDelay(3).Seconds(), 18)
 	}
 	require.Greater(t, jobDelay(10), time.Hour)
+}
+
+// TestTheForkStarvesOptions: a call a minute for three options is an even part of no record.
+func TestTheForkStarvesOptions(t *testing.T) {
+	t.Parallel()
+	r := runBinary(t.Context(), t, io.Discard, "-processes 1 -scale 60 -algorithm fork -options 3 -records 12 -max-records 2 -calls-per-minute 1")
+	require.Zero(t, r.code, r)
+	require.False(t, r.OK)
+	require.Equal(t, 12, r.Lost)
+	require.Equal(t, "0", r.Arrivals.String())
+	require.Contains(t, r.Problem, "stopped, as no record was accepted for 3 minutes of the vendor; 12 of 12 records were not served")
 }

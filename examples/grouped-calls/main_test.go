@@ -338,56 +338,6 @@ func TestAllProcessesEndWithTheProgram(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func TestASummaryHasAllNames(t *testing.T) {
-	t.Parallel()
-	r := runJSON(t.Context(), t, "-options 2 -records 10 -max-records 3 -scale 60")
-	require.Zero(t, r.code, r)
-	for name, want := range map[string]any{
-		"algorithm": "gresil", "options": 2.0, "records": 10.0, "max_records": 3.0, "calls_per_minute": 100.0, "processes": 2.0,
-		"scale": 60.0, "served": 10.0, "failed": 0.0, "lost": 0.0, "calls": 4.0, "ideal_calls": 4.0, "refused": 0.0, "deaths": 0.0,
-		"ideal_seconds": 0.04, "slack_ms": 50.0, "judged": true, "arrivals": 4.0, "over": 0.0, "too_big": 0.0, "bad": 0.0,
-		"calls_by_option": map[string]any{"list-1:upsert": 2.0, "list-1:insert": 2.0}, "accepted": 10.0, "unique": 10.0,
-		"duplicates": 0.0, "most_sliding": 4.0, "void": false, "ok": true,
-	} {
-		require.Equal(t, want, r.json[name], name)
-	}
-	for _, name := range []string{"run", "elapsed_seconds", "most_fixed", "seconds", "stall_ms"} {
-		require.Contains(t, r.json, name)
-	}
-	require.Len(t, r.json, 33)
-	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nprocess 1: pid \d+\nprocess 2: pid \d+\n$`, r.stderr, "no progress without a terminal")
-}
-
-func TestASummaryAsText(t *testing.T) {
-	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	require.Zero(t, run(t.Context(), strings.Fields("-options 2 -records 10 -max-records 3 -processes 1 -scale 60"), &stdout, &stderr), &stderr)
-	require.Regexp(t, `^algorithm +gresil
-records +10 in 2 options, from 1 processes, 3 a call
-limit +100 calls in 1s
-served +10
-failed +0
-lost +0
-calls +4, ideal 4
-refused +0
-deaths +0
-judged +true
-arrivals +4
-over +0
-too_big +0
-bad +0
-accepted +10
-unique +10
-duplicates +0
-most_sliding +4
-most_fixed +\d
-seconds +0.\d+
-elapsed_seconds +0.\d+, ideal 0.04
-stall_ms +\S+, slack 50
-ok: all records were served by the smallest number of calls, and no minute was above the limit
-$`, stdout.String())
-}
-
 // TestTheControlsBreakTheLimit: the load is strong enough for it. The fork sends records again too.
 func TestTheControlsBreakTheLimit(t *testing.T) {
 	t.Parallel()
@@ -409,17 +359,6 @@ func TestTheControlsBreakTheLimit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTheForkStarvesOptions: a call a minute for three options is an even part of no record.
-func TestTheForkStarvesOptions(t *testing.T) {
-	t.Parallel()
-	r := runBinary(t.Context(), t, io.Discard, "-processes 1 -scale 60 -algorithm fork -options 3 -records 12 -max-records 2 -calls-per-minute 1")
-	require.Zero(t, r.code, r)
-	require.False(t, r.OK)
-	require.Equal(t, 12, r.Lost)
-	require.Equal(t, "0", r.Arrivals.String())
-	require.Contains(t, r.Problem, "stopped, as no record was accepted for 3 minutes of the vendor; 12 of 12 records were not served")
 }
 
 // TestRedisIsNeededUnlessOneProcessDoesWithout: redis-server is not installed.

@@ -148,59 +148,6 @@ func TestAVendorWithoutAJudge(t *testing.T) {
 	}
 }
 
-func TestVerdicts(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name, figures, args string
-		code                int
-		problem             string
-	}{
-		{"ok", `"most_sliding":100`, "", 0, ""},
-		{"over", `"most_sliding":101,"over":1`, "", 1, "1 calls were refused; 101 calls in a minute, the limit is 100"},
-		{"no stall explains it", `"most_sliding":101,"stall_ms":0`, "", 1, "101 calls in a minute, the limit is 100"},
-		{"a stall", `"most_sliding":101,"stall_ms":10000.1`, "", 3, "101 calls in a minute, the limit is 100"},
-		{"too big", `"too_big":2,"bad":3,"stall_ms":10000.1`, "", 1, "2 calls were too big; 3 calls were malformed"},
-		{"duplicates", `"duplicates":4`, "", 1, "4 records arrived again"},
-		{"lost", `"unique":7`, "", 1, "7 of 9 records arrived"},
-		{"calls", `"records":9,"calls_by_option":{"list-1:upsert":2,"list-1:insert":1}`, "", 1, "1 options have another number of calls than they need, the first: 2 of list-1:upsert instead of 1"},
-		{"calls of other runs", `"records":18,"calls_by_option":{"list-1:upsert":2,"list-1:insert":2}`, "", 0, ""},
-		{"calls in another form", `"records":9,"calls_by_option":[1]`, "", 0, ""},
-		{"a control", `"most_sliding":101,"over":1,"stall_ms":10000.1`, "-algorithm naive", 0, "1 calls were refused; 101 calls in a minute, the limit is 100"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := foreign{judge: func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, `{"arrivals":7,"seconds":1.25,`+c.figures+`,"other":1}`)
-			}}
-			var r ran
-			for range 5 { // a stall of this machine would be one too
-				r = runJSON(t.Context(), t, "-options 2 -records 9 -processes 1 -scale 60 -vendor %s %s", f.start(t), c.args)
-				if c.code == 3 || r.Stall <= r.Slack {
-					break
-				}
-			}
-			require.Equal(t, c.code, r.code, r)
-			require.Equal(t, c.code == 3, r.Void)
-			require.Equal(t, c.problem == "", r.OK)
-			require.Equal(t, c.problem, r.Problem)
-			require.Contains(t, r.stdout, `"judged":true,`)
-			require.Contains(t, r.stdout, `"arrivals":7,`)
-		})
-	}
-}
-
-// TestAStallDoesNotExplainARunThatIsTooFast: 10 minutes of calls took one.
-func TestAStallDoesNotExplainARunThatIsTooFast(t *testing.T) {
-	t.Parallel()
-	s := newSummary(config{options: 1, records: 100, maxRecords: 1, callsPerMinute: 10, scale: 60, algorithm: "gresil"})
-	s.Served, s.figures = 100, &figures{MostSliding: "11", Stall: "60"}
-	require.InDelta(t, 10, s.Ideal, 0)
-	for elapsed, void := range map[float64]bool{1: false, 8.9: false, 9.1: true, 12: true} {
-		s.Elapsed = elapsed
-		require.Equal(t, void, s.fail(nil).Void, elapsed)
-	}
-}
-
 func TestAJudgeThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
 	for want, judge := range map[string]http.HandlerFunc{
