@@ -30,10 +30,11 @@ type crew struct {
 
 	calls   int // that were answered with 200
 	refused int
-	served  int    // records
-	failed  int    // records that were given up
-	row     int    // calls that went wrong, since one did not
-	first   string // the error of the first of these calls or records
+	served  int       // records
+	failed  int       // records that were given up
+	row     int       // calls that went wrong, since one did not
+	right   time.Time // of that one, or of the start
+	first   string    // the error of the first of these calls or records
 	stall   time.Duration
 }
 
@@ -57,7 +58,10 @@ type event struct {
 
 const (
 	drainTime = 15 * time.Second // then a worker is killed
-	silence   = 20               // calls in a row that went wrong: the vendor cannot be reached
+
+	// The vendor cannot be reached: so many calls in a row went wrong, for so long.
+	silence     = 20
+	silenceTime = 5 * time.Second
 
 	// A run goes on for so long without a record that is accepted: minutes of the vendor, and a time of
 	// our own; with gresil, leases too. A control could go on for hours.
@@ -121,7 +125,7 @@ func (c *crew) handle(e event) error {
 		}
 	case "called":
 		c.calls++
-		c.row = 0
+		c.row, c.right = 0, time.Now()
 	case "served":
 		if _, again := c.keys[why]; !again {
 			c.keys[why] = struct{}{}
@@ -130,7 +134,7 @@ func (c *crew) handle(e event) error {
 		c.last = time.Now()
 	case "refused":
 		c.refused++
-		c.row = 0
+		c.row, c.right = 0, time.Now()
 	case "wrong":
 		c.row++
 		c.note(why)
@@ -140,7 +144,7 @@ func (c *crew) handle(e event) error {
 	case "stats":
 		c.stall = max(c.stall, time.Duration(n))
 	}
-	if c.row >= silence {
+	if c.row >= silence && time.Since(c.right) > silenceTime {
 		return fmt.Errorf("stopped: %d calls in a row failed", c.row)
 	}
 	return nil
@@ -170,7 +174,7 @@ func (c *crew) note(why string) {
 // begin lets the workers make their calls.
 func (c *crew) begin() {
 	c.start = time.Now()
-	c.last = c.start
+	c.last, c.right = c.start, c.start
 	for _, m := range c.workers {
 		_, _ = io.WriteString(m.in, "go\n") // the end of a worker is an event
 	}

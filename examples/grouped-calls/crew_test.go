@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -37,16 +38,21 @@ func TestRecordsOfACallThatIsMadeAgainCountOnce(t *testing.T) {
 
 func TestManyWrongCallsInARowEndTheRun(t *testing.T) {
 	t.Parallel()
-	c := newCrew(10)
-	for n := range 100 {
-		require.NoError(t, hear(c, fmt.Sprintf("wrong 1 of %d", n), "refused 1", fmt.Sprintf("wrong 1 of %d", n), "called 1"))
-	}
-	for range silence - 1 {
-		require.NoError(t, hear(c, "wrong 1 again"))
-	}
-	require.EqualError(t, hear(c, "wrong 1 again"), "stopped: 20 calls in a row failed")
-	require.Equal(t, "of 0", c.first)
-	require.Equal(t, 100, c.refused)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrew(10)
+		c.right = time.Now()
+		for n := range 100 {
+			time.Sleep(time.Second)
+			require.NoError(t, hear(c, fmt.Sprintf("wrong 1 of %d", n), "refused 1", fmt.Sprintf("wrong 1 of %d", n), "called 1"))
+		}
+		for range 50 * silence {
+			require.NoError(t, hear(c, "wrong 1 again"))
+		}
+		time.Sleep(silenceTime + 1)
+		require.EqualError(t, hear(c, "wrong 1 again"), "stopped: 1001 calls in a row failed")
+		require.Equal(t, "of 0", c.first)
+		require.Equal(t, 100, c.refused)
+	})
 }
 
 func TestALineThatNoWorkerWritesIsAnError(t *testing.T) {

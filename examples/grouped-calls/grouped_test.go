@@ -107,3 +107,24 @@ func TestWrongNumbersOfResults(t *testing.T) {
 		require.Zero(t, r.code, r)
 	}
 }
+
+// TestAVendorThatIsUnavailableForAWhile: no record is lost, nor sent in another call.
+func TestAVendorThatIsUnavailableForAWhile(t *testing.T) {
+	t.Parallel()
+	f := foreign{}
+	f.merge = func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		n := len(f.seen)
+		records := f.seen[n-1].body.Records
+		f.mu.Unlock()
+		if n > 5 && n < 50 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, results(len(records)))
+	}
+	r := runJSON(t.Context(), t, "-options 4 -records 400 -max-records 10 -processes 1 -scale 60 -vendor %s", f.start(t))
+	require.Zero(t, r.code, r)
+	require.Equal(t, [3]int{400, 40, 0}, [3]int{r.Served, r.Calls, r.Failed})
+	require.Len(t, f.seen, 84)
+}
