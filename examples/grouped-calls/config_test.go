@@ -73,7 +73,7 @@ func TestEachOptionNeedsItsOwnCalls(t *testing.T) {
 func TestTheSlackIsSmallBesideAShortMinute(t *testing.T) {
 	t.Parallel()
 	for scale, want := range map[float64][2]time.Duration{
-		1: {50 * time.Millisecond, 20 * time.Millisecond}, 60: {50 * time.Millisecond, 20 * time.Millisecond},
+		1: {600 * time.Millisecond, 20 * time.Millisecond}, 60: {50 * time.Millisecond, 20 * time.Millisecond},
 		600: {5 * time.Millisecond, 2 * time.Millisecond},
 	} {
 		minute := config{scale: scale}.minute()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	mostSlack = 50 * time.Millisecond // of a permit
+	someSlack = 50 * time.Millisecond // of a permit; of a long minute, it is more
 	mostSkew  = 20 * time.Millisecond // of two calls on their way
 
 	adders      = 64              // records that are added at a time, of a worker
@@ -28,10 +28,16 @@ const (
 	firstWait   = 5 * time.Second // of the vendor, after a call that failed; it doubles
 )
 
-// slack returns the shelf life of a permit: with skew, they cost at most 7 % of the calls of a minute.
-func slack(minute time.Duration) time.Duration { return min(mostSlack, minute/20) }
+// slack returns the shelf life of a permit: with skew, it costs at most 7 % of the calls of a minute.
+func slack(minute time.Duration) time.Duration {
+	return max(min(someSlack, minute/20), minute/100)
+}
 
 func skew(minute time.Duration) time.Duration { return min(mostSkew, minute/50) }
+
+// burst returns how many calls may be sent at once after a pause, such as one without CPU. It costs at
+// most 4 % of the calls of a minute.
+func burst(calls int) int64 { return 1 + int64(calls)/25 }
 
 // grouped is the algorithm gresil.
 type grouped struct {
@@ -42,8 +48,8 @@ type grouped struct {
 
 func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
 	pacing := pace.Config{
-		Name: "grouped-calls", Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute(), Burst: 1 + int64(w.CallsPerMinute)/25}},
-		Slack: slack(w.minute()), Skew: skew(w.minute()),
+		Name: "grouped-calls", Slack: slack(w.minute()), Skew: skew(w.minute()),
+		Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute(), Burst: burst(w.CallsPerMinute)}},
 	}
 	g := &grouped{worker: w}
 	cfg := batch.Config[record, struct{}]{
