@@ -93,7 +93,7 @@ func (s *Store) Add(ctx context.Context, method string, rec *batch.Record, rules
 	it.rec, it.rules, it.err = rec, rules, nil
 	it.state.Store(waiting)
 	it.encode()
-	f := s.lane(method).add(it)
+	f := s.lane(method).add(it) //nolint:contextcheck // the record is sent together with those of others
 	if f == nil {
 		return batch.Added{}, errQueue
 	}

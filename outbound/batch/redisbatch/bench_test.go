@@ -112,6 +112,40 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
+// BenchmarkLease leases and settles batches of 200 records, of a group that has few others or many.
+func BenchmarkLease(b *testing.B) {
+	for _, many := range []int{1000, 200_000} {
+		b.Run(strconv.Itoa(many), func(b *testing.B) {
+			client := startServer(b).client(b)
+			s, err := New(client, Config{})
+			require.NoError(b, err)
+			ctx, made := context.Background(), records(many, 1)
+			adders(b, s, made)
+			var server time.Duration
+			left := many
+			b.ResetTimer()
+			for i := range b.N {
+				b.StopTimer()
+				if left < 200 {
+					adders(b, s, made[left:])
+					left = many
+				}
+				at := cpu(ctx, b, client)
+				b.StartTimer()
+				batched, _, err := s.Lease(ctx, "bench", batch.Terms{ID: strconv.Itoa(i), MaxRecords: 200, Lease: time.Hour})
+				require.NoError(b, err)
+				require.Len(b, batched.Records, 200)
+				require.NoError(b, s.Settle(ctx, "bench", batch.Settlement{ID: batched.ID, Delivery: 1}))
+				left -= 200
+				b.StopTimer()
+				server += cpu(ctx, b, client) - at
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(server)/float64(b.N)/200/1000, "redis-us/record")
+		})
+	}
+}
+
 // cpu is the time that a server has used.
 func cpu(ctx context.Context, tb testing.TB, client *redis.Client) time.Duration {
 	tb.Helper()

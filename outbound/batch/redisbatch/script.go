@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/core"
 )
 
 //go:embed lua
@@ -17,14 +19,8 @@ type script struct{ text, sha string }
 
 // newScript makes a script of head.lua and one more file.
 func newScript(name string) *script {
-	var text string
-	for _, path := range []string{"head", name} {
-		b, err := files.ReadFile("lua/" + path + ".lua")
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		text += string(b)
-	}
+	read := func(name string) string { return string(core.Must(files.ReadFile("lua/" + name + ".lua"))) }
+	text := read("head") + read(name)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return &script{text, hex.EncodeToString(sum[:])}
 }
