@@ -163,7 +163,7 @@ func TestGroupedCallsOfOneProcessInMemory(t *testing.T) {
 func TestManySmallOptions(t *testing.T) {
 	t.Parallel()
 	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
-		return runBinary(t.Context(), t, io.Discard, "-records 2222 -options 300 -max-records 5 -calls-per-minute 250 -processes 3 -scale %g", scale)
+		return runBinary(t.Context(), t, io.Discard, "-records 1111 -options 150 -max-records 5 -calls-per-minute 250 -processes 3 -scale %g", scale)
 	}))
 }
 

@@ -169,10 +169,13 @@ func TestAVendorThatCannotBeReached(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	srv.Close()
 	for _, algorithm := range []string{"gresil", "naive"} {
-		r := runJSON(t.Context(), t, "-processes 1 -scale 600 -vendor %s -algorithm %s", srv.URL, algorithm)
-		require.Equal(t, 1, r.code, r)
-		require.Zero(t, r.Served)
-		require.Contains(t, r.Problem, "no answer from the vendor at "+srv.URL+": dial tcp")
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			r := runJSON(t.Context(), t, "-processes 1 -scale 600 -vendor %s -algorithm %s", srv.URL, algorithm)
+			require.Equal(t, 1, r.code, r)
+			require.Zero(t, r.Served)
+			require.Contains(t, r.Problem, "no answer from the vendor at "+srv.URL+": dial tcp")
+		})
 	}
 }
 
