@@ -241,6 +241,50 @@ func TestASendThatMisbehavesLosesNothing(t *testing.T) {
 	}
 }
 
+func TestALostReplyOfALeaseDelaysNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var leases int
+		v := newVendor[int]()
+		b := start(t, batch.Config[int, string]{Send: v.send, Lease: time.Hour, Store: &proxy{Store: batch.NewMemory(), after: func(operation string) error {
+			if operation == "Lease" {
+				if leases++; leases == 1 {
+					return errors.New("reset")
+				}
+			}
+			return nil
+		}}})
+		add(t, b, 1, 2, 3)
+		drain(t, b)
+		require.Len(t, v.seen(), 1)
+		require.Less(t, time.Since(v.start), time.Second)
+	})
+}
+
+func TestACallCostsOneLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		operations := map[string]int{}
+		v := newVendor[int]()
+		b := start(t, batch.Config[int, string]{Send: v.send, MaxRecords: 1, Concurrency: 50, Store: &proxy{Store: batch.NewMemory(), before: func(operation string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			operations[operation]++
+			return nil
+		}}})
+		add(t, b, numbers(0, 40)...)
+		require.NoError(t, b.Flush(t.Context()))
+		synctest.Wait()
+		mu.Lock()
+		require.Equal(t, 40, operations["Lease"])
+		require.Equal(t, 40, operations["Settle"])
+		require.LessOrEqual(t, operations["Ready"], 5)
+		mu.Unlock()
+		drain(t, b)
+	})
+}
+
 func TestHooksThatPanicChangeNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
