@@ -36,6 +36,18 @@ func TestARecordThatIsNotAccepted(t *testing.T) {
 	require.Len(t, f.seen, 1)
 }
 
+// TestALongError: the start of it is enough.
+func TestALongError(t *testing.T) {
+	t.Parallel()
+	f := foreign{merge: func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.Repeat("é\n", 100_000), http.StatusBadRequest)
+	}}
+	r := runJSON(t.Context(), t, "-options 1 -records 1 -processes 1 -scale 60 -vendor %s", f.start(t))
+	require.Equal(t, 1, r.code, r)
+	require.Contains(t, r.Problem, "1 of 1 records were not served; 1 failed, the first error: the vendor rejects the call: é é é")
+	require.Less(t, len(r.Problem), 1200)
+}
+
 // TestARecordThatTheVendorCannotRead: it is isolated by calls with halves of the records.
 func TestARecordThatTheVendorCannotRead(t *testing.T) {
 	t.Parallel()

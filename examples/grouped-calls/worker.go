@@ -143,9 +143,14 @@ func (w *worker) report(ctx context.Context) {
 // fail gives up records.
 func (w *worker) fail(n int, err error) { w.say("failed %d %v", n, err) }
 
+const longest = 1000 // line, in bytes: the answer of a vendor can have any length
+
 // say writes a line. If the parent has ended, this process ends too, by SIGPIPE.
 func (w *worker) say(format string, args ...any) {
 	line := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	if len(line) > longest {
+		line = strings.ToValidUTF8(line[:longest], "") + "..."
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fmt.Fprintln(w.out, line)
