@@ -24,7 +24,10 @@ type twin struct {
 	replies       [2][]batch.Reply
 }
 
-const method = "a:b{c}"
+const (
+	method = "a:b{c}"
+	seeds  = 8
+)
 
 // same requires that both stores return the same.
 func same[R any](t *twin, f func(s batch.Store) (R, error)) R {
@@ -208,7 +211,7 @@ func compare(a, b string) int {
 func TestTheSameAsInMemory(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
-	for seed := range uint64(20) {
+	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			require.NoError(t, client.FlushAll(t.Context()).Err())
 			s, err := New(client, Config{})

@@ -2,6 +2,7 @@ package redisbatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func TestManyRecordsAtOnce(t *testing.T) {
 	client := startServer(t).client(t)
 	s, clock := newStore(t, client)
 	u := newUser(t, s)
-	const n = 20_000
+	const n = 9000
 	made := records(n, 1)
 	for i := range made {
 		made[i].Option = "all"
@@ -118,6 +119,20 @@ func TestNothingIsLeftInTheServer(t *testing.T) {
 		u.settle(u.lease(10))
 	}
 	require.Equal(t, batch.State{Next: -1}, u.ready())
+	u.flush("a", "d")
+	u.flush()
+	for _, f := range []func(context.Context, string, string) (int, error){s.Delete, s.Retry} {
+		n, err := f(u.ctx(), u.method, "d")
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	for _, rules := range []batch.Rules{{MaxGroups: 1}, {MaxPending: 1}} {
+		_, err := s.Add(u.ctx(), u.method, &batch.Record{ID: "x", Option: "d"}, rules)
+		require.ErrorIs(t, err, core.ErrRejected)
+	}
+	require.Error(t, s.Settle(u.ctx(), u.method, batch.Settlement{ID: "none", Delivery: 1}))
+	require.Error(t, s.Extend(u.ctx(), u.method, "none", 1, time.Hour))
+	require.Empty(t, u.lease(1).Records)
 	require.Empty(t, keys(t, client))
 }
 
@@ -237,6 +252,66 @@ func TestRepliesAreRemovedByTheNextReceive(t *testing.T) {
 	require.Empty(t, none)
 }
 
+// A loser is a hook that loses the reply to the next script.
+type loser struct{ active bool }
+
+var errLost = errors.New("lost")
+
+func (*loser) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*loser) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *loser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if l.active && err == nil {
+			l.active = false
+			cmd.SetErr(errLost)
+			return errLost
+		}
+		return err
+	}
+}
+
+// A Receive whose reply is lost has removed the replies before it, which the next one must not do again.
+func TestAReceiveWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	lose := &loser{}
+	client.AddHook(lose)
+	s, clock := newStore(t, client)
+	u := newUser(t, s)
+	answered := func(from, to int) {
+		for i := from; i < to; i++ {
+			u.add("a", func(r *batch.Record) { r.ReplyTo = []batch.Address{{Process: "p", Call: fmt.Sprint(i)}} })
+		}
+		clock.add(flushAfter)
+		u.settle(u.lease(to), func(s *batch.Settlement) {
+			for i := range to - from {
+				s.Results = append(s.Results, batch.Outcome{Record: i, Payload: []byte("{}")})
+			}
+		})
+	}
+	var calls []string
+	receive := func() error {
+		replies, err := s.Receive(u.ctx(), u.method, "p", 0)
+		for _, r := range replies {
+			calls = append(calls, r.Call)
+		}
+		return err
+	}
+	answered(0, 2)
+	require.NoError(t, receive())
+	answered(2, 6)
+	lose.active = true
+	require.ErrorIs(t, receive(), errLost)
+	require.NoError(t, receive())
+	require.NoError(t, receive())
+	require.Equal(t, []string{"0", "1", "2", "3", "4", "5"}, calls)
+}
+
 // A caller that leaves does not wait for the server, and its record is not sent if that can be avoided.
 func TestACallerThatLeaves(t *testing.T) {
 	t.Parallel()
@@ -246,22 +321,22 @@ func TestACallerThatLeaves(t *testing.T) {
 	u := newUser(t, s)
 	require.NoError(t, client.Do(t.Context(), "client", "pause", "600000", "write").Err())
 	ctx, cancel := context.WithCancelCause(t.Context())
-	gone := fmt.Errorf("gone")
+	gone := errors.New("gone")
 	var wg sync.WaitGroup
-	for i := range 10 {
+	l := s.lane(u.method)
+	for i := range senders + 10 {
 		wg.Go(func() {
 			_, err := s.Add(ctx, u.method, &batch.Record{ID: fmt.Sprint("gone", i), Option: "a"}, plenty)
 			if err != gone { //nolint:errorlint // it is the cause itself
 				t.Error(err)
 			}
 		})
+		require.Eventually(t, func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.busy == min(i+1, senders) && l.items == max(0, i+1-senders)
+		}, 20*time.Second, time.Millisecond)
 	}
-	require.Eventually(t, func() bool {
-		l := s.lane(u.method)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.items >= 10-senders
-	}, 20*time.Second, time.Millisecond)
 	cancel(gone)
 	wg.Wait()
 	require.NoError(t, client.Do(t.Context(), "client", "unpause").Err())

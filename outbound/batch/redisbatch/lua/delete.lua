@@ -5,6 +5,9 @@
 -- Reply: how many records it were.
 local opt = ARGV[2]
 local g, p, f, t = base .. 'g:' .. opt, base .. 'p:' .. opt, base .. 'f:' .. opt, base .. 't:' .. opt
+if not call('ZSCORE', all, opt) then
+  return {0}
+end
 relax()
 local pending, failed = call('LLEN', p), call('LLEN', f)
 local waited = 0
@@ -48,7 +51,5 @@ end
 call('UNLINK', p, f, base .. 'k:' .. opt)
 call('HDEL', g, 'head', 'mark', 'bytes', 'paused')
 call('HINCRBY', method, 'n', 0 - pending - waited)
-if call('ZSCORE', all, opt) then
-  place(opt)
-end
+place(opt)
 return {pending + failed + waited}
