@@ -4,12 +4,11 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
-const (
-	second = int64(time.Second)
-	phases = 20 // at which the seconds of the clock can begin
-)
+const second = int64(time.Second)
 
 // A verdict is a vendor's view of the calls that arrived.
 type verdict struct {
@@ -61,37 +60,8 @@ func (a *arrivals) judge(stall time.Duration) verdict {
 	}
 	slices.Sort(at)
 	v.Seconds = time.Duration(at[len(at)-1] - at[0]).Seconds()
-	v.MostSliding = mostSliding(at)
-	for phase := range int64(phases) {
-		v.MostFixed = max(v.MostFixed, mostFixed(at, phase*second/phases))
-	}
+	v.MostSliding, v.MostFixed = program.MostSliding(at, second), program.MostFixed(at, second)
 	return v
-}
-
-// mostSliding returns the number of the times, which are sorted, in the fullest second.
-func mostSliding(at []int64) (most int) {
-	first := 0
-	for i, t := range at {
-		for t-at[first] >= second {
-			first++
-		}
-		most = max(most, i-first+1)
-	}
-	return most
-}
-
-// mostFixed returns the same for the seconds that begin at a phase of those of the clock.
-func mostFixed(at []int64, phase int64) (most int) {
-	var current int64
-	n := 0
-	for _, t := range at {
-		if s := (t - phase) / second; s != current {
-			current, n = s, 0
-		}
-		n++
-		most = max(most, n)
-	}
-	return most
 }
 
 func milliseconds(d time.Duration) float64 {

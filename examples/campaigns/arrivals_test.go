@@ -3,7 +3,6 @@ package main
 import (
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -81,15 +80,4 @@ func TestAStallIsTheDifferenceOnTheWay(t *testing.T) {
 		require.InDelta(t, 88, a.judge(10*time.Millisecond).Stall, 0)
 		require.InDelta(t, 100, a.judge(100*time.Millisecond).Stall, 0)
 	}
-}
-
-func TestAStallOfTheProcess(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var s stall
-		go s.watch(t.Context())
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Zero(t, s.duration(), "its timers are exact")
-	})
 }

@@ -23,8 +23,8 @@ func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	if err := program.Parse(flags, args, stderr, "-addr 127.0.0.1:8090", nil); err != nil {
 		return program.ExitCode(err)
 	}
-	var s stall
-	go s.watch(ctx)
+	var s program.Stall
+	go s.Watch(ctx)
 	if err := program.Serve(ctx, *addr, newVendor(newArrivals(), &s), stdout, time.Second); err != nil {
 		fmt.Fprintf(stderr, "campaigns vendor: %v\n", err)
 		return 1
@@ -32,11 +32,11 @@ func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	return 0
 }
 
-func newVendor(a *arrivals, s *stall) http.Handler {
+func newVendor(a *arrivals, s *program.Stall) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /judge", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(a.judge(s.duration())) // the client has left
+		_ = json.NewEncoder(w).Encode(a.judge(s.Duration())) // the client has left
 	})
 	mux.HandleFunc("POST /call", func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now() // before anything

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 func request(t *testing.T, method, url string, header http.Header) (resp *http.Response, body string) {
@@ -34,7 +35,7 @@ func request(t *testing.T, method, url string, header http.Header) (resp *http.R
 
 func TestTheVendorOverHTTP(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(newVendor(newArrivals(), &stall{}))
+	srv := httptest.NewServer(newVendor(newArrivals(), &program.Stall{}))
 	t.Cleanup(srv.Close)
 	call := http.Header{"Idempotency-Key": {"a/1"}, "X-Campaign": {"a"}}
 	resp, body := request(t, http.MethodPost, srv.URL+"/call", call)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
@@ -55,7 +56,7 @@ type worker struct {
 	wire      wire
 	algorithm algorithm
 	jobs      *jobs.Runner
-	stall     stall
+	stall     program.Stall
 
 	mu  sync.Mutex
 	out io.Writer
@@ -86,7 +87,7 @@ func runWorker(told string, in io.Reader, out, stderr io.Writer) int {
 func (w *worker) work(in io.Reader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go w.stall.watch(ctx)
+	go w.stall.Watch(ctx)
 	go w.report(ctx)
 	ran := make(chan error, 1)
 	go func() { ran <- w.jobs.Run(ctx) }()
@@ -123,7 +124,7 @@ func (w *worker) report(ctx context.Context) {
 
 func (w *worker) stats() {
 	checks, stale := w.algorithm.checks()
-	w.say("stats %d %d %d", checks, stale, w.stall.longest.Load())
+	w.say("stats %d %d %d", checks, stale, w.stall.Duration())
 }
 
 // say writes a line. If the parent has ended, this process ends too, by SIGPIPE.

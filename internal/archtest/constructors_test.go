@@ -36,6 +36,7 @@ import (
 	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
+	"github.com/gresil/gresil/outbound/batch/redisbatch"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
@@ -155,6 +156,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"metrics.New": func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
 		"outbound/batch.New": func() error {
 			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
+		},
+		"outbound/batch/redisbatch.New": func() error {
+			return check(redisbatch.New(offline, redisbatch.Config{}))
 		},
 		"outbound/batch.NewMemory": func() error { batch.NewMemory(); return nil },
 		"outbound/dispatch.New": func() error {

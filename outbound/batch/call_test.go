@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,6 +87,56 @@ func TestCallsOfOneUniqueRecordShareItsResult(t *testing.T) {
 			drain(t, b)
 		})
 	}
+}
+
+func TestACallJoinsARecordThatIsInFlight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVendor[item]()
+		v.answer, v.latency = echo, 10*time.Second
+		b := start(t, batch.Config[item, string]{Send: v.send, Store: batch.NewMemory(), Unique: batch.UntilDone, Key: optionOf})
+		add(t, b, item{"k", 1})
+		require.NoError(t, b.Flush(t.Context()))
+		time.Sleep(time.Second)
+		value, err := b.Call(t.Context(), item{"k", 2})
+		require.NoError(t, err)
+		require.Equal(t, "k 1", value, "this is the record that was sent")
+		require.Equal(t, 10*time.Second, time.Since(v.start))
+		drain(t, b)
+	})
+}
+
+func TestOneReceiveAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var receiving, most atomic.Int64
+		p := &proxy{Store: batch.NewMemory()}
+		p.before = func(operation string) error {
+			if operation == "Receive" {
+				most.Store(max(most.Load(), receiving.Add(1)))
+			}
+			return nil
+		}
+		p.after = func(operation string) error {
+			if operation == "Receive" {
+				receiving.Add(-1)
+			}
+			return nil
+		}
+		b := start(t, batch.Config[item, string]{Send: newVendor[item]().send, Store: p, FlushAfter: 3 * time.Second})
+		for range 3 {
+			var calls sync.WaitGroup
+			for range 20 {
+				calls.Go(func() { _, _ = b.Call(t.Context(), item{}) })
+				time.Sleep(100 * time.Millisecond)
+			}
+			calls.Wait()
+			time.Sleep(5 * time.Second)
+			require.Zero(t, receiving.Load(), "without a Call there is no goroutine")
+		}
+		require.EqualValues(t, 1, most.Load())
+		drain(t, b)
+	})
 }
 
 func TestACallEndsWithItsContextAndItsRecordIsSent(t *testing.T) {

@@ -144,12 +144,13 @@ func TestAStoreThatFailsNowAndThenLosesNothing(t *testing.T) {
 				}
 				require.Len(t, records, 1000)
 				require.Len(t, keys, 100)
+				mu.Lock()
+				defer mu.Unlock()
 				for _, operation := range []string{"Ready", "Lease", "Extend", "Settle"} {
 					require.Positive(t, failures[operation], operation)
 				}
 				require.Positive(t, failed.Load())
 				require.Positive(t, recovered.Load())
-				require.NoError(t, b.Close())
 			})
 		})
 	}
@@ -195,6 +196,7 @@ func TestASendThatMisbehavesLosesNothing(t *testing.T) {
 				var bad atomic.Bool
 				bad.Store(true)
 				v := newVendor[int]()
+				var mu sync.Mutex
 				var failed []string
 				b := start(t, batch.Config[int, string]{
 					MaxAttempts: 3, Backoff: backoff.Constant{Wait: time.Second},
@@ -204,7 +206,11 @@ func TestASendThatMisbehavesLosesNothing(t *testing.T) {
 						}
 						return v.send(ctx, option, records)
 					},
-					Hooks: batch.Hooks{Failed: func(_ context.Context, info batch.Info) { failed = append(failed, info.IDs...) }},
+					Hooks: batch.Hooks{Failed: func(_ context.Context, info batch.Info) {
+						mu.Lock()
+						defer mu.Unlock()
+						failed = append(failed, info.IDs...)
+					}},
 				})
 				var ids []string
 				for i := range 10 {
@@ -214,7 +220,9 @@ func TestASendThatMisbehavesLosesNothing(t *testing.T) {
 				}
 				require.NoError(t, b.Flush(t.Context()))
 				time.Sleep(time.Hour)
+				mu.Lock()
 				require.Equal(t, ids, failed)
+				mu.Unlock()
 				require.EqualValues(t, 3, b.Stats().Calls)
 				require.EqualValues(t, 20, b.Stats().Retried)
 				groups, err := b.Groups(t.Context())
@@ -231,6 +239,50 @@ func TestASendThatMisbehavesLosesNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestALostReplyOfALeaseDelaysNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var leases int
+		v := newVendor[int]()
+		b := start(t, batch.Config[int, string]{Send: v.send, Lease: time.Hour, Store: &proxy{Store: batch.NewMemory(), after: func(operation string) error {
+			if operation == "Lease" {
+				if leases++; leases == 1 {
+					return errors.New("reset")
+				}
+			}
+			return nil
+		}}})
+		add(t, b, 1, 2, 3)
+		drain(t, b)
+		require.Len(t, v.seen(), 1)
+		require.Less(t, time.Since(v.start), time.Second)
+	})
+}
+
+func TestACallCostsOneLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		operations := map[string]int{}
+		v := newVendor[int]()
+		b := start(t, batch.Config[int, string]{Send: v.send, MaxRecords: 1, Concurrency: 50, Store: &proxy{Store: batch.NewMemory(), before: func(operation string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			operations[operation]++
+			return nil
+		}}})
+		add(t, b, numbers(0, 40)...)
+		require.NoError(t, b.Flush(t.Context()))
+		synctest.Wait()
+		mu.Lock()
+		require.Equal(t, 40, operations["Lease"])
+		require.Equal(t, 40, operations["Settle"])
+		require.LessOrEqual(t, operations["Ready"], 5)
+		mu.Unlock()
+		drain(t, b)
+	})
 }
 
 func TestHooksThatPanicChangeNothing(t *testing.T) {
@@ -272,6 +324,7 @@ func TestABatchWhoseLeaseIsOverIsNotSent(t *testing.T) {
 		cfg.Hooks.Redelivered = func(_ context.Context, info batch.Info) { redelivered = append(redelivered, info) }
 		other := start(t, cfg)
 		time.Sleep(2 * time.Minute)
+		synctest.Wait()
 		require.Len(t, v.seen(), 1)
 		require.Equal(t, []batch.Info{{Name: "other", Method: "m", Key: v.seen()[0].key, Records: 3}}, redelivered)
 		require.EqualValues(t, 1, stalled.Stats().LeasesLost)
@@ -309,6 +362,7 @@ func TestARecordThatCannotBeDecodedFailsAlone(t *testing.T) {
 		synctest.Wait()
 		add(t, b, 2)
 		drain(t, b)
+		synctest.Wait()
 		require.Equal(t, []int{1, 2}, v.seen()[0].records)
 		require.ErrorContains(t, failure, "the record cannot be decoded")
 		require.EqualValues(t, 1, b.Stats().Failed)

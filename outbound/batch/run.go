@@ -88,7 +88,6 @@ func (f *feeder[T, R]) next(ctx context.Context) error {
 	if err := f.pace(ctx, set); err != nil {
 		return err
 	}
-	f.due = false
 	if f.id == "" {
 		f.id = b.newID()
 	}
@@ -99,16 +98,15 @@ func (f *feeder[T, R]) next(ctx context.Context) error {
 		ID: f.id, MaxRecords: set.MaxRecords, MaxBytes: set.MaxBytes, FlushAfter: set.FlushAfter, Lease: set.Lease,
 	})
 	if err != nil {
-		return b.storeFails(ctx, err)
+		return b.storeFails(ctx, err) // it is repeated with this ID
 	}
-	f.id = ""
+	f.id, f.due = "", state.Due
 	b.storeWorks(ctx)
 	b.known.Store(int64(state.Records))
 	if len(batch.Records) == 0 {
 		b.unused.Add(1)
 		return nil
 	}
-	f.due = state.Due
 	f.start(ctx, set, &batch, asked)
 	return nil
 }

@@ -275,6 +275,7 @@ func TestOnlyTheRecordsThatFailedAreSentAgain(t *testing.T) {
 		}
 		require.NoError(t, b.Flush(t.Context()))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for i, r := range results {
 			if i == 7 {
 				require.ErrorIs(t, r.err, invalid)
@@ -318,6 +319,7 @@ func TestAPoisonRecordIsIsolatedByHalving(t *testing.T) {
 				}
 			}
 			drain(t, b)
+			synctest.Wait()
 			require.ErrorContains(t, failure, "400: bad record")
 			require.LessOrEqual(t, len(v.seen())-1, 16, "2·log2(200) further calls")
 			require.LessOrEqual(t, most(v.seen(), time.Minute), 30)
@@ -360,8 +362,9 @@ func TestTheLimitIsReadFromTheVendor(t *testing.T) {
 		for minute, want := range []int{30, 30, 100, 100, 100, 100, 100} {
 			require.InDelta(t, want, in[minute], 1, "minute %d: %v", minute, in)
 		}
-		require.Positive(t, warnings)
 		drain(t, b)
+		synctest.Wait()
+		require.Positive(t, warnings)
 		require.NoError(t, p.Close())
 	})
 }

@@ -1,3 +1,3 @@
-// Package program has the parts that the demos share: processes of their own, a server, and a
+// Package program has the parts that the demos share: processes of their own, a server, measures, and a
 // progress bar.
 package program

@@ -127,12 +127,12 @@ func failed(k *kit) {
 	}
 	b := k.lease(batch.Terms{})
 	s := settlement(&b)
-	s.Failed, s.MaxFailed, s.Error = indexes(6), 4, "poison"
+	s.Failed, s.MaxFailed, s.Error = indexes(6), 5, "poison"
 	k.settle(s)
 	g, ok := k.group("a")
 	k.isTrue(ok)
-	k.equal(4, g.Failed)
-	k.equal(int64(2), g.Dropped)
+	k.equal(5, g.Failed)
+	k.equal(int64(1), g.Dropped)
 	k.zero(g.Pending + g.InFlight + g.Retrying + g.Unique)
 	k.equal(batch.State{Next: -1}, k.state(0))
 	n, err := k.Retry(k.Context(), k.method, "unknown")
@@ -141,10 +141,10 @@ func failed(k *kit) {
 	k.add("a", "before")
 	n, err = k.Retry(k.Context(), k.method, "a")
 	k.noError(err)
-	k.equal(4, n)
+	k.equal(5, n)
 	k.isFalse(k.addRecord(keyed("k3", "x", true), roomy()).Replaced, "they are not unique any longer")
-	b = k.lease(batch.Terms{FlushAfter: long, MaxRecords: 5})
-	k.equal([]string{"before", "2", "3", "4", "5"}, contents(b))
-	k.zero(b.Records[4].Attempts)
+	b = k.lease(batch.Terms{FlushAfter: long, MaxRecords: 6})
+	k.equal([]string{"before", "1", "2", "3", "4", "5"}, contents(b))
+	k.zero(b.Records[5].Attempts)
 	k.length(0, k.lease(batch.Terms{FlushAfter: long}).Records)
 }

@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// A stall is the longest time by which a timer of this process was late: it had no CPU, or was stopped.
-type stall struct{ longest atomic.Int64 }
+// A Stall is the longest time by which a timer of this process was late: it had no CPU, or was stopped.
+type Stall struct{ longest atomic.Int64 }
 
 const beat = 5 * time.Millisecond
 
-func (s *stall) watch(ctx context.Context) {
+// Watch measures until ctx ends.
+func (s *Stall) Watch(ctx context.Context) {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	for last := time.Now(); ctx.Err() == nil; {
@@ -27,4 +28,5 @@ func (s *stall) watch(ctx context.Context) {
 	}
 }
 
-func (s *stall) duration() time.Duration { return time.Duration(s.longest.Load()) }
+// Duration returns the longest time so far.
+func (s *Stall) Duration() time.Duration { return time.Duration(s.longest.Load()) }

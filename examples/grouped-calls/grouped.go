@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/outbound/batch"
+	"github.com/gresil/gresil/outbound/batch/redisbatch"
+	"github.com/gresil/gresil/outbound/pace"
+	"github.com/gresil/gresil/stores/redisstore"
+)
+
+const (
+	someSlack = 50 * time.Millisecond // of a permit; of a long minute, it is more
+	mostSkew  = 20 * time.Millisecond // of two calls on their way
+
+	adders      = 64              // records that are added at a time, of a worker
+	concurrency = 32              // calls in flight, of a worker
+	leaseTime   = 3 * time.Second // then another process takes the records of one that has ended
+	attempts    = 20              // of a record
+	firstWait   = 5 * time.Second // of the vendor, after a call that failed; it doubles
+)
+
+// slack returns the shelf life of a permit: with skew, it costs at most 7 % of the calls of a minute.
+func slack(minute time.Duration) time.Duration {
+	return max(min(someSlack, minute/20), minute/100)
+}
+
+func skew(minute time.Duration) time.Duration { return min(mostSkew, minute/50) }
+
+// burst returns how many calls may be sent at once after a pause, such as one without CPU. It costs at
+// most 4 % of the calls of a minute.
+func burst(calls int) int64 { return 1 + int64(calls)/25 }
+
+// grouped is the algorithm gresil.
+type grouped struct {
+	*worker
+	redis   *redis.Client // or nil
+	batcher *batch.Batcher[record, struct{}]
+}
+
+func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
+	pacing := pace.Config{
+		Name: "grouped-calls", Slack: slack(w.minute()), Skew: skew(w.minute()),
+		Rates: []pace.Rate{{Calls: int64(w.CallsPerMinute), Per: w.minute(), Burst: burst(w.CallsPerMinute)}},
+	}
+	g := &grouped{worker: w}
+	cfg := batch.Config[record, struct{}]{
+		Name: "grouped-calls", Method: w.Vendor + " " + method, Option: func(r record) string { return r.option }, Send: g.send,
+		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, Lease: leaseTime, MaxAttempts: attempts,
+		Backoff: backoff.Exponential{Initial: scaled(firstWait, w.Scale), Max: w.minute(), Jitter: 0.2},
+		Hooks:   batch.Hooks{Failed: func(_ context.Context, info batch.Info) { w.fail(info.Records, info.Err) }},
+	}
+	if w.Redis != "" {
+		var err error
+		if g.redis, err = newRedis(ctx, w.Redis); err != nil {
+			return nil, err
+		}
+		if pacing.Store, err = redisstore.New(g.redis, redisstore.Config{Mode: redisstore.Coalesced}); err != nil {
+			return nil, err
+		}
+		if cfg.Store, err = redisbatch.New(g.redis, redisbatch.Config{Prefix: "grouped-calls:" + w.Run}); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if cfg.Pacer, err = pace.New(pacing); err != nil { //nolint:contextcheck // it starts nothing
+		return nil, err
+	}
+	if g.batcher, err = batch.New(cfg); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// newRedis returns a client of a Redis that is available.
+func newRedis(ctx context.Context, addr string) (*redis.Client, error) {
+	logging.Disable() // go-redis would log each connection that fails
+	client := redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1, PoolTimeout: time.Minute})
+	if err := client.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("redis at %s: %w", addr, err)
+	}
+	return client, nil
+}
+
+// add adds the records of the worker, many at a time: the store in Redis sends them together.
+func (g *grouped) add(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	numbers := make(chan int)
+	var all sync.WaitGroup
+	for range adders {
+		all.Go(func() {
+			for n := range numbers {
+				if err := g.addOne(ctx, newRecord(g.Run, n, g.Options)); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	err := g.numbers(func(n int) error {
+		select {
+		case numbers <- n:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(numbers)
+	all.Wait()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// addOne is the call of the business code. It rejects a record whose option has no predefined arguments.
+func (g *grouped) addOne(ctx context.Context, r record) error {
+	if _, ok := g.catalog[r.option]; !ok {
+		return &unknownOptionError{r.option}
+	}
+	_, err := g.batcher.Add(ctx, r)
+	return err
+}
+
+// send makes one call of a group.
+func (g *grouped) send(ctx context.Context, option string, records []record) ([]batch.Result[struct{}], error) {
+	key := batch.IdempotencyKey(ctx)
+	answers, err := g.call(ctx, key, option, records)
+	if _, ok := errors.AsType[*malformedError](err); ok {
+		return nil, batch.Permanent(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	results := make([]batch.Result[struct{}], len(answers))
+	for i, a := range answers {
+		if !a.OK {
+			results[i].Err = batch.Permanent(errors.New(a.Error))
+		}
+	}
+	if len(answers) == len(records) {
+		g.say("served %d %s", accepted(answers, len(records)), key)
+	}
+	return results, nil
+}
+
+func (g *grouped) run(ctx context.Context) error {
+	if err := g.batcher.Flush(ctx); err != nil {
+		return err
+	}
+	return g.batcher.Run(ctx)
+}
+
+// stop deletes the records that were not sent: no other run has the name of this one.
+func (g *grouped) stop() error {
+	if g.redis == nil {
+		return nil
+	}
+	defer func() { _ = g.redis.Close() }() // nothing is sent
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	groups, err := g.batcher.Groups(ctx)
+	for _, group := range groups {
+		if err == nil {
+			_, err = g.batcher.Delete(ctx, group.Option)
+		}
+	}
+	return err
+}

@@ -1,0 +1,383 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/redisserver"
+)
+
+// TestMain is the program itself where the arguments are not those of a test.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		main()
+	}
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for our processes: otherwise each ends a second late
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+var folder string // of the binary, if it is built
+
+// binary builds the program. Under the race detector, calls would need more than the processors of a
+// small machine.
+var binary = sync.OnceValues(func() (path string, err error) {
+	if folder, err = os.MkdirTemp("", "grouped-calls-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(folder, "grouped-calls")
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// ran is a run of the program.
+type ran struct {
+	summary
+
+	code           int
+	stdout, stderr string
+	json           map[string]any
+}
+
+// runJSON runs the program with -json, in this process and its children.
+func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r ran) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	r.code = run(ctx, append(strings.Fields(fmt.Sprintf(format, args...)), "-json"), &stdout, &stderr)
+	r.stdout, r.stderr = stdout.String(), stderr.String()
+	require.NoError(t, r.parse(), r)
+	return r
+}
+
+// runBinary is the same as a process of its own. It is interrupted when ctx ends.
+func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r ran) {
+	t.Helper()
+	path, err := binary()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append(strings.Fields(fmt.Sprintf(format, args...)), "-json")...)
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	require.NoError(t, cmd.Start())
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
+	defer stop()
+	_ = cmd.Wait() // the code has its error
+	r.code, r.stdout = cmd.ProcessState.ExitCode(), stdout.String()
+	require.NoError(t, r.parse(), r)
+	return r
+}
+
+// parse reads stdout.
+func (r *ran) parse() error {
+	r.figures = &figures{}
+	return errors.Join(json.Unmarshal([]byte(r.stdout), &r.json), json.Unmarshal([]byte(r.stdout), &r.summary))
+}
+
+// repeated repeats a test with a longer minute if the run is void, since the machine stalled, or took
+// longer than most times the ideal: on a machine with other work, times that do not depend on the minute
+// are long too.
+func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (r ran) {
+	t.Helper()
+	for range 4 {
+		if r = test(scale); r.code == 1 || r.code == 0 && r.Elapsed <= most*r.Ideal {
+			return r
+		}
+		t.Logf("repeated: void %v, %v seconds instead of %v", r.Void, r.Elapsed, r.Ideal)
+		scale /= 2
+	}
+	t.Fatal("the machine stalled each time")
+	return r
+}
+
+const mostTime = 1.15 // of the ideal
+
+// requireGrouped checks that all records were served once, by the smallest number of calls of each option,
+// within the limit and in time.
+func requireGrouped(t *testing.T, r ran) {
+	t.Helper()
+	require.Zero(t, r.code, r.stdout)
+	require.True(t, r.OK)
+	require.Equal(t, r.Records, r.Served)
+	require.Equal(t, r.IdealCalls, r.Calls)
+	require.LessOrEqual(t, r.Elapsed, mostTime*r.Ideal, r.stdout)
+	v := r.verdict(t)
+	require.Equal(t, r.IdealCalls, v.Arrivals)
+	require.Equal(t, r.Records, v.Unique)
+	require.LessOrEqual(t, v.MostSliding, r.CallsPerMinute)
+	require.LessOrEqual(t, v.MostFixed, r.CallsPerMinute)
+	require.Zero(t, v.Over+v.TooBig+v.Bad+v.Duplicates)
+	require.Len(t, v.Calls, r.Options)
+	for i := range r.Options {
+		n := share(r.Records, r.Options, i)
+		require.Equal(t, (n+r.MaxRecords-1)/r.MaxRecords, v.Calls[optionName(i)], optionName(i))
+	}
+}
+
+// verdict returns the figures of our vendor.
+func (r *ran) verdict(t *testing.T) (v verdict) {
+	t.Helper()
+	require.True(t, r.Judged)
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &v))
+	v.Records = int(value(r.Accepted))
+	require.Equal(t, v.Records, v.Unique+v.Duplicates)
+	return v
+}
+
+func TestGroupedCallsOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
+		return runBinary(t.Context(), t, io.Discard, "-records 20000 -options 8 -max-records 200 -calls-per-minute 100 -processes 2 -scale %g", scale)
+	}))
+}
+
+func TestGroupedCallsOfOneProcessInMemory(t *testing.T) {
+	t.Parallel()
+	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
+		return runBinary(t.Context(), t, io.Discard, "-records 30000 -options 3 -processes 1 -scale %g", scale)
+	}))
+}
+
+// TestManySmallOptions: none waits for a call that is full.
+func TestManySmallOptions(t *testing.T) {
+	t.Parallel()
+	requireGrouped(t, repeated(t, 60, mostTime, func(scale float64) ran {
+		return runBinary(t.Context(), t, io.Discard, "-records 1111 -options 150 -max-records 5 -calls-per-minute 250 -processes 3 -scale %g", scale)
+	}))
+}
+
+// TestTwoRunsShareTheLimit: they have one Redis and one vendor, and records of their own.
+func TestTwoRunsShareTheLimit(t *testing.T) {
+	t.Parallel()
+	redis, err := redisserver.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(redis.Kill)
+	repeated(t, 60, 1e9, func(scale float64) ran {
+		url := startVendor(t, scale)
+		var runs [2]ran
+		var wg sync.WaitGroup
+		for i := range runs {
+			wg.Go(func() {
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-records 8000 -scale %g -redis %s -vendor %s", scale, redis.Addr, url)
+			})
+		}
+		wg.Wait()
+		for _, r := range runs {
+			if r.code == 3 {
+				return r
+			}
+			require.Zero(t, r.code, r.stdout)
+			require.Equal(t, 40, r.Calls)
+		}
+		f, err := judge(t.Context(), url)
+		require.NoError(t, err)
+		require.InDelta(t, 16_000, value(f.Unique), 0)
+		require.InDelta(t, 80, value(f.Arrivals), 0)
+		require.LessOrEqual(t, value(f.MostSliding), 100.0)
+		requireNoRecords(t, redis)
+		return runs[0]
+	})
+}
+
+// requireNoRecords checks that no group is left, and that each key which is left expires.
+func requireNoRecords(t *testing.T, redis *redisserver.Server) {
+	t.Helper()
+	keys, err := redis.Do("keys grouped-calls:*")
+	require.NoError(t, err)
+	for key := range strings.FieldsSeq(keys) {
+		ttl, err := redis.Do("ttl " + key)
+		require.NoError(t, err)
+		require.NotEqual(t, "-1", ttl, key)
+	}
+}
+
+// startVendor starts a vendor alone, and returns its URL.
+func startVendor(t *testing.T, scale float64) (url string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "vendor", "-addr", "127.0.0.1:0", "-scale", fmt.Sprint(scale))
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	return lines.Text()
+}
+
+// TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled: it has calls in flight, whose records arrive again
+// with the same key, in the same calls.
+func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
+	t.Parallel()
+	killed := make(chan int, 1)
+	var once sync.Once
+	var f foreign
+	f.merge = func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		n := len(f.seen)
+		records := len(f.seen[n-1].body.Records)
+		f.mu.Unlock()
+		if n >= 20 {
+			once.Do(func() { _ = syscall.Kill(<-killed, syscall.SIGKILL) })
+		}
+		time.Sleep(50 * time.Millisecond) // the latency
+		_, _ = io.WriteString(w, results(records))
+	}
+	pids := writerFunc(func(text []byte) (int, error) {
+		if m := processLine.FindSubmatch(text); m != nil && string(m[1]) == "1" {
+			killed <- core.Must(strconv.Atoi(string(m[2])))
+		}
+		return len(text), nil
+	})
+	r := runBinary(t.Context(), t, pids, "-options 4 -records 1000 -max-records 10 -scale 60 -vendor %s", f.start(t))
+	require.Zero(t, r.code, r.stdout)
+	require.Equal(t, 1, r.Deaths)
+	require.Equal(t, 1000, r.Served)
+	calls, numbers := map[string]string{}, map[float64]int{}
+	for _, s := range f.seen {
+		text, err := json.Marshal(s.body)
+		require.NoError(t, err)
+		if before, again := calls[s.key]; again {
+			require.Equal(t, before, string(text))
+			continue
+		}
+		calls[s.key] = string(text)
+		for _, record := range s.body.Records {
+			numbers[record["number"].(float64)]++
+		}
+	}
+	require.Len(t, calls, 100)
+	require.Len(t, numbers, 1000)
+	for n, times := range numbers {
+		require.Equal(t, 1, times, n)
+	}
+	require.Greater(t, len(f.seen), 100, "calls were in flight")
+}
+
+type writerFunc func(text []byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
+
+// TestAnInterruptDrains: calls that are sent are waited for, and the other records deleted.
+func TestAnInterruptDrains(t *testing.T) {
+	t.Parallel()
+	redis, err := redisserver.Start(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(redis.Kill)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f := foreign{}
+	f.merge = func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		time.Sleep(100 * time.Millisecond) // the call is on its way
+		_, _ = io.WriteString(w, results(10))
+	}
+	r := runBinary(ctx, t, io.Discard, "-options 1 -records 100 -max-records 10 -calls-per-minute 10 -redis %s -vendor %s", redis.Addr, f.start(t))
+	require.Equal(t, 1, r.code, r.stdout)
+	require.Equal(t, 10*len(f.seen), r.Served)
+	require.Equal(t, 100-r.Served, r.Lost)
+	require.Equal(t, fmt.Sprintf("interrupted; %d of 100 records were not served", r.Lost), r.Problem)
+	requireNoRecords(t, redis)
+}
+
+var processLine = regexp.MustCompile(`(?m)^process (\d): pid (\d+)$`)
+
+// TestAllProcessesEndWithTheProgram: it is killed.
+func TestAllProcessesEndWithTheProgram(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), core.Must(binary()))
+	out, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	vendor, ok := strings.CutPrefix(lines.Text(), "vendor: ")
+	require.True(t, ok)
+	var pids []string
+	for len(pids) < 2 && lines.Scan() {
+		m := processLine.FindStringSubmatch(lines.Text())
+		require.NotNil(t, m, lines.Text())
+		pids = append(pids, m[2])
+	}
+	require.Eventually(t, func() bool {
+		f, err := judge(t.Context(), vendor)
+		return err == nil && value(f.Arrivals) > 0
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+	for _, pid := range pids {
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		}, time.Minute, 10*time.Millisecond)
+	}
+	require.Eventually(t, func() bool {
+		_, err := judge(t.Context(), vendor)
+		return err != nil
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestTheControlsBreakTheLimit: the load is strong enough for it. The fork sends records again too.
+func TestTheControlsBreakTheLimit(t *testing.T) {
+	t.Parallel()
+	for algorithm, args := range map[string]string{"fork": "-scale 40 -records 20000", "naive": "-scale 20 -records 2000"} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			r := runBinary(t.Context(), t, io.Discard, "-algorithm %s %s", algorithm, args)
+			require.Zero(t, r.code, r)
+			require.False(t, r.OK)
+			require.Positive(t, value(r.Over))
+			require.Greater(t, value(r.MostSliding), 100.0)
+			require.Contains(t, r.Problem, "calls in a minute, the limit is 100")
+			require.Zero(t, r.Lost)
+			if algorithm == "fork" {
+				require.Equal(t, 20_000, r.Served)
+				require.Positive(t, value(r.Duplicates))
+			} else {
+				require.Equal(t, 1900, r.Failed)
+			}
+		})
+	}
+}
+
+// TestRedisIsNeededUnlessOneProcessDoesWithout: redis-server is not installed.
+func TestRedisIsNeededUnlessOneProcessDoesWithout(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-processes 2":                  "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
+		"-processes 1 -algorithm fork":  "redis-server is not installed",
+		"-processes 1":                  "",
+		"-processes 2 -algorithm naive": "",
+	} {
+		cmd := exec.CommandContext(t.Context(), core.Must(binary()), append(strings.Fields(args), "-options", "2", "-records", "4", "-scale", "60", "-json")...)
+		cmd.Env = []string{"PATH=" + t.TempDir()}
+		out, err := cmd.Output()
+		if want == "" {
+			require.NoError(t, err, string(out))
+			continue
+		}
+		require.ErrorContains(t, err, "exit status 1")
+		require.Contains(t, string(out), want)
+	}
+}
