@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -383,6 +384,27 @@ func TestALongCooldownHoldsItsQueueAlone(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.EqualValues(t, 2000, r.Stats().Succeeded)
+	})
+}
+
+// A vendor that asks for years, by mistake, stops its queue for an hour at a time.
+func TestAHoldLastsAnHourAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(_ context.Context, job jobs.Job) error {
+			if job.Kind == "years" {
+				return &rejection{math.MaxInt64}
+			}
+			return nil
+		}})
+		enqueue(t, r, jobs.Job{Kind: "years"})
+		synctest.Wait()
+		enqueue(t, r, jobs.Job{})
+		require.Equal(t, time.Hour, time.Until(inspect(t, r).HeldUntil))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.EqualValues(t, 1, r.Stats().Succeeded)
+		require.Equal(t, 1, inspect(t, r).Scheduled)
 	})
 }
 
