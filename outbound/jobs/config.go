@@ -21,6 +21,7 @@ const (
 	defaultConcurrency = 10
 	defaultTimeout     = 30 * time.Minute
 	defaultHold        = 2 * time.Second
+	maxHold            = time.Hour
 	maxConcurrency     = 1 << 16
 )
 
@@ -72,8 +73,8 @@ type Queue struct {
 	// nil, the job runs at its slot.
 	Spread backoff.Strategy
 	// Hold is the longest time until the slot of a limited job for which the queue goes on. If the
-	// slot is later, the whole queue is held until then, in all processes. If zero, it is 2
-	// seconds. If negative, the queue is never held: for a queue with the jobs of several limits.
+	// slot is later, the whole queue is held until then, in all processes, or for an hour: then
+	// the next job finds out. If zero, it is 2 seconds. If negative, the queue is never held: for a queue with the jobs of several limits.
 	Hold time.Duration
 }
 

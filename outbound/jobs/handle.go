@@ -33,8 +33,8 @@ func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Re
 
 	result, slot := current.judge(time.Now(), job, err, ctx.Err() != nil)
 	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: err}
-	if hold := current.Hold; hold > 0 && time.Until(slot) > hold {
-		r.hold(ctx, event, slot)
+	if wait := time.Until(slot); current.Hold > 0 && wait > current.Hold {
+		r.hold(ctx, event, time.Now().Add(min(wait, maxHold)))
 	}
 	r.count(ctx, result.Verdict, event)
 	return result

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -113,7 +114,7 @@ func TestARejectedJobRunsAtItsSlotAndUsesNoAttempt(t *testing.T) {
 					return nil
 				}})
 				enqueue(t, r, jobs.Job{MaxAttempts: 5})
-				time.Sleep(24 * time.Hour)
+				time.Sleep(4 * time.Hour)
 				synctest.Wait()
 				require.Equal(t, 51, n)
 				require.EqualValues(t, 1, r.Stats().Succeeded)
@@ -218,7 +219,7 @@ func TestMaxAttempts(t *testing.T) {
 				return errors.New("no")
 			}})
 			enqueue(t, r, jobs.Job{MaxAttempts: set})
-			time.Sleep(time.Hour)
+			time.Sleep(time.Minute)
 			synctest.Wait()
 			require.Equal(t, want, n, "MaxAttempts %d", set)
 		})
@@ -253,12 +254,12 @@ func TestAClosedMechanismFailsNoJob(t *testing.T) {
 		}})
 		enqueue(t, r, jobs.Job{MaxAttempts: 1, Kind: "closed"})
 		enqueue(t, r, jobs.Job{MaxAttempts: 1, Kind: "full"})
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		s := r.Stats()
 		require.Zero(t, s.Failed+s.Retried)
-		require.Greater(t, s.Limited, uint64(500))
-		require.Less(t, s.Limited, uint64(2000))
+		require.Greater(t, s.Limited, uint64(80))
+		require.Less(t, s.Limited, uint64(400))
 	})
 }
 
@@ -386,6 +387,27 @@ func TestALongCooldownHoldsItsQueueAlone(t *testing.T) {
 	})
 }
 
+// A vendor that asks for years, by mistake, stops its queue for an hour at a time.
+func TestAHoldLastsAnHourAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(_ context.Context, job jobs.Job) error {
+			if job.Kind == "years" {
+				return &rejection{math.MaxInt64}
+			}
+			return nil
+		}})
+		enqueue(t, r, jobs.Job{Kind: "years"})
+		synctest.Wait()
+		enqueue(t, r, jobs.Job{})
+		require.Equal(t, time.Hour, time.Until(inspect(t, r).HeldUntil))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.EqualValues(t, 1, r.Stats().Succeeded)
+		require.Equal(t, 1, inspect(t, r).Scheduled)
+	})
+}
+
 func TestAQueueOfSeveralLimitsIsNotHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -417,7 +439,7 @@ func TestALimitedJobTakesAFreshDrawOfTheSpread(t *testing.T) {
 		}}
 		r, _ := start(t, q)
 		enqueue(t, r, jobs.Job{})
-		time.Sleep(24 * time.Hour)
+		time.Sleep(4 * time.Hour)
 		synctest.Wait()
 		require.Len(t, at, 100)
 		draws := map[time.Duration]bool{}

@@ -218,6 +218,24 @@ func TestAStuckJobIsReportedAndRepaired(t *testing.T) {
 	eventually(t, func() bool { return again.Stats().Succeeded == 1 }, "it has run")
 }
 
+func TestRunRepairsIfThatIsSwitchedOn(t *testing.T) {
+	t.Parallel()
+	for _, repair := range []bool{true, false} {
+		s := start(t, asynqjobs.Config{Repair: repair})
+		require.NoError(t, s.client.LPush(t.Context(), "asynq:{q}:active", "gone").Err())
+		r, _ := s.run(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return nil }})
+		if repair {
+			eventually(t, func() bool { info, err := s.Inspect(t.Context(), "q"); return err == nil && info.Stuck == 0 }, "it is repaired")
+			continue
+		}
+		enqueue(t, r, jobs.Job{})
+		eventually(t, func() bool { return r.Stats().Succeeded == 1 }, "a job has run")
+		info, err := s.Inspect(t.Context(), "q")
+		require.NoError(t, err)
+		require.Equal(t, 1, info.Stuck)
+	}
+}
+
 func TestTasksOfAnotherClientAreRun(t *testing.T) {
 	t.Parallel()
 	s := start(t, asynqjobs.Config{})

@@ -38,7 +38,7 @@ type Config struct {
 	// their jobs back. It must be longer than jobs.Config.Grace. If zero, it is 1 minute. It must
 	// not be negative.
 	ShutdownTimeout time.Duration
-	// Repair repairs stuck jobs once a minute while Run runs: see [Engine.Repair].
+	// Repair repairs stuck jobs at the beginning of Run, and once a minute: see [Engine.Repair].
 	Repair bool
 	// Logger gets the messages of asynq. If nil, they are dropped.
 	Logger *slog.Logger

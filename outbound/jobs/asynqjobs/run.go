@@ -32,15 +32,15 @@ func (e *Engine) Run(ctx context.Context, queue string, concurrency int, handle 
 	ticker := time.NewTicker(repairEvery)
 	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
 		if e.config.Repair {
 			if _, err := e.Repair(ctx, queue); err != nil && ctx.Err() == nil {
 				e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "stuck jobs could not be repaired", slog.Any("err", err))
 			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
 		}
 	}
 }
