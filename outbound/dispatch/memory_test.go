@@ -28,3 +28,28 @@ func TestManyKeysAndAccountsLeaveNothingBehind(t *testing.T) {
 		require.LessOrEqual(t, len(d.held), 3)
 	})
 }
+
+// TestCompletedCallsAreNotKept, in whichever order they complete.
+func TestCompletedCallsAreNotKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := core.Must(New(Config[int, int]{}))
+		for _, order := range [][]time.Duration{{1, 2, 3}, {3, 2, 1}, {2, 1, 3}, {2, 3, 1}, {1, 3, 2}, {3, 1, 2}} {
+			for _, ends := range order {
+				go func() {
+					_, _ = Do(t.Context(), d, 0, func(context.Context, int) (int, error) { time.Sleep(ends); return 0, nil })
+				}()
+				synctest.Wait()
+			}
+			for left := 2; left >= 0; left-- {
+				time.Sleep(1)
+				synctest.Wait()
+				listed := 0
+				for c := d.calls; c != nil; c = c.next {
+					listed++
+				}
+				require.Equal(t, left, listed, order)
+			}
+		}
+	})
+}

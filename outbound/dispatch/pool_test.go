@@ -363,3 +363,32 @@ func TestAShorterIdleTimeAppliesToIdleConnections(t *testing.T) {
 		})
 	}
 }
+
+// TestALowerCapacityIsNotExceededByAnotherKey while the connections beyond it are being closed.
+func TestALowerCapacityIsNotExceededByAnotherKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := numbered{
+			Capacity: 3, Dial: func(context.Context, string) (int, error) { return 1, nil },
+			Close: func(string, int) { time.Sleep(time.Second) },
+		}
+		d := core.Must(dispatch.New(cfg))
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				_, _ = dispatch.Do(t.Context(), d, "a", func(context.Context, int) (int, error) { time.Sleep(1); return 0, nil })
+			})
+		}
+		wg.Wait()
+		cfg.Capacity = 2
+		wg.Go(func() { require.NoError(t, d.SetConfig(cfg)) })
+		synctest.Wait()
+		start := time.Now()
+		_, err := dispatch.Do(t.Context(), d, "b", func(context.Context, int) (int, error) {
+			require.Equal(t, 2*time.Second, time.Since(start), "one is closed for the Capacity, and then one for the key")
+			return 0, nil
+		})
+		require.NoError(t, err)
+		wg.Wait()
+	})
+}

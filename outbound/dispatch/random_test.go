@@ -217,12 +217,12 @@ func (w *world) call(d *dispatch.Dispatcher[string, int], capacity int) {
 		return
 	}
 	pages := 1 + w.upTo(4)
-	for range dispatch.Stream(ctx, d, key, 1, func(ctx context.Context, conn, at int) (dispatch.Page[int, int], error) {
+	for _, err := range dispatch.Stream(ctx, d, key, 1, func(ctx context.Context, conn, at int) (dispatch.Page[int, int], error) {
 		return dispatch.Page[int, int]{Rows: []int{at}, Next: at + 1, More: at < pages}, w.attempt(ctx, key, conn, capacity)
 	}) {
 		w.sleep(20)
 		w.misbehave(60)
-		if w.one(20) {
+		if err != nil || w.one(20) {
 			return
 		}
 	}

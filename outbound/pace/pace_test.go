@@ -352,7 +352,7 @@ func TestASnapshotForgetsNoSpare(t *testing.T) {
 }
 
 // A late context stands for a process that stands still between its turn and its reservation.
-type lateContext struct{ context.Context } //nolint:containedctx // it is one
+type lateContext struct{ context.Context }
 
 func (c lateContext) Deadline() (time.Time, bool) {
 	time.Sleep(5 * time.Second)
