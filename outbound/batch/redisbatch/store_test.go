@@ -77,6 +77,43 @@ func TestManyRecordsAtOnce(t *testing.T) {
 	require.Empty(t, keys(t, client))
 }
 
+// Many groups are flushed, leased in the order of their first records, and listed.
+func TestManyGroups(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s, clock := newStore(t, client)
+	u := newUser(t, s)
+	const n = 2*slice + 1
+	for i := range n {
+		u.add(fmt.Sprint(n - i))
+		clock.add(time.Millisecond)
+	}
+	for _, limit := range []int{1, slice, slice + 1, n, n + 1} {
+		l, err := s.Groups(u.ctx(), u.method, limit)
+		require.NoError(t, err)
+		require.Len(t, l.Groups, min(limit, n))
+	}
+	served := func() {
+		for i := range n {
+			b := u.lease(1)
+			require.Equal(t, fmt.Sprint(n-i), b.Option)
+			u.settle(b, func(s *batch.Settlement) { s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, After: time.Hour}} })
+			clock.add(time.Millisecond)
+		}
+		require.False(t, u.ready().Due)
+	}
+	u.flush()
+	served()
+	clock.add(time.Hour)
+	served()
+	for i := range n {
+		removed, err := s.Delete(u.ctx(), u.method, fmt.Sprint(i+1))
+		require.NoError(t, err)
+		require.Equal(t, 1, removed)
+	}
+	require.Empty(t, keys(t, client))
+}
+
 func keys(t *testing.T, client *redis.Client) []string {
 	t.Helper()
 	names, err := client.Keys(t.Context(), "*").Result()
@@ -134,6 +171,25 @@ func TestNothingIsLeftInTheServer(t *testing.T) {
 	require.Error(t, s.Extend(u.ctx(), u.method, "none", 1, time.Hour))
 	require.Empty(t, u.lease(1).Records)
 	require.Empty(t, keys(t, client))
+}
+
+// Records that are done leave nothing in a group that goes on.
+func TestDoneRecordsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s, clock := newStore(t, client)
+	u := newUser(t, s)
+	for _, key := range []string{"1", "2"} { // the second ones fail, and are not kept
+		u.add("a", keyed(key))
+		u.add("a", untilDone("d"+key), func(r *batch.Record) { r.ReplyTo = []batch.Address{{Process: "p", Call: "c"}} })
+		u.add("a", func(r *batch.Record) { r.Payload = make([]byte, maxInline+1) })
+	}
+	u.add("a")
+	clock.add(flushAfter)
+	u.settle(u.lease(3))
+	u.settle(u.lease(3), func(s *batch.Settlement) { s.Failed, s.MaxFailed = []int{0, 1, 2}, 0 })
+	base := keyPrefix("gresil", u.method)
+	require.ElementsMatch(t, []string{base + "m", base + "all", base + "q", base + "g:a", base + "p:a"}, keys(t, client))
 }
 
 // TestScriptsThatTheServerForgot: a server that has lost its scripts gets them again.
