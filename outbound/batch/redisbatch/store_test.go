@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -112,6 +115,27 @@ func TestManyGroups(t *testing.T) {
 		require.Equal(t, 1, removed)
 	}
 	require.Empty(t, keys(t, client))
+}
+
+// Groups that have become due by time take their turns in the order of these times.
+func TestTurnsInTheOrderOfTimes(t *testing.T) {
+	t.Parallel()
+	s, clock := newStore(t, startServer(t).client(t))
+	u := newUser(t, s)
+	u.add("after 70 s")
+	u.flush()
+	b := u.lease(1)
+	u.settle(b, func(s *batch.Settlement) {
+		s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, After: 70 * time.Second}}
+	})
+	clock.add(5 * time.Second)
+	u.add("after 65 s")
+	clock.add(15 * time.Second)
+	u.add("after 80 s")
+	clock.add(flushAfter)
+	for _, option := range []string{"after 65 s", "after 70 s", "after 80 s"} {
+		require.Equal(t, option, u.lease(1).Option)
+	}
 }
 
 func keys(t *testing.T, client *redis.Client) []string {
@@ -329,6 +353,41 @@ func (l *loser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return err
 	}
+}
+
+// A cutter is a connection that ends when the reply to a command should be read.
+type cutter struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (c cutter) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.cut.CompareAndSwap(true, false) {
+		_ = c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// An Add whose reply was lost is an error, and is not sent again by the client: the record would be there
+// twice.
+func TestAnAddWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	var cut atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: srv.Addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return cutter{conn, &cut}, err
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	s, _ := newStore(t, client)
+	u := newUser(t, s)
+	u.add("a") // so that the connection and the script are there
+	cut.Store(true)
+	_, err := s.Add(u.ctx(), u.method, &batch.Record{ID: "x", Option: "a"}, plenty)
+	require.ErrorContains(t, err, "redisbatch: the server cannot be reached: ")
+	require.Equal(t, 2, u.group("a").Pending)
 }
 
 // A Receive whose reply is lost has removed the replies before it, which the next one must not do again.
