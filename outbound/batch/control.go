@@ -6,7 +6,8 @@ import (
 )
 
 // Flush marks all records of the options as due; without options, those of all groups. It does not
-// wait until they are sent. Options without records are ignored. The error is [ErrStore], or the cause of ctx.
+// wait until they are sent. Other processes of the Store notice it within a second. Options without
+// records are ignored. The error is [ErrStore], or the cause of ctx.
 func (b *Batcher[T, R]) Flush(ctx context.Context, options ...string) error {
 	return b.control(ctx, func() error { return b.store.Flush(ctx, b.method, options...) })
 }

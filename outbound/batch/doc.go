@@ -61,7 +61,7 @@
 //     permit is checked right before the call.
 //   - Records of one option are taken in the order of their arrival. Calls can overtake each other,
 //     except with a Concurrency of 1 and one process.
-//   - With k due options, an option has one call in k at least, and what others do not need.
+//   - With k due options, an option has one call in k at least, and the calls that others do not need.
 //   - Between two processes that share a group, all operations on it are atomic; the store chooses the
 //     next group.
 //   - User code can panic: Send is recovered, and its records are sent again.

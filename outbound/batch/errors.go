@@ -24,6 +24,8 @@ var (
 	// ErrStore is matched by the error of an operation that the store did not execute, or of which
 	// it is not known. The error wraps that of the store.
 	ErrStore = errors.New("batch: store failed")
+	// ErrRunning is the error of a second Run at the same time.
+	ErrRunning = errors.New("batch: Run is running")
 	// ErrClosed is the error of an operation after Close or Drain, and of a Call that Close ended. It
 	// matches [core.ErrRejected], and waiting does not help.
 	ErrClosed error = &closed.Error{Text: "batch: closed"}

@@ -9,9 +9,6 @@ import (
 	"github.com/gresil/gresil/outbound/pace"
 )
 
-// ErrRunning is the error of a second Run at the same time.
-var ErrRunning = errors.New("batch: Run is running")
-
 const (
 	poll     = time.Second            // the longest time after which Run looks for due groups
 	hesitate = 250 * time.Millisecond // the wait after an error of the store
