@@ -65,10 +65,9 @@ func everything(u *user, c *clock) (errs []error) {
 	return errs
 }
 
-// TestTheACLOfTheDocs: a user with these rules can do all that the store does, and one without any of
-// them cannot.
-func TestTheACLOfTheDocs(t *testing.T) {
-	t.Parallel()
+// aclOfTheDocs are the rules of the package documentation, without the one for keys.
+func aclOfTheDocs(t *testing.T) (allowed, cluster []string) {
+	t.Helper()
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	var rules []string
@@ -77,7 +76,14 @@ func TestTheACLOfTheDocs(t *testing.T) {
 	}
 	end := slices.Index(rules, "+cluster|slots")
 	require.Equal(t, []string{"ACL", "SETUSER", "batches", "on", ">secret", "~gresil:*"}, rules[:6])
-	allowed := rules[6:end]
+	return rules[6:end], rules[end:]
+}
+
+// TestTheACLOfTheDocs: a user with these rules can do all that the store does, and one without any of
+// them cannot.
+func TestTheACLOfTheDocs(t *testing.T) {
+	t.Parallel()
+	allowed, _ := aclOfTheDocs(t)
 	srv := startServer(t)
 	try := func(rules []string) []error {
 		_, err := srv.Do(append([]string{"acl", "setuser", "batches", "reset", "on", ">secret", "~gresil:*"}, rules...)...)

@@ -129,6 +129,8 @@ func TestTheServerIsKilled(t *testing.T) {
 	drained(t, f.client, time.Minute)
 	require.Positive(t, failed)
 	f.sent()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for r := range added {
 		require.NotEmpty(t, f.keys[r], "%s was added and never sent", r)
 	}
@@ -158,6 +160,8 @@ func TestTheServerLosesItsData(t *testing.T) {
 			drained(t, f.client, time.Minute)
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for round := 1; round < 10; round += 2 {
 		for i := range 20 {
 			require.NotEmpty(t, f.keys[fmt.Sprintf("a%d/%d", round, i)])

@@ -195,6 +195,8 @@ func (v *vendor) judge(t *testing.T, want []string) (duplicates int) {
 		require.Len(t, slices.Compact(slices.Clone(got[r])), 1, "%s was sent with the keys %v", r, got[r])
 		duplicates += len(got[r]) - 1
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	sets := map[string][]string{}
 	for _, c := range v.calls {
 		if sets[c.key] == nil {
@@ -344,6 +346,8 @@ func shareTheRate(t *testing.T, n, options int, rate pace.Rate, slack time.Durat
 	drained(t, client, 10*time.Minute)
 	took := time.Since(begun)
 	require.Zero(t, v.judge(t, all))
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	slices.SortFunc(v.calls, func(a, b call) int { return a.at.Compare(b.at) })
 	calls, senders := map[string]int{}, map[string]int{}
 	for i, c := range v.calls {

@@ -37,6 +37,7 @@ func (s *script) run(ctx context.Context, client redis.UniversalClient, args []a
 		args[0], args[1] = name, text
 		cmd := redis.NewSliceCmd(ctx, args...)
 		cmd.SetFirstKeyPos(3)
+		cmd.SetStepCount(1)                // or the client of a Cluster asks the server for it, by COMMAND
 		_ = client.Process(ctx, once{cmd}) // the command has the error
 		return cmd.Result()
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +80,64 @@ func TestManyRecordsAtOnce(t *testing.T) {
 	require.Empty(t, keys(t, client))
 }
 
+// Many groups are flushed, leased in the order of their first records, and listed.
+func TestManyGroups(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s, clock := newStore(t, client)
+	u := newUser(t, s)
+	const n = 2*slice + 1
+	for i := range n {
+		u.add(fmt.Sprint(n - i))
+		clock.add(time.Millisecond)
+	}
+	for _, limit := range []int{1, slice, slice + 1, n, n + 1} {
+		l, err := s.Groups(u.ctx(), u.method, limit)
+		require.NoError(t, err)
+		require.Len(t, l.Groups, min(limit, n))
+	}
+	served := func() {
+		for i := range n {
+			b := u.lease(1)
+			require.Equal(t, fmt.Sprint(n-i), b.Option)
+			u.settle(b, func(s *batch.Settlement) { s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, After: time.Hour}} })
+			clock.add(time.Millisecond)
+		}
+		require.False(t, u.ready().Due)
+	}
+	u.flush()
+	served()
+	clock.add(time.Hour)
+	served()
+	for i := range n {
+		removed, err := s.Delete(u.ctx(), u.method, fmt.Sprint(i+1))
+		require.NoError(t, err)
+		require.Equal(t, 1, removed)
+	}
+	require.Empty(t, keys(t, client))
+}
+
+// Groups that have become due by time take their turns in the order of these times.
+func TestTurnsInTheOrderOfTimes(t *testing.T) {
+	t.Parallel()
+	s, clock := newStore(t, startServer(t).client(t))
+	u := newUser(t, s)
+	u.add("after 70 s")
+	u.flush()
+	b := u.lease(1)
+	u.settle(b, func(s *batch.Settlement) {
+		s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, After: 70 * time.Second}}
+	})
+	clock.add(5 * time.Second)
+	u.add("after 65 s")
+	clock.add(15 * time.Second)
+	u.add("after 80 s")
+	clock.add(flushAfter)
+	for _, option := range []string{"after 65 s", "after 70 s", "after 80 s"} {
+		require.Equal(t, option, u.lease(1).Option)
+	}
+}
+
 func keys(t *testing.T, client *redis.Client) []string {
 	t.Helper()
 	names, err := client.Keys(t.Context(), "*").Result()
@@ -134,6 +195,25 @@ func TestNothingIsLeftInTheServer(t *testing.T) {
 	require.Error(t, s.Extend(u.ctx(), u.method, "none", 1, time.Hour))
 	require.Empty(t, u.lease(1).Records)
 	require.Empty(t, keys(t, client))
+}
+
+// Records that are done leave nothing in a group that goes on.
+func TestDoneRecordsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	s, clock := newStore(t, client)
+	u := newUser(t, s)
+	for _, key := range []string{"1", "2"} { // the second ones fail, and are not kept
+		u.add("a", keyed(key))
+		u.add("a", untilDone("d"+key), func(r *batch.Record) { r.ReplyTo = []batch.Address{{Process: "p", Call: "c"}} })
+		u.add("a", func(r *batch.Record) { r.Payload = make([]byte, maxInline+1) })
+	}
+	u.add("a")
+	clock.add(flushAfter)
+	u.settle(u.lease(3))
+	u.settle(u.lease(3), func(s *batch.Settlement) { s.Failed, s.MaxFailed = []int{0, 1, 2}, 0 })
+	base := keyPrefix("gresil", u.method)
+	require.ElementsMatch(t, []string{base + "m", base + "all", base + "q", base + "g:a", base + "p:a"}, keys(t, client))
 }
 
 // TestScriptsThatTheServerForgot: a server that has lost its scripts gets them again.
@@ -273,6 +353,41 @@ func (l *loser) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return err
 	}
+}
+
+// A cutter is a connection that ends when the reply to a command should be read.
+type cutter struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (c cutter) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.cut.CompareAndSwap(true, false) {
+		_ = c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// An Add whose reply was lost is an error, and is not sent again by the client: the record would be there
+// twice.
+func TestAnAddWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	var cut atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: srv.Addr, Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return cutter{conn, &cut}, err
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	s, _ := newStore(t, client)
+	u := newUser(t, s)
+	u.add("a") // so that the connection and the script are there
+	cut.Store(true)
+	_, err := s.Add(u.ctx(), u.method, &batch.Record{ID: "x", Option: "a"}, plenty)
+	require.ErrorContains(t, err, "redisbatch: the server cannot be reached: ")
+	require.Equal(t, 2, u.group("a").Pending)
 }
 
 // A Receive whose reply is lost has removed the replies before it, which the next one must not do again.

@@ -99,7 +99,7 @@ for n, part in ipairs(batches) do
   if #list > 0 then
     push(base .. 'l:' .. part.id, list)
     call('HSET', base .. 'b:' .. part.id, 'o', opt, 'd', part.id == id and b[2] or 0, 'a', b[4] + part.attempt, 'l', 0)
-    call('ZADD', t, int(now + part.after + (part.after > 0 and n or n - #batches)), part.id) -- in this order
+    call('ZADD', t, int(now + part.after + (part.after > 0 and n - 1 or n - #batches)), part.id) -- in this order
     call('HINCRBY', g, 'retry', #list)
   end
 end
