@@ -176,7 +176,7 @@ func TestCallsWaitInTheOrderOfTheirArrival(t *testing.T) {
 			wg.Go(func() {
 				_ = core.Must(p.Wait(t.Context(), "k", 1))
 				mu.Lock()
-				order <- i
+				order = append(order, i)
 				mu.Unlock()
 			})
 			synctest.Wait()
