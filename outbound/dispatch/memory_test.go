@@ -45,9 +45,11 @@ func TestCompletedCallsAreNotKept(t *testing.T) {
 				time.Sleep(1)
 				synctest.Wait()
 				listed := 0
+				d.mu.Lock()
 				for c := d.calls; c != nil; c = c.next {
 					listed++
 				}
+				d.mu.Unlock()
 				require.Equal(t, left, listed, order)
 			}
 		}

@@ -330,6 +330,8 @@ func (w *world) run(cfg dispatch.Config[string, int]) {
 	require.Positive(t, s.Attempts, w.what)
 	require.Equal(t, s.Calls, s.Succeeded+s.Failed+s.GaveUp+s.Canceled, w.what)
 	require.Zero(t, s.Active+s.InFlight+s.Waiting+s.Connections, "%s: %+v", w.what, s)
+	w.mu.Lock()
 	require.Empty(t, w.open, w.what)
+	w.mu.Unlock()
 	require.NoError(t, d.Close(t.Context()))
 }

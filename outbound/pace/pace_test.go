@@ -365,15 +365,15 @@ func TestNoCallOvertakesOneThatHasItsTurn(t *testing.T) {
 		p := newPacer(t, pace.Config{Rates: perSecond(1)})
 		_ = core.Must(p.Wait(t.Context(), "k", 1))
 		var wg sync.WaitGroup
-		var order []int
+		order := make(chan int, 2)
 		for i, ctx := range []context.Context{lateContext{t.Context()}, t.Context()} {
 			wg.Go(func() {
 				_ = core.Must(p.Wait(ctx, "k", 1))
-				order = append(order, i)
+				order <- i
 			})
 			time.Sleep(2 * time.Second)
 		}
 		wg.Wait()
-		require.Equal(t, []int{0, 1}, order)
+		require.Equal(t, []int{0, 1}, []int{<-order, <-order})
 	})
 }
