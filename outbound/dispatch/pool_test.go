@@ -376,7 +376,7 @@ func TestALowerCapacityIsNotExceededByAnotherKey(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				_, _ = dispatch.Do(t.Context(), d, "a", func(context.Context, int) (int, error) { time.Sleep(1); return 0, nil })
+				_, _ = dispatch.Do(t.Context(), d, "a", func(context.Context, int) (int, error) { time.Sleep(time.Nanosecond); return 0, nil })
 			})
 		}
 		wg.Wait()
