@@ -147,10 +147,10 @@ func checkLinear(tb testing.TB, limit ratelimit.Limit, each int) {
 
 func TestTakesOfOneKeyAreLinear(t *testing.T) {
 	t.Parallel()
-	for name, limit := range linearLimits(80_000) {
+	for name, limit := range linearLimits(40_000) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkLinear(t, limit, 4000)
+			checkLinear(t, limit, 2000)
 		})
 	}
 }
@@ -159,7 +159,7 @@ func TestTakesOfOneKeyAreLinear(t *testing.T) {
 // time that it took, and more than there were at the beginning.
 func TestTakesOfOneKeyKeepThePromise(t *testing.T) {
 	t.Parallel()
-	checkPromise(t, 4000)
+	checkPromise(t, 2500)
 }
 
 func checkPromise(t *testing.T, each int) {

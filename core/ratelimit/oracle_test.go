@@ -438,7 +438,7 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 
 func TestOracle(t *testing.T) {
 	t.Parallel()
-	checkOracle(t, 50)
+	checkOracle(t, 30)
 }
 
 func checkOracle(t *testing.T, limits int) {
@@ -461,7 +461,7 @@ func checkOracle(t *testing.T, limits int) {
 
 func TestOracleOfSeveralLimits(t *testing.T) {
 	t.Parallel()
-	checkOracleOfSeveral(t, 40)
+	checkOracleOfSeveral(t, 25)
 }
 
 func checkOracleOfSeveral(t *testing.T, limits int) {

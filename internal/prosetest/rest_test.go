@@ -1,3 +1,5 @@
+//go:build !race
+
 package prosetest
 
 // rest is the number of phrases in folders that are not yet at the goal. It only falls.
