@@ -13,25 +13,26 @@ import (
 // holdTimeout is the longest time that an attempt waits for the engine to hold its queue.
 const holdTimeout = 5 * time.Second
 
+// forever is the Timeout of a queue without one.
+const forever = 10 * 365 * 24 * time.Hour
+
 // handle makes one attempt of a job. handlers ends when the handlers must return.
 func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Result {
 	current := r.life.Load().Settings[queue]
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(handlers, func() { cancel(context.Cause(handlers)) })()
-	attempt := ctx
-	if current.Timeout > 0 {
-		var stop context.CancelFunc
-		attempt, stop = context.WithTimeoutCause(ctx, current.Timeout, &timeout.Error{Name: queue, Limit: current.Timeout})
-		defer stop()
+	limit := current.Timeout
+	if limit < 0 {
+		limit = forever
 	}
+	attempt, cancel := context.WithTimeoutCause(ctx, limit, &timeout.Error{Name: queue, Limit: limit})
+	defer cancel()
+	defer context.AfterFunc(handlers, cancel)()
 	r.counters.active.Add(1)
 	began := time.Now()
 	err := invoke(attempt, current.Handler, job)
 	took := time.Since(began)
 	r.counters.active.Add(-1)
 
-	result, slot := current.judge(time.Now(), job, err, ctx.Err() != nil)
+	result, slot := current.judge(time.Now(), job, err, ctx.Err() != nil || handlers.Err() != nil)
 	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: err}
 	if wait := time.Until(slot); current.Hold > 0 && wait > current.Hold {
 		r.hold(ctx, event, time.Now().Add(min(wait, maxHold)))
@@ -57,8 +58,7 @@ func invoke(ctx context.Context, handler Handler, job Job) error {
 }
 
 // judge decides about a job whose attempt ended with err. The slot is the time at which a limit
-// permits the next call, or zero. stopped means that the context ended although the attempt was in
-// time: the process stops, or has lost the job.
+// permits the next call, or zero. stopped means that the process stops, or has lost the job.
 func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result Result, slot time.Time) {
 	if err == nil {
 		return Result{Verdict: Succeeded}, time.Time{}

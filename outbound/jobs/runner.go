@@ -160,8 +160,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer r.running.Store(false)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	handlers, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer stop(context.Canceled)
+	handlers, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -195,7 +195,7 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // grace ends the contexts of the handlers Grace after the end of ctx.
-func (r *Runner) grace(ctx context.Context, drained <-chan struct{}, stop context.CancelCauseFunc) {
+func (r *Runner) grace(ctx context.Context, drained <-chan struct{}, stop context.CancelFunc) {
 	select {
 	case <-drained:
 		return
@@ -206,7 +206,7 @@ func (r *Runner) grace(ctx context.Context, drained <-chan struct{}, stop contex
 	select {
 	case <-drained:
 	case <-timer.C:
-		stop(context.Cause(ctx))
+		stop()
 	}
 }
 

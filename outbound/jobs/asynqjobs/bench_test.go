@@ -29,7 +29,7 @@ func BenchmarkBesideAsynq(b *testing.B) {
 	defer server.Kill()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer func() { _ = client.Close() }()
-	const batch = 5000
+	const batch = 2000
 	var enqueue, process [2]time.Duration // plain, ours
 	for b.Loop() {
 		for i, round := range []func(*testing.B, redis.UniversalClient, int) (time.Duration, time.Duration){plain, ours, ours, plain} {
