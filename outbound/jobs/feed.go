@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"iter"
 	"slices"
@@ -60,6 +61,7 @@ func (r *Runner) feed(ctx context.Context, job Job) error {
 	if err := r.lane(job.Queue).turn(ctx, r, job.Queue); err != nil {
 		return err
 	}
+	job.ID = cmp.Or(job.ID, rand.Text()) // the same in each try: a reply can be lost
 	for {
 		_, err := r.Enqueue(ctx, job)
 		switch {
@@ -204,8 +206,7 @@ func (l *lane) grantLocked() {
 // look reads the queue, if that is due, and hands out turns for the jobs that it lacks.
 func (l *lane) look(ctx context.Context, r *Runner, queue string) {
 	l.mu.Lock()
-	now := time.Now()
-	if l.looking || now.Sub(l.looked) < feedEvery {
+	if l.looking || time.Since(l.looked) < feedEvery {
 		l.mu.Unlock()
 		return
 	}
@@ -213,6 +214,7 @@ func (l *lane) look(ctx context.Context, r *Runner, queue string) {
 	l.mu.Unlock()
 	info, err := r.engine.Inspect(ctx, queue)
 	l.mu.Lock()
+	now := time.Now() // after a reply that can be late
 	l.looking = false
 	if err == nil {
 		ahead := cmp.Or(r.life.Load().Config.LookAhead, defaultLookAhead)
