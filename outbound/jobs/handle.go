@@ -77,6 +77,9 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 	if err == nil {
 		return Result{Verdict: Succeeded}, time.Time{}
 	}
+	if _, ok := errors.AsType[*permanentError](err); ok {
+		return Result{Verdict: Fail, Err: err}, time.Time{}
+	}
 	if again, ok := errors.AsType[*runAtError](err); ok {
 		return Result{Again, again.at, err}, time.Time{}
 	}

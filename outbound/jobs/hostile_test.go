@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/outbound/jobs"
 )
@@ -151,4 +152,20 @@ func TestWhatIsFedCountsAsAhead(t *testing.T) {
 		require.Equal(t, 50, inspect(t, r).Scheduled)
 	})
 	require.Error(t, jobs.Config{LookAhead: jobs.Soon + 1}.Validate(), "jobs of 6 minutes ahead would not count, and all be fed")
+}
+
+// Permanent wins over what the error that it wraps asks for.
+func TestPermanentWins(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{&rejection{time.Second}, jobs.RunAt(time.Now().Add(time.Hour)), core.ErrRejected} {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
+				return fmt.Errorf("call: %w", jobs.Permanent(err))
+			}})
+			enqueue(t, r, jobs.Job{})
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats(), "%v", err)
+		})
+	}
 }
