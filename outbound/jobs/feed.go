@@ -100,10 +100,11 @@ func (r *Runner) sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Cancel deletes the jobs of a campaign that wait in a queue, and returns their number. Those that are
+// Cancel deletes the jobs of a campaign that wait in a queue, and returns their number. It ends when it
+// has found none twice, as a list can leave out jobs that change their state meanwhile. Those that are
 // active end as usual; if they run again later, another Cancel deletes them.
 func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (deleted int, err error) {
-	for {
+	for empty := 0; empty < 2; empty++ {
 		before := deleted
 		for _, state := range []State{Scheduled, Pending} {
 			var ids []string
@@ -124,10 +125,11 @@ func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (deleted in
 				}
 			}
 		}
-		if deleted == before {
-			return deleted, nil
+		if deleted > before {
+			empty = -1
 		}
 	}
+	return deleted, nil
 }
 
 // A lane hands out the turns of the campaigns that feed one queue. It has no goroutine: a campaign

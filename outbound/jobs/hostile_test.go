@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,4 +169,30 @@ func TestPermanentWins(t *testing.T) {
 			require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats(), "%v", err)
 		})
 	}
+}
+
+// moving is an engine that leaves out all jobs in its first lists: they change their state meanwhile.
+type moving struct {
+	*jobs.Memory
+	lists int
+}
+
+func (m *moving) List(ctx context.Context, queue string, state jobs.State) iter.Seq2[jobs.Info, error] {
+	if m.lists++; m.lists <= 2 {
+		return func(func(jobs.Info, error) bool) {}
+	}
+	return m.Memory.List(ctx, queue, state)
+}
+
+func TestCancelLooksTwice(t *testing.T) {
+	t.Parallel()
+	r, err := jobs.New(jobs.Config{Engine: &moving{Memory: jobs.NewMemory(0)}})
+	require.NoError(t, err)
+	for range 3 {
+		enqueue(t, r, jobs.Job{Campaign: "a"})
+	}
+	n, err := r.Cancel(t.Context(), "q", "a")
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	require.Zero(t, inspect(t, r).Pending)
 }
