@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
+
+const forgetTime = 10 * time.Second // to remove the queue
 
 // queue is that of the run.
 func (o order) queue() string { return "campaigns:" + o.Run }
@@ -103,7 +104,18 @@ func (c *crew) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop f
 	return func() {
 		_ = runner.Close() // always nil
 		feeding.Wait()
-		_ = asynq.NewInspectorFromRedisClient(client).DeleteQueue(c.queue(), true) // a worker that was killed may have jobs
+		c.forget(context.WithoutCancel(ctx), client)
 		_ = client.Close()
 	}, nil
+}
+
+// forget removes all keys of the queue. asynq itself would keep its counts, and also all jobs if a worker
+// that was killed has one.
+func (o order) forget(ctx context.Context, client *redis.Client) {
+	ctx, cancel := context.WithTimeout(ctx, forgetTime)
+	defer cancel()
+	for keys := client.Scan(ctx, 0, "asynq:{"+o.queue()+"}:*", 1000).Iterator(); keys.Next(ctx); {
+		_ = client.Unlink(ctx, keys.Val()) // Redis can be gone
+	}
+	_ = client.SRem(ctx, "asynq:queues", o.queue())
 }

@@ -5,8 +5,11 @@ package main
 import (
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/internal/redisserver"
 )
 
 // TestSoakCampaigns: 20 campaigns of 100,000 calls from 4 processes, one of which is killed on the way,
@@ -50,4 +53,26 @@ func TestSoakCampaignsOnAsynq(t *testing.T) {
 	require.InDelta(t, 1, r.Runs, 0.05)
 	require.Less(t, r.Elapsed, r.Ideal+150)
 	requireOnce(t, r.verdict(), r)
+}
+
+// TestSoakCampaignsOnAsynqAfterARestartOfRedis: Redis is killed on the way, and starts again with its file.
+func TestSoakCampaignsOnAsynqAfterARestartOfRedis(t *testing.T) {
+	redis, err := redisserver.Start(t.TempDir(), "--appendonly", "yes", "--appendfsync", "always")
+	require.NoError(t, err)
+	t.Cleanup(redis.Kill)
+	runs := make(chan result, 1)
+	go func() {
+		runs <- runBinary(t.Context(), t, io.Discard, "-calls 300 -workers 2 -cps 300 -engine asynq -redis %s", redis.Addr)
+	}()
+	time.Sleep(8 * time.Second)
+	redis.Kill()
+	time.Sleep(time.Second)
+	require.NoError(t, redis.Restart())
+	r := <-runs
+	t.Log(r.stdout)
+	require.NotEqual(t, 1, r.code, r.stdout) // 3: the machine stalled
+	require.Equal(t, 6000, r.Served)
+	require.Zero(t, r.Retried)
+	require.InDelta(t, 1, r.Runs, 0.05)
+	require.Less(t, r.Elapsed, r.Ideal+150)
 }

@@ -45,7 +45,8 @@ type Config struct {
 	// Queues are the queues whose jobs this process runs, by name. If empty, it runs none: a
 	// process that only enqueues needs no Queues. SetConfig cannot add or remove one.
 	Queues map[string]Queue
-	// LookAhead is the time that Feed works ahead. If zero, it is 1 minute. It must not be negative.
+	// LookAhead is the time that Feed works ahead, at most 5 minutes. If zero, it is 1 minute. It must
+	// not be negative.
 	LookAhead time.Duration
 	// Grace is the time that handlers have after the end of Run's context, until their own
 	// contexts end. If zero, it is 10 seconds. If negative, there is none.
@@ -81,7 +82,7 @@ type Queue struct {
 // Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].
 func (c Config) Validate() error {
 	check := validate.Of("jobs.Config")
-	check.That(c.LookAhead >= 0, "LookAhead", c.LookAhead, fmt.Sprintf("must be >= 0 (0 means %v)", defaultLookAhead))
+	check.That(c.LookAhead >= 0 && c.LookAhead <= Soon, "LookAhead", c.LookAhead, fmt.Sprintf("must be 0 to %v (0 means %v)", Soon, defaultLookAhead))
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		q, field, job := c.Queues[name], fmt.Sprintf("Queues[%q].", name), Job{Queue: name}
 		check.That(job.validate() == nil, "Queues", name, "must be at most 200 bytes of UTF-8 without control characters and braces, and not blank")
@@ -93,6 +94,10 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
+func defaultBackoff() backoff.Strategy {
+	return backoff.Exponential{Initial: 5 * time.Second, Max: 15 * time.Minute, Jitter: 0.2}
+}
+
 // settings are the Queues with their defaults.
 func settings(c *Config) map[string]Queue {
 	queues := make(map[string]Queue, len(c.Queues))
@@ -101,7 +106,7 @@ func settings(c *Config) map[string]Queue {
 		q.Timeout = cmp.Or(q.Timeout, defaultTimeout)
 		q.Hold = cmp.Or(q.Hold, defaultHold)
 		if q.Backoff == nil {
-			q.Backoff = backoff.Exponential{Initial: 5 * time.Second, Max: 15 * time.Minute, Jitter: 0.2}
+			q.Backoff = defaultBackoff()
 		}
 		queues[name] = q
 	}

@@ -26,7 +26,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 	}}.Validate()
 	require.ErrorIs(t, err, core.ErrConfig)
 	require.Equal(t, []string{
-		`jobs.Config.LookAhead = -1ns: must be >= 0 (0 means 1m0s)`,
+		`jobs.Config.LookAhead = -1ns: must be 0 to 5m0s (0 means 1m0s)`,
 		`jobs.Config.Queues["a"].Handler = <nil>: must be set`,
 		`jobs.Config.Queues["a"].Concurrency = -1: must be 0 to 65536 (0 means 10)`,
 		`jobs.Config.Queues["a"].Backoff.Exponential.Initial = 0s: must be > 0`,
@@ -80,11 +80,11 @@ func TestSetConfigAppliesToTheNextAttempt(t *testing.T) {
 		_, err := jobs.New(jobs.Config{Name: "calls", Registry: &registry})
 		require.Error(t, err)
 		called := false
-		require.NoError(t, r.SetConfig(jobs.Config{LookAhead: time.Hour, Queues: map[string]jobs.Queue{"q": {Concurrency: 10, Handler: func(context.Context, jobs.Job) error {
+		require.NoError(t, r.SetConfig(jobs.Config{LookAhead: jobs.Soon, Queues: map[string]jobs.Queue{"q": {Concurrency: 10, Handler: func(context.Context, jobs.Job) error {
 			called = true
 			return nil
 		}}}}))
-		require.Equal(t, time.Hour, r.Config().LookAhead)
+		require.Equal(t, jobs.Soon, r.Config().LookAhead)
 		require.Equal(t, "calls", r.Config().Name)
 		enqueue(t, r, jobs.Job{})
 		synctest.Wait()

@@ -33,13 +33,14 @@
 // The error of a handler decides, also if it is wrapped:
 //
 //   - nil: the job is done.
+//   - [Permanent]: the job is kept as failed.
 //   - [RunAt](t): the job runs again at t. No attempt is used.
 //   - An error with a RetryAfter of 0 or more, see [core.RetryAfter]: a limit, a cooldown or an open
 //     breaker asks for that wait, or the vendor did. The job runs again then, or after Queue.Spread.
 //     No attempt is used. If the wait is longer than Queue.Hold, the whole queue is held.
 //   - Another error that matches [core.ErrRejected]: the call was not made. The job runs again after
 //     Queue.Backoff. No attempt is used.
-//   - [Permanent], or another error with a negative RetryAfter: the job is kept as failed.
+//   - Another error with a negative RetryAfter: the job is kept as failed.
 //   - Any other error after the context ended because the process stops: the job goes back. No attempt
 //     is used.
 //   - Any other error, a panic, and an attempt that takes longer than Queue.Timeout: the attempt has

@@ -33,14 +33,14 @@ type PanicError struct {
 	Stack []byte // of its goroutine
 }
 
-// Error contains the value if it is a string or an error, and otherwise its type.
+// Error contains the value if it is a string or an error, and otherwise its type. It does not panic.
 func (e *PanicError) Error() string {
 	const text = "jobs: the handler panicked: "
 	switch v := e.Value.(type) {
 	case string:
 		return text + v
 	case error:
-		return text + v.Error()
+		return text + fmt.Sprint(v) // also of a nil pointer
 	}
 	return fmt.Sprintf("%sa %T", text, e.Value)
 }

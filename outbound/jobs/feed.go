@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"iter"
 	"slices"
@@ -60,6 +61,7 @@ func (r *Runner) feed(ctx context.Context, job Job) error {
 	if err := r.lane(job.Queue).turn(ctx, r, job.Queue); err != nil {
 		return err
 	}
+	job.ID = cmp.Or(job.ID, rand.Text()) // the same in each try: a reply can be lost
 	for {
 		_, err := r.Enqueue(ctx, job)
 		switch {
@@ -98,10 +100,11 @@ func (r *Runner) sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Cancel deletes the jobs of a campaign that wait in a queue, and returns their number. Those that are
+// Cancel deletes the jobs of a campaign that wait in a queue, and returns their number. It ends when it
+// has found none twice, as a list can leave out jobs that change their state meanwhile. Those that are
 // active end as usual; if they run again later, another Cancel deletes them.
 func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (deleted int, err error) {
-	for {
+	for empty := 0; empty < 2; empty++ {
 		before := deleted
 		for _, state := range []State{Scheduled, Pending} {
 			var ids []string
@@ -122,10 +125,11 @@ func (r *Runner) Cancel(ctx context.Context, queue, campaign string) (deleted in
 				}
 			}
 		}
-		if deleted == before {
-			return deleted, nil
+		if deleted > before {
+			empty = -1
 		}
 	}
+	return deleted, nil
 }
 
 // A lane hands out the turns of the campaigns that feed one queue. It has no goroutine: a campaign
@@ -204,8 +208,7 @@ func (l *lane) grantLocked() {
 // look reads the queue, if that is due, and hands out turns for the jobs that it lacks.
 func (l *lane) look(ctx context.Context, r *Runner, queue string) {
 	l.mu.Lock()
-	now := time.Now()
-	if l.looking || now.Sub(l.looked) < feedEvery {
+	if l.looking || time.Since(l.looked) < feedEvery {
 		l.mu.Unlock()
 		return
 	}
@@ -213,6 +216,7 @@ func (l *lane) look(ctx context.Context, r *Runner, queue string) {
 	l.mu.Unlock()
 	info, err := r.engine.Inspect(ctx, queue)
 	l.mu.Lock()
+	now := time.Now() // after a reply that can be late
 	l.looking = false
 	if err == nil {
 		ahead := cmp.Or(r.life.Load().Config.LookAhead, defaultLookAhead)

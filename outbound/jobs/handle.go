@@ -32,8 +32,8 @@ func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Re
 	took := time.Since(began)
 	r.counters.active.Add(-1)
 
-	result, slot := current.judge(time.Now(), job, err, ctx.Err() != nil || handlers.Err() != nil)
-	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: err}
+	result, slot := current.decide(time.Now(), job, err, ctx.Err() != nil || handlers.Err() != nil)
+	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: result.Err}
 	if wait := time.Until(slot); current.Hold > 0 && wait > current.Hold {
 		r.hold(ctx, event, time.Now().Add(min(wait, maxHold)))
 	}
@@ -57,11 +57,28 @@ func invoke(ctx context.Context, handler Handler, job Job) error {
 	return <-ended
 }
 
+// decide is judge, but a panic of the error or of a strategy of the user is a failed attempt.
+func (q *Queue) decide(now time.Time, job Job, err error, stopped bool) (result Result, slot time.Time) {
+	defer func() {
+		if v := recover(); v != nil {
+			safe := Queue{Backoff: defaultBackoff()}
+			result, slot = safe.judge(now, job, &PanicError{v, debug.Stack()}, false)
+		}
+	}()
+	if err != nil {
+		_ = err.Error() // engines keep it
+	}
+	return q.judge(now, job, err, stopped)
+}
+
 // judge decides about a job whose attempt ended with err. The slot is the time at which a limit
 // permits the next call, or zero. stopped means that the process stops, or has lost the job.
 func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result Result, slot time.Time) {
 	if err == nil {
 		return Result{Verdict: Succeeded}, time.Time{}
+	}
+	if _, ok := errors.AsType[*permanentError](err); ok {
+		return Result{Verdict: Fail, Err: err}, time.Time{}
 	}
 	if again, ok := errors.AsType[*runAtError](err); ok {
 		return Result{Again, again.at, err}, time.Time{}

@@ -121,8 +121,8 @@ func (r *Runner) isClosed() bool {
 
 // Enqueue adds a job, and returns its ID. When it returns nil, the engine has the job. The error is
 // [ErrExists] if the ID is in use, [ErrFull], [ErrClosed], a [*core.ConfigError] for each bad field,
-// or that of the engine: then the job may have been added nevertheless, and repeating the call with
-// the same ID adds it at most once.
+// or that of the engine: then the job may have been added nevertheless. Repeat the call with the ID
+// that was returned: while the job is there, and for its Retain, it is not added twice.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.isClosed() {
 		return "", ErrClosed
@@ -141,9 +141,9 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 		return job.ID, nil
 	case errors.Is(err, ErrExists):
 		r.counters.duplicates.Add(1)
-		return "", err
+		return job.ID, err
 	default:
-		return "", err
+		return job.ID, err
 	}
 }
 

@@ -25,6 +25,10 @@
 //     neither replaced nor ended by it. While a queue is held, the pause command of asynq's own tools
 //     reports that it is paused already: use Pause of this package.
 //   - A handler is not abandoned at a timeout, so it never runs twice in one process for that reason.
+//     Tasks of other clients run too, but by the rules of asynq: each has a timeout after which its
+//     handler is abandoned, and one that has used its MaxRetry is archived when it is limited. Let
+//     them have MaxRetry(math.MaxInt32).
+//   - Jobs that are due in the same second begin in any order.
 //
 // # Guarantees
 //
@@ -35,8 +39,9 @@
 //     minute. The vendor may have seen the calls: send Job.ID as an idempotency key.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run
 //     again elsewhere.
-//   - Clocks of the processes should agree: a process whose clock is ahead takes scheduled jobs
-//     early by the difference.
+//   - Clocks of the processes should agree. If that of one is ahead, NotBefore holds nevertheless up to
+//     a difference of Config.Inline, but a job that was limited is early by the difference. From 50
+//     seconds on, jobs that run are taken for lost, and run twice.
 //   - A job needs about 600 bytes of Redis, and its payload. Use Runner.Feed for campaigns.
 //
 // # Failure mode

@@ -2,6 +2,7 @@ package asynqjobs_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -28,6 +29,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if err := flag.Set("test.parallel", "12"); err != nil { // the tests wait rather than compute
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

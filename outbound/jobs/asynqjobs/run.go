@@ -59,6 +59,9 @@ func (r *run) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	retried, _ := asynq.GetRetryCount(ctx)
 	maxRetry, _ := asynq.GetMaxRetry(ctx)
 	job := jobOf(id, r.queue, task.Type(), task.Payload(), task.Headers(), retried, maxRetry)
+	if d := time.Until(job.NotBefore); d > 0 && d <= r.engine.config.Inline && !r.wait(ctx, job.NotBefore) {
+		return &outcome{jobs.Result{Verdict: jobs.Again, At: job.NotBefore}} // another clock was ahead, and this process stops
+	}
 	result := r.handle(ctx, job)
 	if result.Verdict == jobs.Again && r.wait(ctx, result.At) {
 		result = r.handle(ctx, job)
@@ -105,17 +108,24 @@ func (o *outcome) Is(target error) bool {
 
 // retryDelay returns the time until a task runs again. An error that is not an outcome is that of a
 // lease that has expired, or of a task that was canceled by another program: it runs again at once.
-func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
+func retryDelay(n int, err error, task *asynq.Task) time.Duration {
+	if overdue(err) {
+		return asynq.DefaultRetryDelayFunc(n, err, task)
+	}
 	if o, ok := errors.AsType[*outcome](err); ok && o.result.At.After(time.Now()) {
 		return time.Until(nextSecond(o.result.At))
 	}
 	return 0
 }
 
+// overdue reports whether err is that of a task of another client whose own deadline is over. An
+// outcome does not match.
+func overdue(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
 // isFailure reports whether an attempt counts.
 func isFailure(err error) bool {
 	o, ok := errors.AsType[*outcome](err)
-	return ok && o.result.Verdict == jobs.Retry
+	return ok && o.result.Verdict == jobs.Retry || overdue(err)
 }
 
 // A logger passes the messages of asynq on. Its information is about goroutines that start and end.

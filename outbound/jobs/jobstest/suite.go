@@ -9,12 +9,8 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-const (
-	// patience is the time in which each expected thing happens, also on a busy machine.
-	patience = 20 * time.Second
-	// late is the time by which a job may be late: asynq knows whole seconds.
-	late = 2500 * time.Millisecond
-)
+// patience is the time in which each expected thing happens, also on a busy machine.
+const patience = 20 * time.Second
 
 // A suite is one test of one engine.
 type suite struct {
