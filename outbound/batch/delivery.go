@@ -68,17 +68,15 @@ func (d *delivery[T, R]) age() time.Duration {
 }
 
 // send makes the call and settles the batch.
-func (d *delivery[T, R]) send() {
+func (d *delivery[T, R]) send(v *verdict[T, R]) {
 	defer d.stop()
 	if d.lost.Load() || d.age() >= d.set.Lease { // this process stood still: another one may send it
 		d.b.lost.Add(1)
 		return
 	}
-	v := verdict[T, R]{d: d, settlement: Settlement{ID: d.batch.ID, Delivery: d.batch.Delivery, MaxFailed: d.set.MaxFailed}}
-	records, index := v.decode()
-	if len(records) > 0 {
-		results, err := d.b.attempt(d.ctx, d.set, d.batch.ID, d.batch.Option, records)
-		v.judge(index, results, err)
+	if len(v.records) > 0 {
+		results, err := d.b.attempt(d.ctx, d.set, d.batch.ID, d.batch.Option, v.records)
+		v.judge(results, err)
 	}
 	if d.settle(v.settlement) {
 		v.report()
