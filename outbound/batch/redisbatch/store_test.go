@@ -390,6 +390,18 @@ func TestAnAddWhoseReplyWasLost(t *testing.T) {
 	require.Equal(t, 2, u.group("a").Pending)
 }
 
+// A client waits for its ReadTimeout only; that does not limit the wait for a reply.
+func TestAReceiveIsNotLimitedByTheReadTimeout(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: startServer(t).Addr, ReadTimeout: 300 * time.Millisecond, MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := New(client, Config{})
+	require.NoError(t, err)
+	replies, err := s.Receive(t.Context(), "contacts", "p", time.Second)
+	require.NoError(t, err)
+	require.Empty(t, replies)
+}
+
 // A Receive whose reply is lost has removed the replies before it, which the next one must not do again.
 func TestAReceiveWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
