@@ -86,7 +86,7 @@ func TestManyGroups(t *testing.T) {
 	client := startServer(t).client(t)
 	s, clock := newStore(t, client)
 	u := newUser(t, s)
-	const n = 2*slice + 1
+	const n = slice + 1
 	for i := range n {
 		u.add(fmt.Sprint(n - i))
 		clock.add(time.Millisecond)
