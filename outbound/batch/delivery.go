@@ -94,9 +94,9 @@ func (d *delivery[T, R]) giveBack() {
 }
 
 // settle repeats Settle until the store has executed it, and reports whether this batch was still leased.
-// It ends when the lease must have expired: then the batch is sent again.
+// It gives up after two lease times, also if the lease could be renewed: then the batch is sent again.
 func (d *delivery[T, R]) settle(s Settlement) bool {
-	b := d.b
+	b, begun := d.b, time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(d.ctx, max(d.set.Lease, time.Second))
 		err := b.store.Settle(ctx, b.method, s)
@@ -113,7 +113,7 @@ func (d *delivery[T, R]) settle(s Settlement) bool {
 			return false
 		}
 		_ = b.storeFails(d.ctx, err)
-		if d.age() > 2*d.set.Lease {
+		if time.Since(begun) > 2*d.set.Lease {
 			b.lost.Add(1)
 			return false
 		}

@@ -172,3 +172,48 @@ func TestRecordsThatTheVendorAnsweredAreSentAgainWithAnotherKey(t *testing.T) {
 		require.Len(t, v.seen(), 3)
 	})
 }
+
+// A settlement that the store never accepts keeps neither other records nor the end of Run waiting.
+func TestASettlementThatTheStoreNeverAcceptsStopsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		bad := ""
+		v := newVendor[item]()
+		v.answer = func(_ int, c call[item]) ([]batch.Result[string], error) {
+			if c.option == "bad" {
+				bad = c.key
+			}
+			return make([]batch.Result[string], len(c.records)), nil
+		}
+		store := &picking{Store: batch.NewMemory(), refused: func(id string) bool { return id == bad }}
+		b, err := batch.New(batch.Config[item, string]{Send: v.send, Option: optionOf, Store: store, Concurrency: 1})
+		require.NoError(t, err)
+		stop := run(t, b)
+		add(t, b, item{"bad", 1})
+		require.NoError(t, b.Flush(t.Context()))
+		synctest.Wait()
+		add(t, b, item{"good", 2})
+		time.Sleep(10 * time.Minute)
+		require.Len(t, v.sizes("good"), 1)
+		ended := time.Now()
+		stop()
+		require.Less(t, time.Since(ended), 2*time.Minute)
+		for _, c := range v.seen() {
+			require.True(t, c.option == "good" || c.key == bad, "one key")
+		}
+		require.NoError(t, b.Close())
+	})
+}
+
+// A picking store refuses to settle some batches.
+type picking struct {
+	batch.Store
+	refused func(id string) bool
+}
+
+func (p *picking) Settle(ctx context.Context, method string, s batch.Settlement) error {
+	if p.refused(s.ID) {
+		return errors.New("no")
+	}
+	return p.Store.Settle(ctx, method, s)
+}
