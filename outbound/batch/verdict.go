@@ -89,11 +89,16 @@ func (v *verdict[T, R]) again(i int, err error) {
 	v.wait = max(v.wait, least, v.delay(n))
 }
 
-// delay returns the wait before attempt n. If the strategy panics, it is that of the default one.
+// delay returns the wait before attempt n.
 func (v *verdict[T, R]) delay(n int) (wait time.Duration) {
-	wait = defaultBackoff().Delay(n, 0)
-	defer v.d.b.life.Panics.Recover()
-	wait = v.d.set.Backoff.Delay(n, 0)
+	ok := false
+	func() {
+		defer v.d.b.life.Panics.Recover()
+		wait, ok = v.d.set.Backoff.Delay(n, 0), true
+	}()
+	if !ok {
+		return defaultBackoff().Delay(n, 0)
+	}
 	return wait
 }
 
