@@ -173,7 +173,7 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	repeated(t, 60, 1e9, func(scale float64) ran {
+	repeated(t, 50, 1e9, func(scale float64) ran {
 		url := startVendor(t, scale)
 		var runs [2]ran
 		var wg sync.WaitGroup
