@@ -173,13 +173,13 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	repeated(t, 60, 1e9, func(scale float64) ran {
+	repeated(t, 50, 1e9, func(scale float64) ran {
 		url := startVendor(t, scale)
 		var runs [2]ran
 		var wg sync.WaitGroup
 		for i := range runs {
 			wg.Go(func() {
-				runs[i] = runBinary(t.Context(), t, io.Discard, "-records 8000 -scale %g -redis %s -vendor %s", scale, redis.Addr, url)
+				runs[i] = runBinary(t.Context(), t, io.Discard, "-records 4000 -max-records 50 -scale %g -redis %s -vendor %s", scale, redis.Addr, url)
 			})
 		}
 		wg.Wait()
@@ -188,12 +188,12 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 				return r
 			}
 			require.Zero(t, r.code, r.stdout)
-			require.Equal(t, 40, r.Calls)
+			require.Equal(t, 80, r.Calls, "each run is below the limit")
 		}
 		f, err := judge(t.Context(), url)
 		require.NoError(t, err)
-		require.InDelta(t, 16_000, value(f.Unique), 0)
-		require.InDelta(t, 80, value(f.Arrivals), 0)
+		require.InDelta(t, 8000, value(f.Unique), 0)
+		require.InDelta(t, 160, value(f.Arrivals), 0)
 		require.LessOrEqual(t, value(f.MostSliding), 100.0)
 		requireNoRecords(t, redis)
 		return runs[0]
@@ -227,10 +227,11 @@ func startVendor(t *testing.T, scale float64) (url string) {
 }
 
 // TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled: it has calls in flight, whose records arrive again
-// with the same key, in the same calls.
+// with the same key, in the same calls. No call is answered from the tenth on until more are in flight than
+// the other process makes at a time.
 func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
 	t.Parallel()
-	killed := make(chan int, 1)
+	killed, over := make(chan int, 1), make(chan struct{})
 	var once sync.Once
 	var f foreign
 	f.merge = func(w http.ResponseWriter, _ *http.Request) {
@@ -238,10 +239,15 @@ func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
 		n := len(f.seen)
 		records := len(f.seen[n-1].body.Records)
 		f.mu.Unlock()
-		if n >= 20 {
-			once.Do(func() { _ = syscall.Kill(<-killed, syscall.SIGKILL) })
+		if n >= 10+concurrency+3 {
+			once.Do(func() {
+				_ = syscall.Kill(<-killed, syscall.SIGKILL)
+				close(over)
+			})
 		}
-		time.Sleep(50 * time.Millisecond) // the latency
+		if n >= 10 {
+			<-over
+		}
 		_, _ = io.WriteString(w, results(records))
 	}
 	pids := writerFunc(func(text []byte) (int, error) {

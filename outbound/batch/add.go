@@ -110,7 +110,8 @@ func (b *Batcher[T, R]) decode(r *Record) (record T, err error) {
 	if content, ok := r.value.(*T); ok {
 		return *content, nil
 	}
-	if err = json.Unmarshal(r.Payload, &record); err != nil {
+	err = guard("UnmarshalJSON", func() error { return json.Unmarshal(r.Payload, &record) })
+	if err != nil {
 		err = fmt.Errorf("batch: %s: the record cannot be decoded: %w", b.Name(), err)
 	}
 	return record, err

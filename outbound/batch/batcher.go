@@ -134,7 +134,8 @@ const drainPoll = 50 * time.Millisecond
 // Close removes the batcher from its registry, and accepts no more records. Run returns when its
 // calls in flight have ended, and Calls that wait get [ErrClosed]. Records that were not sent stay in
 // the Store, for the next start: to send them, call [Batcher.Drain] before. Without a Store they
-// are lost: the error has their number. A second Close does nothing.
+// are lost: the error has their number, with those of calls in flight, which may succeed. A second
+// Close does nothing.
 func (b *Batcher[T, R]) Close() error {
 	var err error
 	b.once.Do(func() {

@@ -146,7 +146,8 @@ type Config[T, R any] struct {
 	// negative.
 	MaxAttempts int
 	// Backoff is the wait before a further attempt. If nil, it is exponential from 5 seconds to 5
-	// minutes, with a jitter of 20 %.
+	// minutes, with a jitter of 20 %. If it panics, the wait is that too, and the panic counts as
+	// one of a hook.
 	Backoff backoff.Strategy
 
 	// MaxPending is the number of records in the Store of this Method that are not done, except for

@@ -68,17 +68,15 @@ func (d *delivery[T, R]) age() time.Duration {
 }
 
 // send makes the call and settles the batch.
-func (d *delivery[T, R]) send() {
+func (d *delivery[T, R]) send(v *verdict[T, R]) {
 	defer d.stop()
 	if d.lost.Load() || d.age() >= d.set.Lease { // this process stood still: another one may send it
 		d.b.lost.Add(1)
 		return
 	}
-	v := verdict[T, R]{d: d, settlement: Settlement{ID: d.batch.ID, Delivery: d.batch.Delivery, MaxFailed: d.set.MaxFailed}}
-	records, index := v.decode()
-	if len(records) > 0 {
-		results, err := d.b.attempt(d.ctx, d.set, d.batch.ID, d.batch.Option, records)
-		v.judge(index, results, err)
+	if len(v.records) > 0 {
+		results, err := d.b.attempt(d.ctx, d.set, d.batch.ID, d.batch.Option, v.records)
+		v.judge(results, err)
 	}
 	if d.settle(v.settlement) {
 		v.report()
@@ -96,9 +94,9 @@ func (d *delivery[T, R]) giveBack() {
 }
 
 // settle repeats Settle until the store has executed it, and reports whether this batch was still leased.
-// It ends when the lease must have expired: then the batch is sent again.
+// It gives up after two lease times, also if the lease could be renewed: then the batch is sent again.
 func (d *delivery[T, R]) settle(s Settlement) bool {
-	b := d.b
+	b, begun := d.b, time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(d.ctx, max(d.set.Lease, time.Second))
 		err := b.store.Settle(ctx, b.method, s)
@@ -115,7 +113,7 @@ func (d *delivery[T, R]) settle(s Settlement) bool {
 			return false
 		}
 		_ = b.storeFails(d.ctx, err)
-		if d.age() > 2*d.set.Lease {
+		if time.Since(begun) > 2*d.set.Lease {
 			b.lost.Add(1)
 			return false
 		}

@@ -53,7 +53,7 @@
 //     deleted by request, as long as the store keeps it.
 //   - A record is sent twice only if a process ends or stands still between its call and the
 //     settlement, if the store fails for longer than the lease, or if the vendor executed a call that
-//     returned an error. A call with the same records has the same [IdempotencyKey].
+//     returned an error. Such calls have the same [IdempotencyKey].
 //   - n records of an option that are there at a flush take n / MaxRecords calls, rounded up, also with
 //     several processes, if none fails and MaxBytes does not apply.
 //   - Each call takes one permit of the Pacer, those for records that are sent again included. So the

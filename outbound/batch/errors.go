@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -50,20 +51,47 @@ func permanent(err error) bool {
 	return errors.As(err, &p)
 }
 
-// A panicError is the error of a Send that panicked.
-type panicError struct{ text, stack string }
+// A panicError is the error of a function of the user that panicked.
+type panicError struct{ who, text, stack string }
 
-func (e *panicError) Error() string { return "batch: Send panicked: " + e.text + "\n" + e.stack }
+func (e *panicError) Error() string {
+	return "batch: " + e.who + " panicked: " + e.text + "\n" + e.stack
+}
+
+// guard calls a function, and returns a panic as an error.
+func guard(who string, f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{who: who, text: panicText(r), stack: string(debug.Stack())}
+		}
+	}()
+	return f()
+}
 
 // panicText describes the value of a panic.
-func panicText(v any) string {
+func panicText(v any) (text string) {
+	text = fmt.Sprintf("a value of type %T", v)
+	defer func() { _ = recover() }() // of Error
 	switch v := v.(type) {
 	case error:
-		return v.Error()
+		text = v.Error()
 	case string:
-		return v
+		text = v
 	}
-	return fmt.Sprintf("a value of type %T", v)
+	return text
+}
+
+// usable returns an error of Send, or another one if a method of it panics, as those of a nil pointer do.
+func usable(err error) error {
+	failed := guard("an error of Send", func() error {
+		_, _ = core.RetryAfter(err)
+		_, _ = permanent(err), err.Error()
+		return nil
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
 }
 
 // textOf returns the first line of the text of an error, which is not empty, and not too long to be

@@ -337,7 +337,7 @@ func TestALongCallKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := batch.NewMemory()
 		v := newVendor[int]()
-		v.latency = 20 * time.Minute
+		v.latency = 2 * time.Minute
 		cfg := batch.Config[int, string]{Send: v.send, Store: store, Method: "m", Timeout: time.Hour, Lease: 5 * time.Second}
 		a, b := start(t, cfg), start(t, cfg)
 		add(t, a, 1, 2, 3)

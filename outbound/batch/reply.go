@@ -98,9 +98,13 @@ func (b *Batcher[T, R]) outcome(i int, result Result[R]) Outcome {
 	if result.Err != nil {
 		return Outcome{Record: i, Error: textOf(result.Err)}
 	}
-	payload, err := json.Marshal(result.Value)
+	var payload []byte
+	err := guard("MarshalJSON", func() (err error) {
+		payload, err = json.Marshal(result.Value)
+		return err
+	})
 	if err != nil {
-		return Outcome{Record: i, Error: "batch: the result cannot be encoded: " + err.Error()}
+		return Outcome{Record: i, Error: "batch: the result cannot be encoded: " + textOf(err)}
 	}
 	return Outcome{Record: i, Payload: payload}
 }

@@ -109,10 +109,11 @@ func (f *feeder[T, R]) next(ctx context.Context) error {
 }
 
 // start makes the call of a batch in a goroutine. If the permit is stale by now, it waits for another
-// one before.
+// one before. The records are decoded before that: it takes time.
 func (f *feeder[T, R]) start(ctx context.Context, set *setting[T, R], batch *Batch, asked time.Time) {
 	b := f.b
 	d := b.take(context.WithoutCancel(ctx), set, batch, asked)
+	v := d.open()
 	err := f.pace(ctx, set)
 	for err != nil && ctx.Err() == nil && !errors.Is(err, pace.ErrClosed) {
 		_ = b.sleep(ctx, hesitate)
@@ -132,7 +133,7 @@ func (f *feeder[T, R]) start(ctx context.Context, set *setting[T, R], batch *Bat
 			d.giveBack()
 			return
 		}
-		d.send()
+		d.send(v)
 	})
 }
 

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 )
 
 type keyOfCall struct{}
 
 // IdempotencyKey returns the key of the call that a Send with this context makes, or "". It is the same
-// whenever the same records are sent again, by any process, and no other call has it.
+// whenever this call is made again, by any process: when it has returned an error, or its process has
+// stopped. No other call has it. Records that a call has answered with an error of their own are sent
+// again in another call.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(keyOfCall{}).(string)
 	return key
@@ -35,7 +36,7 @@ func (b *Batcher[T, R]) attempt(ctx context.Context, set *setting[T, R], key, op
 	go func() {
 		a := answer[R]{err: errors.New("batch: Send ended its goroutine")}
 		defer func() { answers <- a }()
-		a.results, a.err = b.guarded(ctx, set, option, records)
+		a.results, a.err = guarded(ctx, set, option, records)
 	}()
 	a := b.collect(ctx, set, answers)
 	if a.err == nil && len(a.results) != len(records) {
@@ -49,14 +50,23 @@ func (b *Batcher[T, R]) attempt(ctx context.Context, set *setting[T, R], key, op
 	return a.results, a.err
 }
 
-// guarded calls Send, and returns a panic as an error.
-func (b *Batcher[T, R]) guarded(ctx context.Context, set *setting[T, R], option string, records []T) (results []Result[R], err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &panicError{text: panicText(r), stack: string(debug.Stack())}
+// guarded calls Send, and returns a panic as an error. The errors can be used.
+func guarded[T, R any](ctx context.Context, set *setting[T, R], option string, records []T) (results []Result[R], err error) {
+	err = guard("Send", func() (err error) {
+		results, err = set.Send(ctx, option, records)
+		return err
+	})
+	if err != nil {
+		return results, usable(err)
+	}
+	for i := range results {
+		if failed := results[i].Err; failed != nil {
+			if is := usable(failed); is != failed { //nolint:errorlint // it is another one
+				results[i].Err = is
+			}
 		}
-	}()
-	return set.Send(ctx, option, records)
+	}
+	return results, nil
 }
 
 // collect waits for the answer of Send, until the grace is over.
@@ -73,6 +83,9 @@ func (b *Batcher[T, R]) collect(ctx context.Context, set *setting[T, R], answers
 		return a
 	case <-timer.C:
 		b.abandoned.Add(1)
+		if cause := context.Cause(ctx); !errors.As(cause, new(*timeoutError)) { // that of the caller of an exempt record
+			return answer[R]{err: cause}
+		}
 		return answer[R]{err: &timeoutError{after: set.Timeout, abandoned: true}}
 	}
 }

@@ -11,28 +11,32 @@ type verdict[T, R any] struct {
 	d          *delivery[T, R]
 	settlement Settlement
 
-	retry  []int
-	wait   time.Duration // until the retry
-	failed []string      // IDs
-	err    error         // of one of them
-	done   int
+	records []T
+	index   []int // of these in the batch
+	retry   []int
+	wait    time.Duration // until the retry
+	failed  []string      // IDs
+	err     error         // of one of them
+	done    int
 }
 
-// decode returns the records and their indexes in the batch. A record that cannot be decoded has failed.
-func (v *verdict[T, R]) decode() (records []T, index []int) {
-	for i := range v.d.batch.Records {
-		record, err := v.d.b.decode(&v.d.batch.Records[i])
+// open begins the verdict on a batch: a record that cannot be decoded has failed.
+func (d *delivery[T, R]) open() *verdict[T, R] {
+	v := &verdict[T, R]{d: d, settlement: Settlement{ID: d.batch.ID, Delivery: d.batch.Delivery, MaxFailed: d.set.MaxFailed}}
+	for i := range d.batch.Records {
+		record, err := d.b.decode(&d.batch.Records[i])
 		if err != nil {
 			v.fail(i, err)
 			continue
 		}
-		records, index = append(records, record), append(index, i)
+		v.records, v.index = append(v.records, record), append(v.index, i)
 	}
-	return records, index
+	return v
 }
 
-// judge decides on the records with these indexes.
-func (v *verdict[T, R]) judge(index []int, results []Result[R], err error) {
+// judge decides on the records that were sent.
+func (v *verdict[T, R]) judge(results []Result[R], err error) {
+	index := v.index
 	switch {
 	case err == nil:
 		for i, result := range results {
@@ -53,8 +57,8 @@ func (v *verdict[T, R]) judge(index []int, results []Result[R], err error) {
 		return
 	}
 	part := Part{ID: v.d.batch.ID, Records: v.retry, After: v.wait, Attempt: true}
-	if len(v.retry) < len(v.d.batch.Records) {
-		part.ID = v.d.b.newID() // another call
+	if err == nil || len(v.retry) < len(v.d.batch.Records) {
+		part.ID = v.d.b.newID() // another call: the vendor has answered that one, or it has other records
 	}
 	v.settlement.Parts = append(v.settlement.Parts, part)
 }
@@ -82,7 +86,20 @@ func (v *verdict[T, R]) again(i int, err error) {
 	v.settlement.Error = textOf(err)
 	v.retry = append(v.retry, i)
 	least, _ := core.RetryAfter(err)
-	v.wait = max(v.wait, least, v.d.set.Backoff.Delay(n, 0))
+	v.wait = max(v.wait, least, v.delay(n))
+}
+
+// delay returns the wait before attempt n.
+func (v *verdict[T, R]) delay(n int) (wait time.Duration) {
+	ok := false
+	func() {
+		defer v.d.b.life.Panics.Recover()
+		wait, ok = v.d.set.Backoff.Delay(n, 0), true
+	}()
+	if !ok {
+		return defaultBackoff().Delay(n, 0)
+	}
+	return wait
 }
 
 // fail makes a record a failed one.

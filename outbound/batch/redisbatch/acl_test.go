@@ -1,6 +1,7 @@
 package redisbatch
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"slices"
@@ -14,8 +15,8 @@ import (
 	"github.com/gresil/gresil/outbound/batch"
 )
 
-// everything uses each operation, and returns the errors of those that fail.
-func everything(u *user, c *clock) (errs []error) {
+// everything uses each operation, and returns the errors of those that fail. block waits for replies.
+func everything(u *user, c *clock, block func(ctx context.Context) error) (errs []error) {
 	try := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
@@ -58,8 +59,7 @@ func everything(u *user, c *clock) (errs []error) {
 	try(err)
 	_, err = u.Receive(u.ctx(), u.method, "p", 0)
 	try(err)
-	s := u.Store.(*Store) //nolint:forcetypeassert // a Receive that comes late does not block
-	try(s.block(u.ctx(), keyPrefix(s.cfg.prefix(), u.method)+"a:p", time.Millisecond))
+	try(block(u.ctx()))
 	_, err = u.Delete(u.ctx(), u.method, "a")
 	try(err)
 	return errs
@@ -85,6 +85,7 @@ func TestTheACLOfTheDocs(t *testing.T) {
 	t.Parallel()
 	allowed, _ := aclOfTheDocs(t)
 	srv := startServer(t)
+	owner := srv.client(t)
 	try := func(rules []string) []error {
 		_, err := srv.Do(append([]string{"acl", "setuser", "batches", "reset", "on", ">secret", "~gresil:*"}, rules...)...)
 		require.NoError(t, err)
@@ -95,7 +96,11 @@ func TestTheACLOfTheDocs(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: srv.Addr, Username: "batches", Password: "secret"})
 		defer func() { _ = client.Close() }()
 		s, clock := newStore(t, client)
-		errs := everything(newUser(t, s), clock)
+		errs := everything(newUser(t, s), clock, func(ctx context.Context) error {
+			box := keyPrefix(defaultPrefix, "contacts") + "a:full"
+			require.NoError(t, owner.RPush(ctx, box, "+").Err()) // so that it does not wait
+			return s.block(ctx, box, time.Second)
+		})
 		s.clock = nil
 		if _, err := s.Ready(t.Context(), "contacts", flushAfter); err != nil {
 			errs = append(errs, err)

@@ -327,7 +327,7 @@ func TestKilledProcesses(t *testing.T) {
 // vendor never sees more than the rate, in any interval of its length.
 func TestTwoProcessesShareTheRate(t *testing.T) {
 	t.Parallel()
-	shareTheRate(t, 610, 4, pace.Rate{Calls: 20, Per: 2 * time.Second}, 1900*time.Millisecond)
+	shareTheRate(t, 430, 4, pace.Rate{Calls: 20, Per: 2 * time.Second}, 1900*time.Millisecond)
 }
 
 func shareTheRate(t *testing.T, n, options int, rate pace.Rate, slack time.Duration) {

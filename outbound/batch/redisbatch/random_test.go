@@ -26,7 +26,7 @@ type twin struct {
 
 const (
 	method = "a:b{c}"
-	seeds  = 8
+	seeds  = 4
 )
 
 // same requires that both stores return the same.

@@ -3,7 +3,6 @@ package redisbatch
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +21,7 @@ const (
 	maxReplies      = 1000    // that Receive returns
 	maxRepliesBytes = 1 << 20 // of them, but for the last one
 	maxBlock        = time.Second
+	nap             = 20 * time.Millisecond
 )
 
 var receiveScript = newScript("receive") //nolint:gochecknoglobals // a constant
@@ -86,12 +86,20 @@ func (s *Store) collect(ctx context.Context, method, process string, box *inbox)
 	return replies, nil
 }
 
-// block waits until there is a reply, for a second at most, by a command that moves it from the head of
-// the list to the end of the same list.
+// block waits until there is a reply, for a second, by a command that moves it from the head of the list
+// to the end of the same list. The ReadTimeout of the client does not limit it. A shorter time is slept:
+// the client has no shorter wait.
 func (s *Store) block(ctx context.Context, key string, wait time.Duration) error {
-	wait = min(wait, maxBlock)
-	seconds := strconv.FormatFloat(max(wait.Seconds(), 0.001), 'f', 3, 64)
-	err := s.client.Do(ctx, "blmove", key, key, "left", "right", seconds).Err()
+	if wait < maxBlock/2 {
+		timer := time.NewTimer(min(wait, nap))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	err := s.client.BLMove(ctx, key, key, "left", "right", maxBlock).Err()
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
 	}

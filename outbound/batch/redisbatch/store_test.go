@@ -86,7 +86,7 @@ func TestManyGroups(t *testing.T) {
 	client := startServer(t).client(t)
 	s, clock := newStore(t, client)
 	u := newUser(t, s)
-	const n = 2*slice + 1
+	const n = slice + 1
 	for i := range n {
 		u.add(fmt.Sprint(n - i))
 		clock.add(time.Millisecond)
@@ -388,6 +388,18 @@ func TestAnAddWhoseReplyWasLost(t *testing.T) {
 	_, err := s.Add(u.ctx(), u.method, &batch.Record{ID: "x", Option: "a"}, plenty)
 	require.ErrorContains(t, err, "redisbatch: the server cannot be reached: ")
 	require.Equal(t, 2, u.group("a").Pending)
+}
+
+// A client waits for its ReadTimeout only; that does not limit the wait for a reply.
+func TestAReceiveIsNotLimitedByTheReadTimeout(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: startServer(t).Addr, ReadTimeout: 300 * time.Millisecond, MaxRetries: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	s, err := New(client, Config{})
+	require.NoError(t, err)
+	replies, err := s.Receive(t.Context(), "contacts", "p", time.Second)
+	require.NoError(t, err)
+	require.Empty(t, replies)
 }
 
 // A Receive whose reply is lost has removed the replies before it, which the next one must not do again.
