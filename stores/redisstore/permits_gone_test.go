@@ -53,3 +53,32 @@ func TestAWaiterWhoseRegistrationIsLost(t *testing.T) {
 		p.Done(core.Success)
 	}
 }
+
+// TestAWaiterThatIsHeavierThanALoweredLimitLeaves: it would wait for ever, and all calls behind it.
+func TestAWaiterThatIsHeavierThanALoweredLimitLeaves(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	endless := func(c *bulkhead.Config) { c.MaxWait = -1 }
+	a, b := newBulkhead(t, client, Config{}, limitOf(5), endless), newBulkhead(t, client, Config{}, limitOf(5), endless)
+	p := acquire(t, a, "k", 1)
+	rejected := make(chan error)
+	go func() {
+		_, err := b.AcquireN(context.Background(), "k", 5)
+		rejected <- err
+	}()
+	require.Eventually(t, func() bool { return waitersOf(t, client) == 1 }, patient, time.Millisecond)
+	for _, each := range []*bulkhead.Bulkhead{a, b} {
+		cfg := each.Config()
+		cfg.Limit = 2
+		require.NoError(t, each.SetConfig(cfg))
+	}
+	select {
+	case err := <-rejected:
+		require.EqualError(t, err, "bulkhead: vendor: a weight of 5 is above the limit of 2")
+	case <-time.After(patient):
+		t.Fatal("it waits")
+	}
+	other := acquire(t, a, "k", 1)
+	other.Done(core.Success)
+	p.Done(core.Success)
+}
