@@ -82,3 +82,21 @@ func TestAWaiterThatIsHeavierThanALoweredLimitLeaves(t *testing.T) {
 	other.Done(core.Success)
 	p.Done(core.Success)
 }
+
+// TestALeaseThatCannotBeRenewedIsTheOnlyOneLost: leases are renewed together.
+func TestALeaseThatCannotBeRenewedIsTheOnlyOneLost(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	b := newBulkhead(t, client, brief)
+	bad, good := acquire(t, b, "bad", 1), acquire(t, b, "good", 1)
+	require.NoError(t, client.Set(context.Background(), "gresil:{bulkheads}:leases:=vendor:=bad", "text", 0).Err())
+	<-bad.Context().Done()
+	require.ErrorIs(t, context.Cause(bad.Context()), bulkhead.ErrLost)
+	require.ErrorContains(t, context.Cause(bad.Context()), "WRONGTYPE")
+	time.Sleep(brief.Lease / 2)
+	require.NoError(t, good.Context().Err())
+	require.True(t, isTaken(t, client, "good"))
+	bad.Done(core.Ignored)
+	good.Done(core.Success)
+	require.EqualValues(t, 1, b.Stats().Lost)
+}
