@@ -23,9 +23,10 @@ type cell struct {
 }
 
 const (
-	maxText  = 200 // characters of a text
-	maxLines = 100 // lines of details
-	unknown  = "–"
+	maxText    = 200     // characters of a text
+	maxFailure = 2 << 10 // bytes of the text of an error
+	maxLines   = 100     // lines of details
+	unknown    = "–"
 )
 
 // A count is a number that JSON has as a text if a float64 cannot hold it.
@@ -106,6 +107,9 @@ func failure(s string, keys bool) cell {
 	}
 	if !keys {
 		s = withoutSecrets(s)
+	}
+	if len(s) > maxFailure {
+		s = strings.ToValidUTF8(s[:maxFailure], "") + "…"
 	}
 	c := text(s)
 	c.Class = "bad"
@@ -194,15 +198,28 @@ func short(s string) string {
 	return s
 }
 
-// The user of a URL, and its query and fragment.
-var (
-	userInfo = regexp.MustCompile(`://[^\s/"'@?#]*@`)
-	urlQuery = regexp.MustCompile(`(://[^\s"'?#]*)[?#][^\s"']*`)
-)
+// A URL without its scheme.
+var anyURL = regexp.MustCompile(`://[^\s"]+`)
 
 // withoutSecrets leaves out the user, the query and the fragment of each URL in a text.
 func withoutSecrets(s string) string {
-	return urlQuery.ReplaceAllString(userInfo.ReplaceAllString(s, "://"), "$1?…")
+	return anyURL.ReplaceAllStringFunc(s, func(url string) string {
+		rest := url[len("://"):]
+		host := rest
+		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+			host = rest[:end]
+		}
+		at := strings.LastIndexByte(host, '@')
+		_, port, _ := strings.Cut(host, ":")
+		if at < 0 && strings.Trim(port, "0123456789") != "" && strings.Contains(rest, "@") {
+			return "://…" // it is the beginning of a password with one of these characters
+		}
+		rest = rest[at+1:]
+		if end := strings.IndexAny(rest, "?#"); end >= 0 {
+			rest = rest[:end] + "?…"
+		}
+		return "://" + rest
+	})
 }
 
 // order compares two values of a column. Values that are not known are last.

@@ -75,11 +75,21 @@ func (h *Handler) control(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	var n int
+	n := -1
 	if err == nil {
-		n, err = p.does(ctx)
+		n, err = guarded(-1, func() (int, error) { return p.does(ctx) })
 	}
 	h.answer(w, r, &c, n, err)
+}
+
+// guarded calls f, which calls code of users. After a panic it returns unknown.
+func guarded[T any](unknown T, f func() (T, error)) (t T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t, err = unknown, &panicError{p}
+		}
+	}()
+	return f()
 }
 
 // prepare returns the plan of a command that is allowed. It changes nothing.
@@ -88,8 +98,11 @@ func (h *Handler) prepare(ctx context.Context, r *http.Request, c *command) (ver
 	if !ok {
 		return v, plan{}, &controlError{http.StatusBadRequest, fmt.Sprintf("verb = %q: must be pause, resume, flush, retry or delete", short(c.Verb))}
 	}
-	plans := h.planner(c)
-	if plans == nil {
+	plans, err := guarded(nil, func() (planner, error) { return h.planner(c), nil })
+	switch {
+	case err != nil:
+		return v, plan{}, err
+	case plans == nil:
 		return v, plan{}, &controlError{http.StatusNotFound, errUnknown.Error()}
 	}
 	if h.cfg.Allow != nil {
@@ -97,7 +110,7 @@ func (h *Handler) prepare(ctx context.Context, r *http.Request, c *command) (ver
 			return v, plan{}, &controlError{http.StatusForbidden, err.Error()}
 		}
 	}
-	p, err := plans(ctx, c.Verb, c.Option)
+	p, err := guarded(plan{}, func() (plan, error) { return plans(ctx, c.Verb, c.Option) })
 	switch {
 	case errors.Is(err, errUnknown):
 		err = &controlError{http.StatusNotFound, err.Error()}
@@ -116,7 +129,11 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n i
 		h.fail(w, r, refused.status, refused.text)
 	case err != nil:
 		h.record(r, slog.LevelWarn, "control failed", c.action(), slog.Int("count", n), slog.Any("err", err))
-		h.fail(w, r, http.StatusServiceUnavailable, fmt.Sprintf("the control failed after %d changes: %s", max(0, n), failure(err.Error(), h.cfg.Keys).Text))
+		after := ""
+		if n >= 0 {
+			after = fmt.Sprintf(" after %d changes", n)
+		}
+		h.fail(w, r, http.StatusServiceUnavailable, "the control failed"+after+": "+failure(err.Error(), h.cfg.Keys).Text)
 	case c.form:
 		h.record(r, slog.LevelInfo, "control done", c.action(), slog.Int("count", n))
 		w.Header().Set("Location", "../"+backTo(c.back, c.Verb))

@@ -63,7 +63,7 @@
 //   - A page takes at most Config.Timeout. An instance that fails, panics or takes longer is shown with
 //     its error, and the others with their state.
 //   - A response has at most 500 rows of a table, and counts the others. The default order begins with
-//     the rows that need attention.
+//     the rows that need attention. An error has at most 2 kB.
 //   - Every text is escaped. A Content-Security-Policy permits no script and no other origin, and the
 //     page is not kept in caches.
 //   - Without viewers, it costs nothing.

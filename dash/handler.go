@@ -71,7 +71,7 @@ func thisProcess() process {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if len(h.cfg.Hosts) > 0 && !slices.Contains(h.cfg.Hosts, hostname(r.Host)) {
-		h.fail(w, r, http.StatusMisdirectedRequest, "this host name is not served")
+		http.Error(w, "this host name is not served", http.StatusMisdirectedRequest) // the page of an error names the process
 		return
 	}
 	if h.guard.Check(r) != nil {

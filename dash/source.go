@@ -56,7 +56,7 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 	var readings []reading
 	for entry := range h.registry.All() {
 		for _, t := range tables {
-			read := t.reads(entry)
+			read := t.reader(entry)
 			if read == nil {
 				continue
 			}
@@ -87,6 +87,16 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 		tables = slices.DeleteFunc(tables, func(t *table) bool { return t.kind != q.kind })
 	}
 	return v, tables, nil
+}
+
+// reader returns the reader of an instance, also if its parts cannot be listed, or nil.
+func (t *table) reader(e core.Entry) (read reader) {
+	defer func() {
+		if p := recover(); p != nil {
+			read = func(context.Context, view) ([]row, error) { return nil, &panicError{p} }
+		}
+	}()
+	return t.reads(e)
 }
 
 // add adds rows of an instance.

@@ -10,15 +10,15 @@ import (
 
 // A state is the JSON of a page.
 type state struct {
-	V        int              `json:"v"`
-	Now      time.Time        `json:"now"`
-	Boot     string           `json:"boot"`
-	Process  process          `json:"process"`
-	Controls bool             `json:"controls"`
-	Page     statePage        `json:"page"`
-	Totals   map[string]total `json:"totals"` // by kind of table
-	Rows     []map[string]any `json:"rows"`
-	Errors   []problem        `json:"errors"`
+	V        int               `json:"v"`
+	Now      time.Time         `json:"now"`
+	Boot     string            `json:"boot"`
+	Process  process           `json:"process"`
+	Controls bool              `json:"controls"`
+	Page     statePage         `json:"page"`
+	Totals   map[string]total  `json:"totals"` // by kind of table
+	Rows     []json.RawMessage `json:"rows"`
+	Errors   []problem         `json:"errors"`
 }
 
 type statePage struct {
@@ -54,7 +54,7 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) {
 	s := state{
 		V: 1, Now: v.now.UTC(), Boot: h.process.Boot, Process: h.process, Controls: h.cfg.Controls,
 		Page:   statePage{Kind: q.kind, Text: q.text, Sort: q.sort, Dir: "asc", Page: q.page, Rows: q.rows},
-		Totals: map[string]total{}, Rows: []map[string]any{}, Errors: []problem{},
+		Totals: map[string]total{}, Rows: []json.RawMessage{}, Errors: []problem{},
 	}
 	if q.desc {
 		s.Page.Dir = "desc"
@@ -64,7 +64,12 @@ func (h *Handler) state(w http.ResponseWriter, r *http.Request) {
 		s.Page.LeftOut += t.matching - len(t.rows)
 		s.Errors = append(s.Errors, t.problems...)
 		for i := range t.rows {
-			s.Rows = append(s.Rows, t.json(&t.rows[i]))
+			object, err := json.Marshal(t.json(&t.rows[i]))
+			if err != nil { // a figure that is not a number, or a time after the year 9999
+				s.Errors = append(s.Errors, problem{Kind: t.rows[i].kind, Name: t.rows[i].name, Error: err.Error()})
+				continue
+			}
+			s.Rows = append(s.Rows, object)
 		}
 	}
 	writeJSON(w, http.StatusOK, "application/json", s)

@@ -98,6 +98,8 @@ func (c *cell) unshared(ctx, asking context.Context, l *lease, err error) error 
 	switch {
 	case errors.As(err, &full):
 		return full
+	case errors.Is(err, ErrFull) && l.weight > b.config().limit():
+		return c.never(l.weight)
 	case errors.Is(err, ErrFull):
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -18,8 +18,8 @@ type Store interface {
 // concurrent use.
 type Table interface {
 	// Acquire takes permits. If they are not free, it waits for up to Wait, first come,
-	// first served, but not after the end of ctx; then it returns [ErrFull], which it does
-	// not wrap. Any other error reports that the store cannot decide, or is the cause of
+	// first served, but not after the end of ctx, nor when the limit is below the weight; then
+	// it returns [ErrFull], which it does not wrap. Any other error reports that the store cannot decide, or is the cause of
 	// ctx. After an error, the caller has no permits.
 	//
 	// The permits are leased, and the store renews the lease until release is called, once.

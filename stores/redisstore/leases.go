@@ -179,11 +179,15 @@ func (l *leases) renew(ctx context.Context) time.Duration {
 	l.mu.Unlock()
 	next := l.store.cfg.lease() / 3
 	var failed error
-	for rest := all; len(rest) > 0; {
-		batch := rest[:min(len(rest), mostSent)]
-		rest = rest[len(batch):]
+	for rest, n := all, mostSent; len(rest) > 0; {
+		batch := rest[:min(len(rest), n)]
 		begun := time.Now()
 		reply, err := l.keep(ctx, batch)
+		if len(batch) > 1 && isServerError(err) && !transient(err) {
+			n = 1 // it can be due to the value of one key
+			continue
+		}
+		rest = rest[len(batch):]
 		if err != nil {
 			failed = err
 		}

@@ -96,6 +96,9 @@ func (l *leases) await(ctx context.Context, h *holder) error {
 	defer ask.Stop()
 	var decided time.Time
 	for {
+		if h.Weight > h.Limit() {
+			return bulkhead.ErrFull // the limit was lowered, and calls behind it would wait too
+		}
 		every, life := pollEvery, time.Second
 		if l.pushed.Load() {
 			every, life = refreshEvery, 3*time.Second

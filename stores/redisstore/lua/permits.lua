@@ -22,7 +22,7 @@ local function release(id)
     local weight = call('HGET', about, id)
     if weight then
       call('HDEL', about, id)
-      call('HINCRBY', about, '+', 1 - weight)
+      call('HINCRBY', about, '+', 1 - (tonumber(weight) or 1)) -- 1 if it waited, and the key of waiters has expired
     end
   end
 end
@@ -35,7 +35,15 @@ local function used()
   for _, id in ipairs(call('ZRANGE', leases, '-inf', format('%d', now), 'BYSCORE')) do
     release(id)
   end
-  return call('ZCARD', leases) + (call('HGET', about, '+') or 0)
+  local n = call('ZCARD', leases)
+  if n > 0 then
+    return n + (call('HGET', about, '+') or 0)
+  end
+  -- The key of leases can have expired with heavy ones.
+  if call('HDEL', about, '+') == 1 and call('ZCARD', waiters) == 0 then
+    call('DEL', about)
+  end
+  return 0
 end
 -- wake sends their turn to the waiters before me, or to all. It returns the free permits that they leave,
 -- and how many they are.
@@ -58,12 +66,12 @@ local function wake(free, me)
   return free, n
 end
 local function hold(id, weight, lease)
-  call('ZADD', leases, format('%d', now + lease), id)
+  local new = call('ZADD', leases, format('%d', now + lease), id)
   local last = call('ZRANGE', leases, -1, -1, 'WITHSCORES')[2]
   local left = ceil((last - now) / 1000)
   call('PEXPIRE', leases, left)
   if weight > 1 then
-    if call('HSET', about, id, format('%d', weight)) == 1 then
+    if call('HSET', about, id, format('%d', weight)) + new > 0 then
       call('HINCRBY', about, '+', weight - 1)
     end
     call('PEXPIRE', about, max(left, 60000))
