@@ -98,7 +98,7 @@ func (r *ran) parse() error {
 // repeated repeats a test with a longer minute if the run is void, since the machine stalled, or took
 // longer than most times the ideal: on a machine with other work, times that do not depend on the minute
 // are long too.
-func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (r ran) { //nolint:unparam // the soak has other scales
+func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (r ran) {
 	t.Helper()
 	for range 4 {
 		if r = test(scale); r.code == 1 || r.code == 0 && r.Elapsed <= most*r.Ideal {
