@@ -158,10 +158,10 @@ func TestCampaignsOnAsynq(t *testing.T) {
 	redis, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
-	r := repeated(t, 300, 2, func(cps int) result {
+	r := repeated(t, 300, 4, func(cps int) result {
 		return runBinary(t.Context(), t, io.Discard, "-calls 40 -workers 2 -cps %d -engine asynq -redis %s", cps, redis.Addr)
 	})
-	requireServed(t, r, 2) // the first second
+	requireServed(t, r, 4) // the first second, and a machine with other work
 	require.Equal(t, "asynq", r.Engine)
 	require.InDelta(t, 1, r.Runs, 0)
 	require.Zero(t, r.Retried)
