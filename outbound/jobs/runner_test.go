@@ -359,9 +359,9 @@ func TestALongCooldownHoldsItsQueueAlone(t *testing.T) {
 		var runs, held atomic.Int64
 		cooling := func(context.Context, jobs.Job) error {
 			runs.Add(1)
-			time.Sleep(time.Millisecond) // the hold begins before any second handler of a worker ends
-			if d := time.Until(until); d > 0 {
-				return &rejection{d}
+			if time.Now().Before(until) {
+				time.Sleep(time.Millisecond) // the hold begins before any second handler of a worker ends
+				return &rejection{time.Until(until)}
 			}
 			return nil
 		}
