@@ -54,7 +54,7 @@ func (a *arrivals) judge(stall time.Duration) verdict {
 	a.mu.Lock()
 	at, unique, way := slices.Clone(a.at), len(a.seen), time.Duration(a.worst-a.least)*time.Microsecond
 	a.mu.Unlock()
-	v := verdict{Arrivals: len(at), Unique: unique, Duplicates: len(at) - unique, Stall: milliseconds(max(stall, way))}
+	v := verdict{Arrivals: len(at), Unique: unique, Duplicates: len(at) - unique, Stall: program.Milliseconds(max(stall, way))}
 	if len(at) == 0 {
 		return v
 	}
@@ -62,8 +62,4 @@ func (a *arrivals) judge(stall time.Duration) verdict {
 	v.Seconds = time.Duration(at[len(at)-1] - at[0]).Seconds()
 	v.MostSliding, v.MostFixed = program.MostSliding(at, second), program.MostFixed(at, second)
 	return v
-}
-
-func milliseconds(d time.Duration) float64 {
-	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }

@@ -1,18 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/examples/internal/programtest"
 )
 
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
+	programtest.WrongCommandLines(t, command(), map[string]string{
 		"-colour red":                          "flag provided but not defined: -colour",
 		"extra":                                `campaigns: unexpected argument "extra": there are only flags, such as -cps 500`,
 		"-calls":                               "flag needs an argument: -calls",
@@ -35,17 +35,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"vendor extra":                         `campaigns vendor: unexpected argument "extra": there are only flags`,
 		"vendor -port 80":                      "flag provided but not defined: -port",
 		"-calls 5 -workers 2 -json=false -- x": `unexpected argument "x"`,
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, 2, run(t.Context(), strings.Fields(args), &stdout, &stderr))
-			require.Contains(t, stderr.String(), want)
-			require.Empty(t, stdout.String())
-		})
-	}
-	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
-	require.Zero(t, run(t.Context(), []string{"vendor", "-h"}, io.Discard, io.Discard))
+	})
 }
 
 func TestDefaults(t *testing.T) {

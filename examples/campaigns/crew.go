@@ -1,19 +1,16 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // A crew has the workers, and gives the calls to them. It belongs to one goroutine.
@@ -31,10 +28,8 @@ type crew struct {
 
 // A member is a worker.
 type member struct {
+	*program.Worker
 	number int
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	stderr bytes.Buffer // to be read when it has ended
 	ready  bool
 	killed bool
 	hand   *hand
@@ -58,36 +53,14 @@ const (
 
 // hire starts a worker.
 func (c *crew) hire(ctx context.Context) error {
-	told, err := json.Marshal(c.order)
-	if err != nil {
-		return err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	m := &member{number: len(c.all) + 1, hand: c.newHand()}
-	m.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, "worker", string(told)) //nolint:gosec // ourselves
-	m.cmd.Stderr = &m.stderr
-	if m.in, err = m.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := m.cmd.StdoutPipe()
+	var err error
+	m.Worker, err = program.StartWorker(ctx, c.order, func(line string) { c.events <- event{from: m, line: line} }, func() { c.events <- event{from: m, ended: true} })
 	if err != nil {
 		return err
 	}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.stderr, "worker %d: pid %d\n", m.number, m.cmd.Process.Pid)
+	fmt.Fprintf(c.stderr, "worker %d: pid %d\n", m.number, m.PID())
 	c.members, c.all = append(c.members, m), append(c.all, m)
-	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.events <- event{from: m, line: lines.Text()}
-		}
-		_ = m.cmd.Wait() // its stderr has the reason
-		c.events <- event{from: m, ended: true}
-	}()
 	return nil
 }
 
@@ -95,7 +68,7 @@ func (c *crew) hire(ctx context.Context) error {
 func (c *crew) handle(ctx context.Context, e event, working bool) error {
 	m := e.from
 	if e.ended {
-		_ = m.in.Close()
+		_ = m.In.Close()
 		c.members = slices.DeleteFunc(c.members, func(other *member) bool { return other == m })
 		if !working {
 			return nil
@@ -103,9 +76,9 @@ func (c *crew) handle(ctx context.Context, e event, working bool) error {
 		c.fold(m.hand)
 		c.deaths++
 		fmt.Fprintf(c.stderr, "worker %d has ended\n", m.number)
-		failed := !m.ready && m.stderr.Len() > 0 // otherwise it was killed
+		failed := !m.ready && m.Reason() != "" // otherwise it was killed
 		if failed || c.deaths > c.kill+mostDeaths {
-			return fmt.Errorf("worker %d has ended: %s", m.number, lastLine(m.stderr.String()))
+			return fmt.Errorf("worker %d has ended: %s", m.number, m.Reason())
 		}
 		if err := c.hire(ctx); err != nil {
 			return err
@@ -155,7 +128,7 @@ func (c *crew) dealAll() {
 			text = append(strconv.AppendInt(text, int64(n), 10), '\n')
 		}
 		if len(text) > 0 {
-			_, _ = m.in.Write(text) // the end of a worker is an event
+			_, _ = m.In.Write(text) // the end of a worker is an event
 		}
 	}
 }
@@ -171,7 +144,7 @@ func (c *crew) strike(killed int) bool {
 	}
 	m := alive[rand.IntN(len(alive))] //nolint:gosec // no secret
 	m.killed = true
-	_ = m.cmd.Process.Kill() // otherwise it has ended
+	m.Kill()
 	return true
 }
 
@@ -207,7 +180,7 @@ func (c *crew) work(ctx context.Context, screen progress) (err error) {
 // dismiss ends the workers, and waits until their calls that are sent are over.
 func (c *crew) dismiss(ctx context.Context) {
 	for _, m := range c.members {
-		_ = m.in.Close()
+		_ = m.In.Close()
 	}
 	late := time.AfterFunc(drainTime, func() { c.events <- event{} })
 	defer late.Stop()
@@ -215,15 +188,10 @@ func (c *crew) dismiss(ctx context.Context) {
 		e := <-c.events
 		if e.from == nil {
 			for _, m := range c.members {
-				_ = m.cmd.Process.Kill()
+				m.Kill()
 			}
 			continue
 		}
 		_ = c.handle(ctx, e, false) // the calls count
 	}
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }

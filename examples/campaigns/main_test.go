@@ -1,20 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,75 +15,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/programtest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-// TestMain is the program itself where the arguments are not those of a test.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		main()
-	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for our processes: otherwise each ends a second late
-	code := m.Run()
-	_ = os.RemoveAll(filepath.Dir(core.Must(binary())))
-	os.Exit(code)
-}
-
-// binary builds the program. Under the race detector, calls would need more than the processors of a
-// small machine.
-var binary = sync.OnceValues(func() (path string, err error) {
-	dir, err := os.MkdirTemp("", "campaigns-")
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, "campaigns")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 // A result is a run of the program.
 type result struct {
 	summary
-
-	code           int
-	stdout, stderr string
-	json           map[string]any
+	programtest.Output
 }
 
 // runJSON runs the program with -json, in this process and its children.
 func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r result) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	r.code = run(ctx, append(strings.Fields(fmt.Sprintf(format, args...)), "-json"), &stdout, &stderr)
-	r.stdout, r.stderr = stdout.String(), stderr.String()
-	require.NoError(t, r.parse(), r)
+	r.figures = &figures{}
+	r.Output = programtest.Run(ctx, t, command(), &r.summary, fmt.Sprintf(format, args...))
 	return r
 }
 
 // runBinary is the same as a process of its own. It is interrupted when ctx ends.
 func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r result) {
 	t.Helper()
-	path, err := binary()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append(strings.Fields(fmt.Sprintf(format, args...)), "-json")...)
-	var stdout bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, stderr
-	require.NoError(t, cmd.Start())
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
-	defer stop()
-	_ = cmd.Wait() // the code has its error
-	r.code, r.stdout = cmd.ProcessState.ExitCode(), stdout.String()
-	require.NoError(t, r.parse(), r)
-	return r
-}
-
-// parse reads stdout.
-func (r *result) parse() error {
 	r.figures = &figures{}
-	return errors.Join(json.Unmarshal([]byte(r.stdout), &r.json), json.Unmarshal([]byte(r.stdout), &r.summary))
+	r.Output = programtest.RunBinary(ctx, t, stderr, &r.summary, fmt.Sprintf(format, args...))
+	return r
 }
 
 // repeated repeats a test with a lower limit if the machine stalled, and the run is void for that, or
@@ -99,10 +49,10 @@ func (r *result) parse() error {
 func repeated(t *testing.T, cps int, most float64, test func(cps int) result) (r result) {
 	t.Helper()
 	for range 3 {
-		if r = test(cps); r.code != 3 && (r.Stall <= r.Slack || r.Elapsed <= most*r.Ideal) {
+		if r = test(cps); r.Code != 3 && (r.Stall <= r.Slack || r.Elapsed <= most*r.Ideal) {
 			return r
 		}
-		t.Log("repeated: ", r.stdout)
+		t.Log("repeated: ", r.Stdout)
 		cps = cps * 2 / 3
 	}
 	t.Fatal("the machine stalled each time")
@@ -112,12 +62,12 @@ func repeated(t *testing.T, cps int, most float64, test func(cps int) result) (r
 // requireServed checks that all calls were served within the limit and in time.
 func requireServed(t *testing.T, r result, most float64) {
 	t.Helper()
-	require.Zero(t, r.code, r.stdout)
+	require.Zero(t, r.Code, r.Stdout)
 	require.True(t, r.OK)
 	require.Equal(t, r.Campaigns*r.Calls, r.Served+r.Lost)
 	require.LessOrEqual(t, r.Elapsed, most*r.Ideal)
-	require.LessOrEqual(t, value(r.MostFixed), float64(r.CPS))
-	require.LessOrEqual(t, value(r.MostSliding), float64(r.CPS))
+	require.LessOrEqual(t, program.Value(r.MostFixed), float64(r.CPS))
+	require.LessOrEqual(t, program.Value(r.MostSliding), float64(r.CPS))
 }
 
 // requireOnce checks the arrivals of runs with a vendor of their own: none is lost but those that were
@@ -134,7 +84,7 @@ func requireOnce(t *testing.T, v verdict, runs ...result) {
 }
 
 func (f *figures) verdict() verdict {
-	return verdict{Arrivals: int(value(f.Arrivals)), Unique: int(value(f.Unique)), Duplicates: int(value(f.Duplicates))}
+	return verdict{Arrivals: int(program.Value(f.Arrivals)), Unique: int(program.Value(f.Unique)), Duplicates: int(program.Value(f.Duplicates))}
 }
 
 // TestCampaignsWithAKill: 20 campaigns of 1,000 calls from 4 processes, one of which is killed on the way.
@@ -177,7 +127,7 @@ func TestTheControlsAreAboveTheLimit(t *testing.T) {
 	for _, algorithm := range []string{"article", "naive"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
-			core.Must(binary()) // before the time begins
+			programtest.Binary(t) // before the time begins
 			ctx := t.Context()
 			if algorithm == "article" { // it takes two minutes
 				var cancel context.CancelFunc
@@ -185,9 +135,9 @@ func TestTheControlsAreAboveTheLimit(t *testing.T) {
 				defer cancel()
 			}
 			r := runBinary(ctx, t, io.Discard, "-calls 100 -cps 300 -algorithm %s", algorithm)
-			require.Zero(t, r.code, r)
+			require.Zero(t, r.Code, r)
 			require.False(t, r.OK)
-			require.Greater(t, value(r.MostSliding), 300.0)
+			require.Greater(t, program.Value(r.MostSliding), 300.0)
 			require.Contains(t, r.Problem, "calls in a second, the limit is 300")
 		})
 	}
@@ -201,7 +151,7 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	t.Cleanup(redis.Kill)
 	const total = 2 * 20 * 70
 	repeated(t, 400, 1e9, func(cps int) result {
-		url := startVendor(t)
+		url := programtest.StartVendor(t)
 		var runs [2]result
 		var wg sync.WaitGroup
 		for i := range runs {
@@ -211,33 +161,19 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 		}
 		wg.Wait()
 		for _, r := range runs {
-			if r.code == 3 {
+			if r.Code == 3 {
 				return r
 			}
-			require.Zero(t, r.code, r.stdout)
+			require.Zero(t, r.Code, r.Stdout)
 		}
-		v, err := judge(t.Context(), url)
+		v, err := program.Judge[figures](t.Context(), url)
 		require.NoError(t, err)
-		require.InDelta(t, total, value(v.Unique), 0)
-		require.InDelta(t, total, value(v.Arrivals), 0)
-		require.LessOrEqual(t, value(v.MostSliding), float64(cps))
-		require.LessOrEqual(t, value(v.MostFixed), float64(cps))
+		require.InDelta(t, total, program.Value(v.Unique), 0)
+		require.InDelta(t, total, program.Value(v.Arrivals), 0)
+		require.LessOrEqual(t, program.Value(v.MostSliding), float64(cps))
+		require.LessOrEqual(t, program.Value(v.MostFixed), float64(cps))
 		return runs[0]
 	})
-}
-
-// startVendor starts a vendor alone, and returns its URL.
-func startVendor(t *testing.T) (url string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "vendor", "-addr", "127.0.0.1:0")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	return lines.Text()
 }
 
 // pids reads the standard error of the program: it has the workers that have not ended.
@@ -317,12 +253,12 @@ func TestOneWorkerNeedsNoRedis(t *testing.T) {
 
 func TestAnInterruptEndsAllProcesses(t *testing.T) {
 	t.Parallel()
-	core.Must(binary()) // before the time begins
+	programtest.Binary(t) // before the time begins
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	p := &pids{alive: map[int]int{}}
 	r := runBinary(ctx, t, p, "-cps 100")
-	require.Equal(t, 1, r.code, r)
+	require.Equal(t, 1, r.Code, r)
 	require.Contains(t, r.Problem, "interrupted; ")
 	require.True(t, r.Judged)
 	require.Equal(t, strconv.Itoa(r.Served), r.Arrivals.String(), "calls in flight are waited for")
@@ -333,35 +269,7 @@ func TestAnInterruptEndsAllProcesses(t *testing.T) {
 	}
 }
 
-// TestAllProcessesEndWithTheProgram: it is killed.
 func TestAllProcessesEndWithTheProgram(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "-cps", "100")
-	out, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	p := &pids{alive: map[int]int{}}
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	vendor, ok := strings.CutPrefix(lines.Text(), "vendor: ")
-	require.True(t, ok)
-	for len(p.alive) < 4 && lines.Scan() {
-		_, _ = p.Write(append(lines.Bytes(), '\n'))
-	}
-	require.Eventually(t, func() bool {
-		f, err := judge(t.Context(), vendor)
-		return err == nil && value(f.Arrivals) > 0
-	}, time.Minute, 10*time.Millisecond)
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
-	for _, pid := range p.alive {
-		require.Eventually(t, func() bool {
-			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-			return err != nil || strings.Contains(string(stat), ") Z ")
-		}, time.Minute, 10*time.Millisecond)
-	}
-	require.Eventually(t, func() bool {
-		_, err := judge(t.Context(), vendor)
-		return err != nil
-	}, time.Minute, 10*time.Millisecond)
+	programtest.EndsWithItsProcesses(t, 4, "-cps", "100")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
@@ -19,7 +18,10 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	defer end(nil)
 	var children program.Children
 	defer children.Stop()
-	if err := startServers(ctx, &cfg, &children); err != nil {
+	if cfg.algorithm == "naive" {
+		cfg.redis = ""
+	}
+	if err := children.StartServers(ctx, cfg.needsRedis(), &cfg.redis, &cfg.vendor); err != nil {
 		return s.fail(err)
 	}
 	children.Watch(running, end)
@@ -53,29 +55,10 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	if after, err := cpu.used(late); err == nil && s.Elapsed > 0 {
 		s.RedisCPU = 100 * (after - before).Seconds() / s.Elapsed
 	}
-	s.figures, err = judge(late, cfg.vendor)
+	s.figures, err = program.Judge[figures](late, cfg.vendor)
 	s.Judged = s.figures != nil
 	return s.fail(err)
 }
-
-// startServers starts the Redis and the vendor that are not given, if they are needed.
-func startServers(ctx context.Context, cfg *config, children *program.Children) (err error) {
-	switch {
-	case cfg.algorithm == "naive":
-		cfg.redis = ""
-	case cfg.redis == "" && cfg.needsRedis():
-		if cfg.redis, err = children.StartRedis(ctx); err != nil {
-			return err
-		}
-	}
-	if cfg.vendor == "" {
-		cfg.vendor, err = children.Start(ctx, "the vendor", "child", "-addr", "127.0.0.1:0")
-	}
-	return err
-}
-
-// newRun returns a name that no other run has.
-func newRun() string { return strings.ToLower(rand.Text()[:8]) }
 
 // A cpu reads the CPU time of a Redis, if there is one.
 type cpu struct{ client *redis.Client }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/examples/internal/program"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -18,7 +19,7 @@ func TestSoakCampaigns(t *testing.T) {
 	r := repeated(t, 4000, 1.15, func(cps int) result {
 		return runBinary(t.Context(), t, io.Discard, "-calls 100000 -cps %d -kill 1", cps)
 	})
-	t.Log(r.stdout)
+	t.Log(r.Stdout)
 	requireServed(t, r, 1.15)
 	require.Equal(t, 1, r.Deaths)
 	requireOnce(t, r.verdict(), r)
@@ -29,9 +30,9 @@ func TestSoakCampaigns(t *testing.T) {
 func TestSoakControls(t *testing.T) {
 	for _, algorithm := range []string{"article", "naive"} {
 		r := runBinary(t.Context(), t, io.Discard, "-cps 1500 -algorithm %s", algorithm)
-		t.Log(r.stdout)
-		require.Zero(t, r.code)
-		require.Greater(t, value(r.MostSliding), 1500.0)
+		t.Log(r.Stdout)
+		require.Zero(t, r.Code)
+		require.Greater(t, program.Value(r.MostSliding), 1500.0)
 		require.Equal(t, 20_000, r.Served)
 		if algorithm == "article" {
 			require.Greater(t, r.Elapsed, 60.0)
@@ -45,8 +46,8 @@ func TestSoakCampaignsOnAsynq(t *testing.T) {
 	r := repeated(t, 1500, 20, func(cps int) result {
 		return runBinary(t.Context(), t, io.Discard, "-cps %d -engine asynq -kill 1", cps)
 	})
-	t.Log(r.stdout)
-	require.Zero(t, r.code, r.stdout)
+	t.Log(r.Stdout)
+	require.Zero(t, r.Code, r.Stdout)
 	require.Equal(t, 1, r.Deaths)
 	require.Equal(t, 20_000, r.Served)
 	require.Zero(t, r.Retried)
@@ -69,8 +70,8 @@ func TestSoakCampaignsOnAsynqAfterARestartOfRedis(t *testing.T) {
 	time.Sleep(time.Second)
 	require.NoError(t, redis.Restart())
 	r := <-runs
-	t.Log(r.stdout)
-	require.NotEqual(t, 1, r.code, r.stdout) // 3: the machine stalled
+	t.Log(r.Stdout)
+	require.NotEqual(t, 1, r.Code, r.Stdout) // 3: the machine stalled
 	require.Equal(t, 6000, r.Served)
 	require.Zero(t, r.Retried)
 	require.InDelta(t, 1, r.Runs, 0.05)

@@ -1,15 +1,24 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
-	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
+
+// figures are those of the vendor, as it gave them.
+type figures struct {
+	Arrivals    json.Number `json:"arrivals,omitempty"`
+	Unique      json.Number `json:"unique,omitempty"`
+	Duplicates  json.Number `json:"duplicates,omitempty"`
+	MostSliding json.Number `json:"most_sliding,omitempty"`
+	MostFixed   json.Number `json:"most_fixed,omitempty"`
+	Seconds     json.Number `json:"seconds,omitempty"`
+	Stall       json.Number `json:"stall_ms,omitempty"`
+}
 
 // A summary has the flags, the ends of the calls, and the figures of the vendor.
 type summary struct {
@@ -51,7 +60,7 @@ type summary struct {
 func newSummary(cfg config) summary {
 	return summary{
 		Algorithm: cfg.algorithm, Engine: cfg.engine, Campaigns: cfg.campaigns, Calls: cfg.calls, Workers: cfg.workers, CPS: cfg.cps, Kill: cfg.kill,
-		Run: newRun(), InFlight: []string{}, Ideal: cfg.ideal().Seconds(), Slack: milliseconds(slack),
+		Run: program.NewRun(), InFlight: []string{}, Ideal: cfg.ideal().Seconds(), Slack: program.Milliseconds(slack),
 	}
 }
 
@@ -62,7 +71,7 @@ func (s summary) count(c *crew) summary {
 		s.InFlight = append(s.InFlight, c.key(n))
 	}
 	if len(c.ends) > 0 {
-		s.Elapsed = round(c.ends[len(c.ends)-1].at.Seconds())
+		s.Elapsed = program.Round(c.ends[len(c.ends)-1].at.Seconds())
 	}
 	s.WorstHalf, s.BestHalf = c.halfTime()
 	var checks uint64
@@ -72,64 +81,39 @@ func (s summary) count(c *crew) summary {
 		s.Stale += m.stale
 		stall = max(stall, m.stall)
 	}
-	s.Stall, s.Retried = milliseconds(stall), c.retried
+	s.Stall, s.Retried = program.Milliseconds(stall), c.retried
 	if c.served > 0 {
-		s.Checks = round(float64(checks) / float64(c.served))
-		s.Runs = round(float64(c.runs) / float64(c.served))
+		s.Checks = program.Round(float64(checks) / float64(c.served))
+		s.Runs = program.Round(float64(c.runs) / float64(c.served))
 	}
 	return s
 }
-
-func round(x float64) float64 { return math.Round(x*1000) / 1000 }
 
 // fail returns s with its verdict. err, if there is one, is the reason why the run could not be made
 // or judged.
 func (s summary) fail(err error) summary {
 	s.err = err
-	s.RedisCPU = round(s.RedisCPU)
-	var problems []string
-	problem := func(bad bool, format string, args ...any) {
-		if bad {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
-	}
+	s.RedisCPU = program.Round(s.RedisCPU)
+	var p program.Problems
 	left := s.Campaigns*s.Calls - s.Served
-	problem(err != nil, "%v", err)
-	problem(s.note != "", "%s", s.note)
-	problem(left > s.Lost, "%d of %d calls were not served", left, s.Campaigns*s.Calls)
-	problem(s.first != "", "%d failed, the first: %s", s.Failed, s.first)
+	p.Add(err != nil, "%v", err)
+	p.Add(s.note != "", "%s", s.note)
+	p.Add(left > s.Lost, "%d of %d calls were not served", left, s.Campaigns*s.Calls)
+	p.Add(s.first != "", "%d failed, the first: %s", s.Failed, s.first)
 	if s.figures != nil {
-		s.Stall = max(s.Stall, value(s.figures.Stall))
-		fixed, sliding := value(s.MostFixed) > float64(s.CPS), value(s.MostSliding) > float64(s.CPS)
+		s.Stall = max(s.Stall, program.Value(s.figures.Stall))
+		fixed, sliding := program.Value(s.MostFixed) > float64(s.CPS), program.Value(s.MostSliding) > float64(s.CPS)
 		late := s.Stall > s.Slack && s.Elapsed > s.Ideal-1 // no stall makes a run faster than the limit
-		s.Void = s.Algorithm == "gresil" && (fixed || sliding) && len(problems) == 0 && late
-		problem(fixed, "%s calls in a second of the clock, the limit is %d", s.MostFixed, s.CPS)
-		problem(sliding, "%s calls in a second, the limit is %d", s.MostSliding, s.CPS)
+		s.Void = s.Algorithm == "gresil" && (fixed || sliding) && len(p) == 0 && late
+		p.Add(fixed, "%s calls in a second of the clock, the limit is %d", s.MostFixed, s.CPS)
+		p.Add(sliding, "%s calls in a second, the limit is %d", s.MostSliding, s.CPS)
 	}
-	s.OK, s.Problem = len(problems) == 0, strings.Join(problems, "; ")
+	s.OK, s.Problem = len(p) == 0, p.String()
 	return s
 }
 
-func (s summary) exitCode() int {
-	switch {
-	case s.err != nil:
-		return 1
-	case s.OK || s.Algorithm != "gresil":
-		return 0
-	case s.Void:
-		return 3
-	}
-	return 1
-}
-
-// print writes one JSON object, or text.
-func (s summary) print(w io.Writer, asJSON bool) {
-	if asJSON {
-		program.PrintJSON(w, s)
-		return
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	row := func(name string, value any) { fmt.Fprintf(tw, "%s\t%v\n", name, value) }
+// Rows calls row for each line of the text.
+func (s summary) Rows(row func(name string, value any)) {
 	row("algorithm", s.Algorithm)
 	row("engine", s.Engine)
 	row("calls", fmt.Sprintf("%d of each of %d campaigns, from %d workers, %d a second", s.Calls, s.Campaigns, s.Workers, s.CPS))
@@ -155,13 +139,15 @@ func (s summary) print(w io.Writer, asJSON bool) {
 	row("stale", s.Stale)
 	row("redis_cpu_percent", s.RedisCPU)
 	row("stall_ms", fmt.Sprintf("%v, slack %v", s.Stall, s.Slack))
-	_ = tw.Flush() // to standard output
+}
+
+// Verdict returns the last line of the text.
+func (s summary) Verdict() string {
 	switch {
 	case s.OK:
-		fmt.Fprintln(w, "ok: all calls were served, and no second was above the limit")
+		return "ok: all calls were served, and no second was above the limit"
 	case s.Void:
-		fmt.Fprintf(w, "VOID: %s, and the harness stalled for longer than the slack\n", s.Problem)
-	default:
-		fmt.Fprintf(w, "FAILED: %s\n", s.Problem)
+		return fmt.Sprintf("VOID: %s, and the harness stalled for longer than the slack", s.Problem)
 	}
+	return "FAILED: " + s.Problem
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,38 +15,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/programtest"
 )
-
-func request(t *testing.T, method, url string, header http.Header) (resp *http.Response, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	require.NoError(t, err)
-	req.Header = header
-	resp, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	require.NoError(t, err)
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return resp, string(text)
-}
 
 func TestTheVendorOverHTTP(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(newVendor(newArrivals(), &program.Stall{}))
 	t.Cleanup(srv.Close)
 	call := http.Header{"Idempotency-Key": {"a/1"}, "X-Campaign": {"a"}}
-	resp, body := request(t, http.MethodPost, srv.URL+"/call", call)
+	resp, body := programtest.Request(t, http.MethodPost, srv.URL+"/call", call, "")
 	require.Equal(t, http.StatusNoContent, resp.StatusCode)
 	require.Empty(t, body)
 	for _, bad := range []http.Header{{}, {"Idempotency-Key": {"a/1"}}, {"X-Campaign": {"a"}}} {
-		resp, _ = request(t, http.MethodPost, srv.URL+"/call", bad)
+		resp, _ = programtest.Request(t, http.MethodPost, srv.URL+"/call", bad, "")
 		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	}
-	resp, _ = request(t, http.MethodGet, srv.URL+"/call", call)
+	resp, _ = programtest.Request(t, http.MethodGet, srv.URL+"/call", call, "")
 	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
-	resp, body = request(t, http.MethodGet, srv.URL+"/judge", http.Header{})
+	resp, body = programtest.Request(t, http.MethodGet, srv.URL+"/judge", http.Header{}, "")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, `{"arrivals":1,"unique":1,"duplicates":0,"most_sliding":1,"most_fixed":1,"seconds":0,"stall_ms":0}`, body)
 }
@@ -62,8 +48,7 @@ type foreign struct {
 
 func (f *foreign) start(t *testing.T) (url string) {
 	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /base/call", func(w http.ResponseWriter, r *http.Request) {
+	return programtest.ForeignVendor(t, "POST /call", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.seen = append(f.seen, r.Header)
 		f.mu.Unlock()
@@ -72,13 +57,7 @@ func (f *foreign) start(t *testing.T) (url string) {
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
-	})
-	if f.judge != nil {
-		mux.HandleFunc("GET /base/judge", f.judge)
-	}
-	srv := httptest.NewServer(mux)
-	t.Cleanup(srv.Close)
-	return srv.URL + "/base/"
+	}, f.judge)
 }
 
 func TestAVendorWithoutAJudge(t *testing.T) {
@@ -88,13 +67,13 @@ func TestAVendorWithoutAJudge(t *testing.T) {
 			t.Parallel()
 			var f foreign
 			r := runJSON(t.Context(), t, "-campaigns 3 -calls 5 -workers 1 -cps 100 -vendor %s -algorithm %s", f.start(t), algorithm)
-			require.Zero(t, r.code, r)
+			require.Zero(t, r.Code, r)
 			require.False(t, r.Judged)
 			require.Equal(t, 15, r.Served)
 			for _, name := range []string{"arrivals", "unique", "duplicates", "most_sliding", "most_fixed", "seconds"} {
-				require.NotContains(t, r.json, name)
+				require.NotContains(t, r.JSON, name)
 			}
-			require.Contains(t, r.json, "stall_ms")
+			require.Contains(t, r.JSON, "stall_ms")
 			keys := map[string]bool{}
 			for _, header := range f.seen {
 				m := regexp.MustCompile(`^(\w{8}-[1-3])/[1-5]$`).FindStringSubmatch(header.Get("Idempotency-Key"))
@@ -135,11 +114,11 @@ func TestVerdicts(t *testing.T) {
 					break
 				}
 			}
-			require.Equal(t, c.code, r.code, r)
+			require.Equal(t, c.code, r.Code, r)
 			require.Equal(t, c.void, r.Void)
 			require.Equal(t, c.problem == "", r.OK)
 			require.Equal(t, c.problem, r.Problem)
-			require.Contains(t, r.stdout, `"judged":true,"arrivals":7,"unique":5,"duplicates":2,"most_sliding":`)
+			require.Contains(t, r.Stdout, `"judged":true,"arrivals":7,"unique":5,"duplicates":2,"most_sliding":`)
 		})
 	}
 }
@@ -165,7 +144,7 @@ func TestOtherAnswersFailACall(t *testing.T) {
 	}}
 	url := f.start(t)
 	r := runJSON(t.Context(), t, "-campaigns 2 -calls 3 -workers 1 -vendor %s", url)
-	require.Equal(t, 1, r.code, r)
+	require.Equal(t, 1, r.Code, r)
 	require.Equal(t, 5, r.Served)
 	require.Equal(t, 1, r.Failed)
 	require.Equal(t, "1 of 6 calls were not served; 1 failed, the first: the vendor at "+strings.TrimSuffix(url, "/")+" answers 418 I'm a teapot to a call: must be 204", r.Problem)
@@ -173,14 +152,11 @@ func TestOtherAnswersFailACall(t *testing.T) {
 
 func TestAJudgeThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
-	for want, judge := range map[string]http.HandlerFunc{
-		"/judge answers 503 Service Unavailable": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
-		"/judge must answer with a JSON object":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") },
-	} {
+	for want, judge := range programtest.FailingJudges() {
 		for _, algorithm := range []string{"gresil", "naive"} {
 			f := foreign{judge: judge}
 			r := runJSON(t.Context(), t, "-campaigns 1 -calls 2 -workers 1 -vendor %s -algorithm %s", f.start(t), algorithm)
-			require.Equal(t, 1, r.code, r)
+			require.Equal(t, 1, r.Code, r)
 			require.False(t, r.Judged)
 			require.Contains(t, r.Problem, want)
 		}
@@ -189,25 +165,22 @@ func TestAJudgeThatFailsIsAnError(t *testing.T) {
 
 func TestAVendorThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
+	url := programtest.Unreachable()
 	for _, algorithm := range []string{"gresil", "naive"} {
-		r := runJSON(t.Context(), t, "-workers 1 -vendor %s -algorithm %s", srv.URL, algorithm)
-		require.Equal(t, 1, r.code, r)
+		r := runJSON(t.Context(), t, "-workers 1 -vendor %s -algorithm %s", url, algorithm)
+		require.Equal(t, 1, r.Code, r)
 		require.Zero(t, r.Served)
 		require.Less(t, r.Failed, 200)
-		require.Contains(t, r.Problem, "no answer from the vendor at "+srv.URL+": dial tcp")
+		require.Contains(t, r.Problem, "no answer from the vendor at "+url+": dial tcp")
 	}
 }
 
 func TestARedisThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
-	addr := strings.TrimPrefix(srv.URL, "http://")
+	addr := strings.TrimPrefix(programtest.Unreachable(), "http://")
 	for _, algorithm := range []string{"gresil", "article"} {
 		r := runJSON(t.Context(), t, "-redis %s -algorithm %s", addr, algorithm)
-		require.Equal(t, 1, r.code, r)
+		require.Equal(t, 1, r.Code, r)
 		require.Contains(t, r.Problem, "redis at "+addr+": dial tcp")
 	}
 }
@@ -215,22 +188,13 @@ func TestARedisThatCannotBeReached(t *testing.T) {
 // TestRedisIsNeededUnlessOneWorkerDoesWithout: redis-server is not installed.
 func TestRedisIsNeededUnlessOneWorkerDoesWithout(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
-		"-workers 2":                    "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
-		"-workers 1 -algorithm article": "redis-server is not installed",
-		"-workers 1":                    "",
-		"-workers 2 -algorithm naive":   "",
-	} {
-		cmd := exec.CommandContext(t.Context(), core.Must(binary()), append(strings.Fields(args), "-campaigns", "2", "-calls", "3", "-json")...)
-		cmd.Env = []string{"PATH=" + t.TempDir()}
-		out, err := cmd.Output()
-		if want == "" {
-			require.NoError(t, err, string(out))
-			continue
-		}
-		require.ErrorContains(t, err, "exit status 1")
-		require.Contains(t, string(out), want)
-	}
+	const small = " -campaigns 2 -calls 3"
+	programtest.WithoutRedisServer(t, map[string]string{
+		"-workers 2" + small:                    "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
+		"-workers 1 -algorithm article" + small: "redis-server is not installed",
+		"-workers 1" + small:                    "",
+		"-workers 2 -algorithm naive" + small:   "",
+	})
 }
 
 // TestAWorkerEndsWithItsInput: a call that is sent is finished, and one that waits is dropped.
@@ -278,22 +242,22 @@ func TestAWorkerEndsWithItsInput(t *testing.T) {
 func TestASummaryHasAllNames(t *testing.T) {
 	t.Parallel()
 	r := runJSON(t.Context(), t, "-campaigns 2 -calls 5 -workers 2 -cps 100")
-	require.Zero(t, r.code, r)
+	require.Zero(t, r.Code, r)
 	for name, want := range map[string]any{
 		"algorithm": "gresil", "engine": "memory", "runs_per_call": 1.0, "retried": 0.0, "campaigns": 2.0, "calls": 5.0, "workers": 2.0, "cps": 100.0, "kill": 0.0,
 		"served": 10.0, "failed": 0.0, "deaths": 0.0, "in_flight": []any{}, "lost": 0.0, "ideal_seconds": 0.1, "slack_ms": 50.0,
 		"judged": true, "arrivals": 10.0, "unique": 10.0, "duplicates": 0.0, "void": false, "ok": true,
 	} {
-		require.Equal(t, want, r.json[name], name)
+		require.Equal(t, want, r.JSON[name], name)
 	}
 	for _, name := range []string{
 		"run", "elapsed_seconds", "worst_half", "best_half", "checks_per_call", "stale", "redis_cpu_percent",
 		"most_sliding", "most_fixed", "seconds", "stall_ms",
 	} {
-		require.Contains(t, r.json, name)
+		require.Contains(t, r.JSON, name)
 	}
-	require.Len(t, r.json, 33)
-	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nworker 1: pid \d+\nworker 2: pid \d+\n$`, r.stderr, "no progress without a terminal")
+	require.Len(t, r.JSON, 33)
+	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nworker 1: pid \d+\nworker 2: pid \d+\n$`, r.Stderr, "no progress without a terminal")
 }
 
 func TestASummaryAsText(t *testing.T) {
@@ -336,7 +300,7 @@ func TestCallsInFlightAtAKillAreListed(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}}
 	r := runBinary(t.Context(), t, io.Discard, "-campaigns 4 -calls 60 -workers 2 -cps 150 -kill 2 -vendor %s", f.start(t))
-	require.Zero(t, r.code, r.stdout)
+	require.Zero(t, r.Code, r.Stdout)
 	require.Equal(t, 2, r.Deaths)
 	require.NotEmpty(t, r.InFlight)
 	require.Equal(t, 240, r.Served+r.Lost)

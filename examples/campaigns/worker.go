@@ -88,7 +88,7 @@ func (w *worker) work(in io.Reader) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go w.stall.Watch(ctx)
-	go w.report(ctx)
+	go program.Repeat(ctx, reportTime, w.stats)
 	ran := make(chan error, 1)
 	go func() { ran <- w.jobs.Run(ctx) }()
 	w.say("ready")
@@ -107,19 +107,6 @@ func (w *worker) work(in io.Reader) error {
 	err := <-ran
 	w.stats()
 	return errors.Join(lines.Err(), err)
-}
-
-func (w *worker) report(ctx context.Context) {
-	ticker := time.NewTicker(reportTime)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			w.stats()
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 func (w *worker) stats() {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/gresil/gresil/examples/internal/demoserver"
@@ -17,10 +16,6 @@ func runChild(args []string) int {
 		if args[0] == "server" {
 			return demoserver.Run(ctx, args[1:], os.Stdout, os.Stderr)
 		}
-		if err := program.KeepRedis(ctx, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return 0
+		return program.KeepRedis(ctx, os.Stdout, os.Stderr)
 	})
 }

@@ -1,18 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/examples/internal/programtest"
 )
 
 func TestWrongCommandLines(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
+	programtest.WrongCommandLines(t, command(), map[string]string{
 		"-colour red":                 "flag provided but not defined: -colour",
 		"extra":                       `grouped-calls: unexpected argument "extra": there are only flags, such as -scale 60`,
 		"-records":                    "flag needs an argument: -records",
@@ -34,17 +34,7 @@ func TestWrongCommandLines(t *testing.T) {
 		"vendor -max-records 0":       `invalid value "0" for flag -max-records: must be a whole number, 1 to 10000`,
 		"vendor -calls-per-minute -1": `invalid value "-1" for flag -calls-per-minute: must be a whole number, 1 to 1000000`,
 		"-records 9 -json=false -- x": `unexpected argument "x"`,
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			var stdout, stderr bytes.Buffer
-			require.Equal(t, 2, run(t.Context(), strings.Fields(args), &stdout, &stderr))
-			require.Contains(t, stderr.String(), want)
-			require.Empty(t, stdout.String())
-		})
-	}
-	require.Zero(t, run(t.Context(), []string{"-h"}, io.Discard, io.Discard))
-	require.Zero(t, run(t.Context(), []string{"vendor", "-h"}, io.Discard, io.Discard))
+	})
 }
 
 func TestDefaults(t *testing.T) {

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gresil/gresil/examples/internal/program"
 )
 
 // A crew has the workers, and counts their steps. It belongs to one goroutine.
@@ -40,10 +37,8 @@ type crew struct {
 
 // A member is a worker.
 type member struct {
+	*program.Worker
 	number int
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	stderr bytes.Buffer // it can be read when the worker has ended
 }
 
 // errStalled is the reason why a run is stopped.
@@ -73,37 +68,15 @@ const (
 func (c *crew) hire(ctx context.Context, number int) error {
 	own := c.order
 	own.Worker = number
-	told, err := json.Marshal(own)
-	if err != nil {
-		return err
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	m := &member{number: number + 1}
-	m.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, "worker", string(told)) //nolint:gosec // ourselves
-	m.cmd.Stderr = &m.stderr
-	if m.in, err = m.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	out, err := m.cmd.StdoutPipe()
+	var err error
+	m.Worker, err = program.StartWorker(ctx, own, func(line string) { c.events <- event{from: m, line: line} }, func() { c.events <- event{from: m, ended: true} })
 	if err != nil {
 		return err
 	}
-	if err := m.cmd.Start(); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.stderr, "process %d: pid %d\n", m.number, m.cmd.Process.Pid)
+	fmt.Fprintf(c.stderr, "process %d: pid %d\n", m.number, m.PID())
 	c.workers = append(c.workers, m)
 	c.alive++
-	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.events <- event{from: m, line: lines.Text()}
-		}
-		_ = m.cmd.Wait() // its stderr has the reason
-		c.events <- event{from: m, ended: true}
-	}()
 	return nil
 }
 
@@ -152,7 +125,7 @@ func (c *crew) handle(e event) error {
 
 // bury counts a worker that has ended. The others can take its records, if these are in Redis.
 func (c *crew) bury(m *member) error {
-	_ = m.in.Close()
+	_ = m.In.Close()
 	c.alive--
 	if c.ending {
 		return nil
@@ -160,7 +133,7 @@ func (c *crew) bury(m *member) error {
 	c.deaths++
 	fmt.Fprintf(c.stderr, "process %d has ended\n", m.number)
 	if c.start.IsZero() || c.alive == 0 || c.Algorithm != "gresil" {
-		return fmt.Errorf("process %d has ended: %s", m.number, lastLine(m.stderr.String()))
+		return fmt.Errorf("process %d has ended: %s", m.number, m.Reason())
 	}
 	return nil
 }
@@ -176,7 +149,7 @@ func (c *crew) begin() {
 	c.start = time.Now()
 	c.last, c.right = c.start, c.start
 	for _, m := range c.workers {
-		_, _ = io.WriteString(m.in, "go\n") // the end of a worker is an event
+		_, _ = io.WriteString(m.In, "go\n") // the end of a worker is an event
 	}
 }
 
@@ -218,7 +191,7 @@ func (c *crew) work(ctx context.Context, screen progress) error {
 func (c *crew) dismiss() {
 	c.ending = true
 	for _, m := range c.workers {
-		_ = m.in.Close()
+		_ = m.In.Close()
 	}
 	late := time.AfterFunc(drainTime, func() { c.events <- event{} })
 	defer late.Stop()
@@ -226,15 +199,10 @@ func (c *crew) dismiss() {
 		e := <-c.events
 		if e.from == nil {
 			for _, m := range c.workers {
-				_ = m.cmd.Process.Kill() // otherwise it has ended
+				m.Kill()
 			}
 			continue
 		}
 		_ = c.handle(e) // the calls count
 	}
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }

@@ -41,7 +41,7 @@ func TestDelaysOfTheForkGrow(t *testing.T) {
 func TestTheForkStarvesOptions(t *testing.T) {
 	t.Parallel()
 	r := runBinary(t.Context(), t, io.Discard, "-processes 1 -scale 60 -algorithm fork -options 3 -records 12 -max-records 2 -calls-per-minute 1")
-	require.Zero(t, r.code, r)
+	require.Zero(t, r.Code, r)
 	require.False(t, r.OK)
 	require.Equal(t, 12, r.Lost)
 	require.Equal(t, "0", r.Arrivals.String())

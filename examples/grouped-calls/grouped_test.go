@@ -30,7 +30,7 @@ func TestARecordThatIsNotAccepted(t *testing.T) {
 		_, _ = io.WriteString(w, `{"results":[{"ok":true},{"ok":false,"error":"no such contact"},{"ok":true}]}`)
 	}}
 	r := runJSON(t.Context(), t, "-options 1 -records 3 -processes 1 -scale 60 -vendor %s", f.start(t))
-	require.Equal(t, 1, r.code, r)
+	require.Equal(t, 1, r.Code, r)
 	require.Equal(t, [4]int{2, 1, 0, 1}, [4]int{r.Served, r.Failed, r.Lost, r.Calls})
 	require.Equal(t, "1 of 3 records were not served; 1 failed, the first error: no such contact", r.Problem)
 	require.Len(t, f.seen, 1)
@@ -43,7 +43,7 @@ func TestALongError(t *testing.T) {
 		http.Error(w, strings.Repeat("é\n", 100_000), http.StatusBadRequest)
 	}}
 	r := runJSON(t.Context(), t, "-options 1 -records 1 -processes 1 -scale 60 -vendor %s", f.start(t))
-	require.Equal(t, 1, r.code, r)
+	require.Equal(t, 1, r.Code, r)
 	require.Contains(t, r.Problem, "1 of 1 records were not served; 1 failed, the first error: the vendor rejects the call: é é é")
 	require.Less(t, len(r.Problem), 1200)
 }
@@ -63,7 +63,7 @@ func TestARecordThatTheVendorCannotRead(t *testing.T) {
 		_, _ = io.WriteString(w, results(len(records)))
 	}
 	r := runJSON(t.Context(), t, "-options 1 -records 16 -max-records 16 -processes 1 -scale 600 -vendor %s", f.start(t))
-	require.Equal(t, 1, r.code, r)
+	require.Equal(t, 1, r.Code, r)
 	require.Equal(t, [3]int{15, 1, 0}, [3]int{r.Served, r.Failed, r.Lost})
 	require.Equal(t, "1 of 16 records were not served; 1 failed, the first error: the vendor rejects the call: malformed", r.Problem)
 	require.Len(t, f.seen, 9, "16, and two halves of 16, 8, 4 and 2")
@@ -85,7 +85,7 @@ func TestACallThatIsRefusedIsRepeatedAlone(t *testing.T) {
 		_, _ = io.WriteString(w, results(len(records)))
 	}
 	r := runJSON(t.Context(), t, "-options 3 -records 12 -max-records 2 -processes 1 -calls-per-minute 10 -scale 60 -vendor %s", f.start(t))
-	require.Zero(t, r.code, r)
+	require.Zero(t, r.Code, r)
 	require.Equal(t, [3]int{12, 6, 1}, [3]int{r.Served, r.Calls, r.Refused})
 	times := map[string]int{}
 	for _, s := range f.seen {
@@ -116,7 +116,7 @@ func TestWrongNumbersOfResults(t *testing.T) {
 		}
 		r := runJSON(t.Context(), t, "-options 1 -records 2 -processes 1 -scale 600 -vendor %s", f.start(t))
 		require.Len(t, f.seen, 2)
-		require.Zero(t, r.code, r)
+		require.Zero(t, r.Code, r)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestAVendorThatIsUnavailableForAWhile(t *testing.T) {
 		_, _ = io.WriteString(w, results(len(records)))
 	}
 	r := runJSON(t.Context(), t, "-options 4 -records 400 -max-records 10 -processes 1 -scale 60 -vendor %s", f.start(t))
-	require.Zero(t, r.code, r)
+	require.Zero(t, r.Code, r)
 	require.Equal(t, [3]int{400, 40, 0}, [3]int{r.Served, r.Calls, r.Failed})
 	require.Len(t, f.seen, 84)
 }

@@ -95,14 +95,10 @@ func (l *ledger) judge(stall time.Duration) verdict {
 	}
 	v.Unique = len(l.seen)
 	l.mu.Unlock()
-	v.Arrivals, v.Duplicates, v.Stall = len(at), v.Records-v.Unique, milliseconds(stall)
+	v.Arrivals, v.Duplicates, v.Stall = len(at), v.Records-v.Unique, program.Milliseconds(stall)
 	if len(at) > 0 {
 		v.Seconds = time.Duration(at[len(at)-1] - at[0]).Seconds()
 	}
 	v.MostSliding, v.MostFixed = program.MostSliding(at, window), program.MostFixed(at, window)
 	return v
-}
-
-func milliseconds(d time.Duration) float64 {
-	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }

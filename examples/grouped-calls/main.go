@@ -43,47 +43,24 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
 
-func main() {
-	if len(os.Args) > 2 && os.Args[1] == "worker" {
-		signal.Ignore(os.Interrupt, syscall.SIGHUP) // they are for the parent, which closes the input
-		os.Exit(runWorker(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
-	}
-	if len(os.Args) > 1 && (os.Args[1] == "redis" || os.Args[1] == "child") {
-		os.Exit(program.RunChild(runChild))
-	}
-	program.Main(run)
-}
+func main() { command().Main() }
 
-func runChild(ctx context.Context) int {
-	if os.Args[1] == "child" {
-		return runVendor(ctx, os.Args[2:], os.Stdout, os.Stderr)
-	}
-	if err := program.KeepRedis(ctx, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+func command() program.Command {
+	return program.Command{Whole: run, Vendor: runVendor, Worker: runWorker}
 }
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "vendor" {
-		return runVendor(ctx, args[1:], stdout, stderr)
-	}
 	cfg, err := parse(args, stderr)
 	if err != nil {
 		return program.ExitCode(err)
 	}
 	s := show(ctx, cfg, program.NewScreen(stderr))
-	s.print(stdout, cfg.json)
-	return s.exitCode()
+	program.Print(stdout, s, cfg.json)
+	return program.RunCode(s.Algorithm, s.OK, s.Void, s.err)
 }

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,76 +17,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/programtest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
-// TestMain is the program itself where the arguments are not those of a test.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		main()
-	}
-	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // for our processes: otherwise each ends a second late
-	code := m.Run()
-	_ = os.RemoveAll(folder)
-	os.Exit(code)
-}
-
-var folder string // of the binary, if it is built
-
-// binary builds the program. Under the race detector, calls would need more than the processors of a
-// small machine.
-var binary = sync.OnceValues(func() (path string, err error) {
-	if folder, err = os.MkdirTemp("", "grouped-calls-"); err != nil {
-		return "", err
-	}
-	path = filepath.Join(folder, "grouped-calls")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
+func TestMain(m *testing.M) { programtest.Main(m, main) }
 
 // ran is a run of the program.
 type ran struct {
 	summary
-
-	code           int
-	stdout, stderr string
-	json           map[string]any
+	programtest.Output
 }
 
 // runJSON runs the program with -json, in this process and its children.
 func runJSON(ctx context.Context, t *testing.T, format string, args ...any) (r ran) {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	r.code = run(ctx, append(strings.Fields(fmt.Sprintf(format, args...)), "-json"), &stdout, &stderr)
-	r.stdout, r.stderr = stdout.String(), stderr.String()
-	require.NoError(t, r.parse(), r)
+	r.figures = &figures{}
+	r.Output = programtest.Run(ctx, t, command(), &r.summary, fmt.Sprintf(format, args...))
 	return r
 }
 
 // runBinary is the same as a process of its own. It is interrupted when ctx ends.
 func runBinary(ctx context.Context, t *testing.T, stderr io.Writer, format string, args ...any) (r ran) {
 	t.Helper()
-	path, err := binary()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, append(strings.Fields(fmt.Sprintf(format, args...)), "-json")...)
-	var stdout bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, stderr
-	require.NoError(t, cmd.Start())
-	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
-	defer stop()
-	_ = cmd.Wait() // the code has its error
-	r.code, r.stdout = cmd.ProcessState.ExitCode(), stdout.String()
-	require.NoError(t, r.parse(), r)
-	return r
-}
-
-// parse reads stdout.
-func (r *ran) parse() error {
 	r.figures = &figures{}
-	return errors.Join(json.Unmarshal([]byte(r.stdout), &r.json), json.Unmarshal([]byte(r.stdout), &r.summary))
+	r.Output = programtest.RunBinary(ctx, t, stderr, &r.summary, fmt.Sprintf(format, args...))
+	return r
 }
 
 // repeated repeats a test with a longer minute if the run is void, since the machine stalled, or took
@@ -101,7 +52,7 @@ func (r *ran) parse() error {
 func repeated(t *testing.T, scale, most float64, test func(scale float64) ran) (r ran) {
 	t.Helper()
 	for range 4 {
-		if r = test(scale); r.code == 1 || r.code == 0 && r.Elapsed <= most*r.Ideal {
+		if r = test(scale); r.Code == 1 || r.Code == 0 && r.Elapsed <= most*r.Ideal {
 			return r
 		}
 		t.Logf("repeated: void %v, %v seconds instead of %v", r.Void, r.Elapsed, r.Ideal)
@@ -117,11 +68,11 @@ const mostTime = 1.15 // of the ideal
 // within the limit and in time.
 func requireGrouped(t *testing.T, r ran) {
 	t.Helper()
-	require.Zero(t, r.code, r.stdout)
+	require.Zero(t, r.Code, r.Stdout)
 	require.True(t, r.OK)
 	require.Equal(t, r.Records, r.Served)
 	require.Equal(t, r.IdealCalls, r.Calls)
-	require.LessOrEqual(t, r.Elapsed, mostTime*r.Ideal, r.stdout)
+	require.LessOrEqual(t, r.Elapsed, mostTime*r.Ideal, r.Stdout)
 	v := r.verdict(t)
 	require.Equal(t, r.IdealCalls, v.Arrivals)
 	require.Equal(t, r.Records, v.Unique)
@@ -139,8 +90,8 @@ func requireGrouped(t *testing.T, r ran) {
 func (r *ran) verdict(t *testing.T) (v verdict) {
 	t.Helper()
 	require.True(t, r.Judged)
-	require.NoError(t, json.Unmarshal([]byte(r.stdout), &v))
-	v.Records = int(value(r.Accepted))
+	require.NoError(t, json.Unmarshal([]byte(r.Stdout), &v))
+	v.Records = int(program.Value(r.Accepted))
 	require.Equal(t, v.Records, v.Unique+v.Duplicates)
 	return v
 }
@@ -174,7 +125,7 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(redis.Kill)
 	repeated(t, 50, 1e9, func(scale float64) ran {
-		url := startVendor(t, scale)
+		url := programtest.StartVendor(t, "-scale", fmt.Sprint(scale))
 		var runs [2]ran
 		var wg sync.WaitGroup
 		for i := range runs {
@@ -184,17 +135,17 @@ func TestTwoRunsShareTheLimit(t *testing.T) {
 		}
 		wg.Wait()
 		for _, r := range runs {
-			if r.code == 3 {
+			if r.Code == 3 {
 				return r
 			}
-			require.Zero(t, r.code, r.stdout)
+			require.Zero(t, r.Code, r.Stdout)
 			require.Equal(t, 80, r.Calls, "each run is below the limit")
 		}
-		f, err := judge(t.Context(), url)
+		f, err := program.Judge[figures](t.Context(), url)
 		require.NoError(t, err)
-		require.InDelta(t, 8000, value(f.Unique), 0)
-		require.InDelta(t, 160, value(f.Arrivals), 0)
-		require.LessOrEqual(t, value(f.MostSliding), 100.0)
+		require.InDelta(t, 8000, program.Value(f.Unique), 0)
+		require.InDelta(t, 160, program.Value(f.Arrivals), 0)
+		require.LessOrEqual(t, program.Value(f.MostSliding), 100.0)
 		requireNoRecords(t, redis)
 		return runs[0]
 	})
@@ -210,20 +161,6 @@ func requireNoRecords(t *testing.T, redis *redisserver.Server) {
 		require.NoError(t, err)
 		require.NotEqual(t, "-1", ttl, key)
 	}
-}
-
-// startVendor starts a vendor alone, and returns its URL.
-func startVendor(t *testing.T, scale float64) (url string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), core.Must(binary()), "vendor", "-addr", "127.0.0.1:0", "-scale", fmt.Sprint(scale))
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has ended
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	return lines.Text()
 }
 
 // TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled: it has calls in flight, whose records arrive again
@@ -257,7 +194,7 @@ func TestTheOtherProcessTakesTheRecordsOfOneThatIsKilled(t *testing.T) {
 		return len(text), nil
 	})
 	r := runBinary(t.Context(), t, pids, "-options 4 -records 1000 -max-records 10 -scale 60 -vendor %s", f.start(t))
-	require.Zero(t, r.code, r.stdout)
+	require.Zero(t, r.Code, r.Stdout)
 	require.Equal(t, 1, r.Deaths)
 	require.Equal(t, 1000, r.Served)
 	calls, numbers := map[string]string{}, map[float64]int{}
@@ -300,7 +237,7 @@ func TestAnInterruptDrains(t *testing.T) {
 		_, _ = io.WriteString(w, results(10))
 	}
 	r := runBinary(ctx, t, io.Discard, "-options 1 -records 100 -max-records 10 -calls-per-minute 10 -redis %s -vendor %s", redis.Addr, f.start(t))
-	require.Equal(t, 1, r.code, r.stdout)
+	require.Equal(t, 1, r.Code, r.Stdout)
 	require.Equal(t, 10*len(f.seen), r.Served)
 	require.Equal(t, 100-r.Served, r.Lost)
 	require.Equal(t, fmt.Sprintf("interrupted; %d of 100 records were not served", r.Lost), r.Problem)
@@ -309,39 +246,9 @@ func TestAnInterruptDrains(t *testing.T) {
 
 var processLine = regexp.MustCompile(`(?m)^process (\d): pid (\d+)$`)
 
-// TestAllProcessesEndWithTheProgram: it is killed.
 func TestAllProcessesEndWithTheProgram(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), core.Must(binary()))
-	out, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	vendor, ok := strings.CutPrefix(lines.Text(), "vendor: ")
-	require.True(t, ok)
-	var pids []string
-	for len(pids) < 2 && lines.Scan() {
-		m := processLine.FindStringSubmatch(lines.Text())
-		require.NotNil(t, m, lines.Text())
-		pids = append(pids, m[2])
-	}
-	require.Eventually(t, func() bool {
-		f, err := judge(t.Context(), vendor)
-		return err == nil && value(f.Arrivals) > 0
-	}, time.Minute, 10*time.Millisecond)
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
-	for _, pid := range pids {
-		require.Eventually(t, func() bool {
-			stat, err := os.ReadFile("/proc/" + pid + "/stat")
-			return err != nil || strings.Contains(string(stat), ") Z ")
-		}, time.Minute, 10*time.Millisecond)
-	}
-	require.Eventually(t, func() bool {
-		_, err := judge(t.Context(), vendor)
-		return err != nil
-	}, time.Minute, 10*time.Millisecond)
+	programtest.EndsWithItsProcesses(t, 2)
 }
 
 // TestTheControlsBreakTheLimit: the load is strong enough for it. The fork sends records again too.
@@ -351,15 +258,15 @@ func TestTheControlsBreakTheLimit(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			r := runBinary(t.Context(), t, io.Discard, "-algorithm %s %s", algorithm, args)
-			require.Zero(t, r.code, r)
+			require.Zero(t, r.Code, r)
 			require.False(t, r.OK)
-			require.Positive(t, value(r.Over))
-			require.Greater(t, value(r.MostSliding), 100.0)
+			require.Positive(t, program.Value(r.Over))
+			require.Greater(t, program.Value(r.MostSliding), 100.0)
 			require.Contains(t, r.Problem, "calls in a minute, the limit is 100")
 			require.Zero(t, r.Lost)
 			if algorithm == "fork" {
 				require.Equal(t, 20_000, r.Served)
-				require.Positive(t, value(r.Duplicates))
+				require.Positive(t, program.Value(r.Duplicates))
 			} else {
 				require.Equal(t, 1900, r.Failed)
 			}
@@ -370,20 +277,11 @@ func TestTheControlsBreakTheLimit(t *testing.T) {
 // TestRedisIsNeededUnlessOneProcessDoesWithout: redis-server is not installed.
 func TestRedisIsNeededUnlessOneProcessDoesWithout(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]string{
-		"-processes 2":                  "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
-		"-processes 1 -algorithm fork":  "redis-server is not installed",
-		"-processes 1":                  "",
-		"-processes 2 -algorithm naive": "",
-	} {
-		cmd := exec.CommandContext(t.Context(), core.Must(binary()), append(strings.Fields(args), "-options", "2", "-records", "4", "-scale", "60", "-json")...)
-		cmd.Env = []string{"PATH=" + t.TempDir()}
-		out, err := cmd.Output()
-		if want == "" {
-			require.NoError(t, err, string(out))
-			continue
-		}
-		require.ErrorContains(t, err, "exit status 1")
-		require.Contains(t, string(out), want)
-	}
+	const small = " -options 2 -records 4 -scale 60"
+	programtest.WithoutRedisServer(t, map[string]string{
+		"-processes 2" + small:                  "redis-server is not installed: install it, or give the -redis HOST:PORT of one that runs",
+		"-processes 1 -algorithm fork" + small:  "redis-server is not installed",
+		"-processes 1" + small:                  "",
+		"-processes 2 -algorithm naive" + small: "",
+	})
 }

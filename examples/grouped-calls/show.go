@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
@@ -19,7 +16,12 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	defer end(nil)
 	var children program.Children
 	defer children.Stop()
-	if err := startServers(ctx, &cfg, &children); err != nil {
+	if cfg.algorithm == "naive" {
+		cfg.redis = ""
+	}
+	err := children.StartServers(ctx, cfg.needsRedis(), &cfg.redis, &cfg.vendor, "-scale", fmt.Sprint(cfg.scale),
+		"-max-records", strconv.Itoa(cfg.maxRecords), "-calls-per-minute", strconv.Itoa(cfg.callsPerMinute))
+	if err != nil {
 		return s.fail(err)
 	}
 	children.Watch(running, end)
@@ -28,7 +30,7 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 		Run: s.Run, Vendor: cfg.vendor, Redis: cfg.redis, Algorithm: cfg.algorithm, Options: cfg.options, Records: cfg.records,
 		MaxRecords: cfg.maxRecords, CallsPerMinute: cfg.callsPerMinute, Scale: cfg.scale, Workers: cfg.processes,
 	}}
-	err := c.work(running, progress{stderr})
+	err = c.work(running, progress{stderr})
 	stderr.Draw("")
 	s = s.count(c)
 	switch {
@@ -39,36 +41,7 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	case err != nil:
 		return s.fail(err)
 	}
-	s.figures, err = judge(context.WithoutCancel(ctx), cfg.vendor)
+	s.figures, err = program.Judge[figures](context.WithoutCancel(ctx), cfg.vendor)
 	s.Judged = s.figures != nil
 	return s.fail(err)
 }
-
-const judgeTime = time.Minute
-
-// judge reads the figures of a vendor. They are nil if it has none.
-func judge(ctx context.Context, vendor string) (*figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, judgeTime)
-	defer cancel()
-	return program.Judge[figures](ctx, vendor)
-}
-
-// startServers starts the Redis and the vendor that are not given, if they are needed.
-func startServers(ctx context.Context, cfg *config, children *program.Children) (err error) {
-	switch {
-	case cfg.algorithm == "naive":
-		cfg.redis = ""
-	case cfg.redis == "" && cfg.needsRedis():
-		if cfg.redis, err = children.StartRedis(ctx); err != nil {
-			return err
-		}
-	}
-	if cfg.vendor == "" {
-		cfg.vendor, err = children.Start(ctx, "the vendor", "child", "-addr", "127.0.0.1:0", "-scale", fmt.Sprint(cfg.scale),
-			"-max-records", strconv.Itoa(cfg.maxRecords), "-calls-per-minute", strconv.Itoa(cfg.callsPerMinute))
-	}
-	return err
-}
-
-// newRun returns a name that no other run has.
-func newRun() string { return strings.ToLower(rand.Text()[:8]) }

@@ -19,7 +19,7 @@ func TestSoakGroupedCalls(t *testing.T) {
 		r := repeated(t, scale, mostTime, func(scale float64) ran {
 			return runBinary(t.Context(), t, io.Discard, "%s -scale %g", args, scale)
 		})
-		t.Log(r.stdout)
+		t.Log(r.Stdout)
 		requireGrouped(t, r)
 	}
 }

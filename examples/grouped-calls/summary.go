@@ -3,10 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"math"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/gresil/gresil/examples/internal/program"
@@ -26,11 +22,6 @@ type figures struct {
 	MostFixed   json.Number     `json:"most_fixed,omitempty"`
 	Seconds     json.Number     `json:"seconds,omitempty"`
 	Stall       json.Number     `json:"stall_ms,omitempty"`
-}
-
-func value(n json.Number) float64 {
-	x, _ := n.Float64() // 0 if there is none
-	return x
 }
 
 // A summary has the flags, the ends of the records, and the figures of the vendor.
@@ -70,8 +61,8 @@ type summary struct {
 func newSummary(cfg config) summary {
 	return summary{
 		Algorithm: cfg.algorithm, Options: cfg.options, Records: cfg.records, MaxRecords: cfg.maxRecords,
-		CallsPerMinute: cfg.callsPerMinute, Processes: cfg.processes, Scale: cfg.scale, Run: newRun(), Lost: cfg.records,
-		IdealCalls: cfg.calls(), Ideal: round(cfg.ideal().Seconds()), Slack: milliseconds(slack(cfg.minute())), cfg: cfg,
+		CallsPerMinute: cfg.callsPerMinute, Processes: cfg.processes, Scale: cfg.scale, Run: program.NewRun(), Lost: cfg.records,
+		IdealCalls: cfg.calls(), Ideal: program.Round(cfg.ideal().Seconds()), Slack: program.Milliseconds(slack(cfg.minute())), cfg: cfg,
 	}
 }
 
@@ -81,61 +72,50 @@ func (s summary) count(c *crew) summary {
 	s.Deaths = c.deaths
 	s.Lost = max(0, s.Records-s.Served-s.Failed)
 	if !c.start.IsZero() {
-		s.Elapsed = round(c.last.Sub(c.start).Seconds())
+		s.Elapsed = program.Round(c.last.Sub(c.start).Seconds())
 	}
-	s.Stall = milliseconds(c.stall)
+	s.Stall = program.Milliseconds(c.stall)
 	return s
-}
-
-func round(x float64) float64 { return math.Round(x*1000) / 1000 }
-
-// problems are the reasons why a run is not ok.
-type problems []string
-
-func (p *problems) add(bad bool, format string, args ...any) {
-	if bad {
-		*p = append(*p, fmt.Sprintf(format, args...))
-	}
 }
 
 // fail returns s with its verdict. err, if there is one, is the reason why the run could not be made
 // or judged.
 func (s summary) fail(err error) summary {
 	s.err = err
-	var p problems
-	p.add(err != nil, "%v", err)
-	p.add(s.note != "", "%s", s.note)
-	p.add(s.Served < s.Records, "%d of %d records were not served", s.Records-s.Served, s.Records)
-	p.add(s.first != "" && s.Served < s.Records, "%d failed, the first error: %s", s.Failed, s.first)
+	var p program.Problems
+	p.Add(err != nil, "%v", err)
+	p.Add(s.note != "", "%s", s.note)
+	p.Add(s.Served < s.Records, "%d of %d records were not served", s.Records-s.Served, s.Records)
+	p.Add(s.first != "" && s.Served < s.Records, "%d failed, the first error: %s", s.Failed, s.first)
 	if s.figures != nil {
 		s = s.judge(&p)
 	}
-	s.OK, s.Problem = len(p) == 0, strings.Join(p, "; ")
+	s.OK, s.Problem = len(p) == 0, p.String()
 	return s
 }
 
 // judge adds the problems that the vendor saw.
-func (s summary) judge(p *problems) summary {
+func (s summary) judge(p *program.Problems) summary {
 	f := s.figures
 	s.Accepted = f.Records
-	s.Stall = max(s.Stall, value(f.Stall))
-	p.add(value(f.TooBig) > 0, "%s calls were too big", f.TooBig)
-	p.add(value(f.Bad) > 0, "%s calls were malformed", f.Bad)
-	p.add(value(f.Duplicates) > 0 && s.Deaths == 0, "%s records arrived again", f.Duplicates)
-	p.add(f.Unique != "" && value(f.Unique) < float64(s.Records), "%s of %d records arrived", f.Unique, s.Records)
-	if value(f.Records) == float64(s.Records) && s.Deaths == 0 { // otherwise it has calls of other runs
+	s.Stall = max(s.Stall, program.Value(f.Stall))
+	p.Add(program.Value(f.TooBig) > 0, "%s calls were too big", f.TooBig)
+	p.Add(program.Value(f.Bad) > 0, "%s calls were malformed", f.Bad)
+	p.Add(program.Value(f.Duplicates) > 0 && s.Deaths == 0, "%s records arrived again", f.Duplicates)
+	p.Add(f.Unique != "" && program.Value(f.Unique) < float64(s.Records), "%s of %d records arrived", f.Unique, s.Records)
+	if program.Value(f.Records) == float64(s.Records) && s.Deaths == 0 { // otherwise it has calls of other runs
 		s.compare(p)
 	}
 	late := s.Stall > s.Slack && s.Elapsed > s.Ideal-s.cfg.minute().Seconds() // no stall makes a run faster than the limit
-	over, sliding := value(f.Over) > 0, value(f.MostSliding) > float64(s.CallsPerMinute)
+	over, sliding := program.Value(f.Over) > 0, program.Value(f.MostSliding) > float64(s.CallsPerMinute)
 	s.Void = s.Algorithm == "gresil" && (over || sliding) && len(*p) == 0 && late
-	p.add(over, "%s calls were refused", f.Over)
-	p.add(sliding, "%s calls in a minute, the limit is %d", f.MostSliding, s.CallsPerMinute)
+	p.Add(over, "%s calls were refused", f.Over)
+	p.Add(sliding, "%s calls in a minute, the limit is %d", f.MostSliding, s.CallsPerMinute)
 	return s
 }
 
 // compare adds the options with more calls than they need, or fewer.
-func (s summary) compare(p *problems) {
+func (s summary) compare(p *program.Problems) {
 	var calls map[string]int
 	if json.Unmarshal(s.figures.Calls, &calls) != nil {
 		return // it counts nothing, or something of its own
@@ -150,29 +130,11 @@ func (s summary) compare(p *problems) {
 			}
 		}
 	}
-	p.add(wrong > 0, "%d options have another number of calls than they need, the first: %s", wrong, first)
+	p.Add(wrong > 0, "%d options have another number of calls than they need, the first: %s", wrong, first)
 }
 
-func (s summary) exitCode() int {
-	switch {
-	case s.err != nil:
-		return 1
-	case s.OK || s.Algorithm != "gresil":
-		return 0
-	case s.Void:
-		return 3
-	}
-	return 1
-}
-
-// print writes one JSON object, or text.
-func (s summary) print(w io.Writer, asJSON bool) {
-	if asJSON {
-		program.PrintJSON(w, s)
-		return
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	row := func(name string, value any) { fmt.Fprintf(tw, "%s\t%v\n", name, value) }
+// Rows calls row for each line of the text.
+func (s summary) Rows(row func(name string, value any)) {
 	row("algorithm", s.Algorithm)
 	row("records", fmt.Sprintf("%d in %d options, from %d processes, %d a call", s.Records, s.Options, s.Processes, s.MaxRecords))
 	row("limit", fmt.Sprintf("%d calls in %v", s.CallsPerMinute, s.cfg.minute().Round(time.Millisecond)))
@@ -197,13 +159,15 @@ func (s summary) print(w io.Writer, asJSON bool) {
 	}
 	row("elapsed_seconds", fmt.Sprintf("%v, ideal %v", s.Elapsed, s.Ideal))
 	row("stall_ms", fmt.Sprintf("%v, slack %v", s.Stall, s.Slack))
-	_ = tw.Flush() // to standard output
+}
+
+// Verdict returns the last line of the text.
+func (s summary) Verdict() string {
 	switch {
 	case s.OK:
-		fmt.Fprintln(w, "ok: all records were served by the smallest number of calls, and no minute was above the limit")
+		return "ok: all records were served by the smallest number of calls, and no minute was above the limit"
 	case s.Void:
-		fmt.Fprintf(w, "VOID: %s, and the harness stalled for longer than the slack\n", s.Problem)
-	default:
-		fmt.Fprintf(w, "FAILED: %s\n", s.Problem)
+		return fmt.Sprintf("VOID: %s, and the harness stalled for longer than the slack", s.Problem)
 	}
+	return "FAILED: " + s.Problem
 }

@@ -13,7 +13,7 @@ import (
 func TestASummaryHasAllNames(t *testing.T) {
 	t.Parallel()
 	r := runJSON(t.Context(), t, "-options 2 -records 10 -max-records 3 -scale 60")
-	require.Zero(t, r.code, r)
+	require.Zero(t, r.Code, r)
 	for name, want := range map[string]any{
 		"algorithm": "gresil", "options": 2.0, "records": 10.0, "max_records": 3.0, "calls_per_minute": 100.0, "processes": 2.0,
 		"scale": 60.0, "served": 10.0, "failed": 0.0, "lost": 0.0, "calls": 4.0, "ideal_calls": 4.0, "refused": 0.0, "deaths": 0.0,
@@ -21,13 +21,13 @@ func TestASummaryHasAllNames(t *testing.T) {
 		"calls_by_option": map[string]any{"list-1:upsert": 2.0, "list-1:insert": 2.0}, "accepted": 10.0, "unique": 10.0,
 		"duplicates": 0.0, "most_sliding": 4.0, "void": false, "ok": true,
 	} {
-		require.Equal(t, want, r.json[name], name)
+		require.Equal(t, want, r.JSON[name], name)
 	}
 	for _, name := range []string{"run", "elapsed_seconds", "most_fixed", "seconds", "stall_ms"} {
-		require.Contains(t, r.json, name)
+		require.Contains(t, r.JSON, name)
 	}
-	require.Len(t, r.json, 33)
-	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nprocess 1: pid \d+\nprocess 2: pid \d+\n$`, r.stderr, "no progress without a terminal")
+	require.Len(t, r.JSON, 33)
+	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nprocess 1: pid \d+\nprocess 2: pid \d+\n$`, r.Stderr, "no progress without a terminal")
 }
 
 func TestASummaryAsText(t *testing.T) {
@@ -91,12 +91,12 @@ func TestVerdicts(t *testing.T) {
 					break
 				}
 			}
-			require.Equal(t, c.code, r.code, r)
+			require.Equal(t, c.code, r.Code, r)
 			require.Equal(t, c.code == 3, r.Void)
 			require.Equal(t, c.problem == "", r.OK)
 			require.Equal(t, c.problem, r.Problem)
-			require.Contains(t, r.stdout, `"judged":true,`)
-			require.Contains(t, r.stdout, `"arrivals":7,`)
+			require.Contains(t, r.Stdout, `"judged":true,`)
+			require.Contains(t, r.Stdout, `"arrivals":7,`)
 		})
 	}
 }

@@ -15,27 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/examples/internal/program"
+	"github.com/gresil/gresil/examples/internal/programtest"
 )
-
-func request(t *testing.T, verb, url, key, body string) (resp *http.Response, text string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), verb, url, strings.NewReader(body))
-	require.NoError(t, err)
-	req.Header.Set("Idempotency-Key", key)
-	resp, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	require.NoError(t, err)
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return resp, string(answer)
-}
 
 func TestTheVendorOverHTTP(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(newVendor(newLedger(10, time.Hour), 2, &program.Stall{}))
 	t.Cleanup(srv.Close)
+	key := http.Header{"Idempotency-Key": {"key"}}
 	merge := srv.URL + "/merge?method=merge"
-	resp, body := request(t, http.MethodPost, merge, "key", `{"option":"a","records":[{"n":1},{"n":2}]}`)
+	resp, body := programtest.Request(t, http.MethodPost, merge, key, `{"option":"a","records":[{"n":1},{"n":2}]}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, `{"results":[{"ok":true,"error":""},{"ok":true,"error":""}]}`, body)
 	for _, c := range [][4]string{
@@ -46,20 +35,20 @@ func TestTheVendorOverHTTP(t *testing.T) {
 		{merge, "", `{"option":"a","records":[1]}`, "the parameter method and the header Idempotency-Key must be given\n"},
 		{srv.URL + "/merge", "key", `{"option":"a","records":[1]}`, "the parameter method and the header Idempotency-Key must be given\n"},
 	} {
-		resp, body = request(t, http.MethodPost, c[0], c[1], c[2])
+		resp, body = programtest.Request(t, http.MethodPost, c[0], http.Header{"Idempotency-Key": {c[1]}}, c[2])
 		require.Equal(t, http.StatusBadRequest, resp.StatusCode, c)
 		require.Equal(t, c[3], body)
 	}
 	for range 3 {
-		resp, _ = request(t, http.MethodPost, merge, "key", `{"option":"b","records":[{"n":1}]}`)
+		resp, _ = programtest.Request(t, http.MethodPost, merge, key, `{"option":"b","records":[{"n":1}]}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 	}
-	resp, _ = request(t, http.MethodPost, merge, "key", `{"option":"b","records":[{"n":4}]}`)
+	resp, _ = programtest.Request(t, http.MethodPost, merge, key, `{"option":"b","records":[{"n":4}]}`)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "calls that were rejected count too")
 	require.Empty(t, resp.Header.Get("Retry-After"))
-	resp, _ = request(t, http.MethodGet, merge, "key", "")
+	resp, _ = programtest.Request(t, http.MethodGet, merge, key, "")
 	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
-	resp, body = request(t, http.MethodGet, srv.URL+"/judge", "", "")
+	resp, body = programtest.Request(t, http.MethodGet, srv.URL+"/judge", http.Header{}, "")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	var v verdict
 	require.NoError(t, json.Unmarshal([]byte(body), &v))
@@ -87,8 +76,7 @@ type seen struct {
 
 func (f *foreign) start(t *testing.T) (url string) {
 	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /base/merge", func(w http.ResponseWriter, r *http.Request) {
+	return programtest.ForeignVendor(t, "POST /merge", func(w http.ResponseWriter, r *http.Request) {
 		s := seen{query: r.URL.Query(), key: r.Header.Get("Idempotency-Key")}
 		_ = json.NewDecoder(r.Body).Decode(&s.body) // a test looks at it
 		f.mu.Lock()
@@ -99,13 +87,7 @@ func (f *foreign) start(t *testing.T) (url string) {
 			return
 		}
 		_, _ = io.WriteString(w, results(len(s.body.Records)))
-	})
-	if f.judge != nil {
-		mux.HandleFunc("GET /base/judge", f.judge)
-	}
-	srv := httptest.NewServer(mux)
-	t.Cleanup(srv.Close)
-	return srv.URL + "/base/"
+	}, f.judge)
 }
 
 // results is an answer that accepts n records.
@@ -120,11 +102,11 @@ func TestAVendorWithoutAJudge(t *testing.T) {
 			t.Parallel()
 			var f foreign
 			r := runJSON(t.Context(), t, "-options 3 -records 31 -max-records 5 -scale 60 -vendor %s -algorithm %s", f.start(t), algorithm)
-			require.Zero(t, r.code, r)
+			require.Zero(t, r.Code, r)
 			require.False(t, r.Judged)
 			require.Equal(t, 31, r.Served)
 			for _, name := range []string{"arrivals", "over", "accepted", "unique", "duplicates", "most_sliding", "most_fixed", "seconds"} {
-				require.NotContains(t, r.json, name)
+				require.NotContains(t, r.JSON, name)
 			}
 			calls, numbers, keys := map[string]int{}, map[float64]bool{}, map[string]bool{}
 			for _, s := range f.seen {
@@ -150,14 +132,11 @@ func TestAVendorWithoutAJudge(t *testing.T) {
 
 func TestAJudgeThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
-	for want, judge := range map[string]http.HandlerFunc{
-		"/judge answers 503 Service Unavailable": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
-		"/judge must answer with a JSON object":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") },
-	} {
+	for want, judge := range programtest.FailingJudges() {
 		for _, algorithm := range []string{"gresil", "naive"} {
 			f := foreign{judge: judge}
 			r := runJSON(t.Context(), t, "-options 1 -records 2 -processes 1 -vendor %s -algorithm %s", f.start(t), algorithm)
-			require.Equal(t, 1, r.code, r)
+			require.Equal(t, 1, r.Code, r)
 			require.False(t, r.Judged)
 			require.Contains(t, r.Problem, want)
 		}
@@ -166,27 +145,24 @@ func TestAJudgeThatFailsIsAnError(t *testing.T) {
 
 func TestAVendorThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
+	url := programtest.Unreachable()
 	for _, algorithm := range []string{"gresil", "naive"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
-			r := runJSON(t.Context(), t, "-processes 1 -scale 600 -vendor %s -algorithm %s", srv.URL, algorithm)
-			require.Equal(t, 1, r.code, r)
+			r := runJSON(t.Context(), t, "-processes 1 -scale 600 -vendor %s -algorithm %s", url, algorithm)
+			require.Equal(t, 1, r.Code, r)
 			require.Zero(t, r.Served)
-			require.Contains(t, r.Problem, "no answer from the vendor at "+srv.URL+": dial tcp")
+			require.Contains(t, r.Problem, "no answer from the vendor at "+url+": dial tcp")
 		})
 	}
 }
 
 func TestARedisThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
-	addr := strings.TrimPrefix(srv.URL, "http://")
+	addr := strings.TrimPrefix(programtest.Unreachable(), "http://")
 	for _, algorithm := range []string{"gresil", "fork"} {
 		r := runJSON(t.Context(), t, "-redis %s -algorithm %s", addr, algorithm)
-		require.Equal(t, 1, r.code, r)
+		require.Equal(t, 1, r.Code, r)
 		require.Contains(t, r.Problem, "redis at "+addr+": dial tcp")
 	}
 }

@@ -115,30 +115,19 @@ func (w *worker) work(in io.Reader) error {
 		ended := make(chan error, 1)
 		go func() { ended <- a.run(ctx) }()
 		go w.stall.Watch(ctx)
-		go w.report(ctx)
+		go program.Repeat(ctx, reportTime, w.stats)
 		lines.Scan() // the end
 		cancel()
 		err = <-ended
 	}
-	w.say("stats %d", w.stall.Duration())
+	w.stats()
 	if late := a.stop(); err == nil {
 		err = late
 	}
 	return err
 }
 
-func (w *worker) report(ctx context.Context) {
-	ticker := time.NewTicker(reportTime)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			w.say("stats %d", w.stall.Duration())
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+func (w *worker) stats() { w.say("stats %d", w.stall.Duration()) }
 
 // fail gives up records.
 func (w *worker) fail(n int, err error) { w.say("failed %d %v", n, err) }

@@ -30,30 +30,21 @@ package main
 import (
 	"context"
 	"io"
-	"os"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
 
-func main() {
-	if len(os.Args) > 1 && os.Args[1] == "child" {
-		os.Exit(program.RunChild(func(ctx context.Context) int {
-			return runVendor(ctx, os.Args[2:], os.Stdout, os.Stderr)
-		}))
-	}
-	program.Main(run)
-}
+func main() { command().Main() }
+
+func command() program.Command { return program.Command{Whole: run, Vendor: runVendor} }
 
 // run returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "vendor" {
-		return runVendor(ctx, args[1:], stdout, stderr)
-	}
 	cfg, err := parse(args, stderr)
 	if err != nil {
 		return program.ExitCode(err)
 	}
 	s := show(ctx, cfg, program.NewScreen(stderr))
-	s.print(stdout, cfg.json)
-	return s.exitCode()
+	program.Print(stdout, s, cfg.json)
+	return program.RunCode(s.Algorithm, s.OK, false, s.err)
 }

@@ -3,11 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,34 +12,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/examples/internal/programtest"
 )
 
-// TestMain is the program itself where the arguments are not those of a test.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		main()
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { programtest.Main(m, main) }
 
-// A result is a run of the program.
-type result struct {
-	code           int
-	stdout, stderr string
-	json           map[string]any
-}
-
-// runJSON runs the program with -json.
-func runJSON(ctx context.Context, t *testing.T, args string) (r result) {
+// runJSON runs the program with -json, in this process and its children.
+func runJSON(ctx context.Context, t *testing.T, args string) programtest.Output {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	r.code = run(ctx, append(strings.Fields(args), "-json"), &stdout, &stderr)
-	r.stdout, r.stderr = stdout.String(), stderr.String()
-	dec := json.NewDecoder(strings.NewReader(r.stdout))
-	require.NoError(t, dec.Decode(&r.json), "%s%s", r.stdout, r.stderr)
-	_, err := dec.Token()
-	require.ErrorIs(t, err, io.EOF, "exactly one object")
-	return r
+	return programtest.Run(ctx, t, command(), &summary{figures: &figures{}}, args)
 }
 
 func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
@@ -51,7 +30,7 @@ func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			const load = "-calls 130 -rate 1000 -capacity 60 -limit 50 -scale 2 -algorithm "
-			var r result
+			var r programtest.Output
 			if algorithm == "gresil" {
 				r = runJSON(t.Context(), t, load+algorithm)
 			} else {
@@ -59,27 +38,27 @@ func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a control is interrupted
 					r = runJSON(ctx, t, load+algorithm)
 					cancel()
-					if r.json["ok"] == false {
+					if r.JSON["ok"] == false {
 						break
 					}
 				}
 			}
-			require.Zero(t, r.code, r)
-			require.Equal(t, true, r.json["judged"])
+			require.Zero(t, r.Code, r)
+			require.Equal(t, true, r.JSON["judged"])
 			if algorithm == "gresil" {
-				require.Equal(t, true, r.json["ok"], r)
-				require.EqualValues(t, 130, r.json["served"])
-				require.EqualValues(t, 130, r.json["arrivals"])
-				require.EqualValues(t, 0, r.json["trips"])
-				require.LessOrEqual(t, r.json["most_sliding"], 100.0)
+				require.Equal(t, true, r.JSON["ok"], r)
+				require.EqualValues(t, 130, r.JSON["served"])
+				require.EqualValues(t, 130, r.JSON["arrivals"])
+				require.EqualValues(t, 0, r.JSON["trips"])
+				require.LessOrEqual(t, r.JSON["most_sliding"], 100.0)
 				return
 			}
-			require.Equal(t, false, r.json["ok"], r)
-			require.Less(t, r.json["served"], 130.0)
-			require.GreaterOrEqual(t, r.json["trips"], 1.0)
-			require.Greater(t, r.json["most_sliding"], 100.0)
-			require.Contains(t, r.json["problem"], "interrupted; ")
-			require.Contains(t, r.json["problem"], "; trips: 1")
+			require.Equal(t, false, r.JSON["ok"], r)
+			require.Less(t, r.JSON["served"], 130.0)
+			require.GreaterOrEqual(t, r.JSON["trips"], 1.0)
+			require.Greater(t, r.JSON["most_sliding"], 100.0)
+			require.Contains(t, r.JSON["problem"], "interrupted; ")
+			require.Contains(t, r.JSON["problem"], "; trips: 1")
 		})
 	}
 }
@@ -87,20 +66,20 @@ func TestGresilServesALoadThatBreaksTheControls(t *testing.T) {
 func TestASummaryHasTheNamesAndFiguresOfTheVendor(t *testing.T) {
 	t.Parallel()
 	r := runJSON(t.Context(), t, "-calls 5 -scale 10")
-	require.Zero(t, r.code, r)
+	require.Zero(t, r.Code, r)
 	for name, want := range map[string]any{
 		"algorithm": "gresil", "calls": 5.0, "rate": 120.0, "capacity": 8.0, "limit": 0.0, "scale": 10.0,
 		"served": 5.0, "failed": 0.0, "judged": true, "ok": true,
 		"arrivals": 5.0, "unique": 5.0, "duplicates": 0.0, "trips": 0.0, "escalations": 0.0, "worst_penalty_s": 0.0,
 	} {
-		require.Equal(t, want, r.json[name], name)
+		require.Equal(t, want, r.JSON[name], name)
 	}
 	for _, name := range []string{"most_sliding", "most_fixed", "seconds"} {
-		require.Positive(t, r.json[name], name)
+		require.Positive(t, r.JSON[name], name)
 	}
-	require.Len(t, r.json, 19)
-	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\n`, r.stderr)
-	require.NotContains(t, r.stderr, "\r", "no bar without a terminal")
+	require.Len(t, r.JSON, 19)
+	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\n`, r.Stderr)
+	require.NotContains(t, r.Stderr, "\r", "no bar without a terminal")
 }
 
 func TestASummaryAsText(t *testing.T) {
@@ -135,21 +114,14 @@ type foreign struct {
 
 func (f *foreign) start(t *testing.T) (url string) {
 	t.Helper()
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /base/report", func(w http.ResponseWriter, r *http.Request) {
+	return programtest.ForeignVendor(t, "GET /report", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.seen = append(f.seen, r.URL.RawQuery)
 		f.mu.Unlock()
 		if f.report != nil {
 			f.report(w, r)
 		}
-	})
-	if f.judge != nil {
-		mux.HandleFunc("GET /base/judge", f.judge)
-	}
-	srv := httptest.NewServer(mux)
-	t.Cleanup(srv.Close)
-	return srv.URL + "/base/"
+	}, f.judge)
 }
 
 func TestAVendorWithoutAJudge(t *testing.T) {
@@ -159,11 +131,11 @@ func TestAVendorWithoutAJudge(t *testing.T) {
 			t.Parallel()
 			var f foreign
 			r := runJSON(t.Context(), t, "-calls 9 -rate 1000 -vendor "+f.start(t)+" -algorithm "+algorithm)
-			require.Zero(t, r.code, r)
-			require.Equal(t, false, r.json["judged"])
-			require.EqualValues(t, 9, r.json["served"])
-			require.NotContains(t, r.json, "arrivals")
-			require.NotContains(t, r.json, "trips")
+			require.Zero(t, r.Code, r)
+			require.Equal(t, false, r.JSON["judged"])
+			require.EqualValues(t, 9, r.JSON["served"])
+			require.NotContains(t, r.JSON, "arrivals")
+			require.NotContains(t, r.JSON, "trips")
 			require.Len(t, f.seen, 9)
 			ns := map[string]bool{}
 			for _, query := range f.seen {
@@ -183,23 +155,20 @@ func TestFiguresAreThoseOfTheVendor(t *testing.T) {
 		text := strings.Replace(answer, "%", trips, 1)
 		f := foreign{judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }}
 		r := runJSON(t.Context(), t, "-calls 2 -rate 1000 -scale 3 -vendor "+f.start(t))
-		require.Equal(t, code, r.code, r)
-		require.Contains(t, r.stdout, `"judged":true,`+strings.TrimSuffix(strings.TrimPrefix(text, "{"), `,"other":1}`))
+		require.Equal(t, code, r.Code, r)
+		require.Contains(t, r.Stdout, `"judged":true,`+strings.TrimSuffix(strings.TrimPrefix(text, "{"), `,"other":1}`))
 	}
 }
 
 func TestAJudgeThatFailsIsAnError(t *testing.T) {
 	t.Parallel()
-	for want, judge := range map[string]http.HandlerFunc{
-		"/judge answers 503 Service Unavailable": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
-		"/judge must answer with a JSON object":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine") },
-	} {
+	for want, judge := range programtest.FailingJudges() {
 		for _, algorithm := range algorithms() {
 			f := foreign{judge: judge}
 			r := runJSON(t.Context(), t, "-calls 2 -rate 1000 -vendor "+f.start(t)+" -algorithm "+algorithm)
-			require.Equal(t, 1, r.code, r)
-			require.Equal(t, false, r.json["judged"])
-			require.Contains(t, r.json["problem"], want)
+			require.Equal(t, 1, r.Code, r)
+			require.Equal(t, false, r.JSON["judged"])
+			require.Contains(t, r.JSON["problem"], want)
 		}
 	}
 }
@@ -228,7 +197,7 @@ func TestAPauseIsTheOneOfTheVendor(t *testing.T) {
 					w.WriteHeader(http.StatusTooManyRequests)
 				}}
 				r := runJSON(t.Context(), t, "-calls 1 -scale 100 -vendor "+f.start(t)+" -algorithm "+algorithm)
-				require.Zero(t, r.code, r)
+				require.Zero(t, r.Code, r)
 				require.Len(t, f.seen, 2)
 				require.Equal(t, f.seen[0], f.seen[1], "a repetition keeps its n")
 				require.GreaterOrEqual(t, repeated.Sub(refused), want)
@@ -247,22 +216,21 @@ func TestOtherAnswersFailACall(t *testing.T) {
 	}}
 	url := f.start(t)
 	r := runJSON(t.Context(), t, "-calls 3 -rate 1000 -vendor "+url)
-	require.Equal(t, 1, r.code, r)
-	require.EqualValues(t, 2, r.json["served"])
-	require.Equal(t, "1 of 3 calls were not served; 1 failed, the first: the vendor at "+strings.TrimSuffix(url, "/")+" answers 418 I'm a teapot to a call", r.json["problem"])
+	require.Equal(t, 1, r.Code, r)
+	require.EqualValues(t, 2, r.JSON["served"])
+	require.Equal(t, "1 of 3 calls were not served; 1 failed, the first: the vendor at "+strings.TrimSuffix(url, "/")+" answers 418 I'm a teapot to a call", r.JSON["problem"])
 }
 
 func TestAVendorThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
+	url := programtest.Unreachable()
 	for _, algorithm := range algorithms() {
 		for _, calls := range []string{"3", "100000"} {
-			r := runJSON(t.Context(), t, "-rate 10000 -vendor "+srv.URL+" -algorithm "+algorithm+" -calls "+calls)
-			require.Equal(t, 1, r.code, r)
-			require.EqualValues(t, 0, r.json["served"])
-			require.Equal(t, false, r.json["judged"])
-			require.Contains(t, r.json["problem"], "no answer from the vendor at "+srv.URL+": dial tcp")
+			r := runJSON(t.Context(), t, "-rate 10000 -vendor "+url+" -algorithm "+algorithm+" -calls "+calls)
+			require.Equal(t, 1, r.Code, r)
+			require.EqualValues(t, 0, r.JSON["served"])
+			require.Equal(t, false, r.JSON["judged"])
+			require.Contains(t, r.JSON["problem"], "no answer from the vendor at "+url+": dial tcp")
 		}
 	}
 }
@@ -278,9 +246,9 @@ func TestAnInterruptDrains(t *testing.T) {
 	}, judge: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"arrivals":1}`) }}
 	context.AfterFunc(ctx, func() { time.AfterFunc(100*time.Millisecond, func() { close(release) }) })
 	r := runJSON(ctx, t, "-capacity 1 -vendor "+f.start(t))
-	require.Equal(t, 1, r.code, r)
-	require.EqualValues(t, 1, r.json["served"])
-	require.EqualValues(t, 1, r.json["arrivals"])
-	require.EqualValues(t, 0, r.json["failed"])
-	require.Equal(t, "interrupted; 5999 of 6000 calls were not served", r.json["problem"])
+	require.Equal(t, 1, r.Code, r)
+	require.EqualValues(t, 1, r.JSON["served"])
+	require.EqualValues(t, 1, r.JSON["arrivals"])
+	require.EqualValues(t, 0, r.JSON["failed"])
+	require.Equal(t, "interrupted; 5999 of 6000 calls were not served", r.JSON["problem"])
 }

@@ -65,13 +65,6 @@ func (r *remote) report(ctx context.Context, account, n string) error {
 	return nil
 }
 
-// judge reads the figures of the vendor. They are nil if it has none.
-func (r *remote) judge(ctx context.Context) (*figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	return program.Judge[figures](ctx, r.url)
-}
-
 // An answer is a response whose time is limited until it is closed.
 type answer struct {
 	*http.Response

@@ -14,16 +14,12 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	s = newSummary(cfg)
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	if cfg.vendor == "" {
-		var children program.Children
-		defer children.Stop()
-		url, err := children.Start(ctx, "the vendor", "child", "-addr", "127.0.0.1:0", "-scale", fmt.Sprint(cfg.scale))
-		if err != nil {
-			return s.fail(err)
-		}
-		children.Watch(running, end)
-		cfg.vendor = url
+	var children program.Children
+	defer children.Stop()
+	if err := children.StartServers(ctx, false, new(string), &cfg.vendor, "-scale", fmt.Sprint(cfg.scale)); err != nil {
+		return s.fail(err)
 	}
+	children.Watch(running, end)
 	fmt.Fprintf(stderr, "vendor: %s\n", cfg.vendor)
 	r := newRemote(cfg, end)
 	defer r.client.CloseIdleConnections()
@@ -48,7 +44,7 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	case cause != nil:
 		return s.fail(cause)
 	}
-	s.figures, err = r.judge(context.WithoutCancel(ctx))
+	s.figures, err = program.Judge[figures](context.WithoutCancel(ctx), cfg.vendor)
 	s.Judged = s.figures != nil
 	return s.fail(err)
 }

@@ -3,9 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
@@ -51,47 +48,21 @@ func newSummary(cfg config) summary {
 // made or judged.
 func (s summary) fail(err error) summary {
 	s.err = err
-	var problems []string
-	problem := func(bad bool, format string, args ...any) {
-		if bad {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
-	}
-	problem(err != nil, "%v", err)
-	problem(s.note != "", "%s", s.note)
-	problem(s.Served < int64(s.Calls), "%d of %d calls were not served", int64(s.Calls)-s.Served, s.Calls)
-	problem(err == nil && s.first != nil, "%d failed, the first: %v", s.Failed, s.first)
+	var p program.Problems
+	p.Add(err != nil, "%v", err)
+	p.Add(s.note != "", "%s", s.note)
+	p.Add(s.Served < int64(s.Calls), "%d of %d calls were not served", int64(s.Calls)-s.Served, s.Calls)
+	p.Add(err == nil && s.first != nil, "%d failed, the first: %v", s.Failed, s.first)
 	if s.figures != nil {
-		problem(positive(s.Trips), "trips: %s", s.Trips)
-		problem(positive(s.Escalations), "escalations: %s", s.Escalations)
+		p.Add(program.Value(s.Trips) > 0, "trips: %s", s.Trips)
+		p.Add(program.Value(s.Escalations) > 0, "escalations: %s", s.Escalations)
 	}
-	s.OK, s.Problem = len(problems) == 0, strings.Join(problems, "; ")
+	s.OK, s.Problem = len(p) == 0, p.String()
 	return s
 }
 
-func positive(n json.Number) bool {
-	x, err := n.Float64()
-	return err == nil && x > 0
-}
-
-func (s summary) exitCode() int {
-	switch {
-	case s.err != nil:
-		return 1
-	case s.OK || s.Algorithm != "gresil":
-		return 0
-	}
-	return 1
-}
-
-// print writes one JSON object, or text.
-func (s summary) print(w io.Writer, asJSON bool) {
-	if asJSON {
-		program.PrintJSON(w, s)
-		return
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	row := func(name string, value any) { fmt.Fprintf(tw, "%s\t%v\n", name, value) }
+// Rows calls row for each line of the text.
+func (s summary) Rows(row func(name string, value any)) {
 	row("algorithm", s.Algorithm)
 	row("calls", fmt.Sprintf("%d, %v a second of the vendor, scale %v", s.Calls, s.Rate, s.Scale))
 	row("served", s.Served)
@@ -108,11 +79,12 @@ func (s summary) print(w io.Writer, asJSON bool) {
 		row("escalations", f.Escalations)
 		row("worst_penalty_s", f.WorstPenalty)
 	}
-	_ = tw.Flush() // to standard output
-	switch {
-	case s.OK:
-		fmt.Fprintln(w, "ok: all calls were served, and no limit was broken")
-	default:
-		fmt.Fprintf(w, "FAILED: %s\n", s.Problem)
+}
+
+// Verdict returns the last line of the text.
+func (s summary) Verdict() string {
+	if s.OK {
+		return "ok: all calls were served, and no limit was broken"
 	}
+	return "FAILED: " + s.Problem
 }

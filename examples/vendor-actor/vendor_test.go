@@ -15,36 +15,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/examples/internal/programtest"
 	"github.com/gresil/gresil/internal/escalating"
 )
-
-func get(t *testing.T, method, url string) (resp *http.Response, body string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	require.NoError(t, err)
-	resp, err = (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
-	require.NoError(t, err)
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return resp, string(text)
-}
 
 func TestTheVendorOverHTTP(t *testing.T) {
 	t.Parallel()
 	v := escalating.New(time.Second, 1000)
 	srv := httptest.NewServer(newVendor(v))
 	t.Cleanup(srv.Close)
-	resp, body := get(t, http.MethodGet, srv.URL+"/report?account=a&n=1")
+	resp, body := programtest.Request(t, http.MethodGet, srv.URL+"/report?account=a&n=1", http.Header{}, "")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, `{"account":"a","n":"1"}`, body)
 	for _, bad := range []string{"/report", "/report?account=a", "/report?n=1"} {
-		resp, _ = get(t, http.MethodGet, srv.URL+bad)
+		resp, _ = programtest.Request(t, http.MethodGet, srv.URL+bad, http.Header{}, "")
 		require.Equal(t, http.StatusBadRequest, resp.StatusCode, bad)
 	}
-	resp, _ = get(t, http.MethodPost, srv.URL+"/report?account=a&n=1")
+	resp, _ = programtest.Request(t, http.MethodPost, srv.URL+"/report?account=a&n=1", http.Header{}, "")
 	require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
-	resp, body = get(t, http.MethodGet, srv.URL+"/judge")
+	resp, body = programtest.Request(t, http.MethodGet, srv.URL+"/judge", http.Header{}, "")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.JSONEq(t, `{"arrivals":1,"unique":1,"duplicates":0,"most_sliding":1,"most_fixed":1,"seconds":0,"trips":0,"escalations":0,"worst_penalty_s":0}`, body)
 }
@@ -58,7 +47,7 @@ func TestARefusalHasBothHeaders(t *testing.T) {
 	require.Eventually(t, func() bool { return v.Verdict().Arrivals == 100 }, time.Minute, time.Millisecond)
 	srv := httptest.NewServer(newVendor(v))
 	t.Cleanup(srv.Close)
-	resp, _ := get(t, http.MethodGet, srv.URL+"/report?account=a&n=1")
+	resp, _ := programtest.Request(t, http.MethodGet, srv.URL+"/report?account=a&n=1", http.Header{}, "")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.Equal(t, "30", resp.Header.Get("Retry-After"))
 	require.Equal(t, "30000", resp.Header.Get("X-Retry-After-Ms"))

@@ -82,6 +82,20 @@ func (cs *Children) Start(ctx context.Context, name string, args ...string) (lin
 	}
 }
 
+// StartServers starts the Redis and the vendor that are not given: the Redis if it is needed, and the
+// vendor with these flags.
+func (cs *Children) StartServers(ctx context.Context, redisNeeded bool, redis, vendor *string, flags ...string) (err error) {
+	if *redis == "" && redisNeeded {
+		if *redis, err = cs.StartRedis(ctx); err != nil {
+			return err
+		}
+	}
+	if *vendor == "" {
+		*vendor, err = cs.Start(ctx, "the vendor", append([]string{"child", "-addr", "127.0.0.1:0"}, flags...)...)
+	}
+	return err
+}
+
 // Watch calls lost if a process ends before ctx.
 func (cs *Children) Watch(ctx context.Context, lost context.CancelCauseFunc) {
 	for _, c := range cs.all {

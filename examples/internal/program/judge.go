@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"time"
 )
 
-// Judge reads the figures of a vendor, which has a /judge. They are nil if it has none.
+const judgeTime = time.Minute
+
+// Judge reads the figures of a vendor, within a minute. They are nil if it has no /judge.
 func Judge[Figures any](ctx context.Context, vendor string) (*Figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, judgeTime)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, vendor+"/judge", http.NoBody)
 	if err != nil {
 		return nil, err
@@ -45,11 +49,4 @@ func NoAnswer(vendor string, err error) error {
 		err = e.Err
 	}
 	return fmt.Errorf("no answer from the vendor at %s: %w", vendor, err)
-}
-
-// PrintJSON writes one object.
-func PrintJSON(w io.Writer, value any) {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value) // to standard output, or to a client that has left
 }

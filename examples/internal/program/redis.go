@@ -20,19 +20,21 @@ func (cs *Children) StartRedis(ctx context.Context) (addr string, err error) {
 	return cs.Start(ctx, "redis", "redis")
 }
 
-// KeepRedis runs a redis-server until ctx ends, and prints its address.
-func KeepRedis(ctx context.Context, stdout io.Writer) error {
+// KeepRedis runs a redis-server until ctx ends, prints its address, and returns the exit code.
+func KeepRedis(ctx context.Context, stdout, stderr io.Writer) int {
 	dir, err := os.MkdirTemp("", "gresil-demo-")
 	if err != nil {
-		return err
+		fmt.Fprintln(stderr, err)
+		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // it is empty
 	srv, err := redisserver.Start(dir)       //nolint:contextcheck // ctx ends it below
 	if err != nil {
-		return err
+		fmt.Fprintln(stderr, err)
+		return 1
 	}
 	defer srv.Kill()
 	fmt.Fprintln(stdout, srv.Addr)
 	<-ctx.Done()
-	return nil
+	return 0
 }
