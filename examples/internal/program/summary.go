@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Summary is what a run prints: as JSON its fields, as text its rows and a last line.
+// A Summary is printed at the end of a run: as JSON its fields, as text its rows and a last line.
 type Summary interface {
 	Rows(row func(name string, value any))
 	Verdict() string

@@ -1,4 +1,4 @@
-// Package programtest runs the example programs that have a vendor, and tests what they have in common.
+// Package programtest runs the example programs that have a vendor, and has the tests that they share.
 package programtest
 
 import (
@@ -55,7 +55,7 @@ func Binary(t *testing.T) (path string) {
 	return path
 }
 
-// An Output is what a run of a program has printed.
+// An Output is the text that a run has printed, and its exit code.
 type Output struct {
 	Code           int
 	Stdout, Stderr string
