@@ -16,7 +16,7 @@ func show(ctx context.Context, cfg config, stderr *program.Screen) (s summary) {
 	defer end(nil)
 	var children program.Children
 	defer children.Stop()
-	if err := children.StartServers(ctx, false, new(string), &cfg.vendor, "-scale", fmt.Sprint(cfg.scale)); err != nil {
+	if err := children.StartServers(ctx, false, nil, &cfg.vendor, "-scale", fmt.Sprint(cfg.scale)); err != nil {
 		return s.fail(err)
 	}
 	children.Watch(running, end)

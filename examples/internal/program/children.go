@@ -82,10 +82,10 @@ func (cs *Children) Start(ctx context.Context, name string, args ...string) (lin
 	}
 }
 
-// StartServers starts the Redis and the vendor that are not given: the Redis if it is needed, and the
-// vendor with these flags.
+// StartServers starts the Redis and the vendor that are not given: the vendor with these flags, and the
+// Redis if it is needed; otherwise redis can be nil.
 func (cs *Children) StartServers(ctx context.Context, redisNeeded bool, redis, vendor *string, flags ...string) (err error) {
-	if *redis == "" && redisNeeded {
+	if redisNeeded && *redis == "" {
 		if *redis, err = cs.StartRedis(ctx); err != nil {
 			return err
 		}
