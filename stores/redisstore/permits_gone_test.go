@@ -87,13 +87,14 @@ func TestAWaiterThatIsHeavierThanALoweredLimitLeaves(t *testing.T) {
 func TestALeaseThatCannotBeRenewedIsTheOnlyOneLost(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
-	b := newBulkhead(t, client, brief)
+	cfg := Config{Timeout: 500 * time.Millisecond, Lease: 5 * time.Second} // a late reply would be the reason instead
+	b := newBulkhead(t, client, cfg)
 	bad, good := acquire(t, b, "bad", 1), acquire(t, b, "good", 1)
 	require.NoError(t, client.Set(context.Background(), "gresil:{bulkheads}:leases:=vendor:=bad", "text", 0).Err())
 	<-bad.Context().Done()
 	require.ErrorIs(t, context.Cause(bad.Context()), bulkhead.ErrLost)
 	require.ErrorContains(t, context.Cause(bad.Context()), "WRONGTYPE")
-	time.Sleep(brief.Lease / 2)
+	time.Sleep(cfg.Lease / 2)
 	require.NoError(t, good.Context().Err())
 	require.True(t, isTaken(t, client, "good"))
 	bad.Done(core.Ignored)
