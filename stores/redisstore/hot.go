@@ -14,26 +14,34 @@ const (
 	foreign = -2 // the value is one that account has to read
 )
 
+// amount returns how many permits an operation asks for, whether it takes as many of them as there
+// are, and whether it only reads the state of the key.
+func (p *part) amount(op driver.Op) (cost int64, partly, looks bool) {
+	partly, looks = op.Kind == driver.TakeAtMost || op.Kind == driver.Drain, op.Kind == driver.Check
+	switch {
+	case op.Kind == driver.Drain, partly && op.Cost > p.Capacity:
+		return p.Capacity, partly, looks
+	case op.Cost > p.Capacity:
+		return 0, false, true
+	}
+	return op.Cost, partly, looks
+}
+
 // bucketRequest is for lua/buckets.lua.
 func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
-	full, cost := p.Capacity*p.b, op.Cost
+	cost, partly, looks := p.amount(op)
+	full := p.Capacity * p.b
 	room, mode := full, "0"
-	switch op.Kind {
-	case driver.TakeAtMost:
-		cost, mode = min(cost, p.Capacity), number(p.b)
-	case driver.Drain:
-		cost, mode = p.Capacity, number(p.b)
-	case driver.Check:
+	switch {
+	case looks:
 		mode = "-1"
-	case driver.Reserve:
+	case partly:
+		mode = number(p.b)
+	case op.Kind == driver.Reserve:
 		room = maxDebt
 		if wait := int64(op.MaxWait / time.Microsecond); wait < (maxDebt-full)/p.a {
 			room = full + wait*p.a
 		}
-	case driver.Take, driver.Refund, driver.Reset:
-	}
-	if cost > p.Capacity {
-		cost, mode = 0, "-1" // only the state of the key
 	}
 	req.script, req.width = bucketScript(), 2
 	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
@@ -44,7 +52,7 @@ func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
 			return r, false
 		}
 		debt, granted, at := n[1], n[0], now*1000
-		if granted > 0 && mode != "-1" {
+		if granted > 0 && !looks {
 			granted /= p.b
 			at = p.Earliest(limits.Raw{debt - n[0]}, at, granted)
 		}
@@ -54,19 +62,13 @@ func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
 
 // windowRequest is for lua/windows.lua.
 func (p *part) windowRequest(req *request, of *plan, op driver.Op) {
-	cost, mode := op.Cost, ""
-	switch op.Kind {
-	case driver.TakeAtMost, driver.Drain:
-		if mode = "<"; op.Kind == driver.Drain {
-			cost = p.Capacity
-		}
-		cost = min(cost, p.Capacity)
-	case driver.Check:
+	cost, partly, looks := p.amount(op)
+	mode := ""
+	switch {
+	case looks:
 		mode = "?"
-	case driver.Take, driver.Reserve, driver.Refund, driver.Reset:
-	}
-	if cost > p.Capacity {
-		cost, mode = 0, "?"
+	case partly:
+		mode = "<"
 	}
 	req.script, req.width = windowScript(), 3
 	if req.args = p.one; op.Kind != driver.Take || cost != 1 {

@@ -55,17 +55,10 @@ func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *reques
 
 // simple reports whether a script for many keys might decide an operation.
 func (p *plan) simple(op driver.Op) bool {
-	if len(p.parts) > 1 || op.Change != nil {
+	if len(p.parts) > 1 || op.Change != nil || op.Kind == driver.Refund || op.Kind == driver.Reset {
 		return false
 	}
-	switch op.Kind {
-	case driver.Refund, driver.Reset:
-		return false
-	case driver.Reserve:
-		return p.parts[0].algorithm == algBucket
-	case driver.Take, driver.TakeAtMost, driver.Check, driver.Drain:
-	}
-	return true
+	return op.Kind != driver.Reserve || p.parts[0].algorithm == algBucket
 }
 
 // undo makes the request that refunds the permits of a take; nil for other operations.
@@ -93,9 +86,9 @@ func (req *request) general() bool {
 // accountRequest is for lua/account.lua.
 func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool) {
 	plans := *t.plans.Load()
-	set := uint(algAll)
-	if !foreign {
-		set = 0
+	var set uint
+	if foreign {
+		set = algAll
 	}
 	names := func(args []any, parts []*part) []any {
 		args = append(args, number(int64(len(parts))))
