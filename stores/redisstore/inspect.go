@@ -32,15 +32,12 @@ const (
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
 	defer cancel()
-	if !s.alien {
-		return s.check(ctx)
-	}
 	_, err := inTime(ctx, s, func(ctx context.Context) (any, error) { return nil, s.check(ctx) })
 	return err
 }
 
 func (s *Store) check(ctx context.Context) error {
-	to := processor(s.client)
+	to := s.client
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		master, err := c.MasterForKey(ctx, s.cfg.prefix())
 		if err != nil {
@@ -59,7 +56,7 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // distance returns an error if the server is too far away for Timeout.
-func (s *Store) distance(ctx context.Context, to processor) error {
+func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 	trip := s.cfg.dialTimeout()
 	for range 3 {
 		took, err := ping(ctx, to)
@@ -97,14 +94,14 @@ func (s *Store) usable() error {
 	}
 	if s.inspected.CompareAndSwap(inspectedUnfit, notInspected) {
 		for _, n := range s.allNodes() {
-			n.pool.doubt()
+			n.doubt()
 		}
 	}
 	return nil
 }
 
 // ask inspects the server. A problem does not prevent its use, and is returned once.
-func (s *Store) ask(ctx context.Context, to processor) (problem, err error) {
+func (s *Store) ask(ctx context.Context, to redis.UniversalClient) (problem, err error) {
 	cmd := newSingle(ctx, "info")
 	if err := to.Process(ctx, cmd); err != nil {
 		if isServerError(err) && !transient(err) {

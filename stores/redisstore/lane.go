@@ -156,7 +156,7 @@ var errLater = errors.New("redisstore: no connection yet")
 // admit waits for a connection, for up to Timeout.
 func (l *lane) admit() (breaker.Permit, error) {
 	permit, err := l.store.admit(context.Background(), l.node)
-	if err != nil || l.node.pool.take() {
+	if err != nil || l.node.take() {
 		return permit, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())

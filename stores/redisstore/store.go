@@ -187,7 +187,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 	}
 	outcome := core.Ignored
 	defer func() { to.ended(permit, outcome) }() //nolint:contextcheck // a state has none
-	if !to.pool.take() {
+	if !to.take() {
 		result, err := to.connect(ctx)
 		if err == nil && to.late(ctx) {
 			to.release(nil) //nolint:contextcheck // a connection is made for all
@@ -274,9 +274,12 @@ func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64
 	return cmd.Val(), nil
 }
 
-// inTime calls f in a goroutine and returns at the end of ctx at the latest, while f continues:
-// for a client that might ignore deadlines.
+// inTime calls f. If the client might ignore deadlines, it does so in a goroutine, and returns at the
+// end of ctx at the latest, while f continues.
 func inTime[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (result T, err error) {
+	if !s.alien {
+		return f(ctx)
+	}
 	type ending struct {
 		result T
 		err    error
