@@ -177,7 +177,7 @@ func (s *Store) charge(ctx context.Context) bool {
 	s.mu.Unlock()
 	all := true
 	for _, l := range shares {
-		all = l.chargeAll(ctx) == nil && all
+		all = l.chargeAll(ctx) && all
 	}
 	return all
 }
