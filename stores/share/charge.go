@@ -129,7 +129,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	for _, a := range k.parts {
 		if a.debt > 0 {
 			debts = append(debts, &debt{account: a, all: a.debt, rest: min(a.debt, l.used(ctx, key, a))})
-			plans = append(plans, l.table.plan(a.part.id))
+			plans = append(plans, a.part)
 		}
 	}
 	s.mu.Unlock()

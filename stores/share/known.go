@@ -37,7 +37,7 @@ type known struct {
 
 // An account is the state of a key under one limit.
 type account struct {
-	part *part
+	part *plan
 	at   int64     // the time of the store at its last decision
 	seen time.Time // when that was known
 	left int64     // permits that were left at that time
@@ -101,7 +101,7 @@ func (k *known) idle() bool {
 }
 
 // account is the account under one limit.
-func (k *known) account(p *part) *account {
+func (k *known) account(p *plan) *account {
 	if i := slices.IndexFunc(k.parts, func(a *account) bool { return a.part == p }); i >= 0 {
 		return k.parts[i]
 	}
