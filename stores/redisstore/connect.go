@@ -272,7 +272,7 @@ func cut(err error) bool {
 
 // inspect is Check, until the server was found to be fit; after that it only waits for a reply.
 func (s *Store) inspect(ctx context.Context, to redis.UniversalClient) error {
-	if s.inspected.Load() == inspectedFit {
+	if s.inspected.Load().fit() {
 		_, err := ping(ctx, to)
 		return err
 	}
@@ -280,7 +280,7 @@ func (s *Store) inspect(ctx context.Context, to redis.UniversalClient) error {
 	if problem != nil {
 		go s.warn(problem) // it can close the store
 	}
-	if s.inspected.Load() == inspectedFit {
+	if s.inspected.Load().fit() {
 		return nil
 	}
 	return err

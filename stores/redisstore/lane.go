@@ -274,7 +274,7 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 			if err != nil && !isServerError(err) {
 				failed = err
 			}
-			rest = append(rest, l.deliverAll(f, err)...)
+			rest = append(rest, l.deliver(f, err)...)
 		}
 		if failed == nil {
 			l.node.observe(took)
@@ -283,34 +283,28 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	l.node.release(failed)
 }
 
-// deliverAll ends the items of a flight, and returns those to send again.
-func (l *lane) deliverAll(f *flight, err error) (rest []*item) {
+// deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
+// the items to send again.
+func (l *lane) deliver(f *flight, err error) (rest []*item) {
 	if err != nil {
 		err = explain(err)
 	}
 	for i, it := range f.items {
-		if !l.deliver(it, f.cmd.Val(), i, err) {
+		var r ratelimit.Result
+		ok := false
+		if err == nil {
+			r, ok = it.result(f.cmd.Val(), i)
+		}
+		if err == nil && !ok && it.state.Load() == sent && it.general() {
 			rest = append(rest, it)
+			continue
+		}
+		if it.end(r, ok, err) {
+			continue
+		}
+		if back := it.undo(r); back != nil {
+			_ = l.add(&item{request: back, done: make(chan struct{})})
 		}
 	}
 	return rest
-}
-
-// deliver ends an item, and refunds its permits if its caller has left. It reports whether there
-// is nothing more to send for it.
-func (l *lane) deliver(it *item, reply []int64, place int, err error) bool {
-	var r ratelimit.Result
-	ok := false
-	if err == nil {
-		if r, ok = it.result(reply, place); !ok && it.state.Load() == sent && it.general() {
-			return false
-		}
-	}
-	if it.end(r, ok, err) {
-		return true
-	}
-	if back := it.undo(r); back != nil {
-		_ = l.add(&item{request: back, done: make(chan struct{})})
-	}
-	return true
 }

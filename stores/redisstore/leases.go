@@ -35,13 +35,12 @@ type leases struct {
 	ended     []*holder // leases and waiters that the server does not know as ended yet
 	running   bool
 	listening bool
-	ticking   bool      // a renewal is due
-	renewal   time.Time // when it is
+	renewal   time.Time // when the next one is due
 	failures  int       // in a row
 }
 
 func newLeases(s *Store) *leases {
-	l := &leases{store: s, prefix: s.cfg.prefix() + ":{bulkheads}:", sender: rand.Text()[:16], wake: make(chan struct{}, 1), held: map[string]*holder{}, waiting: map[string]chan struct{}{}}
+	l := &leases{store: s, prefix: s.cfg.prefix() + ":{bulkheads}:", sender: rand.Text()[:16], wake: make(chan struct{}, 1), held: map[string]*holder{}, waiting: map[string]chan struct{}{}, renewal: time.Now().Add(never)}
 	l.channel = l.prefix + l.sender
 	return l
 }
@@ -54,8 +53,9 @@ func (l *leases) lasts(from time.Time) time.Time { return from.Add(l.store.cfg.l
 func (l *leases) hold(h *holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held[h.id] = h; !l.ticking {
-		l.ticking, l.renewal = true, time.Now().Add(l.store.cfg.lease()/3)
+	l.held[h.id] = h
+	if due := time.Now().Add(l.store.cfg.lease() / 3); due.Before(l.renewal) {
+		l.renewal = due
 		l.rouse()
 	}
 }
@@ -123,15 +123,11 @@ func (l *leases) run() {
 		}
 		l.mu.Lock()
 		due := time.Until(l.renewal)
-		ticking := l.ticking
 		l.mu.Unlock()
-		if ticking && due <= 0 {
+		if due <= 0 {
 			due = l.renew(ctx)
 		}
-		if ticking {
-			next = min(next, due)
-		}
-		timer.Reset(next)
+		timer.Reset(min(next, due))
 	}
 }
 
@@ -199,7 +195,10 @@ func (l *leases) renew(ctx context.Context) time.Duration {
 		l.failures++
 		next = min(next, again.Delay(l.failures, 0))
 	}
-	l.ticking, l.renewal = len(l.held) > 0, time.Now().Add(next)
+	if len(l.held) == 0 {
+		next = never
+	}
+	l.renewal = time.Now().Add(next)
 	return next
 }
 

@@ -33,10 +33,8 @@ type Store struct {
 	sharing  *sharer // of cooldowns
 	leasing  *leases // of bulkheads
 
-	inspected atomic.Int32
+	inspected atomic.Pointer[inspection]
 	mu        sync.Mutex
-	unfit     error // what inspect found
-	unfitAt   time.Time
 	nodes     map[string]*node  // of a Cluster, by their addresses
 	tables    map[string]*table // by their names
 	beating   bool              // a goroutine sends beats
