@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -75,7 +76,11 @@ func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 // warn calls Warn.
 func (s *Store) warn(problem error) {
 	defer func() { _ = recover() }() // a panic of Warn has no caller to report to
-	s.cfg.warn(problem)
+	if s.cfg.Warn == nil {
+		slog.Warn(problem.Error()) //nolint:sloglint // what nobody asked for should be seen all the same
+		return
+	}
+	s.cfg.Warn(problem)
 }
 
 // unfitFor is the time for which a server that cannot be used is not inspected again.

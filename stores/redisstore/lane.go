@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -129,11 +128,12 @@ func (l *lane) drop(err error) {
 // work sends until no item waits.
 func (l *lane) work() {
 	for l.waits() {
-		permit, err := l.admit()
+		permit, err := l.store.admit(context.Background(), l.node)
 		if err != nil {
-			if !errors.Is(err, errLater) {
-				l.drop(err)
-			}
+			l.drop(err)
+			continue
+		}
+		if !l.connect(permit) {
 			continue
 		}
 		if l.moves() {
@@ -150,25 +150,23 @@ func (l *lane) work() {
 	}
 }
 
-// errLater is the error of an admission that took longer than the waiting time of an item.
-var errLater = errors.New("redisstore: no connection yet")
-
-// admit waits for a connection, for up to Timeout.
-func (l *lane) admit() (breaker.Permit, error) {
-	permit, err := l.store.admit(context.Background(), l.node)
-	if err != nil || l.node.take() {
-		return permit, err
+// connect waits for a connection, for up to Timeout: as long as an item waits. If none can be made, it
+// ends the waiting items.
+func (l *lane) connect(permit breaker.Permit) bool {
+	if l.node.take() {
+		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
 	outcome, err := l.node.connect(ctx)
-	if err != nil {
-		permit.Done(outcome)
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", errLater, err)
-		}
+	if err == nil {
+		return true
 	}
-	return permit, err
+	permit.Done(outcome)
+	if ctx.Err() == nil {
+		l.drop(err)
+	}
+	return false
 }
 
 // overlap sends a batch, and returns when the next one is due: with the replies, or after a part of

@@ -183,8 +183,9 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 // sendAlone sends a batch that is in no queue, over a lane.
 func sendAlone(t *testing.T, l *lane, batch []*item) {
 	t.Helper()
-	permit, err := l.admit()
+	permit, err := l.store.admit(t.Context(), l.node)
 	require.NoError(t, err)
+	require.True(t, l.connect(permit))
 	l.exchange(permit, batch)
 }
 
