@@ -329,13 +329,13 @@ func (s *Store) command(ctx context.Context, text bool, reqs []*request) call {
 // result reads the reply to the request at a place of those sent together.
 func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok bool) {
 	if req.width == 0 {
-		return req.decode(0, reply)
+		return req.decode(req, 0, reply)
 	}
 	from := 1 + place*req.width
 	if len(reply) < from+req.width {
 		return r, false
 	}
-	return req.decode(reply[0], reply[from:from+req.width])
+	return req.decode(req, reply[0], reply[from:from+req.width])
 }
 
 func isNoScript(err error) bool {

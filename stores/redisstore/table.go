@@ -127,10 +127,10 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 
 // decide has the server decide.
 func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, err error) {
-	req := t.request(key, p, op, false)
+	req := t.request(key, p, op)
 	r, ok, err := t.store.apply(ctx, caller, req)
-	if err == nil && !ok && !req.all {
-		r, ok, err = t.store.apply(ctx, caller, t.request(key, p, op, true))
+	if err == nil && !ok && req.general() {
+		r, ok, err = t.store.apply(ctx, caller, req)
 	}
 	if err == nil && !ok {
 		err = errReply
