@@ -152,11 +152,10 @@ func TestAServerThatCouldNotBeUsedIsAskedAgain(t *testing.T) {
 	table := open(t, s, "t")
 	id, err := table.Plan(ratelimit.PerHour(9).Specs())
 	require.NoError(t, err)
-	s.unfit, s.unfitAt = ErrUnfit, time.Now()
-	s.inspected.Store(inspectedUnfit)
+	s.inspected.Store(&inspection{ErrUnfit, time.Now()})
 	_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 	require.ErrorIs(t, err, ErrUnfit)
-	s.unfitAt = time.Now().Add(-unfitFor)
+	s.inspected.Store(&inspection{ErrUnfit, time.Now().Add(-unfitFor)})
 	_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 	require.NoError(t, err)
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -108,12 +107,4 @@ func (c Config) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, defau
 
 func (c Config) lease() time.Duration {
 	return cmp.Or(c.Lease, max(defaultLease, 10*c.timeout()))
-}
-
-func (c Config) warn(problem error) {
-	if c.Warn == nil {
-		slog.Warn(problem.Error()) //nolint:sloglint // what nobody asked for should be seen all the same
-		return
-	}
-	c.Warn(problem)
 }

@@ -30,16 +30,6 @@ type pool struct {
 	spare   sync.Pool    // of channels: those of one store, which belong to its synctest bubble
 }
 
-// waitLocked adds a waiter at the end.
-func (c *pool) waitLocked() chan error {
-	turn, ok := c.spare.Get().(chan error)
-	if !ok {
-		turn = make(chan error, 1)
-	}
-	c.waiters = append(c.waiters, turn)
-	return turn
-}
-
 // leave removes a waiter, and reports whether it still waited. The first to time out is usually the
 // first in order.
 func (c *pool) leave(turn chan error) bool {
@@ -58,9 +48,6 @@ func (c *pool) leave(turn chan error) bool {
 // connect waits until a connection to the node is free, or ctx ends. It returns the outcome of an
 // error for the breaker.
 func (n *node) connect(ctx context.Context) (core.Outcome, error) {
-	if n.pool.take() {
-		return core.Success, nil
-	}
 	err := n.await(ctx)
 	if err == nil {
 		return core.Success, nil
@@ -72,12 +59,26 @@ func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 	return outcome, unsent(explain(err))
 }
 
+// connect returns the node that has a key, and takes a connection to it.
+func (s *Store) connect(ctx context.Context, key string) (*node, error) {
+	for {
+		to := s.nodeOf(key) //nolint:contextcheck // see nodeOf
+		if _, err := to.connect(ctx); err != nil {
+			return nil, err
+		}
+		if !s.routes(to, key) { //nolint:contextcheck // see nodeOf
+			return to, nil
+		}
+		to.release(nil) //nolint:contextcheck // a connection is made for all
+	}
+}
+
 // ended counts the outcome of a request. If the breaker is open after it, no connection counts as
 // ready any more.
 func (n *node) ended(permit breaker.Permit, outcome core.Outcome) {
 	permit.Done(outcome)
 	if outcome == core.Failure && n.guard.State() != breaker.Closed {
-		n.pool.doubt()
+		n.doubt()
 	}
 }
 
@@ -100,22 +101,22 @@ func (c *pool) take() bool {
 
 // await waits for a connection, until ctx ends.
 func (n *node) await(ctx context.Context) error {
-	c := &n.pool
-	c.mu.Lock()
-	if c.free > 0 {
-		c.free--
-		c.mu.Unlock()
+	n.mu.Lock()
+	if n.free > 0 {
+		n.free--
+		n.mu.Unlock()
 		return nil
 	}
-	turn := c.waitLocked()
+	turn := n.spare.Get().(chan error) //nolint:forcetypeassert // nothing else is stored
+	n.waiters = append(n.waiters, turn)
 	n.makeLocked() //nolint:contextcheck // it continues without this request
-	c.mu.Unlock()
-	defer c.spare.Put(turn)
+	n.mu.Unlock()
+	defer n.spare.Put(turn)
 	select {
 	case err := <-turn:
 		return err
 	case <-ctx.Done():
-		if c.leave(turn) {
+		if n.leave(turn) {
 			return n.none(ctx.Err())
 		}
 		return <-turn // it came at the last moment; the request checks its deadline
@@ -133,20 +134,19 @@ func (n *node) none(err error) error {
 // release gives a connection back after a request. If that failed without a reply, the client has
 // closed the connection. If the connection was lost, the free connections must be tried again.
 func (n *node) release(err error) {
-	c := &n.pool
 	if err == nil || isServerError(err) {
-		c.mu.Lock()
-		c.giveLocked()
-		c.mu.Unlock()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.giveLocked()
 		return
 	}
 	if !blame.Timeout(err) && !isCanceled(err) {
-		c.doubt()
+		n.doubt()
 	}
-	c.mu.Lock()
-	c.ready--
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ready--
 	n.makeLocked()
-	c.mu.Unlock()
 }
 
 // doubt drops the free connections from the count: the next request finds out whether they still
@@ -173,16 +173,16 @@ const mostMade = 8
 // makeLocked starts a connection for each waiter, up to the size of the client's pool; until the
 // server has answered, only one.
 func (n *node) makeLocked() {
-	c, most := &n.pool, n.size
-	if c.ready == 0 {
+	most := n.size
+	if n.ready == 0 {
 		most = 1
 	}
-	want := len(c.waiters)
+	want := len(n.waiters)
 	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
-		want = max(want, lanes*overlaps-c.ready)
+		want = max(want, lanes*overlaps-n.ready)
 	}
-	for c.making < min(want, mostMade) && c.ready+c.making < most {
-		c.making++
+	for n.making < min(want, mostMade) && n.ready+n.making < most {
+		n.making++
 		go n.make()
 	}
 }
@@ -192,30 +192,23 @@ func (n *node) make() {
 	ctx, cancel := context.WithTimeout(n.store.making, n.store.cfg.dialTimeout())
 	defer cancel()
 	err := n.greet(ctx)
-	c := &n.pool
-	c.mu.Lock()
-	c.making--
+	n.mu.Lock()
+	n.making--
 	switch {
 	case err == nil:
-		c.ready++
-		c.giveLocked()
+		n.ready++
+		n.giveLocked()
 		n.makeLocked()
-	case c.ready == 0:
-		for _, turn := range c.waiters {
+	case n.ready == 0:
+		for _, turn := range n.waiters {
 			turn <- err
 		}
-		c.waiters = nil
+		n.waiters = nil
 	}
-	c.mu.Unlock()
+	n.mu.Unlock()
 	if err == nil && n.guard.State() == breaker.Open {
 		_ = n.guard.SetState(breaker.HalfOpen) // the next decision tries it, without a further delay
 	}
-}
-
-// A processor sends commands.
-type processor interface {
-	Process(ctx context.Context, cmd redis.Cmder) error
-	Pipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
 // greet has the client make a connection, by a command that any server answers. The first one
@@ -253,10 +246,7 @@ func (n *node) greet(ctx context.Context) error {
 // idle returns the number of idle connections in the pools of the client: they might have been
 // cut.
 func (n *node) idle() (single, piped uint32) {
-	stats := n.store.client.PoolStats()
-	if c := n.client.Load(); c != nil {
-		stats = c.PoolStats()
-	}
+	stats := n.processor().PoolStats()
 	if stats.PipelineStats == nil {
 		return stats.IdleConns, stats.IdleConns
 	}
@@ -275,14 +265,14 @@ func anew(ctx context.Context, idle uint32, f func() error) error {
 
 // cut reports whether a connection that was there has ended.
 func cut(err error) bool {
-	var op *net.OpError
+	op, ok := errors.AsType[*net.OpError](err)
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.As(err, &op) && op.Op != "dial" && !op.Timeout()
+		ok && op.Op != "dial" && !op.Timeout()
 }
 
 // inspect is Check, until the server was found to be fit; after that it only waits for a reply.
-func (s *Store) inspect(ctx context.Context, to processor) error {
-	if s.inspected.Load() == inspectedFit {
+func (s *Store) inspect(ctx context.Context, to redis.UniversalClient) error {
+	if s.inspected.Load().fit() {
 		_, err := ping(ctx, to)
 		return err
 	}
@@ -290,7 +280,7 @@ func (s *Store) inspect(ctx context.Context, to processor) error {
 	if problem != nil {
 		go s.warn(problem) // it can close the store
 	}
-	if s.inspected.Load() == inspectedFit {
+	if s.inspected.Load().fit() {
 		return nil
 	}
 	return err
@@ -307,7 +297,7 @@ func newSingle(ctx context.Context, name string) single {
 }
 
 // ping measures a round trip.
-func ping(ctx context.Context, to processor) (time.Duration, error) {
+func ping(ctx context.Context, to redis.UniversalClient) (time.Duration, error) {
 	begun := time.Now()
 	err := to.Process(ctx, newSingle(ctx, "ping"))
 	return time.Since(begun), standing(err)
@@ -322,8 +312,8 @@ func standing(err error) error {
 	return err
 }
 
-// processor is the client of the node.
-func (n *node) processor() processor {
+// processor is the client of the node or, if it is not known, of all.
+func (n *node) processor() redis.UniversalClient {
 	if c := n.client.Load(); c != nil {
 		return c
 	}
@@ -342,9 +332,9 @@ func (n *node) exhausted() bool {
 
 // connections returns the number of ready connections.
 func (n *node) connections() int {
-	n.pool.mu.Lock()
-	defer n.pool.mu.Unlock()
-	return n.pool.ready
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ready
 }
 
 // named returns the error of a request; if the pool had no free connection, the error says so.

@@ -119,8 +119,8 @@ func incomplete(err error) bool {
 
 // notDialed reports whether no connection could be made.
 func notDialed(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // noConnection reports whether all connections of the client were in use.
@@ -136,8 +136,8 @@ func moved(err error) bool {
 
 // isServerError reports whether an error is a reply of the server.
 func isServerError(err error) bool {
-	var e redis.Error
-	return errors.As(err, &e)
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 // transient reports whether the same command might get another reply soon.

@@ -176,27 +176,15 @@ func (t *holds) run(ctx context.Context, is *redis.Script, args []any) (reply []
 	s := t.store
 	ctx, cancel := context.WithTimeout(ctx, max(opTimeout, s.cfg.timeout()))
 	defer cancel()
-	to := s.nodeOf(t.name) //nolint:contextcheck // see nodeOf
-	for {
-		if _, err := to.connect(ctx); err != nil {
-			return nil, err
-		}
-		if !s.routes(to, t.name) { //nolint:contextcheck // see nodeOf
-			break
-		}
-		to.release(nil)       //nolint:contextcheck // a connection is made for all
-		to = s.nodeOf(t.name) //nolint:contextcheck // see nodeOf
+	to, err := s.connect(ctx, t.name)
+	if err != nil {
+		return nil, err
 	}
-	exec := func(ctx context.Context) ([]any, error) {
+	reply, err = inTime(ctx, s, func(ctx context.Context) ([]any, error) {
 		return is.Run(ctx, s.client, []string{t.name}, args...).Slice()
-	}
-	if s.alien {
-		reply, err = inTime(ctx, s, exec)
-	} else {
-		reply, err = exec(ctx)
-	}
+	})
 	err = to.named(err)
-	to.release(err) //nolint:contextcheck // as above
+	to.release(err) //nolint:contextcheck // a connection is made for all
 	if err != nil {
 		return nil, explain(err)
 	}

@@ -14,84 +14,93 @@ const (
 	foreign = -2 // the value is one that account has to read
 )
 
-// bucketRequest is for lua/buckets.lua.
-func (p *part) bucketRequest(req *request, of *plan, op driver.Op) {
-	full, cost := p.Capacity*p.b, op.Cost
+// amount returns how many permits an operation asks for, whether it takes as many of them as there
+// are, and whether it only reads the state of the key.
+func (p *part) amount(op *driver.Op) (cost int64, partly, looks bool) {
+	partly, looks = op.Kind == driver.TakeAtMost || op.Kind == driver.Drain, op.Kind == driver.Check
+	switch {
+	case op.Kind == driver.Drain, partly && op.Cost > p.Capacity:
+		return p.Capacity, partly, looks
+	case op.Cost > p.Capacity:
+		return 0, false, true
+	}
+	return op.Cost, partly, looks
+}
+
+// forBuckets makes it a request for lua/buckets.lua.
+func (req *request) forBuckets() {
+	p, op := req.plan.parts[0], &req.op
+	cost, partly, looks := p.amount(op)
+	full := p.Capacity * p.b
 	room, mode := full, "0"
-	switch op.Kind {
-	case driver.TakeAtMost:
-		cost, mode = min(cost, p.Capacity), number(p.b)
-	case driver.Drain:
-		cost, mode = p.Capacity, number(p.b)
-	case driver.Check:
+	switch {
+	case looks:
 		mode = "-1"
-	case driver.Reserve:
+	case partly:
+		mode = number(p.b)
+	case op.Kind == driver.Reserve:
 		room = maxDebt
 		if wait := int64(op.MaxWait / time.Microsecond); wait < (maxDebt-full)/p.a {
 			room = full + wait*p.a
 		}
-	case driver.Take, driver.Refund, driver.Reset:
 	}
-	if cost > p.Capacity {
-		cost, mode = 0, "-1" // only the state of the key
-	}
-	req.script, req.width = bucketScript(), 2
+	req.script, req.width, req.decode = bucketScript(), 2, (*request).bucket
 	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
 		req.args = []any{number(cost * p.b), number(room), p.mul, mode, p.name}
 	}
-	req.decode = func(now int64, n []int64) (r ratelimit.Result, ok bool) {
-		if n[0] == foreign {
-			return r, false
-		}
-		debt, granted, at := n[1], n[0], now*1000
-		if granted > 0 && mode != "-1" {
-			granted /= p.b
-			at = p.Earliest(limits.Raw{debt - n[0]}, at, granted)
-		}
-		return p.result(of, &op, now, granted, at, uint64(debt), limits.Raw{debt}), true
-	}
 }
 
-// windowRequest is for lua/windows.lua.
-func (p *part) windowRequest(req *request, of *plan, op driver.Op) {
-	cost, mode := op.Cost, ""
-	switch op.Kind {
-	case driver.TakeAtMost, driver.Drain:
-		if mode = "<"; op.Kind == driver.Drain {
-			cost = p.Capacity
-		}
-		cost = min(cost, p.Capacity)
-	case driver.Check:
+// bucket reads a reply of lua/buckets.lua.
+func (req *request) bucket(now int64, n []int64) (r ratelimit.Result, ok bool) {
+	if n[0] == foreign {
+		return r, false
+	}
+	p, debt, granted, at := req.plan.parts[0], n[1], n[0], now*1000
+	if _, _, looks := p.amount(&req.op); granted > 0 && !looks {
+		granted /= p.b
+		at = p.Earliest(limits.Raw{debt - n[0]}, at, granted)
+	}
+	return req.alone(now, granted, at, uint64(debt), limits.Raw{debt}), true
+}
+
+// forWindows makes it a request for lua/windows.lua.
+func (req *request) forWindows() {
+	p, op := req.plan.parts[0], &req.op
+	cost, partly, looks := p.amount(op)
+	mode := ""
+	switch {
+	case looks:
 		mode = "?"
-	case driver.Take, driver.Reserve, driver.Refund, driver.Reset:
+	case partly:
+		mode = "<"
 	}
-	if cost > p.Capacity {
-		cost, mode = 0, "?"
-	}
-	req.script, req.width = windowScript(), 3
+	req.script, req.width, req.decode = windowScript(), 3, (*request).window
 	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
 		req.args = []any{p.name, p.permits, p.window(), mode + number(cost)}
 	}
-	req.decode = func(now int64, n []int64) (r ratelimit.Result, ok bool) {
-		if n[0] == foreign {
-			return r, false
-		}
-		start, used := n[1], n[2]
-		return p.result(of, &op, now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), limits.Raw{start * 1000, used}), true
-	}
 }
 
-// result is that of a reply of a script for many keys.
-func (p *part) result(of *plan, op *driver.Op, now, granted, at int64, receipt uint64, raw limits.Raw) ratelimit.Result {
+// window reads a reply of lua/windows.lua.
+func (req *request) window(now int64, n []int64) (r ratelimit.Result, ok bool) {
+	if n[0] == foreign {
+		return r, false
+	}
+	p, start, used := req.plan.parts[0], n[1], n[2]
+	return req.alone(now, n[0], now*1000, uint64(start+(used-1)/p.Capacity*p.a), limits.Raw{start * 1000, used}), true
+}
+
+// alone is the result of a script for many keys, under one limit.
+func (req *request) alone(now, granted, at int64, receipt uint64, raw limits.Raw) ratelimit.Result {
+	op := &req.op
 	switch {
 	case op.Kind == driver.TakeAtMost && granted == 0 && op.Cost > 0:
 		granted = refused
 	case op.Kind == driver.Check:
 		granted = min(granted, 0)
 	}
-	r := of.Result(now*1000, op, granted, at, []limits.Raw{raw})
+	r := req.plan.Result(now*1000, op, granted, at, []limits.Raw{raw})
 	if r.Receipt.At = now; r.Granted > 0 {
-		r.Receipt.Plans[0], r.Receipt.Parts[0] = p.ID, receipt
+		r.Receipt.Plans[0], r.Receipt.Parts[0] = req.plan.ID, receipt
 	}
 	return r
 }

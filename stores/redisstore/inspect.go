@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -13,12 +14,13 @@ import (
 // oldest is the first version of Redis that has all that is needed.
 const oldest = 7
 
-// Values of inspected.
-const (
-	notInspected = iota
-	inspectedFit
-	inspectedUnfit
-)
+// An inspection is the outcome of an inspection of the server; nil if there was none.
+type inspection struct {
+	unfit error // if it cannot be used
+	at    time.Time
+}
+
+func (i *inspection) fit() bool { return i != nil && i.unfit == nil }
 
 // Check reports whether the server can be used: whether it can be reached, accepts the password,
 // and is not too old ([ErrUnfit]). It measures the round trip, and returns an error if
@@ -32,15 +34,12 @@ const (
 func (s *Store) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
 	defer cancel()
-	if !s.alien {
-		return s.check(ctx)
-	}
 	_, err := inTime(ctx, s, func(ctx context.Context) (any, error) { return nil, s.check(ctx) })
 	return err
 }
 
 func (s *Store) check(ctx context.Context) error {
-	to := processor(s.client)
+	to := s.client
 	if c, ok := s.client.(*redis.ClusterClient); ok {
 		master, err := c.MasterForKey(ctx, s.cfg.prefix())
 		if err != nil {
@@ -59,7 +58,7 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // distance returns an error if the server is too far away for Timeout.
-func (s *Store) distance(ctx context.Context, to processor) error {
+func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 	trip := s.cfg.dialTimeout()
 	for range 3 {
 		took, err := ping(ctx, to)
@@ -77,7 +76,11 @@ func (s *Store) distance(ctx context.Context, to processor) error {
 // warn calls Warn.
 func (s *Store) warn(problem error) {
 	defer func() { _ = recover() }() // a panic of Warn has no caller to report to
-	s.cfg.warn(problem)
+	if s.cfg.Warn == nil {
+		slog.Warn(problem.Error()) //nolint:sloglint // what nobody asked for should be seen all the same
+		return
+	}
+	s.cfg.Warn(problem)
 }
 
 // unfitFor is the time for which a server that cannot be used is not inspected again.
@@ -86,29 +89,27 @@ const unfitFor = 5 * time.Second
 // usable returns the error for a server that was found unfit recently. After unfitFor the next
 // connection inspects it again.
 func (s *Store) usable() error {
-	if s.inspected.Load() != inspectedUnfit {
+	found := s.inspected.Load()
+	if found == nil || found.unfit == nil {
 		return nil
 	}
-	s.mu.Lock()
-	unfit, fresh := unsent(s.unfit), time.Since(s.unfitAt) < unfitFor
-	s.mu.Unlock()
-	if fresh {
-		return unfit
+	if time.Since(found.at) < unfitFor {
+		return unsent(found.unfit)
 	}
-	if s.inspected.CompareAndSwap(inspectedUnfit, notInspected) {
+	if s.inspected.CompareAndSwap(found, nil) {
 		for _, n := range s.allNodes() {
-			n.pool.doubt()
+			n.doubt()
 		}
 	}
 	return nil
 }
 
 // ask inspects the server. A problem does not prevent its use, and is returned once.
-func (s *Store) ask(ctx context.Context, to processor) (problem, err error) {
+func (s *Store) ask(ctx context.Context, to redis.UniversalClient) (problem, err error) {
 	cmd := newSingle(ctx, "info")
 	if err := to.Process(ctx, cmd); err != nil {
 		if isServerError(err) && !transient(err) {
-			s.inspected.Store(inspectedFit) // INFO is not allowed; decisions might be
+			s.inspected.Store(&inspection{}) // INFO is not allowed; decisions might be
 		}
 		return nil, err
 	}
@@ -120,14 +121,11 @@ func (s *Store) ask(ctx context.Context, to processor) (problem, err error) {
 	version := field("redis_version")
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < oldest {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.unfit = fmt.Errorf("%w: it is version %s, %d.0 or later is needed", ErrUnfit, version, oldest)
-		s.unfitAt = time.Now()
-		s.inspected.Store(inspectedUnfit)
-		return nil, s.unfit
+		unfit := fmt.Errorf("%w: it is version %s, %d.0 or later is needed", ErrUnfit, version, oldest)
+		s.inspected.Store(&inspection{unfit, time.Now()})
+		return nil, unfit
 	}
-	known := s.inspected.Swap(inspectedFit) == inspectedFit
+	known := s.inspected.Swap(&inspection{}).fit()
 	if policy := field("maxmemory_policy"); policy != "" && policy != "noeviction" && policy != "volatile-ttl" && !known {
 		problem = fmt.Errorf("redisstore: maxmemory-policy %s drops keys that owe, whose limits are then passed: set noeviction or volatile-ttl", policy)
 	}

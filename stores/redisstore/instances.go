@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -41,13 +43,10 @@ func (s *Store) uptime() int64 { return time.Since(s.first.base).Microseconds() 
 func (t *table) instancesKey() string { return t.prefix + "instances}" }
 
 // allTables returns the open tables.
-func (s *Store) allTables() (all []*table) {
+func (s *Store) allTables() []*table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.tables {
-		all = append(all, t)
-	}
-	return all
+	return slices.Collect(maps.Values(s.tables))
 }
 
 // beat starts the beats of a table, in one goroutine for all tables, which Close waits for.
@@ -63,8 +62,13 @@ func (s *Store) beat(first *table) {
 		s.beating = true
 		s.wg.Go(s.beats)
 	}
+	signal(s.wake)
+}
+
+// signal wakes the goroutine that waits for a channel of one element, or the next that does.
+func signal(wake chan struct{}) {
 	select {
-	case s.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -120,7 +124,7 @@ func (t *table) sendBeat(ctx context.Context, life time.Duration) (n, rank int64
 	s := t.store
 	if !t.beats.tried {
 		t.beats.tried = true
-		if err := s.connect(ctx, t.instancesKey()); err != nil {
+		if err := s.await(ctx, t.instancesKey()); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -138,19 +142,14 @@ func (t *table) sendBeat(ctx context.Context, life time.Duration) (n, rank int64
 	return reply[1], reply[2], nil
 }
 
-// connect waits for a connection before the first beat, for up to DialTimeout: until then this
+// await waits for a connection before the first beat, for up to DialTimeout: until then this
 // instance has the whole limit.
-func (s *Store) connect(ctx context.Context, key string) error {
+func (s *Store) await(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
 	defer cancel()
-	for {
-		to := s.nodeOf(key) //nolint:contextcheck // see nodeOf
-		if _, err := to.connect(ctx); err != nil {
-			return err
-		}
-		to.release(nil)         //nolint:contextcheck // a connection is made for all
-		if !s.routes(to, key) { //nolint:contextcheck // see nodeOf
-			return nil
-		}
+	to, err := s.connect(ctx, key)
+	if err == nil {
+		to.release(nil) //nolint:contextcheck // a connection is made for all
 	}
+	return err
 }

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -129,11 +128,12 @@ func (l *lane) drop(err error) {
 // work sends until no item waits.
 func (l *lane) work() {
 	for l.waits() {
-		permit, err := l.admit()
+		permit, err := l.store.admit(context.Background(), l.node)
 		if err != nil {
-			if !errors.Is(err, errLater) {
-				l.drop(err)
-			}
+			l.drop(err)
+			continue
+		}
+		if !l.connect(permit) {
 			continue
 		}
 		if l.moves() {
@@ -150,25 +150,23 @@ func (l *lane) work() {
 	}
 }
 
-// errLater is the error of an admission that took longer than the waiting time of an item.
-var errLater = errors.New("redisstore: no connection yet")
-
-// admit waits for a connection, for up to Timeout.
-func (l *lane) admit() (breaker.Permit, error) {
-	permit, err := l.store.admit(context.Background(), l.node)
-	if err != nil || l.node.pool.take() {
-		return permit, err
+// connect waits for a connection, for up to Timeout: as long as an item waits. If none can be made, it
+// ends the waiting items.
+func (l *lane) connect(permit breaker.Permit) bool {
+	if l.node.take() {
+		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())
 	defer cancel()
 	outcome, err := l.node.connect(ctx)
-	if err != nil {
-		permit.Done(outcome)
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", errLater, err)
-		}
+	if err == nil {
+		return true
 	}
-	return permit, err
+	permit.Done(outcome)
+	if ctx.Err() == nil {
+		l.drop(err)
+	}
+	return false
 }
 
 // overlap sends a batch, and returns when the next one is due: with the replies, or after a part of
@@ -274,7 +272,7 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 			if err != nil && !isServerError(err) {
 				failed = err
 			}
-			rest = append(rest, l.deliverAll(f, err)...)
+			rest = append(rest, l.deliver(f, err)...)
 		}
 		if failed == nil {
 			l.node.observe(took)
@@ -283,34 +281,28 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 	l.node.release(failed)
 }
 
-// deliverAll ends the items of a flight, and returns those to send again.
-func (l *lane) deliverAll(f *flight, err error) (rest []*item) {
+// deliver ends the items of a flight, and refunds their permits if their callers have left. It returns
+// the items to send again.
+func (l *lane) deliver(f *flight, err error) (rest []*item) {
 	if err != nil {
 		err = explain(err)
 	}
 	for i, it := range f.items {
-		if !l.deliver(it, f.cmd.Val(), i, err) {
+		var r ratelimit.Result
+		ok := false
+		if err == nil {
+			r, ok = it.result(f.cmd.Val(), i)
+		}
+		if err == nil && !ok && it.state.Load() == sent && it.general() {
 			rest = append(rest, it)
+			continue
+		}
+		if it.end(r, ok, err) {
+			continue
+		}
+		if back := it.undo(r); back != nil {
+			_ = l.add(&item{request: back, done: make(chan struct{})})
 		}
 	}
 	return rest
-}
-
-// deliver ends an item, and refunds its permits if its caller has left. It reports whether there
-// is nothing more to send for it.
-func (l *lane) deliver(it *item, reply []int64, place int, err error) bool {
-	var r ratelimit.Result
-	ok := false
-	if err == nil {
-		if r, ok = it.result(reply, place); !ok && it.state.Load() == sent && it.general() {
-			return false
-		}
-	}
-	if it.end(r, ok, err) {
-		return true
-	}
-	if back := it.undo(r); back != nil {
-		_ = l.add(&item{request: back, done: make(chan struct{})})
-	}
-	return true
 }

@@ -129,11 +129,11 @@ func TestAScriptThatIsNotKnownKeepsTheOrder(t *testing.T) {
 		require.NoError(t, err)
 		p := (*table.plans.Load())[id]
 		for range 2 {
-			reset := table.request(name, p, driver.Op{Kind: driver.Reset}, false)
+			reset := table.request(name, p, driver.Op{Kind: driver.Reset})
 			require.NoError(t, client.ScriptFlush(ctx).Err())
 			require.NoError(t, client.ScriptLoad(ctx, reset.script.text).Err())
 			for range 2 {
-				batch := []*item{{request: table.request(name, p, driver.Op{Cost: 10}, false), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
+				batch := []*item{{request: table.request(name, p, driver.Op{Cost: 10}), done: make(chan struct{})}, {request: reset, done: make(chan struct{})}}
 				sendAlone(t, s.laneOf(reset.key), batch)
 				require.NoError(t, batch[0].err, name)
 				require.NoError(t, batch[1].err, name)
@@ -162,7 +162,7 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 			keys := []string{"a", "hash", "b", "text", "c"}
 			var batch []*item
 			for _, key := range keys {
-				batch = append(batch, &item{request: table.request(key, p, driver.Op{Cost: 10}, false), done: make(chan struct{})})
+				batch = append(batch, &item{request: table.request(key, p, driver.Op{Cost: 10}), done: make(chan struct{})})
 			}
 			sendAlone(t, s.laneOf(batch[0].key), batch)
 			for i, key := range keys {
@@ -183,8 +183,9 @@ func TestAKeyThatCannotBeRead(t *testing.T) {
 // sendAlone sends a batch that is in no queue, over a lane.
 func sendAlone(t *testing.T, l *lane, batch []*item) {
 	t.Helper()
-	permit, err := l.admit()
+	permit, err := l.store.admit(t.Context(), l.node)
 	require.NoError(t, err)
+	require.True(t, l.connect(permit))
 	l.exchange(permit, batch)
 }
 
@@ -200,7 +201,7 @@ func TestABatchKeepsTheOrderOfAKey(t *testing.T) {
 			var batch []*item
 			calls := map[string][]*item{}
 			for i := range rng.IntN(maxBatch) {
-				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), script: bucket, width: 2}
+				req := &request{args: []any{i}, key: strconv.Itoa(rng.IntN(20)), script: bucket, width: 2, all: true}
 				switch rng.IntN(20) {
 				case 0:
 					req.script, req.width = decide, 0

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,29 +26,21 @@ type leases struct {
 	channel string
 	serial  atomic.Uint64
 	pushed  atomic.Bool // subscribed to the channel
+	warned  sync.Once   // that there are no messages
 	wake    chan struct{}
 
 	mu        sync.Mutex
 	held      map[string]*holder
 	waiting   map[string]chan struct{}
-	ended     []ending // here, and not yet in the server
+	ended     []*holder // leases and waiters that the server does not know as ended yet
 	running   bool
 	listening bool
-	ticking   bool      // a renewal is due
-	renewal   time.Time // when it is
+	renewal   time.Time // when the next one is due
 	failures  int       // in a row
 }
 
-// An ending is a lease or a waiter that the server does not know as ended yet. There it ends by
-// itself at a time.
-type ending struct {
-	*holder
-
-	by time.Time
-}
-
 func newLeases(s *Store) *leases {
-	l := &leases{store: s, prefix: s.cfg.prefix() + ":{bulkheads}:", sender: rand.Text()[:16], wake: make(chan struct{}, 1), held: map[string]*holder{}, waiting: map[string]chan struct{}{}}
+	l := &leases{store: s, prefix: s.cfg.prefix() + ":{bulkheads}:", sender: rand.Text()[:16], wake: make(chan struct{}, 1), held: map[string]*holder{}, waiting: map[string]chan struct{}{}, renewal: time.Now().Add(never)}
 	l.channel = l.prefix + l.sender
 	return l
 }
@@ -61,8 +53,9 @@ func (l *leases) lasts(from time.Time) time.Time { return from.Add(l.store.cfg.l
 func (l *leases) hold(h *holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held[h.id] = h; !l.ticking {
-		l.ticking, l.renewal = true, time.Now().Add(l.store.cfg.lease()/3)
+	l.held[h.id] = h
+	if due := time.Now().Add(l.store.cfg.lease() / 3); due.Before(l.renewal) {
+		l.renewal = due
 		l.rouse()
 	}
 }
@@ -96,7 +89,8 @@ func (l *leases) leave(h *holder) {
 	if l.store.closed.Load() || len(l.ended) >= mostEnded {
 		return
 	}
-	l.ended = append(l.ended, ending{h, time.Now().Add(l.store.cfg.lease())})
+	h.over = time.Now().Add(l.store.cfg.lease())
+	l.ended = append(l.ended, h)
 	l.rouse()
 }
 
@@ -106,10 +100,7 @@ func (l *leases) rouse() {
 		l.running = true
 		keep(&l.store.wg, l.run)
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	signal(l.wake)
 }
 
 // run renews and ends leases until the store is closed. Leases that are left end by themselves.
@@ -132,15 +123,11 @@ func (l *leases) run() {
 		}
 		l.mu.Lock()
 		due := time.Until(l.renewal)
-		ticking := l.ticking
 		l.mu.Unlock()
-		if ticking && due <= 0 {
+		if due <= 0 {
 			due = l.renew(ctx)
 		}
-		if ticking {
-			next = min(next, due)
-		}
-		timer.Reset(next)
+		timer.Reset(min(next, due))
 	}
 }
 
@@ -149,17 +136,14 @@ func (l *leases) endAll(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		n := min(len(l.ended), mostSent)
-		batch := make([]*holder, n)
-		for i, e := range l.ended[:n] {
-			batch[i] = e.holder
-		}
+		batch := slices.Clone(l.ended[:n])
 		l.mu.Unlock()
 		if n == 0 {
 			return nil
 		}
 		_, err := l.send(ctx, "end", 0, batch...)
 		l.mu.Lock()
-		if err == nil || time.Now().After(l.ended[n-1].by) {
+		if err == nil || time.Now().After(batch[n-1].over) {
 			l.ended = slices.Delete(l.ended, 0, n)
 		}
 		l.mu.Unlock()
@@ -172,14 +156,11 @@ func (l *leases) endAll(ctx context.Context) error {
 // renew renews all leases. It returns the time until the next renewal.
 func (l *leases) renew(ctx context.Context) time.Duration {
 	l.mu.Lock()
-	all := make([]*holder, 0, len(l.held))
-	for _, h := range l.held {
-		all = append(all, h)
-	}
+	rest := slices.Collect(maps.Values(l.held))
 	l.mu.Unlock()
 	next := l.store.cfg.lease() / 3
 	var failed error
-	for rest, n := all, mostSent; len(rest) > 0; {
+	for n := mostSent; len(rest) > 0; {
 		batch := rest[:min(len(rest), n)]
 		begun := time.Now()
 		reply, err := l.keep(ctx, batch)
@@ -214,7 +195,10 @@ func (l *leases) renew(ctx context.Context) time.Duration {
 		l.failures++
 		next = min(next, again.Delay(l.failures, 0))
 	}
-	l.ticking, l.renewal = len(l.held) > 0, time.Now().Add(next)
+	if len(l.held) == 0 {
+		next = never
+	}
+	l.renewal = time.Now().Add(next)
 	return next
 }
 
@@ -269,7 +253,9 @@ func (l *leases) wait(h *holder) (turn <-chan struct{}) {
 	l.waiting[h.id] = ch
 	if !l.listening && !l.store.closed.Load() {
 		l.listening = true
-		keep(&l.store.wg, l.listen)
+		keep(&l.store.wg, func() {
+			l.store.listen(l.store.ctx, &l.warned, "calls that wait for permits of bulkheads ask", l.receive)
+		})
 	}
 	return ch
 }
@@ -284,51 +270,23 @@ func (l *leases) unwait(h *holder) {
 func (l *leases) turn(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case l.waiting[id] <- struct{}{}:
-	default:
-	}
+	signal(l.waiting[id])
 }
 
 // turnAll wakes all waiters.
 func (l *leases) turnAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, ch := range l.waiting {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
+	for _, turn := range l.waiting {
+		signal(turn)
 	}
 }
 
-// listen receives the turns of waiters until the store is closed. Without a connection for them,
-// waiters ask more often.
-func (l *leases) listen() {
-	ctx, warned := l.store.ctx, false
-	for failures := 1; ctx.Err() == nil; failures++ {
-		subscribed, err := l.receive(ctx)
-		if subscribed {
-			failures = 1
-		}
-		if ctx.Err() == nil && isServerError(err) && !transient(err) && !warned {
-			warned = true
-			go l.store.warn(fmt.Errorf("redisstore: calls that wait for permits of bulkheads ask every %v, as messages cannot be received: %w", pollEvery, err)) // it can close the store
-		}
-		delay := time.NewTimer(again.Delay(failures, 0))
-		select {
-		case <-delay.C:
-		case <-ctx.Done():
-			delay.Stop()
-		}
-	}
-}
-
-// receive receives turns over one connection until it fails.
+// receive receives the turns of waiters over one connection until it fails. Without them, waiters ask
+// more often.
 func (l *leases) receive(ctx context.Context) (subscribed bool, err error) {
-	dial, cancel := context.WithTimeout(ctx, l.store.cfg.dialTimeout())
-	pushes, _, err := l.store.subscribe(dial, l.channel)
-	if cancel(); err != nil {
+	pushes, _, err := l.store.subscribe(ctx, l.channel)
+	if err != nil {
 		return false, err
 	}
 	defer func() {

@@ -17,12 +17,13 @@ import (
 // A node is a server, with the requests for it and its availability: the nodes of a Cluster do not
 // wait for each other.
 type node struct {
+	pool
+
 	store  *Store
 	guard  *breaker.Breaker
 	client atomic.Pointer[redis.Client] // nil if it is not known
 	size   int                          // connections that the client makes at most
-	pool   pool
-	trip   atomic.Int64 // the round trip, in ns: the shortest of late
+	trip   atomic.Int64                 // the round trip, in ns: the shortest of late
 
 	lanes [lanes]lane
 	base  time.Time
@@ -37,6 +38,7 @@ const maxNodes = 1024
 
 func (s *Store) newNode() *node {
 	n := &node{store: s, guard: newGuard(), base: time.Now(), size: math.MaxInt}
+	n.spare.New = func() any { return make(chan error, 1) }
 	for i := range n.lanes {
 		n.lanes[i].store, n.lanes[i].node = s, n
 	}
@@ -72,10 +74,8 @@ var over = func() context.Context { //nolint:gochecknoglobals // a constant
 // nodeOf is the server that has a key. All are one until the client knows which there are, and
 // where it is not for a Cluster or a Ring. It waits for nothing.
 func (s *Store) nodeOf(key string) *node {
-	var (
-		master *redis.Client
-		err    error
-	)
+	var master *redis.Client
+	var err error
 	switch c := s.client.(type) {
 	case *redis.ClusterClient:
 		master, err = c.MasterForKey(over, key) // so no request is sent

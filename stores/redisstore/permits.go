@@ -26,6 +26,7 @@ type holder struct {
 	keys [3]string // see lua/permits.lua
 	end  time.Time // when the lease counts as lost; this and told belong to the goroutine of leases
 	told bool      // that the lease could not be renewed
+	over time.Time // when a lease or a waiter in ended ends by itself; guarded by the lock of leases
 }
 
 // OpenBulkhead opens the permits of the bulkheads of that name. It sends nothing and keeps

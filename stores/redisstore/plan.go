@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // epoch is where times in the server begin: 2020, in µs of Unix.
@@ -40,16 +40,13 @@ type part struct {
 
 // newPart prepares a limit for sending, or returns an error if a server cannot count it.
 func newPart(s driver.Spec) (*part, error) {
-	bad := func(field string, value any, reason string) error {
-		return &core.ConfigError{Field: "ratelimit.Limit." + field, Value: value, Reason: reason}
-	}
 	p := &part{aligned: s.Aligned}
 	us, period, kind := s.Period.Microseconds(), int64(0), ""
 	if s.Algorithm != driver.TokenBucket && s.Period%time.Microsecond != 0 {
-		return nil, bad("Period", s.Period, "must be whole microseconds in Redis")
+		return nil, validate.Bad("ratelimit.Limit.Period", s.Period, "must be whole microseconds in Redis")
 	}
 	if p.Rule, p.a = clock.Rule(s), us; p.Rule == nil {
-		return nil, bad("Burst", s.Burst, fmt.Sprintf("is more than Redis can count exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", s.Permits, s.Period))
+		return nil, validate.Bad("ratelimit.Limit.Burst", s.Burst, fmt.Sprintf("is more than Redis can count exactly at %d per %v: take a smaller burst, or permits that share a factor with the period", s.Permits, s.Period))
 	}
 	switch s.Algorithm {
 	case driver.TokenBucket:
@@ -64,7 +61,7 @@ func newPart(s driver.Spec) (*part, error) {
 	case driver.SlidingWindow:
 		p.algorithm, kind, p.b = algSegments, "s", us/int64(s.Segments)
 		if us%int64(s.Segments) != 0 {
-			return nil, bad("Segments", s.Segments, fmt.Sprintf("must divide the period, %v, into whole microseconds in Redis", s.Period))
+			return nil, validate.Bad("ratelimit.Limit.Segments", s.Segments, fmt.Sprintf("must divide the period, %v, into whole microseconds in Redis", s.Period))
 		}
 	case driver.SlidingLog:
 		p.algorithm, kind, p.b = algSegments, "l", 1

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,19 +20,21 @@ var (
 	errNoShard = errors.New("redisstore: no server of the Ring is available")
 )
 
-// listen receives the messages of all tables until ctx ends. Without a connection for them,
-// holds are read.
-func (h *sharer) listen(ctx context.Context) {
+// listen receives messages until ctx ends; receive does so over one connection, until that fails. If the
+// server does not allow it, it warns once of what happens without them.
+func (s *Store) listen(ctx context.Context, warned *sync.Once, without string, receive func(context.Context) (subscribed bool, err error)) {
 	for failures := 1; ctx.Err() == nil; failures++ {
-		subscribed, err := h.receive(ctx)
+		subscribed, err := receive(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if subscribed {
 			failures = 1
 		}
-		if isServerError(err) && !transient(err) && !h.warned.Swap(true) {
-			go h.store.warn(fmt.Errorf("redisstore: holds of cooldowns are read every %v, as messages cannot be received: %w", pollEvery, err)) // it can close the store
+		if isServerError(err) && !transient(err) {
+			warned.Do(func() {
+				go s.warn(fmt.Errorf("redisstore: %s every %v, as messages cannot be received: %w", without, pollEvery, err)) // it can close the store
+			})
 		}
 		delay := time.NewTimer(again.Delay(failures, 0))
 		select {
@@ -42,7 +45,8 @@ func (h *sharer) listen(ctx context.Context) {
 	}
 }
 
-// receive receives messages over one connection until it fails.
+// receive receives the messages of all tables over one connection until it fails. Without them, holds
+// are read.
 func (h *sharer) receive(ctx context.Context) (subscribed bool, err error) {
 	pushes, err := h.connect(ctx)
 	if err != nil {
@@ -90,8 +94,6 @@ func pump(ctx context.Context, pushes *redis.PubSub, receive func(message any)) 
 
 // connect makes a connection, and subscribes it to the channels of all tables.
 func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.store.cfg.dialTimeout())
-	defer cancel()
 	tables := h.all()
 	channels := make([]string, len(tables))
 	for i, t := range tables {
@@ -115,14 +117,13 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 
 // subscribe makes a connection to the server of the first channel, and subscribes it to all.
 func (s *Store) subscribe(ctx context.Context, channels ...string) (*redis.PubSub, *node, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
+	defer cancel()
 	via := s.nodeOf(channels[0]) //nolint:contextcheck // see nodeOf
-	client := s.client
-	if c := via.client.Load(); c != nil {
-		client = c
-	} else if _, ok := client.(*redis.Ring); ok {
+	if _, ring := s.client.(*redis.Ring); ring && via.client.Load() == nil {
 		return nil, nil, errNoShard
 	}
-	pushes := client.Subscribe(ctx)
+	pushes := via.processor().Subscribe(ctx)
 	if err := pushes.Subscribe(ctx, channels...); err != nil {
 		_ = pushes.Close()
 		return nil, nil, err

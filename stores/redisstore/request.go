@@ -10,93 +10,75 @@ import (
 	"github.com/gresil/gresil/internal/limits"
 )
 
-// A request is one decision on its way to the server.
+// A request is one operation on its way to the server.
 type request struct {
 	script *script
 	key    string
 	more   []any // further keys, of a request that is sent by itself
 	args   []any // the arguments after the time
 	width  int   // numbers for each key in the reply after the time, of a script that takes many keys; otherwise 0
-	decode func(now int64, reply []int64) (r ratelimit.Result, ok bool)
-	origin *origin // in a lane; otherwise nil
-	all    bool    // the script reads every value
-}
+	all    bool  // the script reads every value
 
-// An origin is the operation that a request was made from.
-type origin struct {
-	table *table
-	plan  *plan
-	op    driver.Op
+	// Of a decision; decode reads the reply.
+	table  *table
+	plan   *plan
+	op     driver.Op
+	decode func(req *request, now int64, reply []int64) (r ratelimit.Result, ok bool)
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // request prepares an operation for sending. The most common ones, of one bucket or one fixed
-// window, have a script of their own. foreign is set if that could not read the value, or if
-// account lacked an algorithm.
-func (t *table) request(key string, p *plan, op driver.Op, foreign bool) *request {
-	req := &request{key: t.keyName(key)}
+// window, have a script of their own.
+func (t *table) request(key string, p *plan, op driver.Op) *request {
+	req := &request{key: t.keyName(key), table: t, plan: p, op: op}
 	if op.Change != nil && t.store.since(op.Change.At) > time.Duration(t.life.Load()) {
-		op.Change = nil // no earlier usage is left
+		req.op.Change = nil // no earlier usage is left
 	}
-	if t.store.cfg.Mode == Coalesced {
-		req.origin = &origin{t, p, op}
-	}
-	switch simple := !foreign && p.simple(op); {
-	case simple && p.parts[0].algorithm == algBucket && p.parts[0].c == 1:
-		p.parts[0].bucketRequest(req, p, op)
-	case simple && p.parts[0].algorithm == algWindow:
-		p.parts[0].windowRequest(req, p, op)
+	switch first := p.parts[0]; {
+	case first.algorithm == algBucket && first.c == 1 && p.simple(&req.op):
+		req.forBuckets()
+	case first.algorithm == algWindow && p.simple(&req.op):
+		req.forWindows()
 	default:
-		t.accountRequest(req, p, op, foreign)
+		req.forAccount(0)
 	}
 	return req
 }
 
 // simple reports whether a script for many keys might decide an operation.
-func (p *plan) simple(op driver.Op) bool {
-	if len(p.parts) > 1 || op.Change != nil {
+func (p *plan) simple(op *driver.Op) bool {
+	if len(p.parts) > 1 || op.Change != nil || op.Kind == driver.Refund || op.Kind == driver.Reset {
 		return false
 	}
-	switch op.Kind {
-	case driver.Refund, driver.Reset:
-		return false
-	case driver.Reserve:
-		return p.parts[0].algorithm == algBucket
-	case driver.Take, driver.TakeAtMost, driver.Check, driver.Drain:
-	}
-	return true
+	return op.Kind != driver.Reserve || p.parts[0].algorithm == algBucket
 }
 
 // undo makes the request that refunds the permits of a take; nil for other operations.
 func (req *request) undo(take ratelimit.Result) *request {
-	o := req.origin
-	if o == nil || take.Granted == 0 || o.op.Kind > driver.Reserve {
+	if take.Granted == 0 || req.op.Kind > driver.Reserve {
 		return nil
 	}
-	back := &request{key: req.key}
-	o.table.accountRequest(back, o.plan, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt}, true)
+	back := &request{key: req.key, table: req.table, plan: req.plan}
+	back.op = driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt}
+	back.forAccount(algAll)
 	return back
 }
 
 // general makes a request one for account with all algorithms, which reads every value; false if it is
 // already.
 func (req *request) general() bool {
-	if req.all || req.origin == nil {
+	if req.all {
 		return false
 	}
-	req.width = 0
-	req.origin.table.accountRequest(req, req.origin.plan, req.origin.op, true)
+	req.forAccount(algAll)
 	return true
 }
 
-// accountRequest is for lua/account.lua.
-func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool) {
+// forAccount makes it a request for lua/account.lua, with the algorithms of set and those that it names.
+func (req *request) forAccount(set uint) {
+	t, p, op := req.table, req.plan, &req.op
 	plans := *t.plans.Load()
-	set := uint(algAll)
-	if !foreign {
-		set = 0
-	}
 	names := func(args []any, parts []*part) []any {
 		args = append(args, number(int64(len(parts))))
 		for _, part := range parts {
@@ -121,13 +103,11 @@ func (t *table) accountRequest(req *request, p *plan, op driver.Op, foreign bool
 	if op.Kind == driver.Refund {
 		args = append(args, t.charges(op)...)
 	}
-	req.script, req.args, req.all = accountScript(set), args, set == algAll
-	op.Receipt = driver.Receipt{}
-	req.decode = func(_ int64, n []int64) (ratelimit.Result, bool) { return t.decode(p, &op, n) }
+	req.script, req.args, req.width, req.all, req.decode = accountScript(set), args, 0, set == algAll, (*request).account
 }
 
 // charges returns the charges that a refund names.
-func (t *table) charges(op driver.Op) []any {
+func (t *table) charges(op *driver.Op) []any {
 	plans, take := *t.plans.Load(), &op.Receipt
 	args := []any{number(take.At), ""}
 	charge := func(id driver.ID, receipt uint64, cost int64) {
@@ -147,9 +127,10 @@ func (t *table) charges(op driver.Op) []any {
 	return args
 }
 
-// decode reads a reply of lua/account.lua.
-func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, ok bool) {
+// account reads a reply of lua/account.lua.
+func (req *request) account(_ int64, n []int64) (r ratelimit.Result, ok bool) {
 	const head, each, kept = 3, 5, 8
+	p, op := req.plan, req.op
 	if len(n) < head+each*len(p.parts) {
 		return r, false
 	}
@@ -169,14 +150,14 @@ func (t *table) decode(p *plan, op *driver.Op, n []int64) (r ratelimit.Result, o
 	}
 	for n = n[head+each*len(p.parts):]; len(n) >= kept; n = n[kept:] {
 		name := fmt.Sprintf("%c:%d:%d:%d:%d:%d", rune(n[0]), n[1], n[2], n[3], n[4], n[5])
-		if part := t.partNamed(name); part != nil {
+		if part := req.table.partNamed(name); part != nil {
 			limits.Keep(&receipt, limits.Kept{Rule: part.ID, Receipt: uint64(n[6]), Cost: n[7]})
 		}
 	}
 	if op.Kind == driver.Refund || op.Kind == driver.Reset {
 		op.Cost = 0
 	}
-	r = p.Result(now, op, granted, at, raws)
+	r = p.Result(now, &op, granted, at, raws)
 	r.Receipt = receipt
 	return r, true
 }

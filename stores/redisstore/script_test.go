@@ -84,15 +84,15 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 				if rng.IntN(4) == 0 {
 					p = plans[rng.IntN(len(plans))]
 				}
-				together = append(together, table.request(key, p, op, false))
-				reply, err := s.runAt(ctx, s.first, []*request{table.request(key+" alone", p, op, false)})
+				together = append(together, table.request(key, p, op))
+				reply, err := s.runAt(ctx, s.first, []*request{table.request(key+" alone", p, op)})
 				require.NoError(t, err)
 				alone = append(alone, reply[1:]...)
 			}
 			reply, err := s.runAt(ctx, s.first, together)
 			require.NoError(t, err)
 			require.Equal(t, alone, reply[1:])
-			name, other := together[0].key, table.request(key+" alone", plans[0], driver.Op{}, false).key
+			name, other := together[0].key, table.request(key+" alone", plans[0], driver.Op{}).key
 			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
 			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(10*time.Second))
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,7 +41,7 @@ type sharer struct {
 	via     *node         // of pushes
 	epoch   int           // of the last subscription
 
-	warned atomic.Bool // that there are no messages
+	warned sync.Once // that there are no messages
 }
 
 func newSharer(s *Store) *sharer { return &sharer{store: s, wake: make(chan struct{}, 1)} }
@@ -77,10 +76,7 @@ func (h *sharer) rouse() {
 		h.running = true
 		keep(&h.store.wg, h.run)
 	}
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
+	signal(h.wake)
 }
 
 // drop has the goroutine remove closed tables, if there is one.
@@ -115,7 +111,7 @@ func (h *sharer) run() {
 	var listener sync.WaitGroup
 	defer listener.Wait()
 	defer stop()
-	keep(&listener, func() { h.listen(ctx) })
+	keep(&listener, func() { h.store.listen(ctx, &h.warned, "holds of cooldowns are read", h.receive) })
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -146,7 +146,7 @@ func TestAServerThatIsNotUsedIsNotUnavailable(t *testing.T) {
 		s.first = s.newNode()
 		gone := s.newNode()
 		s.nodes["gone"] = gone
-		s.inspected.Store(inspectedFit)
+		s.inspected.Store(&inspection{})
 		time.Sleep(time.Hour)
 		for range failures {
 			permit, err := s.admit(t.Context(), gone)

@@ -33,10 +33,8 @@ type Store struct {
 	sharing  *sharer // of cooldowns
 	leasing  *leases // of bulkheads
 
-	inspected atomic.Int32
+	inspected atomic.Pointer[inspection]
 	mu        sync.Mutex
-	unfit     error // what inspect found
-	unfitAt   time.Time
 	nodes     map[string]*node  // of a Cluster, by their addresses
 	tables    map[string]*table // by their names
 	beating   bool              // a goroutine sends beats
@@ -187,7 +185,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 	}
 	outcome := core.Ignored
 	defer func() { to.ended(permit, outcome) }() //nolint:contextcheck // a state has none
-	if !to.pool.take() {
+	if !to.take() {
 		result, err := to.connect(ctx)
 		if err == nil && to.late(ctx) {
 			to.release(nil) //nolint:contextcheck // a connection is made for all
@@ -274,9 +272,12 @@ func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64
 	return cmd.Val(), nil
 }
 
-// inTime calls f in a goroutine and returns at the end of ctx at the latest, while f continues:
-// for a client that might ignore deadlines.
+// inTime calls f. If the client might ignore deadlines, it does so in a goroutine, and returns at the
+// end of ctx at the latest, while f continues.
 func inTime[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (result T, err error) {
+	if !s.alien {
+		return f(ctx)
+	}
 	type ending struct {
 		result T
 		err    error
@@ -328,13 +329,13 @@ func (s *Store) command(ctx context.Context, text bool, reqs []*request) call {
 // result reads the reply to the request at a place of those sent together.
 func (req *request) result(reply []int64, place int) (r ratelimit.Result, ok bool) {
 	if req.width == 0 {
-		return req.decode(0, reply)
+		return req.decode(req, 0, reply)
 	}
 	from := 1 + place*req.width
 	if len(reply) < from+req.width {
 		return r, false
 	}
-	return req.decode(reply[0], reply[from:from+req.width])
+	return req.decode(req, reply[0], reply[from:from+req.width])
 }
 
 func isNoScript(err error) bool {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
@@ -21,8 +20,8 @@ type table struct {
 	prefix string
 	plans  atomic.Pointer[[]*plan] // by their numbers, from 1
 	mu     sync.Mutex
-	byName map[string]*plan
-	life   atomic.Int64 // ns, in which all usage of a key recovers under any of the plans
+	byName map[string]*plan // by the names of their parts, with a space after each
+	life   atomic.Int64     // ns, in which all usage of a key recovers under any of the plans
 	beats  beats
 }
 
@@ -39,37 +38,32 @@ var errPlans = errors.New("redisstore: a table knows at most 65535 different lim
 func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p, names := &plan{Plan: limits.Plan{Capacity: math.MaxInt64}}, ""
+	var parts []*part
 	for _, spec := range specs {
-		one, err := t.single(spec)
+		one, err := newPart(spec)
 		if err != nil {
 			return 0, err
 		}
-		if len(specs) == 1 {
-			return one.ID, nil
+		alone, err := t.add(one)
+		if err != nil {
+			return 0, err
 		}
-		part := one.parts[0]
-		p.parts, p.Rules = append(p.parts, part), append(p.Rules, part.Rule)
-		p.Capacity, names = min(p.Capacity, part.Capacity), names+part.name+" "
+		parts = append(parts, alone.parts...)
 	}
-	p, err := t.add(names, p)
+	p, err := t.add(parts...)
 	if err != nil {
 		return 0, err
 	}
 	return p.ID, nil
 }
 
-// single registers one limit.
-func (t *table) single(spec driver.Spec) (*plan, error) {
-	one, err := newPart(spec)
-	if err != nil {
-		return nil, err
+// add returns the plan of limits that apply together, and gives it a number if it is new.
+func (t *table) add(parts ...*part) (*plan, error) {
+	p, name := &plan{Plan: limits.Plan{Capacity: math.MaxInt64}, parts: parts}, ""
+	for _, part := range parts {
+		p.Capacity, p.Rules = min(p.Capacity, part.Capacity), append(p.Rules, part.Rule)
+		name += part.name + " "
 	}
-	return t.add(one.name, &plan{Plan: limits.Plan{Capacity: one.Capacity, Rules: []*limits.Rule{one.Rule}}, parts: []*part{one}})
-}
-
-// add gives a plan its number, or returns the one that is there.
-func (t *table) add(name string, p *plan) (*plan, error) {
 	if old := t.byName[name]; old != nil {
 		return old, nil
 	}
@@ -77,8 +71,8 @@ func (t *table) add(name string, p *plan) (*plan, error) {
 	if len(old) > math.MaxUint16 {
 		return nil, errPlans
 	}
-	if p.ID = driver.ID(len(old)); len(p.parts) == 1 {
-		p.parts[0].ID = p.ID
+	if p.ID = driver.ID(len(old)); len(parts) == 1 {
+		parts[0].ID = p.ID
 	}
 	plans := append(old, p) // a reader of the old slice does not look beyond its end
 	t.plans.Store(&plans)
@@ -93,7 +87,7 @@ func (t *table) add(name string, p *plan) (*plan, error) {
 func (t *table) partNamed(name string) *part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.byName[name]; p != nil {
+	if p := t.byName[name+" "]; p != nil {
 		return p.parts[0]
 	}
 	return nil
@@ -111,7 +105,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	case id == 0 || int(id) >= len(plans):
 		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", id)
 	case op.Cost < 0:
-		return ratelimit.Result{}, &core.ConfigError{Field: "ratelimit cost", Value: op.Cost, Reason: "must be >= 0 (0 only looks)"}
+		return ratelimit.Result{}, limits.CostError(op.Cost)
 	}
 	if c := op.Change; c != nil && (c.Plan == 0 || int(c.Plan) >= len(plans)) {
 		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", c.Plan)
@@ -133,10 +127,10 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 
 // decide has the server decide.
 func (t *table) decide(ctx, caller context.Context, key string, p *plan, op driver.Op) (r ratelimit.Result, err error) {
-	req := t.request(key, p, op, false)
+	req := t.request(key, p, op)
 	r, ok, err := t.store.apply(ctx, caller, req)
-	if err == nil && !ok && !req.all {
-		r, ok, err = t.store.apply(ctx, caller, t.request(key, p, op, true))
+	if err == nil && !ok && req.general() {
+		r, ok, err = t.store.apply(ctx, caller, req)
 	}
 	if err == nil && !ok {
 		err = errReply

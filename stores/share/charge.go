@@ -1,12 +1,12 @@
 package share
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -68,24 +68,15 @@ func (k *known) claim() *charge {
 	return k.charge
 }
 
-// chargeAll charges the debts of all keys, until ctx ends; failed ones stay.
-func (l *local) chargeAll(ctx context.Context) (failed error) {
+// chargeAll charges the debts of all keys, until ctx ends, and reports whether it could; failed ones
+// stay.
+func (l *local) chargeAll(ctx context.Context) bool {
 	if l.owing.Load() == 0 {
-		return nil
+		return true
 	}
-	next := make(chan func() error)
-	var mu sync.Mutex
+	var failed atomic.Bool
 	var wg sync.WaitGroup
-	for range chargers {
-		wg.Go(func() {
-			for charge := range next {
-				err := charge()
-				mu.Lock()
-				failed = cmp.Or(failed, err)
-				mu.Unlock()
-			}
-		})
-	}
+	places := make(chan struct{}, chargers)
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
@@ -94,18 +85,23 @@ func (l *local) chargeAll(ctx context.Context) (failed error) {
 		for key, k := range all {
 			s.mu.Lock()
 			due := ctx.Err() == nil && s.keys[key] == k && k.owes() && k.charge == nil
-			if due {
-				c := k.claim()
+			if !due {
 				s.mu.Unlock()
-				next <- func() error { l.charge(ctx, key, k, c); return c.err }
 				continue
 			}
+			c := k.claim()
 			s.mu.Unlock()
+			places <- struct{}{}
+			wg.Go(func() {
+				if l.charge(ctx, key, k, c); c.err != nil {
+					failed.Store(true)
+				}
+				<-places
+			})
 		}
 	}
-	close(next)
 	wg.Wait()
-	return cmp.Or(failed, ctx.Err())
+	return !failed.Load() && ctx.Err() == nil
 }
 
 // A debt is the usage of one account that the store does not count yet.
@@ -133,7 +129,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	for _, a := range k.parts {
 		if a.debt > 0 {
 			debts = append(debts, &debt{account: a, all: a.debt, rest: min(a.debt, l.used(ctx, key, a))})
-			plans = append(plans, l.table.plan(a.part.id))
+			plans = append(plans, a.part)
 		}
 	}
 	s.mu.Unlock()

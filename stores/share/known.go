@@ -37,7 +37,7 @@ type known struct {
 
 // An account is the state of a key under one limit.
 type account struct {
-	part *part
+	part *plan
 	at   int64     // the time of the store at its last decision
 	seen time.Time // when that was known
 	left int64     // permits that were left at that time
@@ -96,20 +96,14 @@ func (k *known) end() (end time.Time) {
 // idle reports whether nothing is known of a key.
 func (k *known) idle() bool {
 	now := time.Now()
-	for _, a := range k.parts {
-		if a.full.After(now) || a.debt > 0 {
-			return false
-		}
-	}
-	return k.flying == 0 && k.unknown == 0 && k.charge == nil && k.failures == 0 && !k.held.After(now)
+	busy := func(a *account) bool { return a.full.After(now) || a.debt > 0 }
+	return !slices.ContainsFunc(k.parts, busy) && k.flying == 0 && k.unknown == 0 && k.charge == nil && k.failures == 0 && !k.held.After(now)
 }
 
 // account is the account under one limit.
-func (k *known) account(p *part) *account {
-	for _, a := range k.parts {
-		if a.part == p {
-			return a
-		}
+func (k *known) account(p *plan) *account {
+	if i := slices.IndexFunc(k.parts, func(a *account) bool { return a.part == p }); i >= 0 {
+		return k.parts[i]
 	}
 	a := &account{part: p, left: p.limit.Capacity()}
 	k.parts = append(k.parts, a)
@@ -139,12 +133,7 @@ func (l *local) prune(k *known, p *plan) {
 }
 
 func (k *known) owes() bool {
-	for _, a := range k.parts {
-		if a.debt > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.parts, func(a *account) bool { return a.debt > 0 })
 }
 
 // landed ends a take of so many permits that was under way. If its reply was lost, the permits might

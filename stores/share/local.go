@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,16 +29,10 @@ var errTake = errors.New("share: the permits were taken at the store, which is u
 type local struct {
 	table  *table
 	memory limits.OwingTable
-	splits sync.Map // planShare to the driver.ID in memory
 	seed   maphash.Seed
 	shards [16]shard
 	most   int          // keys of a shard
 	owing  atomic.Int64 // accounts with a debt
-}
-
-type planShare struct {
-	id driver.ID
-	n  int64
 }
 
 func (l *local) shard(key string) *shard {
@@ -94,7 +87,7 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 // apply does an operation in memory.
 func (l *local) apply(ctx context.Context, key string, p *plan, op driver.Op, n int64) (driver.Result, error) {
 	op.Change = nil // it is of the limits, and not of the shares
-	id, err := l.split(p, n)
+	id, err := l.share(p, n)
 	if err != nil {
 		return driver.Result{}, err
 	}
@@ -103,15 +96,14 @@ func (l *local) apply(ctx context.Context, key string, p *plan, op driver.Op, n 
 	return r, err
 }
 
-// split is the number in memory of the share of a plan.
-func (l *local) split(p *plan, n int64) (driver.ID, error) {
-	of := planShare{p.id, n}
-	if id, ok := l.splits.Load(of); ok {
+// share is the number in memory of the share of a plan.
+func (l *local) share(p *plan, n int64) (driver.ID, error) {
+	if id, ok := p.shares.Load(n); ok {
 		return id.(driver.ID), nil //nolint:forcetypeassert // nothing else is stored
 	}
-	id, err := l.memory.Plan(p.shares(n).Specs())
+	id, err := l.memory.Plan(p.split(n).Specs())
 	if err == nil {
-		l.splits.Store(of, id)
+		p.shares.Store(n, id)
 	}
 	return id, err
 }
@@ -140,7 +132,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 		if unknown <= 0 {
 			break
 		}
-		r, err := l.apply(ctx, key, l.table.plan(a.part.id), driver.Op{Kind: driver.TakeAtMost, Cost: unknown}, in.n)
+		r, err := l.apply(ctx, key, a.part, driver.Op{Kind: driver.TakeAtMost, Cost: unknown}, in.n)
 		if err != nil {
 			return err
 		}
@@ -154,7 +146,7 @@ func (l *local) prepare(ctx context.Context, key string, k *known, p *plan, op *
 // If there are fewer permits than instances, each instance has one permit in its turn, and none
 // until the usage of all has recovered.
 func (l *local) raise(key string, a *account, in instances) error {
-	id, err := l.split(l.table.plan(a.part.id), in.n)
+	id, err := l.share(a.part, in.n)
 	if err != nil {
 		return err
 	}
@@ -262,17 +254,17 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (
 	}
 	r, err := l.apply(ctx, key, p, op, l.table.instances().n)
 	for i, a := range k.parts {
-		if l.charged(a, &op.Receipt) {
+		if a.part.charged(&op.Receipt) {
 			l.owe(a, -max(0, min(a.debt, op.Cost, before[i]-l.used(ctx, key, a))))
 		}
 	}
 	return r, err
 }
 
-// charged reports whether a take here was charged to a limit.
-func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
-	l.splits.Range(func(of, id any) bool {
-		is = of.(planShare).id == a.part.id && slices.Contains(take.Plans[:], id.(driver.ID)) //nolint:forcetypeassert // nothing else is stored
+// charged reports whether a take here was charged to the limit.
+func (p *plan) charged(take *driver.Receipt) (is bool) {
+	p.shares.Range(func(_, id any) bool {
+		is = slices.Contains(take.Plans[:], id.(driver.ID)) //nolint:forcetypeassert // nothing else is stored
 		return !is
 	})
 	return is
@@ -282,7 +274,7 @@ func (l *local) charged(a *account, take *driver.Receipt) (is bool) {
 // recovered.
 func (l *local) used(ctx context.Context, key string, a *account) int64 {
 	n := cmp.Or(a.told, l.table.instances().n)
-	r, err := l.apply(ctx, key, l.table.plan(a.part.id), driver.Op{}, n)
+	r, err := l.apply(ctx, key, a.part, driver.Op{}, n)
 	if err != nil {
 		return math.MaxInt64
 	}

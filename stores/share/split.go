@@ -34,9 +34,9 @@ func split(l ratelimit.Limit, n int64) ratelimit.Limit {
 	return s
 }
 
-// shares returns the share of each limit of a plan. Windows that become the same kind are merged
+// split returns the share of each limit of a plan. Windows that become the same kind are merged
 // into the smaller one.
-func (p *plan) shares(n int64) ratelimit.Limit {
+func (p *plan) split(n int64) ratelimit.Limit {
 	var all []ratelimit.Limit
 next:
 	for _, part := range p.parts {

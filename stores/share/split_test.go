@@ -50,9 +50,9 @@ func TestSharesAreNeverMoreThanTheLimit(t *testing.T) {
 	month := 30 * 24 * time.Hour
 	require.Equal(t, ratelimit.TokenBucket(1, 36*month, 1), split(ratelimit.TokenBucket(2, 8*month, 12), 9))
 	// Two that come to be of one kind are one.
-	p := &plan{parts: []*part{{limit: ratelimit.FixedWindow(1, 20*time.Second)}, {limit: ratelimit.FixedWindow(100, time.Minute)}}}
-	require.Equal(t, ratelimit.PerMinute(1), p.shares(3))
-	require.Equal(t, ratelimit.FixedWindow(1, 20*time.Second).And(ratelimit.FixedWindow(100, time.Minute)), p.shares(1))
+	p := &plan{parts: []*plan{{limit: ratelimit.FixedWindow(1, 20*time.Second)}, {limit: ratelimit.FixedWindow(100, time.Minute)}}}
+	require.Equal(t, ratelimit.PerMinute(1), p.split(3))
+	require.Equal(t, ratelimit.FixedWindow(1, 20*time.Second).And(ratelimit.FixedWindow(100, time.Minute)), p.split(1))
 }
 
 // TestTurnsOfInstances: each has one in so many periods, and in no period there are more than permits.

@@ -31,9 +31,8 @@ type Store struct {
 
 	mu       sync.Mutex
 	tables   map[string]*table
-	closed   bool
 	wg       sync.WaitGroup
-	ctx      context.Context //nolint:containedctx // of the goroutine
+	ctx      context.Context //nolint:containedctx // of the goroutine; it ends under the lock
 	stop     context.CancelFunc
 	wake     chan struct{} // the store is available
 	charging atomic.Bool   // a goroutine charges debts
@@ -65,7 +64,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 func (s *Store) Open(name string) (driver.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.ctx.Err() != nil {
 		return nil, ratelimit.ErrClosed
 	}
 	if t := s.tables[name]; t != nil {
@@ -85,8 +84,8 @@ func (s *Store) Open(name string) (driver.Table, error) {
 // more, for up to a second, and removes s from its registry.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	closed := s.closed
-	s.closed = true
+	closed := s.ctx.Err() != nil
+	s.stop()
 	s.mu.Unlock()
 	if closed {
 		return nil
@@ -94,7 +93,6 @@ func (s *Store) Close() error {
 	if r := s.cfg.Registry; r != nil {
 		r.Remove(kind, s.cfg.name(), s)
 	}
-	s.stop()
 	s.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
@@ -107,10 +105,11 @@ func (s *Store) Close() error {
 func (s *Store) begin(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.wg.Go(f)
+	if s.ctx.Err() != nil {
+		return false
 	}
-	return !s.closed
+	s.wg.Go(f)
+	return true
 }
 
 // Stats returns the counters of the store that s wraps, with Local and, if that store does not
@@ -177,7 +176,7 @@ func (s *Store) charge(ctx context.Context) bool {
 	s.mu.Unlock()
 	all := true
 	for _, l := range shares {
-		all = l.chargeAll(ctx) == nil && all
+		all = l.chargeAll(ctx) && all
 	}
 	return all
 }

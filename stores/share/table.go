@@ -28,13 +28,9 @@ type table struct {
 type plan struct {
 	id       driver.ID
 	capacity int64
-	parts    []*part
-}
-
-// A part is one limit, with the number of the plan that has it alone.
-type part struct {
-	id    driver.ID
-	limit ratelimit.Limit
+	limit    ratelimit.Limit // of a plan of one
+	parts    []*plan         // of one limit each: the plan itself, if it is one
+	shares   sync.Map        // the number of instances to the driver.ID in memory
 }
 
 // Unwrap returns the table of the store that is wrapped.
@@ -48,15 +44,16 @@ func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 	}
 	p := &plan{id: id, capacity: math.MaxInt64}
 	if len(specs) == 1 {
-		limit := limitOf(specs[0])
-		p.capacity, p.parts = limit.Capacity(), []*part{{id, limit}}
+		p.limit, p.parts = limitOf(specs[0]), []*plan{p}
+		p.capacity = p.limit.Capacity()
 	} else {
 		for _, spec := range specs {
 			one, err := t.Plan([]driver.Spec{spec})
 			if err != nil {
 				return 0, err
 			}
-			p.capacity, p.parts = min(p.capacity, t.plan(one).capacity), append(p.parts, t.plan(one).parts...)
+			part := t.plan(one)
+			p.capacity, p.parts = min(p.capacity, part.capacity), append(p.parts, part)
 		}
 	}
 	t.plans.LoadOrStore(id, p)
