@@ -112,6 +112,8 @@ func TestAsynqIsAnEngineWithoutInlineWaits(t *testing.T) {
 func TestValidateReportsEveryField(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, asynqjobs.Config{}.Validate())
+	require.NoError(t, asynqjobs.Config{Poll: time.Minute, PollScheduled: time.Millisecond, Inline: -1}.Validate())
+	require.Error(t, asynqjobs.Config{Poll: -1}.Validate())
 	err := asynqjobs.Config{Poll: 1, PollScheduled: time.Hour, Inline: time.Minute, ShutdownTimeout: -1}.Validate()
 	require.EqualError(t, err, "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 25ms)\n"+
 		"asynqjobs.Config.PollScheduled = 1h0m0s: must be 1ms to 1m0s (0 means 200ms)\n"+
