@@ -42,23 +42,7 @@ func TestTheACLOfBulkheads(t *testing.T) {
 		text := (<-problems).Error()
 		require.True(t, strings.Contains(text, "the server does not allow it to this user") || strings.Contains(text, "NOPERM"), text)
 	}
-	for _, missing := range append([]string{""}, bulkheads...) {
-		t.Run("without "+missing, func(t *testing.T) {
-			t.Parallel()
-			srv := startServer(t)
-			run(t, missing, []*redisserver.Server{srv.Server}, func() redis.UniversalClient {
-				return redis.NewClient(&redis.Options{Addr: srv.Addr, Username: "limiter", Password: "secret"})
-			})
-		})
-	}
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		servers, admin := startCluster(t, nil)
-		require.NoError(t, admin.Close())
-		run(t, "", servers, func() redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: servers.Addrs(), ContextTimeoutEnabled: true, Username: "limiter", Password: "secret"})
-		})
-	})
+	withoutEachRule(t, bulkheads, run)
 }
 
 // allPermits does every operation of permits. It waits for messages, unless there is a problem.

@@ -51,17 +51,7 @@ func newBulkhead(tb testing.TB, client redis.UniversalClient, cfg Config, change
 		}
 		return err == nil
 	}, patient, time.Millisecond)
-	c := bulkhead.Config{Name: "vendor", Store: s, MaxWait: patient}
-	for _, f := range change {
-		f(&c)
-	}
-	b, err := bulkhead.New(c)
-	require.NoError(tb, err)
-	tb.Cleanup(func() {
-		_ = b.Close()
-		_ = s.Close()
-	})
-	return b
+	return madeOver(tb, s, bulkhead.New, bulkhead.Config{Name: "vendor", Store: s, MaxWait: patient}, change)
 }
 
 func limitOf(n int) func(*bulkhead.Config) {
