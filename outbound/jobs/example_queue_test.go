@@ -11,12 +11,12 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
-// tooMany is the answer of a vendor that is limited. The errors of outbound/pace and outbound/dispatch
+// limitedError is the answer of a vendor that is limited. The errors of outbound/pace and outbound/dispatch
 // have the same method.
-type tooMany struct{ wait time.Duration }
+type limitedError struct{ wait time.Duration }
 
-func (e tooMany) Error() string             { return "429 Too Many Requests" }
-func (e tooMany) RetryAfter() time.Duration { return e.wait }
+func (e limitedError) Error() string             { return "429 Too Many Requests" }
+func (e limitedError) RetryAfter() time.Duration { return e.wait }
 
 // A limited job runs again when the limit permits it, and uses no attempt.
 func ExampleHandler() {
@@ -24,7 +24,7 @@ func ExampleHandler() {
 	calls := core.Must(jobs.New(jobs.Config{Queues: map[string]jobs.Queue{
 		"telephony": {Handler: func(_ context.Context, job jobs.Job) error {
 			if n++; n < 3 {
-				return tooMany{10 * time.Millisecond}
+				return limitedError{10 * time.Millisecond}
 			}
 			fmt.Println("call", n, "is attempt", job.Attempt)
 			close(done)
@@ -49,7 +49,7 @@ func ExampleQueue_hold() {
 	calls := core.Must(jobs.New(jobs.Config{
 		Queues: map[string]jobs.Queue{"telephony": {
 			Concurrency: 1, Hold: time.Second,
-			Handler: func(context.Context, jobs.Job) error { return tooMany{15 * time.Minute} },
+			Handler: func(context.Context, jobs.Job) error { return limitedError{15 * time.Minute} },
 		}},
 		Hooks: jobs.Hooks{Held: func(context.Context, jobs.Event) { close(held) }},
 	}))
