@@ -89,17 +89,17 @@ func BenchmarkAdd(b *testing.B) {
 				require.NoError(b, client.FlushAll(ctx).Err())
 				begun := time.Now()
 				b.StopTimer()
-				at, me := redistest.CPU(b, client.Options().Addr), redistest.OwnCPU()
+				at, me := redistest.CPU(b, client.Info(ctx, "cpu").Val()), redistest.OwnCPU()
 				pushers(b, client, chunk)
 				floor += time.Since(begun)
-				floorCPU += redistest.CPU(b, client.Options().Addr) - at + redistest.OwnCPU() - me
-				at, me = redistest.CPU(b, client.Options().Addr), redistest.OwnCPU()
+				floorCPU += redistest.CPU(b, client.Info(ctx, "cpu").Val()) - at + redistest.OwnCPU() - me
+				at, me = redistest.CPU(b, client.Info(ctx, "cpu").Val()), redistest.OwnCPU()
 				b.StartTimer()
 				begun = time.Now()
 				adders(b, s, made)
 				ours += time.Since(begun)
 				b.StopTimer()
-				server += redistest.CPU(b, client.Options().Addr) - at
+				server += redistest.CPU(b, client.Info(ctx, "cpu").Val()) - at
 				own += redistest.OwnCPU() - me
 				b.StartTimer()
 			}
@@ -129,7 +129,7 @@ func BenchmarkLease(b *testing.B) {
 					adders(b, s, made[left:])
 					left = many
 				}
-				at := redistest.CPU(b, client.Options().Addr)
+				at := redistest.CPU(b, client.Info(ctx, "cpu").Val())
 				b.StartTimer()
 				batched, _, err := s.Lease(ctx, "bench", batch.Terms{ID: strconv.Itoa(i), MaxRecords: 200, Lease: time.Hour})
 				require.NoError(b, err)
@@ -137,7 +137,7 @@ func BenchmarkLease(b *testing.B) {
 				require.NoError(b, s.Settle(ctx, "bench", batch.Settlement{ID: batched.ID, Delivery: 1}))
 				left -= 200
 				b.StopTimer()
-				server += redistest.CPU(b, client.Options().Addr) - at
+				server += redistest.CPU(b, client.Info(ctx, "cpu").Val()) - at
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(server)/float64(b.N)/200/1000, "redis-us/record")
