@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/outbound/pace"
 )
@@ -51,15 +52,7 @@ const (
 
 // String returns "off", "until_flushed" or "until_done".
 func (u Unique) String() string {
-	switch u {
-	case Off:
-		return "off"
-	case UntilFlushed:
-		return "until_flushed"
-	case UntilDone:
-		return "until_done"
-	}
-	return fmt.Sprintf("Unique(%d)", uint8(u))
+	return text.Name(u, "off", "until_flushed", "until_done")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
