@@ -168,13 +168,13 @@ func TestACooldownStopsFourProcesses(t *testing.T) {
 	srv := redistest.Start(t)
 	gap := watchStalls(t)
 	v := startProcesses(t, srv.Addr)
-	time.Sleep(time.Until(v.told.Add(100 * time.Millisecond)))
-	stop := 50 * time.Millisecond // the vendor answers at once: nothing is in flight for so long
+	time.Sleep(time.Until(v.told.Add(100 * time.Millisecond))) // stalls of this time count: the calls stop in it
+	stop := 50 * time.Millisecond                              // the vendor answers at once: nothing is in flight for so long
 	if stalled := gap(); stalled > 5*time.Millisecond {
 		stop = min(stop+20*stalled, 2*time.Second)
 		t.Logf("the machine stood still for %v", stalled)
 	}
-	time.Sleep(time.Until(v.told.Add(max(time.Second, stop))))
+	time.Sleep(time.Until(v.told.Add(max(time.Second, stop)))) // the hold must be in all processes before the server ends
 	srv.Kill()
 	v.until(t, func() bool { return time.Since(v.told) > pause })
 	for name := 1; name <= 4; name++ {
@@ -198,7 +198,7 @@ func watchStalls(t *testing.T) (most func() time.Duration) {
 	go func() {
 		for t.Context().Err() == nil {
 			before := time.Now()
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // the timer that is measured
 			mu.Lock()
 			worst = max(worst, time.Since(before)-time.Millisecond)
 			mu.Unlock()

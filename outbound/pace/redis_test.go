@@ -226,7 +226,7 @@ func checkStops(t *testing.T, calls, stops int) {
 		_, other := start(t, worker{Addr: addr, Calls: int64(calls) / 2, Goroutines: 50, Rate: rate})
 		time.Sleep(200 * time.Millisecond) // it begins
 		for range stops {
-			time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+			time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond)))) // a stop can come at any moment of a call
 			require.NoError(t, stopped.Process.Signal(syscall.SIGSTOP))
 			time.Sleep(200 * time.Millisecond) // the length of a stop
 			require.NoError(t, stopped.Process.Signal(syscall.SIGCONT))

@@ -61,7 +61,7 @@ func allPermits(l *leases, problems chan error) error {
 	do("take", holders[0])
 	l.wait(holders[1]) // it subscribes
 	for !l.pushed.Load() && len(problems) == 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // a subscription is made by a goroutine of the client
 	}
 	do("wait", holders[1])
 	do("wait", holders[2])

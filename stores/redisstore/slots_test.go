@@ -60,7 +60,7 @@ func slotsMain(text string) error {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if !p.call(ctx, cfg) {
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(20 * time.Millisecond) // a rejected process waits before its next call
 				}
 			}
 		})
@@ -106,7 +106,7 @@ func (v *vendorOfSlots) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if long {
 		<-r.Context().Done()
 	} else {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the length of a call
 	}
 	v.mu.Lock()
 	v.now[name]--

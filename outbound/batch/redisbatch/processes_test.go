@@ -159,7 +159,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.counts[r.URL.Path+c.process]++
 	stall := v.stall != nil && v.stall(r.URL.Path, c.process, v.counts[r.URL.Path+c.process])
 	v.mu.Unlock()
-	time.Sleep(v.latency)
+	time.Sleep(v.latency) // of the vendor, so that processes are killed with calls in flight
 	if stall {
 		v.stalled <- c.process
 		<-r.Context().Done()
