@@ -43,12 +43,14 @@ type Config struct {
 	// request. If nil, there are no records.
 	Logger *slog.Logger
 
-	// Hosts are the host names that are served, without a port; a request for another one is
-	// 421. It protects a page that has no authentication from web sites whose names
-	// resolve to its address. If empty, every host name is served.
+	// Hosts are the host names that are served, in lower case, without a port and without the
+	// brackets of an IPv6 address; a request for another one is 421. It protects a page that
+	// has no authentication from web sites whose names resolve to its address. If empty,
+	// every host name is served.
 	Hosts []string
-	// Origins are other origins whose pages may send controls, such as
-	// "https://admin.example.com", for a proxy that changes the Host of requests.
+	// Origins are other origins whose pages can send controls, each a scheme and a host, such
+	// as "https://admin.example.com", for a proxy that changes the Host of requests. If empty,
+	// there is none.
 	Origins []string
 }
 

@@ -108,3 +108,19 @@ func ExampleConfig_controls() {
 	// 200 {"count":null,"kind":"batch","name":"contacts","option":"vip","verb":"pause"}
 	// 403 {"title":"Forbidden","status":403,"detail":"ask the owner of the records"}
 }
+
+// A page without authentication names its hosts: a web site whose name resolves to its address cannot
+// read it.
+func ExampleConfig_hosts() {
+	page := core.Must(dash.New(&core.Registry{}, dash.Config{Hosts: []string{"localhost", "127.0.0.1"}}))
+	for _, host := range []string{"localhost:8080", "evil.example.com"} {
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.Host = host
+		response := httptest.NewRecorder()
+		page.ServeHTTP(response, request)
+		fmt.Println(host, response.Code)
+	}
+	// Output:
+	// localhost:8080 200
+	// evil.example.com 421
+}

@@ -62,6 +62,9 @@ type reply struct {
 func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, dash.Config{}.Validate())
+	require.NoError(t, dash.Config{Timeout: time.Minute}.Validate())
+	require.Error(t, dash.Config{Timeout: time.Minute + 1}.Validate())
+	require.Error(t, dash.Config{Hosts: []string{"[::1]"}}.Validate())
 	require.NoError(t, dash.Config{Hosts: []string{"admin.example.com", "127.0.0.1", "::1"}, Origins: []string{"https://a.example.com:8443"}}.Validate())
 	err := dash.Config{Timeout: -1, Hosts: []string{"", "a:80", "B"}, Origins: []string{"a.example.com", "https://a/b"}}.Validate()
 	require.ErrorIs(t, err, core.ErrConfig)

@@ -84,12 +84,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request) {
 		h.state(w, r)
 		return
 	}
-	q, err := parseQuery(r.URL.RawQuery, kinds())
-	if err != nil {
-		h.fail(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	v, tables, err := h.tables(r.Context(), q)
+	q, v, tables, err := h.query(r)
 	if err != nil {
 		h.fail(w, r, http.StatusBadRequest, err.Error())
 		return

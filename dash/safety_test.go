@@ -68,6 +68,15 @@ func TestALongErrorIsCut(t *testing.T) {
 	require.Less(t, get(h, "/api/state").Body.Len(), 32<<10)
 }
 
+// besideAReporter returns the state of a registry with a reporter, "a", and an instance, "b".
+func besideAReporter(t *testing.T, instance any) reply {
+	t.Helper()
+	registry := &core.Registry{}
+	require.NoError(t, registry.Add("mine", "a", reporter{}))
+	require.NoError(t, registry.Add("mine", "b", instance))
+	return state(t, handler(t, registry, dash.Config{}), "")
+}
+
 // numbers is a core.Reporter.
 type numbers struct{ reporter }
 
@@ -77,10 +86,7 @@ func (numbers) Figures() ([]core.Figure, uint64) {
 
 func TestARowThatCannotBeEncodedDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
-	registry := &core.Registry{}
-	require.NoError(t, registry.Add("mine", "a", reporter{}))
-	require.NoError(t, registry.Add("mine", "b", numbers{}))
-	s := state(t, handler(t, registry, dash.Config{}), "")
+	s := besideAReporter(t, numbers{})
 	require.Len(t, s.Rows, 1)
 	require.Equal(t, "a", s.Rows[0]["name"])
 	require.Len(t, s.Errors, 1)
@@ -94,10 +100,7 @@ func (broken) Mechanisms() []any { panic("no parts") }
 
 func TestAnInstanceWhosePartsPanicDoesNotHideTheOthers(t *testing.T) {
 	t.Parallel()
-	registry := &core.Registry{}
-	require.NoError(t, registry.Add("mine", "a", reporter{}))
-	require.NoError(t, registry.Add("mine", "b", broken{}))
-	s := state(t, handler(t, registry, dash.Config{}), "")
+	s := besideAReporter(t, broken{})
 	require.Len(t, s.Errors, 1)
 	require.Equal(t, "panic: no parts", s.Errors[0].Error)
 	require.Equal(t, "a", s.Rows[0]["name"])

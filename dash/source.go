@@ -2,6 +2,7 @@ package dash
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,14 @@ func as[T any](instance any) (t T, ok bool) {
 		}
 	}
 	return t, false
+}
+
+// query reads the query of a request, and the tables that it selects.
+func (h *Handler) query(r *http.Request) (q query, v view, tables []*table, err error) {
+	if q, err = parseQuery(r.URL.RawQuery, kinds()); err == nil {
+		v, tables, err = h.tables(r.Context(), q)
+	}
+	return q, v, tables, err
 }
 
 // tables reads the instances, all at once, and waits for the slowest for at most the timeout.

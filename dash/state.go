@@ -41,12 +41,7 @@ type total struct {
 
 // state serves the JSON.
 func (h *Handler) state(w http.ResponseWriter, r *http.Request) {
-	q, err := parseQuery(r.URL.RawQuery, kinds())
-	if err != nil {
-		h.fail(w, r, http.StatusBadRequest, err.Error())
-		return
-	}
-	v, tables, err := h.tables(r.Context(), q)
+	q, v, tables, err := h.query(r)
 	if err != nil {
 		h.fail(w, r, http.StatusBadRequest, err.Error())
 		return

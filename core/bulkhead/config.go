@@ -91,7 +91,8 @@ type Config struct {
 	// must be usable as long as the bulkhead, which does not close it. If nil, the permits
 	// are those of this bulkhead. Backoff and NewestFirst need a nil Store.
 	Store Store
-	// OnStoreError applies when the Store cannot decide. The zero value is [Deny].
+	// OnStoreError applies when the Store cannot decide. The zero value is [Deny]. Without a
+	// Store it must be Deny.
 	OnStoreError FailurePolicy
 
 	// Classify returns the outcome of an operation of [Do], for Backoff. If nil, no error

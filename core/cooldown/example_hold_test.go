@@ -57,3 +57,17 @@ func ExampleCooldown_Release() {
 	// cooldown: default: no call admitted in time
 	// <nil>
 }
+
+// The error of a call that cannot wait for the end of a hold has the time that is left.
+func ExampleHeldError() {
+	gate := core.Must(cooldown.New(cooldown.Config{Name: "vendor", MaxWait: time.Second}))
+	gate.Hold(context.Background(), "account", time.Minute)
+	_, err := gate.Acquire(context.Background(), "account")
+	if held, ok := errors.AsType[*cooldown.HeldError](err); ok {
+		fmt.Println(held.Name, held.Key, held.RetryAfter().Round(time.Minute))
+	}
+	fmt.Println(errors.Is(err, cooldown.ErrHeld), errors.Is(err, core.ErrRejected))
+	// Output:
+	// vendor account 1m0s
+	// true true
+}

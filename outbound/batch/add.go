@@ -25,10 +25,7 @@ func (b *Batcher[T, R]) Add(ctx context.Context, record T) (id string, err error
 	set := b.setting()
 	if set.exempt(record) {
 		id = b.newID()
-		result, err := b.sendAlone(ctx, set, id, record)
-		if err == nil {
-			err = result.Err
-		}
+		_, err := b.sendAlone(ctx, set, id, record)
 		return id, err
 	}
 	return b.add(ctx, set, b.newID(), nil, record)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/outbound/pace"
 )
@@ -50,15 +52,7 @@ const (
 
 // String returns "off", "until_flushed" or "until_done".
 func (u Unique) String() string {
-	switch u {
-	case Off:
-		return "off"
-	case UntilFlushed:
-		return "until_flushed"
-	case UntilDone:
-		return "until_done"
-	}
-	return fmt.Sprintf("Unique(%d)", uint8(u))
+	return text.Name(u, "off", "until_flushed", "until_done")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
@@ -111,14 +105,16 @@ type Config[T, R any] struct {
 	// FlushAfter is the age of its oldest record at which a group is sent. If zero, it is 1
 	// minute. It must not be negative, nor above 31 days.
 	FlushAfter time.Duration
-	// FlushSize is the number of pending records at which a group is sent before. If zero, there
-	// is none. It must not be negative.
+	// FlushSize is the number of pending records at which a group is sent before FlushAfter. It
+	// can be less or more than MaxRecords. If zero, a group is not sent because of its size. It
+	// must not be negative.
 	FlushSize int
 
 	// Unique is the time for which a record keeps others with its Key out of its group. The zero value
 	// is [Off].
 	Unique Unique
-	// Key returns the key of a record, for Unique. A record with an empty key is not unique.
+	// Key returns the key of a record. It is required with Unique, and must be nil without. A
+	// record with an empty key is not unique.
 	Key func(record T) string
 	// Exempt reports whether a record is sent at once, in a call of its own by the goroutine that
 	// adds it: without a group, the Pacer, retries or Concurrency. If nil, none is.
@@ -137,13 +133,13 @@ type Config[T, R any] struct {
 	// be negative, nor above 31 days.
 	Timeout time.Duration
 	// Lease is the time after which another process takes the records of a process that has
-	// stopped. A running process renews its leases. If zero, it is 30 seconds. It is at least 10
-	// milliseconds, and at most 31 days.
+	// stopped. A running process renews its leases, each third of a Lease. If zero, it is 30
+	// seconds. Otherwise it must be from 10 milliseconds to 31 days.
 	Lease time.Duration
 
 	// MaxAttempts is the number of calls in which a record can fail, until it is a failed record.
-	// Calls with a [Permanent] error of a whole call do not count. If zero, it is 5. It must not be
-	// negative.
+	// Calls with a [Permanent] error of a whole call do not count. If zero, it is 5; with 1, a
+	// record is not sent again. It must not be negative.
 	MaxAttempts int
 	// Backoff is the wait before a further attempt. If nil, it is exponential from 5 seconds to 5
 	// minutes, with a jitter of 20 %. If it panics, the wait is that too, and the panic counts as
@@ -187,6 +183,7 @@ func (c Config[T, R]) Validate() error {
 	check.That(c.Unique != Off || c.Key == nil, "Unique", c.Unique, "must be UntilFlushed or UntilDone, with Key")
 	upTo("MaxRecords", c.MaxRecords, mostRecords, defaultMaxRecords)
 	check.That(c.MaxBytes >= 0, "MaxBytes", c.MaxBytes, "must be >= 0 (0 means no limit)")
+	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for records in memory")
 	check.That(c.MaxBytes <= 0 || c.Size != nil || c.Store != nil, "Size", nil, "must be a function, with MaxBytes and without a Store")
 	period("FlushAfter", c.FlushAfter, 1, defaultFlushAfter)
 	check.That(c.FlushSize >= 0, "FlushSize", c.FlushSize, "must be >= 0 (0 means none)")

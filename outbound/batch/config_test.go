@@ -3,6 +3,8 @@ package batch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,45 @@ batch.Config.MaxGroups = -1: must be >= 0 (0 means 10000)`)
 	err = batch.Config[int, string]{Send: newVendor[int]().send, Key: func(int) string { return "" }, MaxBytes: -1}.Validate()
 	require.EqualError(t, err, `batch.Config.Unique = off: must be UntilFlushed or UntilDone, with Key
 batch.Config.MaxBytes = -1: must be >= 0 (0 means no limit)`)
+	err = batch.Config[int, string]{Send: newVendor[int]().send, Store: (*nilStore)(nil)}.Validate()
+	require.EqualError(t, err, "batch.Config.Store = a nil pointer: must be a store, or nil for records in memory")
+}
+
+type nilStore struct{ batch.Store }
+
+// Each function sets the last value that can be used, or the one beyond it.
+func TestTheBoundsOfEachFieldAreThoseOfItsDoc(t *testing.T) {
+	t.Parallel()
+	type config = batch.Config[int, string]
+	const most = 31 * 24 * time.Hour
+	for field, set := range map[string]func(c *config, beyond bool){
+		"MaxRecords":  func(c *config, beyond bool) { c.MaxRecords = 100_000 + one(beyond) },
+		"FlushAfter":  func(c *config, beyond bool) { c.FlushAfter = most + time.Duration(one(beyond)) },
+		"Concurrency": func(c *config, beyond bool) { c.Concurrency = 10_000 + one(beyond) },
+		"Timeout":     func(c *config, beyond bool) { c.Timeout = most + time.Duration(one(beyond)) },
+		"Lease":       func(c *config, beyond bool) { c.Lease = most + time.Duration(one(beyond)) },
+		"Lease ":      func(c *config, beyond bool) { c.Lease = 10*time.Millisecond - time.Duration(one(beyond)) },
+		"Lease  ":     func(c *config, beyond bool) { c.Lease = -time.Duration(one(beyond)) },
+		"MaxPending":  func(c *config, beyond bool) { c.MaxPending = -one(beyond) },
+		"MaxGroups":   func(c *config, beyond bool) { c.MaxGroups = -one(beyond) },
+		"MaxAttempts": func(c *config, beyond bool) { c.MaxAttempts = -one(beyond) },
+		"FlushSize":   func(c *config, beyond bool) { c.FlushSize = -one(beyond) },
+	} {
+		cfg := config{Send: newVendor[int]().send, MaxFailed: -1} // none is kept
+		set(&cfg, false)
+		require.NoError(t, cfg.Validate(), field)
+		set(&cfg, true)
+		bad, ok := errors.AsType[*core.ConfigError](cfg.Validate())
+		require.True(t, ok, field)
+		require.Equal(t, "batch.Config."+strings.TrimSpace(field), bad.Field)
+	}
+}
+
+func one(beyond bool) int {
+	if beyond {
+		return 1
+	}
+	return 0
 }
 
 func TestUniqueHasATextForm(t *testing.T) {

@@ -120,14 +120,6 @@ type storeError struct{ err error }
 func (e *storeError) Error() string   { return "batch: store failed: " + e.err.Error() }
 func (e *storeError) Unwrap() []error { return []error{ErrStore, e.err} }
 
-// explain returns the error of a store as one for the caller.
-func explain(err error) error {
-	if err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrGroups) || errors.Is(err, ErrLeaseLost) {
-		return err
-	}
-	return &storeError{err}
-}
-
 // A timeoutError is the error of a call that took longer than Timeout.
 type timeoutError struct {
 	after     time.Duration

@@ -15,11 +15,7 @@ import (
 func (b *Batcher[T, R]) Call(ctx context.Context, record T) (R, error) {
 	set, id := b.setting(), b.newID()
 	if set.exempt(record) {
-		result, err := b.sendAlone(ctx, set, id, record)
-		if err == nil {
-			err = result.Err
-		}
-		return result.Value, err
+		return b.sendAlone(ctx, set, id, record)
 	}
 	replies := make(chan Reply, 1)
 	b.await(id, replies)

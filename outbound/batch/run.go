@@ -194,7 +194,7 @@ func (b *Batcher[T, R]) storeFails(ctx context.Context, err error) error {
 	}
 	b.errors.Add(1)
 	b.storeDown.Store(true)
-	err = explain(err)
+	err = &storeError{err}
 	b.call(ctx, b.life.Hooks().StoreFailed, Info{Err: err})
 	return err
 }

@@ -91,14 +91,14 @@ func (b *Batcher[T, R]) collect(ctx context.Context, set *setting[T, R], answers
 }
 
 // sendAlone sends an exempt record.
-func (b *Batcher[T, R]) sendAlone(ctx context.Context, set *setting[T, R], id string, record T) (Result[R], error) {
+func (b *Batcher[T, R]) sendAlone(ctx context.Context, set *setting[T, R], id string, record T) (value R, err error) {
 	if err := b.admit(ctx); err != nil {
-		return Result[R]{}, err
+		return value, err
 	}
 	b.direct.Add(1)
 	results, err := b.attempt(ctx, set, id, set.Option(record), []T{record})
 	if err != nil {
-		return Result[R]{}, err
+		return value, err
 	}
-	return results[0], nil
+	return results[0].Value, results[0].Err
 }

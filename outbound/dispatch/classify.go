@@ -18,6 +18,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/text"
+	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Scope is the calls that one limit of a vendor applies to.
@@ -32,26 +33,14 @@ const (
 )
 
 // String returns "vendor" or "account".
-func (s Scope) String() string {
-	switch s {
-	case ScopeVendor:
-		return "vendor"
-	case ScopeAccount:
-		return "account"
-	}
-	return fmt.Sprintf("Scope(%d)", uint8(s))
-}
+func (s Scope) String() string { return text.Name(s, "vendor", "account") }
 
 // MarshalText returns the text of String. A value without a name is an error.
-func (s Scope) MarshalText() ([]byte, error) { return text.Marshal(s, ScopeAccount, badText) }
+func (s Scope) MarshalText() ([]byte, error) { return validate.MarshalText(s, ScopeAccount) }
 
 // UnmarshalText reads the text of MarshalText. Any other text is an error.
 func (s *Scope) UnmarshalText(b []byte) error {
-	return text.Unmarshal(s, ScopeAccount, b, badText)
-}
-
-func badText(field string, value any, reason string) error {
-	return &core.ConfigError{Field: field, Value: value, Reason: reason}
+	return validate.UnmarshalText(s, ScopeAccount, b)
 }
 
 // scopeOf returns the scope of a key in a cooldown: that of the vendor is empty, as no

@@ -92,3 +92,30 @@ func ExampleDispatcher_Observe() {
 	// vendor resumed vendor
 	// <nil>
 }
+
+// An error of gRPC limits a call by its code, and has the wait in its details.
+func ExampleClassifyGRPC() {
+	const resourceExhausted, notFound = 8, 5
+	for _, err := range []error{
+		grpc(resourceExhausted, detail("google.rpc.RetryInfo", message(1, number(1, 15)))), // an error of google.golang.org/grpc
+		grpc(resourceExhausted),
+		grpc(notFound),
+	} {
+		limit, ok := dispatch.ClassifyGRPC(err)
+		fmt.Println(ok, limit.RetryAfter, limit.Scope)
+	}
+	// Output:
+	// true 15s vendor
+	// true 0s vendor
+	// false 0s vendor
+}
+
+// The REST interface of the Google Ads API has the limit in the body.
+func ExampleClassifyGoogleAds() {
+	limit, ok := dispatch.ClassifyGoogleAds(&dispatch.StatusError{StatusCode: http.StatusTooManyRequests, Body: []byte(`{"error": {"details": [{"errors": [{
+		"errorCode": {"quotaError": "RESOURCE_TEMPORARILY_EXHAUSTED"},
+		"details": {"quotaErrorDetails": {"rateScope": "ACCOUNT", "retryDelay": "30s"}}
+	}]}]}}`)})
+	fmt.Println(ok, limit.RetryAfter, limit.Scope)
+	// Output: true 30s account
+}

@@ -3,12 +3,10 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -30,13 +28,7 @@ const processVar = "GRESIL_TEST_DISPATCH"
 
 func TestMain(m *testing.M) {
 	logging.Disable() // of connections to servers that the tests stop
-	if text := os.Getenv(processVar); text != "" {
-		if err := processMain(text); err != nil {
-			fmt.Fprintln(os.Stderr, "process:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	redistest.Main(processVar, processMain)
 	os.Exit(m.Run())
 }
 
@@ -139,13 +131,10 @@ func startProcesses(t *testing.T, redisAddr string) *vendorOf4 {
 	v := &vendorOf4{}
 	server := httptest.NewServer(v)
 	t.Cleanup(server.Close)
-	self, err := os.Executable()
-	require.NoError(t, err)
 	for name := 1; name <= 4; name++ {
 		text, err := json.Marshal(process{Name: name, Vendor: server.URL, Redis: redisAddr})
 		require.NoError(t, err)
-		cmd := exec.CommandContext(context.Background(), self) //nolint:gosec // ourselves
-		cmd.Env = append(os.Environ(), processVar+"="+string(text))
+		cmd := redistest.Process(context.Background(), processVar, string(text))
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		stdin, err := cmd.StdinPipe()
@@ -176,18 +165,16 @@ func startProcesses(t *testing.T, redisAddr string) *vendorOf4 {
 // meanwhile. Then all call again. On a machine that stands still, the processes get more time to stop.
 func TestACooldownStopsFourProcesses(t *testing.T) {
 	t.Parallel()
-	srv, err := redisserver.Start(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(srv.Kill)
+	srv := redistest.Start(t)
 	gap := watchStalls(t)
 	v := startProcesses(t, srv.Addr)
-	time.Sleep(time.Until(v.told.Add(100 * time.Millisecond)))
-	stop := 50 * time.Millisecond // the vendor answers at once: nothing is in flight for so long
+	time.Sleep(time.Until(v.told.Add(100 * time.Millisecond))) // stalls of this time count: the calls stop in it
+	stop := 50 * time.Millisecond                              // the vendor answers at once: nothing is in flight for so long
 	if stalled := gap(); stalled > 5*time.Millisecond {
 		stop = min(stop+20*stalled, 2*time.Second)
 		t.Logf("the machine stood still for %v", stalled)
 	}
-	time.Sleep(time.Until(v.told.Add(max(time.Second, stop))))
+	time.Sleep(time.Until(v.told.Add(max(time.Second, stop)))) // the hold must be in all processes before the server ends
 	srv.Kill()
 	v.until(t, func() bool { return time.Since(v.told) > pause })
 	for name := 1; name <= 4; name++ {
@@ -211,7 +198,7 @@ func watchStalls(t *testing.T) (most func() time.Duration) {
 	go func() {
 		for t.Context().Err() == nil {
 			before := time.Now()
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // the timer that is measured
 			mu.Lock()
 			worst = max(worst, time.Since(before)-time.Millisecond)
 			mu.Unlock()

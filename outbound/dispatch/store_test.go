@@ -12,7 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -34,9 +34,7 @@ func newRedisStore(t *testing.T, addr string, cfg redisstore.Config) *redisstore
 // whatever the text of the account is, and no other account.
 func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 	t.Parallel()
-	srv, err := redisserver.Start(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(srv.Kill)
+	srv := redistest.Start(t)
 	for name, cfg := range map[string]redisstore.Config{"plain": {}, "hashed": {HashKeys: true, Prefix: "hashed"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,9 +89,7 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 // store can be used again.
 func TestAClosedDispatcherLeavesTheStore(t *testing.T) {
 	t.Parallel()
-	srv, err := redisserver.Start(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(srv.Kill)
+	srv := redistest.Start(t)
 	s := newRedisStore(t, srv.Addr, redisstore.Config{})
 	subscribers := func(n int) {
 		t.Helper()

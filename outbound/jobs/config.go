@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -42,8 +43,8 @@ type Config struct {
 	// Engine keeps the jobs. If nil, they are in memory, as with NewMemory(0), and are lost when
 	// the process ends. SetConfig cannot change it. The runner does not close it.
 	Engine Engine
-	// Queues are the queues whose jobs this process runs, by name. If empty, it runs none: a
-	// process that only enqueues needs no Queues. SetConfig cannot add or remove one.
+	// Queues are the queues whose jobs this process runs, by name: see [Job.Queue]. If empty, it
+	// runs none: a process that only enqueues needs no Queues. SetConfig cannot add or remove one.
 	Queues map[string]Queue
 	// LookAhead is the time that Feed works ahead, at most 5 minutes. If zero, it is 1 minute. It must
 	// not be negative.
@@ -60,9 +61,9 @@ type Config struct {
 type Queue struct {
 	// Handler makes the calls.
 	Handler Handler
-	// Concurrency is the number of handlers that may run at a time in this process. Handlers that
-	// wait for a slot of a limit count too: use at least the calls per second times the seconds
-	// that a call takes. If zero, it is 10. It is 1 to 65,536, and SetConfig cannot change it.
+	// Concurrency is the number of handlers that can run at a time in this process: 1 to 65,536.
+	// Handlers that wait for a slot of a limit count too: use at least the calls per second times
+	// the seconds that a call takes. If zero, it is 10. SetConfig cannot change it.
 	Concurrency int
 	// Timeout is the longest time of an attempt; its context ends then. If zero, it is 30 minutes.
 	// If negative, there is no limit.
@@ -74,14 +75,16 @@ type Queue struct {
 	// nil, the job runs at its slot.
 	Spread backoff.Strategy
 	// Hold is the longest time until the slot of a limited job for which the queue goes on. If the
-	// slot is later, the whole queue is held until then, in all processes, or for an hour: then
-	// the next job finds out. If zero, it is 2 seconds. If negative, the queue is never held: for a queue with the jobs of several limits.
+	// slot is later, the whole queue is held until then, in all processes, but for an hour at
+	// most: then the next job finds out. If zero, it is 2 seconds. If negative, the queue is never
+	// held: for a queue with the jobs of several limits.
 	Hold time.Duration
 }
 
 // Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].
 func (c Config) Validate() error {
 	check := validate.Of("jobs.Config")
+	check.That(c.Engine == nil || !identity.Missing(c.Engine), "Engine", "a nil pointer", "must be an engine, or nil for jobs in memory")
 	check.That(c.LookAhead >= 0 && c.LookAhead <= Soon, "LookAhead", c.LookAhead, fmt.Sprintf("must be 0 to %v (0 means %v)", Soon, defaultLookAhead))
 	for _, name := range slices.Sorted(maps.Keys(c.Queues)) {
 		q, field, job := c.Queues[name], fmt.Sprintf("Queues[%q].", name), Job{Queue: name}

@@ -37,6 +37,12 @@ func TestValidateReportsEveryField(t *testing.T) {
 	}, strings.Split(err.Error(), "\n"))
 	_, err = jobs.New(jobs.Config{LookAhead: -1})
 	require.ErrorIs(t, err, core.ErrConfig)
+	_, err = jobs.New(jobs.Config{LookAhead: jobs.Soon + 1, Engine: (*jobs.Memory)(nil)})
+	require.EqualError(t, err, "jobs.Config.Engine = a nil pointer: must be an engine, or nil for jobs in memory\n"+
+		"jobs.Config.LookAhead = 5m0.000000001s: must be 0 to 5m0s (0 means 1m0s)")
+	require.NoError(t, jobs.Config{LookAhead: jobs.Soon, Grace: -1, Queues: map[string]jobs.Queue{
+		"a": {Handler: nothing, Concurrency: 1 << 16, Timeout: -1, Hold: -1},
+	}}.Validate())
 }
 
 func TestAJobThatIsNotValidIsRefused(t *testing.T) {

@@ -22,16 +22,17 @@ const (
 
 // A Job is a call that is made later, by the handler of its queue.
 type Job struct {
-	// ID identifies the job in its queue. While a job with the ID is there, another one is refused
-	// with [ErrExists]. It is the same in each attempt: send it to the vendor as the idempotency
-	// key. If empty, Enqueue draws one.
+	// ID identifies the job in its queue: at most 200 bytes. While a job with the ID is there,
+	// another one is refused with [ErrExists]. It is the same in each attempt: send it to the
+	// vendor as the idempotency key. If empty, Enqueue draws one.
 	ID string
 	// Queue is the name of the queue. Use one queue for each limit of a vendor: a queue that has to
-	// wait delays no other. It has no control characters and no braces.
+	// wait delays no other. It is required, and has at most 200 bytes, no control characters and
+	// no braces.
 	Queue string
-	// Kind is for the handler, and for pages. If empty, it is "job".
+	// Kind is for the handler, and for pages: at most 200 bytes. If empty, it is "job".
 	Kind string
-	// Campaign names the group that Runner.Cancel cancels. It may be empty.
+	// Campaign names the jobs that Runner.Cancel deletes: at most 200 bytes. It can be empty.
 	Campaign string
 	// Payload is for the handler, which must not change it: at most 1 MiB.
 	Payload []byte

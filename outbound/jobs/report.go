@@ -66,14 +66,10 @@ func one(is bool) int {
 // ObserveSteps calls f when a job is kept as failed, when a queue is held, and when the engine fails,
 // for package logs; with calls also for each attempt that ended in another way.
 func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
-	step := func(text string, warn bool, attrs func(Event) []slog.Attr) func(context.Context, Event) {
+	step := func(text string, call, warn bool, attrs func(Event) []slog.Attr) func(context.Context, Event) {
 		return func(ctx context.Context, event Event) {
-			f(ctx, core.Step{Text: text, Warn: warn, Key: event.Job.ID, Attrs: append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)})
-		}
-	}
-	call := func(text string, attrs func(Event) []slog.Attr) func(context.Context, Event) {
-		return func(ctx context.Context, event Event) {
-			f(ctx, core.Step{Text: text, Call: true, Key: event.Job.ID, Attrs: append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)})
+			all := append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)
+			f(ctx, core.Step{Text: text, Call: call, Warn: warn, Key: event.Job.ID, Attrs: all})
 		}
 	}
 	failure := func(event Event) []slog.Attr { return []slog.Attr{slog.Any("err", event.Err)} }
@@ -81,14 +77,14 @@ func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.
 		return []slog.Attr{slog.Time("at", event.At), slog.Any("err", event.Err)}
 	}
 	hooks := Hooks{
-		Failed:       step("job failed", true, failure),
-		Held:         step("queue is held", false, again),
-		EngineFailed: step("engine failed", true, failure),
+		Failed:       step("job failed", false, true, failure),
+		Held:         step("queue is held", false, false, again),
+		EngineFailed: step("engine failed", false, true, failure),
 	}
 	if calls {
-		hooks.Succeeded = call("job succeeded", func(event Event) []slog.Attr { return []slog.Attr{slog.Duration("took", event.Took)} })
-		hooks.Limited = call("job runs again later", again)
-		hooks.Retried = call("attempt failed", again)
+		hooks.Succeeded = step("job succeeded", true, false, func(event Event) []slog.Attr { return []slog.Attr{slog.Duration("took", event.Took)} })
+		hooks.Limited = step("job runs again later", true, false, again)
+		hooks.Retried = step("attempt failed", true, false, again)
 	}
 	return r.Observe(hooks)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -49,15 +50,7 @@ const (
 
 // String returns "rolling", "fixed_window" or "sliding_log".
 func (m Mode) String() string {
-	switch m {
-	case Rolling:
-		return "rolling"
-	case FixedWindow:
-		return "fixed_window"
-	case SlidingLog:
-		return "sliding_log"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
+	return text.Name(m, "rolling", "fixed_window", "sliding_log")
 }
 
 // MarshalText returns the text of String. A value without a name is an error.
@@ -80,17 +73,7 @@ const (
 )
 
 // String returns "deny", "local" or "allow".
-func (p FailurePolicy) String() string {
-	switch p {
-	case Deny:
-		return "deny"
-	case Local:
-		return "local"
-	case Allow:
-		return "allow"
-	}
-	return fmt.Sprintf("FailurePolicy(%d)", uint8(p))
-}
+func (p FailurePolicy) String() string { return text.Name(p, "deny", "local", "allow") }
 
 // MarshalText returns the text of String. A value without a name is an error.
 func (p FailurePolicy) MarshalText() ([]byte, error) { return validate.MarshalText(p, Allow) }

@@ -10,8 +10,11 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/resiltest"
+	"github.com/gresil/gresil/stores/share"
 )
 
 func ExamplePacer_Wait() {
@@ -173,4 +176,26 @@ func ExamplePacer_Snapshot() {
 	// Output:
 	// telephony rolling [{1 1m0s 0}] 3
 	// account ahead 2m0s
+}
+
+// OnStoreError decides about calls while the Store is unavailable. In a service, the store is one that
+// several processes use, for example that of redisstore.
+func ExampleFailurePolicy() {
+	remote := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	store := core.Must(share.New(remote, share.Config{Instances: 2})) // for Local
+	defer func() { _ = store.Close() }()
+	remote.Down()
+	for _, policy := range []pace.FailurePolicy{pace.Deny, pace.Local, pace.Allow} {
+		vendor := core.Must(pace.New(pace.Config{
+			Name: policy.String(), Rates: []pace.Rate{{Calls: 100, Per: time.Second}}, Store: store, OnStoreError: policy,
+		}))
+		_, err := vendor.Wait(context.Background(), "account", 1)
+		fmt.Println(policy, err == nil, errors.Is(err, pace.ErrStore))
+	}
+	fmt.Println("decided here:", store.Stats().Local > 0)
+	// Output:
+	// deny false true
+	// local true false
+	// allow true false
+	// decided here: true
 }

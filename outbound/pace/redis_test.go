@@ -25,7 +25,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
 	"github.com/gresil/gresil/stores/share"
@@ -36,13 +36,7 @@ const workerVar = "GRESIL_TEST_PACE_WORKER"
 
 func TestMain(m *testing.M) {
 	logging.Disable() // go-redis would log each connection that fails
-	if told := os.Getenv(workerVar); told != "" {
-		if err := work(told); err != nil {
-			fmt.Fprintln(os.Stderr, "a worker:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	redistest.Main(workerVar, work)
 	os.Exit(m.Run())
 }
 
@@ -141,21 +135,12 @@ func (t *recordingTable) Apply(ctx context.Context, key string, plan driver.ID, 
 	return r, err
 }
 
-func startRedis(t *testing.T) *redisserver.Server {
-	t.Helper()
-	s, err := redisserver.Start(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(s.Kill)
-	return s
-}
-
 // start runs a worker. The result waits for its end.
 func start(t *testing.T, w worker) (cmd *exec.Cmd, marks func() (all []mark, said string)) {
 	t.Helper()
 	told := core.Must(json.Marshal(w))
 	var out, said bytes.Buffer
-	cmd = exec.CommandContext(t.Context(), core.Must(os.Executable())) //nolint:gosec // ourselves
-	cmd.Env = append(os.Environ(), workerVar+"="+string(told))
+	cmd = redistest.Process(t.Context(), workerVar, string(told))
 	cmd.Stdout, cmd.Stderr = &out, &said
 	require.NoError(t, cmd.Start())
 	return cmd, func() ([]mark, string) {
@@ -178,7 +163,7 @@ func checkSpacing(t *testing.T, calls int) {
 	t.Helper()
 	const rate = 1000
 	const interval = (1_000_000 + 900_000) / rate // µs, with a Slack of 0.9 of the period
-	addr := startRedis(t).Addr
+	addr := redistest.Start(t).Addr
 	var ends []func() ([]mark, string)
 	for range 4 {
 		_, end := start(t, worker{Addr: addr, Calls: int64(calls) / 4, Goroutines: 250, Rate: rate, Reserve: true})
@@ -236,12 +221,12 @@ func checkStops(t *testing.T, calls, stops int) {
 	t.Helper()
 	const rate = 400
 	undisturbed(t, func() (disturbed bool) {
-		addr := startRedis(t).Addr
+		addr := redistest.Start(t).Addr
 		stopped, end := start(t, worker{Addr: addr, Calls: int64(calls) / 2, Goroutines: 50, Rate: rate})
 		_, other := start(t, worker{Addr: addr, Calls: int64(calls) / 2, Goroutines: 50, Rate: rate})
 		time.Sleep(200 * time.Millisecond) // it begins
 		for range stops {
-			time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+			time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond)))) // a stop can come at any moment of a call
 			require.NoError(t, stopped.Process.Signal(syscall.SIGSTOP))
 			time.Sleep(200 * time.Millisecond) // the length of a stop
 			require.NoError(t, stopped.Process.Signal(syscall.SIGCONT))
@@ -278,7 +263,7 @@ func TestAPausedServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			undisturbed(t, func() bool {
-				srv := startRedis(t)
+				srv := redistest.Start(t)
 				client := redis.NewClient(&redis.Options{Addr: srv.Addr})
 				var store ratelimit.Store = core.Must(redisstore.New(client, redisstore.Config{Mode: redisstore.Coalesced, Timeout: slack}))
 				if c.policy == pace.Local {

@@ -38,21 +38,16 @@ func (p *Pacer) Figures() (figures []core.Figure, hookPanics uint64) {
 // store, and when the store has recovered, for package logs; with calls also for its other failures,
 // each call that waited or was rejected, and each permit that was stale.
 func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
-	step := func(text string, attrs func(Info) []slog.Attr) func(context.Context, Info) {
+	step := func(text string, call bool, attrs func(Info) []slog.Attr) func(context.Context, Info) {
 		return func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: text, Key: info.Key, Attrs: attrs(info)})
-		}
-	}
-	call := func(text string, attrs func(Info) []slog.Attr) func(context.Context, Info) {
-		return func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: text, Call: true, Key: info.Key, Attrs: attrs(info)})
+			f(ctx, core.Step{Text: text, Call: call, Key: info.Key, Attrs: attrs(info)})
 		}
 	}
 	failure := func(info Info) []slog.Attr { return []slog.Attr{slog.Any("err", info.Err)} }
 	var failing atomic.Bool
 	hooks := Hooks{
-		Refreshed:     step("rates were read from the vendor", func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
-		RefreshFailed: step("rates could not be read from the vendor", failure),
+		Refreshed:     step("rates were read from the vendor", false, func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
+		RefreshFailed: step("rates could not be read from the vendor", false, failure),
 		StoreFailed: func(ctx context.Context, info Info) {
 			if first := !failing.Swap(true); first || calls {
 				f(ctx, core.Step{Text: "store failed", Call: !first, Warn: first, Key: info.Key, Attrs: failure(info)})
@@ -65,9 +60,9 @@ func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.S
 		},
 	}
 	if calls {
-		hooks.Waited = call("call waited for its permit", func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("waited", info.Waited)} })
-		hooks.Stale = call("permit was stale", func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("late", info.Late)} })
-		hooks.Rejected = call("call rejected", func(info Info) []slog.Attr {
+		hooks.Waited = step("call waited for its permit", true, func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("waited", info.Waited)} })
+		hooks.Stale = step("permit was stale", true, func(info Info) []slog.Attr { return []slog.Attr{slog.Duration("late", info.Late)} })
+		hooks.Rejected = step("call rejected", true, func(info Info) []slog.Attr {
 			return []slog.Attr{slog.Duration("waited", info.Waited), slog.Any("err", info.Err)}
 		})
 	}

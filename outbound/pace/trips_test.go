@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -18,7 +19,7 @@ import (
 // requests of several calls together.
 func TestAPermitTakesOneRoundTripAtMost(t *testing.T) {
 	t.Parallel()
-	srv := startRedis(t)
+	srv := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: srv.Addr})
 	t.Cleanup(func() { _ = client.Close() })
 	for _, mode := range []redisstore.Mode{redisstore.Strict, redisstore.Coalesced} {

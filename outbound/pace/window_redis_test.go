@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
 )
@@ -19,7 +20,7 @@ func TestPermitsOfSeveralPeriodsLieWithinThem(t *testing.T) {
 	t.Parallel()
 	const slack, skew = 20 * time.Millisecond, 5 * time.Millisecond
 	rates := []pace.Rate{{Calls: 50, Per: 600 * time.Millisecond}, {Calls: 20, Per: 200 * time.Millisecond}}
-	client := redis.NewClient(&redis.Options{Addr: startRedis(t).Addr})
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	store := core.Must(redisstore.New(client, redisstore.Config{Mode: redisstore.Coalesced, Timeout: time.Minute}))
 	defer func() { _ = errors.Join(store.Close(), client.Close()) }()
 	var mu sync.Mutex

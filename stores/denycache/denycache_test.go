@@ -15,7 +15,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
@@ -34,10 +34,7 @@ func newStore(tb testing.TB, inner ratelimit.Store, cfg Config) *Store {
 // startRedis starts a server, and returns a client and a store in it.
 func startRedis(tb testing.TB, mode redisstore.Mode) (*redis.Client, *redisstore.Store) {
 	tb.Helper()
-	server, err := redisserver.Start(tb.TempDir())
-	require.NoError(tb, err)
-	tb.Cleanup(server.Kill)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(tb).Addr})
 	tb.Cleanup(func() { _ = client.Close() })
 	return client, core.Must(redisstore.New(client, redisstore.Config{Mode: mode, Timeout: 10 * time.Second}))
 }

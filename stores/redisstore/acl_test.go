@@ -174,7 +174,14 @@ func TestTheACLOfCooldowns(t *testing.T) {
 		require.Eventually(t, isHeld(b, "k"), patient, time.Millisecond)
 		require.Empty(t, problems)
 	}
-	for _, missing := range append([]string{""}, cooldowns...) {
+	withoutEachRule(t, cooldowns, run)
+}
+
+// withoutEachRule runs a test over a server with all rules and without each one, and over a cluster with
+// all. connect connects as the user "limiter".
+func withoutEachRule(t *testing.T, rules []string, run func(t *testing.T, missing string, servers []*redisserver.Server, connect func() redis.UniversalClient)) {
+	t.Helper()
+	for _, missing := range append([]string{""}, rules...) {
 		t.Run("without "+missing, func(t *testing.T) {
 			t.Parallel()
 			srv := startServer(t)

@@ -3,11 +3,8 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/denycache"
 )
 
@@ -31,29 +29,6 @@ if new - tolerance > now then return {0, new - tolerance - now} end
 redis.call('SET', KEYS[1], string.format('%d', new), 'PX', math.ceil((new - now) / 1000) + 1)
 return {1, new - now}`
 
-// cpu is the time that a server has used.
-func cpu(ctx context.Context, tb testing.TB, client *redis.Client) time.Duration {
-	tb.Helper()
-	info, err := client.Info(ctx, "cpu").Result()
-	require.NoError(tb, err)
-	var sum float64
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			f, err := strconv.ParseFloat(value, 64)
-			require.NoError(tb, err)
-			sum += f
-		}
-	}
-	return time.Duration(sum * 1e9)
-}
-
-func ownCPU() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // callers runs f from 64 goroutines on so many keys, b.N times in all, and reports the CPU time
 // of both sides.
 func callers(ctx context.Context, b *testing.B, client *redis.Client, many int64, f func(key string) error) {
@@ -63,7 +38,7 @@ func callers(ctx context.Context, b *testing.B, client *redis.Client, many int64
 	for i := range keys {
 		keys[i] = fmt.Sprintf("10.0.%d.%d", i/256, i%256)
 	}
-	server, own := cpu(ctx, b, client), ownCPU()
+	server, own := redistest.CPU(b, client.Info(ctx, "cpu").Val()), redistest.OwnCPU()
 	b.ResetTimer()
 	var wg sync.WaitGroup
 	for range 64 {
@@ -78,8 +53,8 @@ func callers(ctx context.Context, b *testing.B, client *redis.Client, many int64
 	}
 	wg.Wait()
 	b.StopTimer()
-	b.ReportMetric(float64(cpu(ctx, b, client)-server)/float64(b.N)/1000, "redis-us/op")
-	b.ReportMetric(float64(ownCPU()-own)/float64(b.N)/1000, "client-us/op")
+	b.ReportMetric(float64(redistest.CPU(b, client.Info(ctx, "cpu").Val())-server)/float64(b.N)/1000, "redis-us/op")
+	b.ReportMetric(float64(redistest.OwnCPU()-own)/float64(b.N)/1000, "client-us/op")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 }
 

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strconv"
@@ -26,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/redistest"
 )
 
 // callerVar is the variable of the environment that makes the test binary a campaigner.
@@ -35,20 +35,8 @@ const callerVar = "GRESIL_TEST_CALLER"
 // log each connection that fails.
 func TestMain(m *testing.M) {
 	logging.Disable()
-	if told := os.Getenv(callerVar); told != "" {
-		if err := callerMain(told, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "a campaigner:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if text := os.Getenv(slotsVar); text != "" {
-		if err := slotsMain(text); err != nil {
-			fmt.Fprintln(os.Stderr, "process:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	redistest.Main(callerVar, func(told string) error { return callerMain(told, os.Stdout) })
+	redistest.Main(slotsVar, slotsMain)
 	flag.Parse()
 	if set := flag.Lookup("test.parallel"); set.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		_ = set.Value.Set("8") // the tests wait more than they compute
@@ -142,8 +130,6 @@ func write(w io.Writer, m made) error { return binary.Write(w, binary.BigEndian,
 // runCampaigns has all processes make so many calls together, and returns them.
 func runCampaigns(t *testing.T, mode Mode, calls int, rate int64) []made {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
 	addr := startServer(t).Addr
 	var all sync.WaitGroup
 	var outs [processes]bytes.Buffer
@@ -156,8 +142,7 @@ func runCampaigns(t *testing.T, mode Mode, calls int, rate int64) []made {
 				return
 			}
 			var errs bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), self) //nolint:gosec // ourselves
-			cmd.Env = append(os.Environ(), callerVar+"="+string(told))
+			cmd := redistest.Process(t.Context(), callerVar, string(told))
 			cmd.Stdout, cmd.Stderr = &outs[p], &errs
 			if err := cmd.Run(); err != nil {
 				fails[p] = fmt.Errorf("%w: %s", err, errs.String())

@@ -158,6 +158,7 @@ func startPull(t *testing.T, s *Store, callers int, key func(caller int) string)
 	return p
 }
 
+// until waits for more decisions of callers that run in real time.
 func (p *pull) until(t *testing.T, n *atomic.Int64, more int64) {
 	t.Helper()
 	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more

@@ -10,12 +10,13 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
 // Two instances of a service make at most three calls of an account at a time.
 func ExampleStore_bulkhead() {
-	addr, stop := serverForExample()
+	addr, stop := redistest.ForExample()
 	defer stop()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()

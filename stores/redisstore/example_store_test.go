@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,22 +11,12 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/stores/redisstore"
 )
 
-// serverForExample is a redis-server, and what ends it.
-func serverForExample() (addr string, stop func()) {
-	dir := core.Must(os.MkdirTemp("", "redisstore"))
-	server := core.Must(redisserver.Start(dir))
-	return server.Addr, func() {
-		server.Kill()
-		_ = os.RemoveAll(dir)
-	}
-}
-
 func Example() {
-	addr, stop := serverForExample()
+	addr, stop := redistest.ForExample()
 	defer stop()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
@@ -52,7 +41,7 @@ func Example() {
 
 // A pause that one process is asked for holds the calls of all.
 func ExampleStore_OpenCooldown() {
-	addr, stop := serverForExample()
+	addr, stop := redistest.ForExample()
 	defer stop()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
@@ -84,7 +73,7 @@ func ExampleStore_OpenCooldown() {
 }
 
 func ExampleConfig_coalesced() {
-	addr, stop := serverForExample()
+	addr, stop := redistest.ForExample()
 	defer stop()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()
@@ -111,7 +100,7 @@ func ExampleConfig_coalesced() {
 // The counters show how many decisions went into a request, and whether the server is
 // available.
 func ExampleStore_Stats() {
-	addr, stop := serverForExample()
+	addr, stop := redistest.ForExample()
 	defer stop()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()

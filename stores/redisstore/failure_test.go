@@ -214,7 +214,7 @@ func TestNothingIsLeftRunning(t *testing.T) { //nolint:paralleltest // it counts
 			if runtime.NumGoroutine() <= before {
 				break
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // goroutines end by themselves, and cannot be waited for
 		}
 		if n := runtime.NumGoroutine(); n > before {
 			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)

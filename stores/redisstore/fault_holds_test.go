@@ -302,7 +302,7 @@ func TestHoldsThroughFaults(t *testing.T) {
 					require.False(t, until.Before(told[i][k]), "process %d, key %d", i, k)
 				}
 			}
-			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond) // so that holds come at all moments of the faults
 		}
 		heal()
 		for i := range cools {

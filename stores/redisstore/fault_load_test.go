@@ -34,7 +34,7 @@ func leavesNothing(t *testing.T) {
 			if !bytes.Contains(left.Bytes(), []byte(fmt.Sprintf("%q", t.Name()))) {
 				return
 			}
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // goroutines end by themselves, and cannot be waited for
 		}
 		t.Errorf("goroutines are left:\n%s", left.Bytes())
 	})

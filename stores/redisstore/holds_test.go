@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"io"
 	"runtime"
 	"slices"
 	"strconv"
@@ -26,17 +27,22 @@ func newShared(tb testing.TB, client redis.UniversalClient, cfg Config, change .
 	cfg.Warn = func(error) {}
 	s, err := New(client, cfg)
 	require.NoError(tb, err)
-	c := cooldown.Config{Name: "vendor", Store: s}
+	return madeOver(tb, s, cooldown.New, cooldown.Config{Name: "vendor", Store: s}, change)
+}
+
+// madeOver makes a mechanism over a store, and closes both at the end.
+func madeOver[C any, M io.Closer](tb testing.TB, s *Store, construct func(C) (M, error), cfg C, change []func(*C)) M {
+	tb.Helper()
 	for _, f := range change {
-		f(&c)
+		f(&cfg)
 	}
-	cool, err := cooldown.New(c)
+	m, err := construct(cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
-		_ = cool.Close()
+		_ = m.Close()
 		_ = s.Close()
 	})
-	return cool
+	return m
 }
 
 // isHeld reports whether calls with a key are held.

@@ -219,7 +219,7 @@ func TestLocalLeavesNothingRunning(t *testing.T) { //nolint:paralleltest // it c
 		if runtime.NumGoroutine() <= before {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // goroutines end by themselves, and cannot be waited for
 	}
 	t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
 }

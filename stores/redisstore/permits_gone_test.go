@@ -94,7 +94,7 @@ func TestALeaseThatCannotBeRenewedIsTheOnlyOneLost(t *testing.T) {
 	<-bad.Context().Done()
 	require.ErrorIs(t, context.Cause(bad.Context()), bulkhead.ErrLost)
 	require.ErrorContains(t, context.Cause(bad.Context()), "WRONGTYPE")
-	time.Sleep(cfg.Lease / 2)
+	time.Sleep(cfg.Lease / 2) // longer than the time between two renewals
 	require.NoError(t, good.Context().Err())
 	require.True(t, isTaken(t, client, "good"))
 	bad.Done(core.Ignored)

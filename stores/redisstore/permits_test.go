@@ -51,17 +51,7 @@ func newBulkhead(tb testing.TB, client redis.UniversalClient, cfg Config, change
 		}
 		return err == nil
 	}, patient, time.Millisecond)
-	c := bulkhead.Config{Name: "vendor", Store: s, MaxWait: patient}
-	for _, f := range change {
-		f(&c)
-	}
-	b, err := bulkhead.New(c)
-	require.NoError(tb, err)
-	tb.Cleanup(func() {
-		_ = b.Close()
-		_ = s.Close()
-	})
-	return b
+	return madeOver(tb, s, bulkhead.New, bulkhead.Config{Name: "vendor", Store: s, MaxWait: patient}, change)
 }
 
 func limitOf(n int) func(*bulkhead.Config) {
@@ -208,7 +198,7 @@ func TestALeaseLastsAsLongAsItsCall(t *testing.T) {
 	cfg := brief
 	a, b := newBulkhead(t, srv.client(t), cfg, limitOf(5)), newBulkhead(t, srv.client(t), cfg, limitOf(5), noQueue)
 	p, heavy := acquire(t, a, "k", 1), acquire(t, a, "k", 4)
-	for begun := time.Now(); time.Since(begun) < brief.Lease*3/2; time.Sleep(10 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < brief.Lease*3/2; time.Sleep(10 * time.Millisecond) { // the lease of the server ends in real time
 		require.NoError(t, p.Context().Err())
 		_, err := b.Acquire(context.Background(), "k")
 		require.ErrorIs(t, err, bulkhead.ErrFull)
@@ -240,7 +230,7 @@ func TestPermitsAreLostIfTheServerHasGivenThemToOthers(t *testing.T) {
 	b := newBulkhead(t, client, cfg, limitOf(2))
 	p := acquire(t, a, "k", 2)
 	require.NoError(t, client.FlushAll(context.Background()).Err())
-	time.Sleep(brief.Lease / 2)
+	time.Sleep(brief.Lease / 2) // longer than the time between two renewals
 	require.NoError(t, p.Context().Err(), "it is taken again, as it is free")
 	require.True(t, isTaken(t, client, "k"))
 	for lost.Load() == 0 { // its renewal can be before the other call
@@ -281,7 +271,7 @@ func TestWithoutTheServer(t *testing.T) {
 				require.NoError(t, err)
 				_, err = b.Acquire(context.Background(), "k")
 				require.ErrorIs(t, err, bulkhead.ErrFull, "the process has its limit")
-				time.Sleep(time.Until(begun.Add(brief.Lease * 3 / 2)))
+				time.Sleep(time.Until(begun.Add(brief.Lease * 3 / 2))) // until the leases have ended
 				require.NoError(t, inFlight.Context().Err())
 				require.NoError(t, second.Context().Err())
 			} else {

@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 )
 
 // A server is a redis-server of a test.
@@ -24,10 +25,7 @@ type server struct{ *redisserver.Server }
 // startServer starts a redis-server on a port of its own, which ends with the test.
 func startServer(tb testing.TB, args ...string) server {
 	tb.Helper()
-	s, err := redisserver.Start(tb.TempDir(), args...)
-	require.NoError(tb, err)
-	tb.Cleanup(s.Kill)
-	return server{s}
+	return server{redistest.Start(tb, args...)}
 }
 
 func (s server) client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {

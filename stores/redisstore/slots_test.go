@@ -19,6 +19,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/redistest"
 )
 
 // slotsVar is the variable of the environment that makes the test binary one of the processes.
@@ -59,7 +60,7 @@ func slotsMain(text string) error {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if !p.call(ctx, cfg) {
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(20 * time.Millisecond) // a rejected process waits before its next call
 				}
 			}
 		})
@@ -105,7 +106,7 @@ func (v *vendorOfSlots) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if long {
 		<-r.Context().Done()
 	} else {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the length of a call
 	}
 	v.mu.Lock()
 	v.now[name]--
@@ -157,15 +158,12 @@ func startSlots(t *testing.T, redisAddr string) (v *vendorOfSlots, kill func(nam
 	v = &vendorOfSlots{now: map[int]int{}}
 	server := httptest.NewServer(v)
 	t.Cleanup(server.Close)
-	self, err := os.Executable()
-	require.NoError(t, err)
 	var all [5]*exec.Cmd
 	var killed [5]bool
 	for name := 1; name <= 4; name++ {
 		text, err := json.Marshal(slotsProcess{Name: name, Vendor: server.URL, Redis: redisAddr})
 		require.NoError(t, err)
-		cmd := exec.CommandContext(context.Background(), self) //nolint:gosec // ourselves
-		cmd.Env = append(os.Environ(), slotsVar+"="+string(text))
+		cmd := redistest.Process(context.Background(), slotsVar, string(text))
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		stdin, err := cmd.StdinPipe()

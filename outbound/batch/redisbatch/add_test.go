@@ -34,8 +34,7 @@ func together(t *testing.T, s *Store, rules batch.Rules, recs ...batch.Record) (
 // Records with one key are one, also if they are sent together; the last one counts.
 func TestOneKeyInOneScript(t *testing.T) {
 	t.Parallel()
-	s, clock := newStore(t, startServer(t).client(t))
-	u := newUser(t, s)
+	_, s, clock, u := setup(t)
 	to := func(call string) []batch.Address { return []batch.Address{{Process: "p", Call: call}} }
 	added, errs := together(t, s, plenty,
 		batch.Record{ID: "1", Option: "a", Key: "k", Payload: []byte("first"), Size: 5, ReplyTo: to("x")},
@@ -61,8 +60,7 @@ func TestOneKeyInOneScript(t *testing.T) {
 // Of the records that are sent together, those are added for which there is room.
 func TestARestThatHasRoom(t *testing.T) {
 	t.Parallel()
-	s, clock := newStore(t, startServer(t).client(t))
-	u := newUser(t, s)
+	_, s, clock, u := setup(t)
 	recs := make([]batch.Record, 5)
 	for i := range recs {
 		recs[i] = batch.Record{ID: string(rune('a' + i)), Option: "a", Payload: []byte{byte('a' + i)}, Size: 1 + i}

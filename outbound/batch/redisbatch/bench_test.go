@@ -4,16 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -90,18 +89,18 @@ func BenchmarkAdd(b *testing.B) {
 				require.NoError(b, client.FlushAll(ctx).Err())
 				begun := time.Now()
 				b.StopTimer()
-				at, me := cpu(ctx, b, client), ownCPU()
+				at, me := redistest.CPU(b, client.Info(ctx, "cpu").Val()), redistest.OwnCPU()
 				pushers(b, client, chunk)
 				floor += time.Since(begun)
-				floorCPU += cpu(ctx, b, client) - at + ownCPU() - me
-				at, me = cpu(ctx, b, client), ownCPU()
+				floorCPU += redistest.CPU(b, client.Info(ctx, "cpu").Val()) - at + redistest.OwnCPU() - me
+				at, me = redistest.CPU(b, client.Info(ctx, "cpu").Val()), redistest.OwnCPU()
 				b.StartTimer()
 				begun = time.Now()
 				adders(b, s, made)
 				ours += time.Since(begun)
 				b.StopTimer()
-				server += cpu(ctx, b, client) - at
-				own += ownCPU() - me
+				server += redistest.CPU(b, client.Info(ctx, "cpu").Val()) - at
+				own += redistest.OwnCPU() - me
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(floor)/float64(ours), "of-RPUSH")
@@ -130,7 +129,7 @@ func BenchmarkLease(b *testing.B) {
 					adders(b, s, made[left:])
 					left = many
 				}
-				at := cpu(ctx, b, client)
+				at := redistest.CPU(b, client.Info(ctx, "cpu").Val())
 				b.StartTimer()
 				batched, _, err := s.Lease(ctx, "bench", batch.Terms{ID: strconv.Itoa(i), MaxRecords: 200, Lease: time.Hour})
 				require.NoError(b, err)
@@ -138,33 +137,10 @@ func BenchmarkLease(b *testing.B) {
 				require.NoError(b, s.Settle(ctx, "bench", batch.Settlement{ID: batched.ID, Delivery: 1}))
 				left -= 200
 				b.StopTimer()
-				server += cpu(ctx, b, client) - at
+				server += redistest.CPU(b, client.Info(ctx, "cpu").Val()) - at
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(server)/float64(b.N)/200/1000, "redis-us/record")
 		})
 	}
-}
-
-// cpu is the time that a server has used.
-func cpu(ctx context.Context, tb testing.TB, client *redis.Client) time.Duration {
-	tb.Helper()
-	info, err := client.Info(ctx, "cpu").Result()
-	require.NoError(tb, err)
-	var sum float64
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			f, err := strconv.ParseFloat(value, 64)
-			require.NoError(tb, err)
-			sum += f
-		}
-	}
-	return time.Duration(sum * 1e9)
-}
-
-func ownCPU() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -17,7 +17,7 @@ type Config struct {
 	Prefix string
 }
 
-// Validate reports every field that cannot be used, joined.
+// Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].
 func (c Config) Validate() error {
 	check := validate.Of("redisbatch.Config")
 	check.That(len(c.Prefix) <= maxPlain && plain(c.Prefix, true), "Prefix", c.Prefix, fmt.Sprintf("must be up to %d letters, digits or any of -._: (empty means %s)", maxPlain, defaultPrefix))

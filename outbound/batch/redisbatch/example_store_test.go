@@ -3,30 +3,19 @@ package redisbatch_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/batch/redisbatch"
 )
 
-// serverForExample is a redis-server, and what ends it.
-func serverForExample() (addr string, stop func()) {
-	dir := core.Must(os.MkdirTemp("", "redisbatch"))
-	server := core.Must(redisserver.Start(dir))
-	return server.Addr, func() {
-		server.Kill()
-		_ = os.RemoveAll(dir)
-	}
-}
-
 // One process adds records and ends. Another one sends them.
 func Example() {
-	addr, stop := serverForExample()
+	addr, stop := redistest.ForExample()
 	defer stop()
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer func() { _ = client.Close() }()

@@ -241,9 +241,7 @@ func TestErrorsSayWhy(t *testing.T) {
 // A server that is out of memory accepts no records, but those that it has can leave.
 func TestTheServerIsOutOfMemory(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, s, clock, u := setup(t)
 	u.add("a", untilDone("k"), func(r *batch.Record) { r.ReplyTo = []batch.Address{{Process: "p", Call: "c"}} })
 	clock.add(flushAfter)
 	require.NoError(t, client.ConfigSet(t.Context(), "maxmemory", "1").Err())

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/redisstore"
@@ -33,13 +34,7 @@ const processVar = "GRESIL_TEST_REDISBATCH"
 
 func TestMain(m *testing.M) {
 	logging.Disable() // of connections to servers that the tests stop
-	if text := os.Getenv(processVar); text != "" {
-		if err := processMain(text); err != nil {
-			fmt.Fprintln(os.Stderr, "process:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	redistest.Main(processVar, processMain)
 	os.Exit(m.Run())
 }
 
@@ -164,7 +159,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.counts[r.URL.Path+c.process]++
 	stall := v.stall != nil && v.stall(r.URL.Path, c.process, v.counts[r.URL.Path+c.process])
 	v.mu.Unlock()
-	time.Sleep(v.latency)
+	time.Sleep(v.latency) // of the vendor, so that processes are killed with calls in flight
 	if stall {
 		v.stalled <- c.process
 		<-r.Context().Done()
@@ -219,13 +214,9 @@ type running struct {
 // start starts the test binary as a process, which ends with the test.
 func (p process) start(t *testing.T) *running {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
 	text, err := json.Marshal(p)
 	require.NoError(t, err)
-	r := &running{process: p, errs: &strings.Builder{}}
-	r.cmd = exec.CommandContext(context.Background(), self) //nolint:gosec // ourselves
-	r.cmd.Env = append(os.Environ(), processVar+"="+string(text))
+	r := &running{process: p, cmd: redistest.Process(context.Background(), processVar, string(text)), errs: &strings.Builder{}}
 	r.cmd.Stderr = r.errs
 	r.stdin, err = r.cmd.StdinPipe()
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -19,10 +20,7 @@ type server struct{ *redisserver.Server }
 // startServer starts a redis-server on a port of its own, which ends with the test.
 func startServer(tb testing.TB, args ...string) server {
 	tb.Helper()
-	s, err := redisserver.Start(tb.TempDir(), args...)
-	require.NoError(tb, err)
-	tb.Cleanup(s.Kill)
-	return server{s}
+	return server{redistest.Start(tb, args...)}
 }
 
 func (s server) client(tb testing.TB) *redis.Client {
@@ -45,6 +43,14 @@ func newStore(tb testing.TB, client redis.UniversalClient) (*Store, *clock) {
 	c := &clock{now: time.Now().Truncate(time.Microsecond)}
 	s.clock = func() time.Time { return c.now }
 	return s, c
+}
+
+// setup starts a server, and makes a client, a store and a user of it.
+func setup(tb testing.TB) (*redis.Client, *Store, *clock, *user) {
+	tb.Helper()
+	client := startServer(tb).client(tb)
+	s, c := newStore(tb, client)
+	return client, s, c, newUser(tb, s)
 }
 
 const (

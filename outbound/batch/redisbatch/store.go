@@ -2,7 +2,6 @@ package redisbatch
 
 import (
 	"context"
-	"reflect"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -35,7 +35,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if v := reflect.ValueOf(client); client == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+	if identity.Missing(client) {
 		return nil, &core.ConfigError{Field: "redisbatch client", Value: nil, Reason: "must not be nil"}
 	}
 	return &Store{cfg: cfg, client: client, lanes: map[string]*lane{}, boxes: map[address]*inbox{}}, nil

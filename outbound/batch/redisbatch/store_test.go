@@ -36,9 +36,7 @@ func TestNewRefusesWhatCannotBeUsed(t *testing.T) {
 // A pluck that moves many records must neither fail halfway nor lose any: Lua returns 8,000 values at most.
 func TestManyRecordsAtOnce(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, s, clock, u := setup(t)
 	const n = 9000
 	made := records(n, 1)
 	for i := range made {
@@ -83,9 +81,7 @@ func TestManyRecordsAtOnce(t *testing.T) {
 // Many groups are flushed, leased in the order of their first records, and listed.
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, s, clock, u := setup(t)
 	const n = slice + 1
 	for i := range n {
 		u.add(fmt.Sprint(n - i))
@@ -120,8 +116,7 @@ func TestManyGroups(t *testing.T) {
 // Groups that have become due by time take their turns in the order of these times.
 func TestTurnsInTheOrderOfTimes(t *testing.T) {
 	t.Parallel()
-	s, clock := newStore(t, startServer(t).client(t))
-	u := newUser(t, s)
+	_, _, clock, u := setup(t)
 	u.add("after 70 s")
 	u.flush()
 	b := u.lease(1)
@@ -154,9 +149,7 @@ func keys(t *testing.T, client *redis.Client) []string {
 // TestNothingIsLeftInTheServer: when all records are done, only keys are left that expire.
 func TestNothingIsLeftInTheServer(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, s, clock, u := setup(t)
 	for _, option := range []string{"a", "b"} {
 		u.add(option)
 		u.add(option, keyed("k"))
@@ -200,9 +193,7 @@ func TestNothingIsLeftInTheServer(t *testing.T) {
 // Records that are done leave nothing in a group that goes on.
 func TestDoneRecordsLeaveNothing(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, _, clock, u := setup(t)
 	for _, key := range []string{"1", "2"} { // the second ones fail, and are not kept
 		u.add("a", keyed(key))
 		u.add("a", untilDone("d"+key), func(r *batch.Record) { r.ReplyTo = []batch.Address{{Process: "p", Call: "c"}} })
@@ -219,9 +210,7 @@ func TestDoneRecordsLeaveNothing(t *testing.T) {
 // TestScriptsThatTheServerForgot: a server that has lost its scripts gets them again.
 func TestScriptsThatTheServerForgot(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, _, clock, u := setup(t)
 	forget := func() { require.NoError(t, client.ScriptFlush(t.Context()).Err()) }
 	u.add("a")
 	forget()
@@ -240,8 +229,7 @@ func TestScriptsThatTheServerForgot(t *testing.T) {
 // A lease whose reply was lost is repeated with its ID.
 func TestALeaseWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
-	s, clock := newStore(t, startServer(t).client(t))
-	u := newUser(t, s)
+	_, s, clock, u := setup(t)
 	u.add("a")
 	u.add("a")
 	clock.add(flushAfter)
@@ -268,8 +256,7 @@ func TestALeaseWhoseReplyWasLost(t *testing.T) {
 // A settlement that cannot be executed changes nothing.
 func TestASettlementOfOtherRecords(t *testing.T) {
 	t.Parallel()
-	s, clock := newStore(t, startServer(t).client(t))
-	u := newUser(t, s)
+	_, s, clock, u := setup(t)
 	u.add("a")
 	u.add("a")
 	clock.add(flushAfter)
@@ -296,9 +283,7 @@ func TestASettlementOfOtherRecords(t *testing.T) {
 // Replies are lost neither if the connection breaks before they arrive, nor received twice after that.
 func TestRepliesAreRemovedByTheNextReceive(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	s, clock := newStore(t, client)
-	u := newUser(t, s)
+	client, s, clock, u := setup(t)
 	const n = 3*maxReplies + 1
 	for i := range n {
 		u.add("a", func(r *batch.Record) { r.ReplyTo = []batch.Address{{Process: "p", Call: fmt.Sprint(i)}} })

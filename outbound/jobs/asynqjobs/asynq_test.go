@@ -270,7 +270,7 @@ func TestJobsSurviveARestartOfRedis(t *testing.T) {
 	var mu sync.Mutex
 	runs := map[string]int{}
 	r, stop := s.run(t, jobs.Queue{Concurrency: 4, Handler: func(_ context.Context, job jobs.Job) error {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // so that jobs are active when Redis is killed
 		mu.Lock()
 		defer mu.Unlock()
 		runs[job.ID]++

@@ -12,7 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
@@ -22,12 +22,7 @@ const benchWorkers = 16
 // BenchmarkBesideAsynq enqueues and processes jobs that are not limited, in turns with plain asynq of
 // the same poll intervals, concurrency and task options. It reports the ratio of the rates: 1 is equal.
 func BenchmarkBesideAsynq(b *testing.B) {
-	server, err := redisserver.Start(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer server.Kill()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr})
 	defer func() { _ = client.Close() }()
 	const batch = 2000
 	var enqueue, process [2]time.Duration // plain, ours

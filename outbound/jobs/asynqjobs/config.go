@@ -24,10 +24,10 @@ const (
 // Config configures an [Engine]. All fields have useful zero values.
 type Config struct {
 	// Poll is the time after which an idle process looks for a pending job, on average. If zero, it
-	// is 25 milliseconds. It is 1ms to 1 minute.
+	// is 25 milliseconds. Otherwise it must be from 1 millisecond to 1 minute.
 	Poll time.Duration
 	// PollScheduled is the time after which a process looks for scheduled jobs that are due. If
-	// zero, it is 200 milliseconds. It is 1ms to 1 minute.
+	// zero, it is 200 milliseconds. Otherwise it must be from 1 millisecond to 1 minute.
 	PollScheduled time.Duration
 	// Inline is the longest time that a job waits in its process, if it runs again soon: it is exact
 	// then, and keeps its place among the Concurrency of its queue, at most once in a row. A longer

@@ -3,7 +3,6 @@ package asynqjobs_test
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/jobs/jobstest"
@@ -23,13 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable() // of connections to servers that the tests stop
-	if addr := os.Getenv(processVar); addr != "" {
-		if err := processMain(addr); err != nil {
-			fmt.Fprintln(os.Stderr, "process:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	redistest.Main(processVar, processMain)
 	if err := flag.Set("test.parallel", "12"); err != nil { // the tests wait rather than compute
 		panic(err)
 	}
@@ -46,9 +40,7 @@ type setup struct {
 
 func start(t *testing.T, cfg asynqjobs.Config, args ...string) setup {
 	t.Helper()
-	server, err := redisserver.Start(t.TempDir(), args...)
-	require.NoError(t, err)
-	t.Cleanup(server.Kill)
+	server := redistest.Start(t, args...)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	t.Cleanup(func() { _ = client.Close() })
 	engine, err := asynqjobs.New(client, cfg)
@@ -112,6 +104,8 @@ func TestAsynqIsAnEngineWithoutInlineWaits(t *testing.T) {
 func TestValidateReportsEveryField(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, asynqjobs.Config{}.Validate())
+	require.NoError(t, asynqjobs.Config{Poll: time.Minute, PollScheduled: time.Millisecond, Inline: -1}.Validate())
+	require.Error(t, asynqjobs.Config{Poll: -1}.Validate())
 	err := asynqjobs.Config{Poll: 1, PollScheduled: time.Hour, Inline: time.Minute, ShutdownTimeout: -1}.Validate()
 	require.EqualError(t, err, "asynqjobs.Config.Poll = 1ns: must be 1ms to 1m0s (0 means 25ms)\n"+
 		"asynqjobs.Config.PollScheduled = 1h0m0s: must be 1ms to 1m0s (0 means 200ms)\n"+

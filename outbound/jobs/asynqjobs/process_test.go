@@ -4,14 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 )
@@ -39,10 +38,7 @@ func processMain(addr string) error {
 // kill starts a worker, waits until it has five jobs, and kills it. It returns their IDs.
 func kill(t *testing.T, s setup) (ids []string) {
 	t.Helper()
-	program, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), program)
-	cmd.Env = append(os.Environ(), processVar+"="+s.server.Addr)
+	cmd := redistest.Process(t.Context(), processVar, s.server.Addr)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
