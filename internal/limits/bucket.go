@@ -126,7 +126,7 @@ func (b *bucket) report(debt, rest int64, to *driver.Result) {
 	to.FullAfter = b.after(debt, rest)
 }
 
-// TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Account.Apply] does
+// TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Key.Apply] does
 // for a key that has no other count.
 func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *driver.Result) {
 	b := &r.bucket

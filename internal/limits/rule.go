@@ -39,11 +39,10 @@ func (c Clock) Rule(s driver.Spec) *Rule {
 	period := int64(s.Period)
 	switch s.Algorithm {
 	case driver.TokenBucket:
-		b, ok := newBucket(s, c.Micros)
-		if !ok {
+		var exact bool
+		if r.bucket, exact = newBucket(s, c.Micros); !exact {
 			return nil
 		}
-		r.bucket = b
 		r.Horizon, r.alg = r.bucket.horizon(), &r.bucket
 	case driver.FixedWindow:
 		r.window = newWindow(s, c.Unix)
@@ -94,9 +93,7 @@ func FillTime(s driver.Spec) (time.Duration, bool) {
 		return 0, false
 	}
 	q, r := bits.Div64(hi, lo, c)
-	if r > 0 {
-		q++
-	}
+	q += min(1, r)
 	return time.Duration(q), q < 1<<63
 }
 
