@@ -49,24 +49,24 @@ func (k *Key) decide(p *Plan, op *driver.Op, waited bool, r *driver.Result) (cha
 	if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
 		cost = 1
 	}
-	raws := k.look(p, cost)
-	granted, at := k.grant(p, op, raws[:])
-	receipt := driver.Receipt{At: k.Now}
+	var room [MaxLimits]Raw
+	raws := room[:len(p.Rules)]
+	k.look(p, cost, raws)
+	granted, at := k.grant(p, op, raws)
 	if granted > 0 {
-		k.charge(p, raws[:], granted, at, waited, &receipt)
-		raws = k.look(p, 0)
+		k.charge(p, raws, granted, at, waited, &r.Receipt)
+		k.look(p, 0, raws)
 	}
-	*r = p.Result(k.Now, op, granted, at, raws[:len(p.Rules)])
-	r.Receipt = receipt
+	r.Receipt.At = k.Now
+	p.result(k.Now, op, granted, at, raws, r)
 	return granted > 0
 }
 
 // look reads the counts of the limits of a plan, for a cost.
-func (k *Key) look(p *Plan, cost int64) (raws [MaxLimits]Raw) {
+func (k *Key) look(p *Plan, cost int64, to []Raw) {
 	for i, rule := range p.Rules {
-		raws[i] = rule.alg.look(k.find(rule.ID).State, k.Now, cost)
+		to[i] = rule.alg.look(k.find(rule.ID).State, k.Now, cost)
 	}
-	return raws
 }
 
 // grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
@@ -120,6 +120,9 @@ func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *dr
 		to.Plans[i] = rule.ID
 		c.State, to.Parts[i] = rule.alg.charge(c.State, k.Now, own, at, permits, waited)
 	}
+	if k.n == len(p.Rules) {
+		return // all counts are of limits in force
+	}
 	for i := range k.n {
 		c := &k.counts[i]
 		if slices.Contains(p.Rules, c.Rule) {
@@ -133,8 +136,13 @@ func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *dr
 
 // Result is how an operation was decided that took so many permits, which can be used at a time; or,
 // if it took -1, that was refused. The raws are how the key stands after it, read for the cost.
-func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) driver.Result {
-	r := driver.Result{Allowed: true, Plan: p.ID}
+func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) (r driver.Result) {
+	p.result(now, op, granted, at, raws, &r)
+	return r
+}
+
+func (p *Plan) result(now int64, op *driver.Op, granted, at int64, raws []Raw, r *driver.Result) {
+	r.Allowed, r.Plan = true, p.ID
 	switch cost := op.Cost; {
 	case cost > p.Capacity && op.Kind != driver.TakeAtMost:
 		r.Allowed, r.RetryAfter = false, driver.Never
@@ -147,8 +155,7 @@ func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) d
 	default:
 		r.Granted, r.Wait = granted, time.Duration(at-now)
 	}
-	p.report(raws, now, &r)
-	return r
+	p.report(raws, now, r)
 }
 
 // wait returns how long a cost has to wait, and for which limit.

@@ -35,7 +35,7 @@ func (c Clock) Rule(s driver.Spec) *Rule {
 	if !valid(s) {
 		return nil
 	}
-	r := &Rule{Spec: s, Capacity: capacity(s), Horizon: math.MaxInt64}
+	r := &Rule{Spec: s, Capacity: Capacity(s), Horizon: math.MaxInt64}
 	period := int64(s.Period)
 	switch s.Algorithm {
 	case driver.TokenBucket:
@@ -84,11 +84,11 @@ func valid(s driver.Spec) bool {
 	return true
 }
 
-// FillTime returns the time in which an empty bucket fills, rounded up, and false if that is above 63
+// FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.
 func FillTime(s driver.Spec) (time.Duration, bool) {
 	c := uint64(s.Permits)
-	hi, lo := bits.Mul64(uint64(s.Burst), uint64(s.Period))
+	hi, lo := bits.Mul64(uint64(Capacity(s)), uint64(s.Period))
 	if hi >= c {
 		return 0, false
 	}
