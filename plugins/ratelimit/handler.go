@@ -57,7 +57,7 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		x, out = s.exchange(u)
 	}
 	x.limiter, x.key = limiter, key
-	x.silent = s.hides(result)
+	x.silent = s.cfg.Shadow || result.Limit <= 0
 	w = x.rec.Wrap(w)
 	if !x.silent {
 		x.announce(w, r, out, links, counts, cost)
@@ -106,9 +106,6 @@ func (s *settings) exempt(w http.ResponseWriter, r *http.Request, next http.Hand
 // refuses reports whether the request of r is rejected. A Result without a Limit is that of
 // a store that failed, and lets it pass.
 func (s *settings) refuses(r *Result) bool { return !r.Allowed && r.Limit > 0 && !s.cfg.Shadow }
-
-// hides reports whether a request that goes on to the handler has no fields.
-func (s *settings) hides(r *Result) bool { return s.cfg.Shadow || r.Limit <= 0 }
 
 // count counts a request that goes on to the handler.
 func (s *settings) count(r *Result) {

@@ -171,7 +171,7 @@ func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response, err 
 		}
 		return core.Ignored
 	}
-	limited := limits(resp)
+	limited := throttled(resp)
 	switch {
 	case cfg.Feedback != nil:
 		permit.Hold(cfg.Feedback(resp, time.Now()))
