@@ -2,7 +2,6 @@ package cooldown
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -145,9 +144,6 @@ func (c *Cooldown) admit(g *gate, w *waiter, p Permit) {
 
 func (c *Cooldown) refuse(g *gate, w *waiter, err error) {
 	w.Value.err = err
-	if errors.Is(err, ErrClosed) {
-		c.stats.Canceled++
-	}
 	c.leave(g, w)
 }
 
