@@ -158,13 +158,6 @@ func (b *bucket) earliest(r Raw, now, cost int64) int64 {
 	return now + int64(b.after(b.excess(r[0], cost), rest))
 }
 
-func (b *bucket) next(r Raw, now int64) int64 {
-	var to driver.Result
-	_, rest := b.now(now)
-	b.report(r[0], rest, &to)
-	return now + int64(to.NextAfter)
-}
-
 func (b *bucket) full(r Raw, now int64) int64 {
 	_, rest := b.now(now)
 	return now + int64(b.after(r[0], rest))

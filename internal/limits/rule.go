@@ -48,11 +48,11 @@ func (c Clock) Rule(s driver.Spec) *Rule {
 		r.window = newWindow(s, c.Unix)
 		r.Horizon, r.alg = r.window.horizon(), &r.window
 	case driver.SlidingWindow:
-		r.alg = segments{step: period / int64(s.Segments), period: period, permits: s.Permits}
+		r.alg = segments{list{period, s.Permits}, period / int64(s.Segments)}
 	case driver.SlidingLog:
-		r.alg = segments{step: 1, period: period, permits: s.Permits}
+		r.alg = segments{list{period, s.Permits}, 1}
 	case driver.SlidingCounter:
-		r.alg = counter{period: period, permits: s.Permits}
+		r.alg = counter{list{period, s.Permits}}
 	}
 	return r
 }
@@ -146,10 +146,8 @@ type algorithm interface {
 	look(s State, now, cost int64) Raw
 	available(r Raw, now int64) int64
 	// earliest returns the first time, now or later, at which the cost can be taken that
-	// r was read for.
+	// r was read for, or one permit more than are available.
 	earliest(r Raw, now, cost int64) int64
-	// next returns the time of one permit more than are available.
-	next(r Raw, now int64) int64
 	full(r Raw, now int64) int64
 	// fits reports whether a charge can be kept that lies ahead.
 	fits(s State, now, at, cost int64) bool
@@ -185,7 +183,7 @@ func (r *Rule) Earliest(raw Raw, now, cost int64) int64 { return r.alg.earliest(
 func (r *Rule) Report(raw Raw, now int64, to *driver.Result) {
 	to.Limit, to.Remaining = r.Capacity, r.alg.available(raw, now)
 	if to.Remaining < r.Capacity {
-		to.NextAfter = time.Duration(r.alg.next(raw, now) - now)
+		to.NextAfter = time.Duration(r.alg.earliest(raw, now, to.Remaining+1) - now)
 	}
 	to.FullAfter = time.Duration(r.alg.full(raw, now) - now)
 }

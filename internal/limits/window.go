@@ -167,8 +167,6 @@ func (w *window) earliest(r Raw, now, cost int64) int64 {
 	return now
 }
 
-func (w *window) next(r Raw, now int64) int64 { return w.earliest(r, now, w.available(r, now)+1) }
-
 func (w *window) full(r Raw, now int64) int64 {
 	if r[1] <= 0 {
 		return now
