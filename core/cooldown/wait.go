@@ -25,11 +25,7 @@ func (c *Cooldown) enter(ctx context.Context, key string) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	most := c.config().MaxWait
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(deadline))
-	}
-	p, g, w, err := c.join(ctx, key, most)
+	p, g, w, err := c.join(ctx, key, waitq.Within(ctx, c.config().MaxWait))
 	switch {
 	case err != nil:
 		return Permit{}, c.rejected(ctx, err, 0)

@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // Wait takes n permits of a key as soon as they are available, and then returns; Result.Wait is
@@ -31,10 +32,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 		l.took(ctx, key, n, &r)
 		return r, nil
 	}
-	most := l.config().maxWait()
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(deadline))
-	}
+	most := waitq.Within(ctx, l.config().MaxWait)
 	var err error
 	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
 		r, err = l.queue(ctx, t, strings.Clone(key), n, most)

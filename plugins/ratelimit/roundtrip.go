@@ -115,7 +115,7 @@ func (t *clientTransport) admit(ctx context.Context, cfg *ClientConfig, key stri
 	defer func() { cancel() }()
 	bounded := false
 	bound := func() { // all waits together, now that there are several
-		if most := longest(cfg); !bounded && most != math.MaxInt64 {
+		if most := waitq.Longest(cfg.MaxWait); !bounded && most != math.MaxInt64 {
 			ctx, cancel = waitq.Bound(own, start.Add(most), &cooldown.HeldError{Name: t.Name(), Key: key}) //nolint:fatcontext // once
 			bounded = true
 		}

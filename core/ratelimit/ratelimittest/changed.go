@@ -17,8 +17,14 @@ type held struct {
 
 func (s *suite) limiter(name string, limit ratelimit.Limit) held {
 	s.Helper()
-	l, err := ratelimit.New(ratelimit.Config{Name: name, Store: s.store, Limit: limit})
-	s.fatalIf(err != nil, "New(%v): %v", limit, err)
+	return s.held(ratelimit.Config{Name: name, Limit: limit})
+}
+
+func (s *suite) held(cfg ratelimit.Config) held {
+	s.Helper()
+	cfg.Store = s.store
+	l, err := ratelimit.New(cfg)
+	s.fatalIf(err != nil, "New(%+v): %v", cfg, err)
 	s.Cleanup(func() { _ = l.Close() })
 	return held{s, l}
 }

@@ -25,13 +25,10 @@ type outcome struct {
 func (s *suite) line(cfg ratelimit.Config) line {
 	s.Helper()
 	queued := make(chan struct{})
-	cfg.Name, cfg.Store, cfg.Limit = "line", s.store, ratelimit.TokenBucket(1, s.Unit, 1)
+	cfg.Name, cfg.Limit = "line", ratelimit.TokenBucket(1, s.Unit, 1)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*s.Unit)
 	cfg.Hooks.Queued = func(context.Context, ratelimit.Info) { queued <- struct{}{} }
-	l, err := ratelimit.New(cfg)
-	s.fatalIf(err != nil, "New(%+v): %v", cfg, err)
-	s.Cleanup(func() { _ = l.Close() })
-	all := line{held{s, l}, queued}
+	all := line{s.held(cfg), queued}
 	s.granted(all.of("k", 1), 1, 0)
 	return all
 }
