@@ -73,11 +73,8 @@ func askedByTrio(h http.Header, t *trio, now time.Time) (longest time.Duration, 
 	}
 	for i := range lefts {
 		left, err := strconv.ParseUint(textproto.TrimString(lefts[i]), 10, 64)
-		if err != nil {
-			continue
-		}
 		d, readable := parseReset(textproto.TrimString(resets[i]), h, now)
-		if !readable {
+		if err != nil || !readable {
 			continue
 		}
 		if ok = true; left == 0 {
