@@ -68,23 +68,30 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	x.serve(w, r, next)
 }
 
-// forRequest returns the settings of a request, with its overrides. It is nil if the request
-// was served or answered.
+// forRequest returns the settings of a request: with overrides they have one rule. It is nil if the
+// request was served or answered.
 func (s *settings) forRequest(w http.ResponseWriter, r *http.Request, next http.Handler) *settings {
 	f := override.From[Server, ServerCall](r.Context(), s.Server)
 	if f == nil {
 		return s
 	}
-	changed, disabled, err := s.override(r, f)
-	switch {
-	case disabled:
+	u := *s.rule(r)
+	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
+	if f(&call); call.Disabled {
 		next.ServeHTTP(w, r)
 		return nil
-	case err != nil:
+	}
+	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
 		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return nil
 	}
-	return changed
+	c := *s
+	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
+		c.key = server.ByClientIP()
+	}
+	u.set, u.weight = &c, call.Weight
+	c.routes, c.others = nil, &u
+	return &c
 }
 
 // exempt serves or answers a request without a limit, and reports whether it did.
@@ -135,25 +142,6 @@ func (x *exchange) announce(w http.ResponseWriter, r *http.Request, out fields, 
 	}
 }
 
-// override returns the settings as changed by f for a request, which has one rule.
-func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *settings, disabled bool, err error) {
-	u := *s.rule(r)
-	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
-	if f(&call); call.Disabled {
-		return nil, true, nil
-	}
-	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
-		return nil, false, err
-	}
-	c := *s
-	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
-		c.key = server.ByClientIP()
-	}
-	u.set, u.weight = &c, call.Weight
-	c.routes, c.others = nil, &u
-	return &c, false, nil
-}
-
 // free serves a request that takes nothing.
 func (s *settings) free(w http.ResponseWriter, r *http.Request, next http.Handler, counter *atomic.Uint64) {
 	counter.Add(1)
@@ -202,7 +190,7 @@ func (s *settings) decide(ctx context.Context, links []link, n int64) (counts in
 		// The links are waited for in turn, and MaxWait is for all of them.
 		bounded, cancel := context.WithTimeout(ctx, s.cfg.MaxWait)
 		defer cancel()
-		counts, err = settled(links)(chainOf(links).Wait(bounded, n))
+		counts, err = chained(bounded, links, n, ratelimit.Chain.Wait)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // it waited for one, and then for too long
 			return take(ctx, links, n)
 		}
@@ -222,7 +210,7 @@ func take(ctx context.Context, links []link, n int64) (counts int, err error) {
 		links[0].result, err = links[0].limiter.Take(ctx, links[0].key, n)
 		return 0, err
 	}
-	return settled(links)(chainOf(links).Take(ctx, n))
+	return chained(ctx, links, n, ratelimit.Chain.Take)
 }
 
 // takeAtMost takes up to n permits, the same of each link.
@@ -241,14 +229,4 @@ func takeAtMost(ctx context.Context, links []link, n int64) (counts int, err err
 		}
 	}
 	return counts, err
-}
-
-// settled stores the decision of a chain in links.
-func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
-	return func(all ratelimit.ChainResult, err error) (int, error) {
-		for i := range all.Each {
-			links[i].result = all.Each[i]
-		}
-		return all.Link, err
-	}
 }
