@@ -309,13 +309,13 @@ func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 		}
 		seen++
 		s.account(&a, t, n, plans, now)
-		full := a.Full(now)
-		if full <= now {
+		d := a.Debt(now)
+		if d.Until <= now {
 			s.remove(t, i)
 			return
 		}
-		if victim < 0 || full < owes.Until {
-			victim, owes = i, limits.Debt{Until: full, Permits: a.Used(now)}
+		if victim < 0 || d.Until < owes.Until {
+			victim, owes = i, d
 		}
 	}
 	if s.sketch == nil {

@@ -80,22 +80,16 @@ func (a *Account) find(id driver.ID) *Count {
 	return nil
 }
 
-// Used returns the largest use.
-func (a *Account) Used(now int64) (permits int64) {
-	for i := range a.n {
-		permits = max(permits, a.counts[i].Rule.used(a.counts[i].State, now))
-	}
-	return permits
-}
-
-// Full returns the time at which all has come back.
-func (a *Account) Full(now int64) int64 {
-	full := now
+// Debt returns the largest use, and the time at which all has come back.
+func (a *Account) Debt(now int64) Debt {
+	d := Debt{Until: now}
 	for i := range a.n {
 		c := &a.counts[i]
-		full = max(full, c.Rule.alg.full(c.Rule.alg.look(c.State, now, 0), now))
+		raw := c.Rule.alg.look(c.State, now, 0)
+		d.Until = max(d.Until, c.Rule.alg.full(raw, now))
+		d.Permits = max(d.Permits, c.Rule.Capacity-c.Rule.alg.available(raw, now))
 	}
-	return full
+	return d
 }
 
 // Over reports whether the account can be dropped and nothing is lost.
