@@ -28,7 +28,6 @@ type Cooldown struct {
 	ends       ends       // the same
 	generation uint64     // of the last hold or recovery
 	recovered  []recovery // the last maxRecovered
-	oldest     int        // of recovered, when it is full
 	serial     uint64     // of the last slot
 	closed     bool
 	stats      Stats

@@ -89,12 +89,10 @@ const maxRecovered = 256
 
 // recover forgets a key whose hold is over. Calls admitted before generation are late.
 func (c *Cooldown) recover(g *gate, generation uint64) {
-	if r := (recovery{g.key, generation}); len(c.recovered) < maxRecovered {
-		c.recovered = append(c.recovered, r)
-	} else {
-		c.recovered[c.oldest] = r
-		c.oldest = (c.oldest + 1) % maxRecovered
+	if len(c.recovered) == maxRecovered {
+		c.recovered = slices.Delete(c.recovered, 0, 1)
 	}
+	c.recovered = append(c.recovered, recovery{g.key, generation})
 	c.forget(g)
 }
 

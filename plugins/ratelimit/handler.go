@@ -171,8 +171,7 @@ func (s *settings) fail(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 	s.counters.failed.Add(1)
 	rejection := server.Rejection{Status: status, Err: err}
-	var known *server.StatusError
-	if errors.As(err, &known) && known.Status >= 400 && known.Status < 600 {
+	if known, ok := errors.AsType[*server.StatusError](err); ok && known.Status >= 400 && known.Status < 600 {
 		rejection.Status, rejection.Detail = known.Status, known.Detail
 	}
 	server.Reject(w, r, rejection)
