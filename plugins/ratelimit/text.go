@@ -40,23 +40,18 @@ const (
 )
 
 func newText(name string, limit Limit) *text {
-	t := &text{limit: limit}
-	names := policyNames(name, limit)
+	specs, names := limit.Specs(), policyNames(name, limit)
+	t := &text{limit: limit, parts: make([]part, len(specs))}
 	var b []byte
-	for i, spec := range limit.Specs() {
-		n := limits.Capacity(spec)
-		p := part{name: names[i], refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: n, total: string(appendNumber(nil, n))}
+	for i, spec := range specs {
+		p, n := &t.parts[i], limits.Capacity(spec)
+		*p = part{name: names[i], alone: []*part{p}, refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: n, total: string(appendNumber(nil, n))}
 		if fill, _ := limits.FillTime(spec); fill >= time.Second {
 			p.window = header.Seconds(fill)
 		}
-		t.parts = append(t.parts, p)
-		b = t.appendPart(comma(b, 0), p)
+		b = t.appendPart(comma(b, 0), *p)
 	}
 	t.policy = string(b)
-	for i := range t.parts {
-		p := &t.parts[i]
-		p.alone = []*part{p}
-	}
 	return t
 }
 
