@@ -159,10 +159,9 @@ func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Resul
 	}
 }
 
-// tell calls a hook, if there is one.
 func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info Info) {
 	if f == nil {
-		return
+		return // there is no such hook
 	}
 	defer l.life.Panics.Recover()
 	info.Name, info.Key = l.Name(), strings.Clone(info.Key)

@@ -52,15 +52,12 @@ func (c *Client) credit(most int64) {
 
 // spend takes one of those, if there are any.
 func (c *Client) spend() bool {
-	for {
-		n := c.credits.Load()
-		if n == 0 {
-			return false
-		}
+	for n := c.credits.Load(); n > 0; n = c.credits.Load() {
 		if c.credits.CompareAndSwap(n, n-1) {
 			return true
 		}
 	}
+	return false
 }
 
 func (t *clientTransport) limited(cfg *ClientConfig, retryAfter time.Duration) error {
