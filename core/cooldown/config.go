@@ -3,7 +3,6 @@ package cooldown
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -13,7 +12,6 @@ import (
 
 // Defaults of a [Config].
 const (
-	defaultMaxWait      = 10 * time.Second
 	defaultMaxQueue     = 1000
 	defaultMaxHold      = 10 * time.Minute
 	defaultProbeTimeout = 10 * time.Second
@@ -78,8 +76,5 @@ func resolved(c *Config) Config {
 	r.MaxHold = cmp.Or(c.MaxHold, defaultMaxHold)
 	r.ProbeTimeout = cmp.Or(c.ProbeTimeout, defaultProbeTimeout)
 	r.MaxKeys = cmp.Or(c.MaxKeys, defaultMaxKeys)
-	if r.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait); r.MaxWait < 0 {
-		r.MaxWait = math.MaxInt64
-	}
 	return r
 }

@@ -28,7 +28,6 @@ type Cooldown struct {
 	ends       ends       // the same
 	generation uint64     // of the last hold or recovery
 	recovered  []recovery // the last maxRecovered
-	oldest     int        // of recovered, when it is full
 	serial     uint64     // of the last slot
 	closed     bool
 	stats      Stats
@@ -99,6 +98,7 @@ func (c *Cooldown) Close() error {
 	for _, g := range c.gates {
 		for w := range g.queue.All() {
 			c.refuse(g, w, ErrClosed)
+			c.stats.Canceled++
 		}
 	}
 	c.gates, c.ends, c.recovered = nil, nil, nil
@@ -126,34 +126,34 @@ func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 // not yet made are no longer [Permit.Ready]. Waiters that cannot wait that long are
 // rejected. ctx is for the hooks only.
 func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
-	if d <= 0 {
-		return
-	}
+	c.locked(func(now time.Duration) { c.hold(ctx, key, c.lookup(key, now), now, d, held) })
+}
+
+// locked calls f with the lock held, unless the cooldown is closed, and then announces the changes.
+func (c *Cooldown) locked(f func(now time.Duration)) {
 	defer c.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now(); !c.closed {
-		c.hold(ctx, key, c.lookup(key, now), now, d, held)
+	if !c.closed {
+		f(c.now())
 	}
 }
 
 // Release ends the hold of a key, and reports whether it was held. Calls are then
 // admitted as after any hold: one, and then more. With a Store, the other cooldowns of the
 // name release the key too, except one that knows of a hold that ends later.
-func (c *Cooldown) Release(key string) bool {
-	defer c.announce()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	until, held := c.release(key)
-	if held && c.table != nil {
-		c.changes.Append(change{key: strings.Clone(key), until: c.base.Add(until), what: released})
-	}
-	return held
+func (c *Cooldown) Release(key string) (wasHeld bool) {
+	c.locked(func(now time.Duration) {
+		var until time.Duration
+		if until, wasHeld = c.release(key, now); wasHeld && c.table != nil {
+			c.changes.Append(change{key: strings.Clone(key), until: c.base.Add(until), what: released})
+		}
+	})
+	return wasHeld
 }
 
 // release ends the hold of a key, and returns when it would have ended.
-func (c *Cooldown) release(key string) (until time.Duration, held bool) {
-	now := c.now()
+func (c *Cooldown) release(key string, now time.Duration) (until time.Duration, held bool) {
 	g := c.lookup(key, now)
 	if g == nil || now >= g.until {
 		return 0, false
@@ -241,7 +241,7 @@ func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Du
 	d = min(d, c.config().MaxHold)
 	until := now + d
 	switch {
-	case g != nil && until <= g.until:
+	case d <= 0, g != nil && until <= g.until:
 		return
 	case g == nil:
 		if len(c.gates) >= c.config().MaxKeys {

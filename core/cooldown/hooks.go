@@ -91,9 +91,7 @@ func (c *Cooldown) announce() {
 				c.table.Release(e.key, left)
 			}
 		}
-		if f := e.what.of(c.life.Hooks()); f != nil {
-			c.tell(e.ctx, f, Info{Key: e.key, Until: e.until, Err: e.err})
-		}
+		c.tell(e.ctx, e.what.of(c.life.Hooks()), Info{Key: e.key, Until: e.until, Err: e.err})
 	})
 }
 

@@ -63,13 +63,11 @@ func (p *Permit) Hold(d time.Duration) {
 	if c == nil || d <= 0 {
 		return
 	}
-	defer c.announce()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
-	if g := c.lookup(p.key, now); !c.closed && !c.late(p, g, now) {
-		c.hold(p.ctx, p.key, g, now, d, held)
-	}
+	c.locked(func(now time.Duration) {
+		if g := c.lookup(p.key, now); !c.late(p, g, now) {
+			c.hold(p.ctx, p.key, g, now, d, held)
+		}
+	})
 }
 
 // late reports whether the result of p is about an earlier state of its key.
@@ -91,12 +89,10 @@ const maxRecovered = 256
 
 // recover forgets a key whose hold is over. Calls admitted before generation are late.
 func (c *Cooldown) recover(g *gate, generation uint64) {
-	if r := (recovery{g.key, generation}); len(c.recovered) < maxRecovered {
-		c.recovered = append(c.recovered, r)
-	} else {
-		c.recovered[c.oldest] = r
-		c.oldest = (c.oldest + 1) % maxRecovered
+	if len(c.recovered) == maxRecovered {
+		c.recovered = slices.Delete(c.recovered, 0, 1)
 	}
+	c.recovered = append(c.recovered, recovery{g.key, generation})
 	c.forget(g)
 }
 
@@ -106,29 +102,21 @@ func (c *Cooldown) recover(g *gate, generation uint64) {
 // then changes nothing. [core.Ignored], or an unknown outcome, lets another call take
 // the place of this one. Done changes nothing if the key was not held when the call was
 // admitted, or if another hold began since.
-func (p *Permit) Done(outcome core.Outcome) {
-	c := p.cooldown
-	p.cooldown = nil
-	if c != nil && p.slot != 0 {
-		c.end(p, outcome, 0)
-	}
-}
+func (p *Permit) Done(outcome core.Outcome) { p.end(outcome, 0) }
 
 // Failed ends the call as Done does with a [core.Failure], but the key is held for d. If d
 // is not above 0, Failed is that Done.
-func (p *Permit) Failed(d time.Duration) {
+func (p *Permit) Failed(d time.Duration) { p.end(core.Failure, d) }
+
+func (p *Permit) end(outcome core.Outcome, hold time.Duration) {
 	c := p.cooldown
 	p.cooldown = nil
 	if c != nil && p.slot != 0 {
-		c.end(p, core.Failure, d)
+		c.locked(func(now time.Duration) { c.end(p, outcome, hold, now) })
 	}
 }
 
-func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold time.Duration) {
-	defer c.announce()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.now()
+func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold, now time.Duration) {
 	g := c.gates[p.key]
 	if g == nil || g.generation != p.generation {
 		return

@@ -62,32 +62,25 @@ func (c *Cooldown) closeTable() {
 
 // holdElsewhere holds a key that is held by another cooldown of the name.
 func (c *Cooldown) holdElsewhere(key string, left time.Duration) {
-	defer c.announce()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); !c.closed && left > 0 {
+	c.locked(func(now time.Duration) {
 		c.hold(context.Background(), key, c.lookup(key, now), now, left, heard)
-	}
+	})
 }
 
 // releasedElsewhere releases a key that was released by another cooldown of the name.
 func (c *Cooldown) releasedElsewhere(key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.release(key)
+	c.locked(func(now time.Duration) { c.release(key, now) })
 }
 
-func (c *Cooldown) failed(err error) {
+func (c *Cooldown) failed(err error) { c.storeChanged(storeFailed, err) }
+func (c *Cooldown) restored()        { c.storeChanged(storeRecovered, nil) }
+
+func (c *Cooldown) storeChanged(what event, err error) {
 	defer c.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stats.StoreFailures++
-	c.changes.Append(change{ctx: context.Background(), what: storeFailed, err: err})
-}
-
-func (c *Cooldown) restored() {
-	defer c.announce()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changes.Append(change{ctx: context.Background(), what: storeRecovered})
+	if what == storeFailed {
+		c.stats.StoreFailures++
+	}
+	c.changes.Append(change{ctx: context.Background(), what: what, err: err})
 }

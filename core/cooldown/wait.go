@@ -2,7 +2,6 @@ package cooldown
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -26,11 +25,7 @@ func (c *Cooldown) enter(ctx context.Context, key string) (Permit, error) {
 	if ctx.Err() != nil {
 		return Permit{}, context.Cause(ctx)
 	}
-	most := c.config().MaxWait
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(deadline))
-	}
-	p, g, w, err := c.join(ctx, key, most)
+	p, g, w, err := c.join(ctx, key, waitq.Within(ctx, c.config().MaxWait))
 	switch {
 	case err != nil:
 		return Permit{}, c.rejected(ctx, err, 0)
@@ -145,9 +140,6 @@ func (c *Cooldown) admit(g *gate, w *waiter, p Permit) {
 
 func (c *Cooldown) refuse(g *gate, w *waiter, err error) {
 	w.Value.err = err
-	if errors.Is(err, ErrClosed) {
-		c.stats.Canceled++
-	}
 	c.leave(g, w)
 }
 

@@ -63,8 +63,7 @@ func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Con
 	for i, link := range c {
 		r, err := take(link.Limiter, ctx, link.Key, n)
 		all.Each[i] = r
-		var limited *LimitedError
-		if err != nil && !errors.As(err, &limited) {
+		if _, limited := errors.AsType[*LimitedError](err); err != nil && !limited {
 			return ChainResult{}, joined(err, c[:i].giveBack(ctx, all.Each))
 		}
 		if !r.Allowed {

@@ -13,10 +13,10 @@ import (
 // claims are the limiters of this process that have the default name in a Store of the
 // user: several without a Name would share their counts by mistake. The keys are Stores and
 // their tables: a Store can have its tables from another, or make a new table each time.
-var claims struct { //nolint:gochecknoglobals // the limiters of a process have nothing else in common
+var claims = struct { //nolint:gochecknoglobals // the limiters of a process have nothing else in common
 	sync.Mutex
 	of map[any]claim
-}
+}{of: map[any]claim{}}
 
 // A claim counts limiters without a Name, and limiters with the default name.
 type claim struct{ unnamed, named int }
@@ -46,28 +46,24 @@ func (s *shared) claim(cfg *Config) error {
 	}) {
 		return &core.ConfigError{Field: "ratelimit.Config.Name", Value: fmt.Sprintf("%q", cfg.Name), Reason: "must be another name: a limiter without a name, or named default, has this Store, and both would count together"}
 	}
-	if claims.of == nil {
-		claims.of = map[any]claim{}
+	mine.add(keys, 1)
+	unclaim := func(mine claim) {
+		claims.Lock()
+		defer claims.Unlock()
+		mine.add(keys, -1)
 	}
-	for _, key := range keys {
-		has := claims.of[key]
-		claims.of[key] = claim{has.unnamed + mine.unnamed, has.named + mine.named}
-	}
-	unclaim := func(mine claim) { unclaim(keys, mine) }
 	cleanup := runtime.AddCleanup(s, unclaim, mine)
 	s.unclaim = func() { cleanup.Stop(); unclaim(mine) }
 	return nil
 }
 
-func unclaim(keys []any, mine claim) {
-	claims.Lock()
-	defer claims.Unlock()
+// add adds a claim to keys, n times: with -1 it removes it. The lock is held.
+func (c claim) add(keys []any, n int) {
 	for _, key := range keys {
 		has := claims.of[key]
-		if has = (claim{has.unnamed - mine.unnamed, has.named - mine.named}); has == (claim{}) {
+		has.unnamed, has.named = has.unnamed+n*c.unnamed, has.named+n*c.named
+		if claims.of[key] = has; has == (claim{}) {
 			delete(claims.of, key)
-		} else {
-			claims.of[key] = has
 		}
 	}
 }

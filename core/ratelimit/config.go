@@ -110,16 +110,6 @@ func (c Config) validateFor(t driver.Table) error {
 	return check.Err()
 }
 
-func (c Config) maxWait() time.Duration {
-	switch {
-	case c.MaxWait < 0:
-		return 1<<63 - 1
-	case c.MaxWait == 0:
-		return 10 * time.Second
-	}
-	return c.MaxWait
-}
-
 // room returns the number of permits that waiters can wait for.
 func (c Config) room(capacity int64) int64 {
 	switch {

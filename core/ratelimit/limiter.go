@@ -64,7 +64,7 @@ func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
 // New makes a limiter, opens its table, and registers it. If cfg has a Store but no Name, a
 // second limiter of this kind in that Store is a [*core.ConfigError].
 func New(cfg Config) (*Limiter, error) {
-	s := &shared{done: make(chan struct{}), unclaim: func() {}}
+	s := &shared{done: make(chan struct{}), unclaim: func() {}, overrides: overrides{byKey: map[string]*setting{}}}
 	if err := s.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
@@ -95,14 +95,11 @@ func (s *shared) open(cfg *Config) (err error) {
 		s.own = newMemory(cfg.MaxKeys)
 		store = s.own
 	}
-	if memory, ok := store.(*memory); ok {
-		s.memory, err = memory.open(s.Name())
-		s.table = s.memory
-	} else {
-		s.table, err = store.Open(s.Name())
-	}
-	if err != nil {
+	if s.table, err = store.Open(s.Name()); err != nil {
 		return &storeError{s.Name(), err}
+	}
+	if _, ok := store.(*memory); ok {
+		s.memory, _ = s.table.(*table)
 	}
 	return nil
 }
@@ -161,9 +158,6 @@ func (l *Limiter) Config() Config {
 func (l *Limiter) WithLimit(limit Limit) (*Limiter, error) {
 	if v, ok := l.views.Load(limit); ok {
 		return v.(*Limiter), nil // the map holds only *Limiter
-	}
-	if err := limit.Validate(); err != nil {
-		return nil, err
 	}
 	view, err := l.view(limit)
 	if err != nil {

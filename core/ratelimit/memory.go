@@ -67,9 +67,7 @@ func newMemory(maxKeys int) *memory {
 }
 
 // Open returns the table of that name; the same name is the same table.
-func (m *memory) Open(name string) (driver.Table, error) { return m.open(name) }
-
-func (m *memory) open(name string) (*table, error) {
+func (m *memory) Open(name string) (driver.Table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
@@ -167,12 +165,7 @@ func (t *table) sweepOne(s *shard, now int64) {
 
 // counts are the decisions of takeOne.
 func (t *table) counts() (allowed, rejected uint64) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		allowed, rejected = allowed+s.allowed, rejected+s.rejected
-		s.mu.Unlock()
-	}
+	t.each(func(s *shard) { allowed, rejected = allowed+s.allowed, rejected+s.rejected })
 	return allowed, rejected
 }
 
@@ -184,6 +177,16 @@ func (t *table) Counts() (keys int, evicted uint64) {
 
 // now is the time of the table.
 func (t *table) now() int64 { return int64(time.Since(t.base)) }
+
+// each calls f with each shard, locked.
+func (t *table) each(f func(s *shard)) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		f(s)
+		s.mu.Unlock()
+	}
+}
 
 // shard is where a key is.
 func (t *table) shard(hash uint64) *shard { return &t.shards[hash&uint64(len(t.shards)-1)] }
@@ -222,9 +225,7 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 func (t *table) Changed(c *driver.Change) {
 	t.marking.Lock()
 	t.change.Store(c)
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
+	t.each(func(s *shard) {
 		for i := range s.slots {
 			if n := &s.slots[i]; n.tag != 0 {
 				n.tag |= stale
@@ -232,8 +233,7 @@ func (t *table) Changed(c *driver.Change) {
 		}
 		s.last = max(s.last, t.now())
 		t.marked.Store(max(t.marked.Load(), s.last))
-		s.mu.Unlock()
-	}
+	})
 	t.marking.Unlock()
 	t.retime()
 }

@@ -12,10 +12,6 @@ import (
 
 // Wait takes permits, refuses, or waits in the queue of a key.
 func (t *table) Wait(ctx context.Context, key string, req *limits.Request) (Result, error) {
-	id, _ := req.Limit()
-	if _, err := t.planFor(id, req.Cost); err != nil {
-		return Result{}, err
-	}
 	t.sweep(t.now())
 	hash := maphash.String(t.seed, key)
 	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key), failed func(*limits.Queue, error)) error {
@@ -46,26 +42,19 @@ func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f fu
 
 // shut ends all waits.
 func (t *table) shut() {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
+	t.each(func(s *shard) {
 		for _, q := range s.queues {
 			q.Close(ErrClosed)
 		}
 		s.queues = nil
-		s.mu.Unlock()
-	}
+	})
 }
 
 // retime updates all waiters after a possible change of their limits.
 func (t *table) retime() {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		keys := slices.Collect(maps.Keys(s.queues))
-		s.mu.Unlock()
-		for _, key := range keys {
-			_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) }, nil)
-		}
+	var keys []uint64
+	t.each(func(s *shard) { keys = slices.AppendSeq(keys, maps.Keys(s.queues)) })
+	for _, key := range keys {
+		_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) }, nil)
 	}
 }

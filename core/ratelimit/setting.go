@@ -22,8 +22,11 @@ type setting struct {
 	change *driver.Change // that put it in force
 }
 
-// setting registers a limit with the table. The limit must be valid.
+// setting validates a limit, and registers it with the table.
 func (s *shared) setting(limit Limit) (*setting, error) {
+	if err := limit.Validate(); err != nil {
+		return nil, err
+	}
 	plan, err := s.table.Plan(limit.Specs())
 	if err != nil {
 		return nil, &storeError{s.Name(), err}
@@ -124,9 +127,6 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	if err := l.mustBeRoot(); err != nil {
 		return err
 	}
-	if err := limit.Validate(); err != nil {
-		return err
-	}
 	set, err := l.setting(limit)
 	if err != nil {
 		return err
@@ -190,12 +190,9 @@ func (o *overrides) get(key string) *setting {
 func (o *overrides) set(key string, s *setting) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch {
-	case s == nil:
+	if s == nil {
 		delete(o.byKey, key)
-	case o.byKey == nil:
-		o.byKey = map[string]*setting{strings.Clone(key): s}
-	default:
+	} else {
 		o.byKey[strings.Clone(key)] = s
 	}
 	o.n.Store(int64(len(o.byKey)))
@@ -205,9 +202,6 @@ func (o *overrides) set(key string, s *setting) {
 // ClearKeyLimit. It applies at once, and carries over past usage as SetLimit does. At most
 // 2^20 keys can have a limit of their own: one more is an error.
 func (l *Limiter) SetKeyLimit(key string, limit Limit) error {
-	if err := limit.Validate(); err != nil {
-		return err
-	}
 	set, err := l.setting(limit)
 	if err != nil {
 		return err

@@ -103,46 +103,33 @@ func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key
 	}
 }
 
-// save writes the account of a key if it has changed.
+// save writes the account of a key if it has changed. If it has no counts, the key is dropped.
 func (s *shard) save(t *table, hash uint64, k *limits.Key) {
-	if k.Changed {
-		s.write(t, hash, k.Now, k.Counts())
-	}
-}
-
-// write writes the counts of a key. If there are none, the key is dropped.
-func (s *shard) write(t *table, hash uint64, now int64, counts []limits.Count) {
-	if len(counts) == 0 {
-		s.drop(t, hash)
+	if !k.Changed {
 		return
 	}
-	i, found := s.find(hash)
-	if !found {
-		s.makeRoom(t, t.All(), now)
+	switch i, found := s.find(hash); {
+	case len(k.Counts()) > 0 && found:
+		s.slots[i] = s.fill(s.slots[i], k.Counts())
+	case len(k.Counts()) > 0:
+		s.makeRoom(t, t.All(), k.Now)
+		s.put(s.fill(slot{tag: hash >> tagShift << tagShift}, k.Counts()))
+		s.used++
+		t.keys.Add(1)
+	case found:
+		s.remove(t, i)
 	}
-	n := slot{tag: hash >> tagShift << tagShift}
-	if found {
-		s.slots[i] = s.fill(s.slots[i], counts)
-		return
-	}
-	s.put(s.fill(n, counts))
-	s.used++
-	t.keys.Add(1)
 }
 
 // fill returns a slot with the counts of a key.
 func (s *shard) fill(n slot, counts []limits.Count) slot {
 	was := n.tag&listed != 0
-	n.tag = n.tag >> tagShift << tagShift
+	key := n.tag >> tagShift << tagShift
 	if len(counts) == 1 && !counts[0].Rule.Listed() && !counts[0].Replaced {
-		if was {
-			s.free, s.accounts[n.word] = append(s.free, int(n.word)), nil
-		}
-		n.tag |= uint64(counts[0].Rule.ID)
-		n.word = counts[0].Word
-		return n
+		s.release(&n)
+		return slot{key | uint64(counts[0].Rule.ID), counts[0].Word}
 	}
-	n.tag |= listed
+	n.tag = key | listed
 	switch free := len(s.free) - 1; {
 	case was:
 	case free >= 0:
@@ -160,14 +147,6 @@ func resized(counts []limits.Count, n int) []limits.Count {
 		return counts[:0]
 	}
 	return make([]limits.Count, 0, n)
-}
-
-// drop forgets a key.
-func (s *shard) drop(t *table, hash uint64) {
-	if i, found := s.find(hash); found {
-		s.release(&s.slots[i])
-		s.remove(t, i)
-	}
 }
 
 // release frees the entry of a slot in accounts.
@@ -204,8 +183,9 @@ func (s *shard) put(n slot) {
 	s.slots[i] = n
 }
 
-// remove empties a slot and closes the gap.
+// remove drops the key in a slot, and closes the gap.
 func (s *shard) remove(t *table, i int) {
+	s.release(&s.slots[i])
 	mask := len(s.slots) - 1
 	for j := (i + 1) & mask; s.slots[j].tag != 0; j = (j + 1) & mask {
 		home := int(s.slots[j].tag>>tagShift) & mask
@@ -329,22 +309,19 @@ func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 		}
 		seen++
 		s.account(&a, t, n, plans, now)
-		full := a.Full(now)
-		if full <= now {
-			s.release(n)
+		d := a.Debt(now)
+		if d.Until <= now {
 			s.remove(t, i)
 			return
 		}
-		if victim < 0 || full < owes.Until {
-			victim, owes = i, limits.Debt{Until: full, Permits: a.Used(now)}
+		if victim < 0 || d.Until < owes.Until {
+			victim, owes = i, d
 		}
 	}
 	if s.sketch == nil {
 		s.sketch = newSketch(t.store.maxKeys / len(t.shards))
 	}
-	n := &s.slots[victim]
-	s.sketch.add(n.tag>>tagShift, owes, now)
+	s.sketch.add(s.slots[victim].tag>>tagShift, owes, now)
 	t.evicted.Add(1)
-	s.release(n)
 	s.remove(t, victim)
 }

@@ -38,9 +38,7 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
 		return
 	}
-	if h := l.life.Hooks(); h.StoreRecovered != nil {
-		l.tell(ctx, h.StoreRecovered, Info{Key: key, Cost: cost})
-	}
+	l.tell(ctx, l.life.Hooks().StoreRecovered, Info{Key: key, Cost: cost})
 }
 
 // causedByCaller returns the error for an operation that failed because its context ended, its
@@ -65,9 +63,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 	}
 	l.failures.Add(1)
 	err = &storeError{l.Name(), err}
-	if h := l.life.Hooks(); h.StoreFailed != nil {
-		l.tell(ctx, h.StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
-	}
+	l.tell(ctx, l.life.Hooks().StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
 	policy := l.config().OnStoreError
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {

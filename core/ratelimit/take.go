@@ -160,6 +160,9 @@ func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Resul
 }
 
 func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info Info) {
+	if f == nil {
+		return // there is no such hook
+	}
 	defer l.life.Panics.Recover()
 	info.Name, info.Key = l.Name(), strings.Clone(info.Key)
 	f(ctx, info)

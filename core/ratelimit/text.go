@@ -62,17 +62,14 @@ func (l Limit) MarshalText() ([]byte, error) {
 // a limit that is not valid, is an error, and l stays as it is.
 func (l *Limit) UnmarshalText(s []byte) error {
 	var all []Limit
-	words := strings.Fields(string(s))
-	for start, i := 0, 0; i <= len(words); i++ {
-		if i < len(words) && words[i] != "and" {
-			continue
-		}
-		one, ok := parseLimit(words[start:i])
+	words := strings.Join(strings.Fields(string(s)), " ")
+	for part := range strings.SplitSeq(words, " and ") {
+		one, ok := parseLimit(strings.Fields(part))
 		if !ok {
 			return validate.Bad(text.Field[Limit](), strconv.Quote(string(s)),
 				`must be as "100/1m", "1000/24h aligned", "10/1s burst 20", "sliding_window 100/1m segments 6", or several of these joined by "and"`)
 		}
-		all, start = append(all, one), i+1
+		all = append(all, one)
 	}
 	read := all[0]
 	for _, other := range all[1:] {

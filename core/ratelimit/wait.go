@@ -9,6 +9,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // Wait takes n permits of a key as soon as they are available, and then returns; Result.Wait is
@@ -31,10 +32,7 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 		l.took(ctx, key, n, &r)
 		return r, nil
 	}
-	most := l.config().maxWait()
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(deadline))
-	}
+	most := waitq.Within(ctx, l.config().MaxWait)
 	var err error
 	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
 		r, err = l.queue(ctx, t, strings.Clone(key), n, most)
@@ -103,9 +101,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 // wait counts a waiter, and calls Queued before and Waited or Canceled after the wait. The caller
 // of wait reports a refusal.
 func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
-	if h := l.life.Hooks(); h.Queued != nil {
-		l.tell(ctx, h.Queued, Info{Key: key, Cost: n, Result: estimate})
-	}
+	l.tell(ctx, l.life.Hooks().Queued, Info{Key: key, Cost: n, Result: estimate})
 	start := time.Now()
 	r, err := func() (Result, error) {
 		l.waiting.Add(1)
@@ -116,10 +112,8 @@ func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result
 	switch {
 	case err != nil:
 		l.canceled.Add(1)
-		if h.Canceled != nil {
-			l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: estimate, Waited: time.Since(start), Err: err})
-		}
-	case r.Allowed && h.Waited != nil:
+		l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: estimate, Waited: time.Since(start), Err: err})
+	case r.Allowed:
 		l.tell(ctx, h.Waited, Info{Key: key, Cost: n, Result: r, Waited: r.Wait})
 	}
 	return r, err

@@ -71,31 +71,25 @@ func (d Debt) end(r *Rule, at int64) int64 {
 }
 
 // find returns the count of a limit, or nil.
-func (a *Account) find(r *Rule) *Count {
+func (a *Account) find(id driver.ID) *Count {
 	for i := range a.n {
-		if a.counts[i].Rule == r {
+		if a.counts[i].Rule.ID == id {
 			return &a.counts[i]
 		}
 	}
 	return nil
 }
 
-// Used returns the largest use.
-func (a *Account) Used(now int64) (permits int64) {
-	for i := range a.n {
-		permits = max(permits, a.counts[i].Rule.used(a.counts[i].State, now))
-	}
-	return permits
-}
-
-// Full returns the time at which all has come back.
-func (a *Account) Full(now int64) int64 {
-	full := now
+// Debt returns the largest use, and the time at which all has come back.
+func (a *Account) Debt(now int64) Debt {
+	d := Debt{Until: now}
 	for i := range a.n {
 		c := &a.counts[i]
-		full = max(full, c.Rule.alg.full(c.Rule.alg.look(c.State, now, 0), now))
+		raw := c.Rule.alg.look(c.State, now, 0)
+		d.Until = max(d.Until, c.Rule.alg.full(raw, now))
+		d.Permits = max(d.Permits, c.Rule.Capacity-c.Rule.alg.available(raw, now))
 	}
-	return full
+	return d
 }
 
 // Over reports whether the account can be dropped and nothing is lost.
@@ -125,7 +119,7 @@ func (a *Account) Touch(now int64) {
 func (a *Account) Change(c *driver.Change, plans []*Plan, at int64) {
 	for _, id := range c.Replaced {
 		for _, r := range plans[id].Rules {
-			if old := a.find(r); old != nil {
+			if old := a.find(r.ID); old != nil {
 				old.Replaced = true
 			}
 		}
@@ -145,7 +139,7 @@ func (a *Account) carry(p *Plan, at int64) {
 	})
 	missing := 0
 	for _, r := range p.Rules {
-		if c := a.find(r); c != nil {
+		if c := a.find(r.ID); c != nil {
 			c.Replaced = false
 		} else {
 			missing++
@@ -156,7 +150,7 @@ func (a *Account) carry(p *Plan, at int64) {
 	}
 	old := a.n
 	for _, r := range p.Rules {
-		if a.find(r) == nil {
+		if a.find(r.ID) == nil {
 			a.Add(a.start(r, p, old, at))
 			a.added = true
 		}
@@ -250,7 +244,7 @@ func (a *Account) Owe(p *Plan, d Debt, now int64) (changed bool) {
 		if end <= now {
 			continue
 		}
-		c, owed := a.find(r), r.alg.owing(end, d.Permits, now)
+		c, owed := a.find(r.ID), r.alg.owing(end, d.Permits, now)
 		more := r.used(owed, now) > r.used(c.State, now)
 		if r.Spec.Algorithm == driver.TokenBucket {
 			more = end > r.alg.full(r.alg.look(c.State, now, 0), now)

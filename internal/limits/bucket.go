@@ -117,16 +117,7 @@ func (b *bucket) whole(debt int64) (permits, part int64) {
 	return b.permits.of(part)
 }
 
-// report says how a bucket stands.
-func (b *bucket) report(debt, rest int64, to *driver.Result) {
-	n, part := b.whole(debt)
-	if to.Remaining = n; n < b.burst {
-		to.NextAfter = b.after(b.cost-part, rest)
-	}
-	to.FullAfter = b.after(debt, rest)
-}
-
-// TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Account.Apply] does
+// TakeBucket takes cost permits, 1 to the capacity, of the word of a bucket, as [Key.Apply] does
 // for a key that has no other count.
 func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *driver.Result) {
 	b := &r.bucket
@@ -140,7 +131,11 @@ func (r *Rule) TakeBucket(word *uint64, now, cost int64, to *driver.Result) {
 		r.granted(*word, cost, to)
 	}
 	to.Limit, to.Plan, to.Receipt.At = r.Capacity, r.ID, now
-	b.report(owed, rest, to)
+	n, part := b.whole(owed)
+	if to.Remaining = n; n < b.burst {
+		to.NextAfter = b.after(b.cost-part, rest)
+	}
+	to.FullAfter = b.after(owed, rest)
 }
 
 func (b *bucket) look(s State, now, _ int64) Raw {
@@ -156,13 +151,6 @@ func (b *bucket) available(r Raw, _ int64) int64 {
 func (b *bucket) earliest(r Raw, now, cost int64) int64 {
 	_, rest := b.now(now)
 	return now + int64(b.after(b.excess(r[0], cost), rest))
-}
-
-func (b *bucket) next(r Raw, now int64) int64 {
-	var to driver.Result
-	_, rest := b.now(now)
-	b.report(r[0], rest, &to)
-	return now + int64(to.NextAfter)
 }
 
 func (b *bucket) full(r Raw, now int64) int64 {

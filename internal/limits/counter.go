@@ -11,7 +11,7 @@ import (
 //
 // the start of this window, the permits taken in the one before and in this one, and the
 // reservations that lie ahead: nothing is taken before them.
-type counter struct{ period, permits int64 }
+type counter struct{ list }
 
 const counterHead = 3
 
@@ -91,8 +91,6 @@ func (a counter) available(r Raw, now int64) int64 {
 	return max(0, a.permits-used-int64(weight)-int64(min(1, rest)))
 }
 
-func (a counter) next(r Raw, now int64) int64 { return a.earliest(r, now, a.available(r, now)+1) }
-
 func (a counter) full(r Raw, now int64) int64 {
 	switch _, start, before, used := r[0], r[1], r[2], r[3]; {
 	case used > 0:
@@ -102,8 +100,6 @@ func (a counter) full(r Raw, now int64) int64 {
 	}
 	return now
 }
-
-func (a counter) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
 
 func (a counter) charge(st State, now, _, at, cost int64, _ bool) (State, uint64) {
 	s := st.List
@@ -154,9 +150,7 @@ func (a counter) over(s State, now int64) int64 {
 	return now
 }
 
-func (a counter) fresh(int64) State            { return State{} }
-func (a counter) touch(s State, _ int64) State { return s }
-func (a counter) recovery(int64) int64         { return 2 * a.period }
+func (a counter) recovery(int64) int64 { return 2 * a.period }
 func (a counter) owing(until, n, _ int64) State {
 	at := until - 2*a.period
 	s, _ := a.charge(State{}, at, 0, at, min(n, a.permits), false)

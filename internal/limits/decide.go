@@ -8,81 +8,141 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// Apply does an operation on a key, and reports whether the account must be written: after a
-// charge, and if a limit got its count by a refusal.
-func (a *Account) Apply(p *Plan, now int64, op *driver.Op) (r driver.Result, changed bool) {
+// Apply does an operation at the time of the key, and reports whether it has changed the account: by a
+// charge, or by a refusal if a limit got its count by it.
+func (k *Key) Apply(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
 	switch op.Kind {
 	case driver.Refund:
-		changed = a.refund(now, op)
+		changed, op = k.refund(k.Now, op), &driver.Op{}
 	case driver.Reset:
-		*a, changed = Account{}, true
+		k.Account, changed, op = Account{}, true, &driver.Op{}
 	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Drain:
-		return a.operate(p, now, op, false)
 	}
-	r, _ = a.operate(p, now, &driver.Op{}, false)
-	return r, changed
+	k.Changed = k.Changed || changed
+	r, charged := k.operate(p, op, false)
+	return r, changed || charged
 }
 
-// Serve takes permits that were waited for.
-func (a *Account) Serve(p *Plan, now, cost int64) (driver.Result, bool) {
-	return a.operate(p, now, &driver.Op{Cost: cost}, true)
-}
-
-func (a *Account) operate(p *Plan, now int64, op *driver.Op, waited bool) (r driver.Result, changed bool) {
+// operate does an operation that takes permits or looks. waited is for permits that were waited for.
+func (k *Key) operate(p *Plan, op *driver.Op, waited bool) (r driver.Result, changed bool) {
 	if looks(op) {
-		b := *a
-		b.carry(p, now)
-		b.decide(p, now, op, waited, &r)
+		b := *k
+		b.carry(p, k.Now)
+		b.decide(p, op, waited, &r)
 		return r, false
 	}
-	a.carry(p, now)
-	changed = a.decide(p, now, op, waited, &r) || a.added && !a.Over(now)
+	k.carry(p, k.Now)
+	changed = k.decide(p, op, waited, &r) || k.added && !k.Over(k.Now)
 	if changed {
-		for i := range a.n {
-			c := &a.counts[i]
+		k.Changed = true
+		for i := range k.n {
+			c := &k.counts[i]
 			c.Joined = len(p.Rules) > 1 && slices.Contains(p.Rules, c.Rule)
 		}
 	}
 	return r, changed
 }
 
-func (a *Account) decide(p *Plan, now int64, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
-	r.Allowed, r.Plan, r.Receipt.At = true, p.ID, now
-	switch op.Kind {
-	case driver.Take, driver.Check, driver.Reserve:
-		switch {
-		case op.Cost > p.Capacity:
-			r.Allowed, r.RetryAfter = false, driver.Never
-		case op.Cost > 0:
-			changed = a.take(p, now, op, waited, r)
-		}
-	case driver.TakeAtMost, driver.Drain:
-		grant := op.Cost
-		if op.Kind == driver.Drain {
-			grant = math.MaxInt64
-		}
-		for _, rule := range p.Rules {
-			grant = min(grant, rule.alg.available(rule.alg.look(a.find(rule).State, now, 0), now))
-		}
-		if grant > 0 {
-			changed = a.take(p, now, &driver.Op{Kind: driver.Take, Cost: grant}, false, r)
-		} else if op.Cost > 0 {
-			a.take(p, now, &driver.Op{Kind: driver.Take, Cost: 1}, false, r)
-		}
-	case driver.Refund, driver.Reset:
+// decide decides under a plan that is in force, and reports whether permits were taken.
+func (k *Key) decide(p *Plan, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
+	cost := op.Cost
+	if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
+		cost = 1
 	}
-	var raws [MaxLimits]Raw
+	var room [MaxLimits]Raw
+	raws := room[:len(p.Rules)]
+	k.look(p, cost, raws)
+	granted, at := k.grant(p, op, raws)
+	if granted > 0 {
+		k.charge(p, raws, granted, at, waited, &r.Receipt)
+		k.look(p, 0, raws)
+	}
+	r.Receipt.At = k.Now
+	p.result(k.Now, op, granted, at, raws, r)
+	return granted > 0
+}
+
+// look reads the counts of the limits of a plan, for a cost.
+func (k *Key) look(p *Plan, cost int64, to []Raw) {
 	for i, rule := range p.Rules {
-		raws[i] = rule.alg.look(a.find(rule).State, now, 0)
+		to[i] = rule.alg.look(k.find(rule.ID).State, k.Now, cost)
 	}
-	p.report(raws[:len(p.Rules)], now, r)
-	return changed
+}
+
+// grant returns how many permits an operation takes of each limit, or -1 if it is refused, and the time
+// at which they can be used.
+func (k *Key) grant(p *Plan, op *driver.Op, raws []Raw) (permits, at int64) {
+	permits = op.Cost
+	if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
+		if op.Kind == driver.Drain {
+			permits = math.MaxInt64
+		}
+		for i, rule := range p.Rules {
+			permits = min(permits, rule.alg.available(raws[i], k.Now))
+		}
+		if permits == 0 && op.Cost > 0 {
+			return -1, k.Now
+		}
+		return permits, k.Now
+	}
+	switch {
+	case permits > p.Capacity:
+		return -1, k.Now
+	case permits == 0:
+		return 0, k.Now
+	}
+	wait, _ := p.wait(raws, k.Now, permits)
+	at = k.Now + int64(wait)
+	switch {
+	case wait > 0 && (op.Kind != driver.Reserve || wait > op.MaxWait || !k.fits(p, at, permits)):
+		return -1, at
+	case op.Kind == driver.Check:
+		return 0, at
+	}
+	return permits, at
+}
+
+// fits reports whether permits can be reserved for a time.
+func (k *Key) fits(p *Plan, at, permits int64) bool {
+	return !slices.ContainsFunc(p.Rules, func(r *Rule) bool { return !r.alg.fits(k.find(r.ID).State, k.Now, at, permits) })
+}
+
+// charge charges permits that can be used at a time to all counts.
+func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *driver.Receipt) {
+	if at > k.Now {
+		more := MoreOf(to)
+		for i, rule := range p.Rules {
+			more.Before[i] = rule.alg.touch(k.find(rule.ID).State, k.Now).Word
+		}
+	}
+	for i, rule := range p.Rules {
+		c, own := k.find(rule.ID), rule.alg.earliest(raws[i], k.Now, permits)
+		to.Plans[i] = rule.ID
+		c.State, to.Parts[i] = rule.alg.charge(c.State, k.Now, own, at, permits, waited)
+	}
+	if k.n == len(p.Rules) {
+		return // all counts are of limits in force
+	}
+	for i := range k.n {
+		c := &k.counts[i]
+		if slices.Contains(p.Rules, c.Rule) {
+			continue
+		}
+		if receipt, taken := c.charge(k.Now, permits); taken > 0 {
+			Keep(to, Kept{c.Rule.ID, receipt, taken})
+		}
+	}
 }
 
 // Result is how an operation was decided that took so many permits, which can be used at a time; or,
 // if it took -1, that was refused. The raws are how the key stands after it, read for the cost.
-func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) driver.Result {
-	r := driver.Result{Allowed: true, Plan: p.ID}
+func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) (r driver.Result) {
+	p.result(now, op, granted, at, raws, &r)
+	return r
+}
+
+func (p *Plan) result(now int64, op *driver.Op, granted, at int64, raws []Raw, r *driver.Result) {
+	r.Allowed, r.Plan = true, p.ID
 	switch cost := op.Cost; {
 	case cost > p.Capacity && op.Kind != driver.TakeAtMost:
 		r.Allowed, r.RetryAfter = false, driver.Never
@@ -91,76 +151,21 @@ func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) d
 			cost = 1
 		}
 		r.Allowed = false
-		p.wait(raws, now, cost, &r)
+		r.RetryAfter, r.Which = p.wait(raws, now, cost)
 	default:
 		r.Granted, r.Wait = granted, time.Duration(at-now)
 	}
-	p.report(raws, now, &r)
-	return r
+	p.report(raws, now, r)
 }
 
-// wait finds out how long a cost has to wait, and for which limit.
-func (p *Plan) wait(raws []Raw, now, cost int64, r *driver.Result) {
+// wait returns how long a cost has to wait, and for which limit.
+func (p *Plan) wait(raws []Raw, now, cost int64) (longest time.Duration, which int) {
 	for i, rule := range p.Rules {
-		if after := time.Duration(rule.alg.earliest(raws[i], now, cost) - now); after > r.RetryAfter {
-			r.RetryAfter, r.Which = after, i
+		if after := time.Duration(rule.alg.earliest(raws[i], now, cost) - now); after > longest {
+			longest, which = after, i
 		}
 	}
-}
-
-// take takes op.Cost permits, at least 1, of all limits or of none. For a refusal r.Which is
-// the one with the longest wait.
-func (a *Account) take(p *Plan, now int64, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
-	var own [MaxLimits]int64
-	var raws [MaxLimits]Raw
-	for i, rule := range p.Rules {
-		raws[i] = rule.alg.look(a.find(rule).State, now, op.Cost)
-		own[i] = rule.alg.earliest(raws[i], now, op.Cost)
-	}
-	p.wait(raws[:], now, op.Cost, r)
-	at := now + int64(r.RetryAfter)
-	if at > now {
-		ok := op.Kind == driver.Reserve && r.RetryAfter <= op.MaxWait
-		for _, rule := range p.Rules {
-			ok = ok && rule.alg.fits(a.find(rule).State, now, at, op.Cost)
-		}
-		if !ok {
-			r.Allowed = false
-			return false
-		}
-		r.Wait, r.RetryAfter = r.RetryAfter, 0
-		more := new(More)
-		for i, rule := range p.Rules {
-			more.Before[i] = rule.alg.touch(a.find(rule).State, now).Word
-		}
-		r.Receipt.More = more
-	}
-	if op.Kind == driver.Check {
-		return false
-	}
-	for i, rule := range p.Rules {
-		c := a.find(rule)
-		r.Receipt.Plans[i] = rule.ID
-		c.State, r.Receipt.Parts[i] = rule.alg.charge(c.State, now, own[i], at, op.Cost, waited)
-	}
-	if a.n > len(p.Rules) {
-		a.chargeKept(p, now, op.Cost, &r.Receipt)
-	}
-	r.Granted = op.Cost
-	return true
-}
-
-// chargeKept charges the limits that are not in force.
-func (a *Account) chargeKept(p *Plan, now, cost int64, to *driver.Receipt) {
-	for i := range a.n {
-		c := &a.counts[i]
-		if slices.Contains(p.Rules, c.Rule) {
-			continue
-		}
-		if receipt, taken := c.charge(now, cost); taken > 0 {
-			Keep(to, Kept{c.Rule.ID, receipt, taken})
-		}
-	}
+	return longest, which
 }
 
 // report says how the limit that counts stands: of a refusal the one that was found already,
@@ -192,7 +197,7 @@ func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 	more, _ := take.More.(*More)
 	reserved := more != nil && more.Before != [MaxLimits]uint64{}
 	for i, id := range take.Plans {
-		c := a.byID(id)
+		c := a.find(id)
 		if c == nil || (now-take.At)/5 > c.Rule.Horizon {
 			continue // it has recovered, and its word means nothing any more
 		}
@@ -204,7 +209,7 @@ func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 	}
 	if more != nil {
 		for _, k := range more.Kept {
-			if c := a.byID(k.Rule); c != nil && (now-take.At)/5 <= c.Rule.Horizon {
+			if c := a.find(k.Rule); c != nil && (now-take.At)/5 <= c.Rule.Horizon {
 				changed = c.refund(now, min(k.Cost, op.Cost), k.Receipt, take.At) || changed
 			}
 		}
@@ -215,13 +220,4 @@ func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 func (c *Count) refund(now, cost int64, receipt uint64, taken int64) (changed bool) {
 	c.State, changed = c.Rule.alg.refund(c.State, now, cost, receipt, taken)
 	return changed
-}
-
-func (a *Account) byID(id driver.ID) *Count {
-	for i := range a.n {
-		if a.counts[i].Rule.ID == id {
-			return &a.counts[i]
-		}
-	}
-	return nil
 }

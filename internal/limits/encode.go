@@ -108,7 +108,7 @@ func (s *Plans) Decode(bytes []byte, now int64) (a Account, at int64, err error)
 			return Account{}, 0, err
 		}
 		rule := p.Rules[0]
-		if a.find(rule) != nil || !rule.reads(c.State, r.At) {
+		if a.find(rule.ID) != nil || !rule.reads(c.State, r.At) {
 			return Account{}, 0, errValue
 		}
 		if rule.Listed() || (now-r.At)/5 <= rule.Horizon && !rule.owesTooMuch(c.State, r.At) {

@@ -14,13 +14,6 @@ type Key struct {
 	Changed bool // the table must write the account
 }
 
-// Apply does an operation at the time of the key.
-func (k *Key) Apply(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
-	r, changed = k.Account.Apply(p, k.Now, op)
-	k.Changed = k.Changed || changed
-	return r, changed
-}
-
 // copy is a dry run.
 func (k *Key) copy() *Key {
 	c := *k
@@ -42,9 +35,7 @@ func (k *Key) check(p *Plan, cost int64) driver.Result {
 // sets Now to it.
 func (k *Key) serve(p *Plan, cost, latest int64) (r driver.Result) {
 	for range 1 + 2*MaxLimits { // the first RetryAfter can be too short for joined limits
-		var changed bool
-		r, changed = k.Serve(p, k.Now, cost)
-		k.Changed = k.Changed || changed
+		r, _ = k.operate(p, &driver.Op{Cost: cost}, true)
 		if r.Allowed || r.RetryAfter == driver.Never || int64(r.RetryAfter) > latest-k.Now {
 			break
 		}

@@ -32,8 +32,8 @@ func Pairs(a, b driver.Spec) bool {
 	return a == b
 }
 
-// capacity returns the highest cost that can be allowed at once.
-func capacity(s driver.Spec) int64 {
+// Capacity returns the highest cost that can be allowed at once.
+func Capacity(s driver.Spec) int64 {
 	if s.Algorithm == driver.TokenBucket {
 		return s.Burst
 	}

@@ -35,25 +35,24 @@ func (c Clock) Rule(s driver.Spec) *Rule {
 	if !valid(s) {
 		return nil
 	}
-	r := &Rule{Spec: s, Capacity: capacity(s), Horizon: math.MaxInt64}
+	r := &Rule{Spec: s, Capacity: Capacity(s), Horizon: math.MaxInt64}
 	period := int64(s.Period)
 	switch s.Algorithm {
 	case driver.TokenBucket:
-		b, ok := newBucket(s, c.Micros)
-		if !ok {
+		var exact bool
+		if r.bucket, exact = newBucket(s, c.Micros); !exact {
 			return nil
 		}
-		r.bucket = b
 		r.Horizon, r.alg = r.bucket.horizon(), &r.bucket
 	case driver.FixedWindow:
 		r.window = newWindow(s, c.Unix)
 		r.Horizon, r.alg = r.window.horizon(), &r.window
 	case driver.SlidingWindow:
-		r.alg = segments{step: period / int64(s.Segments), period: period, permits: s.Permits}
+		r.alg = segments{list{period, s.Permits}, period / int64(s.Segments)}
 	case driver.SlidingLog:
-		r.alg = segments{step: 1, period: period, permits: s.Permits}
+		r.alg = segments{list{period, s.Permits}, 1}
 	case driver.SlidingCounter:
-		r.alg = counter{period: period, permits: s.Permits}
+		r.alg = counter{list{period, s.Permits}}
 	}
 	return r
 }
@@ -85,18 +84,16 @@ func valid(s driver.Spec) bool {
 	return true
 }
 
-// FillTime returns the time in which an empty bucket fills, rounded up, and false if that is above 63
+// FillTime returns the time in which an empty bucket fills or a window ends, rounded up, and false if that is above 63
 // bits.
 func FillTime(s driver.Spec) (time.Duration, bool) {
 	c := uint64(s.Permits)
-	hi, lo := bits.Mul64(uint64(s.Burst), uint64(s.Period))
+	hi, lo := bits.Mul64(uint64(Capacity(s)), uint64(s.Period))
 	if hi >= c {
 		return 0, false
 	}
 	q, r := bits.Div64(hi, lo, c)
-	if r > 0 {
-		q++
-	}
+	q += min(1, r)
 	return time.Duration(q), q < 1<<63
 }
 
@@ -149,10 +146,8 @@ type algorithm interface {
 	look(s State, now, cost int64) Raw
 	available(r Raw, now int64) int64
 	// earliest returns the first time, now or later, at which the cost can be taken that
-	// r was read for.
+	// r was read for, or one permit more than are available.
 	earliest(r Raw, now, cost int64) int64
-	// next returns the time of one permit more than are available.
-	next(r Raw, now int64) int64
 	full(r Raw, now int64) int64
 	// fits reports whether a charge can be kept that lies ahead.
 	fits(s State, now, at, cost int64) bool
@@ -188,7 +183,7 @@ func (r *Rule) Earliest(raw Raw, now, cost int64) int64 { return r.alg.earliest(
 func (r *Rule) Report(raw Raw, now int64, to *driver.Result) {
 	to.Limit, to.Remaining = r.Capacity, r.alg.available(raw, now)
 	if to.Remaining < r.Capacity {
-		to.NextAfter = time.Duration(r.alg.next(raw, now) - now)
+		to.NextAfter = time.Duration(r.alg.earliest(raw, now, to.Remaining+1) - now)
 	}
 	to.FullAfter = time.Duration(r.alg.full(raw, now) - now)
 }

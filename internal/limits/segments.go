@@ -1,8 +1,13 @@
 package limits
 
-import (
-	"slices"
-)
+import "slices"
+
+// A list is the common part of the algorithms whose state is a list.
+type list struct{ period, permits int64 }
+
+func (a list) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
+func (a list) fresh(int64) State                   { return State{} }
+func (a list) touch(s State, _ int64) State        { return s }
 
 // segments are a log of the takes within a period, each at the beginning of its
 // step: a SlidingWindow with a segment for a step, a SlidingLog with a nanosecond. A list is
@@ -12,7 +17,10 @@ import (
 // where first is the place of the oldest entry that counts, the entries are in the order of
 // their times, and sum is the cost of those from first on. Reservations are entries that lie
 // ahead: nothing is taken before them.
-type segments struct{ step, period, permits int64 }
+type segments struct {
+	list
+	step int64
+}
 
 const segmentsHead = 2
 
@@ -61,12 +69,15 @@ func (a segments) look(s State, now, cost int64) Raw {
 	return r
 }
 
-func (a segments) available(r Raw, _ int64) int64   { return r[0] }
-func (a segments) earliest(r Raw, _, _ int64) int64 { return r[1] }
-func (a segments) next(r Raw, _ int64) int64        { return r[2] }
-func (a segments) full(r Raw, _ int64) int64        { return r[3] }
+func (a segments) available(r Raw, _ int64) int64 { return r[0] }
+func (a segments) full(r Raw, _ int64) int64      { return r[3] }
 
-func (a segments) fits(_ State, now, at, _ int64) bool { return (at-now)/reserveAhead <= a.period }
+func (a segments) earliest(r Raw, _, cost int64) int64 {
+	if cost == r[0]+1 {
+		return r[2]
+	}
+	return r[1]
+}
 
 func (a segments) charge(st State, now, _, at, cost int64, _ bool) (State, uint64) {
 	s, receipt := st.List, uint64(at)
@@ -129,9 +140,7 @@ func (a segments) refund(st State, now, cost int64, receipt uint64, _ int64) (St
 
 func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[3] }
 
-func (a segments) fresh(int64) State            { return State{} }
-func (a segments) touch(s State, _ int64) State { return s }
-func (a segments) recovery(int64) int64         { return a.period }
+func (a segments) recovery(int64) int64 { return a.period }
 func (a segments) owing(until, n, now int64) State {
 	s, _ := a.charge(State{}, now, 0, until-a.period, min(n, a.permits), false)
 	return s

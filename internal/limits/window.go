@@ -131,7 +131,7 @@ func (w *window) end(start, used int64) int64 {
 	return start + max(1, (used+w.permits-1)/w.permits)*w.period
 }
 
-// TakeWindow takes cost permits, 1 to the limit, of the word of a fixed window, as [Account.Apply] does
+// TakeWindow takes cost permits, 1 to the limit, of the word of a fixed window, as [Key.Apply] does
 // for a key that has no other count. If some are reserved for a later window it returns false, and does
 // nothing.
 func (r *Rule) TakeWindow(word *uint64, now, cost int64, to *driver.Result) bool {
@@ -166,8 +166,6 @@ func (w *window) earliest(r Raw, now, cost int64) int64 {
 	}
 	return now
 }
-
-func (w *window) next(r Raw, now int64) int64 { return w.earliest(r, now, w.available(r, now)+1) }
 
 func (w *window) full(r Raw, now int64) int64 {
 	if r[1] <= 0 {

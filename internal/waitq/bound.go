@@ -1,9 +1,29 @@
 package waitq
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"time"
 )
+
+// Longest returns how long a call may wait by the MaxWait of a Config: if that is zero, 10
+// seconds; if negative, without a limit.
+func Longest(maxWait time.Duration) time.Duration {
+	if maxWait < 0 {
+		return math.MaxInt64
+	}
+	return cmp.Or(maxWait, 10*time.Second)
+}
+
+// Within is Longest for a call whose wait also ends with ctx.
+func Within(ctx context.Context, maxWait time.Duration) time.Duration {
+	most := Longest(maxWait)
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(deadline))
+	}
+	return most
+}
 
 // bounded is a context for the waits of a call. They end before the call does.
 type bounded struct {

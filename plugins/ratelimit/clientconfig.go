@@ -115,11 +115,3 @@ func keyOf(cfg *ClientConfig, req *http.Request) string {
 	}
 	return client.Host(req)
 }
-
-// longest is how long a request waits at most.
-func longest(cfg *ClientConfig) time.Duration {
-	if cfg.MaxWait < 0 {
-		return math.MaxInt64
-	}
-	return cmp.Or(cfg.MaxWait, 10*time.Second)
-}

@@ -43,8 +43,7 @@ func (s *settings) exchange(u *rule) (*exchange, fields) {
 			exchange
 			roomOfThree
 		}{exchange: exchange{rule: u, fields: true}}
-		values, text := x.split()
-		return &x.exchange, fields{style: style, values: values, text: text}
+		return &x.exchange, fields{style: style, values: x.values[:], text: x.text[:0]}
 	default:
 		x := &struct {
 			exchange
@@ -52,8 +51,7 @@ func (s *settings) exchange(u *rule) (*exchange, fields) {
 			lines lines
 		}{exchange: exchange{rule: u, fields: true}}
 		x.exchange.lines = &x.lines
-		values, text := x.split()
-		return &x.exchange, fields{style: style, lines: &x.lines, values: values, text: text}
+		return &x.exchange, fields{style: style, lines: &x.lines, values: x.values[:], text: x.text[:0]}
 	}
 }
 

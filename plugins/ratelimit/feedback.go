@@ -40,7 +40,7 @@ func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	if resp == nil {
 		return 0
 	}
-	if limits(resp) {
+	if throttled(resp) {
 		if d, ok := client.RetryAfter(resp, now); ok {
 			return d
 		}
@@ -51,7 +51,7 @@ func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	if d, ok := askedByField(resp.Header[limitField]); ok {
 		return d
 	}
-	for _, t := range slices.Backward(trios[:]) {
+	for _, t := range slices.Backward(allTrios[:]) {
 		if d, ok := askedByTrio(resp.Header, t, now); ok {
 			return d
 		}
@@ -59,25 +59,22 @@ func DefaultFeedback(resp *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-// limits reports whether a server sends such a response to hold its clients back.
-func limits(resp *http.Response) bool {
+// throttled reports whether a server sends such a response to hold its clients back.
+func throttled(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
 }
 
 // askedByTrio reads two fields about one limit. Several servers on the way may have
 // added a line each, to both.
-func askedByTrio(h http.Header, t trio, now time.Time) (longest time.Duration, ok bool) {
+func askedByTrio(h http.Header, t *trio, now time.Time) (longest time.Duration, ok bool) {
 	lefts, resets := h[t.names[remaining]], h[t.names[reset]]
 	if len(lefts) != len(resets) {
 		return 0, false
 	}
 	for i := range lefts {
 		left, err := strconv.ParseUint(textproto.TrimString(lefts[i]), 10, 64)
-		if err != nil {
-			continue
-		}
 		d, readable := parseReset(textproto.TrimString(resets[i]), h, now)
-		if !readable {
+		if err != nil || !readable {
 			continue
 		}
 		if ok = true; left == 0 {

@@ -57,7 +57,7 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		x, out = s.exchange(u)
 	}
 	x.limiter, x.key = limiter, key
-	x.silent = s.hides(result)
+	x.silent = s.cfg.Shadow || result.Limit <= 0
 	w = x.rec.Wrap(w)
 	if !x.silent {
 		x.announce(w, r, out, links, counts, cost)
@@ -68,23 +68,30 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	x.serve(w, r, next)
 }
 
-// forRequest returns the settings of a request, with its overrides. It is nil if the request
-// was served or answered.
+// forRequest returns the settings of a request: with overrides they have one rule. It is nil if the
+// request was served or answered.
 func (s *settings) forRequest(w http.ResponseWriter, r *http.Request, next http.Handler) *settings {
 	f := override.From[Server, ServerCall](r.Context(), s.Server)
 	if f == nil {
 		return s
 	}
-	changed, disabled, err := s.override(r, f)
-	switch {
-	case disabled:
+	u := *s.rule(r)
+	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
+	if f(&call); call.Disabled {
 		next.ServeHTTP(w, r)
 		return nil
-	case err != nil:
+	}
+	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
 		s.fail(w, r, next, http.StatusInternalServerError, err)
 		return nil
 	}
-	return changed
+	c := *s
+	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
+		c.key = server.ByClientIP()
+	}
+	u.set, u.weight = &c, call.Weight
+	c.routes, c.others = nil, &u
+	return &c
 }
 
 // exempt serves or answers a request without a limit, and reports whether it did.
@@ -106,9 +113,6 @@ func (s *settings) exempt(w http.ResponseWriter, r *http.Request, next http.Hand
 // refuses reports whether the request of r is rejected. A Result without a Limit is that of
 // a store that failed, and lets it pass.
 func (s *settings) refuses(r *Result) bool { return !r.Allowed && r.Limit > 0 && !s.cfg.Shadow }
-
-// hides reports whether a request that goes on to the handler has no fields.
-func (s *settings) hides(r *Result) bool { return s.cfg.Shadow || r.Limit <= 0 }
 
 // count counts a request that goes on to the handler.
 func (s *settings) count(r *Result) {
@@ -136,25 +140,6 @@ func (x *exchange) announce(w http.ResponseWriter, r *http.Request, out fields, 
 			x.lines.keep(h)
 		}
 	}
-}
-
-// override returns the settings as changed by f for a request, which has one rule.
-func (s *settings) override(r *http.Request, f func(*ServerCall)) (changed *settings, disabled bool, err error) {
-	u := *s.rule(r)
-	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
-	if f(&call); call.Disabled {
-		return nil, true, nil
-	}
-	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
-		return nil, false, err
-	}
-	c := *s
-	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
-		c.key = server.ByClientIP()
-	}
-	u.set, u.weight = &c, call.Weight
-	c.routes, c.others = nil, &u
-	return &c, false, nil
 }
 
 // free serves a request that takes nothing.
@@ -186,8 +171,7 @@ func (s *settings) fail(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 	s.counters.failed.Add(1)
 	rejection := server.Rejection{Status: status, Err: err}
-	var known *server.StatusError
-	if errors.As(err, &known) && known.Status >= 400 && known.Status < 600 {
+	if known, ok := errors.AsType[*server.StatusError](err); ok && known.Status >= 400 && known.Status < 600 {
 		rejection.Status, rejection.Detail = known.Status, known.Detail
 	}
 	server.Reject(w, r, rejection)
@@ -205,7 +189,7 @@ func (s *settings) decide(ctx context.Context, links []link, n int64) (counts in
 		// The links are waited for in turn, and MaxWait is for all of them.
 		bounded, cancel := context.WithTimeout(ctx, s.cfg.MaxWait)
 		defer cancel()
-		counts, err = settled(links)(chainOf(links).Wait(bounded, n))
+		counts, err = chained(bounded, links, n, ratelimit.Chain.Wait)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // it waited for one, and then for too long
 			return take(ctx, links, n)
 		}
@@ -225,7 +209,7 @@ func take(ctx context.Context, links []link, n int64) (counts int, err error) {
 		links[0].result, err = links[0].limiter.Take(ctx, links[0].key, n)
 		return 0, err
 	}
-	return settled(links)(chainOf(links).Take(ctx, n))
+	return chained(ctx, links, n, ratelimit.Chain.Take)
 }
 
 // takeAtMost takes up to n permits, the same of each link.
@@ -244,14 +228,4 @@ func takeAtMost(ctx context.Context, links []link, n int64) (counts int, err err
 		}
 	}
 	return counts, err
-}
-
-// settled stores the decision of a chain in links.
-func settled(links []link) func(ratelimit.ChainResult, error) (int, error) {
-	return func(all ratelimit.ChainResult, err error) (int, error) {
-		for i := range all.Each {
-			links[i].result = all.Each[i]
-		}
-		return all.Link, err
-	}
 }

@@ -32,9 +32,6 @@ type (
 	}
 )
 
-func (x *roomOfThree) split() ([]string, []byte) { return x.values[:], x.text[:0] }
-func (x *roomOfFive) split() ([]string, []byte)  { return x.values[:], x.text[:0] }
-
 // set sets a field to one value. A handler can append to it without changing others.
 func (x *fields) set(field, value string) {
 	if len(x.values) == 0 {
@@ -76,15 +73,8 @@ func (x *fields) write(links []link, counts int, refused bool) (single bool) {
 	if x.style&HeaderDraft10 != 0 {
 		x.draft10(links)
 	}
-	if x.style&singleStyles == 0 {
-		return false
-	}
 	l := &links[counts]
-	for i := range trios {
-		t := &trios[i]
-		if x.style&t.style == 0 {
-			continue
-		}
+	for _, t := range x.style.trios() {
 		if left, ok := number(x.header, t.names[remaining]); refused || !ok || clamped(l.result.Remaining) < left {
 			x.trio(t, l)
 			single = true
@@ -104,11 +94,7 @@ func (x *fields) update(c *Charge, refused bool) {
 	}
 	l := &c.links[least(c.links)]
 	now := clamped(l.result.Remaining)
-	for i := range trios {
-		t := &trios[i]
-		if x.style&t.style == 0 {
-			continue
-		}
+	for _, t := range x.style.trios() {
 		of, _ := number(x.header, t.names[capacity])
 		left, ok := number(x.header, t.names[remaining])
 		if ours := of == c.capacity && left == c.left; ok && (ours || now < left) {
@@ -124,11 +110,9 @@ func drop(h http.Header, style HeaderStyle) {
 		delete(h, policyField)
 		delete(h, limitField)
 	}
-	for i := range trios {
-		if t := &trios[i]; style&t.style != 0 {
-			for _, name := range t.names {
-				delete(h, name)
-			}
+	for _, t := range style.trios() {
+		for _, name := range t.names {
+			delete(h, name)
 		}
 	}
 }
@@ -139,18 +123,13 @@ func unite(h http.Header, style HeaderStyle, ours *lines) {
 	if lines := h[rateLimited]; len(lines) > 1 {
 		h[rateLimited] = []string{strconv.FormatBool(slices.Contains(lines, "true"))}
 	}
-	if style == 0 {
-		return
-	}
 	if ours != nil {
 		ours.unite(h)
 	}
-	for i := range trios {
-		if t := &trios[i]; style&t.style != 0 {
-			for _, name := range t.names {
-				if lines := h[name]; len(lines) > 1 {
-					h[name] = lines[:1:1]
-				}
+	for _, t := range style.trios() {
+		for _, name := range t.names {
+			if lines := h[name]; len(lines) > 1 {
+				h[name] = lines[:1:1]
 			}
 		}
 	}

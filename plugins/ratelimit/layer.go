@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/gresil/gresil/core/ratelimit"
@@ -61,11 +62,15 @@ func (s *settings) layered(links []link, r *http.Request) []link {
 	return links
 }
 
-// chainOf is links as a chain.
-func chainOf(links []link) ratelimit.Chain {
+// chained takes n permits of a chain of links, and stores its decision in them.
+func chained(ctx context.Context, links []link, n int64, how func(ratelimit.Chain, context.Context, int64) (ratelimit.ChainResult, error)) (counts int, err error) {
 	chain := make(ratelimit.Chain, len(links))
 	for i, l := range links {
 		chain[i] = ratelimit.Link{Limiter: l.limiter, Key: l.key}
 	}
-	return chain
+	all, err := how(chain, ctx, n)
+	for i := range all.Each {
+		links[i].result = all.Each[i]
+	}
+	return all.Link, err
 }

@@ -19,15 +19,13 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 			roomOfFive
 			limited [1]string
 		})
-		out.values, out.text = room.split()
-		line = &room.limited
+		out.values, out.text, line = room.values[:], room.text[:0], &room.limited
 	} else {
 		room := new(struct {
 			roomOfThree
 			limited [1]string
 		})
-		out.values, out.text = room.split()
-		line = &room.limited
+		out.values, out.text, line = room.values[:], room.text[:0], &room.limited
 	}
 	limited(out.header, line, true)
 	out.write(links, counts, true)

@@ -42,32 +42,26 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer func() {
 		defer permit.Done(core.Ignored) // also if a Close panics
 		switch {
-		case returned:
-		case !sent: // a function of the user's panics
+		case !sent:
 			client.CloseBody(req)
-		case resp != nil && resp.Body != nil:
-			_ = resp.Body.Close() // it is not returned
+		case !returned && resp != nil && resp.Body != nil: // a function of the user's panics
+			_ = resp.Body.Close()
 		}
 	}()
 	cfg, disabled, err := t.settings(req)
 	switch {
 	case disabled:
 		sent = true
-		resp, err = t.next.RoundTrip(req)
-		returned = true
-		return resp, err
+		return t.next.RoundTrip(req)
 	case err != nil:
-		returned = true
-		return nil, unsent(req, err)
+		return nil, &blame.Error{Err: err, NotSent: true}
 	}
 	key := keyOf(cfg, req)
 	giveBack, err := t.admit(ctx, cfg, key, &permit)
-	if err != nil {
-		returned = true
-		if errors.Is(err, ratelimit.ErrStore) { // no rejection, but nothing was sent
-			return nil, unsent(req, err)
-		}
-		client.CloseBody(req)
+	switch {
+	case errors.Is(err, ratelimit.ErrStore): // no rejection, but nothing was sent
+		return nil, &blame.Error{Err: err, NotSent: true}
+	case err != nil:
 		return nil, err
 	}
 	sent = true
@@ -93,12 +87,6 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	returned = true
 	return resp, err
-}
-
-// unsent returns the error of a request that was not sent, and no rejection.
-func unsent(req *http.Request, err error) error {
-	client.CloseBody(req)
-	return &blame.Error{Err: err, NotSent: true}
 }
 
 // settings returns the config for a request, with its overrides.
@@ -127,7 +115,7 @@ func (t *clientTransport) admit(ctx context.Context, cfg *ClientConfig, key stri
 	defer func() { cancel() }()
 	bounded := false
 	bound := func() { // all waits together, now that there are several
-		if most := longest(cfg); !bounded && most != math.MaxInt64 {
+		if most := waitq.Longest(cfg.MaxWait); !bounded && most != math.MaxInt64 {
 			ctx, cancel = waitq.Bound(own, start.Add(most), &cooldown.HeldError{Name: t.Name(), Key: key}) //nolint:fatcontext // once
 			bounded = true
 		}
@@ -171,7 +159,7 @@ func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response, err 
 		}
 		return core.Ignored
 	}
-	limited := limits(resp)
+	limited := throttled(resp)
 	switch {
 	case cfg.Feedback != nil:
 		permit.Hold(cfg.Feedback(resp, time.Now()))

@@ -20,34 +20,21 @@ type rule struct {
 	texts   *texts
 }
 
-// limiterFor returns the limiter of r.
-func (u *rule) limiterFor(r *http.Request) (*ratelimit.Limiter, error) {
-	if u.tier != nil {
-		if limit := u.tier(r); limit != (Limit{}) {
-			return u.limiter.WithLimit(limit)
-		}
-	}
-	return u.limiter, nil
-}
-
 // price returns the cost of a request under this rule, and its limiter.
 func (u *rule) price(r *http.Request) (cost int64, limiter *ratelimit.Limiter, err error) {
-	if cost, err = u.weigh(r); err == nil {
-		limiter, err = u.limiterFor(r)
+	cost, limiter = 1, u.limiter
+	if u.weight != nil {
+		cost, err = u.weight(r)
+	}
+	if err == nil && cost < 0 {
+		err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: cost, Reason: "must return >= 0 (0 takes nothing)"}
+	}
+	if err == nil && u.tier != nil {
+		if limit := u.tier(r); limit != (Limit{}) {
+			limiter, err = limiter.WithLimit(limit)
+		}
 	}
 	return cost, limiter, err
-}
-
-// weigh returns the cost of a request under this rule.
-func (u *rule) weigh(r *http.Request) (int64, error) {
-	if u.weight == nil {
-		return 1, nil
-	}
-	n, err := u.weight(r)
-	if err == nil && n < 0 {
-		err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: n, Reason: "must return >= 0 (0 takes nothing)"}
-	}
-	return n, err
 }
 
 // routes are the patterns and their rules, the more specific ones before the more

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/limits"
 	short "github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/server"
 )
@@ -40,35 +40,31 @@ const (
 )
 
 func newText(name string, limit Limit) *text {
-	t := &text{limit: limit}
-	names := policyNames(name, limit)
+	specs, names := limit.Specs(), policyNames(name, limit)
+	t := &text{limit: limit, parts: make([]part, len(specs))}
 	var b []byte
-	for i, l := range limit.All() {
-		p := part{name: names[i], refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: l.Capacity(), total: string(appendNumber(nil, l.Capacity()))}
-		if fill := fillTime(l); fill >= time.Second {
+	for i, spec := range specs {
+		p, n := &t.parts[i], limits.Capacity(spec)
+		*p = part{name: names[i], alone: []*part{p}, refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: n, total: string(appendNumber(nil, n))}
+		if fill, _ := limits.FillTime(spec); fill >= time.Second {
 			p.window = header.Seconds(fill)
 		}
-		t.parts = append(t.parts, p)
-		b = t.appendPart(comma(b, 0), p)
+		b = t.appendPart(comma(b, 0), *p)
 	}
 	t.policy = string(b)
-	for i := range t.parts {
-		p := &t.parts[i]
-		p.alone = []*part{p}
-	}
 	return t
 }
 
 // policyNames are the names of the limits that And has joined: the name itself for
 // one, and with the period for several, counted where that is the same.
 func policyNames(name string, limit Limit) []string {
-	all := limit.All()
-	if len(all) == 1 {
+	specs := limit.Specs()
+	if len(specs) == 1 {
 		return []string{name}
 	}
 	var names []string
-	for _, l := range all {
-		stem := name + "-" + short.Duration(inFull(l).Period)
+	for _, spec := range specs {
+		stem := name + "-" + short.Duration(spec.Period)
 		unique := stem
 		for i := 2; slices.Contains(names, unique); i++ {
 			unique = stem + "-" + strconv.Itoa(i)
@@ -150,23 +146,6 @@ func quote(s string) string {
 	}
 	b.WriteByte('"')
 	return b.String()
-}
-
-// inFull returns l, or the limit that the zero Limit stands for.
-func inFull(l Limit) Limit {
-	if l == (Limit{}) {
-		return PerMinute(1000)
-	}
-	return l
-}
-
-// fillTime is how long an empty key takes to fill, rounded up.
-func fillTime(l Limit) time.Duration {
-	l = inFull(l)
-	// A valid limit fills within years, so this does not overflow.
-	hi, lo := bits.Mul64(uint64(l.Capacity()), uint64(l.Period))
-	fill, rest := bits.Div64(hi, lo, uint64(l.Permits))
-	return time.Duration(fill + min(1, rest))
 }
 
 // texts are those of a rule: of the limit of its limiter, and of those that hold by

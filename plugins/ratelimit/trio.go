@@ -6,13 +6,9 @@ import (
 	"github.com/gresil/gresil/internal/header"
 )
 
-// singleStyles are the styles whose fields are about one limit.
-const singleStyles = HeaderXRateLimit | HeaderDraft03
-
 // A trio is three fields about one limit: its capacity, the permits that are left, and
 // a time.
 type trio struct {
-	style HeaderStyle
 	names [3]string
 	until func(next, full time.Duration) int64 // the value of the third
 }
@@ -24,13 +20,24 @@ const (
 	reset
 )
 
-// A variable, since a function that returns it copies it for each request.
-var trios = [...]trio{ //nolint:gochecknoglobals // a constant table
-	{HeaderXRateLimit, [3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}, func(_, full time.Duration) int64 {
+var allTrios = [...]*trio{ //nolint:gochecknoglobals // a constant table
+	{[3]string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}, func(_, full time.Duration) int64 {
 		now := time.Now()
 		return now.Unix() + header.Seconds(time.Duration(now.Nanosecond())+full)
 	}},
-	{HeaderDraft03, [3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}, func(next, _ time.Duration) int64 { return header.Seconds(next) }},
+	{[3]string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}, func(next, _ time.Duration) int64 { return header.Seconds(next) }},
+}
+
+// trios returns those of a style.
+func (s HeaderStyle) trios() []*trio {
+	all := allTrios[:]
+	if s&HeaderXRateLimit == 0 {
+		all = all[1:]
+	}
+	if s&HeaderDraft03 == 0 {
+		all = all[:len(all)-1]
+	}
+	return all
 }
 
 // trio writes three fields.

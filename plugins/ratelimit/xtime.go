@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // takeRate takes a token of a limiter of x/time.
@@ -12,10 +13,7 @@ func (t *clientTransport) takeRate(ctx context.Context, cfg *ClientConfig) (give
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	most := longest(cfg)
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, time.Until(deadline))
-	}
+	most := waitq.Within(ctx, cfg.MaxWait)
 	giveBack = func(context.Context) { t.credit(int64(cfg.Limiter.Burst())) }
 	if t.spend() {
 		return giveBack, nil
@@ -54,15 +52,12 @@ func (c *Client) credit(most int64) {
 
 // spend takes one of those, if there are any.
 func (c *Client) spend() bool {
-	for {
-		n := c.credits.Load()
-		if n == 0 {
-			return false
-		}
+	for n := c.credits.Load(); n > 0; n = c.credits.Load() {
 		if c.credits.CompareAndSwap(n, n-1) {
 			return true
 		}
 	}
+	return false
 }
 
 func (t *clientTransport) limited(cfg *ClientConfig, retryAfter time.Duration) error {

@@ -9,15 +9,16 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
 
-// each is a limit of every algorithm, and of several together.
-func each(n int64, period time.Duration) map[string]ratelimit.Limit {
-	return map[string]ratelimit.Limit{
-		"window":  ratelimit.FixedWindow(n, period),
-		"bucket":  ratelimit.TokenBucket(n, period, n),
-		"sliding": ratelimit.SlidingWindow(n, period, 2),
-		"counter": ratelimit.SlidingCounter(n, period),
-		"log":     ratelimit.SlidingLog(n, period),
-		"several": ratelimit.FixedWindow(n, period).And(ratelimit.SlidingLog(n, period)).And(ratelimit.TokenBucket(n, period, n)),
+// each returns the plans of a limit of every algorithm, and of several together.
+func (s *suite) each(n int64, period time.Duration) map[string]driver.ID {
+	s.Helper()
+	return map[string]driver.ID{
+		"window":  s.plan(ratelimit.FixedWindow(n, period)),
+		"bucket":  s.plan(ratelimit.TokenBucket(n, period, n)),
+		"sliding": s.plan(ratelimit.SlidingWindow(n, period, 2)),
+		"counter": s.plan(ratelimit.SlidingCounter(n, period)),
+		"log":     s.plan(ratelimit.SlidingLog(n, period)),
+		"several": s.plan(ratelimit.FixedWindow(n, period).And(ratelimit.SlidingLog(n, period)).And(ratelimit.TokenBucket(n, period, n))),
 	}
 }
 
@@ -45,13 +46,11 @@ func window(s *suite) {
 }
 
 func refusal(s *suite) {
-	for key, l := range each(10, time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(10, time.Hour) {
 		s.granted(s.take(key, id, 5), 5, 5)
 		for range 8 {
-			if r := s.take(key, id, 6); r.Allowed || r.Remaining != 5 {
-				s.Fatalf("take 6 of 5 = %+v", r)
-			}
+			r := s.take(key, id, 6)
+			s.fatalIf(r.Allowed || r.Remaining != 5, "take 6 of 5 = %+v", r)
 		}
 		s.granted(s.take(key, id, 5), 5, 0)
 	}
@@ -73,33 +72,26 @@ func times(s *suite) {
 		{Kind: driver.Take, Cost: 1},
 		{Kind: driver.Reset},
 	} {
-		if at := s.apply("k", id, op).Receipt.At; at >= 0 && at <= first.Receipt.At {
-			s.Fatalf("Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
-		}
+		at := s.apply("k", id, op).Receipt.At
+		s.fatalIf(at >= 0 && at <= first.Receipt.At, "Receipt.At of %+v = %d, want more than %d of the take before, or less than 0", op, at, first.Receipt.At)
 	}
 }
 
 func never(s *suite) {
-	for key, l := range each(5, time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(5, time.Hour) {
 		s.granted(s.take(key, id, 1), 1, 4)
 		for _, kind := range []driver.OpKind{driver.Take, driver.Reserve} {
 			r := s.apply(key, id, driver.Op{Kind: kind, Cost: 6, MaxWait: 24 * time.Hour})
-			if r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4 {
-				s.Fatalf("%v of 6 = %+v, want never and 4 remaining", kind, r)
-			}
+			s.fatalIf(r.Allowed || r.RetryAfter != ratelimit.Never || r.Remaining != 4, "%v of 6 = %+v, want never and 4 remaining", kind, r)
 		}
 	}
 }
 
 func peek(s *suite) {
-	for key, l := range each(3, time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(3, time.Hour) {
 		r := s.take(key, id, 0)
 		s.granted(r, 0, 3)
-		if r.FullAfter != 0 || r.NextAfter != 0 {
-			s.Fatalf("a new key is full: %+v", r)
-		}
+		s.fatalIf(r.FullAfter != 0 || r.NextAfter != 0, "a new key is full: %+v", r)
 		s.granted(s.take(key, id, 3), 3, 0)
 		for range 4 {
 			s.granted(s.take(key, id, 0), 0, 0)
@@ -108,26 +100,23 @@ func peek(s *suite) {
 }
 
 func atMost(s *suite) {
-	for key, l := range each(10, time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(10, time.Hour) {
 		op := func(n int64) ratelimit.Result {
 			return s.apply(key, id, driver.Op{Kind: driver.TakeAtMost, Cost: n})
 		}
 		s.granted(op(1), 1, 9)
 		s.granted(op(2), 2, 7)
 		s.granted(op(1<<62), 7, 0)
-		if r := op(1); r.Allowed || r.Granted != 0 || r.RetryAfter <= 0 {
-			s.Fatalf("at most 1 of 0 = %+v", r)
-		}
+		r := op(1)
+		s.fatalIf(r.Allowed || r.Granted != 0 || r.RetryAfter <= 0, "at most 1 of 0 = %+v", r)
 	}
 }
 
 func reset(s *suite) {
 	id := s.plan(ratelimit.FixedWindow(3, time.Hour))
 	s.granted(s.take("k", id, 3), 3, 0)
-	if r := s.apply("k", id, driver.Op{Kind: driver.Reset}); r.Remaining != 3 {
-		s.Fatalf("reset = %+v", r)
-	}
+	r := s.apply("k", id, driver.Op{Kind: driver.Reset})
+	s.fatalIf(r.Remaining != 3, "reset = %+v", r)
 	s.granted(s.take("k", id, 3), 3, 0)
 }
 
@@ -144,9 +133,8 @@ func strangeKeys(s *suite) {
 	long := make([]byte, 10_000)
 	for _, key := range []string{"", " ", "}{", "{a}", "\x00", "\xff\xfe", "a\nb", "ключ", string(long), string(long[1:])} {
 		s.granted(s.take(key, id, 1), 1, 0)
-		if r := s.take(key, id, 1); r.Allowed {
-			s.Fatalf("second take of %.20q: %+v", key, r)
-		}
+		r := s.take(key, id, 1)
+		s.fatalIf(r.Allowed, "second take of %.20q: %+v", key, r)
 	}
 }
 
@@ -157,9 +145,8 @@ func plans(s *suite) {
 	s.granted(s.take("w", thousand, 1), 1, 994)
 	s.granted(s.take("w", hundred, 46), 46, 48)
 	s.granted(s.take("w", thousand, 0), 0, 948)
-	if r := s.take("w", ten, 1); r.Allowed || r.Remaining != 0 {
-		s.Fatalf("52 of 10 are taken: %+v", r)
-	}
+	r := s.take("w", ten, 1)
+	s.fatalIf(r.Allowed || r.Remaining != 0, "52 of 10 are taken: %+v", r)
 	s.granted(s.take("w", s.plan(ratelimit.SlidingCounter(60, time.Hour)), 0), 0, 8) // the largest of all
 }
 
@@ -170,9 +157,8 @@ func overdrawn(s *suite) {
 	s.granted(first, 50, 50)
 	time.Sleep(s.Unit / 4)
 	s.refused(s.take("w", low, 1), s.Unit) // one recovery of the limit in force
-	if r := s.apply("w", low, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: s.Unit / 2}); r.Allowed {
-		s.Fatalf("a reservation of permits that are taken: %+v", r)
-	}
+	r := s.apply("w", low, driver.Op{Kind: driver.Reserve, Cost: 1, MaxWait: s.Unit / 2})
+	s.fatalIf(r.Allowed, "a reservation of permits that are taken: %+v", r)
 	s.granted(s.take("w", high, 1), 1, 49) // nothing of it is forgotten
 	time.Sleep(s.Unit + s.Slack)
 	s.granted(s.take("w", low, 10), 10, 0)
@@ -207,8 +193,7 @@ func nonsense(s *suite) {
 }
 
 func concurrent(s *suite) {
-	for key, l := range each(100, 100*time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(100, 100*time.Hour) {
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		left := map[int64]int{}
@@ -241,9 +226,7 @@ func concurrent(s *suite) {
 
 func closed(s *suite) {
 	id := s.plan(ratelimit.PerSecond(1))
-	if err := s.store.Close(); err != nil {
-		s.Fatal(err)
-	}
+	s.ok(s.store.Close())
 	if r, err := s.table.Apply(context.Background(), "k", id, driver.Op{Cost: 1}); err == nil {
 		s.Errorf("a closed store decided %+v", r)
 	}

@@ -17,36 +17,35 @@ type held struct {
 
 func (s *suite) limiter(name string, limit ratelimit.Limit) held {
 	s.Helper()
-	l, err := ratelimit.New(ratelimit.Config{Name: name, Store: s.store, Limit: limit})
-	if err != nil {
-		s.Fatalf("New(%v): %v", limit, err)
-	}
+	return s.held(ratelimit.Config{Name: name, Limit: limit})
+}
+
+func (s *suite) held(cfg ratelimit.Config) held {
+	s.Helper()
+	cfg.Store = s.store
+	l, err := ratelimit.New(cfg)
+	s.fatalIf(err != nil, "New(%+v): %v", cfg, err)
 	s.Cleanup(func() { _ = l.Close() })
 	return held{s, l}
 }
 
 func (l held) set(limit ratelimit.Limit) {
 	l.Helper()
-	if err := l.SetLimit(limit); err != nil {
-		l.Fatalf("SetLimit(%v): %v", limit, err)
-	}
+	err := l.SetLimit(limit)
+	l.fatalIf(err != nil, "SetLimit(%v): %v", limit, err)
 }
 
 func (l held) tier(limit ratelimit.Limit) held {
 	l.Helper()
 	view, err := l.WithLimit(limit)
-	if err != nil {
-		l.Fatalf("With(%v): %v", limit, err)
-	}
+	l.fatalIf(err != nil, "With(%v): %v", limit, err)
 	return held{l.suite, view}
 }
 
 func (l held) of(key string, n int64) ratelimit.Result {
 	l.Helper()
 	r, err := l.Take(context.Background(), key, n)
-	if err != nil {
-		l.Fatalf("Take(%q, %d): %v", key, n, err)
-	}
+	l.fatalIf(err != nil, "Take(%q, %d): %v", key, n, err)
 	return r
 }
 
@@ -67,15 +66,12 @@ func changed(s *suite) {
 			l.granted(l.of("k", 10), 10, 0)
 			l.set(after)
 			l.granted(l.of("k", 20), 20, 0)
-			if r := l.of("k", 1); r.Allowed || r.RetryAfter <= 0 {
-				s.Fatalf("%v to %v: %+v", before, after, r)
-			}
-			l.set(ratelimit.FixedWindow(5, 10*s.Unit))
 			r := l.of("k", 1)
+			s.fatalIf(r.Allowed || r.RetryAfter <= 0, "%v to %v: %+v", before, after, r)
+			l.set(ratelimit.FixedWindow(5, 10*s.Unit))
+			r = l.of("k", 1)
 			l.refused(r, 10*s.Unit)
-			if r.RetryAfter < 10*s.Unit-s.Slack {
-				s.Fatalf("%v to %v to a window: %+v", before, after, r)
-			}
+			s.fatalIf(r.RetryAfter < 10*s.Unit-s.Slack, "%v to %v to a window: %+v", before, after, r)
 		}
 	}
 }
@@ -91,9 +87,8 @@ func changedTwice(s *suite) {
 	l = s.limiter("bucket", ratelimit.TokenBucket(100, s.Unit, 100))
 	l.granted(l.of("k", 100), 100, 0)
 	l.set(ratelimit.TokenBucket(2, s.Unit, 100))
-	if r := l.of("k", 2); r.Allowed {
-		s.Fatalf("a lower rate granted %+v", r)
-	}
+	r := l.of("k", 2)
+	s.fatalIf(r.Allowed, "a lower rate granted %+v", r)
 }
 
 func changedToFaster(s *suite) {
@@ -112,9 +107,8 @@ func changedBack(s *suite) {
 	l := s.limiter("back", before)
 	l.granted(l.of("k", 4), 4, 6)
 	l.set(ratelimit.TokenBucket(1, limits.MaxPeriod, 1))
-	if r := l.of("k", 1); r.Allowed {
-		s.Fatalf("the change granted %+v", r)
-	}
+	r := l.of("k", 1)
+	s.fatalIf(r.Allowed, "the change granted %+v", r)
 	time.Sleep(s.Unit)
 	l.set(before)
 	l.granted(l.of("k", 6), 6, 0)
@@ -139,31 +133,24 @@ func changedChain(s *suite) {
 				l.set(limit)
 			}
 			r, err := l.TakeAtMost(context.Background(), "k", 4)
-			if err != nil {
-				s.Fatal(err)
-			}
+			s.ok(err)
 			total += r.Granted
 		}
 	}
-	if total != 10 {
-		s.Fatalf("a chain of limits of 10 granted %d", total)
-	}
+	s.fatalIf(total != 10, "a chain of limits of 10 granted %d", total)
 }
 
 func changedKey(s *suite) {
 	l := s.limiter("key", ratelimit.FixedWindow(10, 3600*s.Unit))
 	l.granted(l.of("k", 10), 10, 0)
-	if err := l.SetKeyLimit("k", ratelimit.FixedWindow(25, s.Unit)); err != nil {
-		s.Fatal(err)
-	}
+	s.ok(l.SetKeyLimit("k", ratelimit.FixedWindow(25, s.Unit)))
 	l.granted(l.of("k", 15), 15, 0)
 	l.granted(l.of("other", 1), 1, 9)
 	time.Sleep(s.Unit + s.Slack)
 	l.granted(l.of("k", 25), 25, 0)
 	l.ClearKeyLimit("k")
-	if r := l.of("k", 1); r.Allowed {
-		s.Fatalf("the key limit has emptied the window: %+v", r)
-	}
+	r := l.of("k", 1)
+	s.fatalIf(r.Allowed, "the key limit has emptied the window: %+v", r)
 }
 
 func changedTiers(s *suite) {

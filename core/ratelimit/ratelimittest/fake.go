@@ -23,28 +23,22 @@ func (s *Slow) Set(delay time.Duration) { s.set.Store(&delay) }
 // Open opens a slow table.
 func (s *Slow) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
-	return slowTable{t, s}, err
+	return &table{t, s.wait}, err
 }
 
-type slowTable struct {
-	driver.Table
-	store *Slow
-}
-
-// Apply waits, then does the operation.
-func (t slowTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
-	delay := t.store.Delay
-	if d := t.store.set.Load(); d != nil {
+func (s *Slow) wait(ctx context.Context) error {
+	delay := s.Delay
+	if d := s.set.Load(); d != nil {
 		delay = *d
 	}
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
 	case <-ctx.Done():
-		return ratelimit.Result{}, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return t.Table.Apply(ctx, key, plan, op)
 }
 
 // ErrDown is the error of a [Failing] store while it is down.
@@ -65,24 +59,27 @@ func (s *Failing) Up() { s.down.Store(false) }
 // Open opens a table, also while the store is down.
 func (s *Failing) Open(name string) (driver.Table, error) {
 	t, err := s.Store.Open(name)
-	return failingTable{t, s}, err
+	return &table{t, func(context.Context) error {
+		if s.down.Load() {
+			return ErrDown
+		}
+		return nil
+	}}, err
 }
 
-type failingTable struct {
+// A table has a step before each operation, which can fail.
+type table struct {
 	driver.Table
-	store *Failing
+	before func(context.Context) error
 }
 
-// Apply does the operation, or fails.
-func (t failingTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
-	if t.store.down.Load() {
-		return ratelimit.Result{}, ErrDown
+// Apply does the operation after the step.
+func (t *table) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (ratelimit.Result, error) {
+	if err := t.before(ctx); err != nil {
+		return ratelimit.Result{}, err
 	}
 	return t.Table.Apply(ctx, key, plan, op)
 }
 
 // Unwrap returns the table.
-func (t slowTable) Unwrap() driver.Table { return t.Table }
-
-// Unwrap returns the table.
-func (t failingTable) Unwrap() driver.Table { return t.Table }
+func (t *table) Unwrap() driver.Table { return t.Table }

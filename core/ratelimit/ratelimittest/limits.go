@@ -27,13 +27,9 @@ func alignedOfMany(s *suite) {
 			s.apply(key, id, all)
 		}
 		r := s.take(key, id, 1)
-		if r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0 {
-			s.Fatalf("take 1 of 0 = %+v", r)
-		}
+		s.fatalIf(r.Allowed || r.Remaining != 0 || r.RetryAfter <= 0, "take 1 of 0 = %+v", r)
 		time.Sleep(r.RetryAfter - 1)
-		if s.Slack == 0 && s.take(key, id, 1).Allowed {
-			s.Fatalf("allowed before its time")
-		}
+		s.fatalIf(s.Slack == 0 && s.take(key, id, 1).Allowed, "allowed before its time")
 		time.Sleep(1 + s.Slack)
 		s.granted(s.take(key, id, 0), 0, n)
 		r = s.take(key, id, n)
@@ -46,13 +42,9 @@ func slidingWindow(s *suite) {
 	id := s.plan(ratelimit.SlidingWindow(2, 2*s.Unit, 2))
 	s.granted(s.take("k", id, 2), 2, 0)
 	r := s.take("k", id, 1)
-	if r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit {
-		s.Fatalf("take 1 of 0 = %+v, want to wait more than a segment and at most a period", r)
-	}
+	s.fatalIf(r.Allowed || r.RetryAfter <= s.Unit-s.Slack || r.RetryAfter > 2*s.Unit, "take 1 of 0 = %+v, want to wait more than a segment and at most a period", r)
 	time.Sleep(r.RetryAfter - 1)
-	if s.Slack == 0 && s.take("k", id, 1).Allowed {
-		s.Fatalf("allowed before its time")
-	}
+	s.fatalIf(s.Slack == 0 && s.take("k", id, 1).Allowed, "allowed before its time")
 	time.Sleep(1 + s.Slack)
 	s.granted(s.take("k", id, 2), 2, 0) // the whole segment stepped out
 }
@@ -84,19 +76,14 @@ func several(s *suite) {
 	s.granted(s.take("k", id, 3), 3, 0)
 	r := s.take("k", id, 1)
 	s.refused(r, s.Unit)
-	if r.Limit != 3 || r.Which != 0 {
-		s.Fatalf("refused by the first, got %+v", r)
-	}
+	s.fatalIf(r.Limit != 3 || r.Which != 0, "refused by the first, got %+v", r)
 	s.granted(s.take("k", second, 0), 0, 2)
 	time.Sleep(s.Unit + s.Slack)
 	first := s.take("k", id, 2)
 	s.granted(first, 2, 0)
-	if first.Limit != 5 || first.Which != 1 {
-		s.Fatalf("the second has least left, got %+v", first)
-	}
-	if r := s.apply("k", id, driver.Op{Kind: driver.TakeAtMost, Cost: 9}); r.Allowed || r.Which != 1 {
-		s.Fatalf("at most 9 of 0 = %+v", r)
-	}
+	s.fatalIf(first.Limit != 5 || first.Which != 1, "the second has least left, got %+v", first)
+	r = s.apply("k", id, driver.Op{Kind: driver.TakeAtMost, Cost: 9})
+	s.fatalIf(r.Allowed || r.Which != 1, "at most 9 of 0 = %+v", r)
 	s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: first.Receipt})
 	s.granted(s.take("k", s.plan(short), 0), 0, 3)
 	s.granted(s.take("k", second, 0), 0, 2)
@@ -105,15 +92,12 @@ func several(s *suite) {
 }
 
 func check(s *suite) {
-	for key, l := range each(3, time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(3, time.Hour) {
 		for range 5 {
 			s.granted(s.apply(key, id, driver.Op{Kind: driver.Check, Cost: 3}), 0, 3)
 		}
 		s.granted(s.take(key, id, 2), 2, 1)
 		r := s.apply(key, id, driver.Op{Kind: driver.Check, Cost: 2})
-		if r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1 {
-			s.Fatalf("%s: check of 2 of 1 = %+v", key, r)
-		}
+		s.fatalIf(r.Allowed || r.RetryAfter <= 0 || r.Remaining != 1, "%s: check of 2 of 1 = %+v", key, r)
 	}
 }

@@ -8,53 +8,46 @@ import (
 )
 
 func refund(s *suite) {
-	for key, l := range each(10, time.Hour) {
-		id := s.plan(l)
+	for key, id := range s.each(10, time.Hour) {
 		first := s.take(key, id, 4)
 		s.granted(s.take(key, id, 5), 5, 1)
 		back := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: first.Receipt})
-		if want := int64(5); back.Remaining != want {
-			s.Fatalf("%s: after the refund %+v, want %d remaining", key, back, want)
-		}
+		s.fatalIf(back.Remaining != 5, "%s: after the refund %+v, want 5 remaining", key, back)
 		s.granted(s.take(key, id, 5), 5, 0)
 	}
 }
 
 func lateRefund(s *suite) {
-	limits, early := each(4, s.Unit), map[string]ratelimit.Result{}
-	for key, l := range limits {
-		early[key] = s.take(key, s.plan(l), 4)
+	limits, early := s.each(4, s.Unit), map[string]ratelimit.Result{}
+	for key, id := range limits {
+		early[key] = s.take(key, id, 4)
 		s.granted(early[key], 4, 0)
 	}
 	time.Sleep(2*s.Unit + s.Slack)
-	for key, l := range limits {
-		id := s.plan(l)
+	for key, id := range limits {
 		s.granted(s.take(key, id, 4), 4, 0)
-		if r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: early[key].Receipt}); r.Remaining != 0 {
-			s.Fatalf("%s: a late refund left %d, want 0", key, r.Remaining)
-		}
+		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: early[key].Receipt})
+		s.fatalIf(r.Remaining != 0, "%s: a late refund left %d, want 0", key, r.Remaining)
 	}
 	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
 	r := s.take("fresh", id, 4)
 	time.Sleep(4*s.Unit + s.Slack)
 	s.apply("fresh", id, driver.Op{Kind: driver.Refund, Cost: 4, Receipt: r.Receipt})
 	s.granted(s.take("fresh", id, 4), 4, 0)
-	if r := s.take("fresh", id, 1); r.Allowed {
-		s.Fatalf("a refund into a full bucket minted: %+v", r)
-	}
+	r = s.take("fresh", id, 1)
+	s.fatalIf(r.Allowed, "a refund into a full bucket minted: %+v", r)
 }
 
 // refundUnderAnother refunds takes under one limit while another is in force.
 func refundUnderAnother(s *suite) {
-	before, now := each(10, time.Hour), each(6, time.Hour)
-	for key, l := range now {
-		id, was := s.plan(l), s.plan(before[key])
+	before := s.each(10, time.Hour)
+	for key, id := range s.each(6, time.Hour) {
+		was := before[key]
 		first := s.take(key, was, 1)
 		s.granted(s.take(key, was, 3), 3, 6)
 		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: 1, Receipt: first.Receipt})
-		if stands := s.take(key, id, 0); r.Limit != 6 || r.Plan != id || r.Granted != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which {
-			s.Fatalf("%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
-		}
+		stands := s.take(key, id, 0)
+		s.fatalIf(r.Limit != 6 || r.Plan != id || r.Granted != 0 || r.Remaining != stands.Remaining || r.Which != stands.Which, "%s: the refund of a take under another limit = %+v, want how the key stands, %+v", key, r, stands)
 		s.granted(s.take(key, was, 0), 0, 7)
 	}
 	// Use that was carried over to another limit stays there.
@@ -62,9 +55,7 @@ func refundUnderAnother(s *suite) {
 	first := s.take("kinds", window, 3)
 	s.granted(s.take("kinds", bucket, 1), 1, 1)
 	r := s.apply("kinds", bucket, driver.Op{Kind: driver.Refund, Cost: 3, Receipt: first.Receipt})
-	if r.Limit != 5 || r.Remaining != 1 {
-		s.Fatalf("the refund of a take under a limit of another kind = %+v, want 1 of 5", r)
-	}
+	s.fatalIf(r.Limit != 5 || r.Remaining != 1, "the refund of a take under a limit of another kind = %+v, want 1 of 5", r)
 	s.granted(s.take("kinds", window, 0), 0, 8)
 	both := s.take("kinds", bucket, 1) // is charged to both
 	s.granted(s.take("kinds", window, 0), 0, 7)
@@ -78,9 +69,7 @@ func refundOfAll(s *suite) {
 	wholly := func(key string, id driver.ID, take ratelimit.Result) {
 		s.Helper()
 		r := s.apply(key, id, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
-		if r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0 {
-			s.Fatalf("%s: after the refund of all %+v", key, r)
-		}
+		s.fatalIf(r.Remaining != r.Limit || r.NextAfter != 0 || r.FullAfter != 0, "%s: after the refund of all %+v", key, r)
 	}
 	id := s.plan(ratelimit.FixedWindow(4, 2*s.Unit))
 	wholly("w", id, s.take("w", id, 3))

@@ -10,9 +10,7 @@ import (
 func (s *suite) reserve(key string, id driver.ID, cost int64, wait time.Duration) ratelimit.Result {
 	s.Helper()
 	r := s.apply(key, id, driver.Op{Kind: driver.Reserve, Cost: cost, MaxWait: 10 * s.Unit})
-	if !r.Allowed || r.Granted != cost {
-		s.Fatalf("reserve %d = %+v", cost, r)
-	}
+	s.fatalIf(!r.Allowed || r.Granted != cost, "reserve %d = %+v", cost, r)
 	s.near("Wait", r.Wait, wait)
 	return r
 }
@@ -31,13 +29,11 @@ func reservations(s *suite) {
 	s.reserve("w", w, 2, s.Unit) // not split over two windows
 	s.reserve("w", w, 1, s.Unit)
 	s.reserve("w", w, 1, 2*s.Unit)
-	if r := s.take("w", w, 1); r.Allowed {
-		s.Fatalf("a take overtook a reservation: %+v", r)
-	}
+	r = s.take("w", w, 1)
+	s.fatalIf(r.Allowed, "a take overtook a reservation: %+v", r)
 	time.Sleep(s.Unit + s.Slack)
-	if r := s.take("w", w, 1); r.Allowed {
-		s.Fatalf("the second window was reserved whole: %+v", r)
-	}
+	r = s.take("w", w, 1)
+	s.fatalIf(r.Allowed, "the second window was reserved whole: %+v", r)
 }
 
 // tooFar reserves until a reservation is refused: the refusal has a RetryAfter, and reserves
@@ -54,19 +50,14 @@ func tooFar(s *suite) {
 		s.near("Wait", r.Wait, time.Duration(granted)*s.Unit)
 		granted++
 	}
-	if granted < 4 {
-		s.Fatalf("%d reservations, want 4 or more", granted)
-	}
+	s.fatalIf(granted < 4, "%d reservations, want 4 or more", granted)
 	b := s.plan(ratelimit.TokenBucket(999_999_937, s.Unit, 999_999_937))
 	for range 1000 {
 		r := s.apply("b", b, driver.Op{Kind: driver.Reserve, Cost: 999_999_937, MaxWait: 1 << 62})
-		if r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0) {
-			s.Fatalf("a bucket of large numbers: %+v", r)
-		}
+		s.fatalIf(r.Wait < 0 || r.RetryAfter < 0 || r.Allowed == (r.RetryAfter > 0), "a bucket of large numbers: %+v", r)
 	}
-	if r := s.take("b", b, 1); r.Allowed {
-		s.Fatalf("reservations wrapped around: %+v", r)
-	}
+	r := s.take("b", b, 1)
+	s.fatalIf(r.Allowed, "reservations wrapped around: %+v", r)
 }
 
 func canceledReservation(s *suite) {

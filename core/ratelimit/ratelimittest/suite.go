@@ -79,11 +79,11 @@ func Run(t *testing.T, h Harness) {
 		{"a canceled wait takes nothing", canceledWait},
 	}
 	if h.Queue {
-		cases = append(cases, []testCase{
-			{"the newest waiter is served first", newestFirst},
-			{"a queue has a bound", boundedQueue},
-			{"a queue serves as soon as there are permits", queueServesAtOnce},
-		}...)
+		cases = append(cases,
+			testCase{"the newest waiter is served first", newestFirst},
+			testCase{"a queue has a bound", boundedQueue},
+			testCase{"a queue serves as soon as there are permits", queueServesAtOnce},
+		)
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -116,21 +116,30 @@ type suite struct {
 	table driver.Table
 }
 
+// fatalIf ends the case if something is wrong.
+func (s *suite) fatalIf(wrong bool, text string, args ...any) {
+	s.Helper()
+	if wrong {
+		s.Fatalf(text, args...)
+	}
+}
+
+func (s *suite) ok(err error) {
+	s.Helper()
+	s.fatalIf(err != nil, "%v", err)
+}
+
 func (s *suite) plan(l ratelimit.Limit) driver.ID {
 	s.Helper()
 	id, err := s.table.Plan(l.Specs())
-	if err != nil {
-		s.Fatalf("Plan(%v): %v", l, err)
-	}
+	s.fatalIf(err != nil, "Plan(%v): %v", l, err)
 	return id
 }
 
 func (s *suite) apply(key string, id driver.ID, op driver.Op) ratelimit.Result {
 	s.Helper()
 	r, err := s.table.Apply(context.Background(), key, id, op)
-	if err != nil {
-		s.Fatalf("Apply(%q, %+v): %v", key, op, err)
-	}
+	s.fatalIf(err != nil, "Apply(%q, %+v): %v", key, op, err)
 	return r
 }
 
@@ -142,24 +151,18 @@ func (s *suite) take(key string, id driver.ID, cost int64) ratelimit.Result {
 // granted checks a grant and the permits that remain.
 func (s *suite) granted(r ratelimit.Result, granted, remaining int64) {
 	s.Helper()
-	if !r.Allowed || r.Granted != granted || r.Remaining != remaining {
-		s.Fatalf("got %+v, want %d granted and %d remaining", r, granted, remaining)
-	}
+	s.fatalIf(!r.Allowed || r.Granted != granted || r.Remaining != remaining, "got %+v, want %d granted and %d remaining", r, granted, remaining)
 }
 
 // refused checks a refusal of a key with nothing left, and its wait.
 func (s *suite) refused(r ratelimit.Result, retryAfter time.Duration) {
 	s.Helper()
-	if r.Allowed || r.Granted != 0 || r.Remaining != 0 {
-		s.Fatalf("got %+v, want a refusal with nothing remaining", r)
-	}
+	s.fatalIf(r.Allowed || r.Granted != 0 || r.Remaining != 0, "got %+v, want a refusal with nothing remaining", r)
 	s.near("RetryAfter", r.RetryAfter, retryAfter)
 }
 
 // near checks a wait, which may be shorter by what passed since.
 func (s *suite) near(what string, got, want time.Duration) {
 	s.Helper()
-	if got > want || got < want-s.Slack {
-		s.Fatalf("%s = %v, want %v (less at most %v)", what, got, want, s.Slack)
-	}
+	s.fatalIf(got > want || got < want-s.Slack, "%s = %v, want %v (less at most %v)", what, got, want, s.Slack)
 }

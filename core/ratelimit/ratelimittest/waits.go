@@ -25,15 +25,10 @@ type outcome struct {
 func (s *suite) line(cfg ratelimit.Config) line {
 	s.Helper()
 	queued := make(chan struct{})
-	cfg.Name, cfg.Store, cfg.Limit = "line", s.store, ratelimit.TokenBucket(1, s.Unit, 1)
+	cfg.Name, cfg.Limit = "line", ratelimit.TokenBucket(1, s.Unit, 1)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*s.Unit)
 	cfg.Hooks.Queued = func(context.Context, ratelimit.Info) { queued <- struct{}{} }
-	l, err := ratelimit.New(cfg)
-	if err != nil {
-		s.Fatalf("New(%+v): %v", cfg, err)
-	}
-	s.Cleanup(func() { _ = l.Close() })
-	all := line{held{s, l}, queued}
+	all := line{s.held(cfg), queued}
 	s.granted(all.of("k", 1), 1, 0)
 	return all
 }
@@ -57,18 +52,14 @@ func (l line) join(ctx context.Context) <-chan outcome {
 func (l line) served(w <-chan outcome, wait time.Duration) {
 	l.Helper()
 	got := <-w
-	if got.err != nil || !got.Allowed || got.Granted != 1 {
-		l.Fatalf("Wait = %+v, want a permit", got)
-	}
+	l.fatalIf(got.err != nil || !got.Allowed || got.Granted != 1, "Wait = %+v, want a permit", got)
 	l.near("Wait", got.Wait, wait)
 }
 
 // refusedAfter checks a refusal with the time until it could be served.
 func (l line) refusedAfter(got outcome, retry time.Duration) {
 	l.Helper()
-	if got.Allowed || !errors.Is(got.err, ratelimit.ErrLimited) {
-		l.Fatalf("Wait = %+v, want a refusal", got)
-	}
+	l.fatalIf(got.Allowed || !errors.Is(got.err, ratelimit.ErrLimited), "Wait = %+v, want a refusal", got)
 	l.near("RetryAfter", got.RetryAfter, retry)
 }
 
@@ -91,9 +82,8 @@ func canceledWait(s *suite) {
 	ctx, cancel := context.WithCancel(context.Background())
 	second := l.join(ctx)
 	cancel()
-	if got := <-second; !errors.Is(got.err, context.Canceled) {
-		s.Fatalf("a canceled wait = %+v", got)
-	}
+	got := <-second
+	s.fatalIf(!errors.Is(got.err, context.Canceled), "a canceled wait = %+v", got)
 	l.served(l.join(context.Background()), 2*s.Unit)
 	l.served(first, s.Unit)
 }
@@ -120,19 +110,15 @@ func queueServesAtOnce(s *suite) {
 	l := s.line(ratelimit.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	first, second, third := l.join(ctx), l.join(context.Background()), l.join(context.Background())
-	if r := l.of("k", 1); r.Allowed || r.RetryAfter > 4*s.Unit || r.RetryAfter < 4*s.Unit-s.Slack {
-		s.Fatalf("a take behind three waiters = %+v", r)
-	}
+	r := l.of("k", 1)
+	s.fatalIf(r.Allowed || r.RetryAfter > 4*s.Unit || r.RetryAfter < 4*s.Unit-s.Slack, "a take behind three waiters = %+v", r)
 	cancel()
 	<-first
 	l.served(second, s.Unit)
-	if err := l.Reset(context.Background(), "k"); err != nil {
-		s.Fatal(err)
-	}
+	s.ok(l.Reset(context.Background(), "k"))
 	l.served(third, s.Unit)
 	last := l.join(context.Background())
 	l.set(ratelimit.TokenBucket(10, s.Unit, 1)) // the waiters come under the new limit at once
-	if got := <-last; got.err != nil || got.Wait >= s.Unit {
-		s.Fatalf("after a raise of the limit Wait = %+v", got)
-	}
+	got := <-last
+	s.fatalIf(got.err != nil || got.Wait >= s.Unit, "after a raise of the limit Wait = %+v", got)
 }

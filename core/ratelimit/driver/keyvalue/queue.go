@@ -35,10 +35,6 @@ func (t *queueTable) Apply(ctx context.Context, key string, id driver.ID, op dri
 
 // Wait takes permits, refuses, or waits in the queue of a key.
 func (t *queueTable) Wait(ctx context.Context, key string, req *limits.Request) (driver.Result, error) {
-	id, _ := req.Limit()
-	if _, err := t.For(id, req.Cost); err != nil {
-		return driver.Result{}, err
-	}
 	return t.Plans.Wait(ctx, req, func(f func(*limits.Queue, *limits.Key), failed func(*limits.Queue, error)) error {
 		_, change := req.Limit()
 		return t.hold(context.WithoutCancel(ctx), key, change, f, failed)
