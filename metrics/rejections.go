@@ -15,8 +15,6 @@ import (
 
 // rejections counts HTTP requests by side, reason and status.
 type rejections struct {
-	desc *prometheus.Desc
-
 	mu     sync.Mutex
 	counts map[rejection]uint64
 }
@@ -48,8 +46,7 @@ func usual() []rejection {
 	}
 }
 
-func (r *rejections) init(c *Collector) {
-	r.desc = c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
+func (r *rejections) init() {
 	r.counts = map[rejection]uint64{}
 	for _, known := range usual() {
 		r.counts[known] = 0
@@ -94,7 +91,8 @@ func reason(err error) string {
 	return "other"
 }
 
-func (r *rejections) collect(ch chan<- prometheus.Metric) {
+func (r *rejections) collect(c *Collector, ch chan<- prometheus.Metric) {
+	desc := c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, n := range r.counts {
@@ -102,6 +100,6 @@ func (r *rejections) collect(ch chan<- prometheus.Metric) {
 		if k.code != 0 {
 			code = strconv.Itoa(k.code)
 		}
-		counter(ch, r.desc, n, k.side, k.reason, code)
+		counter(ch, desc, n, k.side, k.reason, code)
 	}
 }
