@@ -10,10 +10,6 @@ import (
 func (s *subject) limiter(l *ratelimit.Limiter) {
 	s.hooks(func() uint64 { return l.Stats().HookPanics })
 	s.count("keys evicted whose usage still counted: MaxKeys reached", false, func() uint64 { return l.Stats().Evicted })
-	s.detach = append(s.detach, l.Observe(s.limiterHooks()))
-}
-
-func (s *subject) limiterHooks() ratelimit.Hooks {
 	s.outages = newOutages(s)
 	h := s.outages.hooks()
 	if s.a.cfg.Calls {
@@ -34,5 +30,5 @@ func (s *subject) limiterHooks() ratelimit.Hooks {
 			return []slog.Attr{slog.Duration("waited", info.Waited), failure(info.Err)}
 		})
 	}
-	return h
+	s.observe(l.Observe(h))
 }
