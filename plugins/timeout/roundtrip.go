@@ -47,7 +47,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err = t.next.RoundTrip(req)
 		err = t.client.finish(caller, req, judge.of(caller, err))
 	} else {
-		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
+		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: wait{limit: cfg.BodyIdle}}
 		x.start(cfg, cause, started, none)                 //nolint:contextcheck // its parent is that of req
 		resp, err = x.send(t.next)                         //nolint:contextcheck // likewise
 		resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
@@ -65,8 +65,8 @@ type exchange struct {
 	ctx      limited
 	timer    *time.Timer // nil if Limit does not apply
 	cutsBody bool
-	header   *headerWait // nil without a limit
-	idle     idle
+	header   *wait // for the headers; nil without a limit
+	idle     wait  // of each read of the body
 
 	body io.ReadCloser // as it came
 	once sync.Once     // for its end
@@ -77,7 +77,7 @@ type exchange struct {
 func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool) {
 	parent := x.req.Context()
 	if cfg.ResponseHeader > 0 {
-		x.header = &headerWait{limit: cfg.ResponseHeader, strike: x.noHeaders}
+		x.header = &wait{limit: cfg.ResponseHeader, strike: x.noHeaders}
 		parent = x.header.trace(parent)
 	}
 	x.ctx.start(parent, cause, started)
@@ -102,7 +102,7 @@ func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
 	sent := x.req.WithContext(&x.ctx)
 	resp, err := next.RoundTrip(sent)
 	returned = true
-	x.header.stop(true)
+	x.header.end(true)
 	if resp != nil && resp.Request != nil {
 		x.restore(resp, sent)
 	}
@@ -128,7 +128,7 @@ func (x *exchange) noHeaders() {
 
 // stop ends the exchange.
 func (x *exchange) stop() {
-	x.header.stop(true)
+	x.header.end(true)
 	x.stopTimer()
 	x.ctx.release()
 }
@@ -182,7 +182,7 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 		x.idle.strike = x.starve
 	}
 	if isWriter {
-		resp.Body = &conn{exchange: (*body)(x), Writer: writer}
+		resp.Body = &request.Conn{Reader: x.body, Writer: writer, Closer: (*body)(x)} // it ends when it is closed
 	} else {
 		resp.Body = (*body)(x)
 	}
@@ -236,7 +236,7 @@ type body exchange
 func (b *body) Read(p []byte) (int, error) {
 	b.idle.begin()
 	n, err := b.body.Read(p)
-	b.idle.end()
+	b.idle.end(false)
 	if err != nil {
 		err = (*exchange)(b).ended(err)
 	}
@@ -248,16 +248,3 @@ func (b *body) Close() error {
 	_ = (*exchange)(b).ended(nil) // stays nil
 	return err
 }
-
-// conn is the body of an upgraded connection. It ends when it is closed, not at the end
-// of one direction.
-type conn struct {
-	exchange *body
-	io.Writer
-}
-
-func (c *conn) Read(p []byte) (int, error) { return c.exchange.body.Read(p) }
-func (c *conn) Close() error               { return c.exchange.Close() }
-
-// CloseWrite passes the call on, for a proxy that ends one direction.
-func (c *conn) CloseWrite() error { return request.CloseWrite(c.Writer) }
