@@ -42,8 +42,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) namespace() string { return cmp.Or(c.Namespace, "resilience") }
-
 // A Collector exports the instances in a registry. Make it with [New].
 type Collector struct {
 	namespace string
@@ -52,14 +50,13 @@ type Collector struct {
 	kinds     []kind
 	vectors   []vector
 	descs     sync.Map // *prometheus.Desc by the name of its metric, for those whose labels do not vary
+	cancel    func()
 
-	rejections rejections
-	cancel     func()
-
-	mu       sync.Mutex
-	closed   bool
-	attached map[entryKey][]func() // each removes hooks and series of an entry
-	configs  map[string]configured // by kind
+	mu         sync.Mutex
+	closed     bool
+	attached   map[entryKey][]func() // each removes hooks and series of an entry
+	configs    map[string]configured // by kind
+	rejections map[rejection]uint64
 }
 
 // configured counts the configs that were set on instances of a kind.
@@ -80,7 +77,10 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	if registry == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry that the plugins are in"}
 	}
-	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey][]func(){}, configs: map[string]configured{}}
+	c := &Collector{
+		namespace: cmp.Or(cfg.Namespace, "resilience"), registry: registry,
+		attached: map[entryKey][]func(){}, configs: map[string]configured{}, rejections: usual(),
+	}
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range append(info.Deps, &info.Main) {
@@ -92,7 +92,6 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c.build = prometheus.MustNewConstMetric(c.desc("build_info", "Version of the library and of Go.", "version", "goversion"),
 		prometheus.GaugeValue, 1, version, runtime.Version())
 	c.kinds = kinds(c, cfg)
-	c.rejections.init()
 	// Changes during this loop wait for the lock, and are applied afterwards.
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +144,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.collectPanics(ch, c.registry.HookPanics(), "registry", "")
 	c.collectConfigs(ch, kinds)
-	c.rejections.collect(c, ch)
+	c.collectRejections(ch)
 }
 
 // collectEntry exports the mechanisms of an entry, and the sum of their panics.
