@@ -25,9 +25,7 @@ func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the group has the hooks
 		},
-		Settings: func(c *ClientConfig) clientRules {
-			return clientRules{key: c.key(), classify: c.classify(), maxRetryAfter: c.maxRetryAfter()} //nolint:bodyclose // there is no response
-		},
+		Settings: rulesOf,
 		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
 		},

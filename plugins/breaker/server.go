@@ -30,7 +30,12 @@ func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the breakers have the hooks
 		},
-		Settings: func(c *ServerConfig) classifier { return c.classify() },
+		Settings: func(c *ServerConfig) classifier {
+			if c.Classify == nil {
+				return ClassifyHandler
+			}
+			return c.Classify
+		},
 		Fixed: func(check *validate.Check, old, cfg *ServerConfig) {
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
 			check.That((cfg.Key == nil) == (old.Key == nil), "Key", cfg.Key != nil, fmt.Sprintf("must stay set: %v", old.Key != nil))

@@ -296,7 +296,7 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 		}
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
-		return nil, &notRepeatedError{methodOf(r.req), r.reason, r.err}
+		return nil, &notRepeatedError{cmp.Or(r.req.Method, http.MethodGet), r.reason, r.err}
 	case r.call.Info().Retry > 0 && errors.Is(r.err, core.ErrRejected):
 		return nil, r.call.Error(r.err, nil) // an attempt was made, so it must not match ErrRejected
 	}
@@ -342,13 +342,6 @@ func (r *run) discard(ctx context.Context) {
 	}
 	client.Discard(r.resp, limit) //nolint:contextcheck // it uses the request's
 	r.resp = nil
-}
-
-func methodOf(req *http.Request) string {
-	if req.Method == "" {
-		return http.MethodGet
-	}
-	return req.Method
 }
 
 func closeBody(resp *http.Response) {

@@ -44,17 +44,8 @@ func (l *limited) start(parent context.Context, cause *Error, now time.Time) {
 	l.unwatch = context.AfterFunc(parent, l.follow)
 }
 
-// expire makes the limit strike, and reports whether it did.
-func (l *limited) expire() bool {
-	if !l.state.CompareAndSwap(holds, struck) {
-		return false
-	}
-	l.strike(l.cause)
-	return true
-}
-
-// expireFor is expire for a limit in addition to that of l.
-func (l *limited) expireFor(cause *Error) {
+// expire makes a limit strike, that of l or another one, and reports whether it did.
+func (l *limited) expire(cause *Error) bool {
 	l.mu.Lock()
 	first := l.state.CompareAndSwap(holds, struck)
 	if first {
@@ -64,6 +55,7 @@ func (l *limited) expireFor(cause *Error) {
 	if first {
 		l.strike(cause)
 	}
+	return first
 }
 
 // lift lifts the limit, and reports whether it has not struck. If it has, the

@@ -83,7 +83,7 @@ func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool
 	x.ctx.start(parent, cause, started)
 	switch {
 	case !none:
-		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() })
+		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire(cause) })
 	case cfg.ResponseHeader > 0:
 		x.ctx.deadline = time.Time{}
 	default:
@@ -123,7 +123,7 @@ func (x *exchange) restore(resp *http.Response, sent *http.Request) {
 
 // noHeaders ends the exchange because the headers of its response take too long.
 func (x *exchange) noHeaders() {
-	x.ctx.expireFor(&Error{Name: x.client.Name(), Limit: x.header.limit})
+	x.ctx.expire(&Error{Name: x.client.Name(), Limit: x.header.limit})
 }
 
 // stop ends the exchange.
@@ -191,16 +191,11 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 
 func (x *exchange) finish(err error) error { return x.client.finish(&x.ctx, x.req, err) }
 
-// finish counts the end of req.
+// finish counts the end of req, which its Cancel channel may have caused.
 func (c *Client) finish(limited context.Context, req *http.Request, err error) error {
-	if err != nil && req.Cancel != nil { //nolint:staticcheck // deprecated, and still in use
-		return c.finishCanceled(limited, req, err)
+	if err == nil {
+		return c.timeout.Finish(req.Context(), limited, nil)
 	}
-	return c.timeout.Finish(req.Context(), limited, err)
-}
-
-// finishCanceled is finish for a request that its Cancel channel may have ended.
-func (c *Client) finishCanceled(limited context.Context, req *http.Request, err error) error {
 	caller := request.Context(req)
 	defer request.Release(caller) //nolint:contextcheck // of the request
 	return c.timeout.Finish(caller, limited, err)
