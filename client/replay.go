@@ -60,7 +60,7 @@ func (r *Replay) keep(maxBuffer int64) {
 		return
 	}
 	if len(r.req.Trailer) > 0 {
-		r.trailers = newTrailers(r.req)
+		r.trailers = &trailers{req: r.req, declared: r.req.Trailer.Clone(), turn: make(chan struct{}, 1)}
 	}
 	if r.req.GetBody == nil && maxBuffer >= 0 {
 		r.stream = newStream(r.req.Body, r.req.ContentLength, maxBuffer)

@@ -27,10 +27,6 @@ type outages struct {
 	warned uint64         // of count, those in a warning
 }
 
-func newOutages(s *subject) *outages {
-	return &outages{s: s, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
-}
-
 func (o *outages) hooks() ratelimit.Hooks {
 	return ratelimit.Hooks{
 		StoreFailed: func(ctx context.Context, info ratelimit.Info) {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
@@ -47,21 +46,7 @@ func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 // [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
-	err := s.life.Init(serverLife(), cfg)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Key == nil {
-		s.one, err = breaker.New(cfg.core())
-		s.breakers = s.one
-	} else {
-		s.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys)
-		s.breakers = s.group
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.life.Register(s); err != nil {
+	if err := s.init(s, serverLife(), cfg, cfg.Key != nil, cfg.MaxKeys); err != nil {
 		return nil, err
 	}
 	return s, nil

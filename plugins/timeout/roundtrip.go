@@ -77,7 +77,7 @@ type exchange struct {
 func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool) {
 	parent := x.req.Context()
 	if cfg.ResponseHeader > 0 {
-		x.header = &wait{limit: cfg.ResponseHeader, strike: x.noHeaders}
+		x.header = &wait{limit: cfg.ResponseHeader, strike: func() { x.ctx.expire(x.late(cfg.ResponseHeader)) }}
 		parent = x.header.trace(parent)
 	}
 	x.ctx.start(parent, cause, started)
@@ -121,9 +121,9 @@ func (x *exchange) restore(resp *http.Response, sent *http.Request) {
 	}
 }
 
-// noHeaders ends the exchange because the headers of its response take too long.
-func (x *exchange) noHeaders() {
-	x.ctx.expire(&Error{Name: x.client.Name(), Limit: x.header.limit})
+// late returns the error of an exchange of which one part took longer than its own limit.
+func (x *exchange) late(limit time.Duration) *Error {
+	return &Error{Name: x.client.Name(), Limit: limit}
 }
 
 // stop ends the exchange.
@@ -137,11 +137,6 @@ func (x *exchange) stopTimer() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
-}
-
-// starve ends the exchange because a read of its body takes too long.
-func (x *exchange) starve() {
-	x.ctx.strike(&Error{Name: x.client.Name(), Limit: x.idle.limit})
 }
 
 // headers ends the limit, or the exchange, when RoundTrip has returned.
@@ -179,7 +174,7 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 	}
 	x.body = resp.Body
 	if x.idle.limit > 0 {
-		x.idle.strike = x.starve
+		x.idle.strike = func() { x.ctx.strike(x.late(x.idle.limit)) }
 	}
 	if isWriter {
 		resp.Body = &request.Conn{Reader: x.body, Writer: writer, Closer: (*body)(x)} // it ends when it is closed
