@@ -44,13 +44,15 @@ func (l *limited) start(parent context.Context, cause *Error, now time.Time) {
 	l.unwatch = context.AfterFunc(parent, l.follow)
 }
 
-// expire makes a limit strike, that of l or another one, and reports whether it did.
-func (l *limited) expire(cause *Error) bool {
+// expire makes a limit strike, and reports whether it did. If other is not nil, it is the
+// error of a limit in addition to that of l.
+func (l *limited) expire(other *Error) bool {
 	l.mu.Lock()
 	first := l.state.CompareAndSwap(holds, struck)
-	if first {
-		l.cause = cause
+	if first && other != nil {
+		l.cause = other
 	}
+	cause := l.cause
 	l.mu.Unlock()
 	if first {
 		l.strike(cause)

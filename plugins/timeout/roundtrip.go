@@ -83,7 +83,7 @@ func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool
 	x.ctx.start(parent, cause, started)
 	switch {
 	case !none:
-		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire(cause) })
+		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire(nil) })
 	case cfg.ResponseHeader > 0:
 		x.ctx.deadline = time.Time{}
 	default:
