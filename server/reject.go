@@ -77,12 +77,8 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 
 // complete sets the defaults of the fields that the body has.
 func (rej *Rejection) complete() {
-	if rej.Status == 0 {
-		rej.Status = http.StatusServiceUnavailable
-	}
-	if rej.Title == "" {
-		rej.Title = http.StatusText(rej.Status)
-	}
+	rej.Status = cmp.Or(rej.Status, http.StatusServiceUnavailable)
+	rej.Title = cmp.Or(rej.Title, http.StatusText(rej.Status))
 }
 
 // A format is the form of a body.

@@ -36,6 +36,12 @@ func Of(err error) *Error {
 	return e
 }
 
+// Has reports whether there is an E in the tree of err.
+func Has[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // Strip returns err without an Error around it.
 func Strip(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // only the outermost
