@@ -144,15 +144,10 @@ func wrote(w http.ResponseWriter) bool {
 // recorders calls yield for every Recorder around w, the innermost first.
 func recorders(w http.ResponseWriter) iter.Seq[*Recorder] {
 	return func(yield func(*Recorder) bool) {
-		for w != nil {
+		for ; w != nil; w = inner(w) {
 			if r, ok := w.(interface{ recorder() *Recorder }); ok && !yield(r.recorder()) {
 				return
 			}
-			u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-			if !ok {
-				return
-			}
-			w = u.Unwrap()
 		}
 	}
 }

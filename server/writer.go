@@ -53,14 +53,12 @@ func (w writerFHRP) Push(target string, o *http.PushOptions) error { return w.pu
 // If the Recorder did not have the method, the controller would call the writer below,
 // and the Recorder would not see the call.
 func reaches(w http.ResponseWriter, has func(http.ResponseWriter) bool) bool {
-	for !has(w) {
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return false
+	for ; w != nil; w = inner(w) {
+		if has(w) {
+			return true
 		}
-		w = u.Unwrap()
 	}
-	return true
+	return false
 }
 
 func flushes(w http.ResponseWriter) bool {
