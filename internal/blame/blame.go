@@ -59,6 +59,18 @@ func Timeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
+// Hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
+func Hopeless(rejection error) bool {
+	if _, ok := core.RetryAfter(rejection); ok {
+		return false
+	}
+	_, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](rejection)
+	return ok // it is negative
+}
+
 // Struck reports whether a timeout with a cause of its own ended ctx: one that was set
 // to detect slow calls, while a plain deadline may have been too near. One that was
 // canceled is not such, whatever its cause. limit is that of the timeout, or 0 if it is

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/request"
 )
@@ -238,11 +239,10 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 		}
 	}
 	if rejection != nil {
-		var known bool
-		var asks interface{ RetryAfter() time.Duration }
-		if floor, known = core.RetryAfter(rejection); !known && errors.As(rejection, &asks) {
-			return 0, retry.Rejected // a negative RetryAfter: waiting does not help
+		if blame.Hopeless(rejection) {
+			return 0, retry.Rejected
 		}
+		floor, _ = core.RetryAfter(rejection)
 	} else {
 		floor, _ = client.RetryAfter(r.resp, ended)
 	}
@@ -254,13 +254,10 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 
 // rejection returns the error of an inner mechanism that made no call, or nil.
 func (r *run) rejection() error {
-	if r.resp != nil {
-		if r.resp.StatusCode < 400 {
-			return nil
-		}
+	switch {
+	case r.resp != nil && r.resp.StatusCode >= 400:
 		return client.Rejected(r.resp)
-	}
-	if errors.Is(r.err, core.ErrRejected) {
+	case r.resp == nil && errors.Is(r.err, core.ErrRejected):
 		return r.err
 	}
 	return nil
