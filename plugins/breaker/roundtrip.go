@@ -26,7 +26,7 @@ func rulesOf(c *ClientConfig) clientRules {
 		r.key = client.Host
 	}
 	if r.classify == nil {
-		r.classify = client.Classify //nolint:bodyclose // there is no response
+		r.classify = client.Classify
 	}
 	return r
 }

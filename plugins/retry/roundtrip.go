@@ -38,8 +38,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
 	ctx := request.Context(req)
-	defer request.Release(ctx)
-	resp, err := r.do(ctx) //nolint:contextcheck // it is the request's
+	defer request.Release(ctx) //nolint:contextcheck // of the request
+	resp, err := r.do(ctx)     //nolint:contextcheck // it is the request's
 	if cfg.Map != nil {
 		return mapped(cfg, resp, err)
 	}
