@@ -37,9 +37,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.next.RoundTrip(req)
 	}
 	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
-	ctx := request.Context(req)
-	defer request.Release(ctx) //nolint:contextcheck // of the request
-	resp, err := r.do(ctx)     //nolint:contextcheck // it is the request's
+	var resp *http.Response
+	if req.Cancel == nil { //nolint:staticcheck // deprecated, and still in use
+		resp, err = r.do(req.Context())
+	} else {
+		resp, err = r.doUntilCancel() //nolint:contextcheck // it is the request's
+	}
 	if cfg.Map != nil {
 		return mapped(cfg, resp, err)
 	}
@@ -93,6 +96,13 @@ func (r *run) do(ctx context.Context) (*http.Response, error) {
 	resp, err := r.attempts(ctx)
 	returned = true
 	return resp, err
+}
+
+// doUntilCancel is do for a request with a Cancel channel.
+func (r *run) doUntilCancel() (*http.Response, error) {
+	ctx := request.Context(r.caller)
+	defer request.Release(ctx)
+	return r.do(ctx)
 }
 
 func (r *run) attempts(ctx context.Context) (*http.Response, error) {

@@ -186,11 +186,16 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 
 func (x *exchange) finish(err error) error { return x.client.finish(&x.ctx, x.req, err) }
 
-// finish counts the end of req, which its Cancel channel may have caused.
+// finish counts the end of req.
 func (c *Client) finish(limited context.Context, req *http.Request, err error) error {
-	if err == nil {
-		return c.timeout.Finish(req.Context(), limited, nil)
+	if err != nil && req.Cancel != nil { //nolint:staticcheck // deprecated, and still in use
+		return c.finishCanceled(limited, req, err)
 	}
+	return c.timeout.Finish(req.Context(), limited, err)
+}
+
+// finishCanceled is finish for a request that its Cancel channel may have ended.
+func (c *Client) finishCanceled(limited context.Context, req *http.Request, err error) error {
 	caller := request.Context(req)
 	defer request.Release(caller) //nolint:contextcheck // of the request
 	return c.timeout.Finish(caller, limited, err)
