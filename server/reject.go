@@ -77,8 +77,12 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 
 // complete sets the defaults of the fields that the body has.
 func (rej *Rejection) complete() {
-	rej.Status = cmp.Or(rej.Status, http.StatusServiceUnavailable)
-	rej.Title = cmp.Or(rej.Title, http.StatusText(rej.Status))
+	if rej.Status == 0 {
+		rej.Status = http.StatusServiceUnavailable
+	}
+	if rej.Title == "" {
+		rej.Title = http.StatusText(rej.Status)
+	}
 }
 
 // A format is the form of a body.
@@ -144,10 +148,15 @@ func wrote(w http.ResponseWriter) bool {
 // recorders calls yield for every Recorder around w, the innermost first.
 func recorders(w http.ResponseWriter) iter.Seq[*Recorder] {
 	return func(yield func(*Recorder) bool) {
-		for ; w != nil; w = inner(w) {
+		for w != nil {
 			if r, ok := w.(interface{ recorder() *Recorder }); ok && !yield(r.recorder()) {
 				return
 			}
+			u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+			if !ok {
+				return
+			}
+			w = u.Unwrap()
 		}
 	}
 }

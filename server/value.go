@@ -19,22 +19,18 @@ type Valuer interface{ Value(key any) any }
 // A plugin attaches values by passing an observer with a method Value to
 // [Recorder.Observe]. Unlike a value of a context this needs no copy of the request.
 func Value(w http.ResponseWriter, key any) any {
-	for ; w != nil; w = inner(w) {
+	for {
 		if v, ok := w.(Valuer); ok {
 			if value := v.Value(key); value != nil {
 				return value
 			}
 		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return nil
+		}
+		w = u.Unwrap()
 	}
-	return nil
-}
-
-// inner returns the writer that w wraps, or nil.
-func inner(w http.ResponseWriter) http.ResponseWriter {
-	if u, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok {
-		return u.Unwrap()
-	}
-	return nil
 }
 
 // Value returns the value of the observer for key, or nil. Use the function [Value],

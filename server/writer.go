@@ -53,12 +53,14 @@ func (w writerFHRP) Push(target string, o *http.PushOptions) error { return w.pu
 // If the Recorder did not have the method, the controller would call the writer below,
 // and the Recorder would not see the call.
 func reaches(w http.ResponseWriter, has func(http.ResponseWriter) bool) bool {
-	for ; w != nil; w = inner(w) {
-		if has(w) {
-			return true
+	for !has(w) {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
 		}
+		w = u.Unwrap()
 	}
-	return false
+	return true
 }
 
 func flushes(w http.ResponseWriter) bool {
