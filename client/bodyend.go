@@ -20,7 +20,7 @@ func OnBodyEnd(resp *http.Response, f func()) {
 	}
 	b := &endingBody{ReadCloser: resp.Body, f: f}
 	if w, ok := resp.Body.(io.Writer); ok {
-		resp.Body = &endingConn{body: b, Writer: w}
+		resp.Body = &request.Conn{Reader: b.ReadCloser, Writer: w, Closer: b}
 		return
 	}
 	resp.Body = b
@@ -44,14 +44,3 @@ func (b *endingBody) Close() error {
 	defer b.once.Do(b.f)
 	return b.ReadCloser.Close()
 }
-
-type endingConn struct {
-	body *endingBody
-	io.Writer
-}
-
-func (c *endingConn) Read(p []byte) (int, error) { return c.body.ReadCloser.Read(p) }
-func (c *endingConn) Close() error               { return c.body.Close() }
-
-// CloseWrite passes the call on, for a proxy that ends one direction.
-func (c *endingConn) CloseWrite() error { return request.CloseWrite(c.Writer) }

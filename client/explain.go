@@ -37,13 +37,13 @@ func Explain(req *http.Request, err error) error {
 	if err == nil || errors.Is(err, core.ErrRejected) {
 		return err
 	}
-	w := watchOf(req.Body)
+	wrongLength, failed, slow := watchOf(req.Body).faults()
 	switch {
-	case request.Canceled(req), !sendable(req, err), w.wrongLength():
+	case request.Canceled(req), !sendable(req, err), wrongLength:
 		return &blame.Error{Err: err, Final: true}
-	case w.failed():
+	case failed:
 		return &blame.Error{Err: err, Final: req.GetBody == nil}
-	case (blame.Timeout(err) || req.Context().Err() == context.DeadlineExceeded) && w.slow():
+	case (blame.Timeout(err) || req.Context().Err() == context.DeadlineExceeded) && slow:
 		return &blame.Error{Err: err}
 	case nowhere(req): // a failure of another RoundTripper, to which it may be an address
 		return &blame.Error{Err: err, Outcome: core.Failure, Final: true}

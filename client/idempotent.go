@@ -43,16 +43,11 @@ func NotSent(err error) bool {
 	if err == nil {
 		return false
 	}
-	if known := blame.Of(err); errors.Is(err, core.ErrRejected) || known != nil && known.NotSent {
-		return true
-	}
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if h2err.Refused(err) || refusedConnect(err) {
+	known := blame.Of(err)
+	switch {
+	case errors.Is(err, core.ErrRejected), known != nil && known.NotSent,
+		blame.Has[*net.DNSError](err), blame.Has[*tls.CertificateVerificationError](err),
+		h2err.Refused(err), refusedConnect(err):
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)

@@ -60,7 +60,7 @@ func (r *Replay) keep(maxBuffer int64) {
 		return
 	}
 	if len(r.req.Trailer) > 0 {
-		r.trailers = newTrailers(r.req)
+		r.trailers = &trailers{req: r.req, declared: r.req.Trailer.Clone(), turn: make(chan struct{}, 1)}
 	}
 	if r.req.GetBody == nil && maxBuffer >= 0 {
 		r.stream = newStream(r.req.Body, r.req.ContentLength, maxBuffer)
@@ -154,34 +154,24 @@ func (r *Replay) again(ctx context.Context) *http.Request {
 // Close says that there are no more attempts. It closes the caller's body,
 // unless an attempt has it: that may still be writing it when its RoundTrip has
 // returned, and closes it then. It also closes one that was prepared for nothing.
-func (r *Replay) Close() {
-	r.closeFresh()
-	switch {
-	case r.stream != nil:
-		r.stream.finish()
-	case r.attempts == 0:
-		CloseBody(r.req)
-	}
-}
+func (r *Replay) Close() { r.end(false) }
 
 // Abort is Close for an attempt that ended in a panic, and so will not close
 // its body.
-func (r *Replay) Abort() {
-	r.closeFresh()
-	switch {
-	case r.stream != nil:
-		r.stream.abort()
-	case r.attempts == 0:
-		CloseBody(r.req)
-	case r.current != nil:
-		_ = r.current.Close()
-	}
-}
+func (r *Replay) Abort() { r.end(true) }
 
-func (r *Replay) closeFresh() {
+func (r *Replay) end(abort bool) {
 	if r.fresh != nil {
 		_ = r.fresh.Close() // it was not read
 		r.fresh, r.prepared = nil, false
+	}
+	switch {
+	case r.stream != nil:
+		r.stream.end(abort)
+	case r.attempts == 0:
+		CloseBody(r.req)
+	case abort && r.current != nil:
+		_ = r.current.Close()
 	}
 }
 

@@ -53,17 +53,10 @@ func (s *stream) reader() *streamReader {
 	return s.newest
 }
 
-// finish closes the source as soon as the newest reader is closed.
-func (s *stream) finish() {
+// end closes the source as soon as the newest reader is closed, or now if abort.
+func (s *stream) end(abort bool) {
 	s.mu.Lock()
-	s.done = true
-	s.closeUnlock()
-}
-
-// abort closes the source now.
-func (s *stream) abort() {
-	s.mu.Lock()
-	s.done, s.aborted = true, true
+	s.done, s.aborted = true, s.aborted || abort
 	s.closeUnlock()
 }
 

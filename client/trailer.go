@@ -26,10 +26,6 @@ type trailers struct {
 	turn   chan struct{} // held during a Read; another one after a Read that is stuck
 }
 
-func newTrailers(req *http.Request) *trailers {
-	return &trailers{req: req, declared: req.Trailer.Clone(), turn: make(chan struct{}, 1)}
-}
-
 // attach makes attempt, which has the body, send its trailers. It must be called before
 // the body is read. A transport may get more bodies by GetBody, for repetitions of its own.
 func (t *trailers) attach(attempt *http.Request) {

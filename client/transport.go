@@ -2,8 +2,10 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/phase"
@@ -53,6 +55,24 @@ func New(base http.RoundTripper, plugins ...Plugin) *Transport {
 	}
 	t.err = errors.Join(errs...)
 	return t
+}
+
+// Check reports probable mistakes in the pipeline, one line each: plugins that cannot be
+// used, and pairs whose order an overridden phase has reversed. Such a pair works, if it
+// is intended. Without mistakes, Check returns nil.
+func (t *Transport) Check() []string {
+	var found []string
+	if t.err != nil {
+		found = strings.Split(t.err.Error(), "\n")
+	}
+	return append(found, phase.Inversions("client", t.plugins)...)
+}
+
+// String lists the plugins from the outermost to the base, each with its phase,
+// as in "Attempts *retry.Plugin(default) > Attempt *breaker.Client(default) >
+// *http.Transport".
+func (t *Transport) String() string {
+	return strings.Join(append(phase.Titles(t.plugins), fmt.Sprintf("%T", t.base)), " > ")
 }
 
 // RoundTrip sends the request through the plugins.

@@ -81,40 +81,24 @@ func (w *watch) close() {
 	}
 }
 
-func (w *watch) failed() bool {
+// faults reports whether the body was longer or shorter than its length, whether a Read
+// failed, and whether the transport waits for the body now, or has done so during half of
+// the time or more since it began to read.
+func (w *watch) faults() (wrongLength, failed, slow bool) {
 	if w == nil {
-		return false
+		return false, false, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.failure
-}
-
-// wrongLength reports whether the body was longer or shorter than its length.
-func (w *watch) wrongLength() bool {
-	if w == nil || w.length <= 0 {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.read > w.length || w.ended && !w.failure && w.read < w.length
-}
-
-// slow reports whether the transport waits for the body now, or has done so during half
-// of the time or more since it began to read.
-func (w *watch) slow() bool {
-	if w == nil {
-		return false
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	wrongLength = w.length > 0 && (w.read > w.length || w.ended && !w.failure && w.read < w.length)
 	switch {
 	case w.first.IsZero(), w.ended:
-		return false
 	case w.stuck, w.closed.IsZero() && !w.since.IsZero():
-		return true
+		slow = true
 	case w.closed.IsZero():
-		return w.waited > 0 && w.waited >= time.Since(w.first)/2
+		slow = w.waited > 0 && w.waited >= time.Since(w.first)/2
+	default:
+		slow = w.waited > 0 && w.waited >= w.closed.Sub(w.first)/2
 	}
-	return w.waited > 0 && w.waited >= w.closed.Sub(w.first)/2
+	return wrongLength, w.failure, slow
 }

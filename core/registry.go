@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -80,32 +81,33 @@ type announcement struct {
 // Add puts an instance into the registry. A second use of a name within a kind is a
 // [*ConfigError], and [Registry.Get] returns the first. So is a kind or name that is empty.
 func (r *Registry) Add(kind, name string, instance any) error {
-	if err := checkEntry("core.Registry.Add", kind, name, instance); err != nil {
-		return err
-	}
-	defer r.changes.Drain(r.tell)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, taken := r.entries[entryKey{kind, name}]; taken {
-		return &ConfigError{Field: "core.Registry.Add", Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "is already registered"}
-	}
-	r.putLocked(kind, name, instance)
-	r.changeLocked(RegistryEvent{Kind: Added, Entry: r.entryLocked(kind, name, instance)})
-	return nil
+	_, err := r.put("core.Registry.Add", kind, name, instance, false)
+	return err
 }
 
 // Replace registers an instance instead of the one that has its name, which it returns.
 // If the name is not in use, it adds and returns nil. The errors are those of Add, but
 // for a name in use.
 func (r *Registry) Replace(kind, name string, instance any) (old any, err error) {
-	if err := checkEntry("core.Registry.Replace", kind, name, instance); err != nil {
+	return r.put("core.Registry.Replace", kind, name, instance, true)
+}
+
+func (r *Registry) put(method, kind, name string, instance any, replace bool) (old any, err error) {
+	if err := checkEntry(method, kind, name, instance); err != nil {
 		return nil, err
 	}
 	defer r.changes.Drain(r.tell)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, had := r.entries[entryKey{kind, name}]
-	r.putLocked(kind, name, instance)
+	key := entryKey{kind, name}
+	old, had := r.entries[key]
+	if had && !replace {
+		return nil, &ConfigError{Field: method, Value: fmt.Sprintf("(%q, %q)", kind, name), Reason: "is already registered"}
+	}
+	if r.entries == nil {
+		r.entries = map[entryKey]any{}
+	}
+	r.entries[key] = instance
 	e := RegistryEvent{Kind: Added, Entry: r.entryLocked(kind, name, instance)}
 	if had {
 		e.Kind, e.Old = Replaced, old
@@ -161,23 +163,13 @@ func checkEntry(method, kind, name string, instance any) error {
 	return &e
 }
 
-func (r *Registry) putLocked(kind, name string, instance any) {
-	if r.entries == nil {
-		r.entries = map[entryKey]any{}
-	}
-	r.entries[entryKey{kind, name}] = instance
-}
-
 func (r *Registry) snapshotLocked() []Entry {
 	all := make([]Entry, 0, len(r.entries))
 	for k, v := range r.entries {
 		all = append(all, r.entryLocked(k.kind, k.name, v))
 	}
 	slices.SortFunc(all, func(a, b Entry) int {
-		if c := strings.Compare(a.Kind, b.Kind); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 	return all
 }

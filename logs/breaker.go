@@ -9,13 +9,13 @@ import (
 
 func (s *subject) breaker(b *breaker.Breaker) {
 	s.hooks(func() uint64 { return b.Stats().HookPanics })
-	s.detach = append(s.detach, b.Observe(s.breakerHooks()))
+	s.observe(b.Observe(s.breakerHooks()))
 }
 
 func (s *subject) breakers(g *breaker.Group) {
 	s.hooks(func() uint64 { return g.Stats().HookPanics })
 	s.count("calls shared a breaker, since the group is full", false, func() uint64 { return g.Stats().Overflowed })
-	s.detach = append(s.detach, g.Observe(s.breakerHooks()))
+	s.observe(g.Observe(s.breakerHooks()))
 }
 
 func (s *subject) breakerHooks() breaker.Hooks {

@@ -9,27 +9,25 @@ import (
 
 func (s *subject) bulkhead(b *bulkhead.Bulkhead) {
 	s.hooks(func() uint64 { return b.Stats().HookPanics })
-	s.detach = append(s.detach, b.Observe(s.bulkheadHooks()))
-}
-
-func (s *subject) bulkheadHooks() bulkhead.Hooks {
-	h := bulkhead.Hooks{LimitChanged: func(ctx context.Context, info bulkhead.Info) {
-		limits := []slog.Attr{s.key(info.Key), slog.Int("old", info.OldLimit), slog.Int("limit", info.Limit)}
-		switch {
-		case info.Limit < info.OldLimit:
-			s.write(ctx, slog.LevelInfo, "limit of calls in flight lowered", limits...)
-		case s.a.cfg.Calls:
-			s.write(ctx, slog.LevelDebug, "limit of calls in flight raised", limits...)
-		}
-	}}
-	h.Lost = func(ctx context.Context, info bulkhead.Info) {
-		s.write(ctx, slog.LevelWarn, "call lost its permits", s.key(info.Key), slog.Int("weight", info.Weight), failure(info.Err))
-	}
-	h.StoreFailed = func(ctx context.Context, info bulkhead.Info) {
-		s.write(ctx, slog.LevelWarn, "bulkhead store failed", failure(info.Err))
-	}
-	h.StoreRecovered = func(ctx context.Context, _ bulkhead.Info) {
-		s.write(ctx, slog.LevelInfo, "bulkhead store recovered")
+	h := bulkhead.Hooks{
+		LimitChanged: func(ctx context.Context, info bulkhead.Info) {
+			limits := []slog.Attr{s.key(info.Key), slog.Int("old", info.OldLimit), slog.Int("limit", info.Limit)}
+			switch {
+			case info.Limit < info.OldLimit:
+				s.write(ctx, slog.LevelInfo, "limit of calls in flight lowered", limits...)
+			case s.a.cfg.Calls:
+				s.write(ctx, slog.LevelDebug, "limit of calls in flight raised", limits...)
+			}
+		},
+		Lost: func(ctx context.Context, info bulkhead.Info) {
+			s.write(ctx, slog.LevelWarn, "call lost its permits", s.key(info.Key), slog.Int("weight", info.Weight), failure(info.Err))
+		},
+		StoreFailed: func(ctx context.Context, info bulkhead.Info) {
+			s.write(ctx, slog.LevelWarn, "bulkhead store failed", failure(info.Err))
+		},
+		StoreRecovered: func(ctx context.Context, _ bulkhead.Info) {
+			s.write(ctx, slog.LevelInfo, "bulkhead store recovered")
+		},
 	}
 	if s.a.cfg.Calls {
 		moment := func(msg string) func(context.Context, bulkhead.Info) {
@@ -39,5 +37,5 @@ func (s *subject) bulkheadHooks() bulkhead.Hooks {
 		}
 		h.Waited, h.Rejected = moment("call waited for its permits"), moment("call rejected, since the bulkhead is full")
 	}
-	return h
+	s.observe(b.Observe(h))
 }

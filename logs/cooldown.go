@@ -10,10 +10,6 @@ import (
 func (s *subject) cooldown(c *cooldown.Cooldown) {
 	s.hooks(func() uint64 { return c.Stats().HookPanics })
 	s.count("cooldowns evicted: MaxKeys reached", false, func() uint64 { return c.Stats().Evicted })
-	s.detach = append(s.detach, c.Observe(s.cooldownHooks()))
-}
-
-func (s *subject) cooldownHooks() cooldown.Hooks {
 	h := cooldown.Hooks{
 		Held: func(ctx context.Context, info cooldown.Info) {
 			s.write(ctx, slog.LevelInfo, "calls are held back", s.key(info.Key), slog.Time("until", info.Until))
@@ -21,12 +17,12 @@ func (s *subject) cooldownHooks() cooldown.Hooks {
 		Resumed: func(ctx context.Context, info cooldown.Info) {
 			s.write(ctx, slog.LevelInfo, "calls are made again", s.key(info.Key))
 		},
-	}
-	h.StoreFailed = func(ctx context.Context, info cooldown.Info) {
-		s.write(ctx, slog.LevelWarn, "cooldown store failed", failure(info.Err))
-	}
-	h.StoreRecovered = func(ctx context.Context, _ cooldown.Info) {
-		s.write(ctx, slog.LevelInfo, "cooldown store recovered")
+		StoreFailed: func(ctx context.Context, info cooldown.Info) {
+			s.write(ctx, slog.LevelWarn, "cooldown store failed", failure(info.Err))
+		},
+		StoreRecovered: func(ctx context.Context, _ cooldown.Info) {
+			s.write(ctx, slog.LevelInfo, "cooldown store recovered")
+		},
 	}
 	if s.a.cfg.Calls {
 		moment := func(msg string) func(context.Context, cooldown.Info) {
@@ -36,5 +32,5 @@ func (s *subject) cooldownHooks() cooldown.Hooks {
 		}
 		h.Waited, h.Rejected = moment("call was held back"), moment("call rejected, since the key is held")
 	}
-	return h
+	s.observe(c.Observe(h))
 }

@@ -27,10 +27,6 @@ type outages struct {
 	warned uint64         // of count, those in a warning
 }
 
-func newOutages(s *subject) *outages {
-	return &outages{s: s, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
-}
-
 func (o *outages) hooks() ratelimit.Hooks {
 	return ratelimit.Hooks{
 		StoreFailed: func(ctx context.Context, info ratelimit.Info) {
@@ -94,16 +90,11 @@ func (o *outages) warn(ctx context.Context) {
 	info, n := o.latest, o.count-o.warned
 	o.warned = o.count
 	o.mu.Unlock()
-	logged := false
-	defer func() {
-		if !logged { // the handler panicked: count the failures in the next warning
-			o.mu.Lock()
-			o.warned -= min(n, o.warned)
-			o.mu.Unlock()
-		}
-	}()
-	o.s.log.Load().LogAttrs(ctx, slog.LevelWarn, "limit store failed", o.s.key(info.Key), failure(info.Err), slog.Uint64("count", n))
-	logged = true
+	o.s.record(ctx, slog.LevelWarn, "limit store failed", []slog.Attr{o.s.key(info.Key), failure(info.Err), slog.Uint64("count", n)}, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.warned -= min(n, o.warned) // count the failures in the next warning
+	})
 }
 
 func (o *outages) logRecovery(ctx context.Context) {
@@ -111,14 +102,9 @@ func (o *outages) logRecovery(ctx context.Context) {
 	lasted, n := o.lasted, o.count
 	o.lasted, o.count, o.warned = 0, 0, 0
 	o.mu.Unlock()
-	logged := false
-	defer func() {
-		if !logged { // the handler panicked: add the outage to the next record
-			o.mu.Lock()
-			o.lasted, o.count = o.lasted+lasted, o.count+n
-			o.mu.Unlock()
-		}
-	}()
-	o.s.log.Load().LogAttrs(ctx, slog.LevelInfo, "limit store recovered", slog.Duration("lasted", lasted), slog.Uint64("count", n))
-	logged = true
+	o.s.record(ctx, slog.LevelInfo, "limit store recovered", []slog.Attr{slog.Duration("lasted", lasted), slog.Uint64("count", n)}, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.lasted, o.count = o.lasted+lasted, o.count+n // add the outage to the next record
+	})
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 	"log/slog"
 
+	"golang.org/x/time/rate"
+
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
 func (s *subject) limiter(l *ratelimit.Limiter) {
 	s.hooks(func() uint64 { return l.Stats().HookPanics })
 	s.count("keys evicted whose usage still counted: MaxKeys reached", false, func() uint64 { return l.Stats().Evicted })
-	s.detach = append(s.detach, l.Observe(s.limiterHooks()))
-}
-
-func (s *subject) limiterHooks() ratelimit.Hooks {
-	s.outages = newOutages(s)
+	s.outages = &outages{s: s, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
 	h := s.outages.hooks()
 	if s.a.cfg.Calls {
 		moment := func(msg string, more func(info *ratelimit.Info) []slog.Attr) func(context.Context, ratelimit.Info) {
@@ -34,5 +32,5 @@ func (s *subject) limiterHooks() ratelimit.Hooks {
 			return []slog.Attr{slog.Duration("waited", info.Waited), failure(info.Err)}
 		})
 	}
-	return h
+	s.observe(l.Observe(h))
 }

@@ -13,7 +13,7 @@ func (s *subject) reporter(r core.Reporter) {
 		_, panics := r.Figures()
 		return panics
 	})
-	s.detach = append(s.detach, r.ObserveSteps(s.a.cfg.Calls, func(ctx context.Context, step core.Step) {
+	s.observe(r.ObserveSteps(s.a.cfg.Calls, func(ctx context.Context, step core.Step) {
 		level := slog.LevelInfo
 		switch {
 		case step.Call:

@@ -60,6 +60,9 @@ func logger(l *slog.Logger, e core.Entry) *slog.Logger {
 	return slog.New(l.Handler().WithAttrs(attrs))
 }
 
+// observe adds the function that removes hooks.
+func (s *subject) observe(cancel func()) { s.detach = append(s.detach, cancel) }
+
 // write logs an event, and looks at the counters at most once in WarnEvery.
 func (s *subject) write(ctx context.Context, level slog.Level, msg string, attrs ...slog.Attr) {
 	s.log.Load().LogAttrs(ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are constant
@@ -121,15 +124,22 @@ func (s *subject) warn(ctx context.Context, c *counter, end bool) {
 	if n == 0 {
 		return
 	}
+	s.record(ctx, slog.LevelWarn, c.msg, []slog.Attr{slog.Uint64("count", n)}, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.logged -= n // count the growth again
+	})
+}
+
+// record logs counts, and calls undo if the handler panics.
+func (s *subject) record(ctx context.Context, level slog.Level, msg string, attrs []slog.Attr, undo func()) {
 	logged := false
 	defer func() {
-		if !logged { // the handler panicked: count the growth again
-			c.mu.Lock()
-			c.logged -= n
-			c.mu.Unlock()
+		if !logged {
+			undo()
 		}
 	}()
-	s.log.Load().LogAttrs(ctx, slog.LevelWarn, c.msg, slog.Uint64("count", n)) //nolint:sloglint // the messages of counters are constant
+	s.log.Load().LogAttrs(ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are constant
 	logged = true
 }
 

@@ -11,39 +11,13 @@ import (
 )
 
 type breakerMetrics struct {
-	state, calls, slowCalls, late, exceeded, openUntil *prometheus.Desc
-	opened, overflowState                              *prometheus.Desc
-	windowCalls, ratio, threshold                      *prometheus.Desc
-	windowSlowCalls, slowRatio, slowThreshold          *prometheus.Desc
-	keys, evictions, overflows                         *prometheus.Desc
-
 	transitions *prometheus.CounterVec
 	duration    *prometheus.HistogramVec // nil without Config.Durations
 }
 
 func breakerKinds(c *Collector, cfg Config) []kind {
-	m := &breakerMetrics{}
-	m.state = c.desc("breaker_state", "Breakers in each state: 0 or 1 for a single breaker, a count for a group.", "name", "state")
-	m.calls = c.desc("breaker_calls_total", "Calls by result.", "name", "result")
-	m.slowCalls = c.desc("breaker_slow_calls_total", "Calls that took longer than SlowCall, by result; they are among the calls too.", "name", "result")
-	m.late = c.desc("breaker_late_results_total", "Calls that ended too late to count: in another state, or after TrialTimeout.", "name")
-	m.opened = c.desc("breaker_opened_total", "Times that a breaker was opened; not those of ForcedOpen.", "name")
-	m.exceeded = c.desc("breaker_ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", "name")
-	m.windowCalls = c.desc("breaker_window_calls", "Calls in the window.", "name", "result")
-	m.ratio = c.desc("breaker_failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", "name")
-	m.threshold = c.desc("breaker_failure_ratio_threshold", "Failure ratio at which the breaker opens; no sample with a number of failures.", "name")
-	m.windowSlowCalls = c.desc("breaker_window_slow_calls", "Slow calls in the window.", "name", "result")
-	m.slowRatio = c.desc("breaker_slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", "name")
-	m.slowThreshold = c.desc("breaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", "name")
-	m.openUntil = c.desc("breaker_open_until_timestamp_seconds", "Time at which the breaker admits trials; 0 unless it is open.", "name")
-	m.keys = c.desc("breaker_keys", "Breakers in a group.", "name")
-	m.evictions = c.desc("breaker_key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", "name")
-	m.overflowState = c.desc("breaker_overflow_state", "State of the breaker that keys share when a group is full: 1 for the current state.", "name", "state")
-	m.overflows = c.desc("breaker_key_overflows_total", "Calls whose key shared a breaker because the group was full.", "name")
-	m.transitions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: c.namespace, Name: "breaker_transitions_total", Help: "Changes of state, automatic and manual.",
-	}, []string{"name", "from", "to"})
-	vectors := []prometheus.Collector{m.transitions}
+	m := &breakerMetrics{transitions: c.counterVec("breaker_transitions_total", "Changes of state, automatic and manual.", "name", "from", "to")}
+	vectors := []vector{m.transitions}
 	if cfg.Durations {
 		m.duration = c.histogram("breaker_call_duration_seconds", "Duration of calls, by result.", "name", "result")
 		vectors = append(vectors, m.duration)
@@ -51,8 +25,8 @@ func breakerKinds(c *Collector, cfg Config) []kind {
 	single := func(name string, b *breaker.Breaker) func() { return m.attach(name, b.Observe) }
 	group := func(name string, g *breaker.Group) func() { return m.attach(name, g.Observe) }
 	return []kind{
-		attached(kindOf("breaker", m.collect), single, vectors...),
-		attached(kindOf("breaker", m.collectGroup), group),
+		attached(kindOf("breaker", collectBreaker), single, vectors...),
+		attached(kindOf("breaker", collectGroup), group, vectors...),
 	}
 }
 
@@ -91,74 +65,72 @@ func (m *breakerMetrics) attach(name string, observe func(breaker.Hooks) func())
 		mu.Lock()
 		defer mu.Unlock()
 		gone = true
-		m.transitions.DeletePartialMatch(prometheus.Labels{"name": name})
-		if m.duration != nil {
-			m.duration.DeletePartialMatch(prometheus.Labels{"name": name})
-		}
 	}
 }
 
-func (m *breakerMetrics) collect(ch chan<- prometheus.Metric, name string, b *breaker.Breaker) (panics uint64) {
+func collectBreaker(w *writer, b *breaker.Breaker) (panics uint64) {
 	now := b.Snapshot()
-	gaugeState(ch, m.state, now.State, name)
-	gauge(ch, m.windowCalls, float64(now.Calls-now.Failures), name, "success")
-	gauge(ch, m.windowCalls, float64(now.Failures), name, "failure")
+	states := map[string]float64{}
+	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
+		states[state.String()] = bit(state == now.State)
+	}
+	breakerState(w, states)
+	w.gauges("breaker_window_calls", "Calls in the window.", "result", map[string]float64{
+		"success": float64(now.Calls - now.Failures), "failure": float64(now.Failures),
+	})
 	if now.Calls >= now.MinCalls {
-		gauge(ch, m.ratio, float64(now.Failures)/float64(now.Calls), name)
+		w.gauge("breaker_failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", float64(now.Failures)/float64(now.Calls))
 	}
 	if now.Threshold > 0 {
-		gauge(ch, m.threshold, now.Threshold, name)
+		w.gauge("breaker_failure_ratio_threshold", "Failure ratio at which the breaker opens; no sample with a number of failures.", now.Threshold)
 	}
 	if now.SlowThreshold > 0 {
-		gauge(ch, m.windowSlowCalls, float64(now.Slow-now.SlowFailures), name, "success")
-		gauge(ch, m.windowSlowCalls, float64(now.SlowFailures), name, "failure")
+		w.gauges("breaker_window_slow_calls", "Slow calls in the window.", "result", map[string]float64{
+			"success": float64(now.Slow - now.SlowFailures), "failure": float64(now.SlowFailures),
+		})
 		if now.Calls >= now.MinCalls {
-			gauge(ch, m.slowRatio, float64(now.Slow)/float64(now.Calls), name)
+			w.gauge("breaker_slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", float64(now.Slow)/float64(now.Calls))
 		}
-		gauge(ch, m.slowThreshold, now.SlowThreshold, name)
+		w.gauge("breaker_slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", now.SlowThreshold)
 	}
 	until := 0.0
 	if !now.OpenUntil.IsZero() {
 		until = float64(now.OpenUntil.UnixMilli()) / 1000
 	}
-	gauge(ch, m.openUntil, until, name)
-	return m.collectCalls(ch, name, b.Stats())
-}
-
-// gaugeState exports 1 for the current state, and 0 for each other.
-func gaugeState(ch chan<- prometheus.Metric, desc *prometheus.Desc, is breaker.State, name string) {
-	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
-		one := 0.0
-		if state == is {
-			one = 1
-		}
-		gauge(ch, desc, one, name, state.String())
-	}
+	w.gauge("breaker_open_until_timestamp_seconds", "Time at which the breaker admits trials; 0 unless it is open.", until)
+	return collectCalls(w, b.Stats())
 }
 
 // collectGroup exports a group as a whole: the number of series does not grow with
 // the keys.
-func (m *breakerMetrics) collectGroup(ch chan<- prometheus.Metric, name string, g *breaker.Group) (panics uint64) {
+func collectGroup(w *writer, g *breaker.Group) (panics uint64) {
 	s := g.Stats()
-	for state, n := range s.States {
-		gauge(ch, m.state, float64(n), name, breaker.State(state).String())
+	states, overflow := map[string]float64{}, map[string]float64{}
+	for i, n := range s.States {
+		state := breaker.State(i)
+		states[state.String()], overflow[state.String()] = float64(n), bit(state == s.OverflowState)
 	}
-	gauge(ch, m.keys, float64(s.Keys), name)
-	counter(ch, m.evictions, s.Evicted, name)
-	counter(ch, m.overflows, s.Overflowed, name)
-	gaugeState(ch, m.overflowState, s.OverflowState, name)
-	return m.collectCalls(ch, name, s.Stats)
+	breakerState(w, states)
+	w.gauge("breaker_keys", "Breakers in a group.", float64(s.Keys))
+	w.counter("breaker_key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", s.Evicted)
+	w.counter("breaker_key_overflows_total", "Calls whose key shared a breaker because the group was full.", s.Overflowed)
+	w.gauges("breaker_overflow_state", "State of the breaker that keys share when a group is full: 1 for the current state.", "state", overflow)
+	return collectCalls(w, s.Stats)
 }
 
-func (m *breakerMetrics) collectCalls(ch chan<- prometheus.Metric, name string, s breaker.Stats) (panics uint64) {
-	counter(ch, m.calls, s.Successes, name, "success")
-	counter(ch, m.calls, s.Failures, name, "failure")
-	counter(ch, m.calls, s.Ignored, name, "ignored")
-	counter(ch, m.calls, s.Rejected, name, "not_permitted")
-	counter(ch, m.slowCalls, s.SlowSuccesses, name, "success")
-	counter(ch, m.slowCalls, s.SlowFailures, name, "failure")
-	counter(ch, m.late, s.Late, name)
-	counter(ch, m.exceeded, s.Exceeded, name)
-	counter(ch, m.opened, s.Opened, name)
+func breakerState(w *writer, states map[string]float64) {
+	w.gauges("breaker_state", "Breakers in each state: 0 or 1 for a single breaker, a count for a group.", "state", states)
+}
+
+func collectCalls(w *writer, s breaker.Stats) (panics uint64) {
+	w.counters("breaker_calls_total", "Calls by result.", "result", map[string]uint64{
+		"success": s.Successes, "failure": s.Failures, "ignored": s.Ignored, "not_permitted": s.Rejected,
+	})
+	w.counters("breaker_slow_calls_total", "Calls that took longer than SlowCall, by result; they are among the calls too.", "result", map[string]uint64{
+		"success": s.SlowSuccesses, "failure": s.SlowFailures,
+	})
+	w.counter("breaker_late_results_total", "Calls that ended too late to count: in another state, or after TrialTimeout.", s.Late)
+	w.counter("breaker_ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", s.Exceeded)
+	w.counter("breaker_opened_total", "Times that a breaker was opened; not those of ForcedOpen.", s.Opened)
 	return s.HookPanics
 }

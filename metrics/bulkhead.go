@@ -3,54 +3,33 @@ package metrics
 import (
 	"context"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/gresil/gresil/core/bulkhead"
 )
 
-type bulkheadMetrics struct {
-	calls, changes, lost, store, inFlight, limit, waiting, keys *prometheus.Desc
-
-	wait *prometheus.HistogramVec
-}
-
 func bulkheadKinds(c *Collector, _ Config) []kind {
-	m := &bulkheadMetrics{}
-	m.calls = c.desc("bulkhead_calls_total", "Calls that were admitted or not, by result.", "name", "result")
-	m.changes = c.desc("bulkhead_limit_changes_total", "Times that the results of calls changed the limit of a key, by direction.", "name", "direction")
-	m.lost = c.desc("bulkhead_lost_total", "Calls in flight that lost their permits in the store.", "name")
-	m.store = c.desc("bulkhead_store_errors_total", "Calls that the store of the permits could not decide.", "name")
-	m.inFlight = c.desc("bulkhead_in_flight", "Permits that calls hold, of all keys.", "name")
-	m.limit = c.desc("bulkhead_limit", "Permits that the known keys may hold together.", "name")
-	m.waiting = c.desc("bulkhead_waiting", "Calls that wait.", "name")
-	m.keys = c.desc("bulkhead_keys", "Keys that are kept, apart from the empty one.", "name")
-	m.wait = c.histogram("bulkhead_wait_seconds", "Duration of the waits of calls that were then admitted.", "name")
-	return []kind{attached(kindOf("bulkhead", m.collect), m.attach, m.wait)}
-}
-
-func (m *bulkheadMetrics) attach(name string, b *bulkhead.Bulkhead) (detach func()) {
-	wait := m.wait.WithLabelValues(name)
-	cancel := b.Observe(bulkhead.Hooks{
-		Waited: func(_ context.Context, info bulkhead.Info) { wait.Observe(info.Waited.Seconds()) },
-	})
-	return func() {
-		cancel()
-		m.wait.DeleteLabelValues(name)
+	waits := c.histogram("bulkhead_wait_seconds", "Duration of the waits of calls that were then admitted.", "name")
+	attach := func(name string, b *bulkhead.Bulkhead) (cancel func()) {
+		wait := waits.WithLabelValues(name)
+		return b.Observe(bulkhead.Hooks{
+			Waited: func(_ context.Context, info bulkhead.Info) { wait.Observe(info.Waited.Seconds()) },
+		})
 	}
+	return []kind{attached(kindOf("bulkhead", collectBulkhead), attach, waits)}
 }
 
-func (m *bulkheadMetrics) collect(ch chan<- prometheus.Metric, name string, b *bulkhead.Bulkhead) (panics uint64) {
+func collectBulkhead(w *writer, b *bulkhead.Bulkhead) (panics uint64) {
 	s := b.Stats()
-	counter(ch, m.calls, s.Admitted, name, "admitted")
-	counter(ch, m.calls, s.Rejected, name, "rejected")
-	counter(ch, m.calls, s.Canceled, name, "canceled")
-	counter(ch, m.changes, s.Lowered, name, "lowered")
-	counter(ch, m.changes, s.Raised, name, "raised")
-	counter(ch, m.lost, s.Lost, name)
-	counter(ch, m.store, s.StoreErrors, name)
-	gauge(ch, m.inFlight, float64(s.InFlight), name)
-	gauge(ch, m.limit, float64(s.Limit), name)
-	gauge(ch, m.waiting, float64(s.Waiting), name)
-	gauge(ch, m.keys, float64(s.Keys), name)
+	w.counters("bulkhead_calls_total", "Calls that were admitted or not, by result.", "result", map[string]uint64{
+		"admitted": s.Admitted, "rejected": s.Rejected, "canceled": s.Canceled,
+	})
+	w.counters("bulkhead_limit_changes_total", "Times that the results of calls changed the limit of a key, by direction.", "direction", map[string]uint64{
+		"lowered": s.Lowered, "raised": s.Raised,
+	})
+	w.counter("bulkhead_lost_total", "Calls in flight that lost their permits in the store.", s.Lost)
+	w.counter("bulkhead_store_errors_total", "Calls that the store of the permits could not decide.", s.StoreErrors)
+	w.gauge("bulkhead_in_flight", "Permits that calls hold, of all keys.", float64(s.InFlight))
+	w.gauge("bulkhead_limit", "Permits that the known keys may hold together.", float64(s.Limit))
+	w.gauge("bulkhead_waiting", "Calls that wait.", float64(s.Waiting))
+	w.gauge("bulkhead_keys", "Keys that are kept, apart from the empty one.", float64(s.Keys))
 	return s.HookPanics
 }

@@ -42,26 +42,21 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) namespace() string { return cmp.Or(c.Namespace, "resilience") }
-
 // A Collector exports the instances in a registry. Make it with [New].
 type Collector struct {
 	namespace string
 	registry  *core.Registry
-	entries   *prometheus.Desc
-	panics    *prometheus.Desc
-	reloads   *prometheus.Desc
-	reloaded  *prometheus.Desc
 	build     prometheus.Metric
 	kinds     []kind
+	vectors   []vector
+	descs     sync.Map // *prometheus.Desc by the name of its metric, for those whose labels do not vary
+	cancel    func()
 
-	rejections rejections
-	cancel     func()
-
-	mu       sync.Mutex
-	closed   bool
-	attached map[entryKey][]func() // each removes hooks and series of an entry
-	configs  map[string]configured // by kind
+	mu         sync.Mutex
+	closed     bool
+	attached   map[entryKey][]func() // each removes hooks and series of an entry
+	configs    map[string]configured // by kind
+	rejections map[rejection]uint64
 }
 
 // configured counts the configs that were set on instances of a kind.
@@ -82,11 +77,10 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	if registry == nil {
 		return nil, &core.ConfigError{Field: "metrics.New registry", Value: nil, Reason: "must be the registry that the plugins are in"}
 	}
-	c := &Collector{namespace: cfg.namespace(), registry: registry, attached: map[entryKey][]func(){}, configs: map[string]configured{}}
-	c.entries = c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
-	c.panics = c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name")
-	c.reloads = c.desc("registry_reloads_total", "Configs set on running instances, by kind and result.", "kind", "result")
-	c.reloaded = c.desc("registry_last_reload_success_timestamp_seconds", "Time at which an instance of the kind last accepted a config; no sample before the first.", "kind")
+	c := &Collector{
+		namespace: cmp.Or(cfg.Namespace, "resilience"), registry: registry,
+		attached: map[entryKey][]func(){}, configs: map[string]configured{}, rejections: usual(),
+	}
 	version := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range append(info.Deps, &info.Main) {
@@ -98,7 +92,6 @@ func New(registry *core.Registry, cfg Config) (*Collector, error) {
 	c.build = prometheus.MustNewConstMetric(c.desc("build_info", "Version of the library and of Go.", "version", "goversion"),
 		prometheus.GaugeValue, 1, version, runtime.Version())
 	c.kinds = kinds(c, cfg)
-	c.rejections.init(c)
 	// Changes during this loop wait for the lock, and are applied afterwards.
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,21 +129,22 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		if k.name != "" {
 			kinds[k.name] = 0
 		}
-		for _, v := range k.vectors {
-			v.Collect(ch)
-		}
+	}
+	for _, v := range c.vectors {
+		v.Collect(ch)
 	}
 	for e := range c.registry.All() {
 		kinds[e.Kind]++
 		c.collectTags(ch, e)
 		c.collectEntry(ch, e)
 	}
+	entries := c.desc("registry_entries", "Instances in the registry, by kind.", "kind")
 	for kind, n := range kinds {
-		gauge(ch, c.entries, float64(n), kind)
+		gauge(ch, entries, float64(n), kind)
 	}
-	counter(ch, c.panics, c.registry.HookPanics(), "registry", "")
+	c.collectPanics(ch, c.registry.HookPanics(), "registry", "")
 	c.collectConfigs(ch, kinds)
-	c.rejections.collect(ch)
+	c.collectRejections(ch)
 }
 
 // collectEntry exports the mechanisms of an entry, and the sum of their panics.
@@ -161,12 +155,16 @@ func (c *Collector) collectEntry(ch chan<- prometheus.Metric, e core.Entry) {
 		if _, taken := c.registry.Get(m.Kind, m.Name); taken && m.Kind != e.Kind {
 			continue // an entry of its own has these series
 		}
-		panics += k.collect(ch, m)
+		panics += k.collect(&writer{c, ch, m.Name}, m)
 		hooks = hooks || k.hooks
 	}
 	if hooks {
-		counter(ch, c.panics, panics, e.Kind, e.Name)
+		c.collectPanics(ch, panics, e.Kind, e.Name)
 	}
+}
+
+func (c *Collector) collectPanics(ch chan<- prometheus.Metric, n uint64, kind, name string) {
+	counter(ch, c.desc("hook_panics_total", "Calls of hooks that ended in a panic.", "kind", "name"), n, kind, name)
 }
 
 // collectTags exports the tags of an entry as labels of a separate series. The labels of
@@ -179,7 +177,7 @@ func (c *Collector) collectTags(ch chan<- prometheus.Metric, e core.Entry) {
 	for _, tag := range slices.Sorted(maps.Keys(e.Tags)) {
 		labels, values = append(labels, tag), append(values, e.Tags[tag])
 	}
-	gauge(ch, c.desc("registry_entry_info", "Tags of an instance, as labels.", labels...), 1, values...)
+	gauge(ch, c.newDesc("registry_entry_info", "Tags of an instance, as labels.", labels), 1, values...)
 }
 
 // collectConfigs exports zeros too for the kinds without a config so far.
@@ -192,11 +190,13 @@ func (c *Collector) collectConfigs(ch chan<- prometheus.Metric, kinds map[string
 			configs[kind] = configured{}
 		}
 	}
+	reloads := c.desc("registry_reloads_total", "Configs set on running instances, by kind and result.", "kind", "result")
+	reloaded := c.desc("registry_last_reload_success_timestamp_seconds", "Time at which an instance of the kind last accepted a config; no sample before the first.", "kind")
 	for kind, n := range configs {
-		counter(ch, c.reloads, n.accepted, kind, "success")
-		counter(ch, c.reloads, n.refused, kind, "failure")
+		counter(ch, reloads, n.accepted, kind, "success")
+		counter(ch, reloads, n.refused, kind, "failure")
 		if !n.last.IsZero() {
-			gauge(ch, c.reloaded, float64(n.last.UnixMilli())/1000, kind)
+			gauge(ch, reloaded, float64(n.last.UnixMilli())/1000, kind)
 		}
 	}
 }
@@ -248,25 +248,34 @@ func (c *Collector) detachLocked(key entryKey) {
 	delete(c.attached, key)
 }
 
+// desc returns the description of a metric whose labels are always the same.
 func (c *Collector) desc(name, help string, labels ...string) *prometheus.Desc {
+	d, ok := c.descs.Load(name)
+	if !ok {
+		d, _ = c.descs.LoadOrStore(name, c.newDesc(name, help, labels))
+	}
+	return d.(*prometheus.Desc)
+}
+
+func (c *Collector) newDesc(name, help string, labels []string) *prometheus.Desc {
 	return prometheus.NewDesc(c.namespace+"_"+name, help, labels, nil)
 }
 
 // histogram has buckets from 100µs to 30s, and native ones where those are scraped.
 func (c *Collector) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace:                   c.namespace,
 		Name:                        name,
 		Help:                        help,
 		Buckets:                     []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		NativeHistogramBucketFactor: 1.1,
 	}, labels)
+	c.vectors = append(c.vectors, v)
+	return v
 }
 
-func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
-}
-
-func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+func (c *Collector) counterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: c.namespace, Name: name, Help: help}, labels)
+	c.vectors = append(c.vectors, v)
+	return v
 }

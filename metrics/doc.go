@@ -54,7 +54,7 @@
 // The 19 series of a batcher of outbound/batch begin with resilience_batch_. If
 // resilience_batch_records grows, the limit of calls is too low for the records that are added.
 //
-// resilience_http_rejections_total is counted by [Collector.Rejected].
+// resilience_http_rejections_total is counted by [Collector.ServerRejected].
 // resilience_registry_entries, _reloads_total and _last_reload_success_timestamp_seconds
 // describe the registry and [core.SetConfig]. resilience_hook_panics_total has a series
 // for each instance, and resilience_events_dropped_total one for each event log in the

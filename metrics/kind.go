@@ -32,24 +32,37 @@ type kind struct {
 	part    bool   // has this name also as a part of an instance of another kind
 	hooks   bool   // collect returns the number of their panics
 	is      func(instance any) bool
-	collect func(ch chan<- prometheus.Metric, e core.Entry) (panics uint64)
+	collect func(w *writer, e core.Entry) (panics uint64)
 	attach  func(e core.Entry) (detach func()) // nil: collect is enough
-	vectors []prometheus.Collector
 }
 
 // kindOf returns a kind for the instances of type T, which have hooks.
-func kindOf[T any](name string, collect func(ch chan<- prometheus.Metric, name string, x T) (panics uint64)) kind {
+func kindOf[T any](name string, collect func(w *writer, x T) (panics uint64)) kind {
 	return kind{
 		name: name, hooks: true,
 		is:      func(instance any) bool { _, ok := instance.(T); return ok },
-		collect: func(ch chan<- prometheus.Metric, e core.Entry) uint64 { return collect(ch, e.Name, e.Instance.(T)) },
+		collect: func(w *writer, e core.Entry) uint64 { return collect(w, e.Instance.(T)) },
 	}
 }
 
-// attached returns k with hooks on the instances, which are of type T.
-func attached[T any](k kind, attach func(name string, x T) (detach func()), vectors ...prometheus.Collector) kind {
-	k.attach = func(e core.Entry) func() { return attach(e.Name, e.Instance.(T)) }
-	k.vectors = vectors
+// A vector has series with the label name. Hooks on the instances update it.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+// attached returns k with hooks on the instances, which are of type T. When they are
+// removed, their series are removed from the vectors.
+func attached[T any](k kind, attach func(name string, x T) (cancel func()), vectors ...vector) kind {
+	k.attach = func(e core.Entry) func() {
+		cancel := attach(e.Name, e.Instance.(T))
+		return func() {
+			cancel()
+			for _, v := range vectors {
+				v.DeletePartialMatch(prometheus.Labels{"name": e.Name})
+			}
+		}
+	}
 	return k
 }
 

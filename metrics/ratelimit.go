@@ -9,32 +9,21 @@ import (
 )
 
 type limiterMetrics struct {
-	requests, waiters, limit, window, partitions, evictions, storeErrors *prometheus.Desc
-	wait                                                                 *prometheus.HistogramVec
-	permits                                                              *prometheus.CounterVec // nil without Config.Permits
+	wait    *prometheus.HistogramVec
+	permits *prometheus.CounterVec // nil without Config.Permits
 }
 
 func limiterKinds(c *Collector, cfg Config) []kind {
-	m := &limiterMetrics{}
-	m.requests = c.desc("ratelimit_requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "name", "result")
-	m.waiters = c.desc("ratelimit_waiters", "Calls that wait for permits.", "name")
-	m.limit = c.desc("ratelimit_limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", "name")
-	m.window = c.desc("ratelimit_window_seconds", "Period of that limit; of joined limits, of the first.", "name")
-	m.partitions = c.desc("ratelimit_partitions", "Keys held in memory.", "name")
-	m.evictions = c.desc("ratelimit_partition_evictions_total", "Keys evicted while part of their usage still counted.", "name", "reason")
-	m.storeErrors = c.desc("ratelimit_store_errors_total", "Operations that the store failed to decide.", "name")
-	m.wait = c.histogram("ratelimit_wait_seconds", "Duration of waits for permits, by result.", "name", "result")
-	vectors := []prometheus.Collector{m.wait}
+	m := &limiterMetrics{wait: c.histogram("ratelimit_wait_seconds", "Duration of waits for permits, by result.", "name", "result")}
+	vectors := []vector{m.wait}
 	if cfg.Permits {
-		m.permits = prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: c.namespace, Name: "ratelimit_permits_total", Help: "Permits requested, by result.",
-		}, []string{"name", "result"})
+		m.permits = c.counterVec("ratelimit_permits_total", "Permits requested, by result.", "name", "result")
 		vectors = append(vectors, m.permits)
 	}
-	return []kind{attached(kindOf("ratelimit", m.collect), m.attach, vectors...)}
+	return []kind{attached(kindOf("ratelimit", collectLimiter), m.attach, vectors...)}
 }
 
-func (m *limiterMetrics) attach(name string, l *ratelimit.Limiter) (detach func()) {
+func (m *limiterMetrics) attach(name string, l *ratelimit.Limiter) (cancel func()) {
 	allowed, canceled := m.wait.WithLabelValues(name, "allowed"), m.wait.WithLabelValues(name, "canceled")
 	hooks := ratelimit.Hooks{
 		Waited:   func(_ context.Context, info ratelimit.Info) { allowed.Observe(info.Waited.Seconds()) },
@@ -45,32 +34,24 @@ func (m *limiterMetrics) attach(name string, l *ratelimit.Limiter) (detach func(
 		hooks.Allowed = func(_ context.Context, info ratelimit.Info) { granted.Add(float64(info.Result.Granted)) }
 		hooks.Rejected = func(_ context.Context, info ratelimit.Info) { refused.Add(float64(info.Cost)) }
 	}
-	cancel := l.Observe(hooks)
-	return func() {
-		cancel()
-		if m.permits != nil {
-			m.permits.DeletePartialMatch(prometheus.Labels{"name": name})
-		}
-		m.wait.DeletePartialMatch(prometheus.Labels{"name": name})
-	}
+	return l.Observe(hooks)
 }
 
-func (m *limiterMetrics) collect(ch chan<- prometheus.Metric, name string, l *ratelimit.Limiter) (panics uint64) {
+func collectLimiter(w *writer, l *ratelimit.Limiter) (panics uint64) {
 	s := l.Stats()
-	counter(ch, m.requests, s.Allowed, name, "allowed")
-	counter(ch, m.requests, s.Rejected, name, "throttled")
-	counter(ch, m.requests, s.Canceled, name, "canceled")
-	counter(ch, m.requests, s.StoreErrors-s.Local, name, "error") // Local is part of StoreErrors
-	counter(ch, m.storeErrors, s.StoreErrors, name)
-	gauge(ch, m.waiters, float64(s.Waiting), name)
+	w.counters("ratelimit_requests_total", "Operations by result; error: neither the store nor the process decided, whatever OnStoreError did then.", "result", map[string]uint64{
+		"allowed": s.Allowed, "throttled": s.Rejected, "canceled": s.Canceled, "error": s.StoreErrors - s.Local, // Local is part of StoreErrors
+	})
+	w.counter("ratelimit_store_errors_total", "Operations that the store failed to decide.", s.StoreErrors)
+	w.gauge("ratelimit_waiters", "Calls that wait for permits.", float64(s.Waiting))
 	if l.InUse() {
 		limit := l.Limit()
-		gauge(ch, m.limit, float64(limit.Capacity()), name)
-		gauge(ch, m.window, limit.Period.Seconds(), name)
+		w.gauge("ratelimit_limit_permits", "Capacity of the limit for one key; no sample while every key has another limit, as by a tier.", float64(limit.Capacity()))
+		w.gauge("ratelimit_window_seconds", "Period of that limit; of joined limits, of the first.", limit.Period.Seconds())
 	}
 	if s.Keys >= 0 {
-		gauge(ch, m.partitions, float64(s.Keys), name)
-		counter(ch, m.evictions, s.Evicted, name, "capacity")
+		w.gauge("ratelimit_partitions", "Keys held in memory.", float64(s.Keys))
+		w.counters("ratelimit_partition_evictions_total", "Keys evicted while part of their usage still counted.", "reason", map[string]uint64{"capacity": s.Evicted})
 	}
 	return s.HookPanics
 }

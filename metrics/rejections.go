@@ -2,8 +2,8 @@ package metrics
 
 import (
 	"errors"
+	"maps"
 	"strconv"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,46 +13,31 @@ import (
 	"github.com/gresil/gresil/core/timeout"
 )
 
-// rejections counts HTTP requests by side, reason and status.
-type rejections struct {
-	desc *prometheus.Desc
-
-	mu     sync.Mutex
-	counts map[rejection]uint64
-}
-
+// A rejection is a sort of rejected HTTP requests.
 type rejection struct {
 	side   string // "server" or "client"
 	reason string
 	code   int // 0 without a response
 }
 
-// usual returns the rejections that the plugins make with their defaults. They are
-// exported as 0 before the first, so that a rate includes the first.
-func usual() []rejection {
-	return []rejection{
-		{"server", "rate_limited", 429},
-		{"server", "rate_limited", 413},
-		{"server", "circuit_open", 503},
-		{"server", "timeout", 503},
-		{"server", "rejected", 403},
-		{"server", "rejected", 503},
-		{"server", "other", 500},
-		{"server", "other", 503},
-		{"client", "rate_limited", 0},
-		{"client", "circuit_open", 0},
-		{"client", "circuit_open", 503},
-		{"client", "timeout", 0},
-		{"client", "rejected", 0},
-		{"client", "other", 0},
-	}
-}
-
-func (r *rejections) init(c *Collector) {
-	r.desc = c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
-	r.counts = map[rejection]uint64{}
-	for _, known := range usual() {
-		r.counts[known] = 0
+// usual returns the counts of the rejections that the plugins make with their defaults. They
+// are exported as 0 before the first, so that a rate includes the first.
+func usual() map[rejection]uint64 {
+	return map[rejection]uint64{
+		{"server", "rate_limited", 429}: 0,
+		{"server", "rate_limited", 413}: 0,
+		{"server", "circuit_open", 503}: 0,
+		{"server", "timeout", 503}:      0,
+		{"server", "rejected", 403}:     0,
+		{"server", "rejected", 503}:     0,
+		{"server", "other", 500}:        0,
+		{"server", "other", 503}:        0,
+		{"client", "rate_limited", 0}:   0,
+		{"client", "circuit_open", 0}:   0,
+		{"client", "circuit_open", 503}: 0,
+		{"client", "timeout", 0}:        0,
+		{"client", "rejected", 0}:       0,
+		{"client", "other", 0}:          0,
 	}
 }
 
@@ -74,9 +59,9 @@ func (c *Collector) rejected(side string, err error, code int) {
 	if 100 <= code && code <= 599 {
 		r.code = code
 	}
-	c.rejections.mu.Lock()
-	defer c.rejections.mu.Unlock()
-	c.rejections.counts[r]++
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rejections[r]++
 }
 
 func reason(err error) string {
@@ -94,14 +79,16 @@ func reason(err error) string {
 	return "other"
 }
 
-func (r *rejections) collect(ch chan<- prometheus.Metric) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for k, n := range r.counts {
+func (c *Collector) collectRejections(ch chan<- prometheus.Metric) {
+	desc := c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
+	c.mu.Lock()
+	counts := maps.Clone(c.rejections)
+	c.mu.Unlock()
+	for k, n := range counts {
 		code := "none"
 		if k.code != 0 {
 			code = strconv.Itoa(k.code)
 		}
-		counter(ch, r.desc, n, k.side, k.reason, code)
+		counter(ch, desc, n, k.side, k.reason, code)
 	}
 }

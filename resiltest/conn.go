@@ -84,41 +84,33 @@ func (c *conn) end(read, write error) {
 
 func (c *conn) Read(p []byte) (n int, err error) {
 	q := c.in
-	waitErr := q.wait(&q.readBy, "read", func() bool {
+	err = q.wait(&q.readBy, "read", func() (done bool, err error) {
 		switch {
 		case len(q.buf) > 0:
 			n = copy(p, q.buf)
 			q.buf = q.buf[n:]
+			return true, nil
 		case q.readErr != nil:
-			err = q.readErr
-		default:
-			return len(p) == 0
+			return true, q.readErr
 		}
-		return true
+		return len(p) == 0, nil
 	})
-	if waitErr != nil {
-		return 0, waitErr
-	}
 	return n, err
 }
 
 func (c *conn) Write(p []byte) (n int, err error) {
 	q := c.out
-	waitErr := q.wait(&q.writeBy, "write", func() bool {
+	err = q.wait(&q.writeBy, "write", func() (done bool, err error) {
 		if q.writeErr != nil {
-			err = q.writeErr
-			return true
+			return true, q.writeErr
 		}
 		m := min(len(p)-n, pipeSize-len(q.buf))
 		q.buf = append(q.buf, p[n:n+m]...)
 		if n += m; m > 0 {
 			q.announce() // also where there is more to write
 		}
-		return n == len(p)
+		return n == len(p), nil
 	})
-	if waitErr != nil {
-		return n, waitErr
-	}
 	return n, err
 }
 
@@ -148,8 +140,8 @@ func (q *pipe) change(f func()) {
 	q.announce()
 }
 
-// wait tries until it succeeds, or the deadline is over.
-func (q *pipe) wait(by *time.Time, op string, try func() bool) error {
+// wait tries until that is done, or the deadline is over.
+func (q *pipe) wait(by *time.Time, op string, try func() (done bool, err error)) error {
 	for {
 		q.mu.Lock()
 		end := *by
@@ -157,10 +149,10 @@ func (q *pipe) wait(by *time.Time, op string, try func() bool) error {
 			q.mu.Unlock()
 			return &net.OpError{Op: op, Net: "tcp", Err: os.ErrDeadlineExceeded}
 		}
-		if try() {
+		if done, err := try(); done {
 			q.announce()
 			q.mu.Unlock()
-			return nil
+			return err
 		}
 		changed := q.changed
 		q.mu.Unlock()

@@ -160,18 +160,18 @@ func (f *finder) key(dst []byte, r *http.Request) ([]byte, bool) {
 
 // client returns the address of the client, and false where there is none.
 func (f *finder) client(r *http.Request) (netip.Addr, bool) {
-	var peer netip.Addr
+	var addr netip.Addr
 	found, trusted := false, f.unix
 	if !isUnix(r.RemoteAddr) { // to parse it would fail, with an error on the heap
-		peer, found = parseAddr(r.RemoteAddr, isPort)
-		trusted = f.trusts(peer)
+		addr, found = parseEntry(r.RemoteAddr)
+		trusted = f.trusts(addr)
 	}
 	if trusted {
 		if client, ok := f.forwarded(r.Header); ok {
 			return client, true
 		}
 	}
-	return peer, found
+	return addr, found
 }
 
 func (f *finder) trusts(a netip.Addr) bool { return within(a, f.trusted) }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/gresil/gresil/internal/peer"
 )
 
 const (
@@ -61,7 +63,7 @@ func cutEntry(line string) (entry, rest string) {
 	return line[i+1:], line[:max(i, 0)]
 }
 
-func parseEntry(s string) (netip.Addr, bool) { return parseAddr(s, isPort) }
+func parseEntry(s string) (netip.Addr, bool) { return parseAddr(s, peer.IsPort) }
 
 // cutElement is cutEntry for Forwarded, where a comma in a quoted string separates
 // nothing. It reads from the right, too: that way nothing that a client wrote, as a
@@ -189,22 +191,13 @@ func cutPort(s string, isPort func(string) bool) (string, bool) {
 	return host, closed && (rest == "" || has && isPort(port))
 }
 
-func isPort(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
-
 // isNodePort reports whether s is a port as Forwarded has it, which can be an obfuscated
 // one, as "_p1".
 func isNodePort(s string) bool {
 	const obfuscated = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	name, ok := strings.CutPrefix(s, "_")
 	if !ok {
-		return isPort(s)
+		return peer.IsPort(s)
 	}
 	return name != "" && strings.Trim(name, obfuscated) == ""
 }

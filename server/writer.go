@@ -95,48 +95,25 @@ func optional(w http.ResponseWriter) (has int) {
 	return has
 }
 
-// writer returns rec as the type with the methods of the writer below.
-func (rec *Recorder) writer() http.ResponseWriter {
-	w := writer{rec}
-	switch has := optional(rec.w); has {
-	case hasF:
-		return writerF{w}
-	case hasH:
-		return writerH{w}
-	case hasF | hasH:
-		return writerFH{writerF{w}}
-	case hasR:
-		return writerR{w}
-	case hasF | hasR:
-		return writerFR{writerF{w}}
-	case hasH | hasR:
-		return writerHR{writerH{w}}
-	case hasF | hasH | hasR:
-		return writerFHR{writerFH{writerF{w}}}
-	default:
-		return w.pusher(has)
-	}
+// wrappers has, for each combination of letters, the writer with their methods.
+var wrappers = [...]func(writer) http.ResponseWriter{ //nolint:gochecknoglobals // a constant
+	0:                         func(w writer) http.ResponseWriter { return w },
+	hasF:                      func(w writer) http.ResponseWriter { return writerF{w} },
+	hasH:                      func(w writer) http.ResponseWriter { return writerH{w} },
+	hasF | hasH:               func(w writer) http.ResponseWriter { return writerFH{writerF{w}} },
+	hasR:                      func(w writer) http.ResponseWriter { return writerR{w} },
+	hasF | hasR:               func(w writer) http.ResponseWriter { return writerFR{writerF{w}} },
+	hasH | hasR:               func(w writer) http.ResponseWriter { return writerHR{writerH{w}} },
+	hasF | hasH | hasR:        func(w writer) http.ResponseWriter { return writerFHR{writerFH{writerF{w}}} },
+	hasP:                      func(w writer) http.ResponseWriter { return writerP{w} },
+	hasF | hasP:               func(w writer) http.ResponseWriter { return writerFP{writerF{w}} },
+	hasH | hasP:               func(w writer) http.ResponseWriter { return writerHP{writerH{w}} },
+	hasF | hasH | hasP:        func(w writer) http.ResponseWriter { return writerFHP{writerFH{writerF{w}}} },
+	hasR | hasP:               func(w writer) http.ResponseWriter { return writerRP{writerR{w}} },
+	hasF | hasR | hasP:        func(w writer) http.ResponseWriter { return writerFRP{writerFR{writerF{w}}} },
+	hasH | hasR | hasP:        func(w writer) http.ResponseWriter { return writerHRP{writerHR{writerH{w}}} },
+	hasF | hasH | hasR | hasP: func(w writer) http.ResponseWriter { return writerFHRP{writerFHR{writerFH{writerF{w}}}} },
 }
 
-// pusher returns w as a type with Push, if it has that.
-func (w writer) pusher(has int) http.ResponseWriter {
-	switch has {
-	case hasP:
-		return writerP{w}
-	case hasF | hasP:
-		return writerFP{writerF{w}}
-	case hasH | hasP:
-		return writerHP{writerH{w}}
-	case hasF | hasH | hasP:
-		return writerFHP{writerFH{writerF{w}}}
-	case hasR | hasP:
-		return writerRP{writerR{w}}
-	case hasF | hasR | hasP:
-		return writerFRP{writerFR{writerF{w}}}
-	case hasH | hasR | hasP:
-		return writerHRP{writerHR{writerH{w}}}
-	case hasF | hasH | hasR | hasP:
-		return writerFHRP{writerFHR{writerFH{writerF{w}}}}
-	}
-	return w
-}
+// writer returns rec as the type with the methods of the writer below.
+func (rec *Recorder) writer() http.ResponseWriter { return wrappers[optional(rec.w)](writer{rec}) }

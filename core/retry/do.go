@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/untyped"
 )
 
@@ -79,7 +80,7 @@ func failure(ctx context.Context, c *Config, err error) Attempt {
 	a := Attempt{Err: err}
 	switch {
 	case ctx.Err() != nil: // RetryIf is not called
-	case errors.Is(err, core.ErrRejected) && (!c.RetryRejected || hopeless(err)):
+	case errors.Is(err, core.ErrRejected) && (!c.RetryRejected || blame.Hopeless(err)):
 		a.Retryable, a.Suppress = true, Rejected
 	case c.RetryIf == nil || c.RetryIf(err):
 		a.Retryable = true

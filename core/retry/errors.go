@@ -94,15 +94,3 @@ func (e *laterRejectionError) RetryAfter() time.Duration {
 	}
 	return -1
 }
-
-// hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
-func hopeless(rejection error) bool {
-	if _, ok := core.RetryAfter(rejection); ok {
-		return false
-	}
-	_, ok := errors.AsType[interface {
-		error
-		RetryAfter() time.Duration
-	}](rejection)
-	return ok // it is negative
-}

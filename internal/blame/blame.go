@@ -36,6 +36,12 @@ func Of(err error) *Error {
 	return e
 }
 
+// Has reports whether there is an E in the tree of err.
+func Has[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // Strip returns err without an Error around it.
 func Strip(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // only the outermost
@@ -51,6 +57,18 @@ func Timeout(err error) bool {
 		Timeout() bool
 	}](err)
 	return ok && timeout.Timeout()
+}
+
+// Hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
+func Hopeless(rejection error) bool {
+	if _, ok := core.RetryAfter(rejection); ok {
+		return false
+	}
+	_, ok := errors.AsType[interface {
+		error
+		RetryAfter() time.Duration
+	}](rejection)
+	return ok // it is negative
 }
 
 // Struck reports whether a timeout with a cause of its own ended ctx: one that was set

@@ -1,7 +1,10 @@
 // Package hook guards the calls of users' hooks.
 package hook
 
-import "sync/atomic"
+import (
+	"context"
+	"sync/atomic"
+)
 
 // Panics counts the panics of hooks. The zero value is ready to use.
 type Panics struct{ count atomic.Uint64 }
@@ -15,3 +18,18 @@ func (p *Panics) Recover() {
 
 // Count is the number of panics so far.
 func (p *Panics) Count() uint64 { return p.count.Load() }
+
+// Join returns a hook that calls first and then second, which is called even when
+// the first one panics. Where one is nil it is the other.
+func Join[I any](first, second func(context.Context, I)) func(context.Context, I) {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(ctx context.Context, info I) {
+		defer second(ctx, info)
+		first(ctx, info)
+	}
+}

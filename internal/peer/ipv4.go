@@ -25,14 +25,14 @@ func IPv4(remoteAddr string) (ip string, ok bool) {
 			}
 			digits, value = 0, 0
 		default:
-			return remoteAddr[:i], dots == 3 && port(remoteAddr[i+1:])
+			return remoteAddr[:i], dots == 3 && IsPort(remoteAddr[i+1:])
 		}
 	}
 	return "", false
 }
 
-// port reports whether s is a number.
-func port(s string) bool {
+// IsPort reports whether s is a number.
+func IsPort(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return false

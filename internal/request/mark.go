@@ -4,9 +4,21 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/gresil/gresil/core"
 )
+
+// DrainTime is the time to read a response that is discarded, by default.
+const DrainTime = 500 * time.Millisecond
+
+// HasIdempotencyKey reports whether req has an Idempotency-Key or X-Idempotency-Key header,
+// also without a value.
+func HasIdempotencyKey(req *http.Request) bool {
+	_, ok := req.Header["Idempotency-Key"]
+	_, x := req.Header["X-Idempotency-Key"]
+	return ok || x
+}
 
 // A mark is in the context of the request of a rejection, and refers to that request:
 // a context derived from it has the mark as well.

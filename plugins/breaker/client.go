@@ -7,7 +7,6 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
@@ -25,9 +24,7 @@ func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the group has the hooks
 		},
-		Settings: func(c *ClientConfig) clientRules {
-			return clientRules{key: c.key(), classify: c.classify(), maxRetryAfter: c.maxRetryAfter()} //nolint:bodyclose // there is no response
-		},
+		Settings: rulesOf,
 		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
 		},
@@ -38,15 +35,7 @@ func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 // [core.Registry.Add].
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
-	err := c.life.Init(clientLife(), cfg)
-	if err != nil {
-		return nil, err
-	}
-	if c.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys); err != nil {
-		return nil, err
-	}
-	c.breakers = c.group
-	if err = c.life.Register(c); err != nil {
+	if err := c.init(c, clientLife(), cfg, true, cfg.MaxKeys); err != nil {
 		return nil, err
 	}
 	return c, nil

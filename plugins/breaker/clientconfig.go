@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
@@ -145,33 +144,15 @@ func mustStay(old int) string { return fmt.Sprintf("must stay %d", old) }
 
 // core returns the Config of the breakers, without the registry of the plugin.
 func (c ClientConfig) core() breaker.Config {
+	if c.OpenDelay == nil {
+		c.OpenDelay = backoff.Exponential{Initial: 30 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
+	}
 	return breaker.Config{
 		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
 		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
-		OpenDelay: c.openDelay(), Trials: cmp.Or(c.Trials, defaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
+		OpenDelay: c.OpenDelay, Trials: cmp.Or(c.Trials, defaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, PanicsFail: c.PanicsFail, Hooks: c.Hooks,
 	}
-}
-
-func (c ClientConfig) openDelay() backoff.Strategy {
-	if c.OpenDelay == nil {
-		return backoff.Exponential{Initial: 30 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
-	}
-	return c.OpenDelay
-}
-
-func (c ClientConfig) maxRetryAfter() time.Duration {
-	if c.MaxRetryAfter == 0 {
-		return defaultMaxRetryAfter
-	}
-	return max(0, c.MaxRetryAfter)
-}
-
-func (c ClientConfig) key() func(*http.Request) string {
-	if c.Key == nil {
-		return client.Host
-	}
-	return c.Key
 }
 
 // TripOnRetryAfter is a Trip for a ClientConfig: a response with a status of 429 or 503
@@ -181,11 +162,4 @@ func TripOnRetryAfter(resp *http.Response, asked time.Duration) time.Duration {
 		return 0
 	}
 	return asked
-}
-
-func (c ClientConfig) classify() func(context.Context, *http.Response, error) core.Outcome {
-	if c.Classify == nil {
-		return client.Classify
-	}
-	return c.Classify
 }

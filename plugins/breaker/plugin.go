@@ -29,6 +29,24 @@ type breakers interface {
 	Observe(h Hooks) (cancel func())
 }
 
+// init is the constructor of self.
+func (p *plugin[C, S, Call]) init(self any, kind *instance.Kind[C, S, Hooks], cfg C, keyed bool, maxKeys int) (err error) {
+	if err = p.life.Init(kind, cfg); err != nil {
+		return err
+	}
+	if keyed {
+		p.group, err = breaker.NewGroup(cfg.core(), maxKeys)
+		p.breakers = p.group
+	} else {
+		p.one, err = breaker.New(cfg.core())
+		p.breakers = p.one
+	}
+	if err != nil {
+		return err
+	}
+	return p.life.Register(self)
+}
+
 // Name returns the name of the plugin.
 func (p *plugin[C, S, Call]) Name() string { return p.life.Name() }
 

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -17,6 +18,17 @@ type clientRules struct {
 	key           func(*http.Request) string
 	classify      func(context.Context, *http.Response, error) core.Outcome
 	maxRetryAfter time.Duration
+}
+
+func rulesOf(c *ClientConfig) clientRules {
+	r := clientRules{key: c.Key, classify: c.Classify, maxRetryAfter: max(0, cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter))}
+	if r.key == nil {
+		r.key = client.Host
+	}
+	if r.classify == nil {
+		r.classify = client.Classify
+	}
+	return r
 }
 
 type transport struct {

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/validate"
@@ -30,7 +29,12 @@ func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
 			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the breakers have the hooks
 		},
-		Settings: func(c *ServerConfig) classifier { return c.classify() },
+		Settings: func(c *ServerConfig) classifier {
+			if c.Classify == nil {
+				return ClassifyHandler
+			}
+			return c.Classify
+		},
 		Fixed: func(check *validate.Check, old, cfg *ServerConfig) {
 			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
 			check.That((cfg.Key == nil) == (old.Key == nil), "Key", cfg.Key != nil, fmt.Sprintf("must stay set: %v", old.Key != nil))
@@ -42,21 +46,7 @@ func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 // [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
-	err := s.life.Init(serverLife(), cfg)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Key == nil {
-		s.one, err = breaker.New(cfg.core())
-		s.breakers = s.one
-	} else {
-		s.group, err = breaker.NewGroup(cfg.core(), cfg.MaxKeys)
-		s.breakers = s.group
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.life.Register(s); err != nil {
+	if err := s.init(s, serverLife(), cfg, cfg.Key != nil, cfg.MaxKeys); err != nil {
 		return nil, err
 	}
 	return s, nil

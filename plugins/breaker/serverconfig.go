@@ -119,13 +119,6 @@ func (c ServerConfig) core() breaker.Config {
 	}
 }
 
-func (c ServerConfig) classify() func(*http.Request, *server.Recorder) core.Outcome {
-	if c.Classify == nil {
-		return ClassifyHandler
-	}
-	return c.Classify
-}
-
 // ClassifyHandler is the Classify of a ServerConfig without one. A request that an inner
 // plugin rejected is [core.Ignored], and so is a request whose client has disconnected or
 // whose context has ended. A context that ended by a timeout with a cause of its own (see

@@ -68,10 +68,7 @@ func terminal(err error) bool {
 	if fault := blame.Of(err); fault != nil && fault.Final {
 		return true
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok { // http.Client makes ErrSchemeMismatch of some
-		return true
-	}
-	if _, ok := errors.AsType[*net.AddrError](err); ok {
+	if blame.Has[tls.RecordHeaderError](err) || blame.Has[*net.AddrError](err) { // http.Client makes ErrSchemeMismatch of some of the first
 		return true
 	}
 	dns, ok := errors.AsType[*net.DNSError](err)
@@ -81,17 +78,8 @@ func terminal(err error) bool {
 // untrusted reports whether a certificate was rejected: by net/http, or by the user's
 // VerifyConnection, which may return an error of x509.
 func untrusted(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[x509.CertificateInvalidError](err)
-	return ok
+	return blame.Has[*tls.CertificateVerificationError](err) || blame.Has[x509.UnknownAuthorityError](err) ||
+		blame.Has[x509.HostnameError](err) || blame.Has[x509.CertificateInvalidError](err)
 }
 
 // OnServerError makes c retry the responses 500 to 599, and no others. Errors are retried

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/request"
 )
@@ -248,11 +249,10 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 		}
 	}
 	if rejection != nil {
-		var known bool
-		var asks interface{ RetryAfter() time.Duration }
-		if floor, known = core.RetryAfter(rejection); !known && errors.As(rejection, &asks) {
-			return 0, retry.Rejected // a negative RetryAfter: waiting does not help
+		if blame.Hopeless(rejection) {
+			return 0, retry.Rejected
 		}
+		floor, _ = core.RetryAfter(rejection)
 	} else {
 		floor, _ = client.RetryAfter(r.resp, ended)
 	}
@@ -264,13 +264,10 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 
 // rejection returns the error of an inner mechanism that made no call, or nil.
 func (r *run) rejection() error {
-	if r.resp != nil {
-		if r.resp.StatusCode < 400 {
-			return nil
-		}
+	switch {
+	case r.resp != nil && r.resp.StatusCode >= 400:
 		return client.Rejected(r.resp)
-	}
-	if errors.Is(r.err, core.ErrRejected) {
+	case r.resp == nil && errors.Is(r.err, core.ErrRejected):
 		return r.err
 	}
 	return nil
@@ -296,7 +293,7 @@ func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
 		}
 		return r.resp, nil
 	case verdict == retry.NotReplayable:
-		return nil, &notRepeatedError{methodOf(r.req), r.reason, r.err}
+		return nil, &notRepeatedError{cmp.Or(r.req.Method, http.MethodGet), r.reason, r.err}
 	case r.call.Info().Retry > 0 && errors.Is(r.err, core.ErrRejected):
 		return nil, r.call.Error(r.err, nil) // an attempt was made, so it must not match ErrRejected
 	}
@@ -342,13 +339,6 @@ func (r *run) discard(ctx context.Context) {
 	}
 	client.Discard(r.resp, limit) //nolint:contextcheck // it uses the request's
 	r.resp = nil
-}
-
-func methodOf(req *http.Request) string {
-	if req.Method == "" {
-		return http.MethodGet
-	}
-	return req.Method
 }
 
 func closeBody(resp *http.Response) {

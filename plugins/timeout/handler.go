@@ -53,7 +53,7 @@ func (s *serving) serve(cause *Error, next http.Handler) {
 	case <-limit.C:
 	}
 	s.abandoned = s.server.timeout.Abandon()
-	if !s.ctx.expire() { // the response has begun, or the handler has just ended
+	if !s.ctx.expire(nil) { // the response has begun, or the handler has just ended
 		s.abandoned()
 		s.finish(<-s.ended)
 		return

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gresil/gresil/server"
 )
 
 // A heldWriter buffers a response until it begins. The goroutine of the handler uses it.
@@ -247,6 +249,10 @@ func (h *heldWriter) control(f func(*http.ResponseController) error) error {
 	}
 	return f(http.NewResponseController(h.w))
 }
+
+// Value finds what outer plugins attached to the request. It does not use the writer
+// below, so it works after the limit too.
+func (h *heldWriter) Value(key any) any { return server.Value(h.w, key) }
 
 // The optional interfaces that the writer below may have.
 type (

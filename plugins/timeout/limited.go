@@ -44,26 +44,20 @@ func (l *limited) start(parent context.Context, cause *Error, now time.Time) {
 	l.unwatch = context.AfterFunc(parent, l.follow)
 }
 
-// expire makes the limit strike, and reports whether it did.
-func (l *limited) expire() bool {
-	if !l.state.CompareAndSwap(holds, struck) {
-		return false
-	}
-	l.strike(l.cause)
-	return true
-}
-
-// expireFor is expire for a limit in addition to that of l.
-func (l *limited) expireFor(cause *Error) {
+// expire makes a limit strike, and reports whether it did. If other is not nil, it is the
+// error of a limit in addition to that of l.
+func (l *limited) expire(other *Error) bool {
 	l.mu.Lock()
 	first := l.state.CompareAndSwap(holds, struck)
-	if first {
-		l.cause = cause
+	if first && other != nil {
+		l.cause = other
 	}
+	cause := l.cause
 	l.mu.Unlock()
 	if first {
 		l.strike(cause)
 	}
+	return first
 }
 
 // lift lifts the limit, and reports whether it has not struck. If it has, the

@@ -19,7 +19,7 @@ func TestLiftEndsWhatIsAboutToExpire(t *testing.T) {
 	require.False(t, l.lift())
 	require.Equal(t, context.DeadlineExceeded, l.Err())
 	require.Equal(t, error(cause), context.Cause(&l))
-	require.False(t, l.expire(), "once")
+	require.False(t, l.expire(nil), "once")
 }
 
 func TestLiftedLimitDoesNotStrike(t *testing.T) {
@@ -27,7 +27,7 @@ func TestLiftedLimitDoesNotStrike(t *testing.T) {
 	var l limited
 	l.start(t.Context(), &Error{Limit: time.Hour}, time.Now())
 	require.True(t, l.lift())
-	require.False(t, l.expire())
+	require.False(t, l.expire(nil))
 	require.True(t, l.lift())
 	require.NoError(t, l.Err())
 	l.release()

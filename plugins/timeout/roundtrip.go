@@ -47,7 +47,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err = t.next.RoundTrip(req)
 		err = t.client.finish(caller, req, judge.of(caller, err))
 	} else {
-		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: idle{limit: cfg.BodyIdle}}
+		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: wait{limit: cfg.BodyIdle}}
 		x.start(cfg, cause, started, none)                 //nolint:contextcheck // its parent is that of req
 		resp, err = x.send(t.next)                         //nolint:contextcheck // likewise
 		resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
@@ -65,8 +65,8 @@ type exchange struct {
 	ctx      limited
 	timer    *time.Timer // nil if Limit does not apply
 	cutsBody bool
-	header   *headerWait // nil without a limit
-	idle     idle
+	header   *wait // for the headers; nil without a limit
+	idle     wait  // of each read of the body
 
 	body io.ReadCloser // as it came
 	once sync.Once     // for its end
@@ -77,13 +77,13 @@ type exchange struct {
 func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool) {
 	parent := x.req.Context()
 	if cfg.ResponseHeader > 0 {
-		x.header = &headerWait{limit: cfg.ResponseHeader, strike: x.noHeaders}
+		x.header = &wait{limit: cfg.ResponseHeader, strike: func() { x.ctx.expire(x.late(cfg.ResponseHeader)) }}
 		parent = x.header.trace(parent)
 	}
 	x.ctx.start(parent, cause, started)
 	switch {
 	case !none:
-		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire() })
+		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire(nil) })
 	case cfg.ResponseHeader > 0:
 		x.ctx.deadline = time.Time{}
 	default:
@@ -102,7 +102,7 @@ func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
 	sent := x.req.WithContext(&x.ctx)
 	resp, err := next.RoundTrip(sent)
 	returned = true
-	x.header.stop(true)
+	x.header.end(true)
 	if resp != nil && resp.Request != nil {
 		x.restore(resp, sent)
 	}
@@ -121,14 +121,14 @@ func (x *exchange) restore(resp *http.Response, sent *http.Request) {
 	}
 }
 
-// noHeaders ends the exchange because the headers of its response take too long.
-func (x *exchange) noHeaders() {
-	x.ctx.expireFor(&Error{Name: x.client.Name(), Limit: x.header.limit})
+// late returns the error of an exchange of which one part took longer than its own limit.
+func (x *exchange) late(limit time.Duration) *Error {
+	return &Error{Name: x.client.Name(), Limit: limit}
 }
 
 // stop ends the exchange.
 func (x *exchange) stop() {
-	x.header.stop(true)
+	x.header.end(true)
 	x.stopTimer()
 	x.ctx.release()
 }
@@ -137,11 +137,6 @@ func (x *exchange) stopTimer() {
 	if x.timer != nil {
 		x.timer.Stop()
 	}
-}
-
-// starve ends the exchange because a read of its body takes too long.
-func (x *exchange) starve() {
-	x.ctx.strike(&Error{Name: x.client.Name(), Limit: x.idle.limit})
 }
 
 // headers ends the limit, or the exchange, when RoundTrip has returned.
@@ -179,10 +174,10 @@ func (x *exchange) headers(resp *http.Response, err error) (*http.Response, erro
 	}
 	x.body = resp.Body
 	if x.idle.limit > 0 {
-		x.idle.strike = x.starve
+		x.idle.strike = func() { x.ctx.strike(x.late(x.idle.limit)) }
 	}
 	if isWriter {
-		resp.Body = &conn{exchange: (*body)(x), Writer: writer}
+		resp.Body = &request.Conn{Reader: x.body, Writer: writer, Closer: (*body)(x)} // it ends when it is closed
 	} else {
 		resp.Body = (*body)(x)
 	}
@@ -236,7 +231,7 @@ type body exchange
 func (b *body) Read(p []byte) (int, error) {
 	b.idle.begin()
 	n, err := b.body.Read(p)
-	b.idle.end()
+	b.idle.end(false)
 	if err != nil {
 		err = (*exchange)(b).ended(err)
 	}
@@ -248,16 +243,3 @@ func (b *body) Close() error {
 	_ = (*exchange)(b).ended(nil) // stays nil
 	return err
 }
-
-// conn is the body of an upgraded connection. It ends when it is closed, not at the end
-// of one direction.
-type conn struct {
-	exchange *body
-	io.Writer
-}
-
-func (c *conn) Read(p []byte) (int, error) { return c.exchange.body.Read(p) }
-func (c *conn) Close() error               { return c.exchange.Close() }
-
-// CloseWrite passes the call on, for a proxy that ends one direction.
-func (c *conn) CloseWrite() error { return request.CloseWrite(c.Writer) }
