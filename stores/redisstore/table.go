@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -59,11 +60,13 @@ func (t *table) Plan(specs []driver.Spec) (driver.ID, error) {
 
 // add returns the plan of limits that apply together, and gives it a number if it is new.
 func (t *table) add(parts ...*part) (*plan, error) {
-	p, name := &plan{Plan: limits.Plan{Capacity: math.MaxInt64}, parts: parts}, ""
+	p := &plan{Plan: limits.Plan{Capacity: math.MaxInt64}, parts: parts}
+	var names []string
 	for _, part := range parts {
 		p.Capacity, p.Rules = min(p.Capacity, part.Capacity), append(p.Rules, part.Rule)
-		name += part.name + " "
+		names = append(names, part.name)
 	}
+	name := strings.Join(names, " ")
 	if old := t.byName[name]; old != nil {
 		return old, nil
 	}
