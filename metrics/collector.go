@@ -52,10 +52,12 @@ type Collector struct {
 	descs     sync.Map // *prometheus.Desc by the name of its metric, for those whose labels do not vary
 	cancel    func()
 
-	mu         sync.Mutex
-	closed     bool
-	attached   map[entryKey][]func() // each removes hooks and series of an entry
-	configs    map[string]configured // by kind
+	mu       sync.Mutex
+	closed   bool
+	attached map[entryKey][]func() // each removes hooks and series of an entry
+	configs  map[string]configured // by kind
+
+	rejecting  sync.Mutex // apart from mu, under which instances of the user are looked at
 	rejections map[rejection]uint64
 }
 

@@ -59,8 +59,8 @@ func (c *Collector) rejected(side string, err error, code int) {
 	if 100 <= code && code <= 599 {
 		r.code = code
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.rejecting.Lock()
+	defer c.rejecting.Unlock()
 	c.rejections[r]++
 }
 
@@ -81,9 +81,9 @@ func reason(err error) string {
 
 func (c *Collector) collectRejections(ch chan<- prometheus.Metric) {
 	desc := c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
-	c.mu.Lock()
+	c.rejecting.Lock()
 	counts := maps.Clone(c.rejections)
-	c.mu.Unlock()
+	c.rejecting.Unlock()
 	for k, n := range counts {
 		code := "none"
 		if k.code != 0 {

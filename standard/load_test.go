@@ -270,5 +270,5 @@ func TestEveryFailureInMemory(t *testing.T) {
 func TestEveryFailureOverSockets(t *testing.T) {
 	t.Parallel()
 	// A machine with other work is one more reason to fail: attempts time out, and breakers open.
-	load{requests: 512, least: 5, atOnce: 64, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
+	load{requests: 512, least: 16, atOnce: 64, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
 }

@@ -126,7 +126,9 @@ func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 // not yet made are no longer [Permit.Ready]. Waiters that cannot wait that long are
 // rejected. ctx is for the hooks only.
 func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
-	c.locked(func(now time.Duration) { c.hold(ctx, key, c.lookup(key, now), now, d, held) })
+	if d > 0 {
+		c.locked(func(now time.Duration) { c.hold(ctx, key, c.lookup(key, now), now, d, held) })
+	}
 }
 
 // locked calls f with the lock held, unless the cooldown is closed, and then announces the changes.

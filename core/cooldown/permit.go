@@ -90,7 +90,7 @@ const maxRecovered = 256
 // recover forgets a key whose hold is over. Calls admitted before generation are late.
 func (c *Cooldown) recover(g *gate, generation uint64) {
 	if len(c.recovered) == maxRecovered {
-		c.recovered = slices.Delete(c.recovered, 0, 1)
+		c.recovered = c.recovered[1:]
 	}
 	c.recovered = append(c.recovered, recovery{g.key, generation})
 	c.forget(g)

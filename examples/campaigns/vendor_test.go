@@ -281,7 +281,7 @@ most_sliding +10
 seconds +0.\d+
 elapsed_seconds +0.\d+, ideal 0.1
 half_time +\d+ % of the worst campaign, \d+ % of the best
-checks_per_call +1(?:\.\d+)?
+checks_per_call +[\d.]+
 runs_per_call +1
 retried +0
 stale +\d+

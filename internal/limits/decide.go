@@ -144,10 +144,10 @@ func (p *Plan) Result(now int64, op *driver.Op, granted, at int64, raws []Raw) (
 func (p *Plan) result(now int64, op *driver.Op, granted, at int64, raws []Raw, r *driver.Result) {
 	r.Allowed, r.Plan = true, p.ID
 	switch cost := op.Cost; {
-	case cost > p.Capacity && op.Kind != driver.TakeAtMost:
+	case cost > p.Capacity && op.Kind != driver.TakeAtMost && op.Kind != driver.Drain:
 		r.Allowed, r.RetryAfter = false, driver.Never
 	case granted < 0:
-		if op.Kind == driver.TakeAtMost {
+		if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
 			cost = 1
 		}
 		r.Allowed = false

@@ -114,7 +114,13 @@ func (v *Visit) serves(r *http.Request) bool {
 	if r.URL == nil || was.URL == nil || r.Method != was.Method || r.URL.RawQuery != was.URL.RawQuery {
 		return false
 	}
-	sameHeader := r.Header != nil && reflect.ValueOf(r.Header).Pointer() == reflect.ValueOf(was.Header).Pointer()
-	sameBody := r.Body != nil && r.Body != http.NoBody && identity.Comparable(r.Body) && r.Body == was.Body
-	return strings.HasSuffix(v.path, r.URL.Path) && (sameHeader || sameBody)
+	return strings.HasSuffix(v.path, r.URL.Path) && (sameMap(r.Header, was.Header) || sameBody(r, was))
+}
+
+func sameMap(a, b http.Header) bool {
+	return a != nil && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+func sameBody(a, b *http.Request) bool {
+	return a.Body != nil && a.Body != http.NoBody && identity.Comparable(a.Body) && a.Body == b.Body
 }

@@ -3,6 +3,7 @@ package nested_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -265,4 +266,17 @@ func TestOneOfManyRequestsWithTheSameHeaderClaims(t *testing.T) {
 func TestEnterIsOneAllocation(t *testing.T) {
 	r, x := request("/"), &exchange{}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { nested.Enter(x, r) }), 1.0)
+}
+
+// TestARequestForAnotherPathIsNotComparedFurther: the handler can replace the body of its own request
+// meanwhile.
+func TestARequestForAnotherPathIsNotComparedFurther(t *testing.T) {
+	t.Parallel()
+	_, inner := enter(request("/a"))
+	other := request("/b").WithContext(inner.Context())
+	other.Body = io.NopCloser(strings.NewReader("of b"))
+	var wg sync.WaitGroup
+	wg.Go(func() { inner.Body = io.NopCloser(strings.NewReader("of a")) })
+	require.Nil(t, nested.Claim(other, exchangeKey{}))
+	wg.Wait()
 }

@@ -91,7 +91,7 @@ func TestASlowNetwork(t *testing.T) {
 func TestNobodyWaitsForATry(t *testing.T) {
 	t.Parallel()
 	client := startServer(t).client(t)
-	s := newStore(t, client, Config{Mode: Coalesced})
+	s := newStore(t, client, Config{Mode: Coalesced, Timeout: patient})
 	table := open(t, s, "t")
 	take(t, table, "k", ratelimit.PerHour(10), 1)
 	resume := pause(t, client)

@@ -35,12 +35,12 @@ type leases struct {
 	ended     []*holder // leases and waiters that the server does not know as ended yet
 	running   bool
 	listening bool
-	renewal   time.Time // when the next one is due
+	renewal   time.Time // when the next one is due; zero without a lease
 	failures  int       // in a row
 }
 
 func newLeases(s *Store) *leases {
-	l := &leases{store: s, prefix: s.cfg.prefix() + ":{bulkheads}:", sender: rand.Text()[:16], wake: make(chan struct{}, 1), held: map[string]*holder{}, waiting: map[string]chan struct{}{}, renewal: time.Now().Add(never)}
+	l := &leases{store: s, prefix: s.cfg.prefix() + ":{bulkheads}:", sender: rand.Text()[:16], wake: make(chan struct{}, 1), held: map[string]*holder{}, waiting: map[string]chan struct{}{}}
 	l.channel = l.prefix + l.sender
 	return l
 }
@@ -54,7 +54,7 @@ func (l *leases) hold(h *holder) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[h.id] = h
-	if due := time.Now().Add(l.store.cfg.lease() / 3); due.Before(l.renewal) {
+	if due := time.Now().Add(l.store.cfg.lease() / 3); l.renewal.IsZero() || due.Before(l.renewal) {
 		l.renewal = due
 		l.rouse()
 	}
@@ -122,7 +122,10 @@ func (l *leases) run() {
 			next = pollEvery
 		}
 		l.mu.Lock()
-		due := time.Until(l.renewal)
+		due := never
+		if !l.renewal.IsZero() {
+			due = time.Until(l.renewal)
+		}
 		l.mu.Unlock()
 		if due <= 0 {
 			due = l.renew(ctx)
@@ -196,7 +199,8 @@ func (l *leases) renew(ctx context.Context) time.Duration {
 		next = min(next, again.Delay(l.failures, 0))
 	}
 	if len(l.held) == 0 {
-		next = never
+		l.renewal = time.Time{}
+		return never
 	}
 	l.renewal = time.Now().Add(next)
 	return next

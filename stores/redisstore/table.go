@@ -21,7 +21,7 @@ type table struct {
 	prefix string
 	plans  atomic.Pointer[[]*plan] // by their numbers, from 1
 	mu     sync.Mutex
-	byName map[string]*plan // by the names of their parts, with a space after each
+	byName map[string]*plan // by the names of their parts, with spaces between them
 	life   atomic.Int64     // ns, in which all usage of a key recovers under any of the plans
 	beats  beats
 }
@@ -90,7 +90,7 @@ func (t *table) add(parts ...*part) (*plan, error) {
 func (t *table) partNamed(name string) *part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if p := t.byName[name+" "]; p != nil {
+	if p := t.byName[name]; p != nil {
 		return p.parts[0]
 	}
 	return nil

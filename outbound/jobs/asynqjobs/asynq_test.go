@@ -117,6 +117,7 @@ func TestALimitedTaskIsNotRetried(t *testing.T) {
 		return info != nil && info.ProcessedTotal > 0
 	}, "it has succeeded")
 	require.Equal(t, 1, info.ProcessedTotal)
+	require.EqualValues(t, 1, r.Stats().Succeeded)
 	require.Zero(t, info.FailedTotal)
 	require.EqualValues(t, 50, r.Stats().Limited)
 }
