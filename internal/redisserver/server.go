@@ -107,7 +107,7 @@ func (s *Server) Kill() {
 // Do sends one command over a connection of its own, and returns the reply as text: that of many
 // parts has one in a line. A reply that is an error is one.
 func (s *Server) Do(words ...string) (string, error) {
-	dialer := net.Dialer{Timeout: time.Second}
+	dialer := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := dialer.DialContext(context.Background(), "tcp", s.Addr)
 	if err != nil {
 		return "", err
