@@ -25,10 +25,10 @@ type verdict struct {
 type arrivals struct {
 	zero time.Time
 
-	mu           sync.Mutex
-	at           []int64 // since 1970 by the clock at zero, in ns
-	seen         map[string]struct{}
-	least, worst int64 // time on the way, in µs, with the difference of the clocks
+	mu   sync.Mutex
+	at   []int64 // since 1970 by the clock at zero, in ns
+	seen map[string]struct{}
+	way  program.Way
 }
 
 func newArrivals() *arrivals { return &arrivals{zero: time.Now(), seen: map[string]struct{}{}} }
@@ -38,12 +38,7 @@ func (a *arrivals) add(now time.Time, key string, sent int64) {
 	at := a.zero.UnixNano() + int64(now.Sub(a.zero))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if way := at/1000 - sent; sent > 0 {
-		if a.least == 0 {
-			a.least, a.worst = way, way
-		}
-		a.least, a.worst = min(a.least, way), max(a.worst, way)
-	}
+	a.way.Add(sent, at)
 	a.at = append(a.at, at)
 	a.seen[key] = struct{}{}
 }
@@ -52,7 +47,7 @@ func (a *arrivals) add(now time.Time, key string, sent int64) {
 // that two calls were on the way, if that is longer.
 func (a *arrivals) judge(stall time.Duration) verdict {
 	a.mu.Lock()
-	at, unique, way := slices.Clone(a.at), len(a.seen), time.Duration(a.worst-a.least)*time.Microsecond
+	at, unique, way := slices.Clone(a.at), len(a.seen), a.way.Skew()
 	a.mu.Unlock()
 	v := verdict{Arrivals: len(at), Unique: unique, Duplicates: len(at) - unique, Stall: program.Milliseconds(max(stall, way))}
 	if len(at) == 0 {

@@ -33,8 +33,8 @@
 //
 // The exit code is 0 if all calls were served and the vendor saw no second above the limit, otherwise
 // 1, and 2 for a wrong command line. It is 3 if the run is void: a second was above the limit, but a
-// process stalled for longer than the slack, or a call was on the way for so much longer than another
-// one, and the run was not faster than the limit. No limiter can prevent that. A control that has run exits with 0 in any case.
+// process stalled for longer than the skew of the pacer, or a call was on the way for so much longer than
+// another one, and the run was not faster than the limit. No limiter can prevent that. A control that has run exits with 0 in any case.
 //
 // "campaigns vendor -addr 127.0.0.1:8090" is the vendor alone.
 package main

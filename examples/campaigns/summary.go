@@ -45,6 +45,7 @@ type summary struct {
 	Stale     uint64   `json:"stale"`         // permits that were not used
 	RedisCPU  float64  `json:"redis_cpu_percent"`
 	Slack     float64  `json:"slack_ms"`
+	Skew      float64  `json:"skew_ms"`
 	Judged    bool     `json:"judged"`
 	*figures
 	Stall   float64 `json:"stall_ms"` // the longest of the workers and the vendor
@@ -60,7 +61,7 @@ type summary struct {
 func newSummary(cfg config) summary {
 	return summary{
 		Algorithm: cfg.algorithm, Engine: cfg.engine, Campaigns: cfg.campaigns, Calls: cfg.calls, Workers: cfg.workers, CPS: cfg.cps, Kill: cfg.kill,
-		Run: program.NewRun(), InFlight: []string{}, Ideal: cfg.ideal().Seconds(), Slack: program.Milliseconds(slack),
+		Run: program.NewRun(), InFlight: []string{}, Ideal: cfg.ideal().Seconds(), Slack: program.Milliseconds(slack), Skew: program.Milliseconds(skew),
 	}
 }
 
@@ -103,7 +104,7 @@ func (s summary) fail(err error) summary {
 	if s.figures != nil {
 		s.Stall = max(s.Stall, program.Value(s.figures.Stall))
 		fixed, sliding := program.Value(s.MostFixed) > float64(s.CPS), program.Value(s.MostSliding) > float64(s.CPS)
-		late := s.Stall > s.Slack && s.Elapsed > s.Ideal-1 // no stall makes a run faster than the limit
+		late := s.Stall > s.Skew && s.Elapsed > s.Ideal-1 // no stall makes a run faster than the limit
 		s.Void = s.Algorithm == "gresil" && (fixed || sliding) && len(p) == 0 && late
 		p.Add(fixed, "%s calls in a second of the clock, the limit is %d", s.MostFixed, s.CPS)
 		p.Add(sliding, "%s calls in a second, the limit is %d", s.MostSliding, s.CPS)
@@ -138,7 +139,7 @@ func (s summary) Rows(row func(name string, value any)) {
 	row("retried", s.Retried)
 	row("stale", s.Stale)
 	row("redis_cpu_percent", s.RedisCPU)
-	row("stall_ms", fmt.Sprintf("%v, slack %v", s.Stall, s.Slack))
+	row("stall_ms", fmt.Sprintf("%v, slack %v, skew %v", s.Stall, s.Slack, s.Skew))
 }
 
 // Verdict returns the last line of the text.
@@ -147,7 +148,7 @@ func (s summary) Verdict() string {
 	case s.OK:
 		return "ok: all calls were served, and no second was above the limit"
 	case s.Void:
-		return fmt.Sprintf("VOID: %s, and the harness stalled for longer than the slack", s.Problem)
+		return fmt.Sprintf("VOID: %s, and the harness stalled for longer than the skew", s.Problem)
 	}
 	return "FAILED: " + s.Problem
 }

@@ -7,14 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gresil/gresil/examples/internal/program"
 )
-
-// sentHeader is the time at which a call was sent, in µs since 1970.
-const sentHeader = "X-Sent"
 
 // runVendor serves a vendor until ctx ends. It returns the exit code.
 func runVendor(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -45,8 +41,7 @@ func newVendor(a *arrivals, s *program.Stall) http.Handler {
 			http.Error(w, "the headers Idempotency-Key and X-Campaign must be given", http.StatusBadRequest)
 			return
 		}
-		sent, _ := strconv.ParseInt(r.Header.Get(sentHeader), 10, 64) // 0 without one
-		a.add(now, key, sent)
+		a.add(now, key, program.Sent(r.Header))
 		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux

@@ -110,7 +110,7 @@ func TestVerdicts(t *testing.T) {
 			var r result
 			for range 5 { // a stall of this machine would be one too
 				r = runJSON(t.Context(), t, "-campaigns 2 -calls 1 -workers 1 -cps 100 -vendor %s %s", f.start(t), c.args)
-				if c.code == 3 || r.Stall <= r.Slack {
+				if c.code == 3 || r.Stall <= r.Skew {
 					break
 				}
 			}
@@ -126,7 +126,7 @@ func TestVerdicts(t *testing.T) {
 // TestAStallDoesNotExplainARunThatIsTooFast: 10 seconds of calls took one.
 func TestAStallDoesNotExplainARunThatIsTooFast(t *testing.T) {
 	t.Parallel()
-	s := summary{Algorithm: "gresil", CPS: 10, Campaigns: 1, Calls: 100, Served: 100, Ideal: 10, Slack: 50, figures: &figures{MostSliding: "11", Stall: "60"}}
+	s := summary{Algorithm: "gresil", CPS: 10, Campaigns: 1, Calls: 100, Served: 100, Ideal: 10, Skew: 20, figures: &figures{MostSliding: "11", Stall: "60"}}
 	for elapsed, void := range map[float64]bool{1: false, 8.9: false, 9.1: true, 12: true} {
 		s.Elapsed = elapsed
 		require.Equal(t, void, s.fail(nil).Void, elapsed)
@@ -245,7 +245,7 @@ func TestASummaryHasAllNames(t *testing.T) {
 	require.Zero(t, r.Code, r)
 	for name, want := range map[string]any{
 		"algorithm": "gresil", "engine": "memory", "runs_per_call": 1.0, "retried": 0.0, "campaigns": 2.0, "calls": 5.0, "workers": 2.0, "cps": 100.0, "kill": 0.0,
-		"served": 10.0, "failed": 0.0, "deaths": 0.0, "in_flight": []any{}, "lost": 0.0, "ideal_seconds": 0.1, "slack_ms": 50.0,
+		"served": 10.0, "failed": 0.0, "deaths": 0.0, "in_flight": []any{}, "lost": 0.0, "ideal_seconds": 0.1, "slack_ms": 50.0, "skew_ms": 20.0,
 		"judged": true, "arrivals": 10.0, "unique": 10.0, "duplicates": 0.0, "void": false, "ok": true,
 	} {
 		require.Equal(t, want, r.JSON[name], name)
@@ -256,7 +256,7 @@ func TestASummaryHasAllNames(t *testing.T) {
 	} {
 		require.Contains(t, r.JSON, name)
 	}
-	require.Len(t, r.JSON, 33)
+	require.Len(t, r.JSON, 34)
 	require.Regexp(t, `^vendor: http://127.0.0.1:\d+\nworker 1: pid \d+\nworker 2: pid \d+\n$`, r.Stderr, "no progress without a terminal")
 }
 
@@ -286,7 +286,7 @@ runs_per_call +1
 retried +0
 stale +\d+
 redis_cpu_percent +0
-stall_ms +\S+, slack 50
+stall_ms +\S+, slack 50, skew 20
 ok: all calls were served, and no second was above the limit
 $`, stdout.String())
 }

@@ -134,9 +134,7 @@ func (w *worker) send(through http.RoundTripper, n int) error {
 	header := http.Header{}
 	ctx := httptrace.WithClientTrace(context.WithValue(context.Background(), numberKey{}, n), &httptrace.ClientTrace{
 		// It is called before the request is written, and after the pacer has checked the permit.
-		GotConn: func(httptrace.GotConnInfo) {
-			header.Set(sentHeader, strconv.FormatInt(time.Now().UnixMicro(), 10))
-		},
+		GotConn: func(httptrace.GotConnInfo) { program.SetSent(header) },
 	})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.Vendor+"/call", http.NoBody)
 	if err != nil {

@@ -36,6 +36,7 @@ type ledger struct {
 	at   []int64 // since 1970 by the clock at zero, in ns, sorted
 	seed maphash.Seed
 	seen map[uint64]struct{} // the hashes of the records
+	way  program.Way
 	sum  verdict
 }
 
@@ -46,11 +47,13 @@ func newLedger(limit int, window time.Duration) *ledger {
 	}
 }
 
-// arrive counts a call, and reports whether it is within the limit. A call that is not counts too.
-func (l *ledger) arrive(now time.Time) bool {
+// arrive counts a call, and reports whether it is within the limit. A call that is not counts too. sent is
+// the time at which it was sent, in µs since 1970, or 0.
+func (l *ledger) arrive(now time.Time, sent int64) bool {
 	at := l.zero.UnixNano() + int64(now.Sub(l.zero))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.way.Add(sent, at)
 	i := len(l.at)
 	for i > 0 && l.at[i-1] > at { // another call was faster, but arrived later
 		i--
@@ -85,10 +88,12 @@ func (l *ledger) refuse(tooBig bool) {
 	}
 }
 
-// judge returns the verdict so far. The stall is that of the process.
+// judge returns the verdict so far. The stall is that of the process, or the difference of the times that
+// two calls were on the way, if that is longer.
 func (l *ledger) judge(stall time.Duration) verdict {
 	l.mu.Lock()
 	v, at, window := l.sum, slices.Clone(l.at), int64(l.window)
+	stall = max(stall, l.way.Skew())
 	v.Calls = make(map[string]int, len(l.sum.Calls))
 	for option, n := range l.sum.Calls {
 		v.Calls[option] = n

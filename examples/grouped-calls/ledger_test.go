@@ -18,7 +18,7 @@ func fixedLedger(limit int) *ledger {
 // arrive adds calls at times, in ms, and returns those that are within the limit.
 func arrive(l *ledger, at ...int) (within []int) {
 	for _, ms := range at {
-		if l.arrive(l.zero.Add(time.Duration(ms) * time.Millisecond)) {
+		if l.arrive(l.zero.Add(time.Duration(ms)*time.Millisecond), 0) {
 			within = append(within, ms)
 		}
 	}
@@ -77,4 +77,16 @@ func TestRecordsAndDuplicatesAreCountedByOption(t *testing.T) {
 	l.refuse(true)
 	l.refuse(false)
 	require.Equal(t, verdict{Calls: map[string]int{"a": 1, "b": 2}, Records: 5, Unique: 3, Duplicates: 2, TooBig: 1, Bad: 1}, l.judge(0))
+}
+
+// TestTimeOnTheWayIsAStall: one call was on the way for 30 ms, the other for 70.
+func TestTimeOnTheWayIsAStall(t *testing.T) {
+	t.Parallel()
+	l := fixedLedger(3)
+	for i, way := range []int{30, 70} {
+		sent := l.zero.Add(time.Duration(i) * time.Second)
+		require.True(t, l.arrive(sent.Add(time.Duration(way)*time.Millisecond), sent.UnixMicro()))
+	}
+	require.InDelta(t, 40, l.judge(time.Millisecond).Stall, 0)
+	require.InDelta(t, 50, l.judge(50*time.Millisecond).Stall, 0)
 }

@@ -44,6 +44,8 @@ func newRemote(w *worker) remote {
 
 // call makes one call. A call that is sent is waited for, even if ctx ends.
 func (r remote) call(ctx context.Context, key, option string, records []record) ([]result, error) {
+	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {key}}
+	program.SetSent(header) // from here on nothing checks the permit
 	body, err := json.Marshal(call[record]{option, records})
 	if err != nil {
 		return nil, err
@@ -53,8 +55,7 @@ func (r remote) call(ctx context.Context, key, option string, records []record) 
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", key)
+	req.Header = header
 	results, err := r.exchange(req)
 	switch {
 	case errors.Is(err, errRefused):

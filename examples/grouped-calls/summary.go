@@ -44,6 +44,7 @@ type summary struct {
 	Elapsed        float64     `json:"elapsed_seconds"`
 	Ideal          float64     `json:"ideal_seconds"`
 	Slack          float64     `json:"slack_ms"`
+	Skew           float64     `json:"skew_ms"`
 	Judged         bool        `json:"judged"`
 	Accepted       json.Number `json:"accepted,omitempty"` // records, by the figures
 	*figures
@@ -62,7 +63,7 @@ func newSummary(cfg config) summary {
 	return summary{
 		Algorithm: cfg.algorithm, Options: cfg.options, Records: cfg.records, MaxRecords: cfg.maxRecords,
 		CallsPerMinute: cfg.callsPerMinute, Processes: cfg.processes, Scale: cfg.scale, Run: program.NewRun(), Lost: cfg.records,
-		IdealCalls: cfg.calls(), Ideal: program.Round(cfg.ideal().Seconds()), Slack: program.Milliseconds(slack(cfg.minute())), cfg: cfg,
+		IdealCalls: cfg.calls(), Ideal: program.Round(cfg.ideal().Seconds()), Slack: program.Milliseconds(slack(cfg.minute())), Skew: program.Milliseconds(skew(cfg.minute())), cfg: cfg,
 	}
 }
 
@@ -106,7 +107,7 @@ func (s summary) judge(p *program.Problems) summary {
 	if program.Value(f.Records) == float64(s.Records) && s.Deaths == 0 { // otherwise it has calls of other runs
 		s.compare(p)
 	}
-	late := s.Stall > s.Slack && s.Elapsed > s.Ideal-s.cfg.minute().Seconds() // no stall makes a run faster than the limit
+	late := s.Stall > s.Skew && s.Elapsed > s.Ideal-s.cfg.minute().Seconds() // no stall makes a run faster than the limit
 	over, sliding := program.Value(f.Over) > 0, program.Value(f.MostSliding) > float64(s.CallsPerMinute)
 	s.Void = s.Algorithm == "gresil" && (over || sliding) && len(*p) == 0 && late
 	p.Add(over, "%s calls were refused", f.Over)
@@ -158,7 +159,7 @@ func (s summary) Rows(row func(name string, value any)) {
 		row("seconds", f.Seconds)
 	}
 	row("elapsed_seconds", fmt.Sprintf("%v, ideal %v", s.Elapsed, s.Ideal))
-	row("stall_ms", fmt.Sprintf("%v, slack %v", s.Stall, s.Slack))
+	row("stall_ms", fmt.Sprintf("%v, slack %v, skew %v", s.Stall, s.Slack, s.Skew))
 }
 
 // Verdict returns the last line of the text.
@@ -167,7 +168,7 @@ func (s summary) Verdict() string {
 	case s.OK:
 		return "ok: all records were served by the smallest number of calls, and no minute was above the limit"
 	case s.Void:
-		return fmt.Sprintf("VOID: %s, and the harness stalled for longer than the slack", s.Problem)
+		return fmt.Sprintf("VOID: %s, and the harness stalled for longer than the skew", s.Problem)
 	}
 	return "FAILED: " + s.Problem
 }

@@ -59,7 +59,7 @@ func newVendor(l *ledger, maxRecords int, s *program.Stall) http.Handler {
 		program.PrintJSON(w, l.judge(s.Duration()))
 	})
 	mux.HandleFunc("POST /merge", func(w http.ResponseWriter, r *http.Request) {
-		if now := time.Now(); !l.arrive(now) { // before anything
+		if now := time.Now(); !l.arrive(now, program.Sent(r.Header)) { // before anything
 			http.Error(w, "too many calls in a minute", http.StatusTooManyRequests)
 			return
 		}
