@@ -24,13 +24,14 @@
 //	POST URL/merge?method=M    {"results": [{"ok": true, "error": ""}, ...]} to {"option": "...", "records": [...]}
 //	GET URL/judge              its figures as JSON, or 404
 //
-// with a result for each record, in their order. Each call has an Idempotency-Key, the
-// time in µs since 1970 at which it was sent as X-Sent, and the arguments of its option as more parameters. The status 400 is for a call that is too big or malformed, and 429 for
-// one that is over the limit, which counts too. The figures are arrivals (calls), over (those that were
-// refused), too_big, bad, calls_by_option (accepted), records (of these), unique and duplicates (of the records),
-// most_sliding (calls in any minute), most_fixed (calls in a minute of the clock, which can begin at 20
-// phases), seconds (from the first arrival to the last), and stall_ms. With -scale S, a minute of the
-// vendor is 1/S of a real one. Times in the figures are real ones.
+// with a result for each record, in their order. Each call has an Idempotency-Key, the time in µs since
+// 1970 at which it was sent as X-Sent, and the arguments of its option as more parameters. The status 400
+// is for a call that is too big or malformed, and 429 for one that is over the limit, which counts too.
+// The figures are arrivals (calls), over (those that were refused), too_big, bad, calls_by_option
+// (accepted), records (of these), unique and duplicates (of the records), most_sliding (calls in any
+// minute), most_fixed (calls in a minute of the clock, which can begin at 20 phases), seconds (from the
+// first arrival to the last), and stall_ms. With -scale S, a minute of the vendor is 1/S of a real one.
+// Times in the figures are real ones.
 //
 // The exit code is 0 if all records were served once, by the smallest number of calls of each option,
 // or with a process that ended at least once, and the vendor saw no minute above the limit, otherwise 1, and 2 for a wrong command line. It is 3 if
