@@ -49,50 +49,32 @@ func (w writerFRP) Push(target string, o *http.PushOptions) error  { return w.pu
 func (w writerHRP) Push(target string, o *http.PushOptions) error  { return w.push(target, o) }
 func (w writerFHRP) Push(target string, o *http.PushOptions) error { return w.push(target, o) }
 
-// reaches reports whether [http.ResponseController] finds a writer for which has is true.
-// If the Recorder did not have the method, the controller would call the writer below,
-// and the Recorder would not see the call.
-func reaches(w http.ResponseWriter, has func(http.ResponseWriter) bool) bool {
-	for !has(w) {
-		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return false
-		}
-		w = u.Unwrap()
-	}
-	return true
-}
-
-func flushes(w http.ResponseWriter) bool {
-	switch w.(type) {
-	case http.Flusher, interface{ FlushError() error }:
-		return true
-	}
-	return false
-}
-
-func hijacks(w http.ResponseWriter) bool {
-	_, ok := w.(http.Hijacker)
-	return ok
-}
-
 const hasF, hasH, hasR, hasP = 1, 2, 4, 8
 
-// optional returns the optional interfaces of w, as the letters of the types.
+// optional returns the optional interfaces of w, as the letters of the types. It has F and H also where
+// [http.ResponseController] finds them below w: if the Recorder did not have the method, the
+// controller would call the writer below, and the Recorder would not see the call.
 func optional(w http.ResponseWriter) (has int) {
-	if reaches(w, flushes) {
-		has |= hasF
-	}
-	if reaches(w, hijacks) {
-		has |= hasH
-	}
 	if _, ok := w.(io.ReaderFrom); ok {
 		has |= hasR
 	}
 	if _, ok := w.(http.Pusher); ok {
 		has |= hasP
 	}
-	return has
+	for {
+		switch w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			has |= hasF
+		}
+		if _, ok := w.(http.Hijacker); ok {
+			has |= hasH
+		}
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return has
+		}
+		w = u.Unwrap()
+	}
 }
 
 // wrappers has, for each combination of letters, the writer with their methods.

@@ -33,17 +33,18 @@ type exchange struct {
 	begun    atomic.Bool // the response has; the Recorder is not for every goroutine
 }
 
-// exchange returns a new one, and what writes its fields: into the same allocation.
-func (s *settings) exchange(u *rule) (*exchange, fields) {
+// exchange returns a new one, and prepares what writes its fields: into the same allocation.
+func (s *settings) exchange(u *rule, out *fields) *exchange {
 	switch style := s.cfg.Headers; {
 	case style == 0 || s.cfg.Shadow:
-		return &exchange{rule: u}, fields{}
+		return &exchange{rule: u}
 	case style == HeaderXRateLimit || style == HeaderDraft03:
 		x := &struct {
 			exchange
 			roomOfThree
 		}{exchange: exchange{rule: u, fields: true}}
-		return &x.exchange, fields{style: style, values: x.values[:], text: x.text[:0]}
+		out.style, out.values, out.text = style, x.values[:], x.text[:0]
+		return &x.exchange
 	default:
 		x := &struct {
 			exchange
@@ -51,7 +52,8 @@ func (s *settings) exchange(u *rule) (*exchange, fields) {
 			lines lines
 		}{exchange: exchange{rule: u, fields: true}}
 		x.exchange.lines = &x.lines
-		return &x.exchange, fields{style: style, lines: &x.lines, values: x.values[:], text: x.text[:0]}
+		out.style, out.lines, out.values, out.text = style, &x.lines, x.values[:], x.text[:0]
+		return &x.exchange
 	}
 }
 
@@ -71,10 +73,15 @@ type standing struct {
 	which                     uint8
 }
 
-// hold stores r. It returns false if r has other fields.
+// hold stores r. It returns false if r has other fields: if s.result() is not r, which is slower to compare.
 func (s *standing) hold(r *Result) bool {
 	*s = standing{r.Granted, r.Limit, r.Remaining, r.NextAfter, r.FullAfter, r.Receipt.At, r.Receipt.Parts[0], r.Plan, uint8(r.Which)}
-	return s.result() == *r
+	plan := r.Plan
+	if r.Granted <= 0 {
+		plan = 0
+	}
+	return r.Allowed && r.Wait == 0 && r.RetryAfter == 0 && r.Which == int(s.which) && r.Receipt.More == nil &&
+		r.Receipt.Plans == [len(r.Receipt.Plans)]driver.ID{plan} && r.Receipt.Parts == [len(r.Receipt.Parts)]uint64{s.charged}
 }
 
 func (s *standing) result() Result {

@@ -28,7 +28,7 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	var out fields
 	key, ok := s.plainKey(u, r)
 	if !ok {
-		x, out = s.exchange(u)
+		x = s.exchange(u, &out)
 		if key, ok = s.keyOf(x.room[:0], u, r); !ok {
 			s.forbid(w, r, next)
 			return
@@ -54,13 +54,13 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	s.count(result)
 	if x == nil {
-		x, out = s.exchange(u)
+		x = s.exchange(u, &out)
 	}
 	x.limiter, x.key = limiter, key
 	x.silent = s.cfg.Shadow || result.Limit <= 0
 	w = x.rec.Wrap(w)
 	if !x.silent {
-		x.announce(w, r, out, links, counts, cost)
+		x.announce(w, r, &out, links, counts, cost)
 	}
 	if len(links) > 1 || !x.standing.hold(result) {
 		x.charge.Store(newCharge(x, slices.Clone(links), counts))
@@ -127,13 +127,13 @@ func (s *settings) count(r *Result) {
 }
 
 // announce writes the fields of a request that goes on to the handler.
-func (x *exchange) announce(w http.ResponseWriter, r *http.Request, out fields, links []link, counts int, cost int64) {
+func (x *exchange) announce(w http.ResponseWriter, r *http.Request, out *fields, links []link, counts int, cost int64) {
 	h := w.Header()
-	limited(h, &x.limited, false)
 	if x.fields {
 		out.header = h
 		x.single = out.write(links, counts, false)
 	}
+	limited(h, &x.limited, false)
 	if f := x.rule.set.cfg.OnSuccess; f != nil {
 		f(w, r, links[counts].info(cost))
 		if x.lines != nil {
