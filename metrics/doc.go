@@ -67,7 +67,8 @@
 //
 // The tags of an instance are the labels of resilience_registry_entry_info. Its label
 // kind is breaker for resilience_breaker_, ratelimit for resilience_ratelimit_,
-// timeout for resilience_timeout_, and the same word for the others. Join it on name,
+// timeout for resilience_timeout_, and the same word for the others; the series of the cooldown of a
+// client limiter belong to an instance of kind ratelimit. Join it on name,
 // and on the labels that Prometheus adds for each target, since several instances of a
 // service export the same names:
 //

@@ -30,6 +30,22 @@ import (
 
 const everyHeader = ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimit
 
+// TestHeaders_AnInnerLimiterWithoutHeaders: all fields are about the outer one, which gave its permit back.
+func TestHeaders_AnInnerLimiterWithoutHeaders(t *testing.T) {
+	t.Parallel()
+	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: everyHeader})
+	inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1)})
+	h := outer.plugin.Handler(inner)
+	require.Equal(t, 200, fetch(h, "/").Code)
+	w := fetch(h, "/")
+	require.Equal(t, 429, w.Code)
+	require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
+	require.Equal(t, "60", w.Header().Get("Retry-After"))
+	require.Contains(t, w.Header().Get("RateLimit"), `"outer";r=9`)
+	require.Equal(t, "9", w.Header().Get("RateLimit-Remaining"))
+	require.Equal(t, "9", w.Header().Get("X-RateLimit-Remaining"))
+}
+
 // What an inner limiter refuses was given back by the outer, and it says so.
 func TestHeaders_OuterTellsWhatItGaveBack(t *testing.T) {
 	t.Parallel()

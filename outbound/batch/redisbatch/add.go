@@ -32,13 +32,15 @@ type lane struct {
 	queue  []*flight
 	items  int // in queue
 	busy   int // senders
+	last   int // number of the last flight
 }
 
 // A flight is records that are sent together.
 type flight struct {
-	items []*item
-	size  int           // of the payloads
-	done  chan struct{} // closed when all have their results
+	number int
+	items  []*item
+	size   int           // of the payloads
+	done   chan struct{} // closed when all have their results
 }
 
 // An item is a record to add.
@@ -138,7 +140,8 @@ func (l *lane) add(it *item) *flight {
 		f = l.queue[n-1]
 	}
 	if f == nil || len(f.items) == maxItems || f.size+len(it.rec.Payload) > maxBytes {
-		f = &flight{done: make(chan struct{})}
+		l.last++
+		f = &flight{number: l.last, done: make(chan struct{})}
 		l.queue = append(l.queue, f)
 	}
 	f.items, f.size = append(f.items, it), f.size+len(it.rec.Payload)
@@ -152,34 +155,57 @@ func (l *lane) add(it *item) *flight {
 
 // work sends until nothing waits.
 func (l *lane) work() {
-	for f := l.next(); f != nil; f = l.next() {
-		groups := grouped(f.items)
-		var r reply
-		var err error
-		if len(groups) > 0 {
-			r, err = l.store.run(context.Background(), addScript, len(groups), l.args(groups))
+	for f, last := l.next(); f != nil; f, last = l.next() {
+		if err := l.send(f); err != nil && !errors.Is(err, errReply) && !isServerError(err) {
+			l.fail(last, err)
 		}
-		for i, g := range groups {
-			var of reply
-			if err == nil {
-				of = r.list(i)
-			}
-			g.deliver(of, err)
-		}
-		close(f.done)
 	}
 }
 
-// next takes the next flight, without items whose callers have left, or ends the sender if there is
-// none.
-func (l *lane) next() *flight {
+// send sends a flight, and returns the error of all its items.
+func (l *lane) send(f *flight) (err error) {
+	groups := grouped(f.items)
+	var r reply
+	if len(groups) > 0 {
+		r, err = l.store.run(context.Background(), addScript, len(groups), l.args(groups))
+	}
+	for i, g := range groups {
+		var of reply
+		if err == nil {
+			of = r.list(i)
+		}
+		g.deliver(of, err)
+	}
+	close(f.done)
+	return err
+}
+
+// next takes the next flight, or ends the sender if there is none. last is the number of the last flight.
+func (l *lane) next() (f *flight, last int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 {
 		l.queue = nil
 		l.busy--
-		return nil
+		return nil, 0
 	}
+	return l.take(), l.last
+}
+
+// fail ends the flights up to the last one, which have waited for as long as for the reply that did not
+// come. Otherwise each would wait for the failures of all before it.
+func (l *lane) fail(last int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && l.queue[0].number <= last {
+		f := l.take()
+		(&group{items: f.items}).deliver(nil, err)
+		close(f.done)
+	}
+}
+
+// take removes the first flight of the queue, without items whose callers have left. The lock is held.
+func (l *lane) take() *flight {
 	f := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]

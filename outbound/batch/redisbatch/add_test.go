@@ -1,8 +1,13 @@
 package redisbatch
 
 import (
+	"context"
+	"os"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/outbound/batch"
@@ -74,4 +79,61 @@ func TestARestThatHasRoom(t *testing.T) {
 	require.Equal(t, 4, u.ready().Records)
 	clock.add(flushAfter)
 	require.Equal(t, []string{"a", "b", "c", ""}, payloads(u.lease(10)))
+}
+
+// silence is a server whose replies do not come: each command ends with an error when release is closed.
+type silence struct {
+	redis.Hook
+	release  chan struct{}
+	commands atomic.Int64
+}
+
+func (s *silence) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(context.Context, redis.Cmder) error {
+		s.commands.Add(1)
+		<-s.release
+		return os.ErrDeadlineExceeded
+	}
+}
+
+func (s *silence) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *silence) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TestASilentServerIsNotWaitedForByEachInTurn: records that waited during one timeout do not wait for
+// others.
+func TestASilentServerIsNotWaitedForByEachInTurn(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = client.Close() })
+	server := &silence{release: make(chan struct{})}
+	client.AddHook(server)
+	store, err := New(client, Config{})
+	require.NoError(t, err)
+	errs := make(chan error)
+	add := func() {
+		_, err := store.Add(t.Context(), "m", &batch.Record{ID: "i", Option: "x", Size: 1}, batch.Rules{})
+		errs <- err
+	}
+	for n := range int64(senders) {
+		go add()
+		require.Eventually(t, func() bool { return server.commands.Load() == n+1 }, 10*time.Second, time.Millisecond)
+	}
+	const waiting = 20 * maxItems
+	for range waiting {
+		go add()
+	}
+	l := store.lane("m")
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.items == waiting
+	}, 10*time.Second, time.Millisecond)
+	close(server.release)
+	for range senders + waiting {
+		require.ErrorIs(t, <-errs, os.ErrDeadlineExceeded)
+	}
+	require.LessOrEqual(t, server.commands.Load(), int64(2*senders), "each sender has sent one of those that waited")
 }

@@ -46,6 +46,12 @@
 //
 // # Failure mode
 //
+// Every operation returns an error if the server cannot execute it, within the timeouts of the client
+// (DialTimeout, ReadTimeout and PoolTimeout of its options), and that of ctx if ContextTimeoutEnabled is
+// set. RunNow, Delete and List are of asynq's inspector, which has no context: only the timeouts of the
+// client end them. If ctx has ended, the error is its cause. An operation whose reply was lost might have
+// happened.
+//
 // After some errors of Redis a task can stay active without a lease; asynq never redelivers it.
 // QueueInfo.Stuck counts such jobs; [Engine.Repair], or Config.Repair, brings them back.
 package asynqjobs

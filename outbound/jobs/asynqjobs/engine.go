@@ -71,7 +71,7 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return jobs.ErrExists
 	case err != nil:
-		return wrap(err)
+		return failed(ctx, err)
 	}
 	return nil
 }
@@ -97,7 +97,17 @@ func headersOf(job jobs.Job) map[string]string {
 // nextSecond returns t, rounded up to a whole second: asynq rounds down, and would be early.
 func nextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
-func wrap(err error) error { return fmt.Errorf("asynqjobs: %w", err) }
+// failed returns an error of asynq or of the client, or the cause of ctx if that has ended: asynq hides
+// it, and a connection can reach the deadline of ctx before its timer does.
+func failed(ctx context.Context, err error) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("asynqjobs: %w", err)
+}
 
 // jobOf returns the job of a task.
 func jobOf(id, queue, kind string, payload []byte, headers map[string]string, retried, maxRetry int) jobs.Job {

@@ -2,6 +2,7 @@ package asynqjobs_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/redisserver"
 	"github.com/gresil/gresil/internal/redistest"
+	"github.com/gresil/gresil/internal/tcpproxy"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/jobs/asynqjobs"
 	"github.com/gresil/gresil/outbound/jobs/jobstest"
@@ -115,4 +117,39 @@ func TestValidateReportsEveryField(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrConfig)
 	_, err = asynqjobs.New(redis.NewClient(&redis.Options{}), asynqjobs.Config{Poll: 1})
 	require.ErrorIs(t, err, core.ErrConfig)
+}
+
+// TestTheEndOfTheCallerIsNoErrorOfTheServer: asynq does not wrap the errors of contexts.
+func TestTheEndOfTheCallerIsNoErrorOfTheServer(t *testing.T) {
+	t.Parallel()
+	proxy, err := tcpproxy.Start(redistest.Start(t).Addr)
+	require.NoError(t, err)
+	t.Cleanup(proxy.Close)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	engine, err := asynqjobs.New(client, asynqjobs.Config{})
+	require.NoError(t, err)
+	job := jobs.Job{Queue: "q", Kind: "q"}
+	job.ID = "a"
+	require.NoError(t, engine.Enqueue(t.Context(), job))
+	cause := errors.New("the caller has left")
+	operations := map[string]func(ctx context.Context) error{
+		"Enqueue": func(ctx context.Context) error { job.ID = "b"; return engine.Enqueue(ctx, job) },
+		"Hold":    func(ctx context.Context) error { return engine.Hold(ctx, "q", time.Now().Add(time.Minute)) },
+		"Pause":   func(ctx context.Context) error { return engine.Pause(ctx, "q") },
+		"Inspect": func(ctx context.Context) error { _, err := engine.Inspect(ctx, "q"); return err },
+		"Delete":  func(ctx context.Context) error { return engine.Delete(ctx, "q", "a") },
+	}
+	left, leave := context.WithCancelCause(t.Context())
+	leave(cause)
+	for name, operation := range operations {
+		require.Equal(t, cause, operation(left), name)
+	}
+	proxy.Swallow()
+	delete(operations, "Delete") // it has no context
+	for name, operation := range operations {
+		ctx, cancel := context.WithDeadlineCause(t.Context(), time.Now().Add(20*time.Millisecond), cause)
+		require.Equal(t, cause, operation(ctx), name)
+		cancel()
+	}
 }

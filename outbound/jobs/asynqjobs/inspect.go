@@ -43,7 +43,7 @@ func (e *Engine) Inspect(ctx context.Context, queue string) (jobs.QueueInfo, err
 	info, now := jobs.QueueInfo{Queue: queue}, time.Now()
 	reply, err := inspectScript.Run(ctx, e.redis, []string{prefix(queue)}, now.Add(jobs.Soon).Unix()).Slice()
 	if err != nil {
-		return info, wrap(err)
+		return info, failed(ctx, err)
 	}
 	var counts [8]int64
 	for i := range counts {
@@ -86,7 +86,7 @@ func (e *Engine) List(ctx context.Context, queue string, state jobs.State) iter.
 					return
 				}
 				if err != nil {
-					yield(jobs.Info{}, wrap(err))
+					yield(jobs.Info{}, failed(ctx, err))
 					return
 				}
 				for _, task := range tasks {
@@ -141,7 +141,7 @@ func (e *Engine) change(ctx context.Context, queue, id string, f func(queue, id 
 		if task, other := e.inspector.GetTaskInfo(queue, id); other == nil && !slices.Contains(permitted, task.State) {
 			return jobs.ErrState // it has changed meanwhile
 		}
-		return wrap(err)
+		return failed(ctx, err)
 	}
 	return nil
 }

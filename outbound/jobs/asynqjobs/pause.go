@@ -25,7 +25,7 @@ return 1`)
 // Pause implements [jobs.Inspector]. The pause is that of the tools of asynq.
 func (e *Engine) Pause(ctx context.Context, queue string) error {
 	if err := e.redis.Set(ctx, prefix(queue)+"paused", strconv.FormatInt(time.Now().Unix(), 10), 0).Err(); err != nil {
-		return wrap(err)
+		return failed(ctx, err)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (e *Engine) Pause(ctx context.Context, queue string) error {
 // Resume implements [jobs.Inspector].
 func (e *Engine) Resume(ctx context.Context, queue string) error {
 	if err := e.redis.Del(ctx, prefix(queue)+"paused").Err(); err != nil {
-		return wrap(err)
+		return failed(ctx, err)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (e *Engine) Hold(ctx context.Context, queue string, until time.Time) error 
 	}
 	millis := int64((d + time.Millisecond - 1) / time.Millisecond)
 	if err := holdScript.Run(ctx, e.redis, []string{prefix(queue) + "paused"}, heldBy, millis).Err(); err != nil {
-		return wrap(err)
+		return failed(ctx, err)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ return repaired`)
 func (e *Engine) Repair(ctx context.Context, queue string) (repaired int, err error) {
 	repaired, err = repairScript.Run(ctx, e.redis, []string{prefix(queue)}, time.Now().Unix()).Int()
 	if err != nil {
-		return 0, wrap(err)
+		return 0, failed(ctx, err)
 	}
 	return repaired, nil
 }

@@ -26,7 +26,7 @@ func (e *Engine) Run(ctx context.Context, queue string, concurrency int, handle 
 	})
 	run := &run{engine: e, queue: queue, stopping: ctx.Done(), handle: handle}
 	if err := server.Start(run); err != nil {
-		return wrap(err)
+		return fmt.Errorf("asynqjobs: %w", err)
 	}
 	defer server.Shutdown()
 	ticker := time.NewTicker(repairEvery)
