@@ -198,11 +198,11 @@ func (r *Registry) changeLocked(e RegistryEvent) {
 	r.changes.Append(announcement{e, r.listeners})
 }
 
+// tell calls the subscribers, also if one of them ends the goroutine.
 func (r *Registry) tell(a announcement) {
-	for _, l := range a.listeners {
-		func() {
-			defer r.panics.Recover()
-			(*l)(a.event)
-		}()
+	if len(a.listeners) > 0 {
+		defer r.tell(announcement{a.event, a.listeners[1:]})
+		defer r.panics.Recover()
+		(*a.listeners[0])(a.event)
 	}
 }
