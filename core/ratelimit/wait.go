@@ -81,7 +81,14 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 	if err != nil || r.Wait == 0 {
 		return r, err
 	}
+	begun := false
+	defer func() {
+		if !begun { // Queued has ended the goroutine
+			_, _ = l.Refund(ctx, key, r)
+		}
+	}()
 	return l.wait(ctx, key, n, r, func() (Result, error) {
+		begun = true
 		timer := time.NewTimer(r.Wait)
 		defer timer.Stop()
 		var err error
