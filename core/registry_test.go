@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -113,6 +114,30 @@ func TestRegistrySurvivesAPanickingSubscriber(t *testing.T) {
 	require.NoError(t, r.Add("k", "x", new(int)))
 	require.NoError(t, r.Add("k", "y", new(int)))
 	require.Equal(t, 2, told)
+	require.EqualValues(t, 2, r.HookPanics())
+}
+
+func TestRegistryTellsTheOthersIfASubscriberEndsTheGoroutine(t *testing.T) {
+	t.Parallel()
+	var r core.Registry
+	var told []string
+	subscribe := func(f func()) {
+		r.Subscribe(func(e core.RegistryEvent) {
+			told = append(told, e.Entry.Name)
+			f()
+		})
+	}
+	subscribe(runtime.Goexit)
+	subscribe(func() {})
+	subscribe(runtime.Goexit)
+	subscribe(func() { panic("subscriber") })
+	subscribe(func() {})
+	for _, name := range []string{"a", "b"} {
+		var adds sync.WaitGroup
+		adds.Go(func() { _ = r.Add("k", name, new(int)) })
+		adds.Wait()
+	}
+	require.Equal(t, []string{"a", "a", "a", "a", "a", "b", "b", "b", "b", "b"}, told)
 	require.EqualValues(t, 2, r.HookPanics())
 }
 

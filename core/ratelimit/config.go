@@ -5,6 +5,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
@@ -94,6 +95,7 @@ func (c Config) Validate() error {
 	} else {
 		checkMaxKeys(check, "MaxKeys", c.MaxKeys)
 	}
+	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for state in memory")
 	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
 	return check.Err()
 }

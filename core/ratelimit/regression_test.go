@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -213,6 +214,29 @@ func TestGoexitInAHookLeavesNobodyInTheQueue(t *testing.T) {
 			_, _ = l.Wait(context.Background(), "k", 1)
 		}()
 		<-gone
+		leave = false
+		require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 1)))
+		require.Zero(t, l.Stats().Waiting)
+	})
+}
+
+func TestGoexitInAHookLeavesNoReservation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		leave := true
+		l := newLimiter(t, ratelimit.Config{Store: &switchedStore{Store: openMemory(t)}, Limit: ratelimit.PerMinute(1), MaxWait: -1, Hooks: ratelimit.Hooks{
+			Queued: func(context.Context, ratelimit.Info) {
+				if leave {
+					runtime.Goexit()
+				}
+			},
+		}})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		for range 5 {
+			var all sync.WaitGroup
+			all.Go(func() { _, _ = l.Wait(context.Background(), "k", 1) })
+			all.Wait()
+		}
 		leave = false
 		require.Equal(t, time.Minute, served(t, <-waitAt(t.Context(), l, 1)))
 		require.Zero(t, l.Stats().Waiting)

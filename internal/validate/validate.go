@@ -40,24 +40,34 @@ func (c *Check) Err() error { return errors.Join(c.errs...) }
 //
 //	validate.Relabel(c.core().Validate(), "breaker.ClientConfig.", "breaker.Config.")
 //
-// Joined errors stay joined, other errors stay as they are, and err itself is not
-// changed. Of nil, or of nothing but nil joined, it returns nil.
+// Joined errors stay joined. An error without such a Field stays as it is, with its own
+// text. err itself is not changed. Of nil it returns nil.
 func Relabel(err error, to string, from ...string) error {
+	err, _ = relabel(err, to, from)
+	return err
+}
+
+// relabel reports too whether it has changed a Field: errors cannot always be compared.
+func relabel(err error, to string, from []string) (_ error, changed bool) {
 	switch e := err.(type) { //nolint:errorlint // this is the walk of the tree itself
 	case interface{ Unwrap() []error }:
 		var errs []error
 		for _, part := range e.Unwrap() {
-			errs = append(errs, Relabel(part, to, from...))
+			part, other := relabel(part, to, from)
+			errs = append(errs, part)
+			changed = changed || other
 		}
-		return errors.Join(errs...)
+		if changed { // otherwise err may have a text of its own
+			return errors.Join(errs...), true
+		}
 	case *core.ConfigError:
 		for _, prefix := range from {
 			if field, ok := strings.CutPrefix(e.Field, prefix); ok {
-				return &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}
+				return &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}, true
 			}
 		}
 	}
-	return err
+	return err, false
 }
 
 // Bad returns a [*core.ConfigError].

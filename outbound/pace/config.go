@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -168,6 +169,7 @@ type Config struct {
 func (c Config) Validate() error {
 	check := validate.Of("pace.Config")
 	check.That(c.Mode <= SlidingLog, "Mode", c.Mode, "must be Rolling, FixedWindow or SlidingLog")
+	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for slots in memory")
 	check.That(c.OnStoreError <= Allow, "OnStoreError", c.OnStoreError, "must be Deny, Local or Allow")
 	check.That(c.OnStoreError != Local || c.Store != nil, "OnStoreError", c.OnStoreError, "must be Deny or Allow without a Store: memory does not fail")
 	check.That(c.MaxWait >= 0, "MaxWait", c.MaxWait, "must be >= 0 (0 means no limit)")

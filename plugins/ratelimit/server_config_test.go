@@ -115,3 +115,13 @@ func TestServerConfig_ABadConfigIsAnError(t *testing.T) {
 	_, err = serve(t, ratelimit.ServerConfig{}).plugin.With(func(c *ratelimit.ServerConfig) { c.MaxWait = -1 })
 	require.ErrorIs(t, err, core.ErrConfig)
 }
+
+func TestServerOverAClosedStoreIsAnErrorWithItsName(t *testing.T) {
+	t.Parallel()
+	store := core.Must(coreratelimit.NewMemory(0))
+	require.NoError(t, store.Close())
+	_, err := ratelimit.NewServer(ratelimit.ServerConfig{Name: "api", Store: store})
+	require.EqualError(t, err, "ratelimit: api: store failed: ratelimit: closed")
+	require.ErrorIs(t, err, coreratelimit.ErrStore)
+	require.ErrorIs(t, err, coreratelimit.ErrClosed)
+}

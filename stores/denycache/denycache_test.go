@@ -364,8 +364,10 @@ func TestConfigOfADenyCache(t *testing.T) {
 	t.Parallel()
 	_, err := New(inMemory(), Config{MaxKeys: -1})
 	require.ErrorContains(t, err, "denycache.Config.MaxKeys = -1: must be >= 0 (0 means 10000)")
-	_, err = New(nil, Config{})
-	require.ErrorIs(t, err, core.ErrConfig)
+	for _, missing := range []ratelimit.Store{nil, (*Store)(nil)} {
+		_, err = New(missing, Config{})
+		require.EqualError(t, err, "denycache store = <nil>: must not be nil")
+	}
 	registry := &core.Registry{}
 	cfg := Config{Registry: registry, Name: "redis"}
 	s, err := New(inMemory(), cfg)

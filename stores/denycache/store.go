@@ -8,6 +8,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
 )
@@ -53,7 +54,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if store == nil {
+	if identity.Missing(store) {
 		return nil, &core.ConfigError{Field: "denycache store", Value: nil, Reason: "must not be nil"}
 	}
 	s := &Store{inner: store, cfg: cfg, denials: newDenials(cmp.Or(cfg.MaxKeys, 10_000))}

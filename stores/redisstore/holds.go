@@ -248,9 +248,7 @@ func (t *holds) learn(facts ...fact) {
 		}
 	}
 	t.mu.Unlock()
-	for _, call := range news {
-		call()
-	}
+	callAll(news)
 }
 
 // stepBack is how far the server's clock may go back for a hold to be older than a release.

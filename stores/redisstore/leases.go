@@ -242,9 +242,11 @@ func (l *leases) closed() {
 	all := l.held
 	l.held = map[string]*holder{}
 	l.mu.Unlock()
+	calls := make([]func(), 0, len(all))
 	for _, h := range all {
-		h.Lost(errEnded)
+		calls = append(calls, func() { h.Lost(errEnded) })
 	}
+	callAll(calls)
 }
 
 // wait registers a waiter for its turn.

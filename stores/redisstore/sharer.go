@@ -105,6 +105,20 @@ func keep(all *sync.WaitGroup, f func()) {
 	})
 }
 
+// callAll makes all calls, also if a hook in one of them ends the goroutine.
+func callAll(calls []func()) {
+	defer func() {
+		if len(calls) > 0 { // a call did not return
+			callAll(calls)
+		}
+	}()
+	for len(calls) > 0 {
+		call := calls[0]
+		calls = calls[1:]
+		call()
+	}
+}
+
 // run works until no table is left or the store is closed.
 func (h *sharer) run() {
 	ctx, stop := context.WithCancel(h.store.ctx)

@@ -661,8 +661,10 @@ func TestConfigOfAShare(t *testing.T) {
 	t.Parallel()
 	_, err := New(inMemory(), Config{Instances: -1})
 	require.ErrorContains(t, err, "share.Config.Instances = -1: must be >= 0 (0 means 1)")
-	_, err = New(nil, Config{})
-	require.ErrorIs(t, err, core.ErrConfig)
+	for _, missing := range []ratelimit.Store{nil, (*Store)(nil)} {
+		_, err = New(missing, Config{})
+		require.EqualError(t, err, "share store = <nil>: must not be nil")
+	}
 	registry := &core.Registry{}
 	cfg := Config{Registry: registry, Name: "redis"}
 	s := newStore(t, inMemory(), cfg)

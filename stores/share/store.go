@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/stripe"
 )
@@ -45,7 +46,7 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if store == nil {
+	if identity.Missing(store) {
 		return nil, &core.ConfigError{Field: "share store", Value: nil, Reason: "must not be nil"}
 	}
 	s := &Store{inner: store, cfg: cfg, tables: map[string]*table{}, wake: make(chan struct{}, 1)}

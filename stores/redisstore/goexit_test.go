@@ -1,0 +1,80 @@
+package redisstore
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/cooldown"
+)
+
+// TestAHookThatEndsTheGoroutineAtOneHoldLosesNoOther: they are in one reading, and known after it.
+func TestAHookThatEndsTheGoroutineAtOneHoldLosesNoOther(t *testing.T) {
+	t.Parallel()
+	leavesNothing(t)
+	srv := startServer(t)
+	before := newShared(t, srv.client(t), Config{})
+	probe := newShared(t, srv.client(t), Config{})
+	use(t, probe, "x")
+	keys := []string{"a", "b", "c", "d"}
+	for _, key := range keys {
+		before.Hold(t.Context(), key, time.Hour)
+		require.Eventually(t, isHeld(probe, key), patient, time.Millisecond)
+	}
+	var held atomic.Int64
+	c := newShared(t, srv.client(t), Config{}, func(c *cooldown.Config) {
+		c.Hooks.Held = func(context.Context, cooldown.Info) {
+			held.Add(1)
+			runtime.Goexit()
+		}
+	})
+	use(t, c, "x")
+	for _, key := range keys {
+		require.Eventually(t, isHeld(c, key), patient, time.Millisecond, key)
+	}
+	require.Eventually(t, func() bool { return held.Load() == int64(len(keys)) }, patient, time.Millisecond)
+}
+
+func TestAHookThatEndsTheGoroutineAtOneLostLeaseLeavesNoOther(t *testing.T) {
+	t.Parallel()
+	leavesNothing(t)
+	b := newBulkhead(t, startServer(t).client(t), Config{}, limitOf(10), func(c *bulkhead.Config) {
+		c.Hooks.Lost = func(context.Context, bulkhead.Info) { runtime.Goexit() }
+	})
+	var all []bulkhead.Permit
+	for range 4 {
+		all = append(all, acquire(t, b, "k", 1))
+	}
+	require.NoError(t, b.Config().Store.(*Store).Close()) //nolint:forcetypeassert // of newBulkhead
+	for i, p := range all {
+		select {
+		case <-p.Context().Done():
+			require.ErrorIs(t, context.Cause(p.Context()), bulkhead.ErrLost)
+		case <-time.After(patient):
+			require.FailNow(t, "a call was not told", "%d", i)
+		}
+	}
+}
+
+func TestAllCallsAreMadeHoweverManyEndTheGoroutine(t *testing.T) {
+	t.Parallel()
+	var made int
+	calls := make([]func(), maxHolds)
+	for i := range calls {
+		calls[i] = func() {
+			if made++; i%2 == 0 {
+				runtime.Goexit()
+			}
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() { callAll(calls) })
+	all.Wait()
+	require.Equal(t, len(calls), made)
+}
