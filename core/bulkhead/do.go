@@ -23,8 +23,10 @@ func Do[T any](ctx context.Context, b *Bulkhead, operation func(context.Context)
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
 	var started time.Time
-	if _, bounded := ctx.Deadline(); bounded && permit.generation != 0 {
-		started = time.Now() // only an outer limit needs it
+	if permit.generation != 0 {
+		if _, bounded := ctx.Deadline(); bounded {
+			started = time.Now() // only an outer limit needs it
+		}
 	}
 	result, err := operation(permit.Context()) //nolint:contextcheck // it is derived from ctx
 	if permit.generation != 0 {
