@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/timeout"
 )
 
 func limitOf(t *testing.T, b *bulkhead.Bulkhead) int {
@@ -192,6 +194,30 @@ func TestDoClassifies(t *testing.T) {
 		_, err := bulkhead.Do(c.ctx, b, func(context.Context) (int, error) { return 3, c.err })
 		require.Equal(t, c.err, err)
 		require.Equal(t, c.lowered, b.Stats().Lowered, "%v", c.err)
+	}
+}
+
+func TestAnOuterLimitIsAFailureIfTheCallWasAdmittedInItsFirstHalf(t *testing.T) {
+	t.Parallel()
+	const limit = time.Second
+	for waits, lowered := range map[time.Duration]uint64{1: 1, limit / 2: 1, limit/2 + 1: 0, limit - 1: 0} {
+		for name, classify := range map[string]func(context.Context, any, error) core.Outcome{
+			"zero": nil, "custom": breaker.DefaultClassify,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBulkhead(t, bulkhead.Config{Limit: 4, Backoff: 0.5, Classify: classify})
+				held := core.Must(b.AcquireN(t.Context(), "", 4))
+				time.AfterFunc(waits, func() { held.Done(core.Ignored) })
+				ctx, cancel := context.WithTimeoutCause(t.Context(), limit, &timeout.Error{Limit: limit})
+				defer cancel()
+				_, err := bulkhead.Do(ctx, b, func(ctx context.Context) (int, error) {
+					<-ctx.Done()
+					return 0, ctx.Err()
+				})
+				require.Equal(t, context.DeadlineExceeded, err, "as it is")
+				require.Equal(t, lowered, b.Stats().Lowered, "%v, %s", waits, name)
+			})
+		}
 	}
 }
 

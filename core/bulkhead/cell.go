@@ -26,7 +26,8 @@ type cell struct {
 	served      time.Duration // when a waiter was last admitted, or the first one came
 	pace        time.Duration // mean time between two admissions of waiters
 
-	parked, parkedWeight int // calls, and their permits, that wait for the Store
+	asking               int // calls that the Store has not decided: the word has counted them
+	parked, parkedWeight int // those of them, and their permits, that wait for the Store
 
 	seen  uint64        // the word at the last visit, if the key was idle
 	since time.Duration // of seen
@@ -107,6 +108,9 @@ func (c *cell) admit(n int, wait bool) bool {
 			continue
 		}
 		if c.word.CompareAndSwap(state, state+admission-uint64(n)) {
+			if c.bulkhead.table != nil {
+				c.asking++
+			}
 			return true
 		}
 	}
@@ -197,7 +201,7 @@ func (c *cell) stats() Stats {
 	defer c.mu.Unlock()
 	state := c.word.Load()
 	return Stats{
-		Admitted: c.admitted + admissions(state) - uint64(c.parked), InFlight: c.limit - free(state) - c.parkedWeight,
+		Admitted: c.admitted + admissions(state) - uint64(c.asking), InFlight: c.limit - free(state) - c.parkedWeight,
 		Limit: c.limit, Waiting: c.queue.Len() + c.parked,
 	}
 }

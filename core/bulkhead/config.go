@@ -97,7 +97,9 @@ type Config struct {
 
 	// Classify returns the outcome of an operation of [Do], for Backoff. If nil, no error
 	// is a [core.Success], and an error is a [core.Failure] unless it is a rejection
-	// ([core.ErrRejected]) or ctx has ended, as in DefaultClassify of core/breaker.
+	// ([core.ErrRejected]) or ctx has ended, as in DefaultClassify of core/breaker: a limit
+	// with a cause of its own is a Failure if at least half of it was left when the call
+	// was admitted.
 	Classify func(ctx context.Context, result any, err error) core.Outcome
 
 	// Hooks observe the bulkhead. Any of them may be nil.

@@ -79,10 +79,11 @@ func (c *cell) park(ctx context.Context, weight int, came time.Duration) (time.D
 	return left, nil
 }
 
-// unpark ends the wait of a call for the Store, if it waited.
+// unpark ends the question of a call to the Store, and its wait if it waited.
 func (c *cell) unpark(parked, weight int, admitted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asking--
 	c.parked -= parked
 	c.parkedWeight -= parked * weight
 	if !admitted {

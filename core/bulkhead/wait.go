@@ -106,18 +106,21 @@ func (c *cell) look(w *waiter) (left time.Duration, over bool) {
 
 // abandon ends a wait whose goroutine leaves before it has the result.
 func (c *cell) abandon(w *waiter) {
+	b := c.bulkhead
 	c.mu.Lock()
 	if w.Value.returned {
 		c.mu.Unlock()
 		return
 	}
-	c.bulkhead.canceled.Add(1)
+	b.canceled.Add(1)
 	switch {
 	case w.Waiting():
 		w.Leave()
 		c.serve()
 	case w.Value.err == nil:
-		c.admitted-- // there is no call
+		if c.admitted--; b.table != nil { // there is no call
+			c.asking--
+		}
 	}
 	c.mu.Unlock()
 	w.Value.permit.Done(core.Ignored)

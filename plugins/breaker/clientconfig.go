@@ -48,10 +48,11 @@ type ClientConfig struct {
 	// FailureRate decides. It must not be negative or above Window, and must be zero if
 	// FailureRate is set. With Failures and Window both n, n failures in a row open it.
 	Failures int
-	// SlowCall is the time, until the headers are there, or with
-	// JudgeBody until its body has ended, above
-	// which a request is slow, whatever its outcome. If zero, no request is slow. It
-	// must not be negative.
+	// SlowCall is the time, until the headers are there, or with JudgeBody until its body
+	// has ended, above which a request is slow, whatever its outcome. It includes the
+	// upload of the request body, also where the transport waits for the caller's reader:
+	// give slow uploads a breaker of their own, by Key, or none, by [Client.Override]. If
+	// zero, no request is slow. It must not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
 	// which a breaker opens too. If zero, it is 1. It must be zero without a SlowCall.

@@ -34,7 +34,7 @@
 // header too, so a stream that goes on for hours occupies no trial slot. A handler that an
 // outer limit ends has failed only if at least half of that limit was left when its request
 // arrived: see [ClassifyHandler]. A 5xx for a request whose body could not be read is not a
-// failure. An [http.MaxBytesReader] inside of the breaker hides its error: an oversize upload
+// failure, nor is a limit that strikes during a slow upload. An [http.MaxBytesReader] inside of the breaker hides its error: an oversize upload
 // to a [net/http/httputil.ReverseProxy] is then a 502, which is a failure. Place
 // [http.MaxBytesHandler] outside of the breaker, or answer 413 in the ErrorHandler:
 //

@@ -79,7 +79,7 @@ func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
 		x.request = visit.Request() // a mux sets the Pattern on it, for Classify
 	}
 	if upload {
-		x.upload = &uploadBody{ReadCloser: x.request.Body}
+		x.upload = &uploadBody{ReadCloser: x.request.Body, ctx: x.request.Context(), length: x.request.ContentLength}
 		x.request.Body = x.upload
 	}
 	next.ServeHTTP(w, x.request)

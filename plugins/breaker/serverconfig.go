@@ -40,9 +40,11 @@ type ServerConfig struct {
 	// FailureRate decides. It must not be negative or above Window, and must be zero if
 	// FailureRate is set. With Failures and Window both n, n failures in a row open it.
 	Failures int
-	// SlowCall is the time, until the headers are there, above
-	// which a request is slow, whatever its outcome. If zero, no request is slow. It
-	// must not be negative.
+	// SlowCall is the time, until the headers are there, above which a request is slow,
+	// whatever its outcome. It includes the time in which the handler waits for the body of
+	// the request, so clients that upload slowly can open the breaker: give uploads one of
+	// their own, by Key, or none, by [Server.Override]. If zero, no request is slow. It must
+	// not be negative.
 	SlowCall time.Duration
 	// SlowRate is the share of slow requests in the window, above 0 and at most 1, at
 	// which a breaker opens too. If zero, it is 1. It must be zero without a SlowCall.
@@ -129,12 +131,25 @@ func (c ServerConfig) core() breaker.Config {
 // [client.Classify]: they concern only that request. They are [core.Ignored] too if the
 // body of the request could not be read, as with an upload over the limit of an outer
 // [http.MaxBytesHandler]. A connection that was taken over is a [core.Success].
+//
+// A limit that strikes during a slow upload is no failure of the handler: while it waits for
+// the body of the request, or after that took half of the time or more since it began to
+// read. So the end of the context is [core.Ignored] then, and so are 502, 503 and 504, by
+// which an inner timeout or a reverse proxy answers, if the waits took 100 milliseconds or
+// more. An upstream of a proxy that fails in the middle of a slow upload looks the same.
 func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	if sent.Rejected() != nil {
 		return core.Ignored
 	}
+	var upload *uploadBody
 	x, ok := sent.Value(exchangeKey{}).(*exchange)
+	if ok {
+		upload = x.upload
+	}
 	if err := r.Context().Err(); err != nil {
+		if upload != nil && (upload.broken() || upload.slow(0)) {
+			return core.Ignored
+		}
 		if ok {
 			err = blame.Outer(r.Context(), x.started, 0, err)
 		}
@@ -143,8 +158,9 @@ func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
 	switch status := sent.Status(); {
 	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
 		return core.Success
-	}
-	if ok && x.upload != nil && x.upload.failed.Load() {
+	case upload == nil:
+		return core.Failure
+	case upload.broken(), status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout && upload.slow(100*time.Millisecond):
 		return core.Ignored
 	}
 	return core.Failure
