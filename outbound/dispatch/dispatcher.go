@@ -171,7 +171,7 @@ func (d *Dispatcher[K, C]) cut(ctx context.Context) error {
 		return nil
 	}
 	for _, c := range calls {
-		c.cancel(ErrClosed)
+		c.cancel(errCut)
 	}
 	patience := time.NewTimer(grace)
 	defer patience.Stop()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // judge ends an attempt with the error of the user's function. It reports whether the
@@ -30,7 +31,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	case err != nil && c.Err() != nil:
 		c.step(core.Ignored, core.Ignored)
 		c.end = canceled
-		if c.parent.Err() == nil { // Close has canceled the call
+		if c.parent.Err() == nil && !blame.Has[*cutError](err) { // Close has canceled the call
 			err = &cutError{err}
 		}
 		return false, err
