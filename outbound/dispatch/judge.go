@@ -42,7 +42,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	}
 	if err != nil {
 		c.end = failed
-	} else if c.end = succeeded; n%growth == 0 {
+	} else if c.end = succeeded; answered && n%growth == 0 {
 		place = core.Success
 	}
 	c.step(vendor, place)

@@ -102,11 +102,11 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 		resp, err := t.base.RoundTrip(attempt)
 		request.Restore(resp, attempt, req)
 		open = resp
-		verdict := err
-		if err == nil {
+		verdict, answered := err, err == nil && !request.Rejected(resp, err)
+		if answered {
 			verdict = CheckResponse(resp)
 		}
-		again, judged := c.judge(verdict, err == nil)
+		again, judged := c.judge(verdict, answered)
 		if again && replay.Prepare() != nil {
 			c.giveUp(verdict)
 			again = false
