@@ -16,6 +16,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
@@ -167,11 +168,12 @@ func (r *readAgain) Close() error {
 }
 
 // ClassifyHTTP knows a [*StatusError]: status 429, with or without Retry-After, and status
-// 503 with Retry-After.
+// 503 with Retry-After. A stream or connection of HTTP/2 that the server ended with
+// ENHANCE_YOUR_CALM counts as a 429.
 func ClassifyHTTP(err error) (Limited, bool) {
 	e, ok := errors.AsType[*StatusError](err)
 	if !ok {
-		return Limited{}, false
+		return Limited{}, h2err.Throttled(err)
 	}
 	arrived := e.arrived
 	if arrived.IsZero() { // not of CheckResponse

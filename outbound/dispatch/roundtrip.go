@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -17,9 +18,10 @@ import (
 //
 // If the vendor refuses a request because of a limit (Config.Classify, applied to the
 // [*StatusError] of the response), it is sent again, whatever its method: a vendor that
-// answers so has not executed it. A request with a body is sent again only if it has
-// GetBody. The last response is returned as it came. Waiting is not an attempt, and a
-// timeout per attempt of the base does not include it.
+// answers so has not executed it. ENHANCE_YOUR_CALM of HTTP/2 does not say that, so such a
+// request is sent again only if it is [client.Idempotent]. A request with a body is sent
+// again only if it has GetBody. The last response is returned as it came. Waiting is not
+// an attempt, and a timeout per attempt of the base does not include it.
 func RoundTripper[K comparable, C any](d *Dispatcher[K, C], base http.RoundTripper, key func(*http.Request) K) http.RoundTripper {
 	if base == nil {
 		base = client.New(nil)
@@ -107,7 +109,7 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			verdict = CheckResponse(resp)
 		}
 		again, judged := c.judge(verdict, answered)
-		if again && replay.Prepare() != nil {
+		if again && (replay.Prepare() != nil || h2err.Throttled(err) && !client.Idempotent(req)) {
 			c.giveUp(verdict)
 			again = false
 		}
