@@ -2,11 +2,14 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/request"
 )
@@ -92,8 +95,11 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			_ = open.Body.Close()
 		}
 	}()
-	for {
+	for sent := false; ; sent = true {
 		if err := c.admit(); err != nil {
+			if !sent {
+				err = notSent(c, err)
+			}
 			return nil, err
 		}
 		attempt, err := replay.Attempt(c)
@@ -123,4 +129,16 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			return resp, err
 		}
 	}
+}
+
+// notSent marks an error of Dial or of the limiter for the layers above: nothing of the
+// request was sent. The failure of a limiter's store says nothing about the vendor.
+func notSent(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, core.ErrRejected):
+		return err
+	case errors.Is(err, ratelimit.ErrStore):
+		return &blame.Error{Err: err, NotSent: true}
+	}
+	return &blame.Error{Err: err, Outcome: core.Failure, NotSent: true}
 }

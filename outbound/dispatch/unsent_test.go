@@ -1,8 +1,10 @@
 package dispatch_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +13,11 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
 
@@ -60,5 +65,57 @@ func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, 15*time.Second+pad, time.Since(start))
 		}
+	})
+}
+
+func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
+	t.Parallel()
+	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Store: store, OnStoreError: ratelimit.Deny}))
+	store.Down()
+	noSession := errors.New("no session")
+	for name, c := range map[string]struct {
+		cfg    config
+		want   error
+		failed bool
+	}{
+		"Dial":    {config{Dial: func(context.Context, string) (none, error) { return none{}, noSession }}, noSession, true},
+		"Limiter": {config{Limiter: limiter}, ratelimit.ErrStore, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, breakers := resiltest.NewScript(), core.Must(breaker.NewClient(breaker.ClientConfig{}))
+			rt := client.New(dispatch.RoundTripper(core.Must(dispatch.New(c.cfg)), s, nil), core.Must(retry.New(retry.Config{})), breakers)
+			_, err := rt.RoundTrip(post(t, strings.NewReader("x")))
+			require.ErrorIs(t, err, c.want, name)
+			require.NotErrorIs(t, err, retry.ErrMaybeProcessed, name)
+			require.True(t, client.NotSent(err), name)
+			require.Zero(t, s.Calls(), name)
+			require.Equal(t, c.failed, breakers.Stats().Failures > 0, name)
+		})
+	}
+}
+
+func TestARequestThatWasRefusedBeforeItsDialFailedMayHaveBeenSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dials, noSession := 0, errors.New("no session")
+		d := core.Must(dispatch.New(config{
+			Healthy: func(string, none) bool { return false },
+			Dial: func(context.Context, string) (none, error) {
+				if dials++; dials > 1 {
+					return none{}, noSession
+				}
+				return none{}, nil
+			},
+			Account: ownAccount,
+			Classify: func(err error) (dispatch.Limited, bool) {
+				return dispatch.Limited{RetryAfter: time.Second, Scope: dispatch.ScopeAccount}, !errors.Is(err, noSession)
+			},
+		}))
+		rt := dispatch.RoundTripper(d, resiltest.NewScript(refusal("1")), func(*http.Request) string { return "a" })
+		_, err := rt.RoundTrip(post(t, nil))
+		require.Error(t, err)
+		require.Equal(t, 2, dials)
+		require.False(t, client.NotSent(err))
 	})
 }
