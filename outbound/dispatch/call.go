@@ -189,7 +189,7 @@ func (c *call[K, C]) admit() error {
 	for {
 		err := c.pass()
 		if refused, ok := err.(*dialError); ok { //nolint:errorlint // it is not wrapped
-			again, err := c.judge(refused.err, false)
+			again, err := c.judge(refused.err, false, time.Time{})
 			if again {
 				continue
 			}

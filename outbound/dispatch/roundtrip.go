@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
@@ -111,10 +112,13 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 		request.Restore(resp, attempt, req)
 		open = resp
 		verdict, answered := err, err == nil && !request.Rejected(resp, err)
+		var since time.Time
 		if answered {
-			verdict = CheckResponse(resp)
+			if e := check(resp, c.holdEarly); e != nil {
+				verdict, since = e, e.arrived
+			}
 		}
-		again, judged := c.judge(verdict, answered)
+		again, judged := c.judge(verdict, answered, since)
 		if again && (replay.Prepare() != nil || h2err.Throttled(err) && !client.Idempotent(req)) {
 			c.giveUp(verdict)
 			again = false
