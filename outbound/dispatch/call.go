@@ -189,7 +189,7 @@ func (c *call[K, C]) admit() error {
 	for {
 		err := c.pass()
 		if refused, ok := err.(*dialError); ok { //nolint:errorlint // it is not wrapped
-			again, err := c.judge(refused.err, false, time.Time{})
+			again, err := c.judge(refused.err, false, refused.began)
 			if again {
 				continue
 			}
@@ -203,7 +203,10 @@ func (c *call[K, C]) admit() error {
 }
 
 // A dialError is an error of Dial.
-type dialError struct{ err error }
+type dialError struct {
+	err   error
+	began time.Time
+}
 
 func (e *dialError) Error() string { return e.err.Error() }
 

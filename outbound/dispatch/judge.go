@@ -11,7 +11,7 @@ import (
 
 // judge ends an attempt with the error of the user's function. It reports whether the
 // attempt must be repeated, and otherwise returns the error of the call. An error can be an
-// answer of the vendor, or not. since is when the answer came; if zero, it came now.
+// answer of the vendor, or not. since is when the answer came, and for an error of Dial when that began; if zero, it is now.
 func (c *call[K, C]) judge(err error, answered bool, since time.Time) (again bool, _ error) {
 	cfg, d := c.d.config(), c.d
 	limit, limited := Limited{}, false
@@ -88,8 +88,8 @@ func (c *call[K, C]) holdEarly(e *StatusError) {
 
 // hold begins or extends a cooldown and ends the attempt.
 func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited, since time.Time) (until time.Time) {
-	wait := cfg.pause(limit)
-	if !since.IsZero() {
+	wait, sent := cfg.pause(limit), c.running.Load() // otherwise Dial was refused
+	if sent && !since.IsZero() {
 		wait -= time.Since(since)
 	}
 	cool, key, permit, place := c.d.cool, "", &c.vendor, core.Failure
@@ -97,9 +97,9 @@ func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited, since time.Time) (un
 		cool, key, permit, place = c.d.own, c.own.account, &c.own.permit, core.Ignored
 	}
 	c.notBefore = time.Now().Add(wait) // not after the end of the hold that begins now
-	if c.running.Load() {
+	if sent {
 		permit.Hold(wait)
-	} else { // Dial was refused
+	} else if !c.d.heldSince(key, since) { // as Permit.Hold has it
 		cool.Hold(c.parent, key, wait)
 	}
 	if place == core.Ignored {
