@@ -53,13 +53,28 @@ func TestARefusalWithASlowBodyHoldsSoon(t *testing.T) {
 			_, err := transport.RoundTrip(post(t, nil))
 			done <- err
 		}()
-		time.Sleep(time.Second)
+		time.Sleep(100 * time.Millisecond) // the body is awaited for longer
 		_, err := transport.RoundTrip(post(t, nil))
 		require.NoError(t, err)
 		require.NoError(t, <-done)
 		require.Len(t, sent, 3)
-		require.Equal(t, 15*time.Second+500*time.Millisecond+pad, sent[1])
+		require.Equal(t, 15*time.Second+pad, sent[1], "from the arrival of the header on")
 		time.Sleep(2 * time.Minute) // until the body ends
+	})
+}
+
+func TestABodyThatComesWithItsHeaderCanNarrowTheScope(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		quota := adsBody(`{"errorCode":{"quotaError":"RESOURCE_EXHAUSTED"},"details":{"quotaErrorDetails":{"rateScope":"ACCOUNT","retryDelay":"900s"}}}`)
+		d, start := core.Must(dispatch.New(config{Account: ownAccount, Attempts: 1})), time.Now()
+		transport := dispatch.RoundTripper(d, transportFunc(func(*http.Request) (*http.Response, error) {
+			return jsonRefusal(&slowBody{Reader: strings.NewReader(quota), delay: time.Millisecond}), nil
+		}), func(*http.Request) string { return "a" })
+		resp, err := transport.RoundTrip(post(t, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, []dispatch.Hold{{Scope: dispatch.ScopeAccount, Account: "a", Until: start.Add(15*time.Minute + pad)}}, d.Snapshot().Held)
 	})
 }
 

@@ -169,7 +169,7 @@ func (c *call[K, C]) pass() error {
 			ready, err = c.turn()
 		}
 		if err == nil && c.Err() != nil {
-			err = context.Cause(c)
+			err = c.cause()
 		}
 		if ready && err == nil {
 			c.paid = nil
@@ -189,7 +189,7 @@ func (c *call[K, C]) admit() error {
 	for {
 		err := c.pass()
 		if refused, ok := err.(*dialError); ok { //nolint:errorlint // it is not wrapped
-			again, err := c.judge(refused.err, false)
+			again, err := c.judge(refused.err, false, refused.began)
 			if again {
 				continue
 			}
@@ -203,7 +203,10 @@ func (c *call[K, C]) admit() error {
 }
 
 // A dialError is an error of Dial.
-type dialError struct{ err error }
+type dialError struct {
+	err   error
+	began time.Time
+}
 
 func (e *dialError) Error() string { return e.err.Error() }
 
@@ -236,7 +239,16 @@ func (c *call[K, C]) connect() (ready bool, err error) {
 // fault returns the cause of the context if it has ended, otherwise err.
 func (c *call[K, C]) fault(err error) error {
 	if err != nil && c.Err() != nil {
-		return context.Cause(c)
+		return c.cause()
+	}
+	return err
+}
+
+// cause returns why the context has ended, for a call that is not sent.
+func (c *call[K, C]) cause() error {
+	err := context.Cause(c)
+	if err == errCut { //nolint:errorlint // another one is the caller's
+		return ErrClosed
 	}
 	return err
 }
@@ -315,7 +327,7 @@ func (c *call[K, C]) awaitOpen() error {
 		case <-timer.C:
 		case <-c.Done():
 			timer.Stop()
-			return context.Cause(c)
+			return c.cause()
 		}
 	}
 }

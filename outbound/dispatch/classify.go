@@ -16,6 +16,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
@@ -100,6 +101,15 @@ func (e *StatusError) Error() string {
 // is JSON, it reads the start of it, which can be read again afterwards; after half a second
 // it does not wait for more, and Body is empty.
 func CheckResponse(resp *http.Response) error {
+	if e := check(resp, func(*StatusError) {}); e != nil {
+		return e
+	}
+	return nil
+}
+
+// check is CheckResponse. It calls slow with what the header says if the body does not come
+// with it.
+func check(resp *http.Response, slow func(*StatusError)) *StatusError {
 	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return nil
 	}
@@ -107,7 +117,7 @@ func CheckResponse(resp *http.Response) error {
 	if body := resp.Body; body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		start := &readAgain{body: body, read: make(chan struct{}), closed: make(chan struct{})}
 		resp.Body = start
-		e.Body = start.wait()
+		e.Body = start.wait(func() { slow(e) })
 	}
 	return e
 }
@@ -123,25 +133,35 @@ type readAgain struct {
 	closed chan struct{}
 }
 
-// wait returns the start of the body, or nothing if it takes too long.
-func (r *readAgain) wait() []byte {
+// withHeader is how long after its header a body still counts as having come with it.
+const withHeader = 10 * time.Millisecond
+
+// wait returns the start of the body, or nothing if it takes too long. It calls slow if the
+// body does not come with its header.
+func (r *readAgain) wait(slow func()) []byte {
 	go func() {
 		defer close(r.read)
 		defer func() { r.panic = recover() }()
 		r.start, _ = io.ReadAll(io.LimitReader(r.body, 64<<10)) // what there is of it
 		r.all = io.MultiReader(bytes.NewReader(r.start), r.body)
 	}()
-	late := time.NewTimer(request.DrainTime)
+	late := time.NewTimer(withHeader)
 	defer late.Stop()
 	select {
 	case <-r.read:
-		if r.panic != nil {
-			panic(r.panic) // as if the body was read here
-		}
-		return r.start
 	case <-late.C:
-		return nil
+		late.Reset(request.DrainTime - withHeader)
+		slow()
+		select {
+		case <-r.read:
+		case <-late.C:
+			return nil
+		}
 	}
+	if r.panic != nil {
+		panic(r.panic) // as if the body was read here
+	}
+	return r.start
 }
 
 // Read reads the body from its beginning.
@@ -167,11 +187,12 @@ func (r *readAgain) Close() error {
 }
 
 // ClassifyHTTP knows a [*StatusError]: status 429, with or without Retry-After, and status
-// 503 with Retry-After.
+// 503 with Retry-After. A stream or connection of HTTP/2 that the server ended with
+// ENHANCE_YOUR_CALM counts as a 429.
 func ClassifyHTTP(err error) (Limited, bool) {
 	e, ok := errors.AsType[*StatusError](err)
 	if !ok {
-		return Limited{}, false
+		return Limited{}, h2err.Throttled(err)
 	}
 	arrived := e.arrived
 	if arrived.IsZero() { // not of CheckResponse

@@ -64,7 +64,7 @@ func (p *pool[K, C]) dial(ctx context.Context, key K) (_ *conn[K, C], left bool,
 	case r.panicked:
 		return nil, false, errDialExit
 	case r.err != nil:
-		return nil, false, &dialError{r.err}
+		return nil, false, &dialError{r.err, start}
 	}
 	return &conn[K, C]{key: key, c: r.c}, false, nil
 }

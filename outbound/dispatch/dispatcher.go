@@ -171,7 +171,7 @@ func (d *Dispatcher[K, C]) cut(ctx context.Context) error {
 		return nil
 	}
 	for _, c := range calls {
-		c.cancel(ErrClosed)
+		c.cancel(errCut)
 	}
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
@@ -233,7 +233,7 @@ func caller[K comparable, C any](ctx context.Context) context.Context {
 func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
 	d.mu.Lock()
 	if len(d.held) >= d.most { // at most twice as large as needed
-		maps.DeleteFunc(d.held, func(_ string, until time.Time) bool { return time.Now().After(until) })
+		maps.DeleteFunc(d.held, func(key string, until time.Time) bool { return key != "" && time.Now().After(until) })
 		d.most = 2*len(d.held) + 1
 	}
 	d.held[info.Key] = info.Until
@@ -241,6 +241,14 @@ func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
 	if f := d.life.Hooks().Held; f != nil {
 		d.call(caller[K, C](ctx), f, holdInfo(info))
 	}
+}
+
+// heldSince reports whether a cooldown has ended since a time, and none is in force.
+func (d *Dispatcher[K, C]) heldSince(key string, since time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	until := d.held[key]
+	return until.After(since) && !until.After(time.Now())
 }
 
 func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {

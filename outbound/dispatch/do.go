@@ -1,6 +1,9 @@
 package dispatch
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Do calls fn with a connection of the key, in the caller's goroutine, as soon as the
 // vendor permits it. If the vendor refuses the call because of a limit (Config.Classify),
@@ -31,7 +34,7 @@ func repeat[R any, K comparable, C any](c *call[K, C], fn func(context.Context, 
 			return none, err
 		}
 		result, err := fn(c, c.conn.c)
-		if again, err := c.judge(err, err == nil || answered(err)); !again {
+		if again, err := c.judge(err, err == nil || answered(err), time.Time{}); !again {
 			return result, err
 		}
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -49,9 +50,19 @@ func (e *GaveUpError) Unwrap() error { return e.Err }
 // RetryAfter returns the time that is left of the cooldown.
 func (e *GaveUpError) RetryAfter() time.Duration { return max(0, time.Until(e.until)) }
 
-// A cutError is the error of a call that Close has canceled while it ran.
+// A cutError is the error of a call that Close has canceled while it ran. It matches
+// [ErrClosed] and what err matches, except core.ErrRejected, since a call was made. So it
+// has no Unwrap.
 type cutError struct{ err error }
 
-func (e *cutError) Error() string        { return "dispatch: closed: " + e.err.Error() }
-func (e *cutError) Is(target error) bool { return target == ErrClosed }
-func (e *cutError) Unwrap() error        { return e.err }
+// errCut is the cause of a context that Close ends: a transport returns it as the error of
+// a request that it has sent.
+var errCut error = &cutError{context.Canceled}
+
+func (e *cutError) Error() string { return "dispatch: closed: " + e.err.Error() }
+
+func (e *cutError) Is(target error) bool {
+	return target == ErrClosed || target != core.ErrRejected && errors.Is(e.err, target)
+}
+
+func (e *cutError) As(target any) bool { return errors.As(e.err, target) }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // judge ends an attempt with the error of the user's function. It reports whether the
 // attempt must be repeated, and otherwise returns the error of the call. An error can be an
-// answer of the vendor, or not.
-func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
+// answer of the vendor, or not. since is when the answer came, and for an error of Dial when that began; if zero, it is now.
+func (c *call[K, C]) judge(err error, answered bool, since time.Time) (again bool, _ error) {
 	cfg, d := c.d.config(), c.d
 	limit, limited := Limited{}, false
 	if err != nil && !c.ended(err) {
@@ -21,7 +22,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	switch {
 	case limited:
 		d.limited.Add(1)
-		until := c.hold(cfg, limit)
+		until := c.hold(cfg, limit, since)
 		if c.limited++; int(c.limited) < cfg.Attempts {
 			return true, nil
 		}
@@ -30,7 +31,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	case err != nil && c.Err() != nil:
 		c.step(core.Ignored, core.Ignored)
 		c.end = canceled
-		if c.parent.Err() == nil { // Close has canceled the call
+		if c.parent.Err() == nil && !blame.Has[*cutError](err) { // Close has canceled the call
 			err = &cutError{err}
 		}
 		return false, err
@@ -41,7 +42,7 @@ func (c *call[K, C]) judge(err error, answered bool) (again bool, _ error) {
 	}
 	if err != nil {
 		c.end = failed
-	} else if c.end = succeeded; n%growth == 0 {
+	} else if c.end = succeeded; answered && n%growth == 0 {
 		place = core.Success
 	}
 	c.step(vendor, place)
@@ -61,21 +62,44 @@ func (c *call[K, C]) ended(err error) bool {
 	return c.Err() != nil && (errors.Is(err, c.Err()) || errors.Is(err, context.Cause(c)))
 }
 
-// hold begins or extends a cooldown and ends the attempt.
-func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited) (until time.Time) {
+// pause returns how long a limit holds from its answer on.
+func (c *Config[K, C]) pause(limit Limited) time.Duration {
 	wait := limit.RetryAfter
 	if wait <= 0 {
-		wait = cfg.Cooldown
+		wait = c.Cooldown
 	}
-	wait = min(wait, cfg.MaxCooldown) + cfg.Pad
+	return min(wait, c.MaxCooldown) + c.Pad
+}
+
+// holdEarly begins a cooldown by the header of a response whose body is slow, since for the
+// vendor the pause has begun. The body can only extend it.
+func (c *call[K, C]) holdEarly(e *StatusError) {
+	cfg := c.d.config()
+	limit, limited := cfg.Classify(e)
+	if !limited {
+		return
+	}
+	permit := &c.vendor
+	if limit.Scope == ScopeAccount && c.own != nil {
+		permit = &c.own.permit
+	}
+	permit.Hold(cfg.pause(limit) - time.Since(e.arrived))
+}
+
+// hold begins or extends a cooldown and ends the attempt.
+func (c *call[K, C]) hold(cfg *Config[K, C], limit Limited, since time.Time) (until time.Time) {
+	wait, sent := cfg.pause(limit), c.running.Load() // otherwise Dial was refused
+	if sent && !since.IsZero() {
+		wait -= time.Since(since)
+	}
 	cool, key, permit, place := c.d.cool, "", &c.vendor, core.Failure
 	if limit.Scope == ScopeAccount && c.own != nil {
 		cool, key, permit, place = c.d.own, c.own.account, &c.own.permit, core.Ignored
 	}
 	c.notBefore = time.Now().Add(wait) // not after the end of the hold that begins now
-	if c.running.Load() {
+	if sent {
 		permit.Hold(wait)
-	} else { // Dial was refused
+	} else if !c.d.heldSince(key, since) { // as Permit.Hold has it
 		cool.Hold(c.parent, key, wait)
 	}
 	if place == core.Ignored {

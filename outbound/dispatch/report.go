@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -74,7 +75,7 @@ func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, 
 			f(ctx, core.Step{Text: "calls are made again", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info)}})
 		},
 		GaveUp: func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "call gave up, as the vendor refused it too often", Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{
+			f(ctx, core.Step{Text: "call gave up, as the vendor refused it too often", Key: keyText(info.Key), Attrs: []slog.Attr{
 				slog.Int("attempts", info.Attempts), slog.Any("err", info.Err),
 			}})
 		},
@@ -87,16 +88,30 @@ func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, 
 	}
 	if calls {
 		hooks.Waiting = func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "call waits for a connection", Call: true, Key: fmt.Sprint(info.Key)})
+			f(ctx, core.Step{Text: "call waits for a connection", Call: true, Key: keyText(info.Key)})
 		}
 		hooks.Connected = func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "connection available", Call: true, Key: fmt.Sprint(info.Key), Attrs: []slog.Attr{slog.Duration("waited", info.Waited)}})
+			f(ctx, core.Step{Text: "connection available", Call: true, Key: keyText(info.Key), Attrs: []slog.Attr{slog.Duration("waited", info.Waited)}})
 		}
 		hooks.Returned = func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "connection returned", Call: true, Key: fmt.Sprint(info.Key)})
+			f(ctx, core.Step{Text: "connection returned", Call: true, Key: keyText(info.Key)})
 		}
 	}
 	return d.Observe(hooks)
 }
 
 func scopeAttr(info Info) slog.Attr { return slog.String("scope", info.Scope.String()) }
+
+// keyText returns the text of a key. Of a pointer without a method for it, it is the
+// address: its owner may be changing what it points to, and reading a map then ends the
+// process.
+func keyText(key any) string {
+	switch key.(type) {
+	case fmt.Formatter, fmt.Stringer, error:
+	default:
+		if reflect.ValueOf(key).Kind() == reflect.Pointer {
+			return fmt.Sprintf("%T(%p)", key, key)
+		}
+	}
+	return fmt.Sprint(key)
+}

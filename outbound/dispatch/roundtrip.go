@@ -2,11 +2,16 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/h2err"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -17,9 +22,10 @@ import (
 //
 // If the vendor refuses a request because of a limit (Config.Classify, applied to the
 // [*StatusError] of the response), it is sent again, whatever its method: a vendor that
-// answers so has not executed it. A request with a body is sent again only if it has
-// GetBody. The last response is returned as it came. Waiting is not an attempt, and a
-// timeout per attempt of the base does not include it.
+// answers so has not executed it. ENHANCE_YOUR_CALM of HTTP/2 does not say that, so such a
+// request is sent again only if it is [client.Idempotent]. A request with a body is sent
+// again only if it has GetBody. The last response is returned as it came. Waiting is not
+// an attempt, and a timeout per attempt of the base does not include it.
 func RoundTripper[K comparable, C any](d *Dispatcher[K, C], base http.RoundTripper, key func(*http.Request) K) http.RoundTripper {
 	if base == nil {
 		base = client.New(nil)
@@ -90,8 +96,11 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			_ = open.Body.Close()
 		}
 	}()
-	for {
+	for sent := false; ; sent = true {
 		if err := c.admit(); err != nil {
+			if !sent {
+				err = notSent(c, err)
+			}
 			return nil, err
 		}
 		attempt, err := replay.Attempt(c)
@@ -102,12 +111,15 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 		resp, err := t.base.RoundTrip(attempt)
 		request.Restore(resp, attempt, req)
 		open = resp
-		verdict := err
-		if err == nil {
-			verdict = CheckResponse(resp)
+		verdict, answered := err, err == nil && !request.Rejected(resp, err)
+		var since time.Time
+		if answered {
+			if e := check(resp, c.holdEarly); e != nil {
+				verdict, since = e, e.arrived
+			}
 		}
-		again, judged := c.judge(verdict, err == nil)
-		if again && replay.Prepare() != nil {
+		again, judged := c.judge(verdict, answered, since)
+		if again && (replay.Prepare() != nil || h2err.Throttled(err) && !client.Idempotent(req)) {
 			c.giveUp(verdict)
 			again = false
 		}
@@ -121,4 +133,16 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			return resp, err
 		}
 	}
+}
+
+// notSent marks an error of Dial or of the limiter for the layers above: nothing of the
+// request was sent. The failure of a limiter's store says nothing about the vendor.
+func notSent(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, core.ErrRejected):
+		return err
+	case errors.Is(err, ratelimit.ErrStore):
+		return &blame.Error{Err: err, NotSent: true}
+	}
+	return &blame.Error{Err: err, Outcome: core.Failure, NotSent: true}
 }

@@ -1,0 +1,121 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/retry"
+	"github.com/gresil/gresil/resiltest"
+)
+
+func TestARejectionOfAnInnerPluginIsNoRefusalOfTheVendor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := core.Must(dispatch.New(config{Capacity: 8}))
+		breakers := core.Must(breaker.NewClient(breaker.ClientConfig{SyntheticResponse: true}))
+		s, start := resiltest.NewScript(), time.Now()
+		require.NoError(t, breakers.Group().Get("vendor.test:80").OpenFor(time.Hour))
+		resp, err := dispatch.RoundTripper(d, client.New(s, breakers), nil).RoundTrip(post(t, nil))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Error(t, client.Rejected(resp))
+		require.Zero(t, time.Since(start))
+		require.Zero(t, s.Calls())
+		require.Empty(t, d.Snapshot().Held)
+		require.Equal(t, 8, d.Stats().Limit)
+	})
+}
+
+func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for method, sent := range map[string]int{http.MethodGet: 2, http.MethodPost: 1} { // the vendor may have executed it
+			d, n := core.Must(dispatch.New(config{})), 0
+			calm := errors.New("http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM")
+			rt := dispatch.RoundTripper(d, transportFunc(func(*http.Request) (*http.Response, error) {
+				if n++; n == 1 {
+					return nil, calm
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			}), nil)
+			req, start := post(t, nil), time.Now()
+			req.Method = method
+			resp, err := rt.RoundTrip(req)
+			require.Equal(t, sent, n, method)
+			require.Equal(t, uint64(1), d.Stats().Limited, method)
+			if method == http.MethodPost {
+				require.Equal(t, calm, err)
+				require.Len(t, d.Snapshot().Held, 1)
+				continue
+			}
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, 15*time.Second+pad, time.Since(start))
+		}
+	})
+}
+
+func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
+	t.Parallel()
+	store := &ratelimittest.Failing{Store: core.Must(ratelimit.NewMemory(0))}
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Store: store, OnStoreError: ratelimit.Deny}))
+	store.Down()
+	noSession := errors.New("no session")
+	for name, c := range map[string]struct {
+		cfg    config
+		want   error
+		failed bool
+	}{
+		"Dial":    {config{Dial: func(context.Context, string) (none, error) { return none{}, noSession }}, noSession, true},
+		"Limiter": {config{Limiter: limiter}, ratelimit.ErrStore, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, breakers := resiltest.NewScript(), core.Must(breaker.NewClient(breaker.ClientConfig{}))
+			rt := client.New(dispatch.RoundTripper(core.Must(dispatch.New(c.cfg)), s, nil), core.Must(retry.New(retry.Config{})), breakers)
+			_, err := rt.RoundTrip(post(t, strings.NewReader("x")))
+			require.ErrorIs(t, err, c.want, name)
+			require.NotErrorIs(t, err, retry.ErrMaybeProcessed, name)
+			require.True(t, client.NotSent(err), name)
+			require.Zero(t, s.Calls(), name)
+			require.Equal(t, c.failed, breakers.Stats().Failures > 0, name)
+		})
+	}
+}
+
+func TestARequestThatWasRefusedBeforeItsDialFailedMayHaveBeenSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dials, noSession := 0, errors.New("no session")
+		d := core.Must(dispatch.New(config{
+			Healthy: func(string, none) bool { return false },
+			Dial: func(context.Context, string) (none, error) {
+				if dials++; dials > 1 {
+					return none{}, noSession
+				}
+				return none{}, nil
+			},
+			Account: ownAccount,
+			Classify: func(err error) (dispatch.Limited, bool) {
+				return dispatch.Limited{RetryAfter: time.Second, Scope: dispatch.ScopeAccount}, !errors.Is(err, noSession)
+			},
+		}))
+		rt := dispatch.RoundTripper(d, resiltest.NewScript(refusal("1")), func(*http.Request) string { return "a" })
+		_, err := rt.RoundTrip(post(t, nil))
+		require.Error(t, err)
+		require.Equal(t, 2, dials)
+		require.False(t, client.NotSent(err))
+	})
+}
