@@ -39,9 +39,9 @@ type Batcher[T, R any] struct {
 	storeDown atomic.Bool
 	known     atomic.Int64 // State.Records
 
-	added                                            stripe.Counter
+	grouped                                          stripe.Counter // added, and not replaced
 	replaced, rejected, direct                       atomic.Uint64
-	calls, callsFailed, splits, abandoned, unused    atomic.Uint64
+	answered, callsFailed, splits, abandoned, unused atomic.Uint64
 	sent, failed, retried, redelivered, lost, errors atomic.Uint64
 }
 
