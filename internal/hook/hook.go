@@ -16,6 +16,18 @@ func (p *Panics) Recover() {
 	}
 }
 
+// Apart calls f in a goroutine of its own, and waits for it: a hook that calls [runtime.Goexit]
+// does not end the work of its caller.
+func (p *Panics) Apart(f func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer p.Recover()
+		f()
+	}()
+	<-ended
+}
+
 // Count is the number of panics so far.
 func (p *Panics) Count() uint64 { return p.count.Load() }
 

@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,4 +19,15 @@ func TestPanicsAreCountedAndGoNoFurther(t *testing.T) {
 		}()
 	}
 	require.EqualValues(t, 2, p.Count())
+}
+
+func TestApartReturnsHoweverTheHookEnds(t *testing.T) {
+	t.Parallel()
+	var p hook.Panics
+	n := 0
+	p.Apart(func() { n++ })
+	p.Apart(func() { n++; panic("hook") })
+	p.Apart(func() { n++; runtime.Goexit() })
+	require.Equal(t, 3, n)
+	require.EqualValues(t, 1, p.Count())
 }

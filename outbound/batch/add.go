@@ -52,9 +52,10 @@ func (b *Batcher[T, R]) add(ctx context.Context, set *setting[T, R], id string, 
 		return "", b.refused(ctx, err)
 	}
 	b.storeWorks(ctx)
-	b.added.Inc()
 	if added.Replaced {
 		b.replaced.Add(1)
+	} else {
+		b.grouped.Inc()
 	}
 	if added.Due {
 		b.poke()

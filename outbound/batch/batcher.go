@@ -21,6 +21,7 @@ type Batcher[T, R any] struct {
 	store   Store
 	typed   bool // the store is in memory, and keeps the records as they are
 	method  string
+	unclaim func()
 	process string // unique
 	serial  atomic.Uint64
 
@@ -38,9 +39,9 @@ type Batcher[T, R any] struct {
 	storeDown atomic.Bool
 	known     atomic.Int64 // State.Records
 
-	added                                            stripe.Counter
+	grouped                                          stripe.Counter // added, and not replaced
 	replaced, rejected, direct                       atomic.Uint64
-	calls, callsFailed, splits, abandoned, unused    atomic.Uint64
+	answered, callsFailed, splits, abandoned, unused atomic.Uint64
 	sent, failed, retried, redelivered, lost, errors atomic.Uint64
 }
 
@@ -58,7 +59,9 @@ func lifeCycle[T, R any]() *instance.Kind[Config[T, R], *setting[T, R], Hooks] {
 }
 
 // New makes a batcher. Its records are sent while [Batcher.Run] runs. It returns the errors of
-// [Config.Validate], or an error if the name is in use in the registry.
+// [Config.Validate], a [*core.ConfigError] if the Config has neither a Name nor a Method, and another
+// batcher of this process without both has its Store and is not closed, or an error if the name is in
+// use in the registry.
 func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 	b := &Batcher[T, R]{
 		store: cfg.Store, typed: cfg.Store == nil, process: rand.Text(),
@@ -71,7 +74,11 @@ func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 		return nil, err
 	}
 	b.method = b.setting().Method
+	if err := b.claim(&cfg); err != nil {
+		return nil, err
+	}
 	if err := b.life.Register(b); err != nil {
+		b.unclaim()
 		return nil, err
 	}
 	return b, nil
@@ -141,6 +148,7 @@ func (b *Batcher[T, R]) Close() error {
 	b.once.Do(func() {
 		b.closed.Store(true)
 		close(b.done)
+		b.unclaim()
 		_ = b.life.Close() // always nil
 		if b.typed {
 			state, _ := b.store.Ready(context.Background(), b.method, maxPeriod) // memory does not fail

@@ -81,7 +81,8 @@ type Config[T, R any] struct {
 	Registry *core.Registry
 
 	// Method is the vendor's method: the key of the Pacer, and the name of the groups in the Store.
-	// If empty, it is the name of the batcher. SetConfig cannot change it.
+	// If empty, it is the name of the batcher: with a Store that several batchers have, set this or
+	// Name. SetConfig cannot change it.
 	Method string
 	// Send makes one call to the vendor, and returns a result for each record in the order of the
 	// records. An error is that of the whole call: all records are sent again, or with a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -202,4 +203,55 @@ func TestTheFiguresAndStepsOfABatcher(t *testing.T) {
 		}
 		drain(t, b)
 	})
+}
+
+func TestASecondBatcherOfAStoreNeedsANameOrMethod(t *testing.T) {
+	t.Parallel()
+	var registry core.Registry
+	send, store := newVendor[int]().send, batch.NewMemory()
+	first, err := batch.New(batch.Config[int, string]{Send: send, Store: store})
+	require.NoError(t, err)
+	_, err = batch.New(batch.Config[string, string]{Send: newVendor[string]().send, Store: store})
+	bad, ok := errors.AsType[*core.ConfigError](err)
+	require.True(t, ok, err)
+	require.Equal(t, "batch.Config.Name", bad.Field)
+	require.ErrorContains(t, err, "Method")
+
+	for _, other := range []batch.Config[int, string]{
+		{Store: store, Name: "other"}, {Store: store, Method: "m"}, {Store: store, Method: "m"}, {Store: batch.NewMemory()}, {}, {},
+	} {
+		other.Send = send
+		b, err := batch.New(other)
+		require.NoError(t, err, "%+v", other)
+		defer func() { require.NoError(t, b.Close()) }()
+	}
+
+	require.NoError(t, first.Close())
+	holder, err := batch.New(batch.Config[int, string]{Name: "default", Send: send, Registry: &registry})
+	require.NoError(t, err)
+	cfg := batch.Config[int, string]{Send: send, Store: store, Registry: &registry}
+	_, err = batch.New(cfg)
+	require.ErrorContains(t, err, "default", "the name is in use")
+	require.NoError(t, holder.Close())
+	again, err := batch.New(cfg)
+	require.NoError(t, err, "a batcher that was not registered has no Store")
+	require.NoError(t, first.Close())
+	_, err = batch.New(batch.Config[int, string]{Send: send, Store: store})
+	require.ErrorIs(t, err, core.ErrConfig, "a second Close frees nothing")
+	require.NoError(t, again.Close())
+}
+
+func TestABatcherThatIsDroppedKeepsNoStore(t *testing.T) {
+	t.Parallel()
+	cfg := batch.Config[int, string]{Send: newVendor[int]().send, Store: batch.NewMemory()}
+	_, err := batch.New(cfg)
+	require.NoError(t, err)
+	for range 1000 {
+		runtime.GC()
+		if b, err := batch.New(cfg); err == nil {
+			require.NoError(t, b.Close())
+			return
+		}
+	}
+	t.Error("the batcher still has the Store")
 }

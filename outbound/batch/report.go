@@ -19,9 +19,9 @@ func (b *Batcher[T, R]) Figures() (figures []core.Figure, hookPanics uint64) {
 		figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: value, N: float64(n)})
 	}
 	const calls, added, ended = "Calls of Send, by result.", "Records added, by result.", "Records by outcome; retried ones are counted again."
-	labeled("calls_total", calls, "result", "answered", s.Calls-min(s.Calls, s.CallsFailed))
+	labeled("calls_total", calls, "result", "answered", s.Calls-s.CallsFailed)
 	labeled("calls_total", calls, "result", "failed", s.CallsFailed)
-	labeled("added_total", added, "result", "grouped", s.Added-min(s.Added, s.Replaced))
+	labeled("added_total", added, "result", "grouped", s.Added-s.Replaced)
 	labeled("added_total", added, "result", "replaced", s.Replaced)
 	labeled("added_total", added, "result", "exempt", s.Direct)
 	labeled("added_total", added, "result", "rejected", s.Rejected)

@@ -42,9 +42,10 @@ func (b *Batcher[T, R]) attempt(ctx context.Context, set *setting[T, R], key, op
 	if a.err == nil && len(a.results) != len(records) {
 		a.err = fmt.Errorf("batch: Send returned %d results for %d records", len(a.results), len(records))
 	}
-	b.calls.Add(1)
 	if a.err != nil {
 		b.callsFailed.Add(1)
+	} else {
+		b.answered.Add(1)
 	}
 	b.call(ctx, b.life.Hooks().Called, Info{Option: option, Key: key, Records: len(records), Took: time.Since(start), Err: a.err})
 	return a.results, a.err

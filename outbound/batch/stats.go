@@ -33,11 +33,13 @@ type Stats struct {
 	Records  int // in the store, except for failed ones, as of the last operation of Run
 }
 
-// Stats returns the counts so far. They are read one after the other.
+// Stats returns the counts so far. They are read one after the other, but Replaced is a part of Added,
+// and CallsFailed of Calls.
 func (b *Batcher[T, R]) Stats() Stats {
+	replaced, failed := b.replaced.Load(), b.callsFailed.Load()
 	s := Stats{
-		Added: b.added.Load(), Replaced: b.replaced.Load(), Rejected: b.rejected.Load(), Direct: b.direct.Load(),
-		Calls: b.calls.Load(), CallsFailed: b.callsFailed.Load(), Splits: b.splits.Load(), Abandoned: b.abandoned.Load(),
+		Added: b.grouped.Load() + replaced, Replaced: replaced, Rejected: b.rejected.Load(), Direct: b.direct.Load(),
+		Calls: b.answered.Load() + failed, CallsFailed: failed, Splits: b.splits.Load(), Abandoned: b.abandoned.Load(),
 		Sent: b.sent.Load(), Retried: b.retried.Load(), Failed: b.failed.Load(), Redelivered: b.redelivered.Load(),
 		LeasesLost: b.lost.Load(), Unused: b.unused.Load(), StoreErrors: b.errors.Load(), HookPanics: b.life.Panics.Count(),
 		InFlight: int(b.flying.Load()), Records: int(b.known.Load()),
