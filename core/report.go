@@ -12,7 +12,7 @@ type Reporter interface {
 	// hooks. The names and labels are always the same.
 	Figures() (figures []Figure, hookPanics uint64)
 	// ObserveSteps calls f for each step, until cancel is called. Those of single calls
-	// are left out unless calls is set.
+	// are left out unless calls is set; each step of an outage is passed.
 	ObserveSteps(calls bool, f func(ctx context.Context, step Step)) (cancel func())
 }
 
@@ -32,4 +32,7 @@ type Step struct {
 	Warn  bool   // something has failed
 	Key   string // it can be a secret
 	Attrs []slog.Attr
+	// Outage marks the steps of a store: with Warn each operation that it has failed, without
+	// Warn the first one after that. Package logs counts them, and writes few records.
+	Outage bool
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
 )
 
 func (s *subject) bulkhead(b *bulkhead.Bulkhead) {
 	s.hooks(func() uint64 { return b.Stats().HookPanics })
+	o := s.newOutages()
 	h := bulkhead.Hooks{
 		LimitChanged: func(ctx context.Context, info bulkhead.Info) {
 			limits := []slog.Attr{s.key(info.Key), slog.Int("old", info.OldLimit), slog.Int("limit", info.Limit)}
@@ -23,10 +25,10 @@ func (s *subject) bulkhead(b *bulkhead.Bulkhead) {
 			s.write(ctx, slog.LevelWarn, "call lost its permits", s.key(info.Key), slog.Int("weight", info.Weight), failure(info.Err))
 		},
 		StoreFailed: func(ctx context.Context, info bulkhead.Info) {
-			s.write(ctx, slog.LevelWarn, "bulkhead store failed", failure(info.Err))
+			o.step(ctx, core.Step{Text: "bulkhead store failed", Warn: true, Attrs: []slog.Attr{failure(info.Err)}})
 		},
 		StoreRecovered: func(ctx context.Context, _ bulkhead.Info) {
-			s.write(ctx, slog.LevelInfo, "bulkhead store recovered")
+			o.step(ctx, core.Step{Text: "bulkhead store recovered"})
 		},
 	}
 	if s.a.cfg.Calls {

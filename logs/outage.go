@@ -8,43 +8,47 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core"
 )
 
-// outages logs the failures of the store of a limiter: a warning while the store fails,
-// and a record when it has recovered. If a warning was written less than WarnEvery ago,
+// outages logs the failures of one store: a warning while the store fails, and a record
+// when it has recovered. If a warning was written less than WarnEvery ago,
 // the next outages are not logged one by one, but together when WarnEvery is over.
 type outages struct {
 	s     *subject
 	often rate.Sometimes
 
 	mu     sync.Mutex
-	latest ratelimit.Info // of the failures
-	at     time.Time      // of the latest failure
-	since  time.Time      // start of the current outage; zero while the store works
-	lasted time.Duration  // all ended outages without a record of recovery
-	count  uint64         // failures in them and in the current one
-	warned uint64         // of count, those in a warning
+	latest core.Step     // of the failures
+	end    core.Step     // of the latest outage that has ended
+	at     time.Time     // of the latest failure
+	since  time.Time     // start of the current outage; zero while the store works
+	lasted time.Duration // all ended outages without a record of recovery
+	count  uint64        // failures in them and in the current one
+	warned uint64        // of count, those in a warning
 }
 
-func (o *outages) hooks() ratelimit.Hooks {
-	return ratelimit.Hooks{
-		StoreFailed: func(ctx context.Context, info ratelimit.Info) {
-			o.failed(info)
-			o.look(ctx, false)
-		},
-		StoreRecovered: func(ctx context.Context, _ ratelimit.Info) {
-			if o.ended() {
-				o.logRecovery(ctx)
-			}
-		},
+// newOutages adds the outages of one store; a composed instance can have several.
+func (s *subject) newOutages() *outages {
+	o := &outages{s: s, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
+	s.outages = append(s.outages, o)
+	return o
+}
+
+// step notes a failure, or with no Warn the end of an outage, and logs it if that is due.
+func (o *outages) step(ctx context.Context, step core.Step) {
+	if step.Warn {
+		o.failed(step)
+		o.look(ctx, false)
+	} else if o.ended(step) {
+		o.logRecovery(ctx)
 	}
 }
 
-func (o *outages) failed(info ratelimit.Info) {
+func (o *outages) failed(step core.Step) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.latest, o.at = info, time.Now()
+	o.latest, o.at = step, time.Now()
 	if o.since.IsZero() {
 		o.since = o.at
 	}
@@ -52,19 +56,19 @@ func (o *outages) failed(info ratelimit.Info) {
 }
 
 // ended ends the current outage. It reports whether there was a warning of it.
-func (o *outages) ended() bool {
+func (o *outages) ended(step core.Step) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.since.IsZero() { // it began before the adapter
 		return false
 	}
 	o.lasted += time.Since(o.since)
-	o.since = time.Time{}
+	o.since, o.end = time.Time{}, step
 	return o.warned > 0
 }
 
 // look logs failures that were not logged, if that is due. At the end of the adapter or
-// limiter it is due if the latest failure is recent.
+// instance it is due if the latest failure is recent.
 func (o *outages) look(ctx context.Context, end bool) {
 	o.mu.Lock()
 	failing, due := !o.since.IsZero(), false
@@ -87,10 +91,10 @@ func (o *outages) look(ctx context.Context, end bool) {
 
 func (o *outages) warn(ctx context.Context) {
 	o.mu.Lock()
-	info, n := o.latest, o.count-o.warned
+	step, n := o.latest, o.count-o.warned
 	o.warned = o.count
 	o.mu.Unlock()
-	o.s.record(ctx, slog.LevelWarn, "limit store failed", []slog.Attr{o.s.key(info.Key), failure(info.Err), slog.Uint64("count", n)}, func() {
+	o.s.record(ctx, slog.LevelWarn, step.Text, o.s.attrs(step, slog.Uint64("count", n)), func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.warned -= min(n, o.warned) // count the failures in the next warning
@@ -99,10 +103,10 @@ func (o *outages) warn(ctx context.Context) {
 
 func (o *outages) logRecovery(ctx context.Context) {
 	o.mu.Lock()
-	lasted, n := o.lasted, o.count
+	step, lasted, n := o.end, o.lasted, o.count
 	o.lasted, o.count, o.warned = 0, 0, 0
 	o.mu.Unlock()
-	o.s.record(ctx, slog.LevelInfo, "limit store recovered", []slog.Attr{slog.Duration("lasted", lasted), slog.Uint64("count", n)}, func() {
+	o.s.record(ctx, slog.LevelInfo, step.Text, o.s.attrs(step, slog.Duration("lasted", lasted), slog.Uint64("count", n)), func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.lasted, o.count = o.lasted+lasted, o.count+n // add the outage to the next record

@@ -4,16 +4,22 @@ import (
 	"context"
 	"log/slog"
 
-	"golang.org/x/time/rate"
-
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
 func (s *subject) limiter(l *ratelimit.Limiter) {
 	s.hooks(func() uint64 { return l.Stats().HookPanics })
 	s.count("keys evicted whose usage still counted: MaxKeys reached", false, func() uint64 { return l.Stats().Evicted })
-	s.outages = &outages{s: s, often: rate.Sometimes{Interval: s.a.cfg.warnEvery()}}
-	h := s.outages.hooks()
+	o := s.newOutages()
+	h := ratelimit.Hooks{
+		StoreFailed: func(ctx context.Context, info ratelimit.Info) {
+			o.step(ctx, core.Step{Text: "limit store failed", Warn: true, Key: info.Key, Attrs: []slog.Attr{failure(info.Err)}})
+		},
+		StoreRecovered: func(ctx context.Context, _ ratelimit.Info) {
+			o.step(ctx, core.Step{Text: "limit store recovered"})
+		},
+	}
 	if s.a.cfg.Calls {
 		moment := func(msg string, more func(info *ratelimit.Info) []slog.Attr) func(context.Context, ratelimit.Info) {
 			return func(ctx context.Context, info ratelimit.Info) {

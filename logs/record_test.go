@@ -73,7 +73,7 @@ func messages(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	message := regexp.MustCompile(`(?:panicked = |moment\(|\.count\(|\.(?:write|record|LogAttrs)\(ctx, slog\.Level\w+, |\.(?:Debug|Info)Context\(ctx, )"([^"]+)"`)
+	message := regexp.MustCompile(`(?:panicked = |core\.Step\{Text: |moment\(|\.count\(|\.(?:write|record|LogAttrs)\(ctx, slog\.Level\w+, |\.(?:Debug|Info)Context\(ctx, )"([^"]+)"`)
 	found := map[string]bool{}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {

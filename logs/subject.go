@@ -19,7 +19,7 @@ type subject struct {
 	log      atomic.Pointer[slog.Logger]
 	detach   []func()
 	counters []*counter
-	outages  *outages       // of the store of a limiter; nil for others
+	outages  []*outages     // of the stores of its mechanisms
 	looks    rate.Sometimes // at the counters, together with another record
 }
 
@@ -112,9 +112,14 @@ func (s *subject) look(ctx context.Context, end bool) {
 			s.warn(ctx, c, end)
 		}()
 	}
-	if s.outages != nil && (end || !s.a.closed()) {
-		defer s.a.panics.Recover()
-		s.outages.look(ctx, end)
+	for _, o := range s.outages {
+		if !end && s.a.closed() {
+			return
+		}
+		func() {
+			defer s.a.panics.Recover()
+			o.look(ctx, end)
+		}()
 	}
 }
 

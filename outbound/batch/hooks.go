@@ -20,7 +20,7 @@ type Hooks struct {
 	Failed func(ctx context.Context, info Info)
 	// StoreFailed is called when the store, or the Pacer, has failed.
 	StoreFailed func(ctx context.Context, info Info)
-	// StoreRecovered is called when the store works again after failures.
+	// StoreRecovered is called when the store, or the Pacer, works again after failures.
 	StoreRecovered func(ctx context.Context, info Info)
 }
 

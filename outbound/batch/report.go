@@ -41,8 +41,8 @@ func (b *Batcher[T, R]) Figures() (figures []core.Figure, hookPanics uint64) {
 }
 
 // ObserveSteps calls f when records have failed, when a batch is sent again because its lease had
-// expired, and when the store has recovered, for package logs; with calls also for each call and each
-// failure of the store.
+// expired, at each failure of the store or the Pacer, and when that has recovered, for package logs;
+// with calls also for each call.
 func (b *Batcher[T, R]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
 	step := func(text string, call, warn bool, attrs func(Info) []slog.Attr) func(context.Context, Info) {
 		return func(ctx context.Context, info Info) {
@@ -54,15 +54,19 @@ func (b *Batcher[T, R]) ObserveSteps(calls bool, f func(ctx context.Context, ste
 	}
 	failure := func(info Info) []slog.Attr { return append(batch(info), slog.Any("err", info.Err)) }
 	hooks := Hooks{
-		Failed:         step("records failed", false, true, failure),
-		Redelivered:    step("batch is sent again: its lease had expired", false, true, batch),
-		StoreRecovered: step("store has recovered", false, false, func(Info) []slog.Attr { return nil }),
+		Failed:      step("records failed", false, true, failure),
+		Redelivered: step("batch is sent again: its lease had expired", false, true, batch),
+		StoreFailed: func(ctx context.Context, info Info) {
+			f(ctx, core.Step{Text: "store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", info.Err)}})
+		},
+		StoreRecovered: func(ctx context.Context, _ Info) {
+			f(ctx, core.Step{Text: "store has recovered", Outage: true})
+		},
 	}
 	if calls {
 		hooks.Called = step("call ended", true, false, func(info Info) []slog.Attr {
 			return append(failure(info), slog.Duration("took", info.Took))
 		})
-		hooks.StoreFailed = step("store failed", true, true, func(info Info) []slog.Attr { return []slog.Attr{slog.Any("err", info.Err)} })
 	}
 	return b.Observe(hooks)
 }

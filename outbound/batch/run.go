@@ -57,6 +57,7 @@ func (b *Batcher[T, R]) lifetime(ctx context.Context) (context.Context, context.
 type feeder[T, R any] struct {
 	b      *Batcher[T, R]
 	permit pace.Permit   // not used yet
+	failed bool          // the Pacer has, and has given no permit since
 	landed chan struct{} // has an element if a call has ended
 	calls  sync.WaitGroup
 	due    bool   // as of the last lease
@@ -144,8 +145,13 @@ func (f *feeder[T, R]) pace(ctx context.Context, set *setting[T, R]) error {
 	}
 	var err error
 	f.permit, err = set.Pacer.Wait(ctx, f.b.method, 1)
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err != nil && ctx.Err() == nil:
+		f.failed = true
 		f.b.call(ctx, f.b.life.Hooks().StoreFailed, Info{Err: err})
+	case err == nil && f.failed:
+		f.failed = false
+		f.b.call(ctx, f.b.life.Hooks().StoreRecovered, Info{})
 	}
 	return err
 }
@@ -193,9 +199,9 @@ func (b *Batcher[T, R]) storeFails(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	b.errors.Add(1)
-	b.storeDown.Store(true)
 	err = &storeError{err}
 	b.call(ctx, b.life.Hooks().StoreFailed, Info{Err: err})
+	b.storeDown.Store(true) // after the hook: StoreRecovered follows it
 	return err
 }
 

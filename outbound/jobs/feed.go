@@ -66,13 +66,16 @@ func (r *Runner) feed(ctx context.Context, job Job) error {
 		_, err := r.Enqueue(ctx, job)
 		switch {
 		case err == nil, errors.Is(err, ErrExists):
+			r.engineExecutes(ctx)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
 			return err
-		case !errors.Is(err, ErrFull):
-			r.call(ctx, r.life.Hooks().EngineFailed, Event{Queue: job.Queue, Job: job, Err: err})
+		case errors.Is(err, ErrFull):
+			r.engineExecutes(ctx)
+		default:
+			r.engineFails(ctx, Event{Queue: job.Queue, Job: job, Err: err})
 		}
 		if err := r.sleep(ctx, feedEvery); err != nil {
 			return err
@@ -227,8 +230,11 @@ func (l *lane) look(ctx context.Context, r *Runner, queue string) {
 	}
 	l.looked = now
 	l.mu.Unlock()
-	if err != nil && ctx.Err() == nil {
-		r.call(ctx, r.life.Hooks().EngineFailed, Event{Queue: queue, Err: err})
+	switch {
+	case err == nil:
+		r.engineExecutes(ctx)
+	case ctx.Err() == nil:
+		r.engineFails(ctx, Event{Queue: queue, Err: err})
 	}
 }
 

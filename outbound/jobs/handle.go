@@ -138,9 +138,10 @@ func (r *Runner) hold(ctx context.Context, event Event, slot time.Time) {
 		r.mu.Lock()
 		delete(r.holds, event.Queue)
 		r.mu.Unlock()
-		r.call(ctx, r.life.Hooks().EngineFailed, Event{Queue: event.Queue, Err: err})
+		r.engineFails(ctx, Event{Queue: event.Queue, Err: err})
 		return
 	}
+	r.engineExecutes(ctx)
 	r.counters.holds.Add(1)
 	event.At = slot
 	r.call(ctx, r.life.Hooks().Held, event)

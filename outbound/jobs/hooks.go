@@ -23,6 +23,8 @@ type Hooks struct {
 	Held func(ctx context.Context, event Event)
 	// EngineFailed is called when the engine could not be read or could not hold a queue.
 	EngineFailed func(ctx context.Context, event Event)
+
+	engineWorks func(ctx context.Context, event Event) // again, for ObserveSteps
 }
 
 // Event is the argument of the hooks of a [Runner].
@@ -44,6 +46,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 		Failed:       hook.Join(h.Failed, other.Failed),
 		Held:         hook.Join(h.Held, other.Held),
 		EngineFailed: hook.Join(h.EngineFailed, other.EngineFailed),
+		engineWorks:  hook.Join(h.engineWorks, other.engineWorks),
 	}
 }
 
@@ -55,4 +58,17 @@ func (r *Runner) call(ctx context.Context, f func(context.Context, Event), event
 	named := event // so that event does not escape when there is no hook
 	named.Name = r.Name()
 	r.life.Panics.Apart(func() { f(ctx, named) })
+}
+
+// engineFails reports an operation that the engine did not execute.
+func (r *Runner) engineFails(ctx context.Context, event Event) {
+	r.call(ctx, r.life.Hooks().EngineFailed, event)
+	r.failing.Store(true) // after the hook: engineWorks follows it
+}
+
+// engineExecutes ends the outage that engineFails has reported, if there is one.
+func (r *Runner) engineExecutes(ctx context.Context) {
+	if r.failing.Load() && r.failing.Swap(false) {
+		r.call(ctx, r.life.Hooks().engineWorks, Event{})
+	}
 }

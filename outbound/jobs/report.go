@@ -63,8 +63,8 @@ func one(is bool) int {
 	return 0
 }
 
-// ObserveSteps calls f when a job is kept as failed, when a queue is held, and when the engine fails,
-// for package logs; with calls also for each attempt that ended in another way.
+// ObserveSteps calls f when a job is kept as failed, when a queue is held, when the engine fails, and
+// when it works again, for package logs; with calls also for each attempt that ended in another way.
 func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
 	step := func(text string, call, warn bool, attrs func(Event) []slog.Attr) func(context.Context, Event) {
 		return func(ctx context.Context, event Event) {
@@ -77,9 +77,15 @@ func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.
 		return []slog.Attr{slog.Time("at", event.At), slog.Any("err", event.Err)}
 	}
 	hooks := Hooks{
-		Failed:       step("job failed", false, true, failure),
-		Held:         step("queue is held", false, false, again),
-		EngineFailed: step("engine failed", false, true, failure),
+		Failed: step("job failed", false, true, failure),
+		Held:   step("queue is held", false, false, again),
+		EngineFailed: func(ctx context.Context, event Event) {
+			attrs := append([]slog.Attr{slog.String("queue", event.Queue)}, failure(event)...)
+			f(ctx, core.Step{Text: "engine failed", Warn: true, Outage: true, Key: event.Job.ID, Attrs: attrs})
+		},
+		engineWorks: func(ctx context.Context, _ Event) {
+			f(ctx, core.Step{Text: "engine has recovered", Outage: true})
+		},
 	}
 	if calls {
 		hooks.Succeeded = step("job succeeded", true, false, func(event Event) []slog.Attr { return []slog.Attr{slog.Duration("took", event.Took)} })

@@ -83,3 +83,30 @@ func TestStepsOfARunner(t *testing.T) {
 		})
 	}
 }
+
+// TestAnOutageOfTheEngineEndsWithItsNextSuccess: each failure is a step, and the first success after
+// them too, also if Run does not read the queues.
+func TestAnOutageOfTheEngineEndsWithItsNextSuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		engine := &flaky{Memory: jobs.NewMemory(0)}
+		r, err := jobs.New(jobs.Config{Engine: engine})
+		require.NoError(t, err)
+		var steps []core.Step
+		defer r.ObserveSteps(false, func(_ context.Context, s core.Step) { steps = append(steps, s) })()
+		for range 2 {
+			steps = nil
+			engine.set(true)
+			time.AfterFunc(time.Second-time.Millisecond, func() { engine.set(false) })
+			fed, err := r.Feed(t.Context(), campaign("a", 3, nil))
+			require.NoError(t, err)
+			require.Equal(t, 3, fed)
+			require.Len(t, steps, 5, "4 failures within a second, and the end")
+			for i, s := range steps {
+				require.True(t, s.Outage)
+				require.Equal(t, i < 4, s.Warn)
+			}
+			require.Equal(t, "engine has recovered", steps[4].Text)
+		}
+	})
+}

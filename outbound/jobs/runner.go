@@ -28,6 +28,7 @@ type Runner struct {
 	once   sync.Once
 
 	running  atomic.Bool
+	failing  atomic.Bool // the engine, as of its latest reply to Feed, Hold or the reading
 	counters counters
 	seen     atomic.Pointer[[]QueueInfo] // the latest reading
 
@@ -217,8 +218,9 @@ func (r *Runner) watch(ctx context.Context) {
 	for {
 		if s, err := r.Snapshot(ctx); err == nil {
 			r.seen.Store(&s.Queues)
+			r.engineExecutes(ctx)
 		} else if ctx.Err() == nil {
-			r.call(ctx, r.life.Hooks().EngineFailed, Event{Err: err})
+			r.engineFails(ctx, Event{Err: err})
 		}
 		select {
 		case <-ctx.Done():

@@ -3,7 +3,6 @@ package pace
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
 )
@@ -34,9 +33,9 @@ func (p *Pacer) Figures() (figures []core.Figure, hookPanics uint64) {
 	return figures, s.HookPanics
 }
 
-// ObserveSteps calls f when the rates were read or could not be read, at the first failure of the
-// store, and when the store has recovered, for package logs; with calls also for its other failures,
-// each call that waited or was rejected, and each permit that was stale.
+// ObserveSteps calls f when the rates were read or could not be read, at each failure of the store,
+// and when the store has recovered, for package logs; with calls also for each call that waited or was
+// rejected, and each permit that was stale.
 func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
 	step := func(text string, call bool, attrs func(Info) []slog.Attr) func(context.Context, Info) {
 		return func(ctx context.Context, info Info) {
@@ -44,19 +43,14 @@ func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.S
 		}
 	}
 	failure := func(info Info) []slog.Attr { return []slog.Attr{slog.Any("err", info.Err)} }
-	var failing atomic.Bool
 	hooks := Hooks{
 		Refreshed:     step("rates were read from the vendor", false, func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
 		RefreshFailed: step("rates could not be read from the vendor", false, failure),
 		StoreFailed: func(ctx context.Context, info Info) {
-			if first := !failing.Swap(true); first || calls {
-				f(ctx, core.Step{Text: "store failed", Call: !first, Warn: first, Key: info.Key, Attrs: failure(info)})
-			}
+			f(ctx, core.Step{Text: "store failed", Warn: true, Outage: true, Key: info.Key, Attrs: failure(info)})
 		},
 		StoreRecovered: func(ctx context.Context, _ Info) {
-			if failing.Swap(false) {
-				f(ctx, core.Step{Text: "store has recovered"})
-			}
+			f(ctx, core.Step{Text: "store has recovered", Outage: true})
 		},
 	}
 	if calls {
