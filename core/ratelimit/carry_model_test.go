@@ -136,11 +136,11 @@ func (c *modelCount) wait(t, n int64) int64 {
 // A modelKey keeps a count for each limit that the key was charged under.
 type modelKey struct {
 	counts  []*modelCount
-	joined  bool       // the last operation that changed the key was held to several limits
-	changed *modelRoot // since then
+	joined  bool         // the last operation that changed the key was held to several limits
+	changed []*modelRoot // since then
 }
 
-// A modelRoot is the last SetLimit.
+// A modelRoot is a SetLimit.
 type modelRoot struct {
 	limit    ratelimit.Limit
 	at       int64
@@ -236,10 +236,10 @@ func (k *modelKey) decide(limit ratelimit.Limit, epoch, t, n int64) (allowed boo
 			*k = before
 		}
 	}()
-	if k.changed != nil {
-		added += k.change(k.changed, epoch)
-		k.changed = nil
+	for _, c := range k.changed {
+		added += k.change(c, epoch)
 	}
+	k.changed = nil
 	added += k.carry(limit, epoch, t)
 	parts := limit.All()
 	for _, part := range parts {
@@ -308,7 +308,7 @@ func checkAgainstModel(t *testing.T, seeds uint64) {
 						root = next
 						setLimit(t, l, root)
 						for _, k := range keys {
-							k.changed = &modelRoot{root, now, replaced}
+							k.changed = append(slices.Clone(k.changed), &modelRoot{root, now, replaced})
 						}
 						log = append(log, fmt.Sprintf("%v SetLimit %v", time.Since(base), root))
 					}

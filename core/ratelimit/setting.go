@@ -119,6 +119,8 @@ func (l *Limiter) InUse() bool {
 // Algorithm, Period, Segments and Aligned replace each other; any other new limit begins with the
 // largest usage of the limits that are not replaced this way. A key keeps at most 8 counts. A
 // table in memory has at most 65,535 different limits; one more is an error that matches [ErrStore].
+// In a table that is not in memory, the last change alone carries over the usage of a key without an
+// operation since the change before it: usage that has recovered by then no longer counts.
 //
 // Waiters come under the new limit, and their times change. Keys with a limit of their own and
 // limiters of WithLimit are not changed. For a limiter made by WithLimit, SetLimit returns an
