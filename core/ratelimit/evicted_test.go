@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 )
 
@@ -36,4 +37,19 @@ func TestAnEvictedCounterKeepsTheWeightOfItsWindowBefore(t *testing.T) {
 			require.Equal(t, 15*time.Second, r.FullAfter)
 		})
 	}
+}
+
+func TestTheUsageOfAnEvictedKeyCountsInAnAlignedWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(10), MaxKeys: 1})
+		day := core.Must(l.WithLimit(ratelimit.AlignedWindow(10, 24*time.Hour)))
+		time.Sleep(60 * time.Hour)
+		require.True(t, take(t, l, "k", 10).Allowed)
+		evict(t, l)
+		time.Sleep(time.Second)
+		r := take(t, day, "k", 1)
+		require.False(t, r.Allowed)
+		require.Equal(t, 12*time.Hour-time.Second, r.RetryAfter)
+	})
 }

@@ -59,9 +59,9 @@ func (a *Account) Drop(is func(c Count) bool) {
 type Debt struct{ Until, Permits int64 }
 
 // end is when a debt is over for a limit: one that is over much later is of another limit, and
-// ends with one recovery.
+// ends with one recovery; in an aligned window, no debt is over before the window.
 func (d Debt) end(r *Rule, at int64) int64 {
-	if recovery := r.alg.recovery(at); (d.Until-at)/reserveAhead > recovery {
+	if recovery := r.alg.recovery(at); (d.Until-at)/reserveAhead > recovery || r.Spec.Aligned && d.Until < at+recovery {
 		d.Until = at + recovery
 	}
 	if r.Spec.Algorithm == driver.TokenBucket && d.Permits < r.Capacity {
