@@ -54,13 +54,15 @@ func (l *Limiter) settingOf(key string) *setting {
 }
 
 // settingOfTake is settingOf for a take under a plan: the setting of the limiter over the same
-// keys with this plan, or of l if there is none any more.
+// keys with this plan, or of l if there is none any more. A plan that SetLimit has replaced is that of
+// the main limit, if l is the limiter that New returned.
 func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 	set := l.settingOf(key)
 	if set.plan == plan || l.overrides.get(key) != nil {
 		return set
 	}
-	if root := l.root.settingOf(key); root.plan == plan {
+	root := l.root.settingOf(key)
+	if root.plan == plan || l == l.root && root.change != nil && slices.Contains(root.change.Replaced, plan) {
 		return root
 	}
 	l.views.Range(func(_, view any) bool {
