@@ -210,14 +210,15 @@ func (k *modelKey) prune(t int64, which func(c *modelCount, alive bool) bool) {
 	k.joined = k.joined && alive
 }
 
-// change is SetLimit, as far as the key had something to carry over.
+// change is SetLimit, as far as the key had something to carry over, of a limit that was replaced.
 func (k *modelKey) change(r *modelRoot, epoch int64) (added int) {
-	used := int64(0)
+	used, held := int64(0), false
 	for _, c := range k.counts {
+		held = held || slices.Contains(r.replaced, c.l)
 		c.replaced = c.replaced || slices.Contains(r.replaced, c.l)
 		used = max(used, c.used(r.at))
 	}
-	if used > 0 {
+	if used > 0 && held {
 		added = k.carry(r.limit, epoch, r.at)
 	}
 	return added
