@@ -136,11 +136,11 @@ func (c *modelCount) wait(t, n int64) int64 {
 // A modelKey keeps a count for each limit that the key was charged under.
 type modelKey struct {
 	counts  []*modelCount
-	joined  bool       // the last operation that changed the key was held to several limits
-	changed *modelRoot // since then
+	joined  bool         // the last operation that changed the key was held to several limits
+	changed []*modelRoot // since then
 }
 
-// A modelRoot is the last SetLimit.
+// A modelRoot is a SetLimit.
 type modelRoot struct {
 	limit    ratelimit.Limit
 	at       int64
@@ -210,14 +210,15 @@ func (k *modelKey) prune(t int64, which func(c *modelCount, alive bool) bool) {
 	k.joined = k.joined && alive
 }
 
-// change is SetLimit, as far as the key had something to carry over.
+// change is SetLimit, as far as the key had something to carry over, of a limit that was replaced.
 func (k *modelKey) change(r *modelRoot, epoch int64) (added int) {
-	used := int64(0)
+	used, held := int64(0), false
 	for _, c := range k.counts {
+		held = held || slices.Contains(r.replaced, c.l)
 		c.replaced = c.replaced || slices.Contains(r.replaced, c.l)
 		used = max(used, c.used(r.at))
 	}
-	if used > 0 {
+	if used > 0 && held {
 		added = k.carry(r.limit, epoch, r.at)
 	}
 	return added
@@ -236,10 +237,10 @@ func (k *modelKey) decide(limit ratelimit.Limit, epoch, t, n int64) (allowed boo
 			*k = before
 		}
 	}()
-	if k.changed != nil {
-		added += k.change(k.changed, epoch)
-		k.changed = nil
+	for _, c := range k.changed {
+		added += k.change(c, epoch)
 	}
+	k.changed = nil
 	added += k.carry(limit, epoch, t)
 	parts := limit.All()
 	for _, part := range parts {
@@ -308,7 +309,7 @@ func checkAgainstModel(t *testing.T, seeds uint64) {
 						root = next
 						setLimit(t, l, root)
 						for _, k := range keys {
-							k.changed = &modelRoot{root, now, replaced}
+							k.changed = append(slices.Clone(k.changed), &modelRoot{root, now, replaced})
 						}
 						log = append(log, fmt.Sprintf("%v SetLimit %v", time.Since(base), root))
 					}

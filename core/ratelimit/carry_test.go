@@ -24,6 +24,22 @@ func TestTwoChangesInOneWindowRefillNothing(t *testing.T) {
 	})
 }
 
+func TestAChangeThatAKeyWasNotUsedAfterIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(100)})
+		require.True(t, take(t, l, "k", 100).Allowed)
+		setLimit(t, l, ratelimit.PerHour(100))
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, mustPeek(t, l, "k").Remaining)
+		setLimit(t, l, ratelimit.FixedWindow(100, 24*time.Hour))
+		require.Zero(t, mustPeek(t, l, "k").Remaining)
+		time.Sleep(2 * time.Hour) // the table is swept, and the hour is over
+		setLimit(t, l, ratelimit.PerMinute(10))
+		require.Equal(t, time.Minute, take(t, l, "k", 1).RetryAfter)
+	})
+}
+
 func TestALowerRateOfABucketGrantsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

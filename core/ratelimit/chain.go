@@ -92,9 +92,9 @@ func (c Chain) validate() error {
 }
 
 // counts reports whether a permit that l takes of a key counts under other too: both have one
-// table.
+// table, or wrap one.
 func (l *Limiter) counts(other *Limiter) bool {
-	return l.shared == other.shared || identity.Same(l.table, other.table)
+	return l.shared == other.shared || identity.Same(innermost(l.table), innermost(other.table))
 }
 
 // joined returns err itself, unless other is set too.

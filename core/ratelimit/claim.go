@@ -7,12 +7,14 @@ import (
 	"sync"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 )
 
 // claims are the limiters of this process that have the default name in a Store of the
 // user: several without a Name would share their counts by mistake. The keys are Stores and
-// their tables: a Store can have its tables from another, or make a new table each time.
+// their tables, without wrappers: a Store can have its tables from another, or make a new table
+// each time.
 var claims = struct { //nolint:gochecknoglobals // the limiters of a process have nothing else in common
 	sync.Mutex
 	of map[any]claim
@@ -29,7 +31,7 @@ func (s *shared) claim(cfg *Config) error {
 		return nil
 	}
 	var keys []any
-	for _, key := range []any{cfg.Store, s.table} {
+	for _, key := range []any{cfg.Store, innermost(s.table)} {
 		if identity.Same(key, key) { // a value has no identity
 			keys = append(keys, key)
 		}
@@ -65,5 +67,16 @@ func (c claim) add(keys []any, n int) {
 		if claims.of[key] = has; has == (claim{}) {
 			delete(claims.of, key)
 		}
+	}
+}
+
+// innermost returns the table that counts: t, or the one that t wraps.
+func innermost(t driver.Table) driver.Table {
+	for {
+		w, wraps := t.(interface{ Unwrap() driver.Table })
+		if !wraps {
+			return t
+		}
+		t = w.Unwrap()
 	}
 }

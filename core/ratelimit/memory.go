@@ -100,10 +100,7 @@ type table struct {
 	store   *memory
 	base    time.Time
 	seed    maphash.Seed
-	shards  []shard      // a power of two
-	marking sync.Mutex   // of Changed
-	marked  atomic.Int64 // when slots were marked as stale last
-	change  atomic.Pointer[driver.Change]
+	shards  []shard       // a power of two
 	due     atomic.Int64  // when the next shard must be swept
 	turn    atomic.Uint64 // number of shards swept so far
 	swept   func()        // of tests: is called after the sweep of a shard
@@ -223,18 +220,7 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 
 // Changed marks all keys as stale: they were written under a limit that was replaced.
 func (t *table) Changed(c *driver.Change) {
-	t.marking.Lock()
-	t.change.Store(c)
-	t.each(func(s *shard) {
-		for i := range s.slots {
-			if n := &s.slots[i]; n.tag != 0 {
-				n.tag |= stale
-			}
-		}
-		s.last = max(s.last, t.now())
-		t.marked.Store(max(t.marked.Load(), s.last))
-	})
-	t.marking.Unlock()
+	t.each(func(s *shard) { s.mark(t, c) })
 	t.retime()
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
@@ -129,4 +130,18 @@ func TestAWindowWhoseOnlyTakeIsRefundedKeepsItsStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARefundReportsTheLimitInForceAlsoIfATierHasTheOldOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(10)})
+		tier := core.Must(l.WithLimit(ratelimit.PerHour(10)))
+		first, second := take(t, l, "k", 1), take(t, tier, "k", 1)
+		setLimit(t, l, ratelimit.PerHour(100))
+		require.EqualValues(t, 10, core.Must(tier.Refund(t.Context(), "k", second)).Limit)
+		back := core.Must(l.Refund(t.Context(), "k", first))
+		require.EqualValues(t, 100, back.Limit)
+		require.Equal(t, standsAs(mustPeek(t, l, "k")), standsAs(back))
+	})
 }

@@ -54,13 +54,15 @@ func (l *Limiter) settingOf(key string) *setting {
 }
 
 // settingOfTake is settingOf for a take under a plan: the setting of the limiter over the same
-// keys with this plan, or of l if there is none any more.
+// keys with this plan, or of l if there is none any more. A plan that SetLimit has replaced is that of
+// the main limit, if l is the limiter that New returned.
 func (l *Limiter) settingOfTake(key string, plan driver.ID) *setting {
 	set := l.settingOf(key)
 	if set.plan == plan || l.overrides.get(key) != nil {
 		return set
 	}
-	if root := l.root.settingOf(key); root.plan == plan {
+	root := l.root.settingOf(key)
+	if root.plan == plan || l == l.root && root.change != nil && slices.Contains(root.change.Replaced, plan) {
 		return root
 	}
 	l.views.Range(func(_, view any) bool {
@@ -119,6 +121,8 @@ func (l *Limiter) InUse() bool {
 // Algorithm, Period, Segments and Aligned replace each other; any other new limit begins with the
 // largest usage of the limits that are not replaced this way. A key keeps at most 8 counts. A
 // table in memory has at most 65,535 different limits; one more is an error that matches [ErrStore].
+// In a table that is not in memory, the last change alone carries over the usage of a key without an
+// operation since the change before it: usage that has recovered by then no longer counts.
 //
 // Waiters come under the new limit, and their times change. Keys with a limit of their own and
 // limiters of WithLimit are not changed. For a limiter made by WithLimit, SetLimit returns an

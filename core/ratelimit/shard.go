@@ -26,8 +26,10 @@ type shard struct {
 	accounts [][]limits.Count // of keys with more than a word; the slot has the index
 	free     []int            // free indexes
 	sketch   *sketch
+	change   *driver.Change // the last one; slots that are stale were not used since
+	marked   int64          // when they were marked
 
-	_ [48]byte // three cache lines: neighbors do not share one
+	_ [32]byte // three cache lines: neighbors do not share one
 }
 
 // A slot is a key: 46 bits of its hash, which with those that chose the shard identify it, two
@@ -99,8 +101,32 @@ func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key
 	n, plans := &s.slots[i], t.All()
 	s.read(&k.Account, n, plans)
 	if n.tag&stale != 0 && change != nil {
-		k.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), t.marked.Load())))
+		if s.change.At.Before(change.At) { // the shard has not learned of the later one yet
+			k.Change(s.change, plans, min(k.Now, s.marked))
+		}
+		k.Change(change, plans, min(k.Now, max(int64(change.At.Sub(t.base)), s.marked)))
 	}
+}
+
+// mark marks all slots as stale. Those that are stale already are first carried over by the change
+// before: later only the last change is known.
+func (s *shard) mark(t *table, c *driver.Change) {
+	var a limits.Account
+	now, plans := max(s.last, t.now()), t.All()
+	for i := range s.slots {
+		n := &s.slots[i]
+		if n.tag&stale != 0 {
+			s.account(&a, t, n, plans, now)
+			if !a.Over(now) {
+				a.Touch(now)
+				*n = s.fill(*n, a.Counts())
+			}
+		}
+		if n.tag != 0 {
+			n.tag |= stale
+		}
+	}
+	s.last, s.change, s.marked = now, c, now
 }
 
 // save writes the account of a key if it has changed. If it has no counts, the key is dropped.
@@ -206,9 +232,9 @@ func (s *shard) account(a *limits.Account, t *table, n *slot, plans []*limits.Pl
 	a.Load(nil)
 	s.read(a, n, plans)
 	stays = n.tag&listed == 0
-	if c, at := t.change.Load(), t.marked.Load(); n.tag&stale != 0 && c != nil {
-		stays = !slices.ContainsFunc(a.Counts(), func(c limits.Count) bool { return now-at > c.Rule.Horizon })
-		a.Change(c, plans, min(at, now))
+	if n.tag&stale != 0 {
+		stays = !slices.ContainsFunc(a.Counts(), func(c limits.Count) bool { return now-s.marked > c.Rule.Horizon })
+		a.Change(s.change, plans, min(s.marked, now))
 	}
 	a.Drop(func(c limits.Count) bool { return !c.Rule.Listed() && (now-s.swept)/5 > c.Rule.Horizon })
 	return stays

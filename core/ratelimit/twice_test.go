@@ -11,6 +11,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/stores/denycache"
+	"github.com/gresil/gresil/stores/share"
 )
 
 func TestAChainRefusesToChargeACountTwice(t *testing.T) {
@@ -54,6 +56,28 @@ func TestAChainRefusesToChargeACountTwice(t *testing.T) {
 				require.NoError(t, l.Limiter.Reset(t.Context(), l.Key))
 			}
 		})
+	}
+}
+
+func TestAWrappedStoreIsTheStoreThatItWraps(t *testing.T) {
+	t.Parallel()
+	store := core.Must(ratelimit.NewMemory(0))
+	wrapped := core.Must(denycache.New(store, denycache.Config{}))
+	stores := []ratelimit.Store{store, wrapped, core.Must(denycache.New(wrapped, denycache.Config{})), core.Must(share.New(store, share.Config{}))}
+	for i, one := range stores {
+		for j, other := range stores {
+			first := core.Must(ratelimit.New(ratelimit.Config{Store: one}))
+			_, err := ratelimit.New(ratelimit.Config{Store: other})
+			require.ErrorIs(t, err, core.ErrConfig, "no name, stores %d and %d", i, j)
+			require.NoError(t, first.Close())
+
+			a, b := core.Must(ratelimit.New(ratelimit.Config{Name: "a", Store: one})), core.Must(ratelimit.New(ratelimit.Config{Name: "a", Store: other}))
+			_, err = ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: b, Key: "k"}}.Take(t.Context(), 1)
+			require.ErrorIs(t, err, core.ErrConfig, "a chain, stores %d and %d", i, j)
+			c := core.Must(ratelimit.New(ratelimit.Config{Name: "c", Store: other}))
+			_, err = ratelimit.Chain{{Limiter: a, Key: "k"}, {Limiter: c, Key: "k"}}.Take(t.Context(), 1)
+			require.NoError(t, err, "tables of two names")
+		}
 	}
 }
 

@@ -59,9 +59,9 @@ func (a *Account) Drop(is func(c Count) bool) {
 type Debt struct{ Until, Permits int64 }
 
 // end is when a debt is over for a limit: one that is over much later is of another limit, and
-// ends with one recovery.
+// ends with one recovery; in an aligned window, no debt is over before the window.
 func (d Debt) end(r *Rule, at int64) int64 {
-	if recovery := r.alg.recovery(at); (d.Until-at)/reserveAhead > recovery {
+	if recovery := r.alg.recovery(at); (d.Until-at)/reserveAhead > recovery || r.Spec.Aligned && d.Until < at+recovery {
 		d.Until = at + recovery
 	}
 	if r.Spec.Algorithm == driver.TokenBucket && d.Permits < r.Capacity {
@@ -115,16 +115,18 @@ func (a *Account) Touch(now int64) {
 }
 
 // Change carries the account over as of a time since which the key was not used: that of the change, or
-// later. The plans are those of the table, by their numbers.
+// later. A key without a count of a limit that was replaced stays as it is. The plans are those of the table,
+// by their numbers.
 func (a *Account) Change(c *driver.Change, plans []*Plan, at int64) {
+	held := false
 	for _, id := range c.Replaced {
 		for _, r := range plans[id].Rules {
 			if old := a.find(r.ID); old != nil {
-				old.Replaced = true
+				old.Replaced, held = true, true
 			}
 		}
 	}
-	if !a.Over(at) {
+	if held && !a.Over(at) {
 		a.carry(plans[c.Plan], at)
 	}
 }

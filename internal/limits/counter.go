@@ -151,8 +151,20 @@ func (a counter) over(s State, now int64) int64 {
 }
 
 func (a counter) recovery(int64) int64 { return 2 * a.period }
-func (a counter) owing(until, n, _ int64) State {
+
+// owing has all permits in the window that ends last. If that is the one before, they are its weight now,
+// and more were taken in it.
+func (a counter) owing(until, n, now int64) State {
 	at := until - 2*a.period
-	s, _ := a.charge(State{}, at, 0, at, min(n, a.permits), false)
+	n = min(n, a.permits)
+	if left := until - now; left > 0 && left < a.period {
+		taken := uint64(a.permits)
+		if hi, lo := bits.Mul64(uint64(n), uint64(a.period)); hi < uint64(left) {
+			q, rest := bits.Div64(hi, lo, uint64(left))
+			taken = min(taken, min(taken, q)+min(1, rest))
+		}
+		n = int64(taken)
+	}
+	s, _ := a.charge(State{}, at, 0, at, n, false)
 	return s
 }

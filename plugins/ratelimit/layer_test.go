@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	coreratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -22,6 +25,42 @@ func from(h http.Handler, addr string) int {
 	r := request(http.MethodGet, "/")
 	r.RemoteAddr = netip.AddrPortFrom(netip.MustParseAddr(addr), 1).String()
 	return do(h, r).Code
+}
+
+// An unrefunded store is one whose refunds fail.
+type unrefunded struct{ coreratelimit.Store }
+
+type unrefundedTable struct{ driver.Table }
+
+func (s unrefunded) Open(name string) (driver.Table, error) {
+	t, err := s.Store.Open(name)
+	return unrefundedTable{t}, err
+}
+
+func (t unrefundedTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
+	if op.Kind == driver.Refund {
+		return driver.Result{}, context.DeadlineExceeded
+	}
+	return t.Table.Apply(ctx, key, plan, op)
+}
+
+func TestARefusalIs429AlsoIfARefundFails(t *testing.T) {
+	t.Parallel()
+	for _, wait := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(t, ratelimit.ServerConfig{
+				Store: unrefunded{core.Must(coreratelimit.NewMemory(0))}, Limit: ratelimit.PerHour(10), MaxWait: wait,
+				Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(1)}},
+			})
+			require.Equal(t, 200, fetch(s, "/").Code)
+			w := fetch(s, "/")
+			require.Equal(t, 429, w.Code, "MaxWait %v", wait)
+			require.Equal(t, "60", w.Header().Get("Retry-After"))
+			stats := s.plugin.Stats()
+			require.EqualValues(t, 1, stats.Rejected)
+			require.Zero(t, stats.Failed)
+		})
+	}
 }
 
 func TestANetworkAndItsAddressesAreLimited(t *testing.T) {

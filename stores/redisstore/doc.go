@@ -49,7 +49,9 @@
 //     changed the limit and others have not, a key has a count for both, and every take is charged
 //     to both. If the other processes have used a key since then, its first operation under the
 //     new limit carries the usage over. The same applies to a key whose own limit was cleared.
-//   - If all counts of a key have recovered by its next operation, nothing is carried over.
+//   - If all counts of a key have recovered by its next operation, nothing is carried over. Of
+//     several changes without an operation on the key in between, only the last carries over, what has
+//     not recovered by then.
 //   - A key with several counts, or whose limit was changed a short time ago, is decided by the
 //     script for all algorithms; the first such operation can take two round trips.
 //   - If another program wrote the value of a key, operations on that key return an error until

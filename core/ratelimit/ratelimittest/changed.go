@@ -165,6 +165,17 @@ func changedTiers(s *suite) {
 	}
 }
 
+// changedOther: a key that was held to a tier only has no count of the limit that is changed.
+func changedOther(s *suite) {
+	l := s.limiter("other", ratelimit.FixedWindow(1000, 3600*s.Unit))
+	second := l.tier(ratelimit.FixedWindow(10, s.Unit))
+	l.granted(second.of("k", 4), 4, 6)
+	l.set(ratelimit.FixedWindow(5, 3600*s.Unit))
+	l.granted(second.of("k", 4), 4, 2)
+	time.Sleep(s.Unit + s.Slack)
+	l.granted(l.of("k", 5), 5, 0)
+}
+
 func changedJoined(s *suite) {
 	short, long := func(n int64) ratelimit.Limit { return ratelimit.FixedWindow(n, 10*s.Unit) }, func(n int64) ratelimit.Limit { return ratelimit.SlidingLog(n, 3600*s.Unit) }
 	l := s.limiter("joined", short(10).And(long(100)))

@@ -74,6 +74,7 @@ func Run(t *testing.T, h Harness) {
 		{"a chain of limits refills nothing", changedChain},
 		{"a key limit carries over", changedKey},
 		{"tiers in turn do not block each other", changedTiers},
+		{"a changed limit leaves keys of tiers alone", changedOther},
 		{"joined limits replace each other in pairs", changedJoined},
 		{"waiters are served in order, and in time", waitsInOrder},
 		{"a canceled wait takes nothing", canceledWait},

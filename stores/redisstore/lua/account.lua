@@ -233,11 +233,14 @@ if ARGV[arg] ~= '-1' then
   end
   local moment, present = now - tonumber(take1()), now
   if written and moment >= min(written, now) then
+    local held = false
     for i = 1, #counts do
-      counts[i].replaced = counts[i].replaced or replaced[counts[i].p.name] or false
+      if replaced[counts[i].p.name] then
+        counts[i].replaced, held = true, true
+      end
     end
     now = moment
-    if not over() then
+    if held and not over() then
       carry(plan)
     end
     now = present
