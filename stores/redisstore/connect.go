@@ -327,7 +327,7 @@ func (n *node) exhausted() bool {
 		return false
 	}
 	stats := c.PoolStats()
-	return stats.IdleConns == 0 && int(stats.TotalConns) >= c.Options().PoolSize
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= n.size
 }
 
 // connections returns the number of ready connections.
