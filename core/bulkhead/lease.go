@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // A lease is the context of a call whose permits are in the Store too.
@@ -105,7 +106,7 @@ func (c *cell) unshared(ctx, asking context.Context, l *lease, err error) error 
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.refusal()
-	case asking.Err() != nil:
+	case blame.EndedBy(asking, err):
 		return context.Cause(asking)
 	}
 	b.storeErrors.Add(1)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -49,7 +50,7 @@ func (l *Limiter) causedByCaller(ctx context.Context, op driver.Op, err error) e
 		return err
 	case op.Cost < 0:
 		return limits.CostError(op.Cost)
-	case ctx.Err() != nil && op.Kind != driver.Refund:
+	case op.Kind != driver.Refund && blame.EndedBy(ctx, err):
 		return context.Cause(ctx)
 	}
 	return nil

@@ -132,3 +132,18 @@ func Judge(ctx context.Context, err error) core.Outcome {
 	}
 	return core.Failure
 }
+
+// EndedBy reports whether ctx ended a call with err: it is done, or err is a timeout and its deadline
+// is reached. The timer of a connection that has the same deadline can be earlier than that of ctx;
+// EndedBy then waits for that, so ctx has its error and cause.
+func EndedBy(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	if !ok || ctx.Done() == nil || !Timeout(err) || time.Now().Before(deadline) {
+		return false
+	}
+	<-ctx.Done()
+	return true
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/redisserver"
 )
 
 // Else whoever can choose the deadline of a request could have the limit lifted for all.
@@ -50,6 +51,25 @@ func TestAValueThatIsNotOursSaysNothingOfTheServer(t *testing.T) {
 		require.ErrorContains(t, err, "WRONGTYPE")
 	}
 	take(t, table, "k", ratelimit.PerHour(9), 1)
+}
+
+// TestATakeThatEndsBeforeItsConnectionIsReadyWasNotSent: the deadline of the caller ends it, but it has
+// certainly taken nothing, so it does not count at the share of the limit.
+func TestATakeThatEndsBeforeItsConnectionIsReadyWasNotSent(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, server{&redisserver.Server{Addr: silent(t)}}.client(t), Config{Timeout: 100 * time.Millisecond})
+	l := localLimiter(t, s, ratelimit.PerHour(10))
+	for range 10 {
+		ctx, cancel := context.WithDeadlineCause(t.Context(), time.Now().Add(10*time.Millisecond), errCaller)
+		_, err := l.Take(ctx, "k", 1)
+		cancel()
+		require.ErrorIs(t, err, errCaller)
+	}
+	for range 10 {
+		r, err := l.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.True(t, r.Allowed)
+	}
 }
 
 // A value that the script for one limit cannot read takes two round trips, in one Timeout.

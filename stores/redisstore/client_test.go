@@ -140,7 +140,7 @@ func TestTheDeadlineOfAWaiterIsNoFailureOfTheStore(t *testing.T) {
 		_, err := l.Take(context.Background(), "k", 1)
 		long <- err
 	}()
-	require.Eventually(t, func() bool { s.first.mu.Lock(); defer s.first.mu.Unlock(); return s.first.free == 0 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { s.first.mu.Lock(); defer s.first.mu.Unlock(); return len(s.first.free) == 0 }, patient, time.Millisecond)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errCaller)
 	defer cancel()
 	r, err := l.Take(ctx, "k", 1)

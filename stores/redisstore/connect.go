@@ -18,13 +18,16 @@ import (
 )
 
 // A pool counts the connections to a node that are ready: the server has answered on them. A
-// decision begins only when one of them is free, so its Timeout never pays for a dial, TLS or
-// HELLO. Connections are made in goroutines of their own, within DialTimeout.
+// decision begins only when one of them is free, so its Timeout does not pay for a dial, TLS or
+// HELLO, unless the client finds only then that the connection was cut or is older than
+// ConnMaxLifetime. Connections are made in goroutines of their own, within DialTimeout.
 type pool struct {
 	mu     sync.Mutex
-	free   int // ready, and not in use
-	ready  int // free or in use
+	free   []time.Time // ready, and not in use: when each was given back; the last is used first, as by the client
+	ready  int         // free or in use
 	making int
+	most   int           // free at most: the client closes more of them; 0 is no limit
+	lasts  time.Duration // after which the client closes one that is not used; 0 is never
 
 	waiters []chan error // in order, each for one value
 	spare   sync.Pool    // of channels: those of one store, which belong to its synctest bubble
@@ -89,21 +92,29 @@ func (n *node) late(ctx context.Context) bool {
 }
 
 // take takes a free connection, and reports whether there was one.
-func (c *pool) take() bool {
+func (c *pool) take(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.free == 0 {
+	return c.takeLocked(now)
+}
+
+func (c *pool) takeLocked(now time.Time) bool {
+	last := len(c.free) - 1
+	if last < 0 {
 		return false
 	}
-	c.free--
+	if c.lasts > 0 && now.Sub(c.free[last]) >= c.lasts {
+		c.doubtLocked() // the others are older
+		return false
+	}
+	c.free = c.free[:last]
 	return true
 }
 
 // await waits for a connection, until ctx ends.
 func (n *node) await(ctx context.Context) error {
 	n.mu.Lock()
-	if n.free > 0 {
-		n.free--
+	if n.takeLocked(time.Now()) {
 		n.mu.Unlock()
 		return nil
 	}
@@ -132,7 +143,8 @@ func (n *node) none(err error) error {
 }
 
 // release gives a connection back after a request. If that failed without a reply, the client has
-// closed the connection. If the connection was lost, the free connections must be tried again.
+// closed the connection. If the connection was lost, or the client has closed others, the free
+// connections must be tried again.
 func (n *node) release(err error) {
 	if err == nil || isServerError(err) {
 		n.mu.Lock()
@@ -140,7 +152,7 @@ func (n *node) release(err error) {
 		n.giveLocked()
 		return
 	}
-	if !blame.Timeout(err) && !isCanceled(err) {
+	if !isCanceled(err) && (!blame.Timeout(err) || n.fewer()) {
 		n.doubt()
 	}
 	n.mu.Lock()
@@ -154,30 +166,46 @@ func (n *node) release(err error) {
 func (c *pool) doubt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ready, c.free = c.ready-c.free, 0
+	c.doubtLocked()
+}
+
+func (c *pool) doubtLocked() { c.ready, c.free = c.ready-len(c.free), c.free[:0] }
+
+// fewer reports whether the client has fewer idle connections than count as free. It closes those
+// that were cut when it looks for one to use.
+func (n *node) fewer() bool {
+	idle, piped := n.idle()
+	if n.store.cfg.Mode == Coalesced { // a connection in each pool counts as one
+		idle = min(idle, piped)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return int(idle) < len(n.free)
 }
 
 // giveLocked gives a connection to the first waiter.
 func (c *pool) giveLocked() {
-	if len(c.waiters) == 0 {
-		c.free++
-		return
+	switch {
+	case len(c.waiters) > 0:
+		c.waiters[0] <- nil
+		c.waiters = c.waiters[1:]
+	case c.most > 0 && len(c.free) >= c.most:
+		c.ready-- // the client has closed it
+	default:
+		c.free = append(c.free, time.Now())
 	}
-	c.waiters[0] <- nil
-	c.waiters = c.waiters[1:]
 }
 
 // mostMade is the number of connections to a node that are made at a time: TLS needs much CPU.
 const mostMade = 8
 
-// makeLocked starts a connection for each waiter, up to the size of the client's pool; until the
-// server has answered, only one.
+// makeLocked starts a connection for each waiter, up to the size of the client's pool. Until the
+// server has answered, it is only one, for the next decision if none waits.
 func (n *node) makeLocked() {
-	most := n.size
+	want, most := len(n.waiters), n.size
 	if n.ready == 0 {
-		most = 1
+		want, most = max(want, 1), 1
 	}
-	want := len(n.waiters)
 	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
 		want = max(want, lanes*overlaps-n.ready)
 	}
@@ -327,7 +355,7 @@ func (n *node) exhausted() bool {
 		return false
 	}
 	stats := c.PoolStats()
-	return stats.IdleConns == 0 && int(stats.TotalConns) >= c.Options().PoolSize
+	return stats.IdleConns == 0 && int(stats.TotalConns) >= n.size
 }
 
 // connections returns the number of ready connections.

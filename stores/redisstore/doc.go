@@ -181,6 +181,11 @@
 // 1,000 decisions a second. If all connections of the client are in use, the error says so, and
 // matches [redis.ErrPoolTimeout].
 //
+// The client closes connections that are idle for longer than its ConnMaxIdleTime, 30 minutes by default,
+// those older than its ConnMaxLifetime, and idle ones beyond its MaxIdleConns. For each connection that is
+// made again at a distance, or that a load balancer has cut, a decision can fail after Timeout. For a
+// distant server set ConnMaxIdleTime to -1, and leave ConnMaxLifetime and MaxIdleConns at 0.
+//
 // In Coalesced, decisions on one key keep the order of the calls if the round trip is less than a
 // third of Timeout. To a more distant server, a batch is sent without waiting for the reply to the
 // one before, at most eight times in a Timeout, each on a connection of its own. The order is then

@@ -153,7 +153,7 @@ func (l *lane) work() {
 // connect waits for a connection, for up to Timeout: as long as an item waits. If none can be made, it
 // ends the waiting items.
 func (l *lane) connect(permit breaker.Permit) bool {
-	if l.node.take() {
+	if l.node.take(time.Now()) {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.store.cfg.timeout())

@@ -112,7 +112,14 @@ func (n *node) of(c *redis.Client) {
 	if most := c.Options().MaxActiveConns; most > 0 {
 		n.size = min(n.size, most)
 	}
+	n.most = c.Options().MaxIdleConns
+	if idle := c.Options().ConnMaxIdleTime; idle > 0 {
+		n.lasts = max(idle-n.store.cfg.timeout()-coarse, idle/2)
+	}
 }
+
+// coarse is how much longer a connection can be idle by the clock of the client, which reads it each 50ms.
+const coarse = 100 * time.Millisecond
 
 // knows reports whether the server is taken to know a script; learn says so. Otherwise its text is sent
 // at once, which saves the round trip of a NOSCRIPT reply.

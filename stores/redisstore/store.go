@@ -185,7 +185,8 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 	}
 	outcome := core.Ignored
 	defer func() { to.ended(permit, outcome) }() //nolint:contextcheck // a state has none
-	if !to.take() {
+	begun := time.Now()
+	if !to.take(begun) {
 		result, err := to.connect(ctx)
 		if err == nil && to.late(ctx) {
 			to.release(nil) //nolint:contextcheck // a connection is made for all
@@ -203,8 +204,8 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 			outcome = core.Success
 			return s.exchange(ctx, caller, req) // now it is known which servers there are
 		}
+		begun = time.Now()
 	}
-	begun := time.Now()
 	reply, err := s.runAt(ctx, to, []*request{req})
 	took := time.Since(begun)
 	if req.decode != nil { // a beat is no operation

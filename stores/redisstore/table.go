@@ -122,7 +122,10 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	r, err := t.decide(within, ctx, key, p, op)
 	if err != nil && ctx.Done() != nil && hasEnded(ctx) {
 		<-ctx.Done() // its timer may be later than that of a connection
-		err = context.Cause(ctx)
+		_, unsent := limits.IsUnsent(err)
+		if err = context.Cause(ctx); unsent {
+			err = driver.Unsent(err, false)
+		}
 	}
 	t.store.counters.ended(err)
 	return r, err

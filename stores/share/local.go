@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/limits"
 )
 
@@ -198,13 +199,14 @@ func (l *local) remote(ctx context.Context, key string, p *plan, op driver.Op) (
 	}
 	sent := time.Now()
 	r, err := l.table.Table.Apply(ctx, key, p.id, op)
+	ended := err != nil && blame.EndedBy(ctx, err)
 	s := l.shard(key)
 	s.mu.Lock()
 	_, unsent := limits.IsUnsent(err)
 	k.landed(cost, err != nil && !unsent)
 	switch {
 	case err != nil:
-		if ctx.Err() == nil {
+		if !ended {
 			k.failed(err)
 		}
 	case op.Kind == driver.Reset:

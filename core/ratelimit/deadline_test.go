@@ -1,0 +1,60 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
+)
+
+// A lateContext has reached its deadline, and its timer ends it a little later.
+type lateContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func late(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	time.AfterFunc(time.Millisecond, func() { cancel(errLate) })
+	return lateContext{ctx, time.Now()}
+}
+
+var errLate = errors.New("the caller has no time")
+
+// A connectionStore reads from a connection that has the deadline of the call.
+type connectionStore struct{}
+
+func (s connectionStore) Open(string) (driver.Table, error)   { return s, nil }
+func (connectionStore) Close() error                          { return nil }
+func (connectionStore) Plan([]driver.Spec) (driver.ID, error) { return 1, nil }
+func (connectionStore) Apply(context.Context, string, driver.ID, driver.Op) (driver.Result, error) {
+	return driver.Result{}, fmt.Errorf("store: %w", os.ErrDeadlineExceeded)
+}
+
+// TestADeadlineThatAConnectionReachesFirstIsNoFailureOfTheStore: OnStoreError does not allow the call.
+func TestADeadlineThatAConnectionReachesFirstIsNoFailureOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: connectionStore{}, Limit: ratelimit.PerHour(1)})
+		require.NoError(t, err)
+		r, err := l.Take(late(t.Context()), "k", 1)
+		require.ErrorIs(t, err, errLate)
+		require.False(t, r.Allowed)
+		require.Zero(t, l.Stats().StoreErrors)
+		r, err = l.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.True(t, r.Allowed)
+		require.EqualValues(t, 1, l.Stats().StoreErrors, "a timeout of the store's own")
+	})
+}
