@@ -7,9 +7,8 @@ import (
 	"github.com/gresil/gresil/internal/hook"
 )
 
-// Hooks observe a [Batcher]. Any of them may be nil. Each call of a hook has a goroutine of its own,
-// which the batcher waits for with no lock held: a hook must not block. A panic in a hook is recovered
-// and counted.
+// Hooks observe a [Batcher]. Any of them may be nil. They are called with no lock held, and must not
+// block. A panic in a hook is recovered and counted.
 type Hooks struct {
 	// Called is called after each call of Send, those of exempt records included.
 	Called func(ctx context.Context, info Info)
@@ -52,7 +51,7 @@ func (b *Batcher[T, R]) call(ctx context.Context, f func(context.Context, Info),
 	if f == nil {
 		return
 	}
-	named := info // so that info does not escape when there is no hook
-	named.Name, named.Method = b.Name(), b.method
-	b.life.Panics.Apart(func() { f(ctx, named) })
+	defer b.life.Panics.Recover()
+	info.Name, info.Method = b.Name(), b.method
+	f(ctx, info)
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/gresil/gresil/internal/hook"
 )
 
-// Hooks observe a [Runner]. Any of them may be nil. Each call of a hook has a goroutine of its own,
-// which the attempt waits for with no lock held: a hook must not block. A panic in a hook is recovered
-// and counted.
+// Hooks observe a [Runner]. Any of them may be nil. They are called by the goroutine of the attempt,
+// with no lock held, and must not block. A panic in a hook is recovered and counted.
 type Hooks struct {
 	// Succeeded is called when an attempt has succeeded.
 	Succeeded func(ctx context.Context, event Event)
@@ -52,7 +51,7 @@ func (r *Runner) call(ctx context.Context, f func(context.Context, Event), event
 	if f == nil {
 		return
 	}
-	named := event // so that event does not escape when there is no hook
-	named.Name = r.Name()
-	r.life.Panics.Apart(func() { f(ctx, named) })
+	defer r.life.Panics.Recover()
+	event.Name = r.Name()
+	f(ctx, event)
 }

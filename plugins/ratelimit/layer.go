@@ -62,7 +62,8 @@ func (s *settings) layered(links []link, r *http.Request) []link {
 	return links
 }
 
-// chained takes n permits of a chain of links, and stores its decision in them.
+// chained takes n permits of a chain of links, and stores its decision in them. A refusal is no error,
+// also if permits could not be refunded: they come back in time.
 func chained(ctx context.Context, links []link, n int64, how func(ratelimit.Chain, context.Context, int64) (ratelimit.ChainResult, error)) (counts int, err error) {
 	chain := make(ratelimit.Chain, len(links))
 	for i, l := range links {
@@ -71,6 +72,9 @@ func chained(ctx context.Context, links []link, n int64, how func(ratelimit.Chai
 	all, err := how(chain, ctx, n)
 	for i := range all.Each {
 		links[i].result = all.Each[i]
+	}
+	if len(all.Each) > 0 && !all.Allowed {
+		err = nil
 	}
 	return all.Link, err
 }
