@@ -84,20 +84,23 @@ func (x *fields) write(links []link, counts int, refused bool) (single bool) {
 }
 
 // update writes the fields that have changed since, unless the handler has deleted them. If an inner
-// plugin refused the request and is a limiter, the fields about one limit are about its.
+// limiter refused the request, the fields about one limit are about its, unless they still have our
+// numbers: it has no Headers. Where nothing was left, both can have the same numbers.
 func (x *fields) update(c *Charge, refused bool) {
 	if x.style&HeaderDraft10 != 0 && x.lines.limit != "" && len(x.header[limitField]) > 0 {
 		x.draft10(c.links)
 	}
-	if refused && slices.Contains(x.header[rateLimited], "true") {
-		return
-	}
 	l := &c.links[least(c.links)]
 	now := clamped(l.result.Remaining)
+	inner := refused && slices.Contains(x.header[rateLimited], "true")
 	for _, t := range x.style.trios() {
 		of, _ := number(x.header, t.names[capacity])
 		left, ok := number(x.header, t.names[remaining])
-		if ours := of == c.capacity && left == c.left; ok && (ours || now < left) {
+		ours := of == c.capacity && left == c.left
+		if inner && (!ours || left == 0) {
+			continue
+		}
+		if ok && (ours || now < left) {
 			x.trio(t, l)
 		}
 	}
