@@ -100,7 +100,7 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			return nil, err
 		}
 		resp, err := t.base.RoundTrip(attempt)
-		request.Restore(resp, attempt, req)
+		request.Outlive(resp, attempt, req, t.d) //nolint:contextcheck // its context outlives the call
 		open = resp
 		verdict := err
 		if err == nil {

@@ -49,18 +49,18 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 //
 //nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	s := &sending{p: t.p, ctx: request.Context(req)}
+	s := &sending{Context: req.Context(), p: t.p, ctx: request.Context(req)}
 	defer request.Release(s.ctx)
 	if err := s.begin(req); err != nil {
 		client.CloseBody(req)
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
+	ctx, cancel := context.WithCancelCause(s)
 	s.cancel = cancel
 	kept := false
 	defer func() {
 		if !kept {
-			cancel(nil)
+			s.end()
 		}
 	}()
 	attempt := request.WithContext(req, httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -68,7 +68,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		WroteHeaders: func() { s.wrote.Store(true) },
 	}))
 	resp, err := t.next.RoundTrip(attempt)
-	request.Restore(resp, attempt, req)
+	request.Outlive(resp, attempt, req, sendingKey{})
 	if failed := s.err.Load(); err != nil && failed != nil {
 		return resp, *failed
 	}
@@ -76,21 +76,38 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	kept = true
-	client.OnBodyEnd(resp, func() { cancel(nil) })
+	client.OnBodyEnd(resp, s.end)
 	return resp, nil
 }
 
-// A sending is a request on its way. A next that makes several attempts of it can call its hooks
-// at the same time.
+// A sending is a request on its way, and the context that its own one is derived from. A next that
+// makes several attempts of it can call its hooks at the same time.
 type sending struct {
+	context.Context //nolint:containedctx // of the request
+
 	p      *Pacer
-	ctx    context.Context //nolint:containedctx // of the request
+	ctx    context.Context //nolint:containedctx // likewise, and with its Cancel
 	cancel context.CancelCauseFunc
 	key    string
 	permit Permit
 	used   atomic.Bool // the permit
 	wrote  atomic.Bool // possibly
+	over   atomic.Bool // a request with the context of resp.Request still calls the hooks
 	err    atomic.Pointer[error]
+}
+
+type sendingKey struct{} // finds the innermost sending
+
+func (s *sending) Value(key any) any {
+	if key == (sendingKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+func (s *sending) end() {
+	s.over.Store(true)
+	s.cancel(nil)
 }
 
 // begin waits for the permit.
@@ -113,6 +130,9 @@ func (s *sending) begin(req *http.Request) (err error) {
 
 // gotConn makes sure that a request that is about to be written has a permit of its own.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
+	if s.over.Load() {
+		return
+	}
 	if s.used.CompareAndSwap(false, true) {
 		now := time.Now()
 		if !s.permit.staleAt(now) {
