@@ -15,6 +15,8 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
@@ -40,16 +42,36 @@ func each() map[string][]client.Plugin {
 		"breaker":           {core.Must(breaker.NewClient(breaker.ClientConfig{}))},
 		"breaker, body":     {core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))},
 		"limiter":           {core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))},
+		"pacer":             {pacer()},
+		"dispatcher":        {dispatched{core.Must(dispatch.New(dispatch.Config[string, struct{}]{}))}},
 	}
 	all["all"] = []client.Plugin{
 		total(timeout.Config{BodyIdle: time.Minute}),
 		core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100})),
 		core.Must(ratelimit.NewClient(ratelimit.ClientConfig{})),
+		pacer(),
 		core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true})),
 		attempt(timeout.Config{CutBody: true, BodyIdle: time.Minute, ResponseHeader: time.Minute}),
 	}
 	return all
 }
+
+func pacer() client.Plugin {
+	return core.Must(pace.New(pace.Config{Rates: []pace.Rate{{Calls: 100_000, Per: time.Second}}}))
+}
+
+// A dispatched is a dispatcher as a plugin.
+type dispatched struct {
+	*dispatch.Dispatcher[string, struct{}]
+}
+
+func (dispatched) Phase() client.Phase { return client.Attempt }
+
+func (d dispatched) Transport(next http.RoundTripper) http.RoundTripper {
+	return dispatch.RoundTripper(d.Dispatcher, next, nil)
+}
+
+func (d dispatched) Close() error { return d.Dispatcher.Close(context.Background()) }
 
 type markedKey struct{}
 
@@ -128,6 +150,7 @@ func TestTheRequestOfAResponseEndsWithItsCaller(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			derived, stop := context.WithCancel(resp.Request.Context())
 			require.NoError(t, derived.Err(), name)
+			require.NoError(t, context.Cause(resp.Request.Context()), name)
 			cancel(cause)
 			<-derived.Done()
 			require.Equal(t, cause, context.Cause(resp.Request.Context()), name)

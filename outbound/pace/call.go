@@ -19,6 +19,7 @@ type call struct {
 	n      int64
 	start  time.Time
 	waited bool
+	lead   time.Duration // the wait ends this much before the slot
 
 	replaced <-chan struct{} // closed when the rates of its permit are replaced
 }
@@ -111,6 +112,9 @@ func (c *call) wait() (Permit, error) {
 		if limited && at.After(deadline) {
 			return Permit{}, c.limited(at)
 		}
+		if retry.IsZero() {
+			at = at.Add(-c.lead)
+		}
 		if again, err := c.sleep(at); err != nil {
 			return Permit{}, err
 		} else if again {
@@ -151,6 +155,28 @@ func (c *call) reserve() (Permit, error) {
 		err = c.limited(retry)
 	}
 	return permit, err
+}
+
+// soon waits for a slot that comes within a time, ahead of the calls that wait.
+func (c *call) soon(most time.Duration) (Permit, bool) {
+	if c.check() != nil {
+		return Permit{}, false
+	}
+	l := c.p.enter(c.key)
+	defer c.p.leave(l)
+	permit, retry, err := c.slot(l, most)
+	if err != nil || !retry.IsZero() || time.Until(permit.At) > most {
+		return Permit{}, false
+	}
+	replaced, err := c.sleep(permit.At)
+	if err != nil || replaced {
+		return Permit{}, false
+	}
+	if now := time.Now(); permit.staleAt(now) {
+		c.p.giveUp(c.ctx, c.key, &permit, now)
+		return Permit{}, false
+	}
+	return permit, true
 }
 
 // sleep waits until a time, or until the rates are replaced.

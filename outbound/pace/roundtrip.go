@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -25,8 +26,11 @@ func (p *Pacer) Phase() client.Phase { return client.Admission + 50 }
 // Transport returns next with the pacer before it: a request waits for a permit of its key
 // (Config.Key). The shelf life is checked when the request has its connection, right before it is
 // written, if next reports connections to [httptrace.ClientTrace], as [http.Transport] does. If the
-// permit is stale then, as after a slow dial, the request waits for another one; without one it is
-// not sent, and a connection of HTTP/1 is closed. A request that next sends again by itself takes
+// permit is stale then, as after a slow dial, the request waits for another one, at most as long as the
+// connection took. If none comes by then, the attempt of next ends with an error that no breaker
+// counts, a connection of HTTP/1 is closed, and the request waits here and is given to next again,
+// earlier than its slot by the time that a connection of HTTP/1 took. A request with a body needs
+// GetBody for that: otherwise all of the wait is in the attempt of next. A request that next sends again by itself takes
 // another permit. With StrictMaxConcurrentRequests of an [http.HTTP2Config], a request can wait for
 // a stream after the check. The errors are those of [Pacer.Wait]. A nil next is a clone of
 // [http.DefaultTransport].
@@ -49,26 +53,60 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 //
 //nolint:contextcheck // the contexts are those of req
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	s := &sending{p: t.p, ctx: request.Context(req)}
+	s := &sending{Context: req.Context(), p: t.p, ctx: request.Context(req)}
 	defer request.Release(s.ctx)
 	if err := s.begin(req); err != nil {
 		client.CloseBody(req)
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(req.Context())
+	s.repeatable = req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+	attempt := req
+	for {
+		resp, err := s.send(t.next, attempt, req)
+		if err == nil || !s.again.Load() {
+			return resp, err
+		}
+		s = &sending{Context: s.Context, p: s.p, ctx: s.ctx, key: s.key, repeatable: true, took: s.took}
+		if err = s.wait(); err != nil {
+			return nil, err
+		}
+		if attempt, err = repetition(req); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// repetition returns a request for an attempt after the first.
+func repetition(req *http.Request) (*http.Request, error) {
+	again := req.Clone(req.Context())
+	if req.Body == nil || req.Body == http.NoBody {
+		return again, nil
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return nil, &blame.Error{Err: fmt.Errorf("pace: GetBody: %w", blame.Strip(err)), Outcome: core.Ignored, NotSent: true}
+	}
+	again.Body = body
+	return again, nil
+}
+
+// send sends req with the permit, for the request of the caller.
+func (s *sending) send(next http.RoundTripper, req, caller *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(s)
 	s.cancel = cancel
 	kept := false
 	defer func() {
 		if !kept {
-			cancel(nil)
+			s.end()
 		}
 	}()
+	s.started = time.Now()
 	attempt := request.WithContext(req, httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:      s.gotConn,
 		WroteHeaders: func() { s.wrote.Store(true) },
 	}))
-	resp, err := t.next.RoundTrip(attempt)
-	request.Restore(resp, attempt, req)
+	resp, err := next.RoundTrip(attempt)
+	request.Outlive(resp, attempt, caller, sendingKey{})
 	if failed := s.err.Load(); err != nil && failed != nil {
 		return resp, *failed
 	}
@@ -76,21 +114,62 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, err
 	}
 	kept = true
-	client.OnBodyEnd(resp, func() { cancel(nil) })
+	client.OnBodyEnd(resp, s.end)
 	return resp, nil
 }
 
-// A sending is a request on its way. A next that makes several attempts of it can call its hooks
-// at the same time.
+// errStale ends an attempt that was not written. It is repeated.
+var errStale = &blame.Error{
+	Err:     errors.New("pace: the permit was stale when the request had its connection"),
+	Outcome: core.Ignored, NotSent: true,
+}
+
+// wait waits for the permit of a repetition, outside of the transports that judge an attempt. It ends
+// before the slot by the time in which the connection was made, as it has to be made again.
+func (s *sending) wait() (err error) {
+	c := s.call()
+	c.lead = s.took
+	s.permit, err = c.end(c.wait())
+	return err
+}
+
+func (s *sending) call() *call {
+	return &call{p: s.p, ctx: s.ctx, set: s.p.setting(), key: s.key, n: 1, start: time.Now()}
+}
+
+// A sending is a request on its way, and the context that its own one is derived from. A next that
+// makes several attempts of it can call its hooks at the same time.
 type sending struct {
+	context.Context //nolint:containedctx // of the request
+
 	p      *Pacer
-	ctx    context.Context //nolint:containedctx // of the request
+	ctx    context.Context //nolint:containedctx // likewise, and with its Cancel
 	cancel context.CancelCauseFunc
 	key    string
 	permit Permit
 	used   atomic.Bool // the permit
 	wrote  atomic.Bool // possibly
+	again  atomic.Bool // the permit was stale: repeat the request with another one
+	over   atomic.Bool // a request with the context of resp.Request still calls the hooks
 	err    atomic.Pointer[error]
+
+	repeatable bool
+	started    time.Time
+	took       time.Duration // the longest time to a new connection of HTTP/1, for repetitions
+}
+
+type sendingKey struct{} // finds the innermost sending
+
+func (s *sending) Value(key any) any {
+	if key == (sendingKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+func (s *sending) end() {
+	s.over.Store(true)
+	s.cancel(nil)
 }
 
 // begin waits for the permit.
@@ -113,12 +192,25 @@ func (s *sending) begin(req *http.Request) (err error) {
 
 // gotConn makes sure that a request that is about to be written has a permit of its own.
 func (s *sending) gotConn(info httptrace.GotConnInfo) {
+	if s.over.Load() {
+		return
+	}
 	if s.used.CompareAndSwap(false, true) {
+		if s.took > 0 {
+			if _, err := s.call().sleep(s.permit.At); err != nil {
+				s.stop(err, info)
+				return
+			}
+		}
 		now := time.Now()
 		if !s.permit.staleAt(now) {
 			return
 		}
 		s.p.giveUp(s.ctx, s.key, &s.permit, now)
+		if s.repeatable {
+			s.replace(now.Sub(s.started), info)
+			return
+		}
 	}
 	_, err := s.p.Wait(s.ctx, s.key, 1)
 	if err == nil {
@@ -128,6 +220,26 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 		err = fmt.Errorf("pace: no permit to send the request again: %v", err) //nolint:errorlint // it is no rejection
 	}
 	s.err.Store(&err)
+	s.stop(err, info)
+}
+
+// replace gets another permit if one comes soon: at most in the time that the connection took, so the
+// attempt does not become slow by it. Otherwise the attempt ends, and is repeated.
+func (s *sending) replace(took time.Duration, info httptrace.GotConnInfo) {
+	c := s.call()
+	if permit, ok := c.soon(max(took, c.set.Slack)); ok {
+		_, _ = c.end(permit, nil)
+		return
+	}
+	if s.took = max(s.took, took); calledByHTTP2() {
+		s.took = 0 // the connection stays open
+	}
+	s.again.Store(true)
+	s.stop(errStale, info)
+}
+
+// stop ends the request before it is written.
+func (s *sending) stop(err error, info httptrace.GotConnInfo) {
 	s.cancel(err)
 	if info.Conn != nil && !calledByHTTP2() {
 		_ = info.Conn.Close() // net/http writes a request of HTTP/1 even if its context has ended

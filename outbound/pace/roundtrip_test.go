@@ -89,6 +89,7 @@ func TestASlowDialDoesNotSendAStalePermit(t *testing.T) {
 		require.LessOrEqual(t, v.most(time.Second), int64(10))
 		require.NotZero(t, p.Stats().Stale)
 		require.Equal(t, p.Stats().Permits, 40+p.Stats().Stale)
+		time.Sleep(time.Second) // dials whose request has got another connection
 	})
 }
 
@@ -315,9 +316,30 @@ func TestAConnectionWithoutAPermitIsClosedBeforeItIsUsed(t *testing.T) {
 			httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{Conn: conn})
 			_, err := conn.Write([]byte("POST"))
 			require.ErrorIs(t, err, io.ErrClosedPipe)
-			require.ErrorIs(t, context.Cause(req.Context()), pace.ErrLimited)
+			require.ErrorContains(t, context.Cause(req.Context()), "stale")
 			return nil, err
 		})).RoundTrip(post(t.Context(), "http://vendor.test", nil))
 		require.ErrorIs(t, err, pace.ErrLimited)
+	})
+}
+
+// TestARequestWithTheContextOfAResponseTakesOnePermit: the hooks of the request before are in it.
+func TestARequestWithTheContextOfAResponseTakesOnePermit(t *testing.T) {
+	t.Parallel()
+	protocols(t, func(t *testing.T, set func(*http.Transport)) {
+		t.Helper()
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript())
+		tr := srv.Transport()
+		set(tr)
+		p := newPacer(t, pace.Config{Rates: perSecond(1)})
+		rt := p.Transport(roundTripper(func(req *http.Request) (*http.Response, error) { return tr.RoundTrip(req.Clone(req.Context())) }))
+		req := post(t.Context(), srv.URL, nil)
+		for range 4 {
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			req = resp.Request.Clone(resp.Request.Context())
+		}
+		require.EqualValues(t, 4, p.Stats().Permits)
 	})
 }

@@ -179,17 +179,3 @@ func (l *limited) AfterFunc(f func()) (stop func() bool) {
 }
 
 type limitedKey struct{} // finds the innermost limited context
-
-// An outliving context has the values of one that was derived from a limited context,
-// and ends only when the caller's does.
-type outliving struct {
-	context.Context //nolint:containedctx // the caller's
-	values          context.Context
-}
-
-func (o outliving) Value(key any) any {
-	if key == (limitedKey{}) {
-		return o.Context.Value(key)
-	}
-	return o.values.Value(key)
-}

@@ -103,22 +103,8 @@ func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(sent)
 	returned = true
 	x.header.end(true)
-	if resp != nil && resp.Request != nil {
-		x.restore(resp, sent)
-	}
+	request.Outlive(resp, sent, x.req, limitedKey{}) //nolint:contextcheck // the context of resp.Request outlives the exchange
 	return resp, err
-}
-
-// restore sets resp.Request to the caller's own, whose context lives on after the body. A
-// request that an inner transport made keeps the values of its context.
-func (x *exchange) restore(resp *http.Response, sent *http.Request) {
-	if resp.Request == sent {
-		resp.Request = x.req
-		return
-	}
-	if l, _ := resp.Request.Context().Value(limitedKey{}).(*limited); l == &x.ctx {
-		resp.Request = request.WithContext(resp.Request, outliving{Context: x.req.Context(), values: resp.Request.Context()}) //nolint:contextcheck // it outlives the exchange
-	}
 }
 
 // late returns the error of an exchange of which one part took longer than its own limit.
