@@ -15,7 +15,7 @@ import (
 
 // A lateContext has reached its deadline, and its timer ends it a little later.
 type lateContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context
 
 	deadline time.Time
 }

@@ -116,7 +116,7 @@ func (s *shard) mark(t *table, c *driver.Change) {
 	for i := range s.slots {
 		n := &s.slots[i]
 		if n.tag&stale != 0 {
-			s.account(&a, t, n, plans, now)
+			s.account(&a, n, plans, now)
 			if !a.Over(now) {
 				a.Touch(now)
 				*n = s.fill(*n, a.Counts())
@@ -228,7 +228,7 @@ func (s *shard) remove(t *table, i int) {
 // account reads the usage in a slot, without counts whose words are too old to be read. It carries
 // the key over if that is pending. It reports whether the slot can stay as it is: words must be
 // rewritten in time, but not before a pending change is applied.
-func (s *shard) account(a *limits.Account, t *table, n *slot, plans []*limits.Plan, now int64) (stays bool) {
+func (s *shard) account(a *limits.Account, n *slot, plans []*limits.Plan, now int64) (stays bool) {
 	a.Load(nil)
 	s.read(a, n, plans)
 	stays = n.tag&listed == 0
@@ -254,7 +254,7 @@ func (s *shard) sweep(t *table, plans []*limits.Plan, now int64) {
 		if n.tag == 0 {
 			continue
 		}
-		if stays := s.account(&a, t, n, plans, now); a.Over(now) {
+		if stays := s.account(&a, n, plans, now); a.Over(now) {
 			s.release(n)
 			*n = slot{}
 			neutral++
@@ -334,7 +334,7 @@ func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 			continue
 		}
 		seen++
-		s.account(&a, t, n, plans, now)
+		s.account(&a, n, plans, now)
 		d := a.Debt(now)
 		if d.Until <= now {
 			s.remove(t, i)

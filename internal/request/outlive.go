@@ -15,7 +15,7 @@ func Outlive(resp *http.Response, sent, caller *http.Request, key any) {
 	case resp.Request == sent:
 		resp.Request = caller
 	case resp.Request.Context().Value(key) == sent.Context().Value(key):
-		resp.Request = WithContext(resp.Request, outliving{Context: caller.Context(), values: resp.Request.Context(), key: key})
+		resp.Request = WithContext(resp.Request, outliving{Context: caller.Context(), values: resp.Request.Context(), key: key}) //nolint:contextcheck // it outlives the exchange
 	}
 }
 
@@ -36,7 +36,7 @@ func (o outliving) Value(key any) any {
 
 // cancelKey is the key by which package context finds the context whose cause [context.Cause]
 // returns. That one must be the caller's: the other one ends with the body.
-var cancelKey = func() any {
+var cancelKey = func() any { //nolint:gochecknoglobals // a constant
 	p := &probe{Context: context.Background()}
 	_ = context.Cause(p)
 	return p.key

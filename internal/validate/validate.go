@@ -43,31 +43,31 @@ func (c *Check) Err() error { return errors.Join(c.errs...) }
 // Joined errors stay joined. An error without such a Field stays as it is, with its own
 // text. err itself is not changed. Of nil it returns nil.
 func Relabel(err error, to string, from ...string) error {
-	err, _ = relabel(err, to, from)
+	_, err = relabel(err, to, from)
 	return err
 }
 
 // relabel reports too whether it has changed a Field: errors cannot always be compared.
-func relabel(err error, to string, from []string) (_ error, changed bool) {
+func relabel(err error, to string, from []string) (changed bool, _ error) {
 	switch e := err.(type) { //nolint:errorlint // this is the walk of the tree itself
 	case interface{ Unwrap() []error }:
 		var errs []error
 		for _, part := range e.Unwrap() {
-			part, other := relabel(part, to, from)
+			other, part := relabel(part, to, from)
 			errs = append(errs, part)
 			changed = changed || other
 		}
 		if changed { // otherwise err may have a text of its own
-			return errors.Join(errs...), true
+			return true, errors.Join(errs...)
 		}
 	case *core.ConfigError:
 		for _, prefix := range from {
 			if field, ok := strings.CutPrefix(e.Field, prefix); ok {
-				return &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}, true
+				return true, &core.ConfigError{Field: to + field, Value: e.Value, Reason: e.Reason}
 			}
 		}
 	}
-	return err, false
+	return false, err
 }
 
 // Bad returns a [*core.ConfigError].

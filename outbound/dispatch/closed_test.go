@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,13 +24,13 @@ import (
 func TestARequestThatCloseCancelsAfterItArrivedIsNoRejection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		arrived := 0
+		var arrived atomic.Int64
 		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			arrived++
+			arrived.Add(1)
 			_, _ = io.Copy(io.Discard, r.Body)
 			if r.URL.Path == "/body" {
 				_, _ = io.WriteString(w, "start")
-				http.NewResponseController(w).Flush()
+				_ = http.NewResponseController(w).Flush()
 			}
 			<-r.Context().Done()
 		}))
@@ -55,7 +56,7 @@ func TestARequestThatCloseCancelsAfterItArrivedIsNoRejection(t *testing.T) {
 			require.NotErrorIs(t, err, core.ErrRejected)
 			require.False(t, client.NotSent(err))
 		}
-		require.Equal(t, 2, arrived)
+		require.EqualValues(t, 2, arrived.Load())
 	})
 }
 

@@ -109,8 +109,8 @@ func keyText(key any) string {
 	switch key.(type) {
 	case fmt.Formatter, fmt.Stringer, error:
 	default:
-		if reflect.ValueOf(key).Kind() == reflect.Pointer {
-			return fmt.Sprintf("%T(%p)", key, key)
+		if v := reflect.ValueOf(key); v.Kind() == reflect.Pointer {
+			return fmt.Sprintf("%T(%#x)", key, v.Pointer())
 		}
 	}
 	return fmt.Sprint(key)

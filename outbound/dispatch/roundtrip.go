@@ -109,7 +109,7 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			return nil, err
 		}
 		resp, err := t.base.RoundTrip(attempt)
-		request.Outlive(resp, attempt, req, t.d) //nolint:contextcheck // its context outlives the call
+		request.Outlive(resp, attempt, req, t.d)
 		open = resp
 		verdict, answered := err, err == nil && !request.Rejected(resp, err)
 		var since time.Time

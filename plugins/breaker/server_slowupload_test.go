@@ -79,6 +79,7 @@ func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 				for range 8 {
 					resp, err := front.RoundTrip(upload(t.Context(), io.LimitReader(trickle(c.pause), 40), 0))
 					if err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body) // so that the client could use the connection again
 						_ = resp.Body.Close()
 					}
 					time.Sleep(time.Minute) // the handler has returned

@@ -126,7 +126,11 @@ func (s *serving) finish(end ending) {
 // answer answers the request of a handler that has sent nothing. It is not marked as a
 // rejection, since the handler was called.
 func (s *serving) answer(cause *Error) {
-	s.freeReader()
+	if s.r.ProtoMajor == 1 && s.r.Body != nil && s.r.Body != http.NoBody {
+		// net/http then does not read the rest of the body. The connection could not be used again: a deadline
+		// for reading ends the contexts of all further requests.
+		s.w.Header().Set("Connection", "close")
+	}
 	server.Reject(s.w, s.r, server.Rejection{
 		Status:     s.cfg.status(),
 		RetryAfter: s.cfg.RetryAfter,
@@ -134,17 +138,14 @@ func (s *serving) answer(cause *Error) {
 		Err:        cause,
 		Unmarked:   true,
 	})
+	s.freeReader() // not before: it ends the context of the request, at which outer plugins look with the header
 }
 
-// freeReader ends the reads of a slow upload by the handler. Before net/http answers, it
-// reads the rest of the body, and would wait for the handler.
+// freeReader ends the reads of a slow upload by the handler: net/http closes the body after the answer,
+// and would wait for the handler.
 func (s *serving) freeReader() {
-	if s.r.Body == nil || s.r.Body == http.NoBody {
-		return
-	}
-	err := http.NewResponseController(s.w).SetReadDeadline(time.Now())
-	if err != nil && s.r.ProtoMajor == 1 {
-		s.w.Header().Set("Connection", "close") // then net/http does not read the rest
+	if s.r.Body != nil && s.r.Body != http.NoBody {
+		_ = http.NewResponseController(s.w).SetReadDeadline(time.Now())
 	}
 }
 

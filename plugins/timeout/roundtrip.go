@@ -103,7 +103,7 @@ func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
 	resp, err := next.RoundTrip(sent)
 	returned = true
 	x.header.end(true)
-	request.Outlive(resp, sent, x.req, limitedKey{}) //nolint:contextcheck // the context of resp.Request outlives the exchange
+	request.Outlive(resp, sent, x.req, limitedKey{})
 	return resp, err
 }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -81,6 +82,7 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 		var receipts []driver.Receipt
 		var last *was
 		limit := all[0]
+		used, pending := map[string]bool{}, map[string]bool{} // a change is pending for keys without a take since
 		for len(steps) < n {
 			switch rng.IntN(6) {
 			case 0:
@@ -92,8 +94,9 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 					time.Sleep(steps[len(steps)-1].want.RetryAfter.Truncate(time.Microsecond))
 				}
 			}
-			if next := all[rng.IntN(len(all))]; rng.IntN(20) == 0 && next != limit {
+			if next := all[rng.IntN(len(all))]; rng.IntN(20) == 0 && next != limit && len(pending) == 0 { // a server knows only the last change
 				if change {
+					pending = maps.Clone(used)
 					w := &was{limit: next, at: time.Now()}
 					if last != nil {
 						w.replaced = slices.Clone(last.replaced)
@@ -138,6 +141,9 @@ func record(t *testing.T, rng *rand.Rand, all []ratelimit.Limit, change, plain b
 			case driver.TakeAtMost, driver.Check:
 			}
 			st.want = st.apply(t, table, receipts, func(t time.Time) time.Time { return t })
+			if used[st.key] = true; st.want.Granted > 0 || st.op.Kind == driver.Reset {
+				delete(pending, st.key)
+			}
 			receipts = append(receipts, st.want.Receipt)
 			steps = append(steps, st)
 		}
