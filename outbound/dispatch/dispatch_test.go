@@ -248,7 +248,11 @@ func TestAVendorHoldsAllItsAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(answer{0, limited(15 * time.Second)})
 		d := newDispatcher(t, config{Account: func(key string) string { return key }})
-		calls(t, d, s, "a", "b", "c")
+		var first sync.WaitGroup
+		first.Go(func() { calls(t, d, s, "a") })
+		synctest.Wait() // it was refused
+		calls(t, d, s, "b", "c")
+		first.Wait()
 		require.GreaterOrEqual(t, s.times()[1], 15*time.Second+pad)
 	})
 }

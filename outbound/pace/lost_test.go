@@ -22,8 +22,9 @@ func TestARequestThatIsSentAgainAfterALostConnectionTakesAnotherPermit(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		var v vendor
 		var calls atomic.Int64
-		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			v.call(1)
+			_, _ = io.Copy(io.Discard, r.Body) // what cannot be written is another error
 			if calls.Add(1)%2 == 0 {
 				conn, _, err := http.NewResponseController(w).Hijack()
 				require.NoError(t, err)
