@@ -197,7 +197,7 @@ func TestPermitsAreConservedWhenCancelRacesGrant(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				stop := time.AfterFunc(time.Duration(i)*100*time.Millisecond, cancel) // some at the very instant of the grant
+				stop := time.AfterFunc(time.Duration(i+1)*100*time.Millisecond, cancel) // some at the very instant of the grant
 				defer stop.Stop()
 				if _, err := l.Wait(ctx, "k", 1); err == nil {
 					mu.Lock()

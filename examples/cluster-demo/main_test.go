@@ -58,7 +58,7 @@ func TestOnAGivenRedis(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(srv.Kill)
 	var out, stderr bytes.Buffer
-	args := []string{"-redis", srv.Addr, "-mode", "coalesced", "-servers", "2", "-duration", "1s", "-limit", "20"}
+	args := []string{"-redis", srv.Addr, "-mode", "coalesced", "-servers", "2", "-duration", "3s", "-limit", "20"}
 	require.Zero(t, run(t.Context(), args, &out, &stderr), "%s%s", &out, &stderr)
 	require.Contains(t, out.String(), "redis: "+srv.Addr+", coalesced\n")
 	require.Contains(t, out.String(), "20 of 20\n")

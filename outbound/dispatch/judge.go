@@ -72,18 +72,13 @@ func (c *Config[K, C]) pause(limit Limited) time.Duration {
 }
 
 // holdEarly begins a cooldown by the header of a response whose body is slow, since for the
-// vendor the pause has begun. The body can only extend it.
+// vendor the pause has begun. The body can only extend it. With accounts, the body can tell that only one
+// is limited, so it is waited for.
 func (c *call[K, C]) holdEarly(e *StatusError) {
 	cfg := c.d.config()
-	limit, limited := cfg.Classify(e)
-	if !limited {
-		return
+	if limit, limited := cfg.Classify(e); limited && c.own == nil {
+		c.vendor.Hold(cfg.pause(limit) - time.Since(e.arrived))
 	}
-	permit := &c.vendor
-	if limit.Scope == ScopeAccount && c.own != nil {
-		permit = &c.own.permit
-	}
-	permit.Hold(cfg.pause(limit) - time.Since(e.arrived))
 }
 
 // hold begins or extends a cooldown and ends the attempt.

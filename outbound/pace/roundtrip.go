@@ -198,6 +198,7 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 	if s.used.CompareAndSwap(false, true) {
 		if s.took > 0 {
 			if _, err := s.call().sleep(s.permit.At); err != nil {
+				s.err.Store(&err)
 				s.stop(err, info)
 				return
 			}

@@ -222,8 +222,9 @@ func takeAtMost(ctx context.Context, links []link, n int64) (counts int, err err
 		if counts, err = take(ctx, links, 0); err != nil {
 			return take(ctx, links, n) // where OnStoreError decides
 		}
-		counts, err = take(ctx, links, min(n, max(1, links[counts].result.Remaining)))
-		if err != nil || links[counts].result.Allowed {
+		left := links[counts].result.Remaining
+		counts, err = take(ctx, links, min(n, max(1, left)))
+		if err != nil || links[counts].result.Allowed || left < 1 {
 			break
 		}
 	}

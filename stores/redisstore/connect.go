@@ -204,7 +204,9 @@ const mostMade = 8
 func (n *node) makeLocked() {
 	want, most := len(n.waiters), n.size
 	if n.ready == 0 {
-		want, most = max(want, 1), 1
+		if most = 1; n.guard.State() == breaker.Closed { // otherwise a trial waits for its time
+			want = max(want, 1)
+		}
 	}
 	if want > 0 && n.store.cfg.Mode == Coalesced && n.distant() {
 		want = max(want, lanes*overlaps-n.ready)

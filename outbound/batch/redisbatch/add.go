@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -156,7 +157,7 @@ func (l *lane) add(it *item) *flight {
 // work sends until nothing waits.
 func (l *lane) work() {
 	for f, last := l.next(); f != nil; f, last = l.next() {
-		if err := l.send(f); err != nil && !errors.Is(err, errReply) && !isServerError(err) {
+		if err := l.send(f); err != nil && blame.Timeout(err) && !isPool(err) {
 			l.fail(last, err)
 		}
 	}
