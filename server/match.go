@@ -10,7 +10,7 @@ import (
 // KeyIn returns a function that reports whether the key of a request is one of values,
 // letter by letter, for allow lists and block lists, as in KeyIn(ByHeader("X-API-Key"), "k1",
 // "k2"). It is false for a request that has no key. Without values it is false for
-// all. It may be called concurrently.
+// all, as it is with a key that [Key.Validate] reports. It may be called concurrently.
 //
 // Values are written as the key has them: ByClientIP has 192.0.2.1 and
 // 2001:db8::/64, and is better compared by [ClientIP.In]; [Keys] and [FirstOf] add

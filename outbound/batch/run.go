@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/outbound/pace"
 )
 
@@ -195,7 +196,7 @@ func (b *Batcher[T, R]) ready(ctx context.Context) (State, error) {
 
 // storeFails counts an error of the store, and returns it as one of this package.
 func (b *Batcher[T, R]) storeFails(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	if blame.EndedBy(ctx, err) {
 		return context.Cause(ctx)
 	}
 	b.errors.Add(1)

@@ -1,7 +1,9 @@
 package pace_test
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -82,5 +84,40 @@ func TestASlowDialDoesNotLoseItsTurn(t *testing.T) {
 		require.LessOrEqual(t, v.most(time.Second), int64(100))
 		require.Zero(t, breakers.Stats().Failures)
 		time.Sleep(time.Second) // dials whose request has got another connection
+	})
+}
+
+// TestARepetitionThatHasItsConnectionEarlyComesUnderNewRates: the second dial is fast, so the request
+// waits for its slot with the connection, and the rates change meanwhile.
+func TestARepetitionThatHasItsConnectionEarlyComesUnderNewRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript())
+		tr := srv.Transport()
+		dial, dialed := tr.DialContext, 0
+		tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dialed++; dialed == 1 {
+				time.Sleep(time.Minute)
+			}
+			return dial(ctx, network, addr)
+		}
+		cfg := pace.Config{Rates: []pace.Rate{{Calls: 1, Per: time.Hour}}}
+		p := newPacer(t, cfg)
+		rt := p.Transport(tr)
+		sent := make(chan time.Duration)
+		start := time.Now()
+		go func() {
+			resp, err := rt.RoundTrip(post(t.Context(), srv.URL, nil))
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			sent <- time.Since(start)
+		}()
+		time.Sleep(p.Config().Slack + time.Hour - 30*time.Second) // it has its connection
+		synctest.Wait()
+		require.Equal(t, 2, dialed)
+		cfg.Rates = []pace.Rate{{Calls: 1, Per: 10 * time.Hour}}
+		require.NoError(t, p.SetConfig(cfg))
+		require.Greater(t, <-sent, 9*time.Hour)
 	})
 }

@@ -130,6 +130,7 @@ func (s *sending) wait() (err error) {
 	c := s.call()
 	c.lead = s.took
 	s.permit, err = c.end(c.wait())
+	s.replaced = c.replaced
 	return err
 }
 
@@ -155,7 +156,8 @@ type sending struct {
 
 	repeatable bool
 	started    time.Time
-	took       time.Duration // the longest time to a new connection of HTTP/1, for repetitions
+	took       time.Duration   // the longest time to a new connection of HTTP/1, for repetitions
+	replaced   <-chan struct{} // closed when the rates of the permit of a repetition are replaced
 }
 
 type sendingKey struct{} // finds the innermost sending
@@ -196,18 +198,25 @@ func (s *sending) gotConn(info httptrace.GotConnInfo) {
 		return
 	}
 	if s.used.CompareAndSwap(false, true) {
+		replaced := false
 		if s.took > 0 {
-			if _, err := s.call().sleep(s.permit.At); err != nil {
+			c := s.call()
+			c.replaced = s.replaced
+			var err error
+			if replaced, err = c.sleep(s.permit.At); err != nil {
 				s.err.Store(&err)
 				s.stop(err, info)
 				return
 			}
 		}
 		now := time.Now()
-		if !s.permit.staleAt(now) {
+		switch {
+		case replaced: // another permit, under the new rates
+		case s.permit.staleAt(now):
+			s.p.giveUp(s.ctx, s.key, &s.permit, now)
+		default:
 			return
 		}
-		s.p.giveUp(s.ctx, s.key, &s.permit, now)
 		if s.repeatable {
 			s.replace(now.Sub(s.started), info)
 			return
