@@ -67,7 +67,7 @@ func TestAStoreThatIsDownIsAClearError(t *testing.T) {
 
 // early is a context whose Done comes just after its deadline.
 type early struct {
-	context.Context //nolint:containedctx // of a test
+	context.Context
 
 	deadline time.Time
 }
