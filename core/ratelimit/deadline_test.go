@@ -2,35 +2,17 @@ package ratelimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/blame/blametest"
 )
-
-// A lateContext has reached its deadline, and its timer ends it a little later.
-type lateContext struct {
-	context.Context
-
-	deadline time.Time
-}
-
-func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-func late(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(ctx)
-	time.AfterFunc(time.Millisecond, func() { cancel(errLate) })
-	return lateContext{ctx, time.Now()}
-}
-
-var errLate = errors.New("the caller has no time")
 
 // A connectionStore reads from a connection that has the deadline of the call.
 type connectionStore struct{}
@@ -48,8 +30,8 @@ func TestADeadlineThatAConnectionReachesFirstIsNoFailureOfTheStore(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		l, err := ratelimit.New(ratelimit.Config{Name: "l", Store: connectionStore{}, Limit: ratelimit.PerHour(1)})
 		require.NoError(t, err)
-		r, err := l.Take(late(t.Context()), "k", 1)
-		require.ErrorIs(t, err, errLate)
+		r, err := l.Take(blametest.Late(t.Context()), "k", 1)
+		require.ErrorIs(t, err, blametest.ErrLate)
 		require.False(t, r.Allowed)
 		require.Zero(t, l.Stats().StoreErrors)
 		r, err = l.Take(t.Context(), "k", 1)

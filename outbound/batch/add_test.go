@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/blame/blametest"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -65,37 +65,21 @@ func TestAStoreThatIsDownIsAClearError(t *testing.T) {
 	require.EqualValues(t, 3, b.Stats().StoreErrors)
 }
 
-// early is a context whose Done comes just after its deadline.
-type early struct {
-	context.Context
-
-	deadline time.Time
-}
-
-func (e early) Deadline() (time.Time, bool) { return e.deadline, true }
-
 // TestTheDeadlineOfTheCallerIsNoFailureOfTheStore: the connection of the store has the same deadline, and
 // notices it first.
 func TestTheDeadlineOfTheCallerIsNoFailureOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &proxy{Store: batch.NewMemory(), before: func(string) error {
-			time.Sleep(time.Second)
-			return os.ErrDeadlineExceeded
-		}}
+		p := &proxy{Store: batch.NewMemory(), before: func(string) error { return os.ErrDeadlineExceeded }}
 		b, err := batch.New(batch.Config[int, string]{Store: p, Send: newVendor[int]().send})
 		require.NoError(t, err)
-		why := errors.New("why")
 		for i, f := range []func(context.Context) error{
 			func(ctx context.Context) error { _, err := b.Add(ctx, 1); return err },
 			func(ctx context.Context) error { _, err := b.Groups(ctx); return err },
 			func(ctx context.Context) error { return b.Flush(ctx) },
 			b.Drain,
 		} {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			deadline := time.Now().Add(time.Second)
-			time.AfterFunc(time.Second+time.Microsecond, func() { cancel(why) })
-			require.ErrorIs(t, f(early{ctx, deadline}), why, i)
+			require.ErrorIs(t, f(blametest.Late(t.Context())), blametest.ErrLate, i)
 		}
 		require.Zero(t, b.Stats().StoreErrors)
 		require.NoError(t, b.Close())
