@@ -285,7 +285,13 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		}
 		c.paid = &payment{limiter, receipt}
 	}
-	return (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready(), nil
+	ready = (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready()
+	// Permits that wait for their turns would be used together. One that took longer than a probe can is
+	// kept, as the next one would be too late again.
+	if !ready && c.paid != nil && c.paid.receipt.Wait < probeTimeout {
+		c.refund()
+	}
+	return ready, nil
 }
 
 func notHeld(err error) error {
