@@ -138,17 +138,20 @@ func (p *Pacer) reserved(l *lane, set *setting, from time.Time, reply, ahead tim
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.reply += (min(reply, set.Slack) - l.reply) / 8
-	most := float64(set.tickets + int64(l.reply/set.interval))
+	most := float64(1 + int64((lookAhead+l.reply)/set.fastest))
 	if l.of != set {
 		l.tickets = float64(set.tickets)
 	}
 	if at := from.Add(ahead); l.of != set || at.After(l.last) {
 		l.last, l.ahead, l.of = at, ahead, set
 	}
-	if ahead > lookAhead*6/5 {
-		l.tickets = max(1, l.tickets-l.tickets/most/2)
-	} else {
+	switch {
+	case ahead <= lookAhead*6/5:
 		l.tickets = min(most, l.tickets+0.25)
+	case set.fastest < set.interval && ahead > 2*(lookAhead+set.fastest): // the slowest rate decides now
+		l.tickets = float64(set.tickets)
+	default:
+		l.tickets = max(1, l.tickets-l.tickets/most/2)
 	}
 }
 

@@ -100,36 +100,6 @@ func TestPacersOfSeveralProcessesShareTheRate(t *testing.T) {
 	})
 }
 
-// TestASlowStoreDoesNotLowerTheRate: more calls wait for replies than have slots ahead.
-func TestASlowStoreDoesNotLowerTheRate(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []pace.Mode{pace.Rolling, pace.FixedWindow, pace.SlidingLog} {
-		for _, takes := range []time.Duration{30 * time.Millisecond, 60 * time.Millisecond} {
-			synctest.Test(t, func(t *testing.T) {
-				const n, rate, shelf = 10_000, 500, 150 * time.Millisecond
-				s, start := newRemote(), time.Now()
-				s.takes.Store(int64(takes))
-				p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(rate), Mode: mode, Slack: shelf, Store: s})
-				var v vendor
-				var wg sync.WaitGroup
-				for range n {
-					wg.Go(func() {
-						_ = core.Must(p.Wait(t.Context(), "k", 1))
-						v.call(1)
-					})
-				}
-				wg.Wait()
-				require.Less(t, time.Since(start), 21*n/rate*(time.Second+shelf)/20, "%v %v", mode, takes)
-				if mode == pace.FixedWindow {
-					require.LessOrEqual(t, v.mostFixed(time.Second, 0), int64(rate))
-				} else {
-					require.LessOrEqual(t, v.most(time.Second), int64(rate))
-				}
-			})
-		}
-	}
-}
-
 // TestFewSlotsAreReservedAhead: a lost store, and other campaigns, cost at most these.
 func TestFewSlotsAreReservedAhead(t *testing.T) {
 	t.Parallel()
