@@ -180,6 +180,11 @@ func (c *call[K, C]) pass() error {
 		if err != nil {
 			return c.fault(err)
 		}
+		// Permits of the limiter that wait for their turns would be used together. One that took longer than
+		// a probe can is kept, as the next one would be too late again.
+		if c.paid != nil && c.paid.receipt.Wait < probeTimeout {
+			c.refund()
+		}
 	}
 }
 
@@ -285,13 +290,7 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		}
 		c.paid = &payment{limiter, receipt}
 	}
-	ready = (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready()
-	// Permits that wait for their turns would be used together. One that took longer than a probe can is
-	// kept, as the next one would be too late again.
-	if !ready && c.paid != nil && c.paid.receipt.Wait < probeTimeout {
-		c.refund()
-	}
-	return ready, nil
+	return (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready(), nil
 }
 
 func notHeld(err error) error {
