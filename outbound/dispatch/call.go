@@ -180,6 +180,11 @@ func (c *call[K, C]) pass() error {
 		if err != nil {
 			return c.fault(err)
 		}
+		// Permits of the limiter that wait for their turns would be used together. One that took longer than
+		// a probe can is kept, as the next one would be too late again.
+		if c.paid != nil && c.paid.receipt.Wait < probeTimeout {
+			c.refund()
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -78,6 +79,44 @@ func TestAPermitOfTheLimiterIsUsedByACallThatPanics(t *testing.T) {
 		}
 		require.Equal(t, 2*time.Second, time.Since(start))
 	})
+}
+
+// TestPermitsOfTheLimiterAreNotSavedForTheRamp: those that came while the probe ran are not used together
+// after it.
+func TestPermitsOfTheLimiterAreNotSavedForTheRamp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: -1}))
+		s := newScript(answer{100 * time.Millisecond, limited(500 * time.Millisecond)}, answer{after: 10 * time.Second})
+		d := newDispatcher(t, config{Capacity: 16, Limiter: limiter})
+		calls(t, d, s, "", "", "", "", "", "")
+		times := s.times()
+		require.Len(t, times, 7)
+		for i := 1; i < len(times); i++ {
+			require.GreaterOrEqual(t, times[i]-times[i-1], time.Second, "%v", times)
+		}
+	})
+}
+
+// unqueued is a store that makes reservations for calls that wait, as one in another process does.
+type unqueued struct{ ratelimit.Store }
+
+func (s unqueued) Open(name string) (driver.Table, error) {
+	t, err := s.Store.Open(name)
+	return struct{ driver.Table }{t}, err
+}
+
+func TestALimiterThatIsSlowerThanAProbeKeepsNoCallFromBeingSent(t *testing.T) {
+	t.Parallel()
+	for _, store := range []ratelimit.Store{nil, unqueued{core.Must(ratelimit.NewMemory(0))}} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "vendor", Store: store, Limit: ratelimit.TokenBucket(1, 2*time.Minute, 1), MaxWait: -1}))
+			s := newScript(answer{0, limited(time.Second)})
+			d := newDispatcher(t, config{Limiter: limiter})
+			calls(t, d, s, "", "", "", "")
+			require.Less(t, s.times()[4], 20*time.Minute)
+		})
+	}
 }
 
 func TestTheProbeOfAnAccountKeepsNoOtherAccountFromItsCalls(t *testing.T) {

@@ -239,7 +239,7 @@ func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time,
 		p.lost.Add(1)
 		return permit, after.Add(ahead), nil
 	}
-	p.reserved(l, c.set, before, r.Wait)
+	p.reserved(l, c.set, before, after.Sub(before), r.Wait)
 	permit = Permit{At: after.Add(r.Wait), NotAfter: before.Add(r.Wait + c.set.Slack - tick), Cost: c.n}
 	if c.set.Mode == FixedWindow {
 		if permit, retry = c.windowed(&r, before, after); !retry.IsZero() {

@@ -30,7 +30,7 @@ const (
 	minPer      = time.Millisecond
 
 	// lookAhead is the time that the outstanding reservations of one key and process cover, beyond
-	// the first: enough for the round trip to the store and a late timer.
+	// the first and those that wait for their reply: enough for a late timer.
 	lookAhead = 25 * time.Millisecond
 )
 

@@ -26,6 +26,7 @@ type lane struct {
 	last    time.Time        // the latest slot that was reserved, never later than it is
 	ahead   time.Duration    // the time from the last reservation to its slot
 	tickets float64          // the number of permits that may have one
+	reply   time.Duration    // the mean time of a reply of the store
 	of      *setting         // of last, ahead and tickets
 }
 
@@ -131,21 +132,26 @@ func (c *call) lastOf(l *lane) (last time.Time, ahead time.Duration) {
 
 // reserved notes a slot, and adapts the number of tickets. If the slots of other processes lie
 // between, fewer of them cover the same time. So the slots that are reserved by all processes
-// together are hardly further ahead than those of one, and processes with more tickets lose more.
-func (p *Pacer) reserved(l *lane, set *setting, from time.Time, ahead time.Duration) {
+// together are hardly further ahead than those of one, and processes with more tickets lose more. Calls
+// that wait for the reply of the store have tickets too, so a slow store needs more of them.
+func (p *Pacer) reserved(l *lane, set *setting, from time.Time, reply, ahead time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most := float64(set.tickets)
+	l.reply += (min(reply, set.Slack) - l.reply) / 8
+	most := float64(1 + int64((lookAhead+l.reply)/set.fastest))
 	if l.of != set {
-		l.tickets = most
+		l.tickets = float64(set.tickets)
 	}
 	if at := from.Add(ahead); l.of != set || at.After(l.last) {
 		l.last, l.ahead, l.of = at, ahead, set
 	}
-	if ahead > lookAhead*6/5 {
-		l.tickets = max(1, l.tickets-l.tickets/most/2)
-	} else {
+	switch {
+	case ahead <= lookAhead*6/5:
 		l.tickets = min(most, l.tickets+0.25)
+	case set.fastest < set.interval && ahead > 2*(lookAhead+set.fastest): // the slowest rate decides now
+		l.tickets = float64(set.tickets)
+	default:
+		l.tickets = max(1, l.tickets-l.tickets/most/2)
 	}
 }
 

@@ -15,8 +15,9 @@ type setting struct {
 	limit    ratelimit.Limit
 	capacity int64         // the highest cost
 	interval time.Duration // of the slowest rate, from one permit to the next on average
-	spacing  time.Duration // the same if the limit is one bucket, otherwise 0
-	tickets  int64         // permits of one key that this process may have reserved ahead
+	fastest  time.Duration // likewise, of the fastest rate that can decide
+	spacing  time.Duration // that of the slowest if the limit is one bucket, otherwise 0
+	tickets  int64         // permits of one key that this process may have reserved ahead, at the slowest rate
 }
 
 func settings(c *Config) *setting {
@@ -26,17 +27,17 @@ func settings(c *Config) *setting {
 	s.MaxQueue = max(0, cmp.Or(c.MaxQueue, defaultMaxQueue))
 	s.MaxWait = cmp.Or(c.MaxWait, never)
 	s.RefreshEvery = cmp.Or(c.RefreshEvery, defaultRefreshEvery)
-	s.capacity = math.MaxInt64
+	s.capacity, s.fastest = math.MaxInt64, never
 	var limits []ratelimit.Limit
 	for _, rate := range s.Rates {
 		limit, interval := s.limitOf(rate)
-		s.interval = max(s.interval, interval)
+		s.interval, s.fastest = max(s.interval, interval), min(s.fastest, interval)
 		s.capacity = min(s.capacity, limit.Capacity())
 		limits = append(limits, limit)
 	}
 	if s.Mode == Rolling {
 		if limits = slowest(limits); len(limits) == 1 {
-			s.spacing = s.interval
+			s.spacing, s.fastest = s.interval, s.interval
 		}
 	}
 	s.limit = limits[0]

@@ -54,6 +54,31 @@ func TestAWaiterWhoseRegistrationIsLost(t *testing.T) {
 	}
 }
 
+// TestAWaiterWhoseReplyIsLostHasItsPermits: it does not wait for the end of its own lease.
+func TestAWaiterWhoseReplyIsLostHasItsPermits(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).client(t)
+	ctx := context.Background()
+	b := newBulkhead(t, client, Config{}, limitOf(3), noQueue)
+	of := &permits{b.Config().Store.(*Store).leasing, "=vendor"} //nolint:forcetypeassert // of newBulkhead
+	for _, weight := range []int{1, 3} {
+		h := of.holder(bulkhead.Request{Key: "k", Weight: weight, Limit: func() int { return weight }, Lost: func(error) {}})
+		other := of.holder(h.Request)
+		for range 3 { // it asks again each time
+			_, err := of.leases.take(ctx, h, "wait", time.Minute)
+			require.NoError(t, err)
+			_, err = of.leases.take(ctx, other, "wait", time.Minute)
+			require.ErrorIs(t, err, bulkhead.ErrFull)
+		}
+		of.leases.release(h)
+		_, err := of.leases.take(ctx, other, "wait", time.Minute)
+		require.NoError(t, err)
+		of.leases.release(other)
+		p := acquire(t, b, "k", 3)
+		p.Done(core.Success)
+	}
+}
+
 // TestAWaiterThatIsHeavierThanALoweredLimitLeaves: it would wait for ever, and all calls behind it.
 func TestAWaiterThatIsHeavierThanALoweredLimitLeaves(t *testing.T) {
 	t.Parallel()

@@ -79,6 +79,10 @@ local function hold(id, weight, lease)
 end
 local function take(what, id, weight, limit, lease, life, channel)
   local free = limit - used()
+  if what == 'wait' and call('ZSCORE', leases, id) then -- the reply was lost
+    hold(id, weight, lease)
+    return 1, 0
+  end
   local left, before = free, 0
   local queued = call('ZCARD', waiters)
   if queued > 0 then
