@@ -46,7 +46,12 @@ func (t *queueTable) hold(ctx context.Context, key string, change *driver.Change
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.queues.Hold(key, func(q *limits.Queue) error {
-		return t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) { f(q, k) })
+		return t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) {
+			if len(k.Counts()) == 0 {
+				q.Rewritten(k.Now) // no usage is left, and when it recovered is not known
+			}
+			f(q, k)
+		})
 	}, failed)
 }
 
