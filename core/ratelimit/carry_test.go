@@ -230,3 +230,57 @@ func TestJoinedLimitsPair(t *testing.T) {
 		require.EqualValues(t, 440, mustPeek(t, core.Must(l.WithLimit(day)), "k").Remaining, "the hour was not replaced by another")
 	})
 }
+
+// shortLived are limits whose words of a key can be read for little longer than the usage lasts.
+func shortLived() []ratelimit.Limit {
+	return []ratelimit.Limit{
+		ratelimit.PerSecond(1000), ratelimit.PerSecond(1_000_000), ratelimit.AlignedWindow(1_000_000, time.Second),
+		ratelimit.PerSecond(1 << 38), ratelimit.TokenBucket(999_983, time.Second, 999_983),
+	}
+}
+
+func TestAKeyThatRestedBeforeAChangeHasNoUsageToCarryOver(t *testing.T) {
+	t.Parallel()
+	for _, limit := range shortLived() {
+		for rest := 2 * time.Second; rest < 365*24*time.Hour; rest = rest * 11 / 10 {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, ratelimit.Config{Limit: limit})
+				require.True(t, take(t, l, "k", limit.Permits).Allowed)
+				time.Sleep(rest)
+				setLimit(t, l, ratelimit.PerHour(100))
+				require.EqualValues(t, 100, mustPeek(t, l, "k").Remaining, "%v, after %v", limit, rest)
+			})
+		}
+	}
+}
+
+func TestUsageThatWasCarriedOverRecoversHoweverLongTheKeyRests(t *testing.T) {
+	t.Parallel()
+	for _, limit := range shortLived() {
+		for rest := 2 * time.Second; rest < 20*time.Hour; rest = rest * 13 / 10 {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, 24*time.Hour)})
+				require.True(t, take(t, l, "k", 1000).Allowed)
+				setLimit(t, l, limit)
+				time.Sleep(rest)
+				require.True(t, take(t, l, "k", limit.Permits).Allowed, "%v, after %v", limit, rest)
+			})
+		}
+	}
+}
+
+func TestALimitInForceDoesNotStartAgainWithTheUsageOfAnother(t *testing.T) {
+	t.Parallel()
+	for _, limit := range shortLived() {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, ratelimit.Config{Limit: ratelimit.FixedWindow(1000, 365*24*time.Hour)})
+			require.True(t, take(t, l, "k", 1000).Allowed)
+			setLimit(t, l, limit.And(ratelimit.SlidingLog(10, 240*time.Hour)))
+			time.Sleep(time.Hour)
+			r := take(t, l, "k", 10)
+			require.Equal(t, 239*time.Hour, r.RetryAfter)
+			time.Sleep(r.RetryAfter)
+			require.True(t, take(t, l, "k", 10).Allowed, limit)
+		})
+	}
+}

@@ -49,7 +49,7 @@ func (c Chain) Take(ctx context.Context, n int64) (ChainResult, error) {
 }
 
 // Wait is Take with [Limiter.Wait]: it waits at each link in turn. A refusal is a
-// [*LimitedError].
+// [*LimitedError] of the limiter that counts.
 func (c Chain) Wait(ctx context.Context, n int64) (ChainResult, error) {
 	return c.run(ctx, n, (*Limiter).Wait)
 }
@@ -72,6 +72,9 @@ func (c Chain) run(ctx context.Context, n int64, take func(*Limiter, context.Con
 				all.Each[i+1+j], _ = link.Limiter.check(ctx, link.Key, n) // a failed check does not count
 			}
 			all.settle()
+			if err != nil {
+				err = &LimitedError{Name: c[all.Link].Limiter.Name(), Result: all.Result}
+			}
 			return all, joined(err, back)
 		}
 	}

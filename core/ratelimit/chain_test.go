@@ -89,3 +89,20 @@ func TestTheLatestRetryAfterOfAChain(t *testing.T) {
 		require.False(t, ok, "what never fits has none: %v", after)
 	})
 }
+
+func TestTheErrorOfAChainHasTheLatestRetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := newLimiter(t, ratelimit.Config{Name: "a", Limit: ratelimit.PerMinute(1)})
+		b := newLimiter(t, ratelimit.Config{Name: "b", Limit: ratelimit.PerHour(1)})
+		chain := ratelimit.Chain{{Limiter: a}, {Limiter: b}}
+		_, err := chain.Wait(t.Context(), 1)
+		require.NoError(t, err)
+		r, err := chain.Wait(t.Context(), 1)
+		require.Equal(t, time.Hour, r.RetryAfter)
+		var limited *ratelimit.LimitedError
+		require.ErrorAs(t, err, &limited)
+		require.Equal(t, "b", limited.Name)
+		require.Equal(t, time.Hour, limited.RetryAfter())
+	})
+}

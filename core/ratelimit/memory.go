@@ -206,6 +206,7 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	defer s.mu.Unlock()
 	k := limits.Key{Now: s.tick(t, now)}
 	if q := s.queues[hash]; q != nil {
+		q.Rewritten(max(s.swept, s.marked))
 		s.load(t, hash, q.Change(), &k)
 		if r = q.Apply(&k, p, op); q.Empty() {
 			delete(s.queues, hash)
@@ -221,15 +222,13 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 // Changed marks all keys as stale: they were written under a limit that was replaced.
 func (t *table) Changed(c *driver.Change) {
 	t.each(func(s *shard) { s.mark(t, c) })
-	t.retime()
+	t.retime(c)
 }
 
 // ChangedKey carries a key over, and updates its waiters.
 func (t *table) ChangedKey(key string, of, c *driver.Change) {
 	_ = t.hold(maphash.String(t.seed, key), func() (driver.ID, *driver.Change) { return 0, of }, func(q *limits.Queue, k *limits.Key) {
-		k.Change(c, t.All(), k.Now)
-		k.Changed = true
-		q.Retime(k, t.Plans)
+		q.Retime(k, t.Plans, c)
 	}, nil)
 }
 

@@ -29,6 +29,7 @@ func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f fu
 			return ErrClosed
 		}
 		k := limits.Key{Now: s.tick(t, t.now())}
+		q.Rewritten(max(s.swept, s.marked))
 		change := q.Change()
 		if change == nil && limit != nil {
 			_, change = limit()
@@ -50,11 +51,11 @@ func (t *table) shut() {
 	})
 }
 
-// retime updates all waiters after a possible change of their limits.
-func (t *table) retime() {
+// retime updates all waiters after a change of limits.
+func (t *table) retime(c *driver.Change) {
 	var keys []uint64
 	t.each(func(s *shard) { keys = slices.AppendSeq(keys, maps.Keys(s.queues)) })
 	for _, key := range keys {
-		_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans) }, nil)
+		_ = t.hold(key, nil, func(q *limits.Queue, k *limits.Key) { q.Retime(k, t.Plans, c) }, nil)
 	}
 }

@@ -663,3 +663,58 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool,
 	require.Equal(t, want.NextAfter, got.NextAfter)
 	require.Equal(t, want.FullAfter, got.FullAfter)
 }
+
+// The only shard is swept when the wait ends: the window before it is over, and the key is dropped or its
+// counts are written anew.
+func TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheTableIsSweptThen(t *testing.T) {
+	t.Parallel()
+	const n = 1_000_000
+	for _, limit := range []ratelimit.Limit{
+		ratelimit.PerSecond(n), ratelimit.AlignedWindow(n, time.Second),
+		ratelimit.PerSecond(n).And(ratelimit.SlidingCounter(1<<30, time.Hour)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLimiter(t, ratelimit.Config{Limit: limit, MaxKeys: 16, MaxQueue: 2 * n})
+			time.Sleep(10 * time.Second)
+			mustPeek(t, l, "other")
+			time.Sleep(200 * time.Millisecond)
+			r := take(t, l, "k", n)
+			require.True(t, r.Allowed)
+			time.Sleep(r.FullAfter / 2)
+			done := waitAt(t.Context(), l, n)
+			time.Sleep(r.FullAfter - r.FullAfter/2)
+			require.Equal(t, r.FullAfter-r.FullAfter/2, (<-done).took)
+			require.False(t, take(t, l, "k", 1).Allowed, limit)
+			time.Sleep(time.Second - time.Microsecond)
+			require.False(t, take(t, l, "k", 1).Allowed, limit)
+		})
+	}
+}
+
+// The limit before a change counts until it has recovered, also for a key with waiters, and then no more.
+func TestTheCountOfAReplacedLimitGoesAlsoIfTheKeyHadWaiters(t *testing.T) {
+	t.Parallel()
+	replace := map[string]func(l *ratelimit.Limiter, limit ratelimit.Limit) error{
+		"all keys": func(l *ratelimit.Limiter, limit ratelimit.Limit) error { return l.SetLimit(limit) },
+		"one key":  func(l *ratelimit.Limiter, limit ratelimit.Limit) error { return l.SetKeyLimit("k", limit) },
+	}
+	for name, set := range replace {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queueOf(t, ratelimit.PerHour(10), false, 0, func(t bubble) {
+				l := t.l
+				require.True(t, take(t, l, "k", 10).Allowed)
+				done := waitAt(t.Context(), l, 1)
+				synctest.Wait()
+				require.NoError(t, set(l, ratelimit.TokenBucket(6, time.Minute, 6)))
+				require.Equal(t, 10*time.Second, (<-done).took)
+				for range 122 { // an hour, in which the key never rests
+					time.Sleep(30 * time.Second)
+					require.True(t, take(t, l, "k", 3).Allowed)
+				}
+				require.NoError(t, set(l, ratelimit.PerHour(100)))
+				require.EqualValues(t, 94, mustPeek(t, l, "k").Remaining)
+			})
+		})
+	}
+}

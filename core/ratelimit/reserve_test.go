@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,5 +58,24 @@ func TestADrainAfterA429(t *testing.T) {
 		r = take(t, l, "", 1)
 		require.False(t, r.Allowed)
 		require.Zero(t, r.Remaining)
+	})
+}
+
+// A look sweeps the table, which rewrites the counts of joined limits.
+func TestAReservedWindowEndsAtItsTimeAlsoIfTheKeyIsSwept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 60_000
+		limit := ratelimit.FixedWindow(n, time.Minute+1)
+		l := newLimiter(t, ratelimit.Config{Limit: limit.And(ratelimit.SlidingCounter(1<<30, time.Hour))})
+		require.True(t, take(t, l, "k", n).Allowed)
+		require.True(t, reserve(t, l, n, limit.Period).Allowed)
+		time.Sleep(limit.Period + time.Second)
+		r := take(t, l, "k", n)
+		require.Equal(t, limit.Period-time.Second, r.RetryAfter)
+		time.Sleep(r.RetryAfter - time.Second)
+		require.Equal(t, time.Second, mustPeek(t, l, "k").NextAfter)
+		time.Sleep(time.Second)
+		require.True(t, take(t, l, "k", n).Allowed)
 	})
 }

@@ -112,7 +112,7 @@ func (s *shard) load(t *table, hash uint64, change *driver.Change, k *limits.Key
 // before: later only the last change is known.
 func (s *shard) mark(t *table, c *driver.Change) {
 	var a limits.Account
-	now, plans := max(s.last, t.now()), t.All()
+	now, plans := s.tick(t, t.now()), t.All() // the words are still to be read as of this time
 	for i := range s.slots {
 		n := &s.slots[i]
 		if n.tag&stale != 0 {
@@ -126,7 +126,7 @@ func (s *shard) mark(t *table, c *driver.Change) {
 			n.tag |= stale
 		}
 	}
-	s.last, s.change, s.marked = now, c, now
+	s.change, s.marked = c, now
 }
 
 // save writes the account of a key if it has changed. If it has no counts, the key is dropped.
@@ -225,7 +225,7 @@ func (s *shard) remove(t *table, i int) {
 	t.keys.Add(-1)
 }
 
-// account reads the usage in a slot, without counts whose words are too old to be read. It carries
+// account reads the usage in a slot; words that are too old to be read have recovered. It carries
 // the key over if that is pending. It reports whether the slot can stay as it is: words must be
 // rewritten in time, but not before a pending change is applied.
 func (s *shard) account(a *limits.Account, n *slot, plans []*limits.Plan, now int64) (stays bool) {
@@ -233,10 +233,10 @@ func (s *shard) account(a *limits.Account, n *slot, plans []*limits.Plan, now in
 	s.read(a, n, plans)
 	stays = n.tag&listed == 0
 	if n.tag&stale != 0 {
-		stays = !slices.ContainsFunc(a.Counts(), func(c limits.Count) bool { return now-s.marked > c.Rule.Horizon })
 		a.Change(s.change, plans, min(s.marked, now))
+		stays = !slices.ContainsFunc(a.Counts(), func(c limits.Count) bool { return now-s.marked > c.Rule.Horizon })
 	}
-	a.Drop(func(c limits.Count) bool { return !c.Rule.Listed() && (now-s.swept)/5 > c.Rule.Horizon })
+	a.Expire(now-s.swept, now)
 	return stays
 }
 

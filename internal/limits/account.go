@@ -114,6 +114,19 @@ func (a *Account) Touch(now int64) {
 	}
 }
 
+// Expire replaces words that were written so long ago that they mean nothing: what they counted has
+// recovered. The count stays, since a limit without one would start with the usage of another limit;
+// only that of a limit that was replaced goes.
+func (a *Account) Expire(age, now int64) {
+	tooOld := func(c Count) bool { return !c.Rule.Listed() && age/5 > c.Rule.Horizon }
+	a.Drop(func(c Count) bool { return c.Replaced && tooOld(c) })
+	for i := range a.n {
+		if c := &a.counts[i]; tooOld(*c) {
+			c.State = c.Rule.alg.fresh(now)
+		}
+	}
+}
+
 // Change carries the account over as of a time since which the key was not used: that of the change, or
 // later. A key without a count of a limit that was replaced stays as it is. The plans are those of the table,
 // by their numbers.

@@ -93,8 +93,8 @@ func (a *Account) Encode(now int64) []byte {
 	return bytes
 }
 
-// Decode reads an account that was written at a time, without the counts whose words are too old.
-func (s *Plans) Decode(bytes []byte, now int64) (a Account, at int64, err error) {
+// Decode reads an account, and the time at which it was written: see [Account.Expire].
+func (s *Plans) Decode(bytes []byte) (a Account, at int64, err error) {
 	var r record
 	if err := json.Unmarshal(bytes, &r); err != nil {
 		return a, 0, fmt.Errorf("ratelimit: the value of a key cannot be read: %w", err)
@@ -111,9 +111,10 @@ func (s *Plans) Decode(bytes []byte, now int64) (a Account, at int64, err error)
 		if a.find(rule.ID) != nil || !rule.reads(c.State, r.At) {
 			return Account{}, 0, errValue
 		}
-		if rule.Listed() || (now-r.At)/5 <= rule.Horizon && !rule.owesTooMuch(c.State, r.At) {
-			a.Add(Count{Rule: rule, State: c.State, Replaced: c.Replaced, Joined: c.Joined})
+		if rule.owesTooMuch(c.State, r.At) {
+			c.State = rule.alg.fresh(r.At)
 		}
+		a.Add(Count{Rule: rule, State: c.State, Replaced: c.Replaced, Joined: c.Joined})
 	}
 	return a, r.At, nil
 }

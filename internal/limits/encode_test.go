@@ -15,7 +15,7 @@ import (
 func decodeAndUse(tb testing.TB, value []byte, now int64) (readable bool) {
 	tb.Helper()
 	plans := limits.NewPlans(limits.Clock{})
-	account, at, err := plans.Decode(value, now)
+	account, at, err := plans.Decode(value)
 	if err != nil {
 		return false
 	}
@@ -40,9 +40,10 @@ func use(tb testing.TB, plans *limits.Plans, value []byte, id driver.ID, now int
 	p := plans.All()[id]
 	for kind := driver.Take; kind <= driver.Drain; kind++ {
 		for _, after := range []int64{0, 1, int64(time.Second), int64(time.Minute), int64(24 * time.Hour)} {
-			account, _, err := plans.Decode(value, now)
+			account, at, err := plans.Decode(value)
 			require.NoError(tb, err)
 			k := limits.Key{Account: account, Now: now + after}
+			k.Expire(k.Now-at, k.Now)
 			k.Change(&driver.Change{Plan: id}, plans.All(), k.Now)
 			for _, cost := range []int64{0, 1, 5, p.Capacity} {
 				r, _ := k.Apply(p, &driver.Op{Kind: kind, Cost: cost, MaxWait: time.Hour})
@@ -51,7 +52,7 @@ func use(tb testing.TB, plans *limits.Plans, value []byte, id driver.ID, now int
 				k.Apply(p, &driver.Op{Kind: driver.Refund, Cost: r.Granted, Receipt: r.Receipt})
 			}
 			_ = k.End(k.Now)
-			_, _, err = plans.Decode(k.Encode(k.Now), k.Now)
+			_, _, err = plans.Decode(k.Encode(k.Now))
 			require.NoError(tb, err, "the value is still readable")
 		}
 	}

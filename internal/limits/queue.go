@@ -83,6 +83,9 @@ func (q *Queue) Change() *driver.Change {
 	return nil
 }
 
+// Rewritten says that the key was written anew, or dropped, as of a time: how it stood earlier cannot be read.
+func (q *Queue) Rewritten(at int64) { q.since = max(q.since, at) }
+
 // Close ends all waits with an error.
 func (q *Queue) Close(err error) {
 	for w := range q.waiters.All() {
@@ -181,12 +184,12 @@ func (q *Queue) delayed(k *Key) {
 	}
 }
 
-// Retime updates the waiters after a possible change of their limits.
-func (q *Queue) Retime(k *Key, plans *Plans) {
-	if q.Empty() {
-		return
-	}
+// Retime carries the key over by a change of limits, and updates the waiters. Those that are due are served
+// before, under the limits before it.
+func (q *Queue) Retime(k *Key, plans *Plans, c *driver.Change) {
 	q.serve(k)
+	k.Change(c, plans.All(), k.Now)
+	k.Changed = true
 	q.replan(plans)
 	q.delayed(k)
 }

@@ -67,8 +67,10 @@ func checkHead(t *testing.T, rnd *rand.Rand) {
 			r := q.Apply(k, p, &driver.Op{Kind: driver.OpKind(rnd.IntN(int(driver.Drain) + 1)), Cost: rnd.Int64N(4)})
 			require.Equal(t, k.Now, r.Receipt.At)
 		case n == 9:
+			c := &driver.Change{Replaced: []driver.ID{limit}}
 			limit = ids[rnd.IntN(len(ids))]
-			q.Retime(k, plans)
+			c.Plan = limit
+			q.Retime(k, plans, c)
 		case len(waiters) > 0:
 			if w := waiters[rnd.IntN(len(waiters))]; w.Waiting() && n == 10 {
 				q.leave(k, w)

@@ -216,12 +216,10 @@ func (w *window) over(s State, now int64) int64 {
 // fresh is a window that is over.
 func (w *window) fresh(now int64) State { return State{Word: w.pack(now-w.period-2<<w.shift, 0)} }
 
+// touch leaves a window that is on as it is: it can be read to its end, and one that is reserved would
+// end up to a tick later if it were packed anew.
 func (w *window) touch(s State, now int64) State {
-	start, used := w.last(s.Word, now)
-	switch {
-	case used >= 0:
-		return State{Word: w.pack(start, used)}
-	case w.over(s, now) > now: // it can be read for as long as a window that is on
+	if w.over(s, now) > now {
 		return s
 	}
 	return w.fresh(now)

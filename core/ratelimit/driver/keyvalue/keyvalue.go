@@ -53,14 +53,19 @@ func (t *table) update(ctx context.Context, key string, change *driver.Change, f
 		unreadable = nil
 		k, at := limits.Key{Now: now.UnixNano()}, int64(0)
 		if len(value) > 0 {
-			if k.Account, at, unreadable = t.Decode(value, k.Now); unreadable != nil {
+			if k.Account, at, unreadable = t.Decode(value); unreadable != nil {
 				return nil, 0
 			}
 		}
 		k.Now = max(k.Now, at)
 		if change != nil && change.At.UnixNano() >= at {
-			k.Change(change, t.All(), min(k.Now, change.At.UnixNano()))
+			moment := min(k.Now, change.At.UnixNano())
+			k.Expire(moment-at, moment)
+			k.Touch(moment)
+			k.Change(change, t.All(), moment)
+			at = moment
 		}
+		k.Expire(k.Now-at, k.Now)
 		f(&k)
 		if !k.Changed {
 			return nil, 0

@@ -149,3 +149,37 @@ func TestAValueThatCannotBeReadIsAnErrorOfTheStore(t *testing.T) {
 		require.ErrorIs(t, err, ratelimit.ErrStore)
 	}
 }
+
+// The words of a window of many permits in a short time can be read for some seconds only.
+func TestAChangeAppliesToUsageAsOfItsTimeHoweverMuchLaterTheKeyIsUsed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimit.New(ratelimit.Config{Name: "values", Store: &database{rows: map[string][]byte{}}, Limit: ratelimit.PerSecond(1_000_000)})
+		require.NoError(t, err)
+		_, err = l.Take(t.Context(), "k", 1_000_000)
+		require.NoError(t, err)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, l.SetLimit(ratelimit.PerHour(100)))
+		time.Sleep(time.Minute)
+		r, err := l.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.Equal(t, 59*time.Minute, r.RetryAfter)
+	})
+}
+
+func TestALimitInForceDoesNotStartAgainWithTheUsageOfAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimit.New(ratelimit.Config{Name: "values", Store: &database{rows: map[string][]byte{}}, Limit: ratelimit.FixedWindow(1000, 24*time.Hour)})
+		require.NoError(t, err)
+		_, err = l.Take(t.Context(), "k", 1000)
+		require.NoError(t, err)
+		require.NoError(t, l.SetLimit(ratelimit.PerSecond(1_000_000)))
+		for range 3 {
+			time.Sleep(time.Minute)
+			r, err := l.Take(t.Context(), "k", 1_000_000)
+			require.NoError(t, err)
+			require.True(t, r.Allowed)
+		}
+	})
+}

@@ -46,32 +46,28 @@ func (t *queueTable) hold(ctx context.Context, key string, change *driver.Change
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.queues.Hold(key, func(q *limits.Queue) error {
-		return t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) { f(q, k) })
+		return t.update(ctx, key, cmp.Or(q.Change(), change), func(k *limits.Key) {
+			if len(k.Counts()) == 0 {
+				q.Rewritten(k.Now) // no usage is left, and when it recovered is not known
+			}
+			f(q, k)
+		})
 	}, failed)
 }
 
-// Changed updates the waiters of all keys.
-func (t *queueTable) Changed(*driver.Change) {
+// Changed carries the keys with waiters over, and updates the waiters.
+func (t *queueTable) Changed(c *driver.Change) {
 	t.mu.Lock()
 	keys := slices.Collect(maps.Keys(t.queues))
 	t.mu.Unlock()
 	for _, key := range keys {
-		t.retime(key, nil, func(*limits.Key) {})
+		t.ChangedKey(key, nil, c)
 	}
 }
 
 // ChangedKey carries a key over, and updates its waiters.
 func (t *queueTable) ChangedKey(key string, of, c *driver.Change) {
-	t.retime(key, of, func(k *limits.Key) {
-		k.Change(c, t.All(), k.Now)
-		k.Changed = true
-	})
-}
-
-// retime updates the waiters of a key, which f changes before.
-func (t *queueTable) retime(key string, change *driver.Change, f func(*limits.Key)) {
-	_ = t.hold(context.Background(), key, change, func(q *limits.Queue, k *limits.Key) {
-		f(k)
-		q.Retime(k, t.Plans)
+	_ = t.hold(context.Background(), key, of, func(q *limits.Queue, k *limits.Key) {
+		q.Retime(k, t.Plans, c)
 	}, func(q *limits.Queue, _ error) { q.RetimeLater(t.Plans) })
 }

@@ -201,3 +201,44 @@ func TestWaitersOfAStoreThatFailsNowAndThen(t *testing.T) {
 		require.Greater(t, failed, 200)
 	})
 }
+
+// A strictDisk has a value of one key, and deletes it at the time until which it has to keep it.
+type strictDisk struct {
+	disk
+
+	until time.Time
+}
+
+func (d *strictDisk) Open(string) (driver.Table, error) { return keyvalue.QueueTable(d), nil }
+
+func (d *strictDisk) Update(ctx context.Context, key string, f func(time.Time, []byte) ([]byte, time.Duration)) error {
+	return d.disk.Update(ctx, key, func(now time.Time, value []byte) (next []byte, keep time.Duration) {
+		if !now.Before(d.until) {
+			value = nil
+		}
+		if next, keep = f(now, value); next != nil {
+			d.until = now.Add(keep)
+		}
+		return next, keep
+	})
+}
+
+func TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheValueIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &strictDisk{disk: disk{mapValues: mapValues{byKey: map[string][]byte{}}}}
+		l, err := ratelimit.New(ratelimit.Config{Name: "disk", Store: d, Limit: ratelimit.PerSecond(1)})
+		require.NoError(t, err)
+		requireFree(t, l)
+		time.Sleep(500 * time.Millisecond)
+		_, waited := wait(t.Context(), l)
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		require.NoError(t, *waited)
+		time.Sleep(900 * time.Millisecond)
+		r, err := l.Take(t.Context(), "k", 1)
+		require.NoError(t, err)
+		require.False(t, r.Allowed)
+		require.Equal(t, 100*time.Millisecond, r.RetryAfter)
+	})
+}
