@@ -30,8 +30,8 @@ func Idempotent(req *http.Request) bool {
 // so that repeating it is safe whatever its method: the name was not found,
 // there was no connection, a proxy refused to make one (CONNECT), the certificate was
 // not accepted, or a mechanism of this module rejected the call. The same holds if a
-// server refused the stream of HTTP/2 (REFUSED_STREAM), which means that it did nothing
-// with it. False means that it is not known.
+// server refused the stream of HTTP/2 (REFUSED_STREAM), or went away before it (GOAWAY),
+// which means that it did nothing with it. False means that it is not known.
 //
 // net/http has no type for a refused CONNECT: its error is the reason phrase of the
 // proxy, of which the standard ones are recognized, as in "Proxy Authentication

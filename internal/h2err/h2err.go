@@ -29,10 +29,24 @@ func reset(err error) (code uint32, ok bool) {
 	return e.Code, ok
 }
 
-// Refused reports whether the server refused the stream, and did nothing with it.
+// Refused reports whether the server refused the stream, or went away before it, and did
+// nothing with it.
 func Refused(err error) bool {
 	code, ok := reset(err)
-	return ok && code == refusedStream
+	return ok && code == refusedStream || cannotRetry(err)
+}
+
+// cannotRetry looks for the error of a request that a transport would send again if it had
+// GetBody, which wraps none: its stream was refused, or came after the last one of a server
+// that goes away.
+func cannotRetry(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		why, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
+		if found {
+			return strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY") || strings.Contains(why, "; REFUSED_STREAM")
+		}
+	}
+	return false
 }
 
 // Throttled reports whether the server reset the stream, or closed the connection, since
