@@ -87,10 +87,11 @@ func TestNotSentByKindOfError(t *testing.T) {
 		&net.OpError{Op: "socks connect", Err: errors.New("x")},
 		&tls.CertificateVerificationError{Err: errors.New("x")},
 		core.ErrRejected,
+		errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), // as in golang.org/x/net
 	} {
 		require.True(t, client.NotSent(err), "%v", err)
 	}
-	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}} {
+	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}, errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR")} {
 		require.False(t, client.NotSent(err), "%v", err)
 	}
 }

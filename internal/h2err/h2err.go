@@ -33,17 +33,16 @@ func reset(err error) (code uint32, ok bool) {
 // nothing with it.
 func Refused(err error) bool {
 	code, ok := reset(err)
-	return ok && code == refusedStream || cannotRetry(err)
+	return ok && code == refusedStream || unprocessed(err)
 }
 
-// cannotRetry looks for the error of a request that a transport would send again if it had
-// GetBody, which wraps none: its stream was refused, or came after the last one of a server
-// that goes away.
-func cannotRetry(err error) bool {
+// unprocessed looks for the texts of two errors without a type: a stream came after the last
+// one of a server that goes away, or a transport would send a request again if it had GetBody.
+func unprocessed(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
-		why, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
-		if found {
-			return strings.HasPrefix(why, "http2: Transport received Server's graceful shutdown GOAWAY") || strings.Contains(why, "; REFUSED_STREAM")
+		text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
+		if strings.HasPrefix(text, "http2: Transport received Server's graceful shutdown GOAWAY") || found && strings.Contains(text, "; REFUSED_STREAM") {
+			return true
 		}
 	}
 	return false
