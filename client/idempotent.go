@@ -28,10 +28,11 @@ func Idempotent(req *http.Request) bool {
 
 // NotSent reports whether err says that nothing of the request reached a server,
 // so that repeating it is safe whatever its method: the name was not found,
-// there was no connection, a proxy refused to make one (CONNECT), the certificate was
-// not accepted, or a mechanism of this module rejected the call. The same holds if a
-// server refused the stream of HTTP/2 (REFUSED_STREAM), which means that it did nothing
-// with it. False means that it is not known.
+// there was no connection, or no TLS handshake within the TLSHandshakeTimeout, a proxy
+// refused to make one (CONNECT), the certificate was not accepted, or a mechanism of this
+// module rejected the call. The same holds if a server refused the stream of HTTP/2
+// (REFUSED_STREAM), or went away before it (GOAWAY), which means that it did nothing with
+// it. False means that it is not known.
 //
 // net/http has no type for a refused CONNECT: its error is the reason phrase of the
 // proxy, of which the standard ones are recognized, as in "Proxy Authentication
@@ -47,7 +48,7 @@ func NotSent(err error) bool {
 	switch {
 	case errors.Is(err, core.ErrRejected), known != nil && known.NotSent,
 		blame.Has[*net.DNSError](err), blame.Has[*tls.CertificateVerificationError](err),
-		h2err.Refused(err), refusedConnect(err):
+		h2err.Refused(err), refusedConnect(err), noHandshake(err):
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
@@ -67,4 +68,14 @@ func refusedConnect(err error) bool {
 		}
 	}
 	return text == "unknown status code"
+}
+
+// noHandshake reports whether the TLSHandshakeTimeout of [http.Transport] was over.
+func noHandshake(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if err.Error() == "net/http: TLS handshake timeout" {
+			return true
+		}
+	}
+	return false
 }

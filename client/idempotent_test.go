@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,6 +61,7 @@ func TestNotSentKnowsTheErrorsOfNetHTTP(t *testing.T) {
 		"proxy refused":     {&http.Transport{Proxy: http.ProxyURL(proxy)}, "https://example.test", true, "proxyconnect"},
 		"unknown authority": {&http.Transport{}, tlsServer.URL, true, "failed to verify certificate"},
 		"no name server":    {&http.Transport{DialContext: (&net.Dialer{Resolver: nowhere}).DialContext}, "http://example.test", true, "no name server"},
+		"no handshake":      {&http.Transport{TLSHandshakeTimeout: time.Millisecond}, "https://" + silent(t), true, "TLS handshake timeout"},
 		"hangs up after it": {&http.Transport{}, "http://" + hangsUp, false, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,10 +87,11 @@ func TestNotSentByKindOfError(t *testing.T) {
 		&net.OpError{Op: "socks connect", Err: errors.New("x")},
 		&tls.CertificateVerificationError{Err: errors.New("x")},
 		core.ErrRejected,
+		errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), // as in golang.org/x/net
 	} {
 		require.True(t, client.NotSent(err), "%v", err)
 	}
-	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}} {
+	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}, errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR")} {
 		require.False(t, client.NotSent(err), "%v", err)
 	}
 }
@@ -117,5 +120,14 @@ func hangUpAfterRequest(t *testing.T) string {
 			_ = c.Close()
 		}
 	}()
+	return li.Addr().String()
+}
+
+// silent returns the address of a server that accepts connections, and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	li, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = li.Close() })
 	return li.Addr().String()
 }

@@ -46,7 +46,8 @@ type Config struct {
 	// Breaker rejects requests to a host that keeps failing: a FailureRate of 0.1 of at
 	// least 100 requests within a WindowTime of 30 seconds, or twice the attempt's limit if
 	// that is more. It opens for 5 seconds, doubled each time that the trials fail, at most
-	// 10 minutes, spread by a fifth. With a Window the WindowTime is not set.
+	// 10 minutes, spread by a fifth. With a Window the WindowTime is not set, and with
+	// Failures neither a FailureRate nor a number of requests.
 	Breaker breaker.ClientConfig
 	// Attempt is for each attempt, until the headers of its response. If its
 	// Limit is zero, it is 10 seconds, or that of Total if it is less.
@@ -85,10 +86,14 @@ func (c Config) resolved() Config {
 	if c.Retry.Backoff == nil {
 		c.Retry.Backoff = backoff.FullJitter(backoff.Exponential{Initial: 200 * time.Millisecond, Max: 10 * time.Second}, nil)
 	}
-	fill(&c.Breaker.FailureRate, 0.1)
 	if c.Breaker.Window == 0 {
 		fill(&c.Breaker.WindowTime, max(30*time.Second, 2*limitOf(c.Attempt)))
-		fill(&c.Breaker.MinCalls, 100)
+	}
+	if c.Breaker.Failures == 0 { // it excludes these
+		fill(&c.Breaker.FailureRate, 0.1)
+		if c.Breaker.Window == 0 {
+			fill(&c.Breaker.MinCalls, 100)
+		}
 	}
 	if c.Breaker.OpenDelay == nil {
 		c.Breaker.OpenDelay = backoff.Exponential{Initial: 5 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}

@@ -79,6 +79,8 @@ func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
 		{standard.Config{Attempt: timeout.Config{Limit: 20 * time.Second}}, ""},
 		{standard.Config{Breaker: breaker.ClientConfig{WindowTime: 19 * time.Second}}, "standard.Config.Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
 		{standard.Config{Breaker: breaker.ClientConfig{Window: 50}}, ""},
+		{standard.Config{Breaker: breaker.ClientConfig{Failures: 3, SlowCall: time.Second}}, ""},
+		{standard.Config{Breaker: breaker.ClientConfig{Failures: 3, FailureRate: 0.5}}, "standard.Config.Breaker.Failures = 3: must be 0 when FailureRate is set"},
 		{standard.Config{HTTP: http.Client{Timeout: 29 * time.Second}}, "standard.Config.HTTP.Timeout = 29s: must be 0, or at least the limit of Total, 30s"},
 		{standard.Config{HTTP: http.Client{Timeout: time.Hour}, Total: timeout.Config{Limit: -1}}, ""},
 		{standard.Config{HTTP: http.Client{Timeout: time.Second}, Total: timeout.Config{Limit: -1}}, "standard.Config.HTTP.Timeout = 1s: must be 0, or at least the limit of an attempt, 10s"},
@@ -173,4 +175,18 @@ func TestALimiterOfXTimeAndFurtherPlugins(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	_, err = c.Get("http://one.test/")
 	require.ErrorIs(t, err, core.ErrRejected)
+}
+
+// The default FailureRate does not exclude Failures.
+func TestABreakerOpensAfterANumberOfFailures(t *testing.T) {
+	t.Parallel()
+	for name, window := range map[string]int{"within the default time": 0, "in a row": 3} {
+		synctest.Test(t, func(t *testing.T) {
+			stub := resiltest.NewScript(resiltest.Reply{Status: 500})
+			c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.ClientConfig{Failures: 3, Window: window}})
+			_, err := c.Get("http://one.test/")
+			require.ErrorIs(t, err, breaker.ErrOpen, name)
+			require.Equal(t, 3, stub.Calls(), name)
+		})
+	}
 }

@@ -29,10 +29,23 @@ func reset(err error) (code uint32, ok bool) {
 	return e.Code, ok
 }
 
-// Refused reports whether the server refused the stream, and did nothing with it.
+// Refused reports whether the server refused the stream, or went away before it, and did
+// nothing with it.
 func Refused(err error) bool {
 	code, ok := reset(err)
-	return ok && code == refusedStream
+	return ok && code == refusedStream || unprocessed(err)
+}
+
+// unprocessed looks for the texts of two errors without a type: a stream came after the last
+// one of a server that goes away, or a transport would send a request again if it had GetBody.
+func unprocessed(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
+		if strings.HasPrefix(text, "http2: Transport received Server's graceful shutdown GOAWAY") || found && strings.Contains(text, "; REFUSED_STREAM") {
+			return true
+		}
+	}
+	return false
 }
 
 // Throttled reports whether the server reset the stream, or closed the connection, since

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/client"
@@ -30,12 +31,14 @@ type Client struct {
 	plugin[ClientConfig]
 	gate    *cooldown.Cooldown
 	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
+	closed  chan struct{}
+	closing sync.Once
 }
 
 // NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or of
 // [core.Registry.Add].
 func NewClient(cfg ClientConfig) (*Client, error) {
-	c := &Client{}
+	c := &Client{closed: make(chan struct{})}
 	err := c.init(cfg, instance.Kind[ClientConfig, struct{}, Hooks]{
 		Type: "ratelimit.ClientConfig",
 		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
@@ -113,6 +116,7 @@ func (c *Client) Phase() client.Phase { return client.Admission }
 // ends every wait, and later requests fail. A Limiter of x/time stays as it is. A second
 // Close does nothing.
 func (c *Client) Close() error {
+	c.closing.Do(func() { close(c.closed) })
 	return errors.Join(c.close(), c.gate.Close())
 }
 

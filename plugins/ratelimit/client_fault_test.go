@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 )
 
 // goAwayError is net/http's, whose type is not exported.
@@ -121,4 +122,23 @@ func TestTheCancelChannelOfARequestThatWaitedIsNotWatchedAfterwards(t *testing.T
 		}
 		require.Equal(t, time.Second, time.Since(start))
 	})
+}
+
+func TestABodyIsClosedOnceThoughTheTransportPanics(t *testing.T) {
+	t.Parallel()
+	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))
+	for name, closes := range map[string]bool{"closed before the panic": true, "not closed": false} {
+		body := resiltest.NewBody("x")
+		rt := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+			if closes {
+				_ = req.Body.Close()
+			}
+			panic("transport")
+		}))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test", body)
+		require.NoError(t, err)
+		require.PanicsWithValue(t, "transport", func() { _, _ = rt.RoundTrip(req) }, name)
+		require.Equal(t, 1, body.Closes(), name)
+		require.Same(t, body, req.Body, "the request is never changed")
+	}
 }

@@ -62,7 +62,8 @@ type ClientConfig struct {
 	// is 10 minutes.
 	MaxHold time.Duration
 	// NewestFirst sends the waiting request first that came last. If false, requests are sent
-	// in the order in which they came. It must be false with a Store that is not in memory.
+	// in the order in which they came, as those that wait for a key that is held always are.
+	// It must be false with a Store that is not in memory.
 	NewestFirst bool
 	// MaxKeys is how many keys are held in memory at most. If zero, it is
 	// 1,048,576. It must be zero when there is a Store.

@@ -38,12 +38,13 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer request.Release(ctx)
 	var permit cooldown.Permit
 	var resp *http.Response
+	body := client.NewReplay(req, -1)
 	sent, returned := false, false
 	defer func() {
 		defer permit.Done(core.Ignored) // also if a Close panics
 		switch {
-		case !sent:
-			client.CloseBody(req)
+		case !sent: // or the transport panics, and might not have closed it
+			body.Abort()
 		case !returned && resp != nil && resp.Body != nil: // a function of the user's panics
 			_ = resp.Body.Close()
 		}
@@ -64,15 +65,13 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	}
-	sent = true
 	var started time.Time
-	attempt := req
-	if permit.Probe() { // an error may be the caller's fault
+	if permit.Probe() {
 		started = time.Now()
-		watched := client.NewReplay(req, -1)
-		attempt, _ = watched.Attempt(req.Context()) // the first cannot fail
 	}
+	attempt, _ := body.Attempt(req.Context()) // the first cannot fail
 	resp, err = t.next.RoundTrip(attempt)
+	sent = true
 	request.Restore(resp, attempt, req)
 	outcome := core.Ignored
 	if request.Rejected(resp, err) {

@@ -33,6 +33,9 @@ func (t *clientTransport) takeRate(ctx context.Context, cfg *ClientConfig) (give
 		case <-ctx.Done():
 			turn.Cancel()
 			return nil, context.Cause(ctx)
+		case <-t.closed:
+			turn.Cancel()
+			return nil, ratelimit.ErrClosed
 		}
 	}
 	return giveBack, nil

@@ -180,3 +180,32 @@ func TestAPostThatHTTP2WentAwayWithIsNotRepeated(t *testing.T) {
 		require.EqualValues(t, 1, streams.Load())
 	})
 }
+
+// net/http does not repeat a body without GetBody, and says so in an error that wraps none.
+func TestAStreamOfAPostThatHTTP2RefusedIsRepeated(t *testing.T) {
+	t.Parallel()
+	for name, no := range map[string]func(stream uint32) []byte{
+		"REFUSED_STREAM": func(stream uint32) []byte { return frame(frameRST, 0, stream, 0, 0, 0, 7) },
+		"GOAWAY":         func(uint32) []byte { return frame(frameGoAway, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			everywhere(t, func(t *testing.T, listen listens) {
+				var streams atomic.Int32
+				srv := resiltest.ServeConn(t, listen("a.test"), serveHTTP2(func(stream uint32) []byte {
+					if streams.Add(1) == 1 {
+						return no(stream)
+					}
+					return nil
+				}))
+				tr := srv.Transport()
+				tr.Protocols = resiltest.HTTP2()
+				p := quick(retry.Config{MaxBuffer: 100})
+				resp, err := do(t, p, tr, to(t.Context(), http.MethodPost, srv.URL, io.NopCloser(strings.NewReader("order"))))
+				require.NoError(t, err)
+				require.Equal(t, 200, resp.StatusCode)
+				require.EqualValues(t, 1, p.Stats().Retries)
+			})
+		})
+	}
+}

@@ -1,9 +1,11 @@
 package retry_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -119,3 +121,31 @@ var errDisk = errors.New("disk failed")
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errDisk }
+
+func TestABodyOfModifyRequestIsClosedWhereAFunctionOfTheUserDoesNotReturn(t *testing.T) {
+	t.Parallel()
+	body := &fragile{Reader: strings.NewReader("text")}
+	replacing := func(req *http.Request, _ int) error {
+		req.Body = body
+		return errors.New("it cannot be signed")
+	}
+	for name, cfg := range map[string]retry.Config{
+		"a panic in it": {ModifyRequest: func(req *http.Request, retry int) error { panic(replacing(req, retry)) }},
+		"a hook that ends its goroutine": {
+			ModifyRequest: replacing,
+			Hooks:         retry.Hooks{Suppressed: func(context.Context, retry.Info) { runtime.Goexit() }},
+		},
+	} {
+		body.closed = 0
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer func() { _ = recover() }()
+			_, _ = do(t, quick(cfg), roundTrip(func(req *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req}, nil
+			}), request(t.Context(), http.MethodPut, strings.NewReader("text")))
+		}()
+		<-ended
+		require.Equal(t, 1, body.closed, name)
+	}
+}

@@ -127,7 +127,9 @@ func (r *run) attempts(ctx context.Context) (*http.Response, error) {
 		}
 		r.discard(ctx)
 		if err = r.call.Wait(ctx); err == nil {
+			r.req = req // its body is closed if ModifyRequest, or a hook, panics
 			if req, err = r.modify(ctx, req); err != nil {
+				r.req = req
 				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // ends the retry: nothing was sent
 			}
 		}

@@ -44,7 +44,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	var resp *http.Response
 	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
-		resp, err = t.next.RoundTrip(req)
+		var sent *http.Request
+		resp, sent, err = send(t.next, req, caller)
+		request.Restore(resp, sent, req)
 		err = t.client.finish(caller, req, judge.of(caller, err))
 	} else {
 		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: wait{limit: cfg.BodyIdle}}
@@ -56,6 +58,21 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		judge.body(caller, resp)
 	}
 	return resp, err
+}
+
+// send sends a copy of req under ctx. If next panics, the body of req is closed.
+func send(next http.RoundTripper, req *http.Request, ctx context.Context) (resp *http.Response, sent *http.Request, err error) { //nolint:revive // the request comes first
+	body := client.NewReplay(req, -1)
+	returned := false
+	defer func() {
+		if !returned {
+			body.Abort()
+		}
+	}()
+	sent, _ = body.Attempt(ctx) // the first cannot fail
+	resp, err = next.RoundTrip(sent)
+	returned = true
+	return resp, sent, err
 }
 
 // An exchange is one RoundTrip and the reading of its body.
@@ -99,8 +116,7 @@ func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
 			x.stop()
 		}
 	}()
-	sent := x.req.WithContext(&x.ctx)
-	resp, err := next.RoundTrip(sent)
+	resp, sent, err := send(next, x.req, &x.ctx)
 	returned = true
 	x.header.end(true)
 	request.Outlive(resp, sent, x.req, limitedKey{})
