@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -546,6 +547,27 @@ func TestCharge_RejectReachesTheOuterWithoutUnwrap(t *testing.T) {
 		require.ElementsMatch(t, []string{`"outer";r=10`, `"inner";r=1`}, w.Header().Values("RateLimit"), name)
 		require.EqualValues(t, 10, left(t, outer, ip), name)
 		require.EqualValues(t, 1, left(t, s, ip), name)
+	}
+}
+
+func TestCharge_RejectWithoutUnwrapSendsOneBody(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{
+		ChargeInContext: true, Limit: ratelimit.PerMinute(1),
+		OnRejected: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) {
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, "slower")
+		},
+	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		require.True(t, c.Reject(w, r, mustTake(t, c, 1)))
+	})
+	for name, between := range map[string]func(http.Handler) http.Handler{
+		"writer":  hiding,
+		"timeout": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "late") },
+	} {
+		w := fetch(s.plugin.Handler(between(s.inner)), "/")
+		require.Equal(t, http.StatusTeapot, w.Code, name)
+		require.Equal(t, "slower", w.Body.String(), name)
 	}
 }
 

@@ -29,9 +29,6 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 	}
 	limited(out.header, line, true)
 	out.write(links, counts, true)
-	if s.cfg.OnRejected != nil {
-		w = new(server.Recorder).Wrap(w) // to see whether it writes
-	}
 	s.refuse(w, r, violated(links), links[counts].info(cost))
 }
 
@@ -43,6 +40,7 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*pa
 	}
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
 	if s.cfg.OnRejected != nil {
+		w = new(server.Recorder).Wrap(w) // to see whether it writes
 		h := w.Header()
 		if after < 0 {
 			h.Del("Retry-After")
