@@ -242,7 +242,11 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 	s := c.x.rule.set
 	s.counters.rejected.Inc()
 	info := c.write(w.Header(), &refused)
-	s.refuse(w, r, refused.violated, info)
+	after := info.Result.RetryAfter
+	if after == 0 && info.Result.Remaining > 0 {
+		after = -1 // the handler refuses, and only it knows why
+	}
+	s.refuse(w, r, refused.violated, info, after)
 	return true
 }
 
