@@ -299,8 +299,7 @@ func (c *Charge) write(h http.Header, refused *refusal) Info {
 		if c.x.lines != nil {
 			ours = *c.x.lines // a copy: this may not become the response
 		}
-		out := c.x.writer(&ours)
-		out.header = h
+		out := c.x.writer(h, &ours) // not that of x.rec: the request may be over
 		out.write(links, counts, true)
 	}
 	return Info{Name: l.name, Key: refused.key, Cost: refused.cost, Result: result}
