@@ -122,12 +122,12 @@ func (x *exchange) OnHeader(status int) {
 		c = x.held()
 		_ = c.Refund(x.ctx) // it comes back in its time
 	}
-	if x.silent || status == 0 {
+	if x.silent {
 		return
 	}
 	h, style := x.rec.Header(), x.rule.set.cfg.Headers
-	if status == http.StatusSwitchingProtocols {
-		drop(h, style)
+	if status == 0 || status == http.StatusSwitchingProtocols {
+		drop(h, style) // also after Hijack: a ReverseProxy then sends the header itself
 		return
 	}
 	if x.rec.Informed() {

@@ -231,8 +231,14 @@ func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 			return nil, nil, err
 		}
 	}
+	before := h.w.Header().Clone()
 	conn, rw, err := h.w.(http.Hijacker).Hijack()
 	h.hijacked = h.hijacked || err == nil
+	for field := range before {
+		if _, stays := h.w.Header()[field]; !stays { // an outer plugin has removed it
+			delete(h.header, field)
+		}
+	}
 	return conn, rw, err
 }
 
