@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/hook"
 )
 
 // Config configures a [Collector]. The zero value is ready to use.
@@ -51,6 +52,7 @@ type Collector struct {
 	vectors   []vector
 	descs     sync.Map // *prometheus.Desc by the name of its metric, for those whose labels do not vary
 	cancel    func()
+	panics    hook.Panics // of instances that are read
 
 	mu       sync.Mutex
 	closed   bool
@@ -144,13 +146,15 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for kind, n := range kinds {
 		gauge(ch, entries, float64(n), kind)
 	}
-	c.collectPanics(ch, c.registry.HookPanics(), "registry", "")
+	c.collectPanics(ch, c.registry.HookPanics()+c.panics.Count(), "registry", "")
 	c.collectConfigs(ch, kinds)
 	c.collectRejections(ch)
 }
 
-// collectEntry exports the mechanisms of an entry, and the sum of their panics.
+// collectEntry exports the mechanisms of an entry, and the sum of their panics. An instance of a user
+// that panics does not end the scrape.
 func (c *Collector) collectEntry(ch chan<- prometheus.Metric, e core.Entry) {
+	defer c.panics.Recover()
 	var panics uint64
 	hooks := false // a mechanism has hooks
 	for k, m := range c.mechanisms(e) {

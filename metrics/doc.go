@@ -57,7 +57,8 @@
 // resilience_http_rejections_total is counted by [Collector.ServerRejected].
 // resilience_registry_entries, _reloads_total and _last_reload_success_timestamp_seconds
 // describe the registry and [core.SetConfig]. resilience_hook_panics_total has a series
-// for each instance, and resilience_events_dropped_total one for each event log in the
+// for each instance, and one for the registry, which also counts the instances that panicked while
+// they were read, and resilience_events_dropped_total one for each event log in the
 // registry, or other instance with a method Dropped() uint64.
 //
 // Every counter starts at 0, before its first event. The exceptions are rejections with a

@@ -72,7 +72,8 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // [MarkRejected] refused. Where the handler returns without having sent anything
 // there is no call.
 //
-// Changes of f to Header are sent, except after a Hijack, when no header is. With
+// Changes of f to Header are sent, except after a Hijack: then they reach only a handler
+// that sends Header itself, as [net/http/httputil.ReverseProxy] does for an upgrade. With
 // several Recorders around each other the innermost is called first.
 //
 // Set it before the handler runs; the last one set counts, and nil is none. It is

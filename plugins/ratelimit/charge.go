@@ -242,7 +242,11 @@ func (c *Charge) Reject(w http.ResponseWriter, r *http.Request, result Result) b
 	s := c.x.rule.set
 	s.counters.rejected.Inc()
 	info := c.write(w.Header(), &refused)
-	s.refuse(w, r, refused.violated, info)
+	after := info.Result.RetryAfter
+	if after == 0 && info.Result.Remaining > 0 {
+		after = -1 // the handler refuses, and only it knows why
+	}
+	s.refuse(w, r, refused.violated, info, after)
 	return true
 }
 
@@ -295,8 +299,7 @@ func (c *Charge) write(h http.Header, refused *refusal) Info {
 		if c.x.lines != nil {
 			ours = *c.x.lines // a copy: this may not become the response
 		}
-		out := c.x.writer(&ours)
-		out.header = h
+		out := c.x.writer(h, &ours) // not that of x.rec: the request may be over
 		out.write(links, counts, true)
 	}
 	return Info{Name: l.name, Key: refused.key, Cost: refused.cost, Result: result}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -549,6 +551,27 @@ func TestCharge_RejectReachesTheOuterWithoutUnwrap(t *testing.T) {
 	}
 }
 
+func TestCharge_RejectWithoutUnwrapSendsOneBody(t *testing.T) {
+	t.Parallel()
+	s := charging(t, ratelimit.ServerConfig{
+		ChargeInContext: true, Limit: ratelimit.PerMinute(1),
+		OnRejected: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) {
+			w.WriteHeader(http.StatusTeapot)
+			_, _ = io.WriteString(w, "slower")
+		},
+	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+		require.True(t, c.Reject(w, r, mustTake(t, c, 1)))
+	})
+	for name, between := range map[string]func(http.Handler) http.Handler{
+		"writer":  hiding,
+		"timeout": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "late") },
+	} {
+		w := fetch(s.plugin.Handler(between(s.inner)), "/")
+		require.Equal(t, http.StatusTeapot, w.Code, name)
+		require.Equal(t, "slower", w.Body.String(), name)
+	}
+}
+
 // hiding gives next a writer that has no Unwrap.
 func hiding(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -610,6 +633,40 @@ func TestCharge_AfterATimeout(t *testing.T) {
 		all.Wait()
 		require.Equal(t, before, rejected.Load(), "it has been answered")
 	}
+}
+
+// A writer of net/http is not for use after its request, and that of HTTP/2 panics then.
+func TestCharge_RejectDuringATimeoutDoesNotUseTheWriterAfterwards(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &ratelimittest.Slow{Store: core.Must(coreratelimit.NewMemory(0)), Delay: 400 * time.Millisecond}
+		done := make(chan struct{})
+		s := charging(t, ratelimit.ServerConfig{Store: store, Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			defer close(done)
+			result := mustTake(t, c, 1001)
+			require.True(t, c.Reject(w, r, result), "the refund lasts until the answer of the timeout was sent")
+		})
+		w := &perishable{ResponseRecorder: httptest.NewRecorder()}
+		limit := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second / 2}))
+		s.plugin.Handler(limit.Handler(s.inner)).ServeHTTP(w, request(http.MethodGet, "/"))
+		w.gone.Store(true)
+		require.Equal(t, 503, w.Code)
+		<-done
+		require.Zero(t, w.late.Load())
+	})
+}
+
+type perishable struct {
+	*httptest.ResponseRecorder
+	gone atomic.Bool
+	late atomic.Int64
+}
+
+func (w *perishable) Header() http.Header {
+	if w.gone.Load() {
+		w.late.Add(1)
+	}
+	return w.ResponseRecorder.Header()
 }
 
 func ended(r *http.Request) { <-r.Context().Done() }

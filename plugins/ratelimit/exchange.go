@@ -58,8 +58,8 @@ func (s *settings) exchange(u *rule, out *fields) *exchange {
 }
 
 // writer returns what writes the fields once more.
-func (x *exchange) writer(ours *lines) fields {
-	return fields{header: x.rec.Header(), style: x.rule.set.cfg.Headers, lines: ours}
+func (x *exchange) writer(h http.Header, ours *lines) fields {
+	return fields{header: h, style: x.rule.set.cfg.Headers, lines: ours}
 }
 
 // A standing is a Result of one limit that allowed, without the fields that are zero then:
@@ -122,12 +122,12 @@ func (x *exchange) OnHeader(status int) {
 		c = x.held()
 		_ = c.Refund(x.ctx) // it comes back in its time
 	}
-	if x.silent || status == 0 {
+	if x.silent {
 		return
 	}
 	h, style := x.rec.Header(), x.rule.set.cfg.Headers
-	if status == http.StatusSwitchingProtocols {
-		drop(h, style)
+	if status == 0 || status == http.StatusSwitchingProtocols {
+		drop(h, style) // also after Hijack: a ReverseProxy then sends the header itself
 		return
 	}
 	if x.rec.Informed() {
@@ -137,7 +137,7 @@ func (x *exchange) OnHeader(status int) {
 	if c != nil && x.fields {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		out := x.writer(x.lines)
+		out := x.writer(h, x.lines)
 		if x.rec.Informed() { // some handlers clear the header then
 			out.write(c.links, least(c.links), false)
 		}

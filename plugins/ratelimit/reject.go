@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
@@ -29,20 +30,16 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 	}
 	limited(out.header, line, true)
 	out.write(links, counts, true)
-	if s.cfg.OnRejected != nil {
-		w = new(server.Recorder).Wrap(w) // to see whether it writes
-	}
-	s.refuse(w, r, violated(links), links[counts].info(cost))
+	info := links[counts].info(cost)
+	s.refuse(w, r, violated(links), info, info.Result.RetryAfter)
 }
 
-// refuse answers a request that a limit does not allow. Its fields are set.
-func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info) {
-	after := info.Result.RetryAfter
-	if after == 0 && info.Result.Remaining > 0 {
-		after = -1 // a handler refuses, and only it knows why
-	}
+// refuse answers a request that a limit does not allow. Its fields are set. A negative time after
+// which the client should try again is sent as none.
+func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info, after time.Duration) {
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
 	if s.cfg.OnRejected != nil {
+		w = new(server.Recorder).Wrap(w) // to see whether it writes
 		h := w.Header()
 		if after < 0 {
 			h.Del("Retry-After")

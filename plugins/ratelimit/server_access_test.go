@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -202,6 +203,27 @@ func TestServer_WaitsInAQueue(t *testing.T) {
 			require.Equal(t, left, took, newestFirst)
 			require.Equal(t, ratelimit.ServerStats{Allowed: 3, Rejected: 1}, s.plugin.Stats())
 		}
+	})
+}
+
+// A newer request with a higher cost can keep the permits from an older one until that has waited for
+// too long. Its Retry-After is then zero, rounded up.
+func TestServer_RefusedWhilePermitsAreLeftHasARetryAfter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.ServerConfig{
+			Limit: ratelimit.TokenBucket(1, time.Second, 2), Weight: cost, MaxWait: 1500 * time.Millisecond, NewestFirst: true,
+		})
+		require.Equal(t, 200, fetch(s, "/", "Cost", "2").Code)
+		var all sync.WaitGroup
+		var older, newer *httptest.ResponseRecorder
+		all.Go(func() { older = fetch(s, "/", "Cost", "1") })
+		time.Sleep(600 * time.Millisecond)
+		all.Go(func() { newer = fetch(s, "/", "Cost", "2") })
+		all.Wait()
+		require.Equal(t, 200, newer.Code)
+		require.Equal(t, 429, older.Code)
+		require.Equal(t, "1", older.Header().Get("Retry-After"))
 	})
 }
 

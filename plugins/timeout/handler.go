@@ -41,7 +41,7 @@ func (s *serving) serve(cause *Error, next http.Handler) {
 	ctx, cancel := context.WithCancel(&s.ctx) // contexts that the handler derives from it cost no goroutine
 	defer cancel()
 	s.w = s.sent.Wrap(s.w)
-	s.held = heldWriter{w: s.w, ctx: &s.ctx, max: s.cfg.maxBuffer(), cutsBody: s.cfg.CutBody, header: cloneHeader(s.w)}
+	s.held = heldWriter{w: s.w, seen: &s.seen, ctx: &s.ctx, max: s.cfg.maxBuffer(), cutsBody: s.cfg.CutBody, header: cloneHeader(s.w)}
 	s.ended = make(chan ending, 1)
 	limit := time.NewTimer(cause.Limit)
 	defer limit.Stop()
@@ -115,9 +115,6 @@ func (s *serving) finish(end ending) {
 		panic(end.Panic)
 	case end.exited:
 		runtime.Goexit()
-	}
-	if err := s.seen.Rejected(); err != nil {
-		server.MarkRejected(s.w, err)
 	}
 	s.held.finish(true)
 	_ = s.server.timeout.Finish(s.r.Context(), &s.ctx, nil) // stays nil

@@ -20,6 +20,7 @@ import (
 // The goroutine of the request calls only stop, and finish after the handler has ended.
 type heldWriter struct {
 	w        http.ResponseWriter
+	seen     *server.Recorder // has the mark of a plugin that rejected the request further in
 	ctx      *limited
 	max      int
 	cutsBody bool
@@ -80,6 +81,7 @@ func (h *heldWriter) finish(returned bool) {
 		return
 	}
 	if h.status == 0 { // nothing was written: an outer middleware may write
+		h.mark()
 		replace(h.w.Header(), h.header)
 		return
 	}
@@ -90,6 +92,13 @@ func (h *heldWriter) finish(returned bool) {
 		if strings.HasPrefix(k, http.TrailerPrefix) || declared(h.sent, k) {
 			h.w.Header()[k] = v
 		}
+	}
+}
+
+// mark passes the mark of a rejection on, which is too late once the response has begun.
+func (h *heldWriter) mark() {
+	if err := h.seen.Rejected(); err != nil {
+		server.MarkRejected(h.w, err)
 	}
 }
 
@@ -181,6 +190,7 @@ func (h *heldWriter) beginLocked() error {
 	if h.struck() { // stop has not seen begun, and must not wait for the write
 		return http.ErrHandlerTimeout
 	}
+	h.mark()
 	replace(h.w.Header(), h.sent)
 	h.w.WriteHeader(h.status)
 	buf := h.buf
@@ -221,8 +231,14 @@ func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 			return nil, nil, err
 		}
 	}
+	before := h.w.Header().Clone()
 	conn, rw, err := h.w.(http.Hijacker).Hijack()
 	h.hijacked = h.hijacked || err == nil
+	for field := range before {
+		if _, stays := h.w.Header()[field]; !stays { // an outer plugin has removed it
+			delete(h.header, field)
+		}
+	}
 	return conn, rw, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/server"
 )
 
 func TestStream(t *testing.T) {
@@ -365,4 +367,30 @@ func TestEventStreamOutlivesTheLimit(t *testing.T) {
 		synctest.Wait()
 		require.True(t, left)
 	})
+}
+
+// The mark is passed on before the response begins, and not only when the handler has returned.
+func TestARejectionFurtherInOfAResponseThatBeginsIsSeenFurtherOut(t *testing.T) {
+	t.Parallel()
+	rejected := fmt.Errorf("limited: %w", core.ErrRejected)
+	for name, tt := range map[string]struct {
+		cfg   timeout.ServerConfig
+		flush bool
+	}{
+		"flushed":      {timeout.ServerConfig{}, true},
+		"small buffer": {timeout.ServerConfig{MaxBuffer: 1}, false},
+	} {
+		rec := new(server.Recorder)
+		outer := rec.Wrap(httptest.NewRecorder())
+		var seen error
+		rec.OnHeader(func(int) { seen = rec.Rejected() })
+		core.Must(timeout.NewServer(tt.cfg)).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server.Reject(w, r, server.Rejection{Err: rejected})
+			if tt.flush {
+				require.NoError(t, http.NewResponseController(w).Flush())
+			}
+		})).ServeHTTP(outer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		require.Equal(t, rejected, seen, name)
+		require.Equal(t, http.StatusServiceUnavailable, rec.Status(), name)
+	}
 }
