@@ -11,8 +11,9 @@ import (
 // PrimaryName is the name of the primary of a [Failover] in its Sentinel.
 const PrimaryName = "primary"
 
-// A Failover is a primary, a replica of it, and a Sentinel that makes the replica the primary when
-// that has been unavailable for 300ms.
+// A Failover is a primary, a replica of it, and a Sentinel that makes the replica the primary on
+// [Failover.Promote]. It does not do that by itself: a busy machine can stop a primary for as long as an
+// outage that it would find soon enough for a test.
 type Failover struct{ Primary, Replica, Sentinel *Server }
 
 // StartFailover starts the three in a directory, and waits until the replica has all and the Sentinel
@@ -44,7 +45,7 @@ func StartFailover(dir string) (f *Failover, err error) {
 		}
 		config := filepath.Join(dir, "sentinel.conf") // it is written to
 		text := fmt.Sprintf("port %[1]s\nbind 127.0.0.1\ndir %[2]s\nsentinel monitor %[3]s %[4]s %[5]s 1\n"+
-			"sentinel down-after-milliseconds %[3]s 300\nsentinel failover-timeout %[3]s 3000\n", own, dir, PrimaryName, host, port)
+			"sentinel down-after-milliseconds %[3]s 600000\nsentinel failover-timeout %[3]s 3000\n", own, dir, PrimaryName, host, port)
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -55,6 +56,12 @@ func StartFailover(dir string) (f *Failover, err error) {
 		return f, err
 	}
 	return f, f.Sentinel.await("info sentinel", "status=ok,address="+f.Primary.Addr+",slaves=1")
+}
+
+// Promote makes the replica the primary, as if the primary were unavailable. It returns before the replica
+// is the primary.
+func (f *Failover) Promote() error {
+	return f.Sentinel.await("sentinel failover "+PrimaryName, "OK")
 }
 
 // Kill ends all at once.

@@ -42,13 +42,13 @@ var cancelKey = func() any { //nolint:gochecknoglobals // a constant
 	return p.key
 }()
 
-// A probe is an ended context that keeps the key that it is asked for.
+// A probe is an ended context that keeps the key of the last lookup.
 type probe struct {
 	context.Context //nolint:containedctx // none
 	key             any
 }
 
-// Err makes [context.Cause] ask for a value.
+// Err makes [context.Cause] look up a value.
 func (*probe) Err() error { return context.Canceled }
 
 func (p *probe) Value(key any) any {

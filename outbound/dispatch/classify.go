@@ -107,8 +107,8 @@ func CheckResponse(resp *http.Response) error {
 	return nil
 }
 
-// check is CheckResponse. It calls slow with what the header says if the body does not come
-// with it.
+// check is CheckResponse. It calls slow with the status and the header if the body does not come
+// with them.
 func check(resp *http.Response, slow func(*StatusError)) *StatusError {
 	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return nil

@@ -72,8 +72,8 @@ func (c *Config[K, C]) pause(limit Limited) time.Duration {
 }
 
 // holdEarly begins a cooldown by the header of a response whose body is slow, since for the
-// vendor the pause has begun. The body can only extend it. With accounts, the body can tell that only one
-// is limited, so it is waited for.
+// vendor the pause has begun. The body can only extend it. With accounts, the body can limit the hold to
+// one of them, so it is waited for.
 func (c *call[K, C]) holdEarly(e *StatusError) {
 	cfg := c.d.config()
 	if limit, limited := cfg.Classify(e); limited && c.own == nil {

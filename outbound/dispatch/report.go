@@ -103,7 +103,7 @@ func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, 
 func scopeAttr(info Info) slog.Attr { return slog.String("scope", info.Scope.String()) }
 
 // keyText returns the text of a key. Of a pointer without a method for it, it is the
-// address: its owner may be changing what it points to, and reading a map then ends the
+// address: its owner may change the value at the same time, and reading a map then ends the
 // process.
 func keyText(key any) string {
 	switch key.(type) {

@@ -27,6 +27,12 @@ const (
 	frameGoAway   = 7
 )
 
+// refusals are the frames by which a server says that it did nothing with a stream.
+var refusals = map[string]func(stream uint32) []byte{ //nolint:gochecknoglobals // a constant
+	"REFUSED_STREAM": func(stream uint32) []byte { return frame(frameRST, 0, stream, 0, 0, 0, 7) },
+	"GOAWAY":         func(uint32) []byte { return frame(frameGoAway, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) },
+}
+
 func frame(kind, flags byte, stream uint32, payload ...byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(payload))<<8|uint32(kind))
 	b = append(b, flags)
@@ -71,10 +77,7 @@ func serveHTTP2(refuse func(stream uint32) []byte) func(net.Conn) {
 // layer sees one attempt.
 func TestWhatHTTP2RepeatsItselfIsOneAttempt(t *testing.T) {
 	t.Parallel()
-	for name, no := range map[string]func(stream uint32) []byte{
-		"REFUSED_STREAM": func(stream uint32) []byte { return frame(frameRST, 0, stream, 0, 0, 0, 7) },
-		"GOAWAY":         func(uint32) []byte { return frame(frameGoAway, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) },
-	} {
+	for name, no := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, method := range []string{http.MethodPut, http.MethodPost} {
@@ -184,10 +187,7 @@ func TestAPostThatHTTP2WentAwayWithIsNotRepeated(t *testing.T) {
 // net/http does not repeat a body without GetBody, and says so in an error that wraps none.
 func TestAStreamOfAPostThatHTTP2RefusedIsRepeated(t *testing.T) {
 	t.Parallel()
-	for name, no := range map[string]func(stream uint32) []byte{
-		"REFUSED_STREAM": func(stream uint32) []byte { return frame(frameRST, 0, stream, 0, 0, 0, 7) },
-		"GOAWAY":         func(uint32) []byte { return frame(frameGoAway, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) },
-	} {
+	for name, no := range refusals {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			everywhere(t, func(t *testing.T, listen listens) {

@@ -20,7 +20,7 @@ import (
 // The goroutine of the request calls only stop, and finish after the handler has ended.
 type heldWriter struct {
 	w        http.ResponseWriter
-	seen     *server.Recorder // has the mark of a plugin that rejected the request further in
+	seen     *server.Recorder // has the mark of an inner plugin that rejected the request
 	ctx      *limited
 	max      int
 	cutsBody bool

@@ -45,7 +45,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var resp *http.Response
 	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
 		var sent *http.Request
-		resp, sent, err = send(t.next, req, caller)
+		resp, sent, err = send(caller, t.next, req)
 		request.Restore(resp, sent, req)
 		err = t.client.finish(caller, req, judge.of(caller, err))
 	} else {
@@ -61,7 +61,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // send sends a copy of req under ctx. If next panics, the body of req is closed.
-func send(next http.RoundTripper, req *http.Request, ctx context.Context) (resp *http.Response, sent *http.Request, err error) { //nolint:revive // the request comes first
+func send(ctx context.Context, next http.RoundTripper, req *http.Request) (resp *http.Response, sent *http.Request, err error) {
 	body := client.NewReplay(req, -1)
 	returned := false
 	defer func() {
@@ -116,7 +116,7 @@ func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
 			x.stop()
 		}
 	}()
-	resp, sent, err := send(next, x.req, &x.ctx)
+	resp, sent, err := send(&x.ctx, next, x.req)
 	returned = true
 	x.header.end(true)
 	request.Outlive(resp, sent, x.req, limitedKey{})

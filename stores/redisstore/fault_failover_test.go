@@ -34,6 +34,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		group.Primary.Kill()
 		killed := time.Now()
 		l.until(&l.failed, 1)
+		require.NoError(t, group.Promote())
 		l.until(&l.decided, 1)
 		back := time.Since(killed)
 		during := l.inTime()

@@ -331,8 +331,11 @@ func TestHoldsMoveWithTheirServer(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(group.Kill)
 			return func() redis.UniversalClient {
-				return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redisserver.PrimaryName, SentinelAddrs: []string{group.Sentinel.Addr}})
-			}, group.Primary.Kill
+					return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redisserver.PrimaryName, SentinelAddrs: []string{group.Sentinel.Addr}})
+				}, func() {
+					group.Primary.Kill()
+					require.NoError(t, group.Promote())
+				}
 		},
 		"ring": func(t *testing.T) (func() redis.UniversalClient, func()) {
 			t.Helper()
