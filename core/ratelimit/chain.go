@@ -32,7 +32,8 @@ type Link struct {
 // A ChainResult is the decision of a Chain.
 type ChainResult struct {
 	// Result is that of the limiter that counts: of those that refused, the one
-	// with the latest RetryAfter; if all allowed, the one with least remaining.
+	// with the latest RetryAfter; if all allowed, the one with least remaining, and of
+	// those the one with the latest NextAfter.
 	Result
 	// Link is the place of that limiter in the chain.
 	Link int
@@ -154,5 +155,5 @@ func worse(a, b Result) bool {
 	case !a.Allowed:
 		return a.RetryAfter > b.RetryAfter
 	}
-	return a.Remaining < b.Remaining
+	return a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.NextAfter > b.NextAfter
 }

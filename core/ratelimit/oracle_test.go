@@ -338,7 +338,7 @@ func (all oracles) apply(tb testing.TB, now int64, op driver.Op, number int) Res
 func oracleWorse(a, b Result) bool {
 	switch {
 	case a.Allowed && b.Allowed:
-		return a.Remaining < b.Remaining
+		return a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.NextAfter > b.NextAfter
 	case a.Allowed || b.Allowed:
 		return b.Allowed
 	case a.RetryAfter == Never || b.RetryAfter == Never:

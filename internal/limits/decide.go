@@ -169,7 +169,7 @@ func (p *Plan) wait(raws []Raw, now, cost int64) (longest time.Duration, which i
 }
 
 // report says how the limit that counts stands: of a refusal the one that was found already,
-// otherwise the one with least remaining.
+// otherwise the one with least remaining; of those, the one that has its next permit last.
 func (p *Plan) report(raws []Raw, now int64, r *driver.Result) {
 	if len(p.Rules) > 1 && (r.Allowed || r.RetryAfter == driver.Never) {
 		least := int64(math.MaxInt64)
@@ -178,7 +178,7 @@ func (p *Plan) report(raws []Raw, now int64, r *driver.Result) {
 			if r.RetryAfter != driver.Never {
 				n = rule.alg.available(raws[i], now)
 			}
-			if n < least {
+			if n < least || n == least && rule.nextAfter(raws[i], now, n) > p.Rules[r.Which].nextAfter(raws[r.Which], now, n) {
 				r.Which, least = i, n
 			}
 		}

@@ -182,8 +182,14 @@ func (r *Rule) Earliest(raw Raw, now, cost int64) int64 { return r.alg.earliest(
 // Report says how a key stands under one limit.
 func (r *Rule) Report(raw Raw, now int64, to *driver.Result) {
 	to.Limit, to.Remaining = r.Capacity, r.alg.available(raw, now)
-	if to.Remaining < r.Capacity {
-		to.NextAfter = time.Duration(r.alg.earliest(raw, now, to.Remaining+1) - now)
-	}
+	to.NextAfter = r.nextAfter(raw, now, to.Remaining)
 	to.FullAfter = time.Duration(r.alg.full(raw, now) - now)
+}
+
+// nextAfter returns when there will be one permit more than so many that are available.
+func (r *Rule) nextAfter(raw Raw, now, available int64) time.Duration {
+	if available == r.Capacity {
+		return 0
+	}
+	return time.Duration(r.alg.earliest(raw, now, available+1) - now)
 }

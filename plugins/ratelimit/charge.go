@@ -355,10 +355,12 @@ func (c *Charge) answers() bool {
 	return true
 }
 
-// least returns the index of the link with the fewest permits left.
+// least returns the index of the link with the fewest permits left; of those, the one that has its
+// next permit last.
 func least(links []link) (counts int) {
-	for i, l := range links {
-		if l.result.Limit > 0 && (links[counts].result.Limit <= 0 || l.result.Remaining < links[counts].result.Remaining) {
+	for i := range links {
+		a, b := &links[i].result, &links[counts].result
+		if a.Limit > 0 && (b.Limit <= 0 || a.Remaining < b.Remaining || a.Remaining == b.Remaining && a.NextAfter > b.NextAfter) {
 			counts = i
 		}
 	}

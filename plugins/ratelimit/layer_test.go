@@ -189,6 +189,23 @@ func TestLayers_OnTheWireAndInInfo(t *testing.T) {
 	})
 }
 
+// TestLayers_ThatTie: a client with no permit left is told when it has one of each.
+func TestLayers_ThatTie(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limits := []ratelimit.Limit{ratelimit.PerSecond(1), ratelimit.PerMinute(1)}
+		for i := range limits {
+			own, layer := limits[i], limits[1-i]
+			for _, cfg := range []ratelimit.ServerConfig{{Limit: own, Layers: []ratelimit.Layer{{Name: "all", Limit: layer}}}, {Limit: own.And(layer)}} {
+				cfg.Headers = ratelimit.HeaderDraft03
+				w := fetch(serve(t, cfg), "/")
+				require.Equal(t, 200, w.Code)
+				require.Equal(t, []string{"0", "60"}, []string{w.Header().Get("RateLimit-Remaining"), w.Header().Get("RateLimit-Reset")}, "%v", cfg.Limit)
+			}
+		}
+	})
+}
+
 func TestServer_With_HasNoLayersOfTheOuter(t *testing.T) {
 	t.Parallel()
 	api := serve(t, ratelimit.ServerConfig{Name: "api", Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(1)}}})

@@ -12,13 +12,13 @@ import (
 //
 // With nested limiters the fields of HeaderDraft10, which are lists, have a line of each.
 // All others, and X-Rate-Limited, are about one limit: the one that refused, otherwise
-// the one with the fewest permits left. The lines that a handler adds to a list, as a
-// proxy does that copies the fields of its upstream, stay, except those in the form of
-// draft 07, with which the field could not be parsed. Values that a handler adds to any
-// other field are dropped. The limits in a list differ by their names alone, so give the
-// plugins of different services different ones. A field that a hook or a handler deletes
-// stays deleted, unless the handler has sent an informational response: then all fields
-// are set again.
+// the one with the fewest permits left, and of those the one that has its next permit
+// last. The lines that a handler adds to a list, as a proxy does that copies the fields of
+// its upstream, stay, except those in the form of draft 07, with which the field could not
+// be parsed. Values that a handler adds to any other field are dropped. The limits in a
+// list differ by their names alone, so give the plugins of different services different
+// ones. A field that a hook or a handler deletes stays deleted, unless the handler has
+// sent an informational response: then all fields are set again.
 type HeaderStyle uint8
 
 const (

@@ -78,7 +78,8 @@ type Result struct {
 	FullAfter time.Duration
 	// Which is, of several joined limits, the place of the one that Limit, Remaining,
 	// NextAfter and FullAfter are about: of those that refused, the one with the longest
-	// wait; if all allowed, the one with least left.
+	// wait; if all allowed, the one with least left, and of those the one with the longest
+	// NextAfter.
 	Which int
 	// Receipt names the take to a refund.
 	Receipt Receipt

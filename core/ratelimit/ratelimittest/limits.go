@@ -89,6 +89,11 @@ func several(s *suite) {
 	s.granted(s.take("k", second, 0), 0, 2)
 	s.apply("k", id, driver.Op{Kind: driver.Reset})
 	s.granted(s.take("k", second, 0), 0, 5)
+	for _, both := range []ratelimit.Limit{short.And(ratelimit.FixedWindow(3, 1000*s.Unit)), ratelimit.FixedWindow(3, 1000*s.Unit).And(short)} {
+		r = s.take(both.String(), s.plan(both), 3)
+		s.granted(r, 3, 0)
+		s.fatalIf(r.NextAfter <= s.Unit, "the longer limit has its next permit last, got %+v", r)
+	}
 }
 
 func check(s *suite) {
