@@ -44,7 +44,9 @@ func usual() map[rejection]uint64 {
 // ServerRejected counts an HTTP request that a server rejected with err and answered with
 // the status code. A nil err counts nothing. The label reason is rate_limited,
 // circuit_open, timeout, rejected (by another mechanism) or other, depending on the errors
-// that err matches. Nothing calls it by itself: see the example.
+// that err matches. Nothing calls it by itself: see the example. As wired there, timeout of a
+// server stays 0, since a handler that ran until its limit was not rejected: that is
+// resilience_timeout_calls_total with the result timeout.
 func (c *Collector) ServerRejected(err error, code int) { c.rejected("server", err, code) }
 
 // ClientRejected is [Collector.ServerRejected] for a request that a client rejected before it
