@@ -67,7 +67,8 @@
 //     is fresh. Its slot is not refunded, since a later one may be in use.
 //   - Several rates are one decision: a call takes its permit of all or of none.
 //   - Changed rates apply at once: a call that waits for its slot reserves another one. A change grants
-//     nothing, as in core/ratelimit.
+//     nothing, as in core/ratelimit: an interval of Per in which rates change has at most the calls of
+//     the highest of them. A change of Burst can add as many calls as the Bursts differ.
 //   - There is no goroutine. A permit in memory whose slot is now takes less than twice the time of a
 //     take, and allocates nothing; over a store it is one operation, which a store may batch.
 //   - Memory is bounded by MaxQueue, by the keys with calls or slots ahead, and by the store.

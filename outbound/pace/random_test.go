@@ -97,3 +97,86 @@ func actRandomly(t *testing.T, p *pace.Pacer, v *vendor, upTo func(time.Duration
 		v.call(1)
 	}
 }
+
+// TestNoWindowInWhichRatesChangeExceedsTheirHighestCap: whenever rates change, and as often as they do. Bursts
+// that change can add their difference.
+func TestNoWindowInWhichRatesChangeExceedsTheirHighestCap(t *testing.T) {
+	t.Parallel()
+	for bursts := range int64(5) {
+		for seed := range uint64(10) {
+			t.Run(fmt.Sprint(bursts, seed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) { changeAtRandom(t, bursts, rand.New(rand.NewPCG(seed, 9))) }) //nolint:gosec // a test
+			})
+		}
+	}
+}
+
+// changeAtRandom changes the Calls, and if bursts is 0 the Burst.
+func changeAtRandom(t *testing.T, bursts int64, random *rand.Rand) {
+	t.Helper()
+	const slack = 50 * time.Millisecond
+	var mu sync.Mutex
+	upTo := func(d int64) int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.Int64N(d + 1)
+	}
+	rate := func() pace.Rate {
+		r := pace.Rate{Calls: 6 + upTo(60), Per: time.Second, Burst: bursts}
+		if bursts == 0 {
+			r.Burst = 1 + upTo(r.Calls-1)
+		}
+		return r
+	}
+	type change struct {
+		at time.Time
+		to pace.Rate
+	}
+	start, first := time.Now(), rate()
+	changes := []change{{start, first}}
+	p := newPacer(t, pace.Config{Name: "vendor", Rates: []pace.Rate{first}, Slack: slack})
+	var v vendor
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			for time.Since(start) < 10*time.Second {
+				permit, err := p.Wait(t.Context(), "k", 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if upTo(2) > 0 {
+					time.Sleep(time.Duration(upTo(int64(max(0, time.Until(permit.NotAfter))))))
+				}
+				if !permit.Stale() {
+					v.call(1)
+				}
+			}
+		})
+	}
+	for time.Since(start) < 10*time.Second {
+		time.Sleep(time.Duration(upTo(int64(time.Second))))
+		next := rate()
+		require.NoError(t, p.SetRates(next))
+		changes = append(changes, change{time.Now(), next})
+	}
+	wg.Wait()
+	for i, last := range v.arrivals {
+		began := last.at.Add(-time.Second - slack) // a call can be as late as that
+		bound, differ, calls := int64(0), int64(0), 0
+		for k, c := range changes {
+			if c.at.After(last.at) || k+1 < len(changes) && !changes[k+1].at.After(began) {
+				continue
+			}
+			bound = max(bound, c.to.Calls)
+			if c.at.After(began) && k > 0 {
+				differ += max(c.to.Burst-changes[k-1].to.Burst, changes[k-1].to.Burst-c.to.Burst)
+			}
+		}
+		for calls <= i && last.at.Sub(v.arrivals[i-calls].at) < time.Second {
+			calls++
+		}
+		require.LessOrEqual(t, int64(calls), bound+differ, "at %v", last.at.Sub(start))
+	}
+}
