@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,6 +61,7 @@ type Output struct {
 	Code           int
 	Stdout, Stderr string
 	JSON           map[string]any
+	Stood          float64 // seconds for which the machine stood still
 }
 
 // Run runs the program in this process and its children, with the arguments and -json. It reads the
@@ -82,10 +84,33 @@ func RunBinary(ctx context.Context, t *testing.T, stderr io.Writer, summary any,
 	require.NoError(t, cmd.Start())
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) })
 	defer stop()
-	_ = cmd.Wait() // the code has its error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // the code has its error
+	}()
+	o.Stood = standstills(ended).Seconds()
 	o.Code, o.Stdout = cmd.ProcessState.ExitCode(), stdout.String()
 	o.parse(t, summary)
 	return o
+}
+
+// standstills returns, at the end of a program that this process runs, for how long this one got no CPU. The
+// program had none either, and cannot make up for that if its rate is limited.
+func standstills(ended <-chan struct{}) (sum time.Duration) {
+	const beat, busy = 10 * time.Millisecond, 100 * time.Millisecond // late by less: the machine has other work
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for last := time.Now(); ; last = time.Now() {
+		select {
+		case <-ended:
+			return sum
+		case <-ticker.C:
+		}
+		if late := time.Since(last) - beat; late >= busy {
+			sum += late
+		}
+	}
 }
 
 func (o *Output) parse(t *testing.T, summary any) {
