@@ -154,22 +154,25 @@ func TestNoCallWaitsForTheStoreLonger(t *testing.T) {
 				client := srv.client(t, func(o *redis.Options) { o.Addr = proxy.Addr })
 				a, near := newShared(t, client, Config{Timeout: timeout}), newShared(t, srv.client(t), Config{})
 				use(t, near, "k")
-				took := func(c *cooldown.Cooldown, calls int) (most time.Duration) {
+				waits := func(c *cooldown.Cooldown, calls int) (n int) {
 					for range calls {
 						begun := time.Now()
 						use(t, c, "k")
-						most = max(most, time.Since(begun))
+						took := time.Since(begun)
+						require.Less(t, took, timeout+busy)
+						if took >= timeout/2 {
+							n++
+						}
 					}
-					return most
+					return n
 				}
+				const standstills = 2 // of the machine, which look the same
 				use(t, a, "k")
 				fail(proxy)
-				require.Less(t, took(a, 10_000), timeout+500*time.Millisecond)
+				require.LessOrEqual(t, waits(a, 10_000), 1+standstills)
 				late := newShared(t, client, Config{Timeout: timeout})
-				require.Less(t, took(late, 1), timeout+500*time.Millisecond, "the first")
-				begun := time.Now()
-				took(late, 2_000) // a wait would take all of timeout; a busy machine needs some of it for the calls
-				require.Less(t, time.Since(begun), timeout, "all others together")
+				waits(late, 1)
+				require.LessOrEqual(t, waits(late, 2_000), standstills)
 				a.Hold(t.Context(), "meanwhile", time.Hour)
 				require.True(t, isHeld(a, "meanwhile")())
 				proxy.Resume()
@@ -193,7 +196,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	a := newShared(t, srv.client(t), Config{Timeout: 200 * time.Millisecond}, n.hooks)
 	begun := time.Now()
 	use(t, a, "k")
-	require.Less(t, time.Since(begun), 2*time.Second)
+	require.Less(t, time.Since(begun), busy)
 	patiently := newShared(t, srv.client(t), Config{})
 	begun = time.Now()
 	use(t, patiently, "k")
@@ -296,7 +299,7 @@ func TestHoldsThroughFaults(t *testing.T) {
 			for i := range cools {
 				begun := time.Now()
 				use(t, cools[i], "free")
-				require.Less(t, time.Since(begun), 2*time.Second)
+				require.Less(t, time.Since(begun), busy)
 				for k := range keys {
 					until, _ := cools[i].Until(strconv.Itoa(k))
 					require.False(t, until.Before(told[i][k]), "process %d, key %d", i, k)
