@@ -26,6 +26,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 )
 
@@ -120,83 +121,92 @@ func TestHeaders_NestedWithTheSameNumbers(t *testing.T) {
 	}
 }
 
+// reverseProxy serves h in a network of its own, and returns a proxy of it.
+func reverseProxy(t *testing.T, h http.Handler) *httputil.ReverseProxy {
+	t.Helper()
+	back := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), h)
+	proxy := httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))
+	proxy.Transport = back.Transport()
+	return proxy
+}
+
 // An upstream that has limits of its own sends the same fields.
 func TestHeaders_ReverseProxy(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft10, 0} {
-		upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1), Headers: everyHeader, Key: server.ByFunc(func(*http.Request) string { return "all" })})
-		back := httptest.NewServer(upstream)
-		t.Cleanup(back.Close)
-		proxy := httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))
-		s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerMinute(10), Headers: style})
-		front := httptest.NewServer(s.plugin.Handler(proxy))
-		t.Cleanup(front.Close)
-		for i, want := range []int{200, 429} {
-			resp, err := front.Client().Get(front.URL)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			require.Equal(t, want, resp.StatusCode)
-			h := resp.Header
-			require.Equal(t, []string{strconv.FormatBool(want == 429)}, h.Values("X-Rate-Limited"), "true whichever refused")
-			require.Len(t, h.Values("Retry-After"), i)
-			if style == 0 {
-				require.Len(t, h.Values("RateLimit"), 1)
-				continue
+	synctest.Test(t, func(t *testing.T) {
+		for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft10, 0} {
+			upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1), Headers: everyHeader, Key: server.ByFunc(func(*http.Request) string { return "all" })})
+			proxy := reverseProxy(t, upstream)
+			s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerMinute(10), Headers: style})
+			front := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s.plugin.Handler(proxy))
+			client := http.Client{Transport: front.Transport()}
+			for i, want := range []int{200, 429} {
+				resp, err := client.Get(front.URL)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, want, resp.StatusCode)
+				h := resp.Header
+				require.Equal(t, []string{strconv.FormatBool(want == 429)}, h.Values("X-Rate-Limited"), "true whichever refused")
+				require.Len(t, h.Values("Retry-After"), i)
+				if style == 0 {
+					require.Len(t, h.Values("RateLimit"), 1)
+					continue
+				}
+				require.Equal(t, []string{`"api";r=` + strconv.Itoa(9-i) + `;t=60`, `"upstream";r=0;t=3600`}, h.Values("RateLimit"))
+				require.Equal(t, []string{`"api";q=10;w=60`, `"upstream";q=1;w=3600`}, h.Values("RateLimit-Policy"))
+				if style&ratelimit.HeaderXRateLimit == 0 {
+					continue
+				}
+				for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
+					require.Equal(t, []string{"10"}, h.Values(field+"Limit"))
+					require.Equal(t, []string{strconv.Itoa(9 - i)}, h.Values(field+"Remaining"))
+				}
+				require.Equal(t, []string{"60"}, h.Values("RateLimit-Reset"))
+				requireReset(t, h, time.Minute)
 			}
-			require.Equal(t, []string{`"api";r=` + strconv.Itoa(9-i) + `;t=60`, `"upstream";r=0;t=3600`}, h.Values("RateLimit"))
-			require.Equal(t, []string{`"api";q=10;w=60`, `"upstream";q=1;w=3600`}, h.Values("RateLimit-Policy"))
-			if style&ratelimit.HeaderXRateLimit == 0 {
-				continue
-			}
-			for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
-				require.Equal(t, []string{"10"}, h.Values(field+"Limit"))
-				require.Equal(t, []string{strconv.Itoa(9 - i)}, h.Values(field+"Remaining"))
-			}
-			require.Equal(t, []string{"60"}, h.Values("RateLimit-Reset"))
-			requireReset(t, h, time.Minute)
 		}
-	}
+	})
 }
 
 // httputil.ReverseProxy clears the header after it has passed on a 1xx.
 func TestHeaders_AfterAnInformationalResponse(t *testing.T) {
 	t.Parallel()
-	for _, upstreamStyle := range []ratelimit.HeaderStyle{0, everyHeader} {
-		upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1000), Headers: upstreamStyle})
-		back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Link", "</a.css>; rel=preload")
-			w.WriteHeader(http.StatusEarlyHints)
-			upstream.ServeHTTP(w, r)
-		}))
-		t.Cleanup(back.Close)
-		proxy := httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))
-		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(9), Headers: everyHeader})
-		s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(100), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-			if r.URL.Path == "/take" {
-				mustTake(t, c, 1)
-			}
-			proxy.ServeHTTP(w, r)
-		})
-		front := httptest.NewServer(outer.plugin.Handler(s))
-		t.Cleanup(front.Close)
-		for i, target := range []string{"/", "/take"} {
-			resp, err := front.Client().Get(front.URL + target)
-			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
-			want := []string{`"outer";r=` + strconv.Itoa(8-i) + ";t=3600", `"api";r=` + strconv.Itoa(99-2*i) + ";t=3600"}
-			policies := []string{`"outer";q=9;w=3600`, `"api";q=100;w=3600`}
-			if upstreamStyle != 0 {
-				want, policies = append(want, `"upstream";r=`+strconv.Itoa(999-i)+";t=3600"), append(policies, `"upstream";q=1000;w=3600`)
-			}
-			require.ElementsMatch(t, want, resp.Header.Values("RateLimit"))
-			require.ElementsMatch(t, policies, resp.Header.Values("RateLimit-Policy"))
-			require.Equal(t, []string{"false"}, resp.Header.Values("X-Rate-Limited"))
-			for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
-				require.Equal(t, []string{"9"}, resp.Header.Values(field+"Limit"), "that which has least left")
-				require.Equal(t, []string{strconv.Itoa(8 - i)}, resp.Header.Values(field+"Remaining"))
+	synctest.Test(t, func(t *testing.T) {
+		for _, upstreamStyle := range []ratelimit.HeaderStyle{0, everyHeader} {
+			upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1000), Headers: upstreamStyle})
+			proxy := reverseProxy(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Link", "</a.css>; rel=preload")
+				w.WriteHeader(http.StatusEarlyHints)
+				upstream.ServeHTTP(w, r)
+			}))
+			outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(9), Headers: everyHeader})
+			s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(100), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+				if r.URL.Path == "/take" {
+					mustTake(t, c, 1)
+				}
+				proxy.ServeHTTP(w, r)
+			})
+			front := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), outer.plugin.Handler(s))
+			client := http.Client{Transport: front.Transport()}
+			for i, target := range []string{"/", "/take"} {
+				resp, err := client.Get(front.URL + target)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				want := []string{`"outer";r=` + strconv.Itoa(8-i) + ";t=3600", `"api";r=` + strconv.Itoa(99-2*i) + ";t=3600"}
+				policies := []string{`"outer";q=9;w=3600`, `"api";q=100;w=3600`}
+				if upstreamStyle != 0 {
+					want, policies = append(want, `"upstream";r=`+strconv.Itoa(999-i)+";t=3600"), append(policies, `"upstream";q=1000;w=3600`)
+				}
+				require.ElementsMatch(t, want, resp.Header.Values("RateLimit"))
+				require.ElementsMatch(t, policies, resp.Header.Values("RateLimit-Policy"))
+				require.Equal(t, []string{"false"}, resp.Header.Values("X-Rate-Limited"))
+				for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
+					require.Equal(t, []string{"9"}, resp.Header.Values(field+"Limit"), "that which has least left")
+					require.Equal(t, []string{strconv.Itoa(8 - i)}, resp.Header.Values(field+"Remaining"))
+				}
 			}
 		}
-	}
+	})
 }
 
 // A field of which a part is of draft 07 and a part of draft 10 is of neither.
@@ -209,13 +219,12 @@ func TestHeaders_AnUpstreamOfTheOtherDraft(t *testing.T) {
 		{[2]string{"limit=5, remaining=4, reset=3600", "5;w=3600"}, []string{`"api";r=9;t=3600`}, []string{`"api";q=10;w=3600`}},
 		{[2]string{`"up";r=4`, `"up";q=5`}, []string{`"api";r=9;t=3600`, `"up";r=4`}, []string{`"api";q=10;w=3600`, `"up";q=5`}},
 	} {
-		back := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		proxy := reverseProxy(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("RateLimit", tt.theirs[0])
 			w.Header().Set("RateLimit-Policy", tt.theirs[1])
 		}))
-		t.Cleanup(back.Close)
 		s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10})
-		h := fetch(s.plugin.Handler(httputil.NewSingleHostReverseProxy(core.Must(url.Parse(back.URL)))), "/").Header()
+		h := fetch(s.plugin.Handler(proxy), "/").Header()
 		require.Equal(t, tt.limit, h.Values("RateLimit"))
 		require.Equal(t, tt.policy, h.Values("RateLimit-Policy"))
 	}
