@@ -691,6 +691,33 @@ func TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheTableIsSweptThen(t *testin
 	}
 }
 
+// The only shard is swept when the first waiter is late, so the windows of all waiters begin later.
+func TestARetryAfterBehindALateWaiterIsEnoughAlsoIfTheTableIsSweptThen(t *testing.T) {
+	t.Parallel()
+	const n = 1_000_000
+	synctest.Test(t, func(t *testing.T) {
+		var queued atomic.Int32
+		late := func(context.Context, ratelimit.Info) {
+			if queued.Add(1) == 1 {
+				time.Sleep(1500 * time.Millisecond)
+			}
+		}
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerSecond(n), MaxKeys: 16, MaxQueue: 2 * n, Hooks: ratelimit.Hooks{Queued: late}})
+		time.Sleep(10 * time.Second)
+		require.True(t, take(t, l, "k", n).Allowed)
+		time.Sleep(100 * time.Millisecond)
+		for range 2 {
+			waitAt(t.Context(), l, n)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		mustPeek(t, l, "other")
+		r := take(t, l, "k", n)
+		require.False(t, r.Allowed)
+		time.Sleep(r.RetryAfter)
+		require.True(t, take(t, l, "k", n).Allowed)
+	})
+}
+
 // The limit before a change counts until it has recovered, also for a key with waiters, and then no more.
 func TestTheCountOfAReplacedLimitGoesAlsoIfTheKeyHadWaiters(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,7 @@ func isTime(t int64) bool {
 
 // Encode returns the account in bytes, which [Plans.Decode] reads.
 func (a *Account) Encode(now int64) []byte {
+	a.Touch(now) // the operation at that time need not have written all words
 	r := record{At: now}
 	for _, c := range a.Counts() {
 		r.Counts = append(r.Counts, recordCount{c.Rule.Spec, c.State, c.Replaced, c.Joined})

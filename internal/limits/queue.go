@@ -84,7 +84,11 @@ func (q *Queue) Change() *driver.Change {
 }
 
 // Rewritten says that the key was written anew, or dropped, as of a time: how it stood earlier cannot be read.
-func (q *Queue) Rewritten(at int64) { q.since = max(q.since, at) }
+func (q *Queue) Rewritten(at int64) {
+	if at > q.since {
+		q.since, q.tail = at, nil
+	}
+}
 
 // Close ends all waits with an error.
 func (q *Queue) Close(err error) {

@@ -183,3 +183,30 @@ func TestALimitInForceDoesNotStartAgainWithTheUsageOfAnother(t *testing.T) {
 		}
 	})
 }
+
+// Each refund writes the value anew, but gives back nothing to the first limit any more.
+func TestALimitThatHasRecoveredStaysSoHoweverManyRefundsComeWithoutATake(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []ratelimit.Limit{ratelimit.PerSecond(1_000_000), ratelimit.TokenBucket(1<<38, time.Second, 1<<38)} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := ratelimit.New(ratelimit.Config{
+				Name: "values", Store: &database{rows: map[string][]byte{}}, Limit: limit.And(ratelimit.FixedWindow(1<<38, 24*time.Hour)),
+			})
+			require.NoError(t, err)
+			var takes []ratelimit.Result
+			for range 10 {
+				r, err := l.Take(t.Context(), "k", limit.Permits/10)
+				require.NoError(t, err)
+				takes = append(takes, r)
+			}
+			for _, r := range takes {
+				time.Sleep(5 * time.Second)
+				_, err := l.Refund(t.Context(), "k", r)
+				require.NoError(t, err)
+				r, err := l.Take(t.Context(), "k", 0)
+				require.NoError(t, err)
+				require.NotZero(t, r.Remaining, "%v", limit)
+			}
+		})
+	}
+}
