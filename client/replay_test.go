@@ -265,7 +265,7 @@ func TestReplayHandsOverTheContext(t *testing.T) {
 
 // A valuesContext is a value that == panics on.
 type valuesContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context
 
 	values map[string]string
 }
