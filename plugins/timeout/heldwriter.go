@@ -231,6 +231,7 @@ func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 			return nil, nil, err
 		}
 	}
+	h.mark()
 	before := h.w.Header().Clone()
 	replace(h.w.Header(), h.header) // outer plugins change it when the connection is taken over
 	conn, rw, err := h.w.(http.Hijacker).Hijack()

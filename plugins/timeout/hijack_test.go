@@ -47,6 +47,20 @@ func TestTheHeaderAfterAHijackIsThatWithoutATimeout(t *testing.T) {
 	}
 }
 
+func TestARejectionOfAHandlerThatTakesOverTheConnectionIsSeenFurtherOut(t *testing.T) {
+	t.Parallel()
+	rec := new(server.Recorder)
+	outer := rec.Wrap(hijackable{httptest.NewRecorder()})
+	var seen error
+	rec.OnHeader(func(int) { seen = rec.Rejected() })
+	core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		require.True(t, server.MarkRejected(w, core.ErrRejected))
+		_, _, err := http.NewResponseController(w).Hijack()
+		require.NoError(t, err)
+	})).ServeHTTP(outer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	require.Equal(t, core.ErrRejected, seen)
+}
+
 type notHijackable struct{ *httptest.ResponseRecorder }
 
 func (notHijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, errors.New("no") }
