@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gresil/gresil/core"
@@ -70,21 +71,14 @@ var refusals = [...]string{ //nolint:gochecknoglobals // a constant
 }
 
 func refused(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		text := err.Error()
-		for _, r := range refusals {
-			if strings.HasPrefix(text, r) {
-				return true
-			}
-		}
-	}
-	return false
+	text := err.Error()
+	return slices.ContainsFunc(refusals[:], func(r string) bool { return strings.HasPrefix(text, r) })
 }
 
 // sendable reports whether such a request can be sent. What only
 // [http.Transport] demands, such as a Host or a registered scheme, is known by its error.
 func sendable(req *http.Request, err error) bool {
-	if req.Method != "" && !header.IsToken(req.Method) || req.Body == nil && req.ContentLength != 0 || refused(err) {
+	if req.Method != "" && !header.IsToken(req.Method) || req.Body == nil && req.ContentLength != 0 || blame.Any(err, refused) {
 		return false
 	}
 	for key := range req.Trailer {

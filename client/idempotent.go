@@ -48,7 +48,7 @@ func NotSent(err error) bool {
 	switch {
 	case errors.Is(err, core.ErrRejected), known != nil && known.NotSent,
 		blame.Has[*net.DNSError](err), blame.Has[*tls.CertificateVerificationError](err),
-		h2err.Refused(err), refusedConnect(err), noHandshake(err):
+		h2err.Refused(err), refusedConnect(err), blame.Any(err, noHandshake):
 		return true
 	}
 	op, ok := errors.AsType[*net.OpError](err)
@@ -71,11 +71,4 @@ func refusedConnect(err error) bool {
 }
 
 // noHandshake reports whether the TLSHandshakeTimeout of [http.Transport] was over.
-func noHandshake(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if err.Error() == "net/http: TLS handshake timeout" {
-			return true
-		}
-	}
-	return false
-}
+func noHandshake(err error) bool { return err.Error() == "net/http: TLS handshake timeout" }

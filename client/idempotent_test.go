@@ -88,8 +88,10 @@ func TestNotSentByKindOfError(t *testing.T) {
 		&tls.CertificateVerificationError{Err: errors.New("x")},
 		core.ErrRejected,
 		errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), // as in golang.org/x/net
+		errors.New("net/http: TLS handshake timeout"),
 	} {
 		require.True(t, client.NotSent(err), "%v", err)
+		require.True(t, client.NotSent(fmt.Errorf("%w: %w", errDown, err)), "%v, with another error", err)
 	}
 	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}, errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR")} {
 		require.False(t, client.NotSent(err), "%v", err)

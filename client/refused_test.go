@@ -63,8 +63,10 @@ func TestARequestThatNetHTTPRefusesIsTheFaultOfTheCaller(t *testing.T) {
 			require.Error(t, err, name)
 			require.Equal(t, core.Ignored, outcome(t, req, err), "%s: %v", name, err)
 			require.Equal(t, core.Ignored, outcome(t, harmless, err), "%s, changed by an inner RoundTripper: %v", name, err)
-			wrapped := fmt.Errorf("oauth: %w", &url.Error{Op: "Get", URL: "/", Err: err})
-			require.Equal(t, core.Ignored, outcome(t, harmless, wrapped), "%s: %v", name, wrapped)
+			err = &url.Error{Op: "Get", URL: "/", Err: err}
+			for _, wrapped := range []error{fmt.Errorf("oauth: %w", err), fmt.Errorf("%w: %w", errDown, err)} {
+				require.Equal(t, core.Ignored, outcome(t, harmless, wrapped), "%s: %v", name, wrapped)
+			}
 		}
 	}
 }

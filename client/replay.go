@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 
 	"github.com/gresil/gresil/internal/blame"
 )
@@ -125,7 +126,7 @@ func (r *Replay) Attempt(ctx context.Context) (*http.Request, error) {
 	switch {
 	case r.attempts > 1:
 		attempt = r.again(ctx)
-	case r.trailers != nil || !own || ctx != r.req.Context():
+	case r.trailers != nil || !own || !reflect.TypeOf(ctx).Comparable() || ctx != r.req.Context():
 		attempt = r.req.WithContext(ctx)
 	default:
 		return attempt, nil

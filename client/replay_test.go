@@ -263,6 +263,25 @@ func TestReplayHandsOverTheContext(t *testing.T) {
 	require.NotEqual(t, ctx, req.Context())
 }
 
+// A valuesContext is a value that == panics on.
+type valuesContext struct {
+	context.Context
+
+	values map[string]string
+}
+
+func TestReplayTakesAContextThatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	ctx := valuesContext{t.Context(), map[string]string{"tenant": "a"}}
+	req := request(t, http.MethodGet, nil).WithContext(ctx)
+	r := client.NewReplay(req, 0)
+	for range 2 {
+		attempt, err := r.Attempt(req.Context())
+		require.NoError(t, err)
+		require.Equal(t, ctx, attempt.Context())
+	}
+}
+
 // A transport may go on reading the body of an attempt that is over: golang/go
 // issues 30597 and 51907.
 func TestReplayWhileTheAttemptBeforeStillReads(t *testing.T) {

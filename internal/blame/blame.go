@@ -5,6 +5,7 @@ package blame
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -40,6 +41,24 @@ func Of(err error) *Error {
 func Has[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
+}
+
+// Any reports whether f is true of an error in the tree of err.
+func Any(err error, f func(error) bool) bool {
+	for err != nil {
+		if f(err) {
+			return true
+		}
+		switch tree := err.(type) { //nolint:errorlint // this is the walk of the tree itself
+		case interface{ Unwrap() error }:
+			err = tree.Unwrap()
+		case interface{ Unwrap() []error }:
+			return slices.ContainsFunc(tree.Unwrap(), func(e error) bool { return Any(e, f) })
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // Strip returns err without an Error around it.

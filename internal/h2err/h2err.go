@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+
+	"github.com/gresil/gresil/internal/blame"
 )
 
 // RFC 9113, section 7.
@@ -33,19 +35,14 @@ func reset(err error) (code uint32, ok bool) {
 // nothing with it.
 func Refused(err error) bool {
 	code, ok := reset(err)
-	return ok && code == refusedStream || unprocessed(err)
+	return ok && code == refusedStream || blame.Any(err, unprocessed)
 }
 
-// unprocessed looks for the texts of two errors without a type: a stream came after the last
+// unprocessed knows two errors without a type by their texts: a stream came after the last
 // one of a server that goes away, or a transport would send a request again if it had GetBody.
 func unprocessed(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
-		if strings.HasPrefix(text, "http2: Transport received Server's graceful shutdown GOAWAY") || found && strings.Contains(text, "; REFUSED_STREAM") {
-			return true
-		}
-	}
-	return false
+	text, found := strings.CutPrefix(err.Error(), "http2: Transport: cannot retry err [")
+	return strings.HasPrefix(text, "http2: Transport received Server's graceful shutdown GOAWAY") || found && strings.Contains(text, "; REFUSED_STREAM")
 }
 
 // Throttled reports whether the server reset the stream, or closed the connection, since
@@ -54,29 +51,15 @@ func Throttled(err error) bool {
 	if code, ok := reset(err); ok {
 		return code == enhanceYourCalm
 	}
-	return goneAway(err)
+	return blame.Any(err, goneAway)
 }
 
-// goneAway looks for a GoAwayError, which unlike StreamError has no method As. For the
+// goneAway reports whether err is a GoAwayError, which unlike StreamError has no method As. For the
 // first request of a connection there is only a text.
 func goneAway(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		v := reflect.ValueOf(err)
-		if v.Kind() == reflect.Struct && strings.HasSuffix(v.Type().Name(), "GoAwayError") {
-			code := v.FieldByName("ErrCode")
-			return code.CanUint() && code.Uint() == enhanceYourCalm
-		}
-		if many, ok := err.(interface{ Unwrap() []error }); ok {
-			for _, e := range many.Unwrap() {
-				if goneAway(e) {
-					return true
-				}
-			}
-			return false
-		}
-		if err.Error() == "http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM" {
-			return true
-		}
+	if v := reflect.ValueOf(err); v.Kind() == reflect.Struct && strings.HasSuffix(v.Type().Name(), "GoAwayError") {
+		code := v.FieldByName("ErrCode")
+		return code.CanUint() && code.Uint() == enhanceYourCalm
 	}
-	return false
+	return err.Error() == "http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM"
 }

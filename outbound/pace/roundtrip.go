@@ -55,14 +55,34 @@ func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next)
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := &sending{Context: req.Context(), p: t.p, ctx: request.Context(req)}
 	defer request.Release(s.ctx)
+	body := client.NewReplay(req, -1)
+	returned := false
+	defer func() {
+		if returned {
+			body.Close()
+		} else {
+			body.Abort() // next panics, or a function of the user's
+		}
+	}()
+	resp, err := s.attempts(t.next, req, &body)
+	returned = true
+	return resp, err
+}
+
+// attempts sends req, and sends it again while its permit was stale when it had its connection.
+//
+//nolint:contextcheck // likewise
+func (s *sending) attempts(next http.RoundTripper, req *http.Request, body *client.Replay) (*http.Response, error) {
 	if err := s.begin(req); err != nil {
-		client.CloseBody(req)
 		return nil, err
 	}
 	s.repeatable = req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
-	attempt := req
 	for {
-		resp, err := s.send(t.next, attempt, req)
+		attempt, err := body.Attempt(req.Context())
+		if err != nil { // of GetBody
+			return nil, &blame.Error{Err: err, Outcome: core.Ignored, NotSent: true}
+		}
+		resp, err := s.send(next, attempt, req)
 		if err == nil || !s.again.Load() {
 			return resp, err
 		}
@@ -70,24 +90,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err = s.wait(); err != nil {
 			return nil, err
 		}
-		if attempt, err = repetition(req); err != nil {
-			return nil, err
-		}
 	}
-}
-
-// repetition returns a request for an attempt after the first.
-func repetition(req *http.Request) (*http.Request, error) {
-	again := req.Clone(req.Context())
-	if req.Body == nil || req.Body == http.NoBody {
-		return again, nil
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return nil, &blame.Error{Err: fmt.Errorf("pace: GetBody: %w", blame.Strip(err)), Outcome: core.Ignored, NotSent: true}
-	}
-	again.Body = body
-	return again, nil
 }
 
 // send sends req with the permit, for the request of the caller.
@@ -176,19 +179,12 @@ func (s *sending) end() {
 
 // begin waits for the permit.
 func (s *sending) begin(req *http.Request) (err error) {
-	returned := false
-	defer func() {
-		if !returned { // a function of the user's panics
-			client.CloseBody(req)
-		}
-	}()
 	key := s.p.setting().Key
 	if key == nil {
 		key = client.Host
 	}
 	s.key = key(req)
 	s.permit, err = s.p.Wait(s.ctx, s.key, 1)
-	returned = true
 	return err
 }
 

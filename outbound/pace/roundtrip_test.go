@@ -258,6 +258,24 @@ func TestARejectedRequestClosesItsBodyOnce(t *testing.T) {
 	})
 }
 
+func TestABodyIsClosedOnceThoughTheTransportPanics(t *testing.T) {
+	t.Parallel()
+	p := newPacer(t, pace.Config{Rates: perSecond(100)})
+	for name, closes := range map[string]bool{"closed before the panic": true, "not closed": false} {
+		body := resiltest.NewBody("order")
+		rt := p.Transport(roundTripper(func(req *http.Request) (*http.Response, error) {
+			if closes {
+				_ = req.Body.Close()
+			}
+			panic("transport")
+		}))
+		req := post(t.Context(), "http://a.test/", body)
+		require.PanicsWithValue(t, "transport", func() { _, _ = rt.RoundTrip(req) }, name)
+		require.Equal(t, 1, body.Closes(), name)
+		require.Same(t, body, req.Body, "the request is never changed")
+	}
+}
+
 func TestEachAttemptOfARetryTakesAPermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

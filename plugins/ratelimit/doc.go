@@ -101,6 +101,9 @@
 // takes nothing and has none of the fields. No header of a client is read unless its peer is
 // trusted. No body is read.
 //
+// A [Client] closes the body of a request exactly once, also if the transport panics; so one that
+// is neither in memory nor guarded by an outer plugin is sent in a wrapper, without sendfile.
+//
 // An allowed request costs one allocation in addition to those of the header map: 256 bytes,
 // 352 with the fields of one limit, and 448 with more. It costs more if its key or the name
 // of its limit is long, with layers, with joined limits, with MaxWait, and if the handler

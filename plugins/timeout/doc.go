@@ -49,7 +49,9 @@
 //
 // The request of a response (resp.Request) is the caller's own, and its context lives on
 // after the body: further pages can be requested with it. Each hop of a redirect is an
-// exchange of its own, since http.Client follows redirects outside of its Transport.
+// exchange of its own, since http.Client follows redirects outside of its Transport. A
+// request body is closed exactly once, also by a transport that panics; so one that is
+// neither in memory nor guarded by an outer plugin is sent in a wrapper, without sendfile.
 //
 // # On the server
 //

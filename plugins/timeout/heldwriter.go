@@ -231,15 +231,17 @@ func (h *heldWriter) hijack() (net.Conn, *bufio.ReadWriter, error) {
 			return nil, nil, err
 		}
 	}
+	h.mark()
 	before := h.w.Header().Clone()
+	replace(h.w.Header(), h.header) // outer plugins change it when the connection is taken over
 	conn, rw, err := h.w.(http.Hijacker).Hijack()
-	h.hijacked = h.hijacked || err == nil
-	for field := range before {
-		if _, stays := h.w.Header()[field]; !stays { // an outer plugin has removed it
-			delete(h.header, field)
-		}
+	if err != nil {
+		replace(h.w.Header(), before)
+		return nil, nil, err
 	}
-	return conn, rw, err
+	h.hijacked = true
+	replace(h.header, h.w.Header())
+	return conn, rw, nil
 }
 
 // The methods for http.ResponseController are passed on one by one, not by an Unwrap:
