@@ -88,10 +88,16 @@ func TestNotSentByKindOfError(t *testing.T) {
 		&tls.CertificateVerificationError{Err: errors.New("x")},
 		core.ErrRejected,
 		errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), // as in golang.org/x/net
+		fmt.Errorf("x: %w", errors.New("http2: Transport received Server's graceful shutdown GOAWAY")),
 	} {
 		require.True(t, client.NotSent(err), "%v", err)
 	}
-	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}, errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR")} {
+	for _, err := range []error{
+		nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")},
+		errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR"),
+		errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer] after Request.Body was written; define Request.GetBody to avoid this error"),
+		errors.New("the proxy says: stream error: stream ID 1; REFUSED_STREAM"),
+	} {
 		require.False(t, client.NotSent(err), "%v", err)
 	}
 }

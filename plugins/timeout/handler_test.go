@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/server"
 )
 
 // net/http does not read the rest of the body after the answer.
@@ -33,4 +34,14 @@ func TestAConnectionWithABodyThatIsNotReadIsClosed(t *testing.T) {
 			require.Equal(t, tt.want, w.Header().Get("Connection"), "HTTP/%d, %T", tt.major, tt.body)
 		})
 	}
+}
+
+func TestARejectionFurtherInWithoutAResponseIsSeenFurtherOut(t *testing.T) {
+	t.Parallel()
+	rec := new(server.Recorder)
+	w := rec.Wrap(httptest.NewRecorder())
+	core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		require.True(t, server.MarkRejected(w, core.ErrRejected))
+	})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	require.Equal(t, core.ErrRejected, rec.Rejected())
 }
