@@ -89,11 +89,17 @@ func TestNotSentByKindOfError(t *testing.T) {
 		core.ErrRejected,
 		errors.New("http2: Transport received Server's graceful shutdown GOAWAY"), // as in golang.org/x/net
 		errors.New("net/http: TLS handshake timeout"),
+		fmt.Errorf("x: %w", errors.New("http2: Transport received Server's graceful shutdown GOAWAY")),
 	} {
 		require.True(t, client.NotSent(err), "%v", err)
 		require.True(t, client.NotSent(fmt.Errorf("%w: %w", errDown, err)), "%v, with another error", err)
 	}
-	for _, err := range []error{nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")}, errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR")} {
+	for _, err := range []error{
+		nil, io.EOF, io.ErrUnexpectedEOF, context.Canceled, &net.OpError{Op: "read", Err: errors.New("reset")}, &net.OpError{Op: "write", Err: errors.New("pipe")},
+		errors.New("http2: Transport received GOAWAY from server ErrCode:NO_ERROR"),
+		errors.New("http2: Transport: cannot retry err [stream error: stream ID 1; PROTOCOL_ERROR; received from peer] after Request.Body was written; define Request.GetBody to avoid this error"),
+		errors.New("the proxy says: stream error: stream ID 1; REFUSED_STREAM"),
+	} {
 		require.False(t, client.NotSent(err), "%v", err)
 	}
 }

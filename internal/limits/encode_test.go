@@ -128,6 +128,16 @@ func TestAValueThatAStoreHasWrittenIsReadable(t *testing.T) {
 	}
 }
 
+func TestABucketThatOwesMoreThanItCanHasRecovered(t *testing.T) {
+	t.Parallel()
+	plans := limits.NewPlans(limits.Clock{})
+	account, at, err := plans.Decode([]byte(`{"At":100,"Counts":[{"Limit":{"Algorithm":1,"Permits":1,"Period":1000000000,"Burst":1},"State":{"Word":6917529027641081856}}]}`))
+	require.NoError(t, err)
+	k := limits.Key{Account: account, Now: at}
+	r, _ := k.Apply(plans.All()[account.Counts()[0].Rule.ID], &driver.Op{Kind: driver.Take, Cost: 1})
+	require.True(t, r.Allowed)
+}
+
 func FuzzStoredValues(f *testing.F) {
 	for _, value := range hostile() {
 		f.Add([]byte(value), int64(100))

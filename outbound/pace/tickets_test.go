@@ -77,3 +77,81 @@ func TestSeveralRatesAreAsFastAsTheOneThatDecides(t *testing.T) {
 		})
 	}
 }
+
+// TestTheSlowestRateDecidesFromTheFirstCallOn: the fast one gives no tickets for slots that are far ahead.
+func TestTheSlowestRateDecidesFromTheFirstCallOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.takes.Store(int64(time.Millisecond))
+		p := newPacer(t, pace.Config{Name: "vendor", Rates: append(perSecond(500), pace.Rate{Calls: 101, Per: time.Hour, Burst: 2}), Store: s})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 30 {
+			wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+		}
+		time.Sleep(time.Second)
+		require.Less(t, p.Snapshot().Keys[0].Ahead, 2*time.Hour/100)
+		cancel()
+		wg.Wait()
+	})
+}
+
+// TestProcessesUnderSeveralRatesAreAsFastAsTheOneThatDecides: slots of other processes in between are not
+// those of the slow rate.
+func TestProcessesUnderSeveralRatesAreAsFastAsTheOneThatDecides(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, rate, processes = 4000, 500, 2
+		s, start := newRemote(), time.Now()
+		s.takes.Store(int64(20 * time.Millisecond))
+		rates := append(perSecond(rate), pace.Rate{Calls: 100_000, Per: 24 * time.Hour, Burst: 50_000})
+		var wg sync.WaitGroup
+		for range processes {
+			p := newPacer(t, pace.Config{Name: "vendor", Rates: rates, Store: s})
+			for range n / processes {
+				wg.Go(func() { _ = core.Must(p.Wait(t.Context(), "k", 1)) })
+			}
+		}
+		wg.Wait()
+		require.Less(t, time.Since(start), n*(time.Second+slack)/rate*11/10)
+	})
+}
+
+// TestARateThatNeverDecidesGivesNoTickets: another one is as low at any time.
+func TestARateThatNeverDecidesGivesNoTickets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, rate, shelf = 1000, 50, 150 * time.Millisecond
+		s, start := newRemote(), time.Now()
+		s.takes.Store(int64(100 * time.Millisecond))
+		p := newPacer(t, pace.Config{Name: "vendor", Rates: append(perSecond(500), pace.Rate{Calls: 60 * rate, Per: time.Minute}), Slack: shelf, Store: s})
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() { _ = core.Must(p.Wait(t.Context(), "k", 1)) })
+		}
+		wg.Wait()
+		require.Less(t, time.Since(start), 23*time.Second) // 20 at the rate alone
+	})
+}
+
+// TestAStoreWhoseRepliesComeTooLateIsNotAskedByMoreCalls: no permit of it can be used.
+func TestAStoreWhoseRepliesComeTooLateIsNotAskedByMoreCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const rate, replies = 500, 200
+		s := newRemote()
+		s.takes.Store(int64(time.Second))
+		p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(rate), Store: s})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 4000 {
+			wg.Go(func() { _, _ = p.Wait(ctx, "k", 1) })
+		}
+		time.Sleep(replies * time.Second)
+		most := 1 + (25*time.Millisecond+slack)*rate/time.Second // calls that have a ticket
+		require.LessOrEqual(t, s.calls.Load(), int64(most)*replies)
+		cancel()
+		wg.Wait()
+	})
+}

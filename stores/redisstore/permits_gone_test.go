@@ -64,9 +64,14 @@ func TestAWaiterWhoseReplyIsLostHasItsPermits(t *testing.T) {
 	for _, weight := range []int{1, 3} {
 		h := of.holder(bulkhead.Request{Key: "k", Weight: weight, Limit: func() int { return weight }, Lost: func(error) {}})
 		other := of.holder(h.Request)
+		ends := 0.0
 		for range 3 { // it asks again each time
 			_, err := of.leases.take(ctx, h, "wait", time.Minute)
 			require.NoError(t, err)
+			held := client.ZRangeWithScores(ctx, h.keys[0], 0, -1).Val()
+			require.Len(t, held, 1)
+			require.Greater(t, held[0].Score, ends, "its lease begins anew, as it takes it to be")
+			ends = held[0].Score
 			_, err = of.leases.take(ctx, other, "wait", time.Minute)
 			require.ErrorIs(t, err, bulkhead.ErrFull)
 		}
