@@ -40,7 +40,7 @@ func TestTheVendorOverHTTP(t *testing.T) {
 
 func TestARefusalHasBothHeaders(t *testing.T) {
 	t.Parallel()
-	v := escalating.New(time.Hour, 0.5) // a second is 2, and a pause 30
+	v := escalating.New(time.Hour, 0.1) // a second is 10, and a pause 150
 	for range 100 {
 		go func() { _, _ = v.Call(t.Context(), "n") }()
 	}
@@ -49,8 +49,8 @@ func TestARefusalHasBothHeaders(t *testing.T) {
 	t.Cleanup(srv.Close)
 	resp, _ := programtest.Request(t, http.MethodGet, srv.URL+"/report?account=a&n=1", http.Header{}, "")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Equal(t, "30", resp.Header.Get("Retry-After"))
-	require.Equal(t, "30000", resp.Header.Get("X-Retry-After-Ms"))
+	require.Equal(t, "150", resp.Header.Get("Retry-After"))
+	require.Equal(t, "150000", resp.Header.Get("X-Retry-After-Ms"))
 }
 
 func TestCeil(t *testing.T) {

@@ -587,5 +587,5 @@ func TestCallersDoNotStarveTheCallsOnOneProcessor(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, int64(callers), served.Load())
 	require.Equal(t, int64(capacity), most.Load())
-	require.Less(t, time.Since(start), 10*time.Second)
+	require.Less(t, time.Since(start), 30*time.Second)
 }
