@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long servers may take until they are ready.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // A Server is a redis-server. It is for one goroutine.
 type Server struct {
