@@ -81,13 +81,14 @@ func sendable(req *http.Request, err error) bool {
 	if req.Method != "" && !header.IsToken(req.Method) || req.Body == nil && req.ContentLength != 0 || blame.Any(err, refused) {
 		return false
 	}
-	for key := range req.Trailer {
+	trailer := trailerOf(req)
+	for key := range trailer {
 		switch http.CanonicalHeaderKey(key) {
 		case "Transfer-Encoding", "Trailer", "Content-Length":
 			return false
 		}
 	}
-	return validFields(req.Header) && validFields(req.Trailer)
+	return validFields(req.Header) && validFields(trailer)
 }
 
 // nowhere reports whether req has no address, by the rules of [http.Transport].

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -47,6 +48,18 @@ func (t *trailers) wrap(body io.ReadCloser, to *http.Request) io.ReadCloser {
 		return nil
 	}
 	return &trailedBody{ReadCloser: body, trailers: t, to: to}
+}
+
+// trailerOf returns the trailer of a request that was sent: a copy if the transport may still
+// read the body, at the end of which it is filled.
+func trailerOf(req *http.Request) http.Header {
+	b, trailed := req.Body.(*trailedBody)
+	if !trailed {
+		return req.Trailer
+	}
+	b.trailers.mu.Lock()
+	defer b.trailers.mu.Unlock()
+	return maps.Clone(req.Trailer)
 }
 
 type trailedBody struct {

@@ -149,3 +149,21 @@ func TestAWrappedEmptyBodyCanBeSentAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, r.Prepare(), client.ErrNotReplayable, "a byte is a body")
 }
+
+// A transport of HTTP/2 may still read the body of an attempt that failed. The race detector is the
+// judge; without it, a map that is read while it is written ends the process.
+func TestExplainWhileTheTransportStillReadsABodyWithTrailers(t *testing.T) {
+	t.Parallel()
+	for _, getBody := range []bool{true, false} {
+		for range 10 {
+			outer := client.NewReplay(upload(t, getBody, "body"), -1)
+			inner := client.NewReplay(core.Must(outer.Attempt(t.Context())), 100)
+			attempt := core.Must(inner.Attempt(t.Context()))
+			var transport sync.WaitGroup
+			transport.Go(func() { _, _ = io.Copy(io.Discard, attempt.Body) })
+			require.Equal(t, errDown, client.Explain(attempt, errDown))
+			transport.Wait()
+			require.Equal(t, "iiii", attempt.Trailer.Get("X-Sum"))
+		}
+	}
+}

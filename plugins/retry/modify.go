@@ -19,7 +19,7 @@ func (r *run) modify(ctx context.Context, req *http.Request) (*http.Request, err
 	}
 	body, info := req.Body, r.call.Info()
 	err := r.cfg.ModifyRequest(req, info.Retry)
-	if body != nil && body != req.Body {
+	if body != req.Body {
 		req = replaced(req, body)
 	}
 	if err != nil || ctx.Err() == nil {
@@ -32,14 +32,18 @@ func (r *run) modify(ctx context.Context, req *http.Request) (*http.Request, err
 	return req, &Error{Reason: retry.Canceled, Attempts: info.Retry, Cause: context.Cause(ctx), Err: last}
 }
 
-// replaced returns req, whose body has replaced another one that it may read: both are
-// closed with it. A Replay observes it for client.Explain.
+// replaced returns req, whose body has replaced another one, if any, that it may read: both are
+// closed with it. A Replay closes it once, and observes it for client.Explain.
 func replaced(req *http.Request, body io.ReadCloser) *http.Request {
-	if req.Body == nil || req.Body == http.NoBody {
-		_ = body.Close() // it is not read
+	switch {
+	case req.Body == nil || req.Body == http.NoBody:
+		if body != nil {
+			_ = body.Close() // it is not read
+		}
 		return req
+	case body != nil:
+		req.Body = &replacedBody{ReadCloser: req.Body, old: body}
 	}
-	req.Body = &replacedBody{ReadCloser: req.Body, old: body}
 	replay := client.NewReplay(req, -1)
 	watched, _ := replay.Attempt(req.Context()) // the first does not fail
 	return watched

@@ -149,3 +149,24 @@ func TestABodyOfModifyRequestIsClosedWhereAFunctionOfTheUserDoesNotReturn(t *tes
 		require.Equal(t, 1, body.closed, name)
 	}
 }
+
+func TestABodyThatModifyRequestAddsIsClosedOnceThoughTheTransportPanics(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]io.Reader{"instead of another": strings.NewReader("text"), "instead of none": nil} {
+		added, calls := &fragile{Reader: strings.NewReader("added")}, 0
+		p := quick(retry.Config{ModifyRequest: func(req *http.Request, _ int) error {
+			req.Body = added
+			return nil
+		}})
+		require.PanicsWithValue(t, "transport", func() {
+			_, _ = do(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+				if calls++; calls == 1 {
+					return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Request: req}, nil
+				}
+				_ = req.Body.Close()
+				panic("transport")
+			}), request(t.Context(), http.MethodPut, body))
+		}, name)
+		require.Equal(t, 1, added.closed, name)
+	}
+}
