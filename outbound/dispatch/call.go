@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // A call is one call that was accepted, and the context of its attempts. It belongs to
@@ -41,6 +42,7 @@ type call[K comparable, C any] struct {
 type own struct {
 	account string // not empty
 	permit  cooldown.Permit
+	since   time.Time // of a permit after a cooldown
 }
 
 // A payment is a permit of a limiter.
@@ -180,11 +182,7 @@ func (c *call[K, C]) pass() error {
 		if err != nil {
 			return c.fault(err)
 		}
-		// Permits of the limiter that wait for their turns would be used together. One that took longer than
-		// a probe can is kept, as the next one would be too late again.
-		if c.paid != nil && c.paid.receipt.Wait < probeTimeout {
-			c.refund()
-		}
+		c.refund() // permits of the limiter that wait for their turns would be used together
 	}
 }
 
@@ -269,6 +267,9 @@ func (c *call[K, C]) turnOfAccount() (ready bool, err error) {
 		c.lend()
 		return false, notHeld(err)
 	}
+	if own.permit.Probe() {
+		own.since = time.Now()
+	}
 	return true, nil
 }
 
@@ -284,13 +285,54 @@ func (c *call[K, C]) turn() (ready bool, err error) {
 		return false, notHeld(err)
 	}
 	if limiter := c.d.config().Limiter; limiter != nil && c.paid == nil {
-		receipt, err := limiter.Wait(c, c.d.Name(), 1)
-		if err != nil {
+		if err = c.pay(limiter); c.paid == nil {
 			return false, err
 		}
-		c.paid = &payment{limiter, receipt}
 	}
 	return (c.own == nil || c.own.permit.Ready()) && c.vendor.Ready(), nil
+}
+
+// pay waits for a permit of the limiter. If that would take too much of a turn after a cooldown, the call
+// comes again at its time, and leaves the turn to others.
+func (c *call[K, C]) pay(limiter *ratelimit.Limiter) error {
+	ctx, by := context.Context(c), time.Time{}
+	if c.vendor.Probe() {
+		by = time.Now().Add(probeTimeout / 2)
+	}
+	if c.own != nil && c.own.permit.Probe() {
+		by = c.own.since.Add(probeTimeout / 2)
+		if least := time.Now().Add(time.Second); by.Before(least) {
+			by = least // a store can need that
+		}
+	}
+	if !by.IsZero() {
+		ctx = soon{c, by}
+	}
+	receipt, err := limiter.Wait(ctx, c.d.Name(), 1)
+	if err == nil {
+		c.paid = &payment{limiter, receipt}
+		return nil
+	}
+	limited, ok := errors.AsType[*ratelimit.LimitedError](err)
+	if !ok || by.IsZero() || limited.RetryAfter() < 0 || limited.RetryAfter() > waitq.Within(c, limiter.Config().MaxWait) {
+		return err
+	}
+	c.notBefore = time.Now().Add(limited.RetryAfter())
+	return nil
+}
+
+// A soon is a context for a wait that begins only if it is over by a time.
+type soon struct {
+	context.Context //nolint:containedctx // it is one
+
+	by time.Time
+}
+
+func (s soon) Deadline() (time.Time, bool) {
+	if at, ok := s.Context.Deadline(); ok && at.Before(s.by) {
+		return at, true
+	}
+	return s.by, true
 }
 
 func notHeld(err error) error {

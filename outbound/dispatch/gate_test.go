@@ -99,6 +99,25 @@ func TestPermitsOfTheLimiterAreNotSavedForTheRamp(t *testing.T) {
 	})
 }
 
+// TestPermitsOfALongQueueOfTheLimiterAreNotSavedForTheRamp: the calls have waited for them for longer than a
+// probe can, but the next ones come as soon.
+func TestPermitsOfALongQueueOfTheLimiterAreNotSavedForTheRamp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.TokenBucket(1, 10*time.Second, 1), MaxWait: -1}))
+		answers := make([]answer, 7, 8)
+		answers[6].err = limited(2 * time.Second)
+		s := newScript(append(answers, answer{after: 50 * time.Second})...)
+		d := newDispatcher(t, config{Capacity: 16, Limiter: limiter})
+		calls(t, d, s, make([]string, 16)...)
+		times := s.times()
+		require.Len(t, times, 17)
+		for i := 1; i < len(times); i++ {
+			require.GreaterOrEqual(t, times[i]-times[i-1], 10*time.Second, "%v", times)
+		}
+	})
+}
+
 // unqueued is a store that makes reservations for calls that wait, as one in another process does.
 type unqueued struct{ ratelimit.Store }
 
