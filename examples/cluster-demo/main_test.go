@@ -32,10 +32,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// reach runs the demo, and again if the machine was too slow for the load, so that the run shows nothing.
+func reach(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	for range 5 {
+		var out, errs bytes.Buffer
+		code = run(t.Context(), append(args, "-limit", "20"), &out, &errs)
+		if stdout, stderr = out.String(), errs.String(); !strings.Contains(stdout, "which shows nothing") {
+			break
+		}
+	}
+	return code, stdout, stderr
+}
+
 func TestServersOnOneRedisHoldTheLimitTogether(t *testing.T) {
 	t.Parallel()
-	var out, stderr bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"-duration", "2s", "-limit", "20"}, &out, &stderr), "%s%s", &out, &stderr)
+	code, out, stderr := reach(t, "-duration", "2s")
+	require.Zero(t, code, out+stderr)
 	require.Regexp(t, `^redis: 127.0.0.1:\d+, strict
 server 1: http://127.0.0.1:\d+
 server 2: http://127.0.0.1:\d+
@@ -47,9 +60,9 @@ limit: 20 a second for all together; 24 clients ask each server in turn
 ){2}
 \d+ passed, \d+ were refused, \d+ failed.*
 ok: no second was above the limit of 20, [12] of 2 reached it
-$`, out.String())
-	require.Contains(t, stderr.String(), "1s of 2s: ")
-	require.NotContains(t, stderr.String(), "\r", "there is no bar but on a terminal")
+$`, out)
+	require.Contains(t, stderr, "1s of 2s: ")
+	require.NotContains(t, stderr, "\r", "there is no bar but on a terminal")
 }
 
 func TestOnAGivenRedis(t *testing.T) {
@@ -57,11 +70,10 @@ func TestOnAGivenRedis(t *testing.T) {
 	srv, err := redisserver.Start(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(srv.Kill)
-	var out, stderr bytes.Buffer
-	args := []string{"-redis", srv.Addr, "-mode", "coalesced", "-servers", "2", "-duration", "3s", "-limit", "20"}
-	require.Zero(t, run(t.Context(), args, &out, &stderr), "%s%s", &out, &stderr)
-	require.Contains(t, out.String(), "redis: "+srv.Addr+", coalesced\n")
-	require.Contains(t, out.String(), "20 of 20\n")
+	code, out, stderr := reach(t, "-redis", srv.Addr, "-mode", "coalesced", "-servers", "2", "-duration", "3s")
+	require.Zero(t, code, out+stderr)
+	require.Contains(t, out, "redis: "+srv.Addr+", coalesced\n")
+	require.Contains(t, out, "20 of 20\n")
 	client := redis.NewClient(&redis.Options{Addr: srv.Addr})
 	defer func() { require.NoError(t, client.Close()) }()
 	info, err := client.Info(t.Context(), "commandstats").Result()
@@ -71,12 +83,12 @@ func TestOnAGivenRedis(t *testing.T) {
 
 func TestServersByThemselvesFail(t *testing.T) {
 	t.Parallel()
-	var out, stderr bytes.Buffer
-	require.Equal(t, 1, run(t.Context(), []string{"-shared=false", "-duration", "2s", "-limit", "20"}, &out, &stderr), "%s%s", &out, &stderr)
-	require.Contains(t, out.String(), "limit: 20 a second for each server by itself;")
-	require.Regexp(t, `\d+ +\d+ +\d+ +\d+ of 20 ABOVE\n`, out.String())
+	code, out, stderr := reach(t, "-shared=false", "-duration", "2s")
+	require.Equal(t, 1, code, out+stderr)
+	require.Contains(t, out, "limit: 20 a second for each server by itself;")
+	require.Regexp(t, `\d+ +\d+ +\d+ +\d+ of 20 ABOVE\n`, out)
 	// 40 on a quick machine; what passes at a turn of seconds is told of the later one.
-	require.Regexp(t, `\nFAILED: [12] of 2 seconds were above the limit of 20, by up to [2-9]\d\n$`, out.String())
+	require.Regexp(t, `\nFAILED: [12] of 2 seconds were above the limit of 20, by up to [2-9]\d\n$`, out)
 }
 
 func TestALimitThatIsNotReachedShowsNothing(t *testing.T) {
