@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,7 +106,6 @@ func TestTheStepsOfADispatcher(t *testing.T) {
 		{"calls and keys", logs.Config{Calls: true, Keys: true}, []string{
 			`level=DEBUG msg="instance added" kind=dispatch name=ads`,
 			`level=DEBUG msg="call waits for a connection" kind=dispatch name=ads key=k`,
-			`level=DEBUG msg="connection returned" kind=dispatch name=ads key=other`,
 			`level=DEBUG msg="connection available" kind=dispatch name=ads key=k waited=1s`,
 			`level=INFO msg="calls are held back" kind=dispatch name=ads key=k scope=account until=` + at(16),
 			`level=DEBUG msg="connection returned" kind=dispatch name=ads key=k`,
@@ -130,6 +130,11 @@ func TestTheStepsOfADispatcher(t *testing.T) {
 				b, _ := newBook(t, registry, level, c.cfg)
 				dispatched(t, registry)
 				got := b.read()
+				const handed = `level=DEBUG msg="connection returned" kind=dispatch name=ads key=other`
+				if i := slices.Index(got, handed); c.cfg.Calls {
+					require.Positive(t, i)
+					got = slices.Delete(got, i, i+1) // the call that it is for goes on at the same time
+				}
 				require.Equal(t, c.want, got)
 			})
 		})
