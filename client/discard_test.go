@@ -89,7 +89,7 @@ func TestDiscardKeepsTheConnectionOfAShortBody(t *testing.T) {
 		require.NoError(t, err)
 		resp, err := tr.RoundTrip(req)
 		require.NoError(t, err)
-		client.Discard(resp, client.Drain{Time: 100 * time.Millisecond})
+		client.Discard(resp, client.Drain{Time: 2 * time.Second})
 		_, conns := srv.Conns()
 		return conns
 	}

@@ -12,9 +12,9 @@ import (
 func TestSoakGoroutines(t *testing.T) { checkGoroutines(t, 1000) }
 
 func TestSoakEveryFailureInMemory(t *testing.T) {
-	load{requests: 10_048, least: 1004, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
+	load{requests: 10_048, least: 1004, kinds: 10, atOnce: 64, attempt: 10 * time.Second}.inMemory(t)
 }
 
 func TestSoakEveryFailureOverSockets(t *testing.T) {
-	load{requests: 10_048, least: 1004, atOnce: 64, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
+	load{requests: 10_048, least: 1004, kinds: 10, atOnce: 64, attempt: 400 * time.Millisecond, slack: resiltest.Patience}.overSockets(t)
 }
