@@ -302,7 +302,11 @@ func TestAPausedServer(t *testing.T) {
 						longest, last = max(longest, now.Sub(last)), now
 					}
 				})
-				time.Sleep(600 * time.Millisecond) // calls as usual
+				require.Eventually(t, func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(calls) > rate/2 // calls as usual
+				}, time.Minute, time.Millisecond)
 				before := shared.Stats()
 				disturbed := time.Now().UnixNano()
 				_, err := srv.Do(c.disturb...)
