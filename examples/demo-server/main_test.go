@@ -380,7 +380,7 @@ func TestSignalsEndItGracefully(t *testing.T) {
 		url := <-stdout.line
 		answered := make(chan string, 1)
 		go func() {
-			resp, err := http.Get(url + "/slow?d=700ms") //nolint:gosec // our own server
+			resp, err := http.Get(url + "/slow?d=2s") //nolint:gosec // our own server
 			if err != nil {
 				answered <- err.Error()
 				return
@@ -389,7 +389,7 @@ func TestSignalsEndItGracefully(t *testing.T) {
 			_ = resp.Body.Close()
 			answered <- fmt.Sprint(string(b), err)
 		}()
-		time.Sleep(200 * time.Millisecond) // real: the request is to be in flight
+		time.Sleep(500 * time.Millisecond) // real: the request is to be in flight
 		require.NoError(t, cmd.Process.Signal(sig))
 		require.Equal(t, "at last\n<nil>", <-answered, "what is in flight is finished")
 		require.NoError(t, cmd.Wait(), "exit code 0")
