@@ -165,7 +165,7 @@ func TestAJudgeThatFailsIsAnError(t *testing.T) {
 
 func TestAVendorThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	url := programtest.Unreachable()
+	const url = "http://" + programtest.Unreachable
 	for _, algorithm := range []string{"gresil", "naive"} {
 		r := runJSON(t.Context(), t, "-workers 1 -vendor %s -algorithm %s", url, algorithm)
 		require.Equal(t, 1, r.Code, r)
@@ -177,7 +177,7 @@ func TestAVendorThatCannotBeReached(t *testing.T) {
 
 func TestARedisThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	addr := strings.TrimPrefix(programtest.Unreachable(), "http://")
+	const addr = programtest.Unreachable
 	for _, algorithm := range []string{"gresil", "article"} {
 		r := runJSON(t.Context(), t, "-redis %s -algorithm %s", addr, algorithm)
 		require.Equal(t, 1, r.Code, r)

@@ -59,10 +59,8 @@ func TestEveryScenarioCanFail(t *testing.T) {
 
 func TestNoServerAtAll(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
 	var out bytes.Buffer
-	require.Equal(t, 1, run(t.Context(), []string{"-target", srv.URL, "-scenario", "ratelimit"}, &out, io.Discard))
+	require.Equal(t, 1, run(t.Context(), []string{"-target", "http://127.0.0.1:1", "-scenario", "ratelimit"}, &out, io.Discard))
 	require.Contains(t, out.String(), "connection refused")
 }
 

@@ -149,7 +149,7 @@ func TestAJudgeThatFailsIsAnError(t *testing.T) {
 
 func TestAVendorThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	url := programtest.Unreachable()
+	const url = "http://" + programtest.Unreachable
 	for _, algorithm := range []string{"gresil", "naive"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +163,7 @@ func TestAVendorThatCannotBeReached(t *testing.T) {
 
 func TestARedisThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	addr := strings.TrimPrefix(programtest.Unreachable(), "http://")
+	const addr = programtest.Unreachable
 	for _, algorithm := range []string{"gresil", "fork"} {
 		r := runJSON(t.Context(), t, "-redis %s -algorithm %s", addr, algorithm)
 		require.Equal(t, 1, r.Code, r)

@@ -223,7 +223,7 @@ func TestOtherAnswersFailACall(t *testing.T) {
 
 func TestAVendorThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	url := programtest.Unreachable()
+	const url = "http://" + programtest.Unreachable
 	for _, algorithm := range algorithms() {
 		for _, calls := range []string{"3", "100000"} {
 			r := runJSON(t.Context(), t, "-rate 10000 -vendor "+url+" -algorithm "+algorithm+" -calls "+calls)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strconv"
@@ -54,15 +55,18 @@ func again(start func() (*Server, error)) (s *Server, err error) {
 	return s, err
 }
 
-// FreePort returns a port without a listener.
-func FreePort() (string, error) {
+// FreePort returns a port without a listener. It is below those that the kernel gives to others, so that
+// it stays free while a server that was killed is restarted.
+func FreePort() (port string, err error) {
 	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 100 {
+		port = strconv.Itoa(10_000 + rand.IntN(20_000)) //nolint:gosec // no secret
+		var l net.Listener
+		if l, err = lc.Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port, l.Close()
+	return "", err
 }
 
 // Restart starts the server again after Kill, and waits until it is ready.

@@ -49,12 +49,8 @@ func FailingJudges() map[string]http.HandlerFunc {
 	}
 }
 
-// Unreachable returns the URL of a server that has ended.
-func Unreachable() (url string) {
-	srv := httptest.NewServer(http.NotFoundHandler())
-	srv.Close()
-	return srv.URL
-}
+// Unreachable is the address of no server: its port is below those that a kernel gives to tests beside.
+const Unreachable = "127.0.0.1:1"
 
 // Request sends a request with a connection of its own, and returns the response and its body.
 func Request(t *testing.T, method, url string, header http.Header, body string) (resp *http.Response, text string) {
