@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,12 +56,18 @@ func again(start func() (*Server, error)) (s *Server, err error) {
 	return s, err
 }
 
-// FreePort returns a port without a listener. It is below those that the kernel gives to others, so that
-// it stays free while a server that was killed is restarted.
+// firstPort is another one in each process; ports counts those that this one has tried.
+var (
+	firstPort = rand.Uint32() //nolint:gosec // no secret
+	ports     atomic.Uint32
+)
+
+// FreePort returns a port without a listener. It is below those that the kernel gives to others, and not
+// soon the same again, so that it stays free while a server that was killed is restarted.
 func FreePort() (port string, err error) {
 	var lc net.ListenConfig
 	for range 100 {
-		port = strconv.Itoa(10_000 + rand.IntN(20_000)) //nolint:gosec // no secret
+		port = strconv.Itoa(10_000 + int((firstPort+ports.Add(1))%20_000))
 		var l net.Listener
 		if l, err = lc.Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
 			return port, l.Close()

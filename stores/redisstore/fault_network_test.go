@@ -174,7 +174,7 @@ func TestTheDefaultTimeout(t *testing.T) {
 		id, err := table.Plan(ratelimit.PerHour(10).Specs())
 		require.NoError(t, err)
 		var took []time.Duration
-		for range failures - 1 {
+		for range failures / 2 { // a call that the machine keeps waiting can be two failures of Coalesced
 			began := time.Now()
 			_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 			took = append(took, time.Since(began))
