@@ -57,6 +57,8 @@ func again(start func() (*Server, error)) (s *Server, err error) {
 }
 
 // firstPort is another one in each process; ports counts those that this one has tried.
+//
+//nolint:gochecknoglobals // ports are those of the process
 var (
 	firstPort = rand.Uint32() //nolint:gosec // no secret
 	ports     atomic.Uint32
