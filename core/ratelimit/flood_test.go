@@ -17,10 +17,8 @@ func TestFlood(t *testing.T) { checkFlood(t, 2000, 3) } //nolint:paralleltest //
 
 func checkFlood(t *testing.T, most, times int) {
 	t.Helper()
-	const (
-		owe = 500
-		n   = 5
-	)
+	const n = 5
+	owe := most / 4
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
