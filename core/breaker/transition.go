@@ -116,6 +116,9 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	b.state, b.since = state, now
 	b.generation++
 	var refusal *OpenError
+	if state == Open || state == ForcedOpen {
+		b.opening = b.generation
+	}
 	switch state {
 	case Open:
 		b.until = now + b.openFor
