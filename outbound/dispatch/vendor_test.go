@@ -144,7 +144,7 @@ func TestAnOverloadOfAnEscalatingVendor(t *testing.T) {
 // in flight. Without Pad, as the vendor's clock is the dispatcher's.
 func TestNoCallInsideAToldPause(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
+	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			v := escalating.NewTelling(seed)
 			d := newDispatcher(t, config{Capacity: 120, Attempts: 100, Pad: -1})

@@ -168,7 +168,7 @@ func TestALateAnswerDoesNotHoldAHealthyHost(t *testing.T) {
 // of the ramp that comes after the ramp's end.
 func TestNoRequestInsideAToldPause(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(10) {
+	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
 			v := escalating.NewTelling(seed)
 			limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerSecond(1000), MaxWait: time.Hour}))
