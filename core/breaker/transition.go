@@ -205,7 +205,8 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 	return nil
 }
 
-// Reset empties the window and closes the breaker. Running calls do not count any more.
+// Reset empties the window and closes the breaker. Running calls do not count any more, but
+// a [Permit.Trip] of one of them opens it, unless it was open since that call began.
 func (b *Breaker) Reset() {
 	b.locked(func(ctx context.Context, now time.Duration) {
 		b.queue(ctx, reset, Info{State: Closed})
