@@ -231,8 +231,8 @@ func TestALateTrip(t *testing.T) {
 		between func(t *testing.T, b *breaker.Breaker) // the trial and its answer
 		opens   bool
 	}{
-		"closed":         {func(t *testing.T, b *breaker.Breaker) { run(t, b, "SS") }, true},                                            //nolint:thelper // it is a part of the test
-		"reset":          {func(_ *testing.T, b *breaker.Breaker) { b.Reset() }, true},                                                  //nolint:thelper // likewise
+		"closed":         {func(t *testing.T, b *breaker.Breaker) { run(t, b, "SS") }, true}, //nolint:thelper // it is a part of the test
+		"reset":          {func(_ *testing.T, b *breaker.Breaker) { b.Reset() }, true},
 		"set to closed":  {func(t *testing.T, b *breaker.Breaker) { require.NoError(t, b.SetState(breaker.Closed)) }, true},             //nolint:thelper // likewise
 		"SetConfig":      {func(t *testing.T, b *breaker.Breaker) { require.NoError(t, b.SetConfig(breaker.Config{Trials: 5})) }, true}, //nolint:thelper // likewise
 		"given up":       {func(*testing.T, *breaker.Breaker) { time.Sleep(time.Minute) }, true},

@@ -137,9 +137,9 @@ func TestAnAnswerOfTheRampHoldsAgain(t *testing.T) {
 			require.Zero(t, c.Stats().Keys)
 		}, false},
 		"released": {func(t *testing.T, c *cooldown.Cooldown) { require.False(t, c.Release(key)) }, false}, //nolint:thelper // it is a part of the test
-		"SetConfig": {func(t *testing.T, c *cooldown.Cooldown) {
+		"SetConfig": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			require.NoError(t, c.SetConfig(cooldown.Config{MaxWait: time.Hour}))
-		}, false}, //nolint:thelper // it is a part of the test
+		}, false},
 		"other recovered": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
 			c.Hold(t.Context(), "other", time.Second)
 			time.Sleep(time.Second)
