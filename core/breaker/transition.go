@@ -116,6 +116,9 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	b.state, b.since = state, now
 	b.generation++
 	var refusal *OpenError
+	if state == Open || state == ForcedOpen {
+		b.opening = b.generation
+	}
 	switch state {
 	case Open:
 		b.until = now + b.openFor
@@ -202,7 +205,8 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 	return nil
 }
 
-// Reset empties the window and closes the breaker. Running calls do not count any more.
+// Reset empties the window and closes the breaker. Running calls do not count any more, but
+// a [Permit.Trip] of one of them opens it, unless it was open since that call began.
 func (b *Breaker) Reset() {
 	b.locked(func(ctx context.Context, now time.Duration) {
 		b.queue(ctx, reset, Info{State: Closed})

@@ -96,11 +96,14 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("dispatch: HTTP status %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// CheckResponse returns a [*StatusError] for a response with the status 429 or 503, and
-// otherwise nil. Call it in the function of [Do], and close the body as usual. If the body
+// CheckResponse returns a [*StatusError] for a response with the status 429 or 503, the error
+// of [client.Rejected] for one that a plugin made, and otherwise nil. Call it in the function of [Do], and close the body as usual. If the body
 // is JSON, it reads the start of it, which can be read again afterwards; after half a second
 // it does not wait for more, and Body is empty.
 func CheckResponse(resp *http.Response) error {
+	if err := client.Rejected(resp); err != nil { // the vendor was not called
+		return err
+	}
 	if e := check(resp, func(*StatusError) {}); e != nil {
 		return e
 	}
@@ -271,8 +274,8 @@ func answered(err error) bool {
 			return false
 		}
 	}
-	code := statusOf(err).code
-	return code != canceledCall && code != deadlineExceeded && code != unavailable
+	s := statusOf(err)
+	return s.code != canceledCall && s.code != deadlineExceeded && s.code != unavailable && !s.tooLarge() // which can be of the client
 }
 
 // merge adds another limit that the same answer reports: the longest wait, and the widest

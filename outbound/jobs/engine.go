@@ -38,7 +38,8 @@ type Inspector interface {
 	Delete(ctx context.Context, queue, id string) error
 	// Pause stops the queue, in all processes, until Resume. Jobs that are active continue.
 	Pause(ctx context.Context, queue string) error
-	// Resume ends a pause and a hold. It does nothing if there is none.
+	// Resume ends a pause and a hold. It does nothing if there is none. Jobs that begin
+	// afterwards can cause a hold.
 	Resume(ctx context.Context, queue string) error
 	// Hold stops the queue like Pause, until a time. It neither shortens another hold nor changes a
 	// pause.

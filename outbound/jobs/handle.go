@@ -35,7 +35,7 @@ func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Re
 	result, slot := current.decide(time.Now(), job, err, ctx.Err() != nil || handlers.Err() != nil)
 	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: result.Err}
 	if wait := time.Until(slot); current.Hold > 0 && wait > current.Hold {
-		r.hold(ctx, event, time.Now().Add(min(wait, maxHold)))
+		r.hold(ctx, event, began, time.Now().Add(min(wait, maxHold)))
 	}
 	r.count(ctx, result.Verdict, event)
 	return result
@@ -121,12 +121,14 @@ func permanent(err error) bool {
 	return ok // it is negative
 }
 
-// hold holds the queue of an attempt until its slot, unless this process has done so.
-func (r *Runner) hold(ctx context.Context, event Event, slot time.Time) {
+// hold holds the queue of an attempt until its slot, unless this process has done so since the
+// attempt began. An attempt that began later shows that the queue was resumed, and holds it again.
+func (r *Runner) hold(ctx context.Context, event Event, began, slot time.Time) {
 	r.mu.Lock()
-	known := !slot.After(r.holds[event.Queue].Add(100 * time.Millisecond))
+	last := r.holds[event.Queue]
+	known := !began.After(last.since) && !slot.After(last.until.Add(100*time.Millisecond))
 	if !known {
-		r.holds[event.Queue] = slot
+		r.holds[event.Queue] = hold{time.Now(), slot}
 	}
 	r.mu.Unlock()
 	if known {
@@ -141,6 +143,9 @@ func (r *Runner) hold(ctx context.Context, event Event, slot time.Time) {
 		r.engineFails(ctx, Event{Queue: event.Queue, Err: err})
 		return
 	}
+	r.mu.Lock()
+	r.holds[event.Queue] = hold{time.Now(), r.holds[event.Queue].until} // attempts could begin until now
+	r.mu.Unlock()
 	r.engineExecutes(ctx)
 	r.counters.holds.Add(1)
 	event.At = slot

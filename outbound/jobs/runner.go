@@ -33,9 +33,12 @@ type Runner struct {
 	seen     atomic.Pointer[[]QueueInfo] // the latest reading
 
 	mu    sync.Mutex
-	lanes map[string]*lane     // of Feed, by queue
-	holds map[string]time.Time // the latest hold of this process, by queue
+	lanes map[string]*lane // of Feed, by queue
+	holds map[string]hold  // the latest hold of this process, by queue
 }
+
+// A hold is that of a queue by this process.
+type hold struct{ since, until time.Time }
 
 func lifeCycle() *instance.Kind[Config, map[string]Queue, Hooks] {
 	return &instance.Kind[Config, map[string]Queue, Hooks]{
@@ -59,7 +62,7 @@ func lifeCycle() *instance.Kind[Config, map[string]Queue, Hooks] {
 // New makes a runner. It returns the errors of [Config.Validate], or an error if the name is in use
 // in the registry.
 func New(cfg Config) (*Runner, error) {
-	r := &Runner{engine: cfg.Engine, closed: make(chan struct{}), lanes: map[string]*lane{}, holds: map[string]time.Time{}}
+	r := &Runner{engine: cfg.Engine, closed: make(chan struct{}), lanes: map[string]*lane{}, holds: map[string]hold{}}
 	if r.engine == nil {
 		r.engine = NewMemory(0)
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -121,6 +122,56 @@ func TestOne429Among60HoldsAllBack(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// For an hour the vendor answers only 429, some with a longer pause than the others, to 60
+// callers that give up and come again.
+func TestAnHourOfOnly429s(t *testing.T) {
+	t.Parallel()
+	plugins := map[string]func() []client.Plugin{
+		"limiter": func() []client.Plugin { return nil },
+		"both": func() []client.Plugin {
+			return []client.Plugin{core.Must(retry.New(retry.Config{})), core.Must(breaker.NewClient(breaker.ClientConfig{}))}
+		},
+	}
+	for name, with := range plugins {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var told [][2]time.Duration
+				v := &vendor{answer: func(n int, at time.Duration) (int, time.Duration, http.Header) {
+					wait, latency := 2+n%7, 50*time.Millisecond+time.Duration(n%5)*50*time.Millisecond
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, [2]time.Duration{at + latency, at + latency + time.Duration(wait)*time.Second})
+					return http.StatusTooManyRequests, latency, after(strconv.Itoa(wait))
+				}}
+				limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))
+				c := &http.Client{Transport: client.New(v, append(with(), limits)...)}
+				var wg sync.WaitGroup
+				start := time.Now()
+				for i := range 60 {
+					wg.Go(func() {
+						for time.Since(start) < time.Hour {
+							if resp, err := c.Get("http://a.test/"); err == nil {
+								_ = resp.Body.Close()
+							}
+							time.Sleep(time.Duration(1+i) * 100 * time.Millisecond)
+						}
+					})
+				}
+				wg.Wait()
+				inside := 0
+				for _, at := range v.starts {
+					if slices.ContainsFunc(told, func(p [2]time.Duration) bool { return p[0]+100*time.Millisecond < at && at < p[1] }) {
+						inside++
+					}
+				}
+				require.Zero(t, inside, "of %d", len(v.starts))
+			})
+		})
 	}
 }
 
