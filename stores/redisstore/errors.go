@@ -72,7 +72,7 @@ var reasons = [...]struct {
 	{noConnection, "all connections of the client's pool are in use", false},
 	{blame.Timeout, "no reply in time", true},
 	{isCanceled, "canceled", true},
-	{redis.IsReadOnlyError, "the server is a replica, or cut off from its replicas", false},
+	{notPrimary, "the server is a replica, or cut off from its replicas", false},
 	{redis.IsLoadingError, "the server is loading its data", false},
 	{redis.IsOOMError, "the server is out of memory", false},
 	{redis.IsAuthError, "the server wants another user or password", false},
@@ -101,6 +101,9 @@ func explain(err error) error {
 	}
 	return fmt.Errorf("redisstore: the server cannot be reached: %w", err)
 }
+
+// notPrimary reports whether the server accepts no writes.
+func notPrimary(err error) bool { return redis.IsReadOnlyError(err) || redis.IsNoReplicasError(err) }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 
