@@ -6,6 +6,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -44,7 +45,8 @@ func (c *Conns) Do(ctx context.Context, client redis.UniversalClient, f func() e
 	}
 }
 
-// close closes the idle connections, unless another call has done so since before.
+// close closes the idle connections. If another call has done so since before, it closes one: that of the
+// refusal, which the client has used last.
 func (c *Conns) close(ctx context.Context, client redis.UniversalClient, before uint64) {
 	switch client.(type) {
 	case *redis.ClusterClient, *redis.Ring:
@@ -52,8 +54,9 @@ func (c *Conns) close(ctx context.Context, client redis.UniversalClient, before 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	most := uint32(math.MaxUint32)
 	if c.closed.Load() != before {
-		return
+		most = 1
 	}
 	single := func() uint32 { return client.PoolStats().IdleConns }
 	piped := func() uint32 {
@@ -62,10 +65,10 @@ func (c *Conns) close(ctx context.Context, client redis.UniversalClient, before 
 		}
 		return 0
 	}
-	for n := single(); n > 0 && single() > 0 && ctx.Err() == nil; n-- {
+	for n := min(single(), most); n > 0 && single() > 0 && ctx.Err() == nil; n-- {
 		_ = client.Process(ctx, discard(ctx))
 	}
-	for n := piped(); n > 0 && piped() > 0 && ctx.Err() == nil; n-- {
+	for n := min(piped(), most); n > 0 && piped() > 0 && ctx.Err() == nil; n-- {
 		_, _ = client.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, discard(ctx)) })
 	}
 	c.closed.Add(1)

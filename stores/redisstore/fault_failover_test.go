@@ -1,6 +1,11 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -8,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/tcpproxy"
 )
 
 // TestAFailoverUnderLoad kills the primary while callers go on: Sentinel makes the replica the
@@ -47,4 +54,171 @@ func TestAFailoverUnderLoad(t *testing.T) {
 		l.within(2 * limit)
 		l.shareWithin(2 * limit)
 	})
+}
+
+// A demotion is what a primary is after a failover in which it was not killed.
+type demotion struct {
+	name, says string
+	commands   []string // of the server, with the address of the new primary for %s
+	cut        bool     // its connections
+}
+
+func demotions() []demotion {
+	return []demotion{
+		{"replica", "the server is a replica", []string{"replicaof %s"}, false},
+		{"cut", "", []string{"replicaof %s"}, true},
+		{"stale replica", "the cluster is not complete", []string{"config set replica-serve-stale-data no", "replicaof 127.0.0.1 1"}, false},
+		{"without replicas", "cut off from its replicas", []string{"config set min-replicas-to-write 1"}, false},
+	}
+}
+
+// A relay is one address for two servers, of which one is the primary.
+type relay struct {
+	*tcpproxy.Proxy
+
+	primary, replica server
+}
+
+func startRelay(t *testing.T) *relay {
+	t.Helper()
+	r := &relay{primary: startServer(t, "--repl-diskless-sync-delay", "0")}
+	host, port, err := net.SplitHostPort(r.primary.Addr)
+	require.NoError(t, err)
+	r.replica = startServer(t, "--replicaof", host, port)
+	require.Eventually(t, func() bool {
+		info, err := r.replica.Do("info replication")
+		return err == nil && strings.Contains(info, "master_link_status:up")
+	}, patient, 10*time.Millisecond)
+	r.Proxy, err = tcpproxy.Start(r.primary.Addr)
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	return r
+}
+
+// client returns a client with n idle connections, and as many for pipelines.
+func (r *relay) client(t *testing.T, n int) *redis.Client {
+	t.Helper()
+	client := server{&redisserver.Server{Addr: r.Addr}}.client(t, func(o *redis.Options) {
+		o.PoolSize, o.PipelinePoolSize, o.ContextTimeoutEnabled = 2*n, 2*n, true
+	})
+	ctx := t.Context()
+	var all []*redis.Conn
+	for range n {
+		conn := client.Conn()
+		require.NoError(t, conn.Ping(ctx).Err())
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		require.NoError(t, conn.Close())
+	}
+	var wg sync.WaitGroup
+	r.Delay(100 * time.Millisecond) // so each takes a connection of its own
+	for range n {
+		wg.Go(func() {
+			_, _ = client.Pipelined(ctx, func(pipe redis.Pipeliner) error { pipe.Ping(ctx); pipe.Ping(ctx); return nil })
+		})
+	}
+	wg.Wait()
+	r.Delay(0)
+	require.EqualValues(t, n, client.PoolStats().IdleConns)
+	return client
+}
+
+// swap makes the replica the primary, and points the relay to it. What was decided before is replicated.
+func (r *relay) swap(t *testing.T, to demotion) {
+	t.Helper()
+	_, err := r.primary.Do("set replicated 1")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { got, _ := r.replica.Do("get replicated"); return got == "1" }, patient, time.Millisecond)
+	_, err = r.replica.Do("replicaof no one")
+	require.NoError(t, err)
+	for _, command := range to.commands {
+		_, err := r.primary.Do(strings.ReplaceAll(command, "%s", strings.Replace(r.replica.Addr, ":", " ", 1)))
+		require.NoError(t, err)
+	}
+	r.Point(r.replica.Addr)
+	if to.cut {
+		r.Cut()
+		r.Resume()
+	}
+}
+
+// TestAFailoverBehindOneAddress: the connections that are open lead to the demoted server. No decision
+// fails, and each is charged once.
+func TestAFailoverBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	for _, to := range demotions() {
+		t.Run(to.name, func(t *testing.T) {
+			t.Parallel()
+			modes(t, func(t *testing.T, mode Mode) {
+				t.Helper()
+				leavesNothing(t)
+				const limit, callers, each = 1000, 4, 10
+				r := startRelay(t)
+				s := newStore(t, r.client(t, 40), Config{Mode: mode})
+				table := open(t, s, "t")
+				all := kinds(limit, limit*time.Hour) // no permit comes back meanwhile
+				for name, l := range all {
+					take(t, table, name, l, 1)
+				}
+				r.swap(t, to)
+				var wg sync.WaitGroup
+				for name, l := range all {
+					id, err := table.Plan(l.Specs())
+					require.NoError(t, err)
+					for range callers {
+						wg.Go(func() {
+							for range each {
+								if _, err := table.Apply(context.WithoutCancel(t.Context()), name, id, driver.Op{Cost: 1}); err != nil {
+									t.Errorf("%s: %v", name, err)
+								}
+							}
+						})
+					}
+				}
+				wg.Wait()
+				for name, l := range all {
+					require.EqualValues(t, limit-1-callers*each, take(t, table, name, l, 0).Remaining, name)
+				}
+			})
+		})
+	}
+}
+
+// TestAServerThatIsNotThePrimary: where a new connection leads to it too, nothing is decided.
+func TestAServerThatIsNotThePrimary(t *testing.T) {
+	t.Parallel()
+	for _, to := range demotions() {
+		if to.cut {
+			continue
+		}
+		t.Run(to.name, func(t *testing.T) {
+			t.Parallel()
+			modes(t, func(t *testing.T, mode Mode) {
+				t.Helper()
+				r := startRelay(t)
+				s := newStore(t, r.client(t, 3), Config{Mode: mode})
+				table := open(t, s, "t")
+				take(t, table, "k", ratelimit.PerHour(10), 1)
+				r.swap(t, to)
+				r.Point(r.primary.Addr)
+				id, err := table.Plan(ratelimit.PerHour(10).Specs())
+				require.NoError(t, err)
+				_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+				require.ErrorContains(t, err, to.says)
+				var unsent interface{ Unsent() bool }
+				require.ErrorAs(t, err, &unsent)
+				require.Eventually(t, func() bool {
+					_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+					return errors.Is(err, ErrUnavailable)
+				}, patient, time.Millisecond)
+				r.Point(r.replica.Addr)
+				require.Eventually(t, func() bool {
+					_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+					return err == nil
+				}, patient, time.Millisecond)
+				require.EqualValues(t, 8, take(t, table, "k", ratelimit.PerHour(10), 0).Remaining)
+			})
+		})
+	}
 }
