@@ -3,8 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +13,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/redisserver"
-	"github.com/gresil/gresil/internal/tcpproxy"
+	"github.com/gresil/gresil/internal/redistest"
 )
 
 // TestAFailoverUnderLoad kills the primary while callers go on: Sentinel makes the replica the
@@ -59,7 +57,7 @@ func TestAFailoverUnderLoad(t *testing.T) {
 // A demotion is what a primary is after a failover in which it was not killed.
 type demotion struct {
 	name, says string
-	commands   []string // of the server, with the address of the new primary for %s
+	commands   []string // of the server: see redistest.Relay
 	cut        bool     // its connections
 }
 
@@ -72,31 +70,8 @@ func demotions() []demotion {
 	}
 }
 
-// A relay is one address for two servers, of which one is the primary.
-type relay struct {
-	*tcpproxy.Proxy
-
-	primary, replica server
-}
-
-func startRelay(t *testing.T) *relay {
-	t.Helper()
-	r := &relay{primary: startServer(t, "--repl-diskless-sync-delay", "0")}
-	host, port, err := net.SplitHostPort(r.primary.Addr)
-	require.NoError(t, err)
-	r.replica = startServer(t, "--replicaof", host, port)
-	require.Eventually(t, func() bool {
-		info, err := r.replica.Do("info replication")
-		return err == nil && strings.Contains(info, "master_link_status:up")
-	}, patient, 10*time.Millisecond)
-	r.Proxy, err = tcpproxy.Start(r.primary.Addr)
-	require.NoError(t, err)
-	t.Cleanup(r.Close)
-	return r
-}
-
-// client returns a client with n idle connections, and as many for pipelines.
-func (r *relay) client(t *testing.T, n int) *redis.Client {
+// idleClient returns a client with n idle connections, and as many for pipelines.
+func idleClient(t *testing.T, r *redistest.Relay, n int) *redis.Client {
 	t.Helper()
 	client := server{&redisserver.Server{Addr: r.Addr}}.client(t, func(o *redis.Options) {
 		o.PoolSize, o.PipelinePoolSize, o.ContextTimeoutEnabled = 2*n, 2*n, true
@@ -124,25 +99,6 @@ func (r *relay) client(t *testing.T, n int) *redis.Client {
 	return client
 }
 
-// swap makes the replica the primary, and points the relay to it. What was decided before is replicated.
-func (r *relay) swap(t *testing.T, to demotion) {
-	t.Helper()
-	_, err := r.primary.Do("set replicated 1")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { got, _ := r.replica.Do("get replicated"); return got == "1" }, patient, time.Millisecond)
-	_, err = r.replica.Do("replicaof no one")
-	require.NoError(t, err)
-	for _, command := range to.commands {
-		_, err := r.primary.Do(strings.ReplaceAll(command, "%s", strings.Replace(r.replica.Addr, ":", " ", 1)))
-		require.NoError(t, err)
-	}
-	r.Point(r.replica.Addr)
-	if to.cut {
-		r.Cut()
-		r.Resume()
-	}
-}
-
 // TestAFailoverBehindOneAddress: the connections that are open lead to the demoted server. No decision
 // fails, and each is charged once.
 func TestAFailoverBehindOneAddress(t *testing.T) {
@@ -154,14 +110,14 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 				t.Helper()
 				leavesNothing(t)
 				const limit, callers, each = 1000, 4, 10
-				r := startRelay(t)
-				s := newStore(t, r.client(t, 40), Config{Mode: mode})
+				r := redistest.StartRelay(t)
+				s := newStore(t, idleClient(t, r, 40), Config{Mode: mode})
 				table := open(t, s, "t")
 				all := kinds(limit, limit*time.Hour) // no permit comes back meanwhile
 				for name, l := range all {
 					take(t, table, name, l, 1)
 				}
-				r.swap(t, to)
+				r.Swap(t, to.cut, to.commands...)
 				var wg sync.WaitGroup
 				for name, l := range all {
 					id, err := table.Plan(l.Specs())
@@ -196,12 +152,12 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 			t.Parallel()
 			modes(t, func(t *testing.T, mode Mode) {
 				t.Helper()
-				r := startRelay(t)
-				s := newStore(t, r.client(t, 3), Config{Mode: mode})
+				r := redistest.StartRelay(t)
+				s := newStore(t, idleClient(t, r, 3), Config{Mode: mode})
 				table := open(t, s, "t")
 				take(t, table, "k", ratelimit.PerHour(10), 1)
-				r.swap(t, to)
-				r.Point(r.primary.Addr)
+				r.Swap(t, to.cut, to.commands...)
+				r.Point(r.Primary.Addr)
 				id, err := table.Plan(ratelimit.PerHour(10).Specs())
 				require.NoError(t, err)
 				_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
@@ -212,7 +168,7 @@ func TestAServerThatIsNotThePrimary(t *testing.T) {
 					_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 					return errors.Is(err, ErrUnavailable)
 				}, patient, time.Millisecond)
-				r.Point(r.replica.Addr)
+				r.Point(r.Replica.Addr)
 				require.Eventually(t, func() bool {
 					_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
 					return err == nil
