@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/internal/redistest"
-	"github.com/gresil/gresil/outbound/batch"
 )
 
 // TestAFailoverBehindOneAddress: connections that are open lead to the demoted server. No operation fails,
@@ -47,5 +46,5 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 	u.flush()
 	b := u.lease(1 + records)
 	require.Len(t, payloads(b), 1+records)
-	u.settle(b, func(s *batch.Settlement) {})
+	u.settle(b)
 }

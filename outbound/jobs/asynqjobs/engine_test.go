@@ -170,7 +170,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const idle = 40
-			r := redistest.StartRelay(t)
+			r := redistest.StartRelay(t) //nolint:contextcheck // servers of the test
 			client := redis.NewClient(&redis.Options{Addr: r.Addr, PoolSize: 2 * idle})
 			t.Cleanup(func() { _ = client.Close() })
 			engine, err := asynqjobs.New(client, asynqjobs.Config{})
@@ -185,7 +185,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 			for _, conn := range open {
 				require.NoError(t, conn.Close())
 			}
-			r.Swap(t, false, "replicaof %s")
+			r.Swap(t, false, "replicaof %s") //nolint:contextcheck // as above
 			require.NoError(t, send(engine))
 		})
 	}
