@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/failover"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/outbound/jobs"
 )
@@ -34,6 +36,7 @@ const forever = 10 * 365 * 24 * time.Hour
 // An Engine keeps jobs in Redis. It is safe for concurrent use, and has nothing to close.
 type Engine struct {
 	redis     redis.UniversalClient
+	conns     failover.Conns
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
@@ -66,7 +69,10 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job)), options...)
+	err := e.send(ctx, func() error {
+		_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job)), options...)
+		return err
+	})
 	switch {
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return jobs.ErrExists
@@ -74,6 +80,25 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 		return failed(ctx, err)
 	}
 	return nil
+}
+
+// send calls f, and again over another connection if the server has refused it because it is not the
+// primary.
+func (e *Engine) send(ctx context.Context, f func() error) error {
+	return e.conns.Do(ctx, e.redis, func() error { return refusal(f()) })
+}
+
+// refusal returns the reply of a server that is not the primary without the text that asynq puts before
+// it: asynq keeps only the text.
+func refusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	_, text, _ := strings.Cut(err.Error(), "redis eval error: ")
+	if reply := errors.New(text); failover.Refused(reply) {
+		return reply
+	}
+	return err
 }
 
 // headersOf returns the fields of a job that a task does not have. Most jobs need none.

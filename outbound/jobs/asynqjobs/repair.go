@@ -28,7 +28,10 @@ return repaired`)
 // otherwise the job runs again within 30 to 90 seconds, if a Run is there. An entry without a job is
 // removed. QueueInfo.Stuck is the number of stuck jobs.
 func (e *Engine) Repair(ctx context.Context, queue string) (repaired int, err error) {
-	repaired, err = repairScript.Run(ctx, e.redis, []string{prefix(queue)}, time.Now().Unix()).Int()
+	err = e.send(ctx, func() (err error) {
+		repaired, err = repairScript.Run(ctx, e.redis, []string{prefix(queue)}, time.Now().Unix()).Int()
+		return err
+	})
 	if err != nil {
 		return 0, failed(ctx, err)
 	}
