@@ -1,10 +1,15 @@
 package ratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/go-chi/chi/v5"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
@@ -20,23 +25,6 @@ type rule struct {
 	texts   *texts
 }
 
-// price returns the cost of a request under this rule, and its limiter.
-func (u *rule) price(r *http.Request) (cost int64, limiter *ratelimit.Limiter, err error) {
-	cost, limiter = 1, u.limiter
-	if u.weight != nil {
-		cost, err = u.weight(r)
-	}
-	if err == nil && cost < 0 {
-		err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: cost, Reason: "must return >= 0 (0 takes nothing)"}
-	}
-	if err == nil && u.tier != nil {
-		if limit := u.tier(r); limit != (Limit{}) {
-			limiter, err = limiter.WithLimit(limit)
-		}
-	}
-	return cost, limiter, err
-}
-
 // routes are the patterns and their rules, the more specific ones before the more
 // general.
 type routes []route
@@ -46,40 +34,154 @@ type route struct {
 	rule *rule
 }
 
-// find returns the rule for r, or nil. It finds what [http.ServeMux] would, also
-// where that would redirect to a clean path or to one with a slash at its end, and
-// does not allocate: the mux does, for a request that it has no pattern for.
-func (rs routes) find(r *http.Request) *rule {
+// A price is what a request takes under a rule.
+type price struct {
+	*rule
+	cost    int64
+	limiter *ratelimit.Limiter
+	err     error
+}
+
+// rules returns the rules that r may have. Most requests have no more than one.
+func (s *settings) rules(r *http.Request) (first *rule, more []*rule) {
+	s.routes.each(r, func(u *rule) {
+		if u == nil {
+			u = s.others
+		}
+		if first == nil {
+			first = u
+		} else if u != first && !slices.Contains(more, u) {
+			more = append(more, u)
+		}
+	})
+	return first, more
+}
+
+// priceOf returns what r takes: the highest of the prices that it may have, by the time in
+// which the permits recover, and also the others of the same cost.
+func (s *settings) priceOf(r *http.Request) (p price, also []price) {
+	first, more := s.rules(r)
+	p = first.price(r)
+	if more == nil {
+		return p, nil
+	}
+	for _, u := range more {
+		also = append(also, u.price(r))
+	}
+	for i := range also {
+		if also[i].recovery() > p.recovery() {
+			p, also[i] = also[i], p
+		}
+	}
+	also = slices.DeleteFunc(also, func(a price) bool { return a.err != nil || a.cost != p.cost || a.mark == p.mark })
+	slices.SortFunc(also, func(a, b price) int { return strings.Compare(a.mark, b.mark) })
+	return p, slices.CompactFunc(also, func(a, b price) bool { return a.mark == b.mark }) // a mark is a bucket
+}
+
+// price returns what r takes under u.
+func (u *rule) price(r *http.Request) price {
+	p := price{rule: u, cost: 1, limiter: u.limiter}
+	if u.weight != nil {
+		p.cost, p.err = u.weight(r)
+	}
+	if p.err == nil && p.cost < 0 {
+		p.err = &core.ConfigError{Field: "ratelimit.ServerConfig.Weight", Value: p.cost, Reason: "must return >= 0 (0 takes nothing)"}
+	}
+	if p.err == nil && u.tier != nil {
+		if limit := u.tier(r); limit != (Limit{}) {
+			p.limiter, p.err = p.limiter.WithLimit(limit)
+		}
+	}
+	return p
+}
+
+// recovery returns the seconds in which the permits of p recover.
+func (p *price) recovery() (longest float64) {
+	if p.err != nil {
+		return math.Inf(1) // the answer is an error
+	}
+	for _, spec := range p.limiter.Limit().Specs() {
+		longest = max(longest, float64(p.cost)*spec.Period.Seconds()/float64(spec.Permits))
+	}
+	return longest
+}
+
+// each calls yield with every rule that r may have, and with nil if it may have none. Which
+// one it has depends on the router and on its middleware, and both can be outside or inside
+// of the limiter. It does not allocate if the path is clean: a mux does, for a request that
+// it has no pattern for.
+func (rs routes) each(r *http.Request, yield func(*rule)) {
 	if len(rs) == 0 {
-		return nil
+		yield(nil)
+		return
 	}
-	path, escaped := r.URL.Path, r.URL.RawPath != ""
-	if escaped {
-		path = r.URL.EscapedPath()
+	routing := chi.RouteContext(r.Context())
+	rs.eachOf(r, r.Method, routing, yield)
+	if routing != nil && routing.RouteMethod != "" && routing.RouteMethod != r.Method {
+		rs.eachOf(r, routing.RouteMethod, routing, yield)
 	}
-	path = clean(path)
-	var slash *rule // a more specific one, to which a mux would redirect
+}
+
+func (rs routes) eachOf(r *http.Request, method string, routing *chi.Context, yield func(*rule)) {
+	found := func(u *rule) {
+		if u != nil {
+			yield(u)
+		}
+	}
+	path, raw, inMux, inChi := r.URL.Path, r.URL.Path, plain, plain
+	if r.URL.RawPath != "" {
+		path, raw, inMux, inChi = r.URL.EscapedPath(), r.URL.RawPath, muxed, escaped // different paths after a rewriting of Path
+		rs.findBoth(r, method, r.URL.Path, found)                                    // for StripSlashes and URLFormat a %2F is a slash
+	}
+	cleaned := clean(path)
+	rs.find(r, method, cleaned, inMux, yield)
+	if (raw != cleaned || inMux != inChi) && strings.HasPrefix(raw, "/") {
+		rs.find(r, method, raw, inChi, yield)
+	}
+	if routing != nil && routing.RoutePath != "" && routing.RoutePath != path {
+		rs.findBoth(r, method, routing.RoutePath, found) // the patterns may be for all of the path
+	}
+}
+
+// findBoth finds the rules for a path and for the clean path.
+func (rs routes) findBoth(r *http.Request, method, path string, yield func(*rule)) {
+	cleaned := clean(path)
+	rs.find(r, method, cleaned, plain, yield)
+	if path != cleaned && strings.HasPrefix(path, "/") {
+		rs.find(r, method, path, plain, yield)
+	}
+}
+
+// find calls yield with the rule that [http.ServeMux] would find for a path, also where that
+// would redirect to one with a slash at its end, or with nil. It then does so with the rule
+// for the path without extensions and slashes at its end, if there is one.
+func (rs routes) find(r *http.Request, method, path string, e encoding, yield func(*rule)) {
+	bare := path[len(path)-1] != '/' && strings.IndexByte(path, '.') < 0
+	var found, slash, loose *rule // slash is a more specific one, to which a mux would redirect
 	for i := range rs {
 		p := &rs[i]
-		if !p.admits(r) {
+		if !p.admits(method, r.Host) {
 			continue
 		}
-		switch p.match(path, escaped) {
+		switch p.match(path, e) {
 		case exact:
-			return p.rule
+			found = cmp.Or(found, p.rule)
 		case below:
-			if slash == nil {
-				return p.rule
-			}
-			return slash
+			found = cmp.Or(found, slash, p.rule)
 		case slashMissing:
-			if slash == nil {
-				slash = p.rule
-			}
+			slash = cmp.Or(slash, p.rule)
+		case decorated:
+			loose = cmp.Or(loose, p.rule)
 		case different:
 		}
+		if found != nil && bare {
+			break
+		}
 	}
-	return slash
+	yield(cmp.Or(found, slash))
+	if loose != nil {
+		yield(loose)
+	}
 }
 
 // patternProblem returns the mistake in the pattern of a route, or an empty text.
