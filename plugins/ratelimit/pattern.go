@@ -56,9 +56,10 @@ func parsePattern(s string) pattern {
 	return p
 }
 
-// admits reports whether method and host are those of the pattern, in any case.
-func (p *pattern) admits(method, host string) bool {
-	if p.method != "" && !strings.EqualFold(p.method, method) && (p.method != http.MethodGet || !strings.EqualFold(method, http.MethodHead)) {
+// admits reports whether method and host are those of the pattern, in any case. For headOnly a
+// HEAD is no GET.
+func (p *pattern) admits(method, host string, headOnly bool) bool {
+	if p.method != "" && !strings.EqualFold(p.method, method) && (headOnly || p.method != http.MethodGet || !strings.EqualFold(method, http.MethodHead)) {
 		return false
 	}
 	if p.host == "" {
@@ -75,24 +76,15 @@ type fit uint8
 
 const (
 	different    fit = iota
-	exact            // the very path
-	below            // a path below one that ends in a slash
+	matching         // as ServeMux has it
 	slashMissing     // it would be exact with a slash at the end
 	decorated        // it would be exact without extensions and slashes at the end
 )
 
-// An encoding is how the segments of a path are written.
-type encoding uint8
-
-const (
-	plain   encoding = iota // as they are
-	escaped                 // percent-encoded
-	muxed                   // likewise, for ServeMux: no wildcard matches a %2F alone
-)
-
-// match matches a path. Two slashes have an empty segment between them, which a wildcard of
-// chi matches.
-func (p *pattern) match(rest string, e encoding) fit {
+// match matches a path: as ServeMux does, whose paths are percent-encoded and have wildcards
+// that match no %2F alone, or as chi does, letter by letter. Two slashes have an empty segment
+// between them, which a wildcard of chi matches.
+func (p *pattern) match(rest string, inMux bool) fit {
 	extended := false
 	for i, seg := range p.segments {
 		if rest == "" {
@@ -104,12 +96,12 @@ func (p *pattern) match(rest string, e encoding) fit {
 		} else {
 			rest = ""
 		}
-		if e != plain {
+		if inMux {
 			part = unescape(part)
 		}
 		switch {
 		case seg.wild:
-			if part == "" && rest == "" || part == "/" && e == muxed {
+			if part == "" && rest == "" || part == "/" && inMux {
 				return different
 			}
 		case part == seg.literal:
@@ -130,11 +122,11 @@ func (p *pattern) match(rest string, e encoding) fit {
 		}
 		return different
 	case p.tail == nothing && rest == "", p.tail != nothing && rest == "/":
-		return exact
+		return matching
 	case p.tail != nothing && rest == "":
 		return slashMissing
 	case p.tail == everything:
-		return below
+		return matching
 	case decoration(rest):
 		return decorated
 	}

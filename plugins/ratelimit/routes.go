@@ -116,58 +116,71 @@ func (rs routes) each(r *http.Request, yield func(*rule)) {
 		return
 	}
 	routing := chi.RouteContext(r.Context())
-	rs.eachOf(r, r.Method, routing, yield)
+	l := lookup{routes: rs, r: r, method: r.Method, yield: yield}
+	l.all(routing)
+	l.others = true
+	if r.Method == http.MethodHead { // chi takes a HEAD for a GET only with GetHead
+		l.headOnly = true
+		l.all(routing)
+		l.headOnly = false
+	}
 	if routing != nil && routing.RouteMethod != "" && routing.RouteMethod != r.Method {
-		rs.eachOf(r, routing.RouteMethod, routing, yield)
+		l.method = routing.RouteMethod
+		l.all(routing)
 	}
 }
 
-func (rs routes) eachOf(r *http.Request, method string, routing *chi.Context, yield func(*rule)) {
-	found := func(u *rule) {
-		if u != nil {
-			yield(u)
-		}
+// A lookup finds the rules of a request.
+type lookup struct {
+	routes
+	r        *http.Request
+	method   string
+	headOnly bool
+	others   bool // whether it may have no rule is known
+	yield    func(*rule)
+}
+
+// all finds the rules for every path that a router may see.
+func (l lookup) all(routing *chi.Context) {
+	u := l.r.URL
+	escaped, raw := u.Path, u.Path
+	if u.RawPath != "" {
+		escaped, raw = u.EscapedPath(), u.RawPath // different ones after a rewriting of Path
 	}
-	path, raw, inMux, inChi := r.URL.Path, r.URL.Path, plain, plain
-	if r.URL.RawPath != "" {
-		path, raw, inMux, inChi = r.URL.EscapedPath(), r.URL.RawPath, muxed, escaped // different paths after a rewriting of Path
-		rs.findBoth(r, method, r.URL.Path, found)                                    // for StripSlashes and URLFormat a %2F is a slash
+	cleaned := clean(escaped)
+	l.find(cleaned, u.RawPath != "") // of ServeMux
+	if raw != cleaned || u.RawPath != "" {
+		l.find(raw, false) // of chi
 	}
-	cleaned := clean(path)
-	rs.find(r, method, cleaned, inMux, yield)
-	if (raw != cleaned || inMux != inChi) && strings.HasPrefix(raw, "/") {
-		rs.find(r, method, raw, inChi, yield)
+	l.others = true
+	if u.RawPath != "" { // of StripSlashes and URLFormat: a %2F is a slash
+		l.find(u.Path, false)
+		l.find(clean(u.Path), false)
 	}
-	if routing != nil && routing.RoutePath != "" && routing.RoutePath != path {
-		rs.findBoth(r, method, routing.RoutePath, found) // the patterns may be for all of the path
+	if routing != nil && routing.RoutePath != "" && routing.RoutePath != u.Path { // in a mounted router, without its prefix
+		l.find(routing.RoutePath, false)
+		l.find(clean(routing.RoutePath), false)
 	}
 }
 
-// findBoth finds the rules for a path and for the clean path.
-func (rs routes) findBoth(r *http.Request, method, path string, yield func(*rule)) {
-	cleaned := clean(path)
-	rs.find(r, method, cleaned, plain, yield)
-	if path != cleaned && strings.HasPrefix(path, "/") {
-		rs.find(r, method, path, plain, yield)
+// find calls yield with the rule of the most specific pattern that matches a path, or with nil.
+// It then does so with the rule of a more specific one to which [http.ServeMux] would redirect,
+// with a slash at its end, and with that for the path without extensions and slashes at its
+// end, if there are such.
+func (l *lookup) find(path string, inMux bool) {
+	if !strings.HasPrefix(path, "/") {
+		return // no router has a pattern for it
 	}
-}
-
-// find calls yield with the rule that [http.ServeMux] would find for a path, also where that
-// would redirect to one with a slash at its end, or with nil. It then does so with the rule
-// for the path without extensions and slashes at its end, if there is one.
-func (rs routes) find(r *http.Request, method, path string, e encoding, yield func(*rule)) {
 	bare := path[len(path)-1] != '/' && strings.IndexByte(path, '.') < 0
-	var found, slash, loose *rule // slash is a more specific one, to which a mux would redirect
-	for i := range rs {
-		p := &rs[i]
-		if !p.admits(method, r.Host) {
+	var found, slash, loose *rule
+	for i := range l.routes {
+		p := &l.routes[i]
+		if !p.admits(l.method, l.r.Host, l.headOnly) {
 			continue
 		}
-		switch p.match(path, e) {
-		case exact:
+		switch p.match(path, inMux) {
+		case matching:
 			found = cmp.Or(found, p.rule)
-		case below:
-			found = cmp.Or(found, slash, p.rule)
 		case slashMissing:
 			slash = cmp.Or(slash, p.rule)
 		case decorated:
@@ -178,9 +191,13 @@ func (rs routes) find(r *http.Request, method, path string, e encoding, yield fu
 			break
 		}
 	}
-	yield(cmp.Or(found, slash))
-	if loose != nil {
-		yield(loose)
+	if found != nil || slash == nil && !l.others {
+		l.yield(found)
+	}
+	for _, u := range [...]*rule{slash, loose} {
+		if u != nil {
+			l.yield(u)
+		}
 	}
 }
 

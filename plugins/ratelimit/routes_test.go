@@ -47,7 +47,8 @@ func TestRoutes_InPlaceOfTheGlobalLimit(t *testing.T) {
 		{"POST", "/x/../export", `"POST /export";q=2;w=3600, "api";q=3;w=3600`},
 		{"GET", "/users/7", `"/users/{id}";q=1;w=3600`},
 		{"GET", "/users/me", `"GET /users/me";q=4;w=3600`},
-		{"HEAD", "/users/me", `"GET /users/me";q=4;w=3600`},
+		{"HEAD", "/users/me", `"/users/{id}";q=1;w=3600, "GET /users/me";q=4;w=3600`}, // chi has no HEAD for a GET
+		{"HEAD", "/tree/a", `"/tree/";q=5;w=3600`},
 		{"PUT", "/users/me", `"/users/{id}";q=1;w=3600`},
 		{"GET", "/tree/a/b", `"/tree/";q=5;w=3600`},
 		{"GET", "/tree", `"/tree/";q=5;w=3600`},
@@ -275,6 +276,57 @@ func TestRoutes_EverySpelling(t *testing.T) {
 	}
 	for _, name := range slices.Concat(slices.Sorted(maps.Keys(trees)), slices.Sorted(maps.Keys(places)), slices.Sorted(maps.Keys(pathMiddleware()))) {
 		require.Greater(t, reached[name], 10, "%s: the handlers were hardly reached", name)
+	}
+}
+
+// A middleware of the user's own that says where and as what chi routes the request.
+func TestRoutes_RouteContext(t *testing.T) {
+	t.Parallel()
+	limiter := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "DELETE /login", Limit: ratelimit.PerHour(1)}}}))
+	defer limiter.Close()
+	r := chi.NewRouter()
+	r.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			routing := chi.RouteContext(r.Context())
+			routing.RoutePath, routing.RouteMethod = strings.ToLower(r.URL.Path), r.Header.Get("X-HTTP-Method-Override")
+			next.ServeHTTP(w, r)
+		})
+	}, limiter.Handler)
+	r.Delete("/login", func(http.ResponseWriter, *http.Request) {})
+	for _, code := range []int{200, 429} {
+		require.Equal(t, code, do(r, request("POST", "/LOGIN", "X-HTTP-Method-Override", "DELETE")).Code)
+	}
+}
+
+// What is charged for a path that can be of several routes.
+func TestRoutes_SeveralPrices(t *testing.T) {
+	t.Parallel()
+	s := serve(t, ratelimit.ServerConfig{
+		Limit: ratelimit.PerHour(3), Headers: ratelimit.HeaderDraft10,
+		Routes: []ratelimit.Route{
+			{Pattern: "/many", Limit: ratelimit.PerHour(100)},
+			{Pattern: "/heavy", Limit: ratelimit.PerHour(100), Weight: func(*http.Request) (int64, error) { return 50, nil }},
+			{Pattern: "/light", Weight: func(*http.Request) (int64, error) { return 0, nil }},
+			{Pattern: "/broken", Weight: func(*http.Request) (int64, error) { return 0, errDown }},
+		},
+	})
+	for _, tt := range []struct {
+		target, limits string
+		code           int
+	}{
+		{"/many", `"/many";r=99;t=3600`, 200},
+		{"/many/", `"default";r=2;t=3600, "/many";r=98;t=3600`, 200},
+		{"/heavy/", `"/heavy";r=50;t=3600`, 200}, // the general limit is another cost
+		{"/light", `"default";r=2;t=3600`, 200},
+		{"/light/", `"default";r=1;t=3600`, 200},
+		{"/broken/", "", 500},
+		{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 200},
+		{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 429},
+		{"/many", `"/many";r=96;t=3600`, 200},
+	} {
+		w := fetch(s, tt.target)
+		require.Equal(t, tt.code, w.Code, tt.target)
+		require.Equal(t, tt.limits, w.Header().Get("RateLimit"), tt.target)
 	}
 }
 
