@@ -216,11 +216,11 @@ func TestReject_UnreadBody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := resiltest.NewNetwork()
 				srv := &http.Server{Handler: http.HandlerFunc(rejectOrWait)}
-				defer srv.Close()
+				defer func() { _ = srv.Close() }()
 				listener := network.Listen("api.test:80")
 				go func() { _ = srv.Serve(listener) }()
 				conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
 				began := time.Now()
 				_ = core.Must(io.WriteString(conn, tt.sent))
@@ -261,7 +261,7 @@ func rejectOrWait(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/wait":
 		select {
-		case <-time.After(time.Minute): //nolint:forbidigo // in a bubble
+		case <-time.After(time.Minute):
 		case <-r.Context().Done():
 			w.WriteHeader(http.StatusTeapot)
 		}
@@ -289,7 +289,7 @@ func TestReject_HTTP2(t *testing.T) {
 	defer srv.Close()
 	for i := range 3 {
 		body, stalled := io.Pipe()
-		defer stalled.Close()
+		defer func() { _ = stalled.Close() }()
 		var conn httptrace.GotConnInfo
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { conn = c }})
 		resp, err := srv.Client().Do(core.Must(http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, body)))

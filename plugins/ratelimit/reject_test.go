@@ -71,10 +71,10 @@ func TestReject_StalledBody(t *testing.T) {
 					listener := network.Listen("api.test:80")
 					srv := &http.Server{Handler: tt.handler()}
 					defer time.Sleep(time.Minute) // net/http waits a moment before it closes
-					defer srv.Close()
+					defer func() { _ = srv.Close() }()
 					go func() { _ = srv.Serve(listener) }()
 					conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
-					defer conn.Close()
+					defer func() { _ = conn.Close() }()
 					began := time.Now()
 					require.NoError(t, conn.SetReadDeadline(began.Add(time.Hour)))
 					_ = core.Must(io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"+body))

@@ -118,7 +118,6 @@ func (rs routes) each(r *http.Request, yield func(*rule)) {
 	routing := chi.RouteContext(r.Context())
 	l := lookup{routes: rs, r: r, method: r.Method, yield: yield}
 	l.all(routing)
-	l.others = true
 	if r.Method == http.MethodHead { // chi takes a HEAD for a GET only with GetHead
 		l.headOnly = true
 		l.all(routing)
@@ -141,7 +140,7 @@ type lookup struct {
 }
 
 // all finds the rules for every path that a router may see.
-func (l lookup) all(routing *chi.Context) {
+func (l *lookup) all(routing *chi.Context) {
 	u := l.r.URL
 	escaped, raw := u.Path, u.Path
 	if u.RawPath != "" {

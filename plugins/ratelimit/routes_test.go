@@ -145,7 +145,7 @@ func TestRoutes_EverySpelling(t *testing.T) {
 			{Pattern: "/api/{any...}", Limit: ratelimit.PerHour(1e11)},
 		},
 	}))
-	defer limiter.Close()
+	defer func() { _ = limiter.Close() }()
 	reached := map[string]int{} // a control
 	handler := func(pattern string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -283,7 +283,7 @@ func TestRoutes_EverySpelling(t *testing.T) {
 func TestRoutes_RouteContext(t *testing.T) {
 	t.Parallel()
 	limiter := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "DELETE /login", Limit: ratelimit.PerHour(1)}}}))
-	defer limiter.Close()
+	defer func() { _ = limiter.Close() }()
 	r := chi.NewRouter()
 	r.Use(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -341,6 +341,7 @@ func only(pattern string, h http.Handler) http.Handler {
 
 // spellings are requests that one of the routers may take for one of a route.
 func spellings(t *testing.T) (all []*http.Request) {
+	t.Helper()
 	for path, methods := range map[string][]string{"/api/login": {"POST"}, "/api/items/7/all": {"GET", "HEAD"}, "/api/files/a": {"GET", "HEAD"}, "/api/files": {"GET"}} {
 		targets := []string{path, path[1:], "/" + path, "/x/.." + path, "/." + path, strings.ToUpper(path)}
 		for _, end := range []string{"/", "//", ".json", "/.json", ".json/", ".a.b", "/.a/.b", "/.", "/x/..", "/../" + path[strings.LastIndex(path, "/")+1:], "%2F", "/%2F", "%2f/", "/%2e", "%2Ejson", "%20", "?a=/b.c", ".", "./"} {
