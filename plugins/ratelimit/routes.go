@@ -44,6 +44,13 @@ type price struct {
 
 // rules returns the rules that r may have. Most requests have no more than one.
 func (s *settings) rules(r *http.Request) (first *rule, more []*rule) {
+	if len(s.routes) == 0 {
+		return s.others, nil
+	}
+	return s.routed(r)
+}
+
+func (s *settings) routed(r *http.Request) (first *rule, more []*rule) {
 	s.routes.each(r, func(u *rule) {
 		if u == nil {
 			u = s.others
