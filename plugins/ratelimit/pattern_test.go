@@ -17,12 +17,10 @@ import (
 
 // ruled returns the marks of the rules that r may have, "" for none.
 func ruled(rs routes, r *http.Request) (marks []string) {
-	rs.each(r, func(u *rule) {
-		if u == nil {
-			u = new(rule)
-		}
+	first, more := rs.rules(r, new(rule))
+	for _, u := range append(more, first) {
 		marks = append(marks, u.mark)
-	})
+	}
 	slices.Sort(marks)
 	return slices.Compact(marks)
 }

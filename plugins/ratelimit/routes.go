@@ -47,21 +47,7 @@ func (s *settings) rules(r *http.Request) (first *rule, more []*rule) {
 	if len(s.routes) == 0 {
 		return s.others, nil
 	}
-	return s.routed(r)
-}
-
-func (s *settings) routed(r *http.Request) (first *rule, more []*rule) {
-	s.routes.each(r, func(u *rule) {
-		if u == nil {
-			u = s.others
-		}
-		if first == nil {
-			first = u
-		} else if u != first && !slices.Contains(more, u) {
-			more = append(more, u)
-		}
-	})
-	return first, more
+	return s.routes.rules(r, s.others)
 }
 
 // priceOf returns what r takes: the highest of the prices that it may have, by the time in
@@ -113,17 +99,13 @@ func (p *price) recovery() (longest float64) {
 	return longest
 }
 
-// each calls yield with every rule that r may have, and with nil if it may have none. Which
-// one it has depends on the router and on its middleware, and both can be outside or inside
-// of the limiter. It does not allocate if the path is clean: a mux does, for a request that
-// it has no pattern for.
-func (rs routes) each(r *http.Request, yield func(*rule)) {
-	if len(rs) == 0 {
-		yield(nil)
-		return
-	}
+// rules returns every rule that r may have, none for that of no route. Which one it has
+// depends on the router and on its middleware, and both can be outside or inside of the
+// limiter. It does not allocate if there is only one: a mux does, for a request that it has no
+// pattern for.
+func (rs routes) rules(r *http.Request, none *rule) (first *rule, more []*rule) {
 	routing := chi.RouteContext(r.Context())
-	l := lookup{routes: rs, r: r, method: r.Method, yield: yield}
+	l := lookup{routes: rs, r: r, method: r.Method, none: none}
 	l.all(routing)
 	if r.Method == http.MethodHead { // chi takes a HEAD for a GET only with GetHead
 		l.headOnly = true
@@ -134,6 +116,7 @@ func (rs routes) each(r *http.Request, yield func(*rule)) {
 		l.method = routing.RouteMethod
 		l.all(routing)
 	}
+	return l.first, l.more
 }
 
 // A lookup finds the rules of a request.
@@ -143,7 +126,17 @@ type lookup struct {
 	method   string
 	headOnly bool
 	others   bool // whether it may have no rule is known
-	yield    func(*rule)
+	none     *rule
+	first    *rule
+	more     []*rule
+}
+
+func (l *lookup) add(u *rule) {
+	if l.first == nil {
+		l.first = u
+	} else if u != l.first && !slices.Contains(l.more, u) {
+		l.more = append(l.more, u)
+	}
 }
 
 // all finds the rules for every path that a router may see.
@@ -169,9 +162,9 @@ func (l *lookup) all(routing *chi.Context) {
 	}
 }
 
-// find calls yield with the rule of the most specific pattern that matches a path, or with nil.
-// It then does so with the rule of a more specific one to which [http.ServeMux] would redirect,
-// with a slash at its end, and with that for the path without extensions and slashes at its
+// find adds the rule of the most specific pattern that matches a path, or none.
+// It then adds the rule of a more specific one to which [http.ServeMux] would redirect,
+// with a slash at its end, and that for the path without extensions and slashes at its
 // end, if there are such.
 func (l *lookup) find(path string, inMux bool) {
 	if !strings.HasPrefix(path, "/") {
@@ -198,11 +191,11 @@ func (l *lookup) find(path string, inMux bool) {
 		}
 	}
 	if found != nil || slash == nil && !l.others {
-		l.yield(found)
+		l.add(cmp.Or(found, l.none))
 	}
 	for _, u := range [...]*rule{slash, loose} {
 		if u != nil {
-			l.yield(u)
+			l.add(u)
 		}
 	}
 }
