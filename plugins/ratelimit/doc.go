@@ -99,7 +99,7 @@
 // A refused request reaches no handler and takes no permits. A request that an inner plugin
 // refuses, by [server.Reject], is refunded before the response is sent. An excluded request
 // takes nothing and has none of the fields. No header of a client is read unless its peer is
-// trusted. No body is read.
+// trusted. No body is read, except that of a refused request, as [server.Reject] does.
 //
 // A [Client] closes the body of a request exactly once, also if the transport panics; so one that
 // is neither in memory nor guarded by an outer plugin is sent in a wrapper, without sendfile.

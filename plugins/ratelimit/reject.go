@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/unread"
 	"github.com/gresil/gresil/server"
 )
 
@@ -39,7 +40,13 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info, after time.Duration) {
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
 	if s.cfg.OnRejected != nil {
-		w = new(server.Recorder).Wrap(w) // to see whether it writes
+		outer, rec := w, new(server.Recorder)
+		w = rec.Wrap(w) // to see whether it writes
+		rec.OnHeader(func(status int) {
+			if status != 0 { // no connection that it took over
+				unread.Release(outer, r)
+			}
+		})
 		h := w.Header()
 		if after < 0 {
 			h.Del("Retry-After")
