@@ -90,6 +90,9 @@ func TestKilledProcessesLoseNoRecord(t *testing.T) {
 				twice++
 			}
 		}
+		groups, err := adder.Groups(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, groups, "none has failed")
 		require.Positive(t, twice, "some were killed between call and settlement")
 		require.LessOrEqual(t, most(v.seen(), time.Minute), 100)
 	})
@@ -177,7 +180,7 @@ func TestPoisonRecord(t *testing.T) {
 						seen[r] = true
 					}
 				}
-require.Len(t, seen, 19, "after %d ends", deaths())
+				require.Len(t, seen, 19, "after %d ends", deaths())
 				require.False(t, seen[13])
 				require.LessOrEqual(t, deaths(), c.deaths)
 				require.Len(t, failures, 1)
