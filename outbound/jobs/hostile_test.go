@@ -77,18 +77,21 @@ func (f *forgetful) Enqueue(ctx context.Context, job jobs.Job) (err error) {
 	return err
 }
 
-// A job without an ID is not enqueued twice, if the reply of the engine is lost.
+// A job is not enqueued twice, if the reply of the engine is lost, and Feed counts it as fed.
 func TestALostReplyMakesNoSecondJob(t *testing.T) {
 	t.Parallel()
 	job := jobs.Job{Queue: "q"}
-	synctest.Test(t, func(t *testing.T) {
-		r, err := jobs.New(jobs.Config{Engine: &forgetful{Memory: jobs.NewMemory(0)}})
-		require.NoError(t, err)
-		n, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) { yield(job) })
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		require.Equal(t, 1, inspect(t, r).Pending)
-	})
+	for _, id := range []string{"", "a"} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := jobs.New(jobs.Config{Engine: &forgetful{Memory: jobs.NewMemory(0)}})
+			require.NoError(t, err)
+			n, skipped, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) { yield(jobs.Job{Queue: "q", ID: id}) })
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.Zero(t, skipped)
+			require.Equal(t, 1, inspect(t, r).Pending)
+		})
+	}
 	r, err := jobs.New(jobs.Config{Engine: &forgetful{Memory: jobs.NewMemory(0)}})
 	require.NoError(t, err)
 	id, err := r.Enqueue(t.Context(), job)
@@ -124,7 +127,7 @@ func TestASlowEngineIsNotFedTooMuch(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = r.Feed(ctx, campaign("a", 100_000, nil))
+			_, _, _ = r.Feed(ctx, campaign("a", 100_000, nil))
 		}()
 		time.Sleep(10 * time.Second)
 		engine.delay.Store(int64(4 * time.Second))
@@ -145,7 +148,7 @@ func TestWhatIsFedCountsAsAhead(t *testing.T) {
 		at := time.Now().Add(jobs.Soon)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = r.Feed(ctx, func(yield func(jobs.Job) bool) {
+		_, _, err = r.Feed(ctx, func(yield func(jobs.Job) bool) {
 			for yield(jobs.Job{Queue: "q", NotBefore: at}) {
 			}
 		})

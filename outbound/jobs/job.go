@@ -22,8 +22,8 @@ const (
 
 // A Job is a call that is made later, by the handler of its queue.
 type Job struct {
-	// ID identifies the job in its queue: at most 200 bytes. While a job with the ID is there,
-	// another one is refused with [ErrExists]. It is the same in each attempt: send it to the
+	// ID identifies the job in its queue: at most 200 bytes. While a job with the ID waits, runs or is
+	// retained, another one is refused with [ErrExists]; one that has failed is replaced. It is the same in each attempt: send it to the
 	// vendor as the idempotency key. If empty, Enqueue draws one.
 	ID string
 	// Queue is the name of the queue. Use one queue for each limit of a vendor: a queue that has to
@@ -79,7 +79,7 @@ const (
 	// Active means that its handler runs.
 	Active
 	// Failed means that the job has used its attempts, or that its error was permanent. It is kept,
-	// and runs again by RunNow. An engine keeps the latest 10,000 of a queue.
+	// runs again by RunNow, and is replaced by another job with its ID. An engine keeps the latest 10,000 of a queue.
 	Failed
 	// Done means that the job has succeeded, and that its Retain is not over.
 	Done

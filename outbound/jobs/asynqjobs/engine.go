@@ -66,15 +66,39 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job)), options...)
-	switch {
-	case errors.Is(err, asynq.ErrTaskIDConflict):
-		return jobs.ErrExists
-	case err != nil:
-		return failed(ctx, err)
+	task := asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job))
+	for {
+		_, err := e.client.EnqueueContext(ctx, task, options...)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, asynq.ErrTaskIDConflict) {
+			return failed(ctx, err)
+		}
+		switch free, err := freeScript.Run(ctx, e.redis, []string{prefix(job.Queue)}, job.ID, time.Now().Unix()).Int(); {
+		case err != nil:
+			return failed(ctx, err)
+		case free == 0:
+			return jobs.ErrExists
+		}
 	}
-	return nil
 }
+
+// freeScript removes a task that has failed, or that is done and whose retention is over: the janitor
+// of asynq runs only beside a handler. It reports whether its ID is free. If the process ends before it
+// has enqueued the new job, the failed one is gone, and Enqueue has not returned.
+//
+//nolint:gochecknoglobals // a constant
+var freeScript = redis.NewScript(`
+local prefix, id = KEYS[1], ARGV[1]
+local key = prefix .. "t:" .. id
+local state = redis.call("HGET", key, "state")
+if not state then return redis.call("EXISTS", key) == 0 and 1 or 0 end
+local till = state == "completed" and redis.call("ZSCORE", prefix .. "completed", id)
+if state ~= "archived" and not (till and tonumber(till) <= tonumber(ARGV[2])) then return 0 end
+redis.call("ZREM", prefix .. state, id)
+redis.call("DEL", key)
+return 1`)
 
 // headersOf returns the fields of a job that a task does not have. Most jobs need none.
 func headersOf(job jobs.Job) map[string]string {
