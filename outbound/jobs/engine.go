@@ -19,7 +19,8 @@ type Engine interface {
 	// Run hands the jobs of a queue to handle, at most concurrency at a time, the ones that are due
 	// first come first, and none before its time. When ctx ends, it takes no other job, and returns
 	// nil after the last call of handle. The context of handle does not end with ctx; it ends if
-	// another process may get the job. A process that dies loses no job of a durable engine.
+	// another process may get the job. A process that dies loses no job of a durable engine, which sets
+	// Job.Losses, and runs a job with several of them while no other such job runs in its process.
 	Run(ctx context.Context, queue string, concurrency int, handle func(ctx context.Context, job Job) Result) error
 	Inspector
 }

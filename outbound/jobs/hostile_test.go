@@ -103,6 +103,47 @@ func TestALostReplyMakesNoSecondJob(t *testing.T) {
 	require.Equal(t, 1, inspect(t, r).Pending)
 }
 
+// losing is an engine whose jobs were lost with their processes.
+type losing struct {
+	*jobs.Memory
+	losses int
+}
+
+func (l losing) Run(ctx context.Context, queue string, concurrency int, handle func(context.Context, jobs.Job) jobs.Result) error {
+	return l.Memory.Run(ctx, queue, concurrency, func(ctx context.Context, job jobs.Job) jobs.Result {
+		job.Losses = l.losses
+		return handle(ctx, job)
+	})
+}
+
+// A job fails, without a further attempt, if as many processes have ended with it as attempts can fail.
+func TestLossesOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		losses, maxAttempts int
+		fails               bool
+	}{{4, 5, false}, {5, 5, true}, {4, 0, false}, {5, 0, true}, {2, 1, false}, {3, 1, true}, {1000, -1, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			var failure error
+			r, _ := start(t, jobs.Queue{Handler: func(_ context.Context, job jobs.Job) error {
+				require.Equal(t, c.losses, job.Losses)
+				return nil
+			}}, func(cfg *jobs.Config) {
+				cfg.Engine = losing{jobs.NewMemory(0), c.losses}
+				cfg.Hooks.Failed = func(_ context.Context, event jobs.Event) { failure = event.Err }
+			})
+			enqueue(t, r, jobs.Job{MaxAttempts: c.maxAttempts})
+			synctest.Wait()
+			if !c.fails {
+				require.EqualValues(t, 1, r.Stats().Succeeded)
+				return
+			}
+			require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats())
+			require.EqualError(t, failure, fmt.Sprintf("jobs: %d processes ended, or lost the engine, during the attempt", c.losses))
+		})
+	}
+}
+
 // slow is an engine that answers late, once it has been told to.
 type slow struct {
 	*jobs.Memory

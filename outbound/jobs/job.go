@@ -39,8 +39,8 @@ type Job struct {
 	// NotBefore is the earliest time of the first attempt. If zero, there is none.
 	NotBefore time.Time
 	// MaxAttempts is the number of attempts that may fail; after the last one the job is kept as
-	// failed. An attempt that was limited does not count. If zero, it is 5. If negative, there is
-	// no limit.
+	// failed. An attempt that was limited does not count. As many processes, but at least 3, can end
+	// during one attempt. If zero, it is 5. If negative, there is no limit of both.
 	MaxAttempts int
 	// Retain is the time that the ID stays in use after the job is done. If zero, it is free at
 	// once. It is at most 90 days, and must not be negative.
@@ -49,6 +49,9 @@ type Job struct {
 	// Attempt is set for the handler: 1, and one more for each attempt that has failed. Enqueue
 	// ignores it.
 	Attempt int
+	// Losses is set for the handler: how many processes have ended, or lost the engine, during this
+	// attempt. Enqueue ignores it.
+	Losses int
 }
 
 // validate reports every field that cannot be used, joined.

@@ -136,7 +136,8 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if drawn {
 		job.ID = rand.Text()
 	}
-	job.Kind, job.MaxAttempts, job.Attempt = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
+	job.Kind, job.MaxAttempts = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts)
+	job.Attempt, job.Losses = 0, 0
 	switch err := r.engine.Enqueue(ctx, job); {
 	case err == nil, drawn && errors.Is(err, ErrExists): // the engine has repeated a command whose reply was lost
 		r.counters.enqueued.Add(1)

@@ -22,6 +22,7 @@ const (
 	headerCampaign = "gresil-campaign"
 	headerAt       = "gresil-not-before"
 	headerRetain   = "gresil-retain"
+	headerLost     = "gresil-lost" // of a job that was lost with its process, until it is done
 )
 
 // defaultMaxAttempts is that of a job without headerMax.
@@ -37,6 +38,7 @@ type Engine struct {
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
+	trial     chan struct{} // has an element while a suspect runs
 }
 
 var _ jobs.Engine = (*Engine)(nil)
@@ -52,7 +54,7 @@ func New(client redis.UniversalClient, cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg.withDefaults(),
+		config: cfg.withDefaults(), trial: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -97,6 +99,8 @@ if not state then return redis.call("EXISTS", key) == 0 and 1 or 0 end
 local till = state == "completed" and redis.call("ZSCORE", prefix .. "completed", id)
 if state ~= "archived" and not (till and tonumber(till) <= tonumber(ARGV[2])) then return 0 end
 redis.call("ZREM", prefix .. state, id)
+local unique = redis.call("HGET", key, "unique_key") -- of a task of another client
+if unique and unique ~= "" and redis.call("GET", unique) == id then redis.call("DEL", unique) end
 redis.call("DEL", key)
 return 1`)
 

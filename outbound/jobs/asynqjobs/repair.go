@@ -15,7 +15,10 @@ local prefix, repaired = KEYS[1], 0
 for _, id in ipairs(redis.call("LRANGE", prefix .. "active", 0, -1)) do
 	if not redis.call("ZSCORE", prefix .. "lease", id) then
 		local there = redis.call("EXISTS", prefix .. "t:" .. id)
-		if there == 1 then redis.call("ZADD", prefix .. "lease", "NX", ARGV[1], id) end
+		if there == 1 then
+			redis.call("ZADD", prefix .. "lease", "NX", ARGV[1], id)
+			redis.call("HSET", prefix .. "t:" .. id, "gresil-waits", 1) -- no process has ended with it
+		end
 		if there == 0 then redis.call("LREM", prefix .. "active", 0, id) end
 		repaired = repaired + 1
 	end
