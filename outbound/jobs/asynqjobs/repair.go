@@ -28,7 +28,7 @@ return repaired`)
 // Repair repairs the stuck jobs of a queue, and returns their number. A job is stuck if it is active
 // and has no lease, after some errors of Redis: no process of asynq redelivers it. Repair gives it a
 // lease that has just expired. If a process runs it nevertheless, that process extends the lease;
-// otherwise the job runs again within 30 to 90 seconds, if a Run is there. An entry without a job is
+// otherwise the job runs again within 25 to 40 seconds, if a Run is there. An entry without a job is
 // removed. QueueInfo.Stuck is the number of stuck jobs.
 func (e *Engine) Repair(ctx context.Context, queue string) (repaired int, err error) {
 	repaired, err = repairScript.Run(ctx, e.redis, []string{prefix(queue)}, time.Now().Unix()).Int()
