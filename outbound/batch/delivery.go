@@ -94,7 +94,7 @@ func (d *delivery[T, R]) age() time.Duration {
 func (d *delivery[T, R]) send(v *verdict[T, R]) {
 	defer d.stop()
 	if d.lost.Load() || d.age() >= d.set.Lease { // this process stood still: another one may send it
-		d.b.lost.Add(1)
+		d.giveBack()
 		return
 	}
 	if len(v.records) > 0 {

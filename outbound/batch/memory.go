@@ -248,6 +248,9 @@ func (m *memory) Settle(_ context.Context, method string, settlement Settlement)
 	defer m.mu.Unlock()
 	s, err := l.leased(settlement.ID, settlement.Delivery)
 	if err != nil {
+		if later := l.sets[settlement.ID]; later != nil && later.delivery > settlement.Delivery {
+			later.losses = max(0, later.losses-1)
+		}
 		return err
 	}
 	g := s.group

@@ -87,7 +87,8 @@ type Store interface {
 
 	// Settle ends a lease, and replaces the batch by its outcome. The error is [ErrLeaseLost], and
 	// nothing changes, if the batch no longer exists, has been leased again, or has been settled
-	// and is not leased. A lease that has expired can be settled until the batch is leased again.
+	// and is not leased. If it has been leased again, its Losses are one less, but not negative: the
+	// process has not ended. A lease that has expired can be settled until the batch is leased again.
 	Settle(ctx context.Context, method string, s Settlement) error
 
 	// Flush marks all records of the options as due, or with none, those of all groups. Options

@@ -107,6 +107,14 @@ func losses(k *kit) {
 	b = k.eventually(batch.Terms{})
 	k.equal(2, b.Losses)
 	s = settlement(&b)
+	for range 3 {
+		s.Delivery = 1
+		k.isError(k.Settle(k.Context(), k.method, s), batch.ErrLeaseLost)
+	}
+	k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, time.Millisecond, false))
+	b = k.eventually(batch.Terms{})
+	k.equal(1, b.Losses, "the process of the first lease has not ended")
+	s = settlement(&b)
 	s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, Attempt: true}}
 	k.settle(s)
 	k.zero(k.lease(batch.Terms{}).Losses)

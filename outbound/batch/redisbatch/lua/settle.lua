@@ -10,9 +10,13 @@
 --
 -- Places count from 1. Reply: whether it was still leased.
 local id = ARGV[2]
-local b = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l', 'a')
+local b = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l', 'a', 'x')
 local opt = b[1]
 if b[2] ~= ARGV[3] or b[3] == '0' then
+  if tonumber(b[2] or 0) > tonumber(ARGV[3]) and tonumber(b[5] or 0) > 0 then
+    relax()
+    call('HINCRBY', base .. 'b:' .. id, 'x', -1) -- the process has not ended
+  end
   return {0}
 end
 local entries, at = call('LRANGE', base .. 'l:' .. id, 0, -1), 6
