@@ -72,7 +72,8 @@ func restart(t *testing.T, s setup, kills int) (deaths int) {
 		}()
 		for alive := true; alive; {
 			select {
-			case <-ended:
+			case err := <-ended:
+				require.Error(t, err)
 				alive = false
 			case <-time.After(10 * time.Millisecond):
 				for _, id := range s.client.ZRange(t.Context(), "asynq:{q}:retry", 0, -1).Val() { // they wait for a second

@@ -25,12 +25,12 @@ func (e *Engine) Run(ctx context.Context, queue string, concurrency int, handle 
 		Logger: &logger{e.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
 	run := &run{engine: e, queue: queue, stopping: ctx.Done(), handle: handle}
-	warn := func(text string, err error) {
+	warn := func(kind string, err error) {
 		if err != nil && ctx.Err() == nil {
-			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, text, slog.Any("err", err))
+			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "jobs could not be repaired", slog.String("jobs", kind), slog.Any("err", err))
 		}
 	}
-	warn("lost jobs could not be recovered", e.recover(ctx, queue)) // before asynq does, which does not count
+	warn("lost", e.recover(ctx, queue)) // before asynq does, which does not count
 	if err := server.Start(run); err != nil {
 		return fmt.Errorf("asynqjobs: %w", err)
 	}
@@ -40,14 +40,14 @@ func (e *Engine) Run(ctx context.Context, queue string, concurrency int, handle 
 	for n := 0; ; n++ {
 		if e.config.Repair && n%int(repairEvery/recoverEvery) == 0 {
 			_, err := e.Repair(ctx, queue)
-			warn("stuck jobs could not be repaired", err)
+			warn("stuck", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		warn("lost jobs could not be recovered", e.recover(ctx, queue))
+		warn("lost", e.recover(ctx, queue))
 	}
 }
 
