@@ -103,18 +103,18 @@ func ExampleRunner_Feed() {
 	if err != nil {
 		panic(err)
 	}
-	fed, err := calls.Feed(context.Background(), func(yield func(jobs.Job) bool) {
+	fed, skipped, err := calls.Feed(context.Background(), func(yield func(jobs.Job) bool) {
 		for i, number := range numbers {
 			if !yield(jobs.Job{Queue: "telephony", Campaign: "autumn", ID: fmt.Sprintf("autumn-%d", i), Payload: []byte(number)}) {
 				return
 			}
 		}
 	})
-	fmt.Println("fed", fed, err)
+	fmt.Println("fed", fed, "skipped", skipped, err)
 	deleted, err := calls.Cancel(context.Background(), "telephony", "autumn")
 	fmt.Println("deleted", deleted, err)
 	// Output:
-	// fed 3 <nil>
+	// fed 3 skipped 0 <nil>
 	// deleted 3 <nil>
 }
 
