@@ -376,7 +376,7 @@ func TestAFailureThatIsNoLimitHoldsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(int, time.Duration) (int, time.Duration, http.Header) {
-			return http.StatusInternalServerError, 0, after("60")
+			return http.StatusInternalServerError, 0, nil
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
@@ -422,7 +422,8 @@ func TestFeedbackIsYours(t *testing.T) {
 			}
 			return ratelimit.DefaultFeedback(resp, now)
 		}
-		require.Zero(t, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
+		require.Equal(t, 5*time.Second, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
+		require.Zero(t, hold(ratelimit.ClientConfig{Feedback: deaf}))
 		require.Equal(t, 10*time.Minute, hold(ratelimit.ClientConfig{Feedback: banned}))
 		require.Equal(t, 3*time.Hour, hold(ratelimit.ClientConfig{Feedback: banned, MaxHold: 4 * time.Hour}))
 		require.Equal(t, time.Minute, hold(ratelimit.ClientConfig{Feedback: banned, MaxHold: time.Minute, Limiter: rate.NewLimiter(1, 1)}))

@@ -299,7 +299,7 @@ func TestPastDateLeavesTheBackoff(t *testing.T) {
 		)
 		_, err := do(t, core.Must(retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: time.Second}})), s, get(t))
 		require.NoError(t, err)
-		require.Equal(t, []time.Duration{time.Second, time.Second, 8 * time.Second}, s.Waits())
+		require.Equal(t, []time.Duration{time.Second, time.Second, 9 * time.Second}, s.Waits())
 	})
 }
 
