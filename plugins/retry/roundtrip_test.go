@@ -272,7 +272,7 @@ func TestRetryAfterIsAFloor(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{429, 503} {
 		for want, wait := range map[time.Duration]backoff.Strategy{
-			2 * time.Second: backoff.Constant{Wait: time.Second, Jitter: 0.5},
+			2 * time.Second: backoff.Constant{Wait: time.Second},
 			5 * time.Second: backoff.Constant{Wait: 5 * time.Second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
