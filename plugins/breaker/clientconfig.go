@@ -36,7 +36,7 @@ type ClientConfig struct {
 	Registry *core.Registry
 
 	// Key returns the key of a request. Requests with the same key share a breaker. If
-	// nil, it is [client.Host].
+	// nil, it is [client.Host]. It is in the text of an [*OpenError], so it must not be a secret.
 	Key func(req *http.Request) string
 	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
 	// negative. See [Group] for the keys beyond it.
