@@ -127,12 +127,12 @@ func readReset(s string, h http.Header) time.Duration {
 func readStructured(field string) (wait time.Duration) {
 	remaining, reset := "", "" // of a dictionary
 	valid := sfMembers(field, func(m sfMember) {
-		switch {
-		case m.name == "remaining":
+		switch m.name {
+		case "remaining":
 			remaining = m.value
-		case m.name == "reset":
+		case "reset":
 			reset = m.value
-		case m.name == "":
+		case "":
 			wait = max(wait, usedUp(m.r, m.t))
 		}
 	})

@@ -72,11 +72,9 @@ func sfKey(s string) string {
 
 // sfItem reads an item without parameters.
 func sfItem(s string) (value, rest string, ok bool) {
-	n := 0
+	n := sfOther(s)
 	if s != "" && (s[0] == '-' || isDigit(s[0])) {
 		n = sfNumber(s)
-	} else {
-		n = sfOther(s)
 	}
 	return s[:n], s[n:], n > 0
 }

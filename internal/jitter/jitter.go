@@ -1,4 +1,4 @@
-// Package jitter keeps the jitter of a backoff where a longer wait was told.
+// Package jitter keeps the jitter of a backoff where a server asks for a longer wait.
 package jitter
 
 import (
@@ -9,10 +9,10 @@ import (
 	"github.com/gresil/gresil/core/backoff"
 )
 
-// Above returns drawn, the wait before retry n that s has drawn with prev, or a floor that is
-// longer, and on top of that the random part of drawn: those who were told one time do not come back
-// together. Of a strategy that is not of package backoff, or nil, the random part is not
-// known: it is drawn from all of drawn.
+// Above returns drawn, the result of s for retry n and prev. If floor is longer, it returns floor plus
+// the random part of drawn, so that callers with the same floor do not return together. For a nil
+// strategy, and one that is not of package backoff, the random part is unknown: Above adds a random
+// duration below drawn.
 func Above(floor time.Duration, s backoff.Strategy, n int, prev, drawn time.Duration) time.Duration {
 	if floor <= drawn {
 		return drawn

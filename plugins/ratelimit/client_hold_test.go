@@ -17,6 +17,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -140,7 +141,7 @@ func TestRetriesPassTheSameGate(t *testing.T) {
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
-		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{})))}
+		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}})))}
 		var wg sync.WaitGroup
 		for range 60 {
 			wg.Go(func() { require.NoError(t, get(t.Context(), t, c, "http://a.test/")) })
