@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // A verdict decides on each record of a batch after its call.
@@ -90,21 +91,22 @@ func (v *verdict[T, R]) again(i int, err error) {
 	}
 	v.settlement.Error = textOf(err)
 	v.retry = append(v.retry, i)
-	least, _ := core.RetryAfter(err)
-	v.wait = max(v.wait, least, v.delay(n))
+	told, _ := core.RetryAfter(err)
+	v.wait = max(v.wait, v.delay(n, told))
 }
 
-// delay returns the wait before attempt n.
-func (v *verdict[T, R]) delay(n int) (wait time.Duration) {
-	ok := false
+// delay returns the wait before attempt n, at least told.
+func (v *verdict[T, R]) delay(n int, told time.Duration) time.Duration {
+	strategy, wait, ok := v.d.set.Backoff, time.Duration(0), false
 	func() {
 		defer v.d.b.life.Panics.Recover()
-		wait, ok = v.d.set.Backoff.Delay(n, 0), true
+		wait, ok = strategy.Delay(n, 0), true
 	}()
 	if !ok {
-		return defaultBackoff().Delay(n, 0)
+		strategy = defaultBackoff()
+		wait = strategy.Delay(n, 0)
 	}
-	return wait
+	return jitter.Above(told, strategy, n, 0, wait)
 }
 
 // fail makes a record a failed one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // holdTimeout is the longest time that an attempt waits for the engine to hold its queue.
@@ -100,7 +101,7 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 		slot = now.Add(wait)
 		at := slot
 		if q.Spread != nil {
-			at = later(at, now.Add(q.Spread.Delay(1, 0)))
+			at = now.Add(jitter.Above(wait, q.Spread, 1, 0, q.Spread.Delay(1, 0)))
 		}
 		return Result{Again, at, err}, slot
 	case !rejected && permanent(err):

@@ -115,6 +115,7 @@ func refusal(err error) error {
 	}
 	return err
 }
+
 // freeScript removes a task that has failed, or that is done and whose retention is over: the janitor
 // of asynq runs only beside a handler. It reports whether its ID is free. If the process ends before it
 // has enqueued the new job, the failed one is gone, and Enqueue has not returned.
