@@ -87,17 +87,18 @@ func TestAHoldIsPushedToTheOthers(t *testing.T) {
 		waiting <- time.Now()
 	}()
 	begun := time.Now()
-	a.Hold(t.Context(), "k", time.Second)
+	const longer = 3 * time.Second // it is to be known before it is over
+	a.Hold(t.Context(), "k", longer)
 	require.Eventually(t, func() bool {
 		until, _ := b.Until("k")
-		return !until.Before(begun.Add(time.Second))
+		return !until.Before(begun.Add(longer))
 	}, patient, time.Millisecond)
-	latest := time.Now().Add(time.Second)
+	latest := time.Now().Add(longer)
 	until, _ := a.Until("k")
 	other, _ := b.Until("k")
 	require.False(t, other.Before(until), "no earlier there")
 	require.False(t, other.After(latest), "and later by the time of the message at most")
-	require.False(t, (<-waiting).Before(begun.Add(time.Second)))
+	require.False(t, (<-waiting).Before(begun.Add(longer)))
 	require.Positive(t, b.Stats().Waited)
 
 	reads := countScripts(listener)
