@@ -74,9 +74,12 @@ func TestOpenDelayIsCalledOnceForOneOpening(t *testing.T) {
 			asked.Add(1)
 			return time.Minute
 		})})
+		permits := make([]breaker.Permit, 20)
+		for i := range permits {
+			permits[i] = acquire(t, b) // all of them, before the first failure opens the breaker
+		}
 		var all sync.WaitGroup
-		for range 20 {
-			p := acquire(t, b)
+		for _, p := range permits {
 			all.Go(func() { p.Failed(time.Hour) })
 		}
 		all.Wait()

@@ -37,12 +37,13 @@ func Example() {
 
 // A handler that is not ready returns the time at which it wants to run again. This uses no attempt.
 func ExampleRunAt() {
-	ready := time.Now().Add(20 * time.Millisecond)
+	var ready time.Time
 	done := make(chan struct{})
 	calls, err := jobs.New(jobs.Config{Queues: map[string]jobs.Queue{
 		"reports": {Handler: func(_ context.Context, job jobs.Job) error {
-			if time.Now().Before(ready) {
+			if ready.IsZero() {
 				fmt.Println("not ready")
+				ready = time.Now().Add(20 * time.Millisecond)
 				return jobs.RunAt(ready)
 			}
 			fmt.Println("ready, attempt", job.Attempt)
