@@ -162,14 +162,14 @@ func serverNow(h http.Header) time.Time {
 }
 
 // parseDate reads an HTTP date. An abbreviation of another zone is refused: package time
-// takes one that it does not know for UTC.
+// takes one that it does not know for UTC. It also reads GMT as a zone of the program, where that has
+// this name, so the zone of the result does not say what was written.
 func parseDate(s string) (time.Time, bool) {
 	if day, ok := strings.CutSuffix(s, " UTC"); ok {
 		s = day + " GMT"
 	}
 	if at, err := http.ParseTime(s); err == nil {
-		zone, _ := at.Zone()
-		return at, zone == "UTC" || zone == "GMT"
+		return at, strings.HasSuffix(s, " GMT") || !strings.Contains(s, ",") // the form without a zone
 	}
 	at, err := time.Parse(time.RFC1123Z, s)
 	return at, err == nil

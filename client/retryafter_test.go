@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
 )
 
 // saying returns a response with some fields, each a line "name: value".
@@ -138,6 +139,25 @@ func TestRetryAfterField(t *testing.T) {
 	require.False(t, ok)
 	_, ok = client.RetryAfter(&http.Response{StatusCode: http.StatusTooManyRequests})
 	require.False(t, ok)
+}
+
+// In London and Dublin, package time reads GMT as the zone of there, which has another name in summer.
+func TestRetryAfterWhereGMTIsLocal(t *testing.T) { //nolint:paralleltest // it changes the zone of the program
+	old := time.Local
+	defer func() { time.Local = old }()
+	for _, zone := range []string{"Europe/London", "Europe/Dublin", "America/New_York"} {
+		time.Local = core.Must(time.LoadLocation(zone))
+		for value, want := range map[string]time.Duration{
+			"Wed, 01 Jul 2026 12:00:30 GMT":     31 * time.Second,
+			"Wednesday, 01-Jul-26 12:00:30 GMT": 31 * time.Second,
+			"Wednesday, 01-Jul-26 12:00:30 UTC": 31 * time.Second,
+			"Wed Jul  1 12:00:30 2026":          31 * time.Second,
+			"Wednesday, 01-Jul-26 13:00:30 BST": 0,
+		} {
+			got, _ := client.RetryAfter(saying(429, "Retry-After: "+value, "Date: Wednesday, 01-Jul-26 12:00:00 GMT"))
+			require.Equal(t, want, got, "%s in %s", value, zone)
+		}
+	}
 }
 
 func TestRetryAfterOfUsedUpLimit(t *testing.T) {

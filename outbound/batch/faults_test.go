@@ -154,11 +154,13 @@ func TestPoisonRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg    batch.Config[int, string]
 		deaths int // at most
+		calls  int // at most, of those that return
 	}{
-		"one batch":                 {batch.Config[int, string]{MaxRecords: 20}, 10},
-		"several batches":           {batch.Config[int, string]{MaxRecords: 6}, 9},
-		"records beside the poison": {batch.Config[int, string]{MaxRecords: 1, Concurrency: 20}, 5},
-		"one attempt":               {batch.Config[int, string]{MaxRecords: 20, MaxAttempts: 1}, 8},
+		"one batch":                 {batch.Config[int, string]{MaxRecords: 20}, 10, 6},
+		"two batches":               {batch.Config[int, string]{MaxRecords: 10, Concurrency: 4}, 9, 6},
+		"several batches":           {batch.Config[int, string]{MaxRecords: 6}, 9, 9},
+		"records beside the poison": {batch.Config[int, string]{MaxRecords: 1, Concurrency: 20}, 5, 19},
+		"one attempt":               {batch.Config[int, string]{MaxRecords: 20, MaxAttempts: 1}, 8, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,6 +185,7 @@ func TestPoisonRecord(t *testing.T) {
 				require.Len(t, seen, 19, "after %d ends", deaths())
 				require.False(t, seen[13])
 				require.LessOrEqual(t, deaths(), c.deaths)
+				require.LessOrEqual(t, len(v.seen()), c.calls, "a batch that only waited was halved")
 				require.Len(t, failures, 1)
 				require.Equal(t, 1, failures[0].Records)
 				require.ErrorContains(t, failures[0].Err, "processes ended, or lost the store, during a call with the record")

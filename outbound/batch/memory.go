@@ -175,8 +175,8 @@ func (m *memory) Lease(_ context.Context, method string, terms Terms) (Batch, St
 	g.place = nil
 	s := l.next(g, &terms)
 	s.delivery++
-	expired := s.leased
-	if expired && !s.waiting {
+	expired := s.leased && !s.waiting
+	if expired {
 		s.losses++
 	}
 	s.leased, s.waiting = true, false

@@ -178,7 +178,7 @@ type State struct {
 type Batch struct {
 	ID       string // stays the same whenever the same records are leased again
 	Delivery int    // number of leases of this ID so far, from 1
-	Expired  bool   // the lease before this one has expired: the records may have been sent
+	Expired  bool   // the lease before this one has expired, and did not wait: the records may have been sent
 	Losses   int    // leases that have expired since the batch was made, except for those that waited
 	Option   string
 	Records  []Record // in their order of arrival

@@ -120,8 +120,9 @@ func check(resp *http.Response, slow func(*StatusError)) *StatusError {
 	if resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return nil
 	}
-	e := &StatusError{StatusCode: resp.StatusCode, Header: resp.Header, arrived: time.Now()}
+	e := &StatusError{StatusCode: resp.StatusCode, Header: resp.Header}
 	e.limit, e.limited = e.classify()
+	e.arrived = time.Now() // not before: the wait can be until a time
 	if body := resp.Body; body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		start := &readAgain{body: body, read: make(chan struct{}), closed: make(chan struct{})}
 		resp.Body = start

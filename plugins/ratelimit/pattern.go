@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -96,23 +97,19 @@ func (p *pattern) match(rest string, inMux bool) fit {
 		} else {
 			rest = ""
 		}
-		if inMux {
-			part = unescape(part)
+		if seg.wild {
+			if part == "" && rest == "" || inMux && strings.EqualFold(part, "%2F") {
+				return different
+			}
+			continue
 		}
-		switch {
-		case seg.wild:
-			if part == "" && rest == "" || part == "/" && inMux {
-				return different
-			}
-		case part == seg.literal:
-		case i < len(p.segments)-1:
+		extension, ok := cutLiteral(part, seg.literal, inMux)
+		if ok && extension != "" {
+			_, extended = cutLiteral(extension, ".", inMux)
+			ok = extended && i == len(p.segments)-1
+		}
+		if !ok {
 			return different
-		default:
-			extension, ok := strings.CutPrefix(part, seg.literal)
-			if !ok || extension[0] != '.' {
-				return different
-			}
-			extended = true
 		}
 	}
 	switch {
@@ -131,6 +128,30 @@ func (p *pattern) match(rest string, inMux bool) fit {
 		return decorated
 	}
 	return different
+}
+
+// cutLiteral returns a segment without the literal that it begins with. It reads no more of it, since
+// the segment can be long, and there can be many patterns.
+func cutLiteral(part, literal string, escaped bool) (rest string, ok bool) {
+	if !escaped {
+		return strings.CutPrefix(part, literal)
+	}
+	for i := range len(literal) {
+		if part == "" {
+			return part, false
+		}
+		c, n := part[0], 1
+		if c == '%' && len(part) >= 3 {
+			if u, err := strconv.ParseUint(part[1:3], 16, 8); err == nil {
+				c, n = byte(u), 3
+			}
+		}
+		if c != literal[i] {
+			return part, false
+		}
+		part = part[n:]
+	}
+	return part, true
 }
 
 // decoration reports whether the end of a path has only slashes and extensions, which

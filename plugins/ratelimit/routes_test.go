@@ -298,6 +298,22 @@ func TestRoutes_RouteContext(t *testing.T) {
 	}
 }
 
+// A refused request also pays for the search, so a long path must not be decoded for each route.
+func TestRoutes_LongPathIsCheap(t *testing.T) { //nolint:paralleltest // it counts allocations
+	allocations := func(routes int) float64 {
+		cfg := ratelimit.ServerConfig{Limit: ratelimit.PerHour(1e9)}
+		for i := range routes {
+			cfg.Routes = append(cfg.Routes, ratelimit.Route{Pattern: fmt.Sprintf("/{a}/{b}/x%d", i), Limit: ratelimit.PerHour(1e9)})
+		}
+		limiter := core.Must(ratelimit.NewServer(cfg))
+		defer func() { _ = limiter.Close() }()
+		h := limiter.Handler(http.NotFoundHandler())
+		r := request("GET", strings.Repeat("/"+strings.Repeat("%41", 1000), 2)+"/y")
+		return testing.AllocsPerRun(20, func() { do(h, r) })
+	}
+	require.InDelta(t, allocations(1), allocations(100), 10)
+}
+
 // What is charged for a path that can be of several routes.
 func TestRoutes_SeveralPrices(t *testing.T) {
 	t.Parallel()

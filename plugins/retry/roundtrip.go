@@ -168,8 +168,8 @@ func (r *run) send(req *http.Request) {
 func (r *run) judge(ctx context.Context) retry.Attempt {
 	var floor time.Duration
 	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
-		r.call.EndedAt(time.Now()) // before functions of the user run
 		floor, _ = client.RetryAfter(r.resp)
+		r.call.EndedAt(time.Now()) // after the clock was read for floor, which can be a time; before functions of the user run
 	}
 	a, rejection := r.attempt(), r.rejection()
 	if ctx.Err() != nil {

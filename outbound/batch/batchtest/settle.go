@@ -89,12 +89,16 @@ func losses(k *kit) {
 	}
 	for _, step := range []struct {
 		waiting bool
-		losses  int // before
-	}{{false, 0}, {true, 1}, {false, 1}, {true, 2}} {
-		k.equal(step.losses, lose(step.waiting).Losses)
+		losses  int  // before
+		expired bool // the lease before
+	}{{false, 0, false}, {true, 1, true}, {false, 1, false}, {true, 2, true}} {
+		b := lose(step.waiting)
+		k.equal(step.losses, b.Losses)
+		k.equal(step.expired, b.Expired)
 	}
 	b := k.eventually(batch.Terms{})
 	k.equal(2, b.Losses, "a lease that waits is no loss")
+	k.isFalse(b.Expired)
 	k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long, true))
 	s := settlement(&b)
 	s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, Losses: b.Losses}, {ID: "half", Records: []int{1}, Losses: 1}}

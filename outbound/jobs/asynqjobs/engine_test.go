@@ -1,9 +1,11 @@
 package asynqjobs_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
+	"log/slog"
 	"os"
 	"sync"
 	"testing"
@@ -166,6 +168,13 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 		"Pause":  func(e *asynqjobs.Engine) error { return e.Pause(ctx, "q") },
 		"Resume": func(e *asynqjobs.Engine) error { return e.Resume(ctx, "q") },
 		"Hold":   func(e *asynqjobs.Engine) error { return e.Hold(ctx, "q", time.Now().Add(time.Hour)) },
+		"Run": func(e *asynqjobs.Engine) error { // of a job that was lost
+			running, stop := context.WithCancel(ctx)
+			return e.Run(running, "q", 1, func(context.Context, jobs.Job) jobs.Result {
+				stop()
+				return jobs.Result{}
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,9 +182,14 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 			r := redistest.StartRelay(t) //nolint:contextcheck // servers of the test
 			client := redis.NewClient(&redis.Options{Addr: r.Addr, PoolSize: 2 * idle})
 			t.Cleanup(func() { _ = client.Close() })
-			engine, err := asynqjobs.New(client, asynqjobs.Config{})
+			var logs bytes.Buffer
+			engine, err := asynqjobs.New(client, asynqjobs.Config{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 			require.NoError(t, err)
 			require.NoError(t, engine.Enqueue(ctx, jobs.Job{ID: "first", Queue: "q", Kind: "k", MaxAttempts: 1}))
+			if name == "Run" {
+				require.NoError(t, client.LMove(ctx, "asynq:{q}:pending", "asynq:{q}:active", "left", "left").Err())
+				require.NoError(t, client.ZAdd(ctx, "asynq:{q}:lease", redis.Z{Member: "first"}).Err())
+			}
 			var open []*redis.Conn
 			for range idle {
 				conn := client.Conn()
@@ -187,6 +201,7 @@ func TestAFailoverBehindOneAddress(t *testing.T) {
 			}
 			r.Swap(t, false, "replicaof %s") //nolint:contextcheck // as above
 			require.NoError(t, send(engine))
+			require.NotContains(t, logs.String(), "could not be repaired")
 		})
 	}
 }

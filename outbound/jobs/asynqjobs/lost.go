@@ -52,7 +52,10 @@ return redis.status_reply("OK")`)
 // recover lets the jobs of processes that have ended run again.
 func (e *Engine) recover(ctx context.Context, queue string) error {
 	now := time.Now()
-	if err := recoverScript.Run(ctx, e.redis, []string{prefix(queue)}, now.Add(-margin).Unix(), now.Unix()+2, lostMark(now)).Err(); err != nil {
+	err := e.send(ctx, func() error {
+		return recoverScript.Run(ctx, e.redis, []string{prefix(queue)}, now.Add(-margin).Unix(), now.Unix()+2, lostMark(now)).Err()
+	})
+	if err != nil {
 		return failed(ctx, err)
 	}
 	return nil
@@ -86,7 +89,7 @@ func (r *run) suspect(ctx context.Context, job jobs.Job) error {
 		return later(err)
 	}
 	if alone(&job) {
-		if err := e.redis.HSet(ctx, key, fieldWaits, 1).Err(); err != nil {
+		if err := e.send(ctx, func() error { return e.redis.HSet(ctx, key, fieldWaits, 1).Err() }); err != nil {
 			return later(err)
 		}
 		select {
@@ -97,13 +100,14 @@ func (r *run) suspect(ctx context.Context, job jobs.Job) error {
 		case <-ctx.Done():
 			return &outcome{jobs.Result{Verdict: jobs.Again, At: time.Now()}}
 		}
-		if err := e.redis.HDel(ctx, key, fieldWaits).Err(); err != nil {
+		if err := e.send(ctx, func() error { return e.redis.HDel(ctx, key, fieldWaits).Err() }); err != nil {
 			return later(err)
 		}
 	}
 	err = r.attempt(ctx, job)
 	if err != nil && job.Losses > 0 && ctx.Err() == nil {
-		_ = e.redis.HDel(context.WithoutCancel(ctx), key, fieldLost).Err() // the attempt has ended; otherwise it counts longer
+		ended := context.WithoutCancel(ctx)
+		_ = e.send(ended, func() error { return e.redis.HDel(ended, key, fieldLost).Err() }) // otherwise it counts longer
 	}
 	return err
 }

@@ -54,7 +54,7 @@ local function make(opt)
   call('HSET', b, 'o', opt, 'd', 1, 'a', 0, 'l', 1, 'x', 0)
 end
 
--- Leases a batch once more, and reports whether it is leased already.
+-- Leases a batch once more, and reports whether a lease for a call has expired.
 local function again(opt, id)
   local g, b = base .. 'g:' .. opt, base .. 'b:' .. id
   call('HINCRBY', b, 'd', 1)
@@ -66,9 +66,10 @@ local function again(opt, id)
     call('HINCRBY', g, 'flight', n)
     return 0
   end
-  if was == '1' then
-    call('HINCRBY', b, 'x', 1)
+  if was ~= '1' then
+    return 0
   end
+  call('HINCRBY', b, 'x', 1)
   return 1
 end
 
