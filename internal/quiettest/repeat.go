@@ -2,6 +2,10 @@
 package quiettest
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -58,4 +62,59 @@ func watch(stop <-chan struct{}) (longest time.Duration) {
 			return longest
 		}
 	}
+}
+
+// Test is [Repeat] with a try that fails as a test does.
+func Test(tb testing.TB, try func(tb testing.TB)) {
+	tb.Helper()
+	Repeat(tb, func() error { return failure(tb, try) })
+}
+
+// failure returns what a try has failed with. Its cleanup is that of the test.
+func failure(tb testing.TB, try func(tb testing.TB)) error {
+	tb.Helper()
+	t := &trial{TB: tb}
+	var ended sync.WaitGroup
+	ended.Go(func() { try(t) })
+	ended.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Join(t.errs...)
+}
+
+// A trial is a test whose failure is an error.
+type trial struct {
+	testing.TB
+	mu   sync.Mutex
+	errs []error
+}
+
+func (t *trial) Error(args ...any)                 { t.fail(fmt.Sprint(args...)) }
+func (t *trial) Errorf(format string, args ...any) { t.fail(fmt.Sprintf(format, args...)) }
+
+func (t *trial) Fatal(args ...any) {
+	t.Error(args...)
+	runtime.Goexit()
+}
+
+func (t *trial) Fatalf(format string, args ...any) { t.Fatal(fmt.Sprintf(format, args...)) }
+func (t *trial) Fail()                             { t.fail("failed") }
+
+func (t *trial) FailNow() {
+	if !t.Failed() {
+		t.Fail()
+	}
+	runtime.Goexit()
+}
+
+func (t *trial) Failed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.errs) > 0
+}
+
+func (t *trial) fail(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs = append(t.errs, errors.New(text))
 }
