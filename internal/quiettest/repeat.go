@@ -70,13 +70,15 @@ func Test(tb testing.TB, try func(tb testing.TB)) {
 	Repeat(tb, func() error { return failure(tb, try) })
 }
 
-// failure returns what a try has failed with. Its cleanup is that of the test.
+// failure returns what a try and its cleanup have failed with.
 func failure(tb testing.TB, try func(tb testing.TB)) error {
 	tb.Helper()
 	t := &trial{TB: tb}
-	var ended sync.WaitGroup
-	ended.Go(func() { try(t) })
-	ended.Wait()
+	for f := func() { try(t) }; f != nil; f = t.nextCleanup() {
+		var ended sync.WaitGroup
+		ended.Go(f) // which ends with its goroutine if it fails
+		ended.Wait()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return errors.Join(t.errs...)
@@ -85,8 +87,25 @@ func failure(tb testing.TB, try func(tb testing.TB)) error {
 // A trial is a test whose failure is an error.
 type trial struct {
 	testing.TB
-	mu   sync.Mutex
-	errs []error
+	mu       sync.Mutex
+	errs     []error
+	cleanups []func()
+}
+
+func (t *trial) Cleanup(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleanups = append(t.cleanups, f)
+}
+
+// nextCleanup returns the one that was added last, or nil after the first.
+func (t *trial) nextCleanup() (f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.cleanups) - 1; n >= 0 {
+		f, t.cleanups = t.cleanups[n], t.cleanups[:n]
+	}
+	return f
 }
 
 func (t *trial) Error(args ...any)                 { t.fail(fmt.Sprint(args...)) }

@@ -82,7 +82,12 @@ func TestFailureOfATry(t *testing.T) {
 		"require": {func(tb testing.TB) { require.Fail(tb, "late"); panic("it went on") }, "late"}, //nolint:forbidigo // it must not come to that
 		"errors":  {func(tb testing.TB) { tb.Errorf("a%d", 1); tb.Error("b") }, "a1\nb"},
 		"fatal":   {func(tb testing.TB) { tb.Fatalf("a%d", 1); tb.Error("b") }, "a1"},
-		"now":     {func(tb testing.TB) { tb.FailNow(); tb.Error("b") }, "failed"},
+		"cleanup": {func(tb testing.TB) {
+			tb.Cleanup(func() { tb.Error("c") })
+			tb.Cleanup(func() { tb.Fatal("b") })
+			tb.Error("a")
+		}, "a\nb\nc"},
+		"now": {func(tb testing.TB) { tb.FailNow(); tb.Error("b") }, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
