@@ -50,7 +50,7 @@ package resiltest
 import "time"
 
 // Patience is how long checks wait for goroutines, connections and handlers to end.
-const Patience = 5 * time.Second
+const Patience = 30 * time.Second
 
 // eventually repeats a check until it succeeds or Patience is over.
 func eventually(ok func() bool) bool {

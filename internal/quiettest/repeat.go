@@ -2,6 +2,10 @@
 package quiettest
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -58,4 +62,78 @@ func watch(stop <-chan struct{}) (longest time.Duration) {
 			return longest
 		}
 	}
+}
+
+// Test is [Repeat] with a try that fails as a test does.
+func Test(tb testing.TB, try func(tb testing.TB)) {
+	tb.Helper()
+	Repeat(tb, func() error { return failure(tb, try) })
+}
+
+// failure returns what a try and its cleanup have failed with.
+func failure(tb testing.TB, try func(tb testing.TB)) error {
+	tb.Helper()
+	t := &trial{TB: tb}
+	for f := func() { try(t) }; f != nil; f = t.nextCleanup() {
+		var ended sync.WaitGroup
+		ended.Go(f) // which ends with its goroutine if it fails
+		ended.Wait()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return errors.Join(t.errs...)
+}
+
+// A trial is a test whose failure is an error.
+type trial struct {
+	testing.TB
+	mu       sync.Mutex
+	errs     []error
+	cleanups []func()
+}
+
+func (t *trial) Cleanup(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleanups = append(t.cleanups, f)
+}
+
+// nextCleanup returns the one that was added last, or nil after the first.
+func (t *trial) nextCleanup() (f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.cleanups) - 1; n >= 0 {
+		f, t.cleanups = t.cleanups[n], t.cleanups[:n]
+	}
+	return f
+}
+
+func (t *trial) Error(args ...any)                 { t.fail(fmt.Sprint(args...)) }
+func (t *trial) Errorf(format string, args ...any) { t.fail(fmt.Sprintf(format, args...)) }
+
+func (t *trial) Fatal(args ...any) {
+	t.Error(args...)
+	runtime.Goexit()
+}
+
+func (t *trial) Fatalf(format string, args ...any) { t.Fatal(fmt.Sprintf(format, args...)) }
+func (t *trial) Fail()                             { t.fail("failed") }
+
+func (t *trial) FailNow() {
+	if !t.Failed() {
+		t.Fail()
+	}
+	runtime.Goexit()
+}
+
+func (t *trial) Failed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.errs) > 0
+}
+
+func (t *trial) fail(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.errs = append(t.errs, errors.New(text))
 }

@@ -99,6 +99,9 @@ func ExampleRoundTripper() {
 func ExampleDispatcher_Snapshot() {
 	cfg := slowVendor()
 	cfg.Attempts = 1
+	cfg.Classify = func(err error) (dispatch.Limited, bool) {
+		return dispatch.Limited{RetryAfter: time.Minute}, errors.Is(err, errSlow)
+	}
 	vendor := core.Must(dispatch.New(cfg))
 	_, _ = dispatch.Do(context.Background(), vendor, "account", func(context.Context, int) (string, error) { return "", errSlow })
 	s := vendor.Snapshot()

@@ -131,7 +131,7 @@ func (v *vendorOf4) until(t *testing.T, what func() bool) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return what()
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // startProcesses starts four processes, which call until the test ends. The vendor then asks one for a pause.

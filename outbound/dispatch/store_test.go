@@ -68,13 +68,13 @@ func TestCooldownsOfAllScopesAreShared(t *testing.T) {
 				require.Error(t, call(a, account, &limitError{time.Hour, dispatch.ScopeAccount}))
 			}
 			require.NoError(t, call(b, "free", nil))
-			require.Eventually(t, func() bool { return len(b.Snapshot().Held) == len(accounts) }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(b.Snapshot().Held) == len(accounts) }, time.Minute, time.Millisecond)
 			for _, hold := range b.Snapshot().Held {
 				require.Equal(t, dispatch.ScopeAccount, hold.Scope)
 				require.Contains(t, accounts, hold.Account)
 			}
 			require.Error(t, call(b, "free", &limitError{2 * time.Hour, dispatch.ScopeVendor}))
-			require.Eventually(t, func() bool { return len(a.Snapshot().Held) == len(accounts)+1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(a.Snapshot().Held) == len(accounts)+1 }, time.Minute, time.Millisecond)
 			require.Equal(t, dispatch.ScopeVendor, a.Snapshot().Held[0].Scope)
 			mu.Lock()
 			defer mu.Unlock()
@@ -96,7 +96,7 @@ func TestAClosedDispatcherLeavesTheStore(t *testing.T) {
 		require.Eventually(t, func() bool {
 			list, err := srv.Do("client", "list", "type", "pubsub")
 			return err == nil && strings.Count(list, "\n") == n
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 	for range 2 {
 		d := core.Must(dispatch.New(dispatch.Config[string, struct{}]{Store: s}))

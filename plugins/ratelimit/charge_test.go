@@ -138,42 +138,44 @@ func TestCharge_FailedLoginsOnly(t *testing.T) {
 
 func TestCharge_TakeRefundPeek(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		require.EqualValues(t, 6, mustTake(t, c, 3).Remaining)
-		refused := mustTake(t, c, 7)
-		require.False(t, refused.Allowed)
-		require.EqualValues(t, 6, refused.Remaining, "all or none")
-		require.Equal(t, ratelimit.Never, mustTake(t, c, 11).RetryAfter)
-		_, err := c.TakeKey(t.Context(), "other", 4)
-		require.NoError(t, err)
-		now, err := c.Take(t.Context(), 0)
-		require.NoError(t, err)
-		require.EqualValues(t, 6, now.Remaining)
-		require.EqualValues(t, 6, left(t, servedBy(r), "other"))
-		if r.URL.Path == "/refund" {
-			require.NoError(t, c.Refund(t.Context()))
-			require.EqualValues(t, 10, left(t, servedBy(r), ip), "its own weight too")
-			require.EqualValues(t, 10, left(t, servedBy(r), "other"))
-			require.NoError(t, c.Refund(t.Context()), "there is nothing more")
-			require.EqualValues(t, 10, left(t, servedBy(r), ip))
-			mustTake(t, c, 2)
-		}
-		_, err = c.Take(t.Context(), -1)
-		require.ErrorIs(t, err, core.ErrConfig)
-		_, err = c.TakeKey(t.Context(), "other", -1)
-		require.ErrorIs(t, err, core.ErrConfig)
+	synctest.Test(t, func(t *testing.T) {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			require.EqualValues(t, 6, mustTake(t, c, 3).Remaining)
+			refused := mustTake(t, c, 7)
+			require.False(t, refused.Allowed)
+			require.EqualValues(t, 6, refused.Remaining, "all or none")
+			require.Equal(t, ratelimit.Never, mustTake(t, c, 11).RetryAfter)
+			_, err := c.TakeKey(t.Context(), "other", 4)
+			require.NoError(t, err)
+			now, err := c.Take(t.Context(), 0)
+			require.NoError(t, err)
+			require.EqualValues(t, 6, now.Remaining)
+			require.EqualValues(t, 6, left(t, servedBy(r), "other"))
+			if r.URL.Path == "/refund" {
+				require.NoError(t, c.Refund(t.Context()))
+				require.EqualValues(t, 10, left(t, servedBy(r), ip), "its own weight too")
+				require.EqualValues(t, 10, left(t, servedBy(r), "other"))
+				require.NoError(t, c.Refund(t.Context()), "there is nothing more")
+				require.EqualValues(t, 10, left(t, servedBy(r), ip))
+				mustTake(t, c, 2)
+			}
+			_, err = c.Take(t.Context(), -1)
+			require.ErrorIs(t, err, core.ErrConfig)
+			_, err = c.TakeKey(t.Context(), "other", -1)
+			require.ErrorIs(t, err, core.ErrConfig)
+		})
+		inner := s.Handler
+		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), servedKey{}, s)))
+		})
+		w := fetch(s, "/refund")
+		require.Equal(t, `"default";r=8;t=3600`, w.Header().Get("RateLimit"))
+		require.Equal(t, "8", w.Header().Get("RateLimit-Remaining"))
+		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
+		w = fetch(s, "/")
+		require.Equal(t, []string{`"default";r=6;t=3600`}, w.Header().Values("RateLimit"))
+		require.Equal(t, []string{"6"}, w.Header().Values("RateLimit-Remaining"))
 	})
-	inner := s.Handler
-	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		inner.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), servedKey{}, s)))
-	})
-	w := fetch(s, "/refund")
-	require.Equal(t, `"default";r=8;t=3600`, w.Header().Get("RateLimit"))
-	require.Equal(t, "8", w.Header().Get("RateLimit-Remaining"))
-	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
-	w = fetch(s, "/")
-	require.Equal(t, []string{`"default";r=6;t=3600`}, w.Header().Values("RateLimit"))
-	require.Equal(t, []string{"6"}, w.Header().Values("RateLimit-Remaining"))
 }
 
 type servedKey struct{}
@@ -183,20 +185,22 @@ func servedBy(r *http.Request) *served { s, _ := r.Context().Value(servedKey{}).
 // The refusal of another key is told, not how that of the request stands.
 func TestCharge_RejectTellsOfTheKeyThatWasRefused(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(2), Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		result, err := c.TakeKey(r.Context(), "user:ann", 2)
-		require.NoError(t, err)
-		if !result.Allowed {
-			c.Reject(w, r, result)
-		}
+	synctest.Test(t, func(t *testing.T) {
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(2), Headers: allHeaders}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			result, err := c.TakeKey(r.Context(), "user:ann", 2)
+			require.NoError(t, err)
+			if !result.Allowed {
+				c.Reject(w, r, result)
+			}
+		})
+		require.Equal(t, 200, fetch(s, "/").Code)
+		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
+		w := fetch(s, "/")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, []string{`"default";r=0;t=60`}, w.Header().Values("RateLimit"))
+		require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"))
+		require.EqualValues(t, 2, left(t, s, ip), "what the request took itself has gone back")
 	})
-	require.Equal(t, 200, fetch(s, "/").Code)
-	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), ip))
-	w := fetch(s, "/")
-	require.Equal(t, 429, w.Code)
-	require.Equal(t, []string{`"default";r=0;t=60`}, w.Header().Values("RateLimit"))
-	require.Equal(t, []string{"0"}, w.Header().Values("X-RateLimit-Remaining"))
-	require.EqualValues(t, 2, left(t, s, ip), "what the request took itself has gone back")
 }
 
 // After a refusal that the handler lets pass, the fields are about the least again.
@@ -827,68 +831,74 @@ func TestCharge_ContextIsNotThePrintedRequest(t *testing.T) {
 
 func TestCharge_TakesOfLayers(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{
-		Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
-	}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		require.True(t, mustTake(t, c, 4).Allowed)
-		now, err := c.Take(t.Context(), 0)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, now.Remaining, "the layer's")
-		if r.URL.Path == "/" {
-			return
-		}
-		result := mustTake(t, c, 2)
-		require.False(t, result.Allowed)
-		c.Reject(w, r, result)
+	synctest.Test(t, func(t *testing.T) {
+		s := charging(t, ratelimit.ServerConfig{
+			Name: "api", Limit: ratelimit.PerHour(10), Weight: free, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(5)}},
+		}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			require.True(t, mustTake(t, c, 4).Allowed)
+			now, err := c.Take(t.Context(), 0)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, now.Remaining, "the layer's")
+			if r.URL.Path == "/" {
+				return
+			}
+			result := mustTake(t, c, 2)
+			require.False(t, result.Allowed)
+			c.Reject(w, r, result)
+		})
+		w := fetch(s, "/reject")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, `"api";r=10, "all";r=5`, w.Header().Get("RateLimit"))
+		require.Contains(t, w.Body.String(), `"violated-policies":["all"]`)
+		w = fetch(s, "/")
+		require.Equal(t, `"api";r=6;t=3600, "all";r=1;t=3600`, w.Header().Get("RateLimit"))
+		require.Equal(t, "1", w.Header().Get("X-RateLimit-Remaining"))
+		require.Equal(t, "5", w.Header().Get("X-RateLimit-Limit"))
 	})
-	w := fetch(s, "/reject")
-	require.Equal(t, 429, w.Code)
-	require.Equal(t, `"api";r=10, "all";r=5`, w.Header().Get("RateLimit"))
-	require.Contains(t, w.Body.String(), `"violated-policies":["all"]`)
-	w = fetch(s, "/")
-	require.Equal(t, `"api";r=6;t=3600, "all";r=1;t=3600`, w.Header().Get("RateLimit"))
-	require.Equal(t, "1", w.Header().Get("X-RateLimit-Remaining"))
-	require.Equal(t, "5", w.Header().Get("X-RateLimit-Limit"))
 }
 
 func TestCharge_StoreFails(t *testing.T) {
 	t.Parallel()
-	memory := core.Must(coreratelimit.NewMemory(0))
-	store := &ratelimittest.Failing{Store: memory}
-	var refused error
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, OnStoreError: ratelimit.Deny, Headers: ratelimit.HeaderDraft10}, func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
-		store.Down()
-		_, err := c.Take(t.Context(), 1)
-		require.ErrorIs(t, err, coreratelimit.ErrStore)
-		_, err = c.TakeKey(t.Context(), "x", 1)
-		require.ErrorIs(t, err, coreratelimit.ErrStore)
-		_, err = c.Take(t.Context(), 0)
-		require.ErrorIs(t, err, coreratelimit.ErrStore)
-		refused = c.Refund(t.Context())
-		store.Up()
+	synctest.Test(t, func(t *testing.T) {
+		memory := core.Must(coreratelimit.NewMemory(0))
+		store := &ratelimittest.Failing{Store: memory}
+		var refused error
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, OnStoreError: ratelimit.Deny, Headers: ratelimit.HeaderDraft10}, func(_ http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+			store.Down()
+			_, err := c.Take(t.Context(), 1)
+			require.ErrorIs(t, err, coreratelimit.ErrStore)
+			_, err = c.TakeKey(t.Context(), "x", 1)
+			require.ErrorIs(t, err, coreratelimit.ErrStore)
+			_, err = c.Take(t.Context(), 0)
+			require.ErrorIs(t, err, coreratelimit.ErrStore)
+			refused = c.Refund(t.Context())
+			store.Up()
+		})
+		w := fetch(s, "/")
+		require.Equal(t, 200, w.Code)
+		require.Equal(t, `"default";r=9;t=3600`, w.Header().Get("RateLimit"), "what is known for sure")
+		require.ErrorIs(t, refused, coreratelimit.ErrStore)
+		require.EqualValues(t, 9, left(t, s, ip))
 	})
-	w := fetch(s, "/")
-	require.Equal(t, 200, w.Code)
-	require.Equal(t, `"default";r=9;t=3600`, w.Header().Get("RateLimit"), "what is known for sure")
-	require.ErrorIs(t, refused, coreratelimit.ErrStore)
-	require.EqualValues(t, 9, left(t, s, ip))
 }
 
 func TestCharge_StoreFailsAndLetsPass(t *testing.T) {
 	t.Parallel()
-	store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(0))}
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, Headers: allHeaders}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		store.Down()
-		for range 2 {
-			result, err := c.Take(r.Context(), 1)
-			require.NoError(t, err)
-			require.Equal(t, ratelimit.Result{Allowed: true}, result)
-		}
-		store.Up()
+	synctest.Test(t, func(t *testing.T) {
+		store := &ratelimittest.Failing{Store: core.Must(coreratelimit.NewMemory(0))}
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), Store: store, Headers: allHeaders}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			store.Down()
+			for range 2 {
+				result, err := c.Take(r.Context(), 1)
+				require.NoError(t, err)
+				require.Equal(t, ratelimit.Result{Allowed: true}, result)
+			}
+			store.Up()
+		})
+		w := fetch(s, "/")
+		require.Equal(t, `"default";r=9;t=3600`, w.Header().Get("RateLimit"), "what is known for sure")
+		require.Equal(t, "9", w.Header().Get("X-RateLimit-Remaining"))
 	})
-	w := fetch(s, "/")
-	require.Equal(t, `"default";r=9;t=3600`, w.Header().Get("RateLimit"), "what is known for sure")
-	require.Equal(t, "9", w.Header().Get("X-RateLimit-Remaining"))
 }
 
 // A hook may look at the charge that it is called for: no lock is held.
@@ -959,17 +969,19 @@ func TestCharge_TheRequestFurtherOutKnowsThePattern(t *testing.T) {
 // The handler had a reason of its own before, and now nothing to wait for is known.
 func TestCharge_RejectOfAHandlerRemovesAnEarlierRetryAfter(t *testing.T) {
 	t.Parallel()
-	for name, onRejected := range map[string]func(http.ResponseWriter, *http.Request, ratelimit.Info){
-		"default": nil, "its own": func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) {
-			w.WriteHeader(http.StatusTooManyRequests)
-		},
-	} {
-		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), OnRejected: onRejected}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-			w.Header().Set("Retry-After", "7")
-			require.True(t, c.Reject(w, r, mustTake(t, c, 0)))
-		})
-		w := fetch(s, "/")
-		require.Equal(t, 429, w.Code, name)
-		require.Empty(t, w.Header().Values("Retry-After"), name)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for name, onRejected := range map[string]func(http.ResponseWriter, *http.Request, ratelimit.Info){
+			"default": nil, "its own": func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) {
+				w.WriteHeader(http.StatusTooManyRequests)
+			},
+		} {
+			s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), OnRejected: onRejected}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+				w.Header().Set("Retry-After", "7")
+				require.True(t, c.Reject(w, r, mustTake(t, c, 0)))
+			})
+			w := fetch(s, "/")
+			require.Equal(t, 429, w.Code, name)
+			require.Empty(t, w.Header().Values("Retry-After"), name)
+		}
+	})
 }

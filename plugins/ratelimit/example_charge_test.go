@@ -63,7 +63,7 @@ func ExampleChargeOf() {
 func ExampleCharge_TakeAtMost() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit:   ratelimit.PerMinute(100),
-		Headers: ratelimit.HeaderDraft10,
+		Headers: ratelimit.HeaderXRateLimit,
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rows, err := strconv.ParseInt(r.FormValue("rows"), 10, 64)
@@ -82,12 +82,12 @@ func ExampleCharge_TakeAtMost() {
 	for _, rows := range []string{"49", "1000", "1"} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?rows="+rows, http.NoBody))
-		fmt.Println(rows, w.Code, w.Header().Get("RateLimit"))
+		fmt.Println(rows, w.Code, w.Header().Get("X-RateLimit-Remaining"))
 	}
 	// Output:
-	// 49 200 "default";r=50;t=60
-	// 1000 200 "default";r=0;t=60
-	// 1 429 "default";r=0;t=60
+	// 49 200 50
+	// 1000 200 0
+	// 1 429 0
 }
 
 // What did not work costs nothing.

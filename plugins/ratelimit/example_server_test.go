@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -75,12 +76,13 @@ func ExampleHeaderStyle() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 		h := w.Header()
-		fmt.Println(w.Code, h["Ratelimit-Policy"], h["Ratelimit"], h["X-Ratelimit-Remaining"], h["Retry-After"])
+		remaining, seconds, _ := strings.Cut(h.Get("RateLimit"), ";t=")
+		fmt.Println(w.Code, h["Ratelimit-Policy"], remaining, h["X-Ratelimit-Remaining"], h.Get("Retry-After") == seconds)
 	}
 	// Output:
-	// 404 ["api";q=2;w=60] ["api";r=1;t=60] [1] []
-	// 404 ["api";q=2;w=60] ["api";r=0;t=60] [0] []
-	// 429 ["api";q=2;w=60] ["api";r=0;t=60] [0] [60]
+	// 404 ["api";q=2;w=60] "api";r=1 [1] false
+	// 404 ["api";q=2;w=60] "api";r=0 [0] false
+	// 429 ["api";q=2;w=60] "api";r=0 [0] true
 }
 
 // The forms that clients of different ages know, and two limits on each key.

@@ -35,59 +35,65 @@ const everyHeader = ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03 | ratelimi
 // TestHeaders_AnInnerLimiterWithoutHeaders: all fields are about the outer one, which gave its permit back.
 func TestHeaders_AnInnerLimiterWithoutHeaders(t *testing.T) {
 	t.Parallel()
-	outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: everyHeader})
-	inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1)})
-	h := outer.plugin.Handler(inner)
-	require.Equal(t, 200, fetch(h, "/").Code)
-	w := fetch(h, "/")
-	require.Equal(t, 429, w.Code)
-	require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
-	require.Equal(t, "60", w.Header().Get("Retry-After"))
-	require.Contains(t, w.Header().Get("RateLimit"), `"outer";r=9`)
-	require.Equal(t, "9", w.Header().Get("RateLimit-Remaining"))
-	require.Equal(t, "9", w.Header().Get("X-RateLimit-Remaining"))
+	synctest.Test(t, func(t *testing.T) {
+		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(10), Headers: everyHeader})
+		inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1)})
+		h := outer.plugin.Handler(inner)
+		require.Equal(t, 200, fetch(h, "/").Code)
+		w := fetch(h, "/")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
+		require.Equal(t, "60", w.Header().Get("Retry-After"))
+		require.Contains(t, w.Header().Get("RateLimit"), `"outer";r=9`)
+		require.Equal(t, "9", w.Header().Get("RateLimit-Remaining"))
+		require.Equal(t, "9", w.Header().Get("X-RateLimit-Remaining"))
+	})
 }
 
 // What an inner limiter refuses was given back by the outer, and it says so.
 func TestHeaders_OuterTellsWhatItGaveBack(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimit} {
-		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1), Headers: style})
-		inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: style, Key: server.ByHeader("User")})
-		h := outer.plugin.Handler(inner)
-		require.Equal(t, 200, fetch(inner, "/", "User", "ann").Code)
-		w := fetch(h, "/", "User", "ann")
-		require.Equal(t, 429, w.Code)
-		require.Equal(t, []string{"true"}, w.Header().Values("X-Rate-Limited"))
-		if style&ratelimit.HeaderDraft10 != 0 {
-			require.Equal(t, []string{`"outer";r=1`, `"inner";r=0;t=60`}, w.Header().Values("RateLimit"), "nothing is missing any more")
-			require.Equal(t, []string{`"outer";q=1;w=3600`, `"inner";q=1;w=60`}, w.Header().Values("RateLimit-Policy"))
+	synctest.Test(t, func(t *testing.T) {
+		for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimit} {
+			outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1), Headers: style})
+			inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: style, Key: server.ByHeader("User")})
+			h := outer.plugin.Handler(inner)
+			require.Equal(t, 200, fetch(inner, "/", "User", "ann").Code)
+			w := fetch(h, "/", "User", "ann")
+			require.Equal(t, 429, w.Code)
+			require.Equal(t, []string{"true"}, w.Header().Values("X-Rate-Limited"))
+			if style&ratelimit.HeaderDraft10 != 0 {
+				require.Equal(t, []string{`"outer";r=1`, `"inner";r=0;t=60`}, w.Header().Values("RateLimit"), "nothing is missing any more")
+				require.Equal(t, []string{`"outer";q=1;w=3600`, `"inner";q=1;w=60`}, w.Header().Values("RateLimit-Policy"))
+			}
+			// The outer had the same numbers before: it must not take them for its own.
+			for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
+				require.Equal(t, []string{"0"}, w.Header().Values(field+"Remaining"))
+			}
+			require.Equal(t, []string{"60"}, w.Header().Values("RateLimit-Reset"))
+			requireReset(t, w.Header(), time.Minute)
 		}
-		// The outer had the same numbers before: it must not take them for its own.
-		for _, field := range []string{"RateLimit-", "X-RateLimit-"} {
-			require.Equal(t, []string{"0"}, w.Header().Values(field+"Remaining"))
-		}
-		require.Equal(t, []string{"60"}, w.Header().Values("RateLimit-Reset"))
-		requireReset(t, w.Header(), time.Minute)
-	}
+	})
 }
 
 // One that is no limiter has no numbers of its own.
 func TestHeaders_ABulkheadInside(t *testing.T) {
 	t.Parallel()
-	for _, style := range []ratelimit.HeaderStyle{everyHeader} {
-		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(3), Headers: style})
-		full := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			server.Reject(w, r, server.Rejection{RetryAfter: time.Second})
-		}))
-		fetch(s, "/")
-		w := fetch(full, "/")
-		require.Equal(t, 503, w.Code)
-		require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), "the limit has not refused")
-		require.Equal(t, []string{`"default";r=2;t=3600`}, w.Header().Values("RateLimit"))
-		require.Equal(t, []string{"2"}, w.Header().Values("X-RateLimit-Remaining"))
-		require.Equal(t, []string{"2"}, w.Header().Values("RateLimit-Remaining"))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, style := range []ratelimit.HeaderStyle{everyHeader} {
+			s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(3), Headers: style})
+			full := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				server.Reject(w, r, server.Rejection{RetryAfter: time.Second})
+			}))
+			fetch(s, "/")
+			w := fetch(full, "/")
+			require.Equal(t, 503, w.Code)
+			require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), "the limit has not refused")
+			require.Equal(t, []string{`"default";r=2;t=3600`}, w.Header().Values("RateLimit"))
+			require.Equal(t, []string{"2"}, w.Header().Values("X-RateLimit-Remaining"))
+			require.Equal(t, []string{"2"}, w.Header().Values("RateLimit-Remaining"))
+		}
+	})
 }
 
 func TestHeaders_NestedStylesTellTheLeast(t *testing.T) {
@@ -212,125 +218,135 @@ func TestHeaders_AfterAnInformationalResponse(t *testing.T) {
 // A field of which a part is of draft 07 and a part of draft 10 is of neither.
 func TestHeaders_AnUpstreamOfTheOtherDraft(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		theirs        [2]string
-		limit, policy []string
-	}{
-		{[2]string{"limit=5, remaining=4, reset=3600", "5;w=3600"}, []string{`"api";r=9;t=3600`}, []string{`"api";q=10;w=3600`}},
-		{[2]string{`"up";r=4`, `"up";q=5`}, []string{`"api";r=9;t=3600`, `"up";r=4`}, []string{`"api";q=10;w=3600`, `"up";q=5`}},
-	} {
-		proxy := reverseProxy(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("RateLimit", tt.theirs[0])
-			w.Header().Set("RateLimit-Policy", tt.theirs[1])
-		}))
-		s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10})
-		h := fetch(s.plugin.Handler(proxy), "/").Header()
-		require.Equal(t, tt.limit, h.Values("RateLimit"))
-		require.Equal(t, tt.policy, h.Values("RateLimit-Policy"))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			theirs        [2]string
+			limit, policy []string
+		}{
+			{[2]string{"limit=5, remaining=4, reset=3600", "5;w=3600"}, []string{`"api";r=9;t=3600`}, []string{`"api";q=10;w=3600`}},
+			{[2]string{`"up";r=4`, `"up";q=5`}, []string{`"api";r=9;t=3600`, `"up";r=4`}, []string{`"api";q=10;w=3600`, `"up";q=5`}},
+		} {
+			proxy := reverseProxy(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("RateLimit", tt.theirs[0])
+				w.Header().Set("RateLimit-Policy", tt.theirs[1])
+			}))
+			s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(10), Headers: ratelimit.HeaderDraft10})
+			h := fetch(s.plugin.Handler(proxy), "/").Header()
+			require.Equal(t, tt.limit, h.Values("RateLimit"))
+			require.Equal(t, tt.policy, h.Values("RateLimit-Policy"))
+		}
+	})
 }
 
 // As a proxy of one's own does it, or a cache.
 func TestHeaders_AHandlerThatAssigns(t *testing.T) {
 	t.Parallel()
-	theirs := http.Header{"Ratelimit": {`"up";r=1`}, "Ratelimit-Policy": {`"up";q=9`}, "X-Rate-Limited": {"false"}, "Age": {"5"}}
-	s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(9), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		maps.Copy(w.Header(), theirs)
-		if r.URL.Path == "/take" {
-			mustTake(t, c, 1)
-		}
+	synctest.Test(t, func(t *testing.T) {
+		theirs := http.Header{"Ratelimit": {`"up";r=1`}, "Ratelimit-Policy": {`"up";q=9`}, "X-Rate-Limited": {"false"}, "Age": {"5"}}
+		s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(9), Headers: ratelimit.HeaderDraft10}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			maps.Copy(w.Header(), theirs)
+			if r.URL.Path == "/take" {
+				mustTake(t, c, 1)
+			}
+		})
+		w := fetch(s, "/")
+		require.Equal(t, []string{`"api";r=8;t=3600`, `"up";r=1`}, w.Header().Values("RateLimit"))
+		require.Equal(t, []string{`"api";q=9;w=3600`, `"up";q=9`}, w.Header().Values("RateLimit-Policy"))
+		w = fetch(s, "/take")
+		require.ElementsMatch(t, []string{`"api";r=6;t=3600`, `"up";r=1`}, w.Header().Values("RateLimit"))
+		require.ElementsMatch(t, []string{`"api";q=9;w=3600`, `"up";q=9`}, w.Header().Values("RateLimit-Policy"))
+		require.Equal(t, http.Header{"Ratelimit": {`"up";r=1`}, "Ratelimit-Policy": {`"up";q=9`}, "X-Rate-Limited": {"false"}, "Age": {"5"}}, theirs, "which may be kept by the cache")
 	})
-	w := fetch(s, "/")
-	require.Equal(t, []string{`"api";r=8;t=3600`, `"up";r=1`}, w.Header().Values("RateLimit"))
-	require.Equal(t, []string{`"api";q=9;w=3600`, `"up";q=9`}, w.Header().Values("RateLimit-Policy"))
-	w = fetch(s, "/take")
-	require.ElementsMatch(t, []string{`"api";r=6;t=3600`, `"up";r=1`}, w.Header().Values("RateLimit"))
-	require.ElementsMatch(t, []string{`"api";q=9;w=3600`, `"up";q=9`}, w.Header().Values("RateLimit-Policy"))
-	require.Equal(t, http.Header{"Ratelimit": {`"up";r=1`}, "Ratelimit-Policy": {`"up";q=9`}, "X-Rate-Limited": {"false"}, "Age": {"5"}}, theirs, "which may be kept by the cache")
 }
 
 // A handler that has kept the header finds it as it was.
 func TestHeaders_AKeptHeaderStays(t *testing.T) {
 	t.Parallel()
-	var kept http.Header
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(9), Headers: everyHeader}, func(w http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
-		kept = maps.Clone(w.Header())
-		mustTake(t, c, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var kept http.Header
+		s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(9), Headers: everyHeader}, func(w http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+			kept = maps.Clone(w.Header())
+			mustTake(t, c, 1)
+		})
+		require.Equal(t, `"default";r=7;t=60`, fetch(s, "/").Header().Get("RateLimit"))
+		require.Equal(t, `"default";r=8;t=60`, kept.Get("RateLimit"))
+		require.Equal(t, "8", kept.Get("X-RateLimit-Remaining"))
 	})
-	require.Equal(t, `"default";r=7;t=60`, fetch(s, "/").Header().Get("RateLimit"))
-	require.Equal(t, `"default";r=8;t=60`, kept.Get("RateLimit"))
-	require.Equal(t, "8", kept.Get("X-RateLimit-Remaining"))
 }
 
 // What is taken out on purpose does not come back.
 func TestHeaders_DeletedOnPurpose(t *testing.T) {
 	t.Parallel()
-	drop := func(w http.ResponseWriter) {
-		for _, field := range []string{"X-Rate-Limited", "RateLimit", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
-			w.Header().Del(field)
-		}
-		w.Header().Set("RateLimit-Policy", "mine")
-	}
-	byHook := ratelimit.ServerConfig{Headers: everyHeader, OnSuccess: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) { drop(w) }}
-	for _, cfg := range []ratelimit.ServerConfig{byHook, {Headers: everyHeader}} {
-		s := charging(t, cfg, func(w http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
-			if cfg.OnSuccess == nil {
-				drop(w)
-				w.Header().Del("RateLimit-Policy")
+	synctest.Test(t, func(t *testing.T) {
+		drop := func(w http.ResponseWriter) {
+			for _, field := range []string{"X-Rate-Limited", "RateLimit", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+				w.Header().Del(field)
 			}
-			mustTake(t, c, 1)
-		})
-		want := http.Header{}
-		if cfg.OnSuccess != nil {
-			want.Set("RateLimit-Policy", "mine")
+			w.Header().Set("RateLimit-Policy", "mine")
 		}
-		require.Equal(t, want, fetch(s, "/").Header())
-	}
+		byHook := ratelimit.ServerConfig{Headers: everyHeader, OnSuccess: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) { drop(w) }}
+		for _, cfg := range []ratelimit.ServerConfig{byHook, {Headers: everyHeader}} {
+			s := charging(t, cfg, func(w http.ResponseWriter, _ *http.Request, c *ratelimit.Charge) {
+				if cfg.OnSuccess == nil {
+					drop(w)
+					w.Header().Del("RateLimit-Policy")
+				}
+				mustTake(t, c, 1)
+			})
+			want := http.Header{}
+			if cfg.OnSuccess != nil {
+				want.Set("RateLimit-Policy", "mine")
+			}
+			require.Equal(t, want, fetch(s, "/").Header())
+		}
+	})
 }
 
 func TestHeaders_OnEveryResponse(t *testing.T) {
 	t.Parallel()
-	s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(100), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-		mustTake(t, c, 1)
-		switch r.URL.Path {
-		case "/304":
-			w.WriteHeader(http.StatusNotModified)
-		case "/early":
-			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(http.StatusNoContent)
-		case "/stream":
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := charging(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(100), Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+			mustTake(t, c, 1)
+			switch r.URL.Path {
+			case "/304":
+				w.WriteHeader(http.StatusNotModified)
+			case "/early":
+				w.WriteHeader(http.StatusEarlyHints)
+				w.WriteHeader(http.StatusNoContent)
+			case "/stream":
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+				mustTake(t, c, 50) // too late to be told
+				_, _ = io.WriteString(w, "event")
+			case "/copy":
+				_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 5000)))
+			case "/panic":
+				panic("handler")
+			case "/file":
+				http.ServeContent(w, r, "a.txt", time.Unix(1, 0), strings.NewReader("content"))
 			}
-			mustTake(t, c, 50) // too late to be told
-			_, _ = io.WriteString(w, "event")
-		case "/copy":
-			_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 5000)))
-		case "/panic":
-			panic("handler")
-		case "/file":
-			http.ServeContent(w, r, "a.txt", time.Unix(1, 0), strings.NewReader("content"))
+		})
+		r := chi.NewRouter()
+		r.Use(middleware.RequestLogger(quiet{}), middleware.Recoverer)
+		r.Handle("/*", s)
+		srv := httptest.NewServer(r)
+		t.Cleanup(srv.Close)
+		for target, want := range map[string]int{"/": 200, "/304": 304, "/early": 204, "/stream": 200, "/copy": 200, "/panic": 500, "/file": 200} {
+			require.NoError(t, s.plugin.Limiter().Reset(t.Context(), "127.0.0.1"))
+			resp, err := srv.Client().Get(srv.URL + target)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want, resp.StatusCode, target)
+			require.Equal(t, []string{`"api";r=98;t=3600`}, resp.Header.Values("RateLimit"), target)
+			require.Equal(t, []string{`"api";q=100;w=3600`}, resp.Header.Values("RateLimit-Policy"), target)
+			require.Equal(t, []string{"98"}, resp.Header.Values("X-RateLimit-Remaining"), target)
+			require.Equal(t, []string{"98"}, resp.Header.Values("RateLimit-Remaining"), target)
+			require.Equal(t, []string{"false"}, resp.Header.Values("X-Rate-Limited"), target)
 		}
 	})
-	r := chi.NewRouter()
-	r.Use(middleware.RequestLogger(quiet{}), middleware.Recoverer)
-	r.Handle("/*", s)
-	srv := httptest.NewServer(r)
-	t.Cleanup(srv.Close)
-	for target, want := range map[string]int{"/": 200, "/304": 304, "/early": 204, "/stream": 200, "/copy": 200, "/panic": 500, "/file": 200} {
-		require.NoError(t, s.plugin.Limiter().Reset(t.Context(), "127.0.0.1"))
-		resp, err := srv.Client().Get(srv.URL + target)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, want, resp.StatusCode, target)
-		require.Equal(t, []string{`"api";r=98;t=3600`}, resp.Header.Values("RateLimit"), target)
-		require.Equal(t, []string{`"api";q=100;w=3600`}, resp.Header.Values("RateLimit-Policy"), target)
-		require.Equal(t, []string{"98"}, resp.Header.Values("X-RateLimit-Remaining"), target)
-		require.Equal(t, []string{"98"}, resp.Header.Values("RateLimit-Remaining"), target)
-		require.Equal(t, []string{"false"}, resp.Header.Values("X-Rate-Limited"), target)
-	}
 }
 
 // quiet logs nothing; a Recoverer writes to standard error otherwise.

@@ -79,14 +79,16 @@ func TestResetIsAUnixTimeRoundedUp(t *testing.T) {
 
 func TestHeaders_Remaining(t *testing.T) {
 	t.Parallel()
-	all := ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit
-	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(5), Weight: cost, Headers: all})
-	for i, tt := range []struct{ cost, remaining string }{{"2", "3"}, {"2", "1"}, {"1", "0"}, {"2", "0"}, {"10", "0"}, {"1", "0"}} {
-		w := fetch(s, "/", "Cost", tt.cost)
-		require.Equal(t, tt.remaining, w.Header().Get("X-RateLimit-Remaining"), i)
-		requireReset(t, w.Header(), time.Hour)
-		require.Equal(t, `"default";r=`+tt.remaining+`;t=3600`, w.Header().Get("RateLimit"))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		all := ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(5), Weight: cost, Headers: all})
+		for i, tt := range []struct{ cost, remaining string }{{"2", "3"}, {"2", "1"}, {"1", "0"}, {"2", "0"}, {"10", "0"}, {"1", "0"}} {
+			w := fetch(s, "/", "Cost", tt.cost)
+			require.Equal(t, tt.remaining, w.Header().Get("X-RateLimit-Remaining"), i)
+			requireReset(t, w.Header(), time.Hour)
+			require.Equal(t, `"default";r=`+tt.remaining+`;t=3600`, w.Header().Get("RateLimit"))
+		}
+	})
 }
 
 func TestHeaders_Draft10(t *testing.T) {
@@ -117,24 +119,26 @@ func TestHeaders_Draft10(t *testing.T) {
 
 func TestHeaders_StylesAreChosen(t *testing.T) {
 	t.Parallel()
-	fields := map[ratelimit.HeaderStyle][]string{
-		ratelimit.HeaderDraft10:    {"Ratelimit", "Ratelimit-Policy"},
-		ratelimit.HeaderDraft03:    {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
-		ratelimit.HeaderXRateLimit: {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
-	}
-	for _, style := range []ratelimit.HeaderStyle{0, 1, 2, 3, 4, 5, 6, 7} {
-		want := []string{"X-Rate-Limited"}
-		for bit, names := range fields {
-			if style&bit != 0 {
-				want = append(want, names...)
+	synctest.Test(t, func(t *testing.T) {
+		fields := map[ratelimit.HeaderStyle][]string{
+			ratelimit.HeaderDraft10:    {"Ratelimit", "Ratelimit-Policy"},
+			ratelimit.HeaderDraft03:    {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"},
+			ratelimit.HeaderXRateLimit: {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+		}
+		for _, style := range []ratelimit.HeaderStyle{0, 1, 2, 3, 4, 5, 6, 7} {
+			want := []string{"X-Rate-Limited"}
+			for bit, names := range fields {
+				if style&bit != 0 {
+					want = append(want, names...)
+				}
 			}
+			var got []string
+			for name := range fetch(serve(t, ratelimit.ServerConfig{Headers: style}), "/").Header() {
+				got = append(got, name)
+			}
+			require.ElementsMatch(t, want, got, style)
 		}
-		var got []string
-		for name := range fetch(serve(t, ratelimit.ServerConfig{Headers: style}), "/").Header() {
-			got = append(got, name)
-		}
-		require.ElementsMatch(t, want, got, style)
-	}
+	})
 }
 
 func TestHeaders_NestedXRateLimitTellsTheLeast(t *testing.T) {
@@ -154,32 +158,36 @@ func TestHeaders_NestedXRateLimitTellsTheLeast(t *testing.T) {
 // The fields share memory, which must not show.
 func TestHeaders_CanBeChangedByTheHandler(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Name: "api", Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit})
-	h := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		h.Add("X-Rate-Limited", "more")
-		h["Ratelimit-Policy"][0] = "changed"
-		h.Add("RateLimit", "upstream")
-	}))
-	for i := range 2 {
-		w := fetch(h, "/")
-		require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), "it has one value")
-		require.Equal(t, []string{`"api";q=1000;w=60`, "changed"}, w.Header().Values("RateLimit-Policy"), "a list stays ours and theirs")
-		require.Equal(t, []string{fmt.Sprintf(`"api";r=%d;t=60`, 999-i), "upstream"}, w.Header().Values("RateLimit"))
-		require.Equal(t, strconv.Itoa(999-i), w.Header().Get("X-RateLimit-Remaining"))
-	}
-	require.Equal(t, `"api";q=1000;w=60`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.ServerConfig{Name: "api", Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit})
+		h := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			h := w.Header()
+			h.Add("X-Rate-Limited", "more")
+			h["Ratelimit-Policy"][0] = "changed"
+			h.Add("RateLimit", "upstream")
+		}))
+		for i := range 2 {
+			w := fetch(h, "/")
+			require.Equal(t, []string{"false"}, w.Header().Values("X-Rate-Limited"), "it has one value")
+			require.Equal(t, []string{`"api";q=1000;w=60`, "changed"}, w.Header().Values("RateLimit-Policy"), "a list stays ours and theirs")
+			require.Equal(t, []string{fmt.Sprintf(`"api";r=%d;t=60`, 999-i), "upstream"}, w.Header().Values("RateLimit"))
+			require.Equal(t, strconv.Itoa(999-i), w.Header().Get("X-RateLimit-Remaining"))
+		}
+		require.Equal(t, `"api";q=1000;w=60`, fetch(s, "/").Header().Get("RateLimit-Policy"))
+	})
 }
 
 func TestHeaders_LongNames(t *testing.T) {
 	t.Parallel()
-	name := fmt.Sprintf("%0200d", 0)
-	s := serve(t, ratelimit.ServerConfig{Name: name, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit})
-	w := fetch(s, "/")
-	require.Equal(t, `"`+name+`";r=999;t=60`, w.Header().Get("RateLimit"))
-	require.Equal(t, "1000", w.Header().Get("X-RateLimit-Limit"))
-	require.Equal(t, "999", w.Header().Get("X-RateLimit-Remaining"))
-	requireReset(t, w.Header(), time.Minute)
+	synctest.Test(t, func(t *testing.T) {
+		name := fmt.Sprintf("%0200d", 0)
+		s := serve(t, ratelimit.ServerConfig{Name: name, Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderXRateLimit})
+		w := fetch(s, "/")
+		require.Equal(t, `"`+name+`";r=999;t=60`, w.Header().Get("RateLimit"))
+		require.Equal(t, "1000", w.Header().Get("X-RateLimit-Limit"))
+		require.Equal(t, "999", w.Header().Get("X-RateLimit-Remaining"))
+		requireReset(t, w.Header(), time.Minute)
+	})
 }
 
 // requireReset asserts the time until X-RateLimit-Reset.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
@@ -317,33 +318,35 @@ func TestRoutes_LongPathIsCheap(t *testing.T) { //nolint:paralleltest // it coun
 // What is charged for a path that can be of several routes.
 func TestRoutes_SeveralPrices(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(3), Headers: ratelimit.HeaderDraft10,
-		Routes: []ratelimit.Route{
-			{Pattern: "/many", Limit: ratelimit.PerHour(100)},
-			{Pattern: "/heavy", Limit: ratelimit.PerHour(100), Weight: func(*http.Request) (int64, error) { return 50, nil }},
-			{Pattern: "/light", Weight: func(*http.Request) (int64, error) { return 0, nil }},
-			{Pattern: "/broken", Weight: func(*http.Request) (int64, error) { return 0, errDown }},
-		},
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.ServerConfig{
+			Limit: ratelimit.PerHour(3), Headers: ratelimit.HeaderDraft10,
+			Routes: []ratelimit.Route{
+				{Pattern: "/many", Limit: ratelimit.PerHour(100)},
+				{Pattern: "/heavy", Limit: ratelimit.PerHour(100), Weight: func(*http.Request) (int64, error) { return 50, nil }},
+				{Pattern: "/light", Weight: func(*http.Request) (int64, error) { return 0, nil }},
+				{Pattern: "/broken", Weight: func(*http.Request) (int64, error) { return 0, errDown }},
+			},
+		})
+		for _, tt := range []struct {
+			target, limits string
+			code           int
+		}{
+			{"/many", `"/many";r=99;t=3600`, 200},
+			{"/many/", `"default";r=2;t=3600, "/many";r=98;t=3600`, 200},
+			{"/heavy/", `"/heavy";r=50;t=3600`, 200}, // the general limit is another cost
+			{"/light", `"default";r=2;t=3600`, 200},
+			{"/light/", `"default";r=1;t=3600`, 200},
+			{"/broken/", "", 500},
+			{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 200},
+			{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 429},
+			{"/many", `"/many";r=96;t=3600`, 200},
+		} {
+			w := fetch(s, tt.target)
+			require.Equal(t, tt.code, w.Code, tt.target)
+			require.Equal(t, tt.limits, w.Header().Get("RateLimit"), tt.target)
+		}
 	})
-	for _, tt := range []struct {
-		target, limits string
-		code           int
-	}{
-		{"/many", `"/many";r=99;t=3600`, 200},
-		{"/many/", `"default";r=2;t=3600, "/many";r=98;t=3600`, 200},
-		{"/heavy/", `"/heavy";r=50;t=3600`, 200}, // the general limit is another cost
-		{"/light", `"default";r=2;t=3600`, 200},
-		{"/light/", `"default";r=1;t=3600`, 200},
-		{"/broken/", "", 500},
-		{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 200},
-		{"/many/", `"default";r=0;t=3600, "/many";r=97;t=3600`, 429},
-		{"/many", `"/many";r=96;t=3600`, 200},
-	} {
-		w := fetch(s, tt.target)
-		require.Equal(t, tt.code, w.Code, tt.target)
-		require.Equal(t, tt.limits, w.Header().Get("RateLimit"), tt.target)
-	}
 }
 
 // only is h for the method of a pattern.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,21 +61,23 @@ func TestServer_BytesOfARequest(t *testing.T) {
 // The body is the same for each wait, which the header has.
 func TestARefusalHasTheSameBodyWhateverTheWait(t *testing.T) {
 	t.Parallel()
-	for _, headers := range []ratelimit.HeaderStyle{0, everyHeader} {
-		for _, accept := range []string{"application/json", "text/plain"} {
-			bodies := map[string]bool{}
-			for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(1), ratelimit.PerHour(1), ratelimit.TokenBucket(1, 1<<40, 1)} {
-				s := serve(t, ratelimit.ServerConfig{Limit: limit, Headers: headers})
-				fetch(s, "/")
-				w := fetch(s, "/", "Accept", accept)
-				require.Equal(t, http.StatusTooManyRequests, w.Code)
-				require.NotEmpty(t, w.Header().Get("Retry-After"))
-				require.Contains(t, w.Body.String(), "Rate limit exceeded.")
-				bodies[w.Body.String()] = true
+	synctest.Test(t, func(t *testing.T) {
+		for _, headers := range []ratelimit.HeaderStyle{0, everyHeader} {
+			for _, accept := range []string{"application/json", "text/plain"} {
+				bodies := map[string]bool{}
+				for _, limit := range []ratelimit.Limit{ratelimit.PerMinute(1), ratelimit.PerHour(1), ratelimit.TokenBucket(1, 1<<40, 1)} {
+					s := serve(t, ratelimit.ServerConfig{Limit: limit, Headers: headers})
+					fetch(s, "/")
+					w := fetch(s, "/", "Accept", accept)
+					require.Equal(t, http.StatusTooManyRequests, w.Code)
+					require.NotEmpty(t, w.Header().Get("Retry-After"))
+					require.Contains(t, w.Body.String(), "Rate limit exceeded.")
+					bodies[w.Body.String()] = true
+				}
+				require.Len(t, bodies, 1)
 			}
-			require.Len(t, bodies, 1)
 		}
-	}
+	})
 }
 
 // The error of a prepared refusal is that of the request, not of the rule.

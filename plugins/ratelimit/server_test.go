@@ -41,38 +41,40 @@ func TestServer_ZeroConfigIs1000PerMinuteForEachIP(t *testing.T) {
 
 func TestTotalTwoWeightTwo(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{
-		Limit:   ratelimit.PerMinute(2),
-		Key:     server.ByFunc(func(r *http.Request) string { return r.URL.Path }),
-		Weight:  func(*http.Request) (int64, error) { return 2, nil },
-		Exclude: func(r *http.Request) bool { return r.URL.Path == "/exclude" },
-		Headers: ratelimit.HeaderDraft10,
-	})
-	codes := map[string]int{}
-	var mu sync.Mutex
-	var both sync.WaitGroup
-	for range 2 {
-		both.Go(func() {
-			w := fetch(s, "/same", "Accept", "text/plain")
-			limited := w.Header().Get("X-Rate-Limited")
-			if w.Code == http.StatusTooManyRequests {
-				retry, err := strconv.Atoi(w.Header().Get("Retry-After"))
-				if err != nil || retry < 1 || retry > 60 || !strings.Contains(w.Body.String(), "Rate limit exceeded.") {
-					limited = "wrong"
-				}
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			codes[fmt.Sprint(w.Code, " ", limited)]++
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, ratelimit.ServerConfig{
+			Limit:   ratelimit.PerMinute(2),
+			Key:     server.ByFunc(func(r *http.Request) string { return r.URL.Path }),
+			Weight:  func(*http.Request) (int64, error) { return 2, nil },
+			Exclude: func(r *http.Request) bool { return r.URL.Path == "/exclude" },
+			Headers: ratelimit.HeaderDraft10,
 		})
-	}
-	both.Wait()
-	require.Equal(t, map[string]int{"200 false": 1, "429 true": 1}, codes)
-	for range 3 {
-		w := fetch(s, "/exclude")
-		require.Equal(t, 200, w.Code)
-		require.Empty(t, w.Header(), "excluded: none of the fields")
-	}
+		codes := map[string]int{}
+		var mu sync.Mutex
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				w := fetch(s, "/same", "Accept", "text/plain")
+				limited := w.Header().Get("X-Rate-Limited")
+				if w.Code == http.StatusTooManyRequests {
+					retry, err := strconv.Atoi(w.Header().Get("Retry-After"))
+					if err != nil || retry < 1 || retry > 60 || !strings.Contains(w.Body.String(), "Rate limit exceeded.") {
+						limited = "wrong"
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				codes[fmt.Sprint(w.Code, " ", limited)]++
+			})
+		}
+		both.Wait()
+		require.Equal(t, map[string]int{"200 false": 1, "429 true": 1}, codes)
+		for range 3 {
+			w := fetch(s, "/exclude")
+			require.Equal(t, 200, w.Code)
+			require.Empty(t, w.Header(), "excluded: none of the fields")
+		}
+	})
 }
 
 func TestDefaultKeyIsTheIPWhateverTheUserAgent(t *testing.T) {
@@ -147,26 +149,28 @@ func TestAnIdleKeyIsAsNew(t *testing.T) {
 
 func TestRequestsOfDifferentCosts(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		limit int64
-		costs []string
-		want  []int
-	}{
-		{3, []string{"0", "0", "0", "0"}, []int{200, 200, 200, 200}},
-		{3, []string{"1", "1", "1", "1"}, []int{200, 200, 200, 429}},
-		{3, []string{"2", "2", "1"}, []int{200, 429, 200}},
-		{3, []string{"4", "3"}, []int{413, 200}},
-		{3, []string{"3", "0", "4"}, []int{200, 200, 413}},
-	} {
-		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(tt.limit), Weight: cost})
-		var got []int
-		for _, c := range tt.costs {
-			w := fetch(s, "/", "Cost", c)
-			got = append(got, w.Code)
-			require.Equal(t, w.Code == http.StatusTooManyRequests, w.Header().Get("Retry-After") != "", "a cost that never fits has no Retry-After")
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			limit int64
+			costs []string
+			want  []int
+		}{
+			{3, []string{"0", "0", "0", "0"}, []int{200, 200, 200, 200}},
+			{3, []string{"1", "1", "1", "1"}, []int{200, 200, 200, 429}},
+			{3, []string{"2", "2", "1"}, []int{200, 429, 200}},
+			{3, []string{"4", "3"}, []int{413, 200}},
+			{3, []string{"3", "0", "4"}, []int{200, 200, 413}},
+		} {
+			s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(tt.limit), Weight: cost})
+			var got []int
+			for _, c := range tt.costs {
+				w := fetch(s, "/", "Cost", c)
+				got = append(got, w.Code)
+				require.Equal(t, w.Code == http.StatusTooManyRequests, w.Header().Get("Retry-After") != "", "a cost that never fits has no Retry-After")
+			}
+			require.Equal(t, tt.want, got, "limit %d, costs %v", tt.limit, tt.costs)
 		}
-		require.Equal(t, tt.want, got, "limit %d, costs %v", tt.limit, tt.costs)
-	}
+	})
 }
 
 func TestRetryAfterIsEnoughAndRoundedUp(t *testing.T) {
@@ -424,57 +428,59 @@ func TestServer_With_HasNoRoutesOfTheOuter(t *testing.T) {
 
 func TestServer_Hooks(t *testing.T) {
 	t.Parallel()
-	var infos []ratelimit.Info
-	answer := true
-	s := serve(t, ratelimit.ServerConfig{
-		Name: "api", Limit: ratelimit.PerMinute(1), Weight: cost,
-		OnSuccess: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
-			w.Header().Set("X-Left", strconv.FormatInt(info.Result.Remaining, 10))
-			w.Header().Del("X-Rate-Limited")
-			infos = append(infos, info)
-		},
-		OnRejected: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
-			w.Header().Set("X-Mine", w.Header().Get("Retry-After"))
-			infos = append(infos, info)
-			if answer {
-				w.WriteHeader(http.StatusTeapot)
-				_, _ = w.Write([]byte("no"))
-			}
-		},
+	synctest.Test(t, func(t *testing.T) {
+		var infos []ratelimit.Info
+		answer := true
+		s := serve(t, ratelimit.ServerConfig{
+			Name: "api", Limit: ratelimit.PerMinute(1), Weight: cost,
+			OnSuccess: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
+				w.Header().Set("X-Left", strconv.FormatInt(info.Result.Remaining, 10))
+				w.Header().Del("X-Rate-Limited")
+				infos = append(infos, info)
+			},
+			OnRejected: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
+				w.Header().Set("X-Mine", w.Header().Get("Retry-After"))
+				infos = append(infos, info)
+				if answer {
+					w.WriteHeader(http.StatusTeapot)
+					_, _ = w.Write([]byte("no"))
+				}
+			},
+		})
+		w := fetch(s, "/", "Cost", "1")
+		require.Equal(t, "0", w.Header().Get("X-Left"))
+		require.Empty(t, w.Header().Values("X-Rate-Limited"))
+
+		outer := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)})
+		nested := outer.plugin.Handler(s)
+		w = fetch(nested, "/", "Cost", "1")
+		require.Equal(t, 418, w.Code)
+		require.Equal(t, "no", w.Body.String())
+		require.Equal(t, "60", w.Header().Get("X-Mine"))
+		require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
+
+		answer = false
+		w = fetch(nested, "/", "Cost", "1")
+		require.Equal(t, 429, w.Code, "the hook wrote nothing; and the outer limit was given back")
+		require.Equal(t, "60", w.Header().Get("X-Mine"))
+		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
+
+		w = fetch(s, "/", "Cost", "2")
+		require.Equal(t, 413, w.Code)
+		require.Empty(t, w.Header().Get("X-Mine"))
+
+		require.Len(t, infos, 4)
+		for i, want := range []struct {
+			cost    int64
+			allowed bool
+		}{{1, true}, {1, false}, {1, false}, {2, false}} {
+			require.Equal(t, "api", infos[i].Name)
+			require.Equal(t, "192.0.2.1", infos[i].Key)
+			require.Equal(t, want.cost, infos[i].Cost)
+			require.Equal(t, want.allowed, infos[i].Result.Allowed)
+		}
+		require.Equal(t, ratelimit.Never, infos[3].Result.RetryAfter)
 	})
-	w := fetch(s, "/", "Cost", "1")
-	require.Equal(t, "0", w.Header().Get("X-Left"))
-	require.Empty(t, w.Header().Values("X-Rate-Limited"))
-
-	outer := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)})
-	nested := outer.plugin.Handler(s)
-	w = fetch(nested, "/", "Cost", "1")
-	require.Equal(t, 418, w.Code)
-	require.Equal(t, "no", w.Body.String())
-	require.Equal(t, "60", w.Header().Get("X-Mine"))
-	require.Equal(t, "true", w.Header().Get("X-Rate-Limited"))
-
-	answer = false
-	w = fetch(nested, "/", "Cost", "1")
-	require.Equal(t, 429, w.Code, "the hook wrote nothing; and the outer limit was given back")
-	require.Equal(t, "60", w.Header().Get("X-Mine"))
-	require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
-
-	w = fetch(s, "/", "Cost", "2")
-	require.Equal(t, 413, w.Code)
-	require.Empty(t, w.Header().Get("X-Mine"))
-
-	require.Len(t, infos, 4)
-	for i, want := range []struct {
-		cost    int64
-		allowed bool
-	}{{1, true}, {1, false}, {1, false}, {2, false}} {
-		require.Equal(t, "api", infos[i].Name)
-		require.Equal(t, "192.0.2.1", infos[i].Key)
-		require.Equal(t, want.cost, infos[i].Cost)
-		require.Equal(t, want.allowed, infos[i].Result.Allowed)
-	}
-	require.Equal(t, ratelimit.Never, infos[3].Result.RetryAfter)
 }
 
 func TestServer_Tiers(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/tcpproxy"
 )
 
@@ -38,14 +39,14 @@ func (d distant) cut(during func()) {
 	for _, p := range d.proxies {
 		p.Cut()
 	}
-	during()
+	defer d.delay()
 	for _, p := range d.proxies {
-		p.Resume()
+		defer p.Resume()
 	}
-	d.delay()
+	during()
 }
 
-func distantProxy(t *testing.T, addr string) *tcpproxy.Proxy {
+func distantProxy(t testing.TB, addr string) *tcpproxy.Proxy {
 	t.Helper()
 	p, err := tcpproxy.Start(addr)
 	require.NoError(t, err)
@@ -127,7 +128,7 @@ type pull struct {
 	stop            func()
 }
 
-func startPull(t *testing.T, s *Store, callers int, key func(caller int) string) *pull {
+func startPull(t testing.TB, s *Store, callers int, key func(caller int) string) *pull {
 	t.Helper()
 	l, err := ratelimit.New(ratelimit.Config{Name: "far", Store: s, Limit: ratelimit.PerHour(1 << 30), OnStoreError: ratelimit.Deny})
 	require.NoError(t, err)
@@ -159,7 +160,7 @@ func startPull(t *testing.T, s *Store, callers int, key func(caller int) string)
 }
 
 // until waits for more decisions of callers that run in real time.
-func (p *pull) until(t *testing.T, n *atomic.Int64, more int64) {
+func (p *pull) until(t testing.TB, n *atomic.Int64, more int64) {
 	t.Helper()
 	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
 	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
@@ -188,18 +189,24 @@ func TestADistantServerIsUsed(t *testing.T) {
 					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: mode.String()})
 					require.NoError(t, err)
 					t.Cleanup(func() { _ = s.Close() })
-					p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
-					p.until(t, &p.decided, 100)
+					quiettest.Test(t, func(t testing.TB) {
+						p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
+						defer p.stop()
+						p.until(t, &p.decided, 100)
+					})
 				})
 				s, err := New(d.client, Config{Timeout: timeout})
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = s.Close() })
-				p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
-				p.until(t, &p.decided, 50)
-				d.cut(func() { p.until(t, &p.failed, 2*failures) })
-				p.until(t, &p.decided, 100)
-				p.stop()
-				require.Less(t, time.Duration(p.longest.Load()), s.cfg.timeout()+busy)
+				quiettest.Test(t, func(t testing.TB) {
+					p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
+					defer p.stop()
+					p.until(t, &p.decided, 50)
+					d.cut(func() { p.until(t, &p.failed, 2*failures) })
+					p.until(t, &p.decided, 100)
+					p.stop()
+					require.Less(t, time.Duration(p.longest.Load()), s.cfg.timeout()+busy)
+				})
 			})
 		}
 	}
@@ -223,9 +230,11 @@ func TestADistantServerIsFoundAfterACut(t *testing.T) {
 					p = startPull(t, s, 4, func(int) string { return "k" })
 					p.until(t, &p.failed, 2*failures)
 				})
-				p.until(t, &p.decided, 50)
-				d.cut(func() { p.until(t, &p.failed, 2*failures) })
-				p.until(t, &p.decided, 50)
+				quiettest.Test(t, func(t testing.TB) {
+					p.until(t, &p.decided, 50)
+					d.cut(func() { p.until(t, &p.failed, 2*failures) })
+					p.until(t, &p.decided, 50)
+				})
 			})
 		})
 	}
@@ -264,15 +273,17 @@ func checkMostDecisions(t *testing.T, start func(*testing.T, time.Duration) dist
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	p := startPull(t, s, 8, key)
-	var failed int64
-	for range 15 { // while the connections are made, calls fail
-		before := p.failed.Load()
-		p.until(t, &p.decided, 30)
-		if failed = p.failed.Load() - before; failed <= 6 {
-			break
+	quiettest.Test(t, func(t testing.TB) {
+		var failed int64
+		for range 15 { // while the connections are made, calls fail
+			before := p.failed.Load()
+			p.until(t, &p.decided, 30)
+			if failed = p.failed.Load() - before; failed <= 6 {
+				break
+			}
 		}
-	}
-	require.LessOrEqual(t, failed, int64(6), "beside 30 that were decided")
+		require.LessOrEqual(t, failed, int64(6), "beside 30 that were decided")
+	})
 	p.stop()
 	require.Less(t, time.Duration(p.longest.Load()), timeout+busy)
 }

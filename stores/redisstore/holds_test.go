@@ -236,7 +236,7 @@ func TestTheSetOfHoldsExpires(t *testing.T) {
 	require.Eventually(t, func() bool { return size() == 1 }, patient, time.Millisecond)
 	left, err := client.PTTL(t.Context(), "gresil:{cooldowns}:=vendor").Result()
 	require.NoError(t, err)
-	require.InDelta(t, time.Minute, left, float64(patient))
+	require.InDelta(t, time.Minute, left, float64(busy))
 	b := newShared(t, client, Config{}, func(c *cooldown.Config) { c.Name = "short" })
 	b.Hold(t.Context(), "k", 50*time.Millisecond)
 	require.Eventually(t, func() bool { return b.Stats().Holds == 1 && size() == 1 }, patient, time.Millisecond)

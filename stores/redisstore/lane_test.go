@@ -38,7 +38,7 @@ func TestWhoLeavesTakesNothing(t *testing.T) {
 		}
 		wg.Wait()
 		resume()
-		require.Eventually(t, func() bool { return take(t, table, name, l, 0).Remaining == 90 }, 10*time.Second, 10*time.Millisecond, name)
+		require.Eventually(t, func() bool { return take(t, table, name, l, 0).Remaining == 90 }, time.Minute, 10*time.Millisecond, name)
 	}
 }
 
@@ -57,11 +57,11 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 		errs <- err
 	}
 	go call()
-	require.Eventually(t, queued(l, 0), 10*time.Second, time.Millisecond) // it is under way
+	require.Eventually(t, queued(l, 0), time.Minute, time.Millisecond) // it is under way
 	for range cap(errs) - 1 {
 		go call()
 	}
-	require.Eventually(t, queued(l, cap(errs)-1), 10*time.Second, time.Millisecond)
+	require.Eventually(t, queued(l, cap(errs)-1), time.Minute, time.Millisecond)
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	require.Eventually(t, func() bool { return s.closed.Load() && queued(l, 0)() }, patient, time.Millisecond)

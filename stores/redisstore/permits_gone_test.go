@@ -9,25 +9,28 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/quiettest"
 )
 
 // TestAHeavyLeaseOfAProcessThatEndsIsFreeAgain: all of its permits are, also if no other lease keeps
 // the key of leases.
 func TestAHeavyLeaseOfAProcessThatEndsIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	dead := newBulkhead(t, client, brief, limitOf(5))
-	lost := acquire(t, dead, "k", 4)
-	require.NoError(t, dead.Config().Store.(*Store).Close()) //nolint:forcetypeassert // of newBulkhead
-	<-lost.Context().Done()
-	require.Eventually(t, func() bool { return !isTaken(t, client, "k") }, patient, time.Millisecond)
-	b := newBulkhead(t, client, brief, limitOf(5), noQueue)
-	for range 2 {
-		p := acquire(t, b, "k", 5)
-		_, err := b.Acquire(context.Background(), "k")
-		require.ErrorIs(t, err, bulkhead.ErrFull)
-		p.Done(core.Success)
-	}
+	quiettest.Test(t, func(t testing.TB) {
+		client := startServer(t).client(t)
+		dead := newBulkhead(t, client, brief, limitOf(5))
+		lost := acquire(t, dead, "k", 4)
+		require.NoError(t, dead.Config().Store.(*Store).Close()) //nolint:forcetypeassert // of newBulkhead
+		<-lost.Context().Done()
+		require.Eventually(t, func() bool { return !isTaken(t, client, "k") }, patient, time.Millisecond)
+		b := newBulkhead(t, client, brief, limitOf(5), noQueue)
+		for range 2 {
+			p := acquire(t, b, "k", 5)
+			_, err := b.Acquire(context.Background(), "k")
+			require.ErrorIs(t, err, bulkhead.ErrFull)
+			p.Done(core.Success)
+		}
+	})
 }
 
 // TestAWaiterWhoseRegistrationIsLost: its permits count once it has them, and it returns them.
@@ -116,18 +119,20 @@ func TestAWaiterThatIsHeavierThanALoweredLimitLeaves(t *testing.T) {
 // TestALeaseThatCannotBeRenewedIsTheOnlyOneLost: leases are renewed together.
 func TestALeaseThatCannotBeRenewedIsTheOnlyOneLost(t *testing.T) {
 	t.Parallel()
-	client := startServer(t).client(t)
-	cfg := Config{Timeout: 500 * time.Millisecond, Lease: 5 * time.Second} // a late reply would be the reason instead
-	b := newBulkhead(t, client, cfg)
-	bad, good := acquire(t, b, "bad", 1), acquire(t, b, "good", 1)
-	require.NoError(t, client.Set(context.Background(), "gresil:{bulkheads}:leases:=vendor:=bad", "text", 0).Err())
-	<-bad.Context().Done()
-	require.ErrorIs(t, context.Cause(bad.Context()), bulkhead.ErrLost)
-	require.ErrorContains(t, context.Cause(bad.Context()), "WRONGTYPE")
-	time.Sleep(cfg.Lease / 2) // longer than the time between two renewals
-	require.NoError(t, good.Context().Err())
-	require.True(t, isTaken(t, client, "good"))
-	bad.Done(core.Ignored)
-	good.Done(core.Success)
-	require.EqualValues(t, 1, b.Stats().Lost)
+	quiettest.Test(t, func(t testing.TB) {
+		client := startServer(t).client(t)
+		cfg := brief
+		b := newBulkhead(t, client, cfg)
+		bad, good := acquire(t, b, "bad", 1), acquire(t, b, "good", 1)
+		require.NoError(t, client.Set(context.Background(), "gresil:{bulkheads}:leases:=vendor:=bad", "text", 0).Err())
+		<-bad.Context().Done()
+		require.ErrorIs(t, context.Cause(bad.Context()), bulkhead.ErrLost)
+		require.ErrorContains(t, context.Cause(bad.Context()), "WRONGTYPE")
+		time.Sleep(cfg.Lease / 2) // longer than the time between two renewals
+		require.NoError(t, good.Context().Err())
+		require.True(t, isTaken(t, client, "good"))
+		bad.Done(core.Ignored)
+		good.Done(core.Success)
+		require.EqualValues(t, 1, b.Stats().Lost)
+	})
 }

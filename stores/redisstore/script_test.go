@@ -94,7 +94,7 @@ func TestOneKeyAtOnceIsAsOneAfterTheOther(t *testing.T) {
 			require.Equal(t, alone, reply[1:])
 			name, other := together[0].key, table.request(key+" alone", plans[0], driver.Op{}).key
 			require.Equal(t, client.Get(ctx, other).Val(), client.Get(ctx, name).Val())
-			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(10*time.Second))
+			require.InDelta(t, client.PTTL(ctx, other).Val(), client.PTTL(ctx, name).Val(), float64(time.Minute))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestNothingIsLeftWhenDebtsAreOver(t *testing.T) {
 		}
 	}
 	require.Positive(t, client.DBSize(context.Background()).Val())
-	require.Eventually(t, func() bool { return client.DBSize(context.Background()).Val() == 0 }, last+5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return client.DBSize(context.Background()).Val() == 0 }, last+time.Minute, 10*time.Millisecond)
 }
 
 func TestAKeyLivesAsLongAsItsDebt(t *testing.T) {
@@ -153,7 +153,7 @@ func TestALookForgivesNothing(t *testing.T) {
 			r = take(t, table, name, c.big, 0)
 			require.Zero(t, r.Remaining, "%s after %+v", name, op)
 			require.InDelta(t, owed, r.FullAfter, float64(time.Second), "%s after %+v", name, op)
-			require.InDelta(t, owed, ttl, float64(10*time.Second), "%s after %+v", name, op)
+			require.InDelta(t, owed, ttl, float64(time.Minute), "%s after %+v", name, op)
 		}
 	}
 }

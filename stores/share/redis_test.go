@@ -55,7 +55,7 @@ func TestInstancesOfRedis(t *testing.T) {
 			require.Eventually(t, func() bool { // the first knows the takes of the second
 				r := take(t, tiers[name][0], name, 0)
 				return r.Receipt.At > 0 && r.Limit-r.Remaining == 40
-			}, 20*time.Second, 10*time.Millisecond, name)
+			}, time.Minute, 10*time.Millisecond, name)
 		}
 		lose(t, all...)
 		before := map[string]int64{}
@@ -77,7 +77,7 @@ func TestInstancesOfRedis(t *testing.T) {
 			require.Eventually(t, func() bool {
 				decided(t, s)
 				return s.store.owing.Load() == 0
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 		}
 		for name, limit := range limits {
 			require.InDelta(t, 0, atServer(t, all[0], limit, name), 3, "%s: %d before", name, before[name])
@@ -97,7 +97,7 @@ func TestServicesOfOneRedis(t *testing.T) {
 	decided(t, one)
 	take(t, other, "k", 1)
 	for _, s := range []*Store{one.store, storeOf(other)} {
-		require.Eventually(t, func() bool { return s.Stats().Instances > 0 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.Stats().Instances > 0 }, time.Minute, time.Millisecond)
 		require.Equal(t, 1, s.Stats().Instances)
 	}
 	lose(t, one)
@@ -231,7 +231,7 @@ func TestAShareOfACluster(t *testing.T) {
 		}
 		for i := range 12 {
 			key := fmt.Sprint(i)
-			require.Eventually(t, func() bool { return !isLocal(key) }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return !isLocal(key) }, time.Minute, 10*time.Millisecond)
 			take(t, l, key, 1)
 		}
 		proxies[lost].Cut()
@@ -251,9 +251,9 @@ func TestAShareOfACluster(t *testing.T) {
 		require.NotEmpty(t, remote)
 		require.EqualValues(t, len(local), storeOf(l).owing.Load())
 		proxies[lost].Resume()
-		require.Eventually(t, func() bool { return storeOf(l).owing.Load() == 0 }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return storeOf(l).owing.Load() == 0 }, time.Minute, 10*time.Millisecond)
 		for _, key := range slices.Concat(local, remote) {
-			require.Eventually(t, func() bool { return !isLocal(key) }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return !isLocal(key) }, time.Minute, 10*time.Millisecond)
 			require.LessOrEqual(t, take(t, l, key, 0).Remaining, int64(70), key)
 		}
 	}

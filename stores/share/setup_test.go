@@ -176,7 +176,7 @@ func sites(tb testing.TB, n int, mode redisstore.Mode, limit ratelimit.Limit) (a
 		all = append(all, s)
 	}
 	for _, s := range all {
-		require.Eventually(tb, func() bool { return s.store.Stats().Instances == n }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(tb, func() bool { return s.store.Stats().Instances == n }, time.Minute, 5*time.Millisecond)
 	}
 	return all
 }
@@ -187,7 +187,7 @@ func decided(tb testing.TB, s *site) {
 	require.Eventually(tb, func() bool {
 		r, err := s.Peek(context.Background(), "decided")
 		return err == nil && r.Receipt.At > 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // lose has nothing come through, until the store finds out that the server is unavailable.
@@ -200,7 +200,7 @@ func lose(tb testing.TB, all ...*site) {
 		require.Eventually(tb, func() bool {
 			_, err := s.Peek(context.Background(), "lost")
 			return err == nil && s.redis.Stats().Unavailable
-		}, 20*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/pace"
@@ -139,7 +140,7 @@ type call struct {
 	records              []string
 }
 
-func newVendor(t *testing.T) *vendor {
+func newVendor(t testing.TB) *vendor {
 	t.Helper()
 	v := &vendor{counts: map[string]int{}, stalled: make(chan string, 100)}
 	v.Server = httptest.NewServer(v)
@@ -185,7 +186,7 @@ func (v *vendor) records() map[string][]string {
 
 // judge requires that each record arrived, and more than once only with one key and all the records of
 // that call.
-func (v *vendor) judge(t *testing.T, want []string) (duplicates int) {
+func (v *vendor) judge(t testing.TB, want []string) (duplicates int) {
 	t.Helper()
 	got := v.records()
 	require.Len(t, got, len(want))
@@ -216,7 +217,7 @@ type running struct {
 }
 
 // start starts the test binary as a process, which ends with the test.
-func (p process) start(t *testing.T) *running {
+func (p process) start(t testing.TB) *running {
 	t.Helper()
 	text, err := json.Marshal(p)
 	require.NoError(t, err)
@@ -233,7 +234,7 @@ func (p process) start(t *testing.T) *running {
 	return r
 }
 
-func (r *running) end(t *testing.T) {
+func (r *running) end(t testing.TB) {
 	t.Helper()
 	if r.killed {
 		return
@@ -254,7 +255,7 @@ func (r *running) kill(t *testing.T) {
 
 // put adds n records, dealt over some options, from this process, which sends none. It returns them, and
 // a function that flushes them.
-func (p process) put(t *testing.T, client *redis.Client, n, options int) (all []string, flush func()) {
+func (p process) put(t testing.TB, client *redis.Client, n, options int) (all []string, flush func()) {
 	t.Helper()
 	b, err := p.batcher(client)
 	require.NoError(t, err)
@@ -280,7 +281,7 @@ func (p process) put(t *testing.T, client *redis.Client, n, options int) (all []
 }
 
 // drained waits until the store has no records.
-func drained(t *testing.T, client *redis.Client, within time.Duration) {
+func drained(t testing.TB, client *redis.Client, within time.Duration) {
 	t.Helper()
 	s, err := New(client, Config{})
 	require.NoError(t, err)
@@ -396,10 +397,12 @@ func TestHealthyKillsFailNoRecord(t *testing.T) {
 // vendor never sees more than the rate, in any interval of its length.
 func TestTwoProcessesShareTheRate(t *testing.T) {
 	t.Parallel()
-	shareTheRate(t, 430, 4, pace.Rate{Calls: 20, Per: 2 * time.Second}, 1900*time.Millisecond)
+	quiettest.Test(t, func(t testing.TB) {
+		shareTheRate(t, 430, 4, pace.Rate{Calls: 20, Per: 2 * time.Second}, 1900*time.Millisecond)
+	})
 }
 
-func shareTheRate(t *testing.T, n, options int, rate pace.Rate, slack time.Duration) {
+func shareTheRate(t testing.TB, n, options int, rate pace.Rate, slack time.Duration) {
 	t.Helper()
 	srv := startServer(t)
 	client := srv.client(t)

@@ -447,7 +447,7 @@ func TestACallerThatLeaves(t *testing.T) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.busy == min(i+1, senders) && l.items == max(0, i+1-senders)
-		}, 20*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 	cancel(gone)
 	wg.Wait()
