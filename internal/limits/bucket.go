@@ -189,10 +189,10 @@ func (s State) moved(units uint64) uint64 {
 	return uint64(debt(s.Word+s.Moved, units) - debt(s.Word, units))
 }
 
-// refund gives back the part of a take that time has not repaid already. It is one of two parts, of
-// which each is never too much: the debt without all that was taken after the take, refunded or not;
-// and the charge without all that has recovered since. While there are places that lie ahead, only the
-// permits that were not reserved behind the take are given back: other places do not move.
+// refund gives back the part of a take that time has not repaid already. There are two lower bounds of
+// that part, and it is the larger one: the debt without all that was taken after the take, refunded or
+// not; and the charge without all that has recovered since. While permits are reserved ahead, only those
+// that were not reserved behind the take are given back: reservations do not move.
 func (b *bucket) refund(s State, now, cost int64, receipt uint64, taken int64) (State, bool) {
 	units, _ := b.now(now)
 	since, _ := b.now(taken)

@@ -99,9 +99,10 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("dispatch: HTTP status %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// CheckResponse returns a [*StatusError] for a response with a status from 400 on, the error of
-// [client.Rejected] for one that a plugin made, and otherwise nil: Config.Classify decides which
-// of them are a limit. Call it in the function of [Do], and close the body as usual. If the body
+// CheckResponse returns a [*StatusError] for a response with a status from 400 on, and nil for
+// any other; Config.Classify decides which of these errors are a limit. For a response that a plugin
+// made it returns the error of [client.Rejected]. A status that is a result for you, such as a 404,
+// must be looked at first: in a job, an error means that the job is run again. Call it in the function of [Do], and close the body as usual. If the body
 // is JSON, it reads the start of it, which can be read again afterwards; after half a second
 // it does not wait for more, and Body is empty.
 func CheckResponse(resp *http.Response) error {

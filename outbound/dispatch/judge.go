@@ -12,7 +12,8 @@ import (
 
 // judge ends an attempt with the error of the user's function. It reports whether the
 // attempt must be repeated, and otherwise returns the error of the call. An error can be an
-// answer of the vendor, or not. since is when the answer came, and for an error of Dial when that began; if zero, it is now.
+// answer of the vendor, or not. since is the time of the answer, or for an error of Dial the time at which
+// the dial began. If zero, it is now.
 func (c *call[K, C]) judge(err error, answered bool, since time.Time) (again bool, _ error) {
 	cfg, d := c.d.config(), c.d
 	limit, limited := Limited{}, false
