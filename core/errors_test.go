@@ -77,19 +77,3 @@ func TestOutcomeText(t *testing.T) {
 	require.EqualError(t, got.UnmarshalText([]byte("ok")), `core.Outcome = "ok": must be ignored, success or failure`)
 	require.Equal(t, core.Failure, got)
 }
-
-func TestRegistryEventKindsSurviveText(t *testing.T) {
-	t.Parallel()
-	for k := range core.Tagged + 1 {
-		text, err := k.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, k.String(), string(text))
-		got := core.RegistryEventKind(9)
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, k, got)
-	}
-	_, err := core.RegistryEventKind(9).MarshalText()
-	require.ErrorIs(t, err, core.ErrConfig)
-	var got core.RegistryEventKind
-	require.ErrorIs(t, got.UnmarshalText([]byte("changed")), core.ErrConfig)
-}

@@ -28,6 +28,6 @@ func TestTheStepsOfARunner(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.NoError(t, <-ended)
-		require.Equal(t, []string{`level=WARN msg="job failed" kind=jobs name=calls key=a queue=sms err=down`}, b.read())
+		require.Equal(t, []string{`level=WARN msg="job failed" kind=jobs name=calls key=a queue=sms err=down count=1`}, b.read())
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/rejected"
 )
 
 // A Rejection is the response to a request that is not served. The zero value is
@@ -59,6 +60,9 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 		MarkRejected(w, rej.Err)
 	}
 	rej.complete()
+	if n := rejected.Of(r.Context()); n != nil && !rej.Unmarked {
+		n.Err, n.Status = rej.Err, rej.Status
+	}
 	wait := rej.RetryAfter
 	if wait == 0 {
 		var asked bool

@@ -39,7 +39,7 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
 		return
 	}
-	l.tell(ctx, l.life.Hooks().StoreRecovered, Info{Key: key, Cost: cost})
+	l.emitOutage(ctx, key, nil)
 }
 
 // causedByCaller returns the error for an operation that failed because its context ended, its
@@ -64,7 +64,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 	}
 	l.failures.Add(1)
 	err = &storeError{l.Name(), err}
-	l.tell(ctx, l.life.Hooks().StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
+	l.emitOutage(ctx, key, err)
 	policy := l.config().OnStoreError
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {

@@ -83,7 +83,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 	}
 	begun := false
 	defer func() {
-		if !begun { // Queued has ended the goroutine
+		if !begun { // an observer panicked
 			_, _ = l.Refund(ctx, key, r)
 		}
 	}()
@@ -105,23 +105,24 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 	})
 }
 
-// wait counts a waiter, and calls Queued before and Waited or Canceled after the wait. The caller
+// wait counts a waiter and its wait. The caller
 // of wait reports a refusal.
 func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
-	l.tell(ctx, l.life.Hooks().Queued, Info{Key: key, Cost: n, Result: estimate})
+	l.emitQueued(ctx, key, n)
 	start := time.Now()
 	r, err := func() (Result, error) {
 		l.waiting.Add(1)
 		defer l.waiting.Add(-1)
 		return f()
 	}()
-	h := l.life.Hooks()
 	switch {
 	case err != nil:
 		l.canceled.Add(1)
-		l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: estimate, Waited: time.Since(start), Err: err})
+		waited := time.Since(start)
+		l.waits[1].Observe(waited)
+		l.emitCanceled(ctx, key, n, waited, err)
 	case r.Allowed:
-		l.tell(ctx, h.Waited, Info{Key: key, Cost: n, Result: r, Waited: r.Wait})
+		l.waits[0].Observe(r.Wait)
 	}
 	return r, err
 }

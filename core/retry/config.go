@@ -67,8 +67,8 @@ type Config struct {
 	// error that names both types. [MapError] returns a Map that changes only errors.
 	Map func(result any, err error) (any, error)
 
-	// Hooks observe the policy. Any of them may be nil.
-	Hooks Hooks
+	// OnRetry is called before each wait for a retry, by the goroutine of the call. It can be nil.
+	OnRetry func(ctx context.Context, r Retry)
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

@@ -22,7 +22,7 @@ import (
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
 	s := p.life.Load()
-	if s.Settings.direct && p.life.Hooks() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
+	if s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
 		result, err := operation(ctx)
 		if err == nil {
 			if b := s.Config.Budget; b != nil {

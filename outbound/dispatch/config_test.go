@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	internalregistry "github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -37,7 +38,7 @@ func TestSetConfigKeepsNameRegistryAndDial(t *testing.T) {
 	d := newDispatcher(t, config{Name: "ads", Registry: registry})
 	_, err := dispatch.New(config{Name: "ads", Registry: registry})
 	require.Error(t, err)
-	require.NoError(t, core.SetConfig(registry, "dispatch", "ads", config{Attempts: 2}))
+	require.NoError(t, (*internalregistry.Registry)(registry).Set("dispatch", "ads", config{Attempts: 2}, false))
 	require.Equal(t, 2, d.Config().Attempts)
 	require.Equal(t, "ads", d.Config().Name)
 	require.ErrorIs(t, d.SetConfig(config{Attempts: -1}), core.ErrConfig)

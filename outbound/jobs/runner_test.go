@@ -24,7 +24,7 @@ import (
 // start runs the queue "q" in the bubble of the test, until the test ends or stop is called.
 func start(t *testing.T, q jobs.Queue, change ...func(*jobs.Config)) (r *jobs.Runner, stop func()) {
 	t.Helper()
-	cfg := jobs.Config{Queues: map[string]jobs.Queue{"q": q}}
+	cfg := jobs.Config{Queues: map[string]jobs.Queue{"q": q}, Registry: &core.Registry{}}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -62,3 +62,5 @@ func (p *Pacer) call(ctx context.Context, f func(context.Context, Info), info In
 	info.Name, info.Key, info.Rates = p.Name(), strings.Clone(info.Key), slices.Clone(info.Rates)
 	f(ctx, info)
 }
+
+func hooksOf(c *Config) Hooks { return c.Hooks }

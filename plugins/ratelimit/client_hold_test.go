@@ -448,7 +448,7 @@ func TestKeysAreHeldByKey(t *testing.T) {
 		require.NoError(t, err)
 		_, err = ratelimit.NewClient(ratelimit.ClientConfig{Name: "v", Registry: registry})
 		require.ErrorContains(t, err, "already registered")
-		gate, ok := core.Lookup[*cooldown.Cooldown](registry, "ratelimit", "v")
+		gate, ok := core.Lookup[*cooldown.Cooldown](registry, "v")
 		require.True(t, ok)
 		require.Same(t, limits.Cooldown(), gate)
 		rt := limits.Transport(v)

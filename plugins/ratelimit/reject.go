@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/rejected"
 	"github.com/gresil/gresil/server"
 )
 
@@ -39,7 +40,8 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info, after time.Duration) {
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
 	if s.cfg.OnRejected != nil {
-		w = new(server.Recorder).Wrap(w) // to see whether it writes
+		rec := new(server.Recorder) // to see whether it writes
+		w = rec.Wrap(w)
 		h := w.Header()
 		if after < 0 {
 			h.Del("Retry-After")
@@ -49,6 +51,9 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*pa
 		h.Set("Cache-Control", "no-store")
 		server.MarkRejected(w, why())
 		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
+		if n := rejected.Of(r.Context()); n != nil && rec.Wrote() {
+			n.Err, n.Status = why(), rec.Status()
+		}
 	}
 	if info.Result.RetryAfter != Never && len(violated) == 1 {
 		violated[0].refusal.Reject(w, r, after, why)

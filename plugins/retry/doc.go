@@ -56,6 +56,6 @@
 //
 // Too many attempts multiply the load on a server that is down: keep them few, give
 // all plugins for that server one [Budget], and put a breaker inside. [Plugin.Stats] and
-// [Hooks] report the retries. If an attempt hangs, so does the call: limit the time of
+// Config.OnRetry reports the retries. If an attempt hangs, so does the call: limit the time of
 // attempts with an inner timeout plugin.
 package retry

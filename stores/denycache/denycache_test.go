@@ -372,11 +372,11 @@ func TestConfigOfADenyCache(t *testing.T) {
 	cfg := Config{Registry: registry, Name: "redis"}
 	s, err := New(inMemory(), cfg)
 	require.NoError(t, err)
-	got, _ := registry.Get("ratelimitstore", "redis")
+	got, _ := core.Lookup[*Store](registry, "redis")
 	require.Same(t, s, got)
 	_, err = New(inMemory(), cfg)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, s.Close())
-	_, ok := registry.Get("ratelimitstore", "redis")
+	_, ok := core.Lookup[*Store](registry, "redis")
 	require.False(t, ok)
 }

@@ -15,10 +15,12 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limitstore"
 )
 
 // A Store is a [ratelimit.Store] in Redis. It is used by many goroutines at once.
 type Store struct {
+	remove func() // from the registry
 	cfg    Config
 	client redis.UniversalClient
 	single bool  // all keys are on one server
@@ -49,9 +51,6 @@ type Store struct {
 
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
-
-// kind is that of a store in a registry.
-const kind = "ratelimitstore"
 
 // New makes a store over a client, which the caller owns: the store does not close it. It sends
 // nothing yet; [Store.Check] reports whether the server can be used. It returns the errors of
@@ -94,10 +93,9 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s.making, s.stopMakes = context.WithCancel(context.Background())
 	s.ctx, s.stop = context.WithCancel(s.making)
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
-			return nil, err
-		}
+	var err error
+	if s.remove, err = limitstore.Register(cfg.Registry, "redisstore.Config.Name", cfg.name(), s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -125,9 +123,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	if r := s.cfg.Registry; r != nil {
-		r.Remove(kind, s.cfg.name(), s)
-	}
+	s.remove()
 	for _, n := range s.allNodes() {
 		for i := range n.lanes {
 			n.lanes[i].drop(ratelimit.ErrClosed)

@@ -668,12 +668,12 @@ func TestConfigOfAShare(t *testing.T) {
 	registry := &core.Registry{}
 	cfg := Config{Registry: registry, Name: "redis"}
 	s := newStore(t, inMemory(), cfg)
-	got, _ := registry.Get("ratelimitstore", "redis")
+	got, _ := core.Lookup[*Store](registry, "redis")
 	require.Same(t, s, got)
 	_, err = New(inMemory(), cfg)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	_, ok := registry.Get("ratelimitstore", "redis")
+	_, ok := core.Lookup[*Store](registry, "redis")
 	require.False(t, ok)
 }
