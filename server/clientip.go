@@ -23,6 +23,19 @@ import (
 //
 // A request has no key if there is no address: RemoteAddr has none, as that of a unix
 // socket, and no header is read or can be used.
+//
+// An IPv6 address that has the IPv4 address of its client in it is that IPv4 address for the
+// key, wherever it was found: one within IPv6 (::ffff:0:0/96), of a NAT64 (64:ff9b::/96) or
+// SIIT (::ffff:0:0:0/96), IPv4-compatible (::/96, except for :: and ::1), and, if the IPv4
+// address is a public one, 6to4 (2002::/16) and Teredo (2001::/32). Trusted and
+// [ClientIP.In] compare both addresses, so a client of 192.0.2.0/24 is in that network, and
+// also in 64:ff9b::/96, when it comes through a NAT64. Where the IPv4 address is in
+// 64:ff9b:1::/48 is the choice of its operator; such an address is taken whole.
+//
+// All others are taken by IPv6Bits. That includes ISATAP, in which a client writes any IPv4
+// address it likes, and a NAT64, SIIT or 6rd with a prefix of its own, which cannot be
+// recognized. Behind a translator or in an overlay network that gives each client one
+// address of a common /64, set IPv6Bits to 128.
 type ClientIP struct {
 	// Trusted are the networks of your own proxies. If empty, no network is
 	// trusted.
@@ -51,14 +64,15 @@ type ClientIP struct {
 	// IPv4Bits and IPv6Bits are how many leading bits of an address make the key:
 	// all addresses that share them are one client. If zero, IPv4Bits is 32,
 	// a single address, and IPv6Bits 64, which is what one customer has at least: anyone
-	// can use all addresses of a /64.
+	// can use all addresses of a /64. IPv4Bits are those of an IPv4 address in an IPv6
+	// address too.
 	IPv4Bits, IPv6Bits int
 }
 
 // ByClientIP is the IP address of the client: RemoteAddr or, when RemoteAddr is
 // in one of the trusted networks, that of X-Forwarded-For. It is
-// ClientIP{Trusted: trusted} with the defaults: IPv6 by /64. An invalid prefix
-// trusts no peer.
+// ClientIP{Trusted: trusted} with the defaults: IPv6 by /64, or the IPv4 address in it. An
+// invalid prefix trusts no peer.
 //
 // It allocates nothing. A request whose RemoteAddr has no IP, as that of a unix
 // socket has none, has no key, and no header is read for it: for that there is
@@ -128,9 +142,14 @@ func fold(networks []netip.Prefix) []netip.Prefix {
 	return networks
 }
 
+// within reports whether a, or the IPv4 address in it, is in one of networks.
 func within(a netip.Addr, networks []netip.Prefix) bool {
+	if len(networks) == 0 {
+		return false
+	}
+	inner := embedded(a)
 	for _, p := range networks {
-		if p.Contains(a) {
+		if p.Contains(a) || p.Contains(inner) {
 			return true
 		}
 	}
@@ -147,8 +166,13 @@ func (f *finder) key(dst []byte, r *http.Request) ([]byte, bool) {
 	if !ok {
 		return dst, false
 	}
+	if inner := embedded(client); inner.IsValid() {
+		client = inner
+	}
 	bits := f.ip4
-	if client.Is6() {
+	if localNAT64.Contains(client) {
+		bits = client.BitLen()
+	} else if client.Is6() {
 		bits = f.ip6
 	}
 	if bits == client.BitLen() {

@@ -40,6 +40,25 @@ func TestByClientIP_RemoteAddr(t *testing.T) {
 		{"2001:db8::1", "2001:db8::/64"},
 		{"[::ffff:1.2.3.4]:80", "1.2.3.4"},
 		{"[::ffff:9.9.9.9]:80", "9.9.9.9"},
+		{"[64:ff9b::192.0.2.1]:80", "192.0.2.1"},
+		{"[64:ff9b::198.51.100.7]:80", "198.51.100.7"},
+		{"[64:ff9b::10.0.0.1]:80", "10.0.0.1"},
+		{"[64:ff9b:0:0:0:1:c000:201]:80", "64:ff9b::/64"},
+		{"[64:ff9b:1::192.0.2.1]:80", "64:ff9b:1::c000:201"},
+		{"[64:ff9b:1:c000:2:100::]:80", "64:ff9b:1:c000:2:100::"},
+		{"[64:ff9b:2::192.0.2.1]:80", "64:ff9b:2::/64"},
+		{"[::ffff:0:192.0.2.1]:80", "192.0.2.1"},
+		{"[::192.0.2.1]:80", "192.0.2.1"},
+		{"[::1]:80", "::/64"},
+		{"[::]:80", "::/64"},
+		{"[2002:c000:201::1]:80", "192.0.2.1"},
+		{"[2002:c000:201:ffff::1]:80", "192.0.2.1"},
+		{"[2002:a00:1::1]:80", "2002:a00:1::/64"},
+		{"[2002:7f00:1::1]:80", "2002:7f00:1::/64"},
+		{"[2001:0:4136:e378:8000:63bf:3fff:fdfe]:80", "192.0.2.1"},
+		{"[2001:0:4136:e378:8000:63bf:80ff:fffe]:80", "2001:0:4136:e378::/64"},
+		{"[2001:db8::5efe:192.0.2.1]:80", "2001:db8::/64"},
+		{"[2001:db8::200:5efe:192.0.2.1]:80", "2001:db8::/64"},
 		{"[fe80::1%eth0]:80", "fe80::/64"},
 		{"fe80::1%eth1", "fe80::/64"},
 		{"@", "(none)"},
@@ -63,6 +82,7 @@ func TestOneBucketPerNetwork(t *testing.T) {
 	require.Equal(t, "192.168.1.0/24", keyOf(key, from("192.168.1.100:1")))
 	require.Equal(t, keyOf(key, from("192.168.1.100:1")), keyOf(key, from("[::ffff:192.168.1.7]:1")))
 	require.Equal(t, "2001:db8:1234:5600::/56", keyOf(key, from("[2001:db8:1234:5678::1]:1")))
+	require.Equal(t, "192.168.1.0/24", keyOf(key, from("[64:ff9b::192.168.1.7]:1")))
 	whole := core.Must(server.ClientIP{IPv4Bits: 32, IPv6Bits: 128}.Key())
 	require.Equal(t, "2001:db8::1", keyOf(whole, from("[2001:db8::1]:1")))
 	require.NotEqual(t, keyOf(server.ByClientIP(), from("[::ffff:1.2.3.4]:1")), keyOf(server.ByClientIP(), from("[::ffff:9.9.9.9]:1")))
@@ -95,6 +115,9 @@ func TestByClientIP_XForwardedFor(t *testing.T) {
 		{"another spelling of a trusted address", proxy, []string{"203.0.113.9, ::ffff:10.0.0.2"}, "203.0.113.9"},
 		{"trusted IPv6 with a zone", proxy, []string{"203.0.113.9, fd00::2%x"}, "203.0.113.9"},
 		{"peer in another spelling", "[::ffff:10.0.0.1]:999", []string{"203.0.113.9"}, "203.0.113.9"},
+		{"client behind a NAT64", proxy, []string{"64:ff9b::203.0.113.9"}, "203.0.113.9"},
+		{"proxies behind a NAT64", "[64:ff9b::10.0.0.1]:999", []string{"203.0.113.9, 64:ff9b::10.0.0.2"}, "203.0.113.9"},
+		{"forged 6to4 peer", "[2002:a00:1::1]:999", []string{"203.0.113.9"}, "2002:a00:1::/64"},
 		{"untrusted peer", "198.51.100.7:1", []string{"203.0.113.9"}, "198.51.100.7"},
 		{"untrusted peer in another spelling", "[::ffff:198.51.100.7]:1", []string{"203.0.113.9"}, "198.51.100.7"},
 		{"an obfuscated port is of Forwarded", proxy, []string{"203.0.113.9:_p"}, "10.0.0.1"},

@@ -38,8 +38,8 @@
 // Everything but a [Recorder], which belongs to one request, may be used by many
 // goroutines at once. A key of an IPv4 or IPv6 RemoteAddr is made without
 // allocation, and no two different tuples of parts have the same composed key. No
-// header is read unless the peer is trusted. Nothing here reads a
-// request body, starts a goroutine or logs.
+// header is read unless the peer is trusted. Only [Reject] reads a
+// request body, to discard it. Nothing here starts a goroutine or logs.
 //
 // # Failure mode
 //

@@ -35,7 +35,8 @@ func KeyIn(key Key, values ...string) func(*http.Request) bool {
 
 // In returns a function that reports whether the address of the client of a request, all
 // of it and not only the bits of a key, is in one of networks, for allow lists and block
-// lists. It is false for a request for which there is no
+// lists. An IPv6 address with an IPv4 address in it is in the networks of both: see
+// [ClientIP]. It is false for a request for which there is no
 // address. Without networks it is false for all. The function may be called
 // concurrently, and allocates nothing; it looks at one network after the other.
 //

@@ -67,6 +67,9 @@ func TestClientIP_InNetworks(t *testing.T) {
 		{"IPv4", from("192.0.2.255:1"), true},
 		{"the next network", from("192.0.3.0:1"), false},
 		{"IPv4 within IPv6", from("[::ffff:192.0.2.1]:1"), true},
+		{"behind a NAT64", from("[64:ff9b::192.0.2.1]:1"), true},
+		{"the next network behind a NAT64", from("[64:ff9b::192.0.3.0]:1"), false},
+		{"of a 6to4 site", from("[2002:c000:201::1]:1"), true},
 		{"of a network within IPv6", from("198.51.100.9:1"), true},
 		{"both", from("[::ffff:198.51.100.9]:1"), true},
 		{"not of a network within IPv6", from("198.51.101.9:1"), false},
@@ -84,6 +87,9 @@ func TestClientIP_InNetworks(t *testing.T) {
 			require.Equal(t, tt.want, in(tt.r))
 		})
 	}
+	translated := core.Must(server.ClientIP{}.In(prefixes("64:ff9b::/96")...))
+	require.True(t, translated(from("[64:ff9b::192.0.2.1]:1")))
+	require.False(t, translated(from("192.0.2.1:1")), "not all of IPv4")
 	all := core.Must(server.ClientIP{}.In(prefixes("0.0.0.0/0", "::/0")...))
 	require.True(t, all(from("1.2.3.4:1")))
 	require.True(t, all(from("[2001:db8::1]:1")))

@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/unread"
 )
 
 // A Rejection is the response to a request that is not served. The zero value is
@@ -47,6 +48,11 @@ type Rejection struct {
 // JSON (RFC 9457), or plain text if the client prefers that by its Accept, or accepts no
 // JSON. Caches do not store it. A HEAD gets no body. If the response has begun, as a
 // [Recorder] around w has seen, Reject does nothing.
+//
+// The response does not wait for the body of the request, as net/http would. A body of up to
+// 256 KiB that has arrived, or arrives within a few milliseconds, is read, and the connection
+// is kept. Otherwise the response closes the connection, and the context of the request can
+// end. Over HTTP/2 only the stream is closed.
 //
 // The status must be one that http.ResponseWriter accepts.
 func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
@@ -100,6 +106,7 @@ const (
 
 // begin sends the header of a rejection and returns the format of its body.
 func begin(w http.ResponseWriter, r *http.Request, status int, wait time.Duration) format {
+	unread.Release(w, r)
 	h := w.Header()
 	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, field) // it was for another content

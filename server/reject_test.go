@@ -1,17 +1,22 @@
 package server_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
 )
 
@@ -178,4 +183,120 @@ func TestStatusError(t *testing.T) {
 	require.EqualError(t, err, "server: Length Required: send Content-Length: no length")
 	require.ErrorIs(t, err, cause)
 	require.EqualError(t, &server.StatusError{Status: 413}, "server: Request Entity Too Large")
+}
+
+// A client that sends the header and then nothing gets its answer, and one that has sent all
+// keeps its connection.
+func TestReject_UnreadBody(t *testing.T) {
+	t.Parallel()
+	const post = "POST / HTTP/1.1\r\nHost: api.test\r\n"
+	first := func(path string) string { return strings.Replace(post, " / ", " "+path+" ", 1) }
+	for _, tt := range []struct {
+		name, sent, rest string
+		after            time.Duration // until rest is sent, 0: after the response
+		closes           bool
+	}{
+		{name: "no body", sent: post + "Content-Length: 0\r\n\r\n"},
+		{name: "complete", sent: post + "Content-Length: 5\r\n\r\n12345"},
+		{name: "complete, of 100 kB", sent: post + "Content-Length: 100000\r\n\r\n" + strings.Repeat("1", 60000), rest: strings.Repeat("1", 40000), after: time.Millisecond},
+		{name: "just behind the header", sent: post + "Content-Length: 5\r\n\r\n", rest: "12345", after: time.Millisecond},
+		{name: "stalls", sent: post + "Content-Length: 1000\r\n\r\n12345", closes: true},
+		{name: "stalls at once", sent: post + "Content-Length: 1000\r\n\r\n", closes: true},
+		{name: "goes on", sent: post + "Content-Length: 1000\r\n\r\n12345", rest: strings.Repeat("1", 995), closes: true},
+		{name: "long", sent: post + "Content-Length: 1000000\r\n\r\n12345", closes: true},
+		{name: "chunked, stalls", sent: post + "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n", closes: true},
+		{name: "chunked, complete", sent: post + "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n", closes: true},
+		{name: "waits for 100 Continue", sent: post + "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n", closes: true},
+		{name: "read by the handler", sent: first("/read") + "Content-Length: 5\r\n\r\n12345"},
+		{name: "hidden writer, stalls", sent: first("/hidden") + "Content-Length: 1000\r\n\r\n12345", closes: true},
+		{name: "prepared", sent: first("/prepared") + "Content-Length: 1000\r\n\r\n12345", closes: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				network := resiltest.NewNetwork()
+				srv := &http.Server{Handler: http.HandlerFunc(rejectOrWait)}
+				defer func() { _ = srv.Close() }()
+				listener := network.Listen("api.test:80")
+				go func() { _ = srv.Serve(listener) }()
+				conn := core.Must(network.DialContext(t.Context(), "tcp", "api.test:80"))
+				defer func() { _ = conn.Close() }()
+				require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
+				began := time.Now()
+				_ = core.Must(io.WriteString(conn, tt.sent))
+				if tt.after > 0 {
+					time.Sleep(tt.after)
+					_ = core.Must(io.WriteString(conn, tt.rest))
+				}
+				in := bufio.NewReader(conn)
+				resp, err := http.ReadResponse(in, nil)
+				require.NoError(t, err, "no answer")
+				require.LessOrEqual(t, time.Since(began), 10*time.Millisecond)
+				require.Equal(t, 429, resp.StatusCode)
+				require.Equal(t, tt.closes, resp.Close)
+				_, err = io.Copy(io.Discard, resp.Body)
+				require.NoError(t, err)
+				if tt.closes {
+					if tt.rest != "" {
+						_ = core.Must(io.WriteString(conn, tt.rest))
+					}
+					if tt.name == "hidden writer, stalls" {
+						return // net/http closes when the client does
+					}
+					_, err = in.ReadByte()
+					require.ErrorIs(t, err, io.EOF, "not a reset, which could overtake the answer")
+					require.LessOrEqual(t, time.Since(began), 2*time.Second)
+					return
+				}
+				_ = core.Must(io.WriteString(conn, "GET /wait HTTP/1.1\r\nHost: api.test\r\n\r\n"))
+				resp, err = http.ReadResponse(in, nil)
+				require.NoError(t, err)
+				require.Equal(t, 200, resp.StatusCode, "the context of a later request has ended")
+			})
+		})
+	}
+}
+
+func rejectOrWait(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/wait":
+		select {
+		case <-time.After(time.Minute):
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusTeapot)
+		}
+		return
+	case "/read":
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Body.Close()
+	case "/hidden":
+		w = struct{ http.ResponseWriter }{w}
+	case "/prepared":
+		server.Prepare(server.Rejection{Status: 429}).Reject(w, r, -1, nil)
+		return
+	}
+	server.Reject(w, r, server.Rejection{Status: 429})
+}
+
+// Connection: close would end all streams of the connection.
+func TestReject_HTTP2(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server.Reject(w, r, server.Rejection{Status: 429})
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	for i := range 3 {
+		body, stalled := io.Pipe()
+		defer func() { _ = stalled.Close() }()
+		var conn httptrace.GotConnInfo
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { conn = c }})
+		resp, err := srv.Client().Do(core.Must(http.NewRequestWithContext(ctx, http.MethodPost, srv.URL, body)))
+		require.NoError(t, err)
+		require.Equal(t, 2, resp.ProtoMajor)
+		require.Equal(t, 429, resp.StatusCode)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, i > 0, conn.Reused)
+	}
 }

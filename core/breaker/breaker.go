@@ -29,6 +29,7 @@ type Breaker struct {
 	state      State
 	byHand     bool          // SetState was called
 	generation uint64        // increases with each state that is entered
+	opening    uint64        // the generation of the last Open or ForcedOpen
 	since      time.Duration // when the state was entered
 	until      time.Duration // Open: when the state ends
 	openFor    time.Duration // duration of the last opening; 0 after the breaker closed

@@ -28,6 +28,7 @@ type model struct {
 	now          time.Duration
 	state        breaker.State
 	generation   int
+	opening      int // the generation of the last opening
 	since, until time.Duration
 	openFor      time.Duration
 	opened       int
@@ -106,6 +107,9 @@ func (m *model) enter(s breaker.State) {
 	m.generation++
 	m.state, m.since = s, m.now
 	m.running, m.ended, m.began = nil, nil, map[int]time.Duration{}
+	if s == breaker.Open || s == breaker.ForcedOpen {
+		m.opening = m.generation
+	}
 	switch s {
 	case breaker.Open:
 		m.until = m.now + m.openFor
@@ -166,6 +170,24 @@ func (m *model) acquire() (call int, wait time.Duration) {
 	return call, 0
 }
 
+func (m *model) ban(trip time.Duration) {
+	m.opened++
+	m.openFor = trip
+	m.enter(breaker.Open)
+}
+
+// tooLate is the end of a call that does not count. It may trip, if nothing opened since it began.
+func (m *model) tooLate(call int, trip time.Duration) {
+	m.late++
+	switch {
+	case trip == 0 || m.calls[call].generation < m.opening:
+	case m.state == breaker.Closed && m.exceeds(m.window()) != [2]bool{}, m.state == breaker.HalfOpen:
+		m.open(trip)
+	case m.state == breaker.Closed:
+		m.ban(trip)
+	}
+}
+
 func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip time.Duration) {
 	admitted := m.calls[call].state
 	if admitted == breaker.Disabled {
@@ -173,7 +195,7 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 	}
 	m.advance(now)
 	if m.calls[call].generation != m.generation {
-		m.late++
+		m.tooLate(call, trip)
 		return
 	}
 	if m.state == breaker.HalfOpen {
@@ -182,7 +204,7 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 			m.running = slices.Delete(m.running, i, i+1)
 		}
 		if i < 0 || m.now >= m.began[call]+m.cfg.TrialTimeout {
-			m.late++
+			m.tooLate(call, trip)
 			return
 		}
 	}
@@ -211,9 +233,7 @@ func (m *model) done(now time.Duration, call int, o core.Outcome, least, trip ti
 	case m.state == breaker.HalfOpen && trip > 0:
 		m.open(trip)
 	case trip > 0:
-		m.opened++
-		m.openFor = trip
-		m.enter(breaker.Open)
+		m.ban(trip)
 	case m.state == breaker.HalfOpen:
 		mayOpen, mayClose := false, false
 		left := m.trials - len(m.ended)

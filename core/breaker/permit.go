@@ -95,14 +95,16 @@ func (b *Breaker) announceBefore(p *Permit) {
 func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 
 // Failed ends the call as a [core.Failure] of an upstream that asked for a pause, as with
-// a Retry-After. If this failure opens the breaker, it stays open at least that long.
+// a Retry-After. If this failure opens the breaker, it stays open at least that long,
+// and if that is longer than OpenDelay, the random part of OpenDelay comes on top.
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
 // Trip ends the call as a [core.Failure] that opens the breaker for d, whatever its
 // rates, as when the upstream has banned the caller. If this failure opens the breaker
 // by its rates too, or while half-open, the breaker opens for the result of OpenDelay,
 // and at least for d: so OpenDelay grows as usual. Trip is a plain failure if d is not
-// positive, while MetricsOnly, and if the call ends too late to count.
+// positive, and while MetricsOnly. Of a call that ends too late to count it opens the breaker
+// too, unless that has opened since the call was admitted.
 func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, max(0, d)) }
 
 func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
@@ -147,6 +149,9 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 			now = b.now() // the state or the Config has changed
 		}
 		if b.late(p, now) {
+			if trip > 0 && p.word>>wordBits > b.opening && b.state != MetricsOnly {
+				b.decide(p.ctx, now, least, trip)
+			}
 			b.announce(b.unlock())
 			return
 		}

@@ -227,6 +227,41 @@ func TestACallMayTripTheBreaker(t *testing.T) {
 	})
 }
 
+// A ban is about the client, not about the state in which the call began: only an opening since
+// then makes it late.
+func TestALateTrip(t *testing.T) {
+	t.Parallel()
+	cfg := breaker.Config{Trials: 3, TrialTimeout: 10 * second}
+	for name, c := range map[string]struct {
+		between func(t *testing.T, b *breaker.Breaker) // the trial and its answer
+		opens   bool
+	}{
+		"closed":         {func(t *testing.T, b *breaker.Breaker) { run(t, b, "SS") }, true}, //nolint:thelper // it is a part of the test
+		"reset":          {func(_ *testing.T, b *breaker.Breaker) { b.Reset() }, true},
+		"set to closed":  {func(t *testing.T, b *breaker.Breaker) { require.NoError(t, b.SetState(breaker.Closed)) }, true},             //nolint:thelper // likewise
+		"SetConfig":      {func(t *testing.T, b *breaker.Breaker) { require.NoError(t, b.SetConfig(breaker.Config{Trials: 5})) }, true}, //nolint:thelper // likewise
+		"given up":       {func(*testing.T, *breaker.Breaker) { time.Sleep(time.Minute) }, true},
+		"metrics only":   {func(t *testing.T, b *breaker.Breaker) { require.NoError(t, b.SetState(breaker.MetricsOnly)) }, false}, //nolint:thelper // likewise
+		"opened, closed": {func(t *testing.T, b *breaker.Breaker) { require.NoError(t, b.OpenFor(second)); b.Reset() }, false},    //nolint:thelper // likewise
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBreaker(t, cfg)
+				require.NoError(t, b.SetState(breaker.HalfOpen))
+				trial := acquire(t, b)
+				c.between(t, b)
+				trial.Trip(time.Hour)
+				require.Equal(t, c.opens, b.State() == breaker.Open)
+				if c.opens {
+					require.Equal(t, time.Hour, rejected(t, b).RetryAfter())
+				}
+				require.EqualValues(t, 1, b.Stats().Late)
+			})
+		})
+	}
+}
+
 func TestSnapshotIsComplete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // The lowest bits of Breaker.word are the state. With the next one, calm, a success that
@@ -98,8 +99,9 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, reason str
 
 func (b *Breaker) askDelay(least time.Duration) {
 	b.opened++
-	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, b.delay))
-	b.openFor = max(b.delay, least)
+	prev := b.delay
+	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, prev))
+	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 
 // to enters another state and queues its announcement.
@@ -124,6 +126,9 @@ func (b *Breaker) enter(state State, now time.Duration) {
 	b.state, b.since = state, now
 	b.generation++
 	var refusal *OpenError
+	if state == Open || state == ForcedOpen {
+		b.opening = b.generation
+	}
 	switch state {
 	case Open:
 		b.until = now + b.openFor
@@ -210,7 +215,8 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 	return nil
 }
 
-// Reset empties the window and closes the breaker. Running calls do not count any more.
+// Reset empties the window and closes the breaker. Running calls do not count any more, but
+// a [Permit.Trip] of one of them opens it, unless it was open since that call began.
 func (b *Breaker) Reset() {
 	b.locked(func(ctx context.Context, now time.Duration) {
 		b.queue(change{ctx: ctx, text: resetText})

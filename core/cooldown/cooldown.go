@@ -27,7 +27,7 @@ type Cooldown struct {
 	mu         sync.Mutex
 	gates      map[string]*gate
 	ends       ends       // the same
-	generation uint64     // of the last hold or recovery
+	generation uint64     // of the last hold
 	recovered  []recovery // the last maxRecovered
 	serial     uint64     // of the last slot
 	closed     bool
@@ -207,7 +207,7 @@ func (c *Cooldown) lookup(key string, now time.Duration) *gate {
 	c.sweep(now)
 	g := c.gates[key]
 	if g != nil && c.stale(g, now) {
-		c.recover(g, g.generation)
+		c.recover(g)
 		return nil
 	}
 	return g
@@ -217,7 +217,7 @@ func (c *Cooldown) lookup(key string, now time.Duration) *gate {
 // are forgotten later.
 func (c *Cooldown) sweep(now time.Duration) {
 	for len(c.ends) > 0 && c.stale(c.ends[0], now) {
-		c.recover(c.ends[0], c.ends[0].generation)
+		c.recover(c.ends[0])
 	}
 }
 
@@ -226,7 +226,7 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 	looks := 0
 	for _, g := range c.gates {
 		if c.stale(g, now) {
-			c.recover(g, g.generation)
+			c.recover(g)
 			return
 		}
 		if looks++; looks == 64 {

@@ -56,7 +56,9 @@
 //   - While a key is held, no call is admitted. After the hold, at most as many calls run
 //     as have slots, apart from those that take longer than ProbeTimeout.
 //   - The result of a call that was admitted before a hold decides nothing after that
-//     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it.
+//     hold. While the hold lasts, a [Permit.Hold] of such a call can extend it. Nothing else
+//     makes a result late: a call of the ramp can begin the next hold after the ramp's end,
+//     after ProbeTimeout, and after a Release.
 //   - While no key is remembered, Acquire costs an atomic load, with a Store some more. Neither admitting a call
 //     whose key is free nor a rejection allocates.
 //   - Memory is bounded by MaxKeys and MaxQueue. A key is forgotten when a call succeeded

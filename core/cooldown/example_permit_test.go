@@ -19,7 +19,7 @@ func ExamplePermit_Probe() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(permit.Probe(), permit.Waited() > 0)
+	fmt.Println(permit.Probe())
 	permit.Hold(time.Millisecond) // not yet
 	permit.Done(core.Ignored)
 	if permit, err = gate.Acquire(ctx, "vendor"); err != nil {
@@ -28,10 +28,10 @@ func ExamplePermit_Probe() {
 	}
 	permit.Done(core.Success)
 	s := gate.Stats()
-	fmt.Println(s.Holds, s.Resumed, s.Waited)
+	fmt.Println(s.Holds, s.Resumed)
 	// Output:
-	// true true
-	// 2 1 2
+	// true
+	// 2 1
 }
 
 func ExampleCooldown_SetConfig() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/escalating"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -108,22 +109,117 @@ func TestAnAnswerHoldsItsKeyIfTheCallWasReadyAfterTheRecovery(t *testing.T) {
 	}
 }
 
-// The first probe took too long, and another one has shown since that the server answers.
-func TestTheLateAnswerOfAProbeHoldsNothingAfterTheRecovery(t *testing.T) {
+// Nothing but a hold makes the answer of a call of the ramp late.
+func TestAnAnswerOfTheRampHoldsAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCooldown(t, cooldown.Config{ProbeTimeout: time.Second})
-		c.Hold(t.Context(), key, time.Minute)
-		time.Sleep(time.Minute)
-		slow := acquire(t, c)
-		time.Sleep(time.Second)
-		probe := acquire(t, c)
-		probe.Done(core.Success)
-		require.Zero(t, c.Stats().Keys)
-		slow.Hold(time.Minute)
-		_, held := c.Until(key)
-		require.False(t, held)
-	})
+	succeed := func(t *testing.T, c *cooldown.Cooldown, n int) {
+		t.Helper()
+		for range n {
+			p := acquire(t, c)
+			p.Done(core.Success)
+		}
+	}
+	for name, c := range map[string]struct {
+		between func(t *testing.T, c *cooldown.Cooldown) // the call and its answer
+		late    bool
+	}{
+		"at once": {func(*testing.T, *cooldown.Cooldown) {}, false},
+		"ramp ended": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			succeed(t, c, 63)
+			require.Zero(t, c.Stats().Keys)
+		}, false},
+		"given up, empty queue": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			time.Sleep(30 * time.Second)
+			succeed(t, c, 1)
+			require.Zero(t, c.Stats().Keys)
+		}, false},
+		"given up, forgotten": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			time.Sleep(time.Hour)
+			succeed(t, c, 1)
+			require.Zero(t, c.Stats().Keys)
+		}, false},
+		"released": {func(t *testing.T, c *cooldown.Cooldown) { require.False(t, c.Release(key)) }, false}, //nolint:thelper // it is a part of the test
+		"SetConfig": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			require.NoError(t, c.SetConfig(cooldown.Config{MaxWait: time.Hour}))
+		}, false},
+		"other recovered": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			c.Hold(t.Context(), "other", time.Second)
+			time.Sleep(time.Second)
+			p, err := c.Acquire(t.Context(), "other")
+			require.NoError(t, err)
+			p.Done(core.Success)
+		}, false},
+		"held since": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			succeed(t, c, 63)
+			c.Hold(t.Context(), key, time.Second)
+			time.Sleep(time.Second)
+		}, true},
+		"held and recovered since": {func(t *testing.T, c *cooldown.Cooldown) { //nolint:thelper // it is a part of the test
+			succeed(t, c, 63)
+			c.Hold(t.Context(), key, time.Second)
+			time.Sleep(time.Second)
+			succeed(t, c, 1)
+			require.Zero(t, c.Stats().Keys)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for how, answer := range map[string]struct {
+				end  func(p *cooldown.Permit)
+				held time.Duration
+			}{
+				"Hold":   {func(p *cooldown.Permit) { p.Hold(time.Minute); p.Done(core.Failure) }, time.Minute},
+				"Failed": {func(p *cooldown.Permit) { p.Failed(time.Minute) }, time.Minute},
+				"Done":   {func(p *cooldown.Permit) { p.Done(core.Failure) }, 20 * time.Second}, // as long again
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					gate := newCooldown(t, cooldown.Config{MaxWait: time.Hour})
+					gate.Hold(t.Context(), key, 20*time.Second)
+					time.Sleep(20 * time.Second)
+					succeed := acquire(t, gate)
+					var p cooldown.Permit
+					var wg sync.WaitGroup
+					wg.Go(func() { p = acquire(t, gate) })
+					synctest.Wait()
+					succeed.Done(core.Success) // which makes room for two
+					wg.Wait()
+					require.True(t, p.Probe())
+					c.between(t, gate)
+					answer.end(&p)
+					until, _ := gate.Until(key)
+					want := answer.held
+					if c.late {
+						want = 0
+					}
+					require.Equal(t, want, max(0, time.Until(until)), how)
+				})
+			}
+		})
+	}
+}
+
+// 60 calls in flight to a vendor of 100 a second: none is sent in a pause that was told.
+func TestNoCallInsideAToldPause(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			c, v := newCooldown(t, cooldown.Config{MaxWait: time.Hour}), escalating.NewTelling(seed)
+			var wg sync.WaitGroup
+			for range 60 {
+				wg.Go(func() {
+					for range 50 {
+						p := acquire(t, c)
+						wait := v.Call()
+						p.Hold(wait)
+						p.Done(core.Success)
+					}
+				})
+			}
+			wg.Wait()
+			require.Positive(t, v.Counts().Refused)
+			require.Zero(t, v.Counts().Inside, "seed %d: %+v", seed, v.Counts())
+		})
+	}
 }
 
 func TestOfProbesThatFailTogetherTheFirstHolds(t *testing.T) {

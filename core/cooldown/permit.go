@@ -55,9 +55,9 @@ func (p *Permit) Ready() bool {
 
 // Hold holds the key for d from now on, as the answer to this call asks: see
 // [Cooldown.Hold]. If the key is held by now, d can only extend that hold. If a hold began
-// after the call was admitted, or was last Ready, and its time is over, or the key recovered
-// since, nothing happens: only later calls decide. The cooldown remembers the last
-// 256 keys that recovered. Call Hold before Done.
+// after the call was admitted, or was last Ready, and its time is over, nothing happens: only
+// calls that were sent after it decide, however its ramp has gone on meanwhile. The cooldown
+// remembers the last 256 keys that recovered. Call Hold before Done.
 func (p *Permit) Hold(d time.Duration) {
 	c := p.cooldown
 	if c == nil || d <= 0 {
@@ -82,26 +82,38 @@ func (c *Cooldown) late(p *Permit, g *gate, now time.Duration) bool {
 // A recovery is a key that was forgotten after its hold.
 type recovery struct {
 	key        string
-	generation uint64
+	generation uint64 // of that hold
+	lasted     time.Duration
 }
 
 const maxRecovered = 256
 
-// recover forgets a key whose hold is over. Calls admitted before generation are late.
-func (c *Cooldown) recover(g *gate, generation uint64) {
+// recover forgets a key whose hold is over. Calls that were admitted before that hold are
+// late. Those of its ramp that still run are not: one of them can begin the next hold.
+func (c *Cooldown) recover(g *gate) {
 	if len(c.recovered) == maxRecovered {
 		c.recovered = c.recovered[1:]
 	}
-	c.recovered = append(c.recovered, recovery{g.key, generation})
+	c.recovered = append(c.recovered, recovery{g.key, g.generation, g.lasted})
 	c.forget(g)
+}
+
+// lasted returns how long the last hold of a key lasted that was forgotten since, or 0.
+func (c *Cooldown) lasted(key string) time.Duration {
+	for _, r := range slices.Backward(c.recovered) {
+		if r.key == key {
+			return r.lasted
+		}
+	}
+	return 0
 }
 
 // Done ends the call. After a hold, a [core.Success] makes room for one more call, and a
 // [core.Failure] holds the key for as long again as the last time, and at least a
-// second. If the answer says how long to wait, call [Permit.Hold] before Done; the Done
-// then changes nothing. [core.Ignored], or an unknown outcome, lets another call take
-// the place of this one. Done changes nothing if the key was not held when the call was
-// admitted, or if another hold began since.
+// second, also if the ramp has ended meanwhile. If the answer says how long to wait, call
+// [Permit.Hold] before Done; the Done then changes nothing. [core.Ignored], or an unknown
+// outcome, lets another call take the place of this one. Done changes nothing if the call
+// was not one of a ramp, or if another hold began since.
 func (p *Permit) Done(outcome core.Outcome) { p.end(outcome, 0) }
 
 // Failed ends the call as Done does with a [core.Failure], but the key is held for d. If d
@@ -118,7 +130,13 @@ func (p *Permit) end(outcome core.Outcome, hold time.Duration) {
 
 func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold, now time.Duration) {
 	g := c.gates[p.key]
-	if g == nil || g.generation != p.generation {
+	if g == nil { // the ramp has ended
+		if outcome == core.Failure && !c.late(p, nil, now) {
+			c.again(p, nil, hold, c.lasted(p.key), now)
+		}
+		return
+	}
+	if g.generation != p.generation {
 		return
 	}
 	c.overdue(g, now)
@@ -133,17 +151,21 @@ func (c *Cooldown) end(p *Permit, outcome core.Outcome, hold, now time.Duration)
 			c.changes.Append(change{ctx: p.ctx, key: g.key, until: g.refusal.until, what: resumed})
 		}
 		if g.room >= fullRoom || len(g.slots) == 0 && g.queue.Len() == 0 {
-			c.generation++ // other calls of this time are late too
-			c.recover(g, c.generation)
+			c.recover(g)
 			return
 		}
 	case core.Failure:
-		if hold <= 0 {
-			hold = max(g.lasted, leastAgain)
-		}
-		c.hold(p.ctx, g.key, g, now, hold, held)
+		c.again(p, g, hold, g.lasted, now)
 		return
 	case core.Ignored:
 	}
 	c.serve(g, now)
+}
+
+// again holds the key of p for hold, or if that is not above 0 for as long as the last hold.
+func (c *Cooldown) again(p *Permit, g *gate, hold, lasted, now time.Duration) {
+	if hold <= 0 {
+		hold = max(lasted, leastAgain)
+	}
+	c.hold(p.ctx, p.key, g, now, hold, held)
 }

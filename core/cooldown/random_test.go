@@ -92,18 +92,13 @@ func TestRandomOperations(t *testing.T) {
 						if r.IntN(2) == 0 {
 							outcome = core.Success
 						}
-						if m := models[x.key]; of(x, m) && !young(x, m) && outcome == core.Failure {
-							outcome = core.Ignored // whether it is known any more does not show
-						}
 						done := x.outcome
 						x.outcome = nil // it does not run any more
 						if m := models[x.key]; of(x, m) {
 							switch outcome {
 							case core.Success:
-								if m.room++; pick(func(o *caller) bool { return o.key == x.key && (waits(o) || young(o, m)) }) == nil {
-									m.held = time.Now() // it is all over
-								}
-							case core.Failure:
+								m.room++
+							case core.Failure: // also if it is all over meanwhile
 								hold(x.key, max(time.Second, m.until.Sub(m.held)))
 							case core.Ignored:
 							}

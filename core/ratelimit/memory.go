@@ -37,7 +37,8 @@ const (
 // change the sketch.
 //
 // Below the bound, a key stays for up to two minutes after it has recovered, under
-// any algorithm. Its memory, and a sketch whose usage has recovered, are then free.
+// any algorithm. A bucket of which takes were refunded before later ones has recovered, in this
+// sense, when it would be full without these refunds. Its memory, and a sketch whose usage has recovered, are then free.
 // This needs one call a minute to the same table, on any key: a Peek or Stats is
 // enough. A call after a longer pause makes up for it, for 10 ms at most: for more
 // than some hundred thousand keys the calls that follow do the rest.
@@ -205,6 +206,9 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := limits.Key{Now: s.tick(t, now)}
+	if op.Kind == driver.Refund && op.Receipt.At < s.forgot {
+		op = &driver.Op{Change: op.Change}
+	}
 	if q := s.queues[hash]; q != nil {
 		q.Rewritten(max(s.swept, s.marked))
 		s.load(t, hash, q.Change(), &k)

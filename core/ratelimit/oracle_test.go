@@ -88,13 +88,24 @@ func (o *oracleBucket) refund(t int64, number int) {
 	take := o.takes[number]
 	back := o.gained(new(big.Rat).Sub(take.full, rat(t))) // what time has not repaid
 	o.debt, o.at = o.debtAt(t), t
+	last := back.Cmp(o.debt) == 0
+	if own := new(big.Rat).Sub(rat(take.n), o.gained(rat(t-take.at))); own.Cmp(back) > 0 {
+		back = own
+	}
 	for _, most := range []*big.Rat{rat(take.n), o.debt} {
 		if back.Cmp(most) > 0 {
 			back = most
 		}
 	}
-	if back.Sign() > 0 {
-		o.debt = new(big.Rat).Sub(o.debt, back)
+	if back.Sign() <= 0 {
+		return
+	}
+	o.debt = new(big.Rat).Sub(o.debt, back)
+	if !last { // those after it would be full sooner
+		sooner := new(big.Rat).Mul(back, ratOf(int64(o.l.Period), o.l.Permits))
+		for i := range o.takes {
+			o.takes[i].full = new(big.Rat).Sub(o.takes[i].full, sooner)
+		}
 	}
 }
 
@@ -412,7 +423,7 @@ func agree(tb testing.TB, rng *rand.Rand, l Limit, steps int) {
 			op.Cost = rng.Int64N(3)
 		case k == 2:
 			op.Kind = driver.TakeAtMost
-		case k == 3 && len(takes) > 0:
+		case (k == 3 || k == 5) && len(takes) > 0:
 			i := rng.IntN(len(takes))
 			op, number = driver.Op{Kind: driver.Refund, Cost: takes[i].r.Granted, Receipt: takes[i].r.Receipt}, takes[i].number
 			takes = slices.Delete(takes, i, i+1)

@@ -28,8 +28,9 @@ type shard struct {
 	sketch   *sketch
 	change   *driver.Change // the last one; slots that are stale were not used since
 	marked   int64          // when they were marked
+	forgot   int64          // takes before it are not refunded: how refunds moved them was evicted
 
-	_ [32]byte // three cache lines: neighbors do not share one
+	_ [24]byte // three cache lines: neighbors do not share one
 }
 
 // A slot is a key: 46 bits of its hash, which with those that chose the shard identify it, two
@@ -151,9 +152,9 @@ func (s *shard) save(t *table, hash uint64, k *limits.Key) {
 func (s *shard) fill(n slot, counts []limits.Count) slot {
 	was := n.tag&listed != 0
 	key := n.tag >> tagShift << tagShift
-	if len(counts) == 1 && !counts[0].Rule.Listed() && !counts[0].Replaced {
+	if c := &counts[0]; len(counts) == 1 && !c.Rule.Listed() && !c.Replaced && !c.Short && c.Moved == 0 {
 		s.release(&n)
-		return slot{key | uint64(counts[0].Rule.ID), counts[0].Word}
+		return slot{key | uint64(c.Rule.ID), c.Word}
 	}
 	n.tag = key | listed
 	switch free := len(s.free) - 1; {
@@ -326,7 +327,7 @@ func (s *shard) compact() {
 func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 	mask := len(s.slots) - 1
 	var a limits.Account
-	victim, owes := -1, limits.Debt{}
+	victim, owes, moved := -1, limits.Debt{}, false
 	for seen, i := 0, s.hand; seen < min(16, s.used); i = (i + 1) & mask {
 		s.hand = (i + 1) & mask
 		n := &s.slots[i]
@@ -336,13 +337,19 @@ func (s *shard) evict(t *table, plans []*limits.Plan, now int64) {
 		seen++
 		s.account(&a, n, plans, now)
 		d := a.Debt(now)
-		if d.Until <= now {
-			s.remove(t, i)
-			return
-		}
 		if victim < 0 || d.Until < owes.Until {
-			victim, owes = i, d
+			victim, owes, moved = i, d, a.Moved(now)
 		}
+		if d.Until <= now {
+			break
+		}
+	}
+	if moved {
+		s.forgot = now + 1
+	}
+	if owes.Until <= now {
+		s.remove(t, victim)
+		return
 	}
 	if s.sketch == nil {
 		s.sketch = newSketch(t.store.maxKeys / len(t.shards))

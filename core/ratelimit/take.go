@@ -91,6 +91,12 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 // behind all of them are given back. A window of which all is given back still ends when it
 // would have.
 //
+// A refund gives back only what certainly has not come back yet. Takes of one moment are given
+// back whole, in any order. A later refund of a bucket can give back less if others have
+// refunded earlier takes since; and a refund gives nothing back to a limit that was not in force
+// for some later take and had fewer permits than that took, nor to a key that was evicted after
+// such refunds (see [NewMemory]).
+//
 // The Result is how the key then stands under the limit in force: that of SetKeyLimit, or
 // that of the limiter that took, which may have changed since.
 //

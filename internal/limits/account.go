@@ -16,6 +16,9 @@ type Count struct {
 	Replaced bool
 	// Joined is set if the limit was in force for the last operation with others.
 	Joined bool
+	// Short is set if the limit was not in force and had fewer permits than were taken. Until the count has
+	// recovered it takes no refunds, since the permits given back could be those that it has not counted.
+	Short bool
 }
 
 // maxCounts is how many counts a key keeps.
@@ -103,6 +106,12 @@ func (a *Account) End(now int64) int64 {
 		end = max(end, c.Rule.alg.over(c.State, now))
 	}
 	return end
+}
+
+// Moved reports whether refunds have moved takes of the account: it must know that to give back no permits
+// twice.
+func (a *Account) Moved(now int64) bool {
+	return slices.ContainsFunc(a.Counts(), func(c Count) bool { return c.Moved > 0 && !c.over(now) })
 }
 
 func (c *Count) over(now int64) bool { return c.Rule.alg.over(c.State, now) <= now }
@@ -265,6 +274,7 @@ func (a *Account) Owe(p *Plan, d Debt, now int64) (changed bool) {
 			more = end > r.alg.full(r.alg.look(c.State, now, 0), now)
 		}
 		if more {
+			owed.Moved = c.Moved
 			c.State, changed = owed, true
 		}
 	}

@@ -11,7 +11,9 @@ import (
 // A bucket counts time in units of 1/mul of a tick, so that a permit costs a whole number
 // of units and nothing is rounded. With 3 permits a second a tick is 1ns, mul is 3, and a
 // permit costs 10^9 units. The word of a key is the time, in units modulo 2^64, at which it
-// will be full.
+// will be full. A receipt is the word after the take, as it would be without refunds: the takes
+// after a refunded one are moved forward, but their receipts are not. So Moved is kept until the
+// bucket would be full without the refunds, and then no receipt has permits left to give back.
 type bucket struct {
 	tick     int64  // ns in a tick: more than the clock's only if a full bucket would not fit
 	mul      uint64 // units in a tick
@@ -177,30 +179,52 @@ func (b *bucket) charge(s State, now, own, at, cost int64, queued bool) (State, 
 		later, _ := b.now(at)
 		owed = max(owed, int64(later-units))
 	}
-	s.Word = units + uint64(owed+cost*b.cost)
-	return s, s.Word
+	moved := s.moved(units)
+	s = State{Word: units + uint64(owed+cost*b.cost), Moved: moved}
+	return s, s.Word + moved
 }
 
-// refund gives back the part of a take that time has not repaid already. While there are
-// places that lie ahead, only the permits that were not reserved behind the take are given back: other
-// places do not move.
-func (b *bucket) refund(s State, now, cost int64, receipt uint64, _ int64) (State, bool) {
+// moved returns what counts of Moved at a time.
+func (s State) moved(units uint64) uint64 {
+	return uint64(debt(s.Word+s.Moved, units) - debt(s.Word, units))
+}
+
+// refund gives back the part of a take that time has not repaid already. It is one of two parts, of
+// which each is never too much: the debt without all that was taken after the take, refunded or not;
+// and the charge without all that has recovered since. While there are places that lie ahead, only the
+// permits that were not reserved behind the take are given back: other places do not move.
+func (b *bucket) refund(s State, now, cost int64, receipt uint64, taken int64) (State, bool) {
 	units, _ := b.now(now)
-	owed := debt(s.Word, units)
+	since, _ := b.now(taken)
+	owed, moved := debt(s.Word, units), s.moved(units)
 	charge := int64(math.MaxInt64)
 	if cost <= maxUnits/b.cost {
 		charge = cost * b.cost
 	}
-	unpaid := int64(receipt - units)
-	if owed > b.capacity {
-		charge -= max(0, owed-unpaid)
+	unpaid := int64(receipt - moved - units)
+	after := owed - unpaid // what was taken after it
+	if after < 0 {
+		return s, false // the key does not know of the take
 	}
-	back := max(0, min(charge, unpaid, owed))
-	s.Word = units + uint64(owed-back)
-	return s, back > 0
+	part := max(unpaid, charge-int64(units-since))
+	if owed > b.capacity {
+		charge -= after
+	}
+	back := min(charge, part, owed)
+	if after > 0 {
+		back = min(back, b.most/4-int64(moved))
+		moved += uint64(max(0, back))
+	}
+	if back <= 0 {
+		return s, false
+	}
+	return State{Word: units + uint64(owed-back), Moved: moved}, true
 }
 
-func (b *bucket) over(s State, now int64) int64 { return b.full(b.look(s, now, 0), now) }
+// over is when the bucket would be full without refunds.
+func (b *bucket) over(s State, now int64) int64 {
+	return b.full(b.look(State{Word: s.Word + s.Moved}, now, 0), now)
+}
 
 func (b *bucket) fresh(now int64) State {
 	units, _ := b.now(now)
@@ -209,7 +233,7 @@ func (b *bucket) fresh(now int64) State {
 
 func (b *bucket) touch(s State, now int64) State {
 	units, _ := b.now(now)
-	return State{Word: units + uint64(debt(s.Word, units))}
+	return State{Word: units + uint64(debt(s.Word, units)), Moved: s.moved(units)}
 }
 
 func (b *bucket) owing(until, _, now int64) State {

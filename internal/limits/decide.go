@@ -112,8 +112,13 @@ func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *dr
 	if at > k.Now {
 		more := MoreOf(to)
 		for i, rule := range p.Rules {
-			more.Before[i] = rule.alg.touch(k.find(rule.ID).State, k.Now).Word
+			s := rule.alg.touch(k.find(rule.ID).State, k.Now)
+			more.Before[i] = s.Word + s.Moved
 		}
+	}
+	for i := range k.n {
+		c := &k.counts[i]
+		c.Short = c.Short && !c.over(k.Now)
 	}
 	for i, rule := range p.Rules {
 		c, own := k.find(rule.ID), rule.alg.earliest(raws[i], k.Now, permits)
@@ -128,6 +133,7 @@ func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *dr
 		if slices.Contains(p.Rules, c.Rule) {
 			continue
 		}
+		c.Short = c.Short || c.Rule.Capacity-c.Rule.used(c.State, k.Now) < permits
 		if receipt, taken := c.charge(k.Now, permits); taken > 0 {
 			Keep(to, Kept{c.Rule.ID, receipt, taken})
 		}
@@ -201,8 +207,8 @@ func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 		if c == nil || (now-take.At)/5 > c.Rule.Horizon {
 			continue // it has recovered, and its word means nothing any more
 		}
-		if reserved && !c.Rule.Listed() && c.Word == take.Parts[i] {
-			c.Word, changed = more.Before[i], true // nothing has come since
+		if reserved && !c.Short && !c.Rule.Listed() && c.Word+c.Moved == take.Parts[i] {
+			c.Word, changed = more.Before[i]-c.Moved, true // nothing has come since
 			continue
 		}
 		changed = c.refund(now, op.Cost, take.Parts[i], take.At) || changed
@@ -218,6 +224,9 @@ func (a *Account) refund(now int64, op *driver.Op) (changed bool) {
 }
 
 func (c *Count) refund(now, cost int64, receipt uint64, taken int64) (changed bool) {
+	if c.Short {
+		return false
+	}
 	c.State, changed = c.Rule.alg.refund(c.State, now, cost, receipt, taken)
 	return changed
 }

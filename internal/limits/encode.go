@@ -20,6 +20,7 @@ type recordCount struct {
 	Limit            driver.Spec
 	State            State
 	Replaced, Joined bool
+	Short            bool `json:",omitzero"`
 }
 
 var errValue = errors.New("ratelimit: the value of a key cannot be read: it is of no limit")
@@ -28,7 +29,7 @@ var errValue = errors.New("ratelimit: the value of a key cannot be read: it is o
 func (r *Rule) reads(s State, at int64) bool {
 	switch r.Spec.Algorithm {
 	case driver.TokenBucket:
-		return s.List == nil
+		return s.List == nil && s.Moved <= uint64(r.bucket.most/4)
 	case driver.FixedWindow:
 		_, used := unpack(s.Word, at)
 		return s.List == nil && s.Word>>55 == r.window.pack(0, 0)>>55 && used <= reserveAhead*r.Capacity
@@ -88,7 +89,7 @@ func (a *Account) Encode(now int64) []byte {
 	a.Touch(now) // the operation at that time need not have written all words
 	r := record{At: now}
 	for _, c := range a.Counts() {
-		r.Counts = append(r.Counts, recordCount{c.Rule.Spec, c.State, c.Replaced, c.Joined})
+		r.Counts = append(r.Counts, recordCount{c.Rule.Spec, c.State, c.Replaced, c.Joined, c.Short})
 	}
 	bytes, _ := json.Marshal(r) // numbers and bools cannot fail
 	return bytes
@@ -115,7 +116,7 @@ func (s *Plans) Decode(bytes []byte) (a Account, at int64, err error) {
 		if rule.owesTooMuch(c.State, r.At) {
 			c.State = rule.alg.fresh(r.At)
 		}
-		a.Add(Count{Rule: rule, State: c.State, Replaced: c.Replaced, Joined: c.Joined})
+		a.Add(Count{Rule: rule, State: c.State, Replaced: c.Replaced, Joined: c.Joined, Short: c.Short})
 	}
 	return a, r.At, nil
 }

@@ -4,7 +4,7 @@ import "github.com/gresil/gresil/core/ratelimit/driver"
 
 // More is the part of a Receipt for less common cases.
 type More struct {
-	Before [MaxLimits]uint64 // of a reservation in memory: the words that there were
+	Before [MaxLimits]uint64 // of a reservation in memory: what a receipt would have been before it
 	Kept   []Kept            // the counts of limits that were not in force
 	Stands []driver.Result   // of several joined limits, in Redis
 }

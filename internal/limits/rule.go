@@ -127,8 +127,9 @@ func (r *Rule) Longest() time.Duration {
 
 // A State is the state of a key under one Rule: a word, or a list of numbers.
 type State struct {
-	Word uint64
-	List []int64
+	Word  uint64
+	Moved uint64 `json:",omitzero"` // of a bucket: by how much refunds have moved later takes, in units
+	List  []int64
 }
 
 // A Raw is where a key stands under one Rule, in at most four numbers:

@@ -14,13 +14,13 @@ import (
 type Proxy struct {
 	Addr string // HOST:PORT, where it listens
 
-	to   string
 	l    net.Listener
 	wg   sync.WaitGroup
 	done <-chan struct{}
 	stop func()
 
 	mu    sync.Mutex
+	to    string
 	cut   bool
 	hush  bool
 	delay time.Duration
@@ -65,6 +65,9 @@ func (p *Proxy) Cut() {
 	})
 }
 
+// Point passes new connections on to another address. Those that are open stay as they are.
+func (p *Proxy) Point(to string) { p.change(func() { p.to = to }) }
+
 // Swallow leaves connections open, and takes new ones, but nothing arrives any more.
 func (p *Proxy) Swallow() { p.change(func() { p.hush = true }) }
 
@@ -106,7 +109,9 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) serve(client net.Conn) {
 	var d net.Dialer
-	server, err := d.DialContext(context.Background(), "tcp", p.to)
+	var to string
+	p.change(func() { to = p.to })
+	server, err := d.DialContext(context.Background(), "tcp", to)
 	if err != nil {
 		_ = client.Close()
 		return

@@ -23,6 +23,7 @@ type (
 	grpcCode    uint32
 	grpcMessage struct {
 		code    grpcCode
+		text    string
 		details []*grpcAny
 	}
 	grpcAny struct {
@@ -34,12 +35,17 @@ type (
 func (e *grpcError) Error() string            { return "rpc error" }
 func (e *grpcError) GRPCStatus() *grpcStatus  { return e.status }
 func (s *grpcStatus) Code() grpcCode          { return s.message.code }
+func (s *grpcStatus) Message() string         { return s.message.text }
 func (s *grpcStatus) Proto() *grpcMessage     { return s.message }
 func (m *grpcMessage) GetDetails() []*grpcAny { return m.details }
 func (a *grpcAny) GetTypeUrl() string         { return a.url } //nolint:revive // as protobuf has it
 func (a *grpcAny) GetValue() []byte           { return a.value }
 
-func grpc(code grpcCode, d ...*grpcAny) error { return &grpcError{&grpcStatus{&grpcMessage{code, d}}} }
+func grpc(code grpcCode, d ...*grpcAny) error { return grpcSays(code, "", d...) }
+
+func grpcSays(code grpcCode, text string, d ...*grpcAny) error {
+	return &grpcError{&grpcStatus{&grpcMessage{code, text, d}}}
+}
 
 func detail(name string, value []byte) *grpcAny {
 	return &grpcAny{"type.googleapis.com/" + name, value}
@@ -69,6 +75,10 @@ func adsBody(errs string) string {
 	return `{"error":{"code":429,"details":[{"@type":"x","errors":7},{"@type":"type.googleapis.com/google.ads.googleads.v20.errors.GoogleAdsFailure","errors":[` + errs + `]}]}}`
 }
 
+func usedUp() http.Header {
+	return http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}}
+}
+
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	const retryInfo, ads = "google.rpc.RetryInfo", "google.ads.googleads.v20.errors.GoogleAdsFailure"
@@ -86,7 +96,17 @@ func TestClassify(t *testing.T) {
 		"429 with a time":        {fmt.Errorf("report: %w", status(429, "15", "")), dispatch.Limited{RetryAfter: 15 * time.Second}, true},
 		"503":                    {err: status(503, "", "")},
 		"503 with a time":        {status(503, "15", ""), dispatch.Limited{RetryAfter: 15 * time.Second}, true},
-		"500":                    {err: status(500, "15", "")},
+		"500":                    {err: status(500, "", "")},
+		"500 with a time":        {status(500, "15", ""), dispatch.Limited{RetryAfter: 15 * time.Second}, true},
+		"403":                    {err: status(403, "", "")},
+		"403 with a time":        {status(403, "60", ""), dispatch.Limited{RetryAfter: time.Minute}, true},
+		"403 with 0":             {err: status(403, "0", "")},
+		"503 with 0":             {err: status(503, "0", "")},
+		"429 with 0":             {status(429, "0", ""), dispatch.Limited{}, true},
+		"429 with decimals":      {status(429, "2.0", ""), dispatch.Limited{RetryAfter: 2 * time.Second}, true},
+		"429 with a huge time":   {status(429, "9223372037", ""), dispatch.Limited{RetryAfter: 1<<63 - 1}, true},
+		"429, used up":           {&dispatch.StatusError{StatusCode: 429, Header: usedUp()}, dispatch.Limited{RetryAfter: 30 * time.Second}, true},
+		"404, used up":           {err: &dispatch.StatusError{StatusCode: 404, Header: usedUp()}},
 		"gRPC":                   {grpc(8), dispatch.Limited{}, true},
 		"gRPC with a time":       {errors.Join(io.EOF, grpc(8, detail("x", nil), detail(retryInfo, delay(1, 15, 5e8)))), dispatch.Limited{RetryAfter: 15500 * time.Millisecond}, true},
 		"gRPC unavailable":       {err: grpc(14)},
@@ -97,6 +117,26 @@ func TestClassify(t *testing.T) {
 		"gRPC broken":            {grpc(8, detail(retryInfo, []byte{0x0a, 0xff})), dispatch.Limited{}, true},
 		"gRPC nil":               {err: &grpcError{}},
 		"gRPC nil error":         {err: nilError},
+		"gRPC quota":             {grpcSays(8, "Quota exceeded for quota metric 'Requests' and limit 'Requests per minute'"), dispatch.Limited{}, true},
+		"gRPC calm":              {grpcSays(8, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM"), dispatch.Limited{}, true},
+		"too large, with a time": {grpcSays(8, "message too large", detail(retryInfo, delay(1, 1, 0))), dispatch.Limited{RetryAfter: time.Second}, true},
+		"Go receives":            {err: grpcSays(8, "grpc: received message larger than max (5242880 vs. 4194304)")},
+		"Go receives, wrapped":   {err: fmt.Errorf("report: %w", grpcSays(8, "grpc: received message larger than max (5242880 vs. 4194304)"))},
+		"Go, this machine":       {err: grpcSays(8, "grpc: received message larger than max length allowed on current machine (4294967295 vs. 2147483647)")},
+		"Go decompresses":        {err: grpcSays(8, "grpc: received message after decompression larger than max 4194304")},
+		"Go decompressed before": {err: grpcSays(8, "grpc: message after decompression larger than max (5242880 vs. 4194304)")},
+		"Go sends":               {err: grpcSays(8, "grpc: trying to send message larger than max (5242880 vs. 4194304)")},
+		"C++ receives":           {err: grpcSays(8, "SERVER: Received message larger than max (5242880 vs. 4194304)")},
+		"C++ sends":              {err: grpcSays(8, "CLIENT: Sent message larger than max (5242880 vs. 4194304)")},
+		"C++ metadata":           {err: grpcSays(8, "received metadata size exceeds hard limit (20000 vs. 16384)")},
+		"Java receives":          {err: grpcSays(8, "gRPC message exceeds maximum size 4194304: 5242880")},
+		"Java decompresses":      {err: grpcSays(8, "Decompressed gRPC message exceeds maximum size 4194304")},
+		"Java sends":             {err: grpcSays(8, "message too large 5242880 > 4194304")},
+		"Node sends":             {err: grpcSays(8, "Attempted to send message with a size larger than 4194304")},
+		"Node decompresses":      {err: grpcSays(8, "Received message that decompresses to a size larger than 4194304")},
+		".NET receives":          {err: grpcSays(8, "Received message exceeds the maximum configured message size.")},
+		"Connect receives":       {err: grpcSays(8, "message size 5242880 is larger than configured max 4194304")},
+		"Connect sends":          {err: grpcSays(8, "message size 5242880 exceeds sendMaxBytes 4194304")},
 		"ads account":            {grpc(8, detail(ads, quota(number(1, 2), delay(3, 30, 0)))), dispatch.Limited{RetryAfter: 30 * time.Second, Scope: dispatch.ScopeAccount}, true},
 		"ads developer":          {grpc(8, detail(ads, quota(number(1, 3), delay(3, 30, 0)))), dispatch.Limited{RetryAfter: 30 * time.Second}, true},
 		"ads, both":              {grpc(8, detail(ads, append(quota(number(1, 2), delay(3, 30, 0)), quota(number(1, 3), delay(3, 5, 0))...))), dispatch.Limited{RetryAfter: 30 * time.Second}, true},

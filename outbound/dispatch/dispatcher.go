@@ -31,9 +31,9 @@ type Dispatcher[K comparable, C any] struct {
 	calls   *call[K, C] // accepted, not completed: a list
 	active  int
 	closed  bool
-	drained chan struct{} // made by Close; closed when no call is left
-	held    map[string]time.Time
-	most    int // size of held at which those that are over are removed
+	drained chan struct{}   // made by Close; closed when no call is left
+	held    map[string]span // the last cooldown of a scope
+	most    int             // size of held at which those that are over are removed
 	stats   Stats
 }
 
@@ -53,7 +53,7 @@ func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C]]
 // New makes a dispatcher. It returns the errors of [Config.Validate], of the Store, or of
 // [core.Registry.Add].
 func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
-	d := &Dispatcher[K, C]{held: map[string]time.Time{}}
+	d := &Dispatcher[K, C]{held: map[string]span{}}
 	if err := d.life.InitHooks(lifeCycle[K, C](), hooksOf[K, C], cfg); err != nil {
 		return nil, err
 	}
@@ -263,22 +263,30 @@ func caller[K comparable, C any](ctx context.Context) context.Context {
 func (d *Dispatcher[K, C]) onHeld(ctx context.Context, key string, until time.Time) {
 	d.mu.Lock()
 	if len(d.held) >= d.most { // at most twice as large as needed
-		maps.DeleteFunc(d.held, func(key string, until time.Time) bool { return key != "" && time.Now().After(until) })
+		maps.DeleteFunc(d.held, func(key string, s span) bool { return key != "" && time.Now().After(s.until) })
 		d.most = 2*len(d.held) + 1
 	}
-	d.held[key] = until
+	s := d.held[key]
+	if now := time.Now(); !now.Before(s.until) { // otherwise it is extended
+		s.began = now
+	}
+	s.until = until
+	d.held[key] = s
 	d.mu.Unlock()
 	if f := d.life.Hooks().Held; f != nil {
 		d.call(caller[K, C](ctx), f, holdInfo(key, until))
 	}
 }
 
-// heldSince reports whether a cooldown has ended since a time, and none is in force.
+// A span is when a cooldown began, and when it ends.
+type span struct{ began, until time.Time }
+
+// heldSince reports whether a cooldown has begun since a time, and none is in force.
 func (d *Dispatcher[K, C]) heldSince(key string, since time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	until := d.held[key]
-	return until.After(since) && !until.After(time.Now())
+	s := d.held[key]
+	return !s.began.Before(since) && !s.until.After(time.Now())
 }
 
 func holdInfo(key string, until time.Time) Info {

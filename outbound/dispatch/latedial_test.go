@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,5 +82,50 @@ func TestADialThatIsRefusedDuringACooldownExtendsIt(t *testing.T) {
 		require.ErrorIs(t, err, dispatch.ErrRateLimited)
 		<-ended
 		require.Equal(t, start.Add(70*time.Second+pad), d.Snapshot().Held[0].Until)
+	})
+}
+
+// The Dial waited for the turn of its account, and began while the vendor was held.
+func TestADialFromWithinACooldownHolds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := core.Must(dispatch.New(dispatch.Config[string, string]{
+			Classify: classify, Attempts: 2, Pad: -1,
+			Account: func(key string) string { return map[string]string{"slow": "a", "first": "a"}[key] },
+			Dial: func(_ context.Context, key string) (string, error) {
+				if key == "slow" {
+					time.Sleep(10 * time.Second)
+					return "", limited(time.Minute)
+				}
+				return key, nil
+			},
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		do := func(key string, refusals ...error) {
+			wg.Go(func() {
+				_, _ = dispatch.Do(ctx, d, key, func(ctx context.Context, _ string) (int, error) {
+					if len(refusals) > 0 {
+						err := refusals[0]
+						refusals = refusals[1:]
+						return 0, err
+					}
+					return 0, sleep(ctx, 500*time.Millisecond)
+				})
+			})
+			synctest.Wait()
+		}
+		do("first", limitedAccount(time.Second))
+		time.Sleep(time.Second) // it is the probe of its account
+		synctest.Wait()
+		do("slow")
+		time.Sleep(400 * time.Millisecond)
+		do("other", limited(time.Second))
+		time.Sleep(10*time.Second + 100*time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, uint64(3), d.Stats().Limited)
+		require.Len(t, d.Snapshot().Held, 1)
+		cancel()
+		wg.Wait()
 	})
 }

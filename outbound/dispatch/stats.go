@@ -82,10 +82,10 @@ func (d *Dispatcher[K, C]) Snapshot() Snapshot {
 	s := Snapshot{Name: d.Name(), Stats: d.Stats()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for key, until := range d.held {
-		if time.Now().Before(until) {
+	for key, held := range d.held {
+		if time.Now().Before(held.until) {
 			scope, account := scopeOf(key)
-			s.Held = append(s.Held, Hold{scope, account, until})
+			s.Held = append(s.Held, Hold{scope, account, held.until})
 		}
 	}
 	slices.SortFunc(s.Held, func(a, b Hold) int {

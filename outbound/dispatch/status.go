@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 // gRPC or protobuf.
 type grpcStatus struct {
 	code    uint64
+	message string
 	details []grpcDetail
 }
 
@@ -30,7 +32,8 @@ const (
 )
 
 // ClassifyGRPC knows the errors of google.golang.org/grpc: the code RESOURCE_EXHAUSTED,
-// with or without a google.rpc.RetryInfo, and UNAVAILABLE with one.
+// with or without a google.rpc.RetryInfo, and UNAVAILABLE with one. RESOURCE_EXHAUSTED of a
+// message that is too large to be sent or received is no limit: it would be too large again.
 func ClassifyGRPC(err error) (Limited, bool) {
 	s := statusOf(err)
 	for _, d := range s.details {
@@ -40,7 +43,28 @@ func ClassifyGRPC(err error) (Limited, bool) {
 			}
 		}
 	}
-	return Limited{}, s.code == resourceExhausted
+	return Limited{}, s.code == resourceExhausted && !s.tooLarge()
+}
+
+// tooLarge reports whether a message or its metadata was too large, for the client or for the
+// server. Only the text says that: gRPC has the same code for it as for a quota.
+func (s *grpcStatus) tooLarge() bool {
+	if s.code != resourceExhausted {
+		return false
+	}
+	text := strings.ToLower(s.message)
+	return slices.ContainsFunc([]string{
+		"message larger than max",                     // Go, C++, Python, Ruby, PHP, Node
+		"message after decompression larger than max", // Go
+		"message with a size larger than",             // Node
+		"message that decompresses to a size larger",  // Node
+		"grpc message exceeds maximum size",           // Java, also of compressed ones
+		"message too large",                           // Java
+		"message exceeds the maximum configured",      // .NET
+		"is larger than configured max",               // Connect
+		"exceeds sendmaxbytes",                        // Connect
+		"received metadata size exceeds",              // C++, Python, Ruby, PHP
+	}, func(phrase string) bool { return strings.Contains(text, phrase) })
 }
 
 // adsStatus reads the QuotaErrorDetails of a GoogleAdsFailure: errors 1, details 5,
@@ -70,8 +94,8 @@ func adsStatus(err error) (limit Limited, ok bool) {
 }
 
 // statusOf returns the status of the first error in the tree of err that has a method
-// GRPCStatus, as the errors of gRPC do. The type of its result has the methods Code and
-// Proto; the latter returns a message with GetDetails, a list of google.protobuf.Any.
+// GRPCStatus, as the errors of gRPC do. The type of its result has the methods Code, Message and
+// Proto; the last returns a message with GetDetails, a list of google.protobuf.Any.
 func statusOf(err error) grpcStatus {
 	if isNil(reflect.ValueOf(err)) {
 		return grpcStatus{}
@@ -95,6 +119,9 @@ func statusOf(err error) grpcStatus {
 func readStatus(status reflect.Value) (s grpcStatus) {
 	if code := result(status.MethodByName("Code")); code.IsValid() && code.CanUint() {
 		s.code = code.Uint()
+	}
+	if message := result(status.MethodByName("Message")); message.IsValid() && message.Kind() == reflect.String {
+		s.message = message.String()
 	}
 	message := result(status.MethodByName("Proto"))
 	if isNil(message) {

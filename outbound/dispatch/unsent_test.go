@@ -13,10 +13,12 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	core_breaker "github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/plugins/breaker"
+	plugin "github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -37,6 +39,75 @@ func TestARejectionOfAnInnerPluginIsNoRefusalOfTheVendor(t *testing.T) {
 		require.Empty(t, d.Snapshot().Held)
 		require.Equal(t, 8, d.Stats().Limit)
 	})
+}
+
+// The same of a call of Do, and of the errors of plugins beside it.
+func TestOwnRefusalsHoldNoVendor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		made := client.Reject(post(t, nil), http.StatusServiceUnavailable, &core_breaker.OpenError{Name: "b"})
+		limits := core.Must(plugin.NewClient(plugin.ClientConfig{Limit: ratelimit.PerMinute(1), MaxWait: time.Second}))
+		rt := limits.Transport(resiltest.NewScript(resiltest.Reply{}))
+		get := func() error {
+			_, err := rt.RoundTrip(core.Must(http.NewRequest(http.MethodGet, "http://vendor.test/", http.NoBody)))
+			return err
+		}
+		require.NoError(t, get())
+		taken := get()
+		limits.Cooldown().Hold(t.Context(), "vendor.test:80", time.Minute)
+		for name, refused := range map[string]error{"breaker": dispatch.CheckResponse(made), "limit": taken, "hold": get()} {
+			require.ErrorIs(t, refused, core.ErrRejected, name)
+			d, n := core.Must(dispatch.New(config{})), 0
+			_, err := dispatch.Do(t.Context(), d, "", func(context.Context, none) (int, error) {
+				n++
+				return 0, refused
+			})
+			require.Same(t, refused, err, name)
+			require.Equal(t, 1, n, name)
+			require.Empty(t, d.Snapshot().Held, name)
+		}
+	})
+}
+
+// A message that is too large fails its call once and for all. It may not have been sent, so
+// a probe says nothing of the vendor.
+func TestATooLargeMessageIsNoLimit(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"grpc: trying to send message larger than max (5242880 vs. 4194304)", "grpc: received message larger than max (5242880 vs. 4194304)"} {
+		synctest.Test(t, func(t *testing.T) {
+			d, start, n := core.Must(dispatch.New(config{})), time.Now(), 0
+			large := grpcSays(8, text)
+			do := func(key string) error {
+				_, err := dispatch.Do(t.Context(), d, key, func(context.Context, none) (int, error) {
+					if n++; key == "large" {
+						return 0, large
+					}
+					return 0, nil
+				})
+				return err
+			}
+			require.Same(t, large, do("large"))
+			require.NoError(t, do("other"))
+			require.Zero(t, time.Since(start))
+			require.Equal(t, 2, n)
+			require.Empty(t, d.Snapshot().Held)
+			require.Equal(t, dispatch.Stats{Calls: 2, Succeeded: 1, Failed: 1, Attempts: 2, Dials: 2, Connections: 2, Idle: 2, Limit: 8}, d.Stats())
+
+			resumed := 0
+			d.Observe(dispatch.Hooks{Resumed: func(context.Context, dispatch.Info) { resumed++ }})
+			_, err := dispatch.Do(t.Context(), d, "", func(context.Context, none) (int, error) {
+				if time.Since(start) == 0 {
+					return 0, grpc(8)
+				}
+				return 0, large
+			})
+			require.Same(t, large, err)
+			require.Equal(t, 15*time.Second+pad, time.Since(start))
+			require.Zero(t, resumed)
+			require.NoError(t, do("other"))
+			require.Equal(t, 1, resumed)
+		})
+	}
 }
 
 func TestEnhanceYourCalmHoldsTheVendorAsA429(t *testing.T) {

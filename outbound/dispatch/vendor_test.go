@@ -139,3 +139,30 @@ func TestAnOverloadOfAnEscalatingVendor(t *testing.T) {
 	column("pardons nothing", 0, 0, 6*calls*time.Second/(5*90), // 1.2 × calls / limit
 		&ratelimit.Config{Limit: ratelimit.TokenBucket(90, time.Second, 1), MaxWait: -1})
 }
+
+// The vendor of 100 calls a second asks for short pauses; after the first one 60 calls are
+// in flight. Without Pad, as the vendor's clock is the dispatcher's.
+func TestNoCallInsideAToldPause(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			v := escalating.NewTelling(seed)
+			d := newDispatcher(t, config{Capacity: 120, Attempts: 100, Pad: -1})
+			var wg sync.WaitGroup
+			for range 3000 {
+				wg.Go(func() {
+					_, err := dispatch.Do(t.Context(), d, "", func(context.Context, none) (int, error) {
+						if wait := v.Call(); wait > 0 {
+							return 0, limited(wait)
+						}
+						return 0, nil
+					})
+					require.NoError(t, err)
+				})
+			}
+			wg.Wait()
+			require.Positive(t, v.Counts().Refused)
+			require.Zero(t, v.Counts().Inside, "seed %d: %+v", seed, v.Counts())
+		})
+	}
+}

@@ -3,21 +3,32 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // holdTimeout is the longest time that an attempt waits for the engine to hold its queue.
 const holdTimeout = 5 * time.Second
+
+// leastLosses is the number of losses up to which no job fails: those of the first processes can be
+// the fault of another job.
+const leastLosses = 3
 
 // forever is the Timeout of a queue without one.
 const forever = 10 * 365 * 24 * time.Hour
 
 // handle makes one attempt of a job. handlers ends when the handlers must return.
 func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Result {
+	if job.MaxAttempts >= 0 && job.Losses >= max(job.MaxAttempts, leastLosses) {
+		err := fmt.Errorf("jobs: %d processes ended, or lost the engine, during the attempt", job.Losses)
+		r.count(ctx, Fail, Event{Queue: queue, Job: job, Err: err})
+		return Result{Verdict: Fail, Err: err}
+	}
 	current := r.life.Load().Settings[queue]
 	limit := current.Timeout
 	if limit < 0 {
@@ -35,7 +46,7 @@ func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Re
 	result, slot := current.decide(time.Now(), job, err, ctx.Err() != nil || handlers.Err() != nil)
 	event := Event{Queue: queue, Job: job, At: result.At, Took: took, Err: result.Err}
 	if wait := time.Until(slot); current.Hold > 0 && wait > current.Hold {
-		r.hold(ctx, event, time.Now().Add(min(wait, maxHold)))
+		r.hold(ctx, event, began, time.Now().Add(min(wait, maxHold)))
 	}
 	r.count(ctx, result.Verdict, event)
 	return result
@@ -90,7 +101,7 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 		slot = now.Add(wait)
 		at := slot
 		if q.Spread != nil {
-			at = later(at, now.Add(q.Spread.Delay(1, 0)))
+			at = now.Add(jitter.Above(wait, q.Spread, 1, 0, q.Spread.Delay(1, 0)))
 		}
 		return Result{Again, at, err}, slot
 	case !rejected && permanent(err):
@@ -121,12 +132,14 @@ func permanent(err error) bool {
 	return ok // it is negative
 }
 
-// hold holds the queue of an attempt until its slot, unless this process has done so.
-func (r *Runner) hold(ctx context.Context, event Event, slot time.Time) {
+// hold holds the queue of an attempt until its slot, unless this process has done so since the
+// attempt began. An attempt that began later shows that the queue was resumed, and holds it again.
+func (r *Runner) hold(ctx context.Context, event Event, began, slot time.Time) {
 	r.mu.Lock()
-	known := !slot.After(r.holds[event.Queue].Add(100 * time.Millisecond))
+	last := r.holds[event.Queue]
+	known := !began.After(last.since) && !slot.After(last.until.Add(100*time.Millisecond))
 	if !known {
-		r.holds[event.Queue] = slot
+		r.holds[event.Queue] = hold{time.Now(), slot}
 	}
 	r.mu.Unlock()
 	if known {
@@ -141,6 +154,9 @@ func (r *Runner) hold(ctx context.Context, event Event, slot time.Time) {
 		r.engineFails(ctx, Event{Queue: event.Queue, Err: err})
 		return
 	}
+	r.mu.Lock()
+	r.holds[event.Queue] = hold{time.Now(), r.holds[event.Queue].until} // attempts could begin until now
+	r.mu.Unlock()
 	r.engineExecutes(ctx)
 	r.counters.holds.Add(1)
 	event.At = slot

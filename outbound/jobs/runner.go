@@ -34,9 +34,12 @@ type Runner struct {
 	seen     atomic.Pointer[[]QueueInfo] // the latest reading
 
 	mu    sync.Mutex
-	lanes map[string]*lane     // of Feed, by queue
-	holds map[string]time.Time // the latest hold of this process, by queue
+	lanes map[string]*lane // of Feed, by queue
+	holds map[string]hold  // the latest hold of this process, by queue
 }
+
+// A hold is that of a queue by this process.
+type hold struct{ since, until time.Time }
 
 func lifeCycle() *instance.Kind[Config, map[string]Queue] {
 	return &instance.Kind[Config, map[string]Queue]{
@@ -60,7 +63,7 @@ func lifeCycle() *instance.Kind[Config, map[string]Queue] {
 // New makes a runner. It returns the errors of [Config.Validate], or an error if the name is in use
 // in the registry.
 func New(cfg Config) (*Runner, error) {
-	r := &Runner{engine: cfg.Engine, closed: make(chan struct{}), lanes: map[string]*lane{}, holds: map[string]time.Time{}}
+	r := &Runner{engine: cfg.Engine, closed: make(chan struct{}), lanes: map[string]*lane{}, holds: map[string]hold{}}
 	if r.engine == nil {
 		r.engine = NewMemory(0)
 	}
@@ -124,7 +127,8 @@ func (r *Runner) isClosed() bool {
 // Enqueue adds a job, and returns its ID. When it returns nil, the engine has the job. The error is
 // [ErrExists] if the ID is in use, [ErrFull], [ErrClosed], a [*core.ConfigError] for each bad field,
 // or that of the engine: then the job may have been added nevertheless. Repeat the call with the ID
-// that was returned: while the job is there, and for its Retain, it is not added twice.
+// that was returned: while the job is there, and for its Retain, it is not added twice, unless it has
+// failed meanwhile.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.isClosed() {
 		return "", ErrClosed
@@ -136,7 +140,8 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if drawn {
 		job.ID = rand.Text()
 	}
-	job.Kind, job.MaxAttempts, job.Attempt = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
+	job.Kind, job.MaxAttempts = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts)
+	job.Attempt, job.Losses = 0, 0
 	switch err := r.engine.Enqueue(ctx, job); {
 	case err == nil, drawn && errors.Is(err, ErrExists): // the engine has repeated a command whose reply was lost
 		r.counters.enqueued.Add(1)

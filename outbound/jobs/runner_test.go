@@ -389,6 +389,35 @@ func TestALongCooldownHoldsItsQueueAlone(t *testing.T) {
 	})
 }
 
+// A person resumes the queue, also one that was paused when the hold began: the vendor's next
+// answer holds it, although an earlier hold would have ended later.
+func TestAnAnswerAfterAResumeHolds(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var runs atomic.Int64
+			engine := jobs.NewMemory(0)
+			r, _ := start(t, jobs.Queue{Concurrency: 1, Handler: func(context.Context, jobs.Job) error {
+				runs.Add(1)
+				time.Sleep(time.Second)
+				return &rejection{time.Hour / time.Duration(runs.Load())}
+			}}, func(c *jobs.Config) { c.Engine = engine })
+			for range 3 {
+				enqueue(t, r, jobs.Job{})
+			}
+			synctest.Wait()
+			if paused {
+				require.NoError(t, engine.Pause(t.Context(), "q"))
+			}
+			time.Sleep(time.Minute)
+			require.NoError(t, engine.Resume(t.Context(), "q"))
+			time.Sleep(time.Minute)
+			require.EqualValues(t, 2, runs.Load(), "paused: %t", paused)
+			require.Equal(t, 30*time.Minute-59*time.Second, time.Until(inspect(t, r).HeldUntil), "paused: %t", paused)
+		})
+	}
+}
+
 // A vendor that asks for years, by mistake, stops its queue for an hour at a time.
 func TestAHoldLastsAnHourAtMost(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,8 @@ import (
 // held for as long again.
 //
 // A response to a request that was sent before a hold can extend that hold while it
-// lasts. After the hold it changes nothing.
+// lasts. After the hold it changes nothing. A response to any request that was sent after a
+// hold can begin the next one, also after all requests are admitted again.
 type Client struct {
 	plugin[ClientConfig]
 	gate    *cooldown.Cooldown

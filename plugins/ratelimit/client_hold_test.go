@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -124,6 +126,56 @@ func TestOne429Among60HoldsAllBack(t *testing.T) {
 	}
 }
 
+// For an hour the vendor answers only 429, some with a longer pause than the others, to 60
+// callers that give up and come again.
+func TestAnHourOfOnly429s(t *testing.T) {
+	t.Parallel()
+	plugins := map[string]func() []client.Plugin{
+		"limiter": func() []client.Plugin { return nil },
+		"both": func() []client.Plugin {
+			return []client.Plugin{core.Must(retry.New(retry.Config{})), core.Must(breaker.NewClient(breaker.ClientConfig{}))}
+		},
+	}
+	for name, with := range plugins {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var told [][2]time.Duration
+				v := &vendor{answer: func(n int, at time.Duration) (int, time.Duration, http.Header) {
+					wait, latency := 2+n%7, 50*time.Millisecond+time.Duration(n%5)*50*time.Millisecond
+					mu.Lock()
+					defer mu.Unlock()
+					told = append(told, [2]time.Duration{at + latency, at + latency + time.Duration(wait)*time.Second})
+					return http.StatusTooManyRequests, latency, after(strconv.Itoa(wait))
+				}}
+				limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))
+				c := &http.Client{Transport: client.New(v, append(with(), limits)...)}
+				var wg sync.WaitGroup
+				start := time.Now()
+				for i := range 60 {
+					wg.Go(func() {
+						for time.Since(start) < time.Hour {
+							if resp, err := c.Get("http://a.test/"); err == nil {
+								_ = resp.Body.Close()
+							}
+							time.Sleep(time.Duration(1+i) * 100 * time.Millisecond)
+						}
+					})
+				}
+				wg.Wait()
+				inside := 0
+				for _, at := range v.starts {
+					if slices.ContainsFunc(told, func(p [2]time.Duration) bool { return p[0]+100*time.Millisecond < at && at < p[1] }) {
+						inside++
+					}
+				}
+				require.Zero(t, inside, "of %d", len(v.starts))
+			})
+		})
+	}
+}
+
 // Everybody is told to wait, and comes back by a retry of its own: still there is one
 // first, and more only when it has succeeded.
 func TestRetriesPassTheSameGate(t *testing.T) {
@@ -140,7 +192,7 @@ func TestRetriesPassTheSameGate(t *testing.T) {
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
-		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{})))}
+		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}})))}
 		var wg sync.WaitGroup
 		for range 60 {
 			wg.Go(func() { require.NoError(t, get(t.Context(), t, c, "http://a.test/")) })
@@ -376,7 +428,7 @@ func TestAFailureThatIsNoLimitHoldsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(int, time.Duration) (int, time.Duration, http.Header) {
-			return http.StatusInternalServerError, 0, after("60")
+			return http.StatusInternalServerError, 0, nil
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
@@ -422,7 +474,8 @@ func TestFeedbackIsYours(t *testing.T) {
 			}
 			return ratelimit.DefaultFeedback(resp, now)
 		}
-		require.Zero(t, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
+		require.Equal(t, 5*time.Second, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
+		require.Zero(t, hold(ratelimit.ClientConfig{Feedback: deaf}))
 		require.Equal(t, 10*time.Minute, hold(ratelimit.ClientConfig{Feedback: banned}))
 		require.Equal(t, 3*time.Hour, hold(ratelimit.ClientConfig{Feedback: banned, MaxHold: 4 * time.Hour}))
 		require.Equal(t, time.Minute, hold(ratelimit.ClientConfig{Feedback: banned, MaxHold: time.Minute, Limiter: rate.NewLimiter(1, 1)}))

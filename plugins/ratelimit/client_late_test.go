@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/escalating"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
@@ -160,6 +162,37 @@ func TestALateAnswerDoesNotHoldAHealthyHost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// 60 requests in flight to a vendor of 100 a second, whose 429 can be the answer to a request
+// of the ramp that comes after the ramp's end.
+func TestNoRequestInsideAToldPause(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		synctest.Test(t, func(t *testing.T) {
+			v := escalating.NewTelling(seed)
+			limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerSecond(1000), MaxWait: time.Hour}))
+			c := &http.Client{Transport: limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+				if wait := v.Call(); wait > 0 {
+					return &http.Response{StatusCode: http.StatusTooManyRequests, Header: after("1"), Body: http.NoBody, Request: req}, nil
+				}
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
+			}))}
+			var wg sync.WaitGroup
+			for range 60 {
+				wg.Go(func() {
+					for range 50 {
+						resp, err := c.Get("http://a.test/")
+						require.NoError(t, err)
+						require.NoError(t, resp.Body.Close())
+					}
+				})
+			}
+			wg.Wait()
+			require.Positive(t, v.Counts().Refused)
+			require.Zero(t, v.Counts().Inside, "seed %d: %+v", seed, v.Counts())
+		})
 	}
 }
 

@@ -89,7 +89,8 @@
 // A [Client] reads responses ([DefaultFeedback]): one response that asks for a pause holds
 // back every request with its key, including those that wait for their turn. After the hold
 // a single request is sent, and each success makes room for one more. Key is the scope of
-// the server's limit: a host, a vendor, an account. Without a Key, only a 429 or 503 holds a
+// the server's limit: a host, a vendor, an account. Without a Key, only a 429, a 503, or a status
+// from 400 on with a Retry-After holds a
 // host: a field of another response might be about a limit of one of its resources. The last
 // check is right before the request goes to the transport: a request that waits there for a
 // connection, as with MaxConnsPerHost, has passed it.
@@ -99,7 +100,7 @@
 // A refused request reaches no handler and takes no permits. A request that an inner plugin
 // refuses, by [server.Reject], is refunded before the response is sent. An excluded request
 // takes nothing and has none of the fields. No header of a client is read unless its peer is
-// trusted. No body is read.
+// trusted. No body is read, except that of a refused request, as [server.Reject] does.
 //
 // A [Client] closes the body of a request exactly once, also if the transport panics; so one that
 // is neither in memory nor guarded by an outer plugin is sent in a wrapper, without sendfile.

@@ -18,10 +18,10 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	if s = s.forRequest(w, r, next); s == nil || s.exempt(w, r, next) {
 		return
 	}
-	u := s.rule(r)
-	cost, limiter, err := u.price(r)
-	if err != nil {
-		s.fail(w, r, next, http.StatusInternalServerError, err)
+	p, also := s.priceOf(r)
+	u, cost, limiter := p.rule, p.cost, p.limiter
+	if p.err != nil {
+		s.fail(w, r, next, http.StatusInternalServerError, p.err)
 		return
 	}
 	var x *exchange // a rejected request has none if its key needs no room
@@ -36,6 +36,10 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}
 	own := [1]link{{limiter: limiter, name: s.limiter.Name(), key: key}}
 	links := own[:]
+	for _, a := range also { // routes that it may be of, too
+		key, _ := s.keyOf(nil, a.rule, r)
+		links = append(links, link{limiter: a.limiter, text: a.texts.of(a.limiter), name: s.limiter.Name(), key: key})
+	}
 	if s.layers != nil {
 		links = s.layered(links, r)
 	}
@@ -75,7 +79,12 @@ func (s *settings) forRequest(w http.ResponseWriter, r *http.Request, next http.
 	if f == nil {
 		return s
 	}
-	u := *s.rule(r)
+	first, more := s.rules(r)
+	if more != nil {
+		p, _ := s.priceOf(r)
+		first = p.rule
+	}
+	u := *first
 	call := ServerCall{Key: s.cfg.Key, Weight: u.weight}
 	if f(&call); call.Disabled {
 		next.ServeHTTP(w, r)

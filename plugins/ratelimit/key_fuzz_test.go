@@ -40,7 +40,7 @@ func FuzzKeys(f *testing.F) {
 			for _, one := range []struct{ key, other, addr string }{{key, other, addr}, {key2, other2, addr2}, {"", "", addr}, {"", "", addr2}} {
 				r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
 				r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
-				u := s.current.Load().rule(r)
+				u := first(s.current.Load().rules(r))
 				id := keyIdentity{"key", u.mark, one.key}
 				switch peer, isIP := byPeer(nil, r); {
 				case one.key != "":
@@ -69,3 +69,5 @@ func FuzzKeys(f *testing.F) {
 		}
 	})
 }
+
+func first(u *rule, _ []*rule) *rule { return u }

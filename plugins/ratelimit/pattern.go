@@ -56,19 +56,19 @@ func parsePattern(s string) pattern {
 	return p
 }
 
-// admits reports whether method and host of r are those of the pattern.
-func (p *pattern) admits(r *http.Request) bool {
-	if p.method != "" && p.method != r.Method && (p.method != http.MethodGet || r.Method != http.MethodHead) {
+// admits reports whether method and host are those of the pattern, in any case. For headOnly a
+// HEAD is no GET.
+func (p *pattern) admits(method, host string, headOnly bool) bool {
+	if p.method != "" && !strings.EqualFold(p.method, method) && (headOnly || p.method != http.MethodGet || !strings.EqualFold(method, http.MethodHead)) {
 		return false
 	}
 	if p.host == "" {
 		return true
 	}
-	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	return strings.EqualFold(p.host, host)
+	return strings.EqualFold(p.host, host) || strings.EqualFold(p.host+".", host) // the root of DNS
 }
 
 // A fit is how a path matches a pattern.
@@ -76,14 +76,17 @@ type fit uint8
 
 const (
 	different    fit = iota
-	exact            // the very path
-	below            // a path below one that ends in a slash
+	matching         // as ServeMux has it
 	slashMissing     // it would be exact with a slash at the end
+	decorated        // it would be exact without extensions and slashes at the end
 )
 
-// match matches a clean path.
-func (p *pattern) match(rest string, escaped bool) fit {
-	for _, seg := range p.segments {
+// match matches a path: as ServeMux does, whose paths are percent-encoded and have wildcards
+// that match no %2F alone, or as chi does, letter by letter. Two slashes have an empty segment
+// between them, which a wildcard of chi matches.
+func (p *pattern) match(rest string, inMux bool) fit {
+	extended := false
+	for i, seg := range p.segments {
 		if rest == "" {
 			return different
 		}
@@ -93,25 +96,52 @@ func (p *pattern) match(rest string, escaped bool) fit {
 		} else {
 			rest = ""
 		}
+		if inMux {
+			part = unescape(part)
+		}
 		switch {
 		case seg.wild:
-			if part == "" {
+			if part == "" && rest == "" || part == "/" && inMux {
 				return different
 			}
 		case part == seg.literal:
-		case !escaped || unescape(part) != seg.literal:
+		case i < len(p.segments)-1:
 			return different
+		default:
+			extension, ok := strings.CutPrefix(part, seg.literal)
+			if !ok || extension[0] != '.' {
+				return different
+			}
+			extended = true
 		}
 	}
 	switch {
+	case extended:
+		if decoration(rest) {
+			return decorated
+		}
+		return different
 	case p.tail == nothing && rest == "", p.tail != nothing && rest == "/":
-		return exact
+		return matching
 	case p.tail != nothing && rest == "":
 		return slashMissing
 	case p.tail == everything:
-		return below
+		return matching
+	case decoration(rest):
+		return decorated
 	}
 	return different
+}
+
+// decoration reports whether the end of a path has only slashes and extensions, which
+// StripSlashes, CleanPath and URLFormat of chi, or several of them, leave out.
+func decoration(rest string) bool {
+	for part := range strings.SplitSeq(strings.TrimPrefix(rest, "/"), "/") {
+		if part != "" && part[0] != '.' {
+			return false
+		}
+	}
+	return true
 }
 
 // bySpecificity puts the more specific of two patterns first. Where neither is,

@@ -8,6 +8,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/unread"
 	"github.com/gresil/gresil/server"
 )
 
@@ -40,8 +41,13 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info, after time.Duration) {
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
 	if s.cfg.OnRejected != nil {
-		rec := new(server.Recorder) // to see whether it writes
-		w = rec.Wrap(w)
+		outer, rec := w, new(server.Recorder)
+		w = rec.Wrap(w) // to see whether it writes
+		rec.OnHeader(func(status int) {
+			if status != 0 { // no connection that it took over
+				unread.Release(outer, r)
+			}
+		})
 		h := w.Header()
 		if after < 0 {
 			h.Del("Retry-After")

@@ -174,11 +174,3 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 	s.handlers.Add(1)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.current.Load().serve(w, r, next) })
 }
-
-// rule returns the rule of r.
-func (s *settings) rule(r *http.Request) *rule {
-	if u := s.routes.find(r); u != nil {
-		return u
-	}
-	return s.others
-}

@@ -132,10 +132,21 @@ type ServerConfig struct {
 // it.
 type Route struct {
 	// Pattern selects the requests, as a pattern of [http.ServeMux]: "POST /export",
-	// "/users/{id}", "api.example.com/". The most specific one counts. It is
-	// matched by the plugin itself, on the path that the request has when it gets
-	// there; a path that is not clean, as //export, is taken for the one that it
-	// would be redirected to. It is the name of the limit in the RateLimit header.
+	// "/users/{id}", "api.example.com/". The most specific one counts. It is the name of the
+	// limit in the RateLimit header.
+	//
+	// The plugin matches the path that the request has when it gets there, and the RoutePath
+	// and RouteMethod of chi if they are set. A path can be of several routes, or of a route
+	// and of none, depending on the router and its middleware: if it is not clean, as
+	// //export, has escaped letters or slashes, or has at its end slashes and extensions, as
+	// /export/ and /export.json, that middleware of chi can leave out. Such a request takes
+	// permits of all of them, the general limit included, or none. If their Weights differ it
+	// takes only the price that needs the most time to recover; Weight is then called more
+	// than once. A HEAD is of the routes of a GET and of those of any method.
+	//
+	// A path that is rewritten otherwise inside of the limiter, as by [http.StripPrefix] or
+	// PathRewrite of chi, is matched as it was before: write the pattern for that, or put the
+	// limiter inside of the rewriting.
 	Pattern string
 	// Limit is the limit of each key. If zero, the route has no permits of its
 	// own: its requests take those of the config, and only Weight is different.

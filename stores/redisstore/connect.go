@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/failover"
 )
 
 // A pool counts the connections to a node that are ready: the server has answered on them. A
@@ -142,11 +143,11 @@ func (n *node) none(err error) error {
 	return fmt.Errorf("no connection is ready: %w", err)
 }
 
-// release gives a connection back after a request. If that failed without a reply, the client has
-// closed the connection. If the connection was lost, or the client has closed others, the free
-// connections must be tried again.
+// release gives a connection back after a request. If that failed without a reply, or the server is not
+// the primary, the client has closed the connection. If the connection was lost, or the client has closed
+// others, the free connections must be tried again.
 func (n *node) release(err error) {
-	if err == nil || isServerError(err) {
+	if err == nil || isServerError(err) && !failover.Refused(err) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.giveLocked()
@@ -254,7 +255,7 @@ func (n *node) greet(ctx context.Context) error {
 	piped := make(chan error, 1)
 	if s.cfg.Mode == Coalesced { // several commands go out over other connections
 		go func() {
-			piped <- anew(ctx, idlePiped, func() error {
+			piped <- n.anew(ctx, idlePiped, func() error {
 				_, err := to.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Process(ctx, newSingle(ctx, "ping")) })
 				return err
 			})
@@ -262,7 +263,7 @@ func (n *node) greet(ctx context.Context) error {
 	} else {
 		piped <- nil
 	}
-	if err := anew(ctx, idle, func() error { return s.inspect(ctx, to) }); err != nil {
+	if err := n.anew(ctx, idle, func() error { return s.inspect(ctx, to) }); err != nil {
 		return err
 	}
 	if err := standing(<-piped); err != nil || n.trip.Load() > 0 {
@@ -283,14 +284,16 @@ func (n *node) idle() (single, piped uint32) {
 	return stats.IdleConns, stats.PipelineStats.IdleConns
 }
 
-// anew calls f again while it meets connections that were cut while idle, which the client does
-// not detect with TLS. Each time the client closes one.
-func anew(ctx context.Context, idle uint32, f func() error) error {
-	err := f()
-	for ; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
-		err = f()
-	}
-	return err
+// anew sends a command again while it meets connections that were cut while idle, which the client
+// does not detect with TLS. Each time the client closes one.
+func (n *node) anew(ctx context.Context, idle uint32, f func() error) error {
+	return n.send(ctx, func() error {
+		err := f()
+		for ; idle > 0 && cut(err) && ctx.Err() == nil; idle-- {
+			err = f()
+		}
+		return err
+	})
 }
 
 // cut reports whether a connection that was there has ended.

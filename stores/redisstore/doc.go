@@ -67,6 +67,13 @@
 // server of a Cluster is unavailable separately, and decisions on the keys of the other servers
 // continue: set cluster-require-full-coverage to no.
 //
+// After a failover behind one address, as that of a proxy or a Service, the connections of the client still
+// lead to the demoted server. If a server refuses a decision because it is not the primary (READONLY,
+// NOREPLICAS, LOADING, MASTERDOWN), nothing was decided: the store closes the idle connections of the
+// client, and sends the decision again at once, over a new one, within Timeout. If that is too short to
+// make a connection, or the address leads to the new primary only later, decisions continue within a
+// second of it. The connections of a [redis.ClusterClient] stay open.
+//
 // Connections are made outside the decisions: one until the server has answered, and then as many
 // as there are calls that wait for one. After a network failure, the next call that is let through
 // finds the server again, at any distance below Timeout. The client tries five times to connect,

@@ -31,11 +31,12 @@ var (
 const failures = 8
 
 // newGuard makes the breaker for the server. Open, it lets one call through after 100ms; if that
-// call fails, it doubles the delay, up to 2s. Jitter shortens each delay by up to half.
+// call fails, it doubles the delay, up to 500ms: a call can find the new primary in two trials, of which
+// the first makes the connection. Jitter shortens each delay by up to half.
 func newGuard() *breaker.Breaker {
 	return core.Must(breaker.New(breaker.Config{
 		Name: "redisstore", FailureRate: 1, Window: failures, Trials: 1, TrialTimeout: 10 * time.Second,
-		OpenDelay: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 2 * time.Second, Jitter: 0.5},
+		OpenDelay: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: 0.5},
 	}))
 }
 
@@ -72,7 +73,7 @@ var reasons = [...]struct {
 	{noConnection, "all connections of the client's pool are in use", false},
 	{blame.Timeout, "no reply in time", true},
 	{isCanceled, "canceled", true},
-	{redis.IsReadOnlyError, "the server is a replica, or cut off from its replicas", false},
+	{notPrimary, "the server is a replica, or cut off from its replicas", false},
 	{redis.IsLoadingError, "the server is loading its data", false},
 	{redis.IsOOMError, "the server is out of memory", false},
 	{redis.IsAuthError, "the server wants another user or password", false},
@@ -101,6 +102,9 @@ func explain(err error) error {
 	}
 	return fmt.Errorf("redisstore: the server cannot be reached: %w", err)
 }
+
+// notPrimary reports whether the server accepts no writes.
+func notPrimary(err error) bool { return redis.IsReadOnlyError(err) || redis.IsNoReplicasError(err) }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 

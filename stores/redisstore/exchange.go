@@ -181,7 +181,12 @@ func (t *holds) run(ctx context.Context, is *redis.Script, args []any) (reply []
 		return nil, err
 	}
 	reply, err = inTime(ctx, s, func(ctx context.Context) ([]any, error) {
-		return is.Run(ctx, s.client, []string{t.name}, args...).Slice()
+		var reply []any
+		err := to.send(ctx, func() (err error) {
+			reply, err = is.Run(ctx, s.client, []string{t.name}, args...).Slice()
+			return err
+		})
+		return reply, err
 	})
 	err = to.named(err)
 	to.release(err) //nolint:contextcheck // a connection is made for all

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/internal/failover"
 )
 
 // A flight is a group of items that are sent as one command.
@@ -14,8 +16,23 @@ type flight struct {
 	cmd      call
 }
 
-// fly sends flights, and again the flights whose script the server did not have.
+// fly sends flights, and again those that the server has refused because it is not the primary.
 func (l *lane) fly(ctx context.Context, flights []*flight) {
+	_ = l.node.send(ctx, func() (err error) { // the commands have the errors
+		l.flyOnce(ctx, flights)
+		var refused []*flight
+		for _, f := range flights {
+			if e := f.cmd.Err(); failover.Refused(e) {
+				refused, err = append(refused, f), e
+			}
+		}
+		flights = refused
+		return err
+	})
+}
+
+// flyOnce sends flights, and again the flights whose script the server did not have.
+func (l *lane) flyOnce(ctx context.Context, flights []*flight) {
 	var before *script
 	for _, f := range flights {
 		is := f.items[0].script

@@ -44,7 +44,7 @@ func (req *request) forBuckets() {
 			room = full + wait*p.a
 		}
 	}
-	req.script, req.width, req.decode = bucketScript(), 2, (*request).bucket
+	req.script, req.width, req.decode = bucketScript(), 3, (*request).bucket
 	if req.args = p.one; op.Kind != driver.Take || cost != 1 {
 		req.args = []any{number(cost * p.b), number(room), p.mul, mode, p.name}
 	}
@@ -55,12 +55,12 @@ func (req *request) bucket(now int64, n []int64) (r ratelimit.Result, ok bool) {
 	if n[0] == foreign {
 		return r, false
 	}
-	p, debt, granted, at := req.plan.parts[0], n[1], n[0], now*1000
+	p, debt, moved, granted, at := req.plan.parts[0], n[1], n[2], n[0], now*1000
 	if _, _, looks := p.amount(&req.op); granted > 0 && !looks {
 		granted /= p.b
 		at = p.Earliest(limits.Raw{debt - n[0]}, at, granted)
 	}
-	return req.alone(now, granted, at, uint64(debt), limits.Raw{debt}), true
+	return req.alone(now, granted, at, uint64(debt+moved), limits.Raw{debt}), true
 }
 
 // forWindows makes it a request for lua/windows.lua.

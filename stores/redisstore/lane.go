@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/failover"
 )
 
 const (
@@ -269,7 +270,7 @@ func (l *lane) exchange(permit breaker.Permit, batch []*item) {
 			case outcome == core.Ignored:
 				outcome = outcomeOf(err)
 			}
-			if err != nil && !isServerError(err) {
+			if err != nil && (!isServerError(err) || failover.Refused(err)) {
 				failed = err
 			}
 			rest = append(rest, l.deliver(f, err)...)

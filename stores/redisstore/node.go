@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/failover"
 )
 
 // A node is a server, with the requests for it and its availability: the nodes of a Cluster do not
@@ -21,6 +22,7 @@ type node struct {
 
 	store  *Store
 	guard  *breaker.Breaker
+	conns  failover.Conns
 	client atomic.Pointer[redis.Client] // nil if it is not known
 	size   int                          // connections that the client makes at most
 	trip   atomic.Int64                 // the round trip, in ns: the shortest of late
@@ -120,6 +122,19 @@ func (n *node) of(c *redis.Client) {
 
 // coarse is how much longer a connection can be idle by the clock of the client, which reads it each 50ms.
 const coarse = 100 * time.Millisecond
+
+// send calls f, which sends a command once, and again over another connection if the server has refused it
+// because it is not the primary.
+func (n *node) send(ctx context.Context, f func() error) error {
+	return n.conns.Do(ctx, n.processor(), func() error {
+		err := f()
+		if failover.Refused(err) {
+			n.doubt()
+			n.scripts.Clear() // the next server can lack them
+		}
+		return err
+	})
+}
 
 // knows reports whether the server is taken to know a script; learn says so. Otherwise its text is sent
 // at once, which saves the round trip of a NOSCRIPT reply.

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/failover"
 )
 
 const (
@@ -181,7 +182,7 @@ func (h *sharer) round(ctx context.Context) time.Duration {
 // fail lets all calls pass until the table can be read again. If the server does not answer, no
 // other table is tried either.
 func (h *sharer) fail(t *holds, err error) {
-	if isServerError(err) || errors.Is(err, errReply) {
+	if isServerError(err) && !failover.Refused(err) || errors.Is(err, errReply) {
 		t.fail(err)
 		return
 	}

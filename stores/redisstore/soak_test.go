@@ -3,14 +3,21 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/redistest"
 )
 
 func TestSoakDecidesAsMemoryDoes(t *testing.T)  { checkDecides(t, 20) }
@@ -52,4 +59,75 @@ func conformsInRealTime(t *testing.T, cfg Config, wrap func(*Store) ratelimit.St
 		Unit:  600 * time.Millisecond,
 		Slack: 150 * time.Millisecond,
 	})
+}
+
+// TestSoakAFailoverBehindOneAddress: the last failure is soon after the new primary answers, at the default
+// Timeout and with many connections, also if decisions have failed before for a while.
+func TestSoakAFailoverBehindOneAddress(t *testing.T) {
+	const idle, bound = 160, 2 * time.Second
+	for _, trip := range []time.Duration{0, 10 * time.Millisecond} {
+		for _, outage := range []time.Duration{0, time.Second, 5 * time.Second} {
+			for _, to := range demotions() {
+				t.Run(fmt.Sprintf("%v %v %s", trip, outage, to.name), func(t *testing.T) {
+					modes(t, func(t *testing.T, mode Mode) {
+						t.Helper()
+						leavesNothing(t)
+						r := redistest.StartRelay(t)
+						client := idleClient(t, r, idle)
+						s := newStore(t, client, Config{Mode: mode, Timeout: defaultTimeout})
+						table := open(t, s, "t")
+						id, err := table.Plan(ratelimit.PerHour(1_000_000).Specs())
+						require.NoError(t, err)
+						require.Eventually(t, func() bool {
+							_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+							return err == nil
+						}, patient, time.Millisecond)
+						r.Delay(trip / 2)
+						swap := func() { r.Swap(t, to.cut, to.commands...) }
+						if outage == 0 { // as many connections as there were lead to the demoted server
+							swap()
+						}
+						var mu sync.Mutex
+						last, failures := map[string]time.Time{}, 0 // by the reason
+						var wg sync.WaitGroup
+						ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+						for range 8 {
+							wg.Go(func() {
+								for ctx.Err() == nil {
+									if _, err := table.Apply(context.WithoutCancel(ctx), "k", id, driver.Op{Cost: 1}); err != nil {
+										reason := strings.Join(strings.SplitN(err.Error(), ":", 3)[:2], ":")
+										mu.Lock()
+										last[reason], failures = time.Now(), failures+1
+										mu.Unlock()
+									}
+									time.Sleep(time.Millisecond)
+								}
+							})
+						}
+						if outage > 0 {
+							swap()
+							r.Point(r.Primary.Addr)
+							time.Sleep(outage)
+							r.Point(r.Replica.Addr)
+							if to.cut {
+								r.Cut()
+								r.Resume()
+							}
+						}
+						began := time.Now()
+						time.Sleep(bound + 2*time.Second)
+						cancel()
+						wg.Wait()
+						t.Logf("%d failures", failures)
+						for reason, at := range last {
+							t.Logf("%s: the last after %v", reason, at.Sub(began))
+							if !strings.Contains(reason, "no reply in time") { // which a busy machine can cause at any time
+								require.Less(t, at.Sub(began), bound, reason)
+							}
+						}
+					})
+				})
+			}
+		}
+	}
 }

@@ -87,6 +87,35 @@ func TestAClockThatGoesBack(t *testing.T) {
 	}
 }
 
+// TestRefundAfterClockWentBack: what a take has recovered stays recovered, whatever finds first that the clock
+// went back: a script for buckets, or a refund.
+func TestRefundAfterClockWentBack(t *testing.T) {
+	t.Parallel()
+	client := startServer(t).virtual(t)
+	limit := ratelimit.TokenBucket(1, time.Second, 8)
+	for name, cost := range map[string]int64{"refund": 0, "take": 1} {
+		for _, back := range []time.Duration{time.Second, 3 * time.Second, time.Minute} {
+			t.Run(fmt.Sprint(name, " ", back), func(t *testing.T) {
+				t.Parallel()
+				s := newStore(t, client, Config{Prefix: name + back.String()})
+				now := time.Now()
+				s.clock = func() time.Time { return now }
+				table := open(t, s, "back")
+				first := take(t, table, "k", limit, 2)
+				now = now.Add(1500 * time.Millisecond)
+				require.True(t, take(t, table, "k", limit, 2).Allowed) // it owes 2.5
+				now = now.Add(-back)
+				if cost > 0 {
+					require.True(t, take(t, table, "k", limit, cost).Allowed)
+				}
+				r, err := table.Apply(t.Context(), "k", first.Plan, driver.Op{Kind: driver.Refund, Cost: 2, Receipt: first.Receipt})
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, r.FullAfter, time.Duration(2+cost)*time.Second, "only the second take is to be paid")
+			})
+		}
+	}
+}
+
 // TestALookForgivesNothing: when the clock went back, a look and a refusal by a smaller limit, or
 // by one that counts in other units, leave what a key owes.
 func TestALookForgivesNothing(t *testing.T) {

@@ -250,8 +250,16 @@ func (s *Store) runAt(ctx context.Context, to *node, reqs []*request) ([]int64, 
 	return s.process(ctx, to, reqs)
 }
 
-// process sends the text of the script where the server does not know it.
-func (s *Store) process(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
+// process sends requests of one script, and the text of the script where the server does not know it.
+func (s *Store) process(ctx context.Context, to *node, reqs []*request) (reply []int64, err error) {
+	err = to.send(ctx, func() error {
+		reply, err = s.processOnce(ctx, to, reqs)
+		return err
+	})
+	return reply, err
+}
+
+func (s *Store) processOnce(ctx context.Context, to *node, reqs []*request) ([]int64, error) {
 	known := to.knows(reqs[0].script)
 	cmd := s.command(ctx, !known, reqs)
 	err := s.client.Process(ctx, cmd)

@@ -128,6 +128,7 @@ func (l *local) charge(ctx context.Context, key string, k *known, c *charge) {
 	}
 	for _, a := range k.parts {
 		if a.debt > 0 {
+			a.sent = a.took
 			debts = append(debts, &debt{account: a, all: a.debt, rest: min(a.debt, l.used(ctx, key, a))})
 			plans = append(plans, a.part)
 		}

@@ -44,6 +44,8 @@ type account struct {
 	full time.Time // when the key will be full
 	told int64     // the number of instances for which memory was charged, or 0
 	debt int64     // permits granted here that are not charged to the store
+	took int64     // the time in memory of the last take here
+	sent int64     // took when the debt was charged last: takes up to then are not part of the debt any more
 }
 
 // know returns the state of a key, and creates it. If the shard is full, it evicts one of a few
@@ -105,7 +107,7 @@ func (k *known) account(p *plan) *account {
 	if i := slices.IndexFunc(k.parts, func(a *account) bool { return a.part == p }); i >= 0 {
 		return k.parts[i]
 	}
-	a := &account{part: p, left: p.limit.Capacity()}
+	a := &account{part: p, left: p.limit.Capacity(), sent: -1}
 	k.parts = append(k.parts, a)
 	return a
 }

@@ -70,7 +70,8 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 		return r, err
 	}
 	l.table.store.local.Inc()
-	r.Receipt.At = ^r.Receipt.At // below 0, as none of the store is
+	took := r.Receipt.At
+	r.Receipt.At = ^took // below 0, as none of the store is
 	if r.RetryAfter == driver.Never && op.Cost <= p.capacity {
 		if r.RetryAfter = time.Until(k.held); r.RetryAfter <= 0 { // a share never has so many, but the store might
 			r.RetryAfter = hold
@@ -78,7 +79,9 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	}
 	if r.Granted > 0 {
 		for _, part := range p.parts {
-			l.owe(k.account(part), r.Granted)
+			a := k.account(part)
+			a.took = took
+			l.owe(a, r.Granted)
 		}
 		l.table.store.indebted()
 	}
@@ -256,7 +259,7 @@ func (l *local) refund(ctx context.Context, key string, p *plan, op driver.Op) (
 	}
 	r, err := l.apply(ctx, key, p, op, l.table.instances().n)
 	for i, a := range k.parts {
-		if a.part.charged(&op.Receipt) {
+		if op.Receipt.At > a.sent && a.part.charged(&op.Receipt) {
 			l.owe(a, -max(0, min(a.debt, op.Cost, before[i]-l.used(ctx, key, a))))
 		}
 	}

@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +57,36 @@ func TestARefundOfAShareGoesToTheLimitThatWasCharged(t *testing.T) {
 		require.Equal(t, [2]int64{back.owes, back.remain}, [2]int64{debts(), r.Remaining})
 	}
 	require.Zero(t, l.owing.Load())
+}
+
+// A take that was charged to the store is not part of the debt any more: its refund leaves the debt of later
+// takes, which are charged too.
+func TestRefundAfterCharge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := &ratelimittest.Failing{Store: inMemory()}
+		s := newStore(t, failing, Config{})
+		s.charging.Store(true) // nothing charges by itself
+		table, err := s.Open("l")
+		require.NoError(t, err)
+		l := table.(limits.LocalTable).Local().(*local) //nolint:forcetypeassert // it is ours
+		id, err := l.table.Plan(ratelimit.PerHour(10).Specs())
+		require.NoError(t, err)
+		take := func() ratelimit.Result {
+			r, err := l.Apply(t.Context(), "k", id, driver.Op{Cost: 2})
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			return r
+		}
+		first := take()
+		l.charge(t.Context(), "k", l.shard("k").keys["k"], &charge{over: make(chan struct{})})
+		second := take()
+		k := l.shard("k").keys["k"]
+		for _, r := range []ratelimit.Result{first, second} {
+			require.EqualValues(t, 2, k.parts[0].debt)
+			_, err = l.refund(t.Context(), "k", l.table.plan(id), driver.Op{Kind: driver.Refund, Cost: 2, Receipt: r.Receipt})
+			require.NoError(t, err)
+		}
+		require.Zero(t, k.parts[0].debt)
+	})
 }

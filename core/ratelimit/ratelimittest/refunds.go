@@ -38,6 +38,23 @@ func lateRefund(s *suite) {
 	s.fatalIf(r.Allowed, "a refund into a full bucket minted: %+v", r)
 }
 
+// refundOfTwo refunds one of two takes of a bucket at once, which lets the other recover sooner, and the
+// other one after that, when the bucket owes for later takes.
+func refundOfTwo(s *suite) {
+	id := s.plan(ratelimit.TokenBucket(4, 4*s.Unit, 4))
+	back := func(take ratelimit.Result) ratelimit.Result {
+		s.Helper()
+		return s.apply("k", id, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
+	}
+	first, second := s.take("k", id, 2), s.take("k", id, 2)
+	r := back(first)
+	s.fatalIf(r.Remaining != 2, "the refund of the first take left %d, want 2", r.Remaining)
+	time.Sleep(2*s.Unit + s.Slack)
+	s.granted(s.take("k", id, 4), 4, 0)
+	r = back(second)
+	s.fatalIf(r.Remaining != 0, "the refund of a take that had recovered left %d, want 0", r.Remaining)
+}
+
 // refundUnderAnother refunds takes under one limit while another is in force.
 func refundUnderAnother(s *suite) {
 	before := s.each(10, time.Hour)

@@ -53,6 +53,7 @@ func Run(t *testing.T, h Harness) {
 		{"at most takes what there is", atMost},
 		{"a refund gives back a take", refund},
 		{"a refund after its window gives nothing", lateRefund},
+		{"a refund gives back nothing twice", refundOfTwo},
 		{"a refund reports the limit in force", refundUnderAnother},
 		{"a window whose only take was refunded keeps its start", refundOfAll},
 		{"reset forgets", reset},

@@ -20,7 +20,7 @@ var reasons = [...]struct {
 	{isPool, "all connections of the client's pool are in use"},
 	{isCanceled, "canceled"},
 	{blame.Timeout, "no reply in time"},
-	{redis.IsReadOnlyError, "the server is a replica, or cut off from its replicas"},
+	{isNotPrimary, "the server is a replica, or cut off from its replicas"},
 	{redis.IsLoadingError, "the server is loading its data"},
 	{redis.IsOOMError, "the server is out of memory"},
 	{redis.IsAuthError, "the server wants another user or password"},
@@ -45,6 +45,10 @@ func isPool(err error) bool {
 }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
+
+func isNotPrimary(err error) bool {
+	return redis.IsReadOnlyError(err) || redis.IsNoReplicasError(err)
+}
 
 func isIncomplete(err error) bool {
 	return redis.IsClusterDownError(err) || redis.IsMasterDownError(err) || redis.IsTryAgainError(err)

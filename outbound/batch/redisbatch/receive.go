@@ -99,7 +99,9 @@ func (s *Store) block(ctx context.Context, key string, wait time.Duration) error
 		}
 		return nil
 	}
-	err := s.client.BLMove(ctx, key, key, "left", "right", maxBlock).Err()
+	err := s.conns.Do(ctx, s.client, func() error {
+		return s.client.BLMove(ctx, key, key, "left", "right", maxBlock).Err()
+	})
 	if err == nil || errors.Is(err, redis.Nil) {
 		return nil
 	}

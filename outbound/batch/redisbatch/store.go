@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/failover"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/outbound/batch"
 )
@@ -18,6 +19,7 @@ import (
 type Store struct {
 	cfg    Config
 	client redis.UniversalClient
+	conns  failover.Conns
 
 	mu    sync.Mutex
 	lanes map[string]*lane   // of the methods to which records were added
@@ -80,7 +82,11 @@ func (s *Store) do(ctx context.Context, is *script, method string, parts int, mo
 }
 
 func (s *Store) run(ctx context.Context, is *script, parts int, args []any) (reply, error) {
-	r, err := is.run(ctx, s.client, args)
+	var r []any
+	err := s.conns.Do(ctx, s.client, func() (err error) {
+		r, err = is.run(ctx, s.client, args)
+		return err
+	})
 	switch {
 	case err != nil:
 		return nil, explain(err)

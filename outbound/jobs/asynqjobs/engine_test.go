@@ -153,3 +153,40 @@ func TestTheEndOfTheCallerIsNoErrorOfTheServer(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestAFailoverBehindOneAddress: connections that are open lead to the demoted server.
+func TestAFailoverBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for name, send := range map[string]func(*asynqjobs.Engine) error{
+		"Enqueue": func(e *asynqjobs.Engine) error {
+			return e.Enqueue(ctx, jobs.Job{ID: "second", Queue: "q", Kind: "k", MaxAttempts: 1})
+		},
+		"Delete": func(e *asynqjobs.Engine) error { return e.Delete(ctx, "q", "first") },
+		"Pause":  func(e *asynqjobs.Engine) error { return e.Pause(ctx, "q") },
+		"Resume": func(e *asynqjobs.Engine) error { return e.Resume(ctx, "q") },
+		"Hold":   func(e *asynqjobs.Engine) error { return e.Hold(ctx, "q", time.Now().Add(time.Hour)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const idle = 40
+			r := redistest.StartRelay(t) //nolint:contextcheck // servers of the test
+			client := redis.NewClient(&redis.Options{Addr: r.Addr, PoolSize: 2 * idle})
+			t.Cleanup(func() { _ = client.Close() })
+			engine, err := asynqjobs.New(client, asynqjobs.Config{})
+			require.NoError(t, err)
+			require.NoError(t, engine.Enqueue(ctx, jobs.Job{ID: "first", Queue: "q", Kind: "k", MaxAttempts: 1}))
+			var open []*redis.Conn
+			for range idle {
+				conn := client.Conn()
+				require.NoError(t, conn.Ping(ctx).Err())
+				open = append(open, conn)
+			}
+			for _, conn := range open {
+				require.NoError(t, conn.Close())
+			}
+			r.Swap(t, false, "replicaof %s") //nolint:contextcheck // as above
+			require.NoError(t, send(engine))
+		})
+	}
+}

@@ -132,7 +132,7 @@ func (e *Engine) change(ctx context.Context, queue, id string, f func(queue, id 
 		if !slices.Contains(permitted, task.State) {
 			return jobs.ErrState
 		}
-		err = f(queue, id)
+		err = e.send(ctx, func() error { return f(queue, id) })
 	}
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):

@@ -24,7 +24,10 @@ return 1`)
 
 // Pause implements [jobs.Inspector]. The pause is that of the tools of asynq.
 func (e *Engine) Pause(ctx context.Context, queue string) error {
-	if err := e.redis.Set(ctx, prefix(queue)+"paused", strconv.FormatInt(time.Now().Unix(), 10), 0).Err(); err != nil {
+	err := e.send(ctx, func() error {
+		return e.redis.Set(ctx, prefix(queue)+"paused", strconv.FormatInt(time.Now().Unix(), 10), 0).Err()
+	})
+	if err != nil {
 		return failed(ctx, err)
 	}
 	return nil
@@ -32,7 +35,7 @@ func (e *Engine) Pause(ctx context.Context, queue string) error {
 
 // Resume implements [jobs.Inspector].
 func (e *Engine) Resume(ctx context.Context, queue string) error {
-	if err := e.redis.Del(ctx, prefix(queue)+"paused").Err(); err != nil {
+	if err := e.send(ctx, func() error { return e.redis.Del(ctx, prefix(queue)+"paused").Err() }); err != nil {
 		return failed(ctx, err)
 	}
 	return nil
@@ -45,7 +48,10 @@ func (e *Engine) Hold(ctx context.Context, queue string, until time.Time) error 
 		return nil
 	}
 	millis := int64((d + time.Millisecond - 1) / time.Millisecond)
-	if err := holdScript.Run(ctx, e.redis, []string{prefix(queue) + "paused"}, heldBy, millis).Err(); err != nil {
+	err := e.send(ctx, func() error {
+		return holdScript.Run(ctx, e.redis, []string{prefix(queue) + "paused"}, heldBy, millis).Err()
+	})
+	if err != nil {
 		return failed(ctx, err)
 	}
 	return nil

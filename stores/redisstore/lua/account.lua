@@ -30,7 +30,7 @@ end
 -- ours reports whether a text has the form of the algorithm that it is under; a list of entries, which
 -- can be long, by its length.
 local shapes = {
-  b = '^%d+$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()', l = '^%d+ ()',
+  b = '^%d+ ?%d* ?%d*$', f = '^%-?%d+ %d+$', a = '^%-?%d+ %d+$', c = '^%-?%d+ %d+ %d+[%d ]*$', s = '^%d+ ()', l = '^%d+ ()',
 }
 local function ours(p, text)
   local shape = p and shapes[p.k]
@@ -43,11 +43,11 @@ local value = pcall('GET', KEYS[1])
 if value then
   local at, rest = match(not value.err and value or '', '^(%d+)(|.+|)$')
   local size, read, lacks = at and #at + 1 or -1, {}, false
-  for name, marks, text in gmatch(rest or '', '([^ |!+]+)([!+]*) ([^|]*)|') do
+  for name, marks, text in gmatch(rest or '', '([^ |!+-]+)([!+-]*) ([^|]*)|') do
     local p = limit(name)
     if ours(p, text) then
       size, lacks = size + #name + #marks + #text + 2, lacks or not p.alg
-      read[#read + 1] = {p = p, s = {}, text = text, replaced = match(marks, '!') ~= nil, joined = match(marks, '%+') ~= nil}
+      read[#read + 1] = {p = p, s = {}, text = text, replaced = match(marks, '!') ~= nil, joined = match(marks, '%+') ~= nil, short = match(marks, '%-') ~= nil}
     end
   end
   if size ~= #(value.err or value) then
@@ -71,7 +71,7 @@ local function write()
     local c = counts[i]
     local over = c.p.alg.over(c.p, c.s)
     last = max(last, over)
-    list[#list + 1] = c.p.name .. (c.replaced and '!' or '') .. (c.joined and '+' or '') .. ' ' .. (next(c.s) and c.p.alg.write(c.p, c.s) or '')
+    list[#list + 1] = c.p.name .. (c.replaced and '!' or '') .. (c.joined and '+' or '') .. (c.short and '-' or '') .. ' ' .. (next(c.s) and c.p.alg.write(c.p, c.s) or '')
   end
   if last <= now then
     if written then
@@ -252,7 +252,7 @@ if kind == 3 then
   local at = tonumber(take1())
   for _ = 1, tonumber(take1()) do
     local c, receipt, back = known[take1()], tonumber(take1()), tonumber(take1())
-    if c and next(c.s) and c.p.alg.refund(c.p, c.s, at, receipt, back) then
+    if c and not c.short and next(c.s) and c.p.alg.refund(c.p, c.s, at, receipt, back) then
       changed = true
     end
   end
@@ -284,6 +284,9 @@ local function take(n)
   if not allowed or kind == 5 then
     return
   end
+  for i = 1, #counts do
+    counts[i].short = counts[i].short and counts[i].p.alg.over(counts[i].p, counts[i].s) > now
+  end
   for i = 1, #parts do
     local p = parts[i]
     receipts[i] = p.alg.charge(p, known[p.name].s, own[i], at, n)
@@ -296,6 +299,7 @@ local function take(n)
     end
     c.joined = #parts > 1 and not other
     if other then
+      c.short = c.short or c.p.alg.available(c.p, c.s) < n
       local taken, receipt = charge(c, n)
       if taken > 0 then
         others[#others + 1] = {string.byte(c.p.k), c.p.n, c.p.a, c.p.b, c.p.c, c.p.d, receipt, taken}

@@ -1,9 +1,22 @@
 -- b, a token bucket. N is the burst, A the units in a tick, B those of a permit, C the µs in a
--- tick, D the period in ns. State: DEBT, in units, at the time at which the value was written.
+-- tick, D the period in ns. State: 'DEBT' or 'DEBT MOVED BACK', in units, at the time at which the
+-- value was written. A receipt is the debt after a take, as it would be without refunds: the takes after a
+-- refunded one are moved forward, but their receipts are not. MOVED is by how much; it is kept until
+-- the bucket would be full without the refunds, and then no receipt has permits left to give back.
+-- BACK is the part of it by which the clock went back: takes from before it are older than they seem.
 
 -- owed returns a debt of one time as of another time.
 local function owed(debt, at, t, mul, tick)
   return max(0, debt - (floor(t / tick) - floor(at / tick)) * mul)
+end
+
+local most = 4503599627370496 -- 2^52, so that sums stay exact
+
+-- stepped returns MOVED and BACK after the clock went back by so many units. After two buckets all takes
+-- have recovered.
+local function stepped(moved, back, units, full)
+  units = min(units, 2 * full, most / 4 - moved)
+  return moved + units, back + units
 end
 
 -- excess returns by how much a charge exceeds the available permits.
@@ -12,13 +25,19 @@ local function excess(debt, charge, full)
 end
 
 if A then
-  local most = 4503599627370496 -- 2^52, so that sums stay exact
-
   local function debt(p, s)
     if not s.debt then
       return 0
     end
     return owed(s.debt, s.at, now, p.a, p.c)
+  end
+
+  -- whole returns the debt without refunds.
+  local function whole(p, s)
+    if not s.debt then
+      return 0
+    end
+    return owed(s.debt + s.moved, s.at, now, p.a, p.c)
   end
 
   local function after(p, units)
@@ -30,12 +49,17 @@ if A then
 
   A.b = {
     read = function(text, at)
-      return {debt = tonumber(text), at = at}
+      local d, moved, back = match(text, '^(%d+) ?(%d*) ?(%d*)$')
+      return {debt = tonumber(d), moved = tonumber(moved) or 0, back = tonumber(back) or 0, at = at}
     end,
     write = function(p, s)
-      return format('%d', debt(p, s))
+      local d = debt(p, s)
+      local moved = whole(p, s) - d
+      return moved > 0 and format('%d %d %d', d, moved, s.back) or format('%d', d)
     end,
-    shift = function(s, by)
+    shift = function(s, by, p)
+      local units = (floor(s.at / p.c) - floor((s.at - by) / p.c)) * p.a
+      s.moved, s.back = stepped(s.moved, s.back, units, p.n * p.b)
       s.at = s.at - by
     end,
     look = function(p, s)
@@ -47,6 +71,9 @@ if A then
     full = function(p, s)
       return now + after(p, debt(p, s))
     end,
+    over = function(p, s)
+      return now + after(p, whole(p, s))
+    end,
     earliest = function(p, s, cost)
       return now + after(p, excess(debt(p, s), cost * p.b, p.n * p.b))
     end,
@@ -54,24 +81,37 @@ if A then
       return max(debt(p, s), ceil((at - now) / p.c) * p.a) + cost * p.b <= most
     end,
     charge = function(p, s, own, at, cost)
-      local d = debt(p, s)
+      local d, moved = debt(p, s), whole(p, s) - debt(p, s)
       if at > own then -- a reservation: the bucket is not full before it
         d = max(d, (floor(at / p.c) - floor(now / p.c)) * p.a)
       end
-      s.debt, s.at = d + cost * p.b, now
-      return s.debt
+      s.debt, s.moved, s.back, s.at = d + cost * p.b, moved, moved > 0 and s.back or 0, now
+      return s.debt + moved
     end,
+    -- refund gives back one of two parts, of which each is never too much: the debt without all that
+    -- was taken after the take, refunded or not; and, the charge without all that has recovered since.
     refund = function(p, s, at, receipt, cost)
-      local d = debt(p, s)
-      local unpaid = receipt - max(0, floor(now / p.c) - floor(at / p.c)) * p.a
-      local charge = cost * p.b
-      if d > p.n * p.b then -- other reservations lie ahead
-        charge = charge - max(0, d - unpaid)
+      local d, moved, full, charge = debt(p, s), whole(p, s) - debt(p, s), p.n * p.b, cost * p.b
+      local since = max(-full, (floor(now / p.c) - floor(at / p.c)) * p.a)
+      local unpaid = receipt - moved - since
+      local later = d - unpaid
+      if later < 0 then
+        return false -- the key does not know of the take
       end
-      local back = max(0, min(charge, unpaid, d))
-      s.debt, s.at = d - back, now
-      return back > 0
+      local part = max(unpaid, charge - max(0, since) - s.back)
+      if d > full then -- other reservations lie ahead
+        charge = charge - later
+      end
+      local n = min(charge, part, d)
+      if later > 0 then
+        n = min(n, most / 4 - moved)
+        moved = moved + n
+      end
+      if n <= 0 then
+        return false
+      end
+      s.debt, s.moved, s.at = d - n, moved, now
+      return true
     end,
   }
-  A.b.over = A.b.full
 end

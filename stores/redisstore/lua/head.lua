@@ -13,8 +13,10 @@
 -- algorithm says what the others are. Times are in µs since the beginning of 2020.
 --
 -- The value is all counts that are kept of the key, 'AT|LIMIT STATE|LIMIT STATE|', as of the time
--- AT at which it was written. LIMIT ends with '!' if it was replaced, and with '+' if it was in
--- force with others when the key was written. The value expires when all counts have recovered. A
+-- AT at which it was written. LIMIT ends with '!' if it was replaced, with '+' if it was in force
+-- with others when the key was written, and with '-' if it was not in force and had fewer permits than
+-- were taken: until it has recovered it takes no refunds, since they could be of permits that it has
+-- not counted. The value expires when all counts have recovered. A
 -- value that is none of these is an error.
 --
 -- Reply: the time; the permits taken, -1 for a refusal, or -2 if a count needs an algorithm that is not

@@ -1,0 +1,43 @@
+package server
+
+import "net/netip"
+
+// The networks whose addresses have an IPv4 address in them that is known. IPv4 within IPv6,
+// ::ffff:0:0/96, is not among them: parseAddr has folded it.
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")    //nolint:gochecknoglobals // a constant: RFC 6052, an IPv4 client of a NAT64
+	siit      = netip.MustParsePrefix("::ffff:0:0:0/96") //nolint:gochecknoglobals // a constant: RFC 2765, of a stateless translator
+	compat    = netip.MustParsePrefix("::/96")           //nolint:gochecknoglobals // a constant: RFC 4291, IPv4-compatible
+	sixToFour = netip.MustParsePrefix("2002::/16")       //nolint:gochecknoglobals // a constant: RFC 3056, a site behind one IPv4 address
+	teredo    = netip.MustParsePrefix("2001::/32")       //nolint:gochecknoglobals // a constant: RFC 4380, a client behind the IPv4 address of its NAT
+)
+
+// localNAT64 is for the translators of an operator (RFC 8215), who also chooses where in the
+// address the one of IPv4 is. No client can choose its address there, so all of it is the key.
+var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48") //nolint:gochecknoglobals // a constant
+
+// embedded returns the IPv4 address in an IPv6 address, or the zero Addr if there is none.
+// 6to4 and Teredo are for global addresses only: an address with another one is forged.
+func embedded(a netip.Addr) netip.Addr {
+	if !a.Is6() {
+		return netip.Addr{}
+	}
+	b := a.As16()
+	switch {
+	case nat64.Contains(a), siit.Contains(a), compat.Contains(a) && b[12] != 0: // not :: and ::1
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(a):
+		return global(netip.AddrFrom4([4]byte(b[2:])))
+	case teredo.Contains(a):
+		return global(netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]}))
+	}
+	return netip.Addr{}
+}
+
+// global returns a, or the zero Addr if it is an address that is not routed.
+func global(a netip.Addr) netip.Addr {
+	if a.IsGlobalUnicast() && !a.IsPrivate() && a.As4()[0] != 0 {
+		return a
+	}
+	return netip.Addr{}
+}
