@@ -70,7 +70,7 @@ type run struct {
 func (r *run) begin(of *registry.Registry) (cancel func()) {
 	counted := map[any]map[string]float64{}
 	for _, e := range of.Entries() {
-		counted[e.Instance] = counters(e.Source) // what was before is not news
+		counted[e.Instance] = counters(e.Source) // earlier ones are not news
 	}
 	r.mu.Lock() // changes wait for it
 	defer r.mu.Unlock()
@@ -136,7 +136,7 @@ func (r *run) look() {
 	}
 }
 
-// end logs what is left.
+// end logs the rest.
 func (r *run) end() {
 	all := r.all()
 	r.mu.Lock()

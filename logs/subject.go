@@ -24,7 +24,7 @@ type subject struct {
 	outage   outage
 }
 
-// A warning is what is known of the warnings of one text.
+// A warning is the state of the warnings of one text.
 type warning struct {
 	last  time.Time // when one was logged
 	count uint64    // not logged yet

@@ -1,4 +1,4 @@
-// Package metrics exports what the mechanisms in a core.Registry report to Prometheus.
+// Package metrics exports the reports of the mechanisms in a core.Registry to Prometheus.
 //
 //	registry := &core.Registry{} // set in the Config of each mechanism
 //	collector, err := metrics.New(registry, metrics.Config{})

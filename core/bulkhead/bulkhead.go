@@ -111,7 +111,7 @@ func (b *Bulkhead) adopt() {
 }
 
 // Close ends all waits, and removes the bulkhead from its registry. Calls that wait, and
-// every later Acquire, get [ErrClosed]. Calls in flight continue. A second Close does
+// every later Acquire, get [core.ErrClosed]. Calls in flight continue. A second Close does
 // nothing; the error is always nil.
 func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
@@ -148,7 +148,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 // AcquireN admits a call that needs weight permits of a key. If they are not free,
 // AcquireN waits. The error is a [*FullError] if the call waited for MaxWait, if the queue
 // is full, if the weight is above Config.Limit, or if MaxKeys other keys are in use;
-// [ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
+// [core.ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
 // weight is below 1. If the permits are free, ctx may have ended. A call that is heavier
 // than a limit that Backoff has lowered runs alone.
 //

@@ -416,7 +416,7 @@ func TestAClosedBulkheadAdmitsNone(t *testing.T) {
 	require.NoError(t, b.Close())
 	for _, key := range []string{"", "k", "new"} {
 		_, err := b.Acquire(t.Context(), key)
-		require.Equal(t, bulkhead.ErrClosed, err)
+		require.ErrorIs(t, err, core.ErrClosed)
 	}
 	require.Equal(t, uint64(3), b.Stats().Canceled)
 }
@@ -455,18 +455,18 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.NoError(t, b.Close())
 		require.NoError(t, b.Close())
 		synctest.Wait()
-		require.Equal(t, bulkhead.ErrClosed, c.err)
-		require.Equal(t, bulkhead.ErrClosed, d.err)
+		require.ErrorIs(t, c.err, core.ErrClosed)
+		require.ErrorIs(t, d.err, core.ErrClosed)
 		require.ErrorIs(t, c.err, core.ErrRejected)
 		for _, key := range []string{"", "k", "new"} {
 			_, err := b.Acquire(t.Context(), key)
-			require.Equal(t, bulkhead.ErrClosed, err)
+			require.ErrorIs(t, err, core.ErrClosed)
 		}
 		_, found := core.Lookup[*bulkhead.Bulkhead](registry, "default")
 		require.False(t, found)
 		require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 9}))
 		_, err = b.Acquire(t.Context(), "")
-		require.Equal(t, bulkhead.ErrClosed, err)
+		require.ErrorIs(t, err, core.ErrClosed)
 	})
 }
 

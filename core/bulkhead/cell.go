@@ -167,7 +167,7 @@ func (c *cell) close() {
 	c.gone = true
 	c.word.Or(locked)
 	for w := range c.queue.All() {
-		c.refuse(w, ErrClosed)
+		c.refuse(w, errClosed)
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *cell) share(ctx context.Context, p Permit, came time.Duration, waited b
 	}()
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(b.ended, func() { stop(ErrClosed) })() //nolint:contextcheck // that of the bulkhead
+	defer context.AfterFunc(b.ended, func() { stop(errClosed) })() //nolint:contextcheck // that of the bulkhead
 	r := Request{Key: c.key, Weight: l.weight, Limit: func() int { return b.config().limit() }, Lost: l.lost}
 	var err error
 	if l.release, err = b.table.Acquire(asking, r); errors.Is(err, ErrFull) {

@@ -252,7 +252,7 @@ func TestAWaitForTheStoreEndsWithItsContextAndWithClose(t *testing.T) {
 		for _, c := range []struct {
 			end  func()
 			want error
-		}{{func() { cancel(why) }, why}, {func() { _ = b.Close() }, bulkhead.ErrClosed}} {
+		}{{func() { cancel(why) }, why}, {func() { _ = b.Close() }, core.ErrClosed}} {
 			result := make(chan error)
 			go func() {
 				_, err := b.Acquire(ctx, "")
@@ -268,7 +268,7 @@ func TestAWaitForTheStoreEndsWithItsContextAndWithClose(t *testing.T) {
 		require.Zero(t, b.Stats().Waiting+b.Stats().InFlight)
 		held.Done(core.Success)
 		_, err := b.Acquire(t.Context(), "")
-		require.ErrorIs(t, err, bulkhead.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 		require.Zero(t, s.used["vendor/"])
 	})
 }

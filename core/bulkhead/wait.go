@@ -29,7 +29,7 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 	cfg := b.config()
 	switch {
 	case b.closed.Load():
-		return p, nil, ErrClosed
+		return p, nil, errClosed
 	case c.gone:
 		return p, nil, nil
 	case n > cfg.limit():

@@ -84,7 +84,7 @@ func (c *Cooldown) config() *Config { return &c.life.Load().Settings }
 func (c *Cooldown) SetConfig(cfg Config) error { return c.life.SetConfig(cfg, nil) }
 
 // Close ends all holds and waits, and removes the cooldown from its registry. Calls that
-// wait, and every later Acquire, get [ErrClosed]. Holds stay in the Store, which is not
+// wait, and every later Acquire, get [core.ErrClosed]. Holds stay in the Store, which is not
 // closed. A second Close does nothing; the error is always nil.
 func (c *Cooldown) Close() error {
 	_ = c.life.Close() // always nil
@@ -94,7 +94,7 @@ func (c *Cooldown) Close() error {
 	c.closed = true
 	for _, g := range c.gates {
 		for w := range g.queue.All() {
-			c.refuse(g, w, ErrClosed)
+			c.refuse(g, w, errClosed)
 			c.stats.Canceled++
 		}
 	}
@@ -105,7 +105,7 @@ func (c *Cooldown) Close() error {
 
 // Acquire admits a call with a key. If the key is held, Acquire waits, first come, first
 // served. The error is a [*HeldError] if the wait would exceed MaxWait or the deadline of
-// ctx, or if the queue is full; [ErrClosed]; or the cause of ctx if it ends during the
+// ctx, or if the queue is full; [core.ErrClosed]; or the cause of ctx if it ends during the
 // wait. If no key is held, ctx may be done.
 func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 	if c.table != nil {

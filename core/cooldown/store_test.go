@@ -161,8 +161,8 @@ func TestConfigOfAStore(t *testing.T) {
 	t.Parallel()
 	_, err := cooldown.New(cooldown.Config{Store: (*memory)(nil)})
 	require.EqualError(t, err, "cooldown.Config.Store = a nil pointer: must be a store, or nil for holds of this process")
-	_, err = cooldown.New(cooldown.Config{Store: &faulty{err: cooldown.ErrClosed}})
-	require.ErrorIs(t, err, cooldown.ErrClosed)
+	_, err = cooldown.New(cooldown.Config{Store: &faulty{err: core.ErrClosed}})
+	require.ErrorIs(t, err, core.ErrClosed)
 
 	m := newMemory()
 	c := sharing(m)

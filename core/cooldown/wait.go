@@ -40,7 +40,7 @@ func (c *Cooldown) join(ctx context.Context, key string, most time.Duration) (Pe
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return Permit{}, nil, nil, ErrClosed
+		return Permit{}, nil, nil, errClosed
 	}
 	now := c.now()
 	g := c.lookup(key, now)

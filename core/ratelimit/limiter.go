@@ -178,8 +178,8 @@ func (l *Limiter) closed() bool {
 	}
 }
 
-// Close removes the limiter from the registry and ends every wait with [ErrClosed]. If the limiter
-// made its store, later calls return ErrClosed too. It can be called twice, and also closes the
+// Close removes the limiter from the registry and ends every wait with [core.ErrClosed]. If the limiter
+// made its store, later calls return core.ErrClosed too. It can be called twice, and also closes the
 // limiters of WithLimit.
 func (l *Limiter) Close() error {
 	var err error

@@ -497,14 +497,14 @@ func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
 			require.NoError(t, l.Close())
 			for _, c := range all {
 				w := <-c
-				require.ErrorIs(t, w.err, ratelimit.ErrClosed)
+				require.ErrorIs(t, w.err, core.ErrClosed)
 				require.Zero(t, w.r)
 				require.Equal(t, time.Minute, w.took)
 			}
 			require.Zero(t, l.Stats().Waiting)
 			require.EqualValues(t, 20, l.Stats().Canceled)
 			_, err := l.Wait(t.Context(), "k", 1)
-			require.ErrorIs(t, err, ratelimit.ErrClosed)
+			require.ErrorIs(t, err, core.ErrClosed)
 		})
 	}
 }
@@ -637,7 +637,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool,
 				mine.limited.Add(1)
 			case errors.Is(err, context.Canceled):
 				mine.canceled.Add(1)
-			case errors.Is(err, ratelimit.ErrClosed):
+			case errors.Is(err, core.ErrClosed):
 				mine.closed.Add(1)
 			default:
 				t.Errorf("%+v, %v", r, err)

@@ -246,7 +246,7 @@ func TestMemoryCloseEndsAllWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, store.Close())
 		got := <-w
-		require.ErrorIs(t, got.err, ratelimit.ErrClosed)
+		require.ErrorIs(t, got.err, core.ErrClosed)
 		require.Equal(t, time.Second, got.took)
 		require.Zero(t, l.Stats().Waiting)
 	})

@@ -46,7 +46,7 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 // cost is negative, or the caller closed the limiter. For others it returns nil.
 func (l *Limiter) causedByCaller(ctx context.Context, op driver.Op, err error) error {
 	switch {
-	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
+	case errors.Is(err, core.ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return err
 	case op.Cost < 0:
 		return limits.CostError(op.Cost)

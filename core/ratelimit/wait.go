@@ -69,7 +69,7 @@ func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n 
 			})
 		},
 	})
-	if err != nil && (!queued || !errors.Is(err, ErrClosed)) {
+	if err != nil && (!queued || !errors.Is(err, core.ErrClosed)) {
 		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
 	}
 	return r, err
@@ -98,7 +98,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-l.done:
-			err = ErrClosed
+			err = limits.ErrClosed
 		}
 		_, _ = l.Refund(ctx, key, r) // if the store fails, the permits come back in their time
 		return r, err

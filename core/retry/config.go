@@ -50,7 +50,7 @@ type Config struct {
 	Budget *Budget
 
 	// RetryIf reports whether an error is retried. If nil, every error is. It is not called, and nothing is retried, once the
-	// caller's context is done, or for an error that matches [core.ErrRejected] while
+	// caller's context is done, for a [core.Permanent], or for an error that matches [core.ErrRejected] while
 	// RetryRejected is false. If it returns false, the error is returned unchanged, also
 	// after retries.
 	RetryIf func(error) bool

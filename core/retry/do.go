@@ -79,7 +79,7 @@ func attempt[T any](ctx context.Context, c *Call, result T, err error) Attempt {
 func failure(ctx context.Context, c *Config, err error) Attempt {
 	a := Attempt{Err: err}
 	switch {
-	case ctx.Err() != nil: // RetryIf is not called
+	case ctx.Err() != nil, blame.Permanent(err): // RetryIf is not called
 	case errors.Is(err, core.ErrRejected) && (!c.RetryRejected || blame.Hopeless(err)):
 		a.Retryable, a.Suppress = true, Rejected
 	case c.RetryIf == nil || c.RetryIf(err):

@@ -46,6 +46,11 @@ func TestErrorThatIsNotRetried(t *testing.T) {
 		require.Equal(t, errBoom, err, "bare")
 		require.Equal(t, 1, op.calls)
 		require.Equal(t, []string{"ignored 0"}, events)
+
+		op = &script{ends: []error{fmt.Errorf("call: %w", core.Permanent(errWeb))}}
+		_, err = retry.Do(t.Context(), p, op.run)
+		require.ErrorIs(t, err, errWeb, "RetryIf would retry it")
+		require.Equal(t, 1, op.calls)
 	})
 }
 

@@ -67,7 +67,7 @@ func (i *Instance[C, S]) Init(kind *Kind[C, S], cfg C) error {
 	return nil
 }
 
-// Register adds self to the registry of the Config, if there is one, with what it reports. set is the SetConfig of self. Its Events come
+// Register adds self to the registry of the Config, if there is one, with its report. set is the SetConfig of self. Its Events come
 // on top of those of the Listeners. If the name is in use, the error is a [*core.ConfigError].
 func (i *Instance[C, S]) Register(self any, set func(C) error, source registry.Source) error {
 	own := source.Events
@@ -181,7 +181,7 @@ func (i *Instance[C, S]) configured(err error) {
 	}
 }
 
-// Inner returns what the only instance in a registry reports, but for its Configs. A plugin whose mechanism is registered in one of
+// Inner returns the report of the only instance in a registry, but for its Configs. A plugin whose mechanism is registered in one of
 // its own reports that.
 func Inner(inner *core.Registry) (s registry.Source) {
 	for _, e := range (*registry.Registry)(inner).Entries() {

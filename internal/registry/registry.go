@@ -1,4 +1,4 @@
-// Package registry holds named mechanisms and what they report. core.Registry is a type defined by the Registry here, so that
+// Package registry holds named mechanisms and their reports. core.Registry is a type defined by the Registry here, so that
 // users see its methods in core alone, and packages of this module convert:
 //
 //	(*registry.Registry)(cfg.Registry).Add(...)
@@ -16,7 +16,7 @@ import (
 	"github.com/gresil/gresil/internal/announce"
 )
 
-// A Registry holds entries. All fields are unexported, so a conversion is of no use to anybody else. The zero value is ready to
+// A Registry holds entries. All fields are unexported, so outside of this module a conversion is of no use. The zero value is ready to
 // use, and a nil Registry is empty.
 type Registry struct {
 	mu       sync.Mutex

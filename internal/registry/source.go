@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A Source is what a mechanism reports: unexported methods of it, as values. Each can be nil.
+// A Source is the report of a mechanism: unexported methods of it, as values. Each can be nil.
 type Source struct {
 	Figures func() Figures             // the numbers now
 	Keys    func(label string) Figures // the same by key, with this label, if there are few enough
@@ -159,13 +159,13 @@ func (l *Listeners) set(change func()) {
 	publish(&l.calls, slices.DeleteFunc(slices.Clone(l.all), func(o *listener) bool { return !o.calls }))
 }
 
-// Listening reports whether somebody listens.
+// Listening reports whether there is a listener.
 func (l *Listeners) Listening() bool { return l.any.Load() != nil }
 
-// Calls reports whether somebody listens to events of single calls.
+// Calls reports whether there is a listener for events of single calls.
 func (l *Listeners) Calls() bool { return l.calls.Load() != nil }
 
-// Emit passes an event on. Call it without a lock, after the state has changed, and only if somebody listens: an event costs
+// Emit passes an event on. Call it without a lock, after the state has changed, and only if there is a listener: an event costs
 // allocations.
 func (l *Listeners) Emit(ctx context.Context, e Event) {
 	all := l.any.Load()

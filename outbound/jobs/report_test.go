@@ -23,7 +23,7 @@ func TestFiguresHaveTheQueuesAsRunHasReadThem(t *testing.T) {
 			if job.Kind == "slow" {
 				time.Sleep(time.Minute)
 			}
-			return jobs.Permanent(errors.New("no"))
+			return core.Permanent(errors.New("no"))
 		}})
 		enqueue(t, r, jobs.Job{})
 		enqueue(t, r, jobs.Job{Kind: "slow"})
@@ -63,7 +63,7 @@ func TestStepsOfARunner(t *testing.T) {
 				case 3:
 					return nil
 				}
-				return jobs.Permanent(errors.New("no"))
+				return core.Permanent(errors.New("no"))
 			}})
 			var texts []string
 			defer instance.Inner(r.Config().Registry).Events(calls, func(_ context.Context, s registry.Event) {

@@ -229,12 +229,12 @@ func TestMaxAttempts(t *testing.T) {
 func TestAPermanentErrorIsKeptAtOnce(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no such number")
-	require.NoError(t, jobs.Permanent(nil))
-	require.ErrorIs(t, jobs.Permanent(cause), cause)
-	require.EqualError(t, jobs.Permanent(cause), "no such number")
+	require.NoError(t, core.Permanent(nil))
+	require.ErrorIs(t, core.Permanent(cause), cause)
+	require.EqualError(t, core.Permanent(cause), "no such number")
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
-			return fmt.Errorf("call: %w", jobs.Permanent(cause))
+			return fmt.Errorf("call: %w", core.Permanent(cause))
 		}})
 		enqueue(t, r, jobs.Job{})
 		synctest.Wait()

@@ -517,7 +517,7 @@ func TestKeysAreHeldByKey(t *testing.T) {
 		require.NoError(t, send("http://a.test/", "2"))
 		require.NoError(t, limits.Close())
 		require.Empty(t, slices.Collect(registry.All()))
-		require.ErrorIs(t, send("http://a.test/", "3"), cooldown.ErrClosed)
+		require.ErrorIs(t, send("http://a.test/", "3"), core.ErrClosed)
 	})
 }
 

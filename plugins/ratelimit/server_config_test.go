@@ -121,5 +121,5 @@ func TestServerOverAClosedStoreIsAnErrorWithItsName(t *testing.T) {
 	_, err := ratelimit.NewServer(ratelimit.ServerConfig{Name: "api", Store: store})
 	require.EqualError(t, err, "ratelimit: api: store failed: ratelimit: closed")
 	require.ErrorIs(t, err, coreratelimit.ErrStore)
-	require.ErrorIs(t, err, coreratelimit.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 }

@@ -357,7 +357,7 @@ func TestAClosedCacheFails(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
 	_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
-	require.ErrorIs(t, err, ratelimit.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 }
 
 func TestConfigOfADenyCache(t *testing.T) {

@@ -308,7 +308,7 @@ func TestCloseEndsTheConnectionForMessages(t *testing.T) {
 	c.Hold(t.Context(), "k", time.Hour)
 	require.True(t, isHeld(c, "k")(), "in this process")
 	_, err := cooldown.New(cooldown.Config{Store: s})
-	require.ErrorIs(t, err, cooldown.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 	require.EqualError(t, err, "redisstore: the store is closed: cooldown: closed")
 }
 

@@ -321,7 +321,7 @@ func TestAWaitEndsWithItsContextItsTimeTheBulkheadAndTheStore(t *testing.T) {
 		want error
 	}{
 		{func(_ *bulkhead.Bulkhead, cancel func(error)) { cancel(why) }, why},
-		{func(b *bulkhead.Bulkhead, _ func(error)) { _ = b.Close() }, bulkhead.ErrClosed},
+		{func(b *bulkhead.Bulkhead, _ func(error)) { _ = b.Close() }, core.ErrClosed},
 		{func(*bulkhead.Bulkhead, func(error)) {}, bulkhead.ErrFull},
 		{func(b *bulkhead.Bulkhead, _ func(error)) { _ = b.Config().Store.(*Store).Close() }, bulkhead.ErrStore}, //nolint:forcetypeassert // of newBulkhead
 	} {

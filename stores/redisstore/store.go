@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/limitstore"
 )
 
@@ -103,7 +104,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 // Open returns the table of that name; the same name is the same table. It sends nothing.
 func (s *Store) Open(name string) (driver.Table, error) {
 	if s.closed.Load() {
-		return nil, ratelimit.ErrClosed
+		return nil, limits.ErrClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +127,7 @@ func (s *Store) Close() error {
 	s.remove()
 	for _, n := range s.allNodes() {
 		for i := range n.lanes {
-			n.lanes[i].drop(ratelimit.ErrClosed)
+			n.lanes[i].drop(limits.ErrClosed)
 		}
 	}
 	s.stop()
@@ -162,7 +163,7 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	if s.closed.Load() {
-		return r, false, ratelimit.ErrClosed
+		return r, false, limits.ErrClosed
 	}
 	reply, err := s.exchange(ctx, caller, req)
 	if err != nil {

@@ -258,9 +258,9 @@ func TestDebtsAreChargedByClose(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
 		_, err := s.Open("l")
-		require.ErrorIs(t, err, ratelimit.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 		_, err = localOf(s).Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
-		require.ErrorIs(t, err, ratelimit.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 	})
 }
 

@@ -66,7 +66,7 @@ func (s *Store) Open(name string) (driver.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
-		return nil, ratelimit.ErrClosed
+		return nil, limits.ErrClosed
 	}
 	if t := s.tables[name]; t != nil {
 		return t, nil
