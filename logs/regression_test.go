@@ -67,7 +67,7 @@ func TestACooldownIsLogged(t *testing.T) {
 		lines := few.read()
 		require.Len(t, lines, 3)
 		require.Regexp(t, `level=INFO msg="calls are held back" kind=cooldown name=vendor until=2000-01-01T00:00:01`, lines[0])
-		require.Equal(t, `level=INFO msg="calls are made again" kind=cooldown name=vendor`, lines[1])
+		require.Equal(t, `level=INFO msg="calls are made again" kind=cooldown name=vendor held_until=2000-01-01T00:00:01.000Z`, lines[1])
 		lines = all.read()
 		require.Contains(t, lines, `level=DEBUG msg="call was held back" kind=cooldown name=vendor key=k waited=1s`)
 		require.Contains(t, lines, `level=DEBUG msg="call rejected, since the key is held" kind=cooldown name=vendor key=k waited=0s`)

@@ -116,10 +116,12 @@ func TestLimitsThatChangeLoseNoPermit(t *testing.T) {
 func TestObserverUsesTheBulkhead(t *testing.T) {
 	t.Parallel()
 	var b *bulkhead.Bulkhead
+	var told []string
 	use := func(ctx context.Context, e registry.Event) {
 		if e.Text == "config replaced" || e.Key == "other" {
 			return
 		}
+		told = append(told, e.Text)
 		b.Stats()
 		p, err := b.Acquire(ctx, "other")
 		if err == nil {
@@ -129,9 +131,10 @@ func TestObserverUsesTheBulkhead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	b = newBulkhead(t, bulkhead.Config{Limit: 1, MaxWait: time.Nanosecond, Backoff: 0.5, Registry: eventtest.Registry(use)})
-	p := acquire(t, b, "k", 1)
+	b = newBulkhead(t, bulkhead.Config{Limit: 4, MaxWait: time.Nanosecond, Backoff: 0.5, Registry: eventtest.Registry(use)})
+	p := acquire(t, b, "k", 4)
 	_, err := b.Acquire(t.Context(), "k")
 	require.ErrorIs(t, err, bulkhead.ErrFull)
 	p.Done(core.Failure)
+	require.Equal(t, []string{"call rejected, since the bulkhead is full", "limit of calls in flight lowered"}, told)
 }

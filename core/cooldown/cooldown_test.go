@@ -612,8 +612,10 @@ func TestEvents(t *testing.T) {
 			c.Stats() // no lock is held
 			require.Equal(t, t.Context(), ctx)
 			require.Equal(t, key, e.Key)
-			if until := e.Attr("until"); !until.Equal(slog.Value{}) {
-				e.Attrs = []slog.Attr{slog.Duration("until", until.Time().Sub(start))}
+			for i, a := range e.Attrs {
+				if a.Value.Kind() == slog.KindTime {
+					e.Attrs[i].Value = slog.DurationValue(a.Value.Time().Sub(start))
+				}
 			}
 			got = append(got, fmt.Sprint(e.Text, e.Attrs))
 		})})
@@ -624,7 +626,7 @@ func TestEvents(t *testing.T) {
 		_, err := c.Acquire(t.Context(), key)
 		require.ErrorIs(t, err, core.ErrRejected)
 		require.Equal(t, []string{
-			"calls are held back[until=1s]", "call was held back[waited=1s]", "calls are made again[]",
+			"calls are held back[until=1s]", "call was held back[waited=1s]", "calls are made again[held_until=1s]",
 			"calls are held back[until=12s]", "call rejected, since the key is held[waited=0s]",
 		}, got)
 	})

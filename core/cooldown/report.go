@@ -73,7 +73,7 @@ func (c *Cooldown) emit(of change) {
 	case held, heard:
 		e.Text, e.Attrs = "calls are held back", []slog.Attr{slog.Time("until", of.until)}
 	case resumed:
-		e.Text, e.Attrs = "calls are made again", nil
+		e.Text, e.Attrs = "calls are made again", []slog.Attr{slog.Time("held_until", of.until)}
 	case storeFailed:
 		e.Text, e.Warn, e.Attrs = "cooldown store failed", true, []slog.Attr{slog.Any("err", of.err)}
 	case storeRecovered:

@@ -49,16 +49,17 @@ func TestSetConfigKeepsNameRegistryAndDial(t *testing.T) {
 func TestHooksReportACooldown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
 		var log []string
 		record := func(event string) func(context.Context, dispatch.Info) {
 			return func(_ context.Context, info dispatch.Info) {
-				log = append(log, event+" "+info.Name+" "+info.Scope.String()+" "+info.Account)
+				log = append(log, event+" "+info.Name+" "+info.Scope.String()+" "+info.Account+" "+info.Until.Sub(start).String())
 			}
 		}
 		d := newDispatcher(t, config{Name: "ads", Account: func(key string) string { return key }})
 		cancel := d.Observe(dispatch.Hooks{Held: record("held"), Resumed: record("resumed")})
 		calls(t, d, newScript(answer{0, limited(time.Second)}, answer{0, &limitError{time.Minute, dispatch.ScopeAccount}}), "a")
-		require.Equal(t, []string{"held ads vendor ", "held ads account a", "resumed ads vendor ", "resumed ads account a"}, log)
+		require.Equal(t, []string{"held ads vendor  1.05s", "held ads account a 1m1.1s", "resumed ads vendor  1.05s", "resumed ads account a 1m1.1s"}, log)
 		cancel()
 	})
 }

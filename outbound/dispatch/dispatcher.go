@@ -108,7 +108,7 @@ func (d *Dispatcher[K, C]) heard(ctx context.Context, scope string, e registry.E
 		d.onHeld(ctx, e.Key, e.Attr("until").Time())
 	case "calls are made again":
 		if f := hooks.Resumed; f != nil {
-			d.call(caller[K, C](ctx), f, holdInfo(e.Key, time.Time{}))
+			d.call(caller[K, C](ctx), f, holdInfo(e.Key, e.Attr("held_until").Time()))
 		}
 	case "cooldown store failed":
 		if f := hooks.StoreFailed; f != nil && scope == vendorScope { // once for both

@@ -33,7 +33,7 @@ type Hooks struct {
 type Info struct {
 	Name   string        // of the pacer
 	Key    string        // of the call; it may be a secret
-	Cost   int64         // of the call
+	Cost   int64         // of the call; 0 in StoreFailed and StoreRecovered
 	Waited time.Duration // Waited, Rejected: the time of the wait
 	Late   time.Duration // Stale: the time since the end of the shelf life
 	Rates  []Rate        // Refreshed

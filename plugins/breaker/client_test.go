@@ -179,7 +179,10 @@ func TestOurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 			}, core.Ignored},
 		} {
 			var got []core.Outcome
-			p := newClient(t, breaker.ClientConfig{Registry: recorded(func(o core.Outcome) { got = append(got, o) })})
+			p := newClient(t, breaker.ClientConfig{Registry: recorded(func(o core.Outcome, took time.Duration) {
+				got = append(got, o)
+				require.Equal(t, time.Second, took)
+			})})
 			ctx, cancel := c.ctx()
 			_, err := get(ctx, p.Transport(c.base), "https://"+host)
 			require.Error(t, err)

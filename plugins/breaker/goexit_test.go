@@ -63,7 +63,7 @@ func TestOnStateChangeThatEndsTheGoroutine(t *testing.T) {
 func TestListenerThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	end := false
-	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true, Registry: recorded(func(core.Outcome) {
+	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true, Registry: recorded(func(core.Outcome, time.Duration) {
 		if end {
 			runtime.Goexit()
 		}

@@ -88,7 +88,7 @@ func TestAStreamThatIsATrialHoldsItsSlotOnlyUntilTheHeader(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var outcomes []core.Outcome
-			p := newServer(t, breaker.ServerConfig{Trials: 1, Initial: breaker.HalfOpen, Registry: recorded(func(o core.Outcome) { outcomes = append(outcomes, o) })})
+			p := newServer(t, breaker.ServerConfig{Trials: 1, Initial: breaker.HalfOpen, Registry: recorded(func(o core.Outcome, _ time.Duration) { outcomes = append(outcomes, o) })})
 			end := make(chan struct{})
 			h := p.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/stream" {
@@ -132,7 +132,7 @@ func TestWhatComesAfterTheHeaderDoesNotChangeTheVerdict(t *testing.T) {
 			"a timeout cuts the body": {200, func(ctx context.Context) { <-ctx.Done() }, core.Success},
 		} {
 			var outcomes []core.Outcome
-			p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome) { outcomes = append(outcomes, o) })})
+			p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { outcomes = append(outcomes, o) })})
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, timeoutError{})
 			var all sync.WaitGroup
 			all.Go(func() {

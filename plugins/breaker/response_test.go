@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +42,7 @@ func TestAnUpgradeIsJudgedByItsHeadersWhateverItsBody(t *testing.T) {
 func TestABodyWhoseJudgmentEndsTheGoroutineIsClosed(t *testing.T) {
 	t.Parallel()
 	body := resiltest.NewBody("answer")
-	c := newClient(t, breaker.ClientConfig{JudgeBody: true, Registry: recorded(func(core.Outcome) { runtime.Goexit() })})
+	c := newClient(t, breaker.ClientConfig{JudgeBody: true, Registry: recorded(func(core.Outcome, time.Duration) { runtime.Goexit() })})
 	resp, err := get(t.Context(), c.Transport(does(func(req *http.Request) (*http.Response, error) {
 		resp := respond(req, http.StatusOK)
 		resp.Body = body

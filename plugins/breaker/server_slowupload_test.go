@@ -75,7 +75,7 @@ func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				var got []core.Outcome
-				p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome) { got = append(got, o) })})
+				p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { got = append(got, o) })})
 				front := origin(t, around(t, p, c.handler))
 				for range 8 {
 					resp, err := front.RoundTrip(upload(t.Context(), io.LimitReader(trickle(c.pause), 40), 0))

@@ -74,7 +74,7 @@ func TestServerOutcomes(t *testing.T) {
 			{"rejected further in", t.Context(), func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }, core.Ignored},
 		} {
 			var got []core.Outcome
-			p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome) { got = append(got, o) })})
+			p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { got = append(got, o) })})
 			func() {
 				defer func() { _ = recover() }()
 				serve(c.ctx, p.Handler(c.handler), "/")

@@ -81,12 +81,12 @@ func refused(t *testing.T, rt http.RoundTripper) *breaker.OpenError {
 func minute() backoff.Strategy { return backoff.Constant{Wait: time.Minute} }
 
 // recorded returns a registry that calls f for each call that a breaker counts.
-func recorded(f func(outcome core.Outcome)) *core.Registry {
+func recorded(f func(outcome core.Outcome, took time.Duration)) *core.Registry {
 	return eventtest.Registry(func(_ context.Context, e registry.Event) {
 		if e.Text == "circuit breaker recorded a call" {
 			for o := core.Ignored; o <= core.Failure; o++ {
 				if o.String() == e.Attr("outcome").String() {
-					f(o)
+					f(o, e.Attr("duration").Duration())
 				}
 			}
 		}
