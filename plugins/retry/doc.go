@@ -19,9 +19,8 @@
 // calls: three attempts inside three attempts are nine. If a request must survive a
 // restart, use a job queue instead.
 //
-// In a [core.Registry] the plugin has the kind "retry": core.SetConfig takes its
-// [Config], and [core.Lookup] also finds its *retry.Policy of core/retry, for metrics.
-// Change the Config of the plugin, not of the policy, which has no effect on requests.
+// In a [core.Registry] the plugin has the kind "retry", and [core.Lookup] finds it by its
+// type. It reports what its *retry.Policy of core/retry does.
 //
 // # Guarantees
 //
