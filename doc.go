@@ -13,7 +13,7 @@
 //	stores/redisstore  limits common to all instances of a service
 //	core               the mechanisms, for any function: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
-//	                   core/cooldown, core/bulkhead, core/event
+//	                   core/cooldown, core/bulkhead
 //	resiltest          test a client against a server that fails
 //
 // # Limit a chi server

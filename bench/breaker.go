@@ -51,11 +51,6 @@ func breakerRows(Sizes) []Row {
 		Row{Name: "breaker: count window and slow calls, closed", Subjects: []Subject{
 			ours("breaker.Acquire", func() Work { return acquire(gresil.Config{SlowCall: time.Minute}, closed) }), clocks(2),
 		}},
-		Row{Name: "breaker: count window and a hook with durations, closed", Subjects: []Subject{
-			ours("breaker.Acquire", func() Work {
-				return acquire(gresil.Config{Hooks: gresil.Hooks{Recorded: func(context.Context, gresil.Info) {}}}, closed)
-			}), clocks(2),
-		}},
 	)
 }
 

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -57,21 +56,4 @@ func TestPipelineCheckTellsOfEveryPairThatIsInverted(t *testing.T) {
 	}
 	require.Nil(t, (*core.Pipeline)(nil).Check())
 	require.Nil(t, new(core.Pipeline).Check())
-}
-
-// A pipeline is validated, cannot be changed, has a name where it is looked
-// up, and its first mechanism is the outermost.
-func TestAPipelineIsFoundByItsName(t *testing.T) {
-	t.Parallel()
-	var trace []string
-	var r core.Registry
-	given := []core.Mechanism{&traced{"a", 1, &trace}, &traced{"b", 1, &trace}}
-	require.NoError(t, r.Add("pipeline", "payments", core.Must(core.NewPipeline(given...))))
-	given[0] = nil
-	p, ok := core.Lookup[*core.Pipeline](&r, "pipeline", "payments")
-	require.True(t, ok)
-	n, err := core.Do(t.Context(), p, func(context.Context) (int, error) { return 7, nil })
-	require.NoError(t, err)
-	require.Equal(t, 7, n)
-	require.Equal(t, []string{"+a", "+b", "-b", "-a"}, trace)
 }

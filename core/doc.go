@@ -16,20 +16,13 @@
 //		return query(ctx)
 //	})
 //
-// A [Registry] holds named instances, for metrics, logs and pages, which distinguish
-// them by their tags, and for callers that know a name:
+// A [Registry] holds named mechanisms, for metrics, logs and pages, and for callers that know a name:
 //
 //	registry := &core.Registry{} // in the Config of each
-//	err := registry.Tag("breaker", "db", map[string]string{"team": "shop"}) // no name: each of the kind
-//	b, ok := core.Lookup[*breaker.Breaker](registry, "breaker", "db")
-//	err = core.SetConfig(registry, "breaker", "db", cfg) // while it is in use
-//
-// A service that is not below core, such as a dispatcher, is a [Reporter] for metrics and
-// logs.
+//	b, ok := core.Lookup[*breaker.Breaker](registry, "db")
 //
 // The mechanisms themselves live one package each below this one: retry,
-// breaker, ratelimit, timeout, cooldown, bulkhead, with backoff for delays and event for a bounded
-// log. They are passive: they decide, and start no goroutine, do no I/O and log
+// breaker, ratelimit, timeout, cooldown, bulkhead, with backoff for delays. They are passive: they decide, and start no goroutine, do no I/O and log
 // nothing. None of them imports net/http; the packages server, client and plugins
 // bind them to it.
 //

@@ -42,6 +42,29 @@ func (e *ConfigError) Is(target error) bool { return target == ErrConfig }
 // sent, so the call is safe to repeat elsewhere.
 var ErrRejected = errors.New("rejected")
 
+// ErrClosed is matched by the error of a limiter, bulkhead or other mechanism that was closed. It matches [ErrRejected], and
+// waiting does not help.
+var ErrClosed error = closedError{}
+
+type closedError struct{}
+
+func (closedError) Error() string             { return "closed" }
+func (closedError) Is(target error) bool      { return target == ErrRejected }
+func (closedError) RetryAfter() time.Duration { return -1 }
+
+// Permanent returns an error that wraps err and that no retry of this module repeats. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+func (permanentError) Permanent()      {} // for internal/blame
+
 // RetryAfter returns the longest wait that any rejection in the tree of err
 // asks for before the call is tried again. It is false when none asks.
 //

@@ -3,12 +3,16 @@ package core_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // rejection is an error that asks for a wait.
@@ -45,12 +49,77 @@ func TestRetryAfterIsTheLongestInTheTree(t *testing.T) {
 	}
 }
 
-func TestConfigErrorNamesFieldValueAndWhatWouldDo(t *testing.T) {
+type number int
+
+func (number) String() string { return "a number" }
+
+// A ConfigError prints plain values, and of others the type: their memory may be changing.
+func TestConfigError(t *testing.T) {
 	t.Parallel()
-	err := error(&core.ConfigError{Field: "retry.Config.MaxAttempts", Value: -5, Reason: "must be >= 0 (0 means 3)"})
-	require.EqualError(t, err, "retry.Config.MaxAttempts = -5: must be >= 0 (0 means 3)")
-	require.ErrorIs(t, err, core.ErrConfig)
-	require.NotErrorIs(t, err, core.ErrRejected)
+	for _, c := range []struct {
+		value any
+		want  string
+	}{
+		{nil, "<nil>"},
+		{-5, "-5"},
+		{0.5, "0.5"},
+		{true, "true"},
+		{"text", "text"},
+		{time.Second, "1s"},
+		{number(1), "a number"},
+		{[]int{1}, "[]int"},
+		{map[string]int{"a": 1}, "map[string]int"},
+		{struct{ n int }{1}, "struct { n int }"},
+		{&core.Registry{}, "*core.Registry"},
+		{(&core.Registry{}).All, "func() iter.Seq[github.com/gresil/gresil/core.Entry]"},
+	} {
+		err := error(&core.ConfigError{Field: "retry.Config.X", Value: c.value, Reason: "must be >= 0 (0 means 3)"})
+		require.EqualError(t, err, "retry.Config.X = "+c.want+": must be >= 0 (0 means 3)")
+		require.ErrorIs(t, err, core.ErrConfig)
+		require.NotErrorIs(t, err, core.ErrRejected)
+	}
+}
+
+func TestConfigErrorWhileItsValueChanges(t *testing.T) {
+	t.Parallel()
+	r := &registry.Registry{}
+	err := error(&core.ConfigError{Field: "f", Value: (*core.Registry)(r), Reason: "no"})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 2000 {
+			if _, err := r.Add(registry.Entry{Kind: "kind", Name: strconv.Itoa(i), Instance: &i}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 2000 {
+		for _, verb := range []string{"%v", "%+v", "%s", "%q", "%x"} {
+			if fmt.Sprintf(verb, err) == "" {
+				t.Error("no text")
+			}
+		}
+	}
+	wg.Wait()
+}
+
+func TestErrClosed(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("call: %w", core.ErrClosed)
+	require.EqualError(t, err, "call: closed")
+	require.ErrorIs(t, err, core.ErrClosed)
+	require.ErrorIs(t, err, core.ErrRejected)
+	require.NotErrorIs(t, core.ErrRejected, core.ErrClosed)
+	require.True(t, blame.Hopeless(err), "waiting does not help")
+}
+
+func TestPermanent(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, core.Permanent(nil))
+	err := core.Permanent(rejection(3))
+	require.EqualError(t, err, "rejected")
+	require.ErrorIs(t, err, rejection(3))
+	require.True(t, blame.Permanent(fmt.Errorf("call: %w", errors.Join(errors.New("x"), err))))
+	require.False(t, blame.Permanent(rejection(3)))
 }
 
 func TestMust(t *testing.T) {
@@ -76,20 +145,4 @@ func TestOutcomeText(t *testing.T) {
 	got := core.Failure
 	require.EqualError(t, got.UnmarshalText([]byte("ok")), `core.Outcome = "ok": must be ignored, success or failure`)
 	require.Equal(t, core.Failure, got)
-}
-
-func TestRegistryEventKindsSurviveText(t *testing.T) {
-	t.Parallel()
-	for k := range core.Tagged + 1 {
-		text, err := k.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, k.String(), string(text))
-		got := core.RegistryEventKind(9)
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, k, got)
-	}
-	_, err := core.RegistryEventKind(9).MarshalText()
-	require.ErrorIs(t, err, core.ErrConfig)
-	var got core.RegistryEventKind
-	require.ErrorIs(t, got.UnmarshalText([]byte("changed")), core.ErrConfig)
 }

@@ -14,20 +14,24 @@ import (
 
 func ExampleRegistry() {
 	registry := &core.Registry{}
-	_, cancel := registry.Subscribe(func(e core.RegistryEvent) { fmt.Println(e.Kind, e.Entry.Kind, e.Entry.Name) })
-	defer cancel()
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
+	core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
 	_, err := ratelimit.New(ratelimit.Config{Name: "api", Registry: registry})
 	fmt.Println(err)
 	for _, e := range slices.Collect(registry.All()) {
 		fmt.Printf("%s %s %T\n", e.Kind, e.Name, e.Instance)
 	}
-	_ = limiter.Close()
 	// Output:
-	// added ratelimit api
-	// core.Registry.Add = ("ratelimit", "api"): is already registered
+	// ratelimit.Config.Name = api: is already registered as ratelimit
 	// ratelimit api *ratelimit.Limiter
-	// removed ratelimit api
+}
+
+// A page or a program changes a mechanism by its name.
+func ExampleLookup() {
+	registry := &core.Registry{}
+	core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
+	limiter, ok := core.Lookup[*ratelimit.Limiter](registry, "api")
+	fmt.Println(ok, limiter.SetConfig(ratelimit.Config{Limit: ratelimit.PerMinute(5)}), limiter.Limit())
+	// Output: true <nil> 5/1m
 }
 
 func ExampleDo() {
@@ -54,21 +58,6 @@ func ExampleConfigError() {
 	// true
 	// ratelimit.Limit.Permits = -1: must be 1 to 274877906944 (only the zero Limit means 1000)
 	// ratelimit.Config.MaxKeys = -1: must be 0 to 1073741824 (0 means 1048576)
-}
-
-func ExampleRegistry_Tag() {
-	registry := &core.Registry{}
-	_ = registry.Tag("", "", map[string]string{"zone": "eu", "team": "platform"})
-	_ = registry.Tag("ratelimit", "api", map[string]string{"team": "shop"})
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry}))
-	for e := range registry.All() {
-		fmt.Println(e.Name, e.Tags)
-	}
-	found, ok := core.Lookup[*ratelimit.Limiter](registry, "ratelimit", "api")
-	fmt.Println(found == limiter, ok)
-	// Output:
-	// api map[team:shop zone:eu]
-	// true true
 }
 
 func ExamplePipeline_Check() {

@@ -21,7 +21,7 @@ func manyGroups(b *testing.B) *core.Registry {
 	for i := range 10_000 {
 		f.groups = append(f.groups, batch.GroupInfo{Method: "m", Option: fmt.Sprintf("option %d", i), Pending: i % 977, Bytes: int64(i), Oldest: time.Now(), NextFlush: time.Now()})
 	}
-	require.NoError(b, registry.Add("batch", "crm", f))
+	put(b, registry, "batch", "crm", f)
 	return registry
 }
 

@@ -150,13 +150,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, c *command, n i
 
 // planner returns the planner of the instance of a command, or nil.
 func (h *Handler) planner(c *command) planner {
-	instance, ok := h.registry.Get(c.Kind, c.Name)
+	e, ok := h.registry.Get(c.Kind, c.Name)
 	if !ok {
 		return nil
 	}
 	for _, s := range sections() {
 		if s.plans != nil {
-			if plans := s.plans(instance); plans != nil {
+			if plans := s.plans(e.Instance); plans != nil {
 				return plans
 			}
 		}

@@ -92,7 +92,7 @@ func faked(t *testing.T, options ...string) (*fake, *core.Registry) {
 	for _, option := range options {
 		f.groups = append(f.groups, batch.GroupInfo{Option: option, Pending: 4, Failed: 3})
 	}
-	require.NoError(t, registry.Add("batch", "crm", f))
+	put(t, registry, "batch", "crm", f)
 	return f, registry
 }
 
@@ -250,7 +250,7 @@ func TestACrossOriginControlIsRefused(t *testing.T) {
 func TestAControlThatCannotBeDoneIsNamed(t *testing.T) {
 	t.Parallel()
 	f, registry := faked(t, "a")
-	require.NoError(t, registry.Add("batch", "strange", new(int)))
+	put(t, registry, "batch", "strange", new(int))
 	h := handler(t, registry, dash.Config{Controls: true})
 	valid := `{"verb":"pause","kind":"batch","name":"crm","option":"a"}`
 	for name, c := range map[string]struct {
@@ -329,7 +329,7 @@ func TestAControlOutlivesItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		s := &slow{}
-		require.NoError(t, registry.Add("batch", "crm", s))
+		put(t, registry, "batch", "crm", s)
 		h := handler(t, registry, dash.Config{Controls: true})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

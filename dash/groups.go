@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 	form "github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/pace"
@@ -47,7 +47,7 @@ func batchers() *section {
 			{"last_error", "Last error"},
 			{"last_error_at", ""},
 		},
-		reads: func(e core.Entry) reader {
+		reads: func(e registry.Entry) reader {
 			b, ok := as[batcher](e.Instance)
 			if !ok {
 				return nil

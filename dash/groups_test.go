@@ -183,7 +183,7 @@ func TestAControlThatFailsHalfwaySaysHowFarItCame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		fail := func(context.Context, jobs.Job) error { return jobs.Permanent(errors.New("no")) }
+		fail := func(context.Context, jobs.Job) error { return core.Permanent(errors.New("no")) }
 		engine := &breaks{Engine: jobs.NewMemory(0), after: 2}
 		r, err := jobs.New(jobs.Config{Name: "outbox", Registry: registry, Engine: engine, Queues: map[string]jobs.Queue{"mail": {Handler: fail}}})
 		require.NoError(t, err)
@@ -229,7 +229,7 @@ func (s *stuck) Inspect(ctx context.Context, queue string) (jobs.QueueInfo, erro
 
 func mail(t *testing.T, registry *core.Registry) *jobs.Runner {
 	t.Helper()
-	fail := func(context.Context, jobs.Job) error { return jobs.Permanent(errors.New("mailbox <full>")) }
+	fail := func(context.Context, jobs.Job) error { return core.Permanent(errors.New("mailbox <full>")) }
 	r, err := jobs.New(jobs.Config{Name: "outbox", Registry: registry, Queues: map[string]jobs.Queue{"mail": {Handler: fail}, "sms": {Handler: fail}}})
 	require.NoError(t, err)
 	return r

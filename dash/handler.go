@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A Handler serves the page, its JSON and, with Config.Controls, its controls. Make it with
 // [New]. It has no authentication: put it behind that of your service.
 type Handler struct {
-	registry *core.Registry
+	registry *registry.Registry
 	cfg      Config
 	guard    *http.CrossOriginProtection
 	process  process
@@ -39,15 +40,15 @@ type process struct {
 
 // New makes a handler for the instances in the registry, also those added later. A nil
 // registry, and each error of [Config.Validate], is a [*core.ConfigError]. It starts nothing.
-func New(registry *core.Registry, cfg Config) (*Handler, error) {
+func New(of *core.Registry, cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if registry == nil {
+	if of == nil {
 		return nil, &core.ConfigError{Field: "dash.New registry", Value: nil, Reason: "must be the registry of the instances"}
 	}
 	cfg.Hosts, cfg.Origins = slices.Clone(cfg.Hosts), slices.Clone(cfg.Origins)
-	h := &Handler{registry: registry, cfg: cfg, guard: http.NewCrossOriginProtection(), process: thisProcess()}
+	h := &Handler{registry: (*registry.Registry)(of), cfg: cfg, guard: http.NewCrossOriginProtection(), process: thisProcess()}
 	for i, origin := range cfg.Origins {
 		if err := h.guard.AddTrustedOrigin(origin); err != nil {
 			return nil, &core.ConfigError{Field: "dash.Config.Origins[" + count(i).String() + "]", Value: origin, Reason: err.Error()}

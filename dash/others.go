@@ -3,55 +3,55 @@ package dash
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-// reporters shows the figures of services that have no table of their own.
+// reporters shows the figures of what has no table of its own, such as breakers and limiters.
 func reporters() *section {
 	return &section{
-		kind: "services", title: "Other services",
+		kind: "services", title: "Mechanisms and other services",
 		columns: []column{{"kind", "Kind"}, {"figures", "Figures"}},
-		reads: func(e core.Entry) reader {
-			reporter, ok := as[core.Reporter](e.Instance)
-			if !ok {
+		reads: func(e registry.Entry) reader {
+			if e.Source.Figures == nil {
 				return nil
 			}
 			return func(context.Context, view) ([]row, error) {
-				figures, _ := reporter.Figures()
-				return []row{{cells: []cell{text(e.Kind), listed(figures)}}}, nil
+				return []row{{cells: []cell{text(e.Kind), listed(e.Source.Figures())}}}, nil
 			}
 		},
 	}
 }
 
-// A figure is one of a [core.Reporter] in JSON.
+// A figure is a number in JSON.
 type figure struct {
-	Name  string  `json:"name"`
-	Label string  `json:"label,omitempty"`
-	Value string  `json:"value,omitempty"`
-	N     float64 `json:"n"`
+	Name   string   `json:"name"`
+	Labels []string `json:"labels,omitempty"`
+	N      float64  `json:"n"`
 }
 
-func listed(figures []core.Figure) cell {
+// listed shows the numbers that are not 0, without histograms.
+func listed(figures registry.Figures) cell {
+	figures = slices.DeleteFunc(figures, func(f registry.Figure) bool { return f.N == 0 })
 	values, lines := []figure{}, []string(nil)
 	for _, f := range figures[:min(len(figures), maxLines)] {
-		values = append(values, figure{f.Name, f.Label, f.Value, f.N})
+		values = append(values, figure{f.Name, f.Labels, f.N})
 		name := visible(f.Name)
-		if f.Label != "" {
-			name += fmt.Sprintf("{%s=%q}", visible(f.Label), f.Value)
+		for label := range slices.Chunk(f.Labels, 2) {
+			name += fmt.Sprintf("{%s=%q}", visible(label[0]), label[1])
 		}
 		lines = append(lines, fmt.Sprintf("%s %v", name, f.N))
 	}
 	return list(len(figures), values, lines)
 }
 
-// others lists the other instances in the registry, such as breakers and limiters.
+// others lists the other instances in the registry, which report nothing.
 func others() *section {
 	return &section{
 		kind: "others", title: "Other instances", quick: true,
 		columns: []column{{"kind", "Kind"}, {"type", "Type"}},
-		reads: func(e core.Entry) reader {
+		reads: func(e registry.Entry) reader {
 			return func(context.Context, view) ([]row, error) {
 				return []row{{cells: []cell{text(e.Kind), text(fmt.Sprintf("%T", e.Instance))}}}, nil
 			}

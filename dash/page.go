@@ -68,7 +68,6 @@ type head struct {
 
 type rowHTML struct {
 	Name    cell
-	Tags    []string
 	Cells   []cell
 	Target  string // of the controls
 	Back    string // query of this page
@@ -158,9 +157,6 @@ func heading(q query, kind, key, label string) head {
 
 func (h *Handler) rowHTML(t *table, r *row, q query) rowHTML {
 	x := rowHTML{Name: text(r.name), Target: r.target().encode(), Back: q.String()}
-	for _, tag := range sortedTags(r.tags) {
-		x.Tags = append(x.Tags, visible(tag))
-	}
 	for i, c := range t.columns {
 		if c.label != "" {
 			x.Cells = append(x.Cells, r.shown()[i])

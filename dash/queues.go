@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
@@ -43,7 +43,7 @@ func runners() *section {
 			{"paused", ""},
 		},
 		labels: map[string]string{"delete": "Delete failed"},
-		reads: func(e core.Entry) reader {
+		reads: func(e registry.Entry) reader {
 			r, ok := as[runner](e.Instance)
 			if !ok {
 				return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/dash"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -72,16 +73,16 @@ func TestALongErrorIsCut(t *testing.T) {
 func besideAReporter(t *testing.T, instance any) reply {
 	t.Helper()
 	registry := &core.Registry{}
-	require.NoError(t, registry.Add("mine", "a", reporter{}))
-	require.NoError(t, registry.Add("mine", "b", instance))
+	put(t, registry, "mine", "a", reporter{})
+	put(t, registry, "mine", "b", instance)
 	return state(t, handler(t, registry, dash.Config{}), "")
 }
 
-// numbers is a core.Reporter.
+// numbers has a figure that JSON has not.
 type numbers struct{ reporter }
 
-func (numbers) Figures() ([]core.Figure, uint64) {
-	return []core.Figure{{Name: "mean", N: math.NaN()}}, 0
+func (numbers) Figures() registry.Figures {
+	return registry.Figures{{Name: "mean", N: math.NaN()}}
 }
 
 func TestARowThatCannotBeEncodedDoesNotHideTheOthers(t *testing.T) {
@@ -96,13 +97,13 @@ func TestARowThatCannotBeEncodedDoesNotHideTheOthers(t *testing.T) {
 
 type broken struct{}
 
-func (broken) Mechanisms() []any { panic("no parts") }
+func (broken) Figures() registry.Figures { panic("no figures") }
 
-func TestAnInstanceWhosePartsPanicDoesNotHideTheOthers(t *testing.T) {
+func TestAnInstanceWhoseFiguresPanic(t *testing.T) {
 	t.Parallel()
 	s := besideAReporter(t, broken{})
 	require.Len(t, s.Errors, 1)
-	require.Equal(t, "panic: no parts", s.Errors[0].Error)
+	require.Equal(t, "panic: no figures", s.Errors[0].Error)
 	require.Equal(t, "a", s.Rows[0]["name"])
 }
 
@@ -115,14 +116,11 @@ func TestAControlThatPanicsHasFailed(t *testing.T) {
 	t.Parallel()
 	f := &fake{groups: []batch.GroupInfo{{Option: "a"}}}
 	registry := &core.Registry{}
-	require.NoError(t, registry.Add("batch", "crm", panics{f}))
-	require.NoError(t, registry.Add("batch", "parts", broken{}))
+	put(t, registry, "batch", "crm", panics{f})
 	var log bytes.Buffer
 	h := handler(t, registry, dash.Config{Controls: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	w := post(h, formType, form("pause", "a"))
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Contains(t, w.Body.String(), "panic: pause")
 	require.Contains(t, log.String(), "control failed")
-	w = post(h, formType, strings.ReplaceAll(form("pause", "a"), "crm", "parts"))
-	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A reader reads the rows of one instance.
@@ -25,19 +25,10 @@ func kinds() (names []string) {
 	return names
 }
 
-// as returns the instance as a T, or its first mechanism that is one.
+// as returns the instance as a T.
 func as[T any](instance any) (t T, ok bool) {
-	if t, ok = instance.(T); ok {
-		return t, true
-	}
-	if composed, is := instance.(core.Composed); is {
-		for _, m := range composed.Mechanisms() {
-			if t, ok = m.(T); ok {
-				return t, true
-			}
-		}
-	}
-	return t, false
+	t, ok = instance.(T)
+	return t, ok
 }
 
 // query reads the query of a request, and the tables that it selects.
@@ -59,11 +50,11 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 	}
 	type reading struct {
 		of     *table
-		entry  core.Entry
+		entry  registry.Entry
 		flight *flight
 	}
 	var readings []reading
-	for entry := range h.registry.All() {
+	for _, entry := range h.registry.Entries() {
 		for _, t := range tables {
 			read := t.reader(entry)
 			if read == nil {
@@ -99,7 +90,7 @@ func (h *Handler) tables(ctx context.Context, q query) (view, []*table, error) {
 }
 
 // reader returns the reader of an instance, also if its parts cannot be listed, or nil.
-func (t *table) reader(e core.Entry) (read reader) {
+func (t *table) reader(e registry.Entry) (read reader) {
 	defer func() {
 		if p := recover(); p != nil {
 			read = func(context.Context, view) ([]row, error) { return nil, &panicError{p} }
@@ -109,9 +100,9 @@ func (t *table) reader(e core.Entry) (read reader) {
 }
 
 // add adds rows of an instance.
-func (t *table) add(e core.Entry, rows []row) {
+func (t *table) add(e registry.Entry, rows []row) {
 	for _, row := range rows {
-		row.kind, row.name, row.tags = e.Kind, e.Name, e.Tags
+		row.kind, row.name = e.Kind, e.Name
 		t.rows = append(t.rows, row)
 	}
 }
@@ -131,7 +122,7 @@ type flight struct {
 }
 
 // join returns the reading of an instance, and begins it if there is none.
-func (f *flights) join(ctx context.Context, e core.Entry, timeout time.Duration, v view, read reader) *flight {
+func (f *flights) join(ctx context.Context, e registry.Entry, timeout time.Duration, v view, read reader) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := [3]any{e.Kind, e.Name, e.Instance}

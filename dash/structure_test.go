@@ -73,7 +73,7 @@ func TestThePageHasTheStructureThatItsReadersNeed(t *testing.T) {
 		mail(t, registry)
 		ads(t, registry)
 		add(t, registry, "panics", func() dispatch.Snapshot { panic("x") })
-		require.NoError(t, registry.Add("strange", "b", new(int)))
+		put(t, registry, "strange", "b", new(int))
 		page := parse(t, get(handler(t, registry, dash.Config{Controls: true, Keys: true}), "/").Body.String())
 		var sections []string
 		for _, s := range page.all("section") {

@@ -2,12 +2,11 @@ package dash
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A section describes the table of one kind of instances. A new kind is one more section.
@@ -17,7 +16,7 @@ type section struct {
 	labels      map[string]string // of verbs, if they differ
 	// reads returns a function that reads the rows of an instance, or nil if the section
 	// does not show it.
-	reads func(e core.Entry) reader
+	reads func(e registry.Entry) reader
 	// quick is set if its readers do not wait, and run no code of users.
 	quick bool
 	// plans returns the planner of the controls of an instance, or nil. It may be nil.
@@ -38,7 +37,6 @@ type view struct {
 // A row is an instance, or a part of one, such as a group.
 type row struct {
 	kind, name string
-	tags       map[string]string
 	option     string
 	cells      []cell        // of the columns; read them with shown
 	fills      func() []cell // makes the cells when they are needed, if there can be many rows
@@ -72,16 +70,11 @@ func (r *row) shown() []cell {
 	return r.cells
 }
 
-// contains reports whether the name, the option, a tag or a text of the row contains the text, in lower case.
+// contains reports whether the name, the option or a text of the row contains the text, in lower case.
 func (r *row) contains(text string) bool {
 	in := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
 	if in(r.name) || in(r.option) {
 		return true
-	}
-	for tag, value := range r.tags {
-		if in(tag + "=" + value) {
-			return true
-		}
 	}
 	return slices.ContainsFunc(r.shown(), func(c cell) bool {
 		s, ok := c.value.(string)
@@ -159,7 +152,7 @@ func (t *table) keys() (keys []string) {
 
 // json returns a row as an object.
 func (t *table) json(r *row) map[string]any {
-	object := map[string]any{"kind": r.kind, "name": r.name, "tags": r.tags}
+	object := map[string]any{"kind": r.kind, "name": r.name}
 	if t.plans != nil {
 		object["target"], object["verbs"] = r.target().encode(), append([]string{}, r.verbs...)
 	}
@@ -167,12 +160,4 @@ func (t *table) json(r *row) map[string]any {
 		object[c.key] = r.shown()[i].value
 	}
 	return object
-}
-
-// sortedTags are the tags as texts.
-func sortedTags(tags map[string]string) (texts []string) {
-	for _, name := range slices.Sorted(maps.Keys(tags)) {
-		texts = append(texts, name+"="+tags[name])
-	}
-	return texts
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 )
@@ -37,7 +37,7 @@ func dispatchers() *section {
 			{"store_failures", "Store failures"},
 			{"hook_panics", ""},
 		},
-		reads: func(e core.Entry) reader {
+		reads: func(e registry.Entry) reader {
 			d, ok := as[interface{ Snapshot() dispatch.Snapshot }](e.Instance)
 			if !ok {
 				return nil
@@ -107,7 +107,7 @@ func pacers() *section {
 			{"refresh_failed", "Rates not read"},
 			{"hook_panics", ""},
 		},
-		reads: func(e core.Entry) reader {
+		reads: func(e registry.Entry) reader {
 			p, ok := as[interface{ Snapshot() pace.Snapshot }](e.Instance)
 			if !ok {
 				return nil

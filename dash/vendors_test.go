@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/dash"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/pace"
 )
@@ -47,7 +49,6 @@ func TestAVendorIsShownWithItsCooldowns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		vendor := ads(t, registry)
-		require.NoError(t, registry.Tag("dispatch", "ads", map[string]string{"team": "shop"}))
 		time.Sleep(15 * time.Second)
 		h := handler(t, registry, dash.Config{})
 		s := state(t, h, "")
@@ -55,7 +56,6 @@ func TestAVendorIsShownWithItsCooldowns(t *testing.T) {
 		row := s.Rows[0]
 		require.Equal(t, "dispatch", row["kind"])
 		require.Equal(t, "ads", row["name"])
-		require.Equal(t, map[string]any{"team": "shop"}, row["tags"])
 		require.Equal(t, "cooling_down", row["state"])
 		require.Equal(t, time.Now().Add(45*time.Second).UTC().Format(time.RFC3339Nano), row["until"])
 		require.InDelta(t, 2, row["gave_up"], 0)
@@ -70,7 +70,6 @@ func TestAVendorIsShownWithItsCooldowns(t *testing.T) {
 		require.Contains(t, page, `<td class="bad">cooling down</td>`)
 		require.Contains(t, page, ">in 45 s</td>")
 		require.Contains(t, page, "in 59 min 45 s</li>")
-		require.Contains(t, page, `<span class="tag">team=shop</span>`)
 		require.Contains(t, page, "1 need attention")
 
 		time.Sleep(time.Hour)
@@ -135,9 +134,20 @@ type vendorLike struct{ snapshot func() dispatch.Snapshot }
 
 func (v *vendorLike) Snapshot() dispatch.Snapshot { return v.snapshot() }
 
+// put adds an instance, which can have figures.
+func put(tb testing.TB, to *core.Registry, kind, name string, instance any) {
+	tb.Helper()
+	e := registry.Entry{Kind: kind, Name: name, Instance: instance}
+	if r, ok := instance.(interface{ Figures() registry.Figures }); ok {
+		e.Source.Figures = r.Figures
+	}
+	_, err := (*registry.Registry)(to).Add(e)
+	require.NoError(tb, err)
+}
+
 func add(t *testing.T, registry *core.Registry, name string, snapshot func() dispatch.Snapshot) {
 	t.Helper()
-	require.NoError(t, registry.Add("vendor", name, &vendorLike{snapshot}))
+	put(t, registry, "vendor", name, &vendorLike{snapshot})
 }
 
 func TestAnInstanceThatFailsDoesNotHideTheOthers(t *testing.T) {
@@ -215,26 +225,20 @@ func TestNumbersThatAFloatCannotHoldAreTexts(t *testing.T) {
 func TestOtherInstancesAreListedWithTheirFigures(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	require.NoError(t, registry.Add("mine", "a", reporter{}))
-	require.NoError(t, registry.Add("strange", "b", new(int)))
-	require.NoError(t, registry.Add("plugin", "c", composed{}))
+	put(t, registry, "mine", "a", reporter{})
+	put(t, registry, "strange", "b", new(int))
+	core.Must(retry.New(retry.Config{Registry: registry}))
 	h := handler(t, registry, dash.Config{})
 	s := state(t, h, "")
 	require.Len(t, s.Rows, 3)
-	require.Equal(t, []any{map[string]any{"name": "x_total", "label": "result", "value": `<"`, "n": 2.5}}, s.Rows[0]["figures"])
-	require.Equal(t, map[string]any{"kind": "plugin", "name": "c", "tags": nil, "figures": s.Rows[0]["figures"]}, s.Rows[1])
-	require.Equal(t, map[string]any{"kind": "strange", "name": "b", "tags": nil, "type": "*int"}, s.Rows[2])
+	require.Equal(t, []any{map[string]any{"name": "x_total", "labels": []any{"result", `<"`}, "n": 2.5}}, s.Rows[0]["figures"])
+	require.Equal(t, map[string]any{"kind": "retry", "name": "default", "figures": []any{}}, s.Rows[1], "without zeros")
+	require.Equal(t, map[string]any{"kind": "strange", "name": "b", "type": "*int"}, s.Rows[2])
 	require.Contains(t, get(h, "/").Body.String(), "x_total{result=&#34;&lt;\\&#34;&#34;} 2.5")
 }
 
-type reporter struct{}
+type reporter struct{ _ int }
 
-func (reporter) Figures() ([]core.Figure, uint64) {
-	return []core.Figure{{Name: "x_total", Label: "result", Value: `<"`, N: 2.5}}, 0
+func (reporter) Figures() registry.Figures {
+	return registry.Figures{{Name: "x_total", Labels: []string{"result", `<"`}, N: 2.5}, {Name: "zero"}}
 }
-
-func (reporter) ObserveSteps(bool, func(context.Context, core.Step)) func() { return func() {} }
-
-type composed struct{}
-
-func (composed) Mechanisms() []any { return []any{new(int), reporter{}} }

@@ -17,12 +17,12 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/logs"
+	plugins "github.com/gresil/gresil/plugins/breaker"
 )
 
 var errDown = errors.New("down")
@@ -64,11 +64,10 @@ func (b *book) logger(level slog.Level) *slog.Logger {
 }
 
 // newBook attaches to a registry, and closes at the end.
-func newBook(t *testing.T, registry *core.Registry, level slog.Level, cfg logs.Config) (*book, *logs.Adapter) {
+func newBook(t *testing.T, registry *core.Registry, level slog.Level, cfg logs.Config) (*book, *logs.Running) {
 	t.Helper()
 	b := new(book)
-	a, err := logs.New(registry, b.logger(level), cfg)
-	require.NoError(t, err)
+	a := logs.Begin(registry, b.logger(level), cfg)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return b, a
 }
@@ -113,7 +112,7 @@ func TestABreakerThatOnlyMeasuresTellsWhenItWouldHaveOpened(t *testing.T) {
 	for range 5 {
 		_, _ = breaker.Do(t.Context(), br, fail)
 	}
-	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db slow=false failure_rate=1 slow_rate=0`}, book.read())
+	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db failure_rate=1 slow_rate=0`}, book.read())
 }
 
 func TestBreakerStatesAndCalls(t *testing.T) {
@@ -127,7 +126,7 @@ func TestBreakerStatesAndCalls(t *testing.T) {
 		for range 3 {
 			_, _ = breaker.Do(t.Context(), br, fail)
 		}
-		const opened = `level=INFO msg="circuit breaker changed its state" kind=breaker name=db from=closed to=open manual=false failure_rate=1 slow_rate=0 open_for=1m0s opened=1`
+		const opened = `level=INFO msg="circuit breaker changed its state" kind=breaker name=db from=closed to=open reason="2 of 2 calls failed" failure_rate=1 slow_rate=0 open_for=1m0s opened=1`
 		require.Equal(t, []string{opened}, few.read())
 		require.ElementsMatch(t, []string{
 			`level=DEBUG msg="circuit breaker recorded a call" kind=breaker name=db state=closed outcome=failure duration=0s slow=false failure_rate=0 slow_rate=0`,
@@ -142,7 +141,7 @@ func TestBreakerStatesAndCalls(t *testing.T) {
 		require.Equal(t, []string{`level=INFO msg="circuit breaker was reset" kind=breaker name=db`}, few.read())
 		all.read()
 		require.NoError(t, group.Get("example.com").SetState(breaker.ForcedOpen))
-		const forced = `level=INFO msg="circuit breaker changed its state" kind=breaker name=hosts%s from=closed to=forced_open manual=true failure_rate=0 slow_rate=0 open_for=0s opened=0`
+		const forced = `level=INFO msg="circuit breaker changed its state" kind=breaker name=hosts%s from=closed to=forced_open reason="set by hand" failure_rate=0 slow_rate=0 open_for=0s opened=0`
 		require.Equal(t, []string{fmt.Sprintf(forced, "")}, few.read(), "a key is there on request")
 		require.Equal(t, []string{fmt.Sprintf(forced, " key=example.com")}, all.read())
 	})
@@ -200,7 +199,7 @@ func TestWarningsOfAStoreAreSampled(t *testing.T) {
 		one := core.Must(ratelimit.New(ratelimit.Config{Name: "one", Registry: registry, Store: store}))
 		two := core.Must(ratelimit.New(ratelimit.Config{Name: "two", Registry: registry, Store: store}))
 		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
-		k, _ := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: true, WarnEvery: time.Hour})
+		k, _ := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: true})
 		failing := func(l *ratelimit.Limiter, times int) {
 			for range times {
 				_, _ = l.Take(t.Context(), "secret", 1)
@@ -225,111 +224,66 @@ func TestWarningsOfAStoreAreSampled(t *testing.T) {
 	})
 }
 
-func TestHooksThatPanicAreReportedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		p := core.Must(retry.New(retry.Config{
-			Name: "api", Registry: registry, Backoff: backoff.None{},
-			Hooks: retry.Hooks{Exhausted: func(context.Context, retry.Info) { panic("hook") }},
-		}))
-		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- a.Run(ctx) }()
-		_, _ = retry.Do(t.Context(), p, fail)
-		_, _ = retry.Do(t.Context(), p, fail)
-		require.Nil(t, b.read())
-		time.Sleep(time.Minute / 2)
-		require.Equal(t, []string{`level=WARN msg="hooks panicked" kind=retry name=api count=2`}, b.read())
-		_, _ = retry.Do(t.Context(), p, fail)
-		time.Sleep(time.Hour)
-		require.Nil(t, b.read())
-		cancel()
-		require.NoError(t, <-ended)
-	})
-}
-
-func TestCountersAreLookedAtWithOtherEventsAndAtTheEnd(t *testing.T) {
+func TestCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, 1))
-		audit := core.Must(event.New[string](2))
-		require.NoError(t, registry.Add("event", "audit", audit))
-		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
-		b.read()
+		g.Get("b")
+		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
+		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+		defer cancel()
 		g.Get("b")
 		g.Get("c")
-		require.Nil(t, b.read())
-		time.Sleep(time.Minute)
-		require.NoError(t, g.Get("a").SetState(breaker.Closed))
-		text := b.read()
-		require.Len(t, text, 2)
-		require.Equal(t, `level=WARN msg="calls shared a breaker, since the group is full" kind=breaker name=hosts count=2`, text[1])
-		for range 5 {
-			audit.Add("x")
-		}
-		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
+		require.NoError(t, a.Run(ctx))
+		warned := `level=WARN msg="calls shared a breaker, since the group is full" kind=breaker name=hosts count=`
+		require.Equal(t, []string{warned + "2"}, b.read(), "what was before is no news")
 		g.Get("d")
-		require.Len(t, b.read(), 1, "too soon for another warning")
 		require.NoError(t, a.Close())
-		require.ElementsMatch(t, []string{
-			`level=WARN msg="events dropped" kind=event name=audit count=3`,
-			`level=WARN msg="calls shared a breaker, since the group is full" kind=breaker name=hosts count=1`,
-		}, b.read(), "what is left is told at the end")
-		audit.Add("x")
-		require.NoError(t, a.Close())
+		require.Equal(t, []string{warned + "1"}, b.read(), "what is left is told at the end")
 		require.NoError(t, g.Get("a").SetState(breaker.Open))
+		require.NoError(t, a.Close())
 		require.Nil(t, b.read(), "it is closed")
 	})
 }
 
-// fake takes configs.
-type fake struct{ max int }
-
-func (f *fake) SetConfig(limit int) error {
-	if limit < 0 {
-		return errDown
-	}
-	f.max = limit
-	return nil
-}
-
-func TestTheRegistryIsLogged(t *testing.T) {
+func TestRegistry(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	b, a := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
-	require.NoError(t, registry.Tag("", "x", map[string]string{"zone": "b", "app": "a"}))
 	p := core.Must(retry.New(retry.Config{Name: "x", Registry: registry, MaxAttempts: 1}))
 	_, _ = retry.Do(t.Context(), p, fail)
+	require.NoError(t, p.SetConfig(retry.Config{MaxAttempts: 2}))
+	require.Error(t, p.SetConfig(retry.Config{MaxAttempts: -1}))
+	require.NoError(t, p.Close())
+	_, _ = retry.Do(t.Context(), p, succeed)
 	require.Equal(t, []string{
-		`level=DEBUG msg="instance added" kind=retry name=x tags.app=a tags.zone=b`,
-		`level=DEBUG msg="retries exhausted" kind=retry name=x tags.app=a tags.zone=b retry=0 elapsed=0s err=down`,
+		`level=DEBUG msg="instance added" kind=retry name=x`,
+		`level=DEBUG msg="retries exhausted" kind=retry name=x retry=0 elapsed=0s err=down`,
+		`level=INFO msg="config replaced" kind=retry name=x`,
+		`level=WARN msg="config refused, the old one is kept" kind=retry name=x err="retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)" count=1`,
+		`level=DEBUG msg="instance removed" kind=retry name=x`,
 	}, dropElapsed(b.read()))
-	q := core.Must(retry.New(retry.Config{MaxAttempts: 1}))
-	_, err := registry.Replace("retry", "x", q)
-	require.NoError(t, err)
-	_, _ = retry.Do(t.Context(), p, fail)
-	require.Equal(t, []string{`level=INFO msg="instance replaced" kind=retry name=x tags.app=a tags.zone=b`}, b.read(), "what was replaced is let go")
-	_, _ = retry.Do(t.Context(), q, fail)
-	require.Len(t, b.read(), 1)
-	require.True(t, registry.Remove("retry", "x", q))
-	_, _ = retry.Do(t.Context(), q, fail)
-	require.Equal(t, []string{`level=DEBUG msg="instance removed" kind=retry name=x tags.app=a tags.zone=b`}, b.read())
-
-	require.NoError(t, registry.Add("fake", "f", new(fake)))
-	b.read()
-	require.NoError(t, core.SetConfig(registry, "fake", "f", 1))
-	require.Error(t, core.SetConfig(registry, "fake", "f", -1))
-	require.Equal(t, []string{
-		`level=INFO msg="config replaced" kind=fake name=f`,
-		`level=WARN msg="config refused, the old one is kept" kind=fake name=f err=down`,
-	}, b.read())
 	require.NoError(t, a.Close())
-	require.NoError(t, registry.Add("fake", "g", new(fake)))
+	core.Must(retry.New(retry.Config{Name: "y", Registry: registry}))
 	require.Nil(t, b.read())
+}
+
+// A host is no secret, another key is.
+func TestHostsAndKeys(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []bool{false, true} {
+		registry := &core.Registry{}
+		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: keys})
+		hosts := core.Must(plugins.NewClient(plugins.ClientConfig{Name: "hosts", Registry: registry}))
+		accounts := core.Must(breaker.NewGroup(breaker.Config{Name: "accounts", Registry: registry}, 0))
+		require.NoError(t, hosts.Group().Get("api.example.com").OpenFor(time.Hour))
+		require.NoError(t, accounts.Get("secret").OpenFor(time.Hour))
+		lines := b.read()
+		require.Contains(t, lines[0], `msg="circuit breaker changed its state" kind=breaker name=hosts host=api.example.com from=closed to=open reason="set by hand"`)
+		require.Equal(t, keys, strings.Contains(lines[1], " key=secret "), lines[1])
+	}
 }
 
 // dropElapsed makes times 0, where the clock is real.
@@ -362,7 +316,7 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 		store := brokenStore{core.Must(ratelimit.NewMemory(0))}
 		l := core.Must(ratelimit.New(ratelimit.Config{Name: "l", Registry: registry, Store: store}))
 		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
-		var a *logs.Adapter
+		var a *logs.Running
 		depth, used := 0, 0
 		handler := nosy{new(book).logger(slog.LevelDebug).Handler(), func() {
 			if depth > 0 || a == nil || used == 20 { // what it does is logged in turn
@@ -374,14 +328,13 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 			_ = br.State()
 			br.Reset()
 			_, _ = l.Take(t.Context(), "k", 1)
-			x := new(fake)
-			require.NoError(t, registry.Add("fake", fmt.Sprint("x", used), x))
+			x := core.Must(retry.New(retry.Config{Name: fmt.Sprint("x", used), Registry: registry}))
 			for range registry.All() {
 				break
 			}
-			registry.Remove("fake", fmt.Sprint("x", used), x)
+			require.NoError(t, x.Close())
 		}}
-		a = core.Must(logs.New(registry, slog.New(handler), logs.Config{Calls: true}))
+		a = logs.Begin(registry, slog.New(handler), logs.Config{Calls: true})
 		require.NoError(t, br.OpenFor(time.Minute))
 		_, _ = l.Take(t.Context(), "k", 1)
 		require.NoError(t, br.Close())
@@ -390,77 +343,17 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatPanicsChangesNoOutcome(t *testing.T) {
+func TestRunReportsBadInput(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		handler := nosy{new(book).logger(slog.LevelDebug).Handler(), func() { panic("handler") }}
-		a := core.Must(logs.New(registry, slog.New(handler), logs.Config{Calls: true}))
-		p := core.Must(retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}}))
-		n, err := retry.Do(t.Context(), p, fail)
-		require.Zero(t, n)
-		require.ErrorIs(t, err, errDown)
-		require.EqualValues(t, 3, p.Stats().HookPanics)
-		require.EqualValues(t, 1, registry.HookPanics())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		require.NoError(t, a.Run(ctx), "counters that grew are warned of by a handler that panics")
-		require.NoError(t, a.Close())
-	})
-}
-
-func TestNewReportsBadInput(t *testing.T) {
-	t.Parallel()
-	_, err := logs.New(nil, nil, logs.Config{WarnEvery: -1})
-	require.EqualError(t, err, "logs.Config.WarnEvery = -1ns: must be >= 0 (0 means 1m0s)\n"+
-		"logs.New registry = <nil>: must be the registry that the plugins are in\nlogs.New logger = <nil>: must be a logger")
+	err := logs.Run(t.Context(), nil, nil, logs.Config{})
+	require.EqualError(t, err, "logs.Run registry = <nil>: must be the registry of the mechanisms\nlogs.Run logger = <nil>: must be a logger")
 	require.ErrorIs(t, err, core.ErrConfig)
-}
-
-// An event of the moment in which it is closed is ignored too.
-func TestAnEventThatIsToldAfterCloseIsIgnored(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	var a *logs.Adapter
-	registry.Subscribe(func(core.RegistryEvent) { _ = a.Close() }) // told before the adapter is
-	var b *book
-	b, a = newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
-	p := core.Must(retry.New(retry.Config{Registry: registry, MaxAttempts: 1}))
-	_, _ = retry.Do(t.Context(), p, fail)
-	require.Nil(t, b.read())
-}
-
-// What leaves while the adapter is made is not attached for good.
-func TestNewDoesNotRaceWithTheRegistry(t *testing.T) {
-	t.Parallel()
-	for range 50 {
-		registry := &core.Registry{}
-		var policies []*retry.Policy
-		for i := range 20 {
-			policies = append(policies, core.Must(retry.New(retry.Config{Name: fmt.Sprint("p", i), Registry: registry, MaxAttempts: 1})))
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for _, p := range policies {
-				_ = p.Close()
-			}
-		})
-		b := new(book)
-		a := core.Must(logs.New(registry, b.logger(slog.LevelDebug), logs.Config{Calls: true}))
-		wg.Wait()
-		b.read()
-		for _, p := range policies {
-			_, _ = retry.Do(t.Context(), p, fail)
-		}
-		require.Nil(t, b.read())
-		require.NoError(t, a.Close())
-	}
 }
 
 func TestConcurrently(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	b, a := newBook(t, registry, slog.LevelInfo, logs.Config{Calls: true, WarnEvery: time.Millisecond})
+	b, a := newBook(t, registry, slog.LevelInfo, logs.Config{Calls: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg, runs sync.WaitGroup
 	runs.Go(func() { _ = a.Run(ctx) })

@@ -43,7 +43,7 @@ func TestAFailureOfTheStoreOfADispatcherIsAWarning(t *testing.T) {
 	lines := b.read()
 	require.Len(t, lines, 2*int(failures)) //nolint:gosec // a few
 	require.Equal(t, []string{
-		`level=WARN msg="cooldown store failed" kind=dispatch name=ads err="slow down"`,
+		`level=WARN msg="cooldown store failed" kind=dispatch name=ads err="slow down" count=1`,
 		`level=INFO msg="cooldown store recovered" kind=dispatch name=ads`,
 	}, lines[:2])
 }

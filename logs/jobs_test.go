@@ -19,7 +19,7 @@ func TestTheStepsOfARunner(t *testing.T) {
 		registry := &core.Registry{}
 		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: true})
 		r := core.Must(jobs.New(jobs.Config{Name: "calls", Registry: registry, Queues: map[string]jobs.Queue{"sms": {Handler: func(context.Context, jobs.Job) error {
-			return jobs.Permanent(errDown)
+			return core.Permanent(errDown)
 		}}}}))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -28,6 +28,6 @@ func TestTheStepsOfARunner(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.NoError(t, <-ended)
-		require.Equal(t, []string{`level=WARN msg="job failed" kind=jobs name=calls key=a queue=sms err=down`}, b.read())
+		require.Equal(t, []string{`level=WARN msg="job failed" kind=jobs name=calls key=a queue=sms err=down count=1`}, b.read())
 	})
 }

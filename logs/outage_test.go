@@ -44,7 +44,7 @@ func (t flakyTable) Apply(ctx context.Context, key string, plan driver.ID, op dr
 type outage struct {
 	*testing.T
 	book    *book
-	adapter *logs.Adapter
+	adapter *logs.Running
 	store   *flakyStore
 	limiter *ratelimit.Limiter
 }
@@ -172,33 +172,5 @@ func TestALimiterThatLeavesDoesNotWarnOfFailuresLongPast(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.NoError(t, o.limiter.Close())
 		o.want()
-	})
-}
-
-func TestARecoveryThatTheHandlerLostIsLoggedLater(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
-		l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Registry: registry, Store: store}))
-		b, broken := new(book), false
-		a := core.Must(logs.New(registry, slog.New(nosy{b.logger(slog.LevelInfo).Handler(), func() {
-			if broken {
-				panic("handler")
-			}
-		}}), logs.Config{}))
-		o := &outage{t, b, a, store, l}
-		o.take(true, 1)
-		o.want(warned + "1")
-		time.Sleep(time.Second)
-		broken = true
-		o.take(false, 1)
-		o.want()
-		broken = false
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		require.NoError(t, a.Run(ctx))
-		o.want(`level=WARN msg="hooks panicked" %s count=1`, recovered+"1s count=1")
-		require.NoError(t, a.Close())
 	})
 }

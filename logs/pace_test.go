@@ -24,12 +24,14 @@ func TestTheStepsOfAPacer(t *testing.T) {
 		"changes of the whole": {logs.Config{}, slog.LevelInfo, []string{
 			`level=INFO msg="rates were read from the vendor" kind=pace name=sms rates="[{Calls:1 Per:1s Burst:0}]"`,
 			`level=INFO msg="rates could not be read from the vendor" kind=pace name=sms err="slow down"`,
+			`level=INFO msg="config replaced" kind=pace name=sms`,
 		}},
 		"calls and keys": {logs.Config{Calls: true, Keys: true}, slog.LevelDebug, []string{
 			`level=DEBUG msg="instance added" kind=pace name=sms`,
 			`level=INFO msg="rates were read from the vendor" kind=pace name=sms rates="[{Calls:1 Per:1s Burst:0}]"`,
 			`level=INFO msg="rates could not be read from the vendor" kind=pace name=sms err="slow down"`,
 			`level=DEBUG msg="call waited for its permit" kind=pace name=sms key=k waited=1.049999999s`,
+			`level=INFO msg="config replaced" kind=pace name=sms`,
 			`level=DEBUG msg="call rejected" kind=pace name=sms key=k waited=0s err="pace: sms: limited, the next permit is in 1.05s or later"`,
 			`level=DEBUG msg="instance removed" kind=pace name=sms`,
 		}},

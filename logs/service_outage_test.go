@@ -36,7 +36,7 @@ func TestABulkheadWhoseStoreFailsNowAndThenIsLoggedOnceInWarnEvery(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		b := core.Must(bulkhead.New(bulkhead.Config{Name: "vendor", Registry: registry, Store: &rareSlots{}, OnStoreError: bulkhead.Local}))
-		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{WarnEvery: time.Hour})
+		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		for range 1000 {
 			p := core.Must(b.Acquire(t.Context(), "k"))
 			p.Done(core.Ignored)
@@ -56,7 +56,7 @@ func TestAPacerWhoseStoreFailsNowAndThenIsLoggedOnceInWarnEvery(t *testing.T) {
 		registry := &core.Registry{}
 		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
 		p := core.Must(pace.New(pace.Config{Name: "v", Registry: registry, Store: store, OnStoreError: pace.Allow, Rates: []pace.Rate{{Calls: 1e6, Per: time.Second}}}))
-		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{WarnEvery: time.Hour})
+		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		for i := range 200 {
 			store.down.Store(i%2 == 0)
 			_ = core.Must(p.Wait(t.Context(), "k", 1))
@@ -207,32 +207,4 @@ func whileRunning(t *testing.T) (ctx context.Context, stop func()) {
 
 func echo(_ context.Context, _ string, records []int) ([]batch.Result[int], error) {
 	return make([]batch.Result[int], len(records)), nil
-}
-
-// Each mechanism of a composed instance has its outages.
-func TestTheStoresOfAComposedInstanceAreLoggedEach(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		store := &flakyStore{Store: core.Must(ratelimit.NewMemory(0))}
-		l := core.Must(ratelimit.New(ratelimit.Config{Store: store}))
-		b := core.Must(bulkhead.New(bulkhead.Config{Store: &rareSlots{}, OnStoreError: bulkhead.Local}))
-		require.NoError(t, registry.Add("plugin", "api", &composed{l, b}))
-		book, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
-		store.down.Store(true)
-		for range 2 {
-			_, _ = l.Take(t.Context(), "k", 1)
-		}
-		permit := core.Must(b.Acquire(t.Context(), "k"))
-		permit.Done(core.Ignored)
-		lines := book.read()
-		require.Len(t, lines, 2)
-		require.Contains(t, lines[0], `msg="limit store failed"`)
-		require.Contains(t, lines[1], `msg="bulkhead store failed"`)
-		require.NoError(t, a.Close())
-		lines = book.read()
-		require.Len(t, lines, 1)
-		require.Contains(t, lines[0], `msg="limit store failed"`)
-		require.Contains(t, lines[0], "count=1")
-	})
 }

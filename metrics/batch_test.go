@@ -22,7 +22,7 @@ func TestBatchSeries(t *testing.T) {
 			Exempt: func(s string) bool { return s == "exempt" },
 			Send: func(_ context.Context, option string, records []string) ([]batch.Result[int], error) {
 				if option == "bad" {
-					return nil, batch.Permanent(errors.New("400"))
+					return nil, core.Permanent(errors.New("400"))
 				}
 				return make([]batch.Result[int], len(records)), nil
 			},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
+	registrypkg "github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/metrics"
 )
 
@@ -30,10 +30,17 @@ func newGatherer(t *testing.T, registry *core.Registry) *prometheus.Registry {
 	t.Helper()
 	c, err := metrics.New(registry, metrics.Config{Durations: true})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	g := prometheus.NewPedanticRegistry()
 	require.NoError(t, g.Register(c))
 	return g
+}
+
+// put adds an entry.
+func put(t *testing.T, to *core.Registry, e registrypkg.Entry) (remove func()) {
+	t.Helper()
+	remove, err := (*registrypkg.Registry)(to).Add(e)
+	require.NoError(t, err)
+	return remove
 }
 
 // samples is what is exported under some names, a line each, without buckets.
@@ -232,22 +239,19 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
-	requireSample(t, 0, samples(t, g, "registry"), "registry_entries retry")
-	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}, Hooks: retry.Hooks{
-		Retried: func(context.Context, retry.Info) { panic("hook") },
-	}})
+	require.Empty(t, samples(t, g, "registry"))
+	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}})
 	require.NoError(t, err)
 	b, err := breaker.New(breaker.Config{Name: "x", Registry: registry})
 	require.NoError(t, err)
-	_, err = ratelimit.New(ratelimit.Config{Name: "x", Registry: registry})
+	l, err := ratelimit.New(ratelimit.Config{Name: "x", Registry: registry})
 	require.NoError(t, err)
-	require.NoError(t, registry.Add("other", "x", new(int)))
+	put(t, registry, registrypkg.Entry{Kind: "other", Name: "x", Instance: new(int)})
 	_, _ = retry.Do(t.Context(), p, fail)
 	got := samples(t, g, "")
 	requireSample(t, 1, got, "registry_entries retry")
 	requireSample(t, 1, got, "registry_entries other")
-	requireSample(t, 2, got, "hook_panics_total retry x")
-	requireSample(t, 2, got, "retry_backoff_seconds x backoff count", "in spite of the hook that panics")
+	requireSample(t, 2, got, "retry_backoff_seconds x backoff count")
 
 	require.NoError(t, p.Close())
 	require.NoError(t, b.Close())
@@ -255,10 +259,8 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 		require.False(t, strings.HasPrefix(name, "retry_") || strings.HasPrefix(name, "breaker_"), name)
 	}
 
-	replacement, err := ratelimit.New(ratelimit.Config{Limit: ratelimit.PerSecond(7)})
-	require.NoError(t, err)
-	_, err = registry.Replace("ratelimit", "x", replacement)
-	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	core.Must(ratelimit.New(ratelimit.Config{Name: "x", Registry: registry, Limit: ratelimit.PerSecond(7)}))
 	requireSample(t, 7, samples(t, g, ""), "ratelimit_limit_permits x")
 	requireSample(t, 0, samples(t, g, ""), "ratelimit_wait_seconds x allowed count", "the series of the new one are there")
 }
@@ -288,7 +290,7 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 func TestNewReportsBadInput(t *testing.T) {
 	t.Parallel()
 	_, err := metrics.New(nil, metrics.Config{})
-	require.EqualError(t, err, "metrics.New registry = <nil>: must be the registry that the plugins are in")
+	require.EqualError(t, err, "metrics.New registry = <nil>: must be the registry of the mechanisms")
 	_, err = metrics.New(&core.Registry{}, metrics.Config{Namespace: "a b"})
 	require.EqualError(t, err, "metrics.Config.Namespace = a b: must be the beginning of a metric name, as in resilience")
 	require.ErrorIs(t, err, core.ErrConfig)
@@ -306,44 +308,6 @@ func gatherer(t *testing.T, c prometheus.Collector) prometheus.Gatherer {
 	return g
 }
 
-// A collector that is closed leaves the instances alone, and what comes later too.
-func TestCloseDetachesFromAll(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.None{}})
-	require.NoError(t, err)
-	c, err := metrics.New(registry, metrics.Config{})
-	require.NoError(t, err)
-	g := gatherer(t, c)
-	_, _ = retry.Do(t.Context(), p, fail)
-	requireSample(t, 2, samples(t, g, ""), "retry_backoff_seconds default backoff count")
-	require.NoError(t, c.Close())
-	_, _ = retry.Do(t.Context(), p, fail)
-	later, err := retry.New(retry.Config{Name: "later", Registry: registry, Backoff: backoff.None{}})
-	require.NoError(t, err)
-	_, _ = retry.Do(t.Context(), later, fail)
-	for name, value := range samples(t, g, "retry_backoff") {
-		require.Zero(t, value, name)
-	}
-}
-
-// An event of the moment in which it is closed is ignored too.
-func TestAnEventThatIsToldAfterCloseIsIgnored(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	var c *metrics.Collector
-	registry.Subscribe(func(core.RegistryEvent) { _ = c.Close() }) // told before the collector is
-	var err error
-	c, err = metrics.New(registry, metrics.Config{})
-	require.NoError(t, err)
-	p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.None{}})
-	require.NoError(t, err)
-	_, _ = retry.Do(t.Context(), p, fail)
-	for name, value := range samples(t, gatherer(t, c), "retry_backoff") {
-		require.Zero(t, value, name)
-	}
-}
-
 func TestDurationsAreOnRequest(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -358,30 +322,5 @@ func TestDurationsAreOnRequest(t *testing.T) {
 		require.Equal(t, on, has)
 		requireSample(t, 1, got, "breaker_calls_total default success")
 		requireSample(t, 0, got, "breaker_transitions_total closed default open")
-		require.NoError(t, c.Close())
-	}
-}
-
-// What leaves while the collector is made is not attached for good.
-func TestNewDoesNotRaceWithTheRegistry(t *testing.T) {
-	t.Parallel()
-	for range 200 {
-		registry := &core.Registry{}
-		policies := make([]*retry.Policy, 30)
-		for i := range policies {
-			var err error
-			policies[i], err = retry.New(retry.Config{Name: fmt.Sprint("p", i), Registry: registry})
-			require.NoError(t, err)
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for _, p := range policies {
-				_ = p.Close()
-			}
-		})
-		c, err := metrics.New(registry, metrics.Config{})
-		require.NoError(t, err)
-		wg.Wait()
-		require.Empty(t, samples(t, gatherer(t, c), "retry"))
 	}
 }

@@ -19,7 +19,7 @@ func TestJobsSeries(t *testing.T) {
 		registry := &core.Registry{}
 		g := newGatherer(t, registry)
 		r := core.Must(jobs.New(jobs.Config{Name: "calls", Registry: registry, Queues: map[string]jobs.Queue{"sms": {Handler: func(context.Context, jobs.Job) error {
-			return jobs.Permanent(errors.New("no"))
+			return core.Permanent(errors.New("no"))
 		}}}}))
 		require.Len(t, samples(t, g, "jobs_"), 16)
 		_ = core.Must(r.Enqueue(t.Context(), jobs.Job{Queue: "sms"}))

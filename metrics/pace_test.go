@@ -38,7 +38,6 @@ func TestPaceSeries(t *testing.T) {
 		} {
 			requireSample(t, want, got, name)
 		}
-		requireSample(t, 1, samples(t, g, "hook_panics_total"), "hook_panics_total pace sms")
 		require.NoError(t, p.Close())
 		require.Empty(t, samples(t, g, "pace_"))
 	})

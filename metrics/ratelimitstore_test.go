@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limitstore"
 )
 
 // A sharedStore is one that has counted.
@@ -23,8 +24,8 @@ func TestASharedStore(t *testing.T) {
 	s := &sharedStore{stats: ratelimit.StoreStats{Decided: 1, Denied: 2, Local: 3, Timeouts: 4, Failed: 5, Unsent: 6, Sent: 7, Unavailable: true}}
 	s.stats.RoundTrips, s.stats.RoundTripTime = 16, 3*time.Second/2
 	s.stats.RoundTripsWithin = map[time.Duration]uint64{100 * time.Microsecond: 10, 250 * time.Microsecond: 10, time.Millisecond: 15}
-	require.NoError(t, r.Add("ratelimitstore", "redis", s))
-	require.NoError(t, r.Add("other", "redis", s), "it is exported once")
+	remove, err := limitstore.Register(r, "Name", "redis", s)
+	require.NoError(t, err)
 	require.Equal(t, map[string]float64{
 		"ratelimitstore_operations_total redis decided": 1, "ratelimitstore_operations_total redis denied": 2,
 		"ratelimitstore_local_operations_total redis": 3, "ratelimitstore_operations_total redis timeout": 4,
@@ -53,6 +54,6 @@ func TestASharedStore(t *testing.T) {
 	problems, err := testutil.GatherAndLint(g)
 	require.NoError(t, err)
 	require.Empty(t, problems)
-	require.True(t, r.Remove("ratelimitstore", "redis", s))
+	remove()
 	require.Empty(t, samples(t, g, "ratelimitstore"))
 }

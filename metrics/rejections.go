@@ -3,94 +3,115 @@ package metrics
 import (
 	"errors"
 	"maps"
+	"net/http"
+	"path"
+	"reflect"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/request"
 )
 
 // A rejection is a sort of rejected HTTP requests.
 type rejection struct {
 	side   string // "server" or "client"
 	reason string
-	code   int // 0 without a response
+	code   string // "none" without a response
 }
 
-// usual returns the counts of the rejections that the plugins make with their defaults. They
-// are exported as 0 before the first, so that a rate includes the first.
-func usual() map[rejection]uint64 {
-	return map[rejection]uint64{
-		{"server", "rate_limited", 429}: 0,
-		{"server", "rate_limited", 413}: 0,
-		{"server", "circuit_open", 503}: 0,
-		{"server", "timeout", 503}:      0,
-		{"server", "rejected", 403}:     0,
-		{"server", "rejected", 503}:     0,
-		{"server", "other", 500}:        0,
-		{"server", "other", 503}:        0,
-		{"client", "rate_limited", 0}:   0,
-		{"client", "circuit_open", 0}:   0,
-		{"client", "circuit_open", 503}: 0,
-		{"client", "timeout", 0}:        0,
-		{"client", "rejected", 0}:       0,
-		{"client", "other", 0}:          0,
+// Handler counts the requests that plugins below it reject, by status and reason, as resilience_http_rejections_total:
+//
+//	server.New(server.Middleware(collector.Handler, server.Monitoring), limits)
+func (c *Collector) Handler(next http.Handler) http.Handler {
+	c.usual("server", "rate_limited", "429", "circuit_open", "503", "rejected", "503")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, note := rejected.Watch(r.Context())
+		defer func() { c.count("server", note.Err, note.Status) }()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// Transport counts the requests that plugins below it reject, by reason:
+//
+//	client.New(nil, client.Middleware(collector.Transport, client.Overall), retries)
+func (c *Collector) Transport(next http.RoundTripper) http.RoundTripper {
+	c.usual("client", "rate_limited", "none", "circuit_open", "none", "rejected", "none")
+	return transport(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		switch {
+		case errors.Is(err, core.ErrRejected):
+			c.count("client", err, 0)
+		case err == nil && resp.Request != nil:
+			c.count("client", request.Marked(resp.Request), resp.StatusCode)
+		}
+		return resp, err
+	})
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }
+
+// usual begins to export rejections at 0, so that a rate includes the first. pairs are reasons and codes in turn.
+func (c *Collector) usual(side string, pairs ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := 0; i < len(pairs); i += 2 {
+		c.rejections[rejection{side, pairs[i], pairs[i+1]}] += 0
 	}
 }
 
-// ServerRejected counts an HTTP request that a server rejected with err and answered with
-// the status code. A nil err counts nothing. The label reason is rate_limited,
-// circuit_open, timeout, rejected (by another mechanism) or other, depending on the errors
-// that err matches. Nothing calls it by itself: see the example. As wired there, timeout of a
-// server stays 0, since a handler that ran until its limit was not rejected: that is
-// resilience_timeout_calls_total with the result timeout.
-func (c *Collector) ServerRejected(err error, code int) { c.rejected("server", err, code) }
-
-// ClientRejected is [Collector.ServerRejected] for a request that a client rejected before it
-// was sent. The code is 0 if the caller got an error instead of a response.
-func (c *Collector) ClientRejected(err error, code int) { c.rejected("client", err, code) }
-
-func (c *Collector) rejected(side string, err error, code int) {
+// count counts a request that was rejected with an error. Nil is none.
+func (c *Collector) count(side string, err error, status int) {
 	if err == nil {
 		return
 	}
-	r := rejection{side: side, reason: reason(err)}
-	if 100 <= code && code <= 599 {
-		r.code = code
+	r := rejection{side: side, reason: reason(err), code: "none"}
+	if 100 <= status && status <= 599 {
+		r.code = strconv.Itoa(status)
 	}
-	c.rejecting.Lock()
-	defer c.rejecting.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.rejections[r]++
 }
 
+// reason returns the kind of the mechanism that rejected a request, or "rejected" if it is none of this module. It is the name
+// of the package of the error.
 func reason(err error) string {
-	var late *timeout.Error
-	switch {
-	case errors.Is(err, ratelimit.ErrLimited):
-		return "rate_limited"
-	case errors.Is(err, breaker.ErrOpen):
-		return "circuit_open"
-	case errors.As(err, &late):
-		return "timeout"
-	case errors.Is(err, core.ErrRejected):
-		return "rejected"
+	for ; err != nil; err = errors.Unwrap(err) {
+		if errs, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this is the walk of the tree itself
+			for _, e := range errs.Unwrap() {
+				if found := reason(e); found != "rejected" {
+					return found
+				}
+			}
+		}
+		t := reflect.TypeOf(err)
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		switch dir, kind := path.Split(t.PkgPath()); {
+		case dir != "github.com/gresil/gresil/core/":
+		case kind == "ratelimit":
+			return "rate_limited"
+		case kind == "breaker":
+			return "circuit_open"
+		case kind != "retry": // it wraps another error
+			return kind
+		}
 	}
-	return "other"
+	return "rejected"
 }
 
 func (c *Collector) collectRejections(ch chan<- prometheus.Metric) {
-	desc := c.desc("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.", "side", "reason", "code")
-	c.rejecting.Lock()
+	c.mu.Lock()
 	counts := maps.Clone(c.rejections)
-	c.rejecting.Unlock()
-	for k, n := range counts {
-		code := "none"
-		if k.code != 0 {
-			code = strconv.Itoa(k.code)
-		}
-		counter(ch, desc, n, k.side, k.reason, code)
+	c.mu.Unlock()
+	for r, n := range counts {
+		ch <- c.metric("http_rejections_total", "HTTP requests that were rejected, by reason and status; none: an error was returned instead of a response.",
+			prometheus.CounterValue, float64(n), "side", r.side, "reason", r.reason, "code", r.code)
 	}
 }

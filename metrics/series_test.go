@@ -20,7 +20,6 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
-	"github.com/gresil/gresil/metrics"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 )
 
@@ -73,39 +72,6 @@ func TestStoreErrorsAreExactWhileCallsRun(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
-}
-
-func TestKnownRejectionsAreZeroBeforeTheFirst(t *testing.T) {
-	t.Parallel()
-	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
-	g := gatherer(t, c)
-	want := map[string]float64{ // code, reason, side
-		"http_rejections_total 429 rate_limited server": 0, "http_rejections_total 413 rate_limited server": 0,
-		"http_rejections_total 503 circuit_open server": 0, "http_rejections_total 503 timeout server": 0,
-		"http_rejections_total 503 rejected server": 0, "http_rejections_total 403 rejected server": 0,
-		"http_rejections_total 503 other server": 0, "http_rejections_total 500 other server": 0,
-		"http_rejections_total none rate_limited client": 0, "http_rejections_total none circuit_open client": 0,
-		"http_rejections_total 503 circuit_open client": 0, "http_rejections_total none timeout client": 0,
-		"http_rejections_total none rejected client": 0, "http_rejections_total none other client": 0,
-	}
-	require.Equal(t, want, samples(t, g, "http_rejections"))
-	c.ServerRejected(&ratelimit.LimitedError{}, http.StatusTooManyRequests)
-	c.ServerRejected(&ratelimit.LimitedError{}, http.StatusTeapot)
-	want["http_rejections_total 429 rate_limited server"] = 1
-	want["http_rejections_total 418 rate_limited server"] = 1
-	require.Equal(t, want, samples(t, g, "http_rejections"))
-}
-
-func TestReloadsAreZeroBeforeTheFirst(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	g := newGatherer(t, registry)
-	require.NoError(t, registry.Add("fake", "a", &fake{}))
-	got := samples(t, g, "registry_reloads")
-	for _, kind := range []string{"breaker", "cooldown", "ratelimit", "retry", "timeout", "fake"} {
-		requireSample(t, 0, got, "registry_reloads_total "+kind+" success")
-		requireSample(t, 0, got, "registry_reloads_total "+kind+" failure")
-	}
 }
 
 // An alert on forced_open, which is entered by hand only, needs a 0 to rise from.
@@ -221,37 +187,4 @@ func TestAnOverdueProbeIsCountedOnce(t *testing.T) {
 		}
 		require.InDelta(t, 2, calls, 0)
 	})
-}
-
-// The join of the documentation matches on job, instance and name: each instance of a
-// service exports at most one series of tags for a kind and name.
-func TestTagsJoinOneToMany(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	g := newGatherer(t, registry)
-	require.NoError(t, registry.Tag("", "", map[string]string{"team": "shop"}))
-	require.NoError(t, registry.Tag("breaker", "db", map[string]string{"zone": "a"}))
-	core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
-	core.Must(retry.New(retry.Config{Name: "db", Registry: registry}))
-	families, err := g.Gather()
-	require.NoError(t, err)
-	matches := map[string]int{}
-	for _, f := range families {
-		if f.GetName() != "resilience_registry_entry_info" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			var kind, name string
-			for _, l := range m.GetLabel() {
-				switch l.GetName() {
-				case "kind":
-					kind = l.GetValue()
-				case "name":
-					name = l.GetValue()
-				}
-			}
-			matches[kind+" "+name]++
-		}
-	}
-	require.Equal(t, map[string]int{"breaker db": 1, "retry db": 1}, matches)
 }

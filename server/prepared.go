@@ -3,6 +3,8 @@ package server
 import (
 	"net/http"
 	"time"
+
+	"github.com/gresil/gresil/internal/rejected"
 )
 
 // A Prepared is a [Rejection] whose body is prepared in each format, for a plugin that
@@ -26,12 +28,15 @@ func (p *Prepared) Reject(w http.ResponseWriter, r *http.Request, wait time.Dura
 	if wrote(w) {
 		return
 	}
-	var rejected error
+	var why error
 	for rec := range recorders(w) {
-		if rejected == nil {
-			rejected = err()
+		if why == nil {
+			why = err()
 		}
-		rec.rejected = rejected
+		rec.rejected = why
+	}
+	if n := rejected.Of(r.Context()); n != nil {
+		n.Err, n.Status = err(), p.status
 	}
 	switch begin(w, r, p.status, wait) {
 	case asText:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/rejected"
 	"github.com/gresil/gresil/internal/unread"
 )
 
@@ -65,6 +66,9 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 		MarkRejected(w, rej.Err)
 	}
 	rej.complete()
+	if n := rejected.Of(r.Context()); n != nil && !rej.Unmarked {
+		n.Err, n.Status = rej.Err, rej.Status
+	}
 	wait := rej.RetryAfter
 	if wait == 0 {
 		var asked bool

@@ -2,6 +2,7 @@ package standard_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -33,13 +34,18 @@ func TestMetricsAndLogsSeeThePartsOfAClient(t *testing.T) {
 			Retry: retry.Config{Backoff: backoff.Constant{Wait: time.Second}},
 		})
 		collector := core.Must(metrics.New(registry, metrics.Config{}))
-		defer func() { require.NoError(t, collector.Close()) }()
 		var text bytes.Buffer
-		adapter := core.Must(logs.New(registry, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), logs.Config{Calls: true}))
+		ctx, stop := context.WithCancel(t.Context())
+		logged := make(chan error)
+		go func() {
+			logged <- logs.Run(ctx, registry, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), logs.Config{Calls: true})
+		}()
+		synctest.Wait()
 		resp, err := c.Get("http://one.test/")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		require.NoError(t, adapter.Close())
+		stop()
+		require.NoError(t, <-logged)
 
 		gatherer := prometheus.NewPedanticRegistry()
 		require.NoError(t, gatherer.Register(collector))
@@ -63,7 +69,6 @@ func TestMetricsAndLogsSeeThePartsOfAClient(t *testing.T) {
 			"timeout_limit_seconds orders-attempt":       10,
 			"registry_entries timeout":                   2,
 			"breaker_calls_total orders failure":         1,
-			"hook_panics_total retry orders":             0,
 		} {
 			require.Contains(t, values, name)
 			require.InDelta(t, want, values[name], 1e-9, name)
@@ -73,17 +78,14 @@ func TestMetricsAndLogsSeeThePartsOfAClient(t *testing.T) {
 	})
 }
 
-func TestAConfigByNameHasTheDefaultsOfItsPlugin(t *testing.T) {
+func TestAPartHasTheDefaultsOfItsPlugin(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	c := newClient(t, standard.Config{Registry: registry, Total: timeout.Config{Limit: time.Minute}, Attempt: timeout.Config{Limit: time.Second}})
-	require.NoError(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{HeadersOnly: true}))
-	require.NoError(t, core.SetConfig(registry, "timeout", "standard-attempt", timeout.Config{Disabled: true}))
-	require.NoError(t, core.SetConfig(registry, "retry", "standard", retry.Config{MaxAttempts: 2}))
+	total, _ := core.Lookup[*timeout.Client](registry, "standard-total")
+	require.Same(t, c.Total, total)
+	require.NoError(t, total.SetConfig(timeout.Config{HeadersOnly: true}))
 	require.True(t, c.Total.Config().HeadersOnly)
-	require.True(t, c.Attempt.Config().Disabled)
-	require.Equal(t, 2, c.Retry.Config().MaxAttempts)
-	require.NoError(t, core.SetConfig(registry, "timeout", "standard-attempt", timeout.Config{}))
-	require.ErrorIs(t, core.SetConfig(registry, "timeout", "standard-total", timeout.Config{ResponseHeader: 1}), core.ErrConfig)
+	require.ErrorIs(t, total.SetConfig(timeout.Config{ResponseHeader: 1}), core.ErrConfig)
 	require.True(t, c.Total.Config().HeadersOnly, "the old one is kept")
 }

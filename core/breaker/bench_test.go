@@ -9,6 +9,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 //go:noinline
@@ -92,7 +94,7 @@ func BenchmarkClosedSlowCalls(b *testing.B) {
 }
 
 func BenchmarkClosedDurations(b *testing.B) {
-	closed(b, breaker.Config{Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.Info) {}}}, 0)
+	closed(b, breaker.Config{Registry: eventtest.Registry(func(context.Context, registry.Event) {})}, 0)
 }
 
 func closedParallel(b *testing.B, failEvery int) {

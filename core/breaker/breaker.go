@@ -47,15 +47,17 @@ type Breaker struct {
 
 // shared is common to the breakers of a group.
 type shared struct {
-	life instance.Instance[Config, *rules, Hooks]
-	base time.Time // times are durations since then
+	life        instance.Instance[Config, *rules]
+	base        time.Time                 // times are durations since then
+	durations   atomic.Pointer[durations] // nil unless they are measured
+	transitions [MetricsOnly + 1][MetricsOnly + 1]atomic.Uint64
 }
 
-func lifeCycle() *instance.Kind[Config, *rules, Hooks] {
-	return &instance.Kind[Config, *rules, Hooks]{
+func lifeCycle() *instance.Kind[Config, *rules] {
+	return &instance.Kind[Config, *rules]{
 		Kind: "breaker", Type: "breaker.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: rulesOf,
 	}
@@ -69,7 +71,7 @@ func New(cfg Config) (*Breaker, error) {
 		return nil, err
 	}
 	b := newBreaker(s, "")
-	if err := s.life.Register(b); err != nil {
+	if err := s.life.Register(b, b.SetConfig, b.source()); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -98,11 +100,6 @@ func (s *shared) Name() string { return s.life.Name() }
 // Config returns the Config in use, as the constructor or the last SetConfig got it, except
 // for a Name and Registry that stayed. The breakers of a [Group] share it.
 func (s *shared) Config() Config { return s.life.Load().Config }
-
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted. The breakers of a [Group] share their hooks:
-// Info.Key is the key of the breaker.
-func (s *shared) Observe(h Hooks) (cancel func()) { return s.life.Observe(h) }
 
 // Close removes the breaker from its registry. It goes on working. A second Close does
 // nothing, and neither does Close of a breaker in a [Group]; the error is always nil.

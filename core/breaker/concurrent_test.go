@@ -13,6 +13,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestFiftyArrivalsGetExactlyTheTrials(t *testing.T) {
@@ -75,17 +77,17 @@ func TestNeverMoreTrialsThanSlotsWhenTheyComeAndGo(t *testing.T) {
 func TestEveryCallIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	var told, opened atomic.Uint64
-	hooks := breaker.Hooks{
-		Recorded: func(context.Context, breaker.Info) { told.Add(1) },
-		StateChanged: func(_ context.Context, i breaker.Info) {
-			if i.State == breaker.Open {
-				opened.Add(1)
-			}
-		},
-	}
+	listening := eventtest.Registry(func(_ context.Context, e registry.Event) {
+		switch {
+		case e.Text == recordedText:
+			told.Add(1)
+		case e.Attr("to").String() == "open":
+			opened.Add(1)
+		}
+	})
 	for _, cfg := range []breaker.Config{
 		{Window: 20, OpenDelay: backoff.None{}, Trials: 3},
-		{Window: 20, OpenDelay: backoff.Constant{Wait: 10 * time.Microsecond}, Trials: 3, Hooks: hooks},
+		{Window: 20, OpenDelay: backoff.Constant{Wait: 10 * time.Microsecond}, Trials: 3, Registry: listening},
 		{WindowTime: time.Millisecond, MinCalls: 5, OpenDelay: backoff.None{}, Trials: 3, MaxHalfOpen: 20 * time.Microsecond, TrialTimeout: 5 * time.Microsecond},
 	} {
 		b := newBreaker(t, cfg)
@@ -119,7 +121,7 @@ func TestEveryCallIsCountedOnce(t *testing.T) {
 		require.Equal(t, done.Load(), s.Successes+s.Failures+s.Late)
 		require.Equal(t, rejected.Load(), s.Rejected)
 		require.NotZero(t, s.Opened)
-		if cfg.Hooks.Recorded != nil {
+		if cfg.Registry != nil {
 			require.Equal(t, s.Successes+s.Failures, told.Load())
 			require.Equal(t, s.Opened, opened.Load())
 		}
@@ -131,18 +133,18 @@ func TestChangesAreToldInOrder(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	last, n := breaker.Closed, 0
-	b := newBreaker(t, breaker.Config{Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) {
+	b := newBreaker(t, breaker.Config{OnStateChange: func(_ context.Context, i breaker.StateChange) {
 		if !mu.TryLock() {
 			t.Error("told of two changes at once")
 			return
 		}
 		defer mu.Unlock()
-		if i.From != last || i.State == i.From {
-			t.Errorf("told of %v to %v after %v", i.From, i.State, last)
+		if i.From != last || i.To == i.From {
+			t.Errorf("told of %v to %v after %v", i.From, i.To, last)
 		}
-		last = i.State
+		last = i.To
 		n++
-	}}})
+	}})
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {

@@ -112,8 +112,10 @@ type Config struct {
 	// rejection by an inner mechanism ([core.ErrRejected]), nor if the operation panics.
 	// If nil, no single call opens the breaker, and nothing is allocated.
 	Trip func(ctx context.Context, result any, err error) time.Duration
-	// Hooks observe the breaker. Any of them may be nil.
-	Hooks Hooks
+
+	// OnStateChange is called after each change of the state, in order, by the goroutine that caused it. It can use the breaker,
+	// and can be nil.
+	OnStateChange func(ctx context.Context, c StateChange)
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

@@ -1,10 +1,7 @@
 package breaker_test
 
 import (
-	"context"
 	"math"
-	"reflect"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,7 +122,7 @@ func TestInitialStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for s := breaker.Closed; s <= breaker.MetricsOnly; s++ {
 			var j journal
-			b := newBreaker(t, breaker.Config{Initial: s, Hooks: j.changes()})
+			b := newBreaker(t, breaker.Config{Initial: s, Registry: j.changes()})
 			require.Equal(t, s, b.State())
 			require.Empty(t, j.take())
 			if s == breaker.Open {
@@ -146,26 +143,6 @@ func TestAnEndlessDelayStaysOpen(t *testing.T) {
 		time.Sleep(100 * 365 * 24 * time.Hour)
 		require.Positive(t, rejected(t, b).RetryAfter())
 	})
-}
-
-func TestRegistry(t *testing.T) {
-	t.Parallel()
-	var r core.Registry
-	b := newBreaker(t, breaker.Config{Name: "api", Registry: &r})
-	found, ok := r.Get("breaker", "api")
-	require.True(t, ok)
-	require.Same(t, b, found)
-	_, err := breaker.New(breaker.Config{Name: "api", Registry: &r})
-	require.ErrorContains(t, err, "already registered")
-	_, err = breaker.NewGroup(breaker.Config{Name: "api", Registry: &r}, 0)
-	require.ErrorContains(t, err, "already registered")
-	require.NoError(t, b.Close())
-	successor := newBreaker(t, breaker.Config{Name: "api", Registry: &r})
-	require.NoError(t, b.Close(), "a second time, and not its successor's")
-	require.Len(t, slices.Collect(r.All()), 1)
-	run(t, b, "S")
-	require.NoError(t, successor.Close())
-	require.NoError(t, newBreaker(t, breaker.Config{}).Close())
 }
 
 func TestStatesHaveNames(t *testing.T) {
@@ -201,24 +178,4 @@ func TestTrialRulesHaveNames(t *testing.T) {
 	got := breaker.AllMustSucceed
 	require.ErrorIs(t, got.UnmarshalText(nil), core.ErrConfig)
 	require.Equal(t, breaker.AllMustSucceed, got)
-}
-
-func TestJoinForgetsNoHook(t *testing.T) {
-	t.Parallel()
-	var h breaker.Hooks
-	v := reflect.ValueOf(&h).Elem()
-	for i := range v.NumField() {
-		v.Field(i).Set(reflect.MakeFunc(v.Field(i).Type(), func([]reflect.Value) []reflect.Value { return nil }))
-	}
-	for _, joined := range []breaker.Hooks{h.Join(breaker.Hooks{}), breaker.Hooks{}.Join(h)} {
-		v := reflect.ValueOf(joined)
-		for i := range v.NumField() {
-			require.False(t, v.Field(i).IsNil(), v.Type().Field(i).Name)
-		}
-	}
-	calls := 0
-	twice := breaker.Hooks{Reset: func(context.Context, breaker.Info) { calls++ }}
-	b := newBreaker(t, breaker.Config{Hooks: twice.Join(twice)})
-	b.Reset()
-	require.Equal(t, 2, calls)
 }

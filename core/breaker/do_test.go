@@ -14,6 +14,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 type timeoutError struct{}
@@ -156,10 +158,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // see above
 	full := newBreaker(t, breaker.Config{Initial: breaker.HalfOpen, Trials: 1})
 	acquire(t, full)
 	trials := newBreaker(t, breaker.Config{Initial: breaker.HalfOpen})
-	observed := newBreaker(t, breaker.Config{Hooks: breaker.Hooks{
-		Recorded: func(context.Context, breaker.Info) {},
-		Rejected: func(context.Context, breaker.Info) {},
-	}})
+	observed := newBreaker(t, breaker.Config{OnStateChange: func(context.Context, breaker.StateChange) {}})
 	forced := newBreaker(t, with(observed.Config(), func(c *breaker.Config) { c.Initial = breaker.ForcedOpen }))
 	calm, mixed := warm(newBreaker(t, breaker.Config{})), warm(newBreaker(t, breaker.Config{}))
 	clocked := warm(newBreaker(t, breaker.Config{WindowTime: time.Minute}))
@@ -272,11 +271,11 @@ func TestATripThatPanicsGivesTheSlotBack(t *testing.T) {
 	require.Equal(t, breaker.Closed, b.State())
 }
 
-// TestWhatIsLateDoesNotDependOnHooks ends an ignored call in a later state.
-func TestWhatIsLateDoesNotDependOnHooks(t *testing.T) {
+// TestLateDoesNotDependOnListeners ends an ignored call in a later state.
+func TestLateDoesNotDependOnListeners(t *testing.T) {
 	t.Parallel()
-	for _, hooks := range []breaker.Hooks{{}, {Recorded: func(context.Context, breaker.Info) {}}} {
-		b := newBreaker(t, breaker.Config{Hooks: hooks})
+	for _, r := range []*core.Registry{nil, eventtest.Registry(func(context.Context, registry.Event) {})} {
+		b := newBreaker(t, breaker.Config{Registry: r})
 		now, late := acquire(t, b), acquire(t, b)
 		now.Done(core.Ignored)
 		b.Reset()

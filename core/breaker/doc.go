@@ -41,15 +41,15 @@
 //     goroutine returns its slot, and a call that exceeds TrialTimeout loses it.
 //   - A result counts only in the state in which its call was admitted, and the result of
 //     a trial only within its TrialTimeout.
-//   - Hooks are called with no lock held, and for state changes in order. A hook may use
-//     the breaker. A panic in a hook does no harm. OpenDelay is called under the lock: it
+//   - OnStateChange is called with no lock held, and in order. It can use the breaker. If it panics, so does
+//     the call that has changed the state. OpenDelay is called under the lock: it
 //     must be fast and pure.
 //   - Neither a call through a closed breaker nor a rejection allocates. While closed, no
-//     clock is read, unless there is a WindowTime, a SlowCall or a Recorded hook.
+//     clock is read, unless there is a WindowTime or a SlowCall.
 //   - The memory of a breaker is fixed by its Config. SetConfig replaces the Config while
 //     the breaker is in use, and keeps its state.
 //
 // When it fails: a Permit without its Done is a call that is not counted. A threshold
 // that is too low, or a Classify that counts the caller's own errors, cuts off a healthy
-// upstream; the hooks and [Breaker.Snapshot] show why.
+// upstream; Config.OnStateChange and [Breaker.Snapshot] show why.
 package breaker

@@ -16,9 +16,9 @@ func Example() {
 		Window:    4,
 		OpenDelay: backoff.None{}, // so that this example need not wait
 		Trials:    1,
-		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) {
-			fmt.Println(i.From, "to", i.State)
-		}},
+		OnStateChange: func(_ context.Context, c breaker.StateChange) {
+			fmt.Println(c.From, "to", c.To)
+		},
 	})
 	if err != nil {
 		panic(err)
@@ -80,20 +80,4 @@ func ExampleConfig() {
 	strict.FailureRate = 0.1
 	fmt.Println(base.FailureRate, strict.FailureRate, strict.Window)
 	// Output: 0.3 0.1 50
-}
-
-func ExampleHooks() {
-	b := core.Must(breaker.New(breaker.Config{Window: 2}))
-	cancel := b.Observe(breaker.Hooks{
-		Recorded: func(_ context.Context, i breaker.Info) { fmt.Println(i.Outcome, i.FailureRate) },
-		Rejected: func(_ context.Context, i breaker.Info) { fmt.Println("rejected:", i.State) },
-	})
-	defer cancel()
-	for _, err := range []error{nil, errors.New("out of order"), nil} {
-		_, _ = breaker.Do(context.Background(), b, func(context.Context) (int, error) { return 0, err })
-	}
-	// Output:
-	// success 0
-	// failure 0.5
-	// rejected: open
 }

@@ -23,22 +23,6 @@ func ExampleConfig_slowCall() {
 	// Output: open 0 2 1
 }
 
-func ExampleHooks_rateExceeded() {
-	b := core.Must(breaker.New(breaker.Config{
-		Window: 4, Initial: breaker.MetricsOnly, // to see what it would do
-		Hooks: breaker.Hooks{RateExceeded: func(_ context.Context, i breaker.Info) {
-			fmt.Println("would open at", i.FailureRate)
-		}},
-	}))
-	for range 10 {
-		_, _ = breaker.Do(context.Background(), b, func(context.Context) (int, error) { return 0, errors.New("down") })
-	}
-	fmt.Println(b.State())
-	// Output:
-	// would open at 1
-	// metrics_only
-}
-
 func ExamplePermit_Trip() {
 	b := core.Must(breaker.New(breaker.Config{}))
 	permit, err := b.Acquire(context.Background())

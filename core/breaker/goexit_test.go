@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // ended runs f in a goroutine of its own, which f may end, and waits for it.
@@ -21,7 +22,7 @@ func ended(f func()) {
 	wg.Wait()
 }
 
-func TestAStateChangedHookThatEndsItsGoroutineKeepsNoTrialSlot(t *testing.T) {
+func TestOnStateChangeThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(){"goexit": runtime.Goexit, "panic": func() { panic("hook") }} {
 		t.Run(name, func(t *testing.T) {
@@ -30,21 +31,22 @@ func TestAStateChangedHookThatEndsItsGoroutineKeepsNoTrialSlot(t *testing.T) {
 				var changes []breaker.State
 				b := core.Must(breaker.New(breaker.Config{
 					Trials: 1, TrialTimeout: -1, Initial: breaker.Open,
-					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.Info) {
-						if changes = append(changes, info.State); info.State == breaker.HalfOpen {
+					OnStateChange: func(_ context.Context, c breaker.StateChange) {
+						if changes = append(changes, c.To); c.To == breaker.HalfOpen {
 							leave()
 						}
-					}},
+					},
 				}))
 				time.Sleep(time.Hour)
 				acquired := false
 				ended(func() {
+					defer func() { _ = recover() }()
 					p, err := b.Acquire(t.Context())
 					if acquired = err == nil; acquired {
 						p.Done(core.Ignored)
 					}
 				})
-				require.Equal(t, name == "panic", acquired)
+				require.False(t, acquired)
 				p, err := b.Acquire(t.Context())
 				require.NoError(t, err, "the slot is free again")
 				p.Done(core.Success)
@@ -65,7 +67,7 @@ func TestWhateverEndsTheGoroutineOfATrialGivesItsSlotBack(t *testing.T) {
 	}
 	for name, set := range map[string]func(c *breaker.Config, on *bool){
 		"Recorded": func(c *breaker.Config, on *bool) {
-			c.Hooks.Recorded = func(context.Context, breaker.Info) { exit(on) }
+			c.Registry = listened(recordedText, func(registry.Event) { exit(on) })
 		},
 		"Classify": func(c *breaker.Config, on *bool) {
 			c.Classify = func(context.Context, any, error) core.Outcome { exit(on); return core.Success }

@@ -57,7 +57,7 @@ func NewGroup(each Config, maxKeys int) (*Group, error) {
 	}
 	g := &Group{shared: s, maxKeys: cmp.Or(maxKeys, defaultMaxKeys), byKey: map[string]*Breaker{}, overflow: newBreaker(s, "")}
 	g.overflow.grouped = true
-	if err := s.life.Register(g); err != nil {
+	if err := s.life.Register(g, g.SetConfig, g.source()); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -204,12 +204,16 @@ func (b *Breaker) peek(now time.Duration) State {
 	return state
 }
 
+func (g *Group) breakers() []*Breaker {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return slices.Clone(g.all)
+}
+
 // All iterates over the present keys and breakers, sorted by key. The group may change
 // meanwhile.
 func (g *Group) All() iter.Seq2[string, *Breaker] {
-	g.mu.RLock()
-	all := slices.Clone(g.all)
-	g.mu.RUnlock()
+	all := g.breakers()
 	slices.SortFunc(all, func(a, b *Breaker) int { return strings.Compare(a.key, b.key) })
 	return func(yield func(string, *Breaker) bool) {
 		for _, b := range all {
@@ -255,6 +259,6 @@ func (s Stats) plus(of Stats) Stats {
 	return Stats{
 		Successes: s.Successes + of.Successes, Failures: s.Failures + of.Failures, Ignored: s.Ignored + of.Ignored,
 		Late: s.Late + of.Late, Rejected: s.Rejected + of.Rejected,
-		SlowSuccesses: s.SlowSuccesses + of.SlowSuccesses, SlowFailures: s.SlowFailures + of.SlowFailures, Exceeded: s.Exceeded + of.Exceeded, Opened: s.Opened + of.Opened, HookPanics: of.HookPanics,
+		SlowSuccesses: s.SlowSuccesses + of.SlowSuccesses, SlowFailures: s.SlowFailures + of.SlowFailures, Exceeded: s.Exceeded + of.Exceeded, Opened: s.Opened + of.Opened,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func newGroup(t *testing.T, each breaker.Config, maxKeys int) *breaker.Group {
@@ -122,35 +125,19 @@ func TestGroupOverflowProtectsToo(t *testing.T) {
 func TestGroupAnnouncesTheKey(t *testing.T) {
 	t.Parallel()
 	var j journal
-	g := newGroup(t, breaker.Config{Name: "hosts", Window: 1}, 0)
-	cancel := g.Observe(breaker.Hooks{
-		StateChanged: func(_ context.Context, i breaker.Info) { j.add("%s %s %v", i.Name, i.Key, i.State) },
-		Recorded:     func(_ context.Context, i breaker.Info) { j.add("%s %s %v", i.Name, i.Key, i.Outcome) },
-		Rejected:     func(_ context.Context, i breaker.Info) { j.add("%s %s %v", i.Name, i.Key, i.State) },
-		Reset:        func(_ context.Context, i breaker.Info) { j.add("%s %s reset", i.Name, i.Key) },
-	})
+	g := newGroup(t, breaker.Config{
+		Name: "hosts", Window: 1,
+		OnStateChange: func(_ context.Context, c breaker.StateChange) { j.add("%s %s %v", c.Name, c.Key, c.To) },
+		Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			j.add("%s %s", e.Key, strings.TrimPrefix(e.Text, "circuit breaker "))
+		}),
+	}, 0)
 	run(t, g.Get("a"), "F")
 	refused(t, g.Get("a"))
 	g.Get("a").Reset()
-	require.Equal(t, []string{"hosts a failure", "hosts a open", "hosts a open", "hosts a reset", "hosts a closed"}, j.take())
-	cancel()
-	run(t, g.Get("b"), "F")
-	require.Empty(t, j.take())
-}
-
-func TestGroupIsRegisteredAsOne(t *testing.T) {
-	t.Parallel()
-	var r core.Registry
-	g := newGroup(t, breaker.Config{Name: "hosts", Registry: &r}, 0)
-	require.NoError(t, g.Get("a").Close(), "a breaker of a group takes nothing out")
-	found, ok := r.Get("breaker", "hosts")
-	require.True(t, ok)
-	require.Same(t, g, found)
-	require.Equal(t, "hosts", g.Name())
-	require.Equal(t, &r, g.Config().Registry)
-	require.NoError(t, g.Close())
-	require.NoError(t, g.Close())
-	require.Empty(t, slices.Collect(r.All()))
+	require.Equal(t, []string{
+		"a recorded a call", "hosts a open", "a changed its state", "a rejected a call", "a was reset", "hosts a closed", "a changed its state",
+	}, j.take())
 }
 
 func TestGroupValidatesBoth(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 var errOp = errors.New("operation failed")
@@ -89,33 +91,63 @@ func (j *journal) take() []string {
 	return lines
 }
 
-// changes are hooks that write down changes of state and resets.
-func (j *journal) changes() breaker.Hooks {
-	return breaker.Hooks{
-		StateChanged: func(_ context.Context, i breaker.Info) {
-			s := fmt.Sprintf("%v>%v", i.From, i.State)
-			if i.Manual {
-				s += " manual"
-			}
-			if i.Opened > 0 {
-				s += fmt.Sprintf(" n=%d", i.Opened)
-			}
-			if i.State == breaker.Open {
-				s += fmt.Sprintf(" for %v", i.OpenFor)
-			}
-			j.add("%s", s)
-		},
-		Reset: func(context.Context, breaker.Info) { j.add("reset") },
+// changes returns a registry that writes down changes of state and resets.
+func (j *journal) changes() *core.Registry { return eventtest.Registry(j.change) }
+
+// calls returns a registry that writes down calls and rejections.
+func (j *journal) calls() *core.Registry { return eventtest.Registry(j.call) }
+
+// all returns a registry that writes down both.
+func (j *journal) all() *core.Registry {
+	return eventtest.Registry(func(ctx context.Context, e registry.Event) {
+		j.change(ctx, e)
+		j.call(ctx, e)
+	})
+}
+
+func (j *journal) change(_ context.Context, e registry.Event) {
+	switch e.Text {
+	case "circuit breaker changed its state":
+		s := fmt.Sprintf("%v>%v", e.Attr("from"), e.Attr("to"))
+		if e.Attr("reason").String() == "set by hand" {
+			s += " manual"
+		}
+		if n := e.Attr("opened").Int64(); n > 0 {
+			s += fmt.Sprintf(" n=%d", n)
+		}
+		if e.Attr("to").String() == "open" {
+			s += fmt.Sprintf(" for %v", e.Attr("open_for"))
+		}
+		j.add("%s", s)
+	case "circuit breaker was reset":
+		j.add("reset")
 	}
 }
 
-// calls are hooks that write down calls, and rejections.
-func (j *journal) calls() breaker.Hooks {
-	return breaker.Hooks{
-		Recorded: func(_ context.Context, i breaker.Info) { j.add("%v %v", i.Outcome, i.FailureRate) },
-		Rejected: func(_ context.Context, i breaker.Info) { j.add("rejected %v", i.State) },
+func (j *journal) call(_ context.Context, e registry.Event) {
+	switch e.Text {
+	case "circuit breaker recorded a call":
+		j.add("%v %v", e.Attr("outcome"), e.Attr("failure_rate"))
+	case "circuit breaker rejected a call":
+		j.add("rejected %v", e.Attr("state"))
 	}
 }
+
+// listened returns a registry that calls f for each event of this text.
+func listened(text string, f func(e registry.Event)) *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) {
+		if e.Text == text {
+			f(e)
+		}
+	})
+}
+
+const (
+	changedText  = "circuit breaker changed its state"
+	recordedText = "circuit breaker recorded a call"
+	rejectedText = "circuit breaker rejected a call"
+	exceededText = "circuit breaker would have opened"
+)
 
 func lines(s string) []string {
 	if s == "" {

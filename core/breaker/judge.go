@@ -77,18 +77,18 @@ func (b *Breaker) exceed(ctx context.Context) {
 	failing, slow := b.rules.reached(b.window())
 	if failing && !b.exceeded.failing {
 		b.exceeded.failing = true
-		b.announceExceeded(ctx, false)
+		b.announceExceeded(ctx)
 	}
 	if slow && !b.exceeded.slow {
 		b.exceeded.slow = true
-		b.announceExceeded(ctx, true)
+		b.announceExceeded(ctx)
 	}
 }
 
-func (b *Breaker) announceExceeded(ctx context.Context, slow bool) {
+func (b *Breaker) announceExceeded(ctx context.Context) {
 	rates := b.ratesNow()
 	b.counters.Exceeded++
-	b.queue(ctx, wouldOpen, Info{State: MetricsOnly, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow})
+	b.queue(change{ctx: ctx, text: "circuit breaker would have opened", rates: rates})
 }
 
 // rates are the rates that decide in the current state, or 0 if they are not known.

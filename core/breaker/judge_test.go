@@ -12,6 +12,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestANumberOfFailuresOpens(t *testing.T) {
@@ -72,12 +73,12 @@ func TestSlowCallsOpenBesideANumberOfFailures(t *testing.T) {
 
 func TestFailuresAreAnnouncedWhileMetricsOnly(t *testing.T) {
 	t.Parallel()
-	var infos []breaker.Info
-	b := newBreaker(t, breaker.Config{Name: "db", Failures: 2, Initial: breaker.MetricsOnly, Hooks: breaker.Hooks{
-		RateExceeded: func(_ context.Context, info breaker.Info) { infos = append(infos, info) },
-	}})
+	var rates []float64
+	b := newBreaker(t, breaker.Config{Name: "db", Failures: 2, Initial: breaker.MetricsOnly, Registry: listened(exceededText, func(e registry.Event) {
+		rates = append(rates, e.Attr("failure_rate").Float64())
+	})})
 	run(t, b, "SFSFFF")
-	require.Equal(t, []breaker.Info{{Name: "db", State: breaker.MetricsOnly, FailureRate: 0.5}}, infos)
+	require.Equal(t, []float64{0.5}, rates)
 }
 
 func TestTrialsOfANumberOfFailuresAreJudgedByTheDefaultRate(t *testing.T) {
@@ -242,10 +243,10 @@ func TestCloseOfABreakerKeepsItsGroupRegistered(t *testing.T) {
 	var r core.Registry
 	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: &r}, 0))
 	require.NoError(t, g.Get("a").Close())
-	found, ok := r.Get("breaker", "hosts")
+	found, ok := core.Lookup[*breaker.Group](&r, "hosts")
 	require.True(t, ok)
 	require.Same(t, g, found)
 	require.NoError(t, g.Close())
-	_, ok = r.Get("breaker", "hosts")
+	_, ok = core.Lookup[*breaker.Group](&r, "hosts")
 	require.False(t, ok)
 }

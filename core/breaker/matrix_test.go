@@ -206,12 +206,12 @@ func TestTransitionMatrix(t *testing.T) {
 			t.Run(fmt.Sprintf("%v %s", from, event.name), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					b := newBreaker(t, cfg)
+					var j journal
+					b := newBreaker(t, with(cfg, func(c *breaker.Config) { c.Registry = j.changes() }))
 					early := acquire(t, b)
 					run(t, b, "FSS")
 					require.NoError(t, b.SetState(from))
-					var j journal
-					b.Observe(j.changes())
+					j.take()
 					event.do(b, early)
 					require.Equal(t, lines(row[i].told), j.take())
 					s := b.Snapshot()

@@ -12,20 +12,20 @@ import (
 // same variable does nothing, nor does Done of the zero Permit.
 type Permit struct {
 	breaker *Breaker
-	ctx     context.Context //nolint:containedctx // for the hooks; a permit is part of one call
+	ctx     context.Context //nolint:containedctx // for observers; a permit is part of one call
 	word    uint64          // of the breaker at admission, without calm; timed if started is known
 	trial   uint64          // its slot while half-open, otherwise 0
 	started time.Duration
 }
 
 // Acquire admits a call or returns an [*OpenError], the same one for the whole time that
-// the breaker is open. It never waits. ctx is only passed to the hooks: Acquire ignores
+// the breaker is open. It never waits. ctx is only passed to observers: Acquire ignores
 // its end.
 func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed, MetricsOnly:
-		if word&timed != 0 || b.life.Hooks().Recorded != nil {
+		if word&timed != 0 || b.life.Calls() {
 			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now()}, nil
 		}
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
@@ -46,9 +46,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 
 func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 	b.counters.rejected.Inc()
-	if rejected := b.life.Hooks().Rejected; rejected != nil {
-		b.call(ctx, rejected, &Info{State: e.State, Err: e})
-	}
+	b.emitRejected(ctx, e)
 	return Permit{}, e
 }
 
@@ -79,7 +77,7 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	return p, nil
 }
 
-// announceBefore announces changes before p is returned. If a hook ends the goroutine,
+// announceBefore announces changes before p is returned. If an observer panics,
 // there is no call, and a trial returns its slot.
 func (b *Breaker) announceBefore(p *Permit) {
 	returned := false
@@ -115,17 +113,22 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 		return
 	}
 	p.breaker = nil
-	recorded := b.life.Hooks().Recorded
+	recorded := b.life.Calls()
+	if p.word&timed != 0 {
+		if d := b.durations.Load(); d != nil {
+			d.observe(outcome, b.now()-p.started)
+		}
+	}
 	switch {
 	case outcome == core.Success:
-		if recorded == nil && b.word.Load() == p.word|calm &&
-			(p.word&timed == 0 || b.now()-p.started <= b.life.Load().Settings.SlowCall) {
+		if !recorded && b.word.Load() == p.word|calm &&
+			(p.word&timed == 0 || b.life.Load().Settings.fast(b, p)) {
 			b.counters.calm.Inc()
 			return
 		}
 	case outcome != core.Failure:
 		outcome = core.Ignored
-		if recorded == nil && p.trial == 0 && b.word.Load()>>wordBits == p.word>>wordBits {
+		if !recorded && p.trial == 0 && b.word.Load()>>wordBits == p.word>>wordBits {
 			b.counters.ignored.Add(1)
 			return
 		}
@@ -135,7 +138,7 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 
 // record counts a call, unless it ends too late, and makes the change of state that
 // follows from it. The clock is read only if the result depends on it.
-func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration, recorded func(context.Context, Info)) {
+func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration, recorded bool) {
 	var now time.Duration
 	if p.word&(timed|aging) != 0 {
 		now = b.now()
@@ -163,7 +166,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		b.count(now, outcome == core.Failure, slow)
 	}
 	var rates rates
-	if recorded != nil {
+	if recorded {
 		rates = b.ratesNow()
 	}
 	switch {
@@ -173,20 +176,20 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	default:
 		b.decide(p.ctx, now, least, trip)
 	}
-	if recorded == nil && !b.queued { // BenchmarkClosedOneInFifty
+	if !recorded && !b.queued { // BenchmarkClosedOneInFifty
 		b.mu.Unlock()
 		return
 	}
 	queued := b.unlock()
-	if recorded == nil {
-		b.announce(queued)
+	defer b.announce(queued)
+	if !recorded {
 		return
 	}
-	info := Info{State: stateOf(p.word), Outcome: outcome, Slow: slow, FailureRate: rates.failure, SlowRate: rates.slow}
+	var took time.Duration
 	if p.word&timed != 0 {
-		info.Duration = now - p.started
+		took = now - p.started
 	}
-	b.callRecorded(p.ctx, recorded, &info, queued)
+	b.emitRecorded(p, outcome, slow, took, rates)
 }
 
 // late reports whether p does not count, because its state or its trial is over.
@@ -199,11 +202,9 @@ func (b *Breaker) late(p *Permit, now time.Duration) bool {
 	return false
 }
 
-// callRecorded calls the hook, and then announces the changes that the call caused, even
-// if the hook ends its goroutine.
-func (b *Breaker) callRecorded(ctx context.Context, recorded func(context.Context, Info), info *Info, queued bool) {
-	defer b.announce(queued)
-	b.call(ctx, recorded, info)
+// fast reports whether a call that ends now is not slow.
+func (r *rules) fast(b *Breaker, p *Permit) bool {
+	return r.SlowCall == 0 || b.now()-p.started <= r.SlowCall
 }
 
 // count adds a call to the counters, and to the trials or the window.

@@ -49,7 +49,7 @@ func TestLookingMakesTheChangeThatIsDue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{Hooks: j.changes()})
+		b := newBreaker(t, breaker.Config{Registry: j.changes()})
 		require.NoError(t, b.OpenFor(second))
 		time.Sleep(time.Hour)
 		require.Len(t, j.take(), 1, "nothing happens in the background")
@@ -110,7 +110,7 @@ func TestTimeIsAdvancedBeforeAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Constant{Wait: second}, Hooks: j.changes()})
+		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Constant{Wait: second}, Registry: j.changes()})
 		late := acquire(t, b)
 		run(t, b, "F")
 		time.Sleep(second)
@@ -130,7 +130,7 @@ func TestWithoutADelayTheNextCallIsATrial(t *testing.T) {
 func TestRecordedComesBeforeTheChange(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Hour}, Hooks: j.calls().Join(j.changes())})
+	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Hour}, Registry: j.all()})
 	run(t, b, "F")
 	refused(t, b)
 	b.Reset()

@@ -13,6 +13,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // One that opens while a group looks for one to drop is kept, or was dropped before.
@@ -66,23 +68,24 @@ func TestHalfOpenByHandTellsWhenToComeBack(t *testing.T) {
 
 func TestTrialsThatDecideAloneAreTold(t *testing.T) {
 	t.Parallel()
-	var told []breaker.Info
+	var told []registry.Event
 	b := newBreaker(t, breaker.Config{
 		Trials: 2, JudgeWithHistory: true, Initial: breaker.HalfOpen,
-		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.Info) { told = append(told, info) }},
+		Registry: listened(changedText, func(e registry.Event) { told = append(told, e) }),
 	})
 	run(t, b, "F") // half of two: it is certain
 	require.Len(t, told, 1)
-	require.InDelta(t, 1.0, told[0].FailureRate, 0)
+	require.InDelta(t, 1.0, told[0].Attr("failure_rate").Float64(), 0)
 }
 
-// A call may be timed for a hook that is gone when it ends.
-func TestACallThatNoHookTimesAnyMoreIsNotSlow(t *testing.T) {
+// A call may be timed for a listener that is gone when it ends.
+func TestACallThatNoListenerTimesAnyMoreIsNotSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Window: 2})
+		r := &core.Registry{}
+		b := newBreaker(t, breaker.Config{Window: 2, Registry: r})
 		for range 2 {
-			cancel := b.Observe(breaker.Hooks{Recorded: func(context.Context, breaker.Info) {}})
+			cancel := instance.Inner(r).Events(true, func(context.Context, registry.Event) {})
 			p, err := b.Acquire(t.Context())
 			require.NoError(t, err)
 			time.Sleep(time.Minute)

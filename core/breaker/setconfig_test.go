@@ -1,7 +1,6 @@
 package breaker_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -43,7 +42,7 @@ func TestSetConfigKeepsTheOldOneWhereTheNewOneIsBad(t *testing.T) {
 	require.NoError(t, b.SetConfig(breaker.Config{Window: 3}))
 	require.Equal(t, breaker.Config{Name: "cache", Registry: registry, Window: 3}, b.Config(), "what is not said stays")
 	require.NoError(t, b.Close())
-	_, found := registry.Get("breaker", "cache")
+	_, found := core.Lookup[*breaker.Breaker](registry, "cache")
 	require.False(t, found)
 }
 
@@ -52,14 +51,15 @@ func TestSetConfigKeepsTheStateAndItsTime(t *testing.T) {
 	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
 		synctest.Test(t, func(t *testing.T) {
 			var j journal
-			b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, OpenDelay: backoff.Constant{Wait: 10 * second}})
+			b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, OpenDelay: backoff.Constant{Wait: 10 * second}, Registry: j.changes()})
 			run(t, b, "SFS")
 			require.NoError(t, b.SetState(state))
 			time.Sleep(second)
+			j.take()
 			before := b.Snapshot()
 			require.NoError(t, b.SetConfig(breaker.Config{
 				Window: 4, FailureRate: 0.75, JudgeWithHistory: true, Initial: breaker.Disabled,
-				OpenDelay: backoff.Constant{Wait: time.Hour}, Hooks: j.changes(),
+				OpenDelay: backoff.Constant{Wait: time.Hour},
 			}))
 			after := b.Snapshot()
 			require.Empty(t, j.take())
@@ -218,27 +218,6 @@ func TestSetConfigOfTrialsBeginsThemAnew(t *testing.T) {
 			require.Equal(t, breaker.Closed, b.State())
 		})
 	}
-}
-
-func TestSetConfigReplacesHooksAndClassify(t *testing.T) {
-	t.Parallel()
-	var before, after, observed journal
-	b := newBreaker(t, breaker.Config{Window: 1, Hooks: before.changes()})
-	b.Observe(observed.changes())
-	require.NoError(t, b.SetConfig(breaker.Config{
-		Window: 1, Hooks: after.changes(),
-		Classify: func(context.Context, any, error) core.Outcome { return core.Failure },
-	}))
-	_, err := breaker.Do(t.Context(), b, func(context.Context) (int, error) { return 0, nil })
-	require.NoError(t, err)
-	want := []string{"closed>open n=1 for 1m0s"}
-	require.Empty(t, before.take())
-	require.Equal(t, want, after.take())
-	require.Equal(t, want, observed.take())
-	require.NoError(t, b.SetConfig(breaker.Config{}))
-	b.Reset()
-	require.Empty(t, after.take())
-	require.Len(t, observed.take(), 2)
 }
 
 func TestSetConfigOfAGroup(t *testing.T) {

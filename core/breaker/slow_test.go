@@ -11,6 +11,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // last makes one call that lasts as long, and ends as its letter says.
@@ -24,10 +26,10 @@ func last(t *testing.T, b *breaker.Breaker, outcome rune, d time.Duration) {
 func TestSlowCallsOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told breaker.Info
+		var told registry.Event
 		b := newBreaker(t, breaker.Config{
 			SlowCall: 4 * second, SlowRate: 0.5, Window: 10, MinCalls: 5,
-			Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) { told = i }},
+			Registry: listened(changedText, func(e registry.Event) { told = e }),
 		})
 		last(t, b, 'F', 5*second)
 		last(t, b, 'S', 5*second)
@@ -45,8 +47,8 @@ func TestSlowCallsOpenTheBreaker(t *testing.T) {
 		require.InDelta(t, 0.6, s.SlowRate, 0)
 		require.InDelta(t, 0.4, s.FailureRate, 0)
 		require.InDelta(t, 0.5, s.SlowThreshold, 0)
-		require.InDelta(t, 0.6, told.SlowRate, 0)
-		require.InDelta(t, 0.4, told.FailureRate, 0)
+		require.InDelta(t, 0.6, told.Attr("slow_rate").Float64(), 0)
+		require.InDelta(t, 0.4, told.Attr("failure_rate").Float64(), 0)
 		require.Equal(t, breaker.Stats{Successes: 3, Failures: 2, SlowSuccesses: 2, SlowFailures: 1, Opened: 1}, b.Stats())
 	})
 }
@@ -54,10 +56,10 @@ func TestSlowCallsOpenTheBreaker(t *testing.T) {
 func TestSlowTrialsOpenItAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told breaker.Info
+		var told registry.Event
 		b := newBreaker(t, breaker.Config{
 			SlowCall: 4 * second, SlowRate: 0.75, Trials: 4, Initial: breaker.HalfOpen,
-			Hooks: breaker.Hooks{StateChanged: func(_ context.Context, i breaker.Info) { told = i }},
+			Registry: listened(changedText, func(e registry.Event) { told = e }),
 		})
 		last(t, b, 'S', 5*second)
 		last(t, b, 'S', 5*second)
@@ -66,8 +68,8 @@ func TestSlowTrialsOpenItAgain(t *testing.T) {
 		require.Equal(t, breaker.HalfOpen, b.State(), "the last one decides")
 		last(t, b, 'S', 5*second)
 		require.Equal(t, breaker.Open, b.State())
-		require.Zero(t, told.FailureRate)
-		require.InDelta(t, 0.75, told.SlowRate, 0)
+		require.Zero(t, told.Attr("failure_rate").Float64())
+		require.InDelta(t, 0.75, told.Attr("slow_rate").Float64(), 0)
 	})
 }
 
@@ -111,7 +113,7 @@ func TestACallIsSlowWhenItTakesLongerThanSlowCall(t *testing.T) {
 	for _, cfg := range []breaker.Config{
 		{Window: 3, SlowCall: second},
 		{WindowTime: time.Hour, MinCalls: 3, SlowCall: second},
-		{Window: 3, SlowCall: second, JudgeWithHistory: true, Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.Info) {}}},
+		{Window: 3, SlowCall: second, JudgeWithHistory: true, Registry: eventtest.Registry(func(context.Context, registry.Event) {})},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBreaker(t, cfg)
@@ -165,21 +167,24 @@ func TestMetricsOnlyTellsOnceOfEachRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		hooks := breaker.Hooks{RateExceeded: func(_ context.Context, i breaker.Info) {
-			j.add("slow %v: %v %v", i.Slow, i.FailureRate, i.SlowRate)
-		}}
+		listening := eventtest.Registry(func(ctx context.Context, e registry.Event) {
+			j.change(ctx, e)
+			if e.Text == exceededText {
+				j.add("%v %v", e.Attr("failure_rate"), e.Attr("slow_rate"))
+			}
+		})
 		b := newBreaker(t, breaker.Config{
 			Window: 4, MinCalls: 2, FailureRate: 0.5, SlowCall: second, SlowRate: 0.75, Initial: breaker.MetricsOnly,
-			Hooks: hooks.Join(j.changes()),
+			Registry: listening,
 		})
 		last(t, b, 'F', 0)
 		require.Empty(t, j.take(), "too few")
 		last(t, b, 'S', 0)
-		require.Equal(t, []string{"slow false: 0.5 0"}, j.take())
+		require.Equal(t, []string{"0.5 0"}, j.take())
 		for range 3 {
 			last(t, b, 'F', 2*second)
 		}
-		require.Equal(t, []string{"slow true: 0.75 0.75"}, j.take())
+		require.Equal(t, []string{"0.75 0.75"}, j.take())
 		run(t, b, "SSSSSFFFF")
 		require.Empty(t, j.take(), "once")
 		require.Equal(t, breaker.MetricsOnly, b.State())
@@ -188,7 +193,7 @@ func TestMetricsOnlyTellsOnceOfEachRate(t *testing.T) {
 		run(t, b, "F")
 		require.NoError(t, b.SetState(breaker.MetricsOnly))
 		run(t, b, "SF")
-		require.Equal(t, []string{"metrics_only>closed manual", "closed>metrics_only manual", "slow false: 0.5 0"}, j.take())
+		require.Equal(t, []string{"metrics_only>closed manual", "closed>metrics_only manual", "0.5 0"}, j.take())
 		p := acquire(t, b)
 		p.Trip(time.Hour)
 		require.Equal(t, breaker.MetricsOnly, b.State())
@@ -199,7 +204,7 @@ func TestACallMayTripTheBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{Trials: 2, Hooks: j.changes()})
+		b := newBreaker(t, breaker.Config{Trials: 2, Registry: j.changes()})
 		run(t, b, "SF")
 		require.Equal(t, breaker.Closed, b.State())
 		late, banned := acquire(t, b), acquire(t, b)

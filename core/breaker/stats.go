@@ -19,9 +19,8 @@ type Stats struct {
 	SlowSuccesses uint64 // those of Successes that took longer than SlowCall
 	SlowFailures  uint64 // those of Failures that did
 
-	Exceeded   uint64 // times that a threshold was reached while MetricsOnly, as in Hooks.RateExceeded
-	Opened     uint64 // times that the breaker was opened; not those of ForcedOpen
-	HookPanics uint64 // calls of hooks that ended in a panic; of all breakers of a Group
+	Exceeded uint64 // times that a threshold was reached while MetricsOnly
+	Opened   uint64 // times that the breaker was opened; not those of ForcedOpen
 }
 
 type counters struct {
@@ -42,7 +41,7 @@ func (b *Breaker) statsLocked() Stats {
 	c := &b.counters
 	s := c.Stats
 	s.Successes += c.calm.Load()
-	s.Ignored, s.Rejected, s.HookPanics = c.ignored.Load(), c.rejected.Load(), b.life.Panics.Count()
+	s.Ignored, s.Rejected = c.ignored.Load(), c.rejected.Load()
 	return s
 }
 

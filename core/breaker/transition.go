@@ -34,10 +34,10 @@ func (b *Breaker) advance(ctx context.Context, now time.Duration) {
 		b.buckets.turn(now)
 	}
 	if limit := b.rules.MaxHalfOpen; b.state == HalfOpen && limit > 0 && now-b.since >= limit {
-		b.open(ctx, now, 0, false)
+		b.open(ctx, now, 0, "half-open for "+limit.String())
 	}
 	if b.state == Open && now >= b.until {
-		b.to(ctx, HalfOpen, now, false)
+		b.to(ctx, HalfOpen, now, "open for "+b.openFor.Round(time.Millisecond).String())
 	}
 }
 
@@ -63,18 +63,20 @@ func (b *Breaker) decide(ctx context.Context, now, least, trip time.Duration) {
 	switch b.state {
 	case Closed:
 		if failing, slow := b.rules.reached(b.window()); failing || slow {
-			b.open(ctx, now, max(least, trip), false)
+			b.open(ctx, now, max(least, trip), b.reason())
 		} else if trip > 0 {
 			b.openFor = trip
 			b.opened++
-			b.to(ctx, Open, now, false)
+			b.to(ctx, Open, now, asked)
 		}
 	case HalfOpen:
 		switch failed, certain := b.certain(); {
-		case trip > 0 || certain && failed:
-			b.open(ctx, now, max(least, trip), false)
+		case certain && failed:
+			b.open(ctx, now, max(least, trip), b.reason())
+		case trip > 0:
+			b.open(ctx, now, max(least, trip), asked)
 		case certain:
-			b.to(ctx, Closed, now, false)
+			b.to(ctx, Closed, now, b.reason())
 		}
 	case MetricsOnly:
 		b.exceed(ctx)
@@ -83,10 +85,16 @@ func (b *Breaker) decide(ctx context.Context, now, least, trip time.Duration) {
 	b.publish()
 }
 
+// Reasons of changes.
+const (
+	asked  = "asked to wait"
+	manual = "set by hand"
+)
+
 // open opens the breaker for the result of OpenDelay, and at least for least.
-func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual bool) {
+func (b *Breaker) open(ctx context.Context, now, least time.Duration, reason string) {
 	b.askDelay(least)
-	b.to(ctx, Open, now, manual)
+	b.to(ctx, Open, now, reason)
 }
 
 func (b *Breaker) askDelay(least time.Duration) {
@@ -97,19 +105,19 @@ func (b *Breaker) askDelay(least time.Duration) {
 }
 
 // to enters another state and queues its announcement.
-func (b *Breaker) to(ctx context.Context, state State, now time.Duration, manual bool) {
+func (b *Breaker) to(ctx context.Context, state State, now time.Duration, reason string) {
 	if now == 0 {
 		now = b.now()
 	}
-	rates := b.ratesNow()
-	info := Info{From: b.state, State: state, Manual: manual, FailureRate: rates.failure, SlowRate: rates.slow}
+	c := change{ctx: ctx, rates: b.ratesNow(), state: StateChange{From: b.state, To: state, Reason: reason}}
+	b.transitions[b.state][state].Add(1)
 	b.enter(state, now)
-	info.Opened = b.opened
+	c.n = b.opened
 	if state == Open {
-		info.OpenFor = b.openFor
+		c.state.OpenFor = b.openFor
 		b.counters.Opened++
 	}
-	b.queue(ctx, changed, info)
+	b.queue(c)
 }
 
 // enter sets all fields for the beginning of a state. For Open, opened and openFor are
@@ -154,7 +162,7 @@ func (b *Breaker) enter(state State, now time.Duration) {
 func (b *Breaker) publish() {
 	word := b.generation<<wordBits | uint64(b.state)
 	if b.state == Closed || b.state == MetricsOnly {
-		if b.rules.SlowCall > 0 {
+		if b.rules.SlowCall > 0 || b.durations.Load() != nil {
 			word |= timed
 		}
 		if b.buckets != nil {
@@ -179,9 +187,9 @@ func (b *Breaker) SetState(state State) error {
 	}
 	b.locked(func(ctx context.Context, now time.Duration) {
 		if state == Open && b.state != Open {
-			b.open(ctx, now, 0, true)
+			b.open(ctx, now, 0, manual)
 		} else if state != b.state {
-			b.to(ctx, state, now, true)
+			b.to(ctx, state, now, manual)
 		}
 		b.byHand = true
 	})
@@ -201,7 +209,7 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 			b.enter(Open, now)
 		} else {
 			b.opened++
-			b.to(ctx, Open, now, true)
+			b.to(ctx, Open, now, manual)
 		}
 	})
 	return nil
@@ -211,11 +219,11 @@ func (b *Breaker) OpenFor(d time.Duration) error {
 // a [Permit.Trip] of one of them opens it, unless it was open since that call began.
 func (b *Breaker) Reset() {
 	b.locked(func(ctx context.Context, now time.Duration) {
-		b.queue(ctx, reset, Info{State: Closed})
+		b.queue(change{ctx: ctx, text: resetText})
 		if b.state == Closed {
 			b.enter(Closed, now)
 		} else {
-			b.to(ctx, Closed, now, true)
+			b.to(ctx, Closed, now, manual)
 		}
 		b.clearWindow()
 		b.publish()

@@ -64,7 +64,7 @@ func TestRateIsUnknownBelowMinCalls(t *testing.T) {
 func TestASuccessCanOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Window: 10, Hooks: j.calls().Join(j.changes())})
+	b := newBreaker(t, breaker.Config{Window: 10, Registry: j.all()})
 	run(t, b, "FSFSFSFSFS")
 	require.Equal(t, lines(strings.TrimSuffix(strings.Repeat("failure 0; success 0; ", 4), "; ")+
 		"; failure 0; success 0.5; closed>open n=1 for 1m0s"), j.take())
@@ -96,7 +96,7 @@ func TestOpenAndHalfOpenAlternateWithoutCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{OpenDelay: backoff.Constant{Wait: second}, MaxHalfOpen: second, Hooks: j.changes()})
+		b := newBreaker(t, breaker.Config{OpenDelay: backoff.Constant{Wait: second}, MaxHalfOpen: second, Registry: j.changes()})
 		require.NoError(t, b.SetState(breaker.Open))
 		for range 5 {
 			require.Equal(t, breaker.Open, b.State())
@@ -142,7 +142,7 @@ func TestTheDelayGrowsWithTheCycle(t *testing.T) {
 func TestManualTransitions(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Hooks: j.changes()})
+	b := newBreaker(t, breaker.Config{Registry: j.changes()})
 	for _, s := range []breaker.State{
 		breaker.Open, breaker.HalfOpen, breaker.Closed, breaker.Closed, breaker.HalfOpen,
 		breaker.HalfOpen, breaker.Open, breaker.Open, breaker.Closed,
@@ -159,7 +159,7 @@ func TestManualTransitions(t *testing.T) {
 func TestResetIsANewBeginning(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, Hooks: j.changes()})
+	b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, Registry: j.changes()})
 	run(t, b, "FSFSFSFSFS")
 	b.Reset()
 	require.Equal(t, breaker.Closed, b.State())
@@ -173,7 +173,7 @@ func TestResetIsANewBeginning(t *testing.T) {
 func TestResultsWhileOpenAreDropped(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Window: 2, Hooks: j.calls()})
+	b := newBreaker(t, breaker.Config{Window: 2, Registry: j.calls()})
 	late, later := acquire(t, b), acquire(t, b)
 	run(t, b, "FF")
 	before := b.Snapshot()

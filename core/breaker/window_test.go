@@ -50,7 +50,7 @@ func TestATrialThatFailsOpensAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{WindowTime: 10 * second, MinCalls: 10, Trials: 1, OpenDelay: backoff.Constant{Wait: second}, Hooks: j.changes()})
+		b := newBreaker(t, breaker.Config{WindowTime: 10 * second, MinCalls: 10, Trials: 1, OpenDelay: backoff.Constant{Wait: second}, Registry: j.changes()})
 		run(t, b, "FFFFFFFFFF")
 		require.Equal(t, second, rejected(t, b).RetryAfter())
 		time.Sleep(500 * time.Millisecond)
@@ -275,7 +275,7 @@ func TestALateFailureDoesNotExtendOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{Window: 1, Hooks: j.changes()})
+		b := newBreaker(t, breaker.Config{Window: 1, Registry: j.changes()})
 		late := acquire(t, b)
 		run(t, b, "F")
 		time.Sleep(30 * second)

@@ -184,7 +184,7 @@ func TestDoClassifies(t *testing.T) {
 	}{
 		{nil, t.Context(), nil, 0},
 		{nil, t.Context(), other, 1},
-		{nil, t.Context(), bulkhead.ErrClosed, 0},
+		{nil, t.Context(), core.ErrClosed, 0},
 		{nil, ended, other, 0},
 		{nil, late, other, 0},
 		{only, t.Context(), other, 0},

@@ -11,13 +11,14 @@ import (
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Bulkhead bounds the calls in flight, by key. It is safe for concurrent use.
 type Bulkhead struct {
-	life    instance.Instance[Config, struct{}, Hooks]
+	life    instance.Instance[Config, struct{}]
 	base    time.Time // all times are counted from here
 	_       [64]byte
 	unkeyed cell // of the empty key; it is never forgotten
@@ -35,6 +36,7 @@ type Bulkhead struct {
 	waited, canceled, lowered, raised atomic.Uint64
 	storeErrors, lost                 atomic.Uint64
 	changes                           announce.Queue[change]
+	waits                             registry.Histogram // of admitted calls
 
 	table   Table           // nil without a Store
 	failing atomic.Bool     // StoreFailed is called, and StoreRecovered is not yet
@@ -42,11 +44,11 @@ type Bulkhead struct {
 	end     context.CancelFunc
 }
 
-func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
-	return &instance.Kind[Config, struct{}, Hooks]{
+func lifeCycle() *instance.Kind[Config, struct{}] {
+	return &instance.Kind[Config, struct{}]{
 		Kind: "bulkhead", Type: "bulkhead.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
 			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
@@ -65,7 +67,7 @@ func New(cfg Config) (*Bulkhead, error) {
 		return nil, err
 	}
 	b.unkeyed.init(b, "")
-	if err := b.life.Register(b); err != nil {
+	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures}); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -96,7 +98,7 @@ func (b *Bulkhead) SetConfig(cfg Config) error {
 	return nil
 }
 
-// adopt applies the Config and the hooks in use to all cells.
+// adopt applies the Config in use to all cells.
 func (b *Bulkhead) adopt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,19 +110,8 @@ func (b *Bulkhead) adopt() {
 	b.top = cfg.limit()
 }
 
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (b *Bulkhead) Observe(h Hooks) (cancel func()) {
-	remove := b.life.Observe(h)
-	b.adopt()
-	return func() {
-		remove()
-		b.adopt()
-	}
-}
-
 // Close ends all waits, and removes the bulkhead from its registry. Calls that wait, and
-// every later Acquire, get [ErrClosed]. Calls in flight continue. A second Close does
+// every later Acquire, get [core.ErrClosed]. Calls in flight continue. A second Close does
 // nothing; the error is always nil.
 func (b *Bulkhead) Close() error {
 	_ = b.life.Close() // always nil
@@ -143,7 +134,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 		return b.AcquireN(ctx, key, 1)
 	}
 	c := &b.unkeyed // as in acquire, without a call: BenchmarkAcquire
-	if full := c.full.Load(); full != nil && c.word.refuses(1) {
+	if full := c.full.Load(); full != nil && c.word.refuses(1) && !b.life.Calls() {
 		b.refused.Inc()
 		return Permit{}, full
 	}
@@ -157,7 +148,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, key string) (Permit, error) {
 // AcquireN admits a call that needs weight permits of a key. If they are not free,
 // AcquireN waits. The error is a [*FullError] if the call waited for MaxWait, if the queue
 // is full, if the weight is above Config.Limit, or if MaxKeys other keys are in use;
-// [ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
+// [core.ErrClosed]; the cause of ctx if it ends during the wait; or a [*core.ConfigError] if
 // weight is below 1. If the permits are free, ctx may have ended. A call that is heavier
 // than a limit that Backoff has lowered runs alone.
 //
@@ -182,7 +173,7 @@ func (b *Bulkhead) AcquireN(ctx context.Context, key string, weight int) (Permit
 
 // acquire admits or rejects a call by the word, if that is enough.
 func (c *cell) acquire(ctx context.Context, weight int) (Permit, error) {
-	if full := c.full.Load(); full != nil && weight == 1 && c.word.refuses(1) {
+	if full := c.full.Load(); full != nil && weight == 1 && c.word.refuses(1) && !c.bulkhead.life.Calls() {
 		c.bulkhead.refused.Inc()
 		return Permit{}, full
 	}
@@ -210,7 +201,7 @@ func (b *Bulkhead) enter(ctx context.Context, c *cell, weight int) (Permit, erro
 	return b.AcquireN(ctx, c.key, weight)
 }
 
-// rejected counts a call that is not admitted and calls its hook.
+// rejected counts a call that is not admitted.
 func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited time.Duration, err error) error {
 	switch err.(type) { //nolint:errorlint // it is not wrapped yet
 	case *FullError, *storeError:
@@ -219,9 +210,7 @@ func (b *Bulkhead) rejected(ctx context.Context, key string, weight int, waited 
 		return err
 	}
 	b.refused.Inc()
-	if f := b.life.Hooks().Rejected; f != nil {
-		b.call(ctx, f, Info{Key: strings.Clone(key), Weight: weight, Waited: waited})
-	}
+	b.emitCall(ctx, "call rejected, since the bulkhead is full", key, weight, waited)
 	return err
 }
 

@@ -3,6 +3,7 @@ package bulkhead_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"strconv"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func newBulkhead(t *testing.T, cfg bulkhead.Config) *bulkhead.Bulkhead {
@@ -376,13 +379,12 @@ func TestRetryAfterIsThePaceOfTheQueue(t *testing.T) {
 func TestSetConfigAppliesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		registry := &core.Registry{}
-		b := newBulkhead(t, bulkhead.Config{Name: "b", Registry: registry, Limit: 3, MaxWait: -1})
+		b := newBulkhead(t, bulkhead.Config{Limit: 3, MaxWait: -1})
 		for _, key := range []string{"", "k"} {
 			require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 3, MaxWait: -1}))
 			p := acquire(t, b, key, 3)
 			heavy, light := enter(t, b, key, 3), enter(t, b, key, 1)
-			require.NoError(t, core.SetConfig(registry, "bulkhead", "b", bulkhead.Config{Limit: 2, MaxWait: -1}))
+			require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 2, MaxWait: -1}))
 			synctest.Wait()
 			require.ErrorContains(t, heavy.err, "a weight of 3 is above the limit of 2")
 			require.False(t, light.over.Load())
@@ -414,7 +416,7 @@ func TestAClosedBulkheadAdmitsNone(t *testing.T) {
 	require.NoError(t, b.Close())
 	for _, key := range []string{"", "k", "new"} {
 		_, err := b.Acquire(t.Context(), key)
-		require.Equal(t, bulkhead.ErrClosed, err)
+		require.ErrorIs(t, err, core.ErrClosed)
 	}
 	require.Equal(t, uint64(3), b.Stats().Canceled)
 }
@@ -453,18 +455,18 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.NoError(t, b.Close())
 		require.NoError(t, b.Close())
 		synctest.Wait()
-		require.Equal(t, bulkhead.ErrClosed, c.err)
-		require.Equal(t, bulkhead.ErrClosed, d.err)
+		require.ErrorIs(t, c.err, core.ErrClosed)
+		require.ErrorIs(t, d.err, core.ErrClosed)
 		require.ErrorIs(t, c.err, core.ErrRejected)
 		for _, key := range []string{"", "k", "new"} {
 			_, err := b.Acquire(t.Context(), key)
-			require.Equal(t, bulkhead.ErrClosed, err)
+			require.ErrorIs(t, err, core.ErrClosed)
 		}
-		_, found := core.Lookup[*bulkhead.Bulkhead](registry, "bulkhead", "default")
+		_, found := core.Lookup[*bulkhead.Bulkhead](registry, "default")
 		require.False(t, found)
 		require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 9}))
 		_, err = b.Acquire(t.Context(), "")
-		require.Equal(t, bulkhead.ErrClosed, err)
+		require.ErrorIs(t, err, core.ErrClosed)
 	})
 }
 
@@ -527,22 +529,16 @@ func TestKeysAreBounded(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestHooks(t *testing.T) {
+func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		type ctxKey struct{}
-		var mu sync.Mutex
 		var seen []string
-		note := func(name string) func(context.Context, bulkhead.Info) {
-			return func(ctx context.Context, info bulkhead.Info) {
-				mu.Lock()
-				defer mu.Unlock()
-				seen = append(seen, strings.Join([]string{name, info.Key, strconv.Itoa(info.Weight), info.Waited.String(), strconv.Itoa(info.OldLimit), strconv.Itoa(info.Limit), ctx.Value(ctxKey{}).(string)}, " "))
-				panic("hook")
+		b := newBulkhead(t, bulkhead.Config{Limit: 2, MaxWait: time.Second, Backoff: 0.5, Registry: eventtest.Registry(func(ctx context.Context, e registry.Event) {
+			if of, ok := ctx.Value(ctxKey{}).(string); ok {
+				seen = append(seen, fmt.Sprint(of, ": ", e.Text, " ", e.Key, e.Attrs))
 			}
-		}
-		b := newBulkhead(t, bulkhead.Config{Name: "b", Limit: 2, MaxWait: time.Second, Backoff: 0.5})
-		cancel := b.Observe(bulkhead.Hooks{Waited: note("waited"), Rejected: note("rejected"), LimitChanged: note("changed")})
+		})})
 		call := func(ctx string, f func(ctx context.Context)) { f(context.WithValue(t.Context(), ctxKey{}, ctx)) }
 		var first, p bulkhead.Permit
 		call("one", func(ctx context.Context) { first, _ = b.AcquireN(ctx, "k", 2) })
@@ -550,30 +546,27 @@ func TestHooks(t *testing.T) {
 		time.AfterFunc(time.Second/2, func() { first.Done(core.Failure) })
 		call("three", func(ctx context.Context) { p, _ = b.Acquire(ctx, "k") })
 		synctest.Wait()
-		require.ElementsMatch(t, []string{"rejected k 1 1s 0 0 two", "waited k 1 500ms 0 0 three", "changed k 0 0s 2 1 one"}, seen)
+		require.ElementsMatch(t, []string{
+			"two: call rejected, since the bulkhead is full k[weight=1 waited=1s]",
+			"three: call waited for its permits k[weight=1 waited=500ms]",
+			"one: limit of calls in flight lowered k[old=2 limit=1]",
+		}, seen)
 		p.Done(core.Success)
-		require.Equal(t, "changed k 0 0s 1 2 three", seen[3])
-		cancel()
-		require.Equal(t, bulkhead.Stats{Admitted: 2, Waited: 1, Rejected: 1, Lowered: 1, Raised: 1, HookPanics: 4, Keys: 1, Limit: 2}, b.Stats())
+		require.Equal(t, "three: limit of calls in flight raised k[old=1 limit=2]", seen[3])
+		require.Equal(t, bulkhead.Stats{Admitted: 2, Waited: 1, Rejected: 1, Lowered: 1, Raised: 1, Keys: 1, Limit: 2}, b.Stats())
 
-		// without a queue, a hook is called too, also one that was added later
 		require.NoError(t, b.SetConfig(bulkhead.Config{Limit: 1, MaxQueue: -1}))
 		acquire(t, b, "", 1)
-		cancel = b.Observe(bulkhead.Hooks{Rejected: note("rejected")})
 		call("four", func(ctx context.Context) { _, err := b.Acquire(ctx, ""); require.Error(t, err) })
-		require.Equal(t, "rejected  1 0s 0 0 four", seen[4])
-		cancel()
-		_, err := b.Acquire(t.Context(), "")
-		require.Error(t, err)
-		require.Len(t, seen, 5)
+		require.Equal(t, "four: call rejected, since the bulkhead is full [weight=1 waited=0s]", seen[4], "without a queue too")
 	})
 }
 
-// A hook that ends its goroutine does not keep the permit.
-func TestAHookThatEndsItsGoroutineReturnsThePermit(t *testing.T) {
+// An observer that ends its goroutine does not keep the permit.
+func TestObserverThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(t, bulkhead.Config{Limit: 1, Hooks: bulkhead.Hooks{Waited: func(context.Context, bulkhead.Info) { runtime.Goexit() }}})
+		b := newBulkhead(t, bulkhead.Config{Limit: 1, Registry: eventtest.Registry(func(context.Context, registry.Event) { runtime.Goexit() })})
 		p := acquire(t, b, "", 1)
 		c := enter(t, b, "", 1)
 		p.Done(core.Success)

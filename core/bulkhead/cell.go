@@ -12,7 +12,7 @@ import (
 type cell struct {
 	word       word
 	generation atomic.Uint32             // changes when the limit is lowered; 0 while it is fixed
-	full       atomic.Pointer[FullError] // of calls of weight 1; nil if calls wait or a hook is called
+	full       atomic.Pointer[FullError] // of calls of weight 1; nil if calls wait
 	bulkhead   *Bulkhead
 	key        string
 
@@ -53,7 +53,7 @@ func (c *cell) configure(cfg *Config) {
 	case c.generation.Load() == 0:
 		c.newGeneration()
 	}
-	if cfg.MaxQueue >= 0 || c.bulkhead.life.Hooks().Rejected != nil {
+	if cfg.MaxQueue >= 0 {
 		c.full.Store(nil)
 	} else if c.full.Load() == nil {
 		c.full.Store(c.refusal())
@@ -167,7 +167,7 @@ func (c *cell) close() {
 	c.gone = true
 	c.word.Or(locked)
 	for w := range c.queue.All() {
-		c.refuse(w, ErrClosed)
+		c.refuse(w, errClosed)
 	}
 }
 

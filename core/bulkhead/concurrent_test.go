@@ -13,6 +13,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // At no moment do calls hold more permits than the limit: with weights, waits, abandoned
@@ -110,11 +112,16 @@ func TestLimitsThatChangeLoseNoPermit(t *testing.T) {
 	acquire(t, b, "", 9)
 }
 
-// A hook that blocks delays its own call only, and hooks may use the bulkhead.
-func TestHooksMayUseTheBulkhead(t *testing.T) {
+// No lock is held.
+func TestObserverUsesTheBulkhead(t *testing.T) {
 	t.Parallel()
 	var b *bulkhead.Bulkhead
-	use := func(ctx context.Context, _ bulkhead.Info) {
+	var told []string
+	use := func(ctx context.Context, e registry.Event) {
+		if e.Text == "config replaced" || e.Key == "other" {
+			return
+		}
+		told = append(told, e.Text)
 		b.Stats()
 		p, err := b.Acquire(ctx, "other")
 		if err == nil {
@@ -124,10 +131,10 @@ func TestHooksMayUseTheBulkhead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	b = newBulkhead(t, bulkhead.Config{Limit: 1, MaxWait: time.Nanosecond, Backoff: 0.5, Hooks: bulkhead.Hooks{Rejected: use, Waited: use, LimitChanged: use}})
-	p := acquire(t, b, "k", 1)
+	b = newBulkhead(t, bulkhead.Config{Limit: 4, MaxWait: time.Nanosecond, Backoff: 0.5, Registry: eventtest.Registry(use)})
+	p := acquire(t, b, "k", 4)
 	_, err := b.Acquire(t.Context(), "k")
 	require.ErrorIs(t, err, bulkhead.ErrFull)
 	p.Done(core.Failure)
-	require.Zero(t, b.Stats().HookPanics)
+	require.Equal(t, []string{"call rejected, since the bulkhead is full", "limit of calls in flight lowered"}, told)
 }

@@ -101,9 +101,6 @@ type Config struct {
 	// with a cause of its own is a Failure if at least half of it was left when the call
 	// was admitted.
 	Classify func(ctx context.Context, result any, err error) core.Outcome
-
-	// Hooks observe the bulkhead. Any of them may be nil.
-	Hooks Hooks
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

@@ -64,12 +64,9 @@
 //     set. The first one blocks the others, so light calls do not starve a heavy one. The
 //     same holds in a Store, over all processes.
 //   - A call whose permits are free reads no clock, takes no lock and does not allocate,
-//     nor does a rejection of weight 1 where no call waits (MaxQueue below 0) and no hook
-//     is called. A key that is not kept yet costs allocations.
+//     nor does a rejection of weight 1 where no call waits (MaxQueue below 0). A key that is not kept yet costs allocations.
 //   - One overload lowers a limit once: the result of a call that was admitted before the
 //     last decrease is not counted.
-//   - Hooks are called without a lock. A hook may use the Bulkhead. If it panics, only its
-//     own work is lost.
 //   - Memory is bounded by MaxKeys and MaxQueue. Keys that are idle for more than a minute
 //     are forgotten when other keys arrive or [Bulkhead.Stats] is called, and at MaxKeys
 //     earlier. A forgotten key begins with the Limit of the Config again.

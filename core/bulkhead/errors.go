@@ -6,21 +6,19 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
 )
 
 var (
 	// ErrFull is matched by a [*FullError].
 	ErrFull = errors.New("bulkhead: full")
-	// ErrClosed is the error of a closed [Bulkhead]. It matches [core.ErrRejected], and
-	// waiting does not help.
-	ErrClosed error = &closed.Error{Text: "bulkhead: closed"}
 	// ErrStore is matched by the error of a call that was not made because the Store could
 	// not decide. The error wraps that of the Store, and matches [core.ErrRejected].
 	ErrStore = errors.New("bulkhead: store failed")
 	// ErrLost is matched by the cause of the end of [Permit.Context] if the permits were
 	// lost: the lease was not renewed in time, so other calls can have them.
 	ErrLost = errors.New("bulkhead: permits lost")
+
+	errClosed = fmt.Errorf("bulkhead: %w", core.ErrClosed)
 )
 
 // A FullError is the error of a call that got no permits. It matches [ErrFull] and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
@@ -57,9 +56,7 @@ func ExampleBulkhead_AcquireN() {
 
 // With Backoff, an overload lowers the limit once, however many calls of it fail.
 func ExampleConfig_backoff() {
-	b := core.Must(bulkhead.New(bulkhead.Config{Limit: 8, MinLimit: 2, Backoff: 0.5, Hooks: bulkhead.Hooks{
-		LimitChanged: func(_ context.Context, info bulkhead.Info) { fmt.Println(info.OldLimit, "->", info.Limit) },
-	}}))
+	b := core.Must(bulkhead.New(bulkhead.Config{Limit: 8, MinLimit: 2, Backoff: 0.5}))
 	ctx := context.Background()
 	var overload [8]bulkhead.Permit
 	for i := range overload {
@@ -68,6 +65,7 @@ func ExampleConfig_backoff() {
 	for i := range overload {
 		overload[i].Done(core.Failure)
 	}
+	fmt.Println(b.Stats().Limit)
 	var calls [4]bulkhead.Permit
 	for i := range calls {
 		calls[i] = core.Must(b.Acquire(ctx, ""))
@@ -76,9 +74,10 @@ func ExampleConfig_backoff() {
 	calls[1].Done(core.Success)
 	calls[2].Done(core.Ignored)
 	calls[3].Done(core.Failure)
+	fmt.Println(b.Stats().Limit)
 	// Output:
-	// 8 -> 4
-	// 4 -> 2
+	// 4
+	// 2
 }
 
 func ExampleBulkhead_SetConfig() {
@@ -106,18 +105,4 @@ func ExampleBulkhead_All() {
 	// Output:
 	// account-1 2 of 5
 	// false
-}
-
-func ExampleBulkhead_Observe() {
-	b := core.Must(bulkhead.New(bulkhead.Config{Name: "vendor", Limit: 1, MaxWait: time.Nanosecond}))
-	cancel := b.Observe(bulkhead.Hooks{Rejected: func(_ context.Context, info bulkhead.Info) {
-		fmt.Println(info.Key, info.Weight, info.Waited > 0)
-	}})
-	defer cancel()
-	core.Must(b.Acquire(context.Background(), "k"))
-	_, err := b.Acquire(context.Background(), "k")
-	fmt.Println(err)
-	// Output:
-	// k 1 true
-	// bulkhead: vendor: full
 }

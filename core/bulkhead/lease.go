@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +29,7 @@ func (c *cell) share(ctx context.Context, p Permit, came time.Duration, waited b
 	l := &lease{cell: c, call: ctx, weight: int(p.weight)}
 	l.Context, l.cancel = context.WithCancelCause(ctx)
 	admitted := false
-	defer func() { // also where the Store panics, or a hook ends the goroutine
+	defer func() { // also where the Store panics, or an observer
 		if c.unpark(parked, l.weight, admitted); !admitted {
 			p.Done(core.Ignored)
 			l.cancel(nil)
@@ -38,7 +37,7 @@ func (c *cell) share(ctx context.Context, p Permit, came time.Duration, waited b
 	}()
 	asking, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(b.ended, func() { stop(ErrClosed) })() //nolint:contextcheck // that of the bulkhead
+	defer context.AfterFunc(b.ended, func() { stop(errClosed) })() //nolint:contextcheck // that of the bulkhead
 	r := Request{Key: c.key, Weight: l.weight, Limit: func() int { return b.config().limit() }, Lost: l.lost}
 	var err error
 	if l.release, err = b.table.Acquire(asking, r); errors.Is(err, ErrFull) {
@@ -111,7 +110,7 @@ func (c *cell) unshared(ctx, asking context.Context, l *lease, err error) error 
 	}
 	b.storeErrors.Add(1)
 	if !b.failing.Swap(true) {
-		b.call(ctx, b.life.Hooks().StoreFailed, Info{Key: strings.Clone(c.key), Weight: l.weight, Err: err})
+		b.emitOutage(ctx, c.key, err)
 	}
 	if b.config().OnStoreError == Local {
 		return nil
@@ -122,7 +121,7 @@ func (c *cell) unshared(ctx, asking context.Context, l *lease, err error) error 
 // recovered notes that the Store has decided.
 func (b *Bulkhead) recovered(l *lease) {
 	if b.failing.Load() && b.failing.Swap(false) {
-		b.call(l.call, b.life.Hooks().StoreRecovered, Info{Key: strings.Clone(l.cell.key), Weight: l.weight})
+		b.emitOutage(l.call, l.cell.key, nil)
 	}
 }
 
@@ -138,7 +137,7 @@ func (l *lease) lost(err error) {
 	}
 	l.cancel(cause)
 	b.lost.Add(1)
-	b.call(l.call, b.life.Hooks().Lost, Info{Key: strings.Clone(l.cell.key), Weight: l.weight, Err: err})
+	b.emitLost(l.call, l.cell.key, l.weight, err)
 }
 
 // end returns the permits in the Store.

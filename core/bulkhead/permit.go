@@ -13,7 +13,7 @@ type Permit struct {
 	// Four words in four fields: the compiler keeps no larger struct in registers
 	// (BenchmarkAcquire/free).
 	cell       *cell
-	ctx        context.Context //nolint:containedctx // for the hooks; a permit is part of one call
+	ctx        context.Context //nolint:containedctx // for the events; a permit is part of one call
 	generation uint32          // of the limit when it was admitted; 0 if the limit was fixed
 	weight     int32
 }
@@ -94,6 +94,6 @@ func (c *cell) adapt(cfg *Config, p Permit, outcome core.Outcome) {
 	case core.Ignored:
 	}
 	if c.limit != old {
-		b.changes.Append(change{p.ctx, Info{Key: c.key, OldLimit: old, Limit: c.limit}})
+		b.changes.Append(change{p.ctx, c.key, old, c.limit})
 	}
 }

@@ -3,6 +3,7 @@ package bulkhead_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A sharedStore is a store in memory, whose operations take a time.
@@ -152,7 +155,11 @@ func TestAWaitForTheStoreIsPartOfMaxWait(t *testing.T) {
 		var waits []time.Duration
 		b := shared(s, func(c *bulkhead.Config) {
 			c.MaxWait = 10 * time.Second
-			c.Hooks.Waited = func(_ context.Context, info bulkhead.Info) { waits = append(waits, info.Waited) }
+			c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+				if e.Text == "call waited for its permits" {
+					waits = append(waits, e.Attr("waited").Duration())
+				}
+			})
 		})
 		mine, elsewhere := core.Must(b.AcquireN(t.Context(), "k", 2)), make(chan bulkhead.Permit)
 		go func() { elsewhere <- core.Must(shared(s).Acquire(t.Context(), "k")) }()
@@ -245,7 +252,7 @@ func TestAWaitForTheStoreEndsWithItsContextAndWithClose(t *testing.T) {
 		for _, c := range []struct {
 			end  func()
 			want error
-		}{{func() { cancel(why) }, why}, {func() { _ = b.Close() }, bulkhead.ErrClosed}} {
+		}{{func() { cancel(why) }, why}, {func() { _ = b.Close() }, core.ErrClosed}} {
 			result := make(chan error)
 			go func() {
 				_, err := b.Acquire(ctx, "")
@@ -261,7 +268,7 @@ func TestAWaitForTheStoreEndsWithItsContextAndWithClose(t *testing.T) {
 		require.Zero(t, b.Stats().Waiting+b.Stats().InFlight)
 		held.Done(core.Success)
 		_, err := b.Acquire(t.Context(), "")
-		require.ErrorIs(t, err, bulkhead.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 		require.Zero(t, s.used["vendor/"])
 	})
 }
@@ -272,17 +279,15 @@ func TestAFailureOfTheStore(t *testing.T) {
 	for _, policy := range []bulkhead.FailurePolicy{bulkhead.Deny, bulkhead.Local} {
 		s := newSharedStore()
 		var events []string
-		note := func(what string) func(context.Context, bulkhead.Info) {
-			return func(_ context.Context, info bulkhead.Info) {
-				if info.Err != nil {
-					what += ": " + info.Err.Error()
-				}
-				events = append(events, what+" "+info.Key)
-			}
-		}
 		b := shared(s, func(c *bulkhead.Config) {
 			c.OnStoreError, c.MaxQueue = policy, -1
-			c.Hooks = bulkhead.Hooks{StoreFailed: note("failed"), StoreRecovered: note("recovered"), Rejected: note("rejected")}
+			c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+				what := map[bool]string{true: "recovered", false: "rejected"}[e.Outage]
+				if err := e.Err(); err != nil {
+					what = "failed: " + err.Error()
+				}
+				events = append(events, what+" "+e.Key)
+			})
 		})
 		down := errors.New("no reply")
 		s.fail(down)
@@ -326,14 +331,14 @@ func TestAFailureOfTheStore(t *testing.T) {
 func TestACallLearnsThatItsPermitsAreLost(t *testing.T) {
 	t.Parallel()
 	s := newSharedStore()
-	var infos []bulkhead.Info
+	var events []registry.Event
 	change := func(c *bulkhead.Config) {
 		c.Limit = 10
-		c.Hooks.Lost = func(ctx context.Context, info bulkhead.Info) {
+		c.Registry = eventtest.Registry(func(ctx context.Context, e registry.Event) {
 			if ctx.Err() == nil { // it is that of Acquire
-				infos = append(infos, info)
+				events = append(events, e)
 			}
-		}
+		})
 	}
 	b, local := shared(s, change), shared(s, change, func(c *bulkhead.Config) { c.OnStoreError = bulkhead.Local })
 	lost := func(err error) { s.asked[len(s.asked)-1].Lost(err) }
@@ -347,7 +352,9 @@ func TestACallLearnsThatItsPermitsAreLost(t *testing.T) {
 	require.ErrorIs(t, context.Cause(ctx), unreachable)
 	lost(nil)
 	p.Done(core.Success)
-	require.Equal(t, []bulkhead.Info{{Key: "k", Weight: 2, Err: unreachable}}, infos)
+	require.Equal(t, []registry.Event{{Text: "call lost its permits", Warn: true, Key: "k", Attrs: []slog.Attr{
+		slog.Int("weight", 2), slog.Any("err", unreachable),
+	}}}, events)
 	require.EqualValues(t, 1, b.Stats().Lost)
 	require.Equal(t, 1, s.returns)
 
@@ -365,7 +372,7 @@ func TestACallLearnsThatItsPermitsAreLost(t *testing.T) {
 	p.Done(core.Success)
 	lost(nil)
 	require.Equal(t, context.Canceled, context.Cause(ctx))
-	require.Len(t, infos, 2)
+	require.Len(t, events, 2)
 	require.Equal(t, 3, s.returns)
 
 	_, err := bulkhead.Do(t.Context(), b, func(ctx context.Context) (int, error) {
@@ -376,14 +383,14 @@ func TestACallLearnsThatItsPermitsAreLost(t *testing.T) {
 	require.Zero(t, s.used["vendor/k"]+s.used["vendor/"])
 }
 
-// TestSharedPermitsAreReturnedWhateverHappens: also if the store panics, or a hook ends the goroutine.
+// TestSharedPermitsAreReturnedWhateverHappens: also if the store panics, or an observer ends the goroutine.
 func TestSharedPermitsAreReturnedWhateverHappens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSharedStore()
 		held := core.Must(shared(s).AcquireN(t.Context(), "", 2))
 		b := shared(s, func(c *bulkhead.Config) {
-			c.Hooks.Waited = func(context.Context, bulkhead.Info) { runtime.Goexit() }
+			c.Registry = eventtest.Registry(func(context.Context, registry.Event) { runtime.Goexit() })
 		})
 		ended := make(chan struct{})
 		go func() {

@@ -16,7 +16,6 @@ type Stats struct {
 	Raised      uint64 // times that successes raised a limit
 	StoreErrors uint64 // calls that the Store could not decide
 	Lost        uint64 // calls that lost their permits in the Store
-	HookPanics  uint64 // calls of hooks that ended in a panic
 	Keys        int    // keys that are kept, apart from the empty one
 	InFlight    int    // permits that calls of this bulkhead hold
 	Limit       int    // permits that may be in flight
@@ -33,7 +32,7 @@ func (b *Bulkhead) Stats() Stats {
 	b.visit(len(b.cells), b.now(), false)
 	s := Stats{
 		Admitted: b.forgotten, Waited: b.waited.Load(), Rejected: b.refused.Load(), Canceled: b.canceled.Load(),
-		StoreErrors: b.storeErrors.Load(), Lost: b.lost.Load(), Lowered: b.lowered.Load(), Raised: b.raised.Load(), HookPanics: b.life.Panics.Count(), Keys: len(b.cells),
+		StoreErrors: b.storeErrors.Load(), Lost: b.lost.Load(), Lowered: b.lowered.Load(), Raised: b.raised.Load(), Keys: len(b.cells),
 	}
 	for _, c := range append([]*cell{&b.unkeyed}, b.cells...) {
 		k := c.stats()

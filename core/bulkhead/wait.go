@@ -29,7 +29,7 @@ func (c *cell) join(ctx context.Context, n int) (p Permit, w *waiter, err error)
 	cfg := b.config()
 	switch {
 	case b.closed.Load():
-		return p, nil, ErrClosed
+		return p, nil, errClosed
 	case c.gone:
 		return p, nil, nil
 	case n > cfg.limit():
@@ -76,17 +76,18 @@ func (c *cell) await(ctx context.Context, w *waiter) (Permit, error) {
 	return c.admittedAfter(ctx, w.Value.permit, waited)
 }
 
-// admittedAfter counts a call that has waited and calls its hook.
+// admittedAfter counts a call that has waited.
 func (c *cell) admittedAfter(ctx context.Context, p Permit, waited time.Duration) (Permit, error) {
 	b := c.bulkhead
 	b.waited.Add(1)
+	b.waits.Observe(waited)
 	returned := false
 	defer func() {
-		if !returned { // the hook ended the goroutine: there is no call
+		if !returned { // an observer panicked: there is no call
 			p.Done(core.Ignored)
 		}
 	}()
-	b.call(ctx, b.life.Hooks().Waited, Info{Key: c.key, Weight: int(p.weight), Waited: waited})
+	b.emitCall(ctx, "call waited for its permits", c.key, int(p.weight), waited)
 	returned = true
 	return p, nil
 }

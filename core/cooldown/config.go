@@ -54,8 +54,6 @@ type Config struct {
 	// must be usable as long as the cooldown, which does not close it. If nil, holds are those
 	// of this process.
 	Store Store
-	// Hooks observe the cooldown. Any of them may be nil.
-	Hooks Hooks
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

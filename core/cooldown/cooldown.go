@@ -11,14 +11,15 @@ import (
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Cooldown holds calls back, by key. It is safe for concurrent use.
 type Cooldown struct {
-	life       instance.Instance[Config, Config, Hooks] // the settings have the defaults
-	base       time.Time                                // all times are counted from here
-	table      Table                                    // nil without a Store
+	life       instance.Instance[Config, Config] // the settings have the defaults
+	base       time.Time                         // all times are counted from here
+	table      Table                             // nil without a Store
 	rejections atomic.Uint64
 
 	word atomic.Uint64 // generation<<1, and busy
@@ -37,11 +38,11 @@ type Cooldown struct {
 // busy is set in the word unless every key is free.
 const busy = 1
 
-func lifeCycle() *instance.Kind[Config, Config, Hooks] {
-	return &instance.Kind[Config, Config, Hooks]{
+func lifeCycle() *instance.Kind[Config, Config] {
+	return &instance.Kind[Config, Config]{
 		Kind: "cooldown", Type: "cooldown.Config", DefaultName: "default", Settings: resolved,
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
 			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
@@ -58,7 +59,7 @@ func New(cfg Config) (*Cooldown, error) {
 	}
 	err := c.openTable()
 	if err == nil {
-		err = c.life.Register(c)
+		err = c.life.Register(c, c.SetConfig, registry.Source{Figures: c.figures})
 	}
 	if err != nil {
 		c.closeTable()
@@ -82,12 +83,8 @@ func (c *Cooldown) config() *Config { return &c.life.Load().Settings }
 // [Config.Validate], and nothing changes.
 func (c *Cooldown) SetConfig(cfg Config) error { return c.life.SetConfig(cfg, nil) }
 
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (c *Cooldown) Observe(h Hooks) (cancel func()) { return c.life.Observe(h) }
-
 // Close ends all holds and waits, and removes the cooldown from its registry. Calls that
-// wait, and every later Acquire, get [ErrClosed]. Holds stay in the Store, which is not
+// wait, and every later Acquire, get [core.ErrClosed]. Holds stay in the Store, which is not
 // closed. A second Close does nothing; the error is always nil.
 func (c *Cooldown) Close() error {
 	_ = c.life.Close() // always nil
@@ -97,7 +94,7 @@ func (c *Cooldown) Close() error {
 	c.closed = true
 	for _, g := range c.gates {
 		for w := range g.queue.All() {
-			c.refuse(g, w, ErrClosed)
+			c.refuse(g, w, errClosed)
 			c.stats.Canceled++
 		}
 	}
@@ -108,7 +105,7 @@ func (c *Cooldown) Close() error {
 
 // Acquire admits a call with a key. If the key is held, Acquire waits, first come, first
 // served. The error is a [*HeldError] if the wait would exceed MaxWait or the deadline of
-// ctx, or if the queue is full; [ErrClosed]; or the cause of ctx if it ends during the
+// ctx, or if the queue is full; [core.ErrClosed]; or the cause of ctx if it ends during the
 // wait. If no key is held, ctx may be done.
 func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 	if c.table != nil {
@@ -124,7 +121,7 @@ func (c *Cooldown) Acquire(ctx context.Context, key string) (Permit, error) {
 // Hold holds a key for d from now on, at most MaxHold. If the key is held for longer
 // already, or d is not above 0, nothing happens. Calls that were admitted before and are
 // not yet made are no longer [Permit.Ready]. Waiters that cannot wait that long are
-// rejected. ctx is for the hooks only.
+// rejected. ctx is for the events only.
 func (c *Cooldown) Hold(ctx context.Context, key string, d time.Duration) {
 	if d > 0 {
 		c.locked(func(now time.Duration) { c.hold(ctx, key, c.lookup(key, now), now, d, held) })
@@ -239,7 +236,7 @@ func (c *Cooldown) forgetStale(now time.Duration) {
 }
 
 // hold begins or extends a hold, as the event held or heard.
-func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration, what event) {
+func (c *Cooldown) hold(ctx context.Context, key string, g *gate, now, d time.Duration, what what) {
 	d = min(d, c.config().MaxHold)
 	until := now + d
 	switch {

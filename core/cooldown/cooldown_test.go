@@ -3,6 +3,8 @@ package cooldown_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 const key = "vendor"
@@ -572,7 +576,7 @@ func TestClose(t *testing.T) {
 		require.NoError(t, err)
 		_, err = cooldown.New(cooldown.Config{Name: "n", Registry: registry})
 		require.ErrorContains(t, err, "already registered")
-		got, ok := core.Lookup[*cooldown.Cooldown](registry, "cooldown", "n")
+		got, ok := core.Lookup[*cooldown.Cooldown](registry, "n")
 		require.True(t, ok)
 		require.Same(t, c, got)
 		require.Equal(t, "n", c.Config().Name)
@@ -584,48 +588,47 @@ func TestClose(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.NoError(t, c.Close())
 		require.Empty(t, k.wait())
-		require.Equal(t, []error{cooldown.ErrClosed, cooldown.ErrClosed, cooldown.ErrClosed}, k.errs)
+		require.Len(t, k.errs, 3)
+		for _, err := range k.errs {
+			require.ErrorIs(t, err, core.ErrClosed)
+		}
 		c.Hold(t.Context(), key, time.Second)
 		_, err = c.Acquire(t.Context(), key)
-		require.ErrorIs(t, err, cooldown.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 		require.ErrorIs(t, err, core.ErrRejected, "no call is made")
 		require.Equal(t, cooldown.Stats{Holds: 1, Canceled: 3}, c.Stats())
-		_, ok = registry.Get("cooldown", "n")
+		_, ok = core.Lookup[*cooldown.Cooldown](registry, "n")
 		require.False(t, ok)
 	})
 }
 
-func TestHooks(t *testing.T) {
+func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var c *cooldown.Cooldown
 		var got []string
 		start := time.Now()
-		say := func(what string) func(context.Context, cooldown.Info) {
-			return func(ctx context.Context, i cooldown.Info) {
-				c.Stats() // no lock is held
-				require.Equal(t, t.Context(), ctx)
-				require.Equal(t, key, i.Key)
-				require.Equal(t, cooldown.DefaultName, i.Name)
-				if !i.Until.IsZero() {
-					what := what + " " + i.Until.Sub(start).String()
-					got = append(got, what)
-					return
+		c = newCooldown(t, cooldown.Config{Registry: eventtest.Registry(func(ctx context.Context, e registry.Event) {
+			c.Stats() // no lock is held
+			require.Equal(t, t.Context(), ctx)
+			require.Equal(t, key, e.Key)
+			for i, a := range e.Attrs {
+				if a.Value.Kind() == slog.KindTime {
+					e.Attrs[i].Value = slog.DurationValue(a.Value.Time().Sub(start))
 				}
-				got = append(got, what+" "+i.Waited.String())
 			}
-		}
-		c = newCooldown(t, cooldown.Config{Hooks: cooldown.Hooks{Held: say("held"), Resumed: say("resumed"), Waited: say("waited"), Rejected: say("rejected")}})
-		cancel := c.Observe(cooldown.Hooks{Waited: func(context.Context, cooldown.Info) { panic("hook") }})
+			got = append(got, fmt.Sprint(e.Text, e.Attrs))
+		})})
 		c.Hold(t.Context(), key, time.Second)
 		p := acquire(t, c)
 		p.Done(core.Success)
-		cancel()
 		c.Hold(t.Context(), key, 11*time.Second)
 		_, err := c.Acquire(t.Context(), key)
 		require.ErrorIs(t, err, core.ErrRejected)
-		require.Equal(t, []string{"held 1s", "waited 1s", "resumed 1s", "held 12s", "rejected 12s"}, got)
-		require.EqualValues(t, 1, c.Stats().HookPanics)
+		require.Equal(t, []string{
+			"calls are held back[until=1s]", "call was held back[waited=1s]", "calls are made again[held_until=1s]",
+			"calls are held back[until=12s]", "call rejected, since the key is held[waited=0s]",
+		}, got)
 	})
 }
 
@@ -687,7 +690,7 @@ func TestSetConfig(t *testing.T) {
 		var r core.Registry
 		c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Registry: &r}))
 		c.Hold(t.Context(), "k", time.Hour) // cut to DefaultMaxHold
-		require.NoError(t, core.SetConfig(&r, "cooldown", "vendor", cooldown.Config{MaxHold: time.Minute, MaxWait: time.Second}))
+		require.NoError(t, c.SetConfig(cooldown.Config{MaxHold: time.Minute, MaxWait: time.Second}))
 		until, held := c.Until("k")
 		require.True(t, held)
 		require.Equal(t, cooldown.DefaultMaxHold, time.Until(until), "it stays held")

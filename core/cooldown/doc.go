@@ -46,7 +46,7 @@
 // Acquire waits for the store only while it does not know the holds, as at the first use,
 // and for a short time, which the store limits. Otherwise no call waits for the store: if
 // that fails, holds are those of this process, and are shared when the store is available
-// again. The hooks StoreFailed and StoreRecovered report it.
+// again. Package logs reports it.
 //
 // # Guarantees
 //
@@ -61,8 +61,6 @@
 //     after ProbeTimeout, and after a Release.
 //   - While no key is remembered, Acquire costs an atomic load, with a Store some more. Neither admitting a call
 //     whose key is free nor a rejection allocates.
-//   - Hooks are called without a lock. A hook may use the Cooldown. If it panics, only its
-//     own work is lost.
 //   - Memory is bounded by MaxKeys and MaxQueue. A key is forgotten when a call succeeded
 //     and none is left, or after an idle time as long as its hold, unless Config.Keep is set.
 //

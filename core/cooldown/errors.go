@@ -6,16 +6,14 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
 	"github.com/gresil/gresil/internal/text"
 )
 
 var (
 	// ErrHeld is matched by a [*HeldError].
 	ErrHeld = errors.New("cooldown: held")
-	// ErrClosed is the error of a closed [Cooldown]. It matches [core.ErrRejected], and
-	// waiting does not help.
-	ErrClosed error = &closed.Error{Text: "cooldown: closed"}
+
+	errClosed = fmt.Errorf("cooldown: %w", core.ErrClosed)
 )
 
 // A HeldError is the error of a call that was held for longer than it could wait. It

@@ -12,10 +12,6 @@ import (
 // After a hold one call tests whether the server takes calls again.
 func ExamplePermit_Probe() {
 	gate := core.Must(cooldown.New(cooldown.Config{}))
-	defer gate.Observe(cooldown.Hooks{
-		Held:    func(_ context.Context, info cooldown.Info) { fmt.Println("held", info.Key) },
-		Resumed: func(_ context.Context, info cooldown.Info) { fmt.Println("resumed", info.Key) },
-	})()
 	ctx := context.Background()
 	gate.Hold(ctx, "vendor", time.Millisecond)
 	permit, err := gate.Acquire(ctx, "vendor") // waits until the hold is over
@@ -34,10 +30,7 @@ func ExamplePermit_Probe() {
 	s := gate.Stats()
 	fmt.Println(s.Holds, s.Resumed)
 	// Output:
-	// held vendor
 	// true
-	// held vendor
-	// resumed vendor
 	// 2 1
 }
 

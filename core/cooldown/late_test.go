@@ -14,6 +14,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/escalating"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestAnAnswerHoldsItsKeyUnlessItIsLate(t *testing.T) {
@@ -273,15 +275,15 @@ func TestAnAnswerCountsWhereTheRecoveryOfItsKeyIsForgotten(t *testing.T) {
 	})
 }
 
-func TestAWaitedHookThatEndsItsGoroutineKeepsNoSlot(t *testing.T) {
+func TestObserverThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		on := true
-		c := newCooldown(t, cooldown.Config{ProbeTimeout: time.Hour, Hooks: cooldown.Hooks{Waited: func(context.Context, cooldown.Info) {
-			if on {
+		c := newCooldown(t, cooldown.Config{ProbeTimeout: time.Hour, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if on && e.Call {
 				runtime.Goexit()
 			}
-		}}})
+		})})
 		c.Hold(t.Context(), key, time.Second)
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _ = c.Acquire(t.Context(), key) })

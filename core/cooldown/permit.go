@@ -13,7 +13,7 @@ import (
 // second Done of the same variable does nothing, nor does one of the zero Permit.
 type Permit struct {
 	cooldown   *Cooldown
-	ctx        context.Context //nolint:containedctx // for the hooks; a permit is part of one call
+	ctx        context.Context //nolint:containedctx // for the events; a permit is part of one call
 	key        string
 	word       uint64        // of the cooldown when it was admitted, or was Ready
 	generation uint64        // of the gate

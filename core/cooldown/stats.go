@@ -10,7 +10,6 @@ type Stats struct {
 	Overdue       uint64 // calls after a hold that took longer than ProbeTimeout; if they waited, they are in Waited too
 	Evicted       uint64 // holds forgotten for MaxKeys
 	StoreFailures uint64 // times that the Store became unavailable
-	HookPanics    uint64 // calls of hooks that ended in a panic
 	Keys          int    // keys in the table: held, on their way back, or not asked for since
 	Waiting       int    // calls that wait
 }
@@ -21,6 +20,6 @@ func (c *Cooldown) Stats() Stats {
 	defer c.mu.Unlock()
 	c.sweep(c.now())
 	s := c.stats
-	s.Rejected, s.HookPanics, s.Keys = c.rejections.Load(), c.life.Panics.Count(), len(c.gates)
+	s.Rejected, s.Keys = c.rejections.Load(), len(c.gates)
 	return s
 }

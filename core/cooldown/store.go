@@ -75,7 +75,7 @@ func (c *Cooldown) releasedElsewhere(key string) {
 func (c *Cooldown) failed(err error) { c.storeChanged(storeFailed, err) }
 func (c *Cooldown) restored()        { c.storeChanged(storeRecovered, nil) }
 
-func (c *Cooldown) storeChanged(what event, err error) {
+func (c *Cooldown) storeChanged(what what, err error) {
 	defer c.announce()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func sharing(s cooldown.Store) *cooldown.Cooldown {
@@ -127,26 +129,18 @@ func (s *faulty) OpenCooldown(_ string, l cooldown.Listener) (cooldown.Table, er
 
 func (s *faulty) Close() { s.closed++ }
 
-func TestHooksOfAStore(t *testing.T) {
+func TestEventsOfAStore(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	see := func(what string) func(context.Context, cooldown.Info) {
-		return func(ctx context.Context, info cooldown.Info) {
-			require.NoError(t, ctx.Err())
-			require.Equal(t, "vendor", info.Name)
-			text := what + " " + info.Key
-			if info.Err != nil {
-				text += info.Err.Error()
-			}
-			seen = append(seen, text)
-			if what == "recovered" {
-				panic("of a hook")
-			}
-		}
-	}
-	hooks := cooldown.Hooks{Held: see("held"), StoreFailed: see("failed"), StoreRecovered: see("recovered")}
 	s := &faulty{}
-	c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Store: s, Hooks: hooks.Join(cooldown.Hooks{})}))
+	c := core.Must(cooldown.New(cooldown.Config{Name: "vendor", Store: s, Registry: eventtest.Registry(func(ctx context.Context, e registry.Event) {
+		require.NoError(t, ctx.Err())
+		text := e.Text + " " + e.Key
+		if err := e.Err(); err != nil {
+			text += err.Error()
+		}
+		seen = append(seen, text)
+	})}))
 	s.listener.Held("a", time.Minute)
 	s.listener.Held("a", 30*time.Second)
 	s.listener.Held("b", 0)
@@ -154,10 +148,9 @@ func TestHooksOfAStore(t *testing.T) {
 	s.listener.Recovered()
 	s.listener.Released("a")
 	s.listener.Released("b")
-	require.Equal(t, []string{"held a", "failed no server", "recovered "}, seen)
+	require.Equal(t, []string{"calls are held back a", "cooldown store failed no server", "cooldown store recovered "}, seen)
 	stats := c.Stats()
 	require.EqualValues(t, 1, stats.StoreFailures)
-	require.EqualValues(t, 1, stats.HookPanics)
 	require.NoError(t, c.Close())
 	require.Equal(t, 1, s.closed)
 	s.listener.Held("a", time.Minute)
@@ -168,8 +161,8 @@ func TestConfigOfAStore(t *testing.T) {
 	t.Parallel()
 	_, err := cooldown.New(cooldown.Config{Store: (*memory)(nil)})
 	require.EqualError(t, err, "cooldown.Config.Store = a nil pointer: must be a store, or nil for holds of this process")
-	_, err = cooldown.New(cooldown.Config{Store: &faulty{err: cooldown.ErrClosed}})
-	require.ErrorIs(t, err, cooldown.ErrClosed)
+	_, err = cooldown.New(cooldown.Config{Store: &faulty{err: core.ErrClosed}})
+	require.ErrorIs(t, err, core.ErrClosed)
 
 	m := newMemory()
 	c := sharing(m)

@@ -40,7 +40,7 @@ func (c *Cooldown) join(ctx context.Context, key string, most time.Duration) (Pe
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return Permit{}, nil, nil, ErrClosed
+		return Permit{}, nil, nil, errClosed
 	}
 	now := c.now()
 	g := c.lookup(key, now)
@@ -72,11 +72,11 @@ func (c *Cooldown) await(ctx context.Context, g *gate, w *waiter) (Permit, error
 	w.Value.permit.waited = max(1, waited)
 	told := false
 	defer func() {
-		if !told { // the hook ended the goroutine: there is no call
+		if !told { // an observer panicked: there is no call
 			w.Value.permit.Done(core.Ignored)
 		}
 	}()
-	c.tell(ctx, c.life.Hooks().Waited, Info{Key: g.key, Waited: waited})
+	c.emitCall(ctx, "call was held back", g.key, waited)
 	told = true
 	return w.Value.permit, nil
 }
@@ -152,11 +152,11 @@ func (c *Cooldown) serve(g *gate, now time.Duration) {
 	}
 }
 
-// rejected counts a rejection and calls its hook.
+// rejected counts a rejection.
 func (c *Cooldown) rejected(ctx context.Context, err error, waited time.Duration) error {
 	if held, ok := err.(*HeldError); ok { //nolint:errorlint // it is not wrapped yet
 		c.rejections.Add(1)
-		c.tell(ctx, c.life.Hooks().Rejected, Info{Key: held.Key, Until: held.until, Waited: waited})
+		c.emitCall(ctx, "call rejected, since the key is held", held.Key, waited)
 	}
 	return err
 }

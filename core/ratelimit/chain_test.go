@@ -12,6 +12,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestAChainTakesOfAllOrOfNone(t *testing.T) {
@@ -50,9 +52,11 @@ func TestAChainTakesOfAllOrOfNone(t *testing.T) {
 		s := store()
 		name := fmt.Sprint("limiter", i)
 		stores = append(stores, s)
-		three = append(three, ratelimit.Link{Limiter: newLimiter(t, ratelimit.Config{Name: name, Store: s, Hooks: ratelimit.Hooks{
-			StoreFailed: func(_ context.Context, info ratelimit.Info) { order = append(order, info.Name) },
-		}})})
+		three = append(three, ratelimit.Link{Limiter: newLimiter(t, ratelimit.Config{Name: name, Store: s, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Warn {
+				order = append(order, name)
+			}
+		})})})
 	}
 	r, err = three.Take(t.Context(), 1)
 	require.NoError(t, err)

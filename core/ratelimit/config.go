@@ -82,8 +82,6 @@ type Config struct {
 	// OnStoreError applies when the store fails. The zero value is [Allow]. For [Local], wrap
 	// the Store in share.New of stores/share.
 	OnStoreError FailurePolicy
-	// Hooks observe the limiter.
-	Hooks Hooks
 }
 
 // Validate reports every field that cannot be used, joined.

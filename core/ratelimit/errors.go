@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/text"
 )
 
@@ -14,9 +13,6 @@ var (
 	// ErrLimited is matched by a [*LimitedError], the error of a refused Wait. Take, TakeAtMost and
 	// Reserve do not return it: check Result.Allowed.
 	ErrLimited = errors.New("ratelimit: limited")
-	// ErrClosed is the error of a closed limiter or store. It matches
-	// [core.ErrRejected], and waiting does not help.
-	ErrClosed = limits.ErrClosed
 	// ErrStore is matched by the error of an operation that the store could not decide. The error wraps that of
 	// the store. It is not a refusal.
 	ErrStore = errors.New("ratelimit: store failed")

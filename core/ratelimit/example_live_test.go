@@ -32,24 +32,6 @@ func ExampleLimitedError() {
 	// Output: api 10 true
 }
 
-// Hooks and counters show which keys are throttled.
-func ExampleLimiter_Observe() {
-	l := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(1)}))
-	defer l.Observe(ratelimit.Hooks{
-		Rejected: func(_ context.Context, info ratelimit.Info) {
-			fmt.Println("throttled", info.Key, info.Result.RetryAfter.Round(time.Minute))
-		},
-	})()
-	for _, key := range []string{"ann", "ben", "ann"} {
-		_, _ = l.Take(context.Background(), key, 1)
-	}
-	s := l.Stats()
-	fmt.Println(s.Allowed, s.Rejected, s.Keys)
-	// Output:
-	// throttled ann 1m0s
-	// 2 1 2
-}
-
 // Other settings apply from the next call on. Usage stays.
 func ExampleLimiter_SetConfig() {
 	l := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.PerMinute(10)}))

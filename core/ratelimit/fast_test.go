@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // Two tables are given the same, one of them by takeOne where that can do it.
@@ -107,23 +109,18 @@ func TestKeysThatComeAgainKeepTheirSlots(t *testing.T) {
 	}
 }
 
-func TestEitherHookAloneIsCalled(t *testing.T) {
+func TestDecisionsAreReported(t *testing.T) {
 	t.Parallel()
 	var told []string
-	hook := func(what string) func(context.Context, Info) {
-		return func(_ context.Context, info Info) { told = append(told, what+" "+info.Key) }
-	}
-	for _, h := range []Hooks{{Allowed: hook("allowed")}, {Rejected: hook("rejected")}} {
-		l, err := New(Config{Limit: PerHour(2), Hooks: h})
+	l, err := New(Config{Limit: PerHour(2), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) { told = append(told, e.Text+" "+e.Key) })})
+	require.NoError(t, err)
+	for range 3 { // the first makes the slot
+		_, err := l.Take(t.Context(), "k", 1)
 		require.NoError(t, err)
-		for range 3 { // the first makes the slot
-			_, err := l.Take(t.Context(), "k", 1)
-			require.NoError(t, err)
-		}
-		s := l.Stats()
-		require.Equal(t, []uint64{2, 1}, []uint64{s.Allowed, s.Rejected})
 	}
-	require.Equal(t, []string{"allowed k", "allowed k", "rejected k"}, told)
+	s := l.Stats()
+	require.Equal(t, []uint64{2, 1}, []uint64{s.Allowed, s.Rejected})
+	require.Equal(t, []string{"permits granted k", "permits granted k", "permits refused k"}, told)
 }
 
 // What a limiter decides while its limits are changed, some of its keys have limits of their own,

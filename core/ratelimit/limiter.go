@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -24,7 +25,7 @@ type Limiter struct {
 
 // shared is the state that a limiter shares with the limiters that WithLimit derives from it.
 type shared struct {
-	life  instance.Instance[Config, struct{}, Hooks]
+	life  instance.Instance[Config, struct{}]
 	root  *Limiter
 	table driver.Table
 	own   *memory // the store, if the limiter made it
@@ -43,16 +44,17 @@ type shared struct {
 	allowed, rejected stripe.Counter
 	canceled          atomic.Uint64
 	waiting           atomic.Int64
+	waits             [2]registry.Histogram // that ended with permits, or were canceled
 
 	locals, undecided   atomic.Uint64 // operations that the store failed to decide
 	failures, recovered atomic.Uint64 // of the store; equal unless it is failing
 }
 
-func lifeCycle() *instance.Kind[Config, struct{}, Hooks] {
-	return &instance.Kind[Config, struct{}, Hooks]{
+func lifeCycle() *instance.Kind[Config, struct{}] {
+	return &instance.Kind[Config, struct{}]{
 		Kind: "ratelimit", Type: "ratelimit.Config", DefaultName: defaultName,
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
 			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
@@ -79,7 +81,7 @@ func New(cfg Config) (*Limiter, error) {
 		s.root, err = s.view(cfg.Limit)
 	}
 	if err == nil {
-		err = s.life.Register(s.root)
+		err = s.life.Register(s.root, s.root.SetConfig, registry.Source{Figures: s.root.figures})
 	}
 	if err != nil {
 		s.unclaim()
@@ -176,8 +178,8 @@ func (l *Limiter) closed() bool {
 	}
 }
 
-// Close removes the limiter from the registry and ends every wait with [ErrClosed]. If the limiter
-// made its store, later calls return ErrClosed too. It can be called twice, and also closes the
+// Close removes the limiter from the registry and ends every wait with [core.ErrClosed]. If the limiter
+// made its store, later calls return core.ErrClosed too. It can be called twice, and also closes the
 // limiters of WithLimit.
 func (l *Limiter) Close() error {
 	var err error

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func newLimiter(tb testing.TB, cfg ratelimit.Config) *ratelimit.Limiter {
@@ -166,7 +169,7 @@ func TestCloseEndsWaitsAndCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := &core.Registry{}
 		l := newLimiter(t, ratelimit.Config{Name: "x", Registry: reg, Limit: ratelimit.PerSecond(1)})
-		_, there := reg.Get("ratelimit", "x")
+		_, there := core.Lookup[*ratelimit.Limiter](reg, "x")
 		require.True(t, there)
 		require.True(t, take(t, l, "k", 1).Allowed)
 		errs := make(chan error)
@@ -175,12 +178,12 @@ func TestCloseEndsWaitsAndCalls(t *testing.T) {
 		require.Equal(t, 1, l.Stats().Waiting)
 		start := time.Now()
 		require.NoError(t, l.Close())
-		require.ErrorIs(t, <-errs, ratelimit.ErrClosed)
+		require.ErrorIs(t, <-errs, core.ErrClosed)
 		require.Zero(t, time.Since(start))
 		require.NoError(t, l.Close(), "twice is fine")
 		_, err := l.Take(t.Context(), "k", 1)
-		require.ErrorIs(t, err, ratelimit.ErrClosed)
-		_, there = reg.Get("ratelimit", "x")
+		require.ErrorIs(t, err, core.ErrClosed)
+		_, there = core.Lookup[*ratelimit.Limiter](reg, "x")
 		require.False(t, there)
 	})
 }
@@ -336,12 +339,12 @@ func TestStoreFailureIsNotARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &ratelimittest.Failing{Store: openMemory(t)}
 		var failures int
-		cfg := ratelimit.Config{Store: store, Limit: ratelimit.PerHour(1), Hooks: ratelimit.Hooks{
-			StoreFailed: func(_ context.Context, info ratelimit.Info) {
+		cfg := ratelimit.Config{Store: store, Limit: ratelimit.PerHour(1), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Warn {
 				failures++
-				require.ErrorIs(t, info.Err, ratelimittest.ErrDown)
-			},
-		}}
+				require.ErrorIs(t, e.Err(), ratelimittest.ErrDown)
+			}
+		})}
 		allow := newLimiter(t, cfg)
 		cfg.Name, cfg.OnStoreError = "deny", ratelimit.Deny
 		deny := newLimiter(t, cfg)
@@ -410,30 +413,29 @@ func TestCanceledWaitAndARemoteStore(t *testing.T) {
 	}
 }
 
-func TestHooksTellOfEachDecision(t *testing.T) {
+func TestEventsOfDecisions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		tell := func(what string) func(context.Context, ratelimit.Info) {
-			return func(_ context.Context, i ratelimit.Info) { told = append(told, what+" "+i.Name+" "+i.Key) }
-		}
-		l := newLimiter(t, ratelimit.Config{Name: "n", Limit: ratelimit.PerMinute(1), MaxWait: -1, Hooks: ratelimit.Hooks{
-			Allowed: tell("allowed"), Rejected: tell("rejected"), Queued: tell("queued"), Canceled: tell("canceled"),
-		}})
-		cancel := l.Observe(ratelimit.Hooks{Rejected: tell("seen"), Allowed: func(context.Context, ratelimit.Info) { panic("hook") }})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			told = append(told, fmt.Sprint(e.Text, " ", e.Key, e.Attrs))
+		})})
 		take(t, l, "a", 1)
 		take(t, l, "a", 1)
 		take(t, l, "a", 0) // only looks
-		cancel()
 		_, err := l.Wait(t.Context(), "a", 1)
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		go stop()
 		_, err = l.Wait(ctx, "a", 1)
 		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, []string{"allowed n a", "rejected n a", "seen n a", "queued n a", "allowed n a", "queued n a", "canceled n a"}, told)
+		require.Equal(t, []string{
+			"permits granted a[remaining=0 waited=0s cost=1]", "permits refused a[limit=1 remaining=0 retry_after=1m0s cost=1]",
+			"waiting for permits a[cost=1]", "permits granted a[remaining=0 waited=1m0s cost=1]",
+			"waiting for permits a[cost=1]", "wait for permits canceled a[waited=0s err=context canceled cost=1]",
+		}, told)
 		s := l.Stats()
-		require.Equal(t, ratelimit.Stats{Allowed: 2, Rejected: 1, Canceled: 1, HookPanics: 1, Keys: 1}, s)
+		require.Equal(t, ratelimit.Stats{Allowed: 2, Rejected: 1, Canceled: 1, Keys: 1}, s)
 	})
 }
 
@@ -450,16 +452,6 @@ func TestLimiterIsAMechanism(t *testing.T) {
 	require.ErrorIs(t, err, ratelimit.ErrLimited)
 	_, err = ratelimit.Do(t.Context(), l, op)
 	require.ErrorIs(t, err, ratelimit.ErrLimited)
-}
-
-func TestSecondNameIsRefusedAndTheFirstStays(t *testing.T) {
-	t.Parallel()
-	reg := &core.Registry{}
-	first := newLimiter(t, ratelimit.Config{Registry: reg})
-	_, err := ratelimit.New(ratelimit.Config{Registry: reg})
-	require.ErrorContains(t, err, "already registered")
-	has, _ := reg.Get("ratelimit", "default")
-	require.Same(t, first, has)
 }
 
 func TestValidateReportsEveryField(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A sharing store has tables that can decide without it: half of each limit of one algorithm.
@@ -57,10 +59,14 @@ func TestLocalDecidesWhileTheStoreCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
 		failed, allowed := 0, 0
-		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerHour(10), Hooks: ratelimit.Hooks{
-			StoreFailed: func(context.Context, ratelimit.Info) { failed++ },
-			Allowed:     func(context.Context, ratelimit.Info) { allowed++ },
-		}})
+		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerHour(10), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			switch {
+			case e.Warn:
+				failed++
+			case e.Text == "permits granted":
+				allowed++
+			}
+		})})
 		remote := take(t, l, "k", 1)
 		require.EqualValues(t, 9, remote.Remaining)
 		store.Down()

@@ -72,7 +72,7 @@ func (m *memory) Open(name string) (driver.Table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
-		return nil, ErrClosed
+		return nil, limits.ErrClosed
 	}
 	t := m.tables[name]
 	if t == nil {
@@ -82,7 +82,7 @@ func (m *memory) Open(name string) (driver.Table, error) {
 	return t, nil
 }
 
-// Close drops all tables. Waiters return [ErrClosed].
+// Close drops all tables. Waiters return [core.ErrClosed].
 func (m *memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +251,7 @@ func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) er
 // planFor is the plan of that number, for an operation of that cost.
 func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
 	if t.store.closed.Load() {
-		return nil, ErrClosed
+		return nil, limits.ErrClosed
 	}
 	return t.For(id, cost)
 }

@@ -26,7 +26,7 @@ func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f fu
 	defer s.mu.Unlock()
 	return s.queues.Hold(hash, func(q *limits.Queue) error {
 		if t.store.closed.Load() {
-			return ErrClosed
+			return limits.ErrClosed
 		}
 		k := limits.Key{Now: s.tick(t, t.now())}
 		q.Rewritten(max(s.swept, s.marked))
@@ -45,7 +45,7 @@ func (t *table) hold(hash uint64, limit func() (driver.ID, *driver.Change), f fu
 func (t *table) shut() {
 	t.each(func(s *shard) {
 		for _, q := range s.queues {
-			q.Close(ErrClosed)
+			q.Close(limits.ErrClosed)
 		}
 		s.queues = nil
 	})

@@ -14,7 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // queueOf runs a test in a bubble with a limiter whose waits have no limit but the
@@ -494,14 +497,14 @@ func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
 			require.NoError(t, l.Close())
 			for _, c := range all {
 				w := <-c
-				require.ErrorIs(t, w.err, ratelimit.ErrClosed)
+				require.ErrorIs(t, w.err, core.ErrClosed)
 				require.Zero(t, w.r)
 				require.Equal(t, time.Minute, w.took)
 			}
 			require.Zero(t, l.Stats().Waiting)
 			require.EqualValues(t, 20, l.Stats().Canceled)
 			_, err := l.Wait(t.Context(), "k", 1)
-			require.ErrorIs(t, err, ratelimit.ErrClosed)
+			require.ErrorIs(t, err, core.ErrClosed)
 		})
 	}
 }
@@ -542,14 +545,24 @@ func goroutines(tb testing.TB, want int) {
 	require.LessOrEqual(tb, runtime.NumGoroutine(), want)
 }
 
-// told counts what the hooks of a limiter were told.
+// told counts the events of a limiter.
 type told struct{ queued, waited, canceled, rejected, allowed atomic.Uint64 }
 
-func (c *told) hooks() ratelimit.Hooks {
-	count := func(n *atomic.Uint64) func(context.Context, ratelimit.Info) {
-		return func(context.Context, ratelimit.Info) { n.Add(1) }
-	}
-	return ratelimit.Hooks{Queued: count(&c.queued), Waited: count(&c.waited), Canceled: count(&c.canceled), Rejected: count(&c.rejected), Allowed: count(&c.allowed)}
+func (c *told) registry() *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) {
+		switch e.Text {
+		case "waiting for permits":
+			c.queued.Add(1)
+		case "wait for permits canceled":
+			c.canceled.Add(1)
+		case "permits refused":
+			c.rejected.Add(1)
+		case "permits granted":
+			if c.allowed.Add(1); e.Attr("waited").Duration() > 0 {
+				c.waited.Add(1)
+			}
+		}
+	})
 }
 
 // After any mix of waits, cancels, refusals, evictions and a close, a key is as if
@@ -582,7 +595,7 @@ type outcomes struct{ granted, limited, canceled, closed, takes, refused atomic.
 func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool, rng *rand.Rand) {
 	t.Helper()
 	var hooks told
-	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, NewestFirst: newestFirst, MaxQueue: 12, Hooks: hooks.hooks()}
+	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, NewestFirst: newestFirst, MaxQueue: 12, Registry: hooks.registry()}
 	l := newLimiter(t, cfg)
 	mirror := newLimiter(t, ratelimit.Config{Limit: limit}) // only those who are served take from it
 	var mine outcomes
@@ -624,7 +637,7 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool,
 				mine.limited.Add(1)
 			case errors.Is(err, context.Canceled):
 				mine.canceled.Add(1)
-			case errors.Is(err, ratelimit.ErrClosed):
+			case errors.Is(err, core.ErrClosed):
 				mine.closed.Add(1)
 			default:
 				t.Errorf("%+v, %v", r, err)
@@ -697,12 +710,12 @@ func TestARetryAfterBehindALateWaiterIsEnoughAlsoIfTheTableIsSweptThen(t *testin
 	const n = 1_000_000
 	synctest.Test(t, func(t *testing.T) {
 		var queued atomic.Int32
-		late := func(context.Context, ratelimit.Info) {
-			if queued.Add(1) == 1 {
+		late := func(_ context.Context, e registry.Event) {
+			if e.Text == "waiting for permits" && queued.Add(1) == 1 {
 				time.Sleep(1500 * time.Millisecond)
 			}
 		}
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerSecond(n), MaxKeys: 16, MaxQueue: 2 * n, Hooks: ratelimit.Hooks{Queued: late}})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerSecond(n), MaxKeys: 16, MaxQueue: 2 * n, Registry: eventtest.Registry(late)})
 		time.Sleep(10 * time.Second)
 		require.True(t, take(t, l, "k", n).Allowed)
 		time.Sleep(100 * time.Millisecond)

@@ -11,6 +11,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 var errUnavailable = errors.New("unavailable")
@@ -48,9 +50,12 @@ func (t switchedTable) Apply(ctx context.Context, key string, plan driver.ID, op
 func TestARecoveredStoreIsAnnouncedOncePerOutage(t *testing.T) {
 	t.Parallel()
 	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(0))}
-	var recovered []ratelimit.Info
-	hooks := ratelimit.Hooks{StoreRecovered: func(_ context.Context, info ratelimit.Info) { recovered = append(recovered, info) }}
-	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Store: store, Limit: ratelimit.PerMinute(3), Hooks: hooks.Join(ratelimit.Hooks{})}))
+	var recovered []string
+	l := core.Must(ratelimit.New(ratelimit.Config{Name: "api", Store: store, Limit: ratelimit.PerMinute(3), Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+		if e.Outage && !e.Warn {
+			recovered = append(recovered, e.Key)
+		}
+	})}))
 	take := func(cost int64) {
 		t.Helper()
 		_, err := l.Take(t.Context(), "k", cost)
@@ -68,7 +73,7 @@ func TestARecoveredStoreIsAnnouncedOncePerOutage(t *testing.T) {
 		require.Empty(t, recovered, "a refusal can come from a cache")
 		take(1)
 		take(0)
-		require.Equal(t, []ratelimit.Info{{Name: "api", Key: "k", Cost: 1}}, recovered)
+		require.Equal(t, []string{"k"}, recovered)
 	}
 	require.EqualValues(t, 4, l.Stats().StoreErrors)
 }
@@ -78,9 +83,11 @@ func TestALateSuccessIsNoRecovery(t *testing.T) {
 	t.Parallel()
 	store := &switchedStore{Store: core.Must(ratelimit.NewMemory(0))}
 	recovered := 0
-	l := core.Must(ratelimit.New(ratelimit.Config{Store: store, Hooks: ratelimit.Hooks{
-		StoreRecovered: func(context.Context, ratelimit.Info) { recovered++ },
-	}}))
+	l := core.Must(ratelimit.New(ratelimit.Config{Store: store, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+		if e.Outage && !e.Warn {
+			recovered++
+		}
+	})}))
 	fail := func() {
 		store.down.Store(true)
 		_, _ = l.Take(t.Context(), "k", 1)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // What a review has found: each was wrong once.
@@ -200,13 +202,11 @@ func TestGoexitInAHookLeavesNobodyInTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		leave := true
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1, Hooks: ratelimit.Hooks{
-			Queued: func(context.Context, ratelimit.Info) {
-				if leave {
-					runtime.Goexit()
-				}
-			},
-		}})
+		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerMinute(1), MaxWait: -1, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if leave && e.Text == "waiting for permits" {
+				runtime.Goexit()
+			}
+		})})
 		require.True(t, take(t, l, "k", 1).Allowed)
 		gone := make(chan struct{})
 		go func() {
@@ -224,13 +224,11 @@ func TestGoexitInAHookLeavesNoReservation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		leave := true
-		l := newLimiter(t, ratelimit.Config{Store: &switchedStore{Store: openMemory(t)}, Limit: ratelimit.PerMinute(1), MaxWait: -1, Hooks: ratelimit.Hooks{
-			Queued: func(context.Context, ratelimit.Info) {
-				if leave {
-					runtime.Goexit()
-				}
-			},
-		}})
+		l := newLimiter(t, ratelimit.Config{Store: &switchedStore{Store: openMemory(t)}, Limit: ratelimit.PerMinute(1), MaxWait: -1, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if leave && e.Text == "waiting for permits" {
+				runtime.Goexit()
+			}
+		})})
 		require.True(t, take(t, l, "k", 1).Allowed)
 		for range 5 {
 			var all sync.WaitGroup

@@ -150,7 +150,7 @@ func (l *Limiter) SetLimit(limit Limit) error {
 }
 
 // SetConfig replaces the Config while the limiter is in use. Its Limit applies as in SetLimit.
-// MaxWait, MaxQueue, NewestFirst and OnStoreError apply to later calls, and Hooks to later events;
+// MaxWait, MaxQueue, NewestFirst and OnStoreError apply to later calls;
 // observers stay. An empty Name and a nil Registry leave those unchanged. If cfg does not
 // validate, or has another Name, Registry, Store or MaxKeys, SetConfig returns an error and
 // changes nothing.

@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"testing"
@@ -124,19 +123,14 @@ func TestSetLimitOfSeveral(t *testing.T) {
 func TestSetConfig(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var before, after int
-		cfg := ratelimit.Config{Name: "api", Registry: &core.Registry{}, Limit: ratelimit.TokenBucket(10, time.Minute, 10), MaxKeys: 100, Hooks: ratelimit.Hooks{
-			Allowed: func(context.Context, ratelimit.Info) { before++ },
-		}}
+		cfg := ratelimit.Config{Name: "api", Registry: &core.Registry{}, Limit: ratelimit.TokenBucket(10, time.Minute, 10), MaxKeys: 100}
 		l := newLimiter(t, cfg)
 		require.True(t, take(t, l, "k", 10).Allowed)
 		next := cfg
 		next.Limit, next.MaxWait = ratelimit.TokenBucket(10, time.Minute, 5), time.Hour
-		next.Hooks.Allowed = func(context.Context, ratelimit.Info) { after++ }
-		require.NoError(t, core.SetConfig(cfg.Registry, "ratelimit", "api", next))
+		require.NoError(t, l.SetConfig(next))
 		require.Equal(t, 6*time.Second, take(t, l, "k", 1).RetryAfter, "what was taken stays taken")
 		require.Equal(t, 30*time.Second, served(t, <-waitAt(t.Context(), l, 5)), "up to an hour now")
-		require.Equal(t, []int{1, 1}, []int{before, after})
 
 		bad := next
 		bad.Name, bad.Registry, bad.Store, bad.Limit.Permits = "other", &core.Registry{}, &ratelimittest.Slow{}, -1
@@ -153,39 +147,9 @@ func TestSetConfig(t *testing.T) {
 		require.Same(t, cfg.Registry, l.Config().Registry)
 		require.Equal(t, time.Second, l.Config().MaxWait)
 		require.NoError(t, l.Close())
-		_, ok := cfg.Registry.Get("ratelimit", "api")
+		_, ok := core.Lookup[*ratelimit.Limiter](cfg.Registry, "api")
 		require.False(t, ok, "it knows where it is")
 	})
-}
-
-// Whatever happens while the hooks change is told once.
-func TestSetConfigTellsOldOrNewHooks(t *testing.T) {
-	t.Parallel()
-	told := 0
-	hooks := func() ratelimit.Hooks {
-		return ratelimit.Hooks{Allowed: func(context.Context, ratelimit.Info) { told++ }}
-	}
-	cfg := ratelimit.Config{Limit: ratelimit.PerHour(1 << 30), Hooks: hooks()}
-	l := newLimiter(t, cfg)
-	changed := make(chan struct{})
-	go func() {
-		defer close(changed)
-		for range 5_000 {
-			cfg.Hooks = hooks()
-			if err := l.SetConfig(cfg); err != nil {
-				t.Error(err)
-			}
-		}
-	}()
-	for want := 1; ; want++ {
-		take(t, l, "k", 1)
-		require.Equal(t, want, told)
-		select {
-		case <-changed:
-			return
-		default:
-		}
-	}
 }
 
 func TestSetLimitIsForTheRoot(t *testing.T) {
@@ -282,7 +246,7 @@ func TestMemoryCloseEndsAllWaits(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, store.Close())
 		got := <-w
-		require.ErrorIs(t, got.err, ratelimit.ErrClosed)
+		require.ErrorIs(t, got.err, core.ErrClosed)
 		require.Equal(t, time.Second, got.took)
 		require.Zero(t, l.Stats().Waiting)
 	})

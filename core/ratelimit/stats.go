@@ -13,7 +13,6 @@ type Stats struct {
 	Canceled    uint64 // waits that ended before their time
 	StoreErrors uint64 // operations that the store could not decide
 	Local       uint64 // the StoreErrors that this process decided; takes are in Allowed or Rejected too
-	HookPanics  uint64 // hooks that panicked
 	Waiting     int    // waits now
 	Keys        int    // keys in the store; -1 if the store does not count them
 	Evicted     uint64 // keys evicted with usage
@@ -24,7 +23,7 @@ func (l *Limiter) Stats() Stats {
 	local := l.locals.Load() // StoreErrors - Local is exact, and never decreases
 	s := Stats{
 		Allowed: l.allowed.Load(), Rejected: l.rejected.Load(), Canceled: l.canceled.Load(), StoreErrors: l.undecided.Load() + local, Local: local,
-		HookPanics: l.life.Panics.Count(), Waiting: int(l.waiting.Load()), Keys: -1,
+		Waiting: int(l.waiting.Load()), Keys: -1,
 	}
 	if l.own != nil {
 		allowed, rejected := l.memory.counts()
@@ -35,9 +34,6 @@ func (l *Limiter) Stats() Stats {
 	}
 	return s
 }
-
-// Observe adds hooks while the limiter is in use; cancel takes them out again.
-func (l *Limiter) Observe(h Hooks) (cancel func()) { return l.life.Observe(h) }
 
 // StoreStats are the counters of a store that many processes share, as its method Stats
 // returns them. Each operation that was not canceled is counted once: in Decided, Denied,

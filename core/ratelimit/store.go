@@ -39,14 +39,14 @@ func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, fail
 	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
 		return
 	}
-	l.tell(ctx, l.life.Hooks().StoreRecovered, Info{Key: key, Cost: cost})
+	l.emitOutage(ctx, key, nil)
 }
 
 // causedByCaller returns the error for an operation that failed because its context ended, its
 // cost is negative, or the caller closed the limiter. For others it returns nil.
 func (l *Limiter) causedByCaller(ctx context.Context, op driver.Op, err error) error {
 	switch {
-	case errors.Is(err, ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
+	case errors.Is(err, core.ErrClosed) && l.closed(), errors.Is(err, core.ErrConfig):
 		return err
 	case op.Cost < 0:
 		return limits.CostError(op.Cost)
@@ -64,7 +64,7 @@ func (l *Limiter) failed(ctx context.Context, key string, plan driver.ID, op dri
 	}
 	l.failures.Add(1)
 	err = &storeError{l.Name(), err}
-	l.tell(ctx, l.life.Hooks().StoreFailed, Info{Key: key, Cost: op.Cost, Err: err})
+	l.emitOutage(ctx, key, err)
 	policy := l.config().OnStoreError
 	if local := l.local.Load(); policy == Local && local != nil {
 		if r, failed := (*local).Apply(ctx, key, plan, op); failed == nil {

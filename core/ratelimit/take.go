@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit/driver"
@@ -38,7 +37,7 @@ func (l *Limiter) takeInto(ctx context.Context, key string, n int64, r *Result) 
 		set = cmp.Or(l.overrides.get(key), set)
 	}
 	if set.one != nil && l.memory.takeOne(clock, key, set.one, n, true, r) {
-		if h := l.life.Hooks(); l.own == nil || h.Allowed != nil || h.Rejected != nil {
+		if l.own == nil || l.life.Calls() {
 			l.took(ctx, key, n, r)
 		}
 		return nil
@@ -130,14 +129,14 @@ func (l *Limiter) take(ctx context.Context, key string, op driver.Op) (Result, e
 	return r, err
 }
 
-// decided counts a decision and calls the hooks, unless the cost was 0 or the store did not
+// decided counts and announces a decision, unless the cost was 0 or the store did not
 // decide.
 func (l *Limiter) decided(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
 	if cost == 0 || r.Limit == 0 {
 		return
 	}
 	l.count(r)
-	l.announce(ctx, key, cost, r, waited)
+	l.emitDecision(ctx, key, cost, r, waited)
 }
 
 // took is decided after takeOne, which has counted the decision itself.
@@ -145,7 +144,7 @@ func (l *Limiter) took(ctx context.Context, key string, cost int64, r *Result) {
 	if l.own == nil { // takeOne counts for all limiters of a shared table
 		l.count(r)
 	}
-	l.announce(ctx, key, cost, r, 0)
+	l.emitDecision(ctx, key, cost, r, 0)
 }
 
 func (l *Limiter) count(r *Result) {
@@ -154,22 +153,4 @@ func (l *Limiter) count(r *Result) {
 	} else {
 		l.rejected.Inc()
 	}
-}
-
-func (l *Limiter) announce(ctx context.Context, key string, cost int64, r *Result, waited time.Duration) {
-	switch h := l.life.Hooks(); {
-	case r.Allowed && h.Allowed != nil:
-		l.tell(ctx, h.Allowed, Info{Key: key, Cost: cost, Result: *r, Waited: waited})
-	case !r.Allowed && h.Rejected != nil:
-		l.tell(ctx, h.Rejected, Info{Key: key, Cost: cost, Result: *r})
-	}
-}
-
-func (l *Limiter) tell(ctx context.Context, f func(context.Context, Info), info Info) {
-	if f == nil {
-		return // there is no such hook
-	}
-	defer l.life.Panics.Recover()
-	info.Name, info.Key = l.Name(), strings.Clone(info.Key)
-	f(ctx, info)
 }

@@ -115,7 +115,7 @@ func TestLimitersWithoutANameDoNotShareAStore(t *testing.T) {
 	refused("")
 	require.NoError(t, second.Close())
 	registry := &core.Registry{}
-	require.NoError(t, registry.Add("ratelimit", "default", t))
+	core.Must(ratelimit.New(ratelimit.Config{Registry: registry}))
 	_, err := ratelimit.New(ratelimit.Config{Store: store, Registry: registry})
 	require.ErrorContains(t, err, "already registered", "and what was not made has no claim")
 	core.Must(open(""))

@@ -69,7 +69,7 @@ func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n 
 			})
 		},
 	})
-	if err != nil && (!queued || !errors.Is(err, ErrClosed)) {
+	if err != nil && (!queued || !errors.Is(err, core.ErrClosed)) {
 		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
 	}
 	return r, err
@@ -83,7 +83,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 	}
 	begun := false
 	defer func() {
-		if !begun { // Queued has ended the goroutine
+		if !begun { // an observer panicked
 			_, _ = l.Refund(ctx, key, r)
 		}
 	}()
@@ -98,30 +98,31 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Du
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-l.done:
-			err = ErrClosed
+			err = limits.ErrClosed
 		}
 		_, _ = l.Refund(ctx, key, r) // if the store fails, the permits come back in their time
 		return r, err
 	})
 }
 
-// wait counts a waiter, and calls Queued before and Waited or Canceled after the wait. The caller
+// wait counts a waiter and its wait. The caller
 // of wait reports a refusal.
 func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
-	l.tell(ctx, l.life.Hooks().Queued, Info{Key: key, Cost: n, Result: estimate})
+	l.emitQueued(ctx, key, n)
 	start := time.Now()
 	r, err := func() (Result, error) {
 		l.waiting.Add(1)
 		defer l.waiting.Add(-1)
 		return f()
 	}()
-	h := l.life.Hooks()
 	switch {
 	case err != nil:
 		l.canceled.Add(1)
-		l.tell(ctx, h.Canceled, Info{Key: key, Cost: n, Result: estimate, Waited: time.Since(start), Err: err})
+		waited := time.Since(start)
+		l.waits[1].Observe(waited)
+		l.emitCanceled(ctx, key, n, waited, err)
 	case r.Allowed:
-		l.tell(ctx, h.Waited, Info{Key: key, Cost: n, Result: r, Waited: r.Wait})
+		l.waits[0].Observe(r.Wait)
 	}
 	return r, err
 }

@@ -27,14 +27,12 @@ func mallocs(f func()) uint64 {
 
 func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // allocations are counted
 	ctx := t.Context()
-	hooks := retry.Hooks{Retried: func(context.Context, retry.Info) {}}
 	plain := core.Must(retry.New(retry.Config{}))
-	hooked := core.Must(retry.New(retry.Config{Hooks: hooks}))
-	observed := core.Must(retry.New(retry.Config{}))
-	observed.Observe(hooks)
+	hooked := core.Must(retry.New(retry.Config{OnRetry: func(context.Context, retry.Retry) {}}))
+	listened := core.Must(retry.New(retry.Config{Registry: noted(new([]string))}))
 	budgeted := core.Must(retry.New(retry.Config{Budget: core.Must(retry.NewBudget(0.2, 3))}))
 	captured := 1
-	for name, p := range map[string]*retry.Policy{"plain": plain, "hooks": hooked, "observed": observed, "budget": budgeted} {
+	for name, p := range map[string]*retry.Policy{"plain": plain, "hooks": hooked, "observed": listened, "budget": budgeted} {
 		require.Zero(t, mallocs(func() {
 			if n, err := retry.Do(ctx, p, func(context.Context) (int, error) { captured++; return captured, nil }); n != captured || err != nil {
 				t.Fatal(n, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // 1,000 concurrent calls that always fail make 1,000 attempts, 200 retries for
@@ -85,7 +86,7 @@ func TestBudgetIsPaidByCalls(t *testing.T) {
 		left  int
 	}{
 		{"success", 0.1, retry.Config{}, []error{nil}, 29, 2},
-		{"success, observed", 0.1, retry.Config{Hooks: noted(new([]string))}, []error{nil}, 30, 3},
+		{"success, observed", 0.1, retry.Config{Registry: noted(new([]string))}, []error{nil}, 30, 3},
 		{"a tenth ten times is a whole", 0.1, retry.Config{}, []error{nil}, 10, 1},
 		{"failure that is not retried", 0.5, retry.Config{RetryIf: func(error) bool { return false }}, []error{errBoom}, 4, 2},
 		{"one attempt", 0.5, retry.Config{MaxAttempts: 1}, []error{errBoom}, 4, 2},
@@ -136,7 +137,7 @@ func TestBudgetUsedUpAfterARetry(t *testing.T) {
 	t.Parallel()
 	var events []string
 	p := core.Must(retry.New(retry.Config{
-		MaxAttempts: 9, Backoff: backoff.None{}, Hooks: noted(&events),
+		MaxAttempts: 9, Backoff: backoff.None{}, Registry: noted(&events),
 		Budget: core.Must(retry.NewBudget(0, 2)),
 	}))
 	synctest.Test(t, func(t *testing.T) {
@@ -178,17 +179,21 @@ func TestRetryThatIsNotMadeGivesItsTokenBack(t *testing.T) {
 					_, _ = retry.Do(t.Context(), payer, (&script{ends: []error{nil}}).run)
 					require.Equal(t, 1, b.Left())
 
-					var why []retry.Verdict
+					var why []string
 					cfg := tt.cfg
 					cfg.Budget = b
-					cfg.Hooks.Suppressed = func(_ context.Context, info retry.Info) { why = append(why, info.Verdict) }
+					cfg.Registry = observed(func(verdict string, _ registry.Event) {
+						if verdict != "again" {
+							why = append(why, verdict)
+						}
+					})
 					end := errBoom
 					if tt.reason == retry.RetryAfterTooLong {
 						end = rejection{time.Hour}
 					}
 					_, err := retry.Do(tt.ctx(t), core.Must(retry.New(cfg)), (&script{ends: []error{end}}).run)
 					require.ErrorIs(t, err, end)
-					require.Equal(t, []retry.Verdict{tt.reason}, why)
+					require.Equal(t, []string{tt.reason.String()}, why)
 					paidByItself := 0
 					if tt.reason != retry.RetryAfterTooLong && ratio == 1 {
 						paidByItself = 1
@@ -216,7 +221,7 @@ func TestBudgetIsNotAskedWhereNoAttemptIsLeft(t *testing.T) {
 	t.Parallel()
 	b := core.Must(retry.NewBudget(0, 1))
 	var events []string
-	p := core.Must(retry.New(retry.Config{MaxAttempts: 1, Budget: b, Hooks: noted(&events)}))
+	p := core.Must(retry.New(retry.Config{MaxAttempts: 1, Budget: b, Registry: noted(&events)}))
 	_, _ = retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
 	require.Equal(t, []string{"exhausted 0"}, events)
 	require.Equal(t, 1, b.Left())

@@ -49,10 +49,10 @@ type Call struct {
 
 // An Attempt describes how an attempt ended. The zero value is a success.
 type Attempt struct {
-	// Err is the error of the attempt, for hooks and errors. An adapter may make one for
+	// Err is the error of the attempt, for OnRetry and errors. An adapter may make one for
 	// a result that is a failure.
 	Err error
-	// Result is the result of the attempt, for Delay and the hooks. It may be nil.
+	// Result is the result of the attempt, for Delay and OnRetry. It may be nil.
 	Result any
 	// Retryable means that the attempt failed and may be repeated. Otherwise it
 	// succeeded if Err is nil, and is ignored if not.
@@ -70,14 +70,14 @@ type Attempt struct {
 
 // Begin begins a call. An override that is not nil replaces the policy's own Config for
 // this call, and must have passed Validate. Observers stay. Of a Config, a Call uses
-// MaxAttempts, Backoff, Delay, MaxElapsed, Budget and Hooks.
+// MaxAttempts, Backoff, Delay, MaxElapsed, Budget and OnRetry.
 func (p *Policy) Begin(override *Config) Call {
 	s := p.life.Load()
 	c := Call{policy: p, cfg: &s.Config, timed: s.Settings.timed}
 	if override != nil {
 		c.cfg, c.timed = override, timed(override)
 	}
-	if observers := p.life.Hooks(); observers != nil && !empty(observers) {
+	if p.life.Calls() {
 		c.timed = true
 	}
 	if c.timed {
@@ -105,8 +105,8 @@ func (c *Call) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, infoKey{}, c.next)
 }
 
-// Next returns the verdict on the attempt that has just ended, counts it and calls
-// the hooks. It does not wait. Several conditions prevent a retry; the first of these
+// Next returns the verdict on the attempt that has just ended, counts it and
+// calls OnRetry. It does not wait. Several conditions prevent a retry; the first of these
 // holds: ctx is done, the attempt is not Retryable, a.Suppress is Rejected, no attempt
 // is left, another a.Suppress, the Budget is used up, the wait would reach MaxElapsed
 // or the deadline of ctx. If no attempt is left, the first and the third are Ignored:
@@ -155,6 +155,11 @@ func (c *Call) failed(ctx context.Context, a Attempt) Verdict {
 	}
 	if info.Verdict == Again {
 		c.next = info
+		source := 0
+		if info.FromRetryAfter {
+			source = 1
+		}
+		count.waits[source].Observe(info.Delay)
 	} else {
 		c.countFailed()
 	}
@@ -358,7 +363,10 @@ func (c *Call) finish(ctx context.Context, info *Info) {
 
 func (c *Call) report(ctx context.Context, info *Info) {
 	info.Elapsed = c.elapsed()
-	c.policy.report(ctx, &c.cfg.Hooks, info)
+	c.policy.emit(ctx, info)
+	if f := c.cfg.OnRetry; f != nil && info.Verdict == Again {
+		f(ctx, Retry{Name: c.policy.Name(), Attempt: info.Retry + 1, Wait: info.Delay, Err: info.Err, Result: info.Result})
+	}
 }
 
 func (c *Call) elapsed() time.Duration {

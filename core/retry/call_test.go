@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestCallJudges(t *testing.T) {
@@ -96,19 +97,20 @@ func TestStrategyIsToldItsOwnLastAnswer(t *testing.T) {
 
 func TestCallWithAnotherConfig(t *testing.T) {
 	t.Parallel()
-	var own, observed, given []string
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Hooks: noted(&own)}))
-	p.Observe(noted(&observed))
-	override := with(p.Config(), func(c *retry.Config) { c.MaxAttempts, c.Hooks = 2, noted(&given) })
+	var own, given int
+	count := func(n *int) func(context.Context, retry.Retry) { return func(context.Context, retry.Retry) { *n++ } }
+	var events []string
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Registry: noted(&events), OnRetry: count(&own)}))
+	override := with(p.Config(), func(c *retry.Config) { c.MaxAttempts, c.OnRetry = 2, count(&given) })
 	require.NoError(t, override.Validate())
 	c := p.Begin(&override)
 	failure := retry.Attempt{Err: errBoom, Retryable: true}
 	require.Equal(t, retry.Again, c.Next(t.Context(), failure))
 	require.NoError(t, c.Wait(t.Context()))
 	require.Equal(t, retry.Exhausted, c.Next(t.Context(), failure))
-	require.Empty(t, own)
-	require.Equal(t, []string{"again 1", "exhausted 1"}, observed)
-	require.Equal(t, observed, given)
+	require.Zero(t, own)
+	require.Equal(t, 1, given)
+	require.Equal(t, []string{"again 1", "exhausted 1"}, events)
 	require.EqualValues(t, 1, p.Stats().FailedRetried, "counted where it belongs")
 	require.Zero(t, p.Config().MaxAttempts, "unchanged")
 }
@@ -138,11 +140,10 @@ func TestElapsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, 5*time.Second)()
 		var seen []time.Duration
-		p := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Wait: 3 * time.Second}}))
-		p.Observe(retry.Hooks{
-			Retried:   func(_ context.Context, info retry.Info) { seen = append(seen, info.Elapsed) },
-			Exhausted: func(_ context.Context, info retry.Info) { seen = append(seen, info.Elapsed) },
-		})
+		p := core.Must(retry.New(retry.Config{
+			MaxAttempts: 2, Backoff: backoff.Constant{Wait: 3 * time.Second},
+			Registry: observed(func(_ string, e registry.Event) { seen = append(seen, e.Attr("elapsed").Duration()) }),
+		}))
 		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errBoom })
 		require.Equal(t, []time.Duration{time.Second, 5 * time.Second}, seen)
 	})

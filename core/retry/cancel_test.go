@@ -72,7 +72,7 @@ func TestJitterOnlyAddsToTheFloor(t *testing.T) {
 			p := core.Must(retry.New(retry.Config{
 				RetryRejected: true,
 				Backoff:       backoff.Constant{Wait: 1100 * ms, Jitter: 0.5, Rand: func() float64 { return r }},
-				Hooks:         retry.Hooks{Retried: func(_ context.Context, info retry.Info) { told = info.Delay }},
+				OnRetry:       func(_ context.Context, r retry.Retry) { told = r.Wait },
 			}))
 			_, err := retry.Do(t.Context(), p, (&script{ends: []error{rejection{2 * time.Second}, nil}}).run)
 			require.NoError(t, err)

@@ -50,7 +50,7 @@ type Config struct {
 	Budget *Budget
 
 	// RetryIf reports whether an error is retried. If nil, every error is. It is not called, and nothing is retried, once the
-	// caller's context is done, or for an error that matches [core.ErrRejected] while
+	// caller's context is done, for a [core.Permanent], or for an error that matches [core.ErrRejected] while
 	// RetryRejected is false. If it returns false, the error is returned unchanged, also
 	// after retries.
 	RetryIf func(error) bool
@@ -71,8 +71,8 @@ type Config struct {
 	// error that names both types. [MapError] returns a Map that changes only errors.
 	Map func(result any, err error) (any, error)
 
-	// Hooks observe the policy. Any of them may be nil.
-	Hooks Hooks
+	// OnRetry is called before each wait for a retry, by the goroutine of the call. It can be nil.
+	OnRetry func(ctx context.Context, r Retry)
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

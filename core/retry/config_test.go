@@ -60,26 +60,6 @@ func TestConfigWithChangesACopy(t *testing.T) {
 	}
 }
 
-func TestRegistry(t *testing.T) {
-	t.Parallel()
-	var r core.Registry
-	p := core.Must(retry.New(retry.Config{Registry: &r}))
-	require.Equal(t, retry.DefaultName, p.Name())
-	has, ok := r.Get("retry", "default")
-	require.True(t, ok)
-	require.Same(t, p, has)
-	_, err := retry.New(retry.Config{Registry: &r, Name: "default"})
-	require.ErrorContains(t, err, "already registered")
-	has, _ = r.Get("retry", "default")
-	require.Same(t, p, has)
-	require.NoError(t, p.Close())
-	second := core.Must(retry.New(retry.Config{Registry: &r}))
-	require.NoError(t, p.Close(), "again, and not of the successor")
-	has, _ = r.Get("retry", "default")
-	require.Same(t, second, has)
-	require.NoError(t, core.Must(retry.New(retry.Config{})).Close())
-}
-
 func TestNamesOfVerdicts(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[encoding.TextMarshaler]string{

@@ -22,7 +22,7 @@ import (
 // An operation that panics is not retried.
 func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (T, error)) (T, error) {
 	s := p.life.Load()
-	if s.Settings.direct && p.life.Hooks() == nil && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
+	if s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(infoKey{}) == nil {
 		result, err := operation(ctx)
 		if err == nil {
 			if b := s.Config.Budget; b != nil {
@@ -79,7 +79,7 @@ func attempt[T any](ctx context.Context, c *Call, result T, err error) Attempt {
 func failure(ctx context.Context, c *Config, err error) Attempt {
 	a := Attempt{Err: err}
 	switch {
-	case ctx.Err() != nil: // RetryIf is not called
+	case ctx.Err() != nil, blame.Permanent(err): // RetryIf is not called
 	case errors.Is(err, core.ErrRejected) && (!c.RetryRejected || blame.Hopeless(err)):
 		a.Retryable, a.Suppress = true, Rejected
 	case c.RetryIf == nil || c.RetryIf(err):

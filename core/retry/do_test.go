@@ -93,7 +93,7 @@ func TestEventsOfEveryEnding(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var events []string
-			tt.cfg.Hooks, tt.cfg.Backoff = noted(&events), backoff.None{}
+			tt.cfg.Registry, tt.cfg.Backoff = noted(&events), backoff.None{}
 			p := core.Must(retry.New(tt.cfg))
 			op := &script{ends: tt.ends}
 			_, _ = retry.Do(t.Context(), p, op.run)
@@ -197,7 +197,7 @@ func TestContextDoneBeforehand(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWeb)
-	for name, cfg := range map[string]retry.Config{"plain": {}, "observed": {Hooks: retry.Hooks{Ignored: func(context.Context, retry.Info) {}}}} {
+	for name, cfg := range map[string]retry.Config{"plain": {}, "observed": {Registry: noted(new([]string))}} {
 		p := core.Must(retry.New(cfg))
 		op := &script{ends: []error{nil}}
 		_, err := retry.Do(ctx, p, op.run)
@@ -212,7 +212,7 @@ func TestContextDoneWithinAnAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var events []string
 	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{}, Hooks: noted(&events),
+		Backoff: backoff.None{}, Registry: noted(&events),
 		RetryIf: func(error) bool { t.Error("asked"); return true },
 	}))
 	calls := 0
@@ -232,8 +232,8 @@ func TestContextDoneInDelayFunction(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var events []string
 	p := core.Must(retry.New(retry.Config{
-		Hooks: noted(&events),
-		Delay: func(context.Context, retry.Info) time.Duration { cancel(); return 0 },
+		Registry: noted(&events),
+		Delay:    func(context.Context, retry.Info) time.Duration { cancel(); return 0 },
 	}))
 	op := &script{ends: []error{errBoom}}
 	_, err := retry.Do(ctx, p, op.run)
@@ -242,13 +242,11 @@ func TestContextDoneInDelayFunction(t *testing.T) {
 	require.Equal(t, []string{"canceled 0"}, events)
 }
 
-// A cancel in the Retried hook comes before a wait of zero.
+// A cancel in OnRetry comes before a wait of zero.
 func TestContextDoneBeforeAWaitOfZero(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Hooks: retry.Hooks{
-		Retried: func(context.Context, retry.Info) { cancel() },
-	}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, OnRetry: func(context.Context, retry.Retry) { cancel() }}))
 	op := &script{ends: []error{errBoom}}
 	_, err := retry.Do(ctx, p, op.run)
 	require.ErrorIs(t, err, context.Canceled)
@@ -290,18 +288,17 @@ func TestWaitThatReachesTheDeadlineIsNotBegun(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
 					defer cancel()
 				}
-				var why retry.Info
+				var events []string
 				p := core.Must(retry.New(retry.Config{
 					MaxAttempts: 9, Backoff: exactly(), MaxElapsed: tt.max, RetryRejected: true,
-					Hooks: retry.Hooks{Suppressed: func(_ context.Context, info retry.Info) { why = info }},
+					Registry: noted(&events),
 				}))
 				op := &script{ends: []error{tt.err}}
 				_, err := retry.Do(ctx, p, func(ctx context.Context) (string, error) { time.Sleep(tt.takes); return op.run(ctx) })
 				require.ErrorIs(t, err, tt.err)
 				require.NotErrorIs(t, err, context.DeadlineExceeded)
 				require.Equal(t, tt.calls, op.calls)
-				require.Equal(t, tt.verdict, why.Verdict)
-				require.Equal(t, tt.calls-1, why.Retry)
+				require.Equal(t, fmt.Sprintf("%v %d", tt.verdict, tt.calls-1), events[len(events)-1])
 				var exhausted *retry.Error
 				if tt.calls > 1 {
 					require.ErrorAs(t, err, &exhausted)

@@ -31,7 +31,7 @@
 // # Failure mode
 //
 // A wrong predicate repeats operations that cannot succeed, and their callers wait in
-// vain: see Hooks and [Policy.Stats].
+// vain: see [Policy.Stats].
 //
 // The operation gets the number of its attempt, and the error of the one before, with
 // [FromContext]. [Policy.SetConfig] replaces the Config of a policy that is in use. [Do]

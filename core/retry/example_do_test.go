@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
@@ -67,22 +66,4 @@ func ExampleConfig_map() {
 	})
 	fmt.Println(err)
 	// Output: state of the lamp: retry: gave up after 3 attempts: connection refused
-}
-
-func ExamplePolicy_Observe() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Nanosecond}}))
-	cancel := p.Observe(retry.Hooks{
-		Retried:   func(_ context.Context, info retry.Info) { fmt.Println("retry", info.Retry, "after", info.Err) },
-		Exhausted: func(_ context.Context, info retry.Info) { fmt.Println("gave up after", info.Err) },
-	})
-	defer cancel()
-	_, _ = retry.Do(context.Background(), p, func(context.Context) (int, error) {
-		return 0, errors.New("timeout")
-	})
-	fmt.Println(p.Stats().RetryableFailures, "failures")
-	// Output:
-	// retry 1 after timeout
-	// retry 2 after timeout
-	// gave up after timeout
-	// 3 failures
 }

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A Policy retries operations. It holds no state but its Config and counters, so
 // that any number of calls may use it at once.
 type Policy struct {
-	life     instance.Instance[Config, settings, Hooks]
+	life     instance.Instance[Config, settings]
 	base     time.Time // what Begin measures from, cheaper than a time.Now for each call
 	counters counters
 }
@@ -20,11 +21,11 @@ type settings struct {
 	timed  bool // Begin reads the clock even without observers
 }
 
-func lifeCycle() *instance.Kind[Config, settings, Hooks] {
-	return &instance.Kind[Config, settings, Hooks]{
+func lifeCycle() *instance.Kind[Config, settings] {
+	return &instance.Kind[Config, settings]{
 		Kind: "retry", Type: "retry.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: func(c *Config) settings {
 			timed := timed(c)
@@ -40,7 +41,7 @@ func New(cfg Config) (*Policy, error) {
 	if err := p.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := p.life.Register(p); err != nil {
+	if err := p.life.Register(p, p.SetConfig, registry.Source{Figures: p.figures}); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -53,8 +54,8 @@ func (p *Policy) Name() string { return p.life.Name() }
 // for a Name and Registry that stayed.
 func (p *Policy) Config() Config { return p.life.Load().Config }
 
-// SetConfig replaces the Config, Hooks included, for calls that begin from now on;
-// calls in progress end under the Config they began with. Counts and observers stay.
+// SetConfig replaces the Config for calls that begin from now on;
+// calls in progress end under the Config they began with. Counts stay.
 // An empty Name and a nil Registry stay as they are: another one is a
 // [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
 func (p *Policy) SetConfig(cfg Config) error { return p.life.SetConfig(cfg, nil) }
@@ -63,13 +64,9 @@ func (p *Policy) SetConfig(cfg Config) error { return p.life.SetConfig(cfg, nil)
 // does nothing; the error is always nil.
 func (p *Policy) Close() error { return p.life.Close() }
 
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (p *Policy) Observe(h Hooks) (cancel func()) { return p.life.Observe(h) }
-
 // timed reports whether the elapsed time of a call is used.
 func timed(c *Config) bool {
-	return c.MaxElapsed > 0 || c.Delay != nil || !empty(&c.Hooks)
+	return c.MaxElapsed > 0 || c.Delay != nil
 }
 
 func (p *Policy) now() time.Duration { return time.Since(p.base) }

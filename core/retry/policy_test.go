@@ -13,6 +13,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 func TestDelayFunctionHoldsStateAndSeesTheAttempt(t *testing.T) {
@@ -38,20 +39,25 @@ func TestErrorThatIsNotRetried(t *testing.T) {
 		defer takes(t, 0)()
 		var events []string
 		p := core.Must(retry.New(retry.Config{
-			RetryIf: func(err error) bool { return errors.Is(err, errWeb) }, Backoff: exactly(), Hooks: noted(&events),
+			RetryIf: func(err error) bool { return errors.Is(err, errWeb) }, Backoff: exactly(), Registry: noted(&events),
 		}))
 		op := &script{ends: []error{errBoom}}
 		_, err := retry.Do(t.Context(), p, op.run)
 		require.Equal(t, errBoom, err, "bare")
 		require.Equal(t, 1, op.calls)
 		require.Equal(t, []string{"ignored 0"}, events)
+
+		op = &script{ends: []error{fmt.Errorf("call: %w", core.Permanent(errWeb))}}
+		_, err = retry.Do(t.Context(), p, op.run)
+		require.ErrorIs(t, err, errWeb, "RetryIf would retry it")
+		require.Equal(t, 1, op.calls)
 	})
 }
 
 func TestFirstSuccessHasNoEvents(t *testing.T) {
 	t.Parallel()
 	var events []string
-	p := core.Must(retry.New(retry.Config{Hooks: noted(&events)}))
+	p := core.Must(retry.New(retry.Config{Registry: noted(&events)}))
 	op := &script{ends: []error{nil}}
 	got, err := retry.Do(t.Context(), p, op.run)
 	require.NoError(t, err)
@@ -153,26 +159,11 @@ func TestNoDelay(t *testing.T) {
 	})
 }
 
-func TestCanceledObserverSeesNothingMore(t *testing.T) {
-	t.Parallel()
-	var before, after []string
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	op := (&script{ends: []error{errBoom}}).run
-	cancel := p.Observe(noted(&before))
-	_, _ = retry.Do(t.Context(), p, op)
-	cancel()
-	cancel()
-	p.Observe(noted(&after))
-	_, _ = retry.Do(t.Context(), p, op)
-	require.Equal(t, []string{"again 1", "again 2", "exhausted 2"}, before)
-	require.Equal(t, before, after)
-}
-
 func TestMapMaySwallowTheError(t *testing.T) {
 	t.Parallel()
 	var events []string
 	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{}, Hooks: noted(&events),
+		Backoff: backoff.None{}, Registry: noted(&events),
 		Map: func(any, error) (any, error) { return nil, nil },
 	}))
 	got, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
@@ -204,7 +195,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 		var events []string
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(700*ms, func() { cancel(cause) })
-		p := core.Must(retry.New(retry.Config{MaxAttempts: 9, Backoff: exactly(), Hooks: noted(&events)}))
+		p := core.Must(retry.New(retry.Config{MaxAttempts: 9, Backoff: exactly(), Registry: noted(&events)}))
 		op := &script{ends: []error{errBoom}}
 		_, err := retry.Do(ctx, p, op.run)
 		require.ErrorIs(t, err, cause)
@@ -237,15 +228,17 @@ func TestRejectionWaitsAsLongAsItAsks(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				defer takes(t, tt.want)()
-				var told retry.Info
-				p := core.Must(retry.New(retry.Config{Backoff: exactly(), RetryRejected: true, Hooks: retry.Hooks{
-					Retried: func(_ context.Context, info retry.Info) { told = info },
-				}}))
+				var told registry.Event
+				p := core.Must(retry.New(retry.Config{Backoff: exactly(), RetryRejected: true, Registry: observed(func(verdict string, e registry.Event) {
+					if verdict == "again" {
+						told = e
+					}
+				})}))
 				op := &script{ends: []error{fmt.Errorf("inside: %w", rejection{tt.asks}), nil}}
 				_, err := retry.Do(t.Context(), p, op.run)
 				require.NoError(t, err)
-				require.Equal(t, tt.want, told.Delay)
-				require.Equal(t, tt.asked, told.FromRetryAfter)
+				require.Equal(t, tt.want, told.Attr("delay").Duration())
+				require.Equal(t, tt.asked, told.Attr("source").String() == "retry_after")
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package retry
 import (
 	"sync/atomic"
 
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
@@ -27,14 +28,13 @@ type Stats struct {
 	// attempt was left, by reason, as in Suppressed[retry.Deadline]. It is 0 for the
 	// verdicts before Deadline, which do not suppress a retry.
 	Suppressed [OverBudget + 1]uint64
-
-	HookPanics uint64 // calls of hooks that ended in a panic
 }
 
 type counters struct {
 	succeeded                                                   stripe.Counter
 	recovered, failed, failedRetried, retries, retryable, final atomic.Uint64
 	suppressed                                                  [OverBudget + 1]atomic.Uint64
+	waits                                                       [2]registry.Histogram // before retries: of Backoff, or as long as an error asked for
 }
 
 // Stats returns the counts so far. They are read one after the other, so that a
@@ -45,7 +45,6 @@ func (p *Policy) Stats() Stats {
 		Succeeded: c.succeeded.Load(), Recovered: c.recovered.Load(),
 		Failed: c.failed.Load(), FailedRetried: c.failedRetried.Load(),
 		Retries: c.retries.Load(), RetryableFailures: c.retryable.Load(), FinalFailures: c.final.Load(),
-		HookPanics: p.life.Panics.Count(),
 	}
 	for v := Deadline; v <= OverBudget; v++ {
 		s.Suppressed[v] = c.suppressed[v].Load()

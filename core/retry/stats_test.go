@@ -11,6 +11,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // Resilience4j and we count the first attempt, Polly does not.
@@ -36,7 +37,7 @@ func TestCallsAndWaits(t *testing.T) {
 				}
 				defer takes(t, total)()
 				var waits []time.Duration
-				tt.cfg.Hooks.Retried = func(_ context.Context, info retry.Info) { waits = append(waits, info.Delay) }
+				tt.cfg.OnRetry = func(_ context.Context, r retry.Retry) { waits = append(waits, r.Wait) }
 				op := &script{ends: []error{errBoom}}
 				_, err := retry.Do(t.Context(), core.Must(retry.New(tt.cfg)), op.run)
 				require.ErrorIs(t, err, errBoom)
@@ -54,7 +55,7 @@ func TestSeededJitterIsReproducible(t *testing.T) {
 		random := backoff.Seeded(seed)
 		p := core.Must(retry.New(retry.Config{
 			MaxAttempts: 20, Backoff: backoff.Exponential{Initial: 100 * ms, Max: time.Minute, Jitter: 0.5, Rand: random},
-			Hooks: retry.Hooks{Retried: func(_ context.Context, info retry.Info) { all = append(all, info.Delay) }},
+			OnRetry: func(_ context.Context, r retry.Retry) { all = append(all, r.Wait) },
 		}))
 		synctest.Test(t, func(t *testing.T) {
 			_, _ = retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
@@ -84,9 +85,12 @@ func TestMaxElapsedOverADay(t *testing.T) {
 				start := time.Now()
 				var last, told time.Duration
 				var wait time.Duration
-				p := core.Must(retry.New(retry.Config{MaxAttempts: 1 << 30, Backoff: s, MaxElapsed: day, Hooks: retry.Hooks{
-					Suppressed: func(_ context.Context, info retry.Info) { told, wait = info.Elapsed, info.Delay },
-				}}))
+				p := core.Must(retry.New(retry.Config{MaxAttempts: 1 << 30, Backoff: s, MaxElapsed: day, Registry: observed(func(verdict string, e registry.Event) {
+					told, wait = e.Attr("elapsed").Duration(), 0
+					if verdict == "deadline" {
+						wait = e.Attr("delay").Duration()
+					}
+				})}))
 				_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
 					last = time.Since(start)
 					time.Sleep(time.Second)

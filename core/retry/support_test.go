@@ -12,6 +12,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 var (
@@ -26,12 +28,21 @@ func exactly() backoff.Strategy {
 	return backoff.Exponential{Initial: 500 * ms, Max: time.Minute}
 }
 
-// noted returns hooks that append what happens, as in "again 1" or "done 2".
-func noted(events *[]string) retry.Hooks {
-	note := func(_ context.Context, info retry.Info) {
-		*events = append(*events, fmt.Sprintf("%v %d", info.Verdict, info.Retry))
-	}
-	return retry.Hooks{Retried: note, Recovered: note, Exhausted: note, Ignored: note, Suppressed: note}
+// observed returns a registry that calls f for each event of the policies in it, with its verdict.
+func observed(f func(verdict string, e registry.Event)) *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) {
+		f(map[string]string{
+			"attempt failed, a retry follows": "again", "retry succeeded": "done", "retries exhausted": "exhausted",
+			"error is not retried": "ignored", "retry suppressed": e.Attr("reason").String(),
+		}[e.Text], e)
+	})
+}
+
+// noted returns a registry that appends what happens, as in "again 1" or "done 2".
+func noted(events *[]string) *core.Registry {
+	return observed(func(verdict string, e registry.Event) {
+		*events = append(*events, fmt.Sprintf("%s %d", verdict, e.Attr("retry").Int64()))
+	})
 }
 
 // A script is an operation whose attempts end as listed; the last goes on for ever.

@@ -22,7 +22,7 @@ func TestNothingIsSuppressedWhereNoAttemptWasLeft(t *testing.T) {
 			"canceled":          func(cancel func()) error { cancel(); return errBoom },
 		} {
 			var events []string
-			p := core.Must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: backoff.None{}, Hooks: noted(&events), RetryRejected: name == "waiting is no use"}))
+			p := core.Must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: backoff.None{}, Registry: noted(&events), RetryRejected: name == "waiting is no use"}))
 			ctx, cancel := context.WithCancel(t.Context())
 			calls := 0
 			_, err := retry.Do(ctx, p, func(context.Context) (int, error) {

@@ -30,7 +30,7 @@ const (
 	Canceled
 	// Rejected means that the attempt was not made (core.ErrRejected), and
 	// RetryRejected is not set or the rejection has a negative RetryAfter. On the
-	// last attempt the hook is Ignored and nothing is counted as suppressed, while the
+	// last attempt nothing is counted as suppressed, while the
 	// Reason of an [Error] stays Rejected.
 	Rejected
 	// OverBudget means that a retry is wanted, but Config.Budget has none left.

@@ -19,9 +19,6 @@ type Config struct {
 	// Limit is the time that an operation may take. If zero, it is 30 seconds.
 	// If negative, there is no limit.
 	Limit time.Duration
-
-	// Hooks observe the timeout. Any of them may be nil.
-	Hooks Hooks
 }
 
 // Validate returns nil: every value of every field can be used.

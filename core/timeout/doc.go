@@ -10,8 +10,8 @@
 //
 // The operation gets a context that ends at the limit, and Do waits for the end of the
 // operation: nothing is left running. So an operation that ignores its context is not cut
-// short. For a single call, context.WithTimeout does the same without a name, counters
-// and hooks. For HTTP there is plugins/timeout, which can answer a request while its
+// short. For a single call, context.WithTimeout does the same without a name and
+// counters. For HTTP there is plugins/timeout, which can answer a request while its
 // handler still runs.
 // [Timeout.SetConfig] replaces the Config of a timeout that is in use.
 //

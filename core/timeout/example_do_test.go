@@ -23,20 +23,6 @@ func Example() {
 	// true true
 }
 
-func ExampleHooks() {
-	t := core.Must(timeout.New(timeout.Config{Limit: time.Nanosecond, Hooks: timeout.Hooks{
-		TimedOut: func(_ context.Context, info timeout.Info) { fmt.Println("over", info.Limit) },
-	}}))
-	_, _ = timeout.Do(context.Background(), t, func(ctx context.Context) (int, error) {
-		<-ctx.Done()
-		return 0, ctx.Err()
-	})
-	fmt.Println(t.Stats().TimedOut)
-	// Output:
-	// over 1ns
-	// 1
-}
-
 func ExampleTimeout_SetConfig() {
 	t := core.Must(timeout.New(timeout.Config{Name: "report", Limit: time.Minute}))
 	fmt.Println(t.SetConfig(timeout.Config{Limit: time.Second}), t.Name(), t.Limit())

@@ -10,22 +10,23 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A Timeout limits the time of operations. It holds no state but counters, so
 // that any number of calls may use it at once.
 type Timeout struct {
-	life instance.Instance[Config, *Error, Hooks]
+	life instance.Instance[Config, *Error]
 
 	succeeded, failed, timedOut, canceled atomic.Uint64
 	abandoned                             atomic.Int64
 }
 
-func lifeCycle() *instance.Kind[Config, *Error, Hooks] {
-	return &instance.Kind[Config, *Error, Hooks]{
+func lifeCycle() *instance.Kind[Config, *Error] {
+	return &instance.Kind[Config, *Error]{
 		Kind: "timeout", Type: "timeout.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: func(c *Config) *Error {
 			return &Error{Name: cmp.Or(c.Name, "default"), Limit: cmp.Or(c.Limit, 30*time.Second)}
@@ -44,8 +45,6 @@ type Stats struct {
 	// Abandoned is the number of operations that timed out and still run, although the
 	// adapter does not wait for them. Do always waits.
 	Abandoned uint64
-
-	HookPanics uint64 // calls of hooks that ended in a panic
 }
 
 // New makes a timeout. It returns the errors of [Config.Validate], or of
@@ -55,15 +54,14 @@ func New(cfg Config) (*Timeout, error) {
 	if err := t.life.Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := t.life.Register(t); err != nil {
+	if err := t.life.Register(t, t.SetConfig, registry.Source{Figures: t.figures}); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
 // SetConfig replaces the Config while the timeout is in use. Its Limit applies to
-// operations that begin from now on, its Hooks to events from now on; counts and
-// observers stay. An empty Name and a nil Registry stay as they are: another one is a
+// operations that begin from now on; counts stay. An empty Name and a nil Registry stay as they are: another one is a
 // [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
 func (t *Timeout) SetConfig(cfg Config) error { return t.life.SetConfig(cfg, nil) }
 
@@ -84,18 +82,13 @@ func (t *Timeout) cause() *Error { return t.life.Load().Settings }
 // Stats returns the counts so far. They are read one after the other.
 func (t *Timeout) Stats() Stats {
 	return Stats{
-		Succeeded:  t.succeeded.Load(),
-		Failed:     t.failed.Load(),
-		TimedOut:   t.timedOut.Load(),
-		Canceled:   t.canceled.Load(),
-		Abandoned:  uint64(t.abandoned.Load()),
-		HookPanics: t.life.Panics.Count(),
+		Succeeded: t.succeeded.Load(),
+		Failed:    t.failed.Load(),
+		TimedOut:  t.timedOut.Load(),
+		Canceled:  t.canceled.Load(),
+		Abandoned: uint64(t.abandoned.Load()),
 	}
 }
-
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (t *Timeout) Observe(h Hooks) (cancel func()) { return t.life.Observe(h) }
 
 // Close removes the timeout from its registry. It goes on working. A second Close
 // does nothing; the error is always nil.
@@ -134,7 +127,7 @@ func within(ctx context.Context, cause *Error) (_ context.Context, cancel contex
 
 // Finish is the last part of [Do], for adapters that make the context themselves: caller
 // is the caller's context, limited the one derived from it for the operation, and err
-// the operation's error. It counts, calls the hooks and returns the error for the caller,
+// the operation's error. It counts, and returns the error for the caller,
 // which is an [*Error] if err is not nil and the cause of the end of limited is an *Error
 // that did not end caller.
 func (t *Timeout) Finish(caller, limited context.Context, err error) error {
@@ -153,7 +146,7 @@ func (t *Timeout) Finish(caller, limited context.Context, err error) error {
 	}
 	t.timedOut.Add(1)
 	err = timedOut(cause, limited.Err(), blame.Strip(err))
-	t.report(caller, limited, cause.Limit, err)
+	t.emit(caller, limited, cause.Limit, err)
 	return err
 }
 
@@ -200,16 +193,3 @@ func (e notCanceledError) Is(target error) bool {
 }
 
 func (e notCanceledError) As(target any) bool { return errors.As(e.error, target) }
-
-func (t *Timeout) report(caller, limited context.Context, limit time.Duration, err error) {
-	f := t.life.Hooks().TimedOut
-	if f == nil {
-		return
-	}
-	defer t.life.Panics.Recover()
-	info := Info{Limit: limit, Elapsed: limit, Err: err}
-	if deadline, ok := limited.Deadline(); ok {
-		info.Elapsed += max(0, time.Since(deadline))
-	}
-	f(caller, info)
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 var errBoom = errors.New("boom")
@@ -169,9 +172,7 @@ func TestOtherEndingsAreNotTimeouts(t *testing.T) {
 					defer cancel()
 					ctx = c
 				}
-				limit := core.Must(timeout.New(timeout.Config{Limit: tt.limit, Hooks: timeout.Hooks{
-					TimedOut: func(context.Context, timeout.Info) { t.Error("told of a timeout") },
-				}}))
+				limit := core.Must(timeout.New(timeout.Config{Limit: tt.limit, Registry: eventtest.Registry(func(context.Context, registry.Event) { t.Error("told of a timeout") })}))
 				got, err := timeout.Do(ctx, limit, tt.op)
 				require.Equal(t, tt.err, err, "as it was returned")
 				if err == nil {
@@ -238,55 +239,19 @@ func TestContextIsReleased(t *testing.T) {
 	}
 }
 
-func TestHooks(t *testing.T) {
+func TestEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told, observed []timeout.Info
-		var limit *timeout.Timeout
-		note := func(to *[]timeout.Info) timeout.Hooks {
-			return timeout.Hooks{TimedOut: func(ctx context.Context, info timeout.Info) {
-				require.NoError(t, ctx.Err(), "the caller's context")
-				*to = append(*to, info)
-				_ = limit.Stats()
-				limit.Observe(timeout.Hooks{})() // may call back
-			}}
-		}
-		bad := timeout.Hooks{TimedOut: func(context.Context, timeout.Info) { panic("hook") }}
-		limit = core.Must(timeout.New(timeout.Config{Limit: time.Second, Hooks: bad.Join(note(&told))}))
-		cancel := limit.Observe(note(&observed))
-		slow := func(context.Context) (int, error) { time.Sleep(3 * time.Second); return 0, errBoom }
-		_, err := timeout.Do(t.Context(), limit, slow)
-		require.Equal(t, []timeout.Info{{Limit: time.Second, Elapsed: 3 * time.Second, Err: err}}, told)
-		require.Equal(t, told, observed)
-		require.EqualValues(t, 1, limit.Stats().HookPanics)
-		cancel()
-		_, err = timeout.Do(t.Context(), limit, slow)
-		require.ErrorIs(t, err, errBoom)
-		require.Len(t, told, 2)
-		require.Len(t, observed, 1)
+		var events []registry.Event
+		limit := core.Must(timeout.New(timeout.Config{Limit: time.Second, Registry: eventtest.Registry(func(ctx context.Context, e registry.Event) {
+			require.NoError(t, ctx.Err(), "the caller's context")
+			events = append(events, e)
+		})}))
+		_, err := timeout.Do(t.Context(), limit, func(context.Context) (int, error) { time.Sleep(3 * time.Second); return 0, errBoom })
+		require.Equal(t, []registry.Event{{Text: "timed out", Call: true, Attrs: []slog.Attr{
+			slog.Duration("limit", time.Second), slog.Duration("elapsed", 3*time.Second), slog.Any("err", err),
+		}}}, events)
 	})
-}
-
-func TestRegistryAndConfig(t *testing.T) {
-	t.Parallel()
-	var r core.Registry
-	base := timeout.Config{Registry: &r, Limit: time.Second}
-	limit := core.Must(timeout.New(base))
-	has, _ := r.Get("timeout", "default")
-	require.Same(t, limit, has)
-	_, err := timeout.New(base)
-	require.ErrorContains(t, err, "already registered")
-	other := core.Must(timeout.New(with(base, func(c *timeout.Config) { c.Name = "other" })))
-	require.Empty(t, base.Name)
-	require.Equal(t, "other", other.Name())
-	require.Equal(t, time.Second, other.Limit())
-	require.Equal(t, "other", other.Config().Name)
-	require.NoError(t, limit.Close())
-	second := core.Must(timeout.New(base))
-	require.NoError(t, limit.Close())
-	has, _ = r.Get("timeout", "default")
-	require.Same(t, second, has)
-	require.NoError(t, timeout.Config{Limit: -1}.Validate())
 }
 
 func TestTimeoutIsAMechanism(t *testing.T) {
@@ -315,7 +280,6 @@ func TestConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 200 {
-				limit.Observe(timeout.Hooks{TimedOut: func(context.Context, timeout.Info) {}})()
 				_, _ = timeout.Do(t.Context(), limit, func(context.Context) (int, error) { return 0, nil })
 			}
 		})

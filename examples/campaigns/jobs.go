@@ -53,7 +53,7 @@ func newJobs(w *worker) (*jobs.Runner, error) {
 func (w *worker) handle(_ context.Context, job jobs.Job) error {
 	n, err := strconv.Atoi(string(job.Payload))
 	if err != nil {
-		return jobs.Permanent(err)
+		return core.Permanent(err)
 	}
 	w.say("run %d %d", n, job.Attempt)
 	switch err := w.algorithm.call(n); {
@@ -64,7 +64,7 @@ func (w *worker) handle(_ context.Context, job jobs.Job) error {
 		return err // the job runs again
 	default:
 		w.say("failed %d %s", n, strings.ReplaceAll(err.Error(), "\n", " "))
-		return jobs.Permanent(err)
+		return core.Permanent(err)
 	}
 }
 

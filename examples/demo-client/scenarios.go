@@ -66,10 +66,8 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 }
 
 func showRetry(ctx context.Context, target string, t *table) error {
-	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}, Hooks: retry.Hooks{
-		Retried: func(_ context.Context, info retry.Info) {
-			t.add(fmt.Sprintf("  attempt %d", info.Retry), info.Err.Error(), fmt.Sprintf("retry in %v", info.Delay))
-		},
+	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}, OnRetry: func(_ context.Context, r retry.Retry) {
+		t.add(fmt.Sprintf("  attempt %d", r.Attempt-1), r.Err.Error(), fmt.Sprintf("retry in %v", r.Wait))
 	}})
 	if err != nil {
 		return err
@@ -92,9 +90,9 @@ func showRetry(ctx context.Context, target string, t *table) error {
 func newBreakers(t *table) (*breaker.Client, error) {
 	return breaker.NewClient(breaker.ClientConfig{
 		Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 500 * time.Millisecond},
-		Hooks: breaker.Hooks{StateChanged: func(_ context.Context, s breaker.Info) {
-			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.State), "")
-		}},
+		OnStateChange: func(_ context.Context, s breaker.StateChange) {
+			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.To), "")
+		},
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/batch/redisbatch"
@@ -135,7 +136,7 @@ func (g *grouped) send(ctx context.Context, option string, records []record) ([]
 	key := batch.IdempotencyKey(ctx)
 	answers, err := g.call(ctx, key, option, records)
 	if _, ok := errors.AsType[*malformedError](err); ok {
-		return nil, batch.Permanent(err)
+		return nil, core.Permanent(err)
 	}
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (g *grouped) send(ctx context.Context, option string, records []record) ([]
 	results := make([]batch.Result[struct{}], len(answers))
 	for i, a := range answers {
 		if !a.OK {
-			results[i].Err = batch.Permanent(errors.New(a.Error))
+			results[i].Err = core.Permanent(errors.New(a.Error))
 		}
 	}
 	if len(answers) == len(records) {

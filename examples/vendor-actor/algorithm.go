@@ -56,21 +56,27 @@ func newAlgorithm(ctx context.Context, cfg config, r *remote, stderr io.Writer) 
 // newDispatcher returns the algorithm gresil. ctx does not end before stop.
 func newDispatcher(ctx context.Context, cfg config, r *remote, stderr io.Writer) (algorithm, error) {
 	registry := &core.Registry{}
-	adapter, err := logs.New(registry, slog.New(slog.NewTextHandler(stderr, nil)), logs.Config{})
-	if err != nil {
-		return algorithm{}, err
+	logged, stopLog := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- logs.Run(logged, registry, slog.New(slog.NewTextHandler(stderr, nil)), logs.Config{}) }()
+	stop := func() {
+		stopLog()
+		<-ended
 	}
 	own := dispatch.Config[string, struct{}]{
 		Name: "vendor", Registry: registry, Capacity: cfg.capacity, MaxQueue: cfg.calls, Attempts: attempts, Classify: classify,
 	}
+	var err error
 	if cfg.limit > 0 {
 		own.Limiter, err = ratelimit.New(ratelimit.Config{Name: "vendor", Limit: spaced(cfg.limit, cfg.scale), MaxWait: -1})
 		if err != nil {
+			stop()
 			return algorithm{}, err
 		}
 	}
 	d, err := dispatch.New(own)
 	if err != nil {
+		stop()
 		return algorithm{}, err
 	}
 	return algorithm{
@@ -87,8 +93,8 @@ func newDispatcher(ctx context.Context, cfg config, r *remote, stderr io.Writer)
 			return ""
 		},
 		stop: func() {
-			_ = d.Close(ctx)    // no call is left
-			_ = adapter.Close() //nolint:contextcheck // it has none; always nil
+			_ = d.Close(ctx) // no call is left
+			stop()
 		},
 	}, nil
 }

@@ -8,7 +8,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -28,12 +27,10 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
-	"github.com/gresil/gresil/core/event"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/dash"
-	"github.com/gresil/gresil/logs"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/batch/redisbatch"
@@ -143,17 +140,13 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, 0)) },
 		"core/bulkhead.New":        func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
 		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
-		"core/event.New":           func() error { return check(event.New[int](8)) },
 		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
 		"core/ratelimit.NewMemory": func() error { return check(ratelimit.NewMemory(0)) },
 		"core/retry.New":           func() error { return check(retry.New(retry.Config{Registry: registry})) },
 		"core/retry.NewBudget":     func() error { return check(retry.NewBudget(0.2, 3)) },
 		"core/timeout.New":         func() error { return check(timeout.New(timeout.Config{Registry: registry})) },
 		"dash.New":                 func() error { return check(dash.New(registry, dash.Config{})) },
-		"logs.New": func() error {
-			return check(logs.New(registry, slog.New(slog.DiscardHandler), logs.Config{Calls: true}))
-		},
-		"metrics.New": func() error { return check(metrics.New(registry, metrics.Config{Durations: true, Permits: true})) },
+		"metrics.New":              func() error { return check(metrics.New(registry, metrics.Config{Durations: true})) },
 		"outbound/batch.New": func() error {
 			return check(batch.New(batch.Config[int, int]{Registry: registry, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }}))
 		},

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/client"
-	"github.com/gresil/gresil/core"
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limits "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
@@ -78,9 +77,7 @@ func lacking(plugin reflect.Type) (names []string) {
 		{"Close", is(), is(err)},
 		{"Config", is(), any1},
 		{build, is(bound), is(bound)},
-		{"Mechanisms", is(), is(reflect.TypeFor[[]any]())},
 		{"Name", is(), is(reflect.TypeFor[string]())},
-		{"Observe", func(in ...reflect.Type) bool { return len(in) == 1 && in[0].Name() == "Hooks" }, is(reflect.TypeFor[func()]())},
 		{"Override", func(in ...reflect.Type) bool { return len(in) == 2 && in[0] == ctx && disables(in[1]) }, is(ctx)},
 		{"Phase", is(), is(phase)},
 		{"SetConfig", is(config), is(err)},
@@ -90,9 +87,6 @@ func lacking(plugin reflect.Type) (names []string) {
 		if !ok || !want.in(params(m.Type)...) || !want.out(slices.Collect(m.Type.Outs())...) {
 			names = append(names, want.name)
 		}
-	}
-	if len(names) == 0 && !plugin.Implements(reflect.TypeFor[core.Composed]()) {
-		names = append(names, "core.Composed")
 	}
 	return names
 }
@@ -111,7 +105,7 @@ func disables(f reflect.Type) bool {
 
 func TestAPluginThatDiffersIsSeen(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"Config", "Handler", "Mechanisms", "Observe", "Override", "Phase", "SetConfig", "Stats"}, lacking(reflect.TypeFor[*odd]()))
+	require.Equal(t, []string{"Config", "Handler", "Override", "Phase", "SetConfig", "Stats"}, lacking(reflect.TypeFor[*odd]()))
 }
 
 // odd is a plugin whose methods have other signatures.
@@ -122,7 +116,6 @@ func (*odd) Close() error                                                 { retu
 func (*odd) Phase() client.Phase                                          { return 0 }
 func (*odd) Handler(http.Handler, int) http.Handler                       { return nil }
 func (*odd) Override(context.Context, func(*http.Cookie)) context.Context { return nil }
-func (*odd) Observe(http.Cookie) func()                                   { return nil }
 func (*odd) Config() (a, b int)                                           { return 0, 0 }
 func (*odd) SetConfig(string) error                                       { return nil }
 func (*odd) Stats()                                                       {}

@@ -90,6 +90,14 @@ func Hopeless(rejection error) bool {
 	return ok // it is negative
 }
 
+// Permanent reports whether there is a core.Permanent in the tree of err.
+func Permanent(err error) bool {
+	return Has[interface {
+		error
+		Permanent()
+	}](err)
+}
+
 // Struck reports whether a timeout with a cause of its own ended ctx: one that was set
 // to detect slow calls, while a plain deadline may have been too near. One that was
 // canceled is not such, whatever its cause. limit is that of the timeout, or 0 if it is

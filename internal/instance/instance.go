@@ -1,32 +1,33 @@
-// Package instance is the life cycle of a mechanism or plugin: a name, an entry in a
-// registry, a Config that can be replaced while it is in use, hooks, and Close.
+// Package instance is the life cycle of a mechanism, service or plugin: a name, an entry in a registry, a Config that can be replaced
+// while it is in use, listeners, and Close.
 package instance
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/hook"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// Fields are the fields that every Config has. Hooks is nil for a Config without hooks.
-type Fields[H any] struct {
+// Fields are the fields that every Config has.
+type Fields struct {
 	Name     *string
 	Registry **core.Registry
-	Hooks    *H
 }
 
-// A Kind describes the instances of one type: C is their Config, S the settings that
-// follow from a Config, H their Hooks.
-type Kind[C interface{ Validate() error }, S any, H interface{ Join(other H) H }] struct {
+// A Kind describes the instances of one type: C is their Config, S the settings that follow from a Config.
+type Kind[C interface{ Validate() error }, S any] struct {
 	Kind        string // in a registry, as "retry"
 	Type        string // of the Config, as "retry.Config"
 	DefaultName string
 	// Fields returns the fields of a Config that the life cycle needs.
-	Fields func(*C) Fields[H]
+	Fields func(*C) Fields
 	// Settings derives the settings of a valid Config. It may be nil if S needs none.
 	Settings func(*C) S
 	// Fixed adds the fields that differ and that SetConfig must not change. It may be nil.
@@ -39,27 +40,26 @@ type Current[C, S any] struct {
 	Settings S
 }
 
-// An Instance is the state of the life cycle of one mechanism or plugin. Call Init
-// before any other method.
-type Instance[C interface{ Validate() error }, S any, H interface{ Join(other H) H }] struct {
-	Panics hook.Panics // of hooks
+// An Instance is the state of the life cycle of one instance. Call Init before any other method.
+type Instance[C interface{ Validate() error }, S any] struct {
+	registry.Listeners
 
-	kind     *Kind[C, S, H]
+	kind     *Kind[C, S]
 	name     string
 	registry *core.Registry
-	self     any
+	remove   func()
+	adopted  func(*C)   // called for each Config that is adopted; it may be nil
 	mu       sync.Mutex // of SetConfig
 	current  atomic.Pointer[Current[C, S]]
-	hooks    hook.Set[H]
 }
 
 // Init validates cfg and adopts it. Nothing is registered yet.
-func (i *Instance[C, S, H]) Init(kind *Kind[C, S, H], cfg C) error {
+func (i *Instance[C, S]) Init(kind *Kind[C, S], cfg C) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	fields := kind.Fields(&cfg)
-	i.kind, i.name, i.registry = kind, *fields.Name, *fields.Registry
+	i.kind, i.name, i.registry, i.remove = kind, *fields.Name, *fields.Registry, func() {}
 	if i.name == "" {
 		i.name = kind.DefaultName
 	}
@@ -67,36 +67,69 @@ func (i *Instance[C, S, H]) Init(kind *Kind[C, S, H], cfg C) error {
 	return nil
 }
 
-// Register adds self to the registry of the Config, if there is one. The error is that of
-// [core.Registry.Add].
-func (i *Instance[C, S, H]) Register(self any) error {
-	if i.registry == nil {
-		return nil
+// Register adds self to the registry of the Config, if there is one, with its report. set is the SetConfig of self. Its Events come
+// on top of those of the Listeners. If the name is in use, the error is a [*core.ConfigError].
+func (i *Instance[C, S]) Register(self any, set func(C) error, source registry.Source) error {
+	own := source.Events
+	source.Events = func(calls bool, f func(context.Context, registry.Event)) func() {
+		cancel := i.Add(calls, f)
+		if own == nil {
+			return cancel
+		}
+		cancelOwn := own(calls, f)
+		return func() { cancel(); cancelOwn() }
 	}
-	i.self = self
-	return i.registry.Add(i.kind.Kind, i.name, self)
+	source.Config = func() any { return i.Load().Config }
+	source.Set = func(cfg any, dry bool) error {
+		c, ok := cfg.(C)
+		switch {
+		case !ok:
+			return validate.Bad(i.kind.Type, fmt.Sprintf("%T", cfg), fmt.Sprintf("must be a %T", c))
+		case dry:
+			_, err := i.check(c)
+			return err
+		}
+		return set(c)
+	}
+	remove, err := (*registry.Registry)(i.registry).Add(registry.Entry{Kind: i.kind.Kind, Name: i.name, Instance: self, Source: source})
+	if err != nil {
+		return validate.Bad(i.kind.Type+".Name", i.name, err.Error())
+	}
+	i.remove = remove
+	return nil
 }
 
 // Name returns the name, which never changes.
-func (i *Instance[C, S, H]) Name() string { return i.name }
+func (i *Instance[C, S]) Name() string { return i.name }
 
 // Load returns the Config in use and its settings: one atomic load.
-func (i *Instance[C, S, H]) Load() *Current[C, S] { return i.current.Load() }
+func (i *Instance[C, S]) Load() *Current[C, S] { return i.current.Load() }
 
-// Hooks returns the hooks of the Config and of all observers, joined: one atomic load.
-func (i *Instance[C, S, H]) Hooks() *H { return i.hooks.Load() }
+// SetConfig replaces the Config. An empty Name and a nil Registry stay as they are. The error reports an invalid Config, every field
+// that must not change, and the error of apply; with an error nothing changes. apply, which may be nil, passes the Config to the parts
+// that need it; calls of SetConfig wait for each other.
+func (i *Instance[C, S]) SetConfig(cfg C, apply func(cfg *C) error) error {
+	err := i.replace(cfg, apply)
+	(*registry.Registry)(i.registry).Reloaded(i.kind.Kind, err)
+	i.configured(err)
+	return err
+}
 
-// Observe adds hooks until cancel is called. Hooks that run at that moment are not
-// interrupted.
-func (i *Instance[C, S, H]) Observe(h H) (cancel func()) { return i.hooks.Add(h) }
-
-// SetConfig replaces the Config. An empty Name and a nil Registry stay as they are. The
-// error reports an invalid Config, every field that must not change, and the error of
-// apply; with an error nothing changes. apply, which may be nil, passes the Config to
-// the parts that need it; calls of SetConfig wait for each other.
-func (i *Instance[C, S, H]) SetConfig(cfg C, apply func(cfg *C) error) error {
+func (i *Instance[C, S]) replace(cfg C, apply func(cfg *C) error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	cfg, err := i.check(cfg)
+	if err == nil && apply != nil {
+		err = apply(&cfg)
+	}
+	if err == nil {
+		i.adopt(cfg)
+	}
+	return err
+}
+
+// check returns cfg with the Name and Registry that stay, and the errors of a SetConfig.
+func (i *Instance[C, S]) check(cfg C) (C, error) {
 	old := i.current.Load().Config
 	was, fields := i.kind.Fields(&old), i.kind.Fields(&cfg)
 	if *fields.Name == "" {
@@ -111,34 +144,55 @@ func (i *Instance[C, S, H]) SetConfig(cfg C, apply func(cfg *C) error) error {
 	if i.kind.Fixed != nil {
 		i.kind.Fixed(check, &old, &cfg)
 	}
-	if err := errors.Join(cfg.Validate(), check.Err()); err != nil {
-		return err
-	}
-	if apply != nil {
-		if err := apply(&cfg); err != nil {
-			return err
-		}
-	}
-	i.adopt(cfg)
+	return cfg, errors.Join(cfg.Validate(), check.Err())
+}
+
+// Close removes the instance from its registry. It goes on working. A second Close does nothing.
+func (i *Instance[C, S]) Close() error {
+	i.remove()
 	return nil
 }
 
-// Close removes the instance from its registry. It goes on working. A second Close does
-// nothing.
-func (i *Instance[C, S, H]) Close() error {
-	if i.self != nil {
-		i.registry.Remove(i.kind.Kind, i.name, i.self)
-	}
-	return nil
-}
-
-func (i *Instance[C, S, H]) adopt(cfg C) {
+func (i *Instance[C, S]) adopt(cfg C) {
 	next := &Current[C, S]{Config: cfg}
 	if i.kind.Settings != nil {
 		next.Settings = i.kind.Settings(&next.Config)
 	}
 	i.current.Store(next)
-	if hooks := i.kind.Fields(&next.Config).Hooks; hooks != nil {
-		i.hooks.Own(*hooks)
+	if i.adopted != nil {
+		i.adopted(&next.Config)
 	}
+}
+
+// Texts of events.
+const (
+	replaced = "config replaced"
+	refused  = "config refused, the old one is kept"
+)
+
+// configured emits the event of a Config that was adopted, or refused with an error.
+func (i *Instance[C, S]) configured(err error) {
+	switch {
+	case !i.Listening():
+	case err != nil:
+		i.Emit(context.Background(), registry.Event{Text: refused, Warn: true, Attrs: []slog.Attr{slog.Any("err", err)}})
+	default:
+		i.Emit(context.Background(), registry.Event{Text: replaced})
+	}
+}
+
+// Inner returns the report of the only instance in a registry, but for its Configs. A plugin whose mechanism is registered in one of
+// its own reports that.
+func Inner(inner *core.Registry) (s registry.Source) {
+	for _, e := range (*registry.Registry)(inner).Entries() {
+		s = e.Source
+		s.Events = func(calls bool, f func(context.Context, registry.Event)) func() {
+			return e.Source.Events(calls, func(ctx context.Context, e registry.Event) {
+				if e.Text != replaced && e.Text != refused {
+					f(ctx, e)
+				}
+			})
+		}
+	}
+	return s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -31,9 +32,9 @@ func (c config) Validate() error {
 	return check.Err()
 }
 
-var kind = &instance.Kind[config, int, hooks]{ //nolint:gochecknoglobals // a constant
+var kind = &instance.Kind[config, int]{ //nolint:gochecknoglobals // a constant
 	Kind: "m", Type: "m.Config", DefaultName: "default",
-	Fields:   func(c *config) instance.Fields[hooks] { return instance.Fields[hooks]{&c.Name, &c.Registry, &c.Hooks} },
+	Fields:   func(c *config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
 	Settings: func(c *config) int { return 10 * c.Limit },
 	Fixed: func(check *validate.Check, old, cfg *config) {
 		check.That(cfg.Size == old.Size, "Size", cfg.Size, "must stay the same")
@@ -41,15 +42,15 @@ var kind = &instance.Kind[config, int, hooks]{ //nolint:gochecknoglobals // a co
 }
 
 type mechanism struct {
-	instance.Instance[config, int, hooks]
+	instance.Hooked[config, int, hooks]
 }
 
 func newMechanism(cfg config) (*mechanism, error) {
 	m := &mechanism{}
-	if err := m.Init(kind, cfg); err != nil {
+	if err := m.InitHooks(kind, func(c *config) hooks { return c.Hooks }, cfg); err != nil {
 		return nil, err
 	}
-	return m, m.Register(m)
+	return m, m.Register(m, func(cfg config) error { return m.SetConfig(cfg, nil) }, registry.Source{})
 }
 
 func (m *mechanism) happened(what string) {
@@ -59,40 +60,21 @@ func (m *mechanism) happened(what string) {
 	}
 }
 
-func TestAnInstanceIsRegisteredUntilItIsClosed(t *testing.T) {
+func TestSettings(t *testing.T) {
 	t.Parallel()
-	var registry core.Registry
-	m, err := newMechanism(config{Registry: &registry, Limit: 2})
-	require.NoError(t, err)
-	require.Equal(t, "default", m.Name())
+	m := core.Must(newMechanism(config{Limit: 2, Size: 3}))
 	require.Equal(t, 20, m.Load().Settings)
-	has, _ := registry.Get("m", "default")
-	require.Same(t, m, has)
-	_, err = newMechanism(config{Registry: &registry})
-	require.ErrorContains(t, err, "already registered")
-	require.NoError(t, m.Close())
-	require.NoError(t, m.Close())
-	_, ok := registry.Get("m", "default")
-	require.False(t, ok)
-	_, err = newMechanism(config{Registry: &registry, Limit: -1})
-	require.EqualError(t, err, "m.Config.Limit = -1: must be >= 0")
-	_, ok = registry.Get("m", "default")
-	require.False(t, ok, "an invalid config is not registered")
+	require.NoError(t, m.SetConfig(config{Limit: 5, Size: 3}, nil))
+	require.Equal(t, 50, m.Load().Settings)
 }
 
-func TestSetConfigReplacesWhatMayChange(t *testing.T) {
+func TestSetConfigIsRefused(t *testing.T) {
 	t.Parallel()
-	var registry core.Registry
-	m, err := newMechanism(config{Name: "a", Registry: &registry, Limit: 1, Size: 3})
-	require.NoError(t, err)
-	require.NoError(t, m.SetConfig(config{Limit: 5, Size: 3}, nil))
-	require.Equal(t, config{Name: "a", Registry: &registry, Limit: 5, Size: 3}, m.Load().Config)
-	require.Equal(t, 50, m.Load().Settings)
-
-	err = m.SetConfig(config{Name: "b", Registry: &core.Registry{}, Limit: -1, Size: 4}, nil)
+	var r core.Registry
+	m := core.Must(newMechanism(config{Name: "a", Registry: &r, Limit: 5, Size: 3}))
+	err := m.SetConfig(config{Name: "b", Registry: &core.Registry{}, Limit: -1, Size: 4}, nil)
 	require.EqualError(t, err, "m.Config.Limit = -1: must be >= 0\n"+
 		"m.Config.Name = b: must stay a\nm.Config.Registry = another one: must stay the same\nm.Config.Size = 4: must stay the same")
-
 	refused := errors.New("refused")
 	require.ErrorIs(t, m.SetConfig(config{Limit: 6, Size: 3}, func(cfg *config) error {
 		require.Equal(t, "a", cfg.Name)
@@ -101,24 +83,13 @@ func TestSetConfigReplacesWhatMayChange(t *testing.T) {
 	require.Equal(t, 5, m.Load().Config.Limit)
 }
 
-func TestADefaultNameStaysEmptyInTheConfig(t *testing.T) {
-	t.Parallel()
-	m, err := newMechanism(config{})
-	require.NoError(t, err)
-	require.NoError(t, m.SetConfig(config{Name: "default", Limit: 1}, nil))
-	require.NoError(t, m.SetConfig(config{Limit: 2}, nil))
-	require.Error(t, m.SetConfig(config{Name: "other"}, nil))
-	require.Equal(t, "default", m.Name())
-}
-
-func TestSetConfigReplacesItsHooksAndKeepsObservers(t *testing.T) {
+func TestHooksAreReplacedAndObserversStay(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	to := func(name string) hooks {
 		return hooks{func(_ context.Context, what string) { seen = append(seen, name+" "+what) }}
 	}
-	m, err := newMechanism(config{Hooks: to("first")})
-	require.NoError(t, err)
+	m := core.Must(newMechanism(config{Hooks: to("first")}))
 	cancel := m.Observe(to("observer"))
 	m.happened("a")
 	require.NoError(t, m.SetConfig(config{Hooks: to("second")}, nil))

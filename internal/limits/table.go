@@ -2,17 +2,18 @@ package limits
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/closed"
 )
 
 // MaxLimits is how many limits hold a key at a time.
 const MaxLimits = len(driver.Receipt{}.Plans)
 
-// ErrClosed is the error of a closed limiter or store.
-var ErrClosed error = &closed.Error{Text: "ratelimit: closed"}
+// ErrClosed is the error of a closed limiter or store. It matches core.ErrClosed.
+var ErrClosed = fmt.Errorf("ratelimit: %w", core.ErrClosed)
 
 // As returns the first table with a capability: t, or the table that the method Unwrap() Table of
 // a table returns, and so on.

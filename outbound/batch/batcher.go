@@ -11,13 +11,14 @@ import (
 
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Batcher groups the calls to one method of a vendor. It is safe for concurrent use.
 type Batcher[T, R any] struct {
-	life    instance.Instance[Config[T, R], *setting[T, R], Hooks]
+	life    instance.Hooked[Config[T, R], *setting[T, R], Hooks]
 	store   Store
 	typed   bool // the store is in memory, and keeps the records as they are
 	method  string
@@ -46,11 +47,11 @@ type Batcher[T, R any] struct {
 	sent, failed, retried, redelivered, lost, errors atomic.Uint64
 }
 
-func lifeCycle[T, R any]() *instance.Kind[Config[T, R], *setting[T, R], Hooks] {
-	return &instance.Kind[Config[T, R], *setting[T, R], Hooks]{
+func lifeCycle[T, R any]() *instance.Kind[Config[T, R], *setting[T, R]] {
+	return &instance.Kind[Config[T, R], *setting[T, R]]{
 		Kind: "batch", Type: "batch.Config", DefaultName: defaultName, Settings: settings[T, R],
-		Fields: func(c *Config[T, R]) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config[T, R]) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config[T, R]) {
 			check.That(cfg.Method == old.Method, "Method", cfg.Method, "must stay "+strconv.Quote(old.Method))
@@ -71,14 +72,14 @@ func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 	if b.typed {
 		b.store = newMemory()
 	}
-	if err := b.life.Init(lifeCycle[T, R](), cfg); err != nil {
+	if err := b.life.InitHooks(lifeCycle[T, R](), hooksOf[T, R], cfg); err != nil {
 		return nil, err
 	}
 	b.method = b.setting().Method
 	if err := b.claim(&cfg); err != nil {
 		return nil, err
 	}
-	if err := b.life.Register(b); err != nil {
+	if err := b.life.Register(b, b.SetConfig, registry.Source{Figures: b.figures, Events: b.events}); err != nil {
 		b.unclaim()
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -21,7 +22,7 @@ func echo(_ int, c call[item]) ([]batch.Result[string], error) {
 	for i, r := range c.records {
 		results[i].Value = fmt.Sprintf("%s %d", r.Option, r.N)
 		if r.N < 0 {
-			results[i].Err = batch.Permanent(fmt.Errorf("record %d is negative", r.N))
+			results[i].Err = core.Permanent(fmt.Errorf("record %d is negative", r.N))
 		}
 	}
 	return results, nil

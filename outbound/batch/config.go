@@ -65,7 +65,7 @@ func (u *Unique) UnmarshalText(text []byte) error { return validate.UnmarshalTex
 type Result[R any] struct {
 	Value R
 	// Err is the error of the record, or nil. The record is sent again, with others that failed,
-	// unless Err is [Permanent] or the record has used up MaxAttempts.
+	// unless Err is [core.Permanent] or the record has used up MaxAttempts.
 	Err error
 }
 
@@ -86,7 +86,7 @@ type Config[T, R any] struct {
 	Method string
 	// Send makes one call to the vendor, and returns a result for each record in the order of the
 	// records. An error is that of the whole call: all records are sent again, or with a
-	// [Permanent] error, each half of them is. With a method RetryAfter() time.Duration, the error
+	// [core.Permanent] error, each half of them is. With a method RetryAfter() time.Duration, the error
 	// delays that by this time at least. A panic is an error. Several calls run at a time.
 	//
 	// [IdempotencyKey] returns the key of the call. Send must not wait for a permit of the Pacer itself.
@@ -139,7 +139,7 @@ type Config[T, R any] struct {
 	Lease time.Duration
 
 	// MaxAttempts is the number of calls in which a record can fail, until it is a failed record.
-	// Calls with a [Permanent] error of a whole call do not count. Calls during which the process
+	// Calls with a [core.Permanent] error of a whole call do not count. Calls during which the process
 	// ended count apart, since the last error: a record can have as many of them, but at least 3. If
 	// zero, it is 5; with 1, a record is not sent again after an error. It must not be negative.
 	MaxAttempts int

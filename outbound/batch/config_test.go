@@ -14,6 +14,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -103,12 +105,12 @@ func TestSetConfigAppliesAtOnce(t *testing.T) {
 		registry := &core.Registry{}
 		cfg := batch.Config[int, string]{Name: "x", Registry: registry, Send: v.send, FlushAfter: time.Hour}
 		b := start(t, cfg)
-		has, _ := registry.Get("batch", "x")
+		has, _ := core.Lookup[*batch.Batcher[int, string]](registry, "x")
 		require.Same(t, b, has)
 		add(t, b, numbers(0, 10)...)
 		time.Sleep(time.Minute)
 		cfg.FlushAfter, cfg.MaxRecords = time.Minute, 5
-		require.NoError(t, core.SetConfig(registry, "batch", "x", cfg))
+		require.NoError(t, b.SetConfig(cfg))
 		synctest.Wait()
 		require.Equal(t, []int{5, 5}, v.sizes(""))
 		require.Equal(t, 5, b.Config().MaxRecords)
@@ -117,7 +119,7 @@ func TestSetConfigAppliesAtOnce(t *testing.T) {
 batch.Config.Method = other: must stay ""
 batch.Config.Store = another one: must stay as it is`)
 		drain(t, b)
-		_, ok := registry.Get("batch", "x")
+		_, ok := core.Lookup[*batch.Batcher[int, string]](registry, "x")
 		require.False(t, ok)
 	})
 }
@@ -174,10 +176,11 @@ func TestTheFiguresAndStepsOfABatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVendor[item]()
 		v.answer = echo
-		b := start(t, batch.Config[item, string]{Send: v.send, Unique: batch.UntilFlushed, Key: optionOf, Exempt: func(i item) bool { return i.Option == "read" }})
+		r := &core.Registry{}
+		b := start(t, batch.Config[item, string]{Send: v.send, Unique: batch.UntilFlushed, Key: optionOf, Exempt: func(i item) bool { return i.Option == "read" }, Registry: r})
 		var texts []string
 		for _, calls := range []bool{false, true} {
-			cancel := b.ObserveSteps(calls, func(_ context.Context, step core.Step) {
+			cancel := instance.Inner(r).Events(calls, func(_ context.Context, step registry.Event) {
 				texts = append(texts, step.Text)
 				require.Equal(t, step.Text == "call ended", step.Call)
 			})
@@ -188,11 +191,10 @@ func TestTheFiguresAndStepsOfABatcher(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second) // records is of the last look at the store
 		require.Equal(t, []string{"records failed", "call ended", "call ended", "records failed"}, texts)
-		figures, panics := b.Figures()
-		require.Zero(t, panics)
+		figures := instance.Inner(r).Figures()
 		values := map[string]float64{}
 		for _, f := range figures {
-			values[f.Name+" "+f.Value] = f.N
+			values[f.Name+" "+valueOf(f)] = f.N
 		}
 		require.Len(t, values, len(figures))
 		for name, want := range map[string]float64{
@@ -254,4 +256,12 @@ func TestABatcherThatIsDroppedKeepsNoStore(t *testing.T) {
 		}
 	}
 	t.Error("the batcher still has the Store")
+}
+
+// valueOf returns the value of the label of a figure, if it has one.
+func valueOf(f registry.Figure) string {
+	if len(f.Labels) == 0 {
+		return ""
+	}
+	return f.Labels[1]
 }

@@ -41,7 +41,7 @@
 //     failed, after Backoff, as another call.
 //   - An error of the whole call sends the same call again, alone, after Backoff. A method
 //     RetryAfter() time.Duration of the error delays this further.
-//   - An error of the whole call that is [Permanent], such as a status 400, can be the fault of one
+//   - An error of the whole call that is [core.Permanent], such as a status 400, can be the fault of one
 //     record: each half of the call is sent, until the record is found. This takes up to 2·log2 of
 //     MaxRecords further calls, each with a permit.
 //   - A call during which the process ends is sent again after Lease by another process. If that ends too,

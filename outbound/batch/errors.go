@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
+	"github.com/gresil/gresil/internal/blame"
 )
 
 var (
@@ -29,27 +29,8 @@ var (
 	ErrRunning = errors.New("batch: Run is running")
 	// ErrClosed is the error of an operation after Close or Drain, and of a Call that Close ended. It
 	// matches [core.ErrRejected], and waiting does not help.
-	ErrClosed error = &closed.Error{Text: "batch: closed"}
+	ErrClosed = fmt.Errorf("batch: %w", core.ErrClosed)
 )
-
-// Permanent marks an error of Send, or of a [Result], as one that repeating does not help. It
-// returns nil for nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
-
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
-
-func permanent(err error) bool {
-	var p *permanentError
-	return errors.As(err, &p)
-}
 
 // A panicError is the error of a function of the user that panicked.
 type panicError struct{ who, text, stack string }
@@ -85,7 +66,7 @@ func panicText(v any) (text string) {
 func usable(err error) error {
 	failed := guard("an error of Send", func() error {
 		_, _ = core.RetryAfter(err)
-		_, _ = permanent(err), err.Error()
+		_, _ = blame.Permanent(err), err.Error()
 		return nil
 	})
 	if failed != nil {

@@ -20,7 +20,7 @@ func merge(_ context.Context, list string, contacts []contact) ([]batch.Result[s
 	results := make([]batch.Result[string], len(contacts))
 	for i, c := range contacts {
 		if !strings.Contains(c.Email, "@") {
-			results[i].Err = batch.Permanent(errors.New("not an address"))
+			results[i].Err = core.Permanent(errors.New("not an address"))
 			continue
 		}
 		results[i].Value = "id of " + c.Email

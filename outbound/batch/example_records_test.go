@@ -25,13 +25,13 @@ func sendAll(b *batch.Batcher[string, string], records ...string) {
 }
 
 // A permanent error of a whole call can be the fault of one record: halves are sent until it is found.
-func ExamplePermanent() {
+func Example_permanent() {
 	contacts := core.Must(batch.New(batch.Config[string, string]{
 		Concurrency: 1,
 		Send: func(_ context.Context, _ string, records []string) ([]batch.Result[string], error) {
 			fmt.Println(records)
 			if slices.Contains(records, "bad") {
-				return nil, batch.Permanent(errors.New("400 Bad Request"))
+				return nil, core.Permanent(errors.New("400 Bad Request"))
 			}
 			return make([]batch.Result[string], len(records)), nil
 		},

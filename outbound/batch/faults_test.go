@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/outbound/batch"
 )
@@ -397,7 +398,7 @@ func TestHooksThatPanicChangeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := func(context.Context, batch.Info) { panic("hook") }
 		v := newVendor[int]()
-		v.answer = func(int, call[int]) ([]batch.Result[string], error) { return nil, batch.Permanent(errors.New("no")) }
+		v.answer = func(int, call[int]) ([]batch.Result[string], error) { return nil, core.Permanent(errors.New("no")) }
 		b := start(t, batch.Config[int, string]{Send: v.send, Hooks: batch.Hooks{
 			Called: boom, Failed: boom, Redelivered: boom, StoreFailed: boom, StoreRecovered: boom,
 		}})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -37,7 +38,7 @@ func TestAHookThatEndsItsGoroutineSettlesItsCall(t *testing.T) {
 		v := newVendor[int]()
 		v.answer = func(n int, c call[int]) ([]batch.Result[string], error) {
 			if n == 0 {
-				return nil, batch.Permanent(errors.New("no"))
+				return nil, core.Permanent(errors.New("no"))
 			}
 			return make([]batch.Result[string], len(c.records)), nil
 		}

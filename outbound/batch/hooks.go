@@ -56,3 +56,5 @@ func (b *Batcher[T, R]) call(ctx context.Context, f func(context.Context, Info),
 	named.Name, named.Method = b.Name(), b.method
 	b.life.Panics.Apart(func() { f(ctx, named) })
 }
+
+func hooksOf[T, R any](c *Config[T, R]) Hooks { return c.Hooks }

@@ -4,19 +4,17 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-var _ core.Reporter = (*Batcher[int, int])(nil)
-
-// Figures returns the [Stats], for package metrics.
-func (b *Batcher[T, R]) Figures() (figures []core.Figure, hookPanics uint64) {
+// figures returns the [Stats], for package metrics.
+func (b *Batcher[T, R]) figures() (figures registry.Figures) {
 	s := b.Stats()
 	figure := func(name, help string, n float64) {
-		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+		figures.Add(name, help, n)
 	}
 	labeled := func(name, help, label, value string, n uint64) {
-		figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: value, N: float64(n)})
+		figures.Add(name, help, float64(n), label, value)
 	}
 	const calls, added, ended = "Calls of Send, by result.", "Records added, by result.", "Records by outcome; retried ones are counted again."
 	labeled("calls_total", calls, "result", "answered", s.Calls-s.CallsFailed)
@@ -37,16 +35,16 @@ func (b *Batcher[T, R]) Figures() (figures []core.Figure, hookPanics uint64) {
 	figure("in_flight", "Calls in flight.", float64(s.InFlight))
 	figure("waiting", "Calls that wait for the result of their record.", float64(s.Waiting))
 	figure("records", "Records in the store that are not done, over all processes.", float64(s.Records))
-	return figures, s.HookPanics
+	return figures
 }
 
-// ObserveSteps calls f when records have failed, when a batch is sent again because its lease had
+// events calls f when records have failed, when a batch is sent again because its lease had
 // expired, at each failure of the store or the Pacer, and when that has recovered, for package logs;
 // with calls also for each call.
-func (b *Batcher[T, R]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+func (b *Batcher[T, R]) events(calls bool, f func(ctx context.Context, step registry.Event)) (cancel func()) {
 	step := func(text string, call, warn bool, attrs func(Info) []slog.Attr) func(context.Context, Info) {
 		return func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: text, Call: call, Warn: warn, Key: info.Option, Attrs: attrs(info)})
+			f(ctx, registry.Event{Text: text, Call: call, Warn: warn, Key: info.Option, Attrs: attrs(info)})
 		}
 	}
 	batch := func(info Info) []slog.Attr {
@@ -57,10 +55,10 @@ func (b *Batcher[T, R]) ObserveSteps(calls bool, f func(ctx context.Context, ste
 		Failed:      step("records failed", false, true, failure),
 		Redelivered: step("batch is sent again: its lease had expired", false, true, batch),
 		StoreFailed: func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", info.Err)}})
+			f(ctx, registry.Event{Text: "store failed", Warn: true, Outage: true, Attrs: []slog.Attr{slog.Any("err", info.Err)}})
 		},
 		StoreRecovered: func(ctx context.Context, _ Info) {
-			f(ctx, core.Step{Text: "store has recovered", Outage: true})
+			f(ctx, registry.Event{Text: "store has recovered", Outage: true})
 		},
 	}
 	if calls {

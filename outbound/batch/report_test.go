@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/outbound/batch"
 )
 
@@ -17,7 +18,7 @@ import (
 // Prometheus.
 func TestPartsOfCountersAddUpInEachReading(t *testing.T) {
 	t.Parallel()
-	b := core.Must(batch.New(batch.Config[int, string]{
+	b := core.Must(batch.New(batch.Config[int, string]{Registry: &core.Registry{},
 		Send:   func(context.Context, string, []int) ([]batch.Result[string], error) { return nil, errors.New("down") },
 		Unique: batch.UntilFlushed, Key: func(int) string { return "one" },
 		Exempt: func(n int) bool { return n == 0 },
@@ -44,10 +45,10 @@ func TestPartsOfCountersAddUpInEachReading(t *testing.T) {
 	s := b.Stats()
 	require.Positive(t, s.Replaced)
 	require.Positive(t, s.Calls)
-	figures, _ := b.Figures()
+	figures := instance.Inner(b.Config().Registry).Figures()
 	parts := map[string]uint64{}
 	for _, f := range figures {
-		parts[f.Name+" "+f.Value] = uint64(f.N)
+		parts[f.Name+" "+valueOf(f)] = uint64(f.N)
 	}
 	require.EqualValues(t, 1, parts["added_total grouped"])
 	require.Equal(t, s.Replaced, parts["added_total replaced"])

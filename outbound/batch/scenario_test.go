@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/outbound/batch"
 	"github.com/gresil/gresil/outbound/pace"
@@ -254,7 +255,7 @@ func TestOnlyTheRecordsThatFailedAreSentAgain(t *testing.T) {
 			for i, r := range c.records {
 				switch {
 				case r == 7:
-					results[i].Err = batch.Permanent(invalid)
+					results[i].Err = core.Permanent(invalid)
 				case r == 90 && n < 2:
 					results[i].Err = errors.New("busy")
 				}
@@ -303,7 +304,7 @@ func TestAPoisonRecordIsIsolatedByHalving(t *testing.T) {
 			v.answer = func(_ int, c call[int]) ([]batch.Result[string], error) {
 				for _, r := range c.records {
 					if r == poison {
-						return nil, batch.Permanent(errors.New("400: bad record"))
+						return nil, core.Permanent(errors.New("400: bad record"))
 					}
 				}
 				return make([]batch.Result[string], len(c.records)), nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/jitter"
 )
 
@@ -48,7 +49,7 @@ func (v *verdict[T, R]) judge(results []Result[R], err error) {
 		for i, result := range results {
 			v.one(index[i], result)
 		}
-	case !permanent(err):
+	case !blame.Permanent(err):
 		v.settlement.Error = textOf(err)
 		for _, i := range index {
 			v.again(i, err)
@@ -75,7 +76,7 @@ func (v *verdict[T, R]) one(i int, result Result[R]) {
 	case result.Err == nil:
 		v.done++
 		v.result(i, result)
-	case permanent(result.Err):
+	case blame.Permanent(result.Err):
 		v.fail(i, result.Err)
 	default:
 		v.again(i, result.Err)

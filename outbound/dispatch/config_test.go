@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	internalregistry "github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -37,7 +38,7 @@ func TestSetConfigKeepsNameRegistryAndDial(t *testing.T) {
 	d := newDispatcher(t, config{Name: "ads", Registry: registry})
 	_, err := dispatch.New(config{Name: "ads", Registry: registry})
 	require.Error(t, err)
-	require.NoError(t, core.SetConfig(registry, "dispatch", "ads", config{Attempts: 2}))
+	require.NoError(t, (*internalregistry.Registry)(registry).Set("dispatch", "ads", config{Attempts: 2}, false))
 	require.Equal(t, 2, d.Config().Attempts)
 	require.Equal(t, "ads", d.Config().Name)
 	require.ErrorIs(t, d.SetConfig(config{Attempts: -1}), core.ErrConfig)
@@ -48,16 +49,17 @@ func TestSetConfigKeepsNameRegistryAndDial(t *testing.T) {
 func TestHooksReportACooldown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
 		var log []string
 		record := func(event string) func(context.Context, dispatch.Info) {
 			return func(_ context.Context, info dispatch.Info) {
-				log = append(log, event+" "+info.Name+" "+info.Scope.String()+" "+info.Account)
+				log = append(log, event+" "+info.Name+" "+info.Scope.String()+" "+info.Account+" "+info.Until.Sub(start).String())
 			}
 		}
 		d := newDispatcher(t, config{Name: "ads", Account: func(key string) string { return key }})
 		cancel := d.Observe(dispatch.Hooks{Held: record("held"), Resumed: record("resumed")})
 		calls(t, d, newScript(answer{0, limited(time.Second)}, answer{0, &limitError{time.Minute, dispatch.ScopeAccount}}), "a")
-		require.Equal(t, []string{"held ads vendor ", "held ads account a", "resumed ads vendor ", "resumed ads account a"}, log)
+		require.Equal(t, []string{"held ads vendor  1.05s", "held ads account a 1m1.1s", "resumed ads vendor  1.05s", "resumed ads account a 1m1.1s"}, log)
 		cancel()
 	})
 }

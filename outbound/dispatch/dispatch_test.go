@@ -454,7 +454,7 @@ func TestCloseWaitsForAcceptedCalls(t *testing.T) {
 		var closed atomic.Int64
 		registry := &core.Registry{}
 		d := newDispatcher(t, config{Name: "ads", Registry: registry, Capacity: 1, Close: func(string, none) { closed.Add(1) }})
-		found, _ := registry.Get("dispatch", "ads")
+		found, _ := core.Lookup[*dispatch.Dispatcher[string, none]](registry, "ads")
 		require.Same(t, d, found)
 		s := newScript(answer{time.Second, limited(15 * time.Second)})
 		var wg sync.WaitGroup
@@ -471,7 +471,7 @@ func TestCloseWaitsForAcceptedCalls(t *testing.T) {
 		require.NoError(t, d.Close(t.Context()), "again")
 		wg.Wait()
 		require.Equal(t, dispatch.Stats{Calls: 3, Succeeded: 3, Rejected: 1, Attempts: 4, Limited: 1, Cooldowns: 1, Dials: 1, Limit: 1}, d.Stats())
-		_, ok := registry.Get("dispatch", "ads")
+		_, ok := core.Lookup[*dispatch.Dispatcher[string, none]](registry, "ads")
 		require.False(t, ok)
 	})
 }

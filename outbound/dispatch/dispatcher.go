@@ -7,19 +7,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Dispatcher makes the calls to one vendor. It is safe for concurrent use. Make calls
 // with [Do], [Stream] and [RoundTripper].
 type Dispatcher[K comparable, C any] struct {
-	life   instance.Instance[Config[K, C], Config[K, C], Hooks] // the settings have the defaults
-	cool   *cooldown.Cooldown                                   // of the vendor: its only key is ""
-	own    *cooldown.Cooldown                                   // by account
+	life   instance.Hooked[Config[K, C], Config[K, C], Hooks] // the settings have the defaults
+	cool   *cooldown.Cooldown                                 // of the vendor: its only key is ""
+	own    *cooldown.Cooldown                                 // by account
 	flight *bulkhead.Bulkhead
 	pool   pool[K, C]
 
@@ -35,11 +37,11 @@ type Dispatcher[K comparable, C any] struct {
 	stats   Stats
 }
 
-func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C], Hooks] {
-	return &instance.Kind[Config[K, C], Config[K, C], Hooks]{
+func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C]] {
+	return &instance.Kind[Config[K, C], Config[K, C]]{
 		Kind: "dispatch", Type: "dispatch.Config", DefaultName: defaultName, Settings: resolved[K, C],
-		Fields: func(c *Config[K, C]) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config[K, C]) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config[K, C]) {
 			check.That((cfg.Dial == nil) == (old.Dial == nil), "Dial", "another one", "must stay nil, or a function")
@@ -52,14 +54,14 @@ func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C],
 // [core.Registry.Add].
 func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	d := &Dispatcher[K, C]{held: map[string]span{}}
-	if err := d.life.Init(lifeCycle[K, C](), cfg); err != nil {
+	if err := d.life.InitHooks(lifeCycle[K, C](), hooksOf[K, C], cfg); err != nil {
 		return nil, err
 	}
 	d.pool = pool[K, C]{name: d.Name(), config: d.config, guard: d.life.Panics.Recover, base: time.Now(), stacks: map[K]*stack[K, C]{}}
 	if err := d.open(); err != nil {
 		return nil, err
 	}
-	if err := d.life.Register(d); err != nil {
+	if err := d.life.Register(d, d.SetConfig, registry.Source{Figures: d.figures, Events: d.events}); err != nil {
 		d.closeCooldowns()
 		return nil, err
 	}
@@ -77,18 +79,46 @@ func (d *Dispatcher[K, C]) open() (err error) {
 	if d.flight, err = bulkhead.New(d.config().inFlight()); err != nil {
 		return err
 	}
-	if d.cool, err = cooldown.New(d.config().cooldown(vendorScope)); err != nil {
+	if d.cool, err = d.cooldown(vendorScope); err != nil {
 		return err
 	}
-	if d.own, err = cooldown.New(d.config().cooldown(accountScope)); err != nil {
+	if d.own, err = d.cooldown(accountScope); err != nil {
 		_ = d.cool.Close() // always nil
 		return err
 	}
-	hooks := cooldown.Hooks{Held: d.onHeld, Resumed: d.onResumed}
-	d.own.Observe(hooks)
-	hooks.StoreFailed, hooks.StoreRecovered = d.onStoreFailed, d.onStoreRecovered // once for both
-	d.cool.Observe(hooks)
 	return nil
+}
+
+// cooldown makes a cooldown and listens to its events.
+func (d *Dispatcher[K, C]) cooldown(scope string) (*cooldown.Cooldown, error) {
+	cfg := d.config().cooldown(scope)
+	cfg.Registry = &core.Registry{}
+	c, err := cooldown.New(cfg)
+	if err == nil {
+		instance.Inner(cfg.Registry).Events(false, func(ctx context.Context, e registry.Event) { d.heard(ctx, scope, e) })
+	}
+	return c, err
+}
+
+// heard notes an event of a cooldown and calls its hook.
+func (d *Dispatcher[K, C]) heard(ctx context.Context, scope string, e registry.Event) {
+	hooks := d.life.Hooks()
+	switch e.Text {
+	case "calls are held back":
+		d.onHeld(ctx, e.Key, e.Attr("until").Time())
+	case "calls are made again":
+		if f := hooks.Resumed; f != nil {
+			d.call(caller[K, C](ctx), f, holdInfo(e.Key, e.Attr("held_until").Time()))
+		}
+	case "cooldown store failed":
+		if f := hooks.StoreFailed; f != nil && scope == vendorScope { // once for both
+			d.call(ctx, f, Info{Err: e.Err()})
+		}
+	case "cooldown store recovered":
+		if f := hooks.StoreRecovered; f != nil && scope == vendorScope {
+			d.call(ctx, f, Info{})
+		}
+	}
 }
 
 func (d *Dispatcher[K, C]) closeCooldowns() {
@@ -230,21 +260,21 @@ func caller[K comparable, C any](ctx context.Context) context.Context {
 }
 
 // onHeld notes a cooldown and calls the hook.
-func (d *Dispatcher[K, C]) onHeld(ctx context.Context, info cooldown.Info) {
+func (d *Dispatcher[K, C]) onHeld(ctx context.Context, key string, until time.Time) {
 	d.mu.Lock()
 	if len(d.held) >= d.most { // at most twice as large as needed
 		maps.DeleteFunc(d.held, func(key string, s span) bool { return key != "" && time.Now().After(s.until) })
 		d.most = 2*len(d.held) + 1
 	}
-	s := d.held[info.Key]
+	s := d.held[key]
 	if now := time.Now(); !now.Before(s.until) { // otherwise it is extended
 		s.began = now
 	}
-	s.until = info.Until
-	d.held[info.Key] = s
+	s.until = until
+	d.held[key] = s
 	d.mu.Unlock()
 	if f := d.life.Hooks().Held; f != nil {
-		d.call(caller[K, C](ctx), f, holdInfo(info))
+		d.call(caller[K, C](ctx), f, holdInfo(key, until))
 	}
 }
 
@@ -259,25 +289,7 @@ func (d *Dispatcher[K, C]) heldSince(key string, since time.Time) bool {
 	return !s.began.Before(since) && !s.until.After(time.Now())
 }
 
-func (d *Dispatcher[K, C]) onResumed(ctx context.Context, info cooldown.Info) {
-	if f := d.life.Hooks().Resumed; f != nil {
-		d.call(caller[K, C](ctx), f, holdInfo(info))
-	}
-}
-
-func (d *Dispatcher[K, C]) onStoreFailed(ctx context.Context, info cooldown.Info) {
-	if f := d.life.Hooks().StoreFailed; f != nil {
-		d.call(ctx, f, Info{Err: info.Err})
-	}
-}
-
-func (d *Dispatcher[K, C]) onStoreRecovered(ctx context.Context, _ cooldown.Info) {
-	if f := d.life.Hooks().StoreRecovered; f != nil {
-		d.call(ctx, f, Info{})
-	}
-}
-
-func holdInfo(info cooldown.Info) Info {
-	scope, account := scopeOf(info.Key)
-	return Info{Scope: scope, Account: account, Until: info.Until}
+func holdInfo(key string, until time.Time) Info {
+	scope, account := scopeOf(key)
+	return Info{Scope: scope, Account: account, Until: until}
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
 )
 
 var (
@@ -16,7 +15,7 @@ var (
 	// ErrClosed is the error of a call that a closed [Dispatcher] does not make. It
 	// matches [core.ErrRejected], and waiting does not help. The error of a call that
 	// Close has canceled while it ran matches ErrClosed too, but not core.ErrRejected.
-	ErrClosed error = &closed.Error{Text: "dispatch: closed"}
+	ErrClosed = fmt.Errorf("dispatch: %w", core.ErrClosed)
 	// ErrFull is the error of a call beyond Capacity and MaxQueue. It matches
 	// [core.ErrRejected].
 	ErrFull = fmt.Errorf("dispatch: too many calls are waiting: %w", core.ErrRejected)

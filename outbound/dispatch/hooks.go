@@ -65,3 +65,5 @@ func (d *Dispatcher[K, C]) call(ctx context.Context, f func(context.Context, Inf
 	info.Name = d.Name()
 	f(ctx, info)
 }
+
+func hooksOf[K comparable, C any](c *Config[K, C]) Hooks { return c.Hooks }

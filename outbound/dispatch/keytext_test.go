@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/dispatch"
 )
 
@@ -30,12 +32,11 @@ func TestThePointerOfAKeyIsNotFollowedForALog(t *testing.T) {
 			nil:             "<nil>",
 		} {
 			var got []string
-			d := core.Must(dispatch.New(dispatch.Config[any, none]{Attempts: 1, Classify: classify}))
-			d.ObserveSteps(false, func(_ context.Context, step core.Step) {
-				if step.Key != "" {
-					got = append(got, step.Key)
+			d := core.Must(dispatch.New(dispatch.Config[any, none]{Attempts: 1, Classify: classify, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+				if e.Key != "" && !e.Call {
+					got = append(got, e.Key)
 				}
-			})
+			})}))
 			_, err := dispatch.Do(t.Context(), d, key, func(context.Context, none) (int, error) { return 0, limited(time.Second) })
 			require.ErrorIs(t, err, dispatch.ErrRateLimited)
 			require.Equal(t, []string{want}, got)

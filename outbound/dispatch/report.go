@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-// Figures returns the [Stats] and the end of the cooldown, for package metrics.
-func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) {
+// figures returns the [Stats] and the end of the cooldown, for package metrics.
+func (d *Dispatcher[K, C]) figures() (figures registry.Figures) {
 	snapshot := d.Snapshot()
 	s, until, held := snapshot.Stats, 0.0, [2]uint64{}
 	for _, h := range snapshot.Held {
@@ -22,11 +22,11 @@ func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) 
 		}
 	}
 	figure := func(name, help string, n float64) {
-		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+		figures.Add(name, help, n)
 	}
 	labeled := func(name, help, label string, counts ...count) {
 		for _, c := range counts {
-			figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: c.of, N: float64(c.n)})
+			figures.Add(name, help, float64(c.n), label, c.of)
 		}
 	}
 	labeled("calls_total", "Calls that have completed, or were not accepted (rejected), by result.", "result",
@@ -46,7 +46,7 @@ func (d *Dispatcher[K, C]) Figures() (figures []core.Figure, hookPanics uint64) 
 	labeled("held_scopes", "Cooldowns in force, of the vendor and of its accounts.", "scope",
 		count{ScopeVendor.String(), held[ScopeVendor]}, count{ScopeAccount.String(), held[ScopeAccount]})
 	figure("cooldown_until_timestamp_seconds", "Time at which the cooldown of the vendor ends; 0 unless it is held.", until)
-	return figures, s.HookPanics
+	return figures
 }
 
 // A count is one value of a label.
@@ -55,11 +55,11 @@ type count struct {
 	n  uint64
 }
 
-// ObserveSteps calls f when a cooldown begins, is extended, or ends, when a call gives
+// events calls f when a cooldown begins, is extended, or ends, when a call gives
 // up, and when the Store fails or recovers, for package logs; with calls also when a call waits for a connection, has it, and
 // returns it. If the vendor is held and each attempt in flight extends that by less than a
 // second, f is called once.
-func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+func (d *Dispatcher[K, C]) events(calls bool, f func(ctx context.Context, step registry.Event)) (cancel func()) {
 	var told atomic.Int64 // end of the cooldown of the vendor, in nanoseconds
 	hooks := Hooks{
 		Held: func(ctx context.Context, info Info) {
@@ -69,32 +69,32 @@ func (d *Dispatcher[K, C]) ObserveSteps(calls bool, f func(ctx context.Context, 
 				}
 				told.Store(info.Until.UnixNano())
 			}
-			f(ctx, core.Step{Text: "calls are held back", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info), slog.Time("until", info.Until)}})
+			f(ctx, registry.Event{Text: "calls are held back", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info), slog.Time("until", info.Until)}})
 		},
 		Resumed: func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "calls are made again", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info)}})
+			f(ctx, registry.Event{Text: "calls are made again", Key: info.Account, Attrs: []slog.Attr{scopeAttr(info)}})
 		},
 		GaveUp: func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "call gave up, as the vendor refused it too often", Key: keyText(info.Key), Attrs: []slog.Attr{
+			f(ctx, registry.Event{Text: "call gave up, as the vendor refused it too often", Key: keyText(info.Key), Attrs: []slog.Attr{
 				slog.Int("attempts", info.Attempts), slog.Any("err", info.Err),
 			}})
 		},
 		StoreFailed: func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "cooldown store failed", Warn: true, Attrs: []slog.Attr{slog.Any("err", info.Err)}})
+			f(ctx, registry.Event{Text: "cooldown store failed", Warn: true, Attrs: []slog.Attr{slog.Any("err", info.Err)}})
 		},
 		StoreRecovered: func(ctx context.Context, _ Info) {
-			f(ctx, core.Step{Text: "cooldown store recovered"})
+			f(ctx, registry.Event{Text: "cooldown store recovered"})
 		},
 	}
 	if calls {
 		hooks.Waiting = func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "call waits for a connection", Call: true, Key: keyText(info.Key)})
+			f(ctx, registry.Event{Text: "call waits for a connection", Call: true, Key: keyText(info.Key)})
 		}
 		hooks.Connected = func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "connection available", Call: true, Key: keyText(info.Key), Attrs: []slog.Attr{slog.Duration("waited", info.Waited)}})
+			f(ctx, registry.Event{Text: "connection available", Call: true, Key: keyText(info.Key), Attrs: []slog.Attr{slog.Duration("waited", info.Waited)}})
 		}
 		hooks.Returned = func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "connection returned", Call: true, Key: keyText(info.Key)})
+			f(ctx, registry.Event{Text: "connection returned", Call: true, Key: keyText(info.Key)})
 		}
 	}
 	return d.Observe(hooks)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/redistest"
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/stores/redisstore"
@@ -133,5 +132,5 @@ func TestStoreOfAConfig(t *testing.T) {
 	require.NoError(t, d.Close(t.Context()))
 	require.NoError(t, s.Close())
 	_, err = dispatch.New(dispatch.Config[string, struct{}]{Store: s})
-	require.ErrorIs(t, err, cooldown.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 }

@@ -81,7 +81,7 @@ func TestSetConfigAppliesToTheNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var registry core.Registry
 		r, _ := start(t, jobs.Queue{Handler: nothing}, func(c *jobs.Config) { c.Name, c.Registry = "calls", &registry })
-		got, _ := registry.Get("jobs", "calls")
+		got, _ := core.Lookup[*jobs.Runner](&registry, "calls")
 		require.Same(t, r, got)
 		_, err := jobs.New(jobs.Config{Name: "calls", Registry: &registry})
 		require.Error(t, err)

@@ -33,7 +33,7 @@
 // The error of a handler decides, also if it is wrapped:
 //
 //   - nil: the job is done.
-//   - [Permanent]: the job is kept as failed.
+//   - [core.Permanent]: the job is kept as failed.
 //   - [RunAt](t): the job runs again at t. No attempt is used.
 //   - An error with a RetryAfter of 0 or more, see [core.RetryAfter]: a limit, a cooldown or an open
 //     breaker asks for that wait, or the vendor did. The job runs again then, or after Queue.Spread.

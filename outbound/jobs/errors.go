@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
 )
 
 var (
@@ -21,7 +20,7 @@ var (
 	ErrFull = fmt.Errorf("jobs: the engine is full: %w", core.ErrRejected)
 	// ErrClosed is the error of an operation after Close. It matches [core.ErrRejected], and
 	// waiting does not help.
-	ErrClosed error = &closed.Error{Text: "jobs: closed"}
+	ErrClosed = fmt.Errorf("jobs: %w", core.ErrClosed)
 	// ErrRunning is the error of a Run while another one runs.
 	ErrRunning = errors.New("jobs: Run is running already")
 
@@ -55,18 +54,3 @@ type runAtError struct{ at time.Time }
 func (e *runAtError) Error() string {
 	return "jobs: runs again at " + e.at.Format(time.RFC3339Nano)
 }
-
-// Permanent returns an error that wraps err. A job whose handler returns it is kept as failed at
-// once, and core/retry does not retry it either: its RetryAfter is negative. Permanent(nil) is nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
-
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string             { return e.err.Error() }
-func (e *permanentError) Unwrap() error             { return e.err }
-func (e *permanentError) RetryAfter() time.Duration { return -1 }

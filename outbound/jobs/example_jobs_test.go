@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
@@ -67,12 +68,12 @@ func ExampleRunAt() {
 }
 
 // A job whose error is permanent is kept, for a person to look at.
-func ExamplePermanent() {
+func Example_permanent() {
 	failed := make(chan struct{})
 	calls, err := jobs.New(jobs.Config{
 		Queues: map[string]jobs.Queue{
 			"telephony": {Handler: func(context.Context, jobs.Job) error {
-				return jobs.Permanent(errors.New("no such number"))
+				return core.Permanent(errors.New("no such number"))
 			}},
 		},
 		Hooks: jobs.Hooks{Failed: func(context.Context, jobs.Event) { close(failed) }},

@@ -204,7 +204,7 @@ func TestFeedAfterFailures(t *testing.T) {
 			if works.Load() {
 				return nil
 			}
-			return jobs.Permanent(errors.New("no such number"))
+			return core.Permanent(errors.New("no such number"))
 		}})
 		feed := func(fed, skipped int) {
 			t.Helper()

@@ -72,3 +72,5 @@ func (r *Runner) engineExecutes(ctx context.Context) {
 		r.call(ctx, r.life.Hooks().engineWorks, Event{})
 	}
 }
+
+func hooksOf(c *Config) Hooks { return c.Hooks }

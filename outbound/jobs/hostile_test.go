@@ -205,7 +205,7 @@ func TestPermanentWins(t *testing.T) {
 	for _, err := range []error{&rejection{time.Second}, jobs.RunAt(time.Now().Add(time.Hour)), core.ErrRejected} {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
-				return fmt.Errorf("call: %w", jobs.Permanent(err))
+				return fmt.Errorf("call: %w", core.Permanent(err))
 			}})
 			enqueue(t, r, jobs.Job{})
 			time.Sleep(10 * time.Second)

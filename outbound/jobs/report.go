@@ -6,24 +6,22 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-var _ core.Reporter = (*Runner)(nil)
-
-// Figures returns the [Stats] of this process, and the counts of its queues as Run has last read them
+// figures returns the [Stats] of this process, and the counts of its queues as Run has last read them
 // from the engine, at most 5 seconds ago, for package metrics.
-func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
+func (r *Runner) figures() (figures registry.Figures) {
 	s := r.Stats()
 	figure := func(name, help string, n float64) {
-		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+		figures.Add(name, help, n)
 	}
 	const attempts = "Attempts that have ended in this process, by result; limited ones do not count for the job."
 	for _, c := range []struct {
 		result string
 		n      uint64
 	}{{"succeeded", s.Succeeded}, {"limited", s.Limited}, {"retried", s.Retried}, {"failed", s.Failed}} {
-		figures = append(figures, core.Figure{Name: "attempts_total", Help: attempts, Label: "result", Value: c.result, N: float64(c.n)})
+		figures.Add("attempts_total", attempts, float64(c.n), "result", c.result)
 	}
 	figure("enqueued_total", "Jobs that this process has enqueued.", float64(s.Enqueued))
 	figure("duplicates_total", "Jobs that were not enqueued because their ID was in use.", float64(s.Duplicates))
@@ -32,7 +30,7 @@ func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
 	figure("feeding", "Campaigns that this process feeds.", float64(s.Feeding))
 	for _, q := range r.lastSeen() {
 		labeled := func(name, help string, n int) {
-			figures = append(figures, core.Figure{Name: name, Help: help, Label: "queue", Value: q.Queue, N: float64(n)})
+			figures.Add(name, help, float64(n), "queue", q.Queue)
 		}
 		labeled("pending", "Jobs that are due, in all processes.", q.Pending)
 		labeled("scheduled", "Jobs that wait for their time, in all processes.", q.Scheduled)
@@ -42,7 +40,7 @@ func (r *Runner) Figures() (figures []core.Figure, hookPanics uint64) {
 		labeled("paused", "1 if the queue is paused.", one(q.Paused))
 		labeled("held", "1 if the queue is held until a time.", one(!q.HeldUntil.IsZero()))
 	}
-	return figures, s.HookPanics
+	return figures
 }
 
 // lastSeen returns the latest reading of the queues, or empty ones.
@@ -63,13 +61,13 @@ func one(is bool) int {
 	return 0
 }
 
-// ObserveSteps calls f when a job is kept as failed, when a queue is held, when the engine fails, and
+// events calls f when a job is kept as failed, when a queue is held, when the engine fails, and
 // when it works again, for package logs; with calls also for each attempt that ended in another way.
-func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+func (r *Runner) events(calls bool, f func(ctx context.Context, step registry.Event)) (cancel func()) {
 	step := func(text string, call, warn bool, attrs func(Event) []slog.Attr) func(context.Context, Event) {
 		return func(ctx context.Context, event Event) {
 			all := append([]slog.Attr{slog.String("queue", event.Queue)}, attrs(event)...)
-			f(ctx, core.Step{Text: text, Call: call, Warn: warn, Key: event.Job.ID, Attrs: all})
+			f(ctx, registry.Event{Text: text, Call: call, Warn: warn, Key: event.Job.ID, Attrs: all})
 		}
 	}
 	failure := func(event Event) []slog.Attr { return []slog.Attr{slog.Any("err", event.Err)} }
@@ -81,10 +79,10 @@ func (r *Runner) ObserveSteps(calls bool, f func(ctx context.Context, step core.
 		Held:   step("queue is held", false, false, again),
 		EngineFailed: func(ctx context.Context, event Event) {
 			attrs := append([]slog.Attr{slog.String("queue", event.Queue)}, failure(event)...)
-			f(ctx, core.Step{Text: "engine failed", Warn: true, Outage: true, Key: event.Job.ID, Attrs: attrs})
+			f(ctx, registry.Event{Text: "engine failed", Warn: true, Outage: true, Key: event.Job.ID, Attrs: attrs})
 		},
 		engineWorks: func(ctx context.Context, _ Event) {
-			f(ctx, core.Step{Text: "engine has recovered", Outage: true})
+			f(ctx, registry.Event{Text: "engine has recovered", Outage: true})
 		},
 	}
 	if calls {

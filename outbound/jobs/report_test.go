@@ -3,6 +3,7 @@ package jobs_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/jobs"
 )
 
@@ -20,7 +23,7 @@ func TestFiguresHaveTheQueuesAsRunHasReadThem(t *testing.T) {
 			if job.Kind == "slow" {
 				time.Sleep(time.Minute)
 			}
-			return jobs.Permanent(errors.New("no"))
+			return core.Permanent(errors.New("no"))
 		}})
 		enqueue(t, r, jobs.Job{})
 		enqueue(t, r, jobs.Job{Kind: "slow"})
@@ -28,16 +31,14 @@ func TestFiguresHaveTheQueuesAsRunHasReadThem(t *testing.T) {
 		enqueue(t, r, jobs.Job{NotBefore: time.Now().Add(time.Hour)})
 		time.Sleep(6 * time.Second)
 		synctest.Wait()
-		figures, panics := r.Figures()
-		require.Zero(t, panics)
 		got := map[string]float64{}
-		for _, f := range figures {
-			got[f.Name+" "+f.Value] = f.N
+		for _, f := range instance.Inner(r.Config().Registry).Figures() {
+			got[strings.Join(append([]string{f.Name}, f.Labels...), " ")] = f.N
 		}
 		require.Equal(t, map[string]float64{
-			"attempts_total succeeded": 0, "attempts_total limited": 0, "attempts_total retried": 0, "attempts_total failed": 1,
-			"enqueued_total ": 4, "duplicates_total ": 0, "holds_total ": 0, "running ": 1, "feeding ": 0,
-			"pending q": 1, "scheduled q": 1, "active q": 1, "kept_failed q": 1, "stuck q": 0, "paused q": 0, "held q": 0,
+			"attempts_total result succeeded": 0, "attempts_total result limited": 0, "attempts_total result retried": 0, "attempts_total result failed": 1,
+			"enqueued_total": 4, "duplicates_total": 0, "holds_total": 0, "running": 1, "feeding": 0,
+			"pending queue q": 1, "scheduled queue q": 1, "active queue q": 1, "kept_failed queue q": 1, "stuck queue q": 0, "paused queue q": 0, "held queue q": 0,
 		}, got)
 		s, err := r.Snapshot(t.Context())
 		require.NoError(t, err)
@@ -62,10 +63,10 @@ func TestStepsOfARunner(t *testing.T) {
 				case 3:
 					return nil
 				}
-				return jobs.Permanent(errors.New("no"))
+				return core.Permanent(errors.New("no"))
 			}})
 			var texts []string
-			defer r.ObserveSteps(calls, func(_ context.Context, s core.Step) {
+			defer instance.Inner(r.Config().Registry).Events(calls, func(_ context.Context, s registry.Event) {
 				require.Equal(t, "q", s.Attrs[0].Value.String())
 				texts = append(texts, s.Text)
 				require.Equal(t, s.Text == "job failed", s.Warn)
@@ -90,10 +91,10 @@ func TestAnOutageOfTheEngineEndsWithItsNextSuccess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		engine := &flaky{Memory: jobs.NewMemory(0)}
-		r, err := jobs.New(jobs.Config{Engine: engine})
+		r, err := jobs.New(jobs.Config{Engine: engine, Registry: &core.Registry{}})
 		require.NoError(t, err)
-		var steps []core.Step
-		defer r.ObserveSteps(false, func(_ context.Context, s core.Step) { steps = append(steps, s) })()
+		var steps []registry.Event
+		defer instance.Inner(r.Config().Registry).Events(false, func(_ context.Context, s registry.Event) { steps = append(steps, s) })()
 		for range 2 {
 			steps = nil
 			engine.set(true)

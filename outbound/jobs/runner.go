@@ -14,6 +14,7 @@ import (
 
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -22,7 +23,7 @@ const refreshEvery = 5 * time.Second
 
 // A Runner enqueues jobs and runs the handlers of its queues. It is safe for concurrent use.
 type Runner struct {
-	life   instance.Instance[Config, map[string]Queue, Hooks]
+	life   instance.Hooked[Config, map[string]Queue, Hooks]
 	engine Engine
 	closed chan struct{}
 	once   sync.Once
@@ -40,11 +41,11 @@ type Runner struct {
 // A hold is that of a queue by this process.
 type hold struct{ since, until time.Time }
 
-func lifeCycle() *instance.Kind[Config, map[string]Queue, Hooks] {
-	return &instance.Kind[Config, map[string]Queue, Hooks]{
+func lifeCycle() *instance.Kind[Config, map[string]Queue] {
+	return &instance.Kind[Config, map[string]Queue]{
 		Kind: "jobs", Type: "jobs.Config", DefaultName: defaultName, Settings: settings,
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
 			check.That((cfg.Engine == nil || identity.Comparable(cfg.Engine)) && cfg.Engine == old.Engine, "Engine", "another one", "must stay as it is")
@@ -67,10 +68,10 @@ func New(cfg Config) (*Runner, error) {
 		r.engine = NewMemory(0)
 	}
 	cfg.Queues = maps.Clone(cfg.Queues)
-	if err := r.life.Init(lifeCycle(), cfg); err != nil {
+	if err := r.life.InitHooks(lifeCycle(), hooksOf, cfg); err != nil {
 		return nil, err
 	}
-	if err := r.life.Register(r); err != nil {
+	if err := r.life.Register(r, r.SetConfig, registry.Source{Figures: r.figures, Events: r.events}); err != nil {
 		return nil, err
 	}
 	return r, nil

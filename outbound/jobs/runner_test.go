@@ -24,7 +24,7 @@ import (
 // start runs the queue "q" in the bubble of the test, until the test ends or stop is called.
 func start(t *testing.T, q jobs.Queue, change ...func(*jobs.Config)) (r *jobs.Runner, stop func()) {
 	t.Helper()
-	cfg := jobs.Config{Queues: map[string]jobs.Queue{"q": q}}
+	cfg := jobs.Config{Queues: map[string]jobs.Queue{"q": q}, Registry: &core.Registry{}}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -229,12 +229,12 @@ func TestMaxAttempts(t *testing.T) {
 func TestAPermanentErrorIsKeptAtOnce(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no such number")
-	require.NoError(t, jobs.Permanent(nil))
-	require.ErrorIs(t, jobs.Permanent(cause), cause)
-	require.EqualError(t, jobs.Permanent(cause), "no such number")
+	require.NoError(t, core.Permanent(nil))
+	require.ErrorIs(t, core.Permanent(cause), cause)
+	require.EqualError(t, core.Permanent(cause), "no such number")
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
-			return fmt.Errorf("call: %w", jobs.Permanent(cause))
+			return fmt.Errorf("call: %w", core.Permanent(cause))
 		}})
 		enqueue(t, r, jobs.Job{})
 		synctest.Wait()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -224,7 +225,7 @@ func (c *call) ask(l *lane, most time.Duration) (permit Permit, retry time.Time,
 	r, err := p.limiter.Reserve(c.ctx, c.key, c.n, most)
 	after := time.Now()
 	switch {
-	case errors.Is(err, ratelimit.ErrClosed):
+	case errors.Is(err, core.ErrClosed):
 		return permit, retry, ErrClosed
 	case err != nil:
 		return permit, retry, p.explain(err)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/closed"
 	"github.com/gresil/gresil/internal/text"
 )
 
@@ -21,7 +20,7 @@ var (
 	ErrFull = fmt.Errorf("pace: too many calls are waiting: %w", core.ErrRejected)
 	// ErrClosed is the error of a call after Close, and of a wait that Close ended. It matches
 	// [core.ErrRejected], and waiting does not help.
-	ErrClosed error = &closed.Error{Text: "pace: closed"}
+	ErrClosed = fmt.Errorf("pace: %w", core.ErrClosed)
 )
 
 // A LimitedError is the error of a call whose permit comes too late: after MaxWait or the deadline

@@ -33,7 +33,7 @@ type Hooks struct {
 type Info struct {
 	Name   string        // of the pacer
 	Key    string        // of the call; it may be a secret
-	Cost   int64         // of the call
+	Cost   int64         // of the call; 0 in StoreFailed and StoreRecovered
 	Waited time.Duration // Waited, Rejected: the time of the wait
 	Late   time.Duration // Stale: the time since the end of the shelf life
 	Rates  []Rate        // Refreshed
@@ -62,3 +62,5 @@ func (p *Pacer) call(ctx context.Context, f func(context.Context, Info), info In
 	info.Name, info.Key, info.Rates = p.Name(), strings.Clone(info.Key), slices.Clone(info.Rates)
 	f(ctx, info)
 }
+
+func hooksOf(c *Config) Hooks { return c.Hooks }

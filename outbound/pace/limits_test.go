@@ -256,7 +256,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		p := newPacer(t, pace.Config{Name: "vendor", Registry: registry, Rates: perSecond(1)})
-		has, _ := registry.Get("pace", "vendor")
+		has, _ := core.Lookup[*pace.Pacer](registry, "vendor")
 		require.Same(t, p, has)
 		_, err := pace.New(pace.Config{Name: "vendor", Registry: registry, Rates: perSecond(1)})
 		require.ErrorContains(t, err, "vendor")
@@ -281,7 +281,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 			_, err := get(t.Context(), "other", 1)
 			require.ErrorIs(t, err, pace.ErrClosed)
 		}
-		_, ok := registry.Get("pace", "vendor")
+		_, ok := core.Lookup[*pace.Pacer](registry, "vendor")
 		require.False(t, ok)
 		require.Zero(t, p.Stats().Waiting+p.Stats().Reserved)
 	})

@@ -8,16 +8,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 // A Pacer gives permits for the calls to a vendor. It is safe for concurrent use.
 type Pacer struct {
-	life    instance.Instance[Config, *setting, Hooks]
+	life    instance.Hooked[Config, *setting, Hooks]
 	limiter *ratelimit.Limiter
 	memory  bool // the limiter has its own store
 	done    chan struct{}
@@ -43,11 +45,11 @@ type Pacer struct {
 	replaced chan struct{} // closed when the rates are replaced
 }
 
-func lifeCycle() *instance.Kind[Config, *setting, Hooks] {
-	return &instance.Kind[Config, *setting, Hooks]{
+func lifeCycle() *instance.Kind[Config, *setting] {
+	return &instance.Kind[Config, *setting]{
 		Kind: "pace", Type: "pace.Config", DefaultName: defaultName, Settings: settings,
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: &c.Hooks}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *Config) {
 			check.That((cfg.Store == nil || identity.Comparable(cfg.Store)) && cfg.Store == old.Store, "Store", "another one", "must stay as it is")
@@ -60,11 +62,13 @@ func lifeCycle() *instance.Kind[Config, *setting, Hooks] {
 // the registry, or one that matches [ErrStore] if the Store cannot keep the rates.
 func New(cfg Config) (*Pacer, error) {
 	p := &Pacer{memory: cfg.Store == nil, done: make(chan struct{}), base: time.Now(), lanes: map[string]*lane{}, most: 64, replaced: make(chan struct{})}
-	if err := p.life.Init(lifeCycle(), cfg); err != nil {
+	if err := p.life.InitHooks(lifeCycle(), hooksOf, cfg); err != nil {
 		return nil, err
 	}
 	var err error
-	if p.limiter, err = ratelimit.New(p.limits(&cfg)); err != nil {
+	limits := p.limits(&cfg)
+	limits.Registry = &core.Registry{}
+	if p.limiter, err = ratelimit.New(limits); err != nil {
 		return nil, p.explain(err)
 	}
 	if p.memory {
@@ -72,8 +76,8 @@ func New(cfg Config) (*Pacer, error) {
 		r, _ := p.limiter.Peek(context.Background(), "") // memory does not fail
 		p.zero = before.Add(-time.Duration(r.Receipt.At))
 	}
-	p.limiter.Observe(ratelimit.Hooks{StoreFailed: p.onStoreFailed, StoreRecovered: p.onStoreRecovered})
-	if err := p.life.Register(p); err != nil {
+	instance.Inner(limits.Registry).Events(false, p.heard)
+	if err := p.life.Register(p, p.SetConfig, registry.Source{Figures: p.figures, Events: p.events}); err != nil {
 		_ = p.limiter.Close()
 		return nil, err
 	}
@@ -153,10 +157,12 @@ func (p *Pacer) Close() error {
 	return nil
 }
 
-func (p *Pacer) onStoreFailed(ctx context.Context, info ratelimit.Info) {
-	p.call(ctx, p.life.Hooks().StoreFailed, Info{Key: info.Key, Cost: info.Cost, Err: p.explain(info.Err)})
-}
-
-func (p *Pacer) onStoreRecovered(ctx context.Context, info ratelimit.Info) {
-	p.call(ctx, p.life.Hooks().StoreRecovered, Info{Key: info.Key, Cost: info.Cost})
+// heard calls the hook of an event of the limiter.
+func (p *Pacer) heard(ctx context.Context, e registry.Event) {
+	switch {
+	case e.Outage && e.Warn:
+		p.call(ctx, p.life.Hooks().StoreFailed, Info{Key: e.Key, Err: p.explain(e.Err())})
+	case e.Outage:
+		p.call(ctx, p.life.Hooks().StoreRecovered, Info{Key: e.Key})
+	}
 }

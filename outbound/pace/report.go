@@ -4,19 +4,17 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-var _ core.Reporter = (*Pacer)(nil)
-
-// Figures returns the [Stats] and the rates in force, for package metrics.
-func (p *Pacer) Figures() (figures []core.Figure, hookPanics uint64) {
+// figures returns the [Stats] and the rates in force, for package metrics.
+func (p *Pacer) figures() (figures registry.Figures) {
 	s := p.Stats()
 	figure := func(name, help string, n float64) {
-		figures = append(figures, core.Figure{Name: name, Help: help, N: n})
+		figures.Add(name, help, n)
 	}
 	labeled := func(name, help, label, value string, n float64) {
-		figures = append(figures, core.Figure{Name: name, Help: help, Label: label, Value: value, N: n})
+		figures.Add(name, help, n, label, value)
 	}
 	const calls, permits, refreshes = "Calls, by whether they got a permit.", "Permits given up, by reason.", "Readings of the rates, by result."
 	labeled("calls_total", calls, "result", "permitted", float64(s.Permits))
@@ -30,16 +28,16 @@ func (p *Pacer) Figures() (figures []core.Figure, hookPanics uint64) {
 	figure("waiting", "Calls that wait for their turn.", float64(s.Waiting))
 	figure("reserved", "Permits of calls that have their turn, and wait for their slot.", float64(s.Reserved))
 	figure("interval_seconds", "Time from one permit to the next at the lowest rate.", p.setting().interval.Seconds())
-	return figures, s.HookPanics
+	return figures
 }
 
-// ObserveSteps calls f when the rates were read or could not be read, at each failure of the store,
+// events calls f when the rates were read or could not be read, at each failure of the store,
 // and when the store has recovered, for package logs; with calls also for each call that waited or was
 // rejected, and each permit that was stale.
-func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.Step)) (cancel func()) {
+func (p *Pacer) events(calls bool, f func(ctx context.Context, step registry.Event)) (cancel func()) {
 	step := func(text string, call bool, attrs func(Info) []slog.Attr) func(context.Context, Info) {
 		return func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: text, Call: call, Key: info.Key, Attrs: attrs(info)})
+			f(ctx, registry.Event{Text: text, Call: call, Key: info.Key, Attrs: attrs(info)})
 		}
 	}
 	failure := func(info Info) []slog.Attr { return []slog.Attr{slog.Any("err", info.Err)} }
@@ -47,10 +45,10 @@ func (p *Pacer) ObserveSteps(calls bool, f func(ctx context.Context, step core.S
 		Refreshed:     step("rates were read from the vendor", false, func(info Info) []slog.Attr { return []slog.Attr{slog.Any("rates", info.Rates)} }),
 		RefreshFailed: step("rates could not be read from the vendor", false, failure),
 		StoreFailed: func(ctx context.Context, info Info) {
-			f(ctx, core.Step{Text: "store failed", Warn: true, Outage: true, Key: info.Key, Attrs: failure(info)})
+			f(ctx, registry.Event{Text: "store failed", Warn: true, Outage: true, Key: info.Key, Attrs: failure(info)})
 		},
 		StoreRecovered: func(ctx context.Context, _ Info) {
-			f(ctx, core.Step{Text: "store has recovered", Outage: true})
+			f(ctx, registry.Event{Text: "store has recovered", Outage: true})
 		},
 	}
 	if calls {

@@ -18,6 +18,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/outbound/pace"
 	"github.com/gresil/gresil/stores/share"
 )
@@ -322,9 +324,10 @@ func TestAnOutageIsReportedWithoutReportsOfCalls(t *testing.T) {
 	for _, calls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newRemote()
-			p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1), Store: s})
+			r := &core.Registry{}
+			p := newPacer(t, pace.Config{Name: "vendor", Rates: perSecond(1), Store: s, Registry: r})
 			var texts []string
-			defer p.ObserveSteps(calls, func(_ context.Context, step core.Step) {
+			defer instance.Inner(r).Events(calls, func(_ context.Context, step registry.Event) {
 				if strings.HasPrefix(step.Text, "store") {
 					texts = append(texts, fmt.Sprintf("%s, warn %t, call %t, outage %t", step.Text, step.Warn, step.Call, step.Outage))
 				}

@@ -23,10 +23,8 @@ type (
 	OpenError = breaker.OpenError
 	// Strategy computes how long a breaker stays open; core/backoff has several.
 	Strategy = backoff.Strategy
-	// Hooks observe the breakers.
-	Hooks = breaker.Hooks
-	// Info describes an event of a breaker.
-	Info = breaker.Info
+	// A StateChange is a change of the state of a breaker.
+	StateChange = breaker.StateChange
 )
 
 // The states. See core/breaker.

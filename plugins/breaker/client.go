@@ -18,11 +18,11 @@ type Client struct {
 	plugin[ClientConfig, clientRules, ClientCall]
 }
 
-func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
-	return &instance.Kind[ClientConfig, clientRules, Hooks]{
+func clientLife() *instance.Kind[ClientConfig, clientRules] {
+	return &instance.Kind[ClientConfig, clientRules]{
 		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: "default",
-		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the group has the hooks
+		Fields: func(c *ClientConfig) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: rulesOf,
 		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
@@ -35,7 +35,7 @@ func clientLife() *instance.Kind[ClientConfig, clientRules, Hooks] {
 // [core.Registry.Add].
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{}
-	if err := c.init(c, clientLife(), cfg, true, cfg.MaxKeys); err != nil {
+	if err := c.init(c, clientLife(), cfg, true, func() bool { return c.life.Load().Config.Key == nil }, cfg.MaxKeys); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -49,7 +49,7 @@ func (c *Client) Phase() client.Phase { return client.Attempt }
 func (c *Client) Config() ClientConfig { return c.life.Load().Config }
 
 // SetConfig replaces the ClientConfig while the plugin is in use: see
-// [breaker.Group.SetConfig]. States, counts and observers stay. An empty Name and a nil
+// [breaker.Group.SetConfig]. States and counts stay. An empty Name and a nil
 // Registry stay as they are; MaxKeys must stay the same. With an error nothing changes.
 func (c *Client) SetConfig(cfg ClientConfig) error { return c.setConfig(cfg) }
 

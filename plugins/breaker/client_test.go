@@ -178,12 +178,11 @@ func TestOurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 				return ctx, cancel
 			}, core.Ignored},
 		} {
-			p := newClient(t, breaker.ClientConfig{})
 			var got []core.Outcome
-			p.Observe(breaker.Hooks{Recorded: func(_ context.Context, i breaker.Info) {
-				got = append(got, i.Outcome)
-				require.Equal(t, time.Second, i.Duration)
-			}})
+			p := newClient(t, breaker.ClientConfig{Registry: recorded(func(o core.Outcome, took time.Duration) {
+				got = append(got, o)
+				require.Equal(t, time.Second, took)
+			})})
 			ctx, cancel := c.ctx()
 			_, err := get(ctx, p.Transport(c.base), "https://"+host)
 			require.Error(t, err)
@@ -507,10 +506,8 @@ func TestClientConfig(t *testing.T) {
 	require.Equal(t, 7, p.Config().MaxKeys)
 	require.Nil(t, p.Config().OpenDelay, "as given")
 	require.Equal(t, []any{"vendor", client.Attempt}, []any{p.Name(), p.Phase()})
-	found, _ := r.Get("breaker", "vendor")
+	found, _ := core.Lookup[*breaker.Client](&r, "vendor")
 	require.Same(t, p, found)
-	group, _ := core.Lookup[*breaker.Group](&r, "breaker", "vendor")
-	require.Same(t, p.Group(), group)
 	_, err = breaker.NewClient(base)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, p.Close())

@@ -127,8 +127,9 @@ type ClientConfig struct {
 	// [*OpenError]: 503 with Retry-After, made by [client.Reject], so that outer plugins
 	// recognize the rejection.
 	SyntheticResponse bool
-	// Hooks observe the breakers. Any of them may be nil.
-	Hooks Hooks
+	// OnStateChange is called after each change of the state, in order, by the goroutine that caused it. It can use the breaker,
+	// and can be nil.
+	OnStateChange func(ctx context.Context, c StateChange)
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
@@ -154,7 +155,7 @@ func (c ClientConfig) core() breaker.Config {
 		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
 		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
 		OpenDelay: c.OpenDelay, Trials: cmp.Or(c.Trials, defaultTrials), TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
-		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, PanicsFail: c.PanicsFail, Hooks: c.Hooks,
+		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, PanicsFail: c.PanicsFail, OnStateChange: c.OnStateChange,
 	}
 }
 

@@ -20,7 +20,7 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 		"Name": "name", "FailureRate": 0.25, "Failures": 3, "TrialRule": AllMustSucceed, "PanicsFail": true, "SlowCall": time.Second + 1, "SlowRate": 0.75, "Window": 7, "WindowTime": time.Second, "MinCalls": 3,
 		"OpenDelay": backoff.Constant{Wait: time.Hour}, "Trials": 2, "TrialTimeout": time.Minute + 1, "MaxHalfOpen": time.Hour,
 		"JudgeWithHistory": true, "Initial": MetricsOnly,
-		"Hooks": Hooks{Reset: func(context.Context, Info) {}},
+		"OnStateChange": func(context.Context, StateChange) {},
 	}
 	for _, c := range []struct {
 		cfg  any
@@ -44,8 +44,8 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 			require.Contains(t, values, name)
 			field.Set(reflect.ValueOf(values[name]))
 			got := reflect.ValueOf(c.core(c.cfg)).Field(i)
-			if name == "Hooks" {
-				require.False(t, got.FieldByName("Reset").IsNil())
+			if name == "OnStateChange" {
+				require.False(t, got.IsNil())
 				continue
 			}
 			require.Equal(t, values[name], got.Interface(), "%T loses %s", c.cfg, name)

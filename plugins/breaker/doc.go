@@ -69,6 +69,6 @@
 //   - The number of breakers is bounded, and one that is open is not dropped.
 //
 // When it fails: requests to a host that is up are rejected until its time to be
-// open is over. Hooks, Stats and [Client.For] show why; [Client.Override] gets a
+// open is over. OnStateChange, Stats and [Client.For] show why; [Client.Override] gets a
 // single request past it, and Reset of the breaker that For(host) returns ends it.
 package breaker

@@ -22,8 +22,8 @@ type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// The hook runs when the trial is admitted (half-open), and when it ends (closed).
-func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
+// OnStateChange runs when the trial is admitted (half-open), and when it ends (closed).
+func TestOnStateChangeThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	for _, at := range []breaker.State{breaker.HalfOpen, breaker.Closed} {
 		t.Run(at.String(), func(t *testing.T) {
@@ -31,11 +31,11 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := core.Must(breaker.NewClient(breaker.ClientConfig{
 					Initial: breaker.Open, Trials: 1, TrialTimeout: -1,
-					Hooks: breaker.Hooks{StateChanged: func(_ context.Context, info breaker.Info) {
-						if info.State == at {
+					OnStateChange: func(_ context.Context, c breaker.StateChange) {
+						if c.To == at {
 							runtime.Goexit()
 						}
-					}},
+					},
 				}))
 				upload, answer := resiltest.NewBody("upload"), resiltest.NewBody("answer")
 				rt := p.Transport(trip(func(req *http.Request) (*http.Response, error) {
@@ -59,15 +59,15 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// The hook runs at the Close of the body, which is a success.
-func TestAHookThatEndsItsGoroutineClosesTheJudgedBody(t *testing.T) {
+// The listener runs at the Close of the body, which is a success.
+func TestListenerThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	end := false
-	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true, Hooks: breaker.Hooks{Recorded: func(context.Context, breaker.Info) {
+	p := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true, Registry: recorded(func(core.Outcome, time.Duration) {
 		if end {
 			runtime.Goexit()
 		}
-	}}}))
+	})}))
 	answer := resiltest.NewBody("answer")
 	rt := p.Transport(trip(func(req *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: answer, Request: req}, nil

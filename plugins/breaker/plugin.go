@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
@@ -12,7 +13,7 @@ import (
 // that follow from it, and Call the part that can change for one request. Methods that
 // mention them are written for each of the two, so that users see no type parameter.
 type plugin[C config, S, Call any] struct {
-	life     instance.Instance[C, S, Hooks]
+	life     instance.Instance[C, S]
 	one      *Breaker // or
 	group    *Group   // if there are keys
 	breakers breakers // either of the two
@@ -23,28 +24,31 @@ type config interface {
 	core() breaker.Config
 }
 
-// breakers are a [Breaker] or a [Group]. They have the hooks.
+// breakers are a [Breaker] or a [Group].
 type breakers interface {
 	SetConfig(cfg breaker.Config) error
-	Observe(h Hooks) (cancel func())
 }
 
-// init is the constructor of self.
-func (p *plugin[C, S, Call]) init(self any, kind *instance.Kind[C, S, Hooks], cfg C, keyed bool, maxKeys int) (err error) {
+// init is the constructor of self. hosts reports whether the keys are hosts.
+func (p *plugin[C, S, Call]) init(self any, kind *instance.Kind[C, S], cfg C, keyed bool, hosts func() bool, maxKeys int) (err error) {
 	if err = p.life.Init(kind, cfg); err != nil {
 		return err
 	}
+	inner := cfg.core()
+	inner.Registry = &core.Registry{}
 	if keyed {
-		p.group, err = breaker.NewGroup(cfg.core(), maxKeys)
+		p.group, err = breaker.NewGroup(inner, maxKeys)
 		p.breakers = p.group
 	} else {
-		p.one, err = breaker.New(cfg.core())
+		p.one, err = breaker.New(inner)
 		p.breakers = p.one
 	}
 	if err != nil {
 		return err
 	}
-	return p.life.Register(self)
+	source := instance.Inner(inner.Registry)
+	source.Hosts = hosts
+	return p.life.Register(self, p.setConfig, source)
 }
 
 // Name returns the name of the plugin.
@@ -72,13 +76,6 @@ func applied[Call any](f func(*Call), call Call) Call {
 // Group returns the breakers of all keys. It is nil if there is one breaker for all
 // requests, as in a [Server] without a Key.
 func (p *plugin[C, S, Call]) Group() *Group { return p.group }
-
-// Observe adds hooks to those of the Config, until cancel is called.
-func (p *plugin[C, S, Call]) Observe(h Hooks) (cancel func()) { return p.breakers.Observe(h) }
-
-// Mechanisms returns the Group, or the Breaker if there is only one. With it the plugin is a
-// [core.Composed].
-func (p *plugin[C, S, Call]) Mechanisms() []any { return []any{p.breakers} }
 
 // Close removes the plugin from its registry. It goes on working. A second Close does
 // nothing; the error is always nil.

@@ -87,10 +87,8 @@ func TestAStreamThatIsATrialHoldsItsSlotOnlyUntilTheHeader(t *testing.T) {
 		"hijack": func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var recorded []core.Outcome
-			p := newServer(t, breaker.ServerConfig{Trials: 1, Initial: breaker.HalfOpen, Hooks: breaker.Hooks{
-				Recorded: func(_ context.Context, i breaker.Info) { recorded = append(recorded, i.Outcome) },
-			}})
+			var outcomes []core.Outcome
+			p := newServer(t, breaker.ServerConfig{Trials: 1, Initial: breaker.HalfOpen, Registry: recorded(func(o core.Outcome, _ time.Duration) { outcomes = append(outcomes, o) })})
 			end := make(chan struct{})
 			h := p.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != "/stream" {
@@ -111,7 +109,7 @@ func TestAStreamThatIsATrialHoldsItsSlotOnlyUntilTheHeader(t *testing.T) {
 			require.Equal(t, http.StatusOK, serve(t.Context(), h, "/").Code, name)
 			close(end)
 			<-done
-			require.Equal(t, []core.Outcome{core.Success, core.Success}, recorded, "%s: each once", name)
+			require.Equal(t, []core.Outcome{core.Success, core.Success}, outcomes, "%s: each once", name)
 		})
 	}
 }
@@ -133,10 +131,8 @@ func TestWhatComesAfterTheHeaderDoesNotChangeTheVerdict(t *testing.T) {
 			"goexit":                  {200, func(context.Context) { runtime.Goexit() }, core.Success},
 			"a timeout cuts the body": {200, func(ctx context.Context) { <-ctx.Done() }, core.Success},
 		} {
-			var recorded []core.Outcome
-			p := newServer(t, breaker.ServerConfig{Hooks: breaker.Hooks{
-				Recorded: func(_ context.Context, i breaker.Info) { recorded = append(recorded, i.Outcome) },
-			}})
+			var outcomes []core.Outcome
+			p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { outcomes = append(outcomes, o) })})
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, timeoutError{})
 			var all sync.WaitGroup
 			all.Go(func() {
@@ -148,7 +144,7 @@ func TestWhatComesAfterTheHeaderDoesNotChangeTheVerdict(t *testing.T) {
 			})
 			all.Wait()
 			cancel()
-			require.Equal(t, []core.Outcome{c.want}, recorded, name)
+			require.Equal(t, []core.Outcome{c.want}, outcomes, name)
 		}
 	})
 }

@@ -1,16 +1,17 @@
 package breaker_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -41,9 +42,7 @@ func TestAnUpgradeIsJudgedByItsHeadersWhateverItsBody(t *testing.T) {
 func TestABodyWhoseJudgmentEndsTheGoroutineIsClosed(t *testing.T) {
 	t.Parallel()
 	body := resiltest.NewBody("answer")
-	c := newClient(t, breaker.ClientConfig{JudgeBody: true, Hooks: breaker.Hooks{
-		Recorded: func(context.Context, breaker.Info) { runtime.Goexit() },
-	}})
+	c := newClient(t, breaker.ClientConfig{JudgeBody: true, Registry: recorded(func(core.Outcome, time.Duration) { runtime.Goexit() })})
 	resp, err := get(t.Context(), c.Transport(does(func(req *http.Request) (*http.Response, error) {
 		resp := respond(req, http.StatusOK)
 		resp.Body = body

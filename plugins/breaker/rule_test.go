@@ -1,7 +1,6 @@
 package breaker_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	corebreaker "github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/resiltest"
 	"github.com/gresil/gresil/server"
@@ -112,52 +110,23 @@ func TestATransportThatEndsItsGoroutineIsNoFailure(t *testing.T) {
 	require.Zero(t, p.For(host).Snapshot().TrialsRunning)
 }
 
-// The name in the registry stands for the plugin: zero fields get its own defaults.
-func TestSetConfigByNameKeepsTheDefaultsOfThePlugin(t *testing.T) {
+// Zero fields get the defaults of the plugin.
+func TestSetConfigKeepsTheDefaultsOfThePlugin(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
 	c := newClient(t, breaker.ClientConfig{Name: "vendor", Registry: &r, Trials: 3})
 	rt := c.Transport(answers(200, ""))
 	send(t, rt, 1, 200)
-	require.NoError(t, core.SetConfig(&r, "breaker", "vendor", breaker.ClientConfig{Window: 2}))
+	require.NoError(t, c.SetConfig(breaker.ClientConfig{Window: 2}))
 	require.Equal(t, breaker.ClientConfig{Name: "vendor", Registry: &r, Window: 2}, c.Config())
 	require.Equal(t, 5, c.For(host).Snapshot().Trials)
-	require.ErrorContains(t, core.SetConfig(&r, "breaker", "vendor", corebreaker.Config{}), "takes a breaker.ClientConfig, not a breaker.Config")
 	require.NoError(t, c.For(host).SetState(breaker.Open))
 	require.NotEqual(t, time.Minute, c.For(host).Snapshot().OpenFor)
 
 	s := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &r, Key: server.ByRoute()})
-	require.NoError(t, core.SetConfig(&r, "breaker", "shop", breaker.ServerConfig{Window: 5, Key: server.ByRoute()}))
-	group, ok := core.Lookup[*breaker.Group](&r, "breaker", "shop")
-	require.True(t, ok)
-	require.Same(t, s.Group(), group)
-	require.Equal(t, 5, group.Config().Window)
+	require.NoError(t, s.SetConfig(breaker.ServerConfig{Window: 5, Key: server.ByRoute()}))
+	require.Equal(t, 5, s.Group().Config().Window)
 	require.NoError(t, s.Close())
-	_, ok = r.Get("breaker", "shop")
+	_, ok := core.Lookup[*breaker.Server](&r, "shop")
 	require.False(t, ok)
-}
-
-func TestHooksOfTheConfigAreReplacedAndObserversStay(t *testing.T) {
-	t.Parallel()
-	var seen []string
-	to := func(name string) breaker.Hooks {
-		return breaker.Hooks{Reset: func(context.Context, breaker.Info) { seen = append(seen, name) }}
-	}
-	c := newClient(t, breaker.ClientConfig{Hooks: to("first")})
-	cancel := c.Observe(to("observer"))
-	c.Group().Get(host).Reset()
-	require.NoError(t, c.SetConfig(breaker.ClientConfig{Hooks: to("second")}))
-	c.Group().Get(host).Reset()
-	cancel()
-	c.Group().Get(host).Reset()
-	require.Equal(t, []string{"first", "observer", "second", "observer", "second"}, seen)
-}
-
-func TestPluginsAreComposed(t *testing.T) {
-	t.Parallel()
-	c, one := newClient(t, breaker.ClientConfig{}), newServer(t, breaker.ServerConfig{})
-	many := newServer(t, breaker.ServerConfig{Key: server.ByRoute()})
-	require.Equal(t, []any{c.Group()}, core.Composed(c).Mechanisms())
-	require.Equal(t, []any{one.For("")}, core.Composed(one).Mechanisms())
-	require.Equal(t, []any{many.Group()}, core.Composed(many).Mechanisms())
 }

@@ -23,11 +23,11 @@ type Server struct {
 
 type classifier func(*http.Request, *server.Recorder) core.Outcome
 
-func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
-	return &instance.Kind[ServerConfig, classifier, Hooks]{
+func serverLife() *instance.Kind[ServerConfig, classifier] {
+	return &instance.Kind[ServerConfig, classifier]{
 		Kind: "breaker", Type: "breaker.ServerConfig", DefaultName: "default",
-		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the breakers have the hooks
+		Fields: func(c *ServerConfig) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: func(c *ServerConfig) classifier {
 			if c.Classify == nil {
@@ -46,7 +46,7 @@ func serverLife() *instance.Kind[ServerConfig, classifier, Hooks] {
 // [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
-	if err := s.init(s, serverLife(), cfg, cfg.Key != nil, cfg.MaxKeys); err != nil {
+	if err := s.init(s, serverLife(), cfg, cfg.Key != nil, nil, cfg.MaxKeys); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -57,7 +57,7 @@ func TestAnOuterLimitIsAFailureOfTheHandlerFromHalfOfIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var got []core.Outcome
 				cfg := c.cfg
-				cfg.Hooks.Recorded = func(_ context.Context, i breaker.Info) { got = append(got, i.Outcome) }
+				cfg.Registry = recorded(func(o core.Outcome, _ time.Duration) { got = append(got, o) })
 				h := newServer(t, cfg).Handler(c.handler)
 				serve(t.Context(), limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					time.Sleep(c.used)

@@ -75,9 +75,7 @@ func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				var got []core.Outcome
-				p := newServer(t, breaker.ServerConfig{Hooks: breaker.Hooks{
-					Recorded: func(_ context.Context, i breaker.Info) { got = append(got, i.Outcome) },
-				}})
+				p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { got = append(got, o) })})
 				front := origin(t, around(t, p, c.handler))
 				for range 8 {
 					resp, err := front.RoundTrip(upload(t.Context(), io.LimitReader(trickle(c.pause), 40), 0))

@@ -1,7 +1,6 @@
 package breaker_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,9 +22,7 @@ import (
 func outcomeOf(t *testing.T, handler http.Handler, around func(http.Handler) http.Handler, body io.Reader) core.Outcome {
 	t.Helper()
 	var got []core.Outcome
-	p := newServer(t, breaker.ServerConfig{Hooks: breaker.Hooks{
-		Recorded: func(_ context.Context, i breaker.Info) { got = append(got, i.Outcome) },
-	}})
+	p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { got = append(got, o) })})
 	around(p.Handler(handler)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body))
 	require.Len(t, got, 1)
 	return got[0]

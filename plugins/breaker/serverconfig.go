@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -98,8 +99,9 @@ type ServerConfig struct {
 	// but not for a request that an inner plugin rejected. It must not write. If nil, no
 	// single request opens a breaker.
 	Trip func(r *http.Request, sent *server.Recorder) time.Duration
-	// Hooks observe the breakers. Any of them may be nil.
-	Hooks Hooks
+	// OnStateChange is called after each change of the state, in order, by the goroutine that caused it. It can use the breaker,
+	// and can be nil.
+	OnStateChange func(ctx context.Context, c StateChange)
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
@@ -118,7 +120,7 @@ func (c ServerConfig) core() breaker.Config {
 		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,
 		Window: c.Window, WindowTime: c.WindowTime, MinCalls: c.MinCalls,
 		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
-		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, Hooks: c.Hooks,
+		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, OnStateChange: c.OnStateChange,
 	}
 }
 

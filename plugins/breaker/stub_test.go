@@ -9,7 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -76,3 +79,16 @@ func refused(t *testing.T, rt http.RoundTripper) *breaker.OpenError {
 }
 
 func minute() backoff.Strategy { return backoff.Constant{Wait: time.Minute} }
+
+// recorded returns a registry that calls f for each call that a breaker counts.
+func recorded(f func(outcome core.Outcome, took time.Duration)) *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) {
+		if e.Text == "circuit breaker recorded a call" {
+			for o := core.Ignored; o <= core.Failure; o++ {
+				if o.String() == e.Attr("outcome").String() {
+					f(o, e.Attr("duration").Duration())
+				}
+			}
+		}
+	})
+}

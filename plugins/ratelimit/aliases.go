@@ -19,10 +19,6 @@ type (
 	Limit = ratelimit.Limit
 	// Result is the decision about a request, and the state of its key.
 	Result = ratelimit.Result
-	// Info is the argument of OnRejected, OnSuccess and the hooks.
-	Info = ratelimit.Info
-	// Hooks observe the limiter.
-	Hooks = ratelimit.Hooks
 	// Store holds the state of the keys.
 	Store = ratelimit.Store
 	// FailurePolicy is the action if the store fails.

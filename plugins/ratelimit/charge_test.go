@@ -19,6 +19,8 @@ import (
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
@@ -244,7 +246,11 @@ func TestCharge_TakeKeyCannotForgeMarks(t *testing.T) {
 	var keys []string
 	s := charging(t, ratelimit.ServerConfig{
 		Weight: free, Key: server.ByHeader("User"), Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(5)}},
-		Hooks: ratelimit.Hooks{Allowed: func(_ context.Context, info ratelimit.Info) { keys = append(keys, info.Key) }},
+		Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Text == "permits granted" {
+				keys = append(keys, e.Key)
+			}
+		}),
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		_, err := c.TakeKey(t.Context(), r.URL.Query().Get("user"), 1)
 		require.NoError(t, err)
@@ -714,7 +720,11 @@ func TestCharge_TakeAtMostIsBounded(t *testing.T) {
 	thieves := 0
 	s = charging(t, ratelimit.ServerConfig{
 		Limit: ratelimit.PerHour(100), Weight: free, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerHour(200)}},
-		Hooks: ratelimit.Hooks{Rejected: func(context.Context, ratelimit.Info) { thieves++ }},
+		Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Text == "permits refused" {
+				thieves++
+			}
+		}),
 		Store: thief{core.Must(coreratelimit.NewMemory(0))},
 	}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		result, err := c.TakeAtMost(r.Context(), 1000)
@@ -901,17 +911,17 @@ func TestCharge_StoreFailsAndLetsPass(t *testing.T) {
 	})
 }
 
-// A hook may look at the charge that it is called for: no lock is held.
-func TestCharge_HooksMayUseIt(t *testing.T) {
+// A listener can look at the charge that it is called for: no lock is held.
+func TestCharge_ListenerUsesIt(t *testing.T) {
 	t.Parallel()
 	var seen []int64
-	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), ChargeInContext: true, Hooks: ratelimit.Hooks{Allowed: func(ctx context.Context, _ ratelimit.Info) {
+	s := charging(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(10), ChargeInContext: true, Registry: eventtest.Registry(func(ctx context.Context, _ registry.Event) {
 		if c, ok := ratelimit.ChargeFrom(ctx); ok {
 			now, err := c.Take(ctx, 0)
 			require.NoError(t, err)
 			seen = append(seen, now.Remaining)
 		}
-	}}}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
+	})}, func(_ http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
 		_, err := c.Take(r.Context(), 2)
 		require.NoError(t, err)
 	})

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -31,6 +33,7 @@ import (
 type Client struct {
 	plugin[ClientConfig]
 	gate    *cooldown.Cooldown
+	remove  func()       // the gate from the registry
 	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
 	closed  chan struct{}
 	closing sync.Once
@@ -40,10 +43,10 @@ type Client struct {
 // [core.Registry.Add].
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{closed: make(chan struct{})}
-	err := c.init(cfg, instance.Kind[ClientConfig, struct{}, Hooks]{
+	err := c.init(cfg, instance.Kind[ClientConfig, struct{}]{
 		Type: "ratelimit.ClientConfig",
-		Fields: func(c *ClientConfig) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
+		Fields: func(c *ClientConfig) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
 			was := old.Limiter != nil
@@ -54,14 +57,34 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.gate, err = cooldown.New(cfg.cooldown()); err == nil {
-		err = c.life.Register(c)
+	if err = c.hold(&cfg); err == nil {
+		c.source.Hosts = c.hosts
+		err = c.life.Register(c, c.SetConfig, c.source)
 	}
 	if err != nil {
-		_ = c.close()
+		_ = c.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// hosts reports whether the keys are hosts.
+func (c *Client) hosts() bool { return c.limiter != nil && c.life.Load().Config.Key == nil }
+
+// hold makes the cooldown, which is in the registry too.
+func (c *Client) hold(cfg *ClientConfig) (err error) {
+	inner := cfg.cooldown()
+	inner.Registry = &core.Registry{}
+	if c.gate, err = cooldown.New(inner); err != nil {
+		return err
+	}
+	source := instance.Inner(inner.Registry)
+	source.Hosts = c.hosts
+	c.remove, err = (*registry.Registry)(cfg.Registry).Add(registry.Entry{Kind: "cooldown", Name: c.gate.Name(), Instance: c.gate, Source: source})
+	if err != nil {
+		return validate.Bad("ratelimit.ClientConfig.Name", c.gate.Name(), err.Error())
+	}
+	return nil
 }
 
 // Config returns the ClientConfig of NewClient or of the last SetConfig, as it was given
@@ -118,20 +141,18 @@ func (c *Client) Phase() client.Phase { return client.Admission }
 // Close does nothing.
 func (c *Client) Close() error {
 	c.closing.Do(func() { close(c.closed) })
-	return errors.Join(c.close(), c.gate.Close())
+	err := c.close()
+	if c.remove != nil {
+		c.remove()
+	}
+	if c.gate != nil {
+		err = errors.Join(err, c.gate.Close())
+	}
+	return err
 }
 
 // Cooldown returns the cooldown of the keys: to hold a key, and to release it.
 func (c *Client) Cooldown() *cooldown.Cooldown { return c.gate }
-
-// Mechanisms returns the limiter, unless it is one of x/time, and the cooldown, for a
-// registry.
-func (c *Client) Mechanisms() []any {
-	if c.limiter == nil {
-		return []any{c.gate}
-	}
-	return []any{c.limiter, c.gate}
-}
 
 // Transport returns next with the limit before it. The error of a rejected request
 // matches [core.ErrRejected] and has a RetryAfter: it is that of the limiter, or a

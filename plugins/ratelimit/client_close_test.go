@@ -10,7 +10,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/core"
-	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -42,7 +41,7 @@ func TestCloseEndsTheWaitForALimit(t *testing.T) {
 					require.NoError(t, limits.Close())
 				})
 				start := time.Now()
-				require.ErrorIs(t, send(), coreratelimit.ErrClosed)
+				require.ErrorIs(t, send(), core.ErrClosed)
 				require.Equal(t, time.Second, time.Since(start))
 				require.Equal(t, 1, script.Calls())
 				if time.Sleep(4 * time.Second); cfg.Limiter != nil {

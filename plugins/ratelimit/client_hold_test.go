@@ -501,7 +501,7 @@ func TestKeysAreHeldByKey(t *testing.T) {
 		require.NoError(t, err)
 		_, err = ratelimit.NewClient(ratelimit.ClientConfig{Name: "v", Registry: registry})
 		require.ErrorContains(t, err, "already registered")
-		gate, ok := core.Lookup[*cooldown.Cooldown](registry, "ratelimit", "v")
+		gate, ok := core.Lookup[*cooldown.Cooldown](registry, "v")
 		require.True(t, ok)
 		require.Same(t, limits.Cooldown(), gate)
 		rt := limits.Transport(v)
@@ -517,7 +517,7 @@ func TestKeysAreHeldByKey(t *testing.T) {
 		require.NoError(t, send("http://a.test/", "2"))
 		require.NoError(t, limits.Close())
 		require.Empty(t, slices.Collect(registry.All()))
-		require.ErrorIs(t, send("http://a.test/", "3"), cooldown.ErrClosed)
+		require.ErrorIs(t, send("http://a.test/", "3"), core.ErrClosed)
 	})
 }
 

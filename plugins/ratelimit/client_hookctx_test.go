@@ -9,28 +9,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/resiltest"
 )
 
-// A request that waits has a deadline for its waits. The hooks of the cooldown have the
+// A request that waits has a deadline for its waits. The listeners of the cooldown have the
 // context of the request itself, which has no such deadline and is not canceled.
-func TestHooksAfterAWaitHaveTheContextOfTheRequest(t *testing.T) {
+func TestEventsAfterAWaitHaveTheContextOfTheRequest(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]ratelimit.ClientConfig{
 		"a limit":            {Limit: core_ratelimit.PerSecond(1), MaxWait: 10 * time.Second},
-		"a Limiter":          {Limiter: rate.NewLimiter(1, 1), MaxWait: 10 * time.Second},
 		"no limit of a wait": {Limit: core_ratelimit.PerSecond(1), MaxWait: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				limits := core.Must(ratelimit.NewClient(cfg))
 				var mu sync.Mutex
 				var events []string
 				told := func(want ...string) {
@@ -39,18 +37,20 @@ func TestHooksAfterAWaitHaveTheContextOfTheRequest(t *testing.T) {
 					require.Equal(t, want, events)
 					events = nil
 				}
-				note := func(event string) func(context.Context, cooldown.Info) {
-					return func(ctx context.Context, _ cooldown.Info) {
-						_, bounded := ctx.Deadline()
-						require.NoError(t, ctx.Err(), event)
-						require.False(t, bounded, event)
-						require.Equal(t, t.Name(), ctx.Value(hookKey{}), event)
-						mu.Lock()
-						defer mu.Unlock()
-						events = append(events, event)
+				cfg.Registry = eventtest.Registry(func(ctx context.Context, e registry.Event) {
+					event, ok := map[string]string{"calls are held back": "held", "calls are made again": "resumed", "call was held back": "waited"}[e.Text]
+					if !ok { // of the limiter
+						return
 					}
-				}
-				limits.Cooldown().Observe(cooldown.Hooks{Held: note("held"), Resumed: note("resumed"), Waited: note("waited"), Rejected: note("rejected")})
+					_, bounded := ctx.Deadline()
+					require.NoError(t, ctx.Err(), event)
+					require.False(t, bounded, event)
+					require.Equal(t, t.Name(), ctx.Value(hookKey{}), event)
+					mu.Lock()
+					defer mu.Unlock()
+					events = append(events, event)
+				})
+				limits := core.Must(ratelimit.NewClient(cfg))
 				ctx := context.WithValue(t.Context(), hookKey{}, t.Name())
 				send := func(latency time.Duration, reply resiltest.Reply) error {
 					script := resiltest.NewScript(reply)

@@ -14,9 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/escalating"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -235,20 +236,25 @@ func TestAHoldOfAnotherKeyMakesNoAnswerLate(t *testing.T) {
 	})
 }
 
-// A hook that ends its goroutine, and with it the request, leaves nothing open and keeps no
+// A listener that ends its goroutine, and with it the request, leaves nothing open and keeps no
 // slot.
-func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
+func TestListenerThatEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
-	for name, observe := range map[string]func(*cooldown.Hooks){
-		"Held":     func(h *cooldown.Hooks) { h.Held = func(context.Context, cooldown.Info) { runtime.Goexit() } },
-		"Resumed":  func(h *cooldown.Hooks) { h.Resumed = func(context.Context, cooldown.Info) { runtime.Goexit() } },
-		"Waited":   func(h *cooldown.Hooks) { h.Waited = func(context.Context, cooldown.Info) { runtime.Goexit() } },
-		"Rejected": func(h *cooldown.Hooks) { h.Rejected = func(context.Context, cooldown.Info) { runtime.Goexit() } },
+	for name, text := range map[string]string{
+		"Held":     "calls are held back",
+		"Resumed":  "calls are made again",
+		"Waited":   "call was held back",
+		"Rejected": "call rejected, since the key is held",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))
+				listen := false
+				limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+					if listen && e.Text == text {
+						runtime.Goexit()
+					}
+				})}))
 				gate := limits.Cooldown()
 				status := http.StatusOK
 				if name == "Held" {
@@ -259,9 +265,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 					hold = time.Minute
 				}
 				gate.Hold(t.Context(), "a.test:80", hold)
-				var hooks cooldown.Hooks
-				observe(&hooks)
-				cancel := gate.Observe(hooks)
+				listen = true
 				upload, answer := resiltest.NewBody("upload"), resiltest.NewBody("answer")
 				rt := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
 					_ = req.Body.Close()
@@ -274,7 +278,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingOpen(t *testing.T) {
 					returned = true
 				})
 				wg.Wait()
-				cancel()
+				listen = false
 				require.False(t, returned)
 				require.Equal(t, 1, upload.Closes())
 				if name == "Held" || name == "Resumed" { // it was sent

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
-	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/ratelimit"
 )
 
@@ -68,28 +67,23 @@ func TestClientOverrideOfALimiterOfXTime(t *testing.T) {
 		require.NoError(t, get(off, t, c, "http://a.test/"))
 	}
 	require.Zero(t, limits.Stats())
-	limits.Observe(ratelimit.Hooks{})()
-	require.Equal(t, []any{limits.Cooldown()}, limits.Mechanisms())
 }
 
 func TestAClientIsRegisteredWithItsMechanisms(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	limits := core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Name: "vendor", Registry: registry}))
-	plugin, ok := core.Lookup[*ratelimit.Client](registry, "ratelimit", "vendor")
+	plugin, ok := core.Lookup[*ratelimit.Client](registry, "vendor")
 	require.True(t, ok)
 	require.Same(t, limits, plugin)
-	limiter, ok := core.Lookup[*coreratelimit.Limiter](registry, "ratelimit", "vendor")
-	require.True(t, ok)
-	require.Same(t, limits.Limiter(), limiter)
-	gate, ok := core.Lookup[*cooldown.Cooldown](registry, "ratelimit", "vendor")
+	gate, ok := core.Lookup[*cooldown.Cooldown](registry, "vendor")
 	require.True(t, ok)
 	require.Same(t, limits.Cooldown(), gate)
-	require.Nil(t, limiter.Config().Registry)
 	_, err := ratelimit.NewClient(ratelimit.ClientConfig{Name: "vendor", Registry: registry})
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, limits.Close())
 	require.NoError(t, limits.Close())
-	_, ok = registry.Get("ratelimit", "vendor")
-	require.False(t, ok)
+	for e := range registry.All() {
+		t.Errorf("%s %s is still there", e.Kind, e.Name)
+	}
 }

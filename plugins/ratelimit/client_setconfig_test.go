@@ -50,7 +50,7 @@ func TestClientSetConfig(t *testing.T) {
 		}
 		require.Equal(t, next.Limit, limits.Config().Limit, "the old one is kept")
 		require.NotNil(t, limits.Config().Key)
-		require.NoError(t, core.SetConfig(&r, "ratelimit", "api", ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(7), MaxWait: time.Second}))
+		require.NoError(t, limits.SetConfig(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(7), MaxWait: time.Second}))
 		require.Equal(t, core_ratelimit.PerHour(7), limits.Config().Limit)
 		require.Equal(t, core_ratelimit.PerHour(7), limits.Limiter().Config().Limit)
 		require.Equal(t, time.Second, limits.Config().MaxWait)

@@ -210,10 +210,8 @@ func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
 	t.Parallel()
 	memory, err := core_ratelimit.NewMemory(0)
 	require.NoError(t, err)
-	rejected := func(context.Context, core_ratelimit.Info) {}
 	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{
 		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, MaxQueue: 6, NewestFirst: true, Store: memory, OnStoreError: core_ratelimit.Deny,
-		Hooks: core_ratelimit.Hooks{Rejected: rejected},
 	})
 	require.NoError(t, err)
 	got := reflect.ValueOf(limits.Limiter().Config())
@@ -305,9 +303,9 @@ func TestClientConfigIsValidated(t *testing.T) {
 	require.ErrorContains(t, err, "ratelimit.ClientConfig.MaxKeys = -1")
 	_, err = ratelimit.NewClient(ratelimit.ClientConfig{
 		Limiter: rate.NewLimiter(1, 1), Limit: core_ratelimit.PerHour(1), Registry: &core.Registry{}, MaxKeys: 1, OnStoreError: core_ratelimit.Deny,
-		Key: func(*http.Request) string { return "" }, Hooks: core_ratelimit.Hooks{Rejected: func(context.Context, core_ratelimit.Info) {}},
+		Key: func(*http.Request) string { return "" },
 	})
-	for _, field := range []string{"Registry", "Limit", "Key", "MaxKeys", "OnStoreError", "Hooks"} {
+	for _, field := range []string{"Registry", "Limit", "Key", "MaxKeys", "OnStoreError"} {
 		require.ErrorContains(t, err, "ratelimit.ClientConfig."+field+" = set: must be zero with a Limiter")
 	}
 }

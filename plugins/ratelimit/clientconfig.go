@@ -78,8 +78,6 @@ type ClientConfig struct {
 	// It may be the Store, if that is one of stores/redisstore. It must be usable as long as
 	// the plugin, which does not close it. If nil, holds are those of this process.
 	CooldownStore CooldownStore
-	// Hooks observe the limiter.
-	Hooks ratelimit.Hooks
 }
 
 // Validate reports every field that cannot be used, joined. Each is a
@@ -93,7 +91,7 @@ func (c ClientConfig) Validate() error {
 	}
 	for f, v := range reflect.ValueOf(c).Fields() {
 		free := slices.Contains([]string{"Name", "Limiter", "MaxWait", "Feedback", "MaxHold", "CooldownStore"}, f.Name)
-		check.That(free || v.IsZero(), f.Name, "set", "must be zero with a Limiter, which knows no keys and no hooks")
+		check.That(free || v.IsZero(), f.Name, "set", "must be zero with a Limiter, which knows no keys")
 	}
 	return check.Err()
 }
@@ -101,7 +99,7 @@ func (c ClientConfig) Validate() error {
 // core returns the part of c that core/ratelimit has too.
 func (c ClientConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
+		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
 	}
 }
 

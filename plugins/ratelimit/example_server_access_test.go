@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -46,9 +45,6 @@ func ExampleServerConfig_shadow() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit:  ratelimit.PerHour(1),
 		Shadow: true,
-		Hooks: ratelimit.Hooks{Rejected: func(_ context.Context, info ratelimit.Info) {
-			fmt.Println("would refuse", info.Key)
-		}},
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for range 2 {
@@ -59,7 +55,6 @@ func ExampleServerConfig_shadow() {
 	fmt.Println(limits.Stats().Shadowed)
 	// Output:
 	// 200 0
-	// would refuse 192.0.2.1
 	// 200 0
 	// 1
 }
@@ -69,7 +64,6 @@ func ExampleServerConfig_wait() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit:   ratelimit.TokenBucket(1, time.Millisecond, 1),
 		MaxWait: time.Minute,
-		Hooks:   ratelimit.Hooks{Rejected: func(context.Context, ratelimit.Info) { fmt.Println("never here") }},
 	}))
 	handler := limits.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	var all sync.WaitGroup

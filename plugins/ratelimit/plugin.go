@@ -3,16 +3,19 @@ package ratelimit
 import (
 	"errors"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
 )
 
 // A plugin is the common part of [Server] and [Client]: C is its Config. Methods that mention
 // C are written for each of them, so that users see no type parameter.
 type plugin[C config] struct {
-	life    instance.Instance[C, struct{}, Hooks]
+	life    instance.Instance[C, struct{}]
 	limiter *ratelimit.Limiter // nil with a Limiter of x/time
+	source  registry.Source    // of the limiter
 	typ     string             // of C
 }
 
@@ -23,14 +26,17 @@ type config interface {
 	core() ratelimit.Config
 }
 
-// init validates cfg and makes the limiter, unless the plugin has one of x/time. The limiter
-// has the hooks.
-func (p *plugin[C]) init(cfg C, kind instance.Kind[C, struct{}, Hooks], xtime bool) (err error) {
+// init validates cfg and makes the limiter, unless the plugin has one of x/time.
+func (p *plugin[C]) init(cfg C, kind instance.Kind[C, struct{}], xtime bool) (err error) {
 	kind.Kind, kind.DefaultName, p.typ = "ratelimit", defaultName, kind.Type
 	if err = p.life.Init(&kind, cfg); err != nil || xtime {
 		return err
 	}
-	p.limiter, err = ratelimit.New(cfg.core())
+	inner := cfg.core()
+	inner.Registry = &core.Registry{}
+	if p.limiter, err = ratelimit.New(inner); err == nil {
+		p.source = instance.Inner(inner.Registry)
+	}
 	return p.relabel(err)
 }
 
@@ -53,15 +59,6 @@ func (p *plugin[C]) Name() string { return p.life.Name() }
 // Limiter returns the limiter that decides: to look at keys, to reset them, and for its
 // counters. It is nil if the Config has a Limiter of x/time, which decides instead.
 func (p *plugin[C]) Limiter() *ratelimit.Limiter { return p.limiter }
-
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted. A Limiter of x/time calls no hooks.
-func (p *plugin[C]) Observe(h Hooks) (cancel func()) {
-	if p.limiter == nil {
-		return func() {}
-	}
-	return p.limiter.Observe(h)
-}
 
 // close removes the plugin from its registry and closes its limiter.
 func (p *plugin[C]) close() error {

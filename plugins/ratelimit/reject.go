@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/rejected"
 	"github.com/gresil/gresil/internal/unread"
 	"github.com/gresil/gresil/server"
 )
@@ -56,6 +57,9 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*pa
 		h.Set("Cache-Control", "no-store")
 		server.MarkRejected(w, why())
 		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
+		if n := rejected.Of(r.Context()); n != nil && rec.Wrote() {
+			n.Err, n.Status = why(), rec.Status()
+		}
 	}
 	if info.Result.RetryAfter != Never && len(violated) == 1 {
 		violated[0].refusal.Reject(w, r, after, why)

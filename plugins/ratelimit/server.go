@@ -38,10 +38,10 @@ type settings struct {
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	cfg = cfg.clone()
-	err := s.init(cfg, instance.Kind[ServerConfig, struct{}, Hooks]{
+	err := s.init(cfg, instance.Kind[ServerConfig, struct{}]{
 		Type: "ratelimit.ServerConfig",
-		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry}
+		Fields: func(c *ServerConfig) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 	}, false)
 	if err != nil {
@@ -50,7 +50,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	set, err := s.settings(cfg)
 	if err == nil {
 		s.current.Store(set)
-		err = s.life.Register(s)
+		err = s.life.Register(s, s.SetConfig, s.source)
 	}
 	if err != nil {
 		_ = s.close()
@@ -102,7 +102,7 @@ func (s *Server) Config() ServerConfig { return s.life.Load().Config.clone() }
 // SetConfig replaces the ServerConfig while the plugin is in use, with its Routes, Layers
 // and Tier. Keys keep their usage, as with SetConfig of core/ratelimit; a route keeps it
 // under its Pattern, and a layer under its Name. Requests in progress keep the old
-// config, except for Hooks. Observers and overrides stay. An empty Name and a nil Registry
+// config. Overrides stay. An empty Name and a nil Registry
 // stay as they are: another one is a [*core.ConfigError], as are another Store or
 // MaxKeys and the errors of [ServerConfig.Validate], and nothing changes.
 func (s *Server) SetConfig(cfg ServerConfig) error {
@@ -142,9 +142,6 @@ func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Cont
 
 // Stats returns the counters as they are now.
 func (s *Server) Stats() ServerStats { return s.counters.stats() }
-
-// Mechanisms returns the limiter, for a registry.
-func (s *Server) Mechanisms() []any { return []any{s.limiter} }
 
 // Close removes the plugin from its registry and closes its limiter. Unless it has a
 // Store that was given, it then rejects requests with 503: close it when the server is

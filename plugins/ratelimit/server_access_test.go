@@ -16,6 +16,8 @@ import (
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -76,10 +78,14 @@ func TestServer_Shadow(t *testing.T) {
 			Block:      path("/bad"),
 			Allow:      path("/free"),
 			OnRejected: told, OnSuccess: told,
-			Hooks: ratelimit.Hooks{
-				Allowed:  func(context.Context, ratelimit.Info) { allowed++ },
-				Rejected: func(context.Context, ratelimit.Info) { rejected++ },
-			},
+			Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+				switch e.Text {
+				case "permits granted":
+					allowed++
+				case "permits refused":
+					rejected++
+				}
+			}),
 		})
 		start := time.Now()
 		get := func(target, user string) {

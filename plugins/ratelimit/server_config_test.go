@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"reflect"
 	"strings"
 	"testing"
@@ -84,10 +83,9 @@ func TestServerConfig_IsCopiedWithItsSlices(t *testing.T) {
 // Every field of the core's Config is here under the same name, and gets there.
 func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 	t.Parallel()
-	hook := func(context.Context, ratelimit.Info) {}
 	cfg := ratelimit.ServerConfig{
 		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxKeys: 77, OnStoreError: ratelimit.Deny,
-		MaxQueue: 5, NewestFirst: true, Hooks: ratelimit.Hooks{Allowed: hook},
+		MaxQueue: 5, NewestFirst: true,
 	}
 	withStore := cfg
 	withStore.MaxKeys, withStore.MaxQueue, withStore.NewestFirst, withStore.Store, withStore.Registry = 0, 0, false, brokenStore{}, nil
@@ -123,5 +121,5 @@ func TestServerOverAClosedStoreIsAnErrorWithItsName(t *testing.T) {
 	_, err := ratelimit.NewServer(ratelimit.ServerConfig{Name: "api", Store: store})
 	require.EqualError(t, err, "ratelimit: api: store failed: ratelimit: closed")
 	require.ErrorIs(t, err, coreratelimit.ErrStore)
-	require.ErrorIs(t, err, coreratelimit.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 }

@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -40,7 +39,7 @@ func TestServerSetConfigKeepsTheUsageOfKeys(t *testing.T) {
 			c.Layers[0].Limit = ratelimit.TokenBucket(20, time.Hour, 20)
 			c.Headers |= ratelimit.HeaderDraft03
 		})
-		require.NoError(t, core.SetConfig(registry, "ratelimit", "api", next))
+		require.NoError(t, s.plugin.SetConfig(next))
 		require.Equal(t, next, s.plugin.Config())
 		w := fetch(s, "/")
 		require.Equal(t, 200, w.Code)
@@ -88,27 +87,10 @@ func TestServerSetConfigRefuses(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.Equal(t, base, s.plugin.Config())
 	}
-	require.ErrorIs(t, core.SetConfig(registry, "ratelimit", "api", coreratelimit.Config{}), core.ErrConfig, "the plugin has another type")
 	require.Equal(t, 200, fetch(s, "/").Code)
 	require.Equal(t, 429, fetch(s, "/").Code)
 	require.NoError(t, s.plugin.Close())
 	require.NoError(t, s.plugin.Close())
-}
-
-func TestServerSetConfigReplacesHooksAndKeepsObservers(t *testing.T) {
-	t.Parallel()
-	var seen []string
-	to := func(name string) ratelimit.Hooks {
-		return ratelimit.Hooks{Allowed: func(context.Context, ratelimit.Info) { seen = append(seen, name) }}
-	}
-	s := serve(t, ratelimit.ServerConfig{Hooks: to("first")})
-	cancel := s.plugin.Observe(to("observer"))
-	fetch(s, "/")
-	require.NoError(t, s.plugin.SetConfig(ratelimit.ServerConfig{Hooks: to("second")}))
-	fetch(s, "/")
-	cancel()
-	fetch(s, "/")
-	require.Equal(t, []string{"first", "observer", "second", "observer", "second"}, seen)
 }
 
 func TestARequestKeepsTheConfigThatItBeganWith(t *testing.T) {

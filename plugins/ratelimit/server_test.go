@@ -18,6 +18,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -331,16 +333,24 @@ func TestServer_StoreFails(t *testing.T) {
 		Store: brokenStore{}, Headers: all,
 		OnSuccess:  func(http.ResponseWriter, *http.Request, ratelimit.Info) { succeeded++ },
 		OnRejected: func(http.ResponseWriter, *http.Request, ratelimit.Info) { t.Error("it is not a refusal") },
-		Hooks:      ratelimit.Hooks{StoreFailed: func(context.Context, ratelimit.Info) { failed++ }},
+	}
+	listening := func() *core.Registry {
+		return eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Warn {
+				failed++
+			}
+		})
 	}
 	for _, wait := range []time.Duration{0, time.Second} {
-		s := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.MaxWait = wait }))
+		s := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.MaxWait, c.Registry = wait, listening() }))
 		for range 3 {
 			w := fetch(s, "/")
 			require.Equal(t, 200, w.Code)
 			require.Empty(t, w.Header(), "no header that lies")
 		}
-		s = serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.MaxWait, c.OnStoreError = wait, ratelimit.Deny }))
+		s = serve(t, with(cfg, func(c *ratelimit.ServerConfig) {
+			c.MaxWait, c.OnStoreError, c.Registry = wait, ratelimit.Deny, listening()
+		}))
 		w := fetch(s, "/")
 		require.Equal(t, 503, w.Code)
 		require.NotContains(t, w.Body.String(), "10.0.0.5")
@@ -562,18 +572,15 @@ func TestServer_Registry(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
 	s := serve(t, ratelimit.ServerConfig{Name: "api", Registry: registry})
-	found, ok := registry.Get("ratelimit", "api")
+	found, ok := core.Lookup[*ratelimit.Server](registry, "api")
 	require.True(t, ok)
 	require.Same(t, s.plugin, found)
-	limiter, ok := core.Lookup[*coreratelimit.Limiter](registry, "ratelimit", "api")
-	require.True(t, ok)
-	require.Same(t, s.plugin.Limiter(), limiter)
 	_, err := ratelimit.NewServer(ratelimit.ServerConfig{Name: "api", Registry: registry})
 	require.ErrorContains(t, err, "already registered")
 	_, err = s.plugin.With(func(*ratelimit.ServerConfig) {})
 	require.EqualError(t, err, `ratelimit.ServerConfig.Name = "api": must be another one than that of the limiter it comes from, and of its layers and routes`)
 	require.NoError(t, s.plugin.Close())
-	_, ok = registry.Get("ratelimit", "api")
+	_, ok = core.Lookup[*ratelimit.Server](registry, "api")
 	require.False(t, ok)
 }
 

@@ -117,6 +117,6 @@ func TestServer_AFailedConstructorLeavesTheNameFree(t *testing.T) {
 	cfg := ratelimit.ServerConfig{Registry: registry, Store: stingy{memory}, Routes: []ratelimit.Route{{Pattern: "/x", Limit: ratelimit.PerHour(1)}}}
 	_, err = ratelimit.NewServer(cfg)
 	require.ErrorIs(t, err, errNoPlan)
-	_, taken := registry.Get("ratelimit", "default")
+	_, taken := gresil.Lookup[*ratelimit.Server](registry, "default")
 	require.False(t, taken)
 }

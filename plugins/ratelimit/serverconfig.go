@@ -71,7 +71,7 @@ type ServerConfig struct {
 	// have X-Rate-Limited: false, and are counted. If nil, none.
 	Allow func(r *http.Request) bool
 	// Shadow lets all requests pass, to test a limit before it is enforced: requests are
-	// decided, charged and counted, and Hooks are called, but none is refused or blocked,
+	// decided, charged and counted, but none is refused or blocked,
 	// none waits, no field is sent, and OnRejected and OnSuccess are not called. Requests
 	// that Block selects are not charged.
 	Shadow bool
@@ -126,8 +126,6 @@ type ServerConfig struct {
 	// [Local] this process decides with its share of the limit, which is then in the
 	// fields; wrap the Store in share.New of stores/share for it.
 	OnStoreError FailurePolicy
-	// Hooks observe the limiter. Any of them may be nil.
-	Hooks Hooks
 }
 
 // A Route is a set of requests with a limit of their own. Each key has separate permits for
@@ -243,6 +241,6 @@ func taken(by []named, name string, limit Limit) (of string) {
 // core returns the part of c that core/ratelimit has too.
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError, Hooks: c.Hooks,
+		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
 	}
 }

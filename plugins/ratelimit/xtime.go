@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/waitq"
 )
 
@@ -35,7 +36,7 @@ func (t *clientTransport) takeRate(ctx context.Context, cfg *ClientConfig) (give
 			return nil, context.Cause(ctx)
 		case <-t.closed:
 			turn.Cancel()
-			return nil, ratelimit.ErrClosed
+			return nil, limits.ErrClosed
 		}
 	}
 	return giveBack, nil

@@ -10,8 +10,8 @@ import (
 type (
 	// Strategy computes the wait before each retry; core/backoff has several.
 	Strategy = backoff.Strategy
-	// Hooks observe the retries.
-	Hooks = retry.Hooks
+	// A Retry describes a retry that is about to be made.
+	Retry = retry.Retry
 	// Info describes an attempt or a retry.
 	Info = retry.Info
 	// Stats are counts since the plugin was made.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
@@ -13,15 +14,15 @@ import (
 // A Plugin retries requests. It holds no state but its Config and counters, and any
 // number of clients may share it.
 type Plugin struct {
-	life   instance.Instance[Config, retry.Config, Hooks] // the settings are the policy's Config
+	life   instance.Instance[Config, retry.Config] // the settings are the policy's Config
 	policy *retry.Policy
 }
 
-func lifeCycle() *instance.Kind[Config, retry.Config, Hooks] {
-	return &instance.Kind[Config, retry.Config, Hooks]{
+func lifeCycle() *instance.Kind[Config, retry.Config] {
+	return &instance.Kind[Config, retry.Config]{
 		Kind: "retry", Type: "retry.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil}
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: func(c *Config) retry.Config { return c.core() },
 	}
@@ -35,10 +36,12 @@ func New(cfg Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.policy, err = retry.New(p.life.Load().Settings); err != nil {
+	inner := p.life.Load().Settings
+	inner.Registry = &core.Registry{}
+	if p.policy, err = retry.New(inner); err != nil {
 		return nil, err
 	}
-	if err = p.life.Register(p); err != nil {
+	if err = p.life.Register(p, p.SetConfig, instance.Inner(inner.Registry)); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -54,9 +57,8 @@ func (p *Plugin) Phase() client.Phase { return client.Attempts }
 // for a Name and Registry that stayed.
 func (p *Plugin) Config() Config { return p.life.Load().Config.clone() }
 
-// SetConfig replaces the Config, Hooks included, for requests that begin from now on;
-// requests in progress end under the Config they began with. Counts, observers and
-// overrides stay. An empty Name and a nil Registry stay as they are: another one is a
+// SetConfig replaces the Config for requests that begin from now on;
+// requests in progress end under the Config they began with. Counts and overrides stay. An empty Name and a nil Registry stay as they are: another one is a
 // [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
 func (p *Plugin) SetConfig(cfg Config) error {
 	return p.life.SetConfig(cfg.clone(), func(cfg *Config) error { return p.policy.SetConfig(cfg.core()) })
@@ -74,14 +76,6 @@ func (p *Plugin) Override(ctx context.Context, f func(*Config)) context.Context 
 // success, whatever its status. A request that ends before its first attempt, as with
 // a context that was done or an invalid Override, is in no count.
 func (p *Plugin) Stats() Stats { return p.policy.Stats() }
-
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (p *Plugin) Observe(h Hooks) (cancel func()) { return p.policy.Observe(h) }
-
-// Mechanisms returns the *retry.Policy of core/retry. It makes a Plugin
-// [core.Composed].
-func (p *Plugin) Mechanisms() []any { return []any{p.policy} }
 
 // Close removes the plugin from its registry. It goes on working. A second Close does
 // nothing; the error is always nil.

@@ -33,7 +33,7 @@ type Config struct {
 	// not registered.
 	Registry *core.Registry
 
-	// Disabled switches the plugin off: requests are sent once, without Map, Hooks
+	// Disabled switches the plugin off: requests are sent once, without Map, OnRetry
 	// and counts. An Override sets it for one request.
 	Disabled bool
 
@@ -111,10 +111,9 @@ type Config struct {
 	// Map returns another response, it must close the first.
 	Map func(resp *http.Response, err error) (*http.Response, error)
 
-	// Hooks observe the plugin. Any of them may be nil. info.Result is the
-	// *http.Response of the attempt, if there is one, and info.Err a
-	// [*StatusError] if that is retried. They must not read its body.
-	Hooks Hooks
+	// OnRetry is called before each wait for a retry, by the goroutine of the request. Its Result is the *http.Response of the
+	// attempt, if there is one, and its Err a [*StatusError] if that is retried. It must not read the body. It can be nil.
+	OnRetry func(ctx context.Context, r Retry)
 }
 
 func (c Config) clone() Config {
@@ -146,7 +145,7 @@ func (c Config) core() retry.Config {
 		Budget:        c.Budget,
 		RetryIf:       c.RetryIf,
 		RetryRejected: c.RetryRejected,
-		Hooks:         c.Hooks,
+		OnRetry:       c.OnRetry,
 	}
 }
 

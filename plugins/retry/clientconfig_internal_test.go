@@ -27,7 +27,7 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 		Budget:        &Budget{},
 		RetryIf:       func(error) bool { return true },
 		RetryRejected: true,
-		Hooks:         Hooks{Retried: func(context.Context, Info) {}},
+		OnRetry:       func(context.Context, Retry) {},
 	}
 	elsewhere := map[string]string{"RetryResult": "RetryResponse", "Map": "Map"}
 	ours, converted := reflect.ValueOf(full), reflect.ValueOf(full.core())

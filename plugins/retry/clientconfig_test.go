@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -75,21 +77,6 @@ func TestConfigIsAValue(t *testing.T) {
 	require.Equal(t, []string{"GET", "PUT"}, p.Config().Methods)
 }
 
-func TestRegistry(t *testing.T) {
-	t.Parallel()
-	r := &core.Registry{}
-	p := core.Must(retry.New(retry.Config{Name: "api", Registry: r}))
-	got, ok := r.Get("retry", "api")
-	require.True(t, ok)
-	require.Same(t, p, got)
-	_, err := retry.New(retry.Config{Name: "api", Registry: r})
-	require.ErrorContains(t, err, "already registered")
-	require.NoError(t, p.Close())
-	require.NoError(t, p.Close())
-	_, ok = r.Get("retry", "api")
-	require.False(t, ok)
-}
-
 func TestOverrideIsForThisPluginAndNests(t *testing.T) {
 	t.Parallel()
 	p, other := quick(retry.Config{MaxAttempts: 4}), quick(retry.Config{MaxAttempts: 4})
@@ -148,25 +135,29 @@ func TestMapIsCalledOnceAfterTheLoop(t *testing.T) {
 	require.ErrorIs(t, err, down)
 }
 
-func TestHooksSeeTheResponse(t *testing.T) {
+func TestOnRetrySeesTheResponse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		tell := func(what string) func(context.Context, retry.Info) {
-			return func(_ context.Context, i retry.Info) {
-				resp, _ := i.Result.(*http.Response)
-				line := what
-				if resp != nil {
-					line += " " + http.StatusText(resp.StatusCode)
-				}
-				if i.Err != nil {
-					line += " (" + i.Err.Error() + ")"
-				}
-				told = append(told, line+" "+i.Delay.String()+" "+map[bool]string{false: "backoff", true: "retry_after"}[i.FromRetryAfter])
+		note := func(what string, result any, err error, wait time.Duration) {
+			line := what
+			if resp, ok := result.(*http.Response); ok && resp != nil {
+				line += " " + http.StatusText(resp.StatusCode)
 			}
+			if err != nil {
+				line += " (" + err.Error() + ")"
+			}
+			told = append(told, fmt.Sprint(line, " ", wait))
 		}
-		hooks := retry.Hooks{Retried: tell("retried"), Recovered: tell("recovered"), Exhausted: tell("exhausted"), Ignored: tell("ignored"), Suppressed: tell("suppressed")}
-		p := core.Must(retry.New(retry.Config{Backoff: doubling(), Hooks: hooks}))
+		p := core.Must(retry.New(retry.Config{
+			Backoff: doubling(),
+			OnRetry: func(_ context.Context, r retry.Retry) { note("retry", r.Result, r.Err, r.Wait) },
+			Registry: listened(func(verdict string, e registry.Event) {
+				if verdict != "retried" {
+					note(verdict, nil, e.Err(), delayOf(e))
+				}
+			}),
+		}))
 		for _, steps := range [][]resiltest.Reply{
 			{status(200, 0)},
 			{status(503, 0, "Retry-After: 7"), status(200, 0)},
@@ -180,18 +171,19 @@ func TestHooksSeeTheResponse(t *testing.T) {
 		_, err := do(t, p, resiltest.NewScript(status(503, 0)), request(t.Context(), http.MethodPost, nil))
 		require.NoError(t, err)
 		require.Equal(t, []string{
-			"retried Service Unavailable (retry: status 503 Service Unavailable) 7s retry_after",
-			"recovered OK 0s backoff",
-			"retried Service Unavailable (retry: status 503 Service Unavailable) 500ms backoff",
-			"retried (reset) 1s backoff",
-			"exhausted Internal Server Error (retry: status 500 Internal Server Error) 0s backoff",
-			"ignored (context canceled) 0s backoff",
-			"suppressed Service Unavailable (retry: status 503 Service Unavailable) 0s backoff",
+			"retry Service Unavailable (retry: status 503 Service Unavailable) 7s",
+			"recovered 0s",
+			"retry Service Unavailable (retry: status 503 Service Unavailable) 500ms",
+			"retry (reset) 1s",
+			"exhausted (retry: status 500 Internal Server Error) 0s",
+			"ignored (context canceled) 0s",
+			"suppressed (retry: status 503 Service Unavailable) 0s",
 		}, told)
-		n := 0
-		defer p.Observe(retry.Hooks{Suppressed: func(context.Context, retry.Info) { n++ }})()
-		_, err = do(t, p, resiltest.NewScript(status(503, 0)), request(t.Context(), http.MethodPost, nil))
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
 	})
+}
+
+// delayOf returns the delay of an event, if it has one.
+func delayOf(e registry.Event) time.Duration {
+	d, _ := e.Attr("delay").Any().(time.Duration)
+	return d
 }

@@ -19,9 +19,8 @@
 // calls: three attempts inside three attempts are nine. If a request must survive a
 // restart, use a job queue instead.
 //
-// In a [core.Registry] the plugin has the kind "retry": core.SetConfig takes its
-// [Config], and [core.Lookup] also finds its *retry.Policy of core/retry, for metrics.
-// Change the Config of the plugin, not of the policy, which has no effect on requests.
+// In a [core.Registry] the plugin has the kind "retry", and [core.Lookup] finds it by its
+// type. It reports what its *retry.Policy of core/retry does.
 //
 // # Guarantees
 //
@@ -56,6 +55,6 @@
 //
 // Too many attempts multiply the load on a server that is down: keep them few, give
 // all plugins for that server one [Budget], and put a breaker inside. [Plugin.Stats] and
-// [Hooks] report the retries. If an attempt hangs, so does the call: limit the time of
+// Config.OnRetry reports the retries. If an attempt hangs, so does the call: limit the time of
 // attempts with an inner timeout plugin.
 package retry

@@ -89,12 +89,12 @@ func ExampleOnTimeout() {
 	// Get "http://example.test/": connection refused
 }
 
-func ExampleHooks() {
+func ExampleConfig_onRetry() {
 	retries, err := retry.New(retry.Config{
 		Backoff: backoff.Constant{Wait: time.Millisecond},
-		Hooks: retry.Hooks{Retried: func(_ context.Context, info retry.Info) {
-			fmt.Println("retry", info.Retry, "after", info.Delay, "because of", info.Err)
-		}},
+		OnRetry: func(_ context.Context, r retry.Retry) {
+			fmt.Println("attempt", r.Attempt, "after", r.Wait, "because of", r.Err)
+		},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -104,7 +104,7 @@ func ExampleHooks() {
 	fmt.Println(retries.Stats().Recovered, "recovered")
 	// Output:
 	// GET  503
-	// retry 1 after 1ms because of retry: status 503 Service Unavailable
+	// attempt 2 after 1ms because of retry: status 503 Service Unavailable
 	// GET  200
 	// got 200
 	// 1 recovered
@@ -125,13 +125,12 @@ func ExampleErrMaybeProcessed() {
 
 // Who gives up in the wait learns what the last answer was.
 func ExampleStatusError() {
-	retries, err := retry.New(retry.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	retries, err := retry.New(retry.Config{OnRetry: func(context.Context, retry.Retry) { cancel() }})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer retries.Observe(retry.Hooks{Retried: func(context.Context, retry.Info) { cancel() }})()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.test/", http.NoBody)
 	if err != nil {
 		fmt.Println(err)

@@ -68,6 +68,7 @@ func TestTerminalErrorsAreNotRetried(t *testing.T) {
 		"scheme":               {url: "ftp://example.test/", want: 1},
 		"no host":              {url: "http:///path", want: 1}, // net/http has no type for it, nor has go-retryablehttp a pattern
 		"header":               {url: "http://example.test/", header: http.Header{"Bad Name": {"x"}}, want: 1},
+		"permanent":            {fails: core.Permanent(errors.New("reset")), want: 1},
 		"no such name":         {fails: &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}, want: 1},
 		"name server down":     {fails: &net.OpError{Op: "dial", Err: &net.DNSError{IsTemporary: true}}, want: 3},
 		"cancelled further in": {fails: cancelled, want: 1},

@@ -1,7 +1,6 @@
 package retry_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/retry"
 )
 
@@ -131,9 +131,13 @@ func TestABodyOfModifyRequestIsClosedWhereAFunctionOfTheUserDoesNotReturn(t *tes
 	}
 	for name, cfg := range map[string]retry.Config{
 		"a panic in it": {ModifyRequest: func(req *http.Request, retry int) error { panic(replacing(req, retry)) }},
-		"a hook that ends its goroutine": {
+		"a listener that ends its goroutine": {
 			ModifyRequest: replacing,
-			Hooks:         retry.Hooks{Suppressed: func(context.Context, retry.Info) { runtime.Goexit() }},
+			Registry: listened(func(verdict string, _ registry.Event) {
+				if verdict != "retried" {
+					runtime.Goexit()
+				}
+			}),
 		},
 	} {
 		body.closed = 0

@@ -15,6 +15,8 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	coreretry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -38,12 +40,19 @@ func TestFromBackoffOfTheZeroInfoDoesNotDivideByZero(t *testing.T) {
 	require.Equal(t, time.Second, delay(t.Context(), retry.Info{Retry: 1}))
 }
 
-// heard are the hooks that were called.
-func heard(all *[]string) retry.Hooks {
-	say := func(name string) func(context.Context, retry.Info) {
-		return func(context.Context, retry.Info) { *all = append(*all, name) }
-	}
-	return retry.Hooks{Retried: say("retried"), Recovered: say("recovered"), Exhausted: say("exhausted"), Ignored: say("ignored"), Suppressed: say("suppressed")}
+// listened returns a registry that calls f for each event, with its verdict.
+func listened(f func(verdict string, e registry.Event)) *core.Registry {
+	return eventtest.Registry(func(_ context.Context, e registry.Event) {
+		f(map[string]string{
+			"attempt failed, a retry follows": "retried", "retry succeeded": "recovered", "retries exhausted": "exhausted",
+			"error is not retried": "ignored", "retry suppressed": "suppressed",
+		}[e.Text], e)
+	})
+}
+
+// heard returns a registry that writes down the verdicts.
+func heard(all *[]string) *core.Registry {
+	return listened(func(verdict string, _ registry.Event) { *all = append(*all, verdict) })
 }
 
 func TestACallWhoseGetBodyFailsIsCounted(t *testing.T) {
@@ -51,7 +60,7 @@ func TestACallWhoseGetBodyFailsIsCounted(t *testing.T) {
 	gone := errors.New("file is gone")
 	for name, answer := range map[string]resiltest.Reply{"response": status(503, 7), "error": {Err: io.ErrUnexpectedEOF}} {
 		var calls []string
-		p := quick(retry.Config{Hooks: heard(&calls)})
+		p := quick(retry.Config{Registry: heard(&calls)})
 		req := request(t.Context(), http.MethodPut, resiltest.NewBody("x"))
 		req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
 		resp, err := do(t, p, resiltest.NewScript(answer), req)
@@ -99,7 +108,7 @@ func TestACallWhoseModifyRequestFailsIsCounted(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no key to sign with")
 	var calls []string
-	p := quick(retry.Config{Hooks: heard(&calls), ModifyRequest: func(*http.Request, int) error { return broken }})
+	p := quick(retry.Config{Registry: heard(&calls), ModifyRequest: func(*http.Request, int) error { return broken }})
 	_, err := do(t, p, resiltest.NewScript(status(503, 0)), get(t))
 	require.Equal(t, broken, err)
 	require.Equal(t, []string{"retried", "ignored"}, calls)
@@ -112,7 +121,7 @@ func TestACallWhoseUploadIsReadAfterTheDecisionIsCounted(t *testing.T) {
 		var upload io.ReadCloser
 		var calls []string
 		p := quick(retry.Config{
-			Hooks: heard(&calls),
+			Registry: heard(&calls),
 			Delay: func(context.Context, retry.Info) time.Duration {
 				_, _ = upload.Read(make([]byte, 1)) // the transport is still sending it
 				return 0
@@ -173,8 +182,8 @@ func TestARejectionWithAResponseIsNoAttempt(t *testing.T) {
 	t.Parallel()
 	budget := core.Must(retry.NewBudget(1, 3))
 	var seen []error
-	p := quick(retry.Config{RetryRejected: true, Budget: budget, Hooks: retry.Hooks{
-		Retried: func(_ context.Context, info retry.Info) { seen = append(seen, info.Err) },
+	p := quick(retry.Config{RetryRejected: true, Budget: budget, OnRetry: func(_ context.Context, r retry.Retry) {
+		seen = append(seen, r.Err)
 	}})
 	s := resiltest.NewScript(reject(core.ErrRejected))
 	resp, err := do(t, p, s, get(t))

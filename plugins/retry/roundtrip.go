@@ -220,7 +220,7 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 		}
 		return again, instead
 	}
-	if request.Canceled(r.req) {
+	if request.Canceled(r.req) || blame.Permanent(r.err) {
 		return false, nil
 	}
 	explained := client.Explain(r.req, r.err)

@@ -438,7 +438,7 @@ func (l *limited) RetryAfter() time.Duration { return l.wait }
 func TestAStreamThatWasReadIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	retried := 0
-	p := quick(retry.Config{MaxBuffer: 5, Hooks: retry.Hooks{Retried: func(context.Context, retry.Info) { retried++ }}})
+	p := quick(retry.Config{MaxBuffer: 5, OnRetry: func(context.Context, retry.Retry) { retried++ }})
 	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
 	_, err := do(t, p, s, request(t.Context(), http.MethodPut, resiltest.NewBody("upload")))
 	require.ErrorIs(t, err, client.ErrNotReplayable)

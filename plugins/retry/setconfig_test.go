@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	coreretry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -61,18 +62,6 @@ func TestSetConfig(t *testing.T) {
 	}
 }
 
-func TestSetConfigKeepsTheNameAndTheRegistryThatItDoesNotSay(t *testing.T) {
-	t.Parallel()
-	var r core.Registry
-	p := core.Must(retry.New(retry.Config{Name: "api", Registry: &r}))
-	require.NoError(t, p.SetConfig(retry.Config{MaxAttempts: 7}))
-	require.Equal(t, retry.Config{Name: "api", Registry: &r, MaxAttempts: 7}, p.Config())
-	require.NoError(t, p.SetConfig(p.Config()))
-	require.NoError(t, p.Close())
-	_, found := r.Get("retry", "api")
-	require.False(t, found)
-}
-
 func TestAnOverrideThatIsNilChangesNothing(t *testing.T) {
 	t.Parallel()
 	p := quick(retry.Config{})
@@ -81,42 +70,31 @@ func TestAnOverrideThatIsNilChangesNothing(t *testing.T) {
 	require.Equal(t, 1, sends(t, p, 503, ctx, http.MethodGet))
 }
 
-func TestTheRegistryHasThePluginAndItsPolicy(t *testing.T) {
+func TestTheRegistryHasThePlugin(t *testing.T) {
 	t.Parallel()
-	var r core.Registry
 	var verdicts []string
+	r := heard(&verdicts)
 	notFound := func(resp *http.Response) bool { return resp.StatusCode == http.StatusNotFound }
-	p := core.Must(retry.New(retry.Config{Name: "api", Registry: &r, Backoff: backoff.None{}, AnyMethod: true, RetryResponse: notFound}))
-	plugin, _ := core.Lookup[*retry.Plugin](&r, "retry", "api")
+	p := core.Must(retry.New(retry.Config{Name: "api", Registry: r, Backoff: backoff.None{}, AnyMethod: true, RetryResponse: notFound}))
+	plugin, _ := core.Lookup[*retry.Plugin](r, "api")
 	require.Same(t, p, plugin)
-	policy, found := core.Lookup[*coreretry.Policy](&r, "retry", "api")
-	require.True(t, found)
-	require.Equal(t, []any{policy}, p.Mechanisms())
-	require.Equal(t, "api", policy.Name())
+	_, err := retry.New(retry.Config{Name: "api", Registry: r})
+	require.ErrorContains(t, err, "already registered")
 	require.Equal(t, 3, sends(t, p, 404, t.Context(), http.MethodPost))
+	require.Equal(t, []string{"retried", "retried", "exhausted"}, verdicts)
 
-	observed := 0
-	policy.Observe(retry.Hooks{Retried: func(context.Context, retry.Info) { observed++ }})
-	budget := core.Must(retry.NewBudget(0, 100))
-	require.NoError(t, core.SetConfig(&r, "retry", "api", retry.Config{
-		MaxAttempts: 4, Backoff: backoff.None{}, Budget: budget, RetryIf: func(error) bool { return false },
-		Hooks: retry.Hooks{Retried: func(_ context.Context, info retry.Info) { verdicts = append(verdicts, info.Verdict.String()) }},
-	}))
+	verdicts = nil
+	require.NoError(t, p.SetConfig(retry.Config{MaxAttempts: 4, Backoff: backoff.None{}, RetryIf: func(error) bool { return false }}))
 	require.Equal(t, 4, sends(t, p, 503, t.Context(), http.MethodGet))
 	require.Equal(t, 1, sends(t, p, 404, t.Context(), http.MethodPost), "all fields are those of the new Config")
-	require.Equal(t, []string{"again", "again", "again"}, verdicts)
-	require.Equal(t, 3, observed, "observers stay")
 	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
-	_, err := do(t, p, s, get(t))
+	_, err = do(t, p, s, get(t))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, 1, s.Calls(), "RetryIf")
-	require.Same(t, budget, policy.Config().Budget)
-	require.Equal(t, 4, policy.Config().MaxAttempts)
-	require.Equal(t, policy.Stats(), p.Stats())
-
-	require.EqualError(t, core.SetConfig(&r, "retry", "api", coreretry.Config{MaxAttempts: 9}),
-		`core.SetConfig = ("retry", "api"): takes a github.com/gresil/gresil/plugins/retry.Config, not a github.com/gresil/gresil/core/retry.Config`)
-	require.Equal(t, 4, p.Config().MaxAttempts)
+	require.Equal(t, []string{"", "retried", "retried", "retried", "exhausted", "ignored"}, verdicts, "the first for the Config")
+	require.NoError(t, p.Close())
+	_, found := core.Lookup[*retry.Plugin](r, "api")
+	require.False(t, found)
 }
 
 func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
@@ -129,7 +107,7 @@ func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
 			return nil, errors.New("mapped")
 		},
 		CheckRetry: func(context.Context, *http.Response, error) (bool, error) { events++; return true, nil },
-		Hooks:      retry.Hooks{Retried: func(context.Context, retry.Info) { events++ }, Exhausted: func(context.Context, retry.Info) { events++ }},
+		OnRetry:    func(context.Context, retry.Retry) { events++ },
 	}
 	p := core.Must(retry.New(with(base, func(c *retry.Config) { c.Disabled = true })))
 	require.Equal(t, 1, sends(t, p, 503, t.Context(), http.MethodGet))
@@ -206,9 +184,15 @@ func TestBudgetOfTwoPlugins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := core.Must(retry.NewBudget(0.5, 1))
 		var why []string
-		hooks := retry.Hooks{Suppressed: func(_ context.Context, info retry.Info) { why = append(why, info.Verdict.String()) }}
-		one := quick(retry.Config{Budget: budget, Hooks: hooks})
-		other := quick(retry.Config{Budget: budget, Hooks: hooks})
+		suppressed := func() *core.Registry {
+			return listened(func(verdict string, e registry.Event) {
+				if verdict == "suppressed" {
+					why = append(why, e.Attr("reason").String())
+				}
+			})
+		}
+		one := quick(retry.Config{Budget: budget, Registry: suppressed()})
+		other := quick(retry.Config{Budget: budget, Registry: suppressed()})
 		require.Equal(t, 2, sends(t, one, 503, t.Context(), http.MethodGet), "the one of the second; the response is returned")
 		require.Equal(t, 2, sends(t, other, 503, t.Context(), http.MethodGet), "paid for by both")
 		require.Equal(t, 1, sends(t, one, 503, t.Context(), http.MethodGet))

@@ -18,6 +18,7 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	coreretry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -204,7 +205,11 @@ func TestOneAttemptSuppressesNothing(t *testing.T) {
 		"Retry-After":         {http.MethodGet, resiltest.NewScript(status(503, 0, "Retry-After: 9999")), nil},
 	} {
 		suppressed := 0
-		p := quick(retry.Config{MaxAttempts: 1, Hooks: retry.Hooks{Suppressed: func(context.Context, retry.Info) { suppressed++ }}})
+		p := quick(retry.Config{MaxAttempts: 1, Registry: listened(func(verdict string, _ registry.Event) {
+			if verdict == "suppressed" {
+				suppressed++
+			}
+		})})
 		req := request(t.Context(), tt.method, nil)
 		req.Body = tt.body
 		_, err := do(t, p, tt.base, req)

@@ -7,10 +7,6 @@ type (
 	// Error is the error of an exchange that was over its limit, and the cause with
 	// which its context ends.
 	Error = timeout.Error
-	// Hooks observe the timeouts.
-	Hooks = timeout.Hooks
-	// Info describes a timeout.
-	Info = timeout.Info
 	// Stats are counts since the plugin was made.
 	Stats = timeout.Stats
 )

@@ -33,13 +33,13 @@ func NewAttempt(cfg Config) (*Client, error) { return newClient(cfg, false, "att
 
 func newClient(cfg Config, total bool, name string, limit time.Duration) (*Client, error) {
 	c := &Client{total: total}
-	err := c.init(c, &instance.Kind[Config, settings, Hooks]{
+	err := c.init(c, &instance.Kind[Config, settings]{
 		Type: "timeout.Config", DefaultName: name,
-		Fields: func(c *Config) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the timeout has the hooks
+		Fields: func(c *Config) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry} // the timeout has the hooks
 		},
 		Settings: func(c *Config) settings {
-			return settle(cmp.Or(c.Name, name), c.Disabled, cmp.Or(c.Limit, limit), c.Hooks)
+			return settle(cmp.Or(c.Name, name), c.Disabled, cmp.Or(c.Limit, limit))
 		},
 		Fixed: func(check *validate.Check, _, c *Config) {
 			if !total {
@@ -76,7 +76,7 @@ func (c *Client) Phase() client.Phase {
 // was given except for a Name and Registry that stayed.
 func (c *Client) Config() Config { return c.life.Load().Config }
 
-// SetConfig replaces the Config, Hooks included, while the plugin is in use. Requests in
+// SetConfig replaces the Config while the plugin is in use. Requests in
 // progress keep their limit; counts, observers and overrides stay. An empty Name and a
 // nil Registry stay as they are: another one is a [*core.ConfigError], as are the errors
 // of [Config.Validate], and nothing changes. A zero Limit is the default of NewTotal or
@@ -84,7 +84,7 @@ func (c *Client) Config() Config { return c.life.Load().Config }
 func (c *Client) SetConfig(cfg Config) error { return c.setConfig(cfg) }
 
 // Override returns a context under which f changes the Config of this plugin and of no
-// other. Overrides nest: the innermost is applied last. Name, Registry and Hooks stay.
+// other. Overrides nest: the innermost is applied last. Name and Registry stay.
 // An invalid Config fails the request with a [*core.ConfigError], and nothing is sent. A
 // nil f changes nothing.
 func (c *Client) Override(ctx context.Context, f func(*Config)) context.Context {

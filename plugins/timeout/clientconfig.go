@@ -49,9 +49,6 @@ type Config struct {
 	// in addition to Limit, and without one. If zero, there is no limit. It must not be
 	// negative.
 	BodyIdle time.Duration
-
-	// Hooks observe the plugin. Any of them may be nil.
-	Hooks Hooks
 }
 
 // Validate reports every field that cannot be used, joined. Each is a

@@ -21,8 +21,7 @@
 //	ctx = attempt.Override(ctx, func(c *timeout.Config) { c.Disabled = true })
 //
 // SetConfig of both replaces the settings while they are in use. In a [core.Registry]
-// the plugins have the kind "timeout": core.SetConfig takes their [Config] or
-// [ServerConfig], and [core.Lookup] also finds their *timeout.Timeout of core/timeout.
+// the plugins have the kind "timeout", and [core.Lookup] finds them by their types.
 //
 // Do not use a total limit without a limit per attempt: an attempt that hangs
 // then leaves no time for a retry. To protect a server from slow clients, use the

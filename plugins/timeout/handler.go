@@ -148,7 +148,7 @@ func (s *serving) freeReader() {
 
 func (s *Server) panicked(cfg *ServerConfig, r *http.Request, end Ended) {
 	if cfg.Panicked != nil && end.Panic != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-		defer s.life.Panics.Recover()
+		defer s.panics.Recover()
 		cfg.Panicked(r.Context(), end)
 	}
 }
@@ -158,7 +158,7 @@ func (s *Server) late(cfg *ServerConfig, r *http.Request, end Ended) {
 		s.latePanics.Add(1)
 	}
 	if cfg.Late != nil {
-		defer s.life.Panics.Recover()
+		defer s.panics.Recover()
 		cfg.Late(r.Context(), end)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -31,10 +33,8 @@ func TestBodyIdle(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				handler := &stalling{left: make(chan struct{})}
-				var told []timeout.Info
-				plugin := core.Must(newPlugin(timeout.Config{BodyIdle: 2 * time.Second, HeadersOnly: name == "total", Limit: time.Second, Hooks: timeout.Hooks{
-					TimedOut: func(_ context.Context, info timeout.Info) { told = append(told, info) },
-				}}))
+				var told []error
+				plugin := core.Must(newPlugin(timeout.Config{BodyIdle: 2 * time.Second, HeadersOnly: name == "total", Limit: time.Second, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) { told = append(told, e.Err()) })}))
 				httpClient, _ := serve(t, handler)
 				httpClient.Transport = plugin.Transport(httpClient.Transport)
 
@@ -60,7 +60,7 @@ func TestBodyIdle(t *testing.T) {
 				<-handler.left // the connection is closed
 				require.NoError(t, resp.Body.Close())
 				require.Equal(t, timeout.Stats{Succeeded: 1, TimedOut: 1}, plugin.Stats())
-				require.Equal(t, []timeout.Info{{Limit: 2 * time.Second, Elapsed: 2 * time.Second, Err: err}}, told)
+				require.Equal(t, []error{err}, told)
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
@@ -14,9 +15,9 @@ import (
 // A plugin is the common part of [Client] and [Server]: C is its Config. Methods that
 // mention C are written for each of them, so that users see no type parameter.
 type plugin[C config] struct {
-	life    instance.Instance[C, settings, Hooks]
+	life    instance.Instance[C, settings]
 	timeout *timeout.Timeout
-	kind    *instance.Kind[C, settings, Hooks]
+	kind    *instance.Kind[C, settings]
 }
 
 type config interface{ Validate() error }
@@ -24,11 +25,11 @@ type config interface{ Validate() error }
 // settings follow from a Config.
 type settings struct {
 	cause *Error         // of the limit, which is negative if there is none
-	core  timeout.Config // of the timeout, which is not registered itself
+	core  timeout.Config // of the timeout
 }
 
-func settle(name string, disabled bool, limit time.Duration, hooks Hooks) settings {
-	inner := timeout.Config{Name: name, Limit: limit, Hooks: hooks}
+func settle(name string, disabled bool, limit time.Duration) settings {
+	inner := timeout.Config{Name: name, Limit: limit}
 	if disabled {
 		inner.Limit = -1
 	}
@@ -45,7 +46,7 @@ func (p *plugin[C]) check(cfg *C) error {
 }
 
 // init is the constructor of self.
-func (p *plugin[C]) init(self any, kind *instance.Kind[C, settings, Hooks], cfg C) (err error) {
+func (p *plugin[C]) init(self any, kind *instance.Kind[C, settings], cfg C) (err error) {
 	kind.Kind, p.kind = "timeout", kind
 	if err = p.check(&cfg); err != nil {
 		return err
@@ -53,22 +54,16 @@ func (p *plugin[C]) init(self any, kind *instance.Kind[C, settings, Hooks], cfg 
 	if err = p.life.Init(kind, cfg); err != nil {
 		return err
 	}
-	if p.timeout, err = timeout.New(p.life.Load().Settings.core); err != nil {
+	inner := p.life.Load().Settings.core
+	inner.Registry = &core.Registry{}
+	if p.timeout, err = timeout.New(inner); err != nil {
 		return err
 	}
-	return p.life.Register(self)
+	return p.life.Register(self, p.setConfig, instance.Inner(inner.Registry))
 }
 
 // Name returns the name of the plugin.
 func (p *plugin[C]) Name() string { return p.life.Name() }
-
-// Observe adds hooks to those of the Config, until cancel is called. Hooks that run at
-// that moment are not interrupted.
-func (p *plugin[C]) Observe(h Hooks) (cancel func()) { return p.timeout.Observe(h) }
-
-// Mechanisms returns the *timeout.Timeout of core/timeout. It makes a plugin
-// [core.Composed].
-func (p *plugin[C]) Mechanisms() []any { return []any{p.timeout} }
 
 // Close removes the plugin from its registry. It goes on working. A second Close does
 // nothing; the error is always nil.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/server"
@@ -16,6 +17,7 @@ import (
 // number of handlers may share it.
 type Server struct {
 	plugin[ServerConfig]
+	panics     hook.Panics // of Late and Panicked
 	latePanics atomic.Uint64
 }
 
@@ -30,13 +32,13 @@ type ServerStats struct {
 // [core.Registry.Add].
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
-	err := s.init(s, &instance.Kind[ServerConfig, settings, Hooks]{
+	err := s.init(s, &instance.Kind[ServerConfig, settings]{
 		Type: "timeout.ServerConfig", DefaultName: "server",
-		Fields: func(c *ServerConfig) instance.Fields[Hooks] {
-			return instance.Fields[Hooks]{Name: &c.Name, Registry: &c.Registry, Hooks: nil} // the timeout has the hooks
+		Fields: func(c *ServerConfig) instance.Fields {
+			return instance.Fields{Name: &c.Name, Registry: &c.Registry} // the timeout has the hooks
 		},
 		Settings: func(c *ServerConfig) settings {
-			return settle(cmp.Or(c.Name, "server"), c.Disabled, cmp.Or(c.Limit, 30*time.Second), c.Hooks)
+			return settle(cmp.Or(c.Name, "server"), c.Disabled, cmp.Or(c.Limit, 30*time.Second))
 		},
 	}, cfg)
 	if err != nil {
@@ -52,15 +54,15 @@ func (s *Server) Phase() server.Phase { return server.Handling }
 // except for a Name and Registry that stayed.
 func (s *Server) Config() ServerConfig { return s.life.Load().Config }
 
-// SetConfig replaces the ServerConfig, Hooks included, while the plugin is in use.
-// Requests whose handler runs keep their settings except for Hooks; counts, observers
+// SetConfig replaces the ServerConfig while the plugin is in use.
+// Requests whose handler runs keep their settings; counts
 // and overrides stay. An empty Name and a nil Registry stay as they are: another one is a
 // [*core.ConfigError], as are the errors of [ServerConfig.Validate], and nothing changes.
 func (s *Server) SetConfig(cfg ServerConfig) error { return s.setConfig(cfg) }
 
 // Override returns a context under which f changes the ServerConfig of this plugin and
 // of no other; it is for an outer middleware. Overrides nest: the innermost is applied
-// last. Name, Registry and Hooks stay. With an invalid ServerConfig the request is
+// last. Name and Registry stay. With an invalid ServerConfig the request is
 // answered with 500, and the handler does not run. A nil f changes nothing.
 func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Context {
 	return override.Context(ctx, &s.plugin, f)
@@ -68,9 +70,7 @@ func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Co
 
 // Stats returns the counts so far.
 func (s *Server) Stats() ServerStats {
-	stats := ServerStats{Stats: s.timeout.Stats(), LatePanics: s.latePanics.Load()}
-	stats.HookPanics += s.life.Panics.Count()
-	return stats
+	return ServerStats{Stats: s.timeout.Stats(), LatePanics: s.latePanics.Load()}
 }
 
 // Handler returns next with the limit around it. Put it around the whole router,

@@ -53,8 +53,6 @@ type ServerConfig struct {
 	// It is not called for [http.ErrAbortHandler]. A panic in it is recovered and
 	// counted.
 	Panicked func(ctx context.Context, end Ended)
-	// Hooks observe the plugin. Any of them may be nil.
-	Hooks Hooks
 }
 
 // Ended describes a handler that ended late, or by a panic.

@@ -357,7 +357,7 @@ func TestAClosedCacheFails(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
 	_, err := table.Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
-	require.ErrorIs(t, err, ratelimit.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 }
 
 func TestConfigOfADenyCache(t *testing.T) {
@@ -372,11 +372,11 @@ func TestConfigOfADenyCache(t *testing.T) {
 	cfg := Config{Registry: registry, Name: "redis"}
 	s, err := New(inMemory(), cfg)
 	require.NoError(t, err)
-	got, _ := registry.Get("ratelimitstore", "redis")
+	got, _ := core.Lookup[*Store](registry, "redis")
 	require.Same(t, s, got)
 	_, err = New(inMemory(), cfg)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, s.Close())
-	_, ok := registry.Get("ratelimitstore", "redis")
+	_, ok := core.Lookup[*Store](registry, "redis")
 	require.False(t, ok)
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limitstore"
 	"github.com/gresil/gresil/internal/stripe"
 )
-
-const kind = "ratelimitstore"
 
 // Config configures a [Store]. The zero value is ready to use.
 //
@@ -41,6 +40,7 @@ func (c Config) name() string { return cmp.Or(c.Name, "default") }
 
 // A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
 type Store struct {
+	remove  func() // from the registry
 	inner   ratelimit.Store
 	cfg     Config
 	denials *denials
@@ -58,10 +58,9 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 		return nil, &core.ConfigError{Field: "denycache store", Value: nil, Reason: "must not be nil"}
 	}
 	s := &Store{inner: store, cfg: cfg, denials: newDenials(cmp.Or(cfg.MaxKeys, 10_000))}
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
-			return nil, err
-		}
+	var err error
+	if s.remove, err = limitstore.Register(cfg.Registry, "denycache.Config.Name", cfg.name(), s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -80,9 +79,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	if r := s.cfg.Registry; r != nil {
-		r.Remove(kind, s.cfg.name(), s)
-	}
+	s.remove()
 	return s.inner.Close()
 }
 

@@ -16,7 +16,9 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // aclOfTheDocs are the rules of the five lines in the package documentation.
@@ -145,7 +147,11 @@ func TestTheACLOfCooldowns(t *testing.T) {
 		shared := func() *cooldown.Cooldown {
 			client := connect()
 			s := newStore(t, client, Config{Warn: func(err error) { problems <- err }})
-			c, err := cooldown.New(cooldown.Config{Name: "vendor", Store: s, Hooks: cooldown.Hooks{StoreFailed: func(_ context.Context, info cooldown.Info) { problems <- info.Err }}})
+			c, err := cooldown.New(cooldown.Config{Name: "vendor", Store: s, Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
+				if e.Warn {
+					problems <- e.Err()
+				}
+			})})
 			require.NoError(t, err)
 			t.Cleanup(func() {
 				_ = c.Close()

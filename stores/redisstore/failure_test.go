@@ -212,7 +212,7 @@ func TestNothingIsLeftRunning(t *testing.T) { //nolint:paralleltest // it counts
 		require.NoError(t, s.Close())
 		require.NoError(t, s.Close(), "twice")
 		_, err = s.Open("more")
-		require.ErrorIs(t, err, ratelimit.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 		require.NoError(t, client.Close())
 		for range 1000 {
 			if runtime.NumGoroutine() <= before {

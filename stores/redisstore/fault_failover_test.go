@@ -192,7 +192,7 @@ func TestHoldsAfterAFailover(t *testing.T) {
 			t.Parallel()
 			r := redistest.StartRelay(t)
 			var news news
-			c := newShared(t, idleClient(t, r, 40), Config{}, news.hooks)
+			c := newShared(t, idleClient(t, r, 40), Config{}, news.listen)
 			b := newBulkhead(t, idleClient(t, r, 40), Config{Timeout: patient}, limitOf(100))
 			use(t, c, "k")
 			require.Eventually(t, isPushed(c), patient, time.Millisecond)

@@ -13,29 +13,31 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/redisserver"
+	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/tcpproxy"
 )
 
-// A news counts what the hooks of a cooldown report of its store.
+// A news counts what a cooldown reports of its store.
 type news struct {
 	mu                sync.Mutex
 	failed, recovered int
 	err               error
 }
 
-func (n *news) hooks(c *cooldown.Config) {
-	c.Hooks.StoreFailed = func(_ context.Context, info cooldown.Info) {
+func (n *news) listen(c *cooldown.Config) {
+	c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.failed++
-		n.err = info.Err
-	}
-	c.Hooks.StoreRecovered = func(context.Context, cooldown.Info) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.recovered++
-	}
+		switch e.Text {
+		case "cooldown store failed":
+			n.failed++
+			n.err = e.Err()
+		case "cooldown store recovered":
+			n.recovered++
+		}
+	})
 }
 
 // await waits until the store has failed once and recovered so often.
@@ -71,7 +73,7 @@ func TestHoldsOutliveTheServer(t *testing.T) {
 		srv := startServer(t)
 		prepare(t, srv)
 		var n news
-		a, b := newShared(t, srv.client(t), Config{}, n.hooks), newShared(t, srv.client(t), Config{})
+		a, b := newShared(t, srv.client(t), Config{}, n.listen), newShared(t, srv.client(t), Config{})
 		use(t, a, "k")
 		use(t, b, "k")
 		a.Hold(t.Context(), "before", time.Hour)
@@ -193,7 +195,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	srv := startServer(t)
 	srv.Kill()
 	var n news
-	a := newShared(t, srv.client(t), Config{Timeout: 200 * time.Millisecond}, n.hooks)
+	a := newShared(t, srv.client(t), Config{Timeout: 200 * time.Millisecond}, n.listen)
 	begun := time.Now()
 	use(t, a, "k")
 	require.Less(t, time.Since(begun), busy)
@@ -214,7 +216,7 @@ func TestAValueOfAnotherProgram(t *testing.T) {
 	const set = "gresil:{cooldowns}:=vendor"
 	require.NoError(t, client.Set(t.Context(), set, "x", 0).Err())
 	var n news
-	a := newShared(t, client, Config{}, n.hooks)
+	a := newShared(t, client, Config{}, n.listen)
 	use(t, a, "k")
 	require.ErrorContains(t, n.await(t, 0), "redisstore: another program has written to the key: WRONGTYPE")
 	a.Hold(t.Context(), "k", time.Hour)

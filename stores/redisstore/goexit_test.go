@@ -12,10 +12,12 @@ import (
 
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
-// TestAHookThatEndsTheGoroutineAtOneHoldLosesNoOther: they are in one reading, and known after it.
-func TestAHookThatEndsTheGoroutineAtOneHoldLosesNoOther(t *testing.T) {
+// TestListenerThatEndsTheGoroutineAtAHold: they are in one reading, and known after it.
+func TestListenerThatEndsTheGoroutineAtAHold(t *testing.T) {
 	t.Parallel()
 	leavesNothing(t)
 	srv := startServer(t)
@@ -29,10 +31,12 @@ func TestAHookThatEndsTheGoroutineAtOneHoldLosesNoOther(t *testing.T) {
 	}
 	var held atomic.Int64
 	c := newShared(t, srv.client(t), Config{}, func(c *cooldown.Config) {
-		c.Hooks.Held = func(context.Context, cooldown.Info) {
-			held.Add(1)
-			runtime.Goexit()
-		}
+		c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Text == "calls are held back" {
+				held.Add(1)
+				runtime.Goexit()
+			}
+		})
 	})
 	use(t, c, "x")
 	for _, key := range keys {
@@ -41,11 +45,11 @@ func TestAHookThatEndsTheGoroutineAtOneHoldLosesNoOther(t *testing.T) {
 	require.Eventually(t, func() bool { return held.Load() == int64(len(keys)) }, patient, time.Millisecond)
 }
 
-func TestAHookThatEndsTheGoroutineAtOneLostLeaseLeavesNoOther(t *testing.T) {
+func TestListenerThatEndsTheGoroutineAtALoss(t *testing.T) {
 	t.Parallel()
 	leavesNothing(t)
 	b := newBulkhead(t, startServer(t).client(t), Config{}, limitOf(10), func(c *bulkhead.Config) {
-		c.Hooks.Lost = func(context.Context, bulkhead.Info) { runtime.Goexit() }
+		c.Registry = eventtest.Registry(func(context.Context, registry.Event) { runtime.Goexit() })
 	})
 	var all []bulkhead.Permit
 	for range 4 {

@@ -12,10 +12,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
 )
 
-var errClosed = fmt.Errorf("redisstore: the store is closed: %w", cooldown.ErrClosed)
+var errClosed = fmt.Errorf("redisstore: the store is closed: %w", core.ErrClosed)
 
 // maxHolds is the number of holds of a name that are kept, here and in the server.
 const maxHolds = 1 << 16

@@ -15,6 +15,8 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // newShared returns a cooldown over a store of its own, as another process has it.
@@ -306,7 +308,7 @@ func TestCloseEndsTheConnectionForMessages(t *testing.T) {
 	c.Hold(t.Context(), "k", time.Hour)
 	require.True(t, isHeld(c, "k")(), "in this process")
 	_, err := cooldown.New(cooldown.Config{Store: s})
-	require.ErrorIs(t, err, cooldown.ErrClosed)
+	require.ErrorIs(t, err, core.ErrClosed)
 	require.EqualError(t, err, "redisstore: the store is closed: cooldown: closed")
 }
 
@@ -327,22 +329,28 @@ func TestWhatWasSaidLastIsSent(t *testing.T) {
 	}
 }
 
-// A hook that ends its goroutine, or closes the cooldown, does no harm to others.
-func TestHooksOfSharedCooldowns(t *testing.T) {
+// A listener that ends its goroutine, or closes the cooldown, does no harm to others.
+func TestListenersOfSharedCooldowns(t *testing.T) {
 	t.Parallel()
 	leavesNothing(t)
 	srv := startServer(t)
 	a := newShared(t, srv.client(t), Config{})
 	var holds atomic.Int64
 	ends := newShared(t, srv.client(t), Config{}, func(c *cooldown.Config) {
-		c.Hooks.Held = func(context.Context, cooldown.Info) {
-			holds.Add(1)
-			runtime.Goexit()
-		}
+		c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Text == "calls are held back" {
+				holds.Add(1)
+				runtime.Goexit()
+			}
+		})
 	})
 	var closes *cooldown.Cooldown
 	closes = newShared(t, srv.client(t), Config{}, func(c *cooldown.Config) {
-		c.Hooks.Held = func(context.Context, cooldown.Info) { _ = closes.Close() }
+		c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+			if e.Text == "calls are held back" {
+				_ = closes.Close()
+			}
+		})
 	})
 	use(t, ends, "k")
 	use(t, closes, "k")

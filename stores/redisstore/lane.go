@@ -12,6 +12,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/failover"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 const (
@@ -103,7 +104,7 @@ func (l *lane) add(it *item) error {
 	defer l.mu.Unlock()
 	switch {
 	case l.store.closed.Load():
-		return ratelimit.ErrClosed
+		return limits.ErrClosed
 	case len(l.queue) >= maxQueue:
 		return errQueue
 	}

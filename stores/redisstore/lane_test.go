@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
@@ -70,7 +71,7 @@ func TestCloseEndsThoseWhoWait(t *testing.T) {
 	ended := 0
 	for range cap(errs) {
 		if err := <-errs; err != nil {
-			require.ErrorIs(t, err, ratelimit.ErrClosed)
+			require.ErrorIs(t, err, core.ErrClosed)
 			ended++
 		}
 	}

@@ -14,7 +14,9 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/quiettest"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // isTaken reports whether a key has a lease in the server.
@@ -230,11 +232,11 @@ func TestPermitsAreLostIfTheServerHasGivenThemToOthers(t *testing.T) {
 		cfg := brief
 		var lost atomic.Int64
 		a := newBulkhead(t, client, cfg, limitOf(2), func(c *bulkhead.Config) {
-			c.Hooks.Lost = func(ctx context.Context, info bulkhead.Info) {
-				if ctx.Err() == nil && info.Key == "k" && info.Weight == 2 && info.Err == nil {
+			c.Registry = eventtest.Registry(func(ctx context.Context, e registry.Event) {
+				if ctx.Err() == nil && e.Text == "call lost its permits" && e.Key == "k" && e.Attr("weight").Int64() == 2 && e.Err() == nil {
 					lost.Add(1)
 				}
-			}
+			})
 		})
 		b := newBulkhead(t, client, cfg, limitOf(2))
 		p := acquire(t, a, "k", 2)
@@ -271,8 +273,14 @@ func TestWithoutTheServer(t *testing.T) {
 				var failed, recovered atomic.Int64
 				b := newBulkhead(t, srv.client(t), brief, limitOf(2), noQueue, func(c *bulkhead.Config) {
 					c.OnStoreError = policy
-					c.Hooks.StoreFailed = func(context.Context, bulkhead.Info) { failed.Add(1) }
-					c.Hooks.StoreRecovered = func(context.Context, bulkhead.Info) { recovered.Add(1) }
+					c.Registry = eventtest.Registry(func(_ context.Context, e registry.Event) {
+						switch e.Text {
+						case "bulkhead store failed":
+							failed.Add(1)
+						case "bulkhead store recovered":
+							recovered.Add(1)
+						}
+					})
 				})
 				begun := time.Now()
 				inFlight := acquire(t, b, "k", 1)
@@ -324,7 +332,7 @@ func TestAWaitEndsWithItsContextItsTimeTheBulkheadAndTheStore(t *testing.T) {
 		want error
 	}{
 		{func(_ *bulkhead.Bulkhead, cancel func(error)) { cancel(why) }, why},
-		{func(b *bulkhead.Bulkhead, _ func(error)) { _ = b.Close() }, bulkhead.ErrClosed},
+		{func(b *bulkhead.Bulkhead, _ func(error)) { _ = b.Close() }, core.ErrClosed},
 		{func(*bulkhead.Bulkhead, func(error)) {}, bulkhead.ErrFull},
 		{func(b *bulkhead.Bulkhead, _ func(error)) { _ = b.Config().Store.(*Store).Close() }, bulkhead.ErrStore}, //nolint:forcetypeassert // of newBulkhead
 	} {

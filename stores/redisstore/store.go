@@ -15,10 +15,13 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limitstore"
 )
 
 // A Store is a [ratelimit.Store] in Redis. It is used by many goroutines at once.
 type Store struct {
+	remove func() // from the registry
 	cfg    Config
 	client redis.UniversalClient
 	single bool  // all keys are on one server
@@ -49,9 +52,6 @@ type Store struct {
 
 	clock func() time.Time // of tests; if nil, the time is that of the server
 }
-
-// kind is that of a store in a registry.
-const kind = "ratelimitstore"
 
 // New makes a store over a client, which the caller owns: the store does not close it. It sends
 // nothing yet; [Store.Check] reports whether the server can be used. It returns the errors of
@@ -94,10 +94,9 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	}
 	s.making, s.stopMakes = context.WithCancel(context.Background())
 	s.ctx, s.stop = context.WithCancel(s.making)
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
-			return nil, err
-		}
+	var err error
+	if s.remove, err = limitstore.Register(cfg.Registry, "redisstore.Config.Name", cfg.name(), s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -105,7 +104,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 // Open returns the table of that name; the same name is the same table. It sends nothing.
 func (s *Store) Open(name string) (driver.Table, error) {
 	if s.closed.Load() {
-		return nil, ratelimit.ErrClosed
+		return nil, limits.ErrClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,12 +124,10 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	if r := s.cfg.Registry; r != nil {
-		r.Remove(kind, s.cfg.name(), s)
-	}
+	s.remove()
 	for _, n := range s.allNodes() {
 		for i := range n.lanes {
-			n.lanes[i].drop(ratelimit.ErrClosed)
+			n.lanes[i].drop(limits.ErrClosed)
 		}
 	}
 	s.stop()
@@ -166,7 +163,7 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 	s.ending.RLock()
 	defer s.ending.RUnlock()
 	if s.closed.Load() {
-		return r, false, ratelimit.ErrClosed
+		return r, false, limits.ErrClosed
 	}
 	reply, err := s.exchange(ctx, caller, req)
 	if err != nil {

@@ -104,7 +104,7 @@ func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	plans := *t.plans.Load()
 	switch {
 	case t.store.closed.Load():
-		return ratelimit.Result{}, ratelimit.ErrClosed
+		return ratelimit.Result{}, limits.ErrClosed
 	case id == 0 || int(id) >= len(plans):
 		return ratelimit.Result{}, fmt.Errorf("redisstore: no plan %d in this table", id)
 	case op.Cost < 0:

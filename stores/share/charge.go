@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/limits"
 )
 
 const chargers = 32 // keys whose debts are charged at a time
@@ -47,7 +47,7 @@ func (l *local) depart(ctx context.Context, key string, cost int64) (*known, err
 				defer context.AfterFunc(l.table.store.ctx, cancel)() //nolint:contextcheck // Close ends it
 				l.charge(ctx, key, k, c)
 			}) {
-				c.err = ratelimit.ErrClosed
+				c.err = limits.ErrClosed
 				close(c.over)
 			}
 		}

@@ -48,7 +48,7 @@ func (l *local) Apply(ctx context.Context, key string, id driver.ID, op driver.O
 	p := l.table.plan(id)
 	switch {
 	case l.table.store.ctx.Err() != nil:
-		return driver.Result{}, ratelimit.ErrClosed
+		return driver.Result{}, limits.ErrClosed
 	case p == nil:
 		return driver.Result{}, errPlan(id)
 	case op.Kind == driver.Refund:

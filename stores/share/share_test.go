@@ -258,9 +258,9 @@ func TestDebtsAreChargedByClose(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.EqualValues(t, 40, inStore(t, stores[0], limit, "k"))
 		_, err := s.Open("l")
-		require.ErrorIs(t, err, ratelimit.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 		_, err = localOf(s).Apply(t.Context(), "k", 1, driver.Op{Cost: 1})
-		require.ErrorIs(t, err, ratelimit.ErrClosed)
+		require.ErrorIs(t, err, core.ErrClosed)
 	})
 }
 
@@ -668,12 +668,12 @@ func TestConfigOfAShare(t *testing.T) {
 	registry := &core.Registry{}
 	cfg := Config{Registry: registry, Name: "redis"}
 	s := newStore(t, inMemory(), cfg)
-	got, _ := registry.Get("ratelimitstore", "redis")
+	got, _ := core.Lookup[*Store](registry, "redis")
 	require.Same(t, s, got)
 	_, err = New(inMemory(), cfg)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
-	_, ok := registry.Get("ratelimitstore", "redis")
+	_, ok := core.Lookup[*Store](registry, "redis")
 	require.False(t, ok)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/limitstore"
 	"github.com/gresil/gresil/internal/stripe"
 )
 
 const (
-	kind        = "ratelimitstore"
 	chargeEvery = 2 * time.Second  // debts are charged while there are any
 	chargeTime  = 10 * time.Second // for one key, if the store has no timeout of its own
 	closeTime   = time.Second      // for the last charges
@@ -24,6 +24,7 @@ const (
 
 // A Store is a [ratelimit.Store] around another one. It is used by many goroutines at once.
 type Store struct {
+	remove func() // from the registry
 	inner  ratelimit.Store
 	cfg    Config
 	rank   int64 // of this process, if the store does not count
@@ -53,10 +54,9 @@ func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.cfg.Instances = max(1, cfg.Instances)
 	s.rank = rand.Int64N(int64(s.cfg.Instances)) //nolint:gosec // no secret
-	if cfg.Registry != nil {
-		if err := cfg.Registry.Add(kind, cfg.name(), s); err != nil {
-			return nil, err
-		}
+	var err error
+	if s.remove, err = limitstore.Register(cfg.Registry, "share.Config.Name", cfg.name(), s); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -66,7 +66,7 @@ func (s *Store) Open(name string) (driver.Table, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
-		return nil, ratelimit.ErrClosed
+		return nil, limits.ErrClosed
 	}
 	if t := s.tables[name]; t != nil {
 		return t, nil
@@ -91,9 +91,7 @@ func (s *Store) Close() error {
 	if closed {
 		return nil
 	}
-	if r := s.cfg.Registry; r != nil {
-		r.Remove(kind, s.cfg.name(), s)
-	}
+	s.remove()
 	s.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()

@@ -76,7 +76,7 @@ func (t *table) plan(id driver.ID) *plan {
 // Apply has the store decide.
 func (t *table) Apply(ctx context.Context, key string, id driver.ID, op driver.Op) (driver.Result, error) {
 	if t.store.ctx.Err() != nil {
-		return driver.Result{}, ratelimit.ErrClosed
+		return driver.Result{}, limits.ErrClosed
 	}
 	l, p := t.local.Load(), t.plan(id)
 	if l == nil || p == nil || op.Cost < 0 {

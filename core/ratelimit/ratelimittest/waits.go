@@ -6,7 +6,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/registry"
 )
 
 // A line is a limiter over the store of the suite whose callers wait for the key "k".
@@ -27,8 +30,13 @@ func (s *suite) line(cfg ratelimit.Config) line {
 	queued := make(chan struct{})
 	cfg.Name, cfg.Limit = "line", ratelimit.TokenBucket(1, s.Unit, 1)
 	cfg.MaxWait = cmp.Or(cfg.MaxWait, 10*s.Unit)
-	cfg.Hooks.Queued = func(context.Context, ratelimit.Info) { queued <- struct{}{} }
+	cfg.Registry = &core.Registry{}
 	all := line{s.held(cfg), queued}
+	instance.Inner(cfg.Registry).Events(true, func(_ context.Context, e registry.Event) {
+		if e.Text == "waiting for permits" {
+			queued <- struct{}{}
+		}
+	})
 	s.granted(all.of("k", 1), 1, 0)
 	return all
 }

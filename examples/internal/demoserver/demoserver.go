@@ -71,7 +71,7 @@ func New(cfg Config) (handler http.Handler, closePlugins func() error, err error
 	r.Post("/unstable/up", down.set(false))
 	r.Get("/slow", slow)
 	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(exported, promhttp.HandlerOpts{}))
-	return r, func() error { return errors.Join(limits.Close(), collector.Close()) }, nil
+	return r, limits.Close, nil
 }
 
 func unlimited(r *http.Request) bool {

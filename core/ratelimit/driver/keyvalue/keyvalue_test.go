@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/driver/keyvalue"
@@ -49,7 +50,7 @@ func (d *database) update(_ context.Context, key string, f func(time.Time, []byt
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return ratelimit.ErrClosed
+		return core.ErrClosed
 	}
 	f(time.Now(), d.rows[key])
 	next, keep := f(time.Now(), d.rows[key])

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/core/ratelimit/driver/keyvalue"
 )
@@ -49,7 +49,7 @@ func (v *values) Update(_ context.Context, key string, f func(time.Time, []byte)
 	v.store.mu.Lock()
 	defer v.store.mu.Unlock()
 	if v.store.closed {
-		return ratelimit.ErrClosed
+		return core.ErrClosed
 	}
 	switch next, _ := f(time.Now(), v.byKey[key]); {
 	case next == nil:

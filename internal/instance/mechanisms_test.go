@@ -1,0 +1,206 @@
+package instance_test
+
+import (
+	"context"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/core/cooldown"
+	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/outbound/batch"
+	"github.com/gresil/gresil/outbound/dispatch"
+	"github.com/gresil/gresil/outbound/jobs"
+	"github.com/gresil/gresil/outbound/pace"
+	breakers "github.com/gresil/gresil/plugins/breaker"
+	limiters "github.com/gresil/gresil/plugins/ratelimit"
+	retries "github.com/gresil/gresil/plugins/retry"
+	timeouts "github.com/gresil/gresil/plugins/timeout"
+)
+
+// A made mechanism has these methods, and SetConfig.
+type made interface {
+	Name() string
+}
+
+// mechanisms returns a constructor for each kind of mechanism.
+func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
+	return map[string]func(name string, r *core.Registry) (made, error){
+		"retry": func(n string, r *core.Registry) (made, error) { return retry.New(retry.Config{Name: n, Registry: r}) },
+		"breaker": func(n string, r *core.Registry) (made, error) {
+			return breaker.New(breaker.Config{Name: n, Registry: r})
+		},
+		"breaker group": func(n string, r *core.Registry) (made, error) {
+			return breaker.NewGroup(breaker.Config{Name: n, Registry: r}, 0)
+		},
+		"ratelimit": func(n string, r *core.Registry) (made, error) {
+			return ratelimit.New(ratelimit.Config{Name: n, Registry: r})
+		},
+		"timeout": func(n string, r *core.Registry) (made, error) {
+			return timeout.New(timeout.Config{Name: n, Registry: r})
+		},
+		"bulkhead": func(n string, r *core.Registry) (made, error) {
+			return bulkhead.New(bulkhead.Config{Name: n, Registry: r})
+		},
+		"cooldown": func(n string, r *core.Registry) (made, error) {
+			return cooldown.New(cooldown.Config{Name: n, Registry: r})
+		},
+		"retry plugin": func(n string, r *core.Registry) (made, error) {
+			return retries.New(retries.Config{Name: n, Registry: r})
+		},
+		"breaker client": func(n string, r *core.Registry) (made, error) {
+			return breakers.NewClient(breakers.ClientConfig{Name: n, Registry: r})
+		},
+		"breaker server": func(n string, r *core.Registry) (made, error) {
+			return breakers.NewServer(breakers.ServerConfig{Name: n, Registry: r})
+		},
+		"ratelimit client": func(n string, r *core.Registry) (made, error) {
+			return limiters.NewClient(limiters.ClientConfig{Name: n, Registry: r})
+		},
+		"ratelimit server": func(n string, r *core.Registry) (made, error) {
+			return limiters.NewServer(limiters.ServerConfig{Name: n, Registry: r})
+		},
+		"timeout client": func(n string, r *core.Registry) (made, error) {
+			return timeouts.NewTotal(timeouts.Config{Name: n, Registry: r})
+		},
+		"timeout server": func(n string, r *core.Registry) (made, error) {
+			return timeouts.NewServer(timeouts.ServerConfig{Name: n, Registry: r})
+		},
+		"dispatch": func(n string, r *core.Registry) (made, error) {
+			return dispatch.New(dispatch.Config[string, int]{Name: n, Registry: r})
+		},
+		"pace": func(n string, r *core.Registry) (made, error) {
+			return pace.New(pace.Config{Name: n, Registry: r, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}})
+		},
+		"jobs": func(n string, r *core.Registry) (made, error) { return jobs.New(jobs.Config{Name: n, Registry: r}) },
+		"batch": func(n string, r *core.Registry) (made, error) {
+			return batch.New(batch.Config[int, int]{Name: n, Registry: r, Send: func(context.Context, string, []int) ([]batch.Result[int], error) { return nil, nil }})
+		},
+	}
+}
+
+func closeIt(t *testing.T, m made) {
+	t.Helper()
+	switch c := m.(type) {
+	case interface{ Close() error }:
+		require.NoError(t, c.Close())
+	case interface {
+		Close(ctx context.Context) error
+	}:
+		require.NoError(t, c.Close(t.Context()))
+	default:
+		t.Fatalf("%T has no Close", m)
+	}
+}
+
+// named returns a Config with another Name.
+func named(cfg any, name string) any {
+	v := reflect.New(reflect.TypeOf(cfg)).Elem()
+	v.Set(reflect.ValueOf(cfg))
+	v.FieldByName("Name").SetString(name)
+	return v.Interface()
+}
+
+// TestMechanisms holds what all mechanisms have in common: life cycle, SetConfig, registry and reporting.
+func TestMechanisms(t *testing.T) {
+	t.Parallel()
+	for of, create := range mechanisms() {
+		kind, _, _ := strings.Cut(of, " ")
+		setup := func(t *testing.T) (*registry.Registry, made) {
+			t.Helper()
+			t.Parallel()
+			r := &registry.Registry{}
+			m, err := create("x", (*core.Registry)(r))
+			require.NoError(t, err)
+			return r, m
+		}
+		t.Run(of+"/registered", func(t *testing.T) {
+			r, m := setup(t)
+			e, ok := r.Get(kind, "x")
+			require.True(t, ok)
+			require.Same(t, m, e.Instance)
+			require.Equal(t, "x", m.Name())
+			second, err := create("x", (*core.Registry)(r))
+			require.ErrorContains(t, err, "already registered")
+			require.ErrorIs(t, err, core.ErrConfig)
+			require.True(t, reflect.ValueOf(second).IsNil())
+			closeIt(t, m)
+			require.Empty(t, r.Entries())
+			successor, err := create("x", (*core.Registry)(r))
+			require.NoError(t, err)
+			closeIt(t, m)
+			e, _ = r.Get(kind, "x")
+			require.Same(t, successor, e.Instance, "it is not removed with another one")
+		})
+		t.Run(of+"/SetConfig", func(t *testing.T) {
+			r, _ := setup(t)
+			cfg := r.Config(kind, "x")
+			require.NoError(t, r.Set(kind, "x", cfg, true))
+			require.Zero(t, r.Reloads(kind), "a dry run changes nothing")
+			for _, dry := range []bool{true, false} {
+				require.ErrorContains(t, r.Set(kind, "x", named(cfg, "y"), dry), "Config.Name = y: must stay x")
+				require.ErrorIs(t, r.Set(kind, "x", struct{}{}, dry), core.ErrConfig, "of another type")
+			}
+			other := reflect.New(reflect.TypeOf(cfg)).Elem()
+			other.Set(reflect.ValueOf(cfg))
+			other.FieldByName("Registry").Set(reflect.ValueOf(&core.Registry{}))
+			require.ErrorContains(t, r.Set(kind, "x", other.Interface(), false), "Config.Registry = another one: must stay the same")
+			other.FieldByName("Registry").SetZero()
+			require.NoError(t, r.Set(kind, "x", named(other.Interface(), ""), false), "what is not said stays")
+			now := reflect.ValueOf(r.Config(kind, "x"))
+			require.Equal(t, "x", now.FieldByName("Name").String())
+			require.Same(t, (*core.Registry)(r), now.FieldByName("Registry").Interface())
+			n := r.Reloads(kind)
+			require.Equal(t, []uint64{1, 2}, []uint64{n.Accepted, n.Refused})
+		})
+		t.Run(of+"/figures", func(t *testing.T) {
+			r, _ := setup(t)
+			e, _ := r.Get(kind, "x")
+			seen := map[string]bool{}
+			figures := e.Source.Figures()
+			if e.Source.Keys != nil {
+				figures = append(figures, e.Source.Keys("key")...)
+				require.Greater(t, len(figures), len(seen))
+				figures = e.Source.Figures()
+			}
+			for _, f := range figures {
+				require.Regexp(t, regexp.MustCompile(`^[a-z_]+$`), f.Name)
+				require.NotEmpty(t, f.Help, f.Name)
+				require.Zero(t, len(f.Labels)%2, f.Name)
+				series := f.Name + " " + strings.Join(f.Labels, " ")
+				require.False(t, seen[series], series)
+				seen[series] = true
+			}
+			require.NotEmpty(t, seen)
+		})
+		t.Run(of+"/events", func(t *testing.T) {
+			r, _ := setup(t)
+			e, _ := r.Get(kind, "x")
+			var texts []string
+			cancel := e.Source.Events(false, func(_ context.Context, e registry.Event) {
+				require.NotNil(t, r.Config(kind, "x"), "no lock is held")
+				texts = append(texts, e.Text)
+			})
+			require.NoError(t, r.Set(kind, "x", r.Config(kind, "x"), false))
+			require.Error(t, r.Set(kind, "x", named(r.Config(kind, "x"), "y"), false))
+			require.Equal(t, []string{"config replaced", "config refused, the old one is kept"}, texts)
+			cancel()
+			cancel()
+			require.NoError(t, r.Set(kind, "x", r.Config(kind, "x"), false))
+			require.Len(t, texts, 2)
+			e.Source.Events(false, func(context.Context, registry.Event) { panic("observer") })
+			require.PanicsWithValue(t, "observer", func() { _ = r.Set(kind, "x", r.Config(kind, "x"), false) })
+			require.EqualValues(t, 3, r.Reloads(kind).Accepted, "the state is whole")
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package metrics_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/bulkhead"
+	"github.com/gresil/gresil/metrics"
+	"github.com/gresil/gresil/plugins/breaker"
+	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
+)
+
+func TestHandler(t *testing.T) {
+	t.Parallel()
+	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
+	require.Empty(t, samples(t, gatherer(t, c), "http_"), "nothing counts")
+	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)}))
+	teapots := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
+		Limit: ratelimit.PerHour(1), OnRejected: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) { w.WriteHeader(http.StatusTeapot) },
+	}))
+	open := core.Must(breaker.NewServer(breaker.ServerConfig{Initial: breaker.ForcedOpen}))
+	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for _, h := range []http.Handler{
+		limits.Handler(served), teapots.Handler(served), open.Handler(served),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Status: 403}) }),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Unmarked: true}) }),
+		http.NotFoundHandler(),
+	} {
+		for range 2 {
+			c.Handler(h).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		}
+	}
+	require.Equal(t, map[string]float64{
+		"http_rejections_total 429 rate_limited server": 1, "http_rejections_total 418 rate_limited server": 1,
+		"http_rejections_total 503 circuit_open server": 2, "http_rejections_total 403 rejected server": 2, "http_rejections_total 503 rejected server": 0,
+	}, samples(t, gatherer(t, c), "http_"))
+}
+
+type answering func(*http.Request) (*http.Response, error)
+
+func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
+	full := core.Must(bulkhead.New(bulkhead.Config{Limit: 1, MaxQueue: -1}))
+	core.Must(full.Acquire(t.Context(), ""))
+	_, errFull := full.Acquire(t.Context(), "")
+	open := core.Must(breaker.NewClient(breaker.ClientConfig{Initial: breaker.ForcedOpen}))
+	fails := func(err error) http.RoundTripper {
+		return answering(func(*http.Request) (*http.Response, error) { return nil, err })
+	}
+	for _, next := range []http.RoundTripper{
+		open.Transport(fails(errDown)), fails(fmt.Errorf("pool: %w", errors.Join(errDown, errFull))), fails(core.ErrRejected), fails(errDown),
+		answering(func(r *http.Request) (*http.Response, error) { return client.Reject(r, 503, errFull), nil }),
+		answering(func(r *http.Request) (*http.Response, error) { return &http.Response{StatusCode: 503, Request: r}, nil }),
+	} {
+		resp, err := c.Transport(next).RoundTrip(httptest.NewRequest(http.MethodGet, "http://a.test/", http.NoBody))
+		if err == nil && resp.Body != nil {
+			require.NoError(t, resp.Body.Close())
+		}
+	}
+	require.Equal(t, map[string]float64{
+		"http_rejections_total none circuit_open client": 1, "http_rejections_total none rate_limited client": 0,
+		"http_rejections_total none bulkhead client": 1, "http_rejections_total none rejected client": 1, "http_rejections_total 503 bulkhead client": 1,
+	}, samples(t, gatherer(t, c), "http_"))
+}
