@@ -9,15 +9,15 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/server"
 )
 
 // counted goes around the plugins of a server.
 func counted(c *metrics.Collector, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := new(server.Recorder)
+		rec := new(recorder.Recorder)
 		w = rec.Wrap(w)
 		next.ServeHTTP(w, r)
 		c.ServerRejected(rec.Rejected(), rec.Status())

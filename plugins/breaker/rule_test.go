@@ -126,8 +126,8 @@ func TestSetConfigByNameKeepsTheDefaultsOfThePlugin(t *testing.T) {
 	require.NoError(t, c.For(host).SetState(breaker.Open))
 	require.NotEqual(t, time.Minute, c.For(host).Snapshot().OpenFor)
 
-	s := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &r, Key: server.ByRoute()})
-	require.NoError(t, core.SetConfig(&r, "breaker", "shop", breaker.ServerConfig{Window: 5, Key: server.ByRoute()}))
+	s := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &r, Key: server.Pattern})
+	require.NoError(t, core.SetConfig(&r, "breaker", "shop", breaker.ServerConfig{Window: 5, Key: server.Pattern}))
 	group, ok := core.Lookup[*breaker.Group](&r, "breaker", "shop")
 	require.True(t, ok)
 	require.Same(t, s.Group(), group)
@@ -156,7 +156,7 @@ func TestHooksOfTheConfigAreReplacedAndObserversStay(t *testing.T) {
 func TestPluginsAreComposed(t *testing.T) {
 	t.Parallel()
 	c, one := newClient(t, breaker.ClientConfig{}), newServer(t, breaker.ServerConfig{})
-	many := newServer(t, breaker.ServerConfig{Key: server.ByRoute()})
+	many := newServer(t, breaker.ServerConfig{Key: server.Pattern})
 	require.Equal(t, []any{c.Group()}, core.Composed(c).Mechanisms())
 	require.Equal(t, []any{one.For("")}, core.Composed(one).Mechanisms())
 	require.Equal(t, []any{many.Group()}, core.Composed(many).Mechanisms())

@@ -2,6 +2,7 @@ package breaker_test
 
 import (
 	"context"
+	"github.com/gresil/gresil/internal/recorder"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -118,7 +119,7 @@ func TestServerOpensAndCloses(t *testing.T) {
 func TestServerRejectionIsMarked(t *testing.T) {
 	t.Parallel()
 	p := newServer(t, breaker.ServerConfig{Initial: breaker.ForcedOpen})
-	seen := new(server.Recorder)
+	seen := new(recorder.Recorder)
 	w := seen.Wrap(httptest.NewRecorder())
 	p.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	require.ErrorIs(t, seen.Rejected(), breaker.ErrOpen)
@@ -152,7 +153,7 @@ func TestAHandlerThatPanicsGivesItsSlotBack(t *testing.T) {
 
 func TestServerKeys(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Name: "routes", Window: 1, Key: server.ByRoute()})
+	p := newServer(t, breaker.ServerConfig{Name: "routes", Window: 1, Key: server.Pattern})
 	r := chi.NewRouter()
 	with := r.With(p.Handler)
 	with.Get("/broken/{id}", status(500))
@@ -176,8 +177,8 @@ func TestServerKeys(t *testing.T) {
 
 func TestServerClassifyIsYours(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Window: 1, Classify: func(r *http.Request, sent *server.Recorder) core.Outcome {
-		if r.URL.Path == "/strict" && sent.Status() == 404 {
+	p := newServer(t, breaker.ServerConfig{Window: 1, Classify: func(r *http.Request, status int) core.Outcome {
+		if r.URL.Path == "/strict" && status == 404 {
 			return core.Failure
 		}
 		return core.Success
@@ -195,7 +196,7 @@ func TestServerConfig(t *testing.T) {
 	for _, field := range []string{"breaker.ServerConfig.Window", "breaker.ServerConfig.MaxHalfOpen", "breaker.ServerConfig.MaxKeys"} {
 		require.ErrorContains(t, err, field)
 	}
-	_, err = breaker.NewServer(breaker.ServerConfig{MaxKeys: -1, Key: server.ByRoute()})
+	_, err = breaker.NewServer(breaker.ServerConfig{MaxKeys: -1, Key: server.Pattern})
 	require.ErrorContains(t, err, "breaker.ServerConfig.MaxKeys")
 	require.ErrorIs(t, err, core.ErrConfig)
 
@@ -210,7 +211,7 @@ func TestServerConfig(t *testing.T) {
 	require.Equal(t, base, one.Config())
 	_, err = breaker.NewServer(base)
 	require.ErrorContains(t, err, "already registered")
-	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.ByRoute() })
+	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.Pattern })
 	_, err = breaker.NewServer(keyed)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, one.Close())
@@ -222,4 +223,23 @@ func TestServerConfig(t *testing.T) {
 	one.Observe(breaker.Hooks{Reset: func(context.Context, breaker.Info) { told = true }})
 	one.For("").Reset()
 	require.True(t, told)
+}
+
+func TestServer_OnRejected(t *testing.T) {
+	t.Parallel()
+	writes := true
+	p := newServer(t, breaker.ServerConfig{Name: "api", Initial: breaker.ForcedOpen, OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+		require.ErrorIs(t, rej.Err, breaker.ErrOpen)
+		if writes {
+			rej.Status = http.StatusTeapot
+			server.Reject(w, r, rej)
+		}
+	}})
+	outer := newServer(t, breaker.ServerConfig{Window: 1})
+	h := outer.Handler(p.Handler(status(200)))
+	require.Equal(t, 418, serve(t.Context(), h, "/").Code)
+	writes = false
+	require.Equal(t, 503, serve(t.Context(), h, "/").Code, "the default is sent")
+	require.EqualValues(t, 2, outer.Stats().Ignored, "the handler was not called")
+	require.Equal(t, "breaker.Server(api)", p.String())
 }

@@ -27,7 +27,7 @@ func TestReject_StalledBody(t *testing.T) {
 		return core.Must(ratelimit.NewServer(cfg)).Handler(http.NotFoundHandler())
 	}
 	own := spent
-	own.OnRejected = func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) { w.WriteHeader(http.StatusTeapot) }
+	own.OnRejected = func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) { w.WriteHeader(http.StatusTeapot) }
 	free := ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)}
 	broken := breaker.ServerConfig{Initial: breaker.ForcedOpen}
 	for _, tt := range []struct {
@@ -59,7 +59,7 @@ func TestReject_StalledBody(t *testing.T) {
 		}, 503, false},
 		{"a handler's own", func() http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				server.Reject(w, r, server.Rejection{Status: http.StatusUnauthorized, Unmarked: true})
+				server.Reject(w, r, server.Rejection{Status: http.StatusUnauthorized, Err: io.EOF})
 			})
 		}, 401, true},
 	} {
