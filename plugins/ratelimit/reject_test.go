@@ -88,3 +88,33 @@ func TestReject_StalledBody(t *testing.T) {
 		}
 	}
 }
+
+// The body that is prepared is that of server.Reject.
+func TestReject_DefaultIsServerReject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := ratelimit.ServerConfig{
+			Name: "api", Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10, Key: server.FirstOf(server.User, server.Header("User")),
+			Block: path("/bad"), Weight: cost, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(1)}},
+		}
+		byDefault := serve(t, cfg)
+		cfg.OnRejected = server.Reject
+		byHook := serve(t, cfg)
+		for _, r := range []func() *http.Request{
+			func() *http.Request { return request(http.MethodGet, "/", "User", "ann", "Cost", "1") },
+			func() *http.Request { return request(http.MethodGet, "/", "User", "ann", "Cost", "1") }, // 429 of two
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "1") }, // 429 of one
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "1", "Accept", "text/plain") },
+			func() *http.Request { return request(http.MethodHead, "/", "User", "bob", "Cost", "1") },
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "9") }, // 413
+			func() *http.Request { return request(http.MethodGet, "/bad") },                          // 403
+			func() *http.Request { return request(http.MethodGet, "/", "Cost", "1") },                // 403
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "-") }, // 500
+		} {
+			want, got := do(byDefault, r()), do(byHook, r())
+			require.Equal(t, want.Code, got.Code)
+			require.Equal(t, want.Header(), got.Header())
+			require.Equal(t, want.Body.String(), got.Body.String())
+		}
+	})
+}
