@@ -65,7 +65,7 @@ func TestNew_Errors(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 14, err.Error()) //nolint:errorlint // joined by New
+	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 14, err.Error())
 }
 
 func TestPipeline_Check(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // A Rejection is the response to a request that is not served. It is also an error: a function that a plugin calls with a request,
 // such as a Weight, can return it to choose the response. The zero value is a 503.
-type Rejection struct {
+type Rejection struct { //nolint:errname // it is a response first, and can be returned as an error
 	// Status is the status. If zero, it is 503.
 	Status int
 	// RetryAfter is how long the client should wait. It is sent in seconds, rounded up. If zero, it is what Err asks for

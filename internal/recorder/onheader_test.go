@@ -133,14 +133,14 @@ func TestRecorder_MarkBeforeOnHeader(t *testing.T) {
 					seen = append(seen, name)
 				})
 			}
-			refuse(w2, get("/"))
+			refuse(w2, get())
 			require.Equal(t, []string{"inner", "outer"}, seen)
 		})
 	}
 	w, rec := record(httptest.NewRecorder())
 	told := false
 	rec.OnHeader(func(int) { require.NoError(t, rec.Rejected()); told = true })
-	server.Reject(w, get("/"), server.Rejection{Err: io.EOF})
+	server.Reject(w, get(), server.Rejection{Err: io.EOF})
 	require.True(t, told)
 }
 
@@ -210,7 +210,7 @@ func TestRecorder_MethodsBehindUnwrap(t *testing.T) {
 	require.Equal(t, "FH--", capabilities(w))
 	require.NoError(t, http.NewResponseController(w).Flush())
 	require.Equal(t, 200, rec.Status())
-	server.Reject(w, get("/"), server.Rejection{})
+	server.Reject(w, get(), server.Rejection{})
 	require.Equal(t, 1, inner.headers, "superfluous")
 	require.NoError(t, rec.Rejected())
 
@@ -294,7 +294,7 @@ func TestRecorder_OnHeaderAfterMark(t *testing.T) {
 	w, rec := record(httptest.NewRecorder())
 	var rejected error
 	rec.OnHeader(func(int) { rejected = rec.Rejected() })
-	server.Reject(w, get("/"), server.Rejection{})
+	server.Reject(w, get(), server.Rejection{})
 	require.Equal(t, core.ErrRejected, rejected)
 }
 

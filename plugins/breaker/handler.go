@@ -43,7 +43,7 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		if _, bounded := r.Context().Deadline(); bounded {
 			x.started = time.Now() // only an outer limit needs it
 		}
-		serve(x, next, w)
+		serve(x, next, w) //nolint:contextcheck // it is that of the request
 	})
 }
 

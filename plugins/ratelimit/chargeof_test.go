@@ -3,7 +3,6 @@ package ratelimit_test
 import (
 	"bufio"
 	"context"
-	"github.com/gresil/gresil/internal/recorder"
 	"net"
 	"net/http"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
 )

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/go-chi/chi/v5"
-
 	"github.com/go-chi/chi/v5/middleware"
-	"github.com/gresil/gresil/internal/muxpattern"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // ruled returns the marks of the rules that r may have, "" for none.

@@ -104,7 +104,9 @@ func TestReject_DefaultIsServerReject(t *testing.T) {
 			func() *http.Request { return request(http.MethodGet, "/", "User", "ann", "Cost", "1") },
 			func() *http.Request { return request(http.MethodGet, "/", "User", "ann", "Cost", "1") }, // 429 of two
 			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "1") }, // 429 of one
-			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "1", "Accept", "text/plain") },
+			func() *http.Request {
+				return request(http.MethodGet, "/", "User", "bob", "Cost", "1", "Accept", "text/plain")
+			},
 			func() *http.Request { return request(http.MethodHead, "/", "User", "bob", "Cost", "1") },
 			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "9") }, // 413
 			func() *http.Request { return request(http.MethodGet, "/bad") },                          // 403

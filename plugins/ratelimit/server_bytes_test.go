@@ -1,7 +1,6 @@
 package ratelimit_test
 
 import (
-	"github.com/gresil/gresil/internal/recorder"
 	"net/http"
 	"runtime"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	limiter "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
