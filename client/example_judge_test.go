@@ -46,14 +46,16 @@ func ExampleNotSent() {
 }
 
 func ExampleRetryAfter() {
-	now := time.Date(1994, time.November, 6, 8, 49, 7, 0, time.UTC)
-	for _, value := range []string{"120", "Sun, 06 Nov 1994 08:49:37 GMT", "1.5"} {
-		resp := &http.Response{Header: http.Header{"Retry-After": {value}}}
-		fmt.Println(client.RetryAfter(resp, now))
+	for _, value := range []string{"120", "1.5", "Sun, 06 Nov 1994 08:49:37 GMT", "soon"} {
+		resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{
+			"Date": {"Sun, 06 Nov 1994 08:49:07 GMT"}, "Retry-After": {value},
+		}}
+		fmt.Println(client.RetryAfter(resp))
 	}
 	// Output:
 	// 2m0s true
-	// 30s true
+	// 1.5s true
+	// 31s true
 	// 0s false
 }
 

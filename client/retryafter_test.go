@@ -5,8 +5,10 @@ import (
 	"math/big"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,110 +16,418 @@ import (
 	"github.com/gresil/gresil/client"
 )
 
-func response(lines ...string) *http.Response {
-	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": lines}}
+// saying returns a response with some fields, each a line "name: value".
+func saying(status int, fields ...string) *http.Response {
+	h := http.Header{}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		h.Add(name, value)
+	}
+	return &http.Response{StatusCode: status, Header: h}
 }
 
-func TestRetryAfterForms(t *testing.T) {
+// said checks a table, whose times are relative to the begin of a bubble: midnight of 2000-01-01.
+func said(t *testing.T, rows map[string]saidRow) {
+	t.Helper()
 	t.Parallel()
-	now := time.Date(1994, time.November, 6, 8, 49, 7, 0, time.UTC) // 30 s before the date of RFC 9110
-	const none = -1
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range rows {
+			got, ok := client.RetryAfter(saying(c.status, c.fields...))
+			require.Equal(t, c.want, got, "%s: %q", name, c.fields)
+			require.Equal(t, c.want > 0, ok, "%s: %q", name, c.fields)
+		}
+	})
+}
+
+type saidRow struct {
+	status int
+	fields []string
+	want   time.Duration
+}
+
+const firstOf2000 = 946684800
+
+func TestRetryAfterField(t *testing.T) {
+	rows := map[string]saidRow{
+		"no field":              {429, nil, 0},
+		"403":                   {403, []string{"Retry-After: 60"}, time.Minute},
+		"400":                   {400, []string{"Retry-After: 60"}, time.Minute},
+		"529":                   {529, []string{"Retry-After: 60"}, time.Minute},
+		"success":               {200, []string{"Retry-After: 60"}, 0},
+		"accepted":              {202, []string{"Retry-After-Ms: 60"}, 0},
+		"redirect":              {301, []string{"Retry-After: 60"}, 0},
+		"longest line":          {503, []string{"Retry-After: 5", "Retry-After: soon", "Retry-After: 30", "Retry-After: -1", "Retry-After: 7"}, 30 * time.Second},
+		"ms first":              {429, []string{"retry-after-ms: 1500", "Retry-After: 2"}, 1500 * time.Millisecond},
+		"ms alone":              {429, []string{"retry-after-ms: 0.0000015"}, 2 * time.Nanosecond},
+		"ms of 0":               {429, []string{"retry-after-ms: 0", "Retry-After: 5"}, 5 * time.Second},
+		"ms unreadable":         {429, []string{"retry-after-ms: NaN", "Retry-After: 5"}, 5 * time.Second},
+		"ms huge":               {429, []string{"retry-after-ms: 9223372036855"}, math.MaxInt64},
+		"ms longest":            {429, []string{"retry-after-ms: 9223372036854.775807"}, math.MaxInt64},
+		"clock ahead":           {503, []string{"Date: Sun, 06 Nov 1994 08:49:00 GMT", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"}, 38 * time.Second},
+		"clock behind":          {503, []string{"Date: Sun, 06 Nov 2033 08:49:00 GMT", "Retry-After: Sun, 06 Nov 2033 08:49:37 GMT"}, 38 * time.Second},
+		"Date in UTC":           {503, []string{"Date: Sun, 06 Nov 1994 08:49:00 UTC", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"}, 38 * time.Second},
+		"Date unreadable":       {503, []string{"Date: yesterday", "Retry-After: Sat, 01 Jan 2000 00:00:30 GMT"}, 31 * time.Second},
+		"this second":           {503, []string{"Date: Sun, 06 Nov 1994 08:49:37 GMT", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"}, time.Second},
+		"past":                  {503, []string{"Date: Sun, 06 Nov 1994 08:49:38 GMT", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"}, 0},
+		"past, limit used up":   {503, []string{"Retry-After: Fri, 31 Dec 1999 23:59:00 GMT", `RateLimit: "a";r=0;t=9`}, 9 * time.Second},
+		"seconds need no clock": {503, []string{"Date: Sun, 06 Nov 1994 08:49:38 GMT", "Retry-After: 7"}, 7 * time.Second},
+		"before all others":     {429, []string{"Retry-After: 5", `RateLimit: "a";r=0;t=9`}, 5 * time.Second},
+		"0, limit used up":      {429, []string{"Retry-After: 0", `RateLimit: "a";r=0;t=9`}, 9 * time.Second},
+		"negative, used up":     {429, []string{"Retry-After: -5", `RateLimit: "a";r=0;t=9`}, 9 * time.Second},
+		"with something left":   {403, []string{"Retry-After: 60", "X-RateLimit-Remaining: 4000", "X-RateLimit-Reset: 946688100"}, time.Minute},
+	}
 	for value, want := range map[string]time.Duration{
-		"120":                            2 * time.Minute,
-		"0":                              0,
-		"007":                            7 * time.Second,
-		" \t5 ":                          5 * time.Second,
-		"Sun, 06 Nov 1994 08:49:37 GMT":  30 * time.Second,
-		"Sunday, 06-Nov-94 08:49:37 GMT": 30 * time.Second,
-		"Sun Nov  6 08:49:37 1994":       30 * time.Second,
-		"Sun, 06 Nov 1994 08:49:07 GMT":  0,
-		"Fri, 31 Dec 1993 23:59:59 GMT":  0, // past
-		"99999999999":                    math.MaxInt64,
-		"9223372036":                     9223372036 * time.Second,
-		"9223372037":                     math.MaxInt64,
-		"9223372036854775807":            math.MaxInt64,
-		"18446744073709551616":           math.MaxInt64,
-		"18446744073709551617":           math.MaxInt64,
-		strings.Repeat("9", 1000):        math.MaxInt64,
-		strings.Repeat("0", 1000) + "1":  time.Second,
-		"Sun, 06 Nov 9994 08:49:37 GMT":  math.MaxInt64,
-		"":                               none,
-		" ":                              none,
-		"-5":                             none,
-		"+5":                             none,
-		"1.5":                            none,
-		"1e3":                            none,
-		"0x10":                           none,
-		"soon":                           none,
-		"5, 10":                          none,
-		"Sun, 06 Nov 1994 08:49:37":      none,
-		"١٢٠":                            none,
+		"120":                              2 * time.Minute,
+		"0":                                0,
+		"0.0":                              0,
+		"007":                              7 * time.Second,
+		" \t5 ":                            5 * time.Second,
+		"2.0":                              2 * time.Second,
+		"0.8":                              800 * time.Millisecond,
+		"64.57":                            64570 * time.Millisecond,
+		"1.0000000001":                     time.Second + 1,
+		"1.00000000010":                    time.Second + 1,
+		"1.000000001":                      time.Second + 1,
+		"0.9999999999":                     time.Second,
+		"0.00000000000000000001":           1,
+		".5":                               500 * time.Millisecond,
+		"5.":                               5 * time.Second,
+		"Sat, 01 Jan 2000 00:00:30 GMT":    31 * time.Second,
+		"Saturday, 01-Jan-00 00:00:30 GMT": 31 * time.Second,
+		"Sat Jan  1 00:00:30 2000":         31 * time.Second,
+		"Sat, 01 Jan 2000 00:00:30 UTC":    31 * time.Second,
+		"Sat, 01 Jan 2000 00:00:30 +0000":  31 * time.Second,
+		"Sat, 01 Jan 2000 02:00:30 +0200":  31 * time.Second,
+		"Sat, 01 Jan 2000 00:00:00 GMT":    time.Second,
+		"Fri, 31 Dec 1999 23:59:59 GMT":    0,
+		"99999999999":                      math.MaxInt64,
+		"9223372036":                       9223372036 * time.Second,
+		"9223372036.854775807":             math.MaxInt64,
+		"9223372036.9":                     math.MaxInt64,
+		"9223372037":                       math.MaxInt64,
+		"9223372036854775807":              math.MaxInt64,
+		"18446744073709551616":             math.MaxInt64,
+		"18446744073709551617":             math.MaxInt64,
+		strings.Repeat("9", 1000):          math.MaxInt64,
+		strings.Repeat("0", 1000) + "1":    time.Second,
+		"Sun, 06 Nov 9994 08:49:37 GMT":    math.MaxInt64,
+		"":                                 0,
+		" ":                                0,
+		".":                                0,
+		"-5":                               0,
+		"+5":                               0,
+		"-0.5":                             0,
+		"1.5.5":                            0,
+		"1,5":                              0,
+		"1e3":                              0,
+		"0x10":                             0,
+		"NaN":                              0,
+		"Inf":                              0,
+		"soon":                             0,
+		"5s":                               0,
+		"5, 10":                            0,
+		"Sun, 06 Nov 2033 08:49:37":        0,
+		"Saturday, 01-Jan-00 00:00:30 PST": 0,
+		"Sun, 06 Nov 2033 08:49:37 PST":    0,
+		"١٢٠":                              0,
 	} {
-		got, ok := client.RetryAfter(response(value), now)
-		require.Equal(t, want != none, ok, "%q", value)
-		require.Equal(t, max(0, want), got, "%q", value)
+		rows[value] = saidRow{http.StatusServiceUnavailable, []string{"Retry-After: " + value}, want}
 	}
-	_, ok := client.RetryAfter(nil, now)
+	said(t, rows)
+	_, ok := client.RetryAfter(nil)
 	require.False(t, ok)
-	_, ok = client.RetryAfter(&http.Response{}, now)
+	_, ok = client.RetryAfter(&http.Response{StatusCode: http.StatusTooManyRequests})
 	require.False(t, ok)
 }
 
-func TestRetryAfterDateIsRelativeToTheServersOwn(t *testing.T) {
-	t.Parallel()
-	resp := response("Sun, 06 Nov 1994 08:49:37 GMT")
-	resp.Header.Set("Date", "Sun, 06 Nov 1994 08:49:00 GMT")
-	wrong := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	got, ok := client.RetryAfter(resp, wrong)
-	require.True(t, ok)
-	require.Equal(t, 37*time.Second, got)
+func TestRetryAfterOfUsedUpLimit(t *testing.T) {
+	const dated = "Date: Thu, 01 Jan 2026 00:00:00 GMT" // 1767225600
+	unix := func(after time.Duration) string { return strconv.FormatInt(firstOf2000+int64(after/time.Second), 10) }
+	said(t, map[string]saidRow{
+		"draft 10":                     {200, []string{`RateLimit: "default";r=0;t=50`}, 50 * time.Second},
+		"draft 10, left":               {200, []string{`RateLimit: "default";r=1;t=50`}, 0},
+		"longest of those used up":     {429, []string{`RateLimit: "burst";r=0;t=5, "hour";r=0;t=70, "daily";r=812;t=36000`}, 70 * time.Second},
+		"several lines":                {429, []string{`RateLimit: "burst";r=0;t=5`, `RateLimit: "hour";r=0;t=70`}, 70 * time.Second},
+		"a partition":                  {200, []string{`RateLimit: "peruser";r=0;t=10;pk=:dXNlci0xMjM=:`}, 10 * time.Second},
+		"unknown parameters":           {200, []string{`RateLimit: "a";x="\"; r=1\\";r=0;b;y=?0;z=1.25;acme-u=tok/en:*;d=@-1;t=10`}, 10 * time.Second},
+		"a token for a name":           {200, []string{`RateLimit: default;r=0;t=10`}, 10 * time.Second},
+		"of a concurrency limit":       {200, []string{`RateLimit: "inflight";r=0`}, 0},
+		"last of duplicates":           {200, []string{`RateLimit: "a";r=1;t=9;r=0;t=8`}, 8 * time.Second},
+		"blanks":                       {200, []string{"RateLimit:   \"a\";  r=0; t=8 \t,\t\"b\";r=0;t=9\t"}, 9 * time.Second},
+		"a decimal":                    {200, []string{`RateLimit: "a";r=0.0;t=9.5`}, 9500 * time.Millisecond},
+		"a decimal left":               {200, []string{`RateLimit: "a";r=0.5;t=9, "b";r=0;t=3`}, 3 * time.Second},
+		"strings":                      {200, []string{`RateLimit: "a";r="0";t="9", "b";r=0;t=3`}, 3 * time.Second},
+		"negative":                     {200, []string{`RateLimit: "a";r=-1;t=9, "b";r=0;t=-3`}, 0},
+		"a century":                    {200, []string{`RateLimit: "a";r=0;t=3153600000`}, 876000 * time.Hour},
+		"15 digits":                    {200, []string{`RateLimit: "a";r=0;t=999999999999999`}, math.MaxInt64},
+		"16 digits":                    {200, []string{`RateLimit: "a";r=0;t=9999999999999999, "b";r=0;t=3`}, 0},
+		"a comma at the end":           {200, []string{`RateLimit: "a";r=0;t=9,`}, 0},
+		"an empty line":                {200, []string{`RateLimit: "a";r=0;t=9`, "RateLimit: "}, 0},
+		"an empty member":              {200, []string{`RateLimit: "a";r=0;t=9,,"b"`}, 0},
+		"a string without an end":      {200, []string{`RateLimit: "a";r=0;t=9, "b`}, 0},
+		"an upper-case parameter":      {200, []string{`RateLimit: "a";R=0;T=9`}, 0},
+		"a blank before the semicolon": {200, []string{`RateLimit: "a" ;r=0;t=9`}, 0},
+		"an inner list":                {200, []string{`RateLimit: ("a");r=0;t=9`}, 0},
+		"out of a cache":               {200, []string{`RateLimit: "a";r=0;t=9`, "Age: 3"}, 0},
+		"not out of a cache":           {200, []string{`RateLimit: "a";r=0;t=9`, "Age: 0"}, 9 * time.Second},
 
-	resp.Header.Set("Date", "yesterday")
-	got, ok = client.RetryAfter(resp, wrong.AddDate(-40, 0, 0))
-	require.True(t, ok)
-	require.Greater(t, got, 24*time.Hour, "a Date that cannot be read is none")
+		"draft 07":                     {200, []string{"RateLimit: limit=10, remaining=0, reset=7"}, 7 * time.Second},
+		"draft 07 in another order":    {200, []string{"RateLimit: reset=7,remaining=0;x=1"}, 7 * time.Second},
+		"draft 07, left":               {200, []string{"RateLimit: limit=10, remaining=1, reset=7"}, 0},
+		"draft 07, no reset":           {200, []string{"RateLimit: limit=10, remaining=0"}, 0},
+		"draft 07, last of duplicates": {200, []string{"RateLimit: remaining=0, reset=7", "RateLimit: remaining=0, reset=4"}, 4 * time.Second},
+		"both forms":                   {200, []string{`RateLimit: remaining=0, reset=7, "a";r=0;t=4`}, 0},
+		"draft 07, a comma at the end": {200, []string{"RateLimit: remaining=0, reset=7,"}, 0},
+		"draft 03":                     {200, []string{"RateLimit-Limit: 100, 100;w=60", "RateLimit-Remaining: 0", "RateLimit-Reset: 50"}, 50 * time.Second},
+		"draft 03, left":               {429, []string{"RateLimit-Remaining: 2", "RateLimit-Reset: 50"}, 0},
+		"later draft":                  {200, []string{`RateLimit: "a";r=0;t=5`, "RateLimit-Remaining: 0", "RateLimit-Reset: 50", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"}, 5 * time.Second},
+		"later draft, left":            {200, []string{`RateLimit: "a";r=3;t=5`, "RateLimit-Remaining: 0", "RateLimit-Reset: 50", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"}, 50 * time.Second},
+		"later draft, malformed":       {200, []string{`RateLimit: "a`, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"}, time.Minute},
+
+		"seconds left":           {429, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"}, time.Minute},
+		"seconds, decimals":      {200, []string{"X-RateLimit-Remaining: 0.0", "X-RateLimit-Reset: 60.5"}, 60500 * time.Millisecond},
+		"a decimal remains":      {200, []string{"X-RateLimit-Remaining: 0.5", "X-RateLimit-Reset: 60"}, 0},
+		"Unix time":              {403, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225660"}, time.Minute},
+		"Unix time, decimals":    {429, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225660.0000000001"}, time.Minute + 1},
+		"milliseconds":           {200, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225660007"}, time.Minute + 7*time.Millisecond},
+		"milliseconds, decimals": {200, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225660007.5"}, time.Minute + 7500*time.Microsecond},
+		"microseconds":           {200, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225660000007"}, math.MaxInt64},
+		"clock 2 minutes behind": {429, []string{"Date: Thu, 01 Jan 2026 00:02:00 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225900"}, 3 * time.Minute},
+		"seconds need no clock":  {200, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 60"}, time.Minute},
+		"past":                   {429, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225600"}, 0},
+		"long past":              {429, []string{dated, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1000000000"}, 0},
+		"longest seconds":        {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 999999999.5"}, 999999999500 * time.Millisecond},
+		"longest Unix seconds":   {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 999999999999"}, math.MaxInt64},
+		"shortest milliseconds":  {200, []string{"Date: Sun, 09 Sep 2001 01:46:39 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1000000000000"}, time.Second},
+		"overflow":               {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 99999999999999999999"}, math.MaxInt64},
+		"no Date":                {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1767225660"}, 1767225660*time.Second - firstOf2000*time.Second},
+		"reset of 0":             {429, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0"}, 0},
+		"unknown remaining":      {200, []string{"X-RateLimit-Remaining: -1", "X-RateLimit-Reset: 60"}, 0},
+		"a negative reset":       {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: -60"}, 0},
+		"words":                  {200, []string{"X-RateLimit-Remaining: none", "X-RateLimit-Reset: soon"}, 0},
+		"trimmed":                {200, []string{"X-RateLimit-Remaining: \t0 ", "X-RateLimit-Reset: 60 "}, time.Minute},
+		"no reset":               {200, []string{"X-RateLimit-Remaining: 0"}, 0},
+		"no remaining":           {200, []string{"X-RateLimit-Reset: " + unix(time.Minute)}, 0},
+		"of two servers":         {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 3", "X-RateLimit-Remaining: 7", "X-RateLimit-Reset: 60"}, 3 * time.Second},
+		"one line too few":       {200, []string{"X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 3", "X-RateLimit-Reset: 60"}, 0},
+	})
 }
 
-func TestRetryAfterOfSeveralLinesIsTheLongest(t *testing.T) {
-	t.Parallel()
-	got, ok := client.RetryAfter(response("5", "garbage", "30", "-1", "7"), time.Now())
-	require.True(t, ok)
-	require.Equal(t, 30*time.Second, got)
-}
+// The grammar of RFC 9651, written down once more: as expressions.
+const (
+	sfKey    = `[a-z*][a-z0-9_.*-]*`
+	sfInt    = `-?[0-9]{1,15}`
+	sfToken  = "[A-Za-z*][A-Za-z0-9!#$%&'*+.^_`|~:/-]*"
+	sfItem   = `(?:-?[0-9]{1,12}\.[0-9]{1,3}|` + sfInt + `|"(?:[ !#-\[\]-~]|\\["\\])*"|:[A-Za-z0-9+/=]*:|\?[01]|@` + sfInt + `|` + sfToken + `)`
+	sfParams = `(?:; *` + sfKey + `(?:=` + sfItem + `)?)*`
+	sfMember = sfItem + sfParams
+	sfEntry  = sfKey + `=` + sfMember
+	sfComma  = `[ \t]*,[ \t]*`
+)
 
-func FuzzRetryAfter(f *testing.F) {
-	for _, s := range []string{
-		"120", "-1", "1.5", "99999999999999999999", "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
-		"Sun Nov  6 08:49:37 1994", "", " 3\t", "5,6", "\x00",
-	} {
-		f.Add(s, "Sun, 06 Nov 1994 08:49:37 GMT", int64(784111777))
-		f.Add(s, "", int64(0))
+var (
+	sfList       = regexp.MustCompile(`^ *` + sfMember + `(?:` + sfComma + sfMember + `)*[ \t]*$`)
+	sfDictionary = regexp.MustCompile(`^ *` + sfEntry + `(?:` + sfComma + sfEntry + `)*[ \t]*$`)
+	sfFirst      = regexp.MustCompile(`^[ \t,]*(?:(` + sfKey + `)=)?(` + sfItem + `)(` + sfParams + `)`)
+	sfParam      = regexp.MustCompile(`^; *(` + sfKey + `)(?:=(` + sfItem + `))?`)
+	decimal      = regexp.MustCompile(`^(?:[0-9]+\.?[0-9]*|\.[0-9]+)$`)
+)
+
+// exact returns a number that is not negative.
+func exact(s string) (*big.Rat, bool) {
+	s = strings.Trim(s, " \t\r\n")
+	if !decimal.MatchString(s) {
+		return nil, false
 	}
-	digits := regexp.MustCompile(`^[0-9]+$`)
-	f.Fuzz(func(t *testing.T, value, date string, unix int64) {
-		resp := response(value)
-		resp.Header.Set("Date", date)
-		now := time.Unix(unix, 0)
-		got, ok := client.RetryAfter(resp, now)
-		if got < 0 || !ok && got != 0 {
-			t.Fatalf("RetryAfter(%q) = %v, %v", value, got, ok)
-		}
-		trimmed := strings.Trim(value, " \t\r\n")
-		if !digits.MatchString(trimmed) {
-			_, err := http.ParseTime(trimmed)
-			if ok != (err == nil) {
-				t.Fatalf("RetryAfter(%q) = %v, %v; as a date it has the error %v", value, got, ok, err)
+	n, ok := new(big.Rat).SetString("0" + s)
+	return n, ok
+}
+
+// wait returns n, as multiples of the unit, in nanoseconds, or nil if s is no number.
+func wait(s string, unit time.Duration) *big.Rat {
+	n, ok := exact(s)
+	if !ok {
+		return nil
+	}
+	return n.Mul(n, big.NewRat(int64(unit), 1))
+}
+
+func zero(s string) bool {
+	n, ok := exact(s)
+	return ok && n.Sign() == 0
+}
+
+// model is what a response says, in exact arithmetic, or nil.
+func model(status int, h http.Header, now time.Time) *big.Rat {
+	date := func(s string) (time.Time, bool) {
+		s = strings.Trim(s, " \t\r\n")
+		for _, layout := range []string{"Mon, 02 Jan 2006 15:04:05 GMT", "Mon, 02 Jan 2006 15:04:05 UTC", "Monday, 02-Jan-06 15:04:05 GMT", "Monday, 02-Jan-06 15:04:05 UTC", time.ANSIC, "Mon, 02 Jan 2006 15:04:05 -0700"} {
+			if at, err := time.Parse(layout, s); err == nil {
+				return at, true
 			}
-			return
 		}
-		n, _ := new(big.Int).SetString(trimmed, 10)
-		n.Mul(n, big.NewInt(int64(time.Second)))
-		want := time.Duration(math.MaxInt64)
-		if n.IsInt64() {
-			want = time.Duration(n.Int64())
+		return time.Time{}, false
+	}
+	if at, ok := date(h.Get("Date")); ok {
+		now = at
+	}
+	since := func(at *big.Rat) *big.Rat { // seconds, of nanoseconds
+		at.Sub(at, big.NewRat(now.Unix(), 1)).Mul(at, big.NewRat(1e9, 1))
+		return at.Sub(at, big.NewRat(int64(now.Nanosecond()), 1))
+	}
+	longest := func(waits ...*big.Rat) (most *big.Rat) {
+		for _, w := range waits {
+			if w != nil && w.Sign() > 0 && (most == nil || w.Cmp(most) > 0) {
+				most = w
+			}
 		}
-		if !ok || got != want {
-			t.Fatalf("RetryAfter(%q) = %v, %v; want %v", value, got, ok, want)
+		return most
+	}
+	if status >= 400 {
+		if w := longest(wait(h.Get("Retry-After-Ms"), time.Millisecond)); w != nil {
+			return w
+		}
+		w := wait(h.Get("Retry-After"), time.Second)
+		if at, ok := date(h.Get("Retry-After")); ok {
+			w = since(big.NewRat(at.Unix()+1, 1))
+		}
+		if w = longest(w); w != nil {
+			return w
+		}
+	}
+	if age, ok := exact(h.Get("Age")); ok && age.Sign() > 0 {
+		return nil
+	}
+	if w := longest(byGrammar(h.Get("RateLimit"))); w != nil {
+		return w
+	}
+	for _, prefix := range []string{"RateLimit-", "X-RateLimit-"} {
+		at, ok := exact(h.Get(prefix + "Reset"))
+		if !ok || !zero(h.Get(prefix+"Remaining")) {
+			continue
+		}
+		var w *big.Rat
+		switch whole := new(big.Int).Quo(at.Num(), at.Denom()); {
+		case whole.Cmp(big.NewInt(1e9)) < 0:
+			w = at.Mul(at, big.NewRat(1e9, 1))
+		case whole.Cmp(big.NewInt(1e12)) < 0:
+			w = since(at)
+		default:
+			w = since(at.Quo(at, big.NewRat(1000, 1)))
+		}
+		if w = longest(w); w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// byGrammar is what a RateLimit field asks for, by the expressions.
+func byGrammar(field string) (most *big.Rat) {
+	dictionary := sfDictionary.MatchString(field)
+	if !dictionary && !sfList.MatchString(field) {
+		return nil
+	}
+	ask := func(remaining, reset string) {
+		if w := wait(reset, time.Second); w != nil && zero(remaining) && (most == nil || w.Cmp(most) > 0) {
+			most = w
+		}
+	}
+	remaining, reset := "", ""
+	for {
+		m := sfFirst.FindStringSubmatch(field)
+		if m == nil {
+			break
+		}
+		field = field[len(m[0]):]
+		switch {
+		case m[1] == "remaining":
+			remaining = m[2]
+		case m[1] == "reset":
+			reset = m[2]
+		case !dictionary:
+			left, seconds := "", ""
+			for rest := m[3]; rest != ""; {
+				p := sfParam.FindStringSubmatch(rest)
+				rest = rest[len(p[0]):]
+				switch p[1] {
+				case "r":
+					left = p[2]
+				case "t":
+					seconds = p[2]
+				}
+			}
+			ask(left, seconds)
+		}
+	}
+	if dictionary {
+		ask(remaining, reset)
+	}
+	return most
+}
+
+// What is said is never shortened, whatever is there, and is what exact arithmetic says.
+func FuzzRetryAfter(f *testing.F) {
+	const date = "Thu, 01 Jan 2026 00:00:00 GMT"
+	add := func(status int, fields ...string) {
+		h := saying(status, fields...).Header
+		f.Add(status, h.Get("Retry-After"), h.Get("Retry-After-Ms"), h.Get("RateLimit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset"), h.Get("Date"), h.Get("Age"), h.Get("Draft") != "")
+	}
+	for _, s := range []string{
+		"120", "-1", "1.5", "2.0", "0", "9223372036", "9223372036.9", "9223372037", "99999999999999999999", "0.0000000001", " 3\t", "5,6", "\x00", "1e3",
+		"Thu, 01 Jan 2026 00:00:30 GMT", "Thursday, 01-Jan-26 00:00:30 GMT", "Thu Jan  1 00:00:30 2026", "Thu, 01 Jan 2026 00:00:30 UTC", "Thu, 01 Jan 2026 00:00:30 +0100", "Thursday, 01-Jan-26 00:00:30 PST", "Fri, 31 Dec 9999 23:59:59 GMT",
+	} {
+		add(429, "Retry-After: "+s)
+		add(403, "Retry-After: "+s, "Date: "+date)
+		add(200, "Retry-After: "+s)
+		add(503, "Retry-After-Ms: "+s, "Retry-After: 7")
+	}
+	for _, s := range []string{"0", "60", "60.5", "999999999", "999999999.999", "1000000000", "1767225660", "1767225660.5", "999999999999", "1000000000000", "1767225660123", "1767225660123456", "9223372036854775808", "-1", "+1", ""} {
+		add(200, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: "+s, "Date: "+date)
+		add(429, "X-RateLimit-Remaining: 0.0", "X-RateLimit-Reset: "+s, "Draft: 1")
+		add(429, "X-RateLimit-Remaining: 1", "X-RateLimit-Reset: "+s, "Date: yesterday", "Age: 0")
+	}
+	for _, s := range []string{
+		`"default";r=0;t=50`, `"burst";r=0;t=5, "daily";r=812;t=36000`, `"u";r=0;t=10;pk=:dXNlci0xMjM=:`, `"a\"b\\";r=0;t=1`, `a;r=0;t=1;b;c=?1;d=@5;e=-1.5`, `"a";r=0.0;t=1.5`,
+		"limit=10, remaining=0, reset=7", "remaining=0,reset=7;x=1", `"a";r=0;t=9,`, `"a";r=0;t=9999999999999999`, `r=0;t=9`, `"a" ; r=0`, " \"a\";  r=0;t=3 \t, b", "*;*=*;r=0;t=4", "A;r=0;t=2", "1;r=0;t=2", "",
+	} {
+		add(200, "RateLimit: "+s)
+		add(429, "RateLimit: "+s, "Age: 1")
+	}
+	f.Fuzz(func(t *testing.T, status int, retryAfter, millis, field, remaining, reset, date, age string, draft bool) {
+		prefix := "X-RateLimit-"
+		if draft {
+			prefix = "RateLimit-"
+		}
+		h := http.Header{}
+		for name, value := range map[string]string{
+			"Retry-After": retryAfter, "Retry-After-Ms": millis, "RateLimit": field, prefix + "Remaining": remaining, prefix + "Reset": reset, "Date": date, "Age": age,
+		} {
+			if value != "" {
+				h.Set(name, value)
+			}
+		}
+		before := model(status, h, time.Now())
+		got, ok := client.RetryAfter(&http.Response{StatusCode: status, Header: h})
+		after := model(status, h, time.Now())
+		if ok != (got > 0) || got < 0 {
+			t.Fatalf("%v: %v, %v", h, got, ok)
+		}
+		limits := func(r *big.Rat) int64 { // rounded up, saturated
+			if r == nil {
+				return 0
+			}
+			n, m := new(big.Int).DivMod(r.Num(), r.Denom(), new(big.Int))
+			if m.Sign() > 0 {
+				n.Add(n, big.NewInt(1))
+			}
+			if !n.IsInt64() {
+				return math.MaxInt64
+			}
+			return n.Int64()
+		}
+		if least, most := limits(after), limits(before); int64(got) < least || int64(got) > most { // they differ by the time between
+			t.Fatalf("%d %v: %v, want %v to %v", status, h, got, time.Duration(least), time.Duration(most))
 		}
 	})
 }

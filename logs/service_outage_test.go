@@ -109,7 +109,7 @@ func TestAnOutageOfTheEngineOfARunnerIsLoggedWithItsEnd(t *testing.T) {
 		go func() { _ = r.Run(ctx) }()
 		for range 5 {
 			go func() {
-				_, _ = r.Feed(ctx, func(yield func(jobs.Job) bool) {
+				_, _, _ = r.Feed(ctx, func(yield func(jobs.Job) bool) {
 					for yield(jobs.Job{Queue: "q"}) {
 						time.Sleep(time.Second)
 					}

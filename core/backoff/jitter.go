@@ -62,6 +62,14 @@ func (s jittered) Delay(n int, prev time.Duration) time.Duration {
 	return max(least, min(d-1, draw(least, d, s.random)))
 }
 
+// Shortest is for internal/jitter.
+func (s jittered) Shortest(n int, prev time.Duration) time.Duration {
+	if s.inner == nil || s.least == 0 {
+		return 0
+	}
+	return saturate(s.least * float64(s.inner.Delay(n, prev)))
+}
+
 func (s jittered) validate() error {
 	check := validate.Of("backoff." + s.typ)
 	check.That(s.inner != nil, "Strategy", nil, "must be a strategy")

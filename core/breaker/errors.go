@@ -2,11 +2,11 @@ package breaker
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/text"
 )
 
 // ErrOpen is matched by an [*OpenError].
@@ -17,7 +17,7 @@ var ErrOpen = errors.New("breaker: open")
 // value, so it must not be changed.
 type OpenError struct {
 	Name  string // of the breaker, or of its Group
-	Key   string // in its Group; not in the text, as it may be a secret
+	Key   string // in its Group, such as a host; it is in the text
 	State State  // Open, HalfOpen or ForcedOpen
 
 	generation uint64
@@ -27,16 +27,21 @@ type OpenError struct {
 	slot       atomic.Int64  // HalfOpen: when the first slot comes back at the latest
 }
 
-// Error returns the name, the state and the time left.
+// Error returns the name, the key, the state and the time left, as in "breaker: search:
+// api.example.com:443: open for another 25s".
 func (e *OpenError) Error() string {
+	of := "breaker: " + e.Name
+	if e.Key != "" {
+		of += ": " + e.Key
+	}
 	switch e.State {
 	case HalfOpen:
-		return fmt.Sprintf("breaker: %s: half-open, all trials are taken", e.Name)
+		return of + ": half-open, all trials are taken"
 	case ForcedOpen:
-		return fmt.Sprintf("breaker: %s: forced open", e.Name)
+		return of + ": forced open"
 	case Closed, Open, Disabled, MetricsOnly:
 	}
-	return fmt.Sprintf("breaker: %s: open for another %v", e.Name, e.RetryAfter())
+	return of + ": open for another " + text.About(e.RetryAfter())
 }
 
 // Is matches [ErrOpen] and [core.ErrRejected].

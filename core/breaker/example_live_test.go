@@ -83,7 +83,7 @@ func ExampleSnapshot() {
 		_, _ = breaker.Do(context.Background(), b, func(context.Context) (int, error) { return 0, errors.New("down") })
 	}
 	s = b.Snapshot()
-	fmt.Println(s.State, s.Calls, s.RatesKnown, s.FailureRate, s.Opened, s.RetryAfter().Round(time.Second))
+	fmt.Println(s.State, s.Calls, s.RatesKnown, s.FailureRate, s.Opened, s.RetryAfter().Round(time.Minute))
 	// Output:
 	// closed 0 false
 	// open 2 true 1 1 1m0s

@@ -97,7 +97,8 @@ func (b *Breaker) announceBefore(p *Permit) {
 func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 
 // Failed ends the call as a [core.Failure] of an upstream that asked for a pause, as with
-// a Retry-After. If this failure opens the breaker, it stays open at least that long.
+// a Retry-After. If this failure opens the breaker, it stays open at least that long,
+// and if that is longer than OpenDelay, the random part of OpenDelay comes on top.
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
 // Trip ends the call as a [core.Failure] that opens the breaker for d, whatever its

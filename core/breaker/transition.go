@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // The lowest bits of Breaker.word are the state. With the next one, calm, a success that
@@ -90,8 +91,9 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, manual boo
 
 func (b *Breaker) askDelay(least time.Duration) {
 	b.opened++
-	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, b.delay))
-	b.openFor = max(b.delay, least)
+	prev := b.delay
+	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, prev))
+	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 
 // to enters another state and queues its announcement.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/closed"
+	"github.com/gresil/gresil/internal/text"
 )
 
 var (
@@ -30,7 +31,7 @@ type HeldError struct {
 // Error has the name and the time that is left.
 func (e *HeldError) Error() string {
 	if left := e.RetryAfter(); left > 0 {
-		return fmt.Sprintf("cooldown: %s: held for another %v", e.Name, left)
+		return fmt.Sprintf("cooldown: %s: held for another %s", e.Name, text.About(left))
 	}
 	return fmt.Sprintf("cooldown: %s: no call admitted in time", e.Name)
 }

@@ -23,7 +23,7 @@ func ExamplePermit_Probe() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(permit.Probe(), permit.Waited() > 0)
+	fmt.Println(permit.Probe())
 	permit.Hold(time.Millisecond) // not yet
 	permit.Done(core.Ignored)
 	if permit, err = gate.Acquire(ctx, "vendor"); err != nil {
@@ -32,13 +32,13 @@ func ExamplePermit_Probe() {
 	}
 	permit.Done(core.Success)
 	s := gate.Stats()
-	fmt.Println(s.Holds, s.Resumed, s.Waited)
+	fmt.Println(s.Holds, s.Resumed)
 	// Output:
 	// held vendor
-	// true true
+	// true
 	// held vendor
 	// resumed vendor
-	// 2 1 2
+	// 2 1
 }
 
 func ExampleCooldown_SetConfig() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/text"
 )
 
 var (
@@ -33,7 +34,7 @@ func (e *LimitedError) Error() string {
 	if e.Result.RetryAfter == Never {
 		return fmt.Sprintf("ratelimit: %s: the cost is above the limit of %d", e.Name, e.Result.Limit)
 	}
-	return fmt.Sprintf("ratelimit: %s: limited, retry after %v", e.Name, e.Result.RetryAfter)
+	return fmt.Sprintf("ratelimit: %s: limited, retry after %s", e.Name, text.About(e.Result.RetryAfter))
 }
 
 // Is matches [ErrLimited] and [core.ErrRejected].

@@ -34,12 +34,12 @@ func ExampleSlidingWindow() {
 }
 
 func ExampleSlidingCounter() {
-	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.SlidingCounter(4, time.Minute)}))
+	limiter := core.Must(ratelimit.New(ratelimit.Config{Limit: ratelimit.SlidingCounter(4, time.Hour)}))
 	ctx := context.Background()
 	_, _ = limiter.Take(ctx, "key", 4)
 	r, _ := limiter.Take(ctx, "key", 1)
-	fmt.Println(r.RetryAfter.Round(time.Second)) // a minute later all four still count; a quarter on, three do
-	// Output: 1m15s
+	fmt.Println(r.RetryAfter.Round(time.Minute)) // an hour later all four still count; a quarter on, three do
+	// Output: 1h15m0s
 }
 
 func ExampleSlidingLog() {
@@ -74,10 +74,10 @@ func ExampleLimiter_Reserve() {
 	ctx := context.Background()
 	for range 2 {
 		r, _ := limiter.Reserve(ctx, "vendor", 1, time.Hour)
-		fmt.Println(r.Allowed, r.Wait.Round(time.Second)) // to be used after so long
+		fmt.Println(r.Allowed, r.Wait.Round(time.Minute)) // to be used after so long
 	}
 	r, _ := limiter.Reserve(ctx, "vendor", 1, time.Minute)
-	fmt.Println(r.Allowed, r.RetryAfter.Round(time.Second))
+	fmt.Println(r.Allowed, r.RetryAfter.Round(time.Minute))
 	// Output:
 	// true 0s
 	// true 1m0s
@@ -125,7 +125,7 @@ func ExampleChain() {
 		if err != nil {
 			fmt.Println(err)
 		}
-		fmt.Println(r.Allowed, r.RetryAfter.Round(time.Second), chain[r.Link].Limiter.Name())
+		fmt.Println(r.Allowed, r.RetryAfter.Round(time.Minute), chain[r.Link].Limiter.Name())
 	}
 	r, _ := everybody.Peek(ctx, "")
 	fmt.Println(r.Remaining) // the refused one has cost nothing

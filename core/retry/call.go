@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // A Call is the state of one operation between its attempts. [Do] loops over it, and so
@@ -55,7 +57,8 @@ type Attempt struct {
 	// Retryable means that the attempt failed and may be repeated. Otherwise it
 	// succeeded if Err is nil, and is ignored if not.
 	Retryable bool
-	// Floor is the shortest wait before another attempt.
+	// Floor is the shortest wait before another attempt. If it is longer than the backoff, the
+	// jitter of the backoff comes on top of it.
 	Floor time.Duration
 	// Suppress, unless it is Done, is the reason against another attempt although
 	// the failure is Retryable: RetryAfterTooLong, NotReplayable or Rejected.
@@ -211,29 +214,32 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	}
 	known := c.ended || c.cfg.Delay != nil
 	c.ended = false
+	var strategy backoff.Strategy
 	if c.cfg.Delay != nil {
 		info.Elapsed = c.elapsed()
 		info.Delay = max(0, c.cfg.Delay(ctx, *info))
 		now := c.policy.now()
 		floor, c.due = floor-(now-c.due), now // Delay may have waited
 	} else {
-		info.Delay = max(0, c.cfg.backoff().Delay(info.Retry, c.prev))
+		strategy = c.cfg.backoff()
+		info.Delay = max(0, strategy.Delay(info.Retry, c.prev))
 	}
-	c.prev = info.Delay
-	if floor > info.Delay {
-		info.Delay, info.FromRetryAfter = floor, true
+	drawn := info.Delay
+	if floor > drawn {
+		info.Delay, info.FromRetryAfter = jitter.Above(floor, strategy, info.Retry, c.prev, drawn), true
+	} else {
+		floor = drawn
 	}
-	if info.Delay > 0 { // otherwise the clock is not read (BenchmarkDoSecondTry)
-		if !known {
-			c.due = c.policy.now()
-		}
-		c.due += min(info.Delay, math.MaxInt64-max(0, c.due))
+	c.prev = drawn
+	if info.Delay > 0 && !known { // otherwise the clock is not read (BenchmarkDoSecondTry)
+		c.due = c.policy.now()
 	}
+	info.Delay, planned = c.fit(ctx, info.Delay, floor)
+	c.due += min(info.Delay, math.MaxInt64-max(0, c.due))
 	switch {
 	case ctx.Err() != nil:
-		info.Verdict = Canceled
-	case !c.reaches(ctx, info.Delay):
-		planned = true
+		info.Verdict, planned = Canceled, false
+	case planned:
 		return
 	case info.FromRetryAfter:
 		info.Verdict = RetryAfterTooLong
@@ -243,19 +249,30 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 	info.Retry--
 }
 
-// reaches reports whether a wait reaches MaxElapsed or the deadline of ctx. It ends at
-// c.due, or at once if delay is 0.
-func (c *Call) reaches(ctx context.Context, delay time.Duration) bool {
+// fit returns a wait that counts from c.due, and reports whether it ends before MaxElapsed and
+// the deadline of ctx. What is above floor is jitter: if only that would reach them, it
+// is folded into the time that is left.
+func (c *Call) fit(ctx context.Context, delay, floor time.Duration) (time.Duration, bool) {
 	deadline, ok := ctx.Deadline()
 	if !ok && c.cfg.MaxElapsed <= 0 {
-		return false
+		return delay, true
 	}
-	now := c.policy.now()
-	next := now
-	if delay > 0 {
-		next = max(next, c.due)
+	now, left := c.policy.now(), time.Duration(math.MaxInt64)
+	if ok {
+		left = time.Until(deadline)
 	}
-	return ok && next-now >= time.Until(deadline) || c.cfg.MaxElapsed > 0 && next-c.started >= c.cfg.MaxElapsed
+	if c.cfg.MaxElapsed > 0 {
+		left = min(left, c.cfg.MaxElapsed-(now-c.started))
+	}
+	if left <= 0 || delay == 0 {
+		return delay, left > 0
+	}
+	passed := now - c.due
+	left += min(passed, math.MaxInt64-left)
+	if room := left - floor; delay >= left && room > 0 {
+		delay = floor + (delay-floor)%room
+	}
+	return delay, delay < left
 }
 
 // EndedAt sets when the attempt ended, before Next: the wait counts from then, except for

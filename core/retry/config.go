@@ -28,12 +28,16 @@ type Config struct {
 	// negative.
 	MaxAttempts int
 	// Backoff computes the wait before each retry. If nil, it is 500ms, doubled
-	// each time, at most 1min, spread by half; [backoff.None] does not wait.
+	// each time, at most 1min, spread by half; [backoff.None] does not wait. A longer wait
+	// that was told ([Attempt.Floor]) replaces it, and the random part of it comes on top of that, so
+	// that callers who were told one time do not return together; the jitter alone never reaches
+	// MaxElapsed or the deadline.
 	Backoff backoff.Strategy
 	// Delay, if not nil, replaces Backoff. It is called right after a failed attempt,
 	// which is described by info.Err and info.Result; info.Retry is the number of the
 	// next retry. It may hold state, and it may wait itself and return 0, in which case
-	// it must end with ctx. A negative result counts as 0.
+	// it must end with ctx. A negative result counts as 0. On top of a longer wait that was told
+	// comes a random part of it, since its own jitter is not known.
 	Delay func(ctx context.Context, info Info) time.Duration
 	// MaxElapsed limits the time from the start to the last attempt's start, waits
 	// included: a wait that would reach it is not begun. It does not end an

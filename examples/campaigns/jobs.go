@@ -94,7 +94,7 @@ func (c *crew) feeder(ctx context.Context, fail context.CancelCauseFunc) (stop f
 	c.feed = func() {
 		for campaign := range c.campaigns {
 			feeding.Go(func() {
-				_, err := runner.Feed(ctx, c.jobsOf(campaign))
+				_, _, err := runner.Feed(ctx, c.jobsOf(campaign))
 				if err != nil && !errors.Is(err, jobs.ErrClosed) && ctx.Err() == nil {
 					fail(err)
 				}

@@ -127,14 +127,11 @@ func TestTheControlsAreAboveTheLimit(t *testing.T) {
 	for _, algorithm := range []string{"article", "naive"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
-			programtest.Binary(t) // before the time begins
-			ctx := t.Context()
-			if algorithm == "article" { // it takes two minutes
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, 4*time.Second)
-				defer cancel()
-			}
-			r := runBinary(ctx, t, io.Discard, "-calls 100 -cps 300 -algorithm %s", algorithm)
+			url := programtest.StartVendor(t)
+			ctx := programtest.Until(t, url, func(f *figures) bool { // the article's takes two minutes
+				return algorithm == "article" && program.Value(f.MostSliding) > 300
+			})
+			r := runBinary(ctx, t, io.Discard, "-calls 100 -cps 300 -algorithm %s -vendor %s", algorithm, url)
 			require.Zero(t, r.Code, r)
 			require.False(t, r.OK)
 			require.Greater(t, program.Value(r.MostSliding), 300.0)
@@ -197,6 +194,12 @@ func (p *pids) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+func (p *pids) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.alive)
+}
+
 // any returns one of the workers, or 0.
 func (p *pids) any() int {
 	p.mu.Lock()
@@ -254,11 +257,10 @@ func TestOneWorkerNeedsNoRedis(t *testing.T) {
 
 func TestAnInterruptEndsAllProcesses(t *testing.T) {
 	t.Parallel()
-	programtest.Binary(t) // before the time begins
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
+	url := programtest.StartVendor(t)
 	p := &pids{alive: map[int]int{}}
-	r := runBinary(ctx, t, p, "-cps 100")
+	ctx := programtest.Until(t, url, func(f *figures) bool { return p.count() == 4 && program.Value(f.Arrivals) > 0 })
+	r := runBinary(ctx, t, p, "-cps 100 -vendor %s", url)
 	require.Equal(t, 1, r.Code, r)
 	require.Contains(t, r.Problem, "interrupted; ")
 	require.True(t, r.Judged)

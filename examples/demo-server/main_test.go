@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -96,10 +97,9 @@ func text(t *testing.T, resp *http.Response) string {
 
 func TestTwoHundredAtOnceWithOneKeyTwentyPass(t *testing.T) {
 	t.Parallel()
-	url, stop := start(t, "-limit", "20", "-period", "5s")
+	url, stop := start(t, "-limit", "20", "-period", "1h")
 	var mu sync.Mutex
 	status := map[int]int{}
-	retryAfter := ""
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
@@ -109,7 +109,7 @@ func TestTwoHundredAtOnceWithOneKeyTwentyPass(t *testing.T) {
 			defer mu.Unlock()
 			status[resp.StatusCode]++
 			if resp.StatusCode == http.StatusTooManyRequests {
-				retryAfter = resp.Header.Get("Retry-After")
+				require.Regexp(t, `^3[56]\d\d$`, resp.Header.Get("Retry-After"))
 				require.Equal(t, "true", resp.Header.Get("X-Rate-Limited"))
 				require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
 				require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
@@ -131,12 +131,19 @@ func TestTwoHundredAtOnceWithOneKeyTwentyPass(t *testing.T) {
 		require.Equal(t, want, resp.StatusCode, "request %d", i+1)
 	}
 
-	seconds, err := strconv.Atoi(retryAfter)
-	require.NoError(t, err)
-	require.True(t, 1 <= seconds && seconds <= 5)
-	time.Sleep(time.Duration(seconds) * time.Second) // real: a real server told us to
-	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "ann").StatusCode)
 	require.Zero(t, stop())
+}
+
+func TestRetryAfterIsLongEnough(t *testing.T) {
+	t.Parallel()
+	url, _ := start(t, "-limit", "1", "-period", "1s")
+	resp := do(t, http.MethodGet, url+"/hello", nil)
+	for resp.StatusCode == http.StatusOK { // a period can end between two requests
+		resp = do(t, http.MethodGet, url+"/hello", nil)
+	}
+	require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	time.Sleep(time.Second) // real: a real server told us to
+	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil).StatusCode)
 }
 
 func TestServersOnOneRedisShareTheirLimits(t *testing.T) {
@@ -165,7 +172,7 @@ func TestServersOnOneRedisShareTheirLimits(t *testing.T) {
 				return do(t, http.MethodPost, url+"/upload", strings.NewReader(strings.Repeat("x", 40<<10)), "X-API-Key", "ann").Header.Get("Ratelimit")
 			}
 			require.Contains(t, post(a), ";r=60")
-			require.Contains(t, post(b), ";r=20", "routes are shared, too")
+			require.Regexp(t, ";r=[2-5][0-9];", post(b), "routes are shared, too") // and refilled meanwhile
 
 			require.Zero(t, stopA())
 			require.Zero(t, stopB())
@@ -198,23 +205,32 @@ func TestTheModeIsThatOfTheStore(t *testing.T) {
 				require.NoError(t, err)
 				return n
 			}
-			var sent, trips int
-			load := func() {
+			var loads, sent, trips int
+			load := func() (decided bool) { // all of them: a busy machine can be too slow for a reply
+				loads++
+				var failed atomic.Bool
 				var wg sync.WaitGroup
 				for i := range 64 {
-					wg.Go(func() { do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", strconv.Itoa(i)) })
+					wg.Go(func() {
+						if do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", fmt.Sprint(loads, i)).StatusCode != http.StatusOK {
+							failed.Store(true)
+						}
+					})
 				}
 				wg.Wait()
 				sent, trips = number("resilience_ratelimitstore_sent_operations_total"), number("resilience_ratelimitstore_round_trip_seconds_count")
+				return !failed.Load()
 			}
 			if mode == "strict" {
-				for i := range 5 {
-					load()
-					require.Equal(t, 64*(i+1), sent)
-					require.Equal(t, sent, trips)
+				for good := 0; good < 5; {
+					before := [2]int{sent, trips}
+					if load() {
+						require.GreaterOrEqual(t, trips-before[1], sent-before[0], "each has a round trip of its own")
+						good++
+					}
 				}
 			} else {
-				require.Eventually(t, func() bool { load(); return sent > trips }, 20*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { load(); return sent > trips }, time.Minute, time.Millisecond)
 			}
 			require.Zero(t, stop())
 		})
@@ -252,18 +268,22 @@ func TestAlignedPeriodsBeginWithTheClock(t *testing.T) {
 func TestSearchHasABucketOfItsOwn(t *testing.T) {
 	t.Parallel()
 	url, _ := start(t, "-limit", "1", "-period", "1h")
-	allowed := 0
-	for range 20 {
-		resp := do(t, http.MethodGet, url+"/search", nil, "X-API-Key", "k")
-		if resp.StatusCode == http.StatusOK {
-			allowed++
-			continue
-		}
-		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-		require.Equal(t, "1", resp.Header.Get("Retry-After"))
+	var allowed atomic.Int64
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			resp := do(t, http.MethodGet, url+"/search", nil, "X-API-Key", "k")
+			if resp.StatusCode == http.StatusOK {
+				allowed.Add(1)
+				return
+			}
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			require.Equal(t, "1", resp.Header.Get("Retry-After"))
+		})
 	}
-	require.GreaterOrEqual(t, allowed, 5)
-	require.Less(t, allowed, 20)
+	wg.Wait()
+	require.GreaterOrEqual(t, allowed.Load(), int64(5))
+	require.Less(t, allowed.Load(), int64(100))
 	require.Equal(t, http.StatusOK, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "k").StatusCode, "the global limit was not touched")
 	require.Equal(t, http.StatusTooManyRequests, do(t, http.MethodGet, url+"/hello", nil, "X-API-Key", "k").StatusCode)
 }
@@ -271,19 +291,19 @@ func TestSearchHasABucketOfItsOwn(t *testing.T) {
 func TestUploadCostsByTheKiB(t *testing.T) {
 	t.Parallel()
 	url, _ := start(t)
-	post := func(n int) *http.Response {
-		return do(t, http.MethodPost, url+"/upload", strings.NewReader(strings.Repeat("x", n)), "X-API-Key", "k")
+	post := func(key string, n int) *http.Response {
+		return do(t, http.MethodPost, url+"/upload", strings.NewReader(strings.Repeat("x", n)), "X-API-Key", key)
 	}
-	resp := post(101 << 10)
+	resp := post("large", 101<<10)
 	require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 	require.Empty(t, resp.Header.Get("Retry-After"), "waiting does not help")
 	require.Contains(t, resp.Header.Get("Ratelimit"), ";r=100", "nothing was consumed")
-	resp = post(40<<10 + 1)
+	resp = post("k", 40<<10+1)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Contains(t, resp.Header.Get("Ratelimit"), ";r=59", "41 started KiB")
 	require.Equal(t, "40961 bytes\n", text(t, resp))
-	require.Contains(t, post(0).Header.Get("Ratelimit"), ";r=58", "at least 1")
-	resp = post(60 << 10)
+	require.Contains(t, post("small", 0).Header.Get("Ratelimit"), ";r=99", "at least 1")
+	resp = post("k", 99<<10)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	require.NotEmpty(t, resp.Header.Get("Retry-After"))
 
@@ -378,20 +398,31 @@ func TestSignalsEndItGracefully(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 		require.NoError(t, cmd.Start())
 		url := <-stdout.line
-		answered := make(chan string, 1)
-		go func() {
-			resp, err := http.Get(url + "/slow?d=2s") //nolint:gosec // our own server
-			if err != nil {
-				answered <- err.Error()
-				return
-			}
-			b, err := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			answered <- fmt.Sprint(string(b), err)
-		}()
-		time.Sleep(500 * time.Millisecond) // real: the request is to be in flight
+		dial := func() (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		}
+		conn, err := dial()
+		require.NoError(t, err)
+		answers := bufio.NewReader(conn)
+		_, err = io.WriteString(conn, "POST /upload HTTP/1.1\r\nHost: demo\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusContinue, resp.StatusCode, "the handler reads the body")
 		require.NoError(t, cmd.Process.Signal(sig))
-		require.Equal(t, "at last\n<nil>", <-answered, "what is in flight is finished")
+		require.Eventually(t, func() bool {
+			other, err := dial()
+			if err == nil {
+				_ = other.Close()
+			}
+			return err != nil
+		}, time.Minute, 10*time.Millisecond)
+		_, err = io.WriteString(conn, "last")
+		require.NoError(t, err)
+		resp, err = http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		require.Equal(t, "4 bytes\n", text(t, resp), "what is in flight is finished")
+		require.NoError(t, conn.Close())
 		require.NoError(t, cmd.Wait(), "exit code 0")
 		require.Equal(t, url+"\n", stdout.buf.String(), "one line, and nothing else")
 	}

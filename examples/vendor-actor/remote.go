@@ -55,7 +55,8 @@ func (r *remote) report(ctx context.Context, account, n string) error {
 	}
 	defer resp.close()
 	r.unanswered.Store(0)
-	if err := dispatch.CheckResponse(resp.Response); err != nil {
+	err = dispatch.CheckResponse(resp.Response)
+	if _, limited := classify(err); limited {
 		r.refused.Add(1)
 		return err
 	}

@@ -370,9 +370,7 @@ func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {
 	return rec.Wrap(w), rec
 }
 
-func get(target string) *http.Request {
-	return httptest.NewRequest(http.MethodGet, target, http.NoBody)
-}
+func get() *http.Request { return httptest.NewRequest(http.MethodGet, "/", http.NoBody) }
 
 // logging is a writer with Unwrap and nothing else.
 type logging struct{ http.ResponseWriter }

@@ -3,6 +3,7 @@ package text
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -70,4 +71,22 @@ func Duration(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// About returns the text of a measured duration for people, rounded up: to seconds from 10 seconds on, as
+// in 25s, otherwise to hundredths of a second, to milliseconds or to microseconds.
+func About(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d < time.Millisecond:
+		unit = time.Microsecond
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < 10*time.Second:
+		unit = 10 * time.Millisecond
+	}
+	if rest := d % unit; rest > 0 && d <= math.MaxInt64-unit {
+		d += unit - rest
+	}
+	return Duration(d)
 }

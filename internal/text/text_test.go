@@ -2,6 +2,7 @@ package text_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -43,5 +44,15 @@ func TestDurationIsShortAndParses(t *testing.T) {
 		got, err := time.ParseDuration(want)
 		require.NoError(t, err)
 		require.Equal(t, d, got)
+	}
+}
+
+func TestAboutRoundsUp(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1: "1µs", 299758: "300µs", 299758973: "300ms", 999999999: "1s", time.Second: "1s", 1050 * time.Millisecond: "1.05s", 1051 * time.Millisecond: "1.06s",
+		9990000001: "10s", 24758 * time.Millisecond: "25s", time.Minute - 1: "1m", time.Hour: "1h", 90*time.Minute + 1: "1h30m1s", math.MaxInt64: "2562047h47m16.854775807s", -5: "-5ns",
+	} {
+		require.Equal(t, want, text.About(d), d)
 	}
 }

@@ -31,6 +31,7 @@ type Batcher[T, R any] struct {
 	once             sync.Once
 	wake             chan struct{} // has an element if a group may be due
 	flying           atomic.Int64  // calls of Run
+	trial            chan struct{} // has an element while a suspect is sent
 
 	mu        sync.Mutex
 	waiters   map[string]chan<- Reply
@@ -65,7 +66,7 @@ func lifeCycle[T, R any]() *instance.Kind[Config[T, R], *setting[T, R], Hooks] {
 func New[T, R any](cfg Config[T, R]) (*Batcher[T, R], error) {
 	b := &Batcher[T, R]{
 		store: cfg.Store, typed: cfg.Store == nil, process: rand.Text(),
-		done: make(chan struct{}), wake: make(chan struct{}, 1), waiters: map[string]chan<- Reply{},
+		done: make(chan struct{}), wake: make(chan struct{}, 1), trial: make(chan struct{}, 1), waiters: map[string]chan<- Reply{},
 	}
 	if b.typed {
 		b.store = newMemory()

@@ -139,8 +139,9 @@ type Config[T, R any] struct {
 	Lease time.Duration
 
 	// MaxAttempts is the number of calls in which a record can fail, until it is a failed record.
-	// Calls with a [Permanent] error of a whole call do not count. If zero, it is 5; with 1, a
-	// record is not sent again. It must not be negative.
+	// Calls with a [Permanent] error of a whole call do not count. Calls during which the process
+	// ended count apart, since the last error: a record can have as many of them, but at least 3. If
+	// zero, it is 5; with 1, a record is not sent again after an error. It must not be negative.
 	MaxAttempts int
 	// Backoff is the wait before a further attempt. If nil, it is exponential from 5 seconds to 5
 	// minutes, with a jitter of 20 %. If it panics, the wait is that too, and the panic counts as

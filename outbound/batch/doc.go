@@ -44,6 +44,10 @@
 //   - An error of the whole call that is [Permanent], such as a status 400, can be the fault of one
 //     record: each half of the call is sent, until the record is found. This takes up to 2·log2 of
 //     MaxRecords further calls, each with a permit.
+//   - A call during which the process ends is sent again after Lease by another process. If that ends too,
+//     each half of the call is sent, until the record that ends them is found: it has failed after
+//     MaxAttempts of them. Such a record takes no other one with it. A process that is killed for another
+//     reason lets no record fail: the last attempts of each are made while no other suspect is sent.
 //   - A record has failed when its error is permanent or MaxAttempts are used up. Its Call gets the error.
 //     The group keeps the record, up to MaxFailed, for [Batcher.Retry].
 //
@@ -53,7 +57,7 @@
 //     deleted by request, as long as the store keeps it.
 //   - A record is sent twice only if a process ends or stands still between its call and the
 //     settlement, if the store fails for longer than the lease, or if the vendor executed a call that
-//     returned an error. Such calls have the same [IdempotencyKey].
+//     returned an error. Such calls have the same [IdempotencyKey], unless they were halved meanwhile.
 //   - n records of an option that are there at a flush take n / MaxRecords calls, rounded up, also with
 //     several processes, if none fails and MaxBytes does not apply.
 //   - Each call takes one permit of the Pacer, those for records that are sent again included. So the

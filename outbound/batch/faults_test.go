@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,9 +90,113 @@ func TestKilledProcessesLoseNoRecord(t *testing.T) {
 				twice++
 			}
 		}
+		groups, err := adder.Groups(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, groups, "none has failed")
 		require.Positive(t, twice, "some were killed between call and settlement")
 		require.LessOrEqual(t, most(v.seen(), time.Minute), 100)
 	})
+}
+
+// mortal makes a batcher whose process ends, as by a kill, when a call has the poison: its store is gone, and
+// the call does not return. The next process begins at once.
+func mortal(t *testing.T, v *vendor[int], store batch.Store, cfg batch.Config[int, string], poison int) (deaths func() int) {
+	t.Helper()
+	cfg.Method, cfg.Lease = "m", 3*time.Second
+	ended, over := make(chan struct{}), make(chan struct{})
+	var n atomic.Int64
+	live := func() {
+		var dead atomic.Bool
+		gone := func(string) error {
+			if dead.Load() {
+				return errors.New("the process has ended")
+			}
+			return nil
+		}
+		cfg := cfg
+		cfg.Store = &proxy{Store: store, before: gone, after: gone}
+		cfg.Send = func(ctx context.Context, option string, records []int) ([]batch.Result[string], error) {
+			if slices.Contains(records, poison) {
+				time.Sleep(time.Second / 10) // others have begun meanwhile
+				if !dead.Swap(true) {
+					ended <- struct{}{}
+				}
+			}
+			time.Sleep(time.Second)
+			if dead.Load() {
+				return nil, errors.New("the process has ended")
+			}
+			return v.send(ctx, option, records)
+		}
+		b, err := batch.New(cfg)
+		require.NoError(t, err)
+		run(t, b)
+	}
+	live()
+	go func() {
+		for {
+			select {
+			case <-ended:
+				n.Add(1)
+				live()
+			case <-over:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { close(over) })
+	return func() int { return int(n.Load()) }
+}
+
+// A record that ends each process with it takes no other one with it, and fails.
+func TestPoisonRecord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg    batch.Config[int, string]
+		deaths int // at most
+	}{
+		"one batch":                 {batch.Config[int, string]{MaxRecords: 20}, 10},
+		"several batches":           {batch.Config[int, string]{MaxRecords: 6}, 9},
+		"records beside the poison": {batch.Config[int, string]{MaxRecords: 1, Concurrency: 20}, 5},
+		"one attempt":               {batch.Config[int, string]{MaxRecords: 20, MaxAttempts: 1}, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v, store := newVendor[int](), batch.NewMemory()
+				var failures []batch.Info
+				c.cfg.Hooks.Failed = func(_ context.Context, info batch.Info) { failures = append(failures, info) }
+				b, err := batch.New(batch.Config[int, string]{Method: "m", Store: store, Send: v.send}) // it sends nothing
+				require.NoError(t, err)
+				add(t, b, numbers(0, 20)...)
+				require.NoError(t, b.Flush(t.Context()))
+				deaths := mortal(t, v, store, c.cfg, 13)
+				for range 100 {
+					time.Sleep(10 * time.Second)
+				}
+				seen := map[int]bool{}
+				for _, c := range v.seen() {
+					for _, r := range c.records {
+						seen[r] = true
+					}
+				}
+				require.Len(t, seen, 19, "after %d ends", deaths())
+				require.False(t, seen[13])
+				require.LessOrEqual(t, deaths(), c.deaths)
+				require.Len(t, failures, 1)
+				require.Equal(t, 1, failures[0].Records)
+				require.ErrorContains(t, failures[0].Err, "processes ended, or lost the store, during a call with the record")
+				groups, err := b.Groups(t.Context())
+				require.NoError(t, err)
+				require.Len(t, groups, 1)
+				require.Equal(t, 1, groups[0].Failed)
+				require.Equal(t, failures[0].Err.Error(), groups[0].LastError)
+				n, err := b.Retry(t.Context(), "")
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+			})
+		})
+	}
 }
 
 func TestAStoreThatFailsNowAndThenLosesNothing(t *testing.T) {

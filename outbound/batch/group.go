@@ -35,6 +35,8 @@ type set struct {
 	group    *group
 	records  []*Record
 	leased   bool
+	waiting  bool // its lease is not for a call yet
+	losses   int
 	until    timed // in line.times, or of no meaning while it is in group.ready
 }
 

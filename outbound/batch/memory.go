@@ -176,7 +176,10 @@ func (m *memory) Lease(_ context.Context, method string, terms Terms) (Batch, St
 	s := l.next(g, &terms)
 	s.delivery++
 	expired := s.leased
-	s.leased = true
+	if expired && !s.waiting {
+		s.losses++
+	}
+	s.leased, s.waiting = true, false
 	s.count(1)
 	l.times.add(s, now.Add(terms.Lease))
 	l.calls.count(now)
@@ -187,7 +190,7 @@ func (m *memory) Lease(_ context.Context, method string, terms Terms) (Batch, St
 
 // batch returns the set as its holder gets it.
 func (s *set) batch(expired bool) Batch {
-	b := Batch{ID: s.id, Delivery: s.delivery, Expired: expired, Option: s.group.option, Records: make([]Record, len(s.records))}
+	b := Batch{ID: s.id, Delivery: s.delivery, Expired: expired, Losses: s.losses, Option: s.group.option, Records: make([]Record, len(s.records))}
 	for i, r := range s.records {
 		b.Records[i] = *r
 		b.Records[i].ReplyTo = slices.Clone(r.ReplyTo)
@@ -224,7 +227,7 @@ func (l *line) withdraw(s *set) {
 	s.group.ready = slices.DeleteFunc(s.group.ready, func(other *set) bool { return other == s })
 }
 
-func (m *memory) Extend(_ context.Context, method, id string, delivery int, lease time.Duration) error {
+func (m *memory) Extend(_ context.Context, method, id string, delivery int, lease time.Duration, waiting bool) error {
 	now := time.Now()
 	l := m.open(method)
 	defer m.mu.Unlock()
@@ -232,6 +235,7 @@ func (m *memory) Extend(_ context.Context, method, id string, delivery int, leas
 	if err != nil {
 		return err
 	}
+	s.waiting = waiting
 	l.withdraw(s)
 	l.times.add(s, now.Add(lease))
 	l.update(s.group)
@@ -244,6 +248,9 @@ func (m *memory) Settle(_ context.Context, method string, settlement Settlement)
 	defer m.mu.Unlock()
 	s, err := l.leased(settlement.ID, settlement.Delivery)
 	if err != nil {
+		if later := l.sets[settlement.ID]; later != nil && later.delivery > settlement.Delivery {
+			later.losses = max(0, later.losses-1)
+		}
 		return err
 	}
 	g := s.group
@@ -280,7 +287,7 @@ func (m *memory) Settle(_ context.Context, method string, settlement Settlement)
 
 // part makes one of the sets that replace another one.
 func (l *line) part(now time.Time, old *set, part *Part, kept []bool) {
-	s := &set{id: part.ID, group: old.group}
+	s := &set{id: part.ID, group: old.group, losses: part.Losses}
 	if part.ID == old.id {
 		s.delivery = old.delivery
 	}

@@ -47,9 +47,9 @@ func (p *proxy) Lease(ctx context.Context, method string, terms batch.Terms) (ba
 	return b, state, err
 }
 
-func (p *proxy) Extend(ctx context.Context, method, id string, delivery int, lease time.Duration) error {
+func (p *proxy) Extend(ctx context.Context, method, id string, delivery int, lease time.Duration, waiting bool) error {
 	_, err := through(p, "Extend", func() (struct{}, error) {
-		return struct{}{}, p.Store.Extend(ctx, method, id, delivery, lease)
+		return struct{}{}, p.Store.Extend(ctx, method, id, delivery, lease, waiting)
 	})
 	return err
 }

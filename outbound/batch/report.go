@@ -28,7 +28,7 @@ func (b *Batcher[T, R]) Figures() (figures []core.Figure, hookPanics uint64) {
 	labeled("records_total", ended, "outcome", "sent", s.Sent)
 	labeled("records_total", ended, "outcome", "retried", s.Retried)
 	labeled("records_total", ended, "outcome", "failed", s.Failed)
-	figure("splits_total", "Calls that were halved after a permanent error.", float64(s.Splits))
+	figure("splits_total", "Calls that were halved after a permanent error or the ends of their processes.", float64(s.Splits))
 	figure("abandoned_calls_total", "Calls whose Send did not return in time.", float64(s.Abandoned))
 	figure("redelivered_total", "Batches that were sent again because their lease had expired.", float64(s.Redelivered))
 	figure("leases_lost_total", "Batches that were lost to another process or with the state of the store.", float64(s.LeasesLost))

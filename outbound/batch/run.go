@@ -113,30 +113,47 @@ func (f *feeder[T, R]) next(ctx context.Context) error {
 // start makes the call of a batch in a goroutine. If the permit is stale by now, it waits for another
 // one before. The records are decoded before that: it takes time.
 func (f *feeder[T, R]) start(ctx context.Context, set *setting[T, R], batch *Batch, asked time.Time) {
-	b := f.b
-	d := b.take(context.WithoutCancel(ctx), set, batch, asked)
-	v := d.open()
-	err := f.pace(ctx, set)
-	for err != nil && ctx.Err() == nil && !errors.Is(err, pace.ErrClosed) {
-		_ = b.sleep(ctx, hesitate)
-		err = f.pace(ctx, set)
+	d := f.b.take(context.WithoutCancel(ctx), set, batch, asked)
+	if batch.Losses >= suspicious {
+		f.fly(func() { d.suspect(ctx) })
+		return
 	}
+	v := d.open()
+	err := f.persist(ctx, func() error { return f.pace(ctx, set) })
 	f.permit = pace.Permit{}
-	b.flying.Add(1)
-	f.calls.Go(func() {
-		defer func() {
-			b.flying.Add(-1)
-			select {
-			case f.landed <- struct{}{}:
-			default:
-			}
-		}()
+	f.fly(func() {
 		if err != nil {
 			d.giveBack()
 			return
 		}
 		d.send(v)
 	})
+}
+
+// fly calls a function in a goroutine, as a call in flight.
+func (f *feeder[T, R]) fly(call func()) {
+	f.b.flying.Add(1)
+	f.calls.Go(func() {
+		defer func() {
+			f.b.flying.Add(-1)
+			select {
+			case f.landed <- struct{}{}:
+			default:
+			}
+		}()
+		call()
+	})
+}
+
+// persist repeats what fails, unless that does not help.
+func (f *feeder[T, R]) persist(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil || errors.Is(err, pace.ErrClosed) || errors.Is(err, ErrLeaseLost) {
+			return err
+		}
+		_ = f.b.sleep(ctx, hesitate)
+	}
 }
 
 // pace waits for a permit, unless there is one that is fresh.

@@ -12,7 +12,7 @@ type keyOfCall struct{}
 // IdempotencyKey returns the key of the call that a Send with this context makes, or "". It is the same
 // whenever this call is made again, by any process: when it has returned an error, or its process has
 // stopped. No other call has it. Records that a call has answered with an error of their own are sent
-// again in another call.
+// again in another call, and so are the halves of a call whose processes have ended twice.
 func IdempotencyKey(ctx context.Context) string {
 	key, _ := ctx.Value(keyOfCall{}).(string)
 	return key

@@ -17,7 +17,7 @@ type Stats struct {
 	Direct      uint64 // records that were exempt
 	Calls       uint64 // of Send
 	CallsFailed uint64 // of these, with an error of the whole call
-	Splits      uint64 // calls that were halved, after a permanent error
+	Splits      uint64 // calls that were halved, after a permanent error or the ends of their processes
 	Abandoned   uint64 // calls whose Send did not return
 	Sent        uint64 // records that are done
 	Retried     uint64 // records that are sent again after an error

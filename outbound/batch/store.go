@@ -70,7 +70,7 @@ type Store interface {
 
 	// Lease takes one batch from the first group of the queue. If that group has a batch whose
 	// time has come, or whose lease has expired, this is the batch, the earliest first, and
-	// only its Delivery changes. Otherwise, the batch gets the ID terms.ID and the oldest pending records:
+	// only its Delivery and Losses change. Otherwise, the batch gets the ID terms.ID and the oldest pending records:
 	// terms.MaxRecords at most, and with terms.MaxBytes > 0 no more than have that Size in sum, but at
 	// least one. Records that are not due are taken along up to these limits. Then the
 	// group goes to the end of the queue if it is still due.
@@ -80,12 +80,15 @@ type Store interface {
 	// first lease, which has not expired, and otherwise none.
 	Lease(ctx context.Context, method string, terms Terms) (Batch, State, error)
 
-	// Extend lets a lease end after the given time from now. The errors are those of Settle.
-	Extend(ctx context.Context, method string, id string, delivery int, lease time.Duration) error
+	// Extend lets a lease end after the given time from now. With waiting, its call has not begun: if
+	// it expires before another Extend without waiting, Losses does not count it. The errors are those
+	// of Settle.
+	Extend(ctx context.Context, method, id string, delivery int, lease time.Duration, waiting bool) error
 
 	// Settle ends a lease, and replaces the batch by its outcome. The error is [ErrLeaseLost], and
 	// nothing changes, if the batch no longer exists, has been leased again, or has been settled
-	// and is not leased. A lease that has expired can be settled until the batch is leased again.
+	// and is not leased. If it has been leased again, its Losses are one less, but not negative: the
+	// process has not ended. A lease that has expired can be settled until the batch is leased again.
 	Settle(ctx context.Context, method string, s Settlement) error
 
 	// Flush marks all records of the options as due, or with none, those of all groups. Options
@@ -176,6 +179,7 @@ type Batch struct {
 	ID       string // stays the same whenever the same records are leased again
 	Delivery int    // number of leases of this ID so far, from 1
 	Expired  bool   // the lease before this one has expired: the records may have been sent
+	Losses   int    // leases that have expired since the batch was made, except for those that waited
 	Option   string
 	Records  []Record // in their order of arrival
 }
@@ -207,6 +211,8 @@ type Part struct {
 	After time.Duration
 	// Attempt reports whether Attempts of each of its records is increased.
 	Attempt bool
+	// Losses are those of the new batch.
+	Losses int
 }
 
 // An Outcome is the result of one record of a settled batch.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // A verdict decides on each record of a batch after its call.
@@ -20,9 +21,14 @@ type verdict[T, R any] struct {
 	done    int
 }
 
-// open begins the verdict on a batch: a record that cannot be decoded has failed.
+// begin begins the verdict on a batch.
+func (d *delivery[T, R]) begin() *verdict[T, R] {
+	return &verdict[T, R]{d: d, settlement: Settlement{ID: d.batch.ID, Delivery: d.batch.Delivery, MaxFailed: d.set.MaxFailed}}
+}
+
+// open begins the verdict on a batch before its call: a record that cannot be decoded has failed.
 func (d *delivery[T, R]) open() *verdict[T, R] {
-	v := &verdict[T, R]{d: d, settlement: Settlement{ID: d.batch.ID, Delivery: d.batch.Delivery, MaxFailed: d.set.MaxFailed}}
+	v := d.begin()
 	for i := range d.batch.Records {
 		record, err := d.b.decode(&d.batch.Records[i])
 		if err != nil {
@@ -51,7 +57,7 @@ func (v *verdict[T, R]) judge(results []Result[R], err error) {
 		v.fail(index[0], err)
 	default:
 		v.settlement.Error = textOf(err)
-		v.halve(index)
+		v.halve(index, 0)
 	}
 	if len(v.retry) == 0 {
 		return
@@ -85,21 +91,22 @@ func (v *verdict[T, R]) again(i int, err error) {
 	}
 	v.settlement.Error = textOf(err)
 	v.retry = append(v.retry, i)
-	least, _ := core.RetryAfter(err)
-	v.wait = max(v.wait, least, v.delay(n))
+	told, _ := core.RetryAfter(err)
+	v.wait = max(v.wait, v.delay(n, told))
 }
 
-// delay returns the wait before attempt n.
-func (v *verdict[T, R]) delay(n int) (wait time.Duration) {
-	ok := false
+// delay returns the wait before attempt n, at least told.
+func (v *verdict[T, R]) delay(n int, told time.Duration) time.Duration {
+	strategy, wait, ok := v.d.set.Backoff, time.Duration(0), false
 	func() {
 		defer v.d.b.life.Panics.Recover()
-		wait, ok = v.d.set.Backoff.Delay(n, 0), true
+		wait, ok = strategy.Delay(n, 0), true
 	}()
 	if !ok {
-		return defaultBackoff().Delay(n, 0)
+		strategy = defaultBackoff()
+		wait = strategy.Delay(n, 0)
 	}
-	return wait
+	return jitter.Above(told, strategy, n, 0, wait)
 }
 
 // fail makes a record a failed one.
@@ -111,11 +118,11 @@ func (v *verdict[T, R]) fail(i int, err error) {
 }
 
 // halve makes two batches of one: a record that lets each call fail is found in a few steps.
-func (v *verdict[T, R]) halve(index []int) {
+func (v *verdict[T, R]) halve(index []int, losses int) {
 	v.d.b.splits.Add(1)
 	middle := len(index) / 2
 	for _, half := range [][]int{index[:middle], index[middle:]} {
-		v.settlement.Parts = append(v.settlement.Parts, Part{ID: v.d.b.newID(), Records: half})
+		v.settlement.Parts = append(v.settlement.Parts, Part{ID: v.d.b.newID(), Records: half, Losses: losses})
 	}
 }
 

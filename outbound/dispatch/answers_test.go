@@ -122,7 +122,7 @@ func TestADateWithoutATimeOfArrivalIsRelativeToNow(t *testing.T) {
 		at := time.Now().Add(10 * time.Second).UTC().Format(http.TimeFormat)
 		limit, ok := dispatch.ClassifyHTTP(&dispatch.StatusError{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {at}}})
 		require.True(t, ok)
-		require.Equal(t, 10*time.Second, limit.RetryAfter)
+		require.Equal(t, 11*time.Second, limit.RetryAfter)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/h2err"
+	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/request"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
@@ -57,7 +58,7 @@ func scopeOf(key string) (Scope, string) {
 type Limited struct {
 	// RetryAfter is the pause that the vendor asks for. If zero or negative, the vendor
 	// did not say, and Config.Cooldown applies. The classifiers of this package take a
-	// told zero, or a date in the past, for that too: a repetition at once is punished.
+	// zero or a date in the past for that too: a repetition at once is punished.
 	RetryAfter time.Duration
 	// Scope is the calls that pause.
 	Scope Scope
@@ -89,6 +90,8 @@ type StatusError struct {
 	Body       []byte // of JSON, at most the first 64 KiB
 
 	arrived time.Time
+	limit   Limited // as of then, by ClassifyHTTP
+	limited bool
 }
 
 // Error has the status.
@@ -96,8 +99,9 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("dispatch: HTTP status %d %s", e.StatusCode, http.StatusText(e.StatusCode))
 }
 
-// CheckResponse returns a [*StatusError] for a response with the status 429 or 503, the error
-// of [client.Rejected] for one that a plugin made, and otherwise nil. Call it in the function of [Do], and close the body as usual. If the body
+// CheckResponse returns a [*StatusError] for a response with a status from 400 on, the error of
+// [client.Rejected] for one that a plugin made, and otherwise nil: Config.Classify decides which
+// of them are a limit. Call it in the function of [Do], and close the body as usual. If the body
 // is JSON, it reads the start of it, which can be read again afterwards; after half a second
 // it does not wait for more, and Body is empty.
 func CheckResponse(resp *http.Response) error {
@@ -113,10 +117,11 @@ func CheckResponse(resp *http.Response) error {
 // check is CheckResponse. It calls slow with the status and the header if the body does not come
 // with them.
 func check(resp *http.Response, slow func(*StatusError)) *StatusError {
-	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+	if resp == nil || resp.StatusCode < http.StatusBadRequest {
 		return nil
 	}
 	e := &StatusError{StatusCode: resp.StatusCode, Header: resp.Header, arrived: time.Now()}
+	e.limit, e.limited = e.classify()
 	if body := resp.Body; body != nil && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		start := &readAgain{body: body, read: make(chan struct{}), closed: make(chan struct{})}
 		resp.Body = start
@@ -189,19 +194,26 @@ func (r *readAgain) Close() error {
 	return r.body.Close()
 }
 
-// ClassifyHTTP knows a [*StatusError]: status 429, with or without Retry-After, and status
-// 503 with Retry-After. A stream or connection of HTTP/2 that the server ended with
+// ClassifyHTTP knows a [*StatusError]: the status 429, and any status from 400 on with a
+// Retry-After that asks for a wait. How long is what [client.RetryAfter] reads. A stream or connection of HTTP/2 that the server ended with
 // ENHANCE_YOUR_CALM counts as a 429.
 func ClassifyHTTP(err error) (Limited, bool) {
 	e, ok := errors.AsType[*StatusError](err)
 	if !ok {
 		return Limited{}, h2err.Throttled(err)
 	}
-	arrived := e.arrived
-	if arrived.IsZero() { // not of CheckResponse
-		arrived = time.Now()
+	if e.arrived.IsZero() { // not of CheckResponse
+		return e.classify()
 	}
-	wait, told := client.RetryAfter(&http.Response{Header: e.Header}, arrived)
+	return e.limit, e.limited
+}
+
+func (e *StatusError) classify() (Limited, bool) {
+	fields := e.Header
+	if e.StatusCode != http.StatusTooManyRequests { // the limit may be used up by this call
+		fields = header.OnlyRetryAfter(fields)
+	}
+	wait, told := client.RetryAfter(&http.Response{StatusCode: e.StatusCode, Header: fields})
 	return Limited{RetryAfter: wait}, told || e.StatusCode == http.StatusTooManyRequests
 }
 

@@ -75,6 +75,10 @@ func adsBody(errs string) string {
 	return `{"error":{"code":429,"details":[{"@type":"x","errors":7},{"@type":"type.googleapis.com/google.ads.googleads.v20.errors.GoogleAdsFailure","errors":[` + errs + `]}]}}`
 }
 
+func usedUp() http.Header {
+	return http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}}
+}
+
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	const retryInfo, ads = "google.rpc.RetryInfo", "google.ads.googleads.v20.errors.GoogleAdsFailure"
@@ -92,7 +96,17 @@ func TestClassify(t *testing.T) {
 		"429 with a time":        {fmt.Errorf("report: %w", status(429, "15", "")), dispatch.Limited{RetryAfter: 15 * time.Second}, true},
 		"503":                    {err: status(503, "", "")},
 		"503 with a time":        {status(503, "15", ""), dispatch.Limited{RetryAfter: 15 * time.Second}, true},
-		"500":                    {err: status(500, "15", "")},
+		"500":                    {err: status(500, "", "")},
+		"500 with a time":        {status(500, "15", ""), dispatch.Limited{RetryAfter: 15 * time.Second}, true},
+		"403":                    {err: status(403, "", "")},
+		"403 with a time":        {status(403, "60", ""), dispatch.Limited{RetryAfter: time.Minute}, true},
+		"403 with 0":             {err: status(403, "0", "")},
+		"503 with 0":             {err: status(503, "0", "")},
+		"429 with 0":             {status(429, "0", ""), dispatch.Limited{}, true},
+		"429 with decimals":      {status(429, "2.0", ""), dispatch.Limited{RetryAfter: 2 * time.Second}, true},
+		"429 with a huge time":   {status(429, "9223372037", ""), dispatch.Limited{RetryAfter: 1<<63 - 1}, true},
+		"429, used up":           {&dispatch.StatusError{StatusCode: 429, Header: usedUp()}, dispatch.Limited{RetryAfter: 30 * time.Second}, true},
+		"404, used up":           {err: &dispatch.StatusError{StatusCode: 404, Header: usedUp()}},
 		"gRPC":                   {grpc(8), dispatch.Limited{}, true},
 		"gRPC with a time":       {errors.Join(io.EOF, grpc(8, detail("x", nil), detail(retryInfo, delay(1, 15, 5e8)))), dispatch.Limited{RetryAfter: 15500 * time.Millisecond}, true},
 		"gRPC unavailable":       {err: grpc(14)},

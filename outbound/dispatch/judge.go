@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -17,6 +18,9 @@ func (c *call[K, C]) judge(err error, answered bool, since time.Time) (again boo
 	limit, limited := Limited{}, false
 	if err != nil && !c.ended(err) {
 		limit, limited = cfg.Classify(err)
+	}
+	if e, ok := err.(*StatusError); ok && !limited && !since.IsZero() && e.StatusCode < http.StatusInternalServerError { //nolint:errorlint // that of RoundTripper itself
+		err = nil // a response as any other
 	}
 	n := d.attempts.Add(1)
 	switch {

@@ -1,12 +1,14 @@
 package dispatch_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +57,9 @@ func processMain(text string) error {
 		defer func() { _ = s.Close() }()
 		store = s
 	}
-	d, err := dispatch.New(dispatch.Config[string, struct{}]{Name: "vendor", Capacity: 4, Store: store})
+	d, err := dispatch.New(dispatch.Config[string, struct{}]{Name: "vendor", Capacity: capacity, Store: store, Hooks: dispatch.Hooks{
+		Held: func(context.Context, dispatch.Info) { call(http.DefaultClient, p.Vendor+"/held", p.Name) },
+	}})
 	if err != nil {
 		return err
 	}
@@ -71,13 +75,14 @@ func processMain(text string) error {
 		case <-ended:
 			return nil // calls that wait end with the process
 		case <-tick.C:
-			go func() {
-				resp, err := client.Get(p.Vendor + "?process=" + strconv.Itoa(p.Name))
-				if err == nil {
-					_ = resp.Body.Close()
-				}
-			}()
+			go call(client, p.Vendor, p.Name)
 		}
+	}
+}
+
+func call(c *http.Client, url string, process int) {
+	if resp, err := c.Get(url + "?process=" + strconv.Itoa(process)); err == nil {
+		_ = resp.Body.Close()
 	}
 }
 
@@ -85,50 +90,39 @@ func processMain(text string) error {
 type vendorOf4 struct {
 	mu       sync.Mutex
 	arrivals [5][]time.Time
+	held     [5]int // the number of arrivals when the process said that it is held
 	trip     bool
 	told     time.Time
+	pause    time.Duration
 }
 
-const (
-	pause      = 3 * time.Second
-	allStopped = 1500 * time.Millisecond // on any machine
-)
+const capacity = 4
 
 func (v *vendorOf4) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	name, _ := strconv.Atoi(r.URL.Query().Get("process"))
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if r.URL.Path == "/held" {
+		v.held[name] = cmp.Or(v.held[name], len(v.arrivals[name]))
+		return
+	}
 	v.arrivals[name] = append(v.arrivals[name], now)
 	if v.trip && name == 1 {
 		v.trip, v.told = false, now
-		w.Header().Set("Retry-After", strconv.Itoa(int(pause/time.Second)))
+		w.Header().Set("Retry-After", strconv.Itoa(int(v.pause/time.Second)))
 		w.WriteHeader(http.StatusTooManyRequests)
 	}
 }
 
-// between returns how many calls a process made in a part of the pause.
-func (v *vendorOf4) between(process int, from, to time.Duration) (n int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, at := range v.arrivals[process] {
-		if since := at.Sub(v.told); since >= from && since < to {
-			n++
+// inPause returns when a process called in the pause, from its begin on.
+func (v *vendorOf4) inPause(arrivals []time.Time) (calls []time.Duration) {
+	for _, at := range arrivals {
+		if since := at.Sub(v.told); since >= 0 && since < v.pause {
+			calls = append(calls, since)
 		}
 	}
-	return n
-}
-
-// lastBefore returns when a process last called before a moment of the pause.
-func (v *vendorOf4) lastBefore(process int, to time.Duration) (last time.Duration) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, at := range v.arrivals[process] {
-		if since := at.Sub(v.told); since < to {
-			last = max(last, since)
-		}
-	}
-	return last
+	return calls
 }
 
 func (v *vendorOf4) until(t *testing.T, what func() bool) {
@@ -140,10 +134,10 @@ func (v *vendorOf4) until(t *testing.T, what func() bool) {
 	}, 20*time.Second, time.Millisecond)
 }
 
-// startProcesses starts four processes, which call until the test ends.
-func startProcesses(t *testing.T, redisAddr string) *vendorOf4 {
+// startProcesses starts four processes, which call until the test ends. The vendor then asks one for a pause.
+func startProcesses(t *testing.T, redisAddr string, pause time.Duration) *vendorOf4 {
 	t.Helper()
-	v := &vendorOf4{}
+	v := &vendorOf4{pause: pause}
 	server := httptest.NewServer(v)
 	t.Cleanup(server.Close)
 	for name := 1; name <= 4; name++ {
@@ -175,34 +169,43 @@ func startProcesses(t *testing.T, redisAddr string) *vendorOf4 {
 	return v
 }
 
-// TestACooldownStopsFourProcesses: one of four processes is asked for a pause of 3 seconds. After 50ms
-// no call arrives from any of them until the pause is over, although the server of the store is killed
-// meanwhile. Then all call again. A machine with other work can hold a call back between its check and
-// its way out, so that one of four tries must keep the 50ms, and each of them 1.5s.
+// TestACooldownStopsFourProcesses: one of four processes is asked for a pause. From the moment at which a
+// process says that it is held, only those of its calls arrive in the pause that had passed their check
+// before, and these are no more than it makes at a time, although the server of the store is killed
+// meanwhile. Then all call again. The soak tests say how soon all are held.
 func TestACooldownStopsFourProcesses(t *testing.T) {
 	t.Parallel()
-	var last time.Duration
-	for range 4 {
-		t.Run("", func(t *testing.T) { last = lastOfAPause(t) })
-		if t.Failed() || last < 50*time.Millisecond { // the vendor answers at once: nothing is in flight for so long
+	for _, pause := range []time.Duration{3 * time.Second, 6 * time.Second, 12 * time.Second} {
+		known := false
+		t.Run(pause.String(), func(t *testing.T) { known, _ = stopFour(t, pause) })
+		if known || t.Failed() {
 			return
 		}
-		t.Logf("the last call came after %v", last)
 	}
-	require.Less(t, last, 50*time.Millisecond)
+	t.Fatal("a process did not hear of any pause before its end")
 }
 
-// lastOfAPause returns when the last call of a pause arrived, from its begin on.
-func lastOfAPause(t *testing.T) (last time.Duration) {
+// stopFour reports whether all processes knew of the pause before it was over, and when its last call arrived.
+func stopFour(t *testing.T, pause time.Duration) (known bool, last time.Duration) {
 	t.Helper()
 	srv := redistest.Start(t)
-	v := startProcesses(t, srv.Addr)
-	time.Sleep(time.Until(v.told.Add(allStopped))) // the hold must be in all processes before the server ends
+	v := startProcesses(t, srv.Addr, pause)
+	over := func() bool { return time.Since(v.told) > pause }
+	v.until(t, func() bool {
+		known = !slices.Contains(v.held[1:], 0)
+		return known || over()
+	})
 	srv.Kill()
-	v.until(t, func() bool { return time.Since(v.told) > pause })
+	v.until(t, over)
+	v.mu.Lock()
+	arrivals, held := v.arrivals, v.held
+	v.mu.Unlock()
+	if !known {
+		return false, 0
+	}
 	for name := 1; name <= 4; name++ {
-		require.Zero(t, v.between(name, allStopped, pause), "process %d", name)
-		last = max(last, v.lastBefore(name, pause))
+		require.LessOrEqual(t, len(v.inPause(arrivals[name][held[name]:])), capacity, "process %d", name)
+		last = max(last, slices.Max(append(v.inPause(arrivals[name]), 0)))
 	}
 	v.until(t, func() bool {
 		for _, calls := range v.arrivals[1:] {
@@ -212,12 +215,16 @@ func lastOfAPause(t *testing.T) (last time.Duration) {
 		}
 		return true
 	})
-	return last
+	return true, last
 }
 
 // Without a store, the others do not stop: the check above fails.
 func TestWithoutAStoreFourProcessesDoNotStop(t *testing.T) {
 	t.Parallel()
-	v := startProcesses(t, "")
-	require.Eventually(t, func() bool { return v.between(3, allStopped, pause) > 10 }, 20*time.Second, time.Millisecond)
+	v := startProcesses(t, "", time.Minute)
+	v.until(t, func() bool { return v.held[1] > 0 && len(v.inPause(v.arrivals[3])) > 2*capacity })
+	v.mu.Lock()
+	held := v.held[3]
+	v.mu.Unlock()
+	require.Zero(t, held)
 }

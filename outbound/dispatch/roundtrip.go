@@ -21,9 +21,10 @@ import (
 // [http.DefaultTransport]. If key is nil, the key is the zero K.
 //
 // If the vendor refuses a request because of a limit (Config.Classify, applied to the
-// [*StatusError] of the response), it is sent again, whatever its method: a vendor that
-// answers so has not executed it. ENHANCE_YOUR_CALM of HTTP/2 does not say that, so such a
-// request is sent again only if it is [client.Idempotent]. A request with a body is sent
+// [*StatusError] of a response from the status 400 on), it is sent again, whatever its method: a
+// vendor that answers so has not executed it. A status from 500 on other than 503, and
+// ENHANCE_YOUR_CALM of HTTP/2, do not say that, so such a request is sent again only if it
+// is [client.Idempotent]. A request with a body is sent
 // again only if it has GetBody. The last response is returned as it came. Waiting is not
 // an attempt, and a timeout per attempt of the base does not include it.
 func RoundTripper[K comparable, C any](d *Dispatcher[K, C], base http.RoundTripper, key func(*http.Request) K) http.RoundTripper {
@@ -119,7 +120,7 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			}
 		}
 		again, judged := c.judge(verdict, answered, since)
-		if again && (replay.Prepare() != nil || h2err.Throttled(err) && !client.Idempotent(req)) {
+		if again && (replay.Prepare() != nil || maybeExecuted(resp, err) && !client.Idempotent(req)) {
 			c.giveUp(verdict)
 			again = false
 		}
@@ -133,6 +134,14 @@ func (t *transport[K, C]) send(c *call[K, C], req *http.Request, replay *client.
 			return resp, err
 		}
 	}
+}
+
+// maybeExecuted reports whether the vendor may have executed a request that it limits.
+func maybeExecuted(resp *http.Response, err error) bool {
+	if err != nil {
+		return h2err.Throttled(err)
+	}
+	return resp.StatusCode >= http.StatusInternalServerError && resp.StatusCode != http.StatusServiceUnavailable
 }
 
 // notSent marks an error of Dial or of the limiter for the layers above: nothing of the

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -43,6 +44,93 @@ func TestATransportRepeatsALimitedRequest(t *testing.T) {
 		require.Equal(t, "done", string(core.Must(io.ReadAll(resp.Body))))
 		require.Equal(t, 3, s.Calls())
 		require.Equal(t, dispatch.Stats{Calls: 1, Succeeded: 1, Attempts: 3, Limited: 2, Cooldowns: 2, Dials: 1, Connections: 1, Idle: 1, Limit: 2}, d.Stats())
+	})
+}
+
+// Any status from 400 on with a Retry-After is a limit. A request that the vendor may have executed is
+// not sent again by that, unless it is idempotent.
+func TestTransportAndRetryAfterOfStatuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status        int
+		fields        http.Header
+		method        string
+		paused, again bool
+	}{
+		"403":                  {403, http.Header{"Retry-After": {"60"}}, http.MethodPost, true, true},
+		"429, limit used up":   {429, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"60"}}, http.MethodPost, true, true},
+		"503":                  {503, http.Header{"Retry-After": {"60.0"}}, http.MethodPost, true, true},
+		"500":                  {500, http.Header{"Retry-After": {"60"}}, http.MethodPost, true, false},
+		"500, idempotent":      {500, http.Header{"Retry-After": {"60"}}, http.MethodGet, true, true},
+		"403 without a time":   {403, nil, http.MethodGet, false, false},
+		"404, limit used up":   {404, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"60"}}, http.MethodGet, false, false},
+		"404 with a time of 0": {404, http.Header{"Retry-After": {"0"}}, http.MethodGet, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				d := core.Must(dispatch.New(config{}))
+				s := resiltest.NewScript(resiltest.Reply{Status: c.status, Header: c.fields}, resiltest.Reply{})
+				req := post(t, nil)
+				req.Method = c.method
+				resp, err := dispatch.RoundTripper(d, s, nil).RoundTrip(req)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				if want := []int{1, 2}[b2i(c.again)]; s.Calls() != want {
+					t.Errorf("calls = %d, want %d", s.Calls(), want)
+				}
+				require.Equal(t, c.paused, d.Stats().Cooldowns == 1)
+				next := post(t, nil)
+				start := time.Now()
+				resp, err = dispatch.RoundTripper(d, resiltest.NewScript(), nil).RoundTrip(next)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, c.paused && !c.again, time.Since(start) >= time.Minute)
+				if !c.paused {
+					require.EqualValues(t, 2, d.Stats().Succeeded)
+				}
+			})
+		})
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// A classifier of the user's is asked for every response from 400 on, with its body.
+func TestClassifyIsAskedForEveryStatus(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked []int
+		d := core.Must(dispatch.New(config{Classify: func(err error) (dispatch.Limited, bool) {
+			e, ok := errors.AsType[*dispatch.StatusError](err)
+			if !ok {
+				return dispatch.Limited{}, false
+			}
+			asked = append(asked, e.StatusCode)
+			return dispatch.Limited{RetryAfter: time.Minute}, strings.Contains(string(e.Body), "quota")
+		}}))
+		rt := dispatch.RoundTripper(d, resiltest.NewScript(
+			resiltest.Reply{Status: 400, Body: `{"error":"quota"}`, Header: http.Header{"Content-Type": {"application/json"}}},
+			resiltest.Reply{Status: 400, Body: `{"error":"syntax"}`, Header: http.Header{"Content-Type": {"application/json"}}},
+			resiltest.Reply{Status: 500}, resiltest.Reply{Status: 302},
+		), nil)
+		start := time.Now()
+		resp, err := rt.RoundTrip(post(t, nil))
+		require.NoError(t, err)
+		require.JSONEq(t, `{"error":"syntax"}`, string(core.Must(io.ReadAll(resp.Body))))
+		require.Equal(t, time.Minute+pad, time.Since(start))
+		for range 2 {
+			resp, err := rt.RoundTrip(post(t, nil))
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		}
+		require.Equal(t, []int{400, 400, 500}, asked)
+		require.Equal(t, dispatch.Stats{Calls: 3, Succeeded: 2, Failed: 1, Attempts: 4, Limited: 1, Cooldowns: 1, Dials: 1, Connections: 1, Idle: 1, Limit: 4}, d.Stats())
 	})
 }
 

@@ -71,8 +71,8 @@ type Queue struct {
 	// Backoff is the wait after an attempt that has failed. If nil, it is 5 seconds, doubled up to
 	// 15 minutes, with a jitter of 20 %.
 	Backoff backoff.Strategy
-	// Spread is the wait of a job that was limited, at least until its slot, as RandomSpread. If
-	// nil, the job runs at its slot.
+	// Spread is the wait of a job that was limited, as RandomSpread. If its slot is later, the random
+	// part of the wait comes on top of that. If nil, the job runs at its slot.
 	Spread backoff.Strategy
 	// Hold is the longest time until the slot of a limited job for which the queue goes on. If the
 	// slot is later, the whole queue is held until then, in all processes, but for an hour at

@@ -67,6 +67,8 @@
 //     memory it runs at that time; each engine documents its precision.
 //   - Jobs of a queue begin in the order in which they are due, as far as Concurrency permits.
 //   - A job whose handler panics or ends its goroutine is not lost.
+//   - A job that ends its process runs again in another one, and is kept as failed after Job.MaxAttempts
+//     processes. It takes no other job with it.
 //   - A Runner that is not running has no goroutine. Memory is bounded by the engine; Feed has one job.
 //
 // # Failure mode

@@ -13,13 +13,14 @@ import (
 // and an engine carries out the [Result]. All methods are safe for concurrent use. Package jobstest
 // tests an engine.
 type Engine interface {
-	// Enqueue adds a job whose fields are valid and set. It returns ErrExists if its ID is in use,
-	// and ErrFull if there is no room.
+	// Enqueue adds a job whose fields are valid and set. It replaces a job with its ID that has failed,
+	// returns ErrExists if another one has it, and ErrFull if there is no room.
 	Enqueue(ctx context.Context, job Job) error
 	// Run hands the jobs of a queue to handle, at most concurrency at a time, the ones that are due
 	// first come first, and none before its time. When ctx ends, it takes no other job, and returns
 	// nil after the last call of handle. The context of handle does not end with ctx; it ends if
-	// another process may get the job. A process that dies loses no job of a durable engine.
+	// another process may get the job. A process that dies loses no job of a durable engine, which sets
+	// Job.Losses, and runs a job with several of them while no other such job runs in its process.
 	Run(ctx context.Context, queue string, concurrency int, handle func(ctx context.Context, job Job) Result) error
 	Inspector
 }

@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	// ErrExists is the error of Enqueue if the ID of the job is in use in its queue.
+	// ErrExists is the error of Enqueue if the ID of the job is in use in its queue, by one that has
+	// not failed.
 	ErrExists = errors.New("jobs: a job with this ID exists")
 	// ErrNotFound is the error of an operation on a job that is not in its queue.
 	ErrNotFound = errors.New("jobs: no such job")

@@ -37,12 +37,13 @@ func Example() {
 
 // A handler that is not ready returns the time at which it wants to run again. This uses no attempt.
 func ExampleRunAt() {
-	ready := time.Now().Add(20 * time.Millisecond)
+	var ready time.Time
 	done := make(chan struct{})
 	calls, err := jobs.New(jobs.Config{Queues: map[string]jobs.Queue{
 		"reports": {Handler: func(_ context.Context, job jobs.Job) error {
-			if time.Now().Before(ready) {
+			if ready.IsZero() {
 				fmt.Println("not ready")
+				ready = time.Now().Add(20 * time.Millisecond)
 				return jobs.RunAt(ready)
 			}
 			fmt.Println("ready, attempt", job.Attempt)
@@ -103,18 +104,18 @@ func ExampleRunner_Feed() {
 	if err != nil {
 		panic(err)
 	}
-	fed, err := calls.Feed(context.Background(), func(yield func(jobs.Job) bool) {
+	fed, skipped, err := calls.Feed(context.Background(), func(yield func(jobs.Job) bool) {
 		for i, number := range numbers {
 			if !yield(jobs.Job{Queue: "telephony", Campaign: "autumn", ID: fmt.Sprintf("autumn-%d", i), Payload: []byte(number)}) {
 				return
 			}
 		}
 	})
-	fmt.Println("fed", fed, err)
+	fmt.Println("fed", fed, "skipped", skipped, err)
 	deleted, err := calls.Cancel(context.Background(), "telephony", "autumn")
 	fmt.Println("deleted", deleted, err)
 	// Output:
-	// fed 3 <nil>
+	// fed 3 skipped 0 <nil>
 	// deleted 3 <nil>
 }
 

@@ -24,21 +24,28 @@ const (
 // 50 to 50,000. A job whose NotBefore is later than LookAhead is enqueued when it is not, so the
 // jobs should be in the order of NotBefore. Campaigns that are fed at the same time take turns.
 //
-// Feed returns when all jobs are enqueued, or with the cause of ctx when that ends: cancel ctx, and
-// then call Cancel, to cancel a campaign. While the engine fails or is full, Feed waits. It ends with
-// the error of a job that is not valid, or with [ErrClosed]. A job whose ID is in use counts as fed:
-// a campaign with IDs of its own can be fed again from its beginning after a restart, if Retain is
-// longer than the restart takes.
-func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed int, err error) {
+// Feed returns the number of jobs that it has enqueued, and the number of those that it has skipped
+// because their IDs were in use. It ends when all jobs are enqueued, or with the cause of ctx when that
+// ends: cancel ctx, and then call Cancel, to cancel a campaign. While the engine fails or is full, Feed
+// waits. It also ends with the error of a job that is not valid, or with [ErrClosed].
+//
+// A campaign with IDs of its own can be fed again from its beginning after a restart, if Retain is
+// longer than the restart takes: jobs that wait, run or are done are skipped, and those that have failed
+// are enqueued again.
+func (r *Runner) Feed(ctx context.Context, jobs iter.Seq[Job]) (fed, skipped int, err error) {
 	r.counters.feeding.Add(1)
 	defer r.fedOne()
 	for job := range jobs {
-		if err := r.feed(ctx, job); err != nil {
-			return fed, err
+		switch added, err := r.feed(ctx, job); {
+		case err != nil:
+			return fed, skipped, err
+		case added:
+			fed++
+		default:
+			skipped++
 		}
-		fed++
 	}
-	return fed, nil
+	return fed, skipped, nil
 }
 
 // fedOne ends a call of Feed; the last one forgets the lanes.
@@ -50,35 +57,40 @@ func (r *Runner) fedOne() {
 	}
 }
 
-func (r *Runner) feed(ctx context.Context, job Job) error {
+// feed enqueues a job, and reports whether that was necessary.
+func (r *Runner) feed(ctx context.Context, job Job) (added bool, err error) {
 	if err := job.validate(); err != nil {
-		return err
+		return false, err
 	}
 	ahead := cmp.Or(r.life.Load().Config.LookAhead, defaultLookAhead)
 	if err := r.sleep(ctx, time.Until(job.NotBefore.Add(-ahead))); err != nil {
-		return err
+		return false, err
 	}
 	if err := r.lane(job.Queue).turn(ctx, r, job.Queue); err != nil {
-		return err
+		return false, err
 	}
-	job.ID = cmp.Or(job.ID, rand.Text()) // the same in each try: a reply can be lost
+	mine := job.ID == "" // whether the job that has its ID is this one
+	if mine {
+		job.ID = rand.Text() // the same in each try: a reply can be lost
+	}
 	for {
 		_, err := r.Enqueue(ctx, job)
 		switch {
 		case err == nil, errors.Is(err, ErrExists):
 			r.engineExecutes(ctx)
-			return nil
+			return err == nil || mine, nil
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		case errors.Is(err, ErrClosed), errors.Is(err, core.ErrConfig):
-			return err
+			return false, err
 		case errors.Is(err, ErrFull):
 			r.engineExecutes(ctx)
 		default:
+			mine = true // probably: the try may have succeeded
 			r.engineFails(ctx, Event{Queue: job.Queue, Job: job, Err: err})
 		}
 		if err := r.sleep(ctx, feedEvery); err != nil {
-			return err
+			return false, err
 		}
 	}
 }

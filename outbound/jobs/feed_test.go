@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,7 +59,7 @@ func TestACampaignIsFedAMinuteAhead(t *testing.T) {
 		defer cancel(nil)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := r.Feed(ctx, campaign("a", 100_000, &drawn))
+			_, _, err := r.Feed(ctx, campaign("a", 100_000, &drawn))
 			ended <- err
 		}()
 		synctest.Wait()
@@ -99,7 +100,7 @@ func TestCampaignsTakeTurns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		feed := func(name string) {
-			group.Go(func() { _, _ = r.Feed(ctx, campaign(name, 1_000_000, nil)) })
+			group.Go(func() { _, _, _ = r.Feed(ctx, campaign(name, 1_000_000, nil)) })
 		}
 		feed("first")
 		time.Sleep(5 * time.Minute)
@@ -132,7 +133,7 @@ func TestAJobOfTheFutureIsFedAtItsTime(t *testing.T) {
 			return nil
 		}}, func(c *jobs.Config) { c.LookAhead = 10 * time.Second })
 		go func() {
-			n, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) {
+			n, _, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) {
 				_ = yield(jobs.Job{Queue: "q", NotBefore: begin.Add(time.Hour)}) && yield(jobs.Job{Queue: "q", NotBefore: begin.Add(2 * time.Hour)})
 			})
 			require.NoError(t, err)
@@ -168,7 +169,7 @@ func TestACampaignIsFedAgainAfterARestart(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		n, err := r.Feed(ctx, func(yield func(jobs.Job) bool) {
+		n, _, err := r.Feed(ctx, func(yield func(jobs.Job) bool) {
 			for job := range retained {
 				if job.ID == "a-200" {
 					cancel()
@@ -180,14 +181,49 @@ func TestACampaignIsFedAgainAfterARestart(t *testing.T) {
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 200, n)
-		n, err = r.Feed(t.Context(), retained)
+		n, skipped, err := r.Feed(t.Context(), retained)
 		require.NoError(t, err)
-		require.Equal(t, 1000, n)
+		require.Equal(t, 800, n)
+		require.Equal(t, 200, skipped)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, calls, 1000)
 		require.EqualValues(t, 1000, r.Stats().Succeeded)
 		require.Positive(t, r.Stats().Duplicates)
+	})
+}
+
+// A job that has failed frees its ID: fed again, it runs again. One that waits is skipped, and told apart.
+func TestFeedAfterFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var works atomic.Bool
+		var calls atomic.Int64
+		r, stop := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
+			calls.Add(1)
+			if works.Load() {
+				return nil
+			}
+			return jobs.Permanent(errors.New("no such number"))
+		}})
+		feed := func(fed, skipped int) {
+			t.Helper()
+			n, others, err := r.Feed(t.Context(), campaign("a", 3, nil))
+			require.NoError(t, err)
+			require.Equal(t, []int{fed, skipped}, []int{n, others})
+		}
+		feed(3, 0)
+		time.Sleep(time.Second)
+		require.Equal(t, 3, inspect(t, r).Failed)
+		works.Store(true)
+		feed(3, 0)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 6, calls.Load())
+		require.Zero(t, inspect(t, r).Failed)
+		stop()
+		feed(3, 0)
+		feed(0, 3)
+		require.EqualValues(t, 3, r.Stats().Duplicates)
 	})
 }
 
@@ -239,7 +275,7 @@ func TestFeedWaitsWhileTheEngineFailsOrIsFull(t *testing.T) {
 		require.EqualError(t, err, "no connection")
 		ended := make(chan int, 1)
 		go func() {
-			n, err := r.Feed(t.Context(), campaign("a", 30, nil))
+			n, _, err := r.Feed(t.Context(), campaign("a", 30, nil))
 			require.NoError(t, err)
 			ended <- n
 		}()
@@ -266,12 +302,12 @@ func TestFeedEndsWithAJobThatIsNotValid(t *testing.T) {
 	t.Parallel()
 	r, err := jobs.New(jobs.Config{})
 	require.NoError(t, err)
-	n, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) {
+	n, _, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) {
 		_ = yield(jobs.Job{Queue: "q"}) && yield(jobs.Job{}) && yield(jobs.Job{Queue: "q"})
 	})
 	require.Equal(t, 1, n)
 	require.ErrorIs(t, err, core.ErrConfig)
 	require.NoError(t, r.Close())
-	_, err = r.Feed(t.Context(), campaign("a", 1, nil))
+	_, _, err = r.Feed(t.Context(), campaign("a", 1, nil))
 	require.ErrorIs(t, err, jobs.ErrClosed)
 }

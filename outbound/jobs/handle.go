@@ -3,21 +3,32 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/jitter"
 )
 
 // holdTimeout is the longest time that an attempt waits for the engine to hold its queue.
 const holdTimeout = 5 * time.Second
+
+// leastLosses is the number of losses up to which no job fails: those of the first processes can be
+// the fault of another job.
+const leastLosses = 3
 
 // forever is the Timeout of a queue without one.
 const forever = 10 * 365 * 24 * time.Hour
 
 // handle makes one attempt of a job. handlers ends when the handlers must return.
 func (r *Runner) handle(ctx, handlers context.Context, queue string, job Job) Result {
+	if job.MaxAttempts >= 0 && job.Losses >= max(job.MaxAttempts, leastLosses) {
+		err := fmt.Errorf("jobs: %d processes ended, or lost the engine, during the attempt", job.Losses)
+		r.count(ctx, Fail, Event{Queue: queue, Job: job, Err: err})
+		return Result{Verdict: Fail, Err: err}
+	}
 	current := r.life.Load().Settings[queue]
 	limit := current.Timeout
 	if limit < 0 {
@@ -90,7 +101,7 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 		slot = now.Add(wait)
 		at := slot
 		if q.Spread != nil {
-			at = later(at, now.Add(q.Spread.Delay(1, 0)))
+			at = now.Add(jitter.Above(wait, q.Spread, 1, 0, q.Spread.Delay(1, 0)))
 		}
 		return Result{Again, at, err}, slot
 	case !rejected && permanent(err):

@@ -77,18 +77,21 @@ func (f *forgetful) Enqueue(ctx context.Context, job jobs.Job) (err error) {
 	return err
 }
 
-// A job without an ID is not enqueued twice, if the reply of the engine is lost.
+// A job is not enqueued twice, if the reply of the engine is lost, and Feed counts it as fed.
 func TestALostReplyMakesNoSecondJob(t *testing.T) {
 	t.Parallel()
 	job := jobs.Job{Queue: "q"}
-	synctest.Test(t, func(t *testing.T) {
-		r, err := jobs.New(jobs.Config{Engine: &forgetful{Memory: jobs.NewMemory(0)}})
-		require.NoError(t, err)
-		n, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) { yield(job) })
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		require.Equal(t, 1, inspect(t, r).Pending)
-	})
+	for _, id := range []string{"", "a"} {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := jobs.New(jobs.Config{Engine: &forgetful{Memory: jobs.NewMemory(0)}})
+			require.NoError(t, err)
+			n, skipped, err := r.Feed(t.Context(), func(yield func(jobs.Job) bool) { yield(jobs.Job{Queue: "q", ID: id}) })
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.Zero(t, skipped)
+			require.Equal(t, 1, inspect(t, r).Pending)
+		})
+	}
 	r, err := jobs.New(jobs.Config{Engine: &forgetful{Memory: jobs.NewMemory(0)}})
 	require.NoError(t, err)
 	id, err := r.Enqueue(t.Context(), job)
@@ -98,6 +101,47 @@ func TestALostReplyMakesNoSecondJob(t *testing.T) {
 	_, err = r.Enqueue(t.Context(), job)
 	require.ErrorIs(t, err, jobs.ErrExists)
 	require.Equal(t, 1, inspect(t, r).Pending)
+}
+
+// losing is an engine whose jobs were lost with their processes.
+type losing struct {
+	*jobs.Memory
+	losses int
+}
+
+func (l losing) Run(ctx context.Context, queue string, concurrency int, handle func(context.Context, jobs.Job) jobs.Result) error {
+	return l.Memory.Run(ctx, queue, concurrency, func(ctx context.Context, job jobs.Job) jobs.Result {
+		job.Losses = l.losses
+		return handle(ctx, job)
+	})
+}
+
+// A job fails, without a further attempt, if as many processes have ended with it as attempts can fail.
+func TestLossesOfAJob(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		losses, maxAttempts int
+		fails               bool
+	}{{4, 5, false}, {5, 5, true}, {4, 0, false}, {5, 0, true}, {2, 1, false}, {3, 1, true}, {1000, -1, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			var failure error
+			r, _ := start(t, jobs.Queue{Handler: func(_ context.Context, job jobs.Job) error {
+				require.Equal(t, c.losses, job.Losses)
+				return nil
+			}}, func(cfg *jobs.Config) {
+				cfg.Engine = losing{jobs.NewMemory(0), c.losses}
+				cfg.Hooks.Failed = func(_ context.Context, event jobs.Event) { failure = event.Err }
+			})
+			enqueue(t, r, jobs.Job{MaxAttempts: c.maxAttempts})
+			synctest.Wait()
+			if !c.fails {
+				require.EqualValues(t, 1, r.Stats().Succeeded)
+				return
+			}
+			require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats())
+			require.EqualError(t, failure, fmt.Sprintf("jobs: %d processes ended, or lost the engine, during the attempt", c.losses))
+		})
+	}
 }
 
 // slow is an engine that answers late, once it has been told to.
@@ -124,7 +168,7 @@ func TestASlowEngineIsNotFedTooMuch(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_, _ = r.Feed(ctx, campaign("a", 100_000, nil))
+			_, _, _ = r.Feed(ctx, campaign("a", 100_000, nil))
 		}()
 		time.Sleep(10 * time.Second)
 		engine.delay.Store(int64(4 * time.Second))
@@ -145,7 +189,7 @@ func TestWhatIsFedCountsAsAhead(t *testing.T) {
 		at := time.Now().Add(jobs.Soon)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err = r.Feed(ctx, func(yield func(jobs.Job) bool) {
+		_, _, err = r.Feed(ctx, func(yield func(jobs.Job) bool) {
 			for yield(jobs.Job{Queue: "q", NotBefore: at}) {
 			}
 		})

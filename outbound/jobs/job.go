@@ -22,8 +22,8 @@ const (
 
 // A Job is a call that is made later, by the handler of its queue.
 type Job struct {
-	// ID identifies the job in its queue: at most 200 bytes. While a job with the ID is there,
-	// another one is refused with [ErrExists]. It is the same in each attempt: send it to the
+	// ID identifies the job in its queue: at most 200 bytes. While a job with the ID waits, runs or is
+	// retained, another one is refused with [ErrExists]; one that has failed is replaced. It is the same in each attempt: send it to the
 	// vendor as the idempotency key. If empty, Enqueue draws one.
 	ID string
 	// Queue is the name of the queue. Use one queue for each limit of a vendor: a queue that has to
@@ -39,8 +39,8 @@ type Job struct {
 	// NotBefore is the earliest time of the first attempt. If zero, there is none.
 	NotBefore time.Time
 	// MaxAttempts is the number of attempts that may fail; after the last one the job is kept as
-	// failed. An attempt that was limited does not count. If zero, it is 5. If negative, there is
-	// no limit.
+	// failed. An attempt that was limited does not count. As many processes, but at least 3, can end
+	// during one attempt. If zero, it is 5. If negative, there is no limit of both.
 	MaxAttempts int
 	// Retain is the time that the ID stays in use after the job is done. If zero, it is free at
 	// once. It is at most 90 days, and must not be negative.
@@ -49,6 +49,9 @@ type Job struct {
 	// Attempt is set for the handler: 1, and one more for each attempt that has failed. Enqueue
 	// ignores it.
 	Attempt int
+	// Losses is set for the handler: how many processes have ended, or lost the engine, during this
+	// attempt. Enqueue ignores it.
+	Losses int
 }
 
 // validate reports every field that cannot be used, joined.
@@ -79,7 +82,7 @@ const (
 	// Active means that its handler runs.
 	Active
 	// Failed means that the job has used its attempts, or that its error was permanent. It is kept,
-	// and runs again by RunNow. An engine keeps the latest 10,000 of a queue.
+	// runs again by RunNow, and is replaced by another job with its ID. An engine keeps the latest 10,000 of a queue.
 	Failed
 	// Done means that the job has succeeded, and that its Retain is not over.
 	Done

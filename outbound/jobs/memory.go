@@ -77,8 +77,13 @@ func (m *Memory) Enqueue(_ context.Context, job Job) error {
 		return ErrFull
 	}
 	m.expireLocked(q, now)
+	old := q.jobs[job.ID]
+	if old != nil && old.in == &q.failed {
+		m.removeLocked(q, old)
+		old = nil
+	}
 	switch {
-	case q.jobs[job.ID] != nil:
+	case old != nil:
 		return ErrExists
 	case m.n >= m.most:
 		return ErrFull

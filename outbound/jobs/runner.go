@@ -126,7 +126,8 @@ func (r *Runner) isClosed() bool {
 // Enqueue adds a job, and returns its ID. When it returns nil, the engine has the job. The error is
 // [ErrExists] if the ID is in use, [ErrFull], [ErrClosed], a [*core.ConfigError] for each bad field,
 // or that of the engine: then the job may have been added nevertheless. Repeat the call with the ID
-// that was returned: while the job is there, and for its Retain, it is not added twice.
+// that was returned: while the job is there, and for its Retain, it is not added twice, unless it has
+// failed meanwhile.
 func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if r.isClosed() {
 		return "", ErrClosed
@@ -138,7 +139,8 @@ func (r *Runner) Enqueue(ctx context.Context, job Job) (id string, err error) {
 	if drawn {
 		job.ID = rand.Text()
 	}
-	job.Kind, job.MaxAttempts, job.Attempt = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts), 0
+	job.Kind, job.MaxAttempts = cmp.Or(job.Kind, defaultKind), cmp.Or(job.MaxAttempts, defaultMaxAttempts)
+	job.Attempt, job.Losses = 0, 0
 	switch err := r.engine.Enqueue(ctx, job); {
 	case err == nil, drawn && errors.Is(err, ErrExists): // the engine has repeated a command whose reply was lost
 		r.counters.enqueued.Add(1)

@@ -25,6 +25,9 @@ func (s randomSpread) Delay(int, time.Duration) time.Duration {
 	return s.shortest + rand.N(s.longest-s.shortest) //nolint:gosec // no secret
 }
 
+// Shortest is for internal/jitter.
+func (s randomSpread) Shortest(int, time.Duration) time.Duration { return max(0, s.shortest) }
+
 // Validate is called by backoff.Validate.
 func (s randomSpread) Validate() error {
 	check := validate.Of("backoff.RandomSpread")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/closed"
+	"github.com/gresil/gresil/internal/text"
 )
 
 var (
@@ -33,7 +34,7 @@ type LimitedError struct {
 
 // Error contains the time until At.
 func (e *LimitedError) Error() string {
-	return fmt.Sprintf("pace: %s: limited, the next permit is in %v or later", e.Name, e.RetryAfter().Round(time.Millisecond))
+	return fmt.Sprintf("pace: %s: limited, the next permit is in %s or later", e.Name, text.About(e.RetryAfter()))
 }
 
 // Is matches [ErrLimited] and [core.ErrRejected].

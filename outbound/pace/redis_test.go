@@ -3,6 +3,7 @@ package pace_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -49,8 +51,8 @@ type worker struct {
 	Reserve    bool // and do not wait; otherwise call when the permit says so
 }
 
-// A mark is a slot on the clock of Redis, in µs, or the time of a call, in ns. Late is true if the worker
-// itself stood still between the check of the shelf life and the call.
+// A mark is a slot on the clock of Redis, in µs, or the time of a call, in ns. Late is true if the slot began
+// with its reservation, or if the worker itself stood still between the check of the shelf life and the call.
 type mark struct {
 	At   int64
 	Late bool
@@ -130,7 +132,7 @@ type recordingTable struct {
 func (t *recordingTable) Apply(ctx context.Context, key string, plan driver.ID, op driver.Op) (driver.Result, error) {
 	r, err := t.Table.Apply(ctx, key, plan, op)
 	if err == nil && op.Kind == driver.Reserve && r.Allowed {
-		t.s.write(mark{r.Receipt.At + r.Wait.Microseconds(), false})
+		t.s.write(mark{r.Receipt.At + r.Wait.Microseconds(), r.Wait == 0})
 	}
 	return r, err
 }
@@ -145,12 +147,18 @@ func start(t *testing.T, w worker) (cmd *exec.Cmd, marks func() (all []mark, sai
 	require.NoError(t, cmd.Start())
 	return cmd, func() ([]mark, string) {
 		t.Helper()
-		require.NoError(t, cmd.Wait(), said.String())
+		if err := cmd.Wait(); !tooSlow(said.String()) {
+			require.NoError(t, err, said.String())
+		}
 		all := make([]mark, out.Len()/binary.Size(mark{}))
 		require.NoError(t, binary.Read(&out, binary.BigEndian, all))
 		return all, said.String()
 	}
 }
+
+// tooSlow reports whether a worker ended since the replies of Redis took longer than its Slack, as on a
+// machine with other work.
+func tooSlow(said string) bool { return strings.Contains(said, "longer than Slack") }
 
 // TestSlotsOfFourProcessesAreSpaced: 4 x 250 goroutines reserve; each slot is one interval after the one
 // before, and none is lost.
@@ -169,20 +177,18 @@ func checkSpacing(t *testing.T, calls int) {
 		_, end := start(t, worker{Addr: addr, Calls: int64(calls) / 4, Goroutines: 250, Rate: rate, Reserve: true})
 		ends = append(ends, end)
 	}
-	var slots []int64
+	var slots []mark
 	for _, end := range ends {
 		all, said := end()
 		require.Contains(t, said, "stale 0 lost 0")
-		for _, m := range all {
-			slots = append(slots, m.At)
-		}
+		slots = append(slots, all...)
 	}
-	slices.Sort(slots)
+	slices.SortFunc(slots, func(a, b mark) int { return cmp.Compare(a.At, b.At) })
 	require.Len(t, slots, calls)
 	for i := 1; i < len(slots); i++ {
-		require.GreaterOrEqual(t, slots[i]-slots[i-1], int64(interval-1), i)
+		require.GreaterOrEqual(t, slots[i].At-slots[i-1].At, int64(interval-1), i)
+		require.True(t, slots[i].Late || slots[i].At-slots[i-1].At <= interval+1, "%d: no slot is lost, except when no call came", i)
 	}
-	require.InDelta(t, (calls-1)*interval, slots[calls-1]-slots[0], float64(time.Second/time.Microsecond), "no slot is lost, except when no call came")
 }
 
 // mostIn returns the number of calls in the fullest half-open window.
@@ -232,7 +238,10 @@ func checkStops(t *testing.T, calls, stops int) {
 			require.NoError(t, stopped.Process.Signal(syscall.SIGCONT))
 		}
 		all, said := end()
-		others, _ := other()
+		others, saidOther := other()
+		if tooSlow(said + saidOther) {
+			return true
+		}
 		var at []int64
 		for _, m := range append(all, others...) {
 			at = append(at, m.At)

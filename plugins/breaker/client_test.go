@@ -313,7 +313,8 @@ func TestRetryAfterOfTheResponseThatOpens(t *testing.T) {
 			{"", 0, time.Minute},
 			{"30", 0, time.Minute}, // at least OpenDelay
 			{"120", 0, 2 * time.Minute},
-			{time.Now().Add(3 * time.Minute).UTC().Format(http.TimeFormat), 0, 3 * time.Minute},
+			{time.Now().Add(3 * time.Minute).UTC().Format(http.TimeFormat), 0, 3*time.Minute + time.Second},
+			{"120.5", 0, 120500 * time.Millisecond},
 			{"99999999999", 0, 10 * time.Minute},
 			{"99999999999", 90 * time.Second, 90 * time.Second},
 			{"120", -1, time.Minute}, // not looked at

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/validate"
 )
 
@@ -34,7 +36,7 @@ type ClientConfig struct {
 	Registry *core.Registry
 
 	// Key returns the key of a request. Requests with the same key share a breaker. If
-	// nil, it is [client.Host].
+	// nil, it is [client.Host]. It is in the text of an [*OpenError], so it must not be a secret.
 	Key func(req *http.Request) string
 	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
 	// negative. See [Group] for the keys beyond it.
@@ -72,9 +74,9 @@ type ClientConfig struct {
 	// it is 30 seconds, doubled each time that the trials fail, at most 10 minutes, spread
 	// by a fifth.
 	OpenDelay backoff.Strategy
-	// MaxRetryAfter is the longest time that a Retry-After header can ask for: a
-	// breaker that is opened by a response with that header stays open at least
-	// that long. If zero, it is 10 minutes. If negative, the header is
+	// MaxRetryAfter is the longest time that a response can ask for ([client.RetryAfter]): a
+	// breaker that it opens stays open at least
+	// that long. If zero, it is 10 minutes. If negative, that is
 	// not read, so that TripOnRetryAfter opens nothing.
 	MaxRetryAfter time.Duration
 	// Trials is the number of requests that are admitted while half-open and decide, by
@@ -114,8 +116,8 @@ type ClientConfig struct {
 	JudgeBody bool
 	// Trip opens the breaker by a single response, for as long as it returns, whatever
 	// the rates: the exchange counts as a failure. If the result is 0 or less, Classify
-	// decides. asked is the pause of Retry-After, at most MaxRetryAfter, and 0 if there
-	// is none or the header is not read; the breaker is open at least that long. If the
+	// decides. asked is the pause that it asks for, at most MaxRetryAfter, and 0 if there
+	// is none or it is not read; the breaker is open at least that long. If the
 	// exchange opens it by its rates too, and while half-open, it is open at least as
 	// long as OpenDelay returns. [TripOnRetryAfter] opens it by every Retry-After. Trip
 	// is not called without a response, nor for the response of a rejection by an inner
@@ -156,11 +158,12 @@ func (c ClientConfig) core() breaker.Config {
 	}
 }
 
-// TripOnRetryAfter is a Trip for a ClientConfig: a response with a status of 429 or 503
-// opens the breaker for the pause of its Retry-After.
+// TripOnRetryAfter is a Trip for a ClientConfig: a response opens the breaker for the pause
+// that it asks for if its status is 429 or 503, or from 400 on and it has a Retry-After.
 func TripOnRetryAfter(resp *http.Response, asked time.Duration) time.Duration {
-	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
-		return 0
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		return asked
 	}
-	return asked
+	wait, _ := client.RetryAfter(&http.Response{StatusCode: resp.StatusCode, Header: header.OnlyRetryAfter(resp.Header)})
+	return min(asked, wait)
 }

@@ -62,7 +62,9 @@ func TestTripByASingleResponse(t *testing.T) {
 			{503, "soon", 0},
 			{429, "0", 0},
 			{200, "120", 0},
-			{500, "120", 0},
+			{500, "120", 2 * time.Minute},
+			{403, "2.5", 2500 * time.Millisecond},
+			{403, "", 0},
 			{302, "120", 0},
 		} {
 			p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter})

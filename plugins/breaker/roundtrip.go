@@ -69,8 +69,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x.resp, err = t.next.RoundTrip(attempt)
 	x.sent = true
 	request.Restore(x.resp, attempt, req)
-	asked, trip, outcome := rules.retryAfter(x.resp), time.Duration(0), core.Ignored
+	asked, trip, outcome := time.Duration(0), time.Duration(0), core.Ignored
 	if !request.Rejected(x.resp, err) {
+		asked = rules.retryAfter(x.resp)
 		if cfg.Trip != nil && err == nil && x.resp != nil {
 			trip = cfg.Trip(x.resp, asked)
 		}
@@ -157,9 +158,9 @@ func refuse(cfg *ClientConfig, req *http.Request, err error) (*http.Response, er
 
 // retryAfter returns the pause that a response asks for, at most maxRetryAfter.
 func (r *clientRules) retryAfter(resp *http.Response) time.Duration {
-	if r.maxRetryAfter == 0 || resp == nil || len(resp.Header["Retry-After"]) == 0 {
+	if r.maxRetryAfter == 0 {
 		return 0
 	}
-	wait, _ := client.RetryAfter(resp, time.Now())
+	wait, _ := client.RetryAfter(resp)
 	return min(wait, r.maxRetryAfter)
 }

@@ -24,7 +24,8 @@ type ServerConfig struct {
 	Registry *core.Registry
 
 	// Key returns the key of a request, as [server.Pattern] does. Requests with the same
-	// key share a breaker, and requests without one too. If nil, there is one breaker.
+	// key share a breaker, and requests without one too. If nil, there is one breaker. It is in the
+	// text of an [*OpenError], so it must not be a secret.
 	Key server.Key
 	// MaxKeys is the number of breakers at most. If zero, it is 1024. It must not be
 	// negative, and must be zero without a Key.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/cooldown"
 	core_ratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/breaker"
@@ -191,7 +192,7 @@ func TestRetriesPassTheSameGate(t *testing.T) {
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
-		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{})))}
+		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}})))}
 		var wg sync.WaitGroup
 		for range 60 {
 			wg.Go(func() { require.NoError(t, get(t.Context(), t, c, "http://a.test/")) })
@@ -427,7 +428,7 @@ func TestAFailureThatIsNoLimitHoldsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := &vendor{answer: func(int, time.Duration) (int, time.Duration, http.Header) {
-			return http.StatusInternalServerError, 0, after("60")
+			return http.StatusInternalServerError, 0, nil
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
@@ -473,7 +474,8 @@ func TestFeedbackIsYours(t *testing.T) {
 			}
 			return ratelimit.DefaultFeedback(resp, now)
 		}
-		require.Zero(t, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
+		require.Equal(t, 5*time.Second, hold(ratelimit.ClientConfig{}), "Retry-After of a 403")
+		require.Zero(t, hold(ratelimit.ClientConfig{Feedback: deaf}))
 		require.Equal(t, 10*time.Minute, hold(ratelimit.ClientConfig{Feedback: banned}))
 		require.Equal(t, 3*time.Hour, hold(ratelimit.ClientConfig{Feedback: banned, MaxHold: 4 * time.Hour}))
 		require.Equal(t, time.Minute, hold(ratelimit.ClientConfig{Feedback: banned, MaxHold: time.Minute, Limiter: rate.NewLimiter(1, 1)}))

@@ -38,7 +38,7 @@ type ClientConfig struct {
 	Limiter *rate.Limiter
 	// Key returns the key by which the server counts, as an account: requests with the
 	// same key share a limit, and are held back together. If nil, it is [client.Host]; a host
-	// is then held by 429 and 503 only (see Feedback).
+	// is then held by responses that are a limit by themselves only (see Feedback).
 	Key func(req *http.Request) string
 	// MaxWait is how long a request waits at most, for its turn and for a key that is
 	// held; one that would wait longer, or past the deadline of its context, is
@@ -53,8 +53,9 @@ type ClientConfig struct {
 	// Feedback returns how long the key of the request is held because of a response;
 	// 0 or less does not hold it. It is called for every response except those of
 	// [client.Reject], must not read the body, and is called by several goroutines at
-	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds: with any
-	// other status, a limit that is used up may be that of one resource of the host, as
+	// once. If nil, it is [DefaultFeedback], but without a Key only a 429 or 503 holds, and a status from
+	// 400 on with a Retry-After: with any
+	// other response, a limit that is used up may be that of one resource of the host, as
 	// with X-RateLimit-Resource: search of GitHub. Set DefaultFeedback itself if all
 	// limits of a server are about the whole host.
 	Feedback func(resp *http.Response, now time.Time) time.Duration

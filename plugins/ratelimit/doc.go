@@ -89,7 +89,8 @@
 // A [Client] reads responses ([DefaultFeedback]): one response that asks for a pause holds
 // back every request with its key, including those that wait for their turn. After the hold
 // a single request is sent, and each success makes room for one more. Key is the scope of
-// the server's limit: a host, a vendor, an account. Without a Key, only a 429 or 503 holds a
+// the server's limit: a host, a vendor, an account. Without a Key, only a 429, a 503, or a status
+// from 400 on with a Retry-After holds a
 // host: a field of another response might be about a limit of one of its resources. The last
 // check is right before the request goes to the transport: a request that waits there for a
 // connection, as with MaxConnsPerHost, has passed it.

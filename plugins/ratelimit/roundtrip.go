@@ -159,10 +159,9 @@ func learn(cfg *ClientConfig, permit *cooldown.Permit, resp *http.Response, err 
 		return core.Ignored
 	}
 	limited := throttled(resp)
-	switch {
-	case cfg.Feedback != nil:
+	if cfg.Feedback != nil {
 		permit.Hold(cfg.Feedback(resp, time.Now()))
-	case limited || cfg.Key != nil: // otherwise a limit of a part would hold the whole host
+	} else if limited = limited || asksToWait(resp); limited || cfg.Key != nil { // otherwise a limit of a part would hold the whole host
 		permit.Hold(DefaultFeedback(resp, time.Now()))
 	}
 	switch {

@@ -192,7 +192,14 @@ func TestBackoffOfGoRetryablehttpPlugsIn(t *testing.T) {
 				resp, err := do(t, p, script, get(t))
 				require.NoError(t, err)
 				require.Equal(t, tc.stopAt, resp.StatusCode)
-				require.Equal(t, tc.waits, script.Waits())
+				waits := script.Waits()
+				if name == "it obeys Retry-After itself" { // its result is cut, and the plugin's own jitter comes on top
+					for i, wait := range waits {
+						require.GreaterOrEqual(t, wait, 100*s)
+						waits[i] = wait.Truncate(100 * s)
+					}
+				}
+				require.Equal(t, tc.waits, waits)
 			})
 		})
 	}

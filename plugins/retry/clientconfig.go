@@ -56,7 +56,7 @@ type Config struct {
 	// Budget limits the retries of all the plugins and policies that share it. If
 	// nil, there is no such limit. [NewBudget] makes one.
 	Budget *Budget
-	// MaxRetryAfter is the longest wait that a Retry-After header, or a rejection,
+	// MaxRetryAfter is the longest wait that a response ([client.RetryAfter]), or a rejection,
 	// can ask for. If it asks for more, the response is returned at once. If
 	// zero, it is 2 minutes. It must not be negative.
 	MaxRetryAfter time.Duration

@@ -27,7 +27,7 @@
 //
 //   - The response of the last attempt is returned, with its body and no error,
 //     whatever its status. If that attempt got none, its error is returned unchanged.
-//   - A Retry-After header is the shortest wait. If it is longer than
+//   - What the response says about waiting ([client.RetryAfter]) is the shortest wait. If it is longer than
 //     MaxRetryAfter, or would reach MaxElapsed or the deadline of the request,
 //     the response is returned at once.
 //   - The caller's request is never changed, its body is closed exactly once, and

@@ -166,10 +166,10 @@ func (r *run) send(req *http.Request) {
 
 // judge describes the attempt for core/retry.
 func (r *run) judge(ctx context.Context) retry.Attempt {
-	var ended time.Time
+	var floor time.Duration
 	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
-		ended = time.Now() // before functions of the user run
-		r.call.EndedAt(ended)
+		r.call.EndedAt(time.Now()) // before functions of the user run
+		floor, _ = client.RetryAfter(r.resp)
 	}
 	a, rejection := r.attempt(), r.rejection()
 	if ctx.Err() != nil {
@@ -191,7 +191,7 @@ func (r *run) judge(ctx context.Context) retry.Attempt {
 		}
 	}
 	a.Retryable, a.Err = true, r.failure()
-	a.Floor, a.Suppress = r.hurdles(rejection, ended)
+	a.Floor, a.Suppress = r.hurdles(rejection, floor)
 	return a
 }
 
@@ -236,8 +236,8 @@ func (r *run) check(ctx context.Context) (again bool, instead error) {
 }
 
 // hurdles returns the shortest wait before the next attempt, and the reason against
-// making it. ended is when the last one ended.
-func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, suppress retry.Verdict) {
+// making it. told is the wait that the response asks for.
+func (r *run) hurdles(rejection error, told time.Duration) (floor time.Duration, suppress retry.Verdict) {
 	if rejection != nil && !r.cfg.RetryRejected {
 		return 0, retry.Rejected
 	}
@@ -254,14 +254,12 @@ func (r *run) hurdles(rejection error, ended time.Time) (floor time.Duration, su
 		if blame.Hopeless(rejection) {
 			return 0, retry.Rejected
 		}
-		floor, _ = core.RetryAfter(rejection)
-	} else {
-		floor, _ = client.RetryAfter(r.resp, ended)
+		told, _ = core.RetryAfter(rejection)
 	}
-	if floor > r.cfg.maxRetryAfter() {
-		return floor, retry.RetryAfterTooLong
+	if told > r.cfg.maxRetryAfter() {
+		return told, retry.RetryAfterTooLong
 	}
-	return floor, retry.Done
+	return told, retry.Done
 }
 
 // rejection returns the error of an inner mechanism that made no call, or nil.

@@ -23,7 +23,10 @@ func TestRetryAfterAndStatuses(t *testing.T) {
 		want        []time.Duration
 	}{
 		{"seconds", "10", 0, []time.Duration{10 * time.Second}},
-		{"a day from now", "+1 day", 2 * day, []time.Duration{day}},
+		{"decimals", "2.5", 0, []time.Duration{2500 * time.Millisecond}},
+		{"zero", "0", 0, []time.Duration{time.Second}},
+		{"huge", "9223372037", 0, nil},
+		{"a day from now", "+1 day", 2 * day, []time.Duration{day + time.Second}},
 		{"a day from now, capped", "+1 day", 0, nil},
 		{"past date", "-1 day", 0, []time.Duration{time.Second}},
 		{"absent", "", 0, []time.Duration{time.Second}},
@@ -45,6 +48,22 @@ func TestRetryAfterAndStatuses(t *testing.T) {
 				require.Equal(t, tt.want, s.Waits())
 			})
 		})
+	}
+	// The time counts for every status from 400 on, but what is retried is for the classifier.
+	for code, want := range map[int][]time.Duration{403: {time.Minute}, 202: {time.Second}} {
+		for _, cfg := range []retry.Config{{}, {RetryResponse: func(resp *http.Response) bool { return resp.StatusCode == code }}} {
+			synctest.Test(t, func(t *testing.T) {
+				s := resiltest.NewScript(status(code, 0, "Retry-After: 60"), status(200, 0))
+				cfg.Backoff = backoff.Constant{Wait: time.Second}
+				_, err := do(t, core.Must(retry.New(cfg)), s, get(t))
+				require.NoError(t, err)
+				if cfg.RetryResponse == nil {
+					require.Empty(t, s.Waits(), code)
+					return
+				}
+				require.Equal(t, want, s.Waits(), code)
+			})
+		}
 	}
 	// Of theirs 505 is retried, and of any method unless that is turned off.
 	for code, want := range map[int]int{200: 1, 400: 1, 413: 1, 408: 2, 429: 3, 500: 3, 505: 1} {

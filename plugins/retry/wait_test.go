@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,5 +212,59 @@ func TestOneAttemptSuppressesNothing(t *testing.T) {
 		require.Zero(t, suppressed, name)
 		s := p.Stats()
 		require.Zero(t, s.Suppressed[coreretry.Rejected]+s.Suppressed[coreretry.NotReplayable]+s.Suppressed[coreretry.RetryAfterTooLong]+s.Suppressed[coreretry.Canceled], name)
+	}
+}
+
+// Callers who were told one time come back after it, and not at one instant.
+func TestToldWaitIsSpread(t *testing.T) {
+	t.Parallel()
+	const told, callers = 10 * time.Second, 200
+	jittered := backoff.Exponential{Initial: 2 * time.Second, Jitter: 0.5} // from 1 s to 3 s
+	for name, tt := range map[string]struct {
+		cfg         retry.Config
+		deadline    time.Duration
+		least, most time.Duration // after what was told
+		calls       int           // for each caller
+	}{
+		"backoff":         {retry.Config{Backoff: jittered}, time.Hour, 0, 2 * time.Second, 2},
+		"default":         {retry.Config{}, time.Hour, 0, 500 * time.Millisecond, 2},
+		"above Max":       {retry.Config{Backoff: backoff.Exponential{Initial: 2 * time.Second, Jitter: 0.5, Max: 2 * time.Second}}, time.Hour, 0, time.Second, 2},
+		"no jitter":       {retry.Config{Backoff: backoff.Constant{Wait: time.Second}}, time.Hour, 0, 0, 2},
+		"Delay":           {retry.Config{Delay: func(context.Context, retry.Info) time.Duration { return 2 * time.Second }}, time.Hour, 0, 2 * time.Second, 2},
+		"near deadline":   {retry.Config{Backoff: jittered}, told + time.Second, 0, time.Second, 2},
+		"near MaxElapsed": {retry.Config{Backoff: jittered, MaxElapsed: told + time.Second}, time.Hour, 0, time.Second, 2},
+		"deadline":        {retry.Config{Backoff: jittered}, told, 0, 0, 1},
+		"MaxRetryAfter":   {retry.Config{Backoff: jittered, MaxRetryAfter: told}, time.Hour, 0, 2 * time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := core.Must(retry.New(tt.cfg))
+				var mu sync.Mutex
+				var again []time.Duration
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+						defer cancel()
+						s := resiltest.NewScript(status(429, 0, "Retry-After: 10"), status(200, 0))
+						_, err := do(t, p, s, get(t).WithContext(ctx))
+						require.NoError(t, err)
+						mu.Lock()
+						again = append(again, s.Waits()...)
+						mu.Unlock()
+						require.Equal(t, tt.calls, s.Calls())
+					})
+				}
+				all.Wait()
+				if tt.calls == 1 {
+					return
+				}
+				first, last := slices.Min(again), slices.Max(again)
+				require.GreaterOrEqual(t, first, told+tt.least)
+				require.LessOrEqual(t, last, told+tt.most)
+				require.GreaterOrEqual(t, last-first, (tt.most-tt.least)*8/10)
+			})
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
+	"github.com/gresil/gresil/internal/quiettest"
 	"github.com/gresil/gresil/internal/redisserver"
 )
 
@@ -57,31 +58,37 @@ func TestAWrappedClientKeepsTheTimeout(t *testing.T) {
 			}
 		}
 		proxy, near := startProxy(t)
-		s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: defaultTimeout})
-		table := open(t, s, "t")
-		require.Eventually(t, func() bool {
+		var dead *Store
+		quiettest.Repeat(t, func() error {
+			proxy.Resume()
+			s := newStore(t, wrapped{near}, Config{Mode: mode, Timeout: defaultTimeout})
+			table := open(t, s, "t")
 			id, err := table.Plan(ratelimit.PerHour(10).Specs())
 			require.NoError(t, err)
-			_, err = table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
-			return err == nil
-		}, patient, 10*time.Millisecond)
-		proxy.Swallow()
-		dead := newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: defaultTimeout})
-		for _, table := range []driver.Table{table, open(t, dead, "t")} {
-			id, err := table.Plan(ratelimit.PerHour(10).Specs())
-			require.NoError(t, err)
-			var took []time.Duration
-			for range failures - 1 {
-				began := time.Now()
+			require.Eventually(t, func() bool {
 				_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
-				took = append(took, time.Since(began))
-				if require.Error(t, err); len(took) == 1 || !errors.Is(err, ErrUnavailable) { // on a busy machine the breaker may open earlier
-					require.ErrorContains(t, err, "no reply in time")
+				return err == nil
+			}, patient, 10*time.Millisecond)
+			proxy.Swallow()
+			dead = newStore(t, wrapped{server{&redisserver.Server{Addr: silent(t)}}.client(t)}, Config{Mode: mode, Timeout: defaultTimeout})
+			for _, table := range []driver.Table{table, open(t, dead, "t")} {
+				id, err := table.Plan(ratelimit.PerHour(10).Specs())
+				require.NoError(t, err)
+				var took []time.Duration
+				for range failures - 1 {
+					began := time.Now()
+					_, err := table.Apply(t.Context(), "k", id, driver.Op{Cost: 1})
+					took = append(took, time.Since(began))
+					if require.Error(t, err); len(took) == 1 || !errors.Is(err, ErrUnavailable) { // on a busy machine the breaker may open earlier
+						require.ErrorContains(t, err, "no reply in time")
+					}
+				}
+				if slices.Sort(took); took[len(took)/2] >= 10*defaultTimeout {
+					return fmt.Errorf("the timeout is %v: %v", defaultTimeout, took)
 				}
 			}
-			slices.Sort(took)
-			require.Less(t, took[len(took)/2], 10*defaultTimeout, "%v", took)
-		}
+			return nil
+		})
 		began := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), defaultTimeout)
 		defer cancel()

@@ -66,7 +66,7 @@ func ExampleStore_OpenCooldown() {
 	}
 	_, err = second.Acquire(ctx, "account 7")
 	wait, _ := core.RetryAfter(err)
-	fmt.Println(errors.Is(err, cooldown.ErrHeld), wait.Round(10*time.Second))
+	fmt.Println(errors.Is(err, cooldown.ErrHeld), wait.Round(time.Minute))
 	// Output:
 	// <nil>
 	// true 1m0s

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/gresil/gresil/internal/text"
 )
 
 // oldest is the first version of Redis that has all that is needed.
@@ -68,7 +70,7 @@ func (s *Store) distance(ctx context.Context, to redis.UniversalClient) error {
 		trip = min(trip, took)
 	}
 	if timeout := s.cfg.timeout(); timeout < 2*trip {
-		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %v: take at least twice as much", timeout, trip.Round(10*time.Microsecond))
+		return fmt.Errorf("redisstore: the Timeout of %v is too near to the round trip to the server, %s: take at least twice as much", timeout, text.About(trip))
 	}
 	return nil
 }

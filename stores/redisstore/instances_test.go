@@ -77,7 +77,7 @@ func TestInstancesAreCounted(t *testing.T) {
 		return ranks == 7
 	}, 20*time.Second, 5*time.Millisecond)
 	_, _, now := tables[0].Instances()
-	require.InDelta(t, serverTime(t, client), now.Microseconds(), 1e6)
+	require.InDelta(t, serverTime(t, client), now.Microseconds(), float64(patient.Microseconds()))
 	require.Equal(t, 3, tables[0].store.Stats().Instances)
 	require.NoError(t, tables[0].store.Close())
 	counted(t, tables[1:], 2)

@@ -125,7 +125,7 @@ func TestAReleaseWakesAWaiterElsewhere(t *testing.T) {
 		held.Done(core.Success)
 		fastest = min(fastest, (<-got).Sub(begun))
 	}
-	require.Less(t, fastest, pollEvery/2)
+	require.Less(t, fastest, refreshEvery/2)
 	require.EqualValues(t, 20, b.Stats().Waited)
 }
 

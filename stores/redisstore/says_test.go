@@ -84,18 +84,16 @@ func TestWhatTheServerSays(t *testing.T) {
 			defer func() { _ = client.Close() }()
 			timeout := 100 * time.Millisecond
 			if says != "" { // it is the reply that ends a decision, however slow the machine is
-				timeout = time.Second
+				timeout = patient
 			}
 			s := newStore(t, client, Config{Mode: mode, Timeout: timeout})
 			l, err := ratelimit.New(ratelimit.Config{Store: s, OnStoreError: ratelimit.Deny})
 			require.NoError(t, err)
 			for range 3 {
-				start := time.Now()
 				_, err = l.Take(context.Background(), "k", 1)
 				require.ErrorIs(t, err, ratelimit.ErrStore)
 				require.NotErrorIs(t, err, core.ErrRejected)
 				require.ErrorContains(t, err, want)
-				require.Less(t, time.Since(start), 2*time.Second)
 			}
 		})
 	}

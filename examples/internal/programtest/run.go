@@ -95,6 +95,27 @@ func RunBinary(ctx context.Context, t *testing.T, stderr io.Writer, summary any,
 	return o
 }
 
+// Until returns a context that ends when the figures of a vendor are enough to interrupt a run: how many they are
+// after a time depends on the machine.
+func Until[Figures any](t *testing.T, vendor string, enough func(*Figures) bool) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			if f, err := program.Judge[Figures](ctx, vendor); err == nil && enough(f) {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		asking.Wait()
+	})
+	return ctx
+}
+
 // standstills returns, at the end of a program that this process runs, for how long this one got no CPU. The
 // program had none either, and cannot make up for that if its rate is limited.
 func standstills(ended <-chan struct{}) (sum time.Duration) {

@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) batch.Store) {
 		"ABatchIsReplacedByItsParts":               parts,
 		"AnExpiredLeaseIsTakenAgain":               expiry,
 		"AnExpiredLeaseCanBeSettledUntilItIsTaken": lateSettle,
+		"ALeaseThatExpiresInACallIsALoss":          losses,
 		"AnExtendedLeaseDoesNotExpire":             extend,
 		"ASettlementIsExecutedOnce":                settleTwice,
 		"FailedRecordsAreKept":                     failed,

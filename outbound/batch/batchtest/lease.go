@@ -37,7 +37,7 @@ func repeatedLease(k *kit) {
 	terms.ID = "y"
 	k.equal([]string{"3"}, contents(k.lease(terms)))
 	for _, id := range []string{"x", "y"} {
-		k.noError(k.Extend(k.Context(), k.method, id, 1, brief))
+		k.noError(k.Extend(k.Context(), k.method, id, 1, brief, false))
 	}
 	terms.ID = "z"
 	for range 2 { // both leases expire

@@ -52,7 +52,7 @@ func parts(k *kit) {
 	k.equal("right", right.ID)
 	k.equal([]string{"3", "4"}, contents(right))
 	k.zero(right.Records[0].Attempts)
-	k.isError(k.Extend(k.Context(), k.method, b.ID, 1, long), batch.ErrLeaseLost)
+	k.isError(k.Extend(k.Context(), k.method, b.ID, 1, long, false), batch.ErrLeaseLost)
 	k.done(left)
 	k.done(right)
 	k.length(0, k.lease(batch.Terms{}).Records)
@@ -68,13 +68,56 @@ func expiry(k *kit) {
 	k.equal(contents(first), contents(second))
 	k.zero(second.Records[0].Attempts, "an expired lease is no attempt")
 	k.isError(k.Settle(k.Context(), k.method, settlement(&first)), batch.ErrLeaseLost)
-	k.isError(k.Extend(k.Context(), k.method, first.ID, 1, long), batch.ErrLeaseLost)
+	k.isError(k.Extend(k.Context(), k.method, first.ID, 1, long, false), batch.ErrLeaseLost)
 	third := k.eventually(batch.Terms{})
 	k.equal(3, third.Delivery)
 	k.isTrue(third.Expired)
 	k.isError(k.Settle(k.Context(), k.method, settlement(&second)), batch.ErrLeaseLost)
 	k.done(third)
 	k.zero(k.state(0).Records)
+}
+
+func losses(k *kit) {
+	k.add("a", "1", "2")
+	lose := func(waiting bool) batch.Batch {
+		b := k.eventually(batch.Terms{})
+		if waiting {
+			k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long, true))
+		}
+		k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, time.Millisecond, waiting))
+		return b
+	}
+	for _, step := range []struct {
+		waiting bool
+		losses  int // before
+	}{{false, 0}, {true, 1}, {false, 1}, {true, 2}} {
+		k.equal(step.losses, lose(step.waiting).Losses)
+	}
+	b := k.eventually(batch.Terms{})
+	k.equal(2, b.Losses, "a lease that waits is no loss")
+	k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long, true))
+	s := settlement(&b)
+	s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, Losses: b.Losses}, {ID: "half", Records: []int{1}, Losses: 1}}
+	k.settle(s)
+	b = k.lease(batch.Terms{})
+	k.equal(2, b.Losses)
+	k.isFalse(b.Expired)
+	k.done(b)
+	k.equal(1, lose(false).Losses)
+	b = k.eventually(batch.Terms{})
+	k.equal(2, b.Losses)
+	s = settlement(&b)
+	for range 3 {
+		s.Delivery = 1
+		k.isError(k.Settle(k.Context(), k.method, s), batch.ErrLeaseLost)
+	}
+	k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, time.Millisecond, false))
+	b = k.eventually(batch.Terms{})
+	k.equal(1, b.Losses, "the process of the first lease has not ended")
+	s = settlement(&b)
+	s.Parts = []batch.Part{{ID: b.ID, Records: []int{0}, Attempt: true}}
+	k.settle(s)
+	k.zero(k.lease(batch.Terms{}).Losses)
 }
 
 func lateSettle(k *kit) {
@@ -84,9 +127,9 @@ func lateSettle(k *kit) {
 		time.Sleep(time.Millisecond)
 	}
 	k.isTrue(k.state(long).Due, "the lease has expired")
-	k.noError(k.Extend(k.Context(), k.method, b.ID, 1, long))
+	k.noError(k.Extend(k.Context(), k.method, b.ID, 1, long, false))
 	k.isFalse(k.state(long).Due, "the lease goes on")
-	k.noError(k.Extend(k.Context(), k.method, b.ID, 1, time.Millisecond))
+	k.noError(k.Extend(k.Context(), k.method, b.ID, 1, time.Millisecond, false))
 	for start := time.Now(); !k.state(long).Due && time.Since(start) < patient; {
 		time.Sleep(time.Millisecond)
 	}
@@ -99,13 +142,13 @@ func extend(k *kit) {
 	k.add("a", "1")
 	k.add("b", "2")
 	b := k.lease(batch.Terms{Lease: 10 * time.Second})
-	k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long))
+	k.noError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long, false))
 	other := k.lease(batch.Terms{Lease: 2 * brief}) // the yardstick
 	k.equal(other.ID, k.eventually(batch.Terms{}).ID)
 	k.isTrue(k.state(long).Next > long/2)
-	k.isError(k.Extend(k.Context(), k.method, "unknown", 1, long), batch.ErrLeaseLost)
+	k.isError(k.Extend(k.Context(), k.method, "unknown", 1, long, false), batch.ErrLeaseLost)
 	k.done(b)
-	k.isError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long), batch.ErrLeaseLost)
+	k.isError(k.Extend(k.Context(), k.method, b.ID, b.Delivery, long, false), batch.ErrLeaseLost)
 }
 
 func settleTwice(k *kit) {

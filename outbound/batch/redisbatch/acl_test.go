@@ -48,7 +48,7 @@ func everything(u *user, c *clock, block func(ctx context.Context) error) (errs 
 	_, err := u.Ready(u.ctx(), u.method, flushAfter)
 	try(err)
 	b := lease("b1")
-	try(u.Extend(u.ctx(), u.method, b.ID, b.Delivery, leaseTime))
+	try(u.Extend(u.ctx(), u.method, b.ID, b.Delivery, leaseTime, false))
 	try(u.Settle(u.ctx(), u.method, batch.Settlement{ID: b.ID, Delivery: b.Delivery, Failed: []int{0}, Results: []batch.Outcome{{Error: "no"}}, Error: "no"}))
 	lease("b2")
 	c.add(2 * time.Minute)

@@ -260,11 +260,7 @@ func (l *lane) args(groups []*group) []any {
 	}
 	args := l.store.begin(make([]any, 0, head+n), l.method)
 	for _, g := range groups {
-		own := 0
-		if g.own {
-			own = 1
-		}
-		args = append(args, g.option, g.rules.FlushSize, g.rules.MaxPending, g.rules.MaxGroups, g.sum, own, len(g.items))
+		args = append(args, g.option, g.rules.FlushSize, g.rules.MaxPending, g.rules.MaxGroups, g.sum, flag(g.own), len(g.items))
 		for _, it := range g.items {
 			args = append(args, it)
 			if g.own {

@@ -54,11 +54,7 @@ func (s *Store) flushAll(ctx context.Context, method, from string, next func(las
 
 // Pause pauses a group, or ends that. See [batch.Store].
 func (s *Store) Pause(ctx context.Context, method, option string, paused bool, maxGroups int) error {
-	pause := 0
-	if paused {
-		pause = 1
-	}
-	r, err := s.do(ctx, pauseScript, method, 1, option, pause, maxGroups)
+	r, err := s.do(ctx, pauseScript, method, 1, option, flag(paused), maxGroups)
 	if err == nil && r.int(0) != 1 {
 		return batch.ErrGroups
 	}

@@ -20,7 +20,7 @@
 //   - A record that was added is sent at least once. Lease moves records to a batch in the server,
 //     which exists until it is settled. If its process is killed meanwhile, another one leases the batch
 //     after the time of the lease, with the same ID and the same records. This needs neither a further
-//     record nor a process for the purpose.
+//     record nor a process for the purpose. A record that ends its processes fails: see package batch.
 //   - Times are those of the server's clock, in microseconds. The clocks of the processes do not matter.
 //   - All keys of a method have one hash tag, so a method is on one server of a Cluster. Any string can be a
 //     method, an option, a key or an ID, and no two share a key.

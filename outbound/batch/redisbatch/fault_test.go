@@ -215,7 +215,7 @@ func TestErrorsSayWhy(t *testing.T) {
 			_, _, err := s.Lease(u.ctx(), u.method, batch.Terms{ID: "y", MaxRecords: 1})
 			return err
 		},
-		"Extend": func() error { return s.Extend(u.ctx(), u.method, b.ID, b.Delivery, time.Hour) },
+		"Extend": func() error { return s.Extend(u.ctx(), u.method, b.ID, b.Delivery, time.Hour, false) },
 		"Flush":  func() error { return s.Flush(u.ctx(), u.method) },
 		"Pause":  func() error { return s.Pause(u.ctx(), u.method, "a", true, 10) },
 		"Delete": func() error {
@@ -251,7 +251,7 @@ func TestTheServerIsOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, s.Pause(u.ctx(), u.method, "a", true, 10), text)
 	require.True(t, u.ready().Due)
 	b := u.lease(1)
-	require.NoError(t, s.Extend(u.ctx(), u.method, b.ID, b.Delivery, time.Hour))
+	require.NoError(t, s.Extend(u.ctx(), u.method, b.ID, b.Delivery, time.Hour, false))
 	u.settle(b, func(s *batch.Settlement) {
 		s.Failed, s.Results = []int{0}, []batch.Outcome{{Error: "no"}}
 	})

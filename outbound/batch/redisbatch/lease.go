@@ -38,10 +38,10 @@ func (s *Store) Lease(ctx context.Context, method string, terms batch.Terms) (ba
 		return batch.Batch{}, batch.State{}, err
 	case len(r) == 3:
 		return batch.Batch{}, r.state(), nil
-	case len(r) < 12:
+	case len(r) < 13:
 		return batch.Batch{}, batch.State{}, errReply
 	}
-	b := batch.Batch{ID: r.text(3), Option: r.text(4), Delivery: int(r.int(5)), Expired: r.int(11) == 1}
+	b := batch.Batch{ID: r.text(3), Option: r.text(4), Delivery: int(r.int(5)), Expired: r.int(11) == 1, Losses: int(r.int(12))}
 	attempts := int(r.int(6))
 	entries, payloads, keys, addresses := r.list(7), r.list(8), r.list(9), r.list(10)
 	b.Records = make([]batch.Record, len(entries))
@@ -115,8 +115,8 @@ func cutField(s string) (field, rest string, ok bool) {
 }
 
 // Extend lets a lease end later. See [batch.Store].
-func (s *Store) Extend(ctx context.Context, method, id string, delivery int, lease time.Duration) error {
-	return held(s.do(ctx, extendScript, method, 1, id, delivery, micros(lease)))
+func (s *Store) Extend(ctx context.Context, method, id string, delivery int, lease time.Duration, waiting bool) error {
+	return held(s.do(ctx, extendScript, method, 1, id, delivery, micros(lease), flag(waiting)))
 }
 
 // Settle replaces a batch by its outcome. See [batch.Store].
@@ -131,11 +131,7 @@ func (s *Store) Settle(ctx context.Context, method string, is batch.Settlement) 
 	places(is.Failed)
 	args = append(args, len(is.Parts))
 	for _, p := range is.Parts {
-		attempt := 0
-		if p.Attempt {
-			attempt = 1
-		}
-		args = append(args, p.ID, micros(p.After), attempt)
+		args = append(args, p.ID, micros(p.After), flag(p.Attempt), p.Losses)
 		places(p.Records)
 	}
 	for _, o := range is.Results {
@@ -146,6 +142,14 @@ func (s *Store) Settle(ctx context.Context, method string, is batch.Settlement) 
 		}
 	}
 	return held(s.run(ctx, settleScript, 1, args))
+}
+
+// flag is a bool as an argument of a script.
+func flag(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // held returns the error of an operation on a lease.

@@ -45,6 +45,7 @@ type process struct {
 	Lease         time.Duration
 	Rate          pace.Rate // of all processes together; none if zero
 	Slack         time.Duration
+	Poison        string // a record that ends the process
 }
 
 func processMain(text string) error {
@@ -92,6 +93,9 @@ func (p process) batcher(client *redis.Client) (*batch.Batcher[string, string], 
 
 // send reports to the vendor that it has a batch, and then sends it.
 func (p process) send(ctx context.Context, option string, records []string) ([]batch.Result[string], error) {
+	if p.Poison != "" && slices.Contains(records, p.Poison) {
+		os.Exit(137)
+	}
 	for _, path := range []string{"/leased", "/merge"} {
 		body, _ := json.Marshal(records)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Vendor+path, bytes.NewReader(body))
@@ -312,6 +316,80 @@ func TestKilledProcesses(t *testing.T) {
 	drained(t, client, time.Minute)
 	require.GreaterOrEqual(t, v.judge(t, all), 4*20, "the four calls whose replies were not read")
 	require.Empty(t, keys(t, client))
+}
+
+// groupsOf returns the groups of all processes.
+func groupsOf(t *testing.T, client *redis.Client) []batch.GroupInfo {
+	t.Helper()
+	s, err := New(client, Config{})
+	require.NoError(t, err)
+	listing, err := s.Groups(t.Context(), methodOfAll, 100)
+	require.NoError(t, err)
+	return listing.Groups
+}
+
+// A record that ends each process that sends it has failed after some of them. The others are sent.
+func TestPoisonRecordEndsProcesses(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	client := srv.client(t)
+	v := newVendor(t)
+	p := process{Redis: srv.Addr, Vendor: v.URL, Lease: 200 * time.Millisecond, Poison: "option:0/13"}
+	all, flush := p.put(t, client, 20, 1)
+	flush()
+	deaths := 0
+	for len(v.records()) < len(all)-1 || groupsOf(t, client)[0].Failed == 0 {
+		r := p.start(t)
+		ended := make(chan error, 1)
+		go func() { ended <- r.cmd.Wait() }()
+		for alive := true; alive; {
+			select {
+			case err := <-ended:
+				require.Error(t, err)
+				r.killed, alive = true, false
+				deaths++
+				require.LessOrEqual(t, deaths, 12+5, "%d of 19 others are sent; 5 leases may be lost to a busy machine", len(v.records()))
+			case <-time.After(20 * time.Millisecond):
+				if groups := groupsOf(t, client); len(groups) == 1 && groups[0].Failed == 1 && len(v.records()) == len(all)-1 {
+					_ = r.stdin.Close()
+					require.NoError(t, <-ended)
+					r.killed, alive = true, false
+				}
+			}
+		}
+	}
+	require.NotContains(t, v.records(), p.Poison)
+	group := groupsOf(t, client)[0]
+	require.Equal(t, 1, group.Failed)
+	require.Zero(t, group.Pending+group.InFlight+group.Retrying)
+	require.Contains(t, group.LastError, "processes ended, or lost the store, during a call with the record")
+	t.Logf("%d processes have ended", deaths)
+}
+
+// Processes that are killed for another reason let no record fail.
+func TestHealthyKillsFailNoRecord(t *testing.T) {
+	t.Parallel()
+	srv := startServer(t)
+	client := srv.client(t)
+	v := newVendor(t)
+	v.latency = 5 * time.Millisecond
+	p := process{Redis: srv.Addr, Vendor: v.URL, Lease: 200 * time.Millisecond}
+	all, flush := p.put(t, client, 1000, 4)
+	flush()
+	for kill := range 5 {
+		p.Name = strconv.Itoa(kill)
+		r := p.start(t)
+		require.Eventually(t, func() bool {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return v.counts["/merge"+p.Name] > 0
+		}, time.Minute, time.Millisecond)
+		r.kill(t)
+	}
+	p.start(t)
+	drained(t, client, time.Minute)
+	require.Len(t, v.records(), len(all))
+	require.Empty(t, groupsOf(t, client))
 }
 
 // TestTwoProcessesShareTheRate: two processes make exactly ceil(n / 20) calls for each option, and the

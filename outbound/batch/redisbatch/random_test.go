@@ -61,9 +61,9 @@ func (t *twin) step() {
 	case n < 15 && len(t.leases) > 0:
 		t.settle()
 	case n == 15 && len(t.leases) > 0:
-		b, lease := t.leases[t.rnd.IntN(len(t.leases))], t.life()
+		b, lease, waiting := t.leases[t.rnd.IntN(len(t.leases))], t.life(), t.rnd.IntN(2) == 0
 		same(t, func(s batch.Store) (int, error) {
-			return 0, s.Extend(t.Context(), method, b.ID, b.Delivery, lease)
+			return 0, s.Extend(t.Context(), method, b.ID, b.Delivery, lease, waiting)
 		})
 	case n == 16:
 		option := t.option()
@@ -132,7 +132,7 @@ func (t *twin) settle() {
 	i := t.rnd.IntN(len(t.leases))
 	b := t.leases[i]
 	s := batch.Settlement{ID: b.ID, Delivery: b.Delivery, MaxFailed: t.rnd.IntN(5)}
-	again, other := batch.Part{ID: b.ID, After: t.or(), Attempt: true}, batch.Part{ID: t.id("b"), After: t.or(), Attempt: t.rnd.IntN(2) == 0}
+	again, other := batch.Part{ID: b.ID, After: t.or(), Attempt: true}, batch.Part{ID: t.id("b"), After: t.or(), Attempt: t.rnd.IntN(2) == 0, Losses: t.rnd.IntN(4)}
 	for n := range b.Records {
 		o := batch.Outcome{Record: n, Payload: []byte(t.id("o"))}
 		switch t.rnd.IntN(6) {

@@ -185,7 +185,7 @@ func TestNothingIsLeftInTheServer(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrRejected)
 	}
 	require.Error(t, s.Settle(u.ctx(), u.method, batch.Settlement{ID: "none", Delivery: 1}))
-	require.Error(t, s.Extend(u.ctx(), u.method, "none", 1, time.Hour))
+	require.Error(t, s.Extend(u.ctx(), u.method, "none", 1, time.Hour, false))
 	require.Empty(t, u.lease(1).Records)
 	require.Empty(t, keys(t, client))
 }

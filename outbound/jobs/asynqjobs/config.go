@@ -19,6 +19,7 @@ const (
 	maxPoll                = time.Minute
 	maxInline              = 10 * time.Second // well below the lease, which is extended meanwhile
 	repairEvery            = time.Minute
+	recoverEvery           = 5 * time.Second
 )
 
 // Config configures an [Engine]. All fields have useful zero values.

@@ -34,9 +34,12 @@
 //
 //   - A job is in Redis when Enqueue returns nil, and as durable as Redis is: use appendonly, and
 //     appendfsync always if a crash of the machine must lose nothing.
-//   - If a process dies, its jobs run again 60 to 120 seconds later in another one, or if there is
-//     none, once one is started: a lease takes 30 seconds, its margin too, and each process looks once a
-//     minute. The vendor may have seen the calls: send Job.ID as an idempotency key.
+//   - If a process dies, its jobs run again 50 to 70 seconds later in another one, or if there is
+//     none, once one is started: a lease takes 30 seconds, its margin 25, and each process looks every
+//     5 seconds. The vendor may have seen the calls: send Job.ID as an idempotency key.
+//   - This counts in Job.Losses. A job whose next loss is its last runs while no other such job does in
+//     its process, so that one which ends the process takes no other with it. If an asynq server
+//     without this package works on the queue too, what it redelivers does not count.
 //   - If a process loses Redis for 30 seconds, the contexts of its handlers end, and the jobs run
 //     again elsewhere.
 //   - Clocks of the processes should agree. If that of one is ahead, NotBefore holds nevertheless up to

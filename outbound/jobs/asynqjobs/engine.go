@@ -24,6 +24,7 @@ const (
 	headerCampaign = "gresil-campaign"
 	headerAt       = "gresil-not-before"
 	headerRetain   = "gresil-retain"
+	headerLost     = "gresil-lost" // of a job that was lost with its process, until it is done
 )
 
 // defaultMaxAttempts is that of a job without headerMax.
@@ -40,6 +41,7 @@ type Engine struct {
 	client    *asynq.Client
 	inspector *asynq.Inspector
 	config    Config
+	trial     chan struct{} // has an element while a suspect runs
 }
 
 var _ jobs.Engine = (*Engine)(nil)
@@ -55,7 +57,7 @@ func New(client redis.UniversalClient, cfg Config) (*Engine, error) {
 	}
 	return &Engine{
 		redis: client, client: asynq.NewClientFromRedisClient(client), inspector: asynq.NewInspectorFromRedisClient(client),
-		config: cfg.withDefaults(),
+		config: cfg.withDefaults(), trial: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -69,17 +71,30 @@ func (e *Engine) Enqueue(ctx context.Context, job jobs.Job) error {
 	if job.NotBefore.After(time.Now()) {
 		options = append(options, asynq.ProcessAt(nextSecond(job.NotBefore)))
 	}
-	err := e.send(ctx, func() error {
-		_, err := e.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job)), options...)
-		return err
-	})
-	switch {
-	case errors.Is(err, asynq.ErrTaskIDConflict):
-		return jobs.ErrExists
-	case err != nil:
-		return failed(ctx, err)
+	task := asynq.NewTaskWithHeaders(job.Kind, job.Payload, headersOf(job))
+	for {
+		err := e.send(ctx, func() error {
+			_, err := e.client.EnqueueContext(ctx, task, options...)
+			return err
+		})
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, asynq.ErrTaskIDConflict) {
+			return failed(ctx, err)
+		}
+		var free int
+		err = e.send(ctx, func() (err error) {
+			free, err = freeScript.Run(ctx, e.redis, []string{prefix(job.Queue)}, job.ID, time.Now().Unix()).Int()
+			return err
+		})
+		switch {
+		case err != nil:
+			return failed(ctx, err)
+		case free == 0:
+			return jobs.ErrExists
+		}
 	}
-	return nil
 }
 
 // send calls f, and again over another connection if the server has refused it because it is not the
@@ -100,6 +115,24 @@ func refusal(err error) error {
 	}
 	return err
 }
+
+// freeScript removes a task that has failed, or that is done and whose retention is over: the janitor
+// of asynq runs only beside a handler. It reports whether its ID is free. If the process ends before it
+// has enqueued the new job, the failed one is gone, and Enqueue has not returned.
+//
+//nolint:gochecknoglobals // a constant
+var freeScript = redis.NewScript(`
+local prefix, id = KEYS[1], ARGV[1]
+local key = prefix .. "t:" .. id
+local state = redis.call("HGET", key, "state")
+if not state then return redis.call("EXISTS", key) == 0 and 1 or 0 end
+local till = state == "completed" and redis.call("ZSCORE", prefix .. "completed", id)
+if state ~= "archived" and not (till and tonumber(till) <= tonumber(ARGV[2])) then return 0 end
+redis.call("ZREM", prefix .. state, id)
+local unique = redis.call("HGET", key, "unique_key") -- of a task of another client
+if unique and unique ~= "" and redis.call("GET", unique) == id then redis.call("DEL", unique) end
+redis.call("DEL", key)
+return 1`)
 
 // headersOf returns the fields of a job that a task does not have. Most jobs need none.
 func headersOf(job jobs.Job) map[string]string {

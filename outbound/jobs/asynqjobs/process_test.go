@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +20,13 @@ import (
 // processVar is the variable of the environment that makes the test binary a worker, with the address of Redis.
 const processVar = "GRESIL_TEST_JOBS"
 
-// processMain takes jobs and never ends them. It prints the ID of each.
-func processMain(addr string) error {
+// poison is the ID of a job that ends the process of its handler.
+const poison = "poison"
+
+// processMain takes jobs and prints the ID of each. With "done" after the address, it ends them, otherwise
+// never.
+func processMain(text string) error {
+	addr, done, _ := strings.Cut(text, " ")
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	engine, err := asynqjobs.New(client, asynqjobs.Config{})
 	if err != nil {
@@ -27,12 +34,118 @@ func processMain(addr string) error {
 	}
 	r, err := jobs.New(jobs.Config{Engine: engine, Queues: map[string]jobs.Queue{"q": {Concurrency: 5, Handler: func(_ context.Context, job jobs.Job) error {
 		fmt.Println(job.ID)
-		select {}
+		switch {
+		case job.ID == poison:
+			time.Sleep(20 * time.Millisecond) // others have begun meanwhile
+			os.Exit(137)
+		case done == "":
+			select {}
+		}
+		time.Sleep(50 * time.Millisecond) // so that they are active when the process ends
+		return nil
 	}}}})
 	if err != nil {
 		return err
 	}
 	return r.Run(context.Background())
+}
+
+// restart runs one worker after the other, each with five jobs at a time, until the queue has no more jobs to
+// run. The jobs of one that has ended are due at once. It kills the first ones when they have begun a job
+// each; the others end by themselves or at the end.
+func restart(t *testing.T, s setup, kills int) (deaths int) {
+	t.Helper()
+	for range 12 + kills {
+		cmd := redistest.Process(t.Context(), processVar, s.server.Addr+" done")
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		ended, over := make(chan error, 1), false
+		go func() {
+			lines := bufio.NewScanner(out)
+			for first := true; lines.Scan(); first = false {
+				if first && deaths < kills {
+					_ = cmd.Process.Kill()
+				}
+			}
+			ended <- cmd.Wait()
+		}()
+		for alive := true; alive; {
+			select {
+			case err := <-ended:
+				require.Error(t, err)
+				alive = false
+			case <-time.After(10 * time.Millisecond):
+				for _, id := range s.client.ZRange(t.Context(), "asynq:{q}:retry", 0, -1).Val() { // they wait for a second
+					require.NoError(t, s.client.ZAddXX(t.Context(), "asynq:{q}:retry", redis.Z{Member: id}).Err())
+				}
+				info, err := s.Inspect(t.Context(), "q")
+				require.NoError(t, err)
+				if over = info.Pending+info.Scheduled+info.Active == 0; over {
+					_ = cmd.Process.Kill()
+				}
+			}
+		}
+		if over {
+			return deaths
+		}
+		deaths++
+		s.expire(t)
+	}
+	info, err := s.Inspect(t.Context(), "q")
+	require.NoError(t, err)
+	t.Fatalf("after %d ends: %+v", deaths, info)
+	return 0
+}
+
+// A job that ends its process fails after MaxAttempts of them. Jobs beside it are done, and none fails after
+// kills of other reasons.
+func TestPoisonJob(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		poison      bool
+		maxAttempts int
+		kills       int
+		deaths      int
+	}{
+		"poison":               {true, 5, 0, 5},
+		"poison, one attempt":  {true, 1, 0, 3},
+		"kills":                {false, 5, 5, 5},
+		"kills, one attempt":   {false, 1, 2, 2},
+		"poison and two kills": {true, 5, 2, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, asynqjobs.Config{Poll: 5 * time.Millisecond})
+			producer, err := jobs.New(jobs.Config{Engine: s.Engine})
+			require.NoError(t, err)
+			var failures []string
+			for i := range 30 {
+				job := jobs.Job{ID: fmt.Sprint(i), MaxAttempts: c.maxAttempts}
+				if c.poison && i == 3 {
+					job.ID = poison
+					failures = append(failures, job.ID)
+				}
+				enqueue(t, producer, job)
+			}
+			require.LessOrEqual(t, restart(t, s, c.kills), c.deaths)
+			info, err := s.Inspect(t.Context(), "q")
+			require.NoError(t, err)
+			require.Equal(t, len(failures), info.Failed)
+			require.EqualValues(t, 30, info.Processed)
+			for info, err := range s.List(t.Context(), "q", jobs.Failed) {
+				require.NoError(t, err)
+				require.Contains(t, failures, info.ID)
+				require.Contains(t, info.LastError, "processes ended, or lost the engine, during the attempt")
+				require.NoError(t, s.RunNow(t.Context(), "q", info.ID))
+			}
+			s.run(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return nil }})
+			eventually(t, func() bool {
+				info, err := s.Inspect(t.Context(), "q")
+				return err == nil && info.Processed == uint64(30+len(failures))
+			}, "it runs again by hand")
+		})
+	}
 }
 
 // kill starts a worker, waits until it has five jobs, and kills it. It returns their IDs.

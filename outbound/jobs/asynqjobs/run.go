@@ -25,23 +25,29 @@ func (e *Engine) Run(ctx context.Context, queue string, concurrency int, handle 
 		Logger: &logger{e.config.Logger}, LogLevel: asynq.InfoLevel,
 	})
 	run := &run{engine: e, queue: queue, stopping: ctx.Done(), handle: handle}
+	warn := func(kind string, err error) {
+		if err != nil && ctx.Err() == nil {
+			e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "jobs could not be repaired", slog.String("jobs", kind), slog.Any("err", err))
+		}
+	}
+	warn("lost", e.recover(ctx, queue)) // before asynq does, which does not count
 	if err := server.Start(run); err != nil {
 		return fmt.Errorf("asynqjobs: %w", err)
 	}
 	defer server.Shutdown()
-	ticker := time.NewTicker(repairEvery)
+	ticker := time.NewTicker(recoverEvery)
 	defer ticker.Stop()
-	for {
-		if e.config.Repair {
-			if _, err := e.Repair(ctx, queue); err != nil && ctx.Err() == nil {
-				e.config.Logger.LogAttrs(ctx, slog.LevelWarn, "stuck jobs could not be repaired", slog.Any("err", err))
-			}
+	for n := 0; ; n++ {
+		if e.config.Repair && n%int(repairEvery/recoverEvery) == 0 {
+			_, err := e.Repair(ctx, queue)
+			warn("stuck", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
+		warn("lost", e.recover(ctx, queue))
 	}
 }
 
@@ -62,6 +68,13 @@ func (r *run) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if d := time.Until(job.NotBefore); d > 0 && d <= r.engine.config.Inline && !r.wait(ctx, job.NotBefore) {
 		return &outcome{jobs.Result{Verdict: jobs.Again, At: job.NotBefore}} // another clock was ahead, and this process stops
 	}
+	if task.Headers()[headerLost] != "" {
+		return r.suspect(ctx, job)
+	}
+	return r.attempt(ctx, job)
+}
+
+func (r *run) attempt(ctx context.Context, job jobs.Job) error {
 	result := r.handle(ctx, job)
 	if result.Verdict == jobs.Again && r.wait(ctx, result.At) {
 		result = r.handle(ctx, job)

@@ -131,14 +131,54 @@ func (s *suite) failed() {
 	if len(kept) != 1 || kept[0].ID != "a" || string(kept[0].Payload) != "p" || kept[0].Campaign != "c" || kept[0].LastError != "no such number" || kept[0].FailedAt.IsZero() {
 		s.Fatalf("failed jobs = %+v", kept)
 	}
-	if err := s.try(jobs.Job{ID: "a"}); !errors.Is(err, jobs.ErrExists) {
-		s.Errorf("Enqueue = %v, want ErrExists", err)
-	}
 	works.Store(true)
 	s.must(s.engine.RunNow(s.Context(), s.queue, "a"))
 	s.await("done", func(i jobs.QueueInfo) bool { return i.Failed == 0 && i.Pending+i.Active == 0 })
 	if all, _ := seen.all(); len(all) != 2 || all[1].Attempt != 1 {
 		s.Errorf("attempts = %+v", all)
+	}
+}
+
+func (s *suite) replaced() {
+	var seen record
+	stop := s.run(1, func(_ context.Context, job jobs.Job) jobs.Result {
+		if seen.add(job); string(job.Payload) == "works" {
+			return jobs.Result{}
+		}
+		return jobs.Result{Verdict: jobs.Fail, Err: errors.New("no such number")}
+	})
+	for i := range 2 {
+		s.enqueue(jobs.Job{ID: "a", Payload: []byte("fails"), MaxAttempts: 3})
+		s.await("failed", func(q jobs.QueueInfo) bool { return q.Processed == uint64(i+1) && q.Failed == 1 })
+	}
+	stop()
+	var group sync.WaitGroup // one of them replaces it
+	var added atomic.Int64
+	for range 8 {
+		group.Go(func() {
+			switch err := s.try(jobs.Job{ID: "a", Payload: []byte("works"), Campaign: "c"}); {
+			case err == nil:
+				added.Add(1)
+			case !errors.Is(err, jobs.ErrExists):
+				s.Errorf("Enqueue = %v, want ErrExists", err)
+			}
+		})
+	}
+	group.Wait()
+	if i := s.inspect(); added.Load() != 1 || i.Pending != 1 || i.Failed != 0 {
+		s.Errorf("%d jobs were added, queue = %+v, want one", added.Load(), i)
+	}
+	if waiting := s.list(jobs.Pending); len(waiting) != 1 || waiting[0].Campaign != "c" || waiting[0].LastError != "" || waiting[0].Attempt != 1 {
+		s.Errorf("pending jobs = %+v, want a new one", waiting)
+	}
+	s.run(1, func(_ context.Context, job jobs.Job) jobs.Result {
+		seen.add(job)
+		return jobs.Result{}
+	})
+	s.await("done", func(i jobs.QueueInfo) bool { return i.Processed == 3 })
+	s.empty()
+	if all, _ := seen.all(); len(all) != 3 || string(all[2].Payload) != "works" || all[2].Attempt != 1 {
+		s.Errorf("attempts = %+v, want 3, the last of a new job", all)
 	}
 }
 
@@ -163,6 +203,23 @@ func (s *suite) exists() {
 	}
 	s.must(s.engine.Delete(s.Context(), s.queue, "b"))
 	s.enqueue(jobs.Job{ID: "b"})
+}
+
+// retained needs no process after the end of Retain.
+func (s *suite) retained() {
+	s.enqueue(jobs.Job{ID: "a", Retain: time.Millisecond})
+	stop := s.run(1, func(context.Context, jobs.Job) jobs.Result { return jobs.Result{} })
+	s.await("done", func(i jobs.QueueInfo) bool { return i.Processed == 1 })
+	stop()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		err := s.try(jobs.Job{ID: "a"})
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, jobs.ErrExists) || time.Now().After(end) {
+			s.Fatalf("Enqueue after the end of Retain = %v", err)
+		}
+	}
 }
 
 func (s *suite) pause() {

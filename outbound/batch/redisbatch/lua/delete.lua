@@ -16,7 +16,7 @@ local batches = call('ZRANGE', t, 0, -1, 'WITHSCORES')
 for n = 1, #batches, 2 do
   local id, till = batches[n], tonumber(batches[n + 1])
   local count = call('LLEN', base .. 'l:' .. id)
-  local leased = call('HGET', base .. 'b:' .. id, 'l') == '1'
+  local leased = call('HGET', base .. 'b:' .. id, 'l') ~= '0'
   if leased and till > now then
     for _, entry in ipairs(call('LRANGE', base .. 'l:' .. id, 0, -1)) do
       local _, _, name = parts(entry)

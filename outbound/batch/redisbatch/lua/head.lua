@@ -23,7 +23,8 @@
 --   f:OPTION   a list of the failed records, as p
 --   t:OPTION   a sorted set of the batches, by the end of their lease, or the time until they wait
 -- and of each batch:
---   b:ID       a hash: o, its option; d, the number of leases; a, the attempts; l, 1 if it is leased
+--   b:ID       a hash: o, its option; d, the number of leases; a, the attempts; l, 1 if it is leased for
+--              a call, 2 if it is leased and waits, otherwise 0; x, its losses
 --   l:ID       a list of its records, as p
 -- ARGV[1]  the time, or '' for that of the server
 local call, base = redis.call, KEYS[1]

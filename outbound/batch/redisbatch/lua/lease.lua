@@ -8,8 +8,8 @@
 -- ARGV[6]  the time of the lease
 --
 -- Reply: the state as of ready, and if there is a batch: its ID, option, deliveries, attempts, its
--- records as in p, their payloads, what there is about them, their addresses, and 1 if a lease
--- has expired.
+-- records as in p, their payloads, what there is about them, their addresses, 1 if a lease has expired,
+-- and its losses.
 local after, id, most, bytes, lease = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 
 -- The oldest pending records of a group within the limits, and the size of them.
@@ -51,19 +51,23 @@ local function make(opt)
   call('HINCRBY', g, 'head', #taken)
   call('HINCRBY', g, 'bytes', int(0 - sum))
   call('HINCRBY', g, 'flight', #taken)
-  call('HSET', b, 'o', opt, 'd', 1, 'a', 0, 'l', 1)
+  call('HSET', b, 'o', opt, 'd', 1, 'a', 0, 'l', 1, 'x', 0)
 end
 
 -- Leases a batch once more, and reports whether it is leased already.
 local function again(opt, id)
   local g, b = base .. 'g:' .. opt, base .. 'b:' .. id
   call('HINCRBY', b, 'd', 1)
-  if call('HGET', b, 'l') ~= '1' then
+  local was = call('HGET', b, 'l')
+  call('HSET', b, 'l', 1)
+  if was == '0' then
     local n = call('LLEN', base .. 'l:' .. id)
     call('HINCRBY', g, 'retry', 0 - n)
     call('HINCRBY', g, 'flight', n)
-    call('HSET', b, 'l', 1)
     return 0
+  end
+  if was == '1' then
+    call('HINCRBY', b, 'x', 1)
   end
   return 1
 end
@@ -72,7 +76,7 @@ relax()
 promote(after)
 local known = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l')
 local opt, expired = known[1], 0
-if opt and (known[2] ~= '1' or known[3] ~= '1' or tonumber(call('ZSCORE', base .. 't:' .. opt, id)) <= now) then
+if opt and (known[2] ~= '1' or known[3] == '0' or tonumber(call('ZSCORE', base .. 't:' .. opt, id)) <= now) then
   return {state(after)} -- it is settled, or another lease has it
 elseif not opt then
   opt = call('ZRANGE', queue, 0, 0)[1]
@@ -109,6 +113,6 @@ local function some(kind)
   local key = base .. kind .. opt
   return call('EXISTS', key) == 1 and values(key, ids) or {}
 end
-local b = call('HMGET', base .. 'b:' .. id, 'd', 'a')
+local b = call('HMGET', base .. 'b:' .. id, 'd', 'a', 'x')
 local due, next, n = state(after)
-return {due, next, n, id, opt, tonumber(b[1]), tonumber(b[2]), entries, some('v:'), some('i:'), some('w:'), expired}
+return {due, next, n, id, opt, tonumber(b[1]), tonumber(b[2]), entries, some('v:'), some('i:'), some('w:'), expired, tonumber(b[3]) or 0}

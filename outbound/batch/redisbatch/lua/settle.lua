@@ -5,14 +5,18 @@
 -- ARGV[4]   how many failed records the group keeps
 -- ARGV[5]   the error, or ''
 -- ARGV[6..] how many records have failed, and their places; how many parts there are, and of each: its
---           ID, the time until it waits, 1 if it counts as an attempt, how many records it has, and
---           their places; and for each result: the place of the record, its kind, and its text
+--           ID, the time until it waits, 1 if it counts as an attempt, its losses, how many records
+--           it has, and their places; and for each result: the place of the record, its kind, and its text
 --
 -- Places count from 1. Reply: whether it was still leased.
 local id = ARGV[2]
-local b = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l', 'a')
+local b = call('HMGET', base .. 'b:' .. id, 'o', 'd', 'l', 'a', 'x')
 local opt = b[1]
-if b[2] ~= ARGV[3] or b[3] ~= '1' then
+if b[2] ~= ARGV[3] or b[3] == '0' then
+  if tonumber(b[2] or 0) > tonumber(ARGV[3]) and tonumber(b[5] or 0) > 0 then
+    relax()
+    call('HINCRBY', base .. 'b:' .. id, 'x', -1) -- the process has not ended
+  end
   return {0}
 end
 local entries, at = call('LRANGE', base .. 'l:' .. id, 0, -1), 6
@@ -37,8 +41,8 @@ local failed, batches, named = places(), {}, {}
 local count = tonumber(ARGV[at])
 at = at + 1
 for i = 1, count do
-  local part = {id = ARGV[at], after = tonumber(ARGV[at + 1]), attempt = tonumber(ARGV[at + 2])}
-  at = at + 3
+  local part = {id = ARGV[at], after = tonumber(ARGV[at + 1]), attempt = tonumber(ARGV[at + 2]), losses = ARGV[at + 3]}
+  at = at + 4
   part.places = places()
   if named[part.id] or part.id ~= id and call('EXISTS', base .. 'b:' .. part.id) == 1 then
     error('a settlement has the ID of another batch')
@@ -98,7 +102,7 @@ for n, part in ipairs(batches) do
   end
   if #list > 0 then
     push(base .. 'l:' .. part.id, list)
-    call('HSET', base .. 'b:' .. part.id, 'o', opt, 'd', part.id == id and b[2] or 0, 'a', b[4] + part.attempt, 'l', 0)
+    call('HSET', base .. 'b:' .. part.id, 'o', opt, 'd', part.id == id and b[2] or 0, 'a', b[4] + part.attempt, 'l', 0, 'x', part.losses)
     call('ZADD', t, int(now + part.after + (part.after > 0 and n - 1 or n - #batches)), part.id) -- in this order
     call('HINCRBY', g, 'retry', #list)
   end

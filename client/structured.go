@@ -1,18 +1,12 @@
-package ratelimit
+package client
 
-import (
-	"strconv"
-	"strings"
-)
-
-// absent is the value of a missing item, of one that is no integer, and of a negative one.
-const absent int64 = -1
+import "strings"
 
 // An sfMember is one of a list or of a dictionary, in so far as it is of use here.
 type sfMember struct {
 	name  string // in a dictionary
-	value int64
-	r, t  int64 // its parameters
+	value string // as it is written
+	r, t  string // its parameters, or empty
 }
 
 // sfMembers calls f with each member of a list or a dictionary, and reports whether s is
@@ -38,7 +32,6 @@ func sfMembers(s string, f func(sfMember)) bool {
 // and display strings, which have no place in the fields that are read here, are not
 // valid.
 func sfMemberOf(s string) (m sfMember, rest string, ok bool) {
-	m = sfMember{value: absent, r: absent, t: absent}
 	if key := sfKey(s); key != "" && strings.HasPrefix(s[len(key):], "=") {
 		m.name, s = key, s[len(key)+1:]
 	}
@@ -52,7 +45,7 @@ func sfMemberOf(s string) (m sfMember, rest string, ok bool) {
 			return m, s, false
 		}
 		s = s[len(key):]
-		value := absent
+		value := ""
 		if strings.HasPrefix(s, "=") {
 			if value, s, ok = sfItem(s[1:]); !ok {
 				return m, s, false
@@ -78,12 +71,12 @@ func sfKey(s string) string {
 }
 
 // sfItem reads an item without parameters.
-func sfItem(s string) (value int64, rest string, ok bool) {
-	if s != "" && (s[0] == '-' || isDigit(s[0])) {
-		return sfNumber(s)
-	}
+func sfItem(s string) (value, rest string, ok bool) {
 	n := sfOther(s)
-	return absent, s[n:], n > 0
+	if s != "" && (s[0] == '-' || isDigit(s[0])) {
+		n = sfNumber(s)
+	}
+	return s[:n], s[n:], n > 0
 }
 
 // sfOther returns the length of the item that s begins with, or 0 if that is a number or
@@ -107,7 +100,7 @@ func sfOther(s string) int {
 
 func sfDate(s string) int {
 	n := 1 + span(s[1:], func(c byte) bool { return c == '-' || isDigit(c) })
-	if _, rest, ok := sfNumber(s[1:n]); !ok || rest != "" || strings.HasPrefix(s[n:], ".") {
+	if n == 1 || sfNumber(s[1:n]) != n-1 || strings.HasPrefix(s[n:], ".") {
 		return 0
 	}
 	return n
@@ -137,17 +130,23 @@ func sfBytes(s string) int {
 	return n + 1
 }
 
-// sfNumber reads an integer of up to 15 digits, or a decimal.
-func sfNumber(s string) (value int64, rest string, ok bool) {
+// sfNumber returns the length of the integer of up to 15 digits, or of the decimal, that s
+// begins with, or 0.
+func sfNumber(s string) int {
 	sign := len(s) - len(strings.TrimPrefix(s, "-"))
 	n := sign + span(s[sign:], isDigit)
 	digits := n - sign
 	if strings.HasPrefix(s[n:], ".") {
 		fraction := span(s[n+1:], isDigit)
-		return absent, s[n+1+fraction:], digits >= 1 && digits <= 12 && fraction >= 1 && fraction <= 3
+		if digits < 1 || digits > 12 || fraction < 1 || fraction > 3 {
+			return 0
+		}
+		return n + 1 + fraction
 	}
-	value, err := strconv.ParseInt(s[:n], 10, 64)
-	return max(absent, value), s[n:], err == nil && digits <= 15
+	if digits < 1 || digits > 15 {
+		return 0
+	}
+	return n
 }
 
 // span is how many bytes at the left of s are of a kind.

@@ -1,0 +1,52 @@
+package jitter_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/internal/jitter"
+)
+
+func TestAbove(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	exponential := backoff.Exponential{Initial: s, Jitter: 0.5}
+	for name, c := range map[string]struct {
+		strategy backoff.Strategy
+		n        int
+		prev     time.Duration
+		from, to time.Duration // of the wait above a floor of 100 s
+	}{
+		"constant":               {backoff.Constant{Wait: 4 * s, Jitter: 0.5}, 1, 0, 0, 4 * s},
+		"constant, no jitter":    {backoff.Constant{Wait: 4 * s}, 1, 0, 0, 0},
+		"none":                   {backoff.None{}, 1, 0, 0, 0},
+		"linear":                 {backoff.Linear{Initial: s, Jitter: 1}, 3, 0, 0, 6 * s},
+		"exponential":            {exponential, 3, 0, 0, 4 * s},
+		"exponential, at Max":    {backoff.Exponential{Initial: s, Jitter: 0.5, Max: 3 * s}, 3, 0, 0, 1500 * time.Millisecond},
+		"pointer":                {&exponential, 3, 0, 0, 4 * s},
+		"decorrelated":           {backoff.Decorrelated{Base: s}, 2, 3 * s, 0, 8 * s},
+		"full jitter":            {backoff.FullJitter(backoff.Constant{Wait: 4 * s}, nil), 1, 0, 0, 4 * s},
+		"equal jitter":           {backoff.EqualJitter(backoff.Constant{Wait: 4 * s}, nil), 1, 0, 0, 2 * s},
+		"function of the user's": {backoff.Func(func(int, time.Duration) time.Duration { return 4 * s }), 1, 0, 0, 4 * s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			least, most := time.Duration(math.MaxInt64), time.Duration(0)
+			for range 2000 {
+				drawn := c.strategy.Delay(c.n, c.prev)
+				require.Equal(t, drawn, jitter.Above(drawn, c.strategy, c.n, c.prev, drawn))
+				above := jitter.Above(100*s, c.strategy, c.n, c.prev, drawn) - 100*s
+				least, most = min(least, above), max(most, above)
+			}
+			require.GreaterOrEqual(t, least, c.from)
+			require.LessOrEqual(t, most, c.to)
+			require.GreaterOrEqual(t, most-least, (c.to-c.from)*9/10, "all of the jitter")
+		})
+	}
+	require.Equal(t, time.Duration(math.MaxInt64), jitter.Above(math.MaxInt64, nil, 1, 0, s))
+	require.Equal(t, 5*s, jitter.Above(5*s, nil, 1, 0, 0))
+}
