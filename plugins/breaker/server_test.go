@@ -2,7 +2,6 @@ package breaker_test
 
 import (
 	"context"
-	"github.com/gresil/gresil/internal/recorder"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/server"
 )
