@@ -45,7 +45,7 @@ func loopbackRows(s Sizes) []Row {
 		Subjects: []Subject{
 			subject("fixed window, 4 fields", Ours, func() http.Handler {
 				return must(ratelimit.NewServer(ratelimit.ServerConfig{
-					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: server.ByHeader(apiKey), Headers: ratelimit.HeaderXRateLimit,
+					Limit: ratelimit.FixedWindow(plenty, time.Hour), Key: server.Header(apiKey), Headers: ratelimit.HeaderXRateLimit,
 				})).Handler(next)
 			}),
 			subject("throttled (token bucket)", Peer, func() http.Handler {

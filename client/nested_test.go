@@ -23,7 +23,7 @@ func TestAPluginOfThePipelineMustNotBeInItsBase(t *testing.T) {
 		"in the base of the base": client.New(between, other, retry),
 		"in another phase":        client.New(inner, other, client.InPhase(retry, client.Overall)),
 	} {
-		want := "client.New[1] = retry: must not be in the pipeline and in its base"
+		want := "client.New[1] = *client_test.stub(retry): must not be in the pipeline and in its base"
 		require.Equal(t, []string{want}, tr.Check(), name)
 		_, err := tr.RoundTrip(request(t, http.MethodGet, nil))
 		require.ErrorIs(t, err, core.ErrConfig, name)

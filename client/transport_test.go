@@ -88,8 +88,8 @@ func TestPluginsThatCannotBeUsed(t *testing.T) {
 		"nil":          {[]client.Plugin{good, nil}, []string{"client.New[1] = <nil>: must be a plugin (did its constructor fail?)"}},
 		"typed nil":    {[]client.Plugin{failed, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)"}},
 		"nil in phase": {[]client.Plugin{client.InPhase(failed, client.Attempts)}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)"}},
-		"twice":        {[]client.Plugin{good, client.InPhase(good, client.Overall)}, []string{"client.New[1] = good: must not be in the pipeline twice"}},
-		"two reported": {[]client.Plugin{nil, good, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)", "client.New[2] = good: must not be in the pipeline twice"}},
+		"twice":        {[]client.Plugin{good, client.InPhase(good, client.Overall)}, []string{"client.New[1] = *client_test.stub(good): must not be in the pipeline twice"}},
+		"two reported": {[]client.Plugin{nil, good, good}, []string{"client.New[0] = <nil>: must be a plugin (did its constructor fail?)", "client.New[2] = *client_test.stub(good): must not be in the pipeline twice"}},
 		"nil transport": {[]client.Plugin{noTransport{good}}, []string{
 			"client.New = good: must not return a nil transport",
 		}},

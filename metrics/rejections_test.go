@@ -24,14 +24,14 @@ func TestHandler(t *testing.T) {
 	require.Empty(t, samples(t, gatherer(t, c), "http_"), "nothing counts")
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)}))
 	teapots := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(1), OnRejected: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) { w.WriteHeader(http.StatusTeapot) },
+		Limit: ratelimit.PerHour(1), OnRejected: func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) { w.WriteHeader(http.StatusTeapot) },
 	}))
 	open := core.Must(breaker.NewServer(breaker.ServerConfig{Initial: breaker.ForcedOpen}))
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for _, h := range []http.Handler{
 		limits.Handler(served), teapots.Handler(served), open.Handler(served),
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Status: 403}) }),
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Unmarked: true}) }),
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{Err: errDown}) }),
 		http.NotFoundHandler(),
 	} {
 		for range 2 {

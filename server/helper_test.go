@@ -6,20 +6,18 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/server"
 )
 
 // plugin is a server.Plugin that writes its name into a header of the response.
 type plugin struct {
-	name     string
-	phase    server.Phase
-	closed   int
-	closeErr error
+	name  string
+	phase server.Phase
 }
 
-func (p *plugin) Name() string        { return p.name }
+func (p *plugin) String() string      { return "test.plugin(" + p.name + ")" }
 func (p *plugin) Phase() server.Phase { return p.phase }
-func (p *plugin) Close() error        { p.closed++; return p.closeErr }
 
 func (p *plugin) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,11 +38,11 @@ func get(target string, header ...string) *http.Request {
 
 // keyOf returns the key of r as text, and "(none)" where it has none.
 func keyOf(k server.Key, r *http.Request) string {
-	key, found := k(nil, r)
+	key, found := k(r)
 	if !found {
 		return "(none)"
 	}
-	return string(key)
+	return key
 }
 
 const runs = 10_000
@@ -63,7 +61,7 @@ func allocations(tb testing.TB, f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-func record(w http.ResponseWriter) (http.ResponseWriter, *server.Recorder) {
-	rec := new(server.Recorder)
+func record(w http.ResponseWriter) (http.ResponseWriter, *recorder.Recorder) {
+	rec := new(recorder.Recorder)
 	return rec.Wrap(w), rec
 }

@@ -2,101 +2,81 @@ package server
 
 import (
 	"net/http"
-	"reflect"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/peer"
 )
 
-// A Key appends the key of a request to dst, as the bytes that identify a client to a
-// limiter, and returns the longer dst. It returns false, and dst unchanged, for a request
-// without such a key; the plugin, or [FirstOf], then decides. A Key is safe for
-// concurrent use, does not change the request and never reads its body.
-type Key func(dst []byte, r *http.Request) ([]byte, bool)
+// A Key returns the key of a request, such as its client, and false for a request that has none. It does not read the body.
+type Key = func(r *http.Request) (key string, ok bool)
 
-// Validate reports a key that no request can have: that of [ByHeader] for a name that
-// cannot be in the header, also as a part of [Keys] or [FirstOf]. It does not call the
-// functions of a user.
-func (k Key) Validate() error {
-	if reflect.ValueOf(k).Pointer() != reflect.ValueOf(unusable(nil)).Pointer() {
-		return nil
+// ClientIP is a [Key]: the IP address of the peer, an IPv6 address without its last 64 bits. It reads no header, so a client
+// cannot choose it. Behind proxies use the method of [Proxies]. A request over a unix socket has no address.
+func ClientIP(r *http.Request) (key string, ok bool) {
+	if ip, ok := peer.IPv4(r.RemoteAddr); ok {
+		return ip, true // a part of RemoteAddr
 	}
-	name, _ := k(nil, nil)
-	return &core.ConfigError{Field: "server.ByHeader", Value: strconv.Quote(string(name)), Reason: "must be the name of a header field other than Host, as X-API-Key"}
+	return Proxies{}.ClientIP(r)
 }
 
-// unusable is a key that no request has. Validate knows it by its code, which is therefore
-// never inlined, and finds the name by a call without a request.
-//
-//go:noinline
-func unusable(name []byte) Key {
-	return func(dst []byte, r *http.Request) ([]byte, bool) {
-		if r == nil {
-			return append(dst, name...), false
-		}
-		return dst, false
-	}
+// User is a [Key]: the user name of Basic authentication. The password is not checked.
+func User(r *http.Request) (key string, ok bool) {
+	user, _, _ := r.BasicAuth()
+	return user, user != ""
 }
 
-// firstUnusable returns one of keys that no request can have, or nil.
-func firstUnusable(keys []Key) Key {
-	for _, k := range keys {
-		if k.Validate() != nil {
-			return k
-		}
-	}
-	return nil
-}
+// Pattern is a [Key]: the pattern that the request was routed by (r.Pattern). It has none before routing, as in Use of a root
+// router of chi.
+func Pattern(r *http.Request) (key string, ok bool) { return r.Pattern, r.Pattern != "" }
 
-// ByHeader is the first value of a header field, as in
-// ByHeader("X-API-Key"). A request without it, or with an empty value, has no key. A
-// name that cannot be in the header is reported by [Key.Validate], which the plugins
-// call: an empty one, one with a space, or Host, which net/http keeps in Request.Host.
-//
-// The client chooses the value: place the middleware that checks it outside of the
-// limiter. Otherwise each new value is a new bucket.
-func ByHeader(name string) Key {
-	if !header.IsToken(name) || strings.EqualFold(name, "Host") {
-		return unusable([]byte(name))
-	}
+// Header returns a [Key]: the first value of a header field, if it is not empty, as in Header("X-API-Key"). The client chooses
+// it: check it further out, or else each new value has a limit of its own. It panics if no request can have the field: if name is
+// not the name of a field, or is Host, which net/http keeps in Request.Host.
+func Header(name string) Key {
 	name = http.CanonicalHeaderKey(name)
-	return func(dst []byte, r *http.Request) ([]byte, bool) {
+	if !header.IsToken(name) || name == "Host" {
+		panic(&core.ConfigError{Field: "server.Header", Value: strconv.Quote(name), Reason: "must be the name of a header field other than Host, as X-API-Key"})
+	}
+	return func(r *http.Request) (string, bool) {
 		values := r.Header[name]
-		if len(values) == 0 || values[0] == "" {
-			return dst, false
+		if len(values) == 0 {
+			return "", false
 		}
-		return append(dst, values[0]...), true
+		return values[0], values[0] != ""
 	}
 }
 
-// ByUser is the user name of Basic authentication. A request without one has no
-// key. The password is not checked: place the middleware that checks it outside of
-// the limiter. If a session or a token has the user, use [ByFunc].
-func ByUser() Key {
-	return ByFunc(func(r *http.Request) string {
-		user, _, _ := r.BasicAuth()
-		return user
-	})
+// FirstOf returns the first of several keys that a request has, as in FirstOf(Header("X-API-Key"), ClientIP). Values of
+// different keys are never the same.
+func FirstOf(keys ...Key) Key {
+	keys = slices.Clone(keys)
+	return func(r *http.Request) (string, bool) {
+		for i, key := range keys {
+			if k, ok := key(r); ok {
+				return strconv.Itoa(i) + ":" + k, true
+			}
+		}
+		return "", false
+	}
 }
 
-// ByRoute is the pattern that the request was routed by: r.Pattern, which both
-// [http.ServeMux] and chi set, as in "GET /users/{id}" and "/users/{id}" (chi's
-// has no method). The path itself is never a key, since a client can write one
-// route in many ways.
-//
-// There is no key before routing. A middleware in the root Use of chi, or around
-// a ServeMux, runs before it; one in chi's With or Group runs after it, and one in
-// the Use of a mounted router sees the pattern of the mount, as in "/api/*".
-func ByRoute() Key {
-	return ByFunc(func(r *http.Request) string { return r.Pattern })
-}
-
-// ByFunc is what f returns; a request for which that is empty has no key.
-func ByFunc(f func(*http.Request) string) Key {
-	return func(dst []byte, r *http.Request) ([]byte, bool) {
-		s := f(r)
-		return append(dst, s...), s != ""
+// AllOf returns several keys as one, as in AllOf(ClientIP, Pattern). A request that lacks one of them has none. Different values
+// never become the same.
+func AllOf(keys ...Key) Key {
+	keys = slices.Clone(keys)
+	return func(r *http.Request) (string, bool) {
+		all := make([]byte, 0, 64)
+		for _, key := range keys {
+			k, ok := key(r)
+			if !ok {
+				return "", false
+			}
+			// The length goes first, so that no value can look like two.
+			all = append(append(strconv.AppendInt(all, int64(len(k)), 10), ':'), k...)
+		}
+		return string(all), len(keys) > 0
 	}
 }

@@ -11,31 +11,31 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
-func TestByHeader(t *testing.T) {
+func TestHeader(t *testing.T) {
 	t.Parallel()
-	key := server.ByHeader("x-api-key")
+	key := server.Header("x-api-key")
 	require.Equal(t, "k1", keyOf(key, get("/", "X-API-Key", "k1")))
 	require.Equal(t, "k1", keyOf(key, get("/", "X-API-Key", "k1", "X-API-Key", "k2")), "the one that Header.Get returns")
 	require.Equal(t, "(none)", keyOf(key, get("/", "X-API-Key", "")))
 	require.Equal(t, "(none)", keyOf(key, get("/")))
 }
 
-func TestByUser(t *testing.T) {
+func TestUser(t *testing.T) {
 	t.Parallel()
 	r := get("/")
-	require.Equal(t, "(none)", keyOf(server.ByUser(), r))
+	require.Equal(t, "(none)", keyOf(server.User, r))
 	r.SetBasicAuth("ann", "secret")
-	require.Equal(t, "ann", keyOf(server.ByUser(), r))
+	require.Equal(t, "ann", keyOf(server.User, r))
 	r.SetBasicAuth("", "secret")
-	require.Equal(t, "(none)", keyOf(server.ByUser(), r))
+	require.Equal(t, "(none)", keyOf(server.User, r))
 }
 
-func TestByRoute(t *testing.T) {
+func TestPattern(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	see := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			seen = append(seen, keyOf(server.ByRoute(), r))
+			seen = append(seen, keyOf(server.Pattern, r))
 			next.ServeHTTP(w, r)
 		})
 	}
@@ -55,63 +55,57 @@ func TestByRoute(t *testing.T) {
 	require.Equal(t, []string{"(none)", "GET /users/{id}"}, seen)
 }
 
-func TestFirstOf_APIKeyThatReadsLikeAnIPIsNotThatIP(t *testing.T) {
+func TestFirstOf(t *testing.T) {
 	t.Parallel()
-	key := server.FirstOf(server.ByHeader("X-API-Key"), server.ByClientIP())
+	key := server.FirstOf(server.Header("X-API-Key"), server.ClientIP)
 	with, without := keyOf(key, get("/", "X-API-Key", "192.0.2.1")), keyOf(key, get("/"))
 	require.Equal(t, "0:192.0.2.1", with)
 	require.Equal(t, "1:192.0.2.1", without)
-	require.Equal(t, "(none)", keyOf(server.FirstOf(server.ByUser(), server.ByHeader("A")), get("/")))
+	require.Equal(t, "(none)", keyOf(server.FirstOf(server.User, server.Header("A")), get("/")))
 	require.Equal(t, "(none)", keyOf(server.FirstOf(), get("/")))
 }
 
-func TestKeys(t *testing.T) {
+func TestAllOf(t *testing.T) {
 	t.Parallel()
 	r := get("/", "A", "a:b", "B", "c")
 	other := get("/", "A", "a", "B", "b:c")
-	key := server.Keys(server.ByHeader("A"), server.ByHeader("B"))
+	key := server.AllOf(server.Header("A"), server.Header("B"))
 	require.Equal(t, "3:a:b1:c", keyOf(key, r))
 	require.NotEqual(t, keyOf(key, r), keyOf(key, other))
 	require.Equal(t, "(none)", keyOf(key, get("/", "A", "a")), "a part is missing")
-	require.Equal(t, "(none)", keyOf(server.Keys(), r))
-
-	dst := []byte("kept ")
-	got, found := key(dst, r)
-	require.True(t, found)
-	require.Equal(t, "kept 3:a:b1:c", string(got))
-	got, found = key(dst, get("/", "A", "a"))
-	require.False(t, found)
-	require.Equal(t, "kept ", string(got))
+	require.Equal(t, "(none)", keyOf(server.AllOf(), r))
 }
 
-// A composed key is injective: two requests have one key only if they have every
-// part in common, whatever the parts are.
-func FuzzKeysAreInjective(f *testing.F) {
-	for _, seed := range [][4]string{
-		{"a:b", "c", "a", "b:c"},
-		{"", "", "", ""},
-		{"1:", "", "", "1:"},
-		{"a", "", "", "a"},
-		{"3:abc", "d", "3", "abc1:d"},
-		{"\x00", "\xff", "\x00\xff", ""},
-		{"1:a", "1:a", "1:a1", "a"},
+func TestHeader_InvalidName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "X API Key", "X-Key:", "Host", "host"} {
+		require.Panics(t, func() { server.Header(name) }, name)
+	}
+}
+
+// Not parallel: it counts allocations.
+func TestKeys_Allocations(t *testing.T) {
+	r := get("/", "X-Forwarded-For", "1.1.1.1, 2001:db8::7, 10.0.0.2", "X-API-Key", "k")
+	r.RemoteAddr, r.Pattern = "10.0.0.1:80", "/users/{id}"
+	proxies := server.Proxies{Trusted: prefixes("10.0.0.0/8")}
+	in := proxies.In(prefixes("192.0.2.0/24")...)
+	for name, tt := range map[string]struct {
+		key  server.Key
+		want uint64
+	}{
+		"ClientIP": {server.ClientIP, 0},
+		"Header":   {server.Header("X-API-Key"), 0},
+		"Pattern":  {server.Pattern, 0},
+		"Proxies":  {proxies.ClientIP, 1},
+		"In":       {func(r *http.Request) (string, bool) { return "", !in(r) }, 0},
+		"FirstOf":  {server.FirstOf(server.Header("X-API-Key"), server.ClientIP), 1},
+		"AllOf":    {server.AllOf(server.ClientIP, server.Pattern), 1},
 	} {
-		f.Add(seed[0], seed[1], seed[2], seed[3])
+		got := allocations(t, func() {
+			if _, found := tt.key(r); !found {
+				t.Fatal("no key")
+			}
+		})
+		require.InDelta(t, tt.want*runs, got, runs/100, name)
 	}
-	part := func(name string) server.Key {
-		return func(dst []byte, r *http.Request) ([]byte, bool) { return append(dst, r.Header[name][0]...), true }
-	}
-	r := func(a, b string) *http.Request { return &http.Request{Header: http.Header{"a": {a}, "b": {b}}} }
-	f.Fuzz(func(t *testing.T, a1, b1, a2, b2 string) {
-		same := a1 == a2 && b1 == b2
-		for name, key := range map[string]server.Key{
-			"flat":   server.Keys(part("a"), part("b")),
-			"nested": server.Keys(server.Keys(part("a")), server.FirstOf(part("b"))),
-		} {
-			require.Equal(t, same, keyOf(key, r(a1, b1)) == keyOf(key, r(a2, b2)), name)
-		}
-		first := keyOf(server.FirstOf(part("a"), part("b")), r(a1, b1))
-		second := keyOf(server.FirstOf(server.ByUser(), part("b")), r(a2, b2))
-		require.NotEqual(t, first, second, "the choice is part of the key")
-	})
 }

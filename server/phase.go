@@ -2,29 +2,22 @@ package server
 
 import "github.com/gresil/gresil/internal/phase"
 
-// A Phase is the place of a plugin: lower phases are outer. Numbers between
-// the named ones are free to use; Admission+10 is just inside of Admission.
+// A Phase is a place in a pipeline: lower phases are further out. Numbers between the named ones are free to use;
+// Admission+10 is just inside of Admission.
 type Phase int
 
 // The phases, from the outermost to the innermost.
 const (
-	// Setup is for plugins that all others rely on: request IDs, recovery.
-	Setup Phase = 100
-	// Monitoring is for plugins that observe requests, rejected ones included: access
-	// logs, metrics.
-	Monitoring Phase = 200
-	// Admission is for plugins that decide about a request before any work is done on
-	// it: limiter, bulkhead, breaker.
-	Admission Phase = 300
-	// Handling is for plugins around the handling of an admitted request:
-	// authentication, timeout, cache.
-	Handling Phase = 400
-	// Fallback is for plugins that replace the answer of a failed handler.
-	Fallback Phase = 500
+	Setup      Phase = 100 // what all others rely on: request IDs, recovery, authentication
+	Monitoring Phase = 200 // what observes requests, also rejected ones: access logs, metrics
+	Admission  Phase = 300 // what decides before any work is done: limiter, bulkhead, breaker
+	Handling   Phase = 400 // what surrounds the work: timeout, cache
+	Fallback   Phase = 500 // what replaces the response of a failed handler
 )
 
-// String returns the name of the phase, as in "Admission", or of the nearest
-// outer one and the distance to it, as in "Admission+10".
+// String returns the name of the phase, or of the next outer one and the distance to it, as in "Admission+10".
 func (p Phase) String() string {
-	return phase.String(p, phase.Name[Phase]{Phase: Setup, Name: "Setup"}, phase.Name[Phase]{Phase: Monitoring, Name: "Monitoring"}, phase.Name[Phase]{Phase: Admission, Name: "Admission"}, phase.Name[Phase]{Phase: Handling, Name: "Handling"}, phase.Name[Phase]{Phase: Fallback, Name: "Fallback"})
+	type name = phase.Name[Phase]
+	return phase.String(p, name{Phase: Setup, Name: "Setup"}, name{Phase: Monitoring, Name: "Monitoring"},
+		name{Phase: Admission, Name: "Admission"}, name{Phase: Handling, Name: "Handling"}, name{Phase: Fallback, Name: "Fallback"})
 }

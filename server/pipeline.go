@@ -1,56 +1,115 @@
 package server
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/identity"
+	"github.com/gresil/gresil/internal/muxpattern"
 	"github.com/gresil/gresil/internal/phase"
 )
 
-// A Pipeline is a number of plugins in the order of their phases. It is safe for
-// concurrent use. The zero value has none.
+// A Pipeline is plugins in the order of their phases. It is safe for concurrent use. The zero value has none.
 type Pipeline struct {
-	plugins []Plugin // from the outermost to the innermost
+	plugins []placed // from the outermost to the innermost
+	routes  *routes
 }
 
-// New makes a pipeline, sorted by phase: lower phases are outermost; ties keep argument
-// order. A plugin that is nil, as a constructor returns it with an error, or that is
-// given twice, is a [*core.ConfigError]; all of them are reported, joined.
+// New makes a pipeline. Lower phases are outermost; plugins of one phase keep the order of the arguments. A plugin that is nil
+// or given twice, and an invalid pattern of a [Route], is a *core.ConfigError; all of them are reported, joined.
 func New(plugins ...Plugin) (*Pipeline, error) {
-	sorted, errs := phase.Sort("server", plugins)
-	if errs != nil {
-		return nil, errors.Join(errs...)
+	p := &Pipeline{}
+	var errs []error
+	var all []*route
+	for i, plugin := range plugins {
+		field := fmt.Sprintf("server.New[%d]", i)
+		rt, ok := phase.Bare(plugin).(*route)
+		if !ok {
+			errs = append(errs, p.add(field, plugin, nil))
+			continue
+		}
+		all = append(all, rt)
+		for j, inner := range rt.plugins {
+			if over, ok := plugin.(placed); ok {
+				inner = InPhase(inner, over.phase)
+			}
+			errs = append(errs, p.add(fmt.Sprintf("%s[%d]", field, j), inner, rt))
+		}
+		if reason := muxpattern.Problem(patterns(all)); reason != "" {
+			errs = append(errs, &core.ConfigError{Field: field, Value: fmt.Sprintf("%q", rt.pattern), Reason: reason})
+		}
 	}
-	return &Pipeline{sorted}, nil
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(p.plugins, func(a, b placed) int { return cmp.Compare(a.phase, b.phase) })
+	p.routes = newRoutes(all)
+	return p, nil
 }
 
-// Handler returns next with the plugins around it. It fits chi's Use and With.
-// With a timeout among the plugins it does not: a handler that ignores its context
-// would outlive chi's hold on the request. Then put it around the whole router.
+// add adds a plugin, of a route if that is not nil, unless it is missing or there already.
+func (p *Pipeline) add(field string, plugin Plugin, of *route) error {
+	if phase.Missing(plugin) {
+		return &core.ConfigError{Field: field, Reason: "must be a plugin (did its constructor fail?)"}
+	}
+	if _, ok := phase.Bare(plugin).(*route); ok {
+		return &core.ConfigError{Field: field, Value: phase.Title(plugin), Reason: "must not be a Route in a Route"}
+	}
+	for _, other := range p.plugins {
+		// Of two Routes only one applies, so both can have the plugin.
+		if (other.route == of || other.route == nil || of == nil) && identity.Same(phase.Bare(plugin), phase.Bare(other.Plugin)) {
+			return &core.ConfigError{Field: field, Value: phase.Title(plugin), Reason: "must not be in the pipeline twice"}
+		}
+	}
+	p.plugins = append(p.plugins, placed{plugin, plugin.Phase(), of})
+	return nil
+}
+
+// Handler returns next with the plugins around it. It fits Use and With of chi.
 func (p *Pipeline) Handler(next http.Handler) http.Handler {
-	for _, plugin := range slices.Backward(p.plugins) {
-		next = plugin.Handler(next)
+	for outer := p.plugins; len(outer) > 0; {
+		last := outer[len(outer)-1]
+		if last.route == nil {
+			next, outer = last.Handler(next), outer[:len(outer)-1]
+			continue
+		}
+		// A request looks for its Route once for all plugins up to the next one that has none.
+		choice := &selection{p.routes, map[*route]http.Handler{}, next}
+		for ; len(outer) > 0 && outer[len(outer)-1].route != nil; outer = outer[:len(outer)-1] {
+			last := outer[len(outer)-1]
+			choice.handlers[last.route] = last.Handler(choice.of(last.route))
+		}
+		next = choice
 	}
 	return next
 }
 
-// Close closes the plugins from the outermost to the innermost, and with them
-// every other pipeline they are part of, and returns their errors joined. Close
-// it after the server was shut down.
-func (p *Pipeline) Close() error {
-	return phase.Close(p.plugins)
+// Check returns a line for each probable mistake in the order of the plugins, or nil. The pipeline works all the same.
+func (p *Pipeline) Check() (found []string) {
+	for i, outer := range p.plugins {
+		for _, inner := range p.plugins[i+1:] {
+			if outer.route == inner.route || outer.route == nil || inner.route == nil {
+				found = append(found, phase.Inversions("server", []Plugin{outer.Plugin, inner.Plugin})...)
+			}
+		}
+	}
+	return found
 }
 
-// Check returns a line for each pair of plugins that an overridden phase put into the
-// opposite order, or nil. Such a pair works; the order is probably a mistake.
-func (p *Pipeline) Check() []string {
-	return phase.Inversions("server", p.plugins)
-}
-
-// String lists the plugins from the outermost to the innermost, each with its
-// phase, as in "Admission *ratelimit.Server(api) > Handling *timeout.Server(default)".
+// String lists the plugins from the outermost to the innermost, as in
+// "Admission ratelimit.Server(api) > Handling timeout.Server(default)".
 func (p *Pipeline) String() string {
-	return strings.Join(phase.Titles(p.plugins), " > ")
+	titles := make([]string, len(p.plugins))
+	for i, plugin := range p.plugins {
+		titles[i] = plugin.phase.String() + " " + phase.Title(plugin.Plugin)
+		if plugin.route != nil {
+			titles[i] += " of " + plugin.route.String()
+		}
+	}
+	return strings.Join(titles, " > ")
 }

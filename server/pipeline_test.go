@@ -1,25 +1,25 @@
 package server_test
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/server"
 )
 
-func TestPipeline_OrderIsThatOfThePhases(t *testing.T) {
+func TestPipeline_Order(t *testing.T) {
 	t.Parallel()
-	setup := &plugin{name: "setup", phase: server.Setup}
-	log := &plugin{name: "log", phase: server.Monitoring}
-	limitA := &plugin{name: "limit A", phase: server.Admission}
-	limitB := &plugin{name: "limit B", phase: server.Admission}
-	call := &plugin{name: "call", phase: server.Handling}
-	fallback := &plugin{name: "fallback", phase: server.Fallback}
+	setup := &plugin{"setup", server.Setup}
+	log := &plugin{"log", server.Monitoring}
+	limitA := &plugin{"limit A", server.Admission}
+	limitB := &plugin{"limit B", server.Admission}
+	call := &plugin{"call", server.Handling}
+	fallback := &plugin{"fallback", server.Fallback}
 	for _, tt := range []struct {
 		name    string
 		plugins []server.Plugin
@@ -29,8 +29,12 @@ func TestPipeline_OrderIsThatOfThePhases(t *testing.T) {
 		{"reversed", []server.Plugin{fallback, call, limitA, log, setup}, []string{"setup", "log", "limit A", "call", "fallback"}},
 		{"equals stay as given", []server.Plugin{limitB, setup, limitA}, []string{"setup", "limit B", "limit A"}},
 		{"overridden", []server.Plugin{limitA, server.InPhase(call, server.Setup-1)}, []string{"call", "limit A"}},
-		{"zero phase leaves it", []server.Plugin{call, server.InPhase(limitA, 0)}, []string{"limit A", "call"}},
 		{"last override counts", []server.Plugin{limitA, server.InPhase(server.InPhase(call, server.Setup), server.Fallback)}, []string{"limit A", "call"}},
+		{"middleware", []server.Plugin{call, server.Middleware(setup.Handler, server.Setup)}, []string{"setup", "call"}},
+		{"routes around and inside", []server.Plugin{limitA, server.Route("/", fallback, setup)}, []string{"setup", "limit A", "fallback"}},
+		{"routes next to each other", []server.Plugin{server.Route("/", limitB, call), limitA}, []string{"limit B", "limit A", "call"}},
+		{"route in a phase", []server.Plugin{limitA, server.InPhase(server.Route("/", call, log), server.Setup)}, []string{"call", "log", "limit A"}},
+		{"another route", []server.Plugin{limitA, server.Route("/other", call, limitB)}, []string{"limit A"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -44,38 +48,40 @@ func TestPipeline_OrderIsThatOfThePhases(t *testing.T) {
 	}
 }
 
-func TestPipeline_EveryUnusablePluginIsReported(t *testing.T) {
+func TestNew_Errors(t *testing.T) {
 	t.Parallel()
-	p := &plugin{name: "twice"}
+	p, q := &plugin{name: "twice"}, &plugin{name: "shared"}
 	var failed *plugin // what a constructor returns with its error
-	_, err := server.New(p, nil, failed, server.InPhase(failed, server.Handling), server.InPhase(p, server.Setup))
+	_, err := server.New(p, nil, failed, server.InPhase(failed, server.Handling), server.InPhase(p, server.Setup), server.Middleware(nil, server.Setup),
+		server.Route("POST /a", p, q, nil), server.Route("/b", q, q), server.Route("post /c"), server.Route("/{"), server.Route("/*"),
+		server.Route("/{x}/d"), server.Route("/e/{y}"), server.Route("/b"), server.Route("/f", server.Route("/g")))
 	require.ErrorIs(t, err, core.ErrConfig)
-	for _, want := range []string{"server.New[1] = <nil>: must be a plugin", "server.New[2]", "server.New[3]", "server.New[4] = twice: must not be in the pipeline twice"} {
+	for _, want := range []string{
+		"server.New[1] = <nil>: must be a plugin", "server.New[2]", "server.New[3]", "server.New[4] = test.plugin(twice): must not be in the pipeline twice", "server.New[5]",
+		"server.New[6][0] = test.plugin(twice): must not be in the pipeline twice", "server.New[6][2] = <nil>", "server.New[7][1] = test.plugin(shared)",
+		`server.New[8] = "post /c": must have its method`, `server.New[9] = "/{": must be a pattern`, `server.New[10] = "/*": must not have a *`,
+		`server.New[12] = "/e/{y}": must not conflict with pattern 5, "/{x}/d"`, `server.New[13] = "/b": must not conflict with pattern 1, "/b"`,
+		"server.New[14][0] = server.Route(/g): must not be a Route in a Route",
+	} {
 		require.ErrorContains(t, err, want)
 	}
+	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 14, err.Error())
 }
 
-func TestPipeline_CheckTellsOfInversionsOnly(t *testing.T) {
+func TestPipeline_Check(t *testing.T) {
 	t.Parallel()
-	limit := &plugin{name: "api", phase: server.Admission}
-	call := &plugin{name: "auth", phase: server.Handling}
+	limit, call := &plugin{"api", server.Admission}, &plugin{"auth", server.Handling}
 	require.Nil(t, core.Must(server.New(call, limit)).Check())
 	require.Nil(t, core.Must(server.New(server.InPhase(call, server.Fallback), limit)).Check(), "moved, and still inside")
 	p := core.Must(server.New(limit, server.InPhase(call, server.Monitoring)))
-	require.Equal(t, []string{"server: *server_test.plugin(auth) is outside *server_test.plugin(api), which belongs outside of it (Admission before Handling)"}, p.Check())
-	require.Equal(t, "Monitoring *server_test.plugin(auth) > Admission *server_test.plugin(api)", p.String())
-}
+	require.Equal(t, []string{"server: test.plugin(auth) is outside test.plugin(api), which belongs outside of it (Admission before Handling)"}, p.Check())
+	require.Equal(t, "Monitoring test.plugin(auth) > Admission test.plugin(api)", p.String())
 
-func TestPipeline_CloseClosesAllAndJoinsErrors(t *testing.T) {
-	t.Parallel()
-	errA, errB := errors.New("a"), errors.New("b")
-	a, b, c := &plugin{name: "a", closeErr: errA}, &plugin{name: "b", closeErr: errB}, &plugin{name: "c"}
-	p := core.Must(server.New(a, b, c))
-	err := p.Close()
-	require.ErrorIs(t, err, errA)
-	require.ErrorIs(t, err, errB)
-	require.Equal(t, 1, c.closed)
-	require.NoError(t, new(server.Pipeline).Close())
+	moved := server.InPhase(call, server.Monitoring)
+	require.Len(t, core.Must(server.New(limit, server.Route("/", moved))).Check(), 1)
+	p = core.Must(server.New(server.Route("/a", limit), server.Route("/", moved), server.Middleware(middleware.RequestID, server.Setup)))
+	require.Nil(t, p.Check(), "no request passes both")
+	require.Equal(t, "Setup server.Middleware(middleware.RequestID) > Monitoring test.plugin(auth) of server.Route(/) > Admission test.plugin(api) of server.Route(/a)", p.String())
 }
 
 func TestPhase_String(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -71,52 +72,28 @@ func TestReject_Status(t *testing.T) {
 	}
 }
 
-func TestReject_BodyFollowsAccept(t *testing.T) {
+func TestReject_Accept(t *testing.T) {
 	t.Parallel()
 	const isJSON, isText = "application/problem+json", "text/plain; charset=utf-8"
-	for _, tt := range []struct {
-		accept []string
-		want   string
-	}{
-		{nil, isJSON},
-		{[]string{""}, isJSON},
-		{[]string{"*/*"}, isJSON},
-		{[]string{"application/json"}, isJSON},
-		{[]string{"application/problem+json"}, isJSON},
-		{[]string{"Application/JSON; charset=utf-8"}, isJSON},
-		{[]string{"application/*"}, isJSON},
-		{[]string{"text/plain"}, isText},
-		{[]string{"text/*"}, isText},
-		{[]string{"TEXT/PLAIN"}, isText},
-		{[]string{"text/plain, application/json"}, isJSON},
-		{[]string{"text/plain, application/json;q=0.9"}, isText},
-		{[]string{"text/plain;q=0.8, application/json;q=0.9"}, isJSON},
-		{[]string{"text/plain;q=0.8", "application/problem+json;q=0.7"}, isText},
-		{[]string{"text/plain;q=0.5, */*"}, isJSON},
-		{[]string{"text/plain, */*;q=0.1"}, isText},
-		{[]string{"application/json;q=0, */*"}, isText},
-		{[]string{"application/problem+json;q=0, application/json"}, isText},
-		{[]string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}, isJSON},
-		{[]string{"text/html"}, isText},
-		{[]string{"image/png"}, isText},
-		{[]string{"*/*;q=0"}, isText},
-		{[]string{"text/plain;q=2, application/json"}, isJSON},
-		{[]string{"text/plain;q=NaN, application/json;q=0.1"}, isJSON},
-		{[]string{"application/json ; v=1 ; Q=0.4, text/plain; q = 0.5"}, isText},
-		{[]string{",,,"}, isJSON},
+	for accept, want := range map[string]string{
+		"": isJSON, "*/*": isJSON, "application/json": isJSON, "Application/JSON; charset=utf-8": isJSON,
+		"text/plain": isText, "TEXT/PLAIN": isText, "text/plain, */*;q=0.1": isText, "text/plain, application/json;q=0.9": isText,
+		"application/json, text/plain, */*":                               isJSON,
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": isJSON,
+		"image/png, |text/plain":                                          isText,
 	} {
 		w := httptest.NewRecorder()
 		r := get("/")
-		r.Header["Accept"] = tt.accept
+		r.Header["Accept"] = strings.Split(accept, "|")
 		server.Reject(w, r, server.Rejection{Status: 429, Detail: "later"})
-		require.Equal(t, tt.want, w.Header().Get("Content-Type"), strings.Join(tt.accept, " | "))
-		if tt.want == isText {
+		require.Equal(t, want, w.Header().Get("Content-Type"), accept)
+		if want == isText {
 			require.Equal(t, "Too Many Requests: later\n", w.Body.String())
 		}
 	}
 }
 
-func TestReject_HeadHasNoBody(t *testing.T) {
+func TestReject_Head(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	server.Reject(w, httptest.NewRequest(http.MethodHead, "/", http.NoBody), server.Rejection{Status: 429, RetryAfter: time.Second})
@@ -125,7 +102,7 @@ func TestReject_HeadHasNoBody(t *testing.T) {
 	require.Empty(t, w.Body.String())
 }
 
-func TestReject_NothingAfterTheHeader(t *testing.T) {
+func TestReject_AfterHeader(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(w http.ResponseWriter){
 		"header": func(w http.ResponseWriter) { w.WriteHeader(http.StatusCreated) },
@@ -157,11 +134,11 @@ type foreign struct{ http.ResponseWriter }
 
 func (f foreign) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-func TestReject_IsSeenFurtherOut(t *testing.T) {
+func TestReject_SeenFurtherOut(t *testing.T) {
 	t.Parallel()
 	w1, outer := record(httptest.NewRecorder())
 	w2, middle := record(foreign{w1})
-	full := errors.New("full")
+	full := fmt.Errorf("full: %w", core.ErrRejected)
 	server.Reject(foreign{w2}, get("/"), server.Rejection{Err: full})
 	require.ErrorIs(t, outer.Rejected(), full)
 	require.ErrorIs(t, middle.Rejected(), full)
@@ -176,13 +153,36 @@ func TestReject_IsSeenFurtherOut(t *testing.T) {
 	require.NoError(t, outer.Rejected(), "a handler that answers 429 was called")
 }
 
-func TestStatusError(t *testing.T) {
+// The handler was called: a breaker further out judges the status.
+func TestReject_OtherError(t *testing.T) {
+	t.Parallel()
+	inner := httptest.NewRecorder()
+	w, outer := record(inner)
+	server.Reject(w, get("/"), server.Rejection{Err: errors.New("database")})
+	require.NoError(t, outer.Rejected())
+	require.Equal(t, 503, outer.Status())
+	body := inner.Body.String()
+	server.Reject(w, get("/"), server.Rejection{})
+	require.Equal(t, body, inner.Body.String(), "once is enough")
+}
+
+func TestReject_FieldsOfOtherContent(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	for _, field := range []string{"Content-Encoding", "ETag", "Last-Modified", "Content-Length", "X-Kept"} {
+		w.Header().Set(field, "gzip")
+	}
+	server.Reject(w, get("/"), server.Rejection{})
+	require.Equal(t, http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}, "X-Kept": {"gzip"}}, w.Header())
+}
+
+func TestRejection_Error(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no length")
-	err := &server.StatusError{Status: 411, Detail: "send Content-Length", Err: cause}
+	err := error(server.Rejection{Status: 411, Detail: "send Content-Length", Err: cause})
 	require.EqualError(t, err, "server: Length Required: send Content-Length: no length")
 	require.ErrorIs(t, err, cause)
-	require.EqualError(t, &server.StatusError{Status: 413}, "server: Request Entity Too Large")
+	require.EqualError(t, server.Rejection{}, "server: Service Unavailable")
 }
 
 // A client that sends the header and then nothing gets its answer, and one that has sent all
@@ -209,7 +209,6 @@ func TestReject_UnreadBody(t *testing.T) {
 		{name: "waits for 100 Continue", sent: post + "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n", closes: true},
 		{name: "read by the handler", sent: first("/read") + "Content-Length: 5\r\n\r\n12345"},
 		{name: "hidden writer, stalls", sent: first("/hidden") + "Content-Length: 1000\r\n\r\n12345", closes: true},
-		{name: "prepared", sent: first("/prepared") + "Content-Length: 1000\r\n\r\n12345", closes: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -271,9 +270,6 @@ func rejectOrWait(w http.ResponseWriter, r *http.Request) {
 		_ = r.Body.Close()
 	case "/hidden":
 		w = struct{ http.ResponseWriter }{w}
-	case "/prepared":
-		server.Prepare(server.Rejection{Status: 429}).Reject(w, r, -1, nil)
-		return
 	}
 	server.Reject(w, r, server.Rejection{Status: 429})
 }

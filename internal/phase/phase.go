@@ -19,12 +19,8 @@ type Phase interface {
 	fmt.Stringer
 }
 
-// A Plugin has the methods that server and client plugins have in common.
-type Plugin[P Phase] interface {
-	Name() string
-	Phase() P
-	Close() error
-}
+// A Plugin has the method that server and client plugins have in common.
+type Plugin[P Phase] interface{ Phase() P }
 
 // A Placed plugin is one whose phase was overridden.
 type Placed[T any] interface{ Bare() T }
@@ -55,9 +51,9 @@ func Sort[P Phase, T Plugin[P]](pkg string, plugins []T, inner ...T) (sorted []T
 		case Missing(p):
 			e.Reason = "must be a plugin (did its constructor fail?)"
 		case slices.ContainsFunc(sorted, same(p)):
-			e.Value, e.Reason = p.Name(), "must not be in the pipeline twice"
+			e.Value, e.Reason = Title(p), "must not be in the pipeline twice"
 		case slices.ContainsFunc(inner, same(p)):
-			e.Value, e.Reason = p.Name(), "must not be in the pipeline and in its base"
+			e.Value, e.Reason = Title(p), "must not be in the pipeline and in its base"
 		default:
 			sorted = append(sorted, p)
 			continue
@@ -79,7 +75,7 @@ func Inversions[P Phase, T Plugin[P]](pkg string, sorted []T) (found []string) {
 	for i, outer := range sorted {
 		for _, inner := range sorted[i+1:] {
 			if o, n := Bare(outer), Bare(inner); o.Phase() > n.Phase() {
-				found = append(found, fmt.Sprintf("%s: %s is outside %s, which belongs outside of it (%v before %v)", pkg, title(o.Name(), o), title(n.Name(), n), n.Phase(), o.Phase()))
+				found = append(found, fmt.Sprintf("%s: %s is outside %s, which belongs outside of it (%v before %v)", pkg, Title(o), Title(n), n.Phase(), o.Phase()))
 			}
 		}
 	}
@@ -90,12 +86,22 @@ func Inversions[P Phase, T Plugin[P]](pkg string, sorted []T) (found []string) {
 func Titles[P Phase, T Plugin[P]](sorted []T) []string {
 	titles := make([]string, len(sorted))
 	for i, p := range sorted {
-		titles[i] = p.Phase().String() + " " + title(p.Name(), Bare(p))
+		titles[i] = p.Phase().String() + " " + Title(p)
 	}
 	return titles
 }
 
-func title(name string, p any) string { return fmt.Sprintf("%T(%s)", p, name) }
+// Title returns the text of a plugin, or its type and its name, as in "*retry.Plugin(api)".
+func Title[T any](p T) string {
+	bare := any(Bare(p))
+	if s, ok := bare.(fmt.Stringer); ok {
+		return s.String()
+	}
+	if named, ok := bare.(interface{ Name() string }); ok {
+		return fmt.Sprintf("%T(%s)", bare, named.Name())
+	}
+	return fmt.Sprintf("%T", bare)
+}
 
 // Close closes the plugins from the outermost to the innermost, and returns their
 // errors joined.

@@ -48,5 +48,5 @@ func TestSortIsStableAndReportsAllThatCannotBe(t *testing.T) {
 	require.Equal(t, []*plugin{a}, sorted)
 	require.Len(t, errs, 2)
 	require.EqualError(t, errs[0], "x.New[1] = <nil>: must be a plugin (did its constructor fail?)")
-	require.EqualError(t, errs[1], "x.New[2] = a: must not be in the pipeline twice")
+	require.EqualError(t, errs[1], "x.New[2] = *phase_test.plugin(a): must not be in the pipeline twice")
 }

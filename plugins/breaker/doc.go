@@ -23,8 +23,8 @@
 // whose breaker is open. With JudgeBody, a success is counted when the body has ended, and
 // a read that fails is a failure.
 //
-// With SlowCall, headers that take long count against a host as failures do. With a Trip,
-// a single response is enough: [TripOnRetryAfter] opens for every Retry-After. With
+// With SlowCall, headers that take long count against a host as failures do. With a Trip of
+// a client, a single response is enough: [TripOnRetryAfter] opens for every Retry-After. With
 // TrialRule, all trials must succeed. [Client.Override] and [Server.Override] change the
 // treatment of one request: no breaker, another key, or a further kind of failure.
 // SetConfig of both replaces the settings while they are in use, and keeps the states.
@@ -33,7 +33,7 @@
 // handler keeps failing, which gives its own upstreams time to recover. It judges at the
 // header too, so a stream that goes on for hours occupies no trial slot. A handler that an
 // outer limit ends has failed only if at least half of that limit was left when its request
-// arrived: see [ClassifyHandler]. A 5xx for a request whose body could not be read is not a
+// arrived: see ServerConfig.Classify. A 5xx for a request whose body could not be read is not a
 // failure, nor is a limit that strikes during a slow upload. An [http.MaxBytesReader] inside of the breaker hides its error: an oversize upload
 // to a [net/http/httputil.ReverseProxy] is then a 502, which is a failure. Place
 // [http.MaxBytesHandler] outside of the breaker, or answer 413 in the ErrorHandler:

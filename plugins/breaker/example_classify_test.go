@@ -11,13 +11,13 @@ import (
 )
 
 // A 501 counts as a failure too. All other responses are judged as usual.
-func ExampleClassifyHandler() {
+func ExampleServerConfig_classify() {
 	protect := core.Must(breaker.NewServer(breaker.ServerConfig{
-		Classify: func(r *http.Request, sent *server.Recorder) core.Outcome {
-			if sent.Status() == http.StatusNotImplemented {
+		Classify: func(r *http.Request, status int) core.Outcome {
+			if status == http.StatusNotImplemented {
 				return core.Failure
 			}
-			return breaker.ClassifyHandler(r, sent)
+			return server.Classify(r, status)
 		},
 	}))
 	status := 0

@@ -6,7 +6,10 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/nested"
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
@@ -25,22 +28,22 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		}
 		b := s.breaker(&current.Config, call.Key, r)
 		key := exchangeKey{b}
-		if nested.Pass(server.Value(w, key) != nil, s.handlers.Load() > 1, key, w, r, next) { // an outer handler counts it with b
+		if nested.Pass(recorder.Value(w, key) != nil, s.handlers.Load() > 1, key, w, r, next) { // an outer handler counts it with b
 			return
 		}
 		permit, err := b.Acquire(r.Context())
 		if err != nil {
-			server.Reject(w, r, server.Rejection{Err: err})
+			reject.With(w, r, server.Rejection{Err: err}, 0, current.Config.OnRejected, server.Reject)
 			return
 		}
 		if call.Classify == nil {
 			call.Classify = current.Settings
 		}
-		x := &exchange{server: s, breaker: b, call: call, trip: current.Config.Trip, request: r, permit: permit}
+		x := &exchange{server: s, breaker: b, call: call, request: r, permit: permit}
 		if _, bounded := r.Context().Deadline(); bounded {
 			x.started = time.Now() // only an outer limit needs it
 		}
-		serve(x, next, w)
+		serve(x, next, w) //nolint:contextcheck // it is that of the request
 	})
 }
 
@@ -51,8 +54,11 @@ func (s *Server) breaker(cfg *ServerConfig, key string, r *http.Request) *Breake
 	case key != "":
 		return s.group.Get(key)
 	}
-	of, _ := cfg.Key(make([]byte, 0, 64), r)
-	return s.group.Get(string(of))
+	of, ok := cfg.Key(r)
+	if !ok {
+		of = ""
+	}
+	return s.group.Get(of)
 }
 
 func serve(x *exchange, next http.Handler, w http.ResponseWriter) {
@@ -94,9 +100,8 @@ type exchange struct {
 	server  *Server
 	breaker *Breaker
 	call    ServerCall // with a Classify
-	trip    func(*http.Request, *server.Recorder) time.Duration
 	request *http.Request
-	sent    server.Recorder
+	sent    recorder.Recorder
 	permit  breaker.Permit
 	started time.Time   // zero without a deadline
 	upload  *uploadBody // nil without a body
@@ -106,25 +111,34 @@ type exchange struct {
 // OnHeader ends the permit at the final header: the handler of a stream might return hours
 // later, and a trial would keep its slot as long.
 func (x *exchange) OnHeader(int) {
-	trip, outcome := time.Duration(0), core.Ignored
-	if x.sent.Rejected() == nil { // otherwise an inner plugin rejected it: no call was made
-		if x.trip != nil {
-			trip = x.trip(x.request, &x.sent)
-		}
-		if trip <= 0 {
-			outcome = x.call.Classify(x.request, &x.sent)
+	outcome := core.Ignored
+	if status := x.sent.Status(); x.sent.Rejected() == nil { // otherwise an inner plugin rejected it: no call was made
+		outcome = x.call.Classify(x.request, status)
+		if outcome == core.Failure && x.excused(status) {
+			outcome = core.Ignored
 		}
 	}
 	x.judged = true
-	done(&x.permit, outcome, 0, trip)
+	done(&x.permit, outcome, 0, 0)
 }
 
-// An exchangeKey finds the exchange of a breaker or, with nil, the innermost.
+// excused reports whether the client is at fault for a failure: see ServerConfig.Classify.
+func (x *exchange) excused(status int) bool {
+	ctx, upload := x.request.Context(), x.upload
+	if err := ctx.Err(); err != nil {
+		return upload != nil && (upload.broken() || upload.slow(0)) ||
+			breaker.DefaultClassify(ctx, nil, blame.Outer(ctx, x.started, 0, err)) != core.Failure
+	}
+	gateway := status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout
+	return upload != nil && (upload.broken() || gateway && upload.slow(100*time.Millisecond))
+}
+
+// An exchangeKey finds the exchange of a breaker.
 type exchangeKey struct{ breaker *Breaker }
 
-// Value finds the exchange, for [server.Value].
+// Value finds the exchange, for [recorder.Value].
 func (x *exchange) Value(key any) any {
-	if k, ok := key.(exchangeKey); ok && (k.breaker == nil || k.breaker == x.breaker) {
+	if k, ok := key.(exchangeKey); ok && k.breaker == x.breaker {
 		return x
 	}
 	return nil
@@ -134,4 +148,4 @@ func (x *exchange) Value(key any) any {
 func (x *exchange) InContext(key any) any { return x.Value(key) }
 
 // String is the text of the context of the request.
-func (x *exchange) String() string { return "breaker.Server(" + x.server.Name() + ")" }
+func (x *exchange) String() string { return x.server.String() }

@@ -166,14 +166,14 @@ func TestClientSetConfig(t *testing.T) {
 func TestServerSetConfig(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, breaker.ServerConfig{Window: 2})
-	err := s.SetConfig(breaker.ServerConfig{Key: server.ByRoute(), MaxKeys: 5, Trials: -1})
+	err := s.SetConfig(breaker.ServerConfig{Key: server.Pattern, MaxKeys: 5, Trials: -1})
 	require.ErrorContains(t, err, "breaker.ServerConfig.Trials")
 	require.ErrorContains(t, err, "breaker.ServerConfig.MaxKeys = 5: must stay 0")
 	require.ErrorContains(t, err, "breaker.ServerConfig.Key = true: must stay set: false")
 	require.ErrorContains(t, s.SetConfig(breaker.ServerConfig{Name: "other"}), "breaker.ServerConfig.Name = other: must stay default")
 	h := s.Handler(status(500))
 	serve(t.Context(), h, "/")
-	require.NoError(t, s.SetConfig(breaker.ServerConfig{Window: 3, Classify: func(*http.Request, *server.Recorder) core.Outcome { return core.Success }}))
+	require.NoError(t, s.SetConfig(breaker.ServerConfig{Window: 3, Classify: func(*http.Request, int) core.Outcome { return core.Success }}))
 	require.Equal(t, 1, s.For("").Snapshot().Failures, "it keeps its window")
 	for range 5 {
 		serve(t.Context(), h, "/")
@@ -186,9 +186,9 @@ func TestServerSetConfig(t *testing.T) {
 	require.NoError(t, named.SetConfig(breaker.ServerConfig{}))
 	require.Equal(t, before, named.Config(), "what is not said stays")
 
-	keyed := newServer(t, breaker.ServerConfig{Key: server.ByRoute()})
+	keyed := newServer(t, breaker.ServerConfig{Key: server.Pattern})
 	require.ErrorContains(t, keyed.SetConfig(breaker.ServerConfig{}), "breaker.ServerConfig.Key = false: must stay set: true")
-	require.NoError(t, keyed.SetConfig(breaker.ServerConfig{Key: server.ByRoute(), Window: 7}))
+	require.NoError(t, keyed.SetConfig(breaker.ServerConfig{Key: server.Pattern, Window: 7}))
 	require.Equal(t, 7, keyed.Group().Config().Window)
 }
 
@@ -242,34 +242,10 @@ func TestATripWhileHalfOpenIsNoShorterThanOpenDelay(t *testing.T) {
 	})
 }
 
-func TestServerTrip(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, breaker.ServerConfig{Trip: func(r *http.Request, sent *server.Recorder) time.Duration {
-			require.NoError(t, sent.Rejected())
-			if r.URL.Path == "/banned" && sent.Status() == http.StatusForbidden {
-				return time.Hour
-			}
-			return 0
-		}})
-		reject := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }))
-		serve(t.Context(), reject, "/banned")
-		h := s.Handler(status(403))
-		serve(t.Context(), h, "/")
-		serve(t.Context(), s.Handler(status(500)), "/banned")
-		require.Equal(t, breaker.Closed, s.For("").State())
-		require.Equal(t, 403, serve(t.Context(), h, "/banned").Code)
-		w := serve(t.Context(), h, "/")
-		require.Equal(t, []any{503, "3600"}, []any{w.Code, w.Header().Get("Retry-After")})
-		stats := s.Stats()
-		require.Equal(t, []uint64{1, 2, 1}, []uint64{stats.Successes, stats.Failures, stats.Ignored})
-	})
-}
-
 func TestServerOverride(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, breaker.ServerConfig{Window: 2, FailureRate: 1, Key: server.ByRoute()})
+		s := newServer(t, breaker.ServerConfig{Window: 2, FailureRate: 1, Key: server.Pattern})
 		other := newServer(t, breaker.ServerConfig{Window: 1})
 		past := s.Override(t.Context(), func(c *breaker.ServerCall) { c.Disabled = true })
 		serve(past, s.Handler(status(500)), "/")
@@ -279,15 +255,15 @@ func TestServerOverride(t *testing.T) {
 
 		tenant := s.Override(t.Context(), func(c *breaker.ServerCall) { c.Key = "tenant" })
 		harmless := s.Override(tenant, func(c *breaker.ServerCall) {
-			c.Classify = func(*http.Request, *server.Recorder) core.Outcome { return core.Success }
+			c.Classify = func(*http.Request, int) core.Outcome { return core.Success }
 		})
 		teapots := s.Override(harmless, func(c *breaker.ServerCall) {
 			rest := c.Classify
-			c.Classify = func(r *http.Request, sent *server.Recorder) core.Outcome {
-				if sent.Rejected() != nil || sent.Status() == http.StatusTeapot {
+			c.Classify = func(r *http.Request, status int) core.Outcome {
+				if status == http.StatusTeapot {
 					return core.Failure
 				}
-				return rest(r, sent)
+				return rest(r, status)
 			}
 		})
 		reject := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) })

@@ -51,15 +51,15 @@ func TestOverrideWrapsClassifyOfAServer(t *testing.T) {
 	calls := 0
 	wrap := func(c *breaker.ServerCall) {
 		old := c.Classify
-		c.Classify = func(r *http.Request, sent *server.Recorder) core.Outcome {
+		c.Classify = func(r *http.Request, status int) core.Outcome {
 			calls++
-			return old(r, sent)
+			return old(r, status)
 		}
 	}
 	ctx := s.Override(s.Override(t.Context(), wrap), wrap)
 	serve(ctx, s.Handler(status(500)), "/")
 	require.Equal(t, []uint64{2, 1}, []uint64{uint64(calls), s.Stats().Failures}, "by default")
-	require.NoError(t, s.SetConfig(breaker.ServerConfig{Classify: func(*http.Request, *server.Recorder) core.Outcome { return core.Success }}))
+	require.NoError(t, s.SetConfig(breaker.ServerConfig{Classify: func(*http.Request, int) core.Outcome { return core.Success }}))
 	serve(ctx, s.Handler(status(500)), "/")
 	require.Equal(t, []uint64{4, 1}, []uint64{uint64(calls), s.Stats().Successes}, "of the Config")
 }
@@ -83,7 +83,7 @@ func TestARejectionIsNotClassified(t *testing.T) {
 			require.Equal(t, []uint64{0, 2}, []uint64{p.Stats().Failures, p.Stats().Ignored}, name)
 		}
 	}
-	always := func(*http.Request, *server.Recorder) core.Outcome { return core.Failure }
+	always := func(*http.Request, int) core.Outcome { return core.Failure }
 	s := newServer(t, breaker.ServerConfig{Classify: always})
 	h := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }))
 	serve(t.Context(), h, "/")

@@ -123,8 +123,8 @@ func TestSetConfigKeepsTheDefaultsOfThePlugin(t *testing.T) {
 	require.NoError(t, c.For(host).SetState(breaker.Open))
 	require.NotEqual(t, time.Minute, c.For(host).Snapshot().OpenFor)
 
-	s := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &r, Key: server.ByRoute()})
-	require.NoError(t, s.SetConfig(breaker.ServerConfig{Window: 5, Key: server.ByRoute()}))
+	s := newServer(t, breaker.ServerConfig{Name: "shop", Registry: &r, Key: server.Pattern})
+	require.NoError(t, s.SetConfig(breaker.ServerConfig{Window: 5, Key: server.Pattern}))
 	require.Equal(t, 5, s.Group().Config().Window)
 	require.NoError(t, s.Close())
 	_, ok := core.Lookup[*breaker.Server](&r, "shop")

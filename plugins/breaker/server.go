@@ -21,7 +21,7 @@ type Server struct {
 	handlers atomic.Int32 // that Handler returned
 }
 
-type classifier func(*http.Request, *server.Recorder) core.Outcome
+type classifier func(r *http.Request, status int) core.Outcome
 
 func serverLife() *instance.Kind[ServerConfig, classifier] {
 	return &instance.Kind[ServerConfig, classifier]{
@@ -31,7 +31,7 @@ func serverLife() *instance.Kind[ServerConfig, classifier] {
 		},
 		Settings: func(c *ServerConfig) classifier {
 			if c.Classify == nil {
-				return ClassifyHandler
+				return server.Classify
 			}
 			return c.Classify
 		},
@@ -73,6 +73,9 @@ func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Cont
 	return override.Context(ctx, &s.plugin, f)
 }
 
+// String returns the type and the name, as in "breaker.Server(default)".
+func (s *Server) String() string { return "breaker.Server(" + s.Name() + ")" }
+
 // For returns the breaker of a key, or nil if no request has used it yet. Requests
 // without a key have the empty one. Without a Key in the ServerConfig there is only one
 // breaker, whatever the key.
@@ -100,5 +103,5 @@ type ServerCall struct {
 	Key string
 	// Classify is that of the ServerConfig, or the default, when the function of an
 	// Override gets it: a function that replaces it can call it. If nil, it stays.
-	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
+	Classify func(r *http.Request, status int) core.Outcome
 }

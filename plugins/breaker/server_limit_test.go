@@ -35,7 +35,7 @@ func TestAnOuterLimitIsAFailureOfTheHandlerFromHalfOfIt(t *testing.T) {
 		w.WriteHeader(http.StatusBadGateway)
 	}
 	quick := status(500)
-	own := func(r *http.Request, sent *server.Recorder) core.Outcome { return breaker.ClassifyHandler(r, sent) }
+	own := func(r *http.Request, status int) core.Outcome { return server.Classify(r, status) }
 	for _, c := range []struct {
 		name    string
 		used    time.Duration // of the limit, by other work
@@ -50,7 +50,7 @@ func TestAnOuterLimitIsAFailureOfTheHandlerFromHalfOfIt(t *testing.T) {
 		{"an answer under half", 501 * time.Millisecond, late, breaker.ServerConfig{}, core.Ignored},
 		{"an answer at half", 500 * time.Millisecond, late, breaker.ServerConfig{}, core.Failure},
 		{"in a Classify", 501 * time.Millisecond, hang, breaker.ServerConfig{Classify: own}, core.Ignored},
-		{"with a Key", 501 * time.Millisecond, hang, breaker.ServerConfig{Key: server.ByRoute()}, core.Ignored},
+		{"with a Key", 501 * time.Millisecond, hang, breaker.ServerConfig{Key: server.Pattern}, core.Ignored},
 		{"a failure in time", 990 * time.Millisecond, quick, breaker.ServerConfig{}, core.Failure},
 	} {
 		for name, limit := range limits {

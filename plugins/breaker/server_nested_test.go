@@ -44,7 +44,7 @@ func TestABreakerAroundItselfCountsOnce(t *testing.T) {
 		"TimeoutHandler":          func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "late") },
 		"the timeout plugin":      core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Minute})).Handler,
 	} {
-		for keyed, key := range map[string]server.Key{"one": nil, "by host": func(b []byte, r *http.Request) ([]byte, bool) { return append(b, r.Host...), true }} {
+		for keyed, key := range map[string]server.Key{"one": nil, "by host": func(r *http.Request) (string, bool) { return r.Host, true }} {
 			synctest.Test(t, func(t *testing.T) {
 				p := newServer(t, breaker.ServerConfig{Window: 4, Trials: 1, Key: key})
 				answer := 500
@@ -67,7 +67,7 @@ func TestABreakerAroundItselfCountsOnce(t *testing.T) {
 // The breakers of two keys count the request once each.
 func TestABreakerAroundItselfCountsForEachKey(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Key: server.ByRoute()})
+	p := newServer(t, breaker.ServerConfig{Key: server.Pattern})
 	r := chi.NewRouter()
 	r.Use(p.Handler)
 	r.With(p.Handler).Get("/a/{id}", status(500))
@@ -109,7 +109,7 @@ func TestRequestsOfABatchAreCountedEach(t *testing.T) {
 func TestClassifyHasThePatternWithSeveralHandlers(t *testing.T) {
 	t.Parallel()
 	var patterns []string
-	p := newServer(t, breaker.ServerConfig{Classify: func(r *http.Request, _ *server.Recorder) core.Outcome {
+	p := newServer(t, breaker.ServerConfig{Classify: func(r *http.Request, _ int) core.Outcome {
 		patterns = append(patterns, r.Pattern)
 		return core.Success
 	}})

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/server"
 )
@@ -116,7 +117,7 @@ func TestServerOpensAndCloses(t *testing.T) {
 func TestServerRejectionIsMarked(t *testing.T) {
 	t.Parallel()
 	p := newServer(t, breaker.ServerConfig{Initial: breaker.ForcedOpen})
-	seen := new(server.Recorder)
+	seen := new(recorder.Recorder)
 	w := seen.Wrap(httptest.NewRecorder())
 	p.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	require.ErrorIs(t, seen.Rejected(), breaker.ErrOpen)
@@ -150,7 +151,7 @@ func TestAHandlerThatPanicsGivesItsSlotBack(t *testing.T) {
 
 func TestServerKeys(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Name: "routes", Window: 1, Key: server.ByRoute()})
+	p := newServer(t, breaker.ServerConfig{Name: "routes", Window: 1, Key: server.Pattern})
 	r := chi.NewRouter()
 	with := r.With(p.Handler)
 	with.Get("/broken/{id}", status(500))
@@ -171,8 +172,8 @@ func TestServerKeys(t *testing.T) {
 
 func TestServerClassifyIsYours(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Window: 1, Classify: func(r *http.Request, sent *server.Recorder) core.Outcome {
-		if r.URL.Path == "/strict" && sent.Status() == 404 {
+	p := newServer(t, breaker.ServerConfig{Window: 1, Classify: func(r *http.Request, status int) core.Outcome {
+		if r.URL.Path == "/strict" && status == 404 {
 			return core.Failure
 		}
 		return core.Success
@@ -190,7 +191,7 @@ func TestServerConfig(t *testing.T) {
 	for _, field := range []string{"breaker.ServerConfig.Window", "breaker.ServerConfig.MaxHalfOpen", "breaker.ServerConfig.MaxKeys"} {
 		require.ErrorContains(t, err, field)
 	}
-	_, err = breaker.NewServer(breaker.ServerConfig{MaxKeys: -1, Key: server.ByRoute()})
+	_, err = breaker.NewServer(breaker.ServerConfig{MaxKeys: -1, Key: server.Pattern})
 	require.ErrorContains(t, err, "breaker.ServerConfig.MaxKeys")
 	require.ErrorIs(t, err, core.ErrConfig)
 
@@ -203,7 +204,7 @@ func TestServerConfig(t *testing.T) {
 	require.Equal(t, base, one.Config())
 	_, err = breaker.NewServer(base)
 	require.ErrorContains(t, err, "already registered")
-	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.ByRoute() })
+	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.Pattern })
 	_, err = breaker.NewServer(keyed)
 	require.ErrorContains(t, err, "already registered")
 	require.NoError(t, one.Close())
@@ -211,4 +212,23 @@ func TestServerConfig(t *testing.T) {
 	found, _ = core.Lookup[*breaker.Server](&r, "shop")
 	require.Same(t, many, found)
 	require.NoError(t, many.Close())
+}
+
+func TestServer_OnRejected(t *testing.T) {
+	t.Parallel()
+	writes := true
+	p := newServer(t, breaker.ServerConfig{Name: "api", Initial: breaker.ForcedOpen, OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+		require.ErrorIs(t, rej.Err, breaker.ErrOpen)
+		if writes {
+			rej.Status = http.StatusTeapot
+			server.Reject(w, r, rej)
+		}
+	}})
+	outer := newServer(t, breaker.ServerConfig{Window: 1})
+	h := outer.Handler(p.Handler(status(200)))
+	require.Equal(t, 418, serve(t.Context(), h, "/").Code)
+	writes = false
+	require.Equal(t, 503, serve(t.Context(), h, "/").Code, "the default is sent")
+	require.EqualValues(t, 2, outer.Stats().Ignored, "the handler was not called")
+	require.Equal(t, "breaker.Server(api)", p.String())
 }

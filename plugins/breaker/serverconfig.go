@@ -2,14 +2,12 @@ package breaker
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
@@ -26,7 +24,7 @@ type ServerConfig struct {
 	// nil, it is in none.
 	Registry *core.Registry
 
-	// Key returns the key of a request, as [server.ByRoute] does. Requests with the same
+	// Key returns the key of a request, as [server.Pattern] does. Requests with the same
 	// key share a breaker, and requests without one too. If nil, there is one breaker. It is in the
 	// text of an [*OpenError], so it must not be a secret.
 	Key server.Key
@@ -87,18 +85,21 @@ type ServerConfig struct {
 	// Classify returns the outcome of a request. It is called once: before the final
 	// header is sent, when the connection is taken over, or when the handler has
 	// returned. Later events, as a panic in the middle of the body or a timeout plugin
-	// that cuts it, change nothing. It must not write. If nil, it is [ClassifyHandler].
+	// that cuts it, change nothing. It must not write. If nil, it is [server.Classify].
 	// If the handler panics before, Classify is not called: the request is a failure, or
 	// not counted if the value is [http.ErrAbortHandler]. Nor is it called for a request
 	// that an inner plugin rejected, which is [core.Ignored].
-	Classify func(r *http.Request, sent *server.Recorder) core.Outcome
-	// Trip opens the breaker by a single request, for as long as it returns, whatever
-	// the rates: the request counts as a failure. If the result is 0 or less, Classify
-	// decides. If the request opens the breaker by its rates too, and while half-open,
-	// it is open at least as long as OpenDelay returns. Trip is called before Classify,
-	// but not for a request that an inner plugin rejected. It must not write. If nil, no
-	// single request opens a breaker.
-	Trip func(r *http.Request, sent *server.Recorder) time.Duration
+	//
+	// A Failure is [core.Ignored] if the client is at fault: it has left, an outer limit left
+	// less than half of its time when the request arrived here, or the body of the request could
+	// not be read. So is one that ended while it waited for a slow body, or after that took half
+	// of the time or more: by the end of the context, or by 502, 503 or 504 after 100
+	// milliseconds of it, with which an inner timeout or a reverse proxy answers.
+	Classify func(r *http.Request, status int) core.Outcome
+	// OnRejected answers a request that is rejected. Retry-After is set. rej.Err is an *OpenError
+	// of core/breaker. If nil, it is [server.Reject], which is also called if OnRejected writes
+	// nothing.
+	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
 	// OnStateChange is called after each change of the state, in order, by the goroutine that caused it. It can use the breaker,
 	// and can be nil.
 	OnStateChange func(ctx context.Context, c StateChange)
@@ -111,7 +112,7 @@ func (c ServerConfig) Validate() error {
 	check.Part(c.core().Validate(), "breaker.Config.")
 	check.That(c.MaxKeys >= 0, "MaxKeys", c.MaxKeys, "must be > 0 (0 means 1024)")
 	check.That(c.Key != nil || c.MaxKeys <= 0, "MaxKeys", c.MaxKeys, "must be 0 when there is no Key")
-	return errors.Join(check.Err(), validate.Relabel(c.Key.Validate(), "breaker.ServerConfig.Key", "server.ByHeader"))
+	return check.Err()
 }
 
 // core returns the Config of the breakers, without the registry of the plugin.
@@ -122,49 +123,4 @@ func (c ServerConfig) core() breaker.Config {
 		OpenDelay: c.OpenDelay, Trials: c.Trials, TrialRule: c.TrialRule, TrialTimeout: c.TrialTimeout, MaxHalfOpen: c.MaxHalfOpen,
 		JudgeWithHistory: c.JudgeWithHistory, Initial: c.Initial, OnStateChange: c.OnStateChange,
 	}
-}
-
-// ClassifyHandler is the Classify of a ServerConfig without one. A request that an inner
-// plugin rejected is [core.Ignored], and so is a request whose client has disconnected or
-// whose context has ended. A context that ended by a timeout with a cause of its own (see
-// breaker.DefaultClassify of core/breaker), as the timeout plugin sets it, is a
-// [core.Failure] if at least half of the limit was left when the request arrived here;
-// otherwise it is [core.Ignored]. Of the others those
-// with a status of 500 to 599 are failures, except 501 and 505, as with
-// [client.Classify]: they concern only that request. They are [core.Ignored] too if the
-// body of the request could not be read, as with an upload over the limit of an outer
-// [http.MaxBytesHandler]. A connection that was taken over is a [core.Success].
-//
-// A limit that strikes during a slow upload is no failure of the handler: while it waits for
-// the body of the request, or after that took half of the time or more since it began to
-// read. So the end of the context is [core.Ignored] then, and so are 502, 503 and 504, by
-// which an inner timeout or a reverse proxy answers, if the waits took 100 milliseconds or
-// more. An upstream of a proxy that fails in the middle of a slow upload looks the same.
-func ClassifyHandler(r *http.Request, sent *server.Recorder) core.Outcome {
-	if sent.Rejected() != nil {
-		return core.Ignored
-	}
-	var upload *uploadBody
-	x, ok := sent.Value(exchangeKey{}).(*exchange)
-	if ok {
-		upload = x.upload
-	}
-	if err := r.Context().Err(); err != nil {
-		if upload != nil && (upload.broken() || upload.slow(0)) {
-			return core.Ignored
-		}
-		if ok {
-			err = blame.Outer(r.Context(), x.started, 0, err)
-		}
-		return breaker.DefaultClassify(r.Context(), nil, err)
-	}
-	switch status := sent.Status(); {
-	case status < 500, status > 599, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
-		return core.Success
-	case upload == nil:
-		return core.Failure
-	case upload.broken(), status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout && upload.slow(100*time.Millisecond):
-		return core.Ignored
-	}
-	return core.Failure
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/server"
+	"github.com/gresil/gresil/internal/recorder"
 )
 
 // A Charge is the permits that one request has taken of the limits of one [Server]. The
@@ -61,17 +61,17 @@ type chargeKey struct{ server *Server }
 
 // ChargeOf returns the Charge of the request that w answers: of several limiters around
 // the handler, that of the innermost. It finds them through Unwrap, as
-// [http.NewResponseController] does, and through [server.Valuer], which the timeout plugin
+// [http.NewResponseController] does, and through a method Value, which the timeout plugin
 // has. It is false if there is no charge, as for a request that all limiters exclude, or
 // if a middleware in between hides it with a writer that has neither: see
 // ServerConfig.ChargeInContext.
 func ChargeOf(w http.ResponseWriter) (*Charge, bool) {
-	return charge(server.Value(w, chargeKey{}))
+	return charge(recorder.Value(w, chargeKey{}))
 }
 
 // ChargeOf is the function ChargeOf for this limiter, inner or outer.
 func (s *Server) ChargeOf(w http.ResponseWriter) (*Charge, bool) {
-	return charge(server.Value(w, chargeKey{s}))
+	return charge(recorder.Value(w, chargeKey{s}))
 }
 
 // ChargeFrom is [ChargeOf] for code that has no ResponseWriter, and below a middleware
@@ -110,7 +110,7 @@ func (c *Charge) TakeKey(ctx context.Context, key string, n int64) (Result, erro
 		return freely(n)
 	}
 	limiter := c.links[0].limiter
-	key = c.x.rule.mark + string(escape([]byte(key), 0))
+	key = c.x.rule.mark + escape(key)
 	result, err := limiter.Take(context.WithoutCancel(ctx), key, n)
 	if err != nil {
 		return Result{}, err
@@ -259,7 +259,7 @@ func (c *Charge) claim(w http.ResponseWriter, result Result) (refused refusal, o
 		return refusal{}, false
 	}
 	why := &ratelimit.LimitedError{Name: s.Name(), Result: result}
-	if !server.MarkRejected(w, why) {
+	if !recorder.MarkRejected(w, why) {
 		return refusal{}, false
 	}
 	c.claimed = why
@@ -351,7 +351,7 @@ func (c *Charge) answers() bool {
 	if c.claimed == nil || rec.Rejected() == nil && !slices.Contains(rec.Header()[rateLimited], "true") {
 		return false // that of a timeout was faster
 	}
-	server.MarkRejected(rec.Unwrap(), c.claimed)
+	recorder.MarkRejected(rec.Unwrap(), c.claimed)
 	return true
 }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/server"
 )
 
 func TestTheHandlerGetsTheRequestItself(t *testing.T) {
@@ -122,7 +122,7 @@ func TestAChargeIsFoundAfterTheLimitOfTime(t *testing.T) {
 
 func recording(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := new(server.Recorder)
+		rec := new(recorder.Recorder)
 		w = rec.Wrap(w)
 		rec.OnHeader(func(int) {})
 		next.ServeHTTP(w, r)
@@ -139,7 +139,7 @@ func ending(next http.Handler) http.Handler {
 
 type valuingWriter struct{ http.ResponseWriter }
 
-func (w valuingWriter) Value(key any) any { return server.Value(w.ResponseWriter, key) }
+func (w valuingWriter) Value(key any) any { return recorder.Value(w.ResponseWriter, key) }
 
 func valuing(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(valuingWriter{w}, r) })

@@ -63,8 +63,8 @@
 //	}
 //	return charge.Refund(r.Context())
 //
-// [server.Reject] refunds the request unless the rejection is Unmarked, so a wrong password
-// needs one that is.
+// [server.Reject] refunds the request unless it has an Err that is no [core.ErrRejected], so a
+// wrong password needs one.
 //
 // # Responses of a server
 //
@@ -75,7 +75,7 @@
 // which a client learns its limit in advance. They are present whatever the handler does:
 // on streams, on a 304, and on the response of an outer Recoverer after a panic; but not on
 // connections that the handler takes over or upgrades with a 101. They are updated right
-// before the header is sent. A request that Block selects has 403 and none of the fields.
+// before the header is sent. A request that Block selects, or that has no key, has 403 and none of the fields.
 //
 // The handler gets the request itself. It gets a copy, as from any middleware that uses
 // WithContext, with ChargeInContext, and if the Server wraps more than one handler: an inner
@@ -105,11 +105,11 @@
 // A [Client] closes the body of a request exactly once, also if the transport panics; so one that
 // is neither in memory nor guarded by an outer plugin is sent in a wrapper, without sendfile.
 //
-// An allowed request costs one allocation in addition to those of the header map: 256 bytes,
-// 352 with the fields of one limit, and 448 with more. It costs more if its key or the name
-// of its limit is long, with layers, with joined limits, with MaxWait, and if the handler
+// An allowed request costs one allocation in addition to those of the header map: 208 bytes,
+// 320 with the fields of one limit, and 416 with more. It costs more if its key is composed, if
+// the name of its limit is long, with layers, with joined limits, with MaxWait, and if the handler
 // looks up the charge. A refused request costs three allocations, of at most 256 bytes
-// together, and that of an allowed one if its key is not the IPv4 address of its peer.
+// together.
 //
 // # Failure mode
 //
@@ -117,5 +117,5 @@
 // its share of the limit: see ServerConfig.OnStoreError. The status is never a 4xx, since the
 // client is not at fault. A client that leaves while its request waits gets 503 too. The store
 // in memory does not fail. If Weight or Tier fails, the response is 500, or that of its
-// [server.StatusError].
+// [server.Rejection].
 package ratelimit

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/server"
 )
 
 // The limits in words, as in a file of settings.
@@ -75,7 +74,7 @@ func ExampleServer_Override() {
 	session := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, _, _ := r.BasicAuth()
 		ctx := limits.Override(r.Context(), func(c *ratelimit.ServerCall) {
-			c.Key = server.ByFunc(func(*http.Request) string { return user })
+			c.Key = func(*http.Request) (string, bool) { return user, true }
 			c.Weight = func(*http.Request) (int64, error) { return 2, nil }
 			c.Disabled = user == "monitor"
 		})

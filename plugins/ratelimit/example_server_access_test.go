@@ -81,7 +81,14 @@ func ExampleServerConfig_wait() {
 // /48 (of IPv4: the /24) that it belongs to. A request takes of all or of none.
 func ExampleLayer() {
 	network := func(v4, v6 int) server.Key {
-		return core.Must(server.ClientIP{IPv4Bits: v4, IPv6Bits: v6}.Key())
+		return func(r *http.Request) (string, bool) {
+			addr, bits := server.Proxies{}.Addr(r), v4
+			if addr.Is6() {
+				bits = v6
+			}
+			network, err := addr.Prefix(bits)
+			return network.String(), err == nil
+		}
 	}
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:  "client",
@@ -91,9 +98,9 @@ func ExampleLayer() {
 			{Name: "provider", Key: network(16, 48), Limit: ratelimit.PerHour(3)},
 			{Name: "all", Limit: ratelimit.PerHour(100)},
 		},
-		OnRejected: func(w http.ResponseWriter, r *http.Request, info ratelimit.Info) {
+		OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
 			addr := netip.MustParseAddrPort(r.RemoteAddr).Addr()
-			fmt.Println(addr, "refused by", info.Name)
+			fmt.Println(addr, "refused by", rej.Policies)
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 	}))
@@ -110,12 +117,12 @@ func ExampleLayer() {
 	}
 	// Output:
 	// 2001:db8:1:100::1
-	// 2001:db8:1:100::2 refused by client
+	// 2001:db8:1:100::2 refused by [client]
 	// 2001:db8:1:101::1
-	// 2001:db8:1:102::1 refused by site
+	// 2001:db8:1:102::1 refused by [site]
 	// 2001:db8:1:200::1
-	// 2001:db8:1:300::1 refused by provider
+	// 2001:db8:1:300::1 refused by [provider]
 	// 192.0.2.1
 	// 192.0.2.2
-	// 192.0.2.3 refused by site
+	// 192.0.2.3 refused by [site]
 }

@@ -25,7 +25,7 @@ func ExampleNewServer() {
 		limits, err := ratelimit.NewServer(ratelimit.ServerConfig{
 			Name:  "api",
 			Limit: ratelimit.PerMinute(1000), // zero value: fixed window, 1000 per minute
-			Key:   server.ByClientIP(),       // nil: the IP of RemoteAddr, IPv6 by /64
+			Key:   server.ClientIP,           // nil: the IP of RemoteAddr, IPv6 by /64
 			Routes: []ratelimit.Route{ // in place of the above; net/http patterns
 				{Pattern: "POST /export", Limit: ratelimit.TokenBucket(10, time.Second, 20), Weight: pages},
 			},
@@ -118,7 +118,7 @@ func ExampleServerConfig_weight() {
 		Limit: ratelimit.PerMinute(100),
 		Weight: func(r *http.Request) (int64, error) {
 			if r.ContentLength < 0 {
-				return 0, &server.StatusError{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
+				return 0, server.Rejection{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
 			}
 			return max(1, (r.ContentLength+1023)/1024), nil
 		},
@@ -142,7 +142,7 @@ func ExampleServerConfig_weight() {
 func ExampleServerConfig_tier() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit: ratelimit.PerMinute(60),
-		Key:   server.ByUser(),
+		Key:   server.User,
 		Tier: func(r *http.Request) ratelimit.Limit {
 			if user, _, _ := r.BasicAuth(); user == "ann" {
 				return ratelimit.PerMinute(6000)
@@ -171,9 +171,9 @@ func ExampleServerConfig_hooks() {
 		OnSuccess: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
 			w.Header().Set("X-Left", strconv.FormatInt(info.Result.Remaining, 10))
 		},
-		OnRejected: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
+		OnRejected: func(w http.ResponseWriter, _ *http.Request, rej server.Rejection) {
 			w.WriteHeader(http.StatusTooManyRequests)
-			_, _ = fmt.Fprintf(w, "come back in %v", info.Result.RetryAfter.Round(time.Hour))
+			_, _ = fmt.Fprintf(w, "come back in %v", rej.RetryAfter.Round(time.Hour))
 		},
 		Exclude: func(r *http.Request) bool { return r.URL.Path == "/health" },
 	}))
@@ -195,7 +195,7 @@ func ExampleServerConfig_key() {
 	limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Name:  "api",
 		Limit: ratelimit.PerMinute(1),
-		Key:   server.FirstOf(server.ByHeader("X-API-Key"), server.ByClientIP()),
+		Key:   server.FirstOf(server.Header("X-API-Key"), server.ClientIP),
 	}))
 	pipeline := core.Must(server.New(limits))
 	handler := pipeline.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -9,23 +9,22 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/nested"
-	"github.com/gresil/gresil/server"
+	"github.com/gresil/gresil/internal/recorder"
 )
 
 // An exchange is the state of one request that goes on to the handler, in one allocation:
 // BenchmarkServer counts its bytes, so the state that few requests need is in their
-// Charge. It is never used again: the key and the header values may point into it.
+// Charge. It is never used again: the header values may point into it.
 type exchange struct {
 	ctx      context.Context        //nolint:containedctx // of the request, for a refund when the header is sent
 	charge   atomic.Pointer[Charge] // nil until it is looked up
-	rec      server.Recorder
+	rec      recorder.Recorder
 	rule     *rule
 	limiter  *ratelimit.Limiter
 	key      string
 	standing standing // of the key, unless there is a charge from the beginning
 	lines    *lines   // nil without HeaderDraft10
 	limited  [1]string
-	room     [40]byte    // of the key
 	fields   bool        // it sends more than X-Rate-Limited
 	free     bool        // it takes nothing
 	silent   bool        // it sends nothing
@@ -148,7 +147,7 @@ func (x *exchange) OnHeader(status int) {
 	unite(h, style, x.lines)
 }
 
-// Value finds the exchange of a server, and a charge, for [server.Value].
+// Value finds the exchange of a server, and a charge, for [recorder.Value].
 func (x *exchange) Value(key any) any {
 	switch k := key.(type) {
 	case chargeKey:
@@ -172,7 +171,7 @@ func (x *exchange) InContext(key any) any {
 }
 
 // String is the text of the context of the request.
-func (x *exchange) String() string { return "ratelimit.Server(" + x.rule.set.Name() + ")" }
+func (x *exchange) String() string { return x.rule.set.String() }
 
 // An exchangeKey finds the exchange of a server.
 type exchangeKey struct{ server *Server }

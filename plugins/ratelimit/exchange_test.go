@@ -10,7 +10,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/server"
 )
 
 // Whatever a limit needs to know of a take to give it back, the request keeps.
@@ -92,7 +91,7 @@ func TestServer_RefusedRequestAllocatesAtMostThreeTimes(t *testing.T) {
 // What is done to the values of one response changes no other, nor other fields.
 func TestHeaders_ValuesAreNotShared(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Headers: everyHeader, Key: server.ByFunc(func(*http.Request) string { return "all" })})
+	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(2), Headers: everyHeader, Key: func(*http.Request) (string, bool) { return "all", true }})
 	var want []http.Header
 	for range 2 {
 		for range 3 {

@@ -3,14 +3,17 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/nested"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
@@ -24,20 +27,15 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		s.fail(w, r, next, http.StatusInternalServerError, p.err)
 		return
 	}
-	var x *exchange // a rejected request has none if its key needs no room
-	var out fields
-	key, ok := s.plainKey(u, r)
+	key, ok := s.keyOf(u, r)
 	if !ok {
-		x = s.exchange(u, &out)
-		if key, ok = s.keyOf(x.room[:0], u, r); !ok {
-			s.forbid(w, r, next)
-			return
-		}
+		s.forbid(w, r, next, errNoKey)
+		return
 	}
 	own := [1]link{{limiter: limiter, name: s.limiter.Name(), key: key}}
 	links := own[:]
 	for _, a := range also { // routes that it may be of, too
-		key, _ := s.keyOf(nil, a.rule, r)
+		key, _ := s.keyOf(a.rule, r)
 		links = append(links, link{limiter: a.limiter, text: a.texts.of(a.limiter), name: s.limiter.Name(), key: key})
 	}
 	if s.layers != nil {
@@ -57,9 +55,8 @@ func (s *settings) serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		return
 	}
 	s.count(result)
-	if x == nil {
-		x = s.exchange(u, &out)
-	}
+	var out fields
+	x := s.exchange(u, &out)
 	x.limiter, x.key = limiter, key
 	x.silent = s.cfg.Shadow || result.Limit <= 0
 	w = x.rec.Wrap(w)
@@ -90,13 +87,9 @@ func (s *settings) forRequest(w http.ResponseWriter, r *http.Request, next http.
 		next.ServeHTTP(w, r)
 		return nil
 	}
-	if err := validate.Relabel(call.Key.Validate(), "ratelimit.ServerCall.Key", "server.ByHeader"); err != nil {
-		s.fail(w, r, next, http.StatusInternalServerError, err)
-		return nil
-	}
 	c := *s
 	if c.cfg.Key, c.key = call.Key, call.Key; c.key == nil {
-		c.key = server.ByClientIP()
+		c.key = server.ClientIP
 	}
 	u.set, u.weight = &c, call.Weight
 	c.routes, c.others = nil, &u
@@ -106,11 +99,11 @@ func (s *settings) forRequest(w http.ResponseWriter, r *http.Request, next http.
 // exempt serves or answers a request without a limit, and reports whether it did.
 func (s *settings) exempt(w http.ResponseWriter, r *http.Request, next http.Handler) bool {
 	switch key := (exchangeKey{s.Server}); {
-	case nested.Pass(server.Value(w, key) != nil, s.handlers.Load() > 1, key, w, r, next): // an outer handler of s let it pass
+	case nested.Pass(recorder.Value(w, key) != nil, s.handlers.Load() > 1, key, w, r, next): // an outer handler of s let it pass
 	case s.cfg.Exclude != nil && s.cfg.Exclude(r):
 		next.ServeHTTP(w, r)
 	case s.cfg.Block != nil && s.cfg.Block(r):
-		s.forbid(w, r, next)
+		s.forbid(w, r, next, errBlocked)
 	case s.cfg.Allow != nil && s.cfg.Allow(r):
 		s.free(w, r, next, &s.counters.allowListed)
 	default:
@@ -162,14 +155,20 @@ func (s *settings) free(w http.ResponseWriter, r *http.Request, next http.Handle
 	x.serve(w, r, next)
 }
 
-// forbid answers a request that is blocked.
-func (s *settings) forbid(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// The reasons for a 403.
+var (
+	errNoKey   = fmt.Errorf("ratelimit: the request has no key: %w", core.ErrRejected)
+	errBlocked = fmt.Errorf("ratelimit: the request is blocked: %w", core.ErrRejected)
+)
+
+// forbid answers a request that is blocked, or has no key.
+func (s *settings) forbid(w http.ResponseWriter, r *http.Request, next http.Handler, why error) {
 	if s.cfg.Shadow {
 		s.free(w, r, next, &s.counters.shadowed)
 		return
 	}
 	s.counters.blocked.Add(1)
-	server.Reject(w, r, server.Rejection{Status: http.StatusForbidden, RetryAfter: -1})
+	s.answer(w, r, server.Rejection{Status: http.StatusForbidden, RetryAfter: -1, Err: why})
 }
 
 // fail answers a request that could not be decided.
@@ -180,10 +179,16 @@ func (s *settings) fail(w http.ResponseWriter, r *http.Request, next http.Handle
 	}
 	s.counters.failed.Add(1)
 	rejection := server.Rejection{Status: status, Err: err}
-	if known, ok := errors.AsType[*server.StatusError](err); ok && known.Status >= 400 && known.Status < 600 {
-		rejection.Status, rejection.Detail = known.Status, known.Detail
+	if known, ok := errors.AsType[server.Rejection](err); ok && (known.Status == 0 || known.Status >= 400 && known.Status < 600) {
+		rejection = known
 	}
-	server.Reject(w, r, rejection)
+	recorder.MarkRejected(w, err) // whatever the error: the handler is not called
+	s.answer(w, r, rejection)
+}
+
+// answer answers a request that is not served.
+func (s *settings) answer(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+	reject.With(w, r, rej, rej.RetryAfter, s.cfg.OnRejected, server.Reject)
 }
 
 // decide takes n permits of each link or of none, and returns which of them counts.

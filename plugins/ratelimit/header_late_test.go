@@ -56,7 +56,7 @@ func TestHeaders_OuterTellsWhatItGaveBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft03 | ratelimit.HeaderXRateLimit} {
 			outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1), Headers: style})
-			inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: style, Key: server.ByHeader("User")})
+			inner := serve(t, ratelimit.ServerConfig{Name: "inner", Limit: ratelimit.PerMinute(1), Headers: style, Key: server.Header("User")})
 			h := outer.plugin.Handler(inner)
 			require.Equal(t, 200, fetch(inner, "/", "User", "ann").Code)
 			w := fetch(h, "/", "User", "ann")
@@ -141,7 +141,7 @@ func TestHeaders_ReverseProxy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, style := range []ratelimit.HeaderStyle{everyHeader, ratelimit.HeaderDraft10, 0} {
-			upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1), Headers: everyHeader, Key: server.ByFunc(func(*http.Request) string { return "all" })})
+			upstream := serve(t, ratelimit.ServerConfig{Name: "upstream", Limit: ratelimit.PerHour(1), Headers: everyHeader, Key: func(*http.Request) (string, bool) { return "all", true }})
 			proxy := reverseProxy(t, upstream)
 			s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerMinute(10), Headers: style})
 			front := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), s.plugin.Handler(proxy))
@@ -566,7 +566,7 @@ func TestRetryAfterIsEnough(t *testing.T) {
 func TestHeaders_LimitsThatChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(10, time.Minute, 10), Headers: everyHeader, Key: server.ByHeader("User")})
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(10, time.Minute, 10), Headers: everyHeader, Key: server.Header("User")})
 		require.NoError(t, s.plugin.Limiter().SetKeyLimit("ann", ratelimit.TokenBucket(2, time.Second, 2)))
 		w := fetch(s, "/", "User", "ann")
 		require.Equal(t, `"default";q=2`, w.Header().Get("RateLimit-Policy"))

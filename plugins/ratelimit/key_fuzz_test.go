@@ -11,8 +11,7 @@ import (
 // An keyIdentity is whose permits a request takes, told in full.
 type keyIdentity struct{ kind, name, value string }
 
-// FuzzKeys looks for two that share a bucket and should not: of requests with and
-// without a key, of routes, of layers, and of what a handler names.
+// FuzzKeys looks for two that share a bucket and should not: of requests, of routes, of layers, and of what a handler names.
 func FuzzKeys(f *testing.F) {
 	f.Add("ann", "", "192.0.2.1:1", "net", "ann", "#ip:192.0.2.1", "@", "all")
 	f.Add("#layer:3:net:ann", "#key:x", "", "a", "x", "#key:#key:x", "#peer:", "a:")
@@ -29,8 +28,8 @@ func FuzzKeys(f *testing.F) {
 			seen[bucket] = id
 		}
 		s, err := NewServer(ServerConfig{
-			Key:    server.ByFunc(func(r *http.Request) string { return r.Method }),
-			Layers: []Layer{{Name: name, Key: server.ByFunc(func(r *http.Request) string { return r.Host })}, {Name: name2, Key: server.ByFunc(func(r *http.Request) string { return r.Host })}},
+			Key:    keyed(func(r *http.Request) string { return r.Method }),
+			Layers: []Layer{{Name: name, Key: keyed(func(r *http.Request) string { return r.Host })}, {Name: name2, Key: keyed(func(r *http.Request) string { return r.Host })}},
 			Routes: []Route{{Pattern: "/a", Limit: PerHour(1)}, {Pattern: "/a:x", Limit: PerHour(1)}, {Pattern: "/{b}/3:c", Limit: PerHour(1)}, {Pattern: "/free"}},
 		})
 		if err != nil {
@@ -41,20 +40,15 @@ func FuzzKeys(f *testing.F) {
 				r := httptest.NewRequest(http.MethodGet, target, http.NoBody)
 				r.Method, r.Host, r.RemoteAddr = one.key, one.other, one.addr // any text, wherever it comes from
 				u := first(s.current.Load().rules(r))
-				id := keyIdentity{"key", u.mark, one.key}
-				switch peer, isIP := byPeer(nil, r); {
-				case one.key != "":
-					add(u.mark+string(escape([]byte(one.key), 0)), id) // by TakeKey
-				case isIP:
-					id.kind, id.value = "ip", string(peer)
-				default:
-					id.kind, id.value = "peer", one.addr
+				bucket, ok := s.current.Load().keyOf(u, r)
+				if ok != (one.key != "") {
+					t.Fatalf("a key of %q: %t", one.key, ok)
 				}
-				bucket, ok := s.current.Load().keyOf(nil, u, r)
-				if !ok {
-					t.Fatal("no key")
+				if ok {
+					id := keyIdentity{"key", u.mark, one.key}
+					add(u.mark+escape(one.key), id) // by TakeKey
+					add(bucket, id)
 				}
-				add(bucket, id)
 				links := s.current.Load().layered(nil, r)
 				if want := 2 * min(1, len(one.other)); len(links) != want {
 					t.Fatalf("%d layers, want %d", len(links), want)
@@ -71,3 +65,7 @@ func FuzzKeys(f *testing.F) {
 }
 
 func first(u *rule, _ []*rule) *rule { return u }
+
+func keyed(f func(*http.Request) string) server.Key {
+	return func(r *http.Request) (string, bool) { key := f(r); return key, key != "" }
+}

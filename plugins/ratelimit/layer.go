@@ -51,12 +51,12 @@ func (s *settings) layered(links []link, r *http.Request) []link {
 	links = append(make([]link, 0, len(links)+len(s.layers)), links...)
 	for i := range s.layers {
 		l := &s.layers[i]
-		key, ok := []byte(l.mark), true
+		key, ok := "", true
 		if l.key != nil {
-			key, ok = l.key(key, r)
+			key, ok = l.key(r)
 		}
 		if ok {
-			links = append(links, link{limiter: l.limiter, text: l.text, name: l.name, key: string(key)})
+			links = append(links, link{limiter: l.limiter, text: l.text, name: l.name, key: l.mark + key})
 		}
 	}
 	return links

@@ -17,8 +17,17 @@ import (
 	"github.com/gresil/gresil/server"
 )
 
+// network is the network of the client, by the first bits of its address.
 func network(v4, v6 int) server.Key {
-	return core.Must(server.ClientIP{IPv4Bits: v4, IPv6Bits: v6}.Key())
+	return func(r *http.Request) (string, bool) {
+		addr := server.Proxies{}.Addr(r)
+		bits := v4
+		if addr.Is6() {
+			bits = v6
+		}
+		network, err := addr.Prefix(bits)
+		return network.String(), err == nil
+	}
 }
 
 func from(h http.Handler, addr string) int {
@@ -117,8 +126,8 @@ func TestANetworkAndItsAddressesAreLimited(t *testing.T) {
 func TestLayers_AllOrNone(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerHour(10), Key: server.ByHeader("User"), Weight: cost,
-		Layers: []ratelimit.Layer{{Name: "tenant", Key: server.ByHeader("Tenant"), Limit: ratelimit.PerHour(20)}, {Name: "all", Limit: ratelimit.PerHour(5)}},
+		Limit: ratelimit.PerHour(10), Key: server.Header("User"), Weight: cost,
+		Layers: []ratelimit.Layer{{Name: "tenant", Key: server.Header("Tenant"), Limit: ratelimit.PerHour(20)}, {Name: "all", Limit: ratelimit.PerHour(5)}},
 		Routes: []ratelimit.Route{{Pattern: "/route", Limit: ratelimit.PerHour(2)}},
 	})
 	left := func(key string, limit int64) int64 {
@@ -154,8 +163,11 @@ func TestLayers_OnTheWireAndInInfo(t *testing.T) {
 		var infos []ratelimit.Info
 		keep := func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { infos = append(infos, info) }
 		s := serve(t, ratelimit.ServerConfig{
-			Name: "api", Limit: ratelimit.PerMinute(10), Key: server.ByHeader("User"), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03, OnSuccess: keep, OnRejected: keep,
-			Layers: []ratelimit.Layer{{Name: "tenant", Key: server.ByHeader("Tenant"), Limit: ratelimit.PerHour(2)}, {Name: "all", Limit: ratelimit.PerSecond(2)}},
+			Name: "api", Limit: ratelimit.PerMinute(10), Key: server.Header("User"), Headers: ratelimit.HeaderDraft10 | ratelimit.HeaderDraft03, OnSuccess: keep,
+			OnRejected: func(_ http.ResponseWriter, _ *http.Request, rej server.Rejection) {
+				infos = append(infos, limitedInfo(rej))
+			},
+			Layers: []ratelimit.Layer{{Name: "tenant", Key: server.Header("Tenant"), Limit: ratelimit.PerHour(2)}, {Name: "all", Limit: ratelimit.PerSecond(2)}},
 		})
 		w := fetch(s, "/", "User", "ann")
 		require.Equal(t, []string{`"api";q=10;w=60, "all";q=2;w=1`}, w.Header().Values("RateLimit-Policy"), "no tenant, no layer")
@@ -178,7 +190,6 @@ func TestLayers_OnTheWireAndInInfo(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"violated-policies":["tenant"]`)
 		last := infos[len(infos)-1]
 		require.Equal(t, "tenant", last.Name)
-		require.Equal(t, "#layer:6:tenant:x", last.Key)
 		time.Sleep(3599 * time.Second)
 		require.Equal(t, 200, fetch(s, "/", "User", "ann", "Tenant", "x").Code, "Retry-After is enough for all")
 

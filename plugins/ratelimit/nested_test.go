@@ -13,7 +13,6 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	plugin "github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/server"
 )
 
 // opaque is a writer without Unwrap.
@@ -150,30 +149,4 @@ func TestPluginsWithoutANameDoNotShareAStore(t *testing.T) {
 	core.Must(plugin.NewClient(plugin.ClientConfig{Store: store, Name: "vendor"}))
 	require.NoError(t, first.Close())
 	core.Must(plugin.NewClient(plugin.ClientConfig{Store: store}))
-}
-
-func TestAKeyByAHeaderThatCannotBeIsAConfigError(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"", "X API Key", "X-Key:", "Schlüssel", "host", "a\nb"} {
-		for of, key := range map[string]server.Key{
-			"itself":       server.ByHeader(name),
-			"in Keys":      server.Keys(server.ByRoute(), server.ByHeader(name)),
-			"in FirstOf":   server.FirstOf(server.ByHeader(name), server.ByClientIP()),
-			"in FirstOf 2": server.FirstOf(server.ByUser(), server.Keys(server.ByHeader(name))),
-		} {
-			_, err := plugin.NewServer(plugin.ServerConfig{Key: key, Layers: []plugin.Layer{{Name: "l", Key: key}}})
-			require.ErrorIs(t, err, core.ErrConfig, "%s %q", of, name)
-			require.ErrorContains(t, err, "ratelimit.ServerConfig.Key = ")
-			require.ErrorContains(t, err, "ratelimit.ServerConfig.Layers[0].Key = ")
-			_, ok := key(nil, request(http.MethodGet, "/"))
-			require.Equal(t, of == "", ok, "no request has it")
-		}
-	}
-	for _, key := range []server.Key{
-		nil, server.ByHeader("X-API-Key"), server.ByHeader("x_key"), server.ByClientIP(), server.ByUser(), server.Keys(), server.FirstOf(),
-		server.ByFunc(func(*http.Request) string { panic("not called by Validate") }),
-		func([]byte, *http.Request) ([]byte, bool) { panic("not called by Validate") },
-	} {
-		core.Must(plugin.NewServer(plugin.ServerConfig{Key: key, Layers: []plugin.Layer{{Name: "l", Key: key}}}))
-	}
 }

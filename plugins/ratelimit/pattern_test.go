@@ -13,6 +13,8 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/internal/muxpattern"
 )
 
 // ruled returns the marks of the rules that r may have, "" for none.
@@ -60,7 +62,7 @@ func FuzzRoutesFindWhatAServeMuxFinds(f *testing.F) {
 		var patterns []string
 		for range 12 {
 			p := pick("", "", "GET ", "HEAD ", "POST \t") + pick("", "", "h", "g") + path("/", "/a", "/b", "/{x}", "/{x...}", "/{$}")
-			if strings.Count(p, "{w}") > 0 || register(append(slices.Clone(patterns), p)...) != nil {
+			if strings.Count(p, "{w}") > 0 || muxpattern.Problem(append(slices.Clone(patterns), p)) != "" {
 				continue
 			}
 			patterns = append(patterns, p)

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core/ratelimit"
-	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/problem"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/rejected"
-	"github.com/gresil/gresil/internal/unread"
 	"github.com/gresil/gresil/server"
 )
 
@@ -40,48 +40,33 @@ func (s *settings) reject(w http.ResponseWriter, r *http.Request, links []link, 
 // which the client should try again is sent as none.
 func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*part, info Info, after time.Duration) {
 	why := func() error { return &ratelimit.LimitedError{Name: info.Name, Result: info.Result} }
-	if s.cfg.OnRejected != nil {
-		outer, rec := w, new(server.Recorder)
-		w = rec.Wrap(w) // to see whether it writes
-		rec.OnHeader(func(status int) {
-			if status != 0 { // no connection that it took over
-				unread.Release(outer, r)
+	never := info.Result.RetryAfter == Never
+	if s.cfg.OnRejected == nil && !never && len(violated) == 1 {
+		if recorder.Mark(w, why) {
+			if n := rejected.Of(r.Context()); n != nil {
+				n.Err, n.Status = why(), http.StatusTooManyRequests
 			}
-		})
-		h := w.Header()
-		if after < 0 {
-			h.Del("Retry-After")
-		} else {
-			h.Set("Retry-After", header.RetryAfter(after))
+			violated[0].refusal.Send(w, r, after)
 		}
-		h.Set("Cache-Control", "no-store")
-		server.MarkRejected(w, why())
-		s.cfg.OnRejected(w, r, info) // if it writes, Reject does not
-		if n := rejected.Of(r.Context()); n != nil && rec.Wrote() {
-			n.Err, n.Status = why(), rec.Status()
-		}
-	}
-	if info.Result.RetryAfter != Never && len(violated) == 1 {
-		violated[0].refusal.Reject(w, r, after, why)
 		return
 	}
 	names := make([]string, len(violated))
 	for i, p := range violated {
 		names[i] = p.name
 	}
-	rejection := quotaExceeded(names...)
-	if info.Result.RetryAfter == Never {
-		rejection = server.Rejection{Status: http.StatusRequestEntityTooLarge, Policies: names}
+	q := quotaExceeded(names...)
+	rejection := server.Rejection{Status: q.Status, Type: q.Type, Title: q.Title, Detail: q.Detail, Policies: names, RetryAfter: after, Err: why()}
+	if never {
+		rejection.Status, rejection.Type, rejection.Title = http.StatusRequestEntityTooLarge, "", ""
 		rejection.Detail = "The request costs " + strconv.FormatInt(info.Cost, 10) + ", and the limit is " + strconv.FormatInt(info.Result.Limit, 10) + "."
 	}
-	rejection.RetryAfter, rejection.Err = after, why()
-	server.Reject(w, r, rejection)
+	s.answer(w, r, rejection)
 }
 
 // quotaExceeded is the answer that some limits give. It does not have the time to wait,
 // which Retry-After has, so that it can be prepared.
-func quotaExceeded(policies ...string) server.Rejection {
-	return server.Rejection{
+func quotaExceeded(policies ...string) problem.Details {
+	return problem.Details{
 		Status:   http.StatusTooManyRequests,
 		Type:     "https://iana.org/assignments/http-problem-types#quota-exceeded",
 		Title:    "Request cannot be satisfied as assigned quota has been exceeded",

@@ -27,7 +27,7 @@ func TestReject_StalledBody(t *testing.T) {
 		return core.Must(ratelimit.NewServer(cfg)).Handler(http.NotFoundHandler())
 	}
 	own := spent
-	own.OnRejected = func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) { w.WriteHeader(http.StatusTeapot) }
+	own.OnRejected = func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) { w.WriteHeader(http.StatusTeapot) }
 	free := ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)}
 	broken := breaker.ServerConfig{Initial: breaker.ForcedOpen}
 	for _, tt := range []struct {
@@ -59,7 +59,7 @@ func TestReject_StalledBody(t *testing.T) {
 		}, 503, false},
 		{"a handler's own", func() http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				server.Reject(w, r, server.Rejection{Status: http.StatusUnauthorized, Unmarked: true})
+				server.Reject(w, r, server.Rejection{Status: http.StatusUnauthorized, Err: io.EOF})
 			})
 		}, 401, true},
 	} {
@@ -87,4 +87,36 @@ func TestReject_StalledBody(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The body that is prepared is that of server.Reject.
+func TestReject_DefaultIsServerReject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := ratelimit.ServerConfig{
+			Name: "api", Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10, Key: server.FirstOf(server.User, server.Header("User")),
+			Block: path("/bad"), Weight: cost, Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.PerMinute(1)}},
+		}
+		byDefault := serve(t, cfg)
+		cfg.OnRejected = server.Reject
+		byHook := serve(t, cfg)
+		for _, r := range []func() *http.Request{
+			func() *http.Request { return request(http.MethodGet, "/", "User", "ann", "Cost", "1") },
+			func() *http.Request { return request(http.MethodGet, "/", "User", "ann", "Cost", "1") }, // 429 of two
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "1") }, // 429 of one
+			func() *http.Request {
+				return request(http.MethodGet, "/", "User", "bob", "Cost", "1", "Accept", "text/plain")
+			},
+			func() *http.Request { return request(http.MethodHead, "/", "User", "bob", "Cost", "1") },
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "9") }, // 413
+			func() *http.Request { return request(http.MethodGet, "/bad") },                          // 403
+			func() *http.Request { return request(http.MethodGet, "/", "Cost", "1") },                // 403
+			func() *http.Request { return request(http.MethodGet, "/", "User", "bob", "Cost", "-") }, // 500
+		} {
+			want, got := do(byDefault, r()), do(byHook, r())
+			require.Equal(t, want.Code, got.Code)
+			require.Equal(t, want.Header(), got.Header())
+			require.Equal(t, want.Body.String(), got.Body.String())
+		}
+	})
 }

@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -198,44 +196,4 @@ func (l *lookup) find(path string, inMux bool) {
 			l.add(u)
 		}
 	}
-}
-
-// patternProblem returns the mistake in the pattern of a route, or an empty text.
-func (c ServerConfig) patternProblem(i int) string {
-	pattern := c.Routes[i].Pattern
-	if err := register(pattern); err != nil {
-		return "must be a pattern of net/http: " + strings.TrimPrefix(err.Error(), fmt.Sprintf("parsing %q: ", pattern))
-	}
-	p := parsePattern(pattern)
-	if p.method != strings.ToUpper(p.method) {
-		return "must have its method as it is sent, as in POST"
-	}
-	for _, part := range p.segments {
-		if part.literal == "*" {
-			return "must not have a *, which is no wildcard in a pattern of net/http: write {rest...}"
-		}
-	}
-	for j, earlier := range c.Routes[:i] {
-		if register(earlier.Pattern) == nil && register(earlier.Pattern, pattern) != nil {
-			return fmt.Sprintf("must not conflict with Routes[%d], %q: neither is more specific", j, earlier.Pattern)
-		}
-	}
-	return ""
-}
-
-// register tries patterns on a mux, which panics on those that it does not take.
-func register(patterns ...string) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			var ok bool
-			if err, ok = v.(error); !ok {
-				err = errors.New("cannot be parsed")
-			}
-		}
-	}()
-	mux := http.NewServeMux()
-	for _, p := range patterns {
-		mux.Handle(p, http.NotFoundHandler())
-	}
-	return nil
 }

@@ -63,7 +63,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 func (s *Server) settings(cfg ServerConfig) (*settings, error) {
 	set := &settings{Server: s, cfg: cfg, key: cfg.Key}
 	if set.key == nil {
-		set.key = server.ByClientIP()
+		set.key = server.ClientIP
 	}
 	set.others = &rule{set: set, limiter: s.limiter, weight: cfg.Weight, tier: cfg.Tier, texts: newTexts(s.Name(), s.limiter)}
 	for _, r := range cfg.Routes {
@@ -134,11 +134,13 @@ type ServerCall struct {
 
 // Override returns a context under which this plugin, and no other, uses its settings as
 // changed by f, for a request that an outer middleware passes on. Overrides nest: the
-// innermost is applied last. With a Key that cannot be used the request is answered with
-// 500. A nil f changes nothing.
+// innermost is applied last. A nil f changes nothing.
 func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
 	return override.Context(ctx, s, f)
 }
+
+// String returns the type and the name, as in "ratelimit.Server(api)".
+func (s *Server) String() string { return "ratelimit.Server(" + s.Name() + ")" }
 
 // Stats returns the counters as they are now.
 func (s *Server) Stats() ServerStats { return s.counters.stats() }

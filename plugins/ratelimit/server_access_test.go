@@ -48,8 +48,12 @@ func TestServer_BlockList(t *testing.T) {
 	outer := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)})
 	s := serve(t, ratelimit.ServerConfig{
 		Limit: ratelimit.PerMinute(1), Headers: ratelimit.HeaderDraft10, Block: path("/bad"), Allow: path("/"), Exclude: path("/bad/health"),
-		Weight:     func(*http.Request) (int64, error) { t.Error("a blocked request is not weighed"); return 0, nil },
-		OnRejected: func(http.ResponseWriter, *http.Request, ratelimit.Info) { t.Error("it is no refusal of the limit") },
+		Weight: func(*http.Request) (int64, error) { t.Error("a blocked request is not weighed"); return 0, nil },
+		OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+			require.ErrorIs(t, rej.Err, core.ErrRejected)
+			require.NotErrorIs(t, rej.Err, ratelimit.ErrLimited)
+			server.Reject(w, r, rej)
+		},
 	})
 	w := fetch(s, "/bad")
 	require.Equal(t, 403, w.Code)
@@ -73,11 +77,11 @@ func TestServer_Shadow(t *testing.T) {
 		told := func(http.ResponseWriter, *http.Request, ratelimit.Info) { t.Error("not in shadow") }
 		weight := error(nil)
 		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.PerMinute(2), Shadow: true, MaxWait: time.Hour, Headers: allHeaders | ratelimit.HeaderDraft03, Key: server.ByHeader("User"), KeyRequired: true,
+			Limit: ratelimit.PerMinute(2), Shadow: true, MaxWait: time.Hour, Headers: allHeaders | ratelimit.HeaderDraft03, Key: server.Header("User"),
 			Weight:     func(*http.Request) (int64, error) { return 1, weight },
 			Block:      path("/bad"),
 			Allow:      path("/free"),
-			OnRejected: told, OnSuccess: told,
+			OnRejected: func(http.ResponseWriter, *http.Request, server.Rejection) { t.Error("not in shadow") }, OnSuccess: told,
 			Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
 				switch e.Text {
 				case "permits granted":
@@ -145,25 +149,23 @@ func TestRequestsWithoutAKey(t *testing.T) {
 		r.RemoteAddr = addr
 		return do(s, r).Code
 	}
-	cfg := ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Key: server.ByHeader("User")}
-	peer := serve(t, cfg)
+	cfg := ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), Key: server.Header("User")}
+	peer := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.Key = server.FirstOf(c.Key, server.ClientIP) }))
 	require.Equal(t, 200, from(peer, "192.0.2.1:1", ""))
 	require.Equal(t, 429, from(peer, "192.0.2.1:2", ""))
 	require.Equal(t, 200, from(peer, "192.0.2.2:1", ""))
-	require.Equal(t, 200, from(peer, "@", ""), "no IP: what stands there")
-	require.Equal(t, 429, from(peer, "@", ""))
-	require.Equal(t, 200, from(peer, "/run/other.sock", ""))
-	require.Equal(t, 200, from(peer, "", ""))
-	require.Equal(t, 429, from(peer, "", ""))
+	require.Equal(t, 200, from(peer, "192.0.2.1:1", "192.0.2.1"), "a user with such a name is another key")
+	require.Equal(t, 403, from(peer, "@", ""), "nor an IP")
+	require.Equal(t, 403, from(serve(t, ratelimit.ServerConfig{}), "/run/app.sock", ""), "the default is the IP")
 
 	shared := serve(t, with(cfg, func(c *ratelimit.ServerConfig) {
-		c.Key = server.FirstOf(c.Key, server.ByFunc(func(*http.Request) string { return "#shared" }))
+		c.Key = server.FirstOf(c.Key, func(*http.Request) (string, bool) { return "#shared", true })
 	}))
 	require.Equal(t, 200, from(shared, "192.0.2.1:1", ""))
 	require.Equal(t, 429, from(shared, "192.0.2.2:1", ""))
 	require.Equal(t, 200, from(shared, "192.0.2.2:1", "ann"))
 
-	deny := serve(t, with(cfg, func(c *ratelimit.ServerConfig) { c.KeyRequired = true }))
+	deny := serve(t, cfg)
 	require.Equal(t, 403, from(deny, "192.0.2.1:1", ""))
 	require.Equal(t, 200, from(deny, "192.0.2.1:1", "ann"))
 	require.EqualValues(t, 1, deny.calls.Load())
@@ -247,7 +249,7 @@ func TestServer_WaitsForLayers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.FixedWindow(1, 6*time.Second), MaxWait: 10 * time.Second, Key: server.ByHeader("User"),
+			Limit: ratelimit.FixedWindow(1, 6*time.Second), MaxWait: 10 * time.Second, Key: server.Header("User"),
 			Layers: []ratelimit.Layer{{Name: "all", Limit: ratelimit.TokenBucket(1, 8*time.Second, 1)}},
 		})
 		start := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	limiter "github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
 )
@@ -83,12 +84,12 @@ func TestARefusalHasTheSameBodyWhateverTheWait(t *testing.T) {
 // The error of a prepared refusal is that of the request, not of the rule.
 func TestAnOuterRecorderSeesTheRefusalOfTheRequest(t *testing.T) {
 	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(1), Key: server.ByHeader("User")})
+	s := serve(t, ratelimit.ServerConfig{Name: "api", Limit: ratelimit.PerHour(1), Key: server.Header("User")})
 	for _, user := range []string{"ann", "bob"} {
 		fetch(s, "/", "User", user)
 		var rejected error
 		fetch(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			rec := new(server.Recorder)
+			rec := new(recorder.Recorder)
 			w = rec.Wrap(w)
 			s.ServeHTTP(w, r)
 			rejected = rec.Rejected()

@@ -42,8 +42,8 @@ func TestServerConfig_Validate(t *testing.T) {
 		"empty pattern": {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Limit: limit}}}, []string{`ratelimit.ServerConfig.Routes[0].Pattern = "": must be a pattern of net/http`}},
 		"bad pattern":   {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}, {Pattern: "POST /{x"}}}, []string{`Routes[1].Pattern = "POST /{x": must be a pattern of net/http: at offset 6`}},
 		"no path":       {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "export"}}}, []string{`Routes[0].Pattern = "export": must be a pattern of net/http`}},
-		"twice":         {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}, {Pattern: "/a"}}}, []string{`Routes[1].Pattern = "/a": must not conflict with Routes[0], "/a"`}},
-		"conflict":      {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a/{x}"}, {Pattern: "/b"}, {Pattern: "/{y}/b"}}}, []string{`Routes[2].Pattern = "/{y}/b": must not conflict with Routes[0], "/a/{x}"`}},
+		"twice":         {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a"}, {Pattern: "/a"}}}, []string{`Routes[1].Pattern = "/a": must not conflict with pattern 0, "/a"`}},
+		"conflict":      {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a/{x}"}, {Pattern: "/b"}, {Pattern: "/{y}/b"}}}, []string{`Routes[2].Pattern = "/{y}/b": must not conflict with pattern 0, "/a/{x}"`}},
 		"route limit":   {ratelimit.ServerConfig{Routes: []ratelimit.Route{{Pattern: "/a", Limit: ratelimit.PerHour(-7)}}}, []string{"ratelimit.ServerConfig.Routes[0].Limit.Permits = -7"}},
 		"several": {
 			ratelimit.ServerConfig{MaxWait: -1, OnStoreError: 9, Headers: 64, Routes: []ratelimit.Route{{Pattern: "x", Limit: ratelimit.PerHour(-7)}}},

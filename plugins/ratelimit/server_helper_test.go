@@ -13,6 +13,7 @@ import (
 	core "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/server"
 )
 
 // served is a limited handler that counts what reaches it.
@@ -84,4 +85,10 @@ func (brokenStore) Close() error                          { return nil }
 func (brokenStore) Plan([]driver.Spec) (driver.ID, error) { return 1, nil }
 func (brokenStore) Apply(context.Context, string, driver.ID, driver.Op) (core.Result, error) {
 	return core.Result{}, errDown
+}
+
+// limitedInfo returns what the error of a rejection says.
+func limitedInfo(rej server.Rejection) ratelimit.Info {
+	limited, _ := errors.AsType[*core.LimitedError](rej.Err)
+	return ratelimit.Info{Name: limited.Name, Result: limited.Result}
 }

@@ -57,7 +57,7 @@ func TestServerSetConfigKeepsTheUsageOfKeys(t *testing.T) {
 				return ratelimit.PerHour(100)
 			}
 			return ratelimit.Limit{}
-		}, Key: server.ByHeader("User")}))
+		}, Key: server.Header("User")}))
 		require.Equal(t, "api", s.plugin.Config().Name)
 		require.Same(t, registry, s.plugin.Config().Registry)
 		require.Empty(t, fetch(s, "/", "User", "ann").Header().Values("RateLimit-Policy"))
@@ -156,15 +156,15 @@ func TestServerOverride(t *testing.T) {
 	require.Equal(t, "6", do(s, with("/", weight(3))).Header().Get("RateLimit-Remaining"))
 	require.Equal(t, "5", do(s, with("/", weight(3), func(c *ratelimit.ServerCall) { c.Weight = nil })).Header().Get("RateLimit-Remaining"))
 	require.Equal(t, "9", do(s, with("/", func(c *ratelimit.ServerCall) {
-		c.Key = server.ByFunc(func(*http.Request) string { return "ann" })
+		c.Key = func(*http.Request) (string, bool) { return "ann", true }
 	})).Header().Get("RateLimit-Remaining"), "another key")
 	require.EqualValues(t, 9, left(t, s, "ann"))
 	require.Equal(t, "3", do(s, with("/export", func(*ratelimit.ServerCall) {})).Header().Get("RateLimit-Remaining"), "the route has its weight")
 	require.Equal(t, "2", do(s, with("/export", weight(1))).Header().Get("RateLimit-Remaining"))
 	require.Equal(t, "4", do(s, with("/", nil)).Header().Get("RateLimit-Remaining"))
 
-	w = do(s, with("/", func(c *ratelimit.ServerCall) { c.Key = server.ByHeader("") }))
-	require.Equal(t, 500, w.Code)
+	w = do(s, with("/", func(c *ratelimit.ServerCall) { c.Key = server.User }))
+	require.Equal(t, 403, w.Code)
 	w = do(s, with("/", func(c *ratelimit.ServerCall) {
 		c.Weight = func(*http.Request) (int64, error) { return 0, errors.New("broken") }
 	}))

@@ -19,6 +19,7 @@ import (
 	"github.com/gresil/gresil/core"
 	coreratelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/eventtest"
+	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
 	"github.com/gresil/gresil/server"
@@ -46,7 +47,7 @@ func TestTotalTwoWeightTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, ratelimit.ServerConfig{
 			Limit:   ratelimit.PerMinute(2),
-			Key:     server.ByFunc(func(r *http.Request) string { return r.URL.Path }),
+			Key:     func(r *http.Request) (string, bool) { return r.URL.Path, true },
 			Weight:  func(*http.Request) (int64, error) { return 2, nil },
 			Exclude: func(r *http.Request) bool { return r.URL.Path == "/exclude" },
 			Headers: ratelimit.HeaderDraft10,
@@ -200,43 +201,20 @@ func TestRetryAfterIsEnoughAndRoundedUp(t *testing.T) {
 	})
 }
 
-func TestNoKeyIsNoSharedBucket(t *testing.T) {
-	t.Parallel()
-	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(5), Key: server.ByHeader("User")})
-	from := func(addr, user string) int {
-		r := request(http.MethodPost, "/login", "User", user)
-		r.RemoteAddr = addr
-		return do(s, r).Code
-	}
-	for range 5 {
-		require.Equal(t, 200, from("192.0.2.1:1", ""))
-	}
-	require.Equal(t, 429, from("192.0.2.1:1", ""))
-	require.Equal(t, 200, from("192.0.2.2:1", ""), "another client without a key")
-	require.Equal(t, 200, from("192.0.2.1:1", "ann"), "the same client with one")
-	require.Equal(t, 200, from("192.0.2.1:1", "192.0.2.1"), "a key that reads like the IP")
-	require.Equal(t, 200, from("192.0.2.1:1", "#ip:192.0.2.1"), "or like what stands for it")
-	for range 4 {
-		require.Equal(t, 200, from("198.51.100.7:1", "ann"))
-	}
-	require.Equal(t, 429, from("203.0.113.1:1", "ann"), "5 for each user, wherever from")
-}
-
 func TestServer_KeyInInfo(t *testing.T) {
 	t.Parallel()
 	var keys []string
 	s := serve(t, ratelimit.ServerConfig{
-		Key:       server.ByHeader("User"),
+		Key:       server.Header("User"),
 		Routes:    []ratelimit.Route{{Pattern: "/export", Limit: ratelimit.PerMinute(1)}},
 		OnSuccess: func(_ http.ResponseWriter, _ *http.Request, info ratelimit.Info) { keys = append(keys, info.Key) },
 	})
 	long := strings.Repeat("x", 500)
-	for _, user := range []string{"ann", "", "#1", "7:/export:ann", long} {
+	for _, user := range []string{"ann", "#1", "7:/export:ann", long} {
 		fetch(s, "/", "User", user)
 	}
 	fetch(s, "/export", "User", "ann")
-	fetch(s, "/export")
-	require.Equal(t, []string{"ann", "#ip:192.0.2.1", "#key:#1", "7:/export:ann", long, "#route:7:/export:ann", "#route:7:/export:#ip:192.0.2.1"}, keys)
+	require.Equal(t, []string{"ann", "#key:#1", "7:/export:ann", long, "#route:7:/export:ann"}, keys)
 	require.NoError(t, s.plugin.Limiter().Reset(t.Context(), "#route:7:/export:ann"))
 	require.Equal(t, 200, fetch(s, "/export", "User", "ann").Code, "a key can be reset by what Info says")
 }
@@ -304,10 +282,10 @@ func TestServer_WeightThatFails(t *testing.T) {
 		status int
 		body   string
 	}{
-		{&server.StatusError{Status: 411, Detail: "Send a Content-Length."}, 411, `{"type":"about:blank","title":"Length Required","status":411,"detail":"Send a Content-Length."}`},
-		{fmt.Errorf("wrapped: %w", &server.StatusError{Status: 400, Detail: "Bad page."}), 400, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"Bad page."}`},
+		{server.Rejection{Status: 411, Detail: "Send a Content-Length."}, 411, `{"type":"about:blank","title":"Length Required","status":411,"detail":"Send a Content-Length."}`},
+		{fmt.Errorf("wrapped: %w", server.Rejection{Status: 400, Detail: "Bad page."}), 400, `{"type":"about:blank","title":"Bad Request","status":400,"detail":"Bad page."}`},
 		{errors.New("secret"), 500, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
-		{&server.StatusError{Status: 42, Detail: "no status"}, 500, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
+		{server.Rejection{Status: 42, Detail: "no status"}, 500, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
 	} {
 		weight = tt.err
 		w := fetch(s, "/")
@@ -331,8 +309,11 @@ func TestServer_StoreFails(t *testing.T) {
 	var succeeded, failed int
 	cfg := ratelimit.ServerConfig{
 		Store: brokenStore{}, Headers: all,
-		OnSuccess:  func(http.ResponseWriter, *http.Request, ratelimit.Info) { succeeded++ },
-		OnRejected: func(http.ResponseWriter, *http.Request, ratelimit.Info) { t.Error("it is not a refusal") },
+		OnSuccess: func(http.ResponseWriter, *http.Request, ratelimit.Info) { succeeded++ },
+		OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+			require.NotErrorIs(t, rej.Err, ratelimit.ErrLimited)
+			server.Reject(w, r, rej)
+		},
 	}
 	listening := func() *core.Registry {
 		return eventtest.Registry(func(_ context.Context, e registry.Event) {
@@ -406,13 +387,13 @@ func TestServer_RefundsWhatAnyPluginRefuses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)})
 	full := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		server.Reject(w, r, server.Rejection{Err: errors.New("full")})
+		server.Reject(w, r, server.Rejection{Err: fmt.Errorf("full: %w", core.ErrRejected)})
 	}))
 	for range 3 {
 		require.Equal(t, 503, fetch(full, "/").Code)
 	}
 	aborting := s.plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		server.MarkRejected(w, errors.New("full"))
+		recorder.MarkRejected(w, errors.New("full"))
 		panic(http.ErrAbortHandler)
 	}))
 	require.PanicsWithValue(t, http.ErrAbortHandler, func() { fetch(aborting, "/") })
@@ -448,9 +429,9 @@ func TestServer_Hooks(t *testing.T) {
 				w.Header().Del("X-Rate-Limited")
 				infos = append(infos, info)
 			},
-			OnRejected: func(w http.ResponseWriter, _ *http.Request, info ratelimit.Info) {
+			OnRejected: func(w http.ResponseWriter, _ *http.Request, rej server.Rejection) {
 				w.Header().Set("X-Mine", w.Header().Get("Retry-After"))
-				infos = append(infos, info)
+				infos = append(infos, limitedInfo(rej))
 				if answer {
 					w.WriteHeader(http.StatusTeapot)
 					_, _ = w.Write([]byte("no"))
@@ -480,14 +461,9 @@ func TestServer_Hooks(t *testing.T) {
 		require.Empty(t, w.Header().Get("X-Mine"))
 
 		require.Len(t, infos, 4)
-		for i, want := range []struct {
-			cost    int64
-			allowed bool
-		}{{1, true}, {1, false}, {1, false}, {2, false}} {
+		for i, allowed := range []bool{true, false, false, false} {
 			require.Equal(t, "api", infos[i].Name)
-			require.Equal(t, "192.0.2.1", infos[i].Key)
-			require.Equal(t, want.cost, infos[i].Cost)
-			require.Equal(t, want.allowed, infos[i].Result.Allowed)
+			require.Equal(t, allowed, infos[i].Result.Allowed)
 		}
 		require.Equal(t, ratelimit.Never, infos[3].Result.RetryAfter)
 	})
@@ -496,7 +472,7 @@ func TestServer_Hooks(t *testing.T) {
 func TestServer_Tiers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, ratelimit.ServerConfig{
-		Limit: ratelimit.PerMinute(2), Headers: ratelimit.HeaderDraft10, Key: server.ByHeader("User"),
+		Limit: ratelimit.PerMinute(2), Headers: ratelimit.HeaderDraft10, Key: server.Header("User"),
 		Tier: func(r *http.Request) ratelimit.Limit {
 			switch r.Header.Get("Plan") {
 			case "gold":
@@ -565,7 +541,7 @@ func TestServer_InAPipeline(t *testing.T) {
 	users := serve(t, ratelimit.ServerConfig{Name: "users"})
 	p, err := server.New(server.InPhase(users.plugin, server.Handling+10), s.plugin)
 	require.NoError(t, err)
-	require.Equal(t, "Admission *ratelimit.Server(api) > Handling+10 *ratelimit.Server(users)", p.String())
+	require.Equal(t, "Admission ratelimit.Server(api) > Handling+10 ratelimit.Server(users)", p.String())
 }
 
 func TestServer_Registry(t *testing.T) {

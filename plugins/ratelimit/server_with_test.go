@@ -55,7 +55,7 @@ func TestServer_With_NeedsANameOfItsOwn(t *testing.T) {
 func TestServer_OnRejectedChangesTheHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), OnRejected: func(w http.ResponseWriter, _ *http.Request, _ ratelimit.Info) {
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.PerMinute(1), OnRejected: func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) {
 			w.Header().Set("Retry-After", "7")
 			w.Header().Set("X-Help", "https://help.test/limits")
 		}})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/internal/muxpattern"
 	"github.com/gresil/gresil/internal/validate"
 	"github.com/gresil/gresil/server"
 )
@@ -32,14 +33,15 @@ type ServerConfig struct {
 
 	// Limit is the limit of each key. The zero Limit is PerMinute(1000).
 	Limit Limit
-	// Key is the key whose permits a request takes. If nil, it is [server.ByClientIP].
-	// KeyRequired applies to a request without such a key. Info has the key unchanged, unless
-	// it begins with "#", which marks substitutes and the keys of routes and layers.
+	// Key is the key whose permits a request takes. A request without it is answered with 403:
+	// to limit such requests by IP, use server.FirstOf(key, server.ClientIP). If nil, it is
+	// [server.ClientIP]. Info has the key unchanged, unless it begins with "#", which marks the
+	// keys of routes and layers.
 	Key server.Key
 	// Weight is how many permits a request takes. If nil, it is 1. At 0 the request
 	// takes none, and passes. If it is above the capacity of the limit, the
 	// request is answered with 413. A negative weight, or an error, is answered
-	// with 500, or with the status of a [*server.StatusError], as 411 where a
+	// with 500, or with the [server.Rejection] that it is, as 411 where a
 	// Content-Length is needed. In none of these cases are permits taken. It must not read
 	// the body.
 	Weight func(r *http.Request) (int64, error)
@@ -54,18 +56,13 @@ type ServerConfig struct {
 	// or of none. So a network, a tenant, or all clients together can be limited: see
 	// [Layer].
 	Layers []Layer
-	// KeyRequired answers a request without a key with 403, as Block does. If false, the
-	// request takes the permits of its client IP, the address of its peer, apart from those
-	// that a key of the same text has; where there is no IP, as over a unix socket, RemoteAddr
-	// takes its place. For one bucket for all of them, end a [server.FirstOf] with a constant.
-	KeyRequired bool
 
 	// Exclude selects requests that are not limited at all: they take nothing, get no
 	// field, and are not counted. If nil, none.
 	Exclude func(r *http.Request) bool
 	// Block selects requests that are answered with 403, as those of a block list: they
 	// take nothing and have none of the fields. Only Exclude is called before. If nil,
-	// none. [server.KeyIn] and [server.ClientIP.In] make such lists.
+	// none. [server.Proxies.In] makes such lists.
 	Block func(r *http.Request) bool
 	// Allow selects requests that pass whatever they cost, as those of an allow list: they take nothing, also where the handler charges them (see [Charge]),
 	// have X-Rate-Limited: false, and are counted. If nil, none.
@@ -86,12 +83,10 @@ type ServerConfig struct {
 	// and false on what passed, and to the Retry-After of a refusal. If zero,
 	// there are none.
 	Headers HeaderStyle
-	// OnRejected, if not nil, is called when the limit refuses a request, after the
-	// fields are set. It can write the response. If it writes nothing, the default is
-	// sent, with the fields that it added: 429 with problem details, or 413 if
-	// info.Result.RetryAfter is Never. The default has its own Retry-After,
-	// Cache-Control and Content-Type.
-	OnRejected func(w http.ResponseWriter, r *http.Request, info Info)
+	// OnRejected answers a request that is not served. The fields are set, also Retry-After.
+	// rej.Err is a *LimitedError of core/ratelimit if a limit has refused. If nil, it is
+	// [server.Reject], which is also called if OnRejected writes nothing.
+	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
 	// OnSuccess, if not nil, is called when a request was allowed, before the
 	// handler, with the headers set: it may change and add some. It must not
 	// write. It is not called when the store has failed.
@@ -155,6 +150,15 @@ type Route struct {
 	Weight func(r *http.Request) (int64, error)
 }
 
+// problemOf returns the mistake in the pattern of the last route, or an empty text.
+func problemOf(routes []Route) string {
+	patterns := make([]string, len(routes))
+	for i, r := range routes {
+		patterns[i] = r.Pattern
+	}
+	return muxpattern.Problem(patterns)
+}
+
 // clone returns a copy of c with slices of its own.
 func (c ServerConfig) clone() ServerConfig {
 	c.Routes, c.Layers = slices.Clone(c.Routes), slices.Clone(c.Layers)
@@ -167,7 +171,6 @@ func (c ServerConfig) Validate() error {
 	const name = "ratelimit.ServerConfig."
 	check := validate.Of("ratelimit.ServerConfig")
 	check.Part(c.core().Validate(), "ratelimit.Config.", "ratelimit.")
-	check.Part(validate.Relabel(c.Key.Validate(), name+"Key", "server.ByHeader"))
 	check.That(c.MaxWait >= 0, "MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
 	check.That(c.MaxWait != 0 || c.MaxQueue == 0, "MaxQueue", c.MaxQueue, "must be 0 without MaxWait: nothing waits")
 	check.That(c.MaxWait != 0 || !c.NewestFirst, "NewestFirst", c.NewestFirst, "must be false without MaxWait: nothing waits")
@@ -175,14 +178,13 @@ func (c ServerConfig) Validate() error {
 	problem := func(reason, field, name string) { check.That(reason == "", field, strconv.Quote(name), reason) }
 	problem(c.nameProblem(c.Name), "Name", c.Name)
 	for i, r := range c.Routes {
-		problem(c.patternProblem(i), fmt.Sprintf("Routes[%d].Pattern", i), r.Pattern)
+		problem(problemOf(c.Routes[:i+1]), fmt.Sprintf("Routes[%d].Pattern", i), r.Pattern)
 		check.Part(validate.Relabel(r.Limit.Validate(), fmt.Sprintf("%sRoutes[%d].", name, i), "ratelimit."))
 	}
 	for i, l := range c.Layers {
 		problem(c.layerProblem(i), fmt.Sprintf("Layers[%d].Name", i), l.Name)
 		of := fmt.Sprintf("%sLayers[%d].", name, i)
 		check.Part(validate.Relabel(l.Limit.Validate(), of, "ratelimit."))
-		check.Part(validate.Relabel(l.Key.Validate(), of+"Key", "server.ByHeader"))
 	}
 	return check.Err()
 }

@@ -12,7 +12,7 @@ type ServerStats struct {
 	Allowed     uint64 // fitted into the limit, or cost nothing
 	Rejected    uint64 // did not: answered with 429 or 413; one that a handler rejects (Charge.Reject) was counted as Allowed before
 	AllowListed uint64 // not limited, by Allow
-	Blocked     uint64 // answered with 403: by Block, or by KeyRequired
+	Blocked     uint64 // answered with 403: by Block, or without a key
 	Shadowed    uint64 // passed only because of Shadow
 	Failed      uint64 // could not be decided: Weight, Tier or the store failed, the limiter was closed, or the client left while it waited
 }

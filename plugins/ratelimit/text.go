@@ -11,8 +11,8 @@ import (
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/header"
 	"github.com/gresil/gresil/internal/limits"
+	"github.com/gresil/gresil/internal/problem"
 	short "github.com/gresil/gresil/internal/text"
-	"github.com/gresil/gresil/server"
 )
 
 // A text is the text about a limit that is prepared before requests.
@@ -24,10 +24,10 @@ type text struct {
 
 // A part is one of the limits of a Limit.
 type part struct {
-	name     string           // as a client knows it
-	alone    []*part          // only this one
-	refusal  *server.Prepared // 429
-	item     string           // the same as a structured string (RFC 9651)
+	name     string        // as a client knows it
+	alone    []*part       // only this one
+	refusal  *problem.Body // 429
+	item     string        // the same as a structured string (RFC 9651)
 	capacity int64
 	total    string // the text of the capacity
 	window   int64  // seconds; 0: below one
@@ -45,7 +45,7 @@ func newText(name string, limit Limit) *text {
 	var b []byte
 	for i, spec := range specs {
 		p, n := &t.parts[i], limits.Capacity(spec)
-		*p = part{name: names[i], alone: []*part{p}, refusal: server.Prepare(quotaExceeded(names[i])), item: quote(names[i]), capacity: n, total: string(appendNumber(nil, n))}
+		*p = part{name: names[i], alone: []*part{p}, refusal: quotaExceeded(names[i]).Body(), item: quote(names[i]), capacity: n, total: string(appendNumber(nil, n))}
 		if fill, _ := limits.FillTime(spec); fill >= time.Second {
 			p.window = header.Seconds(fill)
 		}

@@ -51,12 +51,6 @@ func TestValidate(t *testing.T) {
 		{"server, zero", timeout.ServerConfig{}.Validate(), nil},
 		{"server, no limit", timeout.ServerConfig{Limit: -1}.Validate(), nil},
 		{"server, buffer", timeout.ServerConfig{MaxBuffer: -1}.Validate(), []string{"timeout.ServerConfig.MaxBuffer"}},
-		{"server, status 499", timeout.ServerConfig{Status: 499}.Validate(), []string{"timeout.ServerConfig.Status"}},
-		{"server, status 600", timeout.ServerConfig{Status: 600}.Validate(), []string{"timeout.ServerConfig.Status"}},
-		{"server, retry after", timeout.ServerConfig{RetryAfter: -time.Second}.Validate(), []string{"timeout.ServerConfig.RetryAfter"}},
-		{"server, all", timeout.ServerConfig{MaxBuffer: -1, Status: 200, RetryAfter: -1}.Validate(), []string{
-			"timeout.ServerConfig.MaxBuffer", "timeout.ServerConfig.Status", "timeout.ServerConfig.RetryAfter",
-		}},
 	} {
 		require.Equal(t, tt.want, fields(t, tt.err), tt.name)
 	}
@@ -119,6 +113,6 @@ func TestWithChangesACopy(t *testing.T) {
 	require.Equal(t, time.Minute, with(base, func(c *timeout.Config) { c.Limit = time.Minute }).Limit)
 	require.Equal(t, time.Second, base.Limit)
 	handler := timeout.ServerConfig{Limit: time.Second}
-	require.Equal(t, 504, with(handler, func(c *timeout.ServerConfig) { c.Status = 504 }).Status)
-	require.Zero(t, handler.Status)
+	require.Equal(t, 504, with(handler, func(c *timeout.ServerConfig) { c.MaxBuffer = 504 }).MaxBuffer)
+	require.Zero(t, handler.MaxBuffer)
 }

@@ -55,7 +55,7 @@
 // # On the server
 //
 // The handler runs in a goroutine of its own. At the limit the request is answered,
-// whatever the handler does: with 503, or Status, and problem details. The handler's
+// whatever the handler does: with 503 and problem details, or by OnRejected. The handler's
 // context ends with the [*Error] as cause, and its later writes return
 // [http.ErrHandlerTimeout], so nothing is written twice. A handler that ignores both runs
 // until it ends, and Stats counts it as abandoned.

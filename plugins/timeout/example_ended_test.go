@@ -53,10 +53,10 @@ func ExampleServer_SetConfig() {
 	cfg := limit.Config()
 	cfg.Limit = 5 * time.Second
 	fmt.Println(limit.SetConfig(cfg), limit.Config().Limit)
-	fmt.Println(limit.SetConfig(timeout.ServerConfig{Status: 404}))
+	fmt.Println(limit.SetConfig(timeout.ServerConfig{MaxBuffer: -1}))
 	// Output:
 	// <nil> 5s
-	// timeout.ServerConfig.Status = 404: must be from 500 to 599 (0 means 503)
+	// timeout.ServerConfig.MaxBuffer = -1: must be >= 0 (0 means 65536)
 }
 
 // A limit around all attempts, and its counters.

@@ -11,10 +11,17 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/timeout"
+	"github.com/gresil/gresil/server"
 )
 
 func ExampleNewServer() {
-	limit, err := timeout.NewServer(timeout.ServerConfig{Limit: 10 * time.Millisecond, RetryAfter: 5 * time.Second})
+	limit, err := timeout.NewServer(timeout.ServerConfig{
+		Limit: 10 * time.Millisecond,
+		OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+			rej.Status, rej.RetryAfter = http.StatusGatewayTimeout, 5*time.Second
+			server.Reject(w, r, rej)
+		},
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -28,8 +35,8 @@ func ExampleNewServer() {
 	fmt.Println(w.Code, w.Header().Get("Retry-After"))
 	fmt.Println(w.Body)
 	// Output:
-	// 503 5
-	// {"type":"about:blank","title":"Service Unavailable","status":503,"detail":"The request took too long."}
+	// 504 5
+	// {"type":"about:blank","title":"Gateway Timeout","status":504,"detail":"The request took too long."}
 }
 
 // A route that takes longer gets a limit of its own from a middleware further out.

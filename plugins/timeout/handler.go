@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
@@ -21,8 +23,8 @@ type serving struct {
 	r      *http.Request
 	ctx    limited
 	held   heldWriter
-	seen   server.Recorder // around held: has the marks of the handler
-	sent   server.Recorder // around the writer below, with its optional methods
+	seen   recorder.Recorder // around held: has the marks of the handler
+	sent   recorder.Recorder // around the writer below, with its optional methods
 
 	ended     chan ending // of a handler that ended in time
 	abandoned func()      // set before the limit, called by a handler that ends after it
@@ -128,13 +130,7 @@ func (s *serving) answer(cause *Error) {
 		// for reading ends the contexts of all further requests.
 		s.w.Header().Set("Connection", "close")
 	}
-	server.Reject(s.w, s.r, server.Rejection{
-		Status:     s.cfg.status(),
-		RetryAfter: s.cfg.RetryAfter,
-		Detail:     "The request took too long.",
-		Err:        cause,
-		Unmarked:   true,
-	})
+	reject.With(s.w, s.r, server.Rejection{Detail: "The request took too long.", Err: cause}, 0, s.cfg.OnRejected, server.Reject)
 	s.freeReader() // not before: it ends the context of the request, at which outer plugins look with the header
 }
 

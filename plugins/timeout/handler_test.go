@@ -1,6 +1,7 @@
 package timeout_test
 
 import (
+	"github.com/gresil/gresil/internal/recorder"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/server"
 )
 
 // net/http does not read the rest of the body after the answer.
@@ -38,10 +38,10 @@ func TestAConnectionWithABodyThatIsNotReadIsClosed(t *testing.T) {
 
 func TestARejectionFurtherInWithoutAResponseIsSeenFurtherOut(t *testing.T) {
 	t.Parallel()
-	rec := new(server.Recorder)
+	rec := new(recorder.Recorder)
 	w := rec.Wrap(httptest.NewRecorder())
 	core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		require.True(t, server.MarkRejected(w, core.ErrRejected))
+		require.True(t, recorder.MarkRejected(w, core.ErrRejected))
 	})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	require.Equal(t, core.ErrRejected, rec.Rejected())
 }

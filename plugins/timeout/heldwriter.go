@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gresil/gresil/server"
+	"github.com/gresil/gresil/internal/recorder"
 )
 
 // A heldWriter buffers a response until it begins. The goroutine of the handler uses it.
 // The goroutine of the request calls only stop, and finish after the handler has ended.
 type heldWriter struct {
 	w        http.ResponseWriter
-	seen     *server.Recorder // has the mark of an inner plugin that rejected the request
+	seen     *recorder.Recorder // has the mark of an inner plugin that rejected the request
 	ctx      *limited
 	max      int
 	cutsBody bool
@@ -98,7 +98,7 @@ func (h *heldWriter) finish(returned bool) {
 // mark passes the mark of a rejection on, which is too late once the response has begun.
 func (h *heldWriter) mark() {
 	if err := h.seen.Rejected(); err != nil {
-		server.MarkRejected(h.w, err)
+		recorder.MarkRejected(h.w, err)
 	}
 }
 
@@ -270,7 +270,7 @@ func (h *heldWriter) control(f func(*http.ResponseController) error) error {
 
 // Value finds what outer plugins attached to the request. It does not use the writer
 // below, so it works after the limit too.
-func (h *heldWriter) Value(key any) any { return server.Value(h.w, key) }
+func (h *heldWriter) Value(key any) any { return recorder.Value(h.w, key) }
 
 // The optional interfaces that the writer below may have.
 type (

@@ -3,6 +3,7 @@ package timeout_test
 import (
 	"bufio"
 	"errors"
+	"github.com/gresil/gresil/internal/recorder"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/server"
 )
 
 // A handler that takes over the connection can send Header itself, as a ReverseProxy does.
@@ -27,7 +27,7 @@ func TestTheHeaderAfterAHijackIsThatWithoutATimeout(t *testing.T) {
 		},
 	} {
 		w := hijackable{httptest.NewRecorder()}
-		rec := new(server.Recorder)
+		rec := new(recorder.Recorder)
 		outer := rec.Wrap(w)
 		outer.Header().Set("Changed", "before")
 		outer.Header().Set("Removed", "before")
@@ -49,12 +49,12 @@ func TestTheHeaderAfterAHijackIsThatWithoutATimeout(t *testing.T) {
 
 func TestARejectionOfAHandlerThatTakesOverTheConnectionIsSeenFurtherOut(t *testing.T) {
 	t.Parallel()
-	rec := new(server.Recorder)
+	rec := new(recorder.Recorder)
 	outer := rec.Wrap(hijackable{httptest.NewRecorder()})
 	var seen error
 	rec.OnHeader(func(int) { seen = rec.Rejected() })
 	core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		require.True(t, server.MarkRejected(w, core.ErrRejected))
+		require.True(t, recorder.MarkRejected(w, core.ErrRejected))
 		_, _, err := http.NewResponseController(w).Hijack()
 		require.NoError(t, err)
 	})).ServeHTTP(outer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))

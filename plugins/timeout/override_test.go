@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"context"
+	"github.com/gresil/gresil/server"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -99,11 +100,15 @@ func TestServerOverride(t *testing.T) {
 		took   time.Duration
 	}{
 		{"none", func(*timeout.ServerConfig) {}, 503, time.Second},
-		{"limit and status", func(c *timeout.ServerConfig) { c.Limit, c.Status = 2*time.Second, 504 }, 504, 2 * time.Second},
+		{"limit and status", func(c *timeout.ServerConfig) {
+			c.Limit, c.OnRejected = 2*time.Second, func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) {
+				w.WriteHeader(http.StatusGatewayTimeout)
+			}
+		}, 504, 2 * time.Second},
 		{"no limit", func(c *timeout.ServerConfig) { c.Limit = -1 }, 200, time.Hour},
 		{"disabled", func(c *timeout.ServerConfig) { c.Disabled = true }, 200, time.Hour},
-		{"disabled, and cannot be used", func(c *timeout.ServerConfig) { c.Disabled, c.Status = true, 200 }, 500, 0},
-		{"cannot be used", func(c *timeout.ServerConfig) { c.Status = 200 }, 500, 0},
+		{"disabled, and cannot be used", func(c *timeout.ServerConfig) { c.Disabled, c.MaxBuffer = true, -1 }, 500, 0},
+		{"cannot be used", func(c *timeout.ServerConfig) { c.MaxBuffer = -1 }, 500, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,8 +19,8 @@ func TestSetConfigReportsEveryMistakeAtOnce(t *testing.T) {
 			"timeout.Config.ResponseHeader = 1s: must be 0 for a total limit")
 	require.Equal(t, timeout.Config{}, total.Config())
 	srv := core.Must(timeout.NewServer(timeout.ServerConfig{}))
-	require.EqualError(t, srv.SetConfig(timeout.ServerConfig{Name: "other", Status: 404}),
-		"timeout.ServerConfig.Status = 404: must be from 500 to 599 (0 means 503)\n"+
+	require.EqualError(t, srv.SetConfig(timeout.ServerConfig{Name: "other", MaxBuffer: -1}),
+		"timeout.ServerConfig.MaxBuffer = -1: must be >= 0 (0 means 65536)\n"+
 			"timeout.ServerConfig.Name = other: must stay server")
 	require.Equal(t, timeout.ServerConfig{}, srv.Config())
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/gresil/gresil/internal/hook"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
@@ -68,6 +70,9 @@ func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Co
 	return override.Context(ctx, &s.plugin, f)
 }
 
+// String returns the type and the name, as in "timeout.Server(default)".
+func (s *Server) String() string { return "timeout.Server(" + s.Name() + ")" }
+
 // Stats returns the counts so far.
 func (s *Server) Stats() ServerStats {
 	return ServerStats{Stats: s.timeout.Stats(), LatePanics: s.latePanics.Load()}
@@ -81,7 +86,8 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		cfg, cause, err := s.settings(r.Context())
 		switch {
 		case err != nil:
-			server.Reject(w, r, server.Rejection{Status: http.StatusInternalServerError, RetryAfter: -1, Err: err})
+			recorder.MarkRejected(w, err) // the handler is not called
+			reject.With(w, r, server.Rejection{Status: http.StatusInternalServerError, RetryAfter: -1, Err: err}, -1, s.life.Load().Config.OnRejected, server.Reject)
 		case cfg.Disabled:
 			next.ServeHTTP(w, r)
 		case cause.Limit < 0:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/gresil/gresil/internal/recorder"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -80,7 +81,7 @@ func TestHandlerOverTheLimit(t *testing.T) {
 			cause, ctxErr, late error
 			handlerEnded        time.Duration
 		)
-		plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, RetryAfter: 1500 * time.Millisecond}))
+		plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
 		w := handle(t, plugin, func(w http.ResponseWriter, r *http.Request) {
 			deadline, ok := r.Context().Deadline()
 			require.True(t, ok)
@@ -106,7 +107,7 @@ func TestHandlerOverTheLimit(t *testing.T) {
 		require.Equal(t, http.ErrHandlerTimeout, late)
 
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
-		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Empty(t, w.Header().Get("Retry-After"))
 		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
 		require.Empty(t, w.Header().Get("X-Handler"))
 		require.Empty(t, w.Header().Get("Connection"), "there was no body to wait for")
@@ -124,7 +125,13 @@ func TestLateHandlerGetsErrHandlerTimeoutForEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var errs []error
-		httpClient, _ := serve(t, core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second, Status: 504})).Handler(
+		httpClient, _ := serve(t, core.Must(timeout.NewServer(timeout.ServerConfig{
+			Limit: time.Second, OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+				requireTimeout(t, rej.Err, "server")
+				rej.Status = http.StatusGatewayTimeout
+				server.Reject(w, r, rej)
+			},
+		})).Handler(
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				time.Sleep(2 * time.Second) // does not mind its context
 				c := http.NewResponseController(w)
@@ -239,7 +246,7 @@ func TestHeaders(t *testing.T) {
 func TestNothingIsSentForAHandlerThatWroteNothing(t *testing.T) {
 	t.Parallel()
 	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{}))
-	rec := new(server.Recorder)
+	rec := new(recorder.Recorder)
 	outer := rec.Wrap(httptest.NewRecorder())
 	plugin.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Handler", "1") })).
 		ServeHTTP(outer, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -299,7 +306,7 @@ func TestRejectionFurtherInIsSeenFurtherOut(t *testing.T) {
 			{func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 503, nil},
 		} {
 			w := httptest.NewRecorder()
-			rec := new(server.Recorder)
+			rec := new(recorder.Recorder)
 			outer := rec.Wrap(w)
 			plugin.Handler(tt.h).ServeHTTP(outer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 			require.Equal(t, tt.status, w.Code)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/server"
 )
 
 // ServerConfig configures a [Server]. The zero value is ready to use: 30 seconds
@@ -36,13 +37,11 @@ type ServerConfig struct {
 	// it begins. If zero, it is 64 KiB. It must not be negative.
 	MaxBuffer int
 
-	// Status is the status at the limit: 503, or 504 for a handler that waits for
-	// another server on behalf of the client, or another 5xx. If zero, it is
-	// 503.
-	Status int
-	// RetryAfter is the Retry-After field of the response at the limit, rounded up to
-	// seconds. If zero, the response has none. It must not be negative.
-	RetryAfter time.Duration
+	// OnRejected answers a request at the limit. rej.Err is an [*Error], and there is no
+	// Retry-After. It can call [server.Reject] with another Status, as 504 for a handler that
+	// waits for another server on behalf of the client. If nil, it is server.Reject, which is
+	// also called if OnRejected writes nothing.
+	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
 
 	// Late, if not nil, is called when a handler ends after its request was answered at
 	// the limit, by the goroutine of that handler. A panic in it is recovered and
@@ -67,11 +66,7 @@ type Ended struct {
 func (c ServerConfig) Validate() error {
 	check := validate.Of("timeout.ServerConfig")
 	check.That(c.MaxBuffer >= 0, "MaxBuffer", c.MaxBuffer, "must be >= 0 (0 means 65536)")
-	check.That(c.Status == 0 || c.Status >= 500 && c.Status <= 599, "Status", c.Status, "must be from 500 to 599 (0 means 503)")
-	check.That(c.RetryAfter >= 0, "RetryAfter", c.RetryAfter, "must be >= 0 (0 means none)")
 	return check.Err()
 }
 
 func (c ServerConfig) maxBuffer() int { return cmp.Or(c.MaxBuffer, 64<<10) }
-
-func (c ServerConfig) status() int { return cmp.Or(c.Status, http.StatusServiceUnavailable) }

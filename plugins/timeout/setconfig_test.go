@@ -72,9 +72,9 @@ func TestServerSetConfig(t *testing.T) {
 			return time.Since(start)
 		}
 		require.Equal(t, time.Second, end(http.StatusServiceUnavailable))
-		require.NoError(t, plugin.SetConfig(timeout.ServerConfig{Limit: 2 * time.Second, Status: http.StatusGatewayTimeout}))
-		require.Equal(t, 2*time.Second, end(http.StatusGatewayTimeout))
-		require.Equal(t, timeout.ServerConfig{Name: "api", Registry: &r, Limit: 2 * time.Second, Status: http.StatusGatewayTimeout}, plugin.Config())
+		require.NoError(t, plugin.SetConfig(timeout.ServerConfig{Limit: 2 * time.Second, MaxBuffer: 7}))
+		require.Equal(t, 2*time.Second, end(http.StatusServiceUnavailable))
+		require.Equal(t, timeout.ServerConfig{Name: "api", Registry: &r, Limit: 2 * time.Second, MaxBuffer: 7}, plugin.Config())
 		for want, bad := range map[string]timeout.ServerConfig{
 			"timeout.ServerConfig.Name = other: must stay api":                  {Name: "other"},
 			"timeout.ServerConfig.Registry = another one: must stay the same":   {Registry: &core.Registry{}},
@@ -92,7 +92,7 @@ func TestServerSetConfig(t *testing.T) {
 func TestSetConfigUnderConcurrentUse(t *testing.T) {
 	t.Parallel()
 	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: -1}))
-	configs := []timeout.ServerConfig{{Limit: -1, Status: 500}, {Limit: -2, Status: 501}, {Limit: -3, Status: 502}}
+	configs := []timeout.ServerConfig{{Limit: -1, MaxBuffer: 1}, {Limit: -2, MaxBuffer: 2}, {Limit: -3, MaxBuffer: 3}}
 	require.NoError(t, plugin.SetConfig(configs[0]))
 	var wg sync.WaitGroup
 	for range 3 {
@@ -101,8 +101,8 @@ func TestSetConfigUnderConcurrentUse(t *testing.T) {
 				if err := plugin.SetConfig(configs[n%3]); err != nil {
 					t.Error(err)
 				}
-				if c := plugin.Config(); c.Status != 499-int(c.Limit) {
-					t.Error(c.Limit, c.Status)
+				if c := plugin.Config(); c.MaxBuffer != -int(c.Limit) {
+					t.Error(c.Limit, c.MaxBuffer)
 				}
 			}
 		})

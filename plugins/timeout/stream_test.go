@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gresil/gresil/internal/recorder"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -380,7 +381,7 @@ func TestARejectionFurtherInOfAResponseThatBeginsIsSeenFurtherOut(t *testing.T) 
 		"flushed":      {timeout.ServerConfig{}, true},
 		"small buffer": {timeout.ServerConfig{MaxBuffer: 1}, false},
 	} {
-		rec := new(server.Recorder)
+		rec := new(recorder.Recorder)
 		outer := rec.Wrap(httptest.NewRecorder())
 		var seen error
 		rec.OnHeader(func(int) { seen = rec.Rejected() })

@@ -38,7 +38,7 @@ func New(cfg Config) (handler http.Handler, closePlugins func() error, err error
 		Registry: registry,
 		Limit:    hello,
 		// A client can make up a key: a real service checks it before the limiter.
-		Key: server.FirstOf(server.ByHeader("X-API-Key"), server.ByClientIP()),
+		Key: server.FirstOf(server.Header("X-API-Key"), server.ClientIP),
 		Routes: []ratelimit.Route{
 			{Pattern: "GET /search", Limit: ratelimit.TokenBucket(5, time.Second, 5)},
 			{Pattern: "POST /upload", Limit: ratelimit.TokenBucket(100, time.Minute, 100), Weight: startedKiB},
@@ -86,7 +86,7 @@ func unlimited(r *http.Request) bool {
 // body at all.
 func startedKiB(r *http.Request) (int64, error) {
 	if r.ContentLength < 0 || r.Header.Get("Content-Length") == "" {
-		return 0, &server.StatusError{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
+		return 0, server.Rejection{Status: http.StatusLengthRequired, Detail: "Send a Content-Length."}
 	}
 	return max(1, (r.ContentLength+1023)/1024), nil
 }

@@ -1,6 +1,55 @@
 package server
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/gresil/gresil/internal/peer"
+)
+
+// parseAddr reads an address as RemoteAddr and proxies write it: bare or with a port. An IPv4 address within IPv6 becomes IPv4, and
+// a zone is left out, so that no other spelling of an address makes another client.
+func parseAddr(s string) netip.Addr {
+	host, ok := cutPort(strings.Trim(s, " \t"))
+	host, zone, zoned := strings.Cut(host, "%")
+	addr, err := netip.ParseAddr(host)
+	if !ok || err != nil || zoned && (zone == "" || addr.Is4()) {
+		return netip.Addr{}
+	}
+	return addr.Unmap()
+}
+
+// cutPort returns the host of host:port, [host]:port, [host] or host.
+func cutPort(s string) (string, bool) {
+	inner, bracket := strings.CutPrefix(s, "[")
+	if !bracket {
+		host, port, found := strings.Cut(s, ":")
+		if !found || strings.Contains(port, ":") {
+			return s, true // no port, or IPv6
+		}
+		return host, peer.IsPort(port)
+	}
+	host, rest, closed := strings.Cut(inner, "]")
+	port, has := strings.CutPrefix(rest, ":")
+	return host, closed && (rest == "" || has && peer.IsPort(port))
+}
+
+// within reports whether a, or the IPv4 address in it, is in one of networks.
+func within(a netip.Addr, networks []netip.Prefix) bool {
+	if len(networks) == 0 {
+		return false
+	}
+	inner := embedded(a)
+	for _, p := range networks {
+		if n := p.Addr(); n.Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(n.Unmap(), p.Bits()-96) // as parseAddr does with addresses
+		}
+		if p.Contains(a) || p.Contains(inner) {
+			return true
+		}
+	}
+	return false
+}
 
 // The networks whose addresses have an IPv4 address in them that is known. IPv4 within IPv6,
 // ::ffff:0:0/96, is not among them: parseAddr has folded it.

@@ -1,11 +1,11 @@
-package server
+package recorder
 
 import "net/http"
 
 // A Valuer is a ResponseWriter that finds values of the request for [Value]. A writer
 // that wraps another one and has no Unwrap implements it by passing the call on:
 //
-//	func (w *writer) Value(key any) any { return server.Value(w.outer, key) }
+//	func (w *writer) Value(key any) any { return recorder.Value(w.outer, key) }
 //
 // Value can be called by any goroutine, also after the response is complete.
 type Valuer interface{ Value(key any) any }

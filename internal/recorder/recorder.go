@@ -1,4 +1,6 @@
-package server
+// Package recorder observes the responses of handlers for the plugins around them: which status was sent, and whether an inner
+// plugin has rejected the request.
+package recorder
 
 import (
 	"bufio"
@@ -16,7 +18,6 @@ type Recorder struct {
 	w        http.ResponseWriter
 	observer interface{ OnHeader(status int) } // may be nil
 	rejected error
-	bytes    int64
 	status   int16
 	hijacked bool
 	informed bool
@@ -25,8 +26,8 @@ type Recorder struct {
 
 // Wrap returns a writer that passes everything on to w, and that rec observes from now on.
 // The previous state of rec is lost. The writer has Flush and Hijack exactly when
-// [http.ResponseController] finds them in w, itself or through Unwrap, and ReadFrom and
-// Push exactly when w itself has them. FlushError comes with Flush. A ResponseController
+// [http.ResponseController] finds them in w, itself or through Unwrap. It has ReadFrom if w
+// has it, as the writer of HTTP/1 has together with the other two. A ResponseController
 // reaches the other methods of w through Unwrap.
 //
 // A type assertion to a type of net/http itself fails: [http.MaxBytesReader] still limits
@@ -46,9 +47,6 @@ func (rec *Recorder) Status() int {
 	return int(rec.status)
 }
 
-// Bytes returns the number of bytes of the body that the writer below has accepted.
-func (rec *Recorder) Bytes() int64 { return rec.bytes }
-
 // Wrote reports whether it is too late to send another response: the final header
 // was sent, or the connection taken over.
 func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
@@ -56,9 +54,6 @@ func (rec *Recorder) Wrote() bool { return rec.status != 0 || rec.hijacked }
 // Informed reports whether an informational header was sent, as 103. Fields that were set
 // before may be gone: [net/http/httputil.ReverseProxy] clears the header then.
 func (rec *Recorder) Informed() bool { return rec.informed }
-
-// Hijacked reports whether the handler took over the connection.
-func (rec *Recorder) Hijacked() bool { return rec.hijacked }
 
 // Rejected returns the error of an inner plugin that refused the request, so that the
 // handler was not called, or nil. See [MarkRejected].
@@ -68,8 +63,8 @@ func (rec *Recorder) Rejected() error { return rec.rejected }
 // response: with the status, just before the final header is passed on, or with 0,
 // right after the connection was taken over. An upgrade that is announced by
 // WriteHeader has 101, and no call for the Hijack that follows. Status, Hijacked
-// and Rejected are up to date by then, so it knows of a request that [Reject] or
-// [MarkRejected] refused. Where the handler returns without having sent anything
+// and Rejected are up to date by then, so it knows of a request that [MarkRejected]
+// was called for. Where the handler returns without having sent anything
 // there is no call.
 //
 // Changes of f to Header are sent, except after a Hijack: then they reach only a handler
@@ -115,17 +110,13 @@ func (rec writer) WriteHeader(status int) {
 // Write passes p on.
 func (rec writer) Write(p []byte) (int, error) {
 	rec.sent(http.StatusOK)
-	n, err := rec.w.Write(p)
-	rec.bytes += int64(n)
-	return n, err
+	return rec.w.Write(p)
 }
 
 // WriteString passes s on, without a copy where the writer below needs none.
 func (rec writer) WriteString(s string) (int, error) {
 	rec.sent(http.StatusOK)
-	n, err := io.WriteString(rec.w, s)
-	rec.bytes += int64(n)
-	return n, err
+	return io.WriteString(rec.w, s)
 }
 
 // Unwrap returns the writer below, for [http.ResponseController].
@@ -178,14 +169,9 @@ func (rec *Recorder) readFrom(r io.Reader) (int64, error) {
 	if n > 0 {
 		rec.sent(http.StatusOK)
 	}
-	rec.bytes += n
 	return first + n, err
 }
 
 const firstBytes = 512 // what net/http looks at for a Content-Type
 
 type onlyWriter struct{ io.Writer } // hides ReadFrom
-
-func (rec *Recorder) push(target string, opts *http.PushOptions) error {
-	return rec.w.(http.Pusher).Push(target, opts)
-}

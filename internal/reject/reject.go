@@ -1,0 +1,46 @@
+// Package reject answers the requests that plugins do not serve.
+package reject
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/header"
+	"github.com/gresil/gresil/internal/problem"
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/rejected"
+	"github.com/gresil/gresil/internal/unread"
+)
+
+// A Func answers a request. R is server.Rejection, which this package does not import.
+type Func[R error] func(w http.ResponseWriter, r *http.Request, rej R)
+
+// With answers a request by onRejected or, if that is nil or writes nothing, by fallback, which is server.Reject. Retry-After is
+// set before.
+func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter time.Duration, onRejected, fallback Func[R]) {
+	if onRejected != nil {
+		if errors.Is(rej, core.ErrRejected) { // as server.Reject does
+			recorder.MarkRejected(w, errors.Unwrap(rej))
+		}
+		outer, rec := w, new(recorder.Recorder)
+		w = rec.Wrap(w) // to see whether it writes
+		rec.OnHeader(func(status int) {
+			if status != 0 { // no connection that it took over
+				unread.Release(outer, r)
+			}
+		})
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Del("Retry-After")
+		if wait := problem.Wait(retryAfter, rej); wait >= 0 {
+			h.Set("Retry-After", header.RetryAfter(wait))
+		}
+		onRejected(w, r, rej)
+		if n := rejected.Of(r.Context()); n != nil && rec.Wrote() && errors.Is(rej, core.ErrRejected) {
+			n.Err, n.Status = errors.Unwrap(rej), rec.Status()
+		}
+	}
+	fallback(w, r, rej) // if the response has begun, this does nothing
+}

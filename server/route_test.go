@@ -1,0 +1,90 @@
+package server_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/server"
+)
+
+func TestRoute_Selects(t *testing.T) {
+	t.Parallel()
+	route := func(pattern string) server.Plugin { return server.Route(pattern, &plugin{pattern, server.Admission}) }
+	p := core.Must(server.New(route("/"), route("POST /export"), route("GET /users/{id}"), route("/files/"), route("/files/{name}/raw"),
+		route("api.example.com/"), route("/a/b"), route("/health/{$}"), &plugin{"all", server.Admission}))
+	h := p.Handler(http.HandlerFunc(ok))
+	for _, tt := range []struct{ method, target, want string }{
+		{"GET", "/", "/"},
+		{"GET", "/export", "/"},
+		{"POST", "/export", "POST /export"},
+		{"POST", "//export", "POST /export"},
+		{"POST", "/x/../export", "POST /export"},
+		{"POST", "/%65xport", "POST /export"},
+		{"POST", "/export/", "POST /export"},
+		{"POST", "/export//", "POST /export"},
+		{"POST", "/export.json", "POST /export"},
+		{"POST", "/export.json/", "POST /export"},
+		{"POST", "/export/more", "/"},
+		{"POST", "http://example.com:8080/export", "POST /export"},
+		{"GET", "/users/7", "GET /users/{id}"},
+		{"HEAD", "/users/7", "GET /users/{id}"},
+		{"GET", "/users/a.b", "GET /users/{id}"},
+		{"GET", "/files", "/files/"},
+		{"GET", "/files/a/b", "/files/"},
+		{"GET", "/files/a/raw", "/files/{name}/raw"},
+		{"GET", "/files/a/raw/", "/files/{name}/raw"},
+		{"GET", "/a%2Fb", "/a/b"},
+		{"GET", "/health/", "/health/{$}"},
+		{"POST", "http://api.example.com/export", "api.example.com/"},
+		{"GET", "http://API.example.com./users/7", "api.example.com/"},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(tt.method, tt.target, http.NoBody))
+		require.Equal(t, []string{tt.want, "all"}, w.Header().Values("Passed"), tt.method+" "+tt.target)
+	}
+}
+
+// What chi serves by the handler of a pattern has the plugins of the Route, from outside and from inside of the router.
+func TestRoute_AroundChi(t *testing.T) {
+	t.Parallel()
+	pipeline := core.Must(server.New(server.Route("/"), server.Route("GET /export", &plugin{"export", server.Admission})))
+	for name, spelling := range map[string]func(http.Handler) http.Handler{
+		"StripSlashes": middleware.StripSlashes, "CleanPath": middleware.CleanPath, "URLFormat": middleware.URLFormat,
+	} {
+		inside := chi.NewRouter()
+		inside.Use(spelling, pipeline.Handler)
+		inside.Get("/export", ok)
+		plain := chi.NewRouter()
+		plain.Use(spelling)
+		plain.Get("/export", ok)
+		for _, h := range []http.Handler{inside, pipeline.Handler(plain)} {
+			for _, target := range []string{"/export", "/export/", "//export", "/./export", "/export.json"} {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, get(target))
+				if w.Code == http.StatusOK {
+					require.Equal(t, "export", w.Header().Get("Passed"), name+" "+target)
+				}
+			}
+		}
+	}
+}
+
+func TestRoute_Alone(t *testing.T) {
+	t.Parallel()
+	call, limit := &plugin{"call", server.Handling}, &plugin{"limit", server.Admission}
+	rt := server.Route("/a", call, limit)
+	require.Equal(t, server.Admission, rt.Phase())
+	for target, want := range map[string][]string{"/a": {"limit", "call"}, "/b": nil} {
+		w := httptest.NewRecorder()
+		rt.Handler(http.HandlerFunc(ok)).ServeHTTP(w, get(target))
+		require.Equal(t, want, w.Header().Values("Passed"))
+	}
+	require.Panics(t, func() { server.Route("/{").Handler(http.HandlerFunc(ok)) })
+	require.Panics(t, func() { server.Route("/", nil).Handler(http.HandlerFunc(ok)) })
+}
