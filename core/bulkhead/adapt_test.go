@@ -14,6 +14,7 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/bulkhead"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/instance"
 )
 
 func limitOf(t *testing.T, b *bulkhead.Bulkhead) int {
@@ -253,4 +254,18 @@ func TestTheLimitFollowsTheUpstream(t *testing.T) {
 		require.Less(t, trips.Load(), int64(300), "60 at the start, and after that about one for each growth from 4 to 9")
 		require.Less(t, time.Since(begin), 70*time.Second, "5 or more at a time")
 	})
+}
+
+func TestFiguresOfLimitChanges(t *testing.T) {
+	t.Parallel()
+	r := &core.Registry{}
+	b := newBulkhead(t, bulkhead.Config{Limit: 4, Backoff: 0.5, Registry: r})
+	acquire(t, b, "k", 1).Done(core.Failure)
+	changes := map[string]float64{}
+	for _, f := range instance.Inner(r).Figures() {
+		if f.Name == "limit_changes_total" {
+			changes[f.Labels[1]] = f.N
+		}
+	}
+	require.Equal(t, map[string]float64{"lowered": 1, "raised": 0}, changes)
 }

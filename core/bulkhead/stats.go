@@ -1,6 +1,7 @@
 package bulkhead
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 )
@@ -20,6 +21,11 @@ type Stats struct {
 	InFlight    int    // permits that calls of this bulkhead hold
 	Limit       int    // permits that may be in flight
 	Waiting     int    // calls of this bulkhead that wait
+}
+
+// String returns the stats in one line, as in "in_flight=8/25 waiting=0 admitted=120 rejected=3".
+func (s Stats) String() string {
+	return fmt.Sprintf("in_flight=%d/%d waiting=%d admitted=%d rejected=%d", s.InFlight, s.Limit, s.Waiting, s.Admitted, s.Rejected)
 }
 
 // Stats returns the counts so far. They are read one after the other. It also forgets keys

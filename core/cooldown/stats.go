@@ -1,5 +1,7 @@
 package cooldown
 
+import "fmt"
+
 // Stats are the counters of a [Cooldown] and what there is at one moment.
 type Stats struct {
 	Holds         uint64 // holds that began; extending one is not counted
@@ -12,6 +14,11 @@ type Stats struct {
 	StoreFailures uint64 // times that the Store became unavailable
 	Keys          int    // keys in the table: held, on their way back, or not asked for since
 	Waiting       int    // calls that wait
+}
+
+// String returns the stats in one line, as in "holds=2 resumed=1 waiting=0 waited=5 rejected=3".
+func (s Stats) String() string {
+	return fmt.Sprintf("holds=%d resumed=%d waiting=%d waited=%d rejected=%d", s.Holds, s.Resumed, s.Waiting, s.Waited, s.Rejected)
 }
 
 // Stats returns the counts so far.

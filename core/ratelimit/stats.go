@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gresil/gresil/internal/limits"
@@ -16,6 +17,11 @@ type Stats struct {
 	Waiting     int    // waits now
 	Keys        int    // keys in the store; -1 if the store does not count them
 	Evicted     uint64 // keys evicted with usage
+}
+
+// String returns the stats in one line, as in "allowed=120 rejected=3 keys=17".
+func (s Stats) String() string {
+	return fmt.Sprintf("allowed=%d rejected=%d keys=%d", s.Allowed, s.Rejected, s.Keys)
 }
 
 // Stats returns the counters as they are now.

@@ -78,6 +78,14 @@ func Timeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
+// Permanent reports whether there is a core.Permanent in the tree of err.
+func Permanent(err error) bool {
+	return Has[interface {
+		error
+		Permanent() bool
+	}](err)
+}
+
 // Hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
 func Hopeless(rejection error) bool {
 	if _, ok := core.RetryAfter(rejection); ok {
@@ -88,14 +96,6 @@ func Hopeless(rejection error) bool {
 		RetryAfter() time.Duration
 	}](rejection)
 	return ok // it is negative
-}
-
-// Permanent reports whether there is a core.Permanent in the tree of err.
-func Permanent(err error) bool {
-	return Has[interface {
-		error
-		Permanent()
-	}](err)
 }
 
 // Struck reports whether a timeout with a cause of its own ended ctx: one that was set

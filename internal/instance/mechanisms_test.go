@@ -2,6 +2,7 @@ package instance_test
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"regexp"
 	"strings"
@@ -202,5 +203,16 @@ func TestMechanisms(t *testing.T) {
 			require.PanicsWithValue(t, "observer", func() { _ = r.Set(kind, "x", r.Config(kind, "x"), false) })
 			require.EqualValues(t, 3, r.Reloads(kind).Accepted, "the state is whole")
 		})
+	}
+}
+
+func TestStatsInOneLine(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]fmt.Stringer{
+		"in_flight=8/25 waiting=0 admitted=120 rejected=3": bulkhead.Stats{InFlight: 8, Limit: 25, Admitted: 120, Rejected: 3},
+		"allowed=120 rejected=3 keys=17":                   ratelimit.Stats{Allowed: 120, Rejected: 3, Keys: 17},
+		"holds=2 resumed=1 waiting=0 waited=5 rejected=3":  cooldown.Stats{Holds: 2, Resumed: 1, Waited: 5, Rejected: 3},
+	} {
+		require.Equal(t, want, s.String())
 	}
 }
