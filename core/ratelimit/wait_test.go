@@ -708,3 +708,84 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 		}
 	}
 }
+
+func TestStoreFailsDuringAWait(t *testing.T) {
+	t.Parallel()
+	for policy, check := range map[ratelimit.FailurePolicy]func(t *testing.T, i int, w waited){
+		ratelimit.Allow: func(t *testing.T, _ int, w waited) { // without a limit, but not before the turn of the first
+			t.Helper()
+			require.Equal(t, time.Second, served(t, w))
+		},
+		ratelimit.Deny: func(t *testing.T, i int, w waited) {
+			t.Helper()
+			if i == 0 {
+				require.NoError(t, w.err, "it had its permit")
+			} else {
+				require.ErrorIs(t, w.err, ratelimit.ErrStore)
+			}
+			require.Equal(t, time.Second, w.took)
+		},
+		ratelimit.Local: func(t *testing.T, i int, w waited) { // half of the limit
+			t.Helper()
+			require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 5 * time.Second}[i], served(t, w))
+		},
+	} {
+		t.Run(policy.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
+				l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.TokenBucket(2, 2*time.Second, 1), OnStoreError: policy})
+				require.True(t, take(t, l, "k", 1).Allowed)
+				var all []<-chan waited
+				for range 4 {
+					all = append(all, waitAt(t.Context(), l, 1))
+				}
+				time.Sleep(500 * ms)
+				store.Down()
+				for i, w := range all {
+					check(t, i, <-w)
+				}
+			})
+		})
+	}
+}
+
+// A wait over a store ends with its limiter, also while the store is asked.
+func TestCloseEndsWaitsOverAStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 100 * ms}, Limit: ratelimit.PerHour(1), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		var all []<-chan waited
+		for range 3 {
+			all = append(all, waitAt(t.Context(), l, 1))
+			time.Sleep(150 * ms)
+		}
+		require.NoError(t, l.Close())
+		for _, w := range all {
+			require.ErrorIs(t, (<-w).err, ratelimit.ErrClosed)
+		}
+		time.Sleep(time.Second)
+		require.Zero(t, l.Stats().Waiting)
+	})
+}
+
+// Where a store answers more slowly than permits come, one who reserves after another would lose most of them.
+func TestSlowStoreServesTheWholeLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 5 * ms}, Limit: ratelimit.TokenBucket(1000, time.Second, 1)})
+		var all sync.WaitGroup
+		start := time.Now()
+		for range 1000 {
+			all.Go(func() {
+				_, err := l.Wait(t.Context(), "k", 1)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, time.Since(start), 1200*ms)
+	})
+}
