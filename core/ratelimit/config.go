@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
@@ -63,16 +61,8 @@ type Config struct {
 	MaxWait time.Duration
 	// MaxQueue is the number of permits that the waiters of one key can wait for together; a
 	// waiter that exceeds it is refused. If zero, twice the capacity of the limit, and at least
-	// 1000. If negative, there is no queue: every wait is refused. A Store whose tables have no
-	// queue, such as that of redisstore, has reservations, bounded by MaxWait; the field must be
-	// zero there.
+	// 1000. If negative, there is no queue: every wait is refused. With a Store it applies to the waiters of this process.
 	MaxQueue int64
-	// NewestFirst serves the newest waiter first, which has most of its time left, and in a full
-	// queue it replaces the oldest ones, which are refused. Use it for users who wait for a page,
-	// when there are more than can be served. If false, waiters are served in the order of their
-	// calls, without overtaking: a waiter for many permits delays all waiters after it, and a full
-	// queue refuses a new one. It must be false for tables without a queue.
-	NewestFirst bool
 	// MaxKeys is the number of keys that are kept in memory: see [NewMemory]. It must
 	// be zero if there is a Store.
 	MaxKeys int
@@ -95,18 +85,6 @@ func (c Config) Validate() error {
 	}
 	check.That(c.Store == nil || !identity.Missing(c.Store), "Store", "a nil pointer", "must be a store, or nil for state in memory")
 	check.That(c.OnStoreError <= Local, "OnStoreError", c.OnStoreError, "must be Allow, Deny or Local")
-	return check.Err()
-}
-
-// validateFor reports the fields that cannot be used with a table: without a queue, waiters reserve
-// their permits.
-func (c Config) validateFor(t driver.Table) error {
-	if _, ok := t.(limits.QueueTable); ok {
-		return nil
-	}
-	check := validate.Of("ratelimit.Config")
-	check.That(c.MaxQueue == 0, "MaxQueue", c.MaxQueue, "must be 0 with a Store that is not in memory, which has no queue")
-	check.That(!c.NewestFirst, "NewestFirst", c.NewestFirst, "must be false with a Store that is not in memory")
 	return check.Err()
 }
 

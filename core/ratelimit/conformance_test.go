@@ -20,7 +20,7 @@ func openMemory(t *testing.T) ratelimit.Store {
 
 func TestMemoryConforms(t *testing.T) {
 	t.Parallel()
-	ratelimittest.Run(t, ratelimittest.Harness{Open: openMemory, Bubble: synctest.Test, Queue: true})
+	ratelimittest.Run(t, ratelimittest.Harness{Open: openMemory, Bubble: synctest.Test})
 }
 
 func TestMemoryConformsBehindASlowLink(t *testing.T) {

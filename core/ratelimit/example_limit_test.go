@@ -144,14 +144,3 @@ func ExampleChain_Wait() {
 	fmt.Println(errors.Is(err, ratelimit.ErrLimited))
 	// Output: true
 }
-
-func ExampleConfig_newestFirst() {
-	limiter, err := ratelimit.New(ratelimit.Config{
-		Limit:       ratelimit.PerSecond(100),
-		NewestFirst: true, // for users who look at a page
-		MaxQueue:    50,
-		MaxWait:     2 * time.Second,
-	})
-	fmt.Println(limiter.Config().NewestFirst, err)
-	// Output: true <nil>
-}

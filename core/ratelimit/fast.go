@@ -9,8 +9,8 @@ import (
 )
 
 // takeOne is what Apply does for a Take of at least one permit in the most common case: one
-// bucket or fixed window, which the key has a word of and nothing else, no waiters, and no slot to
-// be made or swept. Otherwise it returns false, and has done nothing. It spares the account that
+// bucket or fixed window, which the key has a word of and nothing else, and no slot to be made or
+// swept. Otherwise it returns false, and has done nothing. It spares the account that
 // the general way copies; the limiter counts in the shard, under its lock, and not with an atomic
 // (BenchmarkTake). Unless refuse is set, a refusal is false, and not counted.
 func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refuse bool, r *Result) bool {
@@ -25,7 +25,7 @@ func (t *table) takeOne(now int64, key string, p *limits.Rule, cost int64, refus
 		now = t.now()
 	}
 	now = max(now, s.last)
-	if !found || !s.slots[i].is(p.ID) || len(s.queues) > 0 || now-s.swept > p.Horizon || now >= t.due.Load() {
+	if !found || !s.slots[i].is(p.ID) || now-s.swept > p.Horizon || now >= t.due.Load() {
 		s.mu.Unlock()
 		return false
 	}

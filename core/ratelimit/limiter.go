@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/stripe"
 	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // A Limiter limits how many permits each key takes. [Limiter.Take] decides at once; [Limiter.Wait]
@@ -44,6 +44,7 @@ type shared struct {
 	allowed, rejected stripe.Counter
 	canceled          atomic.Uint64
 	waiting           atomic.Int64
+	lines             waitq.Lines[Result]
 	waits             [2]registry.Histogram // that ended with permits, or were canceled
 
 	locals, undecided   atomic.Uint64 // operations that the store failed to decide
@@ -76,7 +77,7 @@ func New(cfg Config) (*Limiter, error) {
 	if err := s.claim(&cfg); err != nil {
 		return nil, err
 	}
-	err := s.adopt(&cfg)
+	err := s.localize(&cfg)
 	if err == nil {
 		s.root, err = s.view(cfg.Limit)
 	}
@@ -104,11 +105,6 @@ func (s *shared) open(cfg *Config) (err error) {
 		s.memory, _ = s.table.(*table)
 	}
 	return nil
-}
-
-// adopt validates what cfg needs of the table.
-func (s *shared) adopt(cfg *Config) error {
-	return errors.Join(cfg.validateFor(s.table), s.localize(cfg))
 }
 
 // localize opens a table that decides while the store is unavailable, if cfg requires it.

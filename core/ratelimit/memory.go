@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/validate"
@@ -72,7 +73,7 @@ func (m *memory) Open(name string) (driver.Table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed.Load() {
-		return nil, limits.ErrClosed
+		return nil, core.ErrClosed
 	}
 	t := m.tables[name]
 	if t == nil {
@@ -82,14 +83,11 @@ func (m *memory) Open(name string) (driver.Table, error) {
 	return t, nil
 }
 
-// Close drops all tables. Waiters return [core.ErrClosed].
+// Close drops all tables.
 func (m *memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed.Store(true)
-	for _, t := range m.tables {
-		t.shut()
-	}
 	m.tables = nil
 	return nil
 }
@@ -209,16 +207,8 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 	if op.Kind == driver.Refund && op.Receipt.At < s.forgot {
 		op = &driver.Op{Change: op.Change}
 	}
-	if q := s.queues[hash]; q != nil {
-		q.Rewritten(max(s.swept, s.marked))
-		s.load(t, hash, q.Change(), &k)
-		if r = q.Apply(&k, p, op); q.Empty() {
-			delete(s.queues, hash)
-		}
-	} else {
-		s.load(t, hash, op.Change, &k)
-		r, _ = k.Apply(p, op)
-	}
+	s.load(t, hash, op.Change, &k)
+	r, _ = k.Apply(p, op)
 	s.save(t, hash, &k)
 	return r, nil
 }
@@ -226,14 +216,30 @@ func (t *table) applyAt(now int64, key string, id driver.ID, op *driver.Op) (r R
 // Changed marks all keys as stale: they were written under a limit that was replaced.
 func (t *table) Changed(c *driver.Change) {
 	t.each(func(s *shard) { s.mark(t, c) })
-	t.retime(c)
 }
 
-// ChangedKey carries a key over, and updates its waiters.
+// ChangedKey carries a key over.
 func (t *table) ChangedKey(key string, of, c *driver.Change) {
-	_ = t.hold(maphash.String(t.seed, key), func() (driver.ID, *driver.Change) { return 0, of }, func(q *limits.Queue, k *limits.Key) {
-		q.Retime(k, t.Plans, c)
-	}, nil)
+	_ = t.update(key, of, func(k *limits.Key) {
+		k.Change(c, t.All(), k.Now)
+		k.Changed = true
+	})
+}
+
+// update changes a key.
+func (t *table) update(key string, change *driver.Change, f func(k *limits.Key)) error {
+	hash := maphash.String(t.seed, key)
+	s := t.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.store.closed.Load() {
+		return core.ErrClosed
+	}
+	k := limits.Key{Now: s.tick(t, t.now())}
+	s.load(t, hash, change, &k)
+	f(&k)
+	s.save(t, hash, &k)
+	return nil
 }
 
 // Owe charges a key usage that is known from elsewhere: see limits.OwingTable.
@@ -243,15 +249,15 @@ func (t *table) Owe(key string, id driver.ID, permits int64, until time.Time) er
 		return err
 	}
 	t.sweep(t.now())
-	return t.hold(maphash.String(t.seed, key), nil, func(_ *limits.Queue, k *limits.Key) {
+	return t.update(key, nil, func(k *limits.Key) {
 		k.Changed = k.Owe(p, limits.Debt{Until: int64(until.Sub(t.base)), Permits: permits}, k.Now)
-	}, nil)
+	})
 }
 
 // planFor is the plan of that number, for an operation of that cost.
 func (t *table) planFor(id driver.ID, cost int64) (*limits.Plan, error) {
 	if t.store.closed.Load() {
-		return nil, limits.ErrClosed
+		return nil, core.ErrClosed
 	}
 	return t.For(id, cost)
 }

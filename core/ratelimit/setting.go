@@ -17,6 +17,7 @@ import (
 // A setting is a limit in force for keys.
 type setting struct {
 	limit  Limit // with defaults filled in
+	specs  []driver.Spec
 	plan   driver.ID
 	one    *limits.Rule   // for takeOne; nil where that does not apply
 	change *driver.Change // that put it in force
@@ -27,11 +28,12 @@ func (s *shared) setting(limit Limit) (*setting, error) {
 	if err := limit.Validate(); err != nil {
 		return nil, err
 	}
-	plan, err := s.table.Plan(limit.Specs())
+	specs := limit.Specs()
+	plan, err := s.table.Plan(specs)
 	if err != nil {
 		return nil, &storeError{s.Name(), err}
 	}
-	set := &setting{limit: limit.resolved(), plan: plan}
+	set := &setting{limit: limit.resolved(), specs: specs, plan: plan}
 	if s.memory != nil {
 		if p := s.memory.All()[plan]; len(p.Rules) == 1 && !p.Rules[0].Listed() {
 			set.one = p.Rules[0]
@@ -141,16 +143,18 @@ func (l *Limiter) SetLimit(limit Limit) error {
 	if set.plan == old.plan {
 		return nil
 	}
-	set.replace(old, time.Now())
-	l.current.Store(set)
-	if t, ok := limits.As[limits.ChangingTable](l.table); ok {
-		t.Changed(set.change)
-	}
+	l.lines.Anew(func() {
+		set.replace(old, time.Now())
+		l.current.Store(set)
+		if t, ok := limits.As[limits.ChangingTable](l.table); ok {
+			t.Changed(set.change)
+		}
+	})
 	return nil
 }
 
 // SetConfig replaces the Config while the limiter is in use. Its Limit applies as in SetLimit.
-// MaxWait, MaxQueue, NewestFirst and OnStoreError apply to later calls;
+// MaxWait, MaxQueue and OnStoreError apply to later calls;
 // observers stay. An empty Name and a nil Registry leave those unchanged. If cfg does not
 // validate, or has another Name, Registry, Store or MaxKeys, SetConfig returns an error and
 // changes nothing.
@@ -159,7 +163,7 @@ func (l *Limiter) SetConfig(cfg Config) error {
 		return err
 	}
 	return l.life.SetConfig(cfg, func(cfg *Config) error {
-		if err := l.adopt(cfg); err != nil {
+		if err := l.localize(cfg); err != nil {
 			return err
 		}
 		return l.SetLimit(cfg.Limit)
@@ -231,10 +235,12 @@ func (l *Limiter) override(key string, set *setting) error {
 	case old == nil && l.overrides.n.Load() >= maxKeyLimits:
 		return errKeyLimits
 	}
-	next.replace(cmp.Or(old, root), time.Now())
-	l.overrides.set(key, set)
-	if t, ok := limits.As[limits.ChangingTable](l.table); ok {
-		t.ChangedKey(key, root.change, next.change)
-	}
+	l.lines.Anew(func() {
+		next.replace(cmp.Or(old, root), time.Now())
+		l.overrides.set(key, set)
+		if t, ok := limits.As[limits.ChangingTable](l.table); ok {
+			t.ChangedKey(key, root.change, next.change)
+		}
+	}, key)
 	return nil
 }

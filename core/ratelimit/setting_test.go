@@ -236,29 +236,6 @@ func TestSetLimitUnderLoad(t *testing.T) {
 	}
 }
 
-func TestMemoryCloseEndsAllWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := core.Must(ratelimit.NewMemory(0))
-		l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.PerMinute(1), MaxWait: -1})
-		require.True(t, take(t, l, "k", 1).Allowed)
-		w := waitAt(t.Context(), l, 1)
-		time.Sleep(time.Second)
-		require.NoError(t, store.Close())
-		got := <-w
-		require.ErrorIs(t, got.err, core.ErrClosed)
-		require.Equal(t, time.Second, got.took)
-		require.Zero(t, l.Stats().Waiting)
-	})
-}
-
-func TestLimiterConfigOfTheQueueIsValidated(t *testing.T) {
-	t.Parallel()
-	_, err := ratelimit.New(ratelimit.Config{Store: &ratelimittest.Slow{Store: core.Must(ratelimit.NewMemory(0))}, MaxQueue: 5, NewestFirst: true})
-	require.ErrorContains(t, err, "ratelimit.Config.MaxQueue = 5: must be 0 with a Store that is not in memory, which has no queue")
-	require.ErrorContains(t, err, "ratelimit.Config.NewestFirst = true: must be false with a Store that is not in memory")
-}
-
 func TestLimitsAreValidated(t *testing.T) {
 	t.Parallel()
 	for want, limit := range map[string]ratelimit.Limit{

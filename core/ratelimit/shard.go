@@ -15,10 +15,9 @@ import (
 type shard struct {
 	// One cache line, with all that takeOne writes.
 	mu                sync.Mutex
-	last              int64                 // the latest time of an operation: no operation is before it
-	slots             []slot                // a power of two, or none
-	queues            limits.Queues[uint64] // waiters, by the hash of the key
-	allowed, rejected uint64                // by takeOne
+	last              int64  // the latest time of an operation: no operation is before it
+	slots             []slot // a power of two, or none
+	allowed, rejected uint64 // by takeOne
 
 	swept    int64            // when every slot was looked at last
 	used     int              // slots that are not empty
@@ -276,9 +275,6 @@ func (s *shard) sweep(t *table, plans []*limits.Plan, now int64) {
 	s.compact()
 	if s.sketch != nil && s.sketch.until <= now {
 		s.sketch = nil
-	}
-	if len(s.queues) == 0 {
-		s.queues = nil // a map does not shrink
 	}
 	s.swept = now
 }

@@ -70,8 +70,7 @@ func (l *Limiter) Drain(ctx context.Context, key string) (Result, error) {
 // Result.Allowed. If the permits are not used, Refund gives them
 // back. No later call takes permits before them: a later take is refused, or reserved after them.
 // A negative maxWait is no limit; a FixedWindow can be reserved three windows ahead, a sliding
-// limit four periods. While other callers wait for the key (see [Limiter.Wait]) without NewestFirst,
-// Reserve is refused: the state of the key after the queue is not known yet.
+// limit four periods. It does not queue behind the callers of [Limiter.Wait], of which only the first has a reservation.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64, maxWait time.Duration) (Result, error) {
 	if maxWait < 0 {
 		maxWait = math.MaxInt64
@@ -101,10 +100,17 @@ func (l *Limiter) check(ctx context.Context, key string, n int64) (Result, error
 // that of the limiter that took, which may have changed since.
 //
 // It runs even if ctx is done: a store that has to wait has a second for it.
-func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, error) {
+func (l *Limiter) Refund(ctx context.Context, key string, take Result) (r Result, err error) {
 	if take.Granted <= 0 {
 		return l.Peek(ctx, key)
 	}
+	l.lines.Anew(func() { r, err = l.giveBack(ctx, key, take) }, key)
+	return r, err
+}
+
+const refundTimeout = time.Second
+
+func (l *Limiter) giveBack(ctx context.Context, key string, take Result) (Result, error) {
 	if l.own == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
@@ -113,11 +119,9 @@ func (l *Limiter) Refund(ctx context.Context, key string, take Result) (Result, 
 	return l.applyUnder(ctx, l.settingOfTake(key, take.Plan), key, driver.Op{Kind: driver.Refund, Cost: take.Granted, Receipt: take.Receipt})
 }
 
-const refundTimeout = time.Second
-
 // Reset forgets the usage of a key, under every limit.
-func (l *Limiter) Reset(ctx context.Context, key string) error {
-	_, err := l.apply(ctx, key, driver.Op{Kind: driver.Reset})
+func (l *Limiter) Reset(ctx context.Context, key string) (err error) {
+	l.lines.Anew(func() { _, err = l.apply(ctx, key, driver.Op{Kind: driver.Reset}) }, key)
 	return err
 }
 

@@ -3,45 +3,57 @@ package ratelimit
 import (
 	"context"
 	"errors"
+	"math"
+	"math/bits"
 	"strings"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit/driver"
-	"github.com/gresil/gresil/internal/limits"
 	"github.com/gresil/gresil/internal/waitq"
 )
 
 // Wait takes n permits of a key as soon as they are available, and then returns; Result.Wait is
 // the time that it waited. It is refused at once, with a [*LimitedError], if the permits would
-// come later than MaxWait or the deadline of ctx, or never, or if the queue is full. If ctx ends
+// come later than MaxWait or the deadline of ctx, or never, or if MaxQueue is exceeded. If ctx ends
 // during the wait, the error is its cause, and nothing is taken.
 //
-// In memory the waiters of a key form a queue (Config.NewestFirst), and permits are charged when a
-// waiter is served. A refund, a reset and a change of the limit apply to the queue at once. A
-// waiter that leaves makes room for the waiters after it. Without NewestFirst, no call takes permits
-// of the key before its waiters. If a Drain or a lower limit delays a waiter beyond its MaxWait,
-// it is refused then. A table without a queue, such as that of redisstore, makes a reservation, and gives it
-// back if the wait is canceled.
+// The waiters of a key are served in the order of their calls. Only the first of them has a
+// reservation, in memory and in a Store, so a caller that gives up delays no other: its time goes to the next.
+// (Where permits come faster than a Store answers, as many reserve as are served within one answer.) A
+// caller behind the first is refused at once by an estimate: that nobody leaves, and other
+// processes take nothing. If it turns out to be too low, the caller is refused later, after MaxWait at the latest.
+//
+// A refund, a reset and a change of the limit in this process apply to the waiters at once. No take gets
+// permits before the first waiter.
 func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
+	set, most := l.settingOf(key), waitq.Within(ctx, l.config().MaxWait)
 	var r Result
-	if set := l.settingOf(key); set.one != nil && l.memory.takeOne(clock, key, set.one, n, false, &r) {
-		l.took(ctx, key, n, &r)
-		return r, nil
+	if n <= 0 || n > set.limit.Capacity() || !l.lines.Has(key) {
+		if set.one != nil && l.memory.takeOne(clock, key, set.one, n, false, &r) {
+			l.took(ctx, key, n, &r)
+			return r, nil
+		}
+		var err error
+		if r, err = l.apply(ctx, key, driver.Op{Kind: driver.Take, Cost: n}); err != nil {
+			return Result{}, err
+		}
+		if r.Allowed || r.RetryAfter == Never || r.RetryAfter > most {
+			return l.waited(ctx, key, n, r)
+		}
 	}
-	most := waitq.Within(ctx, l.config().MaxWait)
-	var err error
-	if t, ok := l.table.(limits.QueueTable); ok && n > 0 {
-		r, err = l.queue(ctx, t, strings.Clone(key), n, most)
-	} else {
-		r, err = l.reserve(ctx, key, n, most)
-	}
+	r, err := l.line(ctx, set, strings.Clone(key), n, most, r.RetryAfter)
 	if err != nil {
 		return Result{}, err
 	}
+	return l.waited(ctx, key, n, r)
+}
+
+// waited reports the decision about a wait.
+func (l *Limiter) waited(ctx context.Context, key string, n int64, r Result) (Result, error) {
 	l.decided(ctx, key, n, &r, r.Wait)
 	if !r.Allowed {
 		return r, &LimitedError{Name: l.Name(), Result: r}
@@ -49,82 +61,82 @@ func (l *Limiter) Wait(ctx context.Context, key string, n int64) (Result, error)
 	return r, nil
 }
 
-// queue waits in the queue of the key. An error is not a refusal: with an error nothing is taken.
-func (l *Limiter) queue(ctx context.Context, t limits.QueueTable, key string, n int64, most time.Duration) (Result, error) {
-	cfg, queued := l.config(), false
-	r, err := t.Wait(ctx, key, &limits.Request{
-		Limit: func() (driver.ID, *driver.Change) {
-			set := l.settingOf(key)
-			return set.plan, l.changeOf(set)
-		},
-		Cost: n, MaxWait: most, NewestFirst: cfg.NewestFirst, Room: cfg.room, Done: l.done,
-		Queued: func(estimate Result, await func() (Result, error)) (Result, error) {
-			queued = true
-			return l.wait(ctx, key, n, estimate, func() (Result, error) {
-				r, err := await()
-				if r.Granted > 0 && err != nil { // it was served while it left
-					_, _ = l.Refund(ctx, key, r)
-				}
-				return r, err
-			})
-		},
-	})
-	if err != nil && (!queued || !errors.Is(err, core.ErrClosed)) {
-		return l.failed(ctx, key, l.settingOf(key).plan, driver.Op{Kind: driver.Reserve, Cost: n}, err)
-	}
-	return r, err
-}
-
-// reserve waits for a reservation.
-func (l *Limiter) reserve(ctx context.Context, key string, n int64, most time.Duration) (Result, error) {
-	r, err := l.apply(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: most})
-	if err != nil || r.Wait == 0 {
-		return r, err
-	}
-	begun := false
+// line waits in the line of a key.
+func (l *Limiter) line(ctx context.Context, set *setting, key string, n int64, most, hint time.Duration) (Result, error) {
+	start, queued := time.Now(), false
 	defer func() {
-		if !begun { // an observer panicked
-			_, _ = l.Refund(ctx, key, r)
+		if queued {
+			l.waiting.Add(-1)
 		}
 	}()
-	return l.wait(ctx, key, n, r, func() (Result, error) {
-		begun = true
-		timer := time.NewTimer(r.Wait)
-		defer timer.Stop()
-		var err error
-		select {
-		case <-timer.C:
-			return r, nil
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-l.done:
-			err = limits.ErrClosed
-		}
-		_, _ = l.Refund(ctx, key, r) // if the store fails, the permits come back in their time
-		return r, err
+	slot, err := l.lines.Wait(ctx, l.done, key, most, &waitq.Caller[Result]{
+		Weight: n, Every: set.every(n), Room: l.config().room(set.limit.Capacity()), Hint: hint, After: set.after,
+		Reserve: func(ctx context.Context, most time.Duration) (waitq.Slot[Result], error) {
+			r, err := l.apply(ctx, key, driver.Op{Kind: driver.Reserve, Cost: n, MaxWait: most})
+			at := time.Now().Add(r.Wait + r.RetryAfter)
+			if r.RetryAfter == Never {
+				at = time.Time{}
+			}
+			return waitq.Slot[Result]{Value: r, At: at, Refused: !r.Allowed, Free: r.Allowed && r.Limit == 0}, err
+		},
+		Return: func(r Result) { _, _ = l.giveBack(ctx, key, r) }, // if the store fails, they come back in their time
+		Refuse: func(after time.Duration) Result {
+			full := set.every(set.limit.Capacity())
+			return Result{Plan: set.plan, Limit: set.limit.Capacity(), RetryAfter: after, NextAfter: after, FullAfter: after + min(full, math.MaxInt64-after)}
+		},
+		Queued: func() {
+			queued = true
+			l.waiting.Add(1)
+			l.emitQueued(ctx, key, n)
+		},
 	})
-}
-
-// wait counts a waiter and its wait. The caller
-// of wait reports a refusal.
-func (l *Limiter) wait(ctx context.Context, key string, n int64, estimate Result, f func() (Result, error)) (Result, error) {
-	l.emitQueued(ctx, key, n)
-	start := time.Now()
-	r, err := func() (Result, error) {
-		l.waiting.Add(1)
-		defer l.waiting.Add(-1)
-		return f()
-	}()
-	switch {
+	waited := time.Since(start)
+	switch r := &slot.Value; {
+	case err != nil && errors.Is(err, waitq.ErrClosed):
+		err = core.ErrClosed
+		fallthrough
 	case err != nil:
 		l.canceled.Add(1)
-		waited := time.Since(start)
 		l.waits[1].Observe(waited)
 		l.emitCanceled(ctx, key, n, waited, err)
 	case r.Allowed:
-		l.waits[0].Observe(r.Wait)
+		since := time.Since(slot.At.Add(-r.Wait)) // the reservation
+		r.NextAfter, r.FullAfter = max(0, r.NextAfter-since), max(0, r.FullAfter-since)
+		r.Wait = waited
+		l.waits[0].Observe(waited)
 	}
-	return r, err
+	return slot.Value, err
+}
+
+// after returns how long after the first of some permits, of a key that had no more, the limit gives as many more.
+func (s *setting) after(first, more int64) (longest time.Duration) {
+	for _, spec := range s.specs {
+		n := more
+		if spec.Algorithm != driver.TokenBucket {
+			n = (first + more - 1) / spec.Permits * spec.Permits // windows give all at once
+		}
+		longest = max(longest, spread(n, spec))
+	}
+	return longest
+}
+
+// every returns the time in which the limit gives some permits, on average.
+func (s *setting) every(permits int64) (longest time.Duration) {
+	for _, spec := range s.specs {
+		longest = max(longest, spread(permits, spec))
+	}
+	return longest
+}
+
+// spread returns the time in which a limit gives some permits, rounded up, and at most 2^62.
+func spread(permits int64, s driver.Spec) time.Duration {
+	hi, lo := bits.Mul64(uint64(max(0, permits)), uint64(s.Period))
+	lo, carry := bits.Add64(lo, uint64(s.Permits-1), 0)
+	if hi += carry; hi >= uint64(s.Permits) {
+		return 1 << 62
+	}
+	d, _ := bits.Div64(hi, lo, uint64(s.Permits))
+	return time.Duration(min(d, 1<<62))
 }
 
 // Do waits for one permit of the key "" and runs op.

@@ -229,7 +229,7 @@ func (c *Count) charge(now, cost int64) (receipt uint64, taken int64) {
 		taken = min(cost, alg.available(alg.look(c.State, now, 0), now))
 	}
 	if taken > 0 {
-		c.State, receipt = alg.charge(c.State, now, now, now, taken, false)
+		c.State, receipt = alg.charge(c.State, now, now, now, taken)
 	}
 	return receipt, taken
 }

@@ -169,12 +169,9 @@ func (b *bucket) fits(s State, now, at, cost int64) bool {
 // charge adds to the debt. If others make the permits come later than own, the bucket does
 // not fill until then. A waiter came at the first tick after its time, and the bucket does
 // not lose the fraction in between.
-func (b *bucket) charge(s State, now, own, at, cost int64, queued bool) (State, uint64) {
+func (b *bucket) charge(s State, now, own, at, cost int64) (State, uint64) {
 	units, _ := b.now(now)
 	owed := debt(s.Word, units)
-	if fraction := units - s.Word; queued && owed == 0 && fraction < b.mul {
-		owed = -int64(fraction)
-	}
 	if at > own {
 		later, _ := b.now(at)
 		owed = max(owed, int64(later-units))

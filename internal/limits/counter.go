@@ -101,7 +101,7 @@ func (a counter) full(r Raw, now int64) int64 {
 	return now
 }
 
-func (a counter) charge(st State, now, _, at, cost int64, _ bool) (State, uint64) {
+func (a counter) charge(st State, now, _, at, cost int64) (State, uint64) {
 	s := st.List
 	c, ahead := a.fold(s, now)
 	if n := len(ahead); n > 0 && ahead[n-2] == at {
@@ -165,6 +165,6 @@ func (a counter) owing(until, n, now int64) State {
 		}
 		n = int64(taken)
 	}
-	s, _ := a.charge(State{}, at, 0, at, n, false)
+	s, _ := a.charge(State{}, at, 0, at, n)
 	return s
 }

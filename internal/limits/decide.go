@@ -19,20 +19,20 @@ func (k *Key) Apply(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
 	case driver.Take, driver.TakeAtMost, driver.Reserve, driver.Check, driver.Drain:
 	}
 	k.Changed = k.Changed || changed
-	r, charged := k.operate(p, op, false)
+	r, charged := k.operate(p, op)
 	return r, changed || charged
 }
 
-// operate does an operation that takes permits or looks. waited is for permits that were waited for.
-func (k *Key) operate(p *Plan, op *driver.Op, waited bool) (r driver.Result, changed bool) {
+// operate does an operation that takes permits or looks.
+func (k *Key) operate(p *Plan, op *driver.Op) (r driver.Result, changed bool) {
 	if looks(op) {
 		b := *k
 		b.carry(p, k.Now)
-		b.decide(p, op, waited, &r)
+		b.decide(p, op, &r)
 		return r, false
 	}
 	k.carry(p, k.Now)
-	changed = k.decide(p, op, waited, &r) || k.added && !k.Over(k.Now)
+	changed = k.decide(p, op, &r) || k.added && !k.Over(k.Now)
 	if changed {
 		k.Changed = true
 		for i := range k.n {
@@ -44,7 +44,7 @@ func (k *Key) operate(p *Plan, op *driver.Op, waited bool) (r driver.Result, cha
 }
 
 // decide decides under a plan that is in force, and reports whether permits were taken.
-func (k *Key) decide(p *Plan, op *driver.Op, waited bool, r *driver.Result) (changed bool) {
+func (k *Key) decide(p *Plan, op *driver.Op, r *driver.Result) (changed bool) {
 	cost := op.Cost
 	if op.Kind == driver.TakeAtMost || op.Kind == driver.Drain {
 		cost = 1
@@ -54,7 +54,7 @@ func (k *Key) decide(p *Plan, op *driver.Op, waited bool, r *driver.Result) (cha
 	k.look(p, cost, raws)
 	granted, at := k.grant(p, op, raws)
 	if granted > 0 {
-		k.charge(p, raws, granted, at, waited, &r.Receipt)
+		k.charge(p, raws, granted, at, &r.Receipt)
 		k.look(p, 0, raws)
 	}
 	r.Receipt.At = k.Now
@@ -108,7 +108,7 @@ func (k *Key) fits(p *Plan, at, permits int64) bool {
 }
 
 // charge charges permits that can be used at a time to all counts.
-func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *driver.Receipt) {
+func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, to *driver.Receipt) {
 	if at > k.Now {
 		more := MoreOf(to)
 		for i, rule := range p.Rules {
@@ -123,7 +123,7 @@ func (k *Key) charge(p *Plan, raws []Raw, permits, at int64, waited bool, to *dr
 	for i, rule := range p.Rules {
 		c, own := k.find(rule.ID), rule.alg.earliest(raws[i], k.Now, permits)
 		to.Plans[i] = rule.ID
-		c.State, to.Parts[i] = rule.alg.charge(c.State, k.Now, own, at, permits, waited)
+		c.State, to.Parts[i] = rule.alg.charge(c.State, k.Now, own, at, permits)
 	}
 	if k.n == len(p.Rules) {
 		return // all counts are of limits in force

@@ -154,7 +154,7 @@ type algorithm interface {
 	fits(s State, now, at, cost int64) bool
 	// charge takes cost permits at a time, which is own, as earliest returned it, or later.
 	// The receipt names the charge.
-	charge(s State, now, own, at, cost int64, queued bool) (next State, receipt uint64)
+	charge(s State, now, own, at, cost int64) (next State, receipt uint64)
 	// refund gives back the permits of a charge, taken at a time, that have not come back.
 	refund(s State, now, cost int64, receipt uint64, taken int64) (State, bool)
 	// over returns the time from which the state can be dropped; now if it can be.

@@ -79,7 +79,7 @@ func (a segments) earliest(r Raw, _, cost int64) int64 {
 	return r[1]
 }
 
-func (a segments) charge(st State, now, _, at, cost int64, _ bool) (State, uint64) {
+func (a segments) charge(st State, now, _, at, cost int64) (State, uint64) {
 	s, receipt := st.List, uint64(at)
 	if len(s) == 0 {
 		s = append(make([]int64, 0, segmentsHead+2), segmentsHead, 0)
@@ -142,6 +142,6 @@ func (a segments) over(s State, now int64) int64 { return a.look(s, now, 0)[3] }
 
 func (a segments) recovery(int64) int64 { return a.period }
 func (a segments) owing(until, n, now int64) State {
-	s, _ := a.charge(State{}, now, 0, until-a.period, min(n, a.permits), false)
+	s, _ := a.charge(State{}, now, 0, until-a.period, min(n, a.permits))
 	return s
 }

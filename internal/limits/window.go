@@ -179,7 +179,7 @@ func (w *window) fits(s State, now, at, cost int64) bool {
 	return w.placeAt(start, used, at, cost)+cost <= reserveAhead*w.permits
 }
 
-func (w *window) charge(s State, now, _, at, cost int64, _ bool) (State, uint64) {
+func (w *window) charge(s State, now, _, at, cost int64) (State, uint64) {
 	start, used := w.at(s.Word, now)
 	s.Word = w.pack(start, w.placeAt(start, used, at, cost)+cost)
 	return s, s.Word

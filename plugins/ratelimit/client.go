@@ -16,6 +16,7 @@ import (
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/waitq"
 )
 
 // A Client delays requests until they are within a limit, and while the server asks for a
@@ -35,6 +36,7 @@ type Client struct {
 	gate    *cooldown.Cooldown
 	remove  func()       // the gate from the registry
 	credits atomic.Int64 // tokens of a Limiter of x/time that were given back
+	line    waitq.Lines[turn]
 	closed  chan struct{}
 	closing sync.Once
 }

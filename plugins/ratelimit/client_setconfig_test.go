@@ -84,7 +84,7 @@ func TestClientConfigIsThatWhichWasGiven(t *testing.T) {
 	t.Parallel()
 	for _, given := range []ratelimit.ClientConfig{
 		{},
-		{Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerMinute(7), MaxWait: -1, MaxQueue: 5, NewestFirst: true, MaxKeys: 16, OnStoreError: core_ratelimit.Deny},
+		{Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerMinute(7), MaxWait: -1, MaxQueue: 5, MaxKeys: 16, OnStoreError: core_ratelimit.Deny},
 		{Store: &ratelimittest.Slow{Store: core.Must(core_ratelimit.NewMemory(0))}},
 	} {
 		limits, err := ratelimit.NewClient(given)

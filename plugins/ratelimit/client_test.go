@@ -211,7 +211,7 @@ func TestClientConfigForgetsNoFieldOfTheCore(t *testing.T) {
 	memory, err := core_ratelimit.NewMemory(0)
 	require.NoError(t, err)
 	limits, err := ratelimit.NewClient(ratelimit.ClientConfig{
-		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, MaxQueue: 6, NewestFirst: true, Store: memory, OnStoreError: core_ratelimit.Deny,
+		Name: "n", Registry: &core.Registry{}, Limit: core_ratelimit.PerHour(7), MaxWait: 5, MaxQueue: 6, Store: memory, OnStoreError: core_ratelimit.Deny,
 	})
 	require.NoError(t, err)
 	got := reflect.ValueOf(limits.Limiter().Config())

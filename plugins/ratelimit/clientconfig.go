@@ -48,7 +48,7 @@ type ClientConfig struct {
 	MaxWait time.Duration
 	// MaxQueue is how many requests may wait for a key at a time. If zero, twice
 	// the capacity of the limit, and at least 1000; 1000 for a key that is held. If
-	// negative, none. It must be zero with a Store that is not in memory.
+	// negative, none.
 	MaxQueue int64
 	// Feedback returns how long the key of the request is held because of a response;
 	// 0 or less does not hold it. It is called for every response except those of
@@ -62,10 +62,6 @@ type ClientConfig struct {
 	// MaxHold is how long a key is held at most, whatever the server asks. If zero, it
 	// is 10 minutes.
 	MaxHold time.Duration
-	// NewestFirst sends the waiting request first that came last. If false, requests are sent
-	// in the order in which they came, as those that wait for a key that is held always are.
-	// It must be false with a Store that is not in memory.
-	NewestFirst bool
 	// MaxKeys is how many keys are held in memory at most. If zero, it is
 	// 1,048,576. It must be zero when there is a Store.
 	MaxKeys int
@@ -99,7 +95,7 @@ func (c ClientConfig) Validate() error {
 // core returns the part of c that core/ratelimit has too.
 func (c ClientConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
+		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
 	}
 }
 

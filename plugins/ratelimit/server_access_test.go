@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -189,49 +188,22 @@ func TestServer_StatsOfFailures(t *testing.T) {
 func TestServer_WaitsInAQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, newestFirst := range []bool{false, true} {
-			s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: time.Minute, MaxQueue: 2, NewestFirst: newestFirst})
-			require.Equal(t, 200, fetch(s, "/").Code)
-			start := time.Now()
-			var all sync.WaitGroup
-			took, codes := [3]time.Duration{}, [3]int{}
-			for i := range 3 {
-				all.Go(func() {
-					codes[i] = fetch(s, "/").Code
-					took[i] = time.Since(start)
-				})
-				synctest.Wait()
-			}
-			all.Wait()
-			want, left := [3]int{200, 200, 429}, [3]time.Duration{time.Second, 2 * time.Second, 0}
-			if newestFirst {
-				want, left = [3]int{429, 200, 200}, [3]time.Duration{0, 2 * time.Second, time.Second}
-			}
-			require.Equal(t, want, codes, newestFirst)
-			require.Equal(t, left, took, newestFirst)
-			require.Equal(t, ratelimit.ServerStats{Allowed: 3, Rejected: 1}, s.plugin.Stats())
-		}
-	})
-}
-
-// A newer request with a higher cost can keep the permits from an older one until that has waited for
-// too long. Its Retry-After is then zero, rounded up.
-func TestServer_RefusedWhilePermitsAreLeftHasARetryAfter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, ratelimit.ServerConfig{
-			Limit: ratelimit.TokenBucket(1, time.Second, 2), Weight: cost, MaxWait: 1500 * time.Millisecond, NewestFirst: true,
-		})
-		require.Equal(t, 200, fetch(s, "/", "Cost", "2").Code)
+		s := serve(t, ratelimit.ServerConfig{Limit: ratelimit.TokenBucket(1, time.Second, 1), MaxWait: time.Minute, MaxQueue: 2})
+		require.Equal(t, 200, fetch(s, "/").Code)
+		start := time.Now()
 		var all sync.WaitGroup
-		var older, newer *httptest.ResponseRecorder
-		all.Go(func() { older = fetch(s, "/", "Cost", "1") })
-		time.Sleep(600 * time.Millisecond)
-		all.Go(func() { newer = fetch(s, "/", "Cost", "2") })
+		took, codes := [3]time.Duration{}, [3]int{}
+		for i := range 3 {
+			all.Go(func() {
+				codes[i] = fetch(s, "/").Code
+				took[i] = time.Since(start)
+			})
+			synctest.Wait()
+		}
 		all.Wait()
-		require.Equal(t, 200, newer.Code)
-		require.Equal(t, 429, older.Code)
-		require.Equal(t, "1", older.Header().Get("Retry-After"))
+		require.Equal(t, [3]int{200, 200, 429}, codes)
+		require.Equal(t, [3]time.Duration{time.Second, 2 * time.Second, 0}, took)
+		require.Equal(t, ratelimit.ServerStats{Allowed: 3, Rejected: 1}, s.plugin.Stats())
 	})
 }
 

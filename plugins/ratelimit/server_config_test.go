@@ -27,9 +27,7 @@ func TestServerConfig_Validate(t *testing.T) {
 		"keys of store": {ratelimit.ServerConfig{MaxKeys: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxKeys = 1: must be 0 with a Store"}},
 		"policy":        {ratelimit.ServerConfig{OnStoreError: 9}, []string{"ratelimit.ServerConfig.OnStoreError = FailurePolicy(9): must be Allow, Deny or Local"}},
 		"style":         {ratelimit.ServerConfig{Headers: 8}, []string{"ratelimit.ServerConfig.Headers = HeaderStyle(8): must be made of HeaderDraft10"}},
-		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5, NewestFirst: true}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait", "ratelimit.ServerConfig.NewestFirst = true: must be false without MaxWait"}},
-		"order":         {ratelimit.ServerConfig{MaxWait: 1, NewestFirst: true, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.NewestFirst = true: must be false with a Store"}},
-		"remote queue":  {ratelimit.ServerConfig{MaxWait: 1, MaxQueue: 1, Store: brokenStore{}}, []string{"ratelimit.ServerConfig.MaxQueue = 1: must be 0 with a Store"}},
+		"no wait":       {ratelimit.ServerConfig{MaxQueue: 5}, []string{"ratelimit.ServerConfig.MaxQueue = 5: must be 0 without MaxWait"}},
 		"nameless":      {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "": must be given`}},
 		"layer twice":   {ratelimit.ServerConfig{Layers: []ratelimit.Layer{{Name: "a"}, {Name: "b"}, {Name: "a"}}}, []string{`ratelimit.ServerConfig.Layers[2].Name = "a": must not be the name of Layers[0]`}},
 		"own name":      {ratelimit.ServerConfig{Name: "api", Layers: []ratelimit.Layer{{Name: "api"}}}, []string{`ratelimit.ServerConfig.Layers[0].Name = "api": must not be the name of the plugin`}},
@@ -85,10 +83,10 @@ func TestServerConfig_HasEveryFieldOfTheCore(t *testing.T) {
 	t.Parallel()
 	cfg := ratelimit.ServerConfig{
 		Name: "n", Registry: &core.Registry{}, Limit: ratelimit.PerHour(3), MaxWait: time.Second, MaxKeys: 77, OnStoreError: ratelimit.Deny,
-		MaxQueue: 5, NewestFirst: true,
+		MaxQueue: 5,
 	}
 	withStore := cfg
-	withStore.MaxKeys, withStore.MaxQueue, withStore.NewestFirst, withStore.Store, withStore.Registry = 0, 0, false, brokenStore{}, nil
+	withStore.MaxKeys, withStore.Store, withStore.Registry = 0, brokenStore{}, nil
 	got := reflect.ValueOf(serve(t, cfg).plugin.Limiter().Config())
 	gotStore := reflect.ValueOf(serve(t, withStore).plugin.Limiter().Config())
 	here := reflect.TypeFor[ratelimit.ServerConfig]()

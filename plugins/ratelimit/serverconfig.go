@@ -103,13 +103,8 @@ type ServerConfig struct {
 	// MaxQueue is how many permits may be waited for at a time, for each key; a
 	// request that would be above it is refused at once. If zero, it is twice
 	// the capacity of the limit, and at least 1000. If negative, none waits. It
-	// must be zero without MaxWait, and with a Store that is not in memory.
+	// must be zero without MaxWait.
 	MaxQueue int64
-	// NewestFirst serves the request first that came last, and where the queue is full refuses
-	// the oldest: its client is the likeliest to have left. If false, requests are served in
-	// the order in which they came. It must be false without MaxWait, and with a Store that is
-	// not in memory.
-	NewestFirst bool
 	// MaxKeys is how many keys are held in memory at most. If zero, 1<<20. It must
 	// be zero when there is a Store.
 	MaxKeys int
@@ -173,7 +168,6 @@ func (c ServerConfig) Validate() error {
 	check.Part(c.core().Validate(), "ratelimit.Config.", "ratelimit.")
 	check.That(c.MaxWait >= 0, "MaxWait", c.MaxWait, "must be >= 0 (0 does not wait)")
 	check.That(c.MaxWait != 0 || c.MaxQueue == 0, "MaxQueue", c.MaxQueue, "must be 0 without MaxWait: nothing waits")
-	check.That(c.MaxWait != 0 || !c.NewestFirst, "NewestFirst", c.NewestFirst, "must be false without MaxWait: nothing waits")
 	check.That(c.Headers < headerStyles, "Headers", c.Headers, "must be made of HeaderDraft10, HeaderXRateLimit and HeaderDraft03")
 	problem := func(reason, field, name string) { check.That(reason == "", field, strconv.Quote(name), reason) }
 	problem(c.nameProblem(c.Name), "Name", c.Name)
@@ -243,6 +237,6 @@ func taken(by []named, name string, limit Limit) (of string) {
 // core returns the part of c that core/ratelimit has too.
 func (c ServerConfig) core() ratelimit.Config {
 	return ratelimit.Config{
-		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, NewestFirst: c.NewestFirst, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
+		Name: c.Name, Limit: c.Limit, MaxWait: c.MaxWait, MaxQueue: c.MaxQueue, MaxKeys: c.MaxKeys, Store: c.Store, OnStoreError: c.OnStoreError,
 	}
 }

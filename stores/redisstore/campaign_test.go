@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/internal/redistest"
 )
@@ -107,7 +108,11 @@ func callerMain(told string, w io.Writer) error {
 		for range c.workers(k) {
 			all.Go(func() {
 				for i := range queue {
-					r, err := l.Wait(context.Background(), strconv.Itoa(k), 1)
+					r, err := l.Reserve(context.Background(), strconv.Itoa(k), 1, -1)
+					time.Sleep(r.Wait)
+					if err == nil && !r.Allowed {
+						err = core.ErrRejected
+					}
 					mu.Lock()
 					errs = append(errs, err, write(out, made{uint32(k), uint32(i), r.Receipt.At + r.Wait.Microseconds()}))
 					mu.Unlock()

@@ -3,12 +3,15 @@ package redisstore
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/core/ratelimit/driver"
 )
@@ -51,7 +54,6 @@ func TestInstancesShareALimit(t *testing.T) {
 	}
 }
 
-// TestWaitersAreServedInTheirOrder: over a store that is not in memory a wait is a reservation.
 func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, mode Mode) {
@@ -100,6 +102,43 @@ func TestWaitersAreServedInTheirOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, r.Wait, period, "the one who left gave its place back")
 	})
+}
+
+// TestWaitersThatGiveUpStarveNobody: of 200 callers a second in two processes, each of which gives up after half a second,
+// 20 a second are served. A busy machine makes a try void that serves fewer; none serves more.
+func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
+	t.Parallel()
+	const tries, rate, long = 5, 20, 3 * time.Second
+	client := startServer(t).client(t)
+	var served atomic.Int64
+	for try := range tries {
+		served.Store(0)
+		var all []*ratelimit.Limiter
+		for range 2 {
+			all = append(all, core.Must(ratelimit.New(ratelimit.Config{
+				Name: "api", Store: newStore(t, client, Config{Timeout: patient}), Limit: ratelimit.TokenBucket(rate, time.Second, 1), OnStoreError: ratelimit.Deny,
+			})))
+		}
+		var callers sync.WaitGroup
+		start, tick := time.Now(), time.NewTicker(5*time.Millisecond)
+		for i := 0; time.Since(start) < long; i++ {
+			callers.Go(func() {
+				ctx, cancel := context.WithCancel(context.Background())
+				defer time.AfterFunc(500*time.Millisecond, cancel).Stop()
+				if _, err := all[i%2].Wait(ctx, strconv.Itoa(try), 1); err == nil {
+					served.Add(1)
+				}
+			})
+			<-tick.C
+		}
+		tick.Stop()
+		callers.Wait()
+		require.LessOrEqual(t, served.Load(), 1+int64(rate*time.Since(start).Seconds()), "over-admitted")
+		if served.Load() >= int64(.9*rate*long.Seconds()) {
+			return
+		}
+	}
+	require.Fail(t, "callers starve", "%d of %v served in the last try", served.Load(), rate*long.Seconds())
 }
 
 // TestALimitThatChangesInUse: what was used stays used, in permits, whatever limit comes; a limit per

@@ -19,9 +19,6 @@ type Harness struct {
 	// Slack is how late an operation may be, where time is real. Zero means that
 	// times are exact.
 	Slack time.Duration
-	// Queue adds the cases of tables whose waiters form a queue. The waiters of others reserve
-	// their permits.
-	Queue bool
 	// Bubble runs each case. If nil, it is just called. For virtual time it is
 	// synctest.Test.
 	Bubble func(t *testing.T, f func(t *testing.T))
@@ -79,13 +76,8 @@ func Run(t *testing.T, h Harness) {
 		{"joined limits replace each other in pairs", changedJoined},
 		{"waiters are served in order, and in time", waitsInOrder},
 		{"a canceled wait takes nothing", canceledWait},
-	}
-	if h.Queue {
-		cases = append(cases,
-			testCase{"the newest waiter is served first", newestFirst},
-			testCase{"a queue has a bound", boundedQueue},
-			testCase{"a queue serves as soon as there are permits", queueServesAtOnce},
-		)
+		{"a queue has a bound", boundedQueue},
+		{"a queue serves as soon as there are permits", queueServesAtOnce},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

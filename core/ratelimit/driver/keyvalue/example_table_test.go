@@ -16,7 +16,7 @@ import (
 type mapStore struct{}
 
 func (mapStore) Open(string) (driver.Table, error) {
-	return keyvalue.QueueTable(&mapValues{byKey: map[string][]byte{}}), nil
+	return keyvalue.Table(&mapValues{byKey: map[string][]byte{}}), nil
 }
 
 func (mapStore) Close() error { return nil }

@@ -25,10 +25,8 @@ type Values interface {
 	Update(ctx context.Context, key string, f func(now time.Time, value []byte) (next []byte, keep time.Duration)) error
 }
 
-// Table makes the table of a limiter. Its waiters reserve their permits.
-func Table(v Values) driver.Table { return newTable(v) }
-
-func newTable(v Values) *table { return &table{limits.NewPlans(limits.Clock{}), v} }
+// Table makes the table of a limiter.
+func Table(v Values) driver.Table { return &table{limits.NewPlans(limits.Clock{}), v} }
 
 type table struct {
 	*limits.Plans

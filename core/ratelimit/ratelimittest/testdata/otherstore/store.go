@@ -26,7 +26,7 @@ func (s *Store) Open(name string) (driver.Table, error) {
 		s.tables = map[string]driver.Table{}
 	}
 	if s.tables[name] == nil {
-		s.tables[name] = keyvalue.QueueTable(&values{store: s, byKey: map[string][]byte{}})
+		s.tables[name] = keyvalue.Table(&values{store: s, byKey: map[string][]byte{}})
 	}
 	return s.tables[name], nil
 }

@@ -13,6 +13,5 @@ func TestAStoreOutsideConforms(t *testing.T) {
 	ratelimittest.Run(t, ratelimittest.Harness{
 		Open:   func(*testing.T) ratelimit.Store { return &Store{} },
 		Bubble: synctest.Test,
-		Queue:  true,
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,16 +15,17 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/ratelimit"
+	"github.com/gresil/gresil/core/ratelimit/ratelimittest"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 )
 
 // queueOf runs a test in a bubble with a limiter whose waits have no limit but the
 // queue.
-func queueOf(t *testing.T, limit ratelimit.Limit, newestFirst bool, most int64, f func(t bubble)) {
+func queueOf(t *testing.T, limit ratelimit.Limit, most int64, f func(t bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: limit, MaxWait: -1, NewestFirst: newestFirst, MaxQueue: most})})
+		f(bubble{t, newLimiter(t, ratelimit.Config{Limit: limit, MaxWait: -1, MaxQueue: most})})
 	})
 }
 
@@ -73,7 +73,7 @@ func checkQueue(t *testing.T, n int) {
 	} {
 		t.Run(c.limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, c.limit, false, int64(n), func(t bubble) {
+			queueOf(t, c.limit, int64(n), func(t bubble) {
 				l := t.l
 				start := time.Now()
 				type left struct {
@@ -111,29 +111,9 @@ func checkQueue(t *testing.T, n int) {
 	}
 }
 
-func TestQueueNewestFirstIsAStack(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), true, 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
-		const n = 10
-		var all []<-chan waited
-		for range n {
-			all = append(all, waitAt(t.Context(), l, 1))
-		}
-		time.Sleep(1500 * ms)
-		late := waitAt(t.Context(), l, 1)
-		require.Equal(t, 500*ms, served(t, <-late), "before all who are there")
-		require.Equal(t, time.Second, served(t, <-all[n-1]))
-		for i := n - 2; i >= 0; i-- {
-			require.Equal(t, time.Duration(n-i+1)*time.Second, served(t, <-all[i]))
-		}
-	})
-}
-
 func TestQueueIsBoundedInPermits(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), false, 5, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 10), 5, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 10).Allowed, "what is there at once is no queue")
 		first := waitAt(t.Context(), l, 3)
@@ -159,18 +139,16 @@ func TestQueueIsBoundedInPermits(t *testing.T) {
 
 func TestQueueOfNone(t *testing.T) {
 	t.Parallel()
-	for _, newestFirst := range []bool{false, true} {
-		queueOf(t, ratelimit.PerSecond(1), newestFirst, -1, func(t bubble) {
-			l := t.l
-			require.Zero(t, served(t, <-waitAt(t.Context(), l, 1)), "what is there needs no queue")
-			require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), l, 1))
-		})
-	}
+	queueOf(t, ratelimit.PerSecond(1), -1, func(t bubble) {
+		l := t.l
+		require.Zero(t, served(t, <-waitAt(t.Context(), l, 1)), "what is there needs no queue")
+		require.Equal(t, time.Second, refusedAtOnce(t, t.Context(), l, 1))
+	})
 }
 
 func TestQueueByDefaultIsBounded(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.PerSecond(200), false, 0, func(t bubble) {
+	queueOf(t, ratelimit.PerSecond(200), 0, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 200).Allowed)
 		var last <-chan waited
@@ -180,7 +158,7 @@ func TestQueueByDefaultIsBounded(t *testing.T) {
 		refusedAtOnce(t, t.Context(), l, 1) // a thousand wait
 		require.Equal(t, 5*time.Second, served(t, <-last))
 	})
-	queueOf(t, ratelimit.PerSecond(2000), false, 0, func(t bubble) {
+	queueOf(t, ratelimit.PerSecond(2000), 0, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 2000).Allowed)
 		first, last := waitAt(t.Context(), l, 2000), waitAt(t.Context(), l, 2000)
@@ -190,35 +168,9 @@ func TestQueueByDefaultIsBounded(t *testing.T) {
 	})
 }
 
-func TestQueueNewestFirstEvictsTheOldest(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 4), true, 3, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 4).Allowed)
-		var all []<-chan waited
-		for range 3 {
-			all = append(all, waitAt(t.Context(), l, 1))
-		}
-		refusedAtOnce(t, t.Context(), l, 4) // it would not fit into an empty queue
-		require.Equal(t, 3, l.Stats().Waiting, "nobody goes for who cannot stay")
-		time.Sleep(500 * ms)
-		two := waitAt(t.Context(), l, 2)
-		for i, c := range all[:2] {
-			w := <-c
-			require.ErrorIs(t, w.err, ratelimit.ErrLimited, "%d", i)
-			require.Equal(t, 500*ms, w.took)
-			require.Zero(t, w.r.Granted)
-		}
-		require.Equal(t, 2, l.Stats().Waiting)
-		require.EqualValues(t, 3, l.Stats().Rejected)
-		require.Equal(t, 1500*ms, served(t, <-two))
-		require.Equal(t, 3*time.Second, served(t, <-all[2]))
-	})
-}
-
 func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), false, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 1).Allowed)
 		for range 3 {
@@ -244,7 +196,7 @@ func TestQueueRefusesAtOnceWhatCannotBeInTime(t *testing.T) {
 
 func TestQueueHeadOfLine(t *testing.T) {
 	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), false, 100, func(t bubble) {
+	queueOf(t, ratelimit.TokenBucket(1, time.Second, 3), 100, func(t bubble) {
 		l := t.l
 		require.True(t, take(t, l, "k", 3).Allowed)
 		large, small := waitAt(t.Context(), l, 3), waitAt(t.Context(), l, 1)
@@ -258,42 +210,26 @@ func TestQueueHeadOfLine(t *testing.T) {
 func TestQueueAndWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	limit := ratelimit.TokenBucket(1, s, 3)
-	t.Run("oldest first", func(t *testing.T) {
-		t.Parallel()
-		queueOf(t, limit, false, 100, func(t bubble) {
-			l := t.l
-			require.True(t, take(t, l, "k", 3).Allowed)
-			head := waitAt(t.Context(), l, 3)
-			time.Sleep(2 * s)
-			r := take(t, l, "k", 1)
-			require.False(t, r.Allowed, "two are there, and wanted")
-			require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
-			require.Zero(t, takeAtMost(t, l, 2).Granted)
-			require.False(t, reserve(t, l, 1, time.Hour).Allowed, "places in time and a queue do not mix")
-			require.True(t, take(t, l, "other", 3).Allowed)
-			require.Equal(t, 3*s, served(t, <-head))
-			time.Sleep(s)
-			require.True(t, take(t, l, "k", 1).Allowed, "at the time that was quoted")
-		})
-	})
-	t.Run("newest first", func(t *testing.T) {
-		t.Parallel()
-		queueOf(t, limit, true, 100, func(t bubble) {
-			l := t.l
-			require.True(t, take(t, l, "k", 3).Allowed)
-			head := waitAt(t.Context(), l, 3)
-			time.Sleep(2 * s)
-			require.True(t, take(t, l, "k", 1).Allowed)
-			require.Equal(t, 4*s, served(t, <-head), "it pays for that")
-		})
+	queueOf(t, ratelimit.TokenBucket(1, s, 3), 100, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 3).Allowed)
+		head := waitAt(t.Context(), l, 3)
+		time.Sleep(2 * s)
+		r := take(t, l, "k", 1)
+		require.False(t, r.Allowed, "two are there, and wanted")
+		require.Equal(t, 2*s, r.RetryAfter, "after the head, which goes in 1s")
+		require.Zero(t, takeAtMost(t, l, 2).Granted)
+		require.True(t, take(t, l, "other", 3).Allowed)
+		require.Equal(t, 3*s, served(t, <-head))
+		time.Sleep(s)
+		require.True(t, take(t, l, "k", 1).Allowed, "at the time that was quoted")
 	})
 }
 
 func TestQueueIsWokenByReset(t *testing.T) {
 	t.Parallel()
 	for _, limit := range every(2, 1000*time.Hour) {
-		queueOf(t, limit, false, 100, func(t bubble) {
+		queueOf(t, limit, 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 2).Allowed)
 			first, second, third := waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1), waitAt(t.Context(), l, 1)
@@ -325,7 +261,7 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, c.before, false, 100, func(t bubble) {
+			queueOf(t, c.before, 100, func(t bubble) {
 				l := t.l
 				require.True(t, take(t, l, "k", c.before.Capacity()).Allowed)
 				var all []<-chan waited
@@ -342,7 +278,6 @@ func TestQueueIsTimedAnewBySetLimit(t *testing.T) {
 	}
 }
 
-// Who cannot be served in time any more is told so at once, and not let in late.
 func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -354,13 +289,13 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 		second := waitAt(t.Context(), l, 1)
 		time.Sleep(250 * ms)
 		require.NoError(t, l.SetLimit(ratelimit.TokenBucket(1, time.Second, 1)))
+		require.Equal(t, 1250*ms, served(t, <-first), "in time still")
 		w := <-second
 		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
-		require.Equal(t, 250*ms, w.took)
+		require.Equal(t, 1250*ms, w.took, "when its turn comes")
 		var limited *ratelimit.LimitedError
 		require.ErrorAs(t, w.err, &limited)
-		require.Equal(t, 2*time.Second, limited.RetryAfter(), "behind the first, which goes in a second")
-		require.Equal(t, 1250*ms, served(t, <-first), "in time still")
+		require.Equal(t, time.Second, limited.RetryAfter())
 		require.Zero(t, l.Stats().Waiting)
 	})
 	synctest.Test(t, func(t *testing.T) { // below the cost of who waits
@@ -376,30 +311,11 @@ func TestQueueRefusesWhoASetLimitMakesLate(t *testing.T) {
 	})
 }
 
-// A newcomer that goes before one who has little time left makes that one too late. It
-// is told when it is sure, and not when its time is over.
-func TestQueueNewestFirstRefusesWhoComesTooLate(t *testing.T) {
-	t.Parallel()
-	queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), true, 100, func(t bubble) {
-		l := t.l
-		require.True(t, take(t, l, "k", 1).Allowed)
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*ms)
-		defer cancel()
-		first := waitAt(ctx, l, 1)
-		time.Sleep(500 * ms)
-		require.Equal(t, 500*ms, served(t, <-waitAt(t.Context(), l, 1)))
-		w := <-first
-		require.ErrorIs(t, w.err, ratelimit.ErrLimited)
-		require.Equal(t, time.Second, w.took)
-		require.Equal(t, time.Second, w.r.RetryAfter)
-	})
-}
-
 func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	t.Parallel()
 	t.Run("a place", func(t *testing.T) {
 		t.Parallel()
-		queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), false, 100, func(t bubble) {
+		queueOf(t, ratelimit.TokenBucket(1, time.Second, 1), 100, func(t bubble) {
 			l := t.l
 			require.True(t, take(t, l, "k", 1).Allowed)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -416,7 +332,7 @@ func TestQueueHandsOverWhenOneLeaves(t *testing.T) {
 	for _, limit := range []ratelimit.Limit{ratelimit.FixedWindow(10, time.Second), ratelimit.SlidingLog(10, time.Second), ratelimit.SlidingWindow(10, time.Second, 10), ratelimit.TokenBucket(10, 10*time.Second, 10)} {
 		t.Run("what it skipped of "+limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, limit, false, 100, func(t bubble) {
+			queueOf(t, limit, 100, func(t bubble) {
 				l := t.l
 				require.True(t, take(t, l, "k", 8).Allowed)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -439,7 +355,7 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 	for _, limit := range every(1, time.Second) {
 		t.Run(limit.String(), func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, limit, false, 100, func(t bubble) {
+			queueOf(t, limit, 100, func(t bubble) {
 				l := t.l
 				var wg sync.WaitGroup
 				var won atomic.Int64
@@ -485,64 +401,26 @@ func TestQueueCancelRacesGrant(t *testing.T) {
 
 func TestQueueCloseRefusesAllWhoWait(t *testing.T) {
 	t.Parallel()
-	for _, newestFirst := range []bool{false, true} {
-		queueOf(t, ratelimit.PerHour(1), newestFirst, 100, func(t bubble) {
-			l := t.l
-			require.True(t, take(t, l, "k", 1).Allowed)
-			var all []<-chan waited
-			for range 20 {
-				all = append(all, waitAt(t.Context(), l, 1))
-			}
-			time.Sleep(time.Minute)
-			require.NoError(t, l.Close())
-			for _, c := range all {
-				w := <-c
-				require.ErrorIs(t, w.err, core.ErrClosed)
-				require.Zero(t, w.r)
-				require.Equal(t, time.Minute, w.took)
-			}
-			require.Zero(t, l.Stats().Waiting)
-			require.EqualValues(t, 20, l.Stats().Canceled)
-			_, err := l.Wait(t.Context(), "k", 1)
-			require.ErrorIs(t, err, core.ErrClosed)
-		})
-	}
-}
-
-// Who waits does so in his own goroutine; there is none beside, and none is left.
-func TestQueueHasNoGoroutines(t *testing.T) { //nolint:paralleltest // goroutines are counted
-	for _, newestFirst := range []bool{false, true} {
-		queueOf(t, ratelimit.TokenBucket(10, time.Second, 1), newestFirst, 1000, func(t bubble) {
-			l := t.l
-			before := runtime.NumGoroutine()
-			ctx, cancel := context.WithCancel(context.Background())
-			var wg sync.WaitGroup
-			for i := range 100 {
-				wg.Go(func() { _, _ = l.Wait(ctx, fmt.Sprint(i%4), 1) })
-			}
-			synctest.Wait()
-			goroutines(t, before+l.Stats().Waiting)
-			require.Equal(t, 96, l.Stats().Waiting)
-			time.Sleep(time.Second)
-			cancel()
-			wg.Wait()
-			require.Zero(t, l.Stats().Waiting)
-			goroutines(t, before)
-		})
-	}
-}
-
-// goroutines is how many there may be, once those that are ending are gone, also those
-// of the tests before.
-func goroutines(tb testing.TB, want int) {
-	tb.Helper()
-	for range 100_000 {
-		if runtime.NumGoroutine() <= want {
-			return
+	queueOf(t, ratelimit.PerHour(1), 100, func(t bubble) {
+		l := t.l
+		require.True(t, take(t, l, "k", 1).Allowed)
+		var all []<-chan waited
+		for range 20 {
+			all = append(all, waitAt(t.Context(), l, 1))
 		}
-		runtime.Gosched()
-	}
-	require.LessOrEqual(tb, runtime.NumGoroutine(), want)
+		time.Sleep(time.Minute)
+		require.NoError(t, l.Close())
+		for _, c := range all {
+			w := <-c
+			require.ErrorIs(t, w.err, core.ErrClosed)
+			require.Zero(t, w.r)
+			require.Equal(t, time.Minute, w.took)
+		}
+		require.Zero(t, l.Stats().Waiting)
+		require.EqualValues(t, 20, l.Stats().Canceled)
+		_, err := l.Wait(t.Context(), "k", 1)
+		require.ErrorIs(t, err, core.ErrClosed)
+	})
 }
 
 // told counts the events of a limiter.
@@ -570,32 +448,30 @@ func (c *told) registry() *core.Registry {
 func TestQueueLosesNothing(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	limits := append(every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.FixedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
+	limits := append(every(5, s), ratelimit.TokenBucket(8, s, 1), ratelimit.SlidingCounter(5, s).And(ratelimit.TokenBucket(20, 5*s, 5)), ratelimit.AlignedWindow(5, s).And(ratelimit.SlidingLog(12, 3*s)))
 	for i, limit := range limits {
-		for _, newestFirst := range []bool{false, true} {
-			t.Run(fmt.Sprint(limit, newestFirst), func(t *testing.T) {
-				t.Parallel()
-				var all outcomes
-				for seed := range uint64(5) {
-					synctest.Test(t, func(t *testing.T) { mixed(t, &all, limit, newestFirst, rand.New(rand.NewPCG(seed, uint64(i)))) })
-				}
-				for what, n := range map[string]*atomic.Uint64{
-					"granted": &all.granted, "limited": &all.limited, "canceled": &all.canceled, "closed": &all.closed, "taken": &all.takes, "refused": &all.refused,
-				} {
-					require.Positive(t, n.Load(), "%s: the mix lacks something", what)
-				}
-			})
-		}
+		t.Run(limit.String(), func(t *testing.T) {
+			t.Parallel()
+			var all outcomes
+			for seed := range uint64(5) {
+				synctest.Test(t, func(t *testing.T) { mixed(t, &all, limit, rand.New(rand.NewPCG(seed, uint64(i)))) })
+			}
+			for what, n := range map[string]*atomic.Uint64{
+				"granted": &all.granted, "limited": &all.limited, "canceled": &all.canceled, "closed": &all.closed, "taken": &all.takes, "refused": &all.refused,
+			} {
+				require.Positive(t, n.Load(), "%s: the mix lacks something", what)
+			}
+		})
 	}
 }
 
 // outcomes are how waits and takes ended.
 type outcomes struct{ granted, limited, canceled, closed, takes, refused atomic.Uint64 }
 
-func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool, rng *rand.Rand) {
+func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, rng *rand.Rand) {
 	t.Helper()
 	var hooks told
-	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, NewestFirst: newestFirst, MaxQueue: 12, Registry: hooks.registry()}
+	cfg := ratelimit.Config{Store: openMemory(t), Limit: limit, MaxWait: 3 * time.Second, MaxQueue: 12, Registry: hooks.registry()}
 	l := newLimiter(t, cfg)
 	mirror := newLimiter(t, ratelimit.Config{Limit: limit}) // only those who are served take from it
 	var mine outcomes
@@ -661,9 +537,6 @@ func mixed(t *testing.T, all *outcomes, limit ratelimit.Limit, newestFirst bool,
 	require.LessOrEqual(t, stats.Canceled, mine.canceled.Load()+mine.closed.Load(), "who had no place yet is not counted")
 	later := hooks.queued.Load() - hooks.waited.Load() - hooks.canceled.Load() // refused when they had a place already
 	require.LessOrEqual(t, later, mine.limited.Load())
-	if !newestFirst {
-		require.Zero(t, later, "nobody is evicted")
-	}
 	for to, n := range map[*atomic.Uint64]*atomic.Uint64{
 		&all.granted: &mine.granted, &all.limited: &mine.limited, &all.canceled: &mine.canceled, &all.closed: &mine.closed, &all.takes: &mine.takes, &all.refused: &mine.refused,
 	} {
@@ -704,33 +577,6 @@ func TestAWaiterIsServedInTheWindowThatBeginsAlsoIfTheTableIsSweptThen(t *testin
 	}
 }
 
-// The only shard is swept when the first waiter is late, so the windows of all waiters begin later.
-func TestARetryAfterBehindALateWaiterIsEnoughAlsoIfTheTableIsSweptThen(t *testing.T) {
-	t.Parallel()
-	const n = 1_000_000
-	synctest.Test(t, func(t *testing.T) {
-		var queued atomic.Int32
-		late := func(_ context.Context, e registry.Event) {
-			if e.Text == "waiting for permits" && queued.Add(1) == 1 {
-				time.Sleep(1500 * time.Millisecond)
-			}
-		}
-		l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerSecond(n), MaxKeys: 16, MaxQueue: 2 * n, Registry: eventtest.Registry(late)})
-		time.Sleep(10 * time.Second)
-		require.True(t, take(t, l, "k", n).Allowed)
-		time.Sleep(100 * time.Millisecond)
-		for range 2 {
-			waitAt(t.Context(), l, n)
-		}
-		time.Sleep(1100 * time.Millisecond)
-		mustPeek(t, l, "other")
-		r := take(t, l, "k", n)
-		require.False(t, r.Allowed)
-		time.Sleep(r.RetryAfter)
-		require.True(t, take(t, l, "k", n).Allowed)
-	})
-}
-
 // The limit before a change counts until it has recovered, also for a key with waiters, and then no more.
 func TestTheCountOfAReplacedLimitGoesAlsoIfTheKeyHadWaiters(t *testing.T) {
 	t.Parallel()
@@ -741,7 +587,7 @@ func TestTheCountOfAReplacedLimitGoesAlsoIfTheKeyHadWaiters(t *testing.T) {
 	for name, set := range replace {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			queueOf(t, ratelimit.PerHour(10), false, 0, func(t bubble) {
+			queueOf(t, ratelimit.PerHour(10), 0, func(t bubble) {
 				l := t.l
 				require.True(t, take(t, l, "k", 10).Allowed)
 				done := waitAt(t.Context(), l, 1)
@@ -757,4 +603,189 @@ func TestTheCountOfAReplacedLimitGoesAlsoIfTheKeyHadWaiters(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhatIsGivenBackIsHandedOver(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, every(1, 1000*time.Hour), func(t bubble) {
+		l := t.l
+		r := take(t, l, "k", 1)
+		done := waitAt(t.Context(), l, 1)
+		time.Sleep(time.Second)
+		refund(t, l, r)
+		w := <-done
+		require.NoError(t, w.err)
+		require.Equal(t, time.Second, w.took, "at the instant of the refund")
+		require.Zero(t, mustPeek(t, l, "k").Remaining)
+	})
+}
+
+// A rate gives nothing back when the call is over: that is what a bulkhead does.
+func TestTheEndOfACallGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, ratelimit.Config{Limit: ratelimit.PerHour(2)})
+	left := func() int64 { return mustPeek(t, l, "").Remaining }
+	_, err := ratelimit.Do(t.Context(), l, func(context.Context) (int, error) {
+		require.EqualValues(t, 1, left())
+		return 0, nil
+	})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, left())
+	broken := errors.New("broken")
+	_, err = ratelimit.Do(t.Context(), l, func(context.Context) (int, error) { return 0, broken })
+	require.ErrorIs(t, err, broken)
+	require.Zero(t, left())
+}
+
+func TestTheHeadIsWokenByWhatIsThereNotByWhatWasGivenBack(t *testing.T) {
+	t.Parallel()
+	inBubbles(t, every(3, 1000*time.Hour), func(t bubble) {
+		l := t.l
+		var holders []ratelimit.Result
+		for range 3 {
+			holders = append(holders, take(t, l, "k", 1))
+		}
+		done := waitAt(t.Context(), l, 2)
+		time.Sleep(time.Second)
+		refund(t, l, holders[2])
+		synctest.Wait()
+		require.Empty(t, done, "it wants two")
+		time.Sleep(time.Second)
+		refund(t, l, holders[1])
+		w := <-done
+		require.NoError(t, w.err)
+		require.Equal(t, 2*time.Second, w.took)
+		require.Zero(t, mustPeek(t, l, "k").Remaining)
+	})
+}
+
+// crowd has 200 callers a second for so long, each of which gives up after half a second, and returns how many were served.
+func crowd(long time.Duration, wait func(ctx context.Context) error) int64 {
+	var served atomic.Int64
+	var all sync.WaitGroup
+	for range 200 * int(long/time.Second) {
+		all.Go(func() {
+			ctx, cancel := context.WithCancel(context.Background()) // without a deadline: nobody knows when it leaves
+			defer time.AfterFunc(500*ms, cancel).Stop()
+			if wait(ctx) == nil {
+				served.Add(1)
+			}
+		})
+		time.Sleep(5 * ms)
+	}
+	all.Wait()
+	time.Sleep(time.Second) // for refunds
+	return served.Load()
+}
+
+func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
+	t.Parallel()
+	const long = 7 * time.Second
+	for name, delay := range map[string]time.Duration{"in memory": 0, "near": 300 * time.Microsecond, "far": 10 * ms, "very far": 60 * ms} {
+		for _, limit := range []ratelimit.Limit{ratelimit.TokenBucket(20, time.Second, 1), ratelimit.AlignedWindow(20, time.Second), ratelimit.SlidingLog(20, time.Second)} {
+			for _, processes := range []int{1, 2} {
+				t.Run(fmt.Sprint(name, " ", limit, " ", processes), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						var store ratelimit.Store = openMemory(t)
+						if delay > 0 {
+							store = &ratelimittest.Slow{Store: store, Delay: delay}
+						}
+						var all []*ratelimit.Limiter
+						for range processes {
+							all = append(all, newLimiter(t, ratelimit.Config{Name: "api", Store: store, Limit: limit}))
+						}
+						var next atomic.Int64
+						got := crowd(long, func(ctx context.Context) error {
+							_, err := all[next.Add(1)%int64(processes)].Wait(ctx, "k", 1)
+							return err
+						})
+						require.GreaterOrEqual(t, got, int64(20*7*9/10))
+						require.LessOrEqual(t, got, int64(20*8))
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestStoreFailsDuringAWait(t *testing.T) {
+	t.Parallel()
+	for policy, check := range map[ratelimit.FailurePolicy]func(t *testing.T, i int, w waited){
+		ratelimit.Allow: func(t *testing.T, _ int, w waited) { // without a limit, but not before the turn of the first
+			t.Helper()
+			require.Equal(t, time.Second, served(t, w))
+		},
+		ratelimit.Deny: func(t *testing.T, i int, w waited) {
+			t.Helper()
+			if i == 0 {
+				require.NoError(t, w.err, "it had its permit")
+			} else {
+				require.ErrorIs(t, w.err, ratelimit.ErrStore)
+			}
+			require.Equal(t, time.Second, w.took)
+		},
+		ratelimit.Local: func(t *testing.T, i int, w waited) { // half of the limit
+			t.Helper()
+			require.Equal(t, []time.Duration{time.Second, time.Second, 3 * time.Second, 5 * time.Second}[i], served(t, w))
+		},
+	} {
+		t.Run(policy.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := sharing{&ratelimittest.Failing{Store: openMemory(t)}}
+				l := newLimiter(t, ratelimit.Config{Store: store, Limit: ratelimit.TokenBucket(2, 2*time.Second, 1), OnStoreError: policy})
+				require.True(t, take(t, l, "k", 1).Allowed)
+				var all []<-chan waited
+				for range 4 {
+					all = append(all, waitAt(t.Context(), l, 1))
+				}
+				time.Sleep(500 * ms)
+				store.Down()
+				for i, w := range all {
+					check(t, i, <-w)
+				}
+			})
+		})
+	}
+}
+
+// A wait over a store ends with its limiter, also while the store is asked.
+func TestCloseEndsWaitsOverAStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 100 * ms}, Limit: ratelimit.PerHour(1), MaxWait: -1})
+		require.True(t, take(t, l, "k", 1).Allowed)
+		var all []<-chan waited
+		for range 3 {
+			all = append(all, waitAt(t.Context(), l, 1))
+			time.Sleep(150 * ms)
+		}
+		require.NoError(t, l.Close())
+		for _, w := range all {
+			require.ErrorIs(t, (<-w).err, core.ErrClosed)
+		}
+		time.Sleep(time.Second)
+		require.Zero(t, l.Stats().Waiting)
+	})
+}
+
+// Where a store answers more slowly than permits come, one who reserves after another would lose most of them.
+func TestSlowStoreServesTheWholeLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, ratelimit.Config{Store: &ratelimittest.Slow{Store: openMemory(t), Delay: 5 * ms}, Limit: ratelimit.TokenBucket(1000, time.Second, 1)})
+		var all sync.WaitGroup
+		start := time.Now()
+		for range 1000 {
+			all.Go(func() {
+				_, err := l.Wait(t.Context(), "k", 1)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, time.Since(start), 1200*ms)
+	})
 }
