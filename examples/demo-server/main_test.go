@@ -55,36 +55,36 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 
 // start runs the server on a free port and returns its URL. stop ends it and
 // returns its exit code.
-func start(t testing.TB, args ...string) (url string, stop func() int) {
-	t.Helper()
+func start(tb testing.TB, args ...string) (url string, stop func() int) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	out := &lineWriter{line: make(chan string, 1)}
 	code := make(chan int, 1)
 	var stderr bytes.Buffer
 	go func() { code <- demoserver.Run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), out, &stderr) }()
 	stop = sync.OnceValue(func() int { cancel(); return <-code })
-	t.Cleanup(func() { stop() })
+	tb.Cleanup(func() { stop() })
 	select {
 	case url = <-out.line:
 	case c := <-code:
 		code <- c // for stop
-		t.Fatalf("exit %d: %s", c, stderr.String())
+		tb.Fatalf("exit %d: %s", c, stderr.String())
 	}
 	return url, stop
 }
 
-func do(t testing.TB, method, url string, body io.Reader, header ...string) *http.Response {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	require.NoError(t, err)
+func do(tb testing.TB, method, url string, body io.Reader, header ...string) *http.Response {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), method, url, body)
+	require.NoError(tb, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
+	require.NoError(tb, err)
+	require.NoError(tb, resp.Body.Close())
 	resp.Body = io.NopCloser(bytes.NewReader(text))
 	return resp
 }
@@ -152,7 +152,7 @@ func TestServersOnOneRedisShareTheirLimits(t *testing.T) {
 	for _, mode := range []string{"strict", "coalesced"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			quiettest.Test(t, func(t testing.TB) { // the server gives up a decision after a second
+			quiettest.Test(t, func(t *quiettest.T) { // the server gives up a decision after a second
 				srv, err := redisserver.Start(t.TempDir())
 				require.NoError(t, err)
 				t.Cleanup(srv.Kill)
@@ -241,12 +241,12 @@ func TestTheModeIsThatOfTheStore(t *testing.T) {
 }
 
 // requireAlone asks a Redis until it has no connection but that of the asking.
-func requireAlone(t testing.TB, addr string) {
-	t.Helper()
+func requireAlone(tb testing.TB, addr string) {
+	tb.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1})
-	defer func() { require.NoError(t, client.Close()) }()
-	require.Eventually(t, func() bool { // it may see the end of another one a little later
-		list, err := client.ClientList(t.Context()).Result()
+	defer func() { require.NoError(tb, client.Close()) }()
+	require.Eventually(tb, func() bool { // it may see the end of another one a little later
+		list, err := client.ClientList(tb.Context()).Result()
 		return err == nil && strings.Count(list, "\n") == 1
 	}, time.Minute, time.Millisecond, "connections are left")
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sends is how often a command is sent at most: over a connection to the demoted server, over one that
-// was in use while the idle ones were closed, and over a new one.
-const sends = 3
+// sends is how often a command is sent at most: over a connection to the demoted server, over a new one, and
+// before that over connections that were in use while the idle ones were closed. Where many callers share
+// the client, one call can meet more than one of these.
+const sends = 5
 
 // Refused reports whether an error is the reply of a server that has not run a command, and that is not
 // the one to ask: a replica, a primary without its replicas, or a server that loads its data. A script
@@ -41,13 +42,14 @@ func (c *Conns) Do(ctx context.Context, client redis.UniversalClient, f func() e
 		if n == sends || !Refused(err) || ctx.Err() != nil {
 			return err
 		}
-		c.close(ctx, client, before)
+		c.close(ctx, client, before, n > 1)
 	}
 }
 
 // close closes the idle connections. If another call has done so since before, it closes one: that of the
-// refusal, which the client has used last.
-func (c *Conns) close(ctx context.Context, client redis.UniversalClient, before uint64) {
+// refusal, which the client has used last. After a second refusal it closes all again, as any number of
+// connections can have been in use before.
+func (c *Conns) close(ctx context.Context, client redis.UniversalClient, before uint64, again bool) {
 	switch client.(type) {
 	case *redis.ClusterClient, *redis.Ring:
 		return
@@ -55,7 +57,7 @@ func (c *Conns) close(ctx context.Context, client redis.UniversalClient, before 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most := uint32(math.MaxUint32)
-	if c.closed.Load() != before {
+	if c.closed.Load() != before && !again {
 		most = 1
 	}
 	single := func() uint32 { return client.PoolStats().IdleConns }

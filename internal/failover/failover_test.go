@@ -23,11 +23,11 @@ func TestDo(t *testing.T) {
 	}{
 		"decided":     {"return 1", 1, idle},
 		"failed":      {"return redis.error_reply('OOM x')", 1, idle},
-		"replica":     {"return redis.error_reply('READONLY x')", 3, 0},
-		"loading":     {"return redis.error_reply('LOADING x')", 3, 1},
-		"stale":       {"return redis.error_reply('MASTERDOWN x')", 3, 1},
-		"no replicas": {"return redis.error_reply('NOREPLICAS x')", 3, 1},
-		"unblocked":   {"return redis.error_reply('UNBLOCKED x')", 3, 1},
+		"replica":     {"return redis.error_reply('READONLY x')", 5, 0},
+		"loading":     {"return redis.error_reply('LOADING x')", 5, 1},
+		"stale":       {"return redis.error_reply('MASTERDOWN x')", 5, 1},
+		"no replicas": {"return redis.error_reply('NOREPLICAS x')", 5, 1},
+		"unblocked":   {"return redis.error_reply('UNBLOCKED x')", 5, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -65,15 +65,15 @@ func watch(stop <-chan struct{}) (longest time.Duration) {
 }
 
 // Test is [Repeat] with a try that fails as a test does.
-func Test(tb testing.TB, try func(tb testing.TB)) {
+func Test(tb testing.TB, try func(t *T)) {
 	tb.Helper()
 	Repeat(tb, func() error { return failure(tb, try) })
 }
 
 // failure returns what a try and its cleanup have failed with.
-func failure(tb testing.TB, try func(tb testing.TB)) error {
+func failure(tb testing.TB, try func(t *T)) error {
 	tb.Helper()
-	t := &trial{TB: tb}
+	t := &T{TB: tb}
 	for f := func() { try(t) }; f != nil; f = t.nextCleanup() {
 		var ended sync.WaitGroup
 		ended.Go(f) // which ends with its goroutine if it fails
@@ -84,22 +84,23 @@ func failure(tb testing.TB, try func(tb testing.TB)) error {
 	return errors.Join(t.errs...)
 }
 
-// A trial is a test whose failure is an error.
-type trial struct {
+// A T is a test whose failure is an error.
+type T struct {
 	testing.TB
 	mu       sync.Mutex
 	errs     []error
 	cleanups []func()
 }
 
-func (t *trial) Cleanup(f func()) {
+// Cleanup has f called at the end of the try.
+func (t *T) Cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cleanups = append(t.cleanups, f)
 }
 
 // nextCleanup returns the one that was added last, or nil after the first.
-func (t *trial) nextCleanup() (f func()) {
+func (t *T) nextCleanup() (f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := len(t.cleanups) - 1; n >= 0 {
@@ -108,31 +109,40 @@ func (t *trial) nextCleanup() (f func()) {
 	return f
 }
 
-func (t *trial) Error(args ...any)                 { t.fail(fmt.Sprint(args...)) }
-func (t *trial) Errorf(format string, args ...any) { t.fail(fmt.Sprintf(format, args...)) }
+// Error lets the try fail.
+func (t *T) Error(args ...any) { t.fail(fmt.Sprint(args...)) }
 
-func (t *trial) Fatal(args ...any) {
+// Errorf lets the try fail.
+func (t *T) Errorf(format string, args ...any) { t.fail(fmt.Sprintf(format, args...)) }
+
+// Fatal ends the try.
+func (t *T) Fatal(args ...any) {
 	t.Error(args...)
 	runtime.Goexit()
 }
 
-func (t *trial) Fatalf(format string, args ...any) { t.Fatal(fmt.Sprintf(format, args...)) }
-func (t *trial) Fail()                             { t.fail("failed") }
+// Fatalf ends the try.
+func (t *T) Fatalf(format string, args ...any) { t.Fatal(fmt.Sprintf(format, args...)) }
 
-func (t *trial) FailNow() {
+// Fail lets the try fail.
+func (t *T) Fail() { t.fail("failed") }
+
+// FailNow ends the try.
+func (t *T) FailNow() {
 	if !t.Failed() {
 		t.Fail()
 	}
 	runtime.Goexit()
 }
 
-func (t *trial) Failed() bool {
+// Failed reports whether the try has failed.
+func (t *T) Failed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.errs) > 0
 }
 
-func (t *trial) fail(text string) {
+func (t *T) fail(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.errs = append(t.errs, errors.New(text))

@@ -75,19 +75,19 @@ func TestTimersOfABubbleAreInTime(t *testing.T) {
 func TestFailureOfATry(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		try  func(tb testing.TB)
+		try  func(tb *T)
 		want string
 	}{
-		"none":    {func(testing.TB) {}, ""},
-		"require": {func(tb testing.TB) { require.Fail(tb, "late"); panic("it went on") }, "late"}, //nolint:forbidigo // it must not come to that
-		"errors":  {func(tb testing.TB) { tb.Errorf("a%d", 1); tb.Error("b") }, "a1\nb"},
-		"fatal":   {func(tb testing.TB) { tb.Fatalf("a%d", 1); tb.Error("b") }, "a1"},
-		"cleanup": {func(tb testing.TB) {
+		"none":    {func(tb *T) {}, ""},
+		"require": {func(tb *T) { require.Fail(tb, "late"); panic("it went on") }, "late"},
+		"errors":  {func(tb *T) { tb.Errorf("a%d", 1); tb.Error("b") }, "a1\nb"},
+		"fatal":   {func(tb *T) { tb.Fatalf("a%d", 1); tb.Error("b") }, "a1"},
+		"cleanup": {func(tb *T) {
 			tb.Cleanup(func() { tb.Error("c") })
 			tb.Cleanup(func() { tb.Fatal("b") })
 			tb.Error("a")
 		}, "a\nb\nc"},
-		"now": {func(tb testing.TB) { tb.FailNow(); tb.Error("b") }, "failed"},
+		"now": {func(tb *T) { tb.FailNow(); tb.Error("b") }, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,11 +46,11 @@ func (d distant) cut(during func()) {
 	during()
 }
 
-func distantProxy(t testing.TB, addr string) *tcpproxy.Proxy {
-	t.Helper()
+func distantProxy(tb testing.TB, addr string) *tcpproxy.Proxy {
+	tb.Helper()
 	p, err := tcpproxy.Start(addr)
-	require.NoError(t, err)
-	t.Cleanup(p.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(p.Close)
 	return p
 }
 
@@ -128,15 +128,15 @@ type pull struct {
 	stop            func()
 }
 
-func startPull(t testing.TB, s *Store, callers int, key func(caller int) string) *pull {
-	t.Helper()
+func startPull(tb testing.TB, s *Store, callers int, key func(caller int) string) *pull {
+	tb.Helper()
 	l, err := ratelimit.New(ratelimit.Config{Name: "far", Store: s, Limit: ratelimit.PerHour(1 << 30), OnStoreError: ratelimit.Deny})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	p := &pull{}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	p.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
-	t.Cleanup(p.stop)
+	tb.Cleanup(p.stop)
 	for i := range callers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -160,12 +160,12 @@ func startPull(t testing.TB, s *Store, callers int, key func(caller int) string)
 }
 
 // until waits for more decisions of callers that run in real time.
-func (p *pull) until(t testing.TB, n *atomic.Int64, more int64) {
-	t.Helper()
+func (p *pull) until(tb testing.TB, n *atomic.Int64, more int64) {
+	tb.Helper()
 	decided, failed, want := p.decided.Load(), p.failed.Load(), n.Load()+more
 	for end := time.Now().Add(time.Minute); n.Load() < want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			require.Fail(t, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
+			require.Fail(tb, "too few calls", "decided %d, failed %d", p.decided.Load()-decided, p.failed.Load()-failed)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestADistantServerIsUsed(t *testing.T) {
 					s, err := New(d.client, Config{Mode: mode, Timeout: timeout, Prefix: mode.String()})
 					require.NoError(t, err)
 					t.Cleanup(func() { _ = s.Close() })
-					quiettest.Test(t, func(t testing.TB) {
+					quiettest.Test(t, func(t *quiettest.T) {
 						p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
 						defer p.stop()
 						p.until(t, &p.decided, 100)
@@ -198,7 +198,7 @@ func TestADistantServerIsUsed(t *testing.T) {
 				s, err := New(d.client, Config{Timeout: timeout})
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = s.Close() })
-				quiettest.Test(t, func(t testing.TB) {
+				quiettest.Test(t, func(t *quiettest.T) {
 					p := startPull(t, s, 4, func(i int) string { return fmt.Sprint("k", i) })
 					defer p.stop()
 					p.until(t, &p.decided, 50)
@@ -230,7 +230,7 @@ func TestADistantServerIsFoundAfterACut(t *testing.T) {
 					p = startPull(t, s, 4, func(int) string { return "k" })
 					p.until(t, &p.failed, 2*failures)
 				})
-				quiettest.Test(t, func(t testing.TB) {
+				quiettest.Test(t, func(t *quiettest.T) {
 					p.until(t, &p.decided, 50)
 					d.cut(func() { p.until(t, &p.failed, 2*failures) })
 					p.until(t, &p.decided, 50)
@@ -273,7 +273,7 @@ func checkMostDecisions(t *testing.T, start func(*testing.T, time.Duration) dist
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	p := startPull(t, s, 8, key)
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		var failed int64
 		for range 15 { // while the connections are made, calls fail
 			before := p.failed.Load()

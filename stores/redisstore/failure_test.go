@@ -123,7 +123,7 @@ func TestUnavailableIsFoundAndForgotten(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, r.Allowed)
 		}
-		quiettest.Test(t, func(t testing.TB) {
+		quiettest.Test(t, func(t *quiettest.T) {
 			var unsent []time.Duration
 			for range 100 {
 				start := time.Now()

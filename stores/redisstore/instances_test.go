@@ -30,41 +30,41 @@ func localLimiter(t *testing.T, s *Store, limit ratelimit.Limit) *ratelimit.Limi
 }
 
 // instancesOf are the tables of stores of their own, on one server, that know of each other.
-func instancesOf(t testing.TB, srv server, n int, names ...string) (tables []*table) {
-	t.Helper()
+func instancesOf(tb testing.TB, srv server, n int, names ...string) (tables []*table) {
+	tb.Helper()
 	for range n {
-		s := newStore(t, srv.client(t), Config{})
+		s := newStore(tb, srv.client(tb), Config{})
 		s.every, s.life = 20*time.Millisecond, time.Second
 		for _, name := range append(names, "l") {
-			tables = append(tables, open(t, s, name).(*table)) //nolint:forcetypeassert // it is one of ours
+			tables = append(tables, open(tb, s, name).(*table)) //nolint:forcetypeassert // it is one of ours
 		}
 	}
-	counted(t, tables, n)
+	counted(tb, tables, n)
 	return tables
 }
 
 // counted waits until tables count n instances.
-func counted(t testing.TB, tables []*table, n int) {
-	t.Helper()
+func counted(tb testing.TB, tables []*table, n int) {
+	tb.Helper()
 	for _, one := range tables {
 		one.Instances() // from now on it beats
 	}
 	for _, one := range tables {
-		require.Eventually(t, func() bool { got, _, _ := one.Instances(); return got == int64(n) }, busy, 5*time.Millisecond)
+		require.Eventually(tb, func() bool { got, _, _ := one.Instances(); return got == int64(n) }, busy, 5*time.Millisecond)
 	}
 }
 
 // serverTime is the time of the server, as scripts have it.
-func serverTime(t testing.TB, client *redis.Client) float64 {
-	t.Helper()
+func serverTime(tb testing.TB, client *redis.Client) float64 {
+	tb.Helper()
 	now, err := client.Time(context.Background()).Result()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return float64(now.UnixMicro() - epoch)
 }
 
 func TestInstancesAreCounted(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) { // an instance that stands still for a second does not count
+	quiettest.Test(t, func(t *quiettest.T) { // an instance that stands still for a second does not count
 		ctx := context.Background()
 		srv := startServer(t)
 		client := srv.client(t)

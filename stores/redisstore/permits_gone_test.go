@@ -16,7 +16,7 @@ import (
 // the key of leases.
 func TestAHeavyLeaseOfAProcessThatEndsIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		client := startServer(t).client(t)
 		dead := newBulkhead(t, client, brief, limitOf(5))
 		lost := acquire(t, dead, "k", 4)
@@ -119,7 +119,7 @@ func TestAWaiterThatIsHeavierThanALoweredLimitLeaves(t *testing.T) {
 // TestALeaseThatCannotBeRenewedIsTheOnlyOneLost: leases are renewed together.
 func TestALeaseThatCannotBeRenewedIsTheOnlyOneLost(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		client := startServer(t).client(t)
 		cfg := brief
 		b := newBulkhead(t, client, cfg)

@@ -108,7 +108,7 @@ func TestPermitsAreShared(t *testing.T) {
 func TestAReleaseWakesAWaiterElsewhere(t *testing.T) {
 	t.Parallel()
 	leavesNothing(t)
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		srv := startServer(t)
 		a, b := newBulkhead(t, srv.client(t), Config{}, limitOf(1)), newBulkhead(t, srv.client(t), Config{}, limitOf(1))
 		pushed := &b.Config().Store.(*Store).leasing.pushed //nolint:forcetypeassert // of newBulkhead
@@ -179,7 +179,7 @@ func TestWaitersOfAllProcessesAreServedInTheOrderOfTheirArrival(t *testing.T) {
 // was killed.
 func TestTheLeaseOfAProcessThatEndsIsFreeAgain(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		srv := startServer(t)
 		cfg := brief
 		dead := newBulkhead(t, srv.client(t), cfg, limitOf(2))
@@ -201,7 +201,7 @@ func TestTheLeaseOfAProcessThatEndsIsFreeAgain(t *testing.T) {
 // TestALeaseLastsAsLongAsItsCall: it is renewed.
 func TestALeaseLastsAsLongAsItsCall(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		srv := startServer(t)
 		cfg := brief
 		a, b := newBulkhead(t, srv.client(t), cfg, limitOf(5)), newBulkhead(t, srv.client(t), cfg, limitOf(5), noQueue)
@@ -226,7 +226,7 @@ func TestALeaseLastsAsLongAsItsCall(t *testing.T) {
 // than the lease.
 func TestPermitsAreLostIfTheServerHasGivenThemToOthers(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		srv := startServer(t)
 		client := srv.client(t)
 		cfg := brief
@@ -268,7 +268,7 @@ func TestWithoutTheServer(t *testing.T) {
 	for _, policy := range []bulkhead.FailurePolicy{bulkhead.Deny, bulkhead.Local} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
-			quiettest.Test(t, func(t testing.TB) {
+			quiettest.Test(t, func(t *quiettest.T) {
 				srv := startServer(t)
 				var failed, recovered atomic.Int64
 				b := newBulkhead(t, srv.client(t), brief, limitOf(2), noQueue, func(c *bulkhead.Config) {

@@ -140,11 +140,11 @@ type call struct {
 	records              []string
 }
 
-func newVendor(t testing.TB) *vendor {
-	t.Helper()
+func newVendor(tb testing.TB) *vendor {
+	tb.Helper()
 	v := &vendor{counts: map[string]int{}, stalled: make(chan string, 100)}
 	v.Server = httptest.NewServer(v)
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		v.CloseClientConnections()
 		v.Close()
 	})
@@ -186,13 +186,13 @@ func (v *vendor) records() map[string][]string {
 
 // judge requires that each record arrived, and more than once only with one key and all the records of
 // that call.
-func (v *vendor) judge(t testing.TB, want []string) (duplicates int) {
-	t.Helper()
+func (v *vendor) judge(tb testing.TB, want []string) (duplicates int) {
+	tb.Helper()
 	got := v.records()
-	require.Len(t, got, len(want))
+	require.Len(tb, got, len(want))
 	for _, r := range want {
-		require.NotEmpty(t, got[r], r)
-		require.Len(t, slices.Compact(slices.Clone(got[r])), 1, "%s was sent with the keys %v", r, got[r])
+		require.NotEmpty(tb, got[r], r)
+		require.Len(tb, slices.Compact(slices.Clone(got[r])), 1, "%s was sent with the keys %v", r, got[r])
 		duplicates += len(got[r]) - 1
 	}
 	v.mu.Lock()
@@ -202,7 +202,7 @@ func (v *vendor) judge(t testing.TB, want []string) (duplicates int) {
 		if sets[c.key] == nil {
 			sets[c.key] = c.records
 		}
-		require.Equal(t, sets[c.key], c.records, "calls with the key %s", c.key)
+		require.Equal(tb, sets[c.key], c.records, "calls with the key %s", c.key)
 	}
 	return duplicates
 }
@@ -217,31 +217,31 @@ type running struct {
 }
 
 // start starts the test binary as a process, which ends with the test.
-func (p process) start(t testing.TB) *running {
-	t.Helper()
+func (p process) start(tb testing.TB) *running {
+	tb.Helper()
 	text, err := json.Marshal(p)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	r := &running{process: p, cmd: redistest.Process(context.Background(), processVar, string(text)), errs: &strings.Builder{}}
 	r.cmd.Stderr = r.errs
 	r.stdin, err = r.cmd.StdinPipe()
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	out, err := r.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, r.cmd.Start())
+	require.NoError(tb, err)
+	require.NoError(tb, r.cmd.Start())
 	_, err = out.Read(make([]byte, 10)) // it is ready
-	require.NoError(t, err, "%s", r.errs)
-	t.Cleanup(func() { r.end(t) })
+	require.NoError(tb, err, "%s", r.errs)
+	tb.Cleanup(func() { r.end(tb) })
 	return r
 }
 
-func (r *running) end(t testing.TB) {
-	t.Helper()
+func (r *running) end(tb testing.TB) {
+	tb.Helper()
 	if r.killed {
 		return
 	}
 	r.killed = true
 	_ = r.stdin.Close()
-	require.NoError(t, r.cmd.Wait(), "%s", r.errs)
+	require.NoError(tb, r.cmd.Wait(), "%s", r.errs)
 }
 
 // kill ends the process at once.
@@ -255,11 +255,11 @@ func (r *running) kill(t *testing.T) {
 
 // put adds n records, dealt over some options, from this process, which sends none. It returns them, and
 // a function that flushes them.
-func (p process) put(t testing.TB, client *redis.Client, n, options int) (all []string, flush func()) {
-	t.Helper()
+func (p process) put(tb testing.TB, client *redis.Client, n, options int) (all []string, flush func()) {
+	tb.Helper()
 	b, err := p.batcher(client)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.Close() })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = b.Close() })
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for from := range 50 {
@@ -267,7 +267,7 @@ func (p process) put(t testing.TB, client *redis.Client, n, options int) (all []
 			for i := from; i < n; i += 50 {
 				r := fmt.Sprintf("option:%d/%d", i%options, i)
 				if _, err := b.Add(context.Background(), r); err != nil {
-					t.Error(err)
+					tb.Error(err)
 					return
 				}
 				mu.Lock()
@@ -277,16 +277,16 @@ func (p process) put(t testing.TB, client *redis.Client, n, options int) (all []
 		})
 	}
 	wg.Wait()
-	return all, func() { require.NoError(t, b.Flush(t.Context())) }
+	return all, func() { require.NoError(tb, b.Flush(tb.Context())) }
 }
 
 // drained waits until the store has no records.
-func drained(t testing.TB, client *redis.Client, within time.Duration) {
-	t.Helper()
+func drained(tb testing.TB, client *redis.Client, within time.Duration) {
+	tb.Helper()
 	s, err := New(client, Config{})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		state, err := s.Ready(t.Context(), methodOfAll, time.Hour)
+	require.NoError(tb, err)
+	require.Eventually(tb, func() bool {
+		state, err := s.Ready(tb.Context(), methodOfAll, time.Hour)
 		return err == nil && state.Records == 0
 	}, within, 20*time.Millisecond)
 }
@@ -397,27 +397,27 @@ func TestHealthyKillsFailNoRecord(t *testing.T) {
 // vendor never sees more than the rate, in any interval of its length.
 func TestTwoProcessesShareTheRate(t *testing.T) {
 	t.Parallel()
-	quiettest.Test(t, func(t testing.TB) {
+	quiettest.Test(t, func(t *quiettest.T) {
 		shareTheRate(t, 430, 4, pace.Rate{Calls: 20, Per: 2 * time.Second}, 1900*time.Millisecond)
 	})
 }
 
-func shareTheRate(t testing.TB, n, options int, rate pace.Rate, slack time.Duration) {
-	t.Helper()
-	srv := startServer(t)
-	client := srv.client(t)
-	v := newVendor(t)
+func shareTheRate(tb testing.TB, n, options int, rate pace.Rate, slack time.Duration) {
+	tb.Helper()
+	srv := startServer(tb)
+	client := srv.client(tb)
+	v := newVendor(tb)
 	p := process{Redis: srv.Addr, Vendor: v.URL, Lease: 20 * time.Second, Rate: rate, Slack: slack}
-	all, flush := p.put(t, client, n, options)
+	all, flush := p.put(tb, client, n, options)
 	for i := range 2 {
 		p.Name = strconv.Itoa(i)
-		p.start(t)
+		p.start(tb)
 	}
 	begun := time.Now()
 	flush()
-	drained(t, client, 10*time.Minute)
+	drained(tb, client, 10*time.Minute)
 	took := time.Since(begun)
-	require.Zero(t, v.judge(t, all))
+	require.Zero(tb, v.judge(tb, all))
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	slices.SortFunc(v.calls, func(a, b call) int { return a.at.Compare(b.at) })
@@ -426,13 +426,13 @@ func shareTheRate(t testing.TB, n, options int, rate pace.Rate, slack time.Durat
 		calls[c.option]++
 		senders[c.process]++
 		if most := int(rate.Calls); i >= most {
-			require.GreaterOrEqual(t, c.at.Sub(v.calls[i-most].at), rate.Per, "calls %d to %d", i-most, i)
+			require.GreaterOrEqual(tb, c.at.Sub(v.calls[i-most].at), rate.Per, "calls %d to %d", i-most, i)
 		}
 	}
 	for i := range options {
 		of := (n - i + options - 1) / options
-		require.Equal(t, (of+19)/20, calls[fmt.Sprintf("option:%d", i)], "option %d", i)
+		require.Equal(tb, (of+19)/20, calls[fmt.Sprintf("option:%d", i)], "option %d", i)
 	}
-	require.Len(t, senders, 2, "both send")
-	t.Logf("%d calls in %v, by process %v", len(v.calls), took, senders)
+	require.Len(tb, senders, 2, "both send")
+	tb.Logf("%d calls in %v, by process %v", len(v.calls), took, senders)
 }
