@@ -202,7 +202,7 @@ func TestAnOuterLimitIsAFailureIfTheCallWasAdmittedInItsFirstHalf(t *testing.T) 
 	const limit = time.Second
 	for waits, lowered := range map[time.Duration]uint64{1: 1, limit / 2: 1, limit/2 + 1: 0, limit - 1: 0} {
 		for name, classify := range map[string]func(context.Context, any, error) core.Outcome{
-			"zero": nil, "custom": breaker.DefaultClassify,
+			"zero": nil, "custom": breaker.Classify,
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBulkhead(t, bulkhead.Config{Limit: 4, Backoff: 0.5, Classify: classify})
