@@ -179,23 +179,23 @@ type upload struct {
 
 	mu     sync.Mutex
 	since  time.Time     // when the Read that runs has begun; zero if none does
-	waited time.Duration // of the Read that ran when the body was closed
+	waited time.Duration // in the Reads before
+	stuck  bool          // it was closed while a Read ran
 	closed bool
-	failed bool // a Read before, or a limit has struck while it waited
+	failed bool // a Read before, or a limit has struck while one waited
 }
 
-// slow is how long a Read must wait for the client, so that a limit that strikes meanwhile is not held against the handler.
+// slow is for how long Reads must have waited for the client, so that a limit that strikes meanwhile is not held against the handler.
 const slow = 100 * time.Millisecond
 
 func (u *upload) Read(p []byte) (int, error) {
-	began := time.Now()
 	late := u.ctx.Err() != nil
-	u.update(func() { u.since = began })
+	u.update(func() { u.since = time.Now() })
 	n, err := u.ReadCloser.Read(p)
 	u.update(func() {
-		struck := u.ctx.Err() != nil && time.Since(began) >= slow
+		u.stop()
+		struck := u.ctx.Err() != nil && u.waited >= slow
 		u.failed = u.failed || !late && (struck || err != nil && err != io.EOF) //nolint:errorlint // as io.Reader has it
-		u.since = time.Time{}
 	})
 	return n, err
 }
@@ -209,17 +209,19 @@ func (u *upload) update(f func()) {
 	}
 }
 
-// Close keeps for how long a Read has run, which it ends.
-func (u *upload) Close() error {
-	u.update(func() { u.waited, u.closed = u.waiting(), true })
-	return u.ReadCloser.Close()
+// stop adds the time of the Read that runs, and reports whether one does.
+func (u *upload) stop() (runs bool) {
+	if runs = !u.since.IsZero(); runs {
+		u.waited += time.Since(u.since)
+		u.since = time.Time{}
+	}
+	return runs
 }
 
-func (u *upload) waiting() time.Duration {
-	if u.since.IsZero() {
-		return 0
-	}
-	return time.Since(u.since)
+// Close ends a Read that runs, and keeps that there was one.
+func (u *upload) Close() error {
+	u.update(func() { u.stuck, u.closed = u.stop(), true })
+	return u.ReadCloser.Close()
 }
 
 // blamed reports whether a failure can be the fault of the client: its body could not be read, or a limit has struck, here or in
@@ -228,9 +230,13 @@ func (u *upload) blamed(status int) bool {
 	if u.ReadCloser == nil {
 		return false
 	}
-	u.update(func() { u.waited = u.waiting() })
+	u.update(func() {
+		if u.stuck = u.stop(); u.stuck {
+			u.since = time.Now() // it goes on
+		}
+	})
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	limited := u.ctx.Err() != nil || status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout
-	return u.failed || limited && u.waited >= slow
+	return u.failed || limited && u.stuck && u.waited >= slow
 }
