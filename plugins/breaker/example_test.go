@@ -51,10 +51,10 @@ func ExampleNewServer() {
 	for range 3 {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		fmt.Println(w.Code, w.Header().Get("Retry-After"))
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get("Retry-After"))
 	}
 	// Output:
-	// 502
-	// 502
-	// 503 30
+	// 502 ""
+	// 502 ""
+	// 503 "30"
 }
