@@ -34,14 +34,11 @@
 //	if err != nil {
 //		return err
 //	}
-//	breakers, err := breaker.NewClient(breaker.ClientConfig{}) // one for each host
-//	if err != nil {
-//		return err
-//	}
+//	breakers := breaker.NewClient(nil, breaker.ClientOptions{}) // one for each host
 //	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
 //
 // # Change it for one request
 //
 //	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
-//	ctx = breakers.Override(ctx, func(c *breaker.ClientCall) { c.Disabled = true })
+//	ctx = breakers.Override(ctx, func(o *breaker.ClientOptions) { o.Disabled = true })
 package gresil

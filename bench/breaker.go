@@ -56,12 +56,12 @@ func breakerRows(Sizes) []Row {
 
 // breakers admit a call and record its outcome.
 func breakers(c condition, byTime bool) []Subject {
-	cfg := gresil.Config{FailureRate: 0.9, Window: windowCalls}
+	cfg := gresil.Config{Failures: -1, FailureRate: 0.9, Window: windowCalls}
 	safe := circuitbreaker.NewBuilder[any]().WithDelay(time.Hour)
 	safe = safe.WithFailureThresholdRatio(90, windowCalls)
 	gob := gobreaker.Settings{Timeout: time.Hour, ReadyToTrip: rateReached}
 	if byTime {
-		cfg = gresil.Config{FailureRate: 0.9, WindowTime: windowTime}
+		cfg = gresil.Config{Failures: -1, FailureRate: 0.9, WindowTime: windowTime}
 		safe = circuitbreaker.NewBuilder[any]().WithDelay(time.Hour).WithFailureRateThreshold(0.9, windowCalls, windowTime)
 		gob.Interval, gob.BucketPeriod = windowTime, windowTime/10
 	}

@@ -62,7 +62,7 @@ func oursOver(base http.RoundTripper, plugins ...client.Plugin) http.RoundTrippe
 }
 
 func oursRetry() client.Plugin   { return must(retry.New(retry.Config{})) }
-func oursBreaker() client.Plugin { return must(breaker.NewClient(breaker.ClientConfig{})) }
+func oursBreaker() client.Plugin { return breaker.NewClient(nil, breaker.ClientOptions{}) }
 func oursTimeout() client.Plugin { return must(timeout.NewAttempt(timeout.Config{})) }
 
 func safeRetry() failsafe.Policy[*http.Response] {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
@@ -23,20 +22,10 @@ import (
 //     as a 429.
 //   - A rejection, as an error or as a response made by [Reject], is Ignored:
 //     there was no call. So is a [core.ConfigError] of an inner plugin.
-//   - An error is Ignored if the caller's context is done, by cancellation or
-//     by a deadline, which may have been too near; and if [Explain] finds the caller at
-//     fault. http.Client.Timeout alone is a plain deadline, and opens no breaker: give
-//     each attempt a limit with the timeout plugin.
-//   - A context that ended by a timeout of this module, or by any that was set with
-//     [context.WithTimeoutCause] and a cause whose Timeout method returns true, is a
-//     limit that detects slow calls. If such an outer limit ends an attempt, that is a
-//     Failure if the attempt had at least half of its own limit, which is that of the
-//     timeout plugin around it; without one, at least half of the outer limit.
-//     Otherwise it is Ignored: other work, or a queue, has used up the time. The timeout
-//     and breaker plugins do that sum: they know when the attempt began. A method
-//     TimeLimit() time.Duration of the cause returns the outer limit, as that of
-//     timeout.Error in core/timeout does. Without the method it is a Failure.
-//   - Any other error is a Failure.
+//   - An error is Ignored if the caller has canceled ctx, and if [Explain] finds the
+//     caller at fault.
+//   - Any other error is a Failure, also that of a deadline, whoever set it: the caller,
+//     http.Client.Timeout, or a timeout plugin.
 func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome {
 	if err == nil {
 		return classifyResponse(resp)
@@ -45,26 +34,12 @@ func Classify(ctx context.Context, resp *http.Response, err error) core.Outcome 
 	switch {
 	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrConfig), known != nil && known.Outcome == core.Ignored:
 		return core.Ignored
-	case ctx.Err() == nil:
-		if late(ctx) {
-			return core.Ignored
-		}
-	default:
-		if _, limited := blame.Struck(ctx); !limited {
-			return core.Ignored
-		}
-	}
-	if h2err.Throttled(err) {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return core.Ignored
+	case h2err.Throttled(err):
 		return core.Success
 	}
 	return core.Failure
-}
-
-// late reports whether the deadline of ctx is over. The timer of http.Client.Timeout
-// may end a request a moment before the context's own does.
-func late(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && !time.Now().Before(deadline)
 }
 
 func classifyResponse(resp *http.Response) core.Outcome {

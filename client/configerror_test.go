@@ -15,8 +15,8 @@ import (
 // An Override that cannot be used says nothing about the host.
 func TestAConfigErrorFurtherInOpensNoBreaker(t *testing.T) {
 	t.Parallel()
-	breakers, attempt := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 1})), core.Must(timeout.NewAttempt(timeout.Config{}))
-	rt := client.New(nil, breakers, attempt)
+	breakers, attempt := core.Must(breaker.NewGroup(breaker.Config{Window: 1})), core.Must(timeout.NewAttempt(timeout.Config{}))
+	rt := client.New(nil, breaker.NewClient(breakers, breaker.ClientOptions{}), attempt)
 	req := request(t, http.MethodGet, nil)
 	ctx := attempt.Override(t.Context(), func(c *timeout.Config) { c.BodyIdle = -1 })
 	_, err := rt.RoundTrip(req.WithContext(ctx))

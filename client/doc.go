@@ -8,10 +8,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	breakers, err := breaker.NewClient(breaker.ClientConfig{})
-//	if err != nil {
-//		return err
-//	}
+//	breakers := breaker.NewClient(nil, breaker.ClientOptions{})
 //	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
 //
 // Above, every retry passes the breaker, because Attempt is inside of

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
@@ -17,7 +18,7 @@ import (
 // caller is at fault. req is the request as it was sent, whose body must be one that a
 // [Replay] gave it, or nothing is known of that. The caller is at fault if
 //
-//   - the Cancel channel of req was closed
+//   - the Cancel channel of req was closed, but not at a deadline
 //   - [http.Transport] refuses to send such a request: its URL, Host, method, header or
 //     trailer is not valid, or not allowed in HTTP/2
 //   - a Read of the request body failed, or the body was shorter or longer than the
@@ -40,7 +41,7 @@ func Explain(req *http.Request, err error) error {
 	}
 	wrongLength, failed, slow := watchOf(req.Body).faults()
 	switch {
-	case request.Canceled(req), !sendable(req, err), wrongLength:
+	case request.Canceled(req) && !late(req.Context()), !sendable(req, err), wrongLength:
 		return &blame.Error{Err: err, Final: true}
 	case failed:
 		return &blame.Error{Err: err, Final: req.GetBody == nil}
@@ -50,6 +51,13 @@ func Explain(req *http.Request, err error) error {
 		return &blame.Error{Err: err, Outcome: core.Failure, Final: true}
 	}
 	return err
+}
+
+// late reports whether the deadline of ctx is reached. http.Client.Timeout closes the Cancel
+// channel of a request at its deadline, perhaps a moment before the context ends.
+func late(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !time.Now().Before(deadline)
 }
 
 // refusals are the beginnings of the errors with which [http.Transport] refuses a request,

@@ -39,8 +39,7 @@ func each() map[string][]client.Plugin {
 		"attempt, headers":  {attempt(timeout.Config{Limit: -1, ResponseHeader: time.Minute})},
 		"retry":             {core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100}))},
 		"retry, any method": {core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100, AnyMethod: true, CheckRetry: retry.DefaultCheckRetry}))},
-		"breaker":           {core.Must(breaker.NewClient(breaker.ClientConfig{}))},
-		"breaker, body":     {core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))},
+		"breaker":           {breaker.NewClient(nil, breaker.ClientOptions{})},
 		"limiter":           {core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))},
 		"pacer":             {pacer()},
 		"dispatcher":        {dispatched{core.Must(dispatch.New(dispatch.Config[string, struct{}]{}))}},
@@ -50,7 +49,7 @@ func each() map[string][]client.Plugin {
 		core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100})),
 		core.Must(ratelimit.NewClient(ratelimit.ClientConfig{})),
 		pacer(),
-		core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true})),
+		breaker.NewClient(nil, breaker.ClientOptions{}),
 		attempt(timeout.Config{CutBody: true, BodyIdle: time.Minute, ResponseHeader: time.Minute}),
 	}
 	return all

@@ -188,6 +188,6 @@ func (lateContext) Deadline() (time.Time, bool) { return time.Now(), true }
 
 func TestClassifyADeadlineWhoseTimerIsLate(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, core.Ignored, client.Classify(lateContext{t.Context()}, nil, errors.New("net/http: request canceled (Client.Timeout exceeded)")))
+	require.Equal(t, core.Failure, client.Classify(lateContext{t.Context()}, nil, errors.New("net/http: request canceled (Client.Timeout exceeded)")))
 	require.Equal(t, core.Failure, client.Classify(t.Context(), nil, errors.New("reset")))
 }

@@ -28,6 +28,7 @@ type together struct {
 	total, attempt *timeout.Client
 	retries        *retry.Plugin
 	limits         *ratelimit.Client
+	group          *breaker.Group
 	breakers       *breaker.Client
 }
 
@@ -43,8 +44,9 @@ func newTogether(t *testing.T) *together {
 	require.NoError(t, err)
 	x.limits, err = ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.FixedWindow(100, time.Hour)})
 	require.NoError(t, err)
-	x.breakers, err = breaker.NewClient(breaker.ClientConfig{Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 10 * time.Second}})
+	x.group, err = breaker.NewGroup(breaker.Config{Window: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 10 * time.Second}})
 	require.NoError(t, err)
+	x.breakers = breaker.NewClient(x.group, breaker.ClientOptions{})
 	return x
 }
 
@@ -118,7 +120,7 @@ func TestTogetherEachAttemptCountsAndAnOpenBreakerEndsTheRetries(t *testing.T) {
 		resp, err = x.get(t.Context(), t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.Equal(t, breaker.Closed, x.breakers.For("a.test:80").State())
+		require.Equal(t, breaker.Closed, x.group.For("a.test:80").State())
 	})
 }
 
@@ -134,16 +136,16 @@ func TestTogetherATimeoutOfOursIsAFailureAndTheCallersIsNot(t *testing.T) {
 		require.ErrorAs(t, err, &te)
 		require.True(t, te.Timeout())
 		require.Equal(t, 3*2*time.Second+2*time.Second, time.Since(start), "three attempts and two waits")
-		require.EqualValues(t, 3, x.breakers.Stats().Failures)
+		require.EqualValues(t, 3, x.group.Stats().Failures)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err = x.get(ctx, t)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 4, x.Calls())
-		require.EqualValues(t, 3, x.breakers.Stats().Failures)
-		require.EqualValues(t, 1, x.breakers.Stats().Ignored)
-		require.Equal(t, breaker.Closed, x.breakers.For("a.test:80").State())
+		require.EqualValues(t, 3, x.group.Stats().Failures)
+		require.EqualValues(t, 1, x.group.Stats().Ignored)
+		require.Equal(t, breaker.Closed, x.group.For("a.test:80").State())
 	})
 }
 
@@ -174,7 +176,7 @@ func TestTogetherOverridesReachOneRequest(t *testing.T) {
 		_, err := x.get(t.Context(), t)
 		require.ErrorIs(t, err, breaker.ErrOpen)
 		ctx := x.retries.Override(t.Context(), func(c *retry.Config) { c.Disabled = true })
-		ctx = x.breakers.Override(ctx, func(c *breaker.ClientCall) { c.Disabled = true })
+		ctx = x.breakers.Override(ctx, func(c *breaker.ClientOptions) { c.Disabled = true })
 		resp, err := x.get(ctx, t)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
@@ -187,7 +189,7 @@ func TestTogetherAPanicGivesEverythingBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTogether(t)
 		x.Set(resiltest.Reply{Panic: "base"})
-		for range 10 {
+		for range 3 {
 			require.PanicsWithValue(t, "base", func() { _, _ = x.get(t.Context(), t) })
 		}
 		x.Set()

@@ -104,32 +104,21 @@ func TestRetryCalls(t *testing.T) {
 	})
 }
 
-func TestABreakerThatOnlyMeasuresTellsWhenItWouldHaveOpened(t *testing.T) {
-	t.Parallel()
-	registry := &core.Registry{}
-	br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Initial: breaker.MetricsOnly}))
-	book, _ := newBook(t, registry, slog.LevelInfo, logs.Config{})
-	for range 5 {
-		_, _ = breaker.Do(t.Context(), br, fail)
-	}
-	require.Equal(t, []string{`level=INFO msg="circuit breaker would have opened" kind=breaker name=db failure_rate=1 slow_rate=0`}, book.read())
-}
-
 func TestBreakerStatesAndCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Trials: 1}))
-		group := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, 0))
+		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Minute}}))
+		group := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
 		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
 		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})
 		for range 3 {
 			_, _ = breaker.Do(t.Context(), br, fail)
 		}
-		const opened = `level=INFO msg="circuit breaker changed its state" kind=breaker name=db from=closed to=open reason="2 of 2 calls failed" failure_rate=1 slow_rate=0 open_for=1m0s opened=1`
+		const opened = `level=INFO msg="circuit breaker changed its state" kind=breaker name=db from=closed to=open reason="2 of 2 calls failed" open_for=1m0s opened=1 failure_rate=1 slow_rate=0`
 		require.Equal(t, []string{opened}, few.read())
 		require.ElementsMatch(t, []string{
-			`level=DEBUG msg="circuit breaker recorded a call" kind=breaker name=db state=closed outcome=failure duration=0s slow=false failure_rate=0 slow_rate=0`,
+			`level=DEBUG msg="circuit breaker recorded a call" kind=breaker name=db state=closed outcome=failure duration=0s slow=false failure_rate=1 slow_rate=0`,
 			`level=DEBUG msg="circuit breaker recorded a call" kind=breaker name=db state=closed outcome=failure duration=0s slow=false failure_rate=1 slow_rate=0`,
 			opened,
 			`level=DEBUG msg="circuit breaker rejected a call" kind=breaker name=db state=open retry_after=1m0s`,
@@ -137,11 +126,9 @@ func TestBreakerStatesAndCalls(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, _ = breaker.Do(t.Context(), br, succeed)
 		require.Len(t, few.read(), 2)
-		br.Reset()
-		require.Equal(t, []string{`level=INFO msg="circuit breaker was reset" kind=breaker name=db`}, few.read())
 		all.read()
-		require.NoError(t, group.Get("example.com").SetState(breaker.ForcedOpen))
-		const forced = `level=INFO msg="circuit breaker changed its state" kind=breaker name=hosts%s from=closed to=forced_open reason="set by hand" failure_rate=0 slow_rate=0 open_for=0s opened=0`
+		require.NoError(t, group.For("example.com").SetState(breaker.ForcedOpen))
+		const forced = `level=INFO msg="circuit breaker changed its state" kind=breaker name=hosts%s from=closed to=forced_open reason="set by hand" open_for=0s opened=0 failure_rate=0 slow_rate=0`
 		require.Equal(t, []string{fmt.Sprintf(forced, "")}, few.read(), "a key is there on request")
 		require.Equal(t, []string{fmt.Sprintf(forced, " key=example.com")}, all.read())
 	})
@@ -228,21 +215,21 @@ func TestCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}, 1))
-		require.NoError(t, g.Get("a").SetState(breaker.Disabled))
-		g.Get("b")
+		g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, MaxKeys: 1}))
+		require.NoError(t, g.For("a").SetState(breaker.Disabled))
+		g.For("b")
 		b, a := newBook(t, registry, slog.LevelInfo, logs.Config{})
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
-		g.Get("b")
-		g.Get("c")
+		g.For("b")
+		g.For("c")
 		require.NoError(t, a.Run(ctx))
 		warned := `level=WARN msg="calls shared a breaker, since the group is full" kind=breaker name=hosts count=`
 		require.Equal(t, []string{warned + "2"}, b.read(), "what was before is no news")
-		g.Get("d")
+		g.For("d")
 		require.NoError(t, a.Close())
 		require.Equal(t, []string{warned + "1"}, b.read(), "what is left is told at the end")
-		require.NoError(t, g.Get("a").SetState(breaker.Open))
+		require.NoError(t, g.For("a").SetState(breaker.Open))
 		require.NoError(t, a.Close())
 		require.Nil(t, b.read(), "it is closed")
 	})
@@ -276,10 +263,11 @@ func TestHostsAndKeys(t *testing.T) {
 	for _, keys := range []bool{false, true} {
 		registry := &core.Registry{}
 		b, _ := newBook(t, registry, slog.LevelInfo, logs.Config{Keys: keys})
-		hosts := core.Must(plugins.NewClient(plugins.ClientConfig{Name: "hosts", Registry: registry}))
-		accounts := core.Must(breaker.NewGroup(breaker.Config{Name: "accounts", Registry: registry}, 0))
-		require.NoError(t, hosts.Group().Get("api.example.com").OpenFor(time.Hour))
-		require.NoError(t, accounts.Get("secret").OpenFor(time.Hour))
+		hosts := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
+		plugins.NewClient(hosts, plugins.ClientOptions{})
+		accounts := core.Must(breaker.NewGroup(breaker.Config{Name: "accounts", Registry: registry}))
+		require.NoError(t, hosts.For("api.example.com").OpenFor(time.Hour))
+		require.NoError(t, accounts.For("secret").OpenFor(time.Hour))
 		lines := b.read()
 		require.Contains(t, lines[0], `msg="circuit breaker changed its state" kind=breaker name=hosts host=api.example.com from=closed to=open reason="set by hand"`)
 		require.Equal(t, keys, strings.Contains(lines[1], " key=secret "), lines[1])
@@ -326,7 +314,8 @@ func TestNoLockIsHeldWhileTheHandlerRuns(t *testing.T) {
 			defer func() { depth-- }()
 			used++
 			_ = br.State()
-			br.Reset()
+			_ = br.SetState(breaker.HalfOpen)
+			_ = br.SetState(breaker.Closed)
 			_, _ = l.Take(t.Context(), "k", 1)
 			x := core.Must(retry.New(retry.Config{Name: fmt.Sprint("x", used), Registry: registry}))
 			for range registry.All() {

@@ -43,20 +43,16 @@ func TestBreakerSlowCalls(t *testing.T) {
 		later.Done(core.Failure)
 		got = samples(t, g, "breaker")
 		for name, want := range map[string]float64{
-			"breaker_slow_calls_total db success":    1,
-			"breaker_slow_calls_total db failure":    2,
-			"breaker_slow_calls_total other failure": 0,
-			"breaker_window_slow_calls db success":   1,
-			"breaker_window_slow_calls db failure":   2,
+			"breaker_slow_calls_total db":            3,
+			"breaker_slow_calls_total other":         0,
+			"breaker_window_slow_calls db":           3,
 			"breaker_window_calls db success":        2,
 			"breaker_window_calls db failure":        2,
 			"breaker_slow_call_ratio db":             0.75,
 			"breaker_slow_call_ratio_threshold db":   0.5,
 			"breaker_failure_ratio db":               0.5,
-			"breaker_late_results_total db":          2,
-			"breaker_late_results_total other":       0,
-			"breaker_ratio_exceeded_total db":        1,
-			"breaker_ratio_exceeded_total other":     0,
+			"breaker_calls_total db ignored":         2,
+			"breaker_calls_total other ignored":      0,
 		} {
 			requireSample(t, want, got, name)
 		}
@@ -66,21 +62,17 @@ func TestBreakerSlowCalls(t *testing.T) {
 func TestBreakerGroupTellsOfItsOverflow(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, 1)
+	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1, MaxKeys: 1})
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
-	requireSample(t, 1, samples(t, g, "breaker"), "breaker_overflow_state hosts closed")
-	require.NoError(t, group.Get("a").OpenFor(time.Hour))
-	_, _ = breaker.Do(t.Context(), group.Get("b"), func(context.Context) (int, error) { return 0, errDown })
-	_, _ = breaker.Do(t.Context(), group.Get("b"), succeed)
+	require.NoError(t, group.For("a").OpenFor(time.Hour))
+	_, _ = breaker.Do(t.Context(), group.For("b"), func(context.Context) (int, error) { return 0, errDown })
+	_, _ = breaker.Do(t.Context(), group.For("b"), succeed)
 	got := samples(t, g, "")
 	for name, want := range map[string]float64{
-		"breaker_overflow_state hosts open":       1,
-		"breaker_overflow_state hosts closed":     0,
-		"breaker_overflow_state hosts half_open":  0,
 		"breaker_key_overflows_total hosts":       2,
 		"breaker_opened_total hosts":              2,
-		"breaker_state hosts open":                1,
+		"breaker_state hosts open":                2,
 		"breaker_keys hosts":                      1,
 		"breaker_calls_total hosts not_permitted": 1,
 	} {

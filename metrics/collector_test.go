@@ -168,7 +168,7 @@ func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		b, err := breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 4, MinCalls: 2, Trials: 1})
+		b, err := breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 4, MinCalls: 2, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Minute}})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
 		require.NotContains(t, samples(t, g, ""), "breaker_failure_ratio db", "too few calls")
@@ -197,14 +197,14 @@ func TestBreaker(t *testing.T) {
 func TestBreakerGroupIsExportedAsAWhole(t *testing.T) {
 	t.Parallel()
 	registry := &core.Registry{}
-	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1}, 0)
+	group, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry, Window: 1})
 	require.NoError(t, err)
 	g := newGatherer(t, registry)
 	few := len(samples(t, g, "breaker"))
 	for i := range 50 {
-		_, _ = breaker.Do(t.Context(), group.Get(fmt.Sprint("host", i)), fail)
+		_, _ = breaker.Do(t.Context(), group.For(fmt.Sprint("host", i)), fail)
 	}
-	_, _ = breaker.Do(t.Context(), group.Get("good"), succeed)
+	_, _ = breaker.Do(t.Context(), group.For("good"), succeed)
 	got := samples(t, g, "breaker")
 	requireSample(t, 50, got, "breaker_state hosts open")
 	requireSample(t, 1, got, "breaker_state hosts closed")
@@ -274,7 +274,7 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 	require.NoError(t, err)
 	_, err = breaker.New(breaker.Config{Registry: registry})
 	require.NoError(t, err)
-	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry}, 0)
+	_, err = breaker.NewGroup(breaker.Config{Name: "group", Registry: registry})
 	require.NoError(t, err)
 	_, err = timeout.New(timeout.Config{Registry: registry})
 	require.NoError(t, err)

@@ -51,11 +51,13 @@ func TestHosts(t *testing.T) {
 	for _, hosts := range []bool{false, true} {
 		registry := &core.Registry{}
 		c := core.Must(metrics.New(registry, metrics.Config{Hosts: hosts}))
-		plugin := core.Must(plugins.NewClient(plugins.ClientConfig{Name: "vendor", Registry: registry}))
-		routes := core.Must(plugins.NewClient(plugins.ClientConfig{Name: "accounts", Registry: registry, Key: func(*http.Request) string { return "" }}))
-		_, _ = breaker.Do(t.Context(), plugin.Group().Get("api.example.com"), succeed)
-		require.NoError(t, plugin.Group().Get("other.example.com").OpenFor(time.Hour))
-		_, _ = breaker.Do(t.Context(), routes.Group().Get("secret"), succeed)
+		vendor := core.Must(breaker.NewGroup(breaker.Config{Name: "vendor", Registry: registry}))
+		accounts := core.Must(breaker.NewGroup(breaker.Config{Name: "accounts", Registry: registry}))
+		plugins.NewClient(vendor, plugins.ClientOptions{})
+		plugins.NewClient(accounts, plugins.ClientOptions{Key: func(*http.Request) (string, bool) { return "", true }})
+		_, _ = breaker.Do(t.Context(), vendor.For("api.example.com"), succeed)
+		require.NoError(t, vendor.For("other.example.com").OpenFor(time.Hour))
+		_, _ = breaker.Do(t.Context(), accounts.For("secret"), succeed)
 		got := samples(t, gatherer(t, c), "breaker_")
 		if hosts {
 			requireSample(t, 1, got, "breaker_state other.example.com vendor open")

@@ -26,7 +26,7 @@ func TestHandler(t *testing.T) {
 	teapots := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{
 		Limit: ratelimit.PerHour(1), OnRejected: func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) { w.WriteHeader(http.StatusTeapot) },
 	}))
-	open := core.Must(breaker.NewServer(breaker.ServerConfig{Initial: breaker.ForcedOpen}))
+	open := breaker.NewServer(core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen})), breaker.ServerOptions{})
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	for _, h := range []http.Handler{
 		limits.Handler(served), teapots.Handler(served), open.Handler(served),
@@ -54,7 +54,7 @@ func TestTransport(t *testing.T) {
 	full := core.Must(bulkhead.New(bulkhead.Config{Limit: 1, MaxQueue: -1}))
 	core.Must(full.Acquire(t.Context(), ""))
 	_, errFull := full.Acquire(t.Context(), "")
-	open := core.Must(breaker.NewClient(breaker.ClientConfig{Initial: breaker.ForcedOpen}))
+	open := breaker.NewClient(core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen})), breaker.ClientOptions{})
 	fails := func(err error) http.RoundTripper {
 		return answering(func(*http.Request) (*http.Response, error) { return nil, err })
 	}

@@ -43,12 +43,8 @@ type Config struct {
 	// Limit delays requests. Its Limit is 1000 per second for each host, unless there is a
 	// Limiter of x/time.
 	Limit ratelimit.ClientConfig
-	// Breaker rejects requests to a host that keeps failing: a FailureRate of 0.1 of at
-	// least 100 requests within a WindowTime of 30 seconds, or twice the attempt's limit if
-	// that is more. It opens for 5 seconds, doubled each time that the trials fail, at most
-	// 10 minutes, spread by a fifth. With a Window the WindowTime is not set, and with
-	// Failures neither a FailureRate nor a number of requests.
-	Breaker breaker.ClientConfig
+	// Breaker rejects requests to a host that keeps failing.
+	Breaker breaker.Config
 	// Attempt is for each attempt, until the headers of its response. If its
 	// Limit is zero, it is 10 seconds, or that of Total if it is less.
 	Attempt timeout.Config
@@ -86,18 +82,6 @@ func (c Config) resolved() Config {
 	if c.Retry.Backoff == nil {
 		c.Retry.Backoff = backoff.FullJitter(backoff.Exponential{Initial: 200 * time.Millisecond, Max: 10 * time.Second}, nil)
 	}
-	if c.Breaker.Window == 0 {
-		fill(&c.Breaker.WindowTime, max(30*time.Second, 2*limitOf(c.Attempt)))
-	}
-	if c.Breaker.Failures == 0 { // it excludes these
-		fill(&c.Breaker.FailureRate, 0.1)
-		if c.Breaker.Window == 0 {
-			fill(&c.Breaker.MinCalls, 100)
-		}
-	}
-	if c.Breaker.OpenDelay == nil {
-		c.Breaker.OpenDelay = backoff.Exponential{Initial: 5 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
-	}
 	return c
 }
 
@@ -127,7 +111,7 @@ func (c Config) Validate() error {
 	part("Total", c.Total.Validate(), "timeout.Config")
 	part("Retry", c.Retry.Validate(), "retry.Config")
 	part("Limit", c.Limit.Validate(), "ratelimit.ClientConfig")
-	part("Breaker", c.Breaker.Validate(), "breaker.ClientConfig")
+	part("Breaker", c.Breaker.Validate(), "breaker.Config")
 	part("Attempt", c.Attempt.Validate(), "timeout.Config")
 	if !c.Total.HeadersOnly {
 		check.That(!c.Total.CutBody, "Total.CutBody", true, "must be false for a total limit")

@@ -36,7 +36,7 @@ func TestTheCallersBodyIsClosedOnceHoweverItEnds(t *testing.T) {
 	}{
 		"success":       {attempts: 1},
 		"reset":         {reply: resiltest.Reply{Reset: true}, failure: syscall.ECONNRESET, attempts: 1},
-		"breaker open":  {cfg: standard.Config{Breaker: breaker.ClientConfig{Initial: breaker.ForcedOpen}}, failure: breaker.ErrOpen},
+		"breaker open":  {cfg: standard.Config{Breaker: breaker.Config{Initial: breaker.ForcedOpen}}, failure: breaker.ErrOpen},
 		"limited":       {cfg: standard.Config{Limit: ratelimit.ClientConfig{Limit: ratelimit.PerHour(1), MaxWait: time.Second}}, before: 1, failure: corelimit.ErrLimited, attempts: 1},
 		"canceled":      {cancel: true, failure: context.Canceled},
 		"bad settings":  {cfg: standard.Config{Name: "bad"}, failure: core.ErrConfig},
@@ -101,7 +101,7 @@ func checkGoroutines(t *testing.T, requests int) {
 		c := newClient(t, standard.Config{
 			HTTP:    http.Client{Transport: base},
 			Retry:   retry.Config{MaxAttempts: 2},
-			Breaker: breaker.ClientConfig{FailureRate: 1, MinCalls: 1000},
+			Breaker: breaker.Config{Failures: -1, FailureRate: -1},
 		})
 		ends := []struct {
 			reply   resiltest.Reply

@@ -21,7 +21,7 @@ type Client struct {
 	Total   *timeout.Client
 	Retry   *retry.Plugin
 	Limit   *ratelimit.Client
-	Breaker *breaker.Client
+	Breaker *breaker.Group // of the hosts
 	Attempt *timeout.Client
 	own     []client.Plugin
 }
@@ -38,7 +38,7 @@ func New(cfg Config) (*Client, error) {
 		part(c, &c.Total, cfg.Total, timeout.NewTotal),
 		part(c, &c.Retry, cfg.Retry, retry.New),
 		part(c, &c.Limit, cfg.Limit, ratelimit.NewClient),
-		part(c, &c.Breaker, cfg.Breaker, breaker.NewClient),
+		c.breakers(cfg.Breaker),
 		part(c, &c.Attempt, cfg.Attempt, timeout.NewAttempt),
 	)
 	if err != nil {
@@ -58,6 +58,14 @@ func part[P client.Plugin, C any](c *Client, to *P, cfg C, create func(C) (P, er
 	return err
 }
 
+func (c *Client) breakers(cfg breaker.Config) error {
+	group, err := breaker.NewGroup(cfg)
+	if err == nil {
+		c.Breaker, c.own = group, append(c.own, breaker.NewClient(group, breaker.ClientOptions{}))
+	}
+	return err
+}
+
 // Close ends the waits for the limit, removes the parts from their registry and closes
 // idle connections. Plugins of [Config].Plugins are not closed. A second Close does
 // nothing more.
@@ -65,6 +73,9 @@ func (c *Client) Close() error {
 	var errs []error
 	for _, p := range c.own {
 		errs = append(errs, p.Close())
+	}
+	if c.Breaker != nil {
+		errs = append(errs, c.Breaker.Close())
 	}
 	if c.Client != nil {
 		c.CloseIdleConnections()

@@ -41,8 +41,7 @@ func TestTheZeroConfig(t *testing.T) {
 	require.Equal(t, 10*time.Second, c.Attempt.Config().Limit)
 	require.Equal(t, 4, c.Retry.Config().MaxAttempts)
 	require.Equal(t, 10*time.Second, c.Retry.Config().MaxRetryAfter)
-	b := c.Breaker.Config()
-	require.Equal(t, []any{0.1, 30 * time.Second, 100}, []any{b.FailureRate, b.WindowTime, b.MinCalls})
+	require.Equal(t, breaker.Config{Name: "standard"}, c.Breaker.Config())
 	require.Equal(t, corelimit.PerSecond(1000), c.Limit.Config().Limit)
 }
 
@@ -75,18 +74,17 @@ func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
 		{standard.Config{Total: timeout.Config{Disabled: true}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
 		{standard.Config{Attempt: timeout.Config{Disabled: true, Limit: time.Minute}}, ""},
 		{standard.Config{HTTP: http.Client{Timeout: 15 * time.Second}, Total: timeout.Config{Disabled: true}}, ""},
-		{standard.Config{Breaker: breaker.ClientConfig{WindowTime: time.Second}, Attempt: timeout.Config{Disabled: true}}, ""},
+		{standard.Config{Breaker: breaker.Config{WindowTime: time.Second}, Attempt: timeout.Config{Disabled: true}}, ""},
 		{standard.Config{Attempt: timeout.Config{Limit: 20 * time.Second}}, ""},
-		{standard.Config{Breaker: breaker.ClientConfig{WindowTime: 19 * time.Second}}, "standard.Config.Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
-		{standard.Config{Breaker: breaker.ClientConfig{Window: 50}}, ""},
-		{standard.Config{Breaker: breaker.ClientConfig{Failures: 3, SlowCall: time.Second}}, ""},
-		{standard.Config{Breaker: breaker.ClientConfig{Failures: 3, FailureRate: 0.5}}, "standard.Config.Breaker.Failures = 3: must be 0 when FailureRate is set"},
+		{standard.Config{Breaker: breaker.Config{WindowTime: 19 * time.Second}}, "standard.Config.Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
+		{standard.Config{Breaker: breaker.Config{Window: 50}}, ""},
+		{standard.Config{Breaker: breaker.Config{Failures: 3, SlowCall: time.Second}}, ""},
 		{standard.Config{HTTP: http.Client{Timeout: 29 * time.Second}}, "standard.Config.HTTP.Timeout = 29s: must be 0, or at least the limit of Total, 30s"},
 		{standard.Config{HTTP: http.Client{Timeout: time.Hour}, Total: timeout.Config{Limit: -1}}, ""},
 		{standard.Config{HTTP: http.Client{Timeout: time.Second}, Total: timeout.Config{Limit: -1}}, "standard.Config.HTTP.Timeout = 1s: must be 0, or at least the limit of an attempt, 10s"},
 		{standard.Config{HTTP: http.Client{Timeout: 30 * time.Second}}, ""},
 		{standard.Config{Retry: retry.Config{MaxAttempts: -1}}, "standard.Config.Retry.MaxAttempts = -1: must be"},
-		{standard.Config{Breaker: breaker.ClientConfig{Trials: -1}}, "standard.Config.Breaker.Trials = -1: must be"},
+		{standard.Config{Breaker: breaker.Config{Trials: -1}}, "standard.Config.Breaker.Trials = -1: must be"},
 	} {
 		made, err := standard.New(c.cfg)
 		if c.want == "" {
@@ -108,7 +106,7 @@ func TestRetriesBreakersAndTimeoutsWorkTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stub := resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Status: 503}, resiltest.Reply{})
-		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.ClientConfig{MinCalls: 10}})
+		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.Config{MinCalls: 10}})
 		resp, err := c.Get("http://one.test/")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -135,7 +133,7 @@ func TestEveryPartCanBeChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stub := resiltest.NewScript(resiltest.Reply{Status: 500})
-		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Retry: retry.Config{MaxAttempts: 2}, Breaker: breaker.ClientConfig{Window: 4, MinCalls: 4}})
+		c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Retry: retry.Config{MaxAttempts: 2}, Breaker: breaker.Config{Window: 4, MinCalls: 4}})
 		get := func(ctx context.Context) (*http.Response, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://one.test/", nil)
 			require.NoError(t, err)
@@ -153,8 +151,8 @@ func TestEveryPartCanBeChanged(t *testing.T) {
 		var open *breaker.OpenError
 		require.ErrorAs(t, err, &open)
 		require.Equal(t, 4, stub.Calls())
-		ctx := c.Breaker.Override(t.Context(), func(call *breaker.ClientCall) { call.Disabled = true })
-		resp, err := get(c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 }))
+		require.NoError(t, c.Breaker.For("one.test:80").SetState(breaker.Disabled))
+		resp, err := get(c.Retry.Override(t.Context(), func(r *retry.Config) { r.MaxAttempts = 1 }))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, 5, stub.Calls())
@@ -183,7 +181,7 @@ func TestABreakerOpensAfterANumberOfFailures(t *testing.T) {
 	for name, window := range map[string]int{"within the default time": 0, "in a row": 3} {
 		synctest.Test(t, func(t *testing.T) {
 			stub := resiltest.NewScript(resiltest.Reply{Status: 500})
-			c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.ClientConfig{Failures: 3, Window: window}})
+			c := newClient(t, standard.Config{HTTP: http.Client{Transport: stub}, Breaker: breaker.Config{Failures: 3, Window: window}})
 			_, err := c.Get("http://one.test/")
 			require.ErrorIs(t, err, breaker.ErrOpen, name)
 			require.Equal(t, 3, stub.Calls(), name)

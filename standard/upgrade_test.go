@@ -38,10 +38,10 @@ func TestAnUpgradedConnectionPassesThroughEveryPart(t *testing.T) {
 	for name, change := range map[string]func(*standard.Config){
 		"default": func(*standard.Config) {},
 		"limits on bodies": func(c *standard.Config) {
-			c.Attempt, c.Total.BodyIdle, c.Breaker.JudgeBody = timeout.Config{CutBody: true, BodyIdle: time.Second, ResponseHeader: time.Second}, time.Second, true
+			c.Attempt, c.Total.BodyIdle = timeout.Config{CutBody: true, BodyIdle: time.Second, ResponseHeader: time.Second}, time.Second
 		},
 		"a nearer outer limit": func(c *standard.Config) {
-			c.Total, c.Attempt, c.Breaker.JudgeBody = timeout.Config{Disabled: true}, timeout.Config{CutBody: true, Limit: 2 * time.Hour}, true
+			c.Total, c.Attempt = timeout.Config{Disabled: true}, timeout.Config{CutBody: true, Limit: 2 * time.Hour}
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -77,13 +77,13 @@ func TestAPartOfAnotherClientMustNotBeAddedAroundIt(t *testing.T) {
 	t.Parallel()
 	script := resiltest.NewScript()
 	inner := newClient(t, standard.Config{HTTP: http.Client{Transport: script}})
-	for _, p := range []client.Plugin{inner.Retry, inner.Limit, inner.Breaker, inner.Total, inner.Attempt} {
+	for _, p := range []client.Plugin{inner.Retry, inner.Limit, inner.Total, inner.Attempt} {
 		outer := newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{p}})
 		require.Len(t, outer.Pipeline.Check(), 1)
 		_, err := outer.Get("http://one.test/")
 		require.ErrorIs(t, err, core.ErrConfig)
 	}
 	require.Zero(t, script.Calls())
-	other := core.Must(breaker.NewClient(breaker.ClientConfig{}))
+	other := breaker.NewClient(nil, breaker.ClientOptions{})
 	require.Nil(t, newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{other}}).Pipeline.Check())
 }

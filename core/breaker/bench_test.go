@@ -2,179 +2,87 @@ package breaker_test
 
 import (
 	"context"
-	"strconv"
-	"sync/atomic"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/eventtest"
-	"github.com/gresil/gresil/internal/registry"
 )
 
-//go:noinline
-func answer(context.Context) (int, error) { return 42, nil }
+// A condition is a breaker, and the outcomes of its calls in turn.
+type condition struct {
+	cfg   breaker.Config
+	calls []core.Outcome
+	state breaker.State
+}
 
-func BenchmarkFloorCall(b *testing.B) {
-	ctx := b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		if n, err := answer(ctx); n != 42 || err != nil {
-			b.Fatal(n, err)
+func conditions() map[string]condition {
+	success := []core.Outcome{core.Success}
+	fails := append(make([]core.Outcome, 0, 50), core.Failure)
+	for range 49 {
+		fails = append(fails, core.Success)
+	}
+	return map[string]condition{
+		"closed":       {breaker.Config{}, success, breaker.Closed},
+		"one in fifty": {breaker.Config{}, fails, breaker.Closed},
+		"time window":  {breaker.Config{WindowTime: time.Minute}, success, breaker.Closed},
+		"slow calls":   {breaker.Config{SlowCall: time.Minute}, success, breaker.Closed},
+		"open":         {breaker.Config{}, nil, breaker.ForcedOpen},
+		"half-open":    {breaker.Config{Trials: 1000}, []core.Outcome{core.Ignored}, breaker.HalfOpen},
+	}
+}
+
+func (c condition) calling(tb testing.TB) func() {
+	b, err := breaker.New(c.cfg)
+	require.NoError(tb, err)
+	require.NoError(tb, b.SetState(c.state))
+	ctx, n := context.Background(), 0
+	return func() {
+		p, err := b.Acquire(ctx)
+		if (err == nil) != (c.calls != nil) {
+			tb.Fatal(err)
+		}
+		if err == nil {
+			p.Done(c.calls[n%len(c.calls)])
+			n++
 		}
 	}
 }
 
-func BenchmarkFloorAtomicAdd(b *testing.B) {
-	var n atomic.Int64
-	b.ReportAllocs()
-	for b.Loop() {
-		n.Add(1)
+func TestNoAllocations(t *testing.T) {
+	for name, c := range conditions() {
+		require.Zero(t, testing.AllocsPerRun(1000, c.calling(t)), name)
 	}
+	b, ctx := newBreaker(t, breaker.Config{}), t.Context()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_, _ = breaker.Do(ctx, b, func(context.Context) (*int, error) { return nil, nil })
+	}))
+	g := newGroup(t, breaker.Config{})
+	require.Zero(t, testing.AllocsPerRun(1000, func() { g.For("a") }))
 }
 
-func BenchmarkFloorAtomicAddParallel(b *testing.B) {
-	var n atomic.Int64
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			n.Add(1)
-		}
-	})
-}
-
-func BenchmarkFloorClock(b *testing.B) {
-	start := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		if time.Since(start) < 0 {
-			b.Fatal()
-		}
-	}
-}
-
-// call makes one call. It takes no testing.TB, whose Helper costs more than it.
-func call(ctx context.Context, br *breaker.Breaker, outcome core.Outcome) {
-	p, err := br.Acquire(ctx)
-	if err != nil {
-		panic(err)
-	}
-	p.Done(outcome)
-}
-
-func closed(b *testing.B, cfg breaker.Config, failEvery int) {
-	b.Helper()
-	br := core.Must(breaker.New(cfg))
-	ctx := context.Background()
-	for range 200 {
-		call(ctx, br, core.Success)
-	}
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		outcome := core.Success
-		if failEvery > 0 {
-			if n++; n%failEvery == 0 {
-				outcome = core.Failure
+func BenchmarkAcquire(b *testing.B) {
+	for _, name := range []string{"closed", "one in fifty", "time window", "slow calls", "open", "half-open"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			call := conditions()[name].calling(b)
+			for b.Loop() {
+				call()
 			}
-		}
-		call(ctx, br, outcome)
+		})
 	}
 }
 
-func BenchmarkClosed(b *testing.B)           { closed(b, breaker.Config{}, 0) }
-func BenchmarkClosedOneInFifty(b *testing.B) { closed(b, breaker.Config{}, 50) }
-func BenchmarkClosedTimeWindow(b *testing.B) {
-	closed(b, breaker.Config{WindowTime: time.Minute}, 0)
-}
-
-func BenchmarkClosedSlowCalls(b *testing.B) {
-	closed(b, breaker.Config{SlowCall: time.Minute}, 0)
-}
-
-func BenchmarkClosedDurations(b *testing.B) {
-	closed(b, breaker.Config{Registry: eventtest.Registry(func(context.Context, registry.Event) {})}, 0)
-}
-
-func closedParallel(b *testing.B, failEvery int) {
-	b.Helper()
-	br := core.Must(breaker.New(breaker.Config{}))
-	for range 200 {
-		call(context.Background(), br, core.Success)
-	}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		ctx, n := context.Background(), 0
-		for pb.Next() {
-			outcome := core.Success
-			if failEvery > 0 {
-				if n++; n%failEvery == 0 {
-					outcome = core.Failure
-				}
-			}
-			call(ctx, br, outcome)
-		}
-	})
-}
-
-func BenchmarkClosedParallel(b *testing.B)           { closedParallel(b, 0) }
-func BenchmarkClosedOneInFiftyParallel(b *testing.B) { closedParallel(b, 50) }
-
-func BenchmarkDoClosed(b *testing.B) {
-	br, ctx := core.Must(breaker.New(breaker.Config{})), b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		if n, err := breaker.Do(ctx, br, answer); n != 42 || err != nil {
-			b.Fatal(n, err)
-		}
-	}
-}
-
-func BenchmarkOpen(b *testing.B) {
-	br, ctx := core.Must(breaker.New(breaker.Config{Initial: breaker.Open})), b.Context()
-	if err := br.OpenFor(time.Hour); err != nil {
-		b.Fatal(err)
+func BenchmarkFor(b *testing.B) {
+	g := core.Must(breaker.NewGroup(breaker.Config{}))
+	for i := range 1000 {
+		g.For(fmt.Sprint(i))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := br.Acquire(ctx); err == nil {
-			b.Fatal("admitted")
-		}
-	}
-}
-
-func BenchmarkOpenParallel(b *testing.B) {
-	br := core.Must(breaker.New(breaker.Config{}))
-	if err := br.OpenFor(time.Hour); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		ctx := context.Background()
-		for pb.Next() {
-			if _, err := br.Acquire(ctx); err == nil {
-				b.Fatal("admitted")
-			}
-		}
-	})
-}
-
-func BenchmarkGroupGet(b *testing.B) {
-	g := core.Must(breaker.NewGroup(breaker.Config{}, 0))
-	keys := make([]string, 1000)
-	for i := range keys {
-		keys[i] = "host-" + strconv.Itoa(i)
-		g.Get(keys[i])
-	}
-	i := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		if g.Get(keys[i]) == nil {
-			b.Fatal()
-		}
-		if i++; i == len(keys) {
-			i = 0
-		}
+		g.For("500")
 	}
 }

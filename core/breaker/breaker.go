@@ -1,23 +1,24 @@
 package breaker
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/announce"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/stripe"
 )
 
-// A Breaker admits or rejects calls, depending on how earlier calls ended. Its methods
-// may be used by several goroutines at once.
+// A Breaker admits or rejects calls. It is safe for concurrent use. It is a core.Mechanism.
 type Breaker struct {
 	*shared
-	key     string
-	grouped bool // a Group made it
+	key string
 
-	// Acquire reads these without the lock. They change with the state, under mu:
-	// refusal first.
+	// Acquire reads these without the lock. They change with the state, under mu: refusal first.
 	word    atomic.Uint64             // generation<<wordBits, aging, timed, calm, state
 	refusal atomic.Pointer[OpenError] // the error of a rejected call
 	used    atomic.Bool               // since the Group last looked for a breaker to evict
@@ -27,47 +28,51 @@ type Breaker struct {
 	//
 	rules      *rules
 	state      State
-	byHand     bool          // SetState was called
 	generation uint64        // increases with each state that is entered
-	opening    uint64        // the generation of the last Open or ForcedOpen
 	since      time.Duration // when the state was entered
 	until      time.Duration // Open: when the state ends
 	openFor    time.Duration // duration of the last opening; 0 after the breaker closed
 	delay      time.Duration // the last result of OpenDelay, which may be less
 	opened     int           // openings since the breaker was last closed
+	row        int           // failures without a success in between
 	ring       ring
-	buckets    *buckets // used instead of ring if there is a WindowTime
-	trials     trials
-	exceeded   exceeded
+	buckets    *buckets      // used instead of ring if there is a WindowTime
+	trials     counts        // HalfOpen: those that have ended
+	admitted   int           // HalfOpen: trials, without the ignored ones
+	latest     time.Duration // when the last of them was admitted
 	changes    announce.Queue[change]
 	queued     bool // changes were added under this lock
 
-	counters counters
+	succeeded, failed, slow, openings uint64         // besides calm
+	calm, rejected                    stripe.Counter // calm: successes without the lock
+	ignored                           atomic.Uint64
 }
 
 // shared is common to the breakers of a group.
 type shared struct {
 	life        instance.Instance[Config, *rules]
+	group       bool
 	base        time.Time                 // times are durations since then
 	durations   atomic.Pointer[durations] // nil unless they are measured
+	overridden  atomic.Bool               // Override was called
 	transitions [MetricsOnly + 1][MetricsOnly + 1]atomic.Uint64
 }
 
-func lifeCycle() *instance.Kind[Config, *rules] {
-	return &instance.Kind[Config, *rules]{
+func newShared(cfg Config, group bool) (*shared, error) {
+	s := &shared{base: time.Now(), group: group}
+	return s, s.life.Init(&instance.Kind[Config, *rules]{
 		Kind: "breaker", Type: "breaker.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields {
 			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
 		Settings: rulesOf,
-	}
+	}, cfg)
 }
 
-// New makes a breaker. It returns the errors of [Config.Validate], or of
-// [core.Registry.Add].
+// New makes a breaker. It returns the errors of Config.Validate, or an error if the name is in use in the registry.
 func New(cfg Config) (*Breaker, error) {
-	s := &shared{base: time.Now()}
-	if err := s.life.Init(lifeCycle(), cfg); err != nil {
+	s, err := newShared(cfg, false)
+	if err != nil {
 		return nil, err
 	}
 	b := newBreaker(s, "")
@@ -78,33 +83,85 @@ func New(cfg Config) (*Breaker, error) {
 }
 
 func newBreaker(s *shared, key string) *Breaker {
-	r := s.life.Load().Settings
-	b := &Breaker{shared: s, rules: r, key: key, trials: trials{slots: make([]slot, r.Trials)}}
-	if r.WindowTime > 0 {
-		b.buckets = newBuckets(r.WindowTime)
-	} else {
-		b.ring = newRing(r.Window, r.SlowCall > 0)
-	}
-	if r.Initial == Open {
+	b := &Breaker{shared: s, rules: s.life.Load().Settings, key: key}
+	b.resize()
+	if b.rules.Initial == Open {
 		b.askDelay(0)
 	}
-	b.enter(r.Initial, s.now())
+	b.enter(b.rules.Initial, s.now())
 	return b
 }
 
 func (s *shared) now() time.Duration { return time.Since(s.base) }
 
-// Name returns the name, which the breakers of a [Group] share.
+// Name returns the name of the breaker or its Group.
 func (s *shared) Name() string { return s.life.Name() }
 
-// Config returns the Config in use, as the constructor or the last SetConfig got it, except
-// for a Name and Registry that stayed. The breakers of a [Group] share it.
+// Config returns the Config of New or of the last SetConfig.
 func (s *shared) Config() Config { return s.life.Load().Config }
 
-// Close removes the breaker from its registry. It goes on working. A second Close does
-// nothing, and neither does Close of a breaker in a [Group]; the error is always nil.
+// SetConfig replaces the Config while the breaker is in use. The state stays; a window of another size begins empty. An empty Name
+// and a nil Registry stay as they are. Another one, and each error of Config.Validate, is a *core.ConfigError, and nothing changes.
+// So is every Config for a breaker of a Group.
+func (b *Breaker) SetConfig(cfg Config) error {
+	if b.group {
+		return &core.ConfigError{Field: "breaker.Breaker.SetConfig", Value: b.key, Reason: "must be called for its Group"}
+	}
+	if err := b.life.SetConfig(cfg, nil); err != nil {
+		return err
+	}
+	b.adopt()
+	return nil
+}
+
+// adopt makes the breaker follow the current rules, also if they were replaced again.
+func (b *Breaker) adopt() {
+	b.locked(func(context.Context, time.Duration) {
+		old := b.rules
+		if b.rules = b.life.Load().Settings; b.rules.Window != old.Window || b.rules.WindowTime != old.WindowTime {
+			b.resize()
+		}
+		b.publish()
+	})
+}
+
+// Override returns a context under which f changes the Config for calls of this breaker: SlowCall and Classify; the other fields
+// belong to the window and stay. Overrides nest; the innermost is applied last.
+func (b *Breaker) Override(ctx context.Context, f func(*Config)) context.Context {
+	if !b.overridden.Swap(true) {
+		b.adopt() // calls are timed from now on
+	}
+	return override.Context(ctx, b, f)
+}
+
+// config returns the Config for a call.
+func (b *Breaker) config(ctx context.Context) *Config {
+	cfg := &b.life.Load().Config
+	if !b.overridden.Load() {
+		return cfg
+	}
+	group, own := override.From[shared, Config](ctx, b.shared), override.From[Breaker, Config](ctx, b)
+	if group == nil && own == nil {
+		return cfg
+	}
+	changed := *cfg
+	for _, f := range []func(*Config){group, own} {
+		if f != nil {
+			f(&changed)
+		}
+	}
+	return &changed
+}
+
+func (b *Breaker) slowCall(ctx context.Context) time.Duration { return b.config(ctx).SlowCall }
+
+func (b *Breaker) classify(ctx context.Context) func(context.Context, any, error) core.Outcome {
+	return b.config(ctx).Classify
+}
+
+// Close removes the breaker from its registry. It goes on working.
 func (b *Breaker) Close() error {
-	if b.grouped {
+	if b.group {
 		return nil
 	}
 	return b.life.Close()

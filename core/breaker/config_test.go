@@ -1,7 +1,10 @@
 package breaker_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,169 +16,124 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-// fields are the fields that an error names.
-func fields(err error) (names []string) {
-	switch e := err.(type) { //nolint:errorlint // the tree itself is looked at
-	case nil:
-	case *core.ConfigError:
-		names = []string{e.Field}
-	case interface{ Unwrap() []error }:
-		for _, e := range e.Unwrap() {
-			names = append(names, fields(e)...)
-		}
-	}
-	return names
-}
-
-func TestValidateReportsEveryBadField(t *testing.T) {
+func TestValidate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		cfg  breaker.Config
-		want []string
+		want string // the fields
 	}{
-		{breaker.Config{}, nil},
-		{breaker.Config{FailureRate: 1, Window: 1, MinCalls: 1, Trials: 1, TrialTimeout: -1, MaxHalfOpen: 1, Initial: breaker.MetricsOnly}, nil},
-		{breaker.Config{Window: breaker.MaxWindow, Trials: breaker.MaxTrials}, nil},
-		{breaker.Config{WindowTime: breaker.MinWindowTime, MinCalls: breaker.MaxWindow}, nil},
-		{breaker.Config{FailureRate: 1.1}, []string{"breaker.Config.FailureRate"}},
-		{breaker.Config{FailureRate: -0.1}, []string{"breaker.Config.FailureRate"}},
-		{breaker.Config{FailureRate: math.NaN()}, []string{"breaker.Config.FailureRate"}},
-		{breaker.Config{FailureRate: math.Inf(1)}, []string{"breaker.Config.FailureRate"}},
-		{breaker.Config{Window: -1}, []string{"breaker.Config.Window"}},
-		{breaker.Config{Window: breaker.MaxWindow + 1}, []string{"breaker.Config.Window"}},
-		{breaker.Config{MinCalls: -1}, []string{"breaker.Config.MinCalls"}},
-		{breaker.Config{MinCalls: 101}, []string{"breaker.Config.MinCalls"}},
-		{breaker.Config{Window: 5, MinCalls: 6}, []string{"breaker.Config.MinCalls"}},
-		{breaker.Config{WindowTime: -1}, []string{"breaker.Config.WindowTime"}},
-		{breaker.Config{WindowTime: breaker.MinWindowTime - 1}, []string{"breaker.Config.WindowTime"}},
-		{breaker.Config{WindowTime: time.Second, Window: 10}, []string{"breaker.Config.Window"}},
-		{breaker.Config{WindowTime: time.Second, MinCalls: -1}, []string{"breaker.Config.MinCalls"}},
-		{breaker.Config{WindowTime: time.Second, MinCalls: breaker.MaxWindow + 1}, []string{"breaker.Config.MinCalls"}},
-		{breaker.Config{OpenDelay: backoff.Constant{Wait: -1}}, []string{"backoff.Constant.Wait"}},
-		{breaker.Config{Trials: -1}, []string{"breaker.Config.Trials"}},
-		{breaker.Config{Trials: breaker.MaxTrials + 1}, []string{"breaker.Config.Trials"}},
-		{breaker.Config{SlowCall: 1, SlowRate: 1}, nil},
-		{breaker.Config{SlowCall: -1}, []string{"breaker.Config.SlowCall"}},
-		{breaker.Config{SlowRate: 0.5}, []string{"breaker.Config.SlowRate"}},
-		{breaker.Config{SlowCall: 1, SlowRate: 1.1}, []string{"breaker.Config.SlowRate"}},
-		{breaker.Config{SlowCall: 1, SlowRate: -0.1}, []string{"breaker.Config.SlowRate"}},
-		{breaker.Config{SlowCall: 1, SlowRate: math.NaN()}, []string{"breaker.Config.SlowRate"}},
-		{breaker.Config{MaxHalfOpen: -time.Second}, []string{"breaker.Config.MaxHalfOpen"}},
-		{breaker.Config{Initial: breaker.MetricsOnly + 1}, []string{"breaker.Config.Initial"}},
-		{
-			breaker.Config{FailureRate: 2, Window: -1, MinCalls: -1, OpenDelay: backoff.Linear{}, Trials: -1, MaxHalfOpen: -1, Initial: 99},
-			[]string{
-				"breaker.Config.FailureRate", "breaker.Config.Window", "breaker.Config.MinCalls", "backoff.Linear.Initial",
-				"breaker.Config.Trials", "breaker.Config.MaxHalfOpen", "breaker.Config.Initial",
-			},
-		},
+		{breaker.Config{}, ""},
+		{breaker.Config{Failures: -1, FailureRate: -1, MaxHalfOpen: -1}, ""},
+		{breaker.Config{Failures: 3, FailureRate: 0.5, MinCalls: 10, Window: 10}, ""},
+		{breaker.Config{FailureRate: 1, SlowCall: 1, SlowRate: 1, WindowTime: time.Millisecond, MinCalls: 1 << 20, Trials: 1024, Initial: breaker.MetricsOnly}, ""},
+		{breaker.Config{Window: 1 << 20, MinCalls: 1 << 20, MaxKeys: 1}, ""},
+		{breaker.Config{FailureRate: 1.1}, "FailureRate"},
+		{breaker.Config{FailureRate: math.NaN()}, "FailureRate"},
+		{breaker.Config{SlowCall: -1}, "SlowCall"},
+		{breaker.Config{SlowRate: 0.5}, "SlowRate"},
+		{breaker.Config{SlowCall: 1, SlowRate: -1}, "SlowRate"},
+		{breaker.Config{Window: -1}, "Window"},
+		{breaker.Config{Window: 1<<20 + 1}, "Window"},
+		{breaker.Config{Window: 5, MinCalls: 6}, "MinCalls"},
+		{breaker.Config{MinCalls: 101}, "MinCalls"},
+		{breaker.Config{WindowTime: 1}, "WindowTime"},
+		{breaker.Config{WindowTime: -1}, "WindowTime"},
+		{breaker.Config{WindowTime: time.Second, Window: 1}, "Window"},
+		{breaker.Config{WindowTime: time.Second, MinCalls: 1<<20 + 1}, "MinCalls"},
+		{breaker.Config{OpenDelay: backoff.Constant{Wait: -1}}, "Wait"},
+		{breaker.Config{MaxRetryAfter: -1}, "MaxRetryAfter"},
+		{breaker.Config{Trials: 1025}, "Trials"},
+		{breaker.Config{Initial: 9}, "Initial"},
+		{breaker.Config{MaxKeys: -1}, "MaxKeys"},
+		{breaker.Config{FailureRate: 2, Trials: -1, Initial: 6}, "FailureRate Trials Initial"},
 	} {
 		err := c.cfg.Validate()
-		require.Equal(t, c.want, fields(err), "%+v", c.cfg)
+		var fields []string
 		if err != nil {
 			require.ErrorIs(t, err, core.ErrConfig)
+			for line := range strings.Lines(err.Error()) {
+				field, _, _ := strings.Cut(line, " = ")
+				fields = append(fields, field[strings.LastIndexByte(field, '.')+1:])
+			}
 		}
-		b, newErr := breaker.New(c.cfg)
-		require.Equal(t, c.want, fields(newErr))
-		require.Equal(t, err != nil, b == nil)
+		require.Equal(t, c.want, strings.Join(fields, " "), "%+v: %v", c.cfg, err)
+		_, one := breaker.New(c.cfg)
+		_, many := breaker.NewGroup(c.cfg)
+		require.Equal(t, fmt.Sprint(err, err), fmt.Sprint(one, many))
 	}
-	require.EqualError(t, breaker.Config{MaxHalfOpen: -time.Second}.Validate(), "breaker.Config.MaxHalfOpen = -1s: must be >= 0 (0 means no limit)")
-}
-
-func TestWithChangesACopy(t *testing.T) {
-	t.Parallel()
-	base := breaker.Config{Name: "base", Trials: 3}
-	strict := with(base, func(c *breaker.Config) { c.Trials = 1 })
-	require.Equal(t, breaker.Config{Name: "base", Trials: 3}, base)
-	require.Equal(t, breaker.Config{Name: "base", Trials: 1}, strict)
-}
-
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{})
-		require.Equal(t, "default", b.Name())
-		require.Equal(t, breaker.Config{}, b.Config(), "as given")
-		require.Equal(t, breaker.Snapshot{Since: time.Now(), Threshold: 0.5, MinCalls: 100, Trials: 10}, b.Snapshot())
-		for range 49 {
-			run(t, b, "FS")
-		}
-		run(t, b, "F")
-		require.Equal(t, breaker.Closed, b.State())
-		run(t, b, "S")
-		require.Equal(t, time.Minute, rejected(t, b).RetryAfter())
-		s := b.Snapshot()
-		require.Equal(t, time.Now().Add(time.Minute), s.OpenUntil)
-		require.Equal(t, []int{100, 50, 1}, []int{s.Calls, s.Failures, s.Opened})
-		time.Sleep(time.Minute)
-		for range 10 {
-			acquire(t, b)
-		}
-		refused(t, b)
-		time.Sleep(breaker.DefaultTrialTimeout)
-		acquire(t, b)
-	})
 }
 
 func TestInitialStates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for s := breaker.Closed; s <= breaker.MetricsOnly; s++ {
-			var j journal
-			b := newBreaker(t, breaker.Config{Initial: s, Registry: j.changes()})
-			require.Equal(t, s, b.State())
-			require.Empty(t, j.take())
-			if s == breaker.Open {
-				require.Equal(t, time.Minute, rejected(t, b).RetryAfter())
-				require.Equal(t, 1, b.Snapshot().Opened)
-			}
+		for state, calls := range map[breaker.State]string{
+			breaker.Closed: "FFFFFR", breaker.Open: "R-SSSFFFF", breaker.HalfOpen: "FFFR", breaker.ForcedOpen: "R-R", breaker.Disabled: "FFFFFFFF", breaker.MetricsOnly: "FFFFFFFF",
+		} {
+			b := newBreaker(t, breaker.Config{Initial: state, OpenDelay: minute()})
+			require.Equal(t, state, b.State())
+			run(t, b, calls)
 		}
 	})
 }
 
-func TestAnEndlessDelayStaysOpen(t *testing.T) {
+func TestStateText(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Hour)
-		b := newBreaker(t, breaker.Config{OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { return math.MaxInt64 })})
-		time.Sleep(time.Hour)
-		require.NoError(t, b.SetState(breaker.Open))
-		time.Sleep(100 * 365 * 24 * time.Hour)
-		require.Positive(t, rejected(t, b).RetryAfter())
-	})
+	all := []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen, breaker.ForcedOpen, breaker.Disabled, breaker.MetricsOnly}
+	text := core.Must(json.Marshal(all))
+	require.JSONEq(t, `["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]`, string(text))
+	var read []breaker.State
+	require.NoError(t, json.Unmarshal(text, &read))
+	require.Equal(t, all, read)
+	require.Error(t, json.Unmarshal([]byte(`["ajar"]`), &read))
+	require.Equal(t, "State(6)", breaker.State(6).String())
 }
 
-func TestStatesHaveNames(t *testing.T) {
+func TestSetConfig(t *testing.T) {
 	t.Parallel()
-	for i, name := range []string{"closed", "open", "half_open", "forced_open", "disabled", "metrics_only"} {
-		require.Equal(t, name, breaker.State(i).String())
-		text, err := breaker.State(i).MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, name, string(text))
-		got := breaker.State(99)
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, breaker.State(i), got)
+	small := breaker.Config{Failures: -1, Window: 4, OpenDelay: minute()}
+	for name, c := range map[string]struct {
+		before string
+		cfg    breaker.Config
+		after  string
+		want   breaker.State
+	}{
+		"the window stays":          {"SFS", breaker.Config{Failures: -1, Window: 4, FailureRate: 0.4}, "F R", breaker.Open},
+		"a larger one is empty":     {"SSSF", breaker.Config{Failures: -1, Window: 5}, "FFSS", breaker.Closed},
+		"one of time is empty":      {"SSSF", breaker.Config{Failures: -1, WindowTime: time.Minute, MinCalls: 4}, "FFS", breaker.Closed},
+		"it is applied at the next": {"SFS", breaker.Config{Failures: -1, Window: 4, FailureRate: 0.1}, "", breaker.Closed},
+		"failures in a row stay":    {"SFF", breaker.Config{Failures: 3, Window: 9}, "F R", breaker.Open},
+		"open stays":                {"SFFF", breaker.Config{Failures: -1, Window: 4, OpenDelay: backoff.None{}}, "R", breaker.Open},
+		"slow calls":                {"SSS", breaker.Config{Failures: -1, Window: 4, SlowCall: time.Second, SlowRate: 0.5}, "ss R", breaker.Open},
+		"fewer trials":              {"SFFF- FS", breaker.Config{Trials: 3}, "F R", breaker.Open},
+		"more trials":               {"SFFF- SS", breaker.Config{Trials: 6}, "S S", breaker.Closed},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBreaker(t, small)
+			run(t, b, c.before)
+			require.NoError(t, b.SetConfig(c.cfg), name)
+			run(t, b, c.after)
+			require.Equal(t, c.want, b.State(), name)
+			require.Equal(t, c.cfg.Window, b.Config().Window)
+		})
 	}
-	_, err := breaker.State(200).MarshalText()
-	require.EqualError(t, err, "breaker.State = State(200): must be closed, open, half_open, forced_open, disabled or metrics_only")
-	got := breaker.Disabled
-	require.EqualError(t, got.UnmarshalText([]byte("State(200)")), `breaker.State = "State(200)": must be closed, open, half_open, forced_open, disabled or metrics_only`)
-	require.Equal(t, breaker.Disabled, got)
 }
 
-func TestTrialRulesHaveNames(t *testing.T) {
+func TestSetConfigRefused(t *testing.T) {
 	t.Parallel()
-	for i, name := range []string{"by_rate", "all_must_succeed"} {
-		text, err := breaker.TrialRule(i).MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, name, string(text))
-		got := breaker.TrialRule(99)
-		require.NoError(t, got.UnmarshalText(text))
-		require.Equal(t, breaker.TrialRule(i), got)
+	registry := &core.Registry{}
+	b := newBreaker(t, breaker.Config{Name: "db", Registry: registry, Failures: 2})
+	g := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
+	for _, cfg := range []breaker.Config{{Name: "x"}, {Registry: &core.Registry{}}, {Trials: -1}} {
+		require.ErrorIs(t, b.SetConfig(cfg), core.ErrConfig)
+		require.ErrorIs(t, g.SetConfig(cfg), core.ErrConfig)
 	}
-	_, err := breaker.TrialRule(2).MarshalText()
-	require.EqualError(t, err, "breaker.TrialRule = TrialRule(2): must be by_rate or all_must_succeed")
-	got := breaker.AllMustSucceed
-	require.ErrorIs(t, got.UnmarshalText(nil), core.ErrConfig)
-	require.Equal(t, breaker.AllMustSucceed, got)
+	require.Equal(t, 2, b.Config().Failures)
+	require.ErrorIs(t, g.For("a").SetConfig(breaker.Config{}), core.ErrConfig)
+	require.NoError(t, g.For("a").Close(), "the group stays registered")
+	_, err := breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry})
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.NoError(t, g.Close())
+	require.NoError(t, b.Close())
+	core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
+	newBreaker(t, breaker.Config{Name: "db", Registry: registry})
 }

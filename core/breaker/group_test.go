@@ -1,12 +1,8 @@
 package breaker_test
 
 import (
-	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,269 +12,143 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/breaker"
-	"github.com/gresil/gresil/internal/eventtest"
-	"github.com/gresil/gresil/internal/registry"
 )
 
-func newGroup(t *testing.T, each breaker.Config, maxKeys int) *breaker.Group {
+func newGroup(t *testing.T, cfg breaker.Config) *breaker.Group {
 	t.Helper()
-	g, err := breaker.NewGroup(each, maxKeys)
+	g, err := breaker.NewGroup(cfg)
 	require.NoError(t, err)
 	return g
 }
 
-func keys(g *breaker.Group) []string { return slices.Collect(maps.Keys(maps.Collect(g.All()))) }
-
 func TestKeysAreIndependent(t *testing.T) {
 	t.Parallel()
-	g := newGroup(t, breaker.Config{Name: "hosts", Window: 1}, 0)
-	run(t, g.Get("a"), "F")
-	open := rejected(t, g.Get("a"))
-	require.Equal(t, []string{"hosts", "a"}, []string{open.Name, open.Key})
-	require.Equal(t, "breaker: hosts: a: open for another 1m", open.Error())
-	run(t, g.Get("b"), "SSS")
-	require.Same(t, g.Get("b"), g.Get("b"))
-	require.Equal(t, "b", g.Get("b").Key())
-	require.Equal(t, "hosts", g.Get("b").Name())
-	s := g.Stats()
-	require.Equal(t, breaker.GroupStats{Stats: breaker.Stats{Successes: 3, Failures: 1, Rejected: 1, Opened: 1}, Keys: 2, States: [6]int{breaker.Closed: 1, breaker.Open: 1}}, s)
-}
-
-func TestAnOpenBreakerIsNeverDropped(t *testing.T) {
-	t.Parallel()
-	checkOpenIsKept(t, 10_000)
-}
-
-func checkOpenIsKept(t *testing.T, hosts int) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, breaker.Config{Window: 2, MinCalls: 2}, 8)
-		run(t, g.Get("open"), "FF")
-		require.NoError(t, g.Get("forced").SetState(breaker.ForcedOpen))
-		require.NoError(t, g.Get("disabled").SetState(breaker.Disabled))
-		require.NoError(t, g.Get("metrics").SetState(breaker.MetricsOnly))
-		for i := range hosts {
-			run(t, g.Get("host-"+strconv.Itoa(i)), "S")
+		var j journal
+		g := newGroup(t, breaker.Config{Name: "hosts", OpenDelay: minute(), OnStateChange: j.changed})
+		require.Zero(t, g.Stats().Keys)
+		run(t, g.For("b"), "FFFFFR")
+		run(t, g.For("a"), "SF")
+		require.Same(t, g.For("a"), g.For("a"))
+		require.EqualError(t, rejection(t, g.For("b")), "breaker: hosts: b: open for another 1m")
+		var keys []string
+		for key := range g.All() {
+			keys = append(keys, key)
 		}
-		require.Len(t, keys(g), 8)
-		require.Subset(t, keys(g), []string{"open", "forced", "disabled", "metrics"})
-		refused(t, g.Get("open"))
-		s := g.Stats()
-		require.EqualValues(t, hosts-4, s.Evicted)
-		require.EqualValues(t, hosts, s.Successes, "those of dropped ones too")
-		require.Zero(t, s.Overflowed)
+		require.Equal(t, []string{"a", "b"}, keys)
+		require.Equal(t, "state=open keys=2 failure_rate=0.8571428571 successes=1 failures=6 rejected=2 opened=1", g.Stats().String())
+		require.NoError(t, g.SetConfig(breaker.Config{Failures: 2}))
+		run(t, g.For("a"), "FR")
+		run(t, g.For("b"), "R")
+		run(t, g.For(""), "FFR")
 	})
 }
 
-func TestGroupDropsWhatIsLeastWorthFirst(t *testing.T) {
+func TestGroupState(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, breaker.Config{Window: 4}, 4)
-		run(t, g.Get("opened"), "FFFF")
-		run(t, g.Get("failures"), "SF")
-		run(t, g.Get("idle"), "SS")
-		run(t, g.Get("busy"), "SS")
-		time.Sleep(breaker.DefaultOpenTime)
-		g.Get("1") // the first round forgets who was asked for; then idle goes, as the first without a failure
-		require.ElementsMatch(t, []string{"opened", "failures", "busy", "1"}, keys(g))
-		g.Get("busy")
-		g.Get("2")
-		require.ElementsMatch(t, []string{"opened", "failures", "busy", "2"}, keys(g))
-		run(t, g.Get("busy"), "F")
-		run(t, g.Get("2"), "F")
-		g.Get("busy")
-		g.Get("3")
-		require.Contains(t, keys(g), "opened")
-		require.Len(t, keys(g), 4)
-		for key, b := range g.All() {
-			if key != "opened" {
-				require.NoError(t, b.OpenFor(second))
+	for want, states := range map[breaker.State][]breaker.State{
+		breaker.Closed:      nil,
+		breaker.MetricsOnly: {breaker.Closed, breaker.MetricsOnly},
+		breaker.ForcedOpen:  {breaker.Disabled, breaker.ForcedOpen, breaker.Closed},
+		breaker.HalfOpen:    {breaker.HalfOpen, breaker.ForcedOpen},
+		breaker.Open:        {breaker.Closed, breaker.Open, breaker.HalfOpen},
+	} {
+		g := newGroup(t, breaker.Config{})
+		for i, s := range states {
+			require.NoError(t, g.For(fmt.Sprint(i)).SetState(s))
+		}
+		require.Equal(t, want, g.Stats().State)
+	}
+}
+
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg     breaker.Config
+		calls   string // of each of 4 keys
+		evicted bool
+	}{
+		"closed":                  {breaker.Config{}, "SF", true},
+		"disabled as all":         {breaker.Config{Initial: breaker.Disabled}, "F", true},
+		"metrics only as all":     {breaker.Config{Initial: breaker.MetricsOnly}, "F", true},
+		"disabled by hand":        {breaker.Config{}, "D", false},
+		"open":                    {breaker.Config{}, "FFFFF", false},
+		"open as all":             {breaker.Config{Initial: breaker.Open}, "", false},
+		"open, and its time over": {breaker.Config{OpenDelay: minute()}, "FFFFF-", false},
+		"half-open":               {breaker.Config{}, "HS", false},
+		"forced open":             {breaker.Config{}, "X", false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.cfg.MaxKeys = 4
+			g := newGroup(t, c.cfg)
+			for i := range 4 {
+				run(t, g.For(fmt.Sprint(i)), c.calls)
 			}
-		}
-		g.Get("4") // its time is over, that of the others is not
-		require.NotContains(t, keys(g), "opened")
-	})
+			before := g.Stats()
+			more, further := g.For("more"), g.For("further")
+			require.Equal(t, c.evicted, more != further, name)
+			require.Equal(t, !c.evicted, more == g.Overflow(), name)
+			after := g.Stats()
+			require.Equal(t, 4, after.Keys, name)
+			require.Equal(t, before.Failures, after.Failures, "counts of evicted breakers stay: %s", name)
+		})
+	}
 }
 
-func TestGroupOverflowProtectsToo(t *testing.T) {
+func TestEvictionSparesTheUsed(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, breaker.Config{Window: 2}, 2)
-		run(t, g.Get("a"), "FF")
-		run(t, g.Get("b"), "FF")
-		require.Same(t, g.Overflow(), g.Get("c"))
-		require.Same(t, g.Overflow(), g.Get("d"))
-		run(t, g.Get("c"), "F")
-		run(t, g.Get("d"), "F")
-		refused(t, g.Get("e"))
-		refused(t, g.Get("a"))
-		s := g.Stats()
-		require.Equal(t, []int{2, 2}, []int{s.Keys, s.States[breaker.Open]})
-		require.EqualValues(t, 5, s.Overflowed)
-		require.EqualValues(t, 6, s.Failures)
-		time.Sleep(time.Minute)
-		require.NotSame(t, g.Overflow(), g.Get("c"))
-		require.Equal(t, 1, g.Stats().States[breaker.HalfOpen], "not asked, but its time is over")
-	})
+	g := newGroup(t, breaker.Config{MaxKeys: 10})
+	busy := g.For("busy")
+	for i := range 1000 {
+		require.Same(t, busy, g.For("busy"))
+		g.For(fmt.Sprint(i))
+	}
+	open := g.For("open")
+	require.NoError(t, open.OpenFor(time.Hour))
+	for i := range 1000 {
+		g.For(fmt.Sprint(i))
+	}
+	require.Same(t, open, g.For("open"))
 }
 
-func TestGroupAnnouncesTheKey(t *testing.T) {
+// A shared breaker rejects too: the keys that find no room are not unprotected.
+func TestOverflow(t *testing.T) {
 	t.Parallel()
-	var j journal
-	g := newGroup(t, breaker.Config{
-		Name: "hosts", Window: 1,
-		OnStateChange: func(_ context.Context, c breaker.StateChange) { j.add("%s %s %v", c.Name, c.Key, c.To) },
-		Registry: eventtest.Registry(func(_ context.Context, e registry.Event) {
-			j.add("%s %s", e.Key, strings.TrimPrefix(e.Text, "circuit breaker "))
-		}),
-	}, 0)
-	run(t, g.Get("a"), "F")
-	refused(t, g.Get("a"))
-	g.Get("a").Reset()
-	require.Equal(t, []string{
-		"a recorded a call", "hosts a open", "a changed its state", "a rejected a call", "a was reset", "hosts a closed", "a changed its state",
-	}, j.take())
+	g := newGroup(t, breaker.Config{MaxKeys: 1, Failures: 2})
+	require.NoError(t, g.For("a").OpenFor(time.Hour))
+	run(t, g.For("b"), "F")
+	run(t, g.For("c"), "FR")
+	require.NoError(t, g.For("a").SetState(breaker.Closed))
+	run(t, g.For("d"), "S")
+	require.NoError(t, g.SetConfig(breaker.Config{MaxKeys: 2}))
+	require.NotSame(t, g.For("e"), g.Overflow())
+	require.Equal(t, 2, g.Stats().Keys)
 }
 
-func TestGroupValidatesBoth(t *testing.T) {
+func TestGroupInParallel(t *testing.T) {
 	t.Parallel()
-	_, err := breaker.NewGroup(breaker.Config{Trials: -1}, -1)
-	require.Equal(t, []string{"breaker.Config.Trials", "breaker.NewGroup.maxKeys"}, fields(err))
-	require.ErrorIs(t, err, core.ErrConfig)
-}
-
-func TestGroupFromManyGoroutines(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t, breaker.Config{Window: 3}, 16)
+	g := newGroup(t, breaker.Config{MaxKeys: 20, OpenDelay: minute()})
 	var all sync.WaitGroup
-	for n := range 8 {
+	for i := range 4 {
 		all.Go(func() {
-			for i := range 2000 {
-				b := g.Get(fmt.Sprint((i * (n + 1)) % 40))
+			for n := range 2000 {
+				b := g.For(fmt.Sprint(rand.IntN(40)))
 				if p, err := b.Acquire(t.Context()); err == nil {
-					p.Done(core.Outcome(1 + i%2))
+					p.Done(core.Outcome(n % 3))
 				}
-				if i%100 == 0 {
-					g.Stats()
-					b.Reset()
+				switch {
+				case n%100 == 0 && i == 0:
+					_ = g.SetConfig(breaker.Config{Window: 1 + n%7, MaxKeys: 20, OpenDelay: minute()})
+				case n%50 == 0:
+					for range g.All() {
+						_ = g.Stats()
+					}
 				}
 			}
 		})
 	}
 	all.Wait()
-	require.LessOrEqual(t, g.Stats().Keys, 16)
-	require.True(t, slices.IsSorted(keysInOrder(g)))
-}
-
-func keysInOrder(g *breaker.Group) (keys []string) {
-	for key, b := range g.All() {
-		if key != b.Key() {
-			panic("not its key")
-		}
-		keys = append(keys, key)
-		if len(keys) == 10 {
-			break
-		}
-	}
-	return keys
-}
-
-func TestGroupLooksAtFewBreakersToMakeRoom(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		const size = 1000
-		g := newGroup(t, breaker.Config{Window: 1}, size)
-		for i := range size {
-			run(t, g.Get(fmt.Sprint(i)), "F")
-		}
-		g.Get("990").Reset()
-		looks := 0
-		for g.Get("new") == g.Overflow() {
-			looks++
-			require.Less(t, looks, size)
-		}
-		require.Equal(t, 990/16, looks, "each looks at the sixteen that follow")
-		require.NotContains(t, keys(g), "990")
-		require.EqualValues(t, looks, g.Stats().Overflowed)
-	})
-}
-
-func TestGroupDropsOneOfThoseThatAreInUseWhereAllAre(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t, breaker.Config{Window: 4}, 100)
-	for i := range 100 {
-		key := fmt.Sprint(i)
-		run(t, g.Get(key), "S")
-		if i != 7 {
-			run(t, g.Get(key), "F")
-		}
-		g.Get(key)
-	}
-	require.NotSame(t, g.Overflow(), g.Get("new"))
-	require.NotContains(t, keys(g), "7", "the one without a failure")
-}
-
-func TestAFailureThatIsOutOfTheTimeWindowDoesNotKeepABreaker(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, breaker.Config{WindowTime: time.Second}, 2)
-		run(t, g.Get("old"), "F")
-		time.Sleep(time.Minute)
-		run(t, g.Get("young"), "F")
-		g.Get("new")
-		require.ElementsMatch(t, []string{"young", "new"}, keys(g))
-	})
-}
-
-func TestAGroupKeepsOnlyWhatWasSetByHand(t *testing.T) {
-	t.Parallel()
-	for _, initial := range []breaker.State{breaker.MetricsOnly, breaker.Disabled, breaker.ForcedOpen} {
-		g := newGroup(t, breaker.Config{Initial: initial}, 4)
-		for _, state := range []breaker.State{breaker.MetricsOnly, breaker.Disabled, breaker.ForcedOpen} {
-			require.NoError(t, g.Get(state.String()).SetState(state))
-		}
-		for i := range 20 {
-			require.Equal(t, initial, g.Get(strconv.Itoa(i)).State())
-		}
-		s := g.Stats()
-		require.EqualValues(t, 19, s.Evicted, "those that no hand has set, and the one set to what a new one is: %v", initial)
-		require.Zero(t, s.Overflowed)
-		require.NotContains(t, keys(g), initial.String())
-		for key, b := range g.All() {
-			if b.State() != initial {
-				require.Equal(t, key, b.State().String())
-				b.Reset()
-			}
-		}
-		for i := range 20 {
-			g.Get(strconv.Itoa(100 + i))
-		}
-		require.NotSubset(t, keys(g), []string{"metrics_only", "disabled", "forced_open"}, "reset")
-		require.EqualValues(t, 39, g.Stats().Evicted)
-	}
-}
-
-func TestAGroupKeepsWhatWasSetByHandToWhatWasInitial(t *testing.T) {
-	t.Parallel()
-	g := newGroup(t, breaker.Config{Initial: breaker.Disabled}, 2)
-	g.Get("made so")
-	require.NoError(t, g.Get("set so").SetState(breaker.Disabled))
-	require.NoError(t, g.SetConfig(breaker.Config{}))
-	for i := range 10 {
-		require.Equal(t, breaker.Closed, g.Get(strconv.Itoa(i)).State())
-	}
-	require.ElementsMatch(t, []string{"set so", "9"}, keys(g))
-}
-
-func TestAGroupTellsTheStateOfItsOverflow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		g := newGroup(t, breaker.Config{Window: 1}, 1)
-		require.NoError(t, g.Get("a").OpenFor(time.Hour))
-		run(t, g.Get("b"), "F")
-		s := g.Stats()
-		require.Equal(t, []any{1, 1, breaker.Open}, []any{s.Keys, s.States[breaker.Open], s.OverflowState})
-		time.Sleep(breaker.DefaultOpenTime)
-		require.Equal(t, breaker.HalfOpen, g.Stats().OverflowState, "its time is over")
-	})
+	s := g.Stats()
+	require.EqualValues(t, 8000, s.Successes+s.Failures+s.Ignored+s.Rejected)
+	require.LessOrEqual(t, s.Keys, 20)
 }

@@ -7,26 +7,23 @@ import (
 	"github.com/gresil/gresil/core"
 )
 
-// A Permit is an admitted call. Call one of its methods exactly once, when the call has
-// ended. A Permit is a value for the goroutine that makes the call: a second Done of the
-// same variable does nothing, nor does Done of the zero Permit.
+// A Permit is an admitted call: end it by one of its methods. It is a value for the goroutine of the call. A second end does
+// nothing, nor does one of the zero Permit.
 type Permit struct {
 	breaker *Breaker
 	ctx     context.Context //nolint:containedctx // for observers; a permit is part of one call
 	word    uint64          // of the breaker at admission, without calm; timed if started is known
-	trial   uint64          // its slot while half-open, otherwise 0
 	started time.Duration
+	slow    time.Duration // the SlowCall of this call
 }
 
-// Acquire admits a call or returns an [*OpenError], the same one for the whole time that
-// the breaker is open. It never waits. ctx is only passed to observers: Acquire ignores
-// its end.
+// Acquire admits a call, or returns an [*OpenError]. It never waits.
 func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	word := b.word.Load()
 	switch stateOf(word) {
 	case Closed, MetricsOnly:
 		if word&timed != 0 || b.life.Calls() {
-			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now()}, nil
+			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now(), slow: b.slowCall(ctx)}, nil
 		}
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
 	case Disabled:
@@ -45,24 +42,22 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 }
 
 func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
-	b.counters.rejected.Inc()
+	b.rejected.Inc()
 	b.emitRejected(ctx, e)
 	return Permit{}, e
 }
 
-// acquireLocked is Acquire for a call that needs a slot, or if a change of state is due.
+// acquireLocked is Acquire for a call that may be a trial, or if a change of state is due.
 func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
-	now := b.now()
+	slow, now := b.slowCall(ctx), b.now()
 	b.lock(ctx, now)
-	p := Permit{breaker: b, ctx: ctx, word: b.word.Load()&^calm | timed, started: now}
+	p := Permit{breaker: b, ctx: ctx, word: b.word.Load()&^calm | timed, started: now, slow: slow}
 	refusal := b.refusal.Load()
 	switch b.state {
 	case HalfOpen:
-		var until time.Duration
-		if p.trial, until = b.trials.reserve(now, b.rules.trialTimeout); p.trial != 0 {
-			refusal = nil
-		} else {
-			refusal.slot.Store(int64(until))
+		if b.admitted < b.rules.Trials {
+			b.admitted++
+			b.latest, refusal = now, nil
 		}
 	case Disabled:
 		p = Permit{}
@@ -77,8 +72,7 @@ func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
 	return p, nil
 }
 
-// announceBefore announces changes before p is returned. If an observer panics,
-// there is no call, and a trial returns its slot.
+// announceBefore announces changes before p is returned. If an observer panics, there is no call, and its trial can be another.
 func (b *Breaker) announceBefore(p *Permit) {
 	returned := false
 	defer func() {
@@ -90,22 +84,16 @@ func (b *Breaker) announceBefore(p *Permit) {
 	returned = true
 }
 
-// Done ends the call. [core.Ignored], or a value that is no outcome, is not counted; a
-// trial then returns its slot.
+// Done ends the call. core.Ignored is not counted.
 func (p *Permit) Done(outcome core.Outcome) { p.done(outcome, 0, 0) }
 
-// Failed ends the call as a [core.Failure] of an upstream that asked for a pause, as with
-// a Retry-After. If this failure opens the breaker, it stays open at least that long,
-// and if that is longer than OpenDelay, the random part of OpenDelay comes on top.
+// Failed ends the call as a core.Failure of an upstream that has asked for a pause. If this failure opens the breaker, it is open for
+// at least that long.
 func (p *Permit) Failed(retryAfter time.Duration) { p.done(core.Failure, retryAfter, 0) }
 
-// Trip ends the call as a [core.Failure] that opens the breaker for d, whatever its
-// rates, as when the upstream has banned the caller. If this failure opens the breaker
-// by its rates too, or while half-open, the breaker opens for the result of OpenDelay,
-// and at least for d: so OpenDelay grows as usual. Trip is a plain failure if d is not
-// positive, and while MetricsOnly. Of a call that ends too late to count it opens the breaker
-// too, unless that has opened since the call was admitted.
-func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, max(0, d)) }
+// Trip ends the call as a core.Failure that opens the breaker for d, whatever the rates, as if the upstream has banned the caller. If
+// the breaker opens in any case, and while half-open, it is open for at least that long.
+func (p *Permit) Trip(d time.Duration) { p.done(core.Failure, 0, d) }
 
 func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	b := p.breaker
@@ -121,60 +109,57 @@ func (p *Permit) done(outcome core.Outcome, least, trip time.Duration) {
 	}
 	switch {
 	case outcome == core.Success:
-		if !recorded && b.word.Load() == p.word|calm &&
-			(p.word&timed == 0 || b.life.Load().Settings.fast(b, p)) {
-			b.counters.calm.Inc()
+		if !recorded && b.word.Load() == p.word|calm && (p.slow == 0 || b.now()-p.started <= p.slow) {
+			b.calm.Inc()
 			return
 		}
 	case outcome != core.Failure:
 		outcome = core.Ignored
-		if !recorded && p.trial == 0 && b.word.Load()>>wordBits == p.word>>wordBits {
-			b.counters.ignored.Add(1)
+		if !recorded && stateOf(p.word) != HalfOpen {
+			b.ignored.Add(1)
 			return
 		}
 	}
 	b.record(p, outcome, least, trip, recorded)
 }
 
-// record counts a call, unless it ends too late, and makes the change of state that
-// follows from it. The clock is read only if the result depends on it.
+// record counts a call, unless its state is over, and makes the change of state that follows from it. The clock is read only if the
+// result depends on it.
 func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Duration, recorded bool) {
 	var now time.Duration
 	if p.word&(timed|aging) != 0 {
 		now = b.now()
 	}
 	b.mu.Lock()
-	if p.trial != 0 || (b.word.Load()^p.word)&^(calm|timed) != 0 {
+	if (b.word.Load()^p.word)&^(calm|timed) != 0 {
 		if now == 0 {
 			now = b.now() // the state or the Config has changed
 		}
-		if b.late(p, now) {
-			if trip > 0 && p.word>>wordBits > b.opening && b.state != MetricsOnly {
-				b.decide(p.ctx, now, least, trip)
-			}
+		if b.advance(p.ctx, now); p.word>>wordBits != b.generation {
+			b.ignored.Add(1)
 			b.announce(b.unlock())
 			return
 		}
 	}
-	slow := p.word&timed != 0 && b.rules.SlowCall > 0 && now-p.started > b.rules.SlowCall
+	slow := p.slow > 0 && now-p.started > p.slow
 	if outcome == core.Ignored {
-		b.counters.ignored.Add(1)
-		if b.buckets != nil {
+		b.ignored.Add(1)
+		if b.admitted--; b.buckets != nil { // while half-open; otherwise admitted means nothing
 			b.buckets.turn(now) // for the rates
 		}
 	} else {
 		b.count(now, outcome == core.Failure, slow)
 	}
-	var rates rates
+	var c counts
 	if recorded {
-		rates = b.ratesNow()
+		c = b.rates()
 	}
 	switch {
 	case outcome == core.Ignored:
-	case b.state == Closed && trip <= 0 && b.rules.far(b.window()): // BenchmarkClosedOneInFifty
+	case b.state == Closed && trip <= 0 && b.far(): // BenchmarkClosedOneInFifty
 		b.publish()
 	default:
-		b.decide(p.ctx, now, least, trip)
+		b.decide(p.ctx, now, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
 	}
 	if !recorded && !b.queued { // BenchmarkClosedOneInFifty
 		b.mu.Unlock()
@@ -182,51 +167,30 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	}
 	queued := b.unlock()
 	defer b.announce(queued)
-	if !recorded {
-		return
+	if recorded {
+		b.emitRecorded(p, outcome, slow, now, c)
 	}
-	var took time.Duration
-	if p.word&timed != 0 {
-		took = now - p.started
-	}
-	b.emitRecorded(p, outcome, slow, took, rates)
-}
-
-// late reports whether p does not count, because its state or its trial is over.
-func (b *Breaker) late(p *Permit, now time.Duration) bool {
-	b.advance(p.ctx, now)
-	if p.word>>wordBits != b.generation || p.trial != 0 && !b.trials.release(p.trial, now, b.rules.trialTimeout) {
-		b.counters.Late++
-		return true
-	}
-	return false
-}
-
-// fast reports whether a call that ends now is not slow.
-func (r *rules) fast(b *Breaker, p *Permit) bool {
-	return r.SlowCall == 0 || b.now()-p.started <= r.SlowCall
 }
 
 // count adds a call to the counters, and to the trials or the window.
 func (b *Breaker) count(now time.Duration, failed, slow bool) {
-	c := &b.counters
-	calls, slowCalls := &c.Successes, &c.SlowSuccesses
-	if failed {
-		calls, slowCalls = &c.Failures, &c.SlowFailures
-	}
-	*calls++
 	if slow {
-		*slowCalls++
+		b.slow++
 	}
-	if b.state == HalfOpen {
-		b.trials.add(failed, slow)
-		if !b.rules.JudgeWithHistory {
-			return
-		}
-	}
-	if b.buckets != nil {
-		b.buckets.add(now, failed, slow)
+	if failed {
+		b.failed++
+		b.row++
 	} else {
+		b.succeeded++
+		b.row = 0
+	}
+	switch {
+	case b.state == HalfOpen:
+		b.trials.calls++
+		b.trials.add(failed, slow, 1)
+	case b.buckets != nil:
+		b.buckets.add(now, failed, slow)
+	default:
 		b.ring.add(failed, slow)
 	}
 }

@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -15,29 +14,19 @@ type StateChange struct {
 	Name     string // of the breaker or its Group
 	Key      string // in a Group, such as a host
 	From, To State
-	// Reason is the rule that changed the state, with its counts, as in "52 of 100 calls failed", "20 of 20 calls were slow", "asked
-	// to wait", "3 of 5 trials failed", "open for 30s", "set by hand".
+	// Reason is the rule that changed the state, with its counts, as in "5 failures in a row", "52 of 100 calls failed", "20 of
+	// 20 calls were slow", "asked to wait", "3 of 5 trials failed", "open for 30s", "set by hand".
 	Reason string
 	// OpenFor is how long the breaker will be open, if To is Open.
 	OpenFor time.Duration
 }
 
-// A change is a change of state, or another event, that is announced in order, after the lock is released.
+// A change is a change of state, that is announced in order, after the lock is released.
 type change struct {
 	ctx   context.Context //nolint:containedctx // on the way from the call to the observers
 	state StateChange
-	rates rates
-	text  string // of the event, unless it is a change of state
-	n     int    // openings since the breaker was last closed
-}
-
-const resetText = "circuit breaker was reset"
-
-// queue adds a change. The caller holds the lock.
-func (b *Breaker) queue(c change) {
-	c.state.Name, c.state.Key = b.Name(), b.key
-	b.changes.Append(c)
-	b.queued = true
+	rates counts
+	n     int // openings since the breaker was last closed
 }
 
 // announce calls the observers of the queued changes. The caller does not hold the lock.
@@ -49,34 +38,19 @@ func (b *Breaker) announce(queued bool) {
 
 func (b *Breaker) tell(c change) {
 	s := &c.state
-	if f := b.life.Load().Config.OnStateChange; f != nil && c.text == "" {
+	if f := b.life.Load().Config.OnStateChange; f != nil {
 		f(c.ctx, *s)
 	}
-	if !b.life.Listening() {
-		return
+	if b.life.Listening() {
+		b.life.Emit(c.ctx, registry.Event{Text: "circuit breaker changed its state", Key: b.key, Attrs: append([]slog.Attr{
+			slog.String("from", s.From.String()), slog.String("to", s.To.String()), slog.String("reason", s.Reason),
+			slog.Duration("open_for", s.OpenFor), slog.Int("opened", c.n),
+		}, c.rates.attrs()...)})
 	}
-	var attrs []slog.Attr
-	if c.text != resetText {
-		attrs = []slog.Attr{slog.Float64("failure_rate", c.rates.failure), slog.Float64("slow_rate", c.rates.slow)}
-	}
-	if c.text == "" {
-		c.text = "circuit breaker changed its state"
-		attrs = append([]slog.Attr{slog.String("from", s.From.String()), slog.String("to", s.To.String()), slog.String("reason", s.Reason)}, attrs...)
-		attrs = append(attrs, slog.Duration("open_for", s.OpenFor), slog.Int("opened", c.n))
-	}
-	b.life.Emit(c.ctx, registry.Event{Text: c.text, Key: b.key, Attrs: attrs})
 }
 
-// reason returns the rule by which the window or the trials decide, with its counts.
-func (b *Breaker) reason() string {
-	w, what := b.window(), "calls"
-	if b.state == HalfOpen {
-		w, what = &b.trials.counts, "trials"
-	}
-	if failing, slow := b.rules.reached(w); slow && !failing || b.state == HalfOpen && w.slow > w.failures {
-		return fmt.Sprintf("%d of %d %s were slow", w.slow, w.calls, what)
-	}
-	return fmt.Sprintf("%d of %d %s failed", w.failures, w.calls, what)
+func (c counts) attrs() []slog.Attr {
+	return []slog.Attr{slog.Float64("failure_rate", rate(c.failures, c.calls)), slog.Float64("slow_rate", rate(c.slow, c.calls))}
 }
 
 // durations are the histograms of calls, by outcome.
@@ -91,11 +65,14 @@ func (d *durations) observe(outcome core.Outcome, took time.Duration) {
 }
 
 // emitRecorded emits the event of a call that was counted.
-func (b *Breaker) emitRecorded(p *Permit, outcome core.Outcome, slow bool, took time.Duration, rates rates) {
-	b.life.Emit(p.ctx, registry.Event{Text: "circuit breaker recorded a call", Call: true, Key: b.key, Attrs: []slog.Attr{
+func (b *Breaker) emitRecorded(p *Permit, outcome core.Outcome, slow bool, now time.Duration, c counts) {
+	var took time.Duration
+	if p.word&timed != 0 {
+		took = now - p.started
+	}
+	b.life.Emit(p.ctx, registry.Event{Text: "circuit breaker recorded a call", Call: true, Key: b.key, Attrs: append([]slog.Attr{
 		slog.String("state", stateOf(p.word).String()), slog.String("outcome", outcome.String()), slog.Duration("duration", took), slog.Bool("slow", slow),
-		slog.Float64("failure_rate", rates.failure), slog.Float64("slow_rate", rates.slow),
-	}})
+	}, c.attrs()...)})
 }
 
 // emitRejected emits the event of a call that was not admitted.
@@ -109,14 +86,32 @@ func (b *Breaker) emitRejected(ctx context.Context, e *OpenError) {
 
 func (b *Breaker) source() registry.Source {
 	return registry.Source{Time: func() { b.time(b) }, Figures: func() (f registry.Figures) {
-		b.present(&f)
-		b.counted(&f, b.Stats())
+		b.figures(&f)
+		b.sums(&f)
 		return f
 	}}
 }
 
 func (g *Group) source() registry.Source {
-	return registry.Source{Time: func() { g.time(append(g.breakers(), g.overflow)...) }, Keys: g.byKeys, Figures: g.figures}
+	return registry.Source{
+		Time: func() { g.time(append(g.breakers(), g.overflow)...) }, Keys: g.byKeys, Figures: g.figures,
+		Hosts: func() bool { return g.hosts.Load() == keysAreHosts }, Bind: g.bind,
+	}
+}
+
+// What the keys of a group are, as its plugins say.
+const (
+	keysAreHosts = iota + 1
+	keysAreSecret
+)
+
+// bind is told of a plugin whose keys are hosts, or are not.
+func (g *Group) bind(hosts bool) {
+	if !hosts {
+		g.hosts.Store(keysAreSecret)
+	} else {
+		g.hosts.CompareAndSwap(0, keysAreHosts)
+	}
 }
 
 // time begins to measure the durations of calls.
@@ -128,37 +123,38 @@ func (s *shared) time(all ...*Breaker) {
 	}
 }
 
-// present adds the figures of the state of a breaker.
-func (b *Breaker) present(f *registry.Figures, labels ...string) {
-	now := b.Snapshot()
-	states(f, func(s State) int {
-		if s == now.State {
+// figures adds the figures of one breaker.
+func (b *Breaker) figures(f *registry.Figures, labels ...string) {
+	s, w := b.stats()
+	r := b.life.Load().Settings
+	states(f, func(state State) int {
+		if state == s.State {
 			return 1
 		}
 		return 0
 	}, labels...)
 	gauge := func(name, help string, n float64, more ...string) { f.Add(name, help, n, append(more, labels...)...) }
-	gauge("window_calls", "Calls in the window.", float64(now.Calls-now.Failures), "result", "success")
-	gauge("window_calls", "Calls in the window.", float64(now.Failures), "result", "failure")
-	if now.Calls >= now.MinCalls {
-		gauge("failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", float64(now.Failures)/float64(now.Calls))
+	gauge("window_calls", "Calls in the window.", float64(w.calls-w.failures), "result", "success")
+	gauge("window_calls", "Calls in the window.", float64(w.failures), "result", "failure")
+	if w.calls >= r.MinCalls {
+		gauge("failure_ratio", "Ratio of failures in the window, from 0 to 1; no sample below MinCalls.", s.FailureRate)
 	}
-	if now.Threshold > 0 {
-		gauge("failure_ratio_threshold", "Failure ratio at which the breaker opens; no sample with a number of failures.", now.Threshold)
+	if r.failureRate > 0 {
+		gauge("failure_ratio_threshold", "Failure ratio at which the breaker opens; no sample if there is none.", r.failureRate)
 	}
-	if now.SlowThreshold > 0 {
-		gauge("window_slow_calls", "Slow calls in the window.", float64(now.Slow-now.SlowFailures), "result", "success")
-		gauge("window_slow_calls", "Slow calls in the window.", float64(now.SlowFailures), "result", "failure")
-		if now.Calls >= now.MinCalls {
-			gauge("slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", float64(now.Slow)/float64(now.Calls))
+	if r.slowing > 0 {
+		gauge("window_slow_calls", "Slow calls in the window.", float64(w.slow))
+		if w.calls >= r.MinCalls {
+			gauge("slow_call_ratio", "Ratio of slow calls in the window, from 0 to 1; no sample below MinCalls or without SlowCall.", s.SlowRate)
 		}
-		gauge("slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", now.SlowThreshold)
+		gauge("slow_call_ratio_threshold", "Slow call ratio at which the breaker opens; no sample without SlowCall.", r.slowing)
 	}
 	until := 0.0
-	if !now.OpenUntil.IsZero() {
-		until = float64(now.OpenUntil.UnixMilli()) / 1000
+	if e := b.refusal.Load(); e != nil && e.State == Open {
+		until = float64(e.until.UnixMilli()) / 1000
 	}
 	gauge("open_until_timestamp_seconds", "Time at which the breaker admits trials; 0 unless it is open.", until)
+	s.figures(f, labels...)
 }
 
 func states(f *registry.Figures, of func(State) int, labels ...string) {
@@ -169,63 +165,51 @@ func states(f *registry.Figures, of func(State) int, labels ...string) {
 
 // figures are those of a group as a whole: their number does not grow with the keys.
 func (g *Group) figures() (f registry.Figures) {
-	s := g.Stats()
-	states(&f, func(state State) int { return s.States[state] })
-	g.limits(&f, s)
-	g.counted(&f, s.Stats)
+	s, in := g.sum()
+	states(&f, func(state State) int { return in[state] })
+	s.figures(&f)
+	g.limits(&f)
 	return f
 }
 
-// limits adds the figures of MaxKeys.
-func (g *Group) limits(f *registry.Figures, s GroupStats) {
-	f.Add("keys", "Breakers in a group.", float64(s.Keys))
-	f.Count("key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", s.Evicted)
-	f.Warn("key_overflows_total", "Calls whose key shared a breaker because the group was full.", s.Overflowed, "calls shared a breaker, since the group is full")
-	for state := Closed; state <= MetricsOnly; state++ {
-		n := 0.0
-		if state == s.OverflowState {
-			n = 1
-		}
-		f.Add("overflow_state", "State of the breaker that keys share when a group is full: 1 for the current state.", n, "state", state.String())
-	}
+// limits adds the figures of MaxKeys, and the sums.
+func (g *Group) limits(f *registry.Figures) {
+	g.mu.RLock()
+	keys, evicted := len(g.all), g.evicted
+	g.mu.RUnlock()
+	f.Add("keys", "Breakers in a group.", float64(keys))
+	f.Count("key_evictions_total", "Breakers evicted from a group: MaxKeys was reached.", evicted)
+	f.Warn("key_overflows_total", "Calls whose key shared a breaker because the group was full.", g.overflowed.Load(), "calls shared a breaker, since the group is full")
+	g.sums(f)
 }
 
 // byKeys are the figures of each breaker, under a label.
 func (g *Group) byKeys(label string) (f registry.Figures) {
 	for key, b := range g.All() {
-		b.present(&f, label, key)
-		addCounts(&f, b.Stats(), label, key)
+		b.figures(&f, label, key)
 	}
-	g.limits(&f, g.Stats())
-	g.sums(&f)
+	g.limits(&f)
 	return f
 }
 
-// counted adds counts, and the sums that breakers share.
-func (s *shared) counted(f *registry.Figures, stats Stats) {
-	addCounts(f, stats)
-	s.sums(f)
-}
-
-func addCounts(f *registry.Figures, s Stats, labels ...string) {
+// figures adds the counters.
+func (s Stats) figures(f *registry.Figures, labels ...string) {
 	count := func(name, help string, n uint64, more ...string) { f.Count(name, help, n, append(more, labels...)...) }
-	const calls, slow = "Calls by result.", "Calls that took longer than SlowCall, by result; they are among the calls too."
+	const calls = "Calls by result."
 	count("calls_total", calls, s.Successes, "result", "success")
 	count("calls_total", calls, s.Failures, "result", "failure")
 	count("calls_total", calls, s.Ignored, "result", "ignored")
 	count("calls_total", calls, s.Rejected, "result", "not_permitted")
-	count("slow_calls_total", slow, s.SlowSuccesses, "result", "success")
-	count("slow_calls_total", slow, s.SlowFailures, "result", "failure")
-	count("late_results_total", "Calls that ended too late to count: in another state, or after TrialTimeout.", s.Late)
-	count("ratio_exceeded_total", "Times that a breaker in MetricsOnly reached a ratio at which it would have opened.", s.Exceeded)
+	count("slow_calls_total", "Calls that took longer than SlowCall; they are among the calls too.", s.Slow)
 	count("opened_total", "Times that a breaker was opened; not those of ForcedOpen.", s.Opened)
 }
 
+// sums adds what the breakers share.
 func (s *shared) sums(f *registry.Figures) {
-	for from := Closed; from <= MetricsOnly; from++ {
-		for to := Closed; to <= MetricsOnly; to++ {
+	for from := range s.transitions {
+		for to := range s.transitions[from] {
 			if from != to { // each of them can be entered by hand
-				f.Count("transitions_total", "Changes of state, automatic and manual.", s.transitions[from][to].Load(), "from", from.String(), "to", to.String())
+				f.Count("transitions_total", "Changes of state, automatic and manual.", s.transitions[from][to].Load(), "from", State(from).String(), "to", State(to).String())
 			}
 		}
 	}

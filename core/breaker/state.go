@@ -1,62 +1,82 @@
 package breaker
 
 import (
+	"errors"
+	"time"
+
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/text"
 	"github.com/gresil/gresil/internal/validate"
 )
 
-// State decides whether a breaker admits and counts calls.
+// A State says whether a breaker admits and counts calls.
 type State uint8
 
+// The states.
 const (
-	// Closed admits and counts calls.
-	Closed State = iota
-	// Open rejects calls until its time is over.
-	Open
-	// HalfOpen admits a few calls as trials, and rejects the others.
-	HalfOpen
-	// ForcedOpen rejects calls until the state is set again.
-	ForcedOpen
-	// Disabled admits calls and does not count them.
-	Disabled
-	// MetricsOnly admits and counts calls as Closed does, but never opens.
-	MetricsOnly
+	Closed      State = iota // admits and counts calls
+	Open                     // rejects calls for a time
+	HalfOpen                 // admits a few calls as trials, and rejects the others
+	ForcedOpen               // rejects calls until the state is set again
+	Disabled                 // admits calls and does not count them
+	MetricsOnly              // admits and counts calls, and never opens
 )
 
-// String returns "closed", "open", "half_open", "forced_open", "disabled" or
-// "metrics_only".
+// String returns "closed", "open", "half_open", "forced_open", "disabled" or "metrics_only".
 func (s State) String() string {
 	return text.Name(s, "closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
 }
 
-// MarshalText returns the text of String. A value without a name is an error.
+// MarshalText returns the text of String.
 func (s State) MarshalText() ([]byte, error) { return validate.MarshalText(s, MetricsOnly) }
 
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (s *State) UnmarshalText(b []byte) error { return validate.UnmarshalText(s, MetricsOnly, b) }
+// UnmarshalText reads the text of String. Any other text is an error.
+func (s *State) UnmarshalText(text []byte) error { return validate.UnmarshalText(s, MetricsOnly, text) }
 
-// TrialRule decides from the trials of a half-open breaker whether it closes.
-type TrialRule uint8
+// ErrOpen is matched by an [*OpenError].
+var ErrOpen = errors.New("breaker: open")
 
-const (
-	// ByRate opens the breaker if the share of failed trials reaches FailureRate
-	// (0.5 with Failures) or the share of slow ones SlowRate, and closes
-	// it otherwise, as soon as the outstanding trials cannot change that.
-	ByRate TrialRule = iota
-	// AllMustSucceed closes the breaker after Trials successes. The first trial that
-	// fails, or is slow, opens it.
-	AllMustSucceed
-)
+// An OpenError is the error of a call that was not admitted. It matches [ErrOpen] and core.ErrRejected. All calls that are rejected
+// in one state get the same value, so it must not be changed.
+type OpenError struct {
+	Name  string // of the breaker or its Group
+	Key   string // in a Group, such as a host
+	State State  // Open, HalfOpen or ForcedOpen
 
-// String returns "by_rate" or "all_must_succeed".
-func (r TrialRule) String() string {
-	return text.Name(r, "by_rate", "all_must_succeed")
+	generation uint64
+	over       time.Duration // Open: when the state ends, on the clock of the breaker
+	until      time.Time     // Open: the same as a time
+	wait       time.Duration // HalfOpen
 }
 
-// MarshalText returns the text of String. A value without a name is an error.
-func (r TrialRule) MarshalText() ([]byte, error) { return validate.MarshalText(r, AllMustSucceed) }
+// Error has the name, the key, the state and the time left, as in "breaker: search: api.example.com: open for another 25s".
+func (e *OpenError) Error() string {
+	of := "breaker: " + e.Name
+	if e.Key != "" {
+		of += ": " + e.Key
+	}
+	switch e.State {
+	case HalfOpen:
+		return of + ": half-open, all trials are taken"
+	case ForcedOpen:
+		return of + ": forced open"
+	case Closed, Open, Disabled, MetricsOnly:
+	}
+	return of + ": open for another " + text.About(e.RetryAfter())
+}
 
-// UnmarshalText reads the text of MarshalText. Any other text is an error.
-func (r *TrialRule) UnmarshalText(s []byte) error {
-	return validate.UnmarshalText(r, AllMustSucceed, s)
+// Is matches ErrOpen and core.ErrRejected.
+func (e *OpenError) Is(target error) bool { return target == ErrOpen || target == core.ErrRejected }
+
+// RetryAfter returns the time left until calls are admitted again. While half-open the trials can decide at any moment: it is how
+// long the breaker was open, at most MaxHalfOpen. It is negative if the breaker is forced open.
+func (e *OpenError) RetryAfter() time.Duration {
+	switch e.State {
+	case HalfOpen:
+		return e.wait
+	case ForcedOpen:
+		return -1
+	case Closed, Open, Disabled, MetricsOnly:
+	}
+	return max(0, time.Until(e.until))
 }

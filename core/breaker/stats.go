@@ -2,120 +2,115 @@ package breaker
 
 import (
 	"context"
-	"sync/atomic"
+	"fmt"
 	"time"
-
-	"github.com/gresil/gresil/internal/stripe"
 )
 
-// Stats are counts since the breaker was made.
+// Stats are the counts of a breaker, or of all breakers of a Group, and the present state.
 type Stats struct {
-	Successes uint64 // calls counted as core.Success
-	Failures  uint64 // calls counted as core.Failure
-	Ignored   uint64 // calls that ended as core.Ignored
-	Late      uint64 // calls that ended too late to count: in another state, or after their TrialTimeout
-	Rejected  uint64 // calls that were not admitted
+	State State
+	Since time.Time // when the state began
+	Keys  int       // in a Group
 
-	SlowSuccesses uint64 // those of Successes that took longer than SlowCall
-	SlowFailures  uint64 // those of Failures that did
+	Calls       int     // in the window
+	FailureRate float64 // in the window
+	SlowRate    float64 // in the window
 
-	Exceeded uint64 // times that a threshold was reached while MetricsOnly
-	Opened   uint64 // times that the breaker was opened; not those of ForcedOpen
+	Successes uint64 // calls
+	Failures  uint64 // calls
+	Slow      uint64 // of the successes and failures
+	Ignored   uint64 // calls, also those that ended in another state
+	Rejected  uint64 // calls
+	Opened    uint64 // times
 }
 
-type counters struct {
-	Stats                         // under the lock; the others are added to it
-	calm, rejected stripe.Counter // calm: successes without the lock
-	ignored        atomic.Uint64
+// String returns the stats in one line, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
+func (s Stats) String() string {
+	text := "state=" + s.State.String()
+	for _, f := range []struct {
+		name string
+		n    float64
+	}{
+		{"keys", float64(s.Keys)}, {"failure_rate", s.FailureRate}, {"slow_rate", s.SlowRate},
+		{"successes", float64(s.Successes)}, {"failures", float64(s.Failures)}, {"slow", float64(s.Slow)},
+		{"ignored", float64(s.Ignored)}, {"rejected", float64(s.Rejected)}, {"opened", float64(s.Opened)},
+	} {
+		if f.n != 0 {
+			text += fmt.Sprintf(" %s=%.10g", f.name, f.n)
+		}
+	}
+	return text
 }
 
-// Stats returns the counts so far. A call that ends meanwhile may be in some of
-// them only.
+// Stats returns the counts so far, and the present state.
 func (b *Breaker) Stats() Stats {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.statsLocked()
-}
-
-func (b *Breaker) statsLocked() Stats {
-	c := &b.counters
-	s := c.Stats
-	s.Successes += c.calm.Load()
-	s.Ignored, s.Rejected = c.ignored.Load(), c.rejected.Load()
+	s, _ := b.stats()
 	return s
 }
 
-// A Snapshot is the state of a breaker at one moment.
-type Snapshot struct {
-	State State
-	Since time.Time // when the state began
-
-	// The calls and failures in the window. While half-open they do not change, unless
-	// Config.JudgeWithHistory is set.
-	Calls, Failures int
-	// The calls and failures in the window that took longer than SlowCall.
-	Slow, SlowFailures int
-	// FailureRate and SlowRate are the rates that decide: those of the window, or while
-	// half-open those of the ended trials, unless Config.JudgeWithHistory is set.
-	FailureRate, SlowRate float64
-	// RatesKnown reports whether there are enough calls for the rates: MinCalls in the
-	// window, or an ended trial. If false, both rates are 0.
-	RatesKnown bool
-	// Threshold is the FailureRate at which the breaker opens, or 0 with
-	// Config.Failures. SlowThreshold is the SlowRate, or 0 without a SlowCall.
-	Threshold, SlowThreshold float64
-	MinCalls                 int
-
-	// Opened is the number of openings since the breaker was last closed. If it was made
-	// half-open without one, it counts as opened once.
-	Opened    int
-	OpenFor   time.Duration // duration of the last opening; 0 when closed
-	OpenUntil time.Time     // zero unless Open
-
-	// Half-open: the trials that run, that have ended, and that failed.
-	TrialsRunning, TrialsEnded, TrialsFailed int
-	// Trials is the number of trials that decide.
-	Trials int
-
-	refusal *OpenError // of a call at that moment; nil if it was admitted
-}
-
-// RetryAfter returns the wait that a rejected call is given, as [OpenError.RetryAfter]
-// does, and 0 if calls were admitted.
-func (s Snapshot) RetryAfter() time.Duration {
-	if s.refusal == nil {
-		return 0
-	}
-	return s.refusal.RetryAfter()
-}
-
-// Snapshot returns the present state. If the time of a state is over, it enters the next
-// state first, as State does.
-func (b *Breaker) Snapshot() Snapshot {
-	now := b.now()
-	b.lock(context.Background(), now)
-	window, rates := b.window(), b.ratesNow()
-	s := Snapshot{
-		State: b.state, Since: b.base.Add(b.since),
-		Calls: window.calls, Failures: window.failures, Slow: window.slow, SlowFailures: window.slowFailures,
-		FailureRate: rates.failure, SlowRate: rates.slow, RatesKnown: rates.known,
-		Threshold: b.rules.FailureRate, SlowThreshold: b.rules.SlowRate, MinCalls: b.rules.MinCalls,
-		Opened: b.opened, OpenFor: b.openFor, Trials: b.rules.Trials,
-	}
-	s.refusal = b.refusal.Load()
-	switch b.state {
-	case Open:
-		s.OpenUntil = b.base.Add(b.until)
-	case HalfOpen:
-		s.TrialsRunning, s.TrialsEnded, s.TrialsFailed = b.trials.taken, b.trials.calls, b.trials.failures
-		_, oldest := b.trials.scan()
-		if until, full := b.trials.full(oldest, b.rules.trialTimeout); full {
-			s.refusal.slot.Store(int64(until))
-		} else {
-			s.refusal = nil
-		}
-	case Closed, ForcedOpen, Disabled, MetricsOnly:
-	}
+// stats returns the Stats and the counts of the window, after the changes that are due.
+func (b *Breaker) stats() (Stats, counts) {
+	b.lock(context.Background(), b.now())
+	s, w := b.snapshot()
 	b.announce(b.unlock())
+	return s, w
+}
+
+// snapshot is stats under the lock.
+func (b *Breaker) snapshot() (Stats, counts) {
+	w := *b.window()
+	s := Stats{
+		State: b.state, Since: b.base.Add(b.since),
+		Successes: b.succeeded + b.calm.Load(), Failures: b.failed, Slow: b.slow,
+		Ignored: b.ignored.Load(), Rejected: b.rejected.Load(), Opened: b.openings,
+	}
+	return s.in(w), w
+}
+
+// in returns s with the counts of a window.
+func (s Stats) in(w counts) Stats {
+	s.Calls, s.FailureRate, s.SlowRate = w.calls, rate(w.failures, w.calls), rate(w.slow, w.calls)
+	return s
+}
+
+// ranks are the states from the one that says least about a group to the one that says most.
+var ranks = [...]int{Closed: 0, MetricsOnly: 1, Disabled: 2, ForcedOpen: 3, HalfOpen: 4, Open: 5} //nolint:gochecknoglobals // a constant
+
+// Stats returns the sums over all breakers. State is Open if one of them is.
+func (g *Group) Stats() Stats {
+	s, _ := g.sum()
+	return s
+}
+
+// sum returns the Stats, and the number of breakers in each state.
+func (g *Group) sum() (s Stats, in [MetricsOnly + 1]int) {
+	g.mu.RLock()
+	s = g.retired
+	g.mu.RUnlock()
+	all, window := g.breakers(), counts{}
+	for i, b := range append(all, g.overflow) {
+		of, w := b.stats()
+		s = s.plus(of)
+		window.plus(w, 1)
+		if i == len(all) && g.overflowed.Load() == 0 {
+			break // its state is not that of any key
+		}
+		in[of.State]++
+		if i == 0 || ranks[of.State] > ranks[s.State] {
+			s.State, s.Since = of.State, of.Since
+		}
+	}
+	s.Keys = len(all)
+	return s.in(window), in
+}
+
+// plus adds the counts of a breaker of the same group.
+func (s Stats) plus(of Stats) Stats {
+	s.Successes += of.Successes
+	s.Failures += of.Failures
+	s.Slow += of.Slow
+	s.Ignored += of.Ignored
+	s.Rejected += of.Rejected
+	s.Opened += of.Opened
 	return s
 }

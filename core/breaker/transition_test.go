@@ -2,7 +2,11 @@ package breaker_test
 
 import (
 	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,273 +18,332 @@ import (
 	"github.com/gresil/gresil/core/breaker"
 )
 
-func TestOpensAtMinCalls(t *testing.T) {
+func x(n int, calls string) string { return strings.Repeat(calls, n) }
+
+// Each row is a history of calls, see run, and the changes that it makes.
+func TestTransitions(t *testing.T) {
 	t.Parallel()
-	b := newBreaker(t, breaker.Config{Window: 2000, MinCalls: 1000})
-	fail := func(context.Context) (int, error) { return 0, errOp }
-	for i := range 1000 {
-		_, err := breaker.Do(t.Context(), b, fail)
-		require.Equal(t, errOp, err, "call %d", i+1)
+	const five = "closed > open: 5 failures in a row, for 1m0s"
+	const trial = "open > half_open: open for 1m0s"
+	rate := breaker.Config{Failures: -1}
+	small := breaker.Config{Failures: -1, Window: 4}
+	slow := breaker.Config{SlowCall: time.Second, Window: 4}
+	aging := breaker.Config{Failures: -1, WindowTime: 10 * time.Second, MinCalls: 2}
+	one := breaker.Config{Failures: 1, Trials: 1}
+	for name, c := range map[string]struct {
+		cfg   breaker.Config
+		calls string
+		want  []string
+		end   breaker.State
+	}{
+		"five failures in a row open":       {breaker.Config{}, "FFFFF R", []string{five}, breaker.Open},
+		"four do not":                       {breaker.Config{}, "SFFFF SFFFF", nil, breaker.Closed},
+		"a success in between":              {breaker.Config{}, "FFFFS FFFFS", nil, breaker.Closed},
+		"an ignored call in between":        {breaker.Config{}, "FFII FFIF R", []string{five}, breaker.Open},
+		"they may be hours apart":           {breaker.Config{WindowTime: time.Second}, "F-F-F-F-F R", []string{five}, breaker.Open},
+		"half of twenty calls":              {breaker.Config{}, x(9, "SF") + "SF R", []string{"closed > open: 10 of 20 calls failed, for 1m0s"}, breaker.Open},
+		"half of nineteen":                  {breaker.Config{}, x(9, "SF") + "S", nil, breaker.Closed},
+		"less than half":                    {breaker.Config{}, x(100, "SSF"), nil, breaker.Closed},
+		"a success opens too":               {breaker.Config{FailureRate: 0.6, MinCalls: 5, Failures: -1}, "FFFS S R", []string{"closed > open: 3 of 5 calls failed, for 1m0s"}, breaker.Open},
+		"a rate of all":                     {breaker.Config{FailureRate: 1, Failures: -1}, x(19, "F") + "S" + x(79, "F"), nil, breaker.Closed},
+		"no rate":                           {breaker.Config{FailureRate: -1}, x(50, "SF"), nil, breaker.Closed},
+		"neither":                           {breaker.Config{FailureRate: -1, Failures: -1}, x(200, "F"), nil, breaker.Closed},
+		"only the last calls count":         {rate, x(100, "S") + x(49, "F"), nil, breaker.Closed},
+		"one more of them":                  {rate, x(100, "S") + x(50, "F"), []string{"closed > open: 50 of 100 calls failed, for 1m0s"}, breaker.Open},
+		"old failures leave the window":     {small, "FSSS SFSS SFSS", nil, breaker.Closed},
+		"a window less than MinCalls":       {small, "SFSF R", []string{"closed > open: 2 of 4 calls failed, for 1m0s"}, breaker.Open},
+		"slow calls":                        {slow, "ssss R", []string{"closed > open: 4 of 4 calls were slow, for 1m0s"}, breaker.Open},
+		"a quick one among them":            {slow, "sssS sssS", nil, breaker.Closed},
+		"a time window":                     {aging, "F S R", []string{"closed > open: 1 of 2 calls failed, for 1m0s"}, breaker.Open},
+		"its calls expire by tenths":        {aging, "F .......... S", nil, breaker.Closed},
+		"they are there before":             {aging, "F ........ S R", []string{"closed > open: 1 of 2 calls failed, for 1m0s"}, breaker.Open},
+		"three of five trials close":        {breaker.Config{}, "FFFFF-SSS", []string{five, trial, "half_open > closed: 3 of 5 trials succeeded"}, breaker.Closed},
+		"three of five trials fail":         {breaker.Config{}, "FFFFF-SSFFF R", []string{five, trial, "half_open > open: 3 of 5 trials failed, for 1m0s"}, breaker.Open},
+		"two may fail":                      {breaker.Config{}, "FFFFF-FSFSS", []string{five, trial, "half_open > closed: 3 of 5 trials succeeded"}, breaker.Closed},
+		"an ignored trial is another":       {one, "F-IIIS", []string{"closed > open: 1 failures in a row, for 1m0s", trial, "half_open > closed: 1 of 1 trials succeeded"}, breaker.Closed},
+		"slow trials open":                  {slow, "ssss-sssss", []string{"closed > open: 4 of 4 calls were slow, for 1m0s", trial, "half_open > open: 5 of 5 trials were slow, for 1m0s"}, breaker.Open},
+		"the window is empty after a close": {rate, x(20, "F") + "-SSS" + x(19, "F"), []string{"closed > open: 20 of 20 calls failed, for 1m0s", trial, "half_open > closed: 3 of 5 trials succeeded"}, breaker.Closed},
+		"by hand":                           {one, "O R - S X R - R D F M FFF C", []string{"closed > open: set by hand, for 1m0s", trial, "half_open > closed: 1 of 1 trials succeeded", "closed > forced_open: set by hand", "forced_open > disabled: set by hand", "disabled > metrics_only: set by hand", "metrics_only > closed: set by hand"}, breaker.Closed},
+		"to half-open by hand":              {one, "H F R", []string{"closed > half_open: set by hand", "half_open > open: 1 of 1 trials failed, for 1m0s"}, breaker.Open},
+		"closed by hand is empty":           {breaker.Config{}, "FFFF C FFFF", nil, breaker.Closed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var j journal
+				c.cfg.OpenDelay, c.cfg.OnStateChange = minute(), j.changed
+				b := newBreaker(t, c.cfg)
+				run(t, b, c.calls)
+				require.Equal(t, c.want, j.take())
+				require.Equal(t, c.end, b.State())
+			})
+		})
 	}
-	_, err := breaker.Do(t.Context(), b, fail)
-	require.ErrorIs(t, err, breaker.ErrOpen)
-	require.Equal(t, breaker.Open, b.State())
 }
 
-func TestResultsCanBeFailures(t *testing.T) {
-	t.Parallel()
-	b := newBreaker(t, breaker.Config{
-		FailureRate: 1, Window: 10,
-		Classify: func(_ context.Context, result any, _ error) core.Outcome {
-			if result == "success" {
-				return core.Failure
-			}
-			return core.Success
-		},
-	})
-	for range 10 {
-		require.Equal(t, breaker.Closed, b.State())
-		got, err := breaker.Do(t.Context(), b, func(context.Context) (string, error) { return "success", nil })
-		require.NoError(t, err)
-		require.Equal(t, "success", got)
-	}
-	require.Equal(t, breaker.Open, b.State())
-}
-
-func TestRateIsUnknownBelowMinCalls(t *testing.T) {
-	t.Parallel()
-	b := newBreaker(t, breaker.Config{Window: 1000, MinCalls: 3, Initial: breaker.MetricsOnly, JudgeWithHistory: true})
-	run(t, b, "FF")
-	require.Zero(t, b.Snapshot().FailureRate)
-	run(t, b, "F")
-	require.InDelta(t, 1.0, b.Snapshot().FailureRate, 0)
-	b.Reset()
-	require.Zero(t, b.Snapshot().FailureRate)
-	require.NoError(t, b.SetState(breaker.MetricsOnly))
-	run(t, b, "FFF")
-	require.InDelta(t, 1.0, b.Snapshot().FailureRate, 0)
-}
-
-func TestASuccessCanOpenTheBreaker(t *testing.T) {
-	t.Parallel()
-	var j journal
-	b := newBreaker(t, breaker.Config{Window: 10, Registry: j.all()})
-	run(t, b, "FSFSFSFSFS")
-	require.Equal(t, lines(strings.TrimSuffix(strings.Repeat("failure 0; success 0; ", 4), "; ")+
-		"; failure 0; success 0.5; closed>open n=1 for 1m0s"), j.take())
-}
-
-func TestWithHistoryTheWindowStaysWhenItCloses(t *testing.T) {
-	t.Parallel()
-	b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true})
-	run(t, b, "FSFSFSFSFS")
-	require.Equal(t, breaker.Open, b.State())
-	require.NoError(t, b.SetState(breaker.Closed))
-	run(t, b, "F")
-	require.Equal(t, breaker.Open, b.State())
-}
-
-func TestWithoutHistoryTheWindowIsEmptyWhenItCloses(t *testing.T) {
-	t.Parallel()
-	b := newBreaker(t, breaker.Config{Window: 10})
-	run(t, b, "FSFSFSFSFS")
-	require.NoError(t, b.SetState(breaker.Closed))
-	require.Zero(t, b.Snapshot().Calls)
-	run(t, b, "FFFFFFFFF")
-	require.Equal(t, breaker.Closed, b.State())
-	run(t, b, "S")
-	require.Equal(t, breaker.Open, b.State())
-}
-
-func TestOpenAndHalfOpenAlternateWithoutCalls(t *testing.T) {
+func TestTrialsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{OpenDelay: backoff.Constant{Wait: second}, MaxHalfOpen: second, Registry: j.changes()})
-		require.NoError(t, b.SetState(breaker.Open))
+		b := newBreaker(t, breaker.Config{OpenDelay: minute(), OnStateChange: j.changed})
+		before := acquire(t, b)
+		run(t, b, "OR-")
+		var trials [5]breaker.Permit
+		for i := range trials {
+			trials[i] = acquire(t, b)
+		}
+		run(t, b, "R")
+		before.Done(core.Failure) // of another state
+		trials[0].Done(core.Ignored)
+		trials[0].Done(core.Failure) // a second end
+		run(t, b, "SR")
 		for range 5 {
-			require.Equal(t, breaker.Open, b.State())
-			time.Sleep(second - 1)
-			require.Equal(t, breaker.Open, b.State())
-			time.Sleep(time.Nanosecond)
 			require.Equal(t, breaker.HalfOpen, b.State())
-			time.Sleep(second - 1)
-			require.Equal(t, breaker.HalfOpen, b.State())
-			time.Sleep(time.Nanosecond)
+			time.Sleep(10 * time.Second)
 		}
-		require.Equal(t, breaker.Open, b.State())
-		require.Len(t, j.take(), 11)
+		trials[1].Done(core.Success)
+		j.take()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, breaker.Open, b.State(), "no result for a minute")
+		require.Equal(t, []string{"half_open > open: no result of a trial for 1m0s, for 1m0s"}, j.take())
+		trials[2].Done(core.Success)
+		require.EqualValues(t, 3, b.Stats().Ignored)
 	})
 }
 
-func TestTheDelayGrowsWithTheCycle(t *testing.T) {
+// A quiet service has few calls, and reads of the state in between must not open its breaker again.
+func TestHalfOpenWaitsForTrials(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var asked []time.Duration // n, previous delay
-		b := newBreaker(t, breaker.Config{
-			MaxHalfOpen: second,
-			OpenDelay: backoff.Func(func(n int, prev time.Duration) time.Duration {
-				asked = append(asked, time.Duration(n), prev)
-				return backoff.Linear{Initial: second}.Delay(n, prev)
-			}),
-		})
-		require.NoError(t, b.SetState(breaker.Open))
-		for n := range 4 {
-			time.Sleep(time.Duration(n+1)*second - 1)
-			require.Equal(t, breaker.Open, b.State())
-			time.Sleep(time.Nanosecond)
-			require.Equal(t, breaker.HalfOpen, b.State())
-			time.Sleep(second)
-			require.Equal(t, breaker.Open, b.State())
-		}
-		require.NoError(t, b.SetState(breaker.Closed))
-		require.NoError(t, b.SetState(breaker.Open))
-		require.Equal(t, []time.Duration{1, 0, 2, second, 3, 2 * second, 4, 3 * second, 5, 4 * second, 1, 0}, asked)
-	})
-}
-
-func TestManualTransitions(t *testing.T) {
-	t.Parallel()
-	var j journal
-	b := newBreaker(t, breaker.Config{Registry: j.changes()})
-	for _, s := range []breaker.State{
-		breaker.Open, breaker.HalfOpen, breaker.Closed, breaker.Closed, breaker.HalfOpen,
-		breaker.HalfOpen, breaker.Open, breaker.Open, breaker.Closed,
+	for name, c := range map[string]struct {
+		max  time.Duration
+		lost bool
+		want breaker.State
+	}{
+		"without a trial":     {0, false, breaker.HalfOpen},
+		"for a lost one":      {0, true, breaker.Open},
+		"for a lost one, -1":  {-1, true, breaker.HalfOpen},
+		"not for a lost one":  {30 * time.Minute, true, breaker.HalfOpen},
+		"half an hour for it": {29 * time.Minute, true, breaker.Open},
 	} {
-		require.NoError(t, b.SetState(s))
-		require.Equal(t, s, b.State())
-	}
-	require.Equal(t, []string{
-		"closed>open manual n=1 for 1m0s", "open>half_open manual n=1", "half_open>closed manual",
-		"closed>half_open manual n=1", "half_open>open manual n=2 for 1m0s", "open>closed manual",
-	}, j.take())
-}
-
-func TestResetIsANewBeginning(t *testing.T) {
-	t.Parallel()
-	var j journal
-	b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, Registry: j.changes()})
-	run(t, b, "FSFSFSFSFS")
-	b.Reset()
-	require.Equal(t, breaker.Closed, b.State())
-	require.Zero(t, b.Snapshot().Calls)
-	run(t, b, "FSFSFSFSF")
-	require.Equal(t, breaker.Closed, b.State())
-	run(t, b, "S")
-	require.Equal(t, []string{"closed>open n=1 for 1m0s", "reset", "open>closed manual", "closed>open n=1 for 1m0s"}, j.take())
-}
-
-func TestResultsWhileOpenAreDropped(t *testing.T) {
-	t.Parallel()
-	var j journal
-	b := newBreaker(t, breaker.Config{Window: 2, Registry: j.calls()})
-	late, later := acquire(t, b), acquire(t, b)
-	run(t, b, "FF")
-	before := b.Snapshot()
-	j.take()
-	late.Done(core.Failure)
-	later.Done(core.Success)
-	require.Empty(t, j.take())
-	require.Equal(t, before, b.Snapshot())
-	require.Equal(t, breaker.Stats{Failures: 2, Late: 2, Opened: 1}, b.Stats())
-}
-
-func TestFailedTrialsReopenHoweverFewCallsThereWere(t *testing.T) {
-	t.Parallel()
-	for _, history := range []bool{false, true} {
-		b := newBreaker(t, breaker.Config{Trials: 3, JudgeWithHistory: history})
-		require.NoError(t, b.SetState(breaker.Open))
-		require.NoError(t, b.SetState(breaker.HalfOpen))
-		permits := []breaker.Permit{acquire(t, b), acquire(t, b), acquire(t, b)}
-		for i := range permits {
-			permits[i].Done(core.Failure)
-		}
-		require.Equal(t, breaker.Open, b.State(), "history %v", history)
+		synctest.Test(t, func(t *testing.T) {
+			b := newBreaker(t, breaker.Config{MaxHalfOpen: c.max, OpenDelay: backoff.Constant{Wait: time.Hour}})
+			run(t, b, "FFFFF")
+			time.Sleep(time.Hour)
+			run(t, b, "S")
+			if c.lost {
+				acquire(t, b)
+			}
+			time.Sleep(29 * time.Minute)
+			require.Equal(t, c.want, b.State(), name)
+			require.Equal(t, c.want, b.Stats().State, name)
+		})
 	}
 }
 
-func TestACancelledTrialGivesItsSlotBack(t *testing.T) {
-	t.Parallel()
-	b := newBreaker(t, breaker.Config{Trials: 1, Initial: breaker.HalfOpen})
-	ctx, cancel := context.WithCancel(t.Context())
-	_, err := breaker.Do(ctx, b, func(ctx context.Context) (int, error) {
-		refused(t, b) //nolint:contextcheck // another call
-		cancel()
-		return 0, ctx.Err()
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, breaker.HalfOpen, b.State())
-	run(t, b, "S")
-	require.Equal(t, breaker.Closed, b.State())
-}
-
-func TestACallAdmittedWhileClosedIsNoTrial(t *testing.T) {
-	t.Parallel()
-	b := newBreaker(t, breaker.Config{Trials: 2})
-	slow := acquire(t, b)
-	require.NoError(t, b.SetState(breaker.HalfOpen))
-	slow.Done(core.Success)
-	s := b.Snapshot()
-	require.Equal(t, []int{0, 0, 0}, []int{s.TrialsRunning, s.TrialsEnded, s.TrialsFailed})
-	acquire(t, b)
-	acquire(t, b)
-	refused(t, b)
-}
-
-func TestTimeWindow(t *testing.T) {
-	cfg := breaker.Config{WindowTime: 10 * second, MinCalls: 4}
-	t.Run("within", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			b := newBreaker(t, cfg)
-			time.Sleep(200 * time.Millisecond)
-			run(t, b, "FF")
-			time.Sleep(8800 * time.Millisecond)
-			run(t, b, "S")
-			require.Equal(t, breaker.Closed, b.State())
-			run(t, b, "S")
-			require.Equal(t, breaker.Open, b.State())
-		})
-	})
-	t.Run("beyond", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			b := newBreaker(t, cfg)
-			time.Sleep(200 * time.Millisecond)
-			run(t, b, "FF")
-			time.Sleep(10800 * time.Millisecond)
-			run(t, b, "SS")
-			require.Equal(t, breaker.Closed, b.State())
-			require.Equal(t, 2, b.Snapshot().Calls)
-		})
-	})
-}
-
-func TestARejectionTellsTheTimeLeft(t *testing.T) {
+func TestOpenDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Trials: 1})
-		require.NoError(t, b.SetState(breaker.Open))
-		first := rejected(t, b)
-		require.Equal(t, time.Minute, first.RetryAfter())
-		time.Sleep(59 * second)
-		second := rejected(t, b)
-		require.Same(t, first, second)
-		wait, ok := core.RetryAfter(second)
-		require.True(t, ok)
-		require.Equal(t, time.Second, wait)
-		require.EqualError(t, second, "breaker: default: open for another 1s")
-		time.Sleep(time.Second)
+		var asked [][2]any
+		d := backoff.Func(func(n int, prev time.Duration) time.Duration {
+			asked = append(asked, [2]any{n, prev})
+			return time.Duration(n) * time.Minute
+		})
+		b := newBreaker(t, breaker.Config{Failures: 1, Trials: 1, OpenDelay: d, MaxRetryAfter: time.Hour})
+		run(t, b, "F-F R-R-F R---S F-")
+		require.Equal(t, [][2]any{{1, time.Duration(0)}, {2, time.Minute}, {3, 2 * time.Minute}, {1, time.Duration(0)}}, asked)
 		trial := acquire(t, b)
-		full := rejected(t, b)
-		require.Equal(t, time.Minute, full.RetryAfter(), "half-open: as long as it was open")
-		require.EqualError(t, full, "breaker: default: half-open, all trials are taken")
-		require.Zero(t, first.RetryAfter())
-		trial.Done(core.Success)
+		trial.Failed(10 * time.Minute)
+		require.Len(t, asked, 5)
+		left := rejection(t, b).RetryAfter()
+		require.True(t, left >= 10*time.Minute && left < 12*time.Minute, "%v", left)
+		require.NoError(t, b.OpenFor(math.MaxInt64))
+		run(t, b, "R------R")
+		require.Error(t, b.OpenFor(0))
+		require.ErrorIs(t, b.SetState(9), core.ErrConfig)
+	})
+}
+
+func rejection(t *testing.T, b *breaker.Breaker) *breaker.OpenError {
+	t.Helper()
+	_, err := b.Acquire(t.Context())
+	open, ok := errors.AsType[*breaker.OpenError](err)
+	require.True(t, ok, "%v", err)
+	return open
+}
+
+func TestDefaultOpenDelay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, breaker.Config{})
+		for n := range 7 {
+			require.NoError(t, b.SetState(breaker.Open))
+			most := min(30*time.Second<<n, 10*time.Minute)
+			left := rejection(t, b).RetryAfter()
+			require.True(t, left >= most*4/5 && left <= min(most*6/5, 10*time.Minute), "%v of %v", left, most)
+			time.Sleep(left)
+			require.Equal(t, breaker.HalfOpen, b.State())
+		}
+	})
+}
+
+// Whoever calls OpenDelay when it panics, the breaker is open for half a minute, and can be used.
+func TestOpenDelayPanics(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*breaker.Breaker, *testing.T){
+		"a failure":    func(b *breaker.Breaker, t *testing.T) { run(t, b, "F") },
+		"a trip":       func(b *breaker.Breaker, t *testing.T) { run(t, b, "H"); p := acquire(t, b); p.Trip(time.Second) },
+		"a lost trial": func(b *breaker.Breaker, t *testing.T) { run(t, b, "H"); acquire(t, b); run(t, b, "-"); b.State() },
+		"by hand":      func(b *breaker.Breaker, _ *testing.T) { _ = b.SetState(breaker.Open) },
+		"the stats": func(b *breaker.Breaker, t *testing.T) {
+			run(t, b, "H")
+			acquire(t, b)
+			run(t, b, "-")
+			b.Stats()
+		},
+		"Do": func(b *breaker.Breaker, t *testing.T) {
+			_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { return 0, errDown })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g, err := breaker.NewGroup(breaker.Config{Failures: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { panic("mine") })})
+			require.NoError(t, err)
+			b := g.For("k")
+			require.PanicsWithValue(t, "mine", func() { open(b, t) }, name)
+			run(t, b, "R")
+			require.Equal(t, breaker.Open, g.Stats().State, name)
+			time.Sleep(30 * time.Second)
+			run(t, b, "SSS")
+			require.Equal(t, breaker.Closed, b.State(), name)
+		})
+	}
+	require.PanicsWithValue(t, "mine", func() {
+		_, _ = breaker.New(breaker.Config{Initial: breaker.Open, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { panic("mine") })})
+	})
+}
+
+func TestTripAndFailed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		calls string
+		end   func(p *breaker.Permit)
+		min   time.Duration // 0 if it stays closed
+	}{
+		"a trip":                     {"S", func(p *breaker.Permit) { p.Trip(time.Second) }, time.Second},
+		"a trip for nothing":         {"S", func(p *breaker.Permit) { p.Trip(0) }, 0},
+		"a trip with too many":       {"FFFF", func(p *breaker.Permit) { p.Trip(time.Second) }, time.Minute},
+		"a trip of a trial":          {"O-", func(p *breaker.Permit) { p.Trip(time.Second) }, time.Minute},
+		"a long trip of a trial":     {"O-", func(p *breaker.Permit) { p.Trip(time.Hour / 2) }, time.Hour / 2},
+		"a trip that is too long":    {"S", func(p *breaker.Permit) { p.Trip(2 * time.Hour) }, time.Hour},
+		"a failure that asks":        {"S", func(p *breaker.Permit) { p.Failed(time.Hour) }, 0},
+		"a failure that asks, opens": {"FFFF", func(p *breaker.Permit) { p.Failed(time.Hour / 2) }, time.Hour / 2},
+		"it asks for too long":       {"FFFF", func(p *breaker.Permit) { p.Failed(2 * time.Hour) }, time.Hour},
+		"a trip, metrics only":       {"M", func(p *breaker.Permit) { p.Trip(time.Second) }, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBreaker(t, breaker.Config{OpenDelay: minute(), MaxRetryAfter: time.Hour})
+			run(t, b, c.calls)
+			p := acquire(t, b)
+			if c.end(&p); c.min == 0 {
+				acquire(t, b)
+				return
+			}
+			require.Equal(t, c.min, rejection(t, b).RetryAfter(), name)
+			require.Equal(t, breaker.Open, b.State(), name)
+		})
+	}
+}
+
+func TestTripReason(t *testing.T) {
+	t.Parallel()
+	var j journal
+	b := newBreaker(t, breaker.Config{OnStateChange: j.changed})
+	p := acquire(t, b)
+	p.Trip(time.Minute)
+	require.Equal(t, []string{"closed > open: asked to wait, for 1m0s"}, j.take())
+}
+
+func TestRejections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(t, breaker.Config{Name: "search", Trials: 1, OpenDelay: backoff.Constant{Wait: 30 * time.Second}})
+		require.NoError(t, b.SetState(breaker.Open))
+		e := rejection(t, b)
+		require.Same(t, e, rejection(t, b))
+		time.Sleep(5 * time.Second)
+		require.EqualError(t, e, "breaker: search: open for another 25s")
+		time.Sleep(25 * time.Second)
+		acquire(t, b)
+		require.Zero(t, e.RetryAfter())
+		e = rejection(t, b)
+		require.EqualError(t, e, "breaker: search: half-open, all trials are taken")
+		require.Equal(t, 30*time.Second, e.RetryAfter())
 		require.NoError(t, b.SetState(breaker.ForcedOpen))
-		forced := rejected(t, b)
-		_, ok = core.RetryAfter(forced)
-		require.False(t, ok, "waiting does not help")
-		require.EqualError(t, forced, "breaker: default: forced open")
+		e = rejection(t, b)
+		require.EqualError(t, e, "breaker: search: forced open")
+		require.Negative(t, e.RetryAfter())
+		_, ok := core.RetryAfter(e)
+		require.False(t, ok)
+	})
+}
+
+// Changes are told in order, though calls end at once, and observers use the breaker.
+func TestChangesInOrder(t *testing.T) {
+	t.Parallel()
+	state, told := breaker.Closed, 0
+	var b *breaker.Breaker
+	cfg := breaker.Config{Failures: 2, Trials: 2, OpenDelay: backoff.None{}, OnStateChange: func(_ context.Context, c breaker.StateChange) {
+		if c.From != state { // told one at a time
+			t.Errorf("%v after %v", c, state)
+		}
+		state = c.To
+		told++
+		_ = b.Stats()
+	}}
+	b = newBreaker(t, cfg)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 2000 {
+				if p, err := b.Acquire(t.Context()); err == nil {
+					p.Done(core.Outcome(rand.IntN(3)))
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, b.State(), state)
+	require.Greater(t, told, 10)
+	s := b.Stats()
+	require.EqualValues(t, 16000, s.Successes+s.Failures+s.Ignored+s.Rejected)
+}
+
+func TestTrialsInParallel(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		b := newBreaker(t, breaker.Config{Failures: 1, Trials: 7, OpenDelay: backoff.None{}})
+		run(t, b, "F")
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { _, _ = b.Acquire(t.Context()) })
+		}
+		all.Wait()
+		require.EqualValues(t, 43, b.Stats().Rejected)
+	}
+}
+
+func TestObserverEndsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		b := newBreaker(t, breaker.Config{Trials: 1, OpenDelay: minute(), OnStateChange: func(_ context.Context, c breaker.StateChange) {
+			if told++; c.To == breaker.HalfOpen {
+				panic("mine")
+			}
+		}})
+		run(t, b, "FFFFF-")
+		require.PanicsWithValue(t, "mine", func() { _, _ = b.Acquire(t.Context()) })
+		run(t, b, "S") // the trial of the call that was not made
+		require.Equal(t, breaker.Closed, b.State())
+		require.Equal(t, 3, told)
 	})
 }

@@ -97,9 +97,7 @@ type Config struct {
 
 	// Classify returns the outcome of an operation of [Do], for Backoff. If nil, no error
 	// is a [core.Success], and an error is a [core.Failure] unless it is a rejection
-	// ([core.ErrRejected]) or ctx has ended, as in DefaultClassify of core/breaker: a limit
-	// with a cause of its own is a Failure if at least half of it was left when the call
-	// was admitted.
+	// ([core.ErrRejected]) or the caller has canceled ctx, as in Classify of core/breaker.
 	Classify func(ctx context.Context, result any, err error) core.Outcome
 }
 

@@ -2,7 +2,6 @@ package bulkhead
 
 import (
 	"context"
-	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
@@ -22,19 +21,12 @@ func Do[T any](ctx context.Context, b *Bulkhead, operation func(context.Context)
 	}
 	outcome := core.Ignored
 	defer func() { permit.Done(outcome) }()
-	var started time.Time
-	if permit.generation != 0 {
-		if _, bounded := ctx.Deadline(); bounded {
-			started = time.Now() // only an outer limit needs it
-		}
-	}
 	result, err := operation(permit.Context()) //nolint:contextcheck // it is derived from ctx
 	if permit.generation != 0 {
-		judged := blame.Outer(ctx, started, 0, err)
 		if cfg := b.config(); cfg.Classify != nil {
-			outcome = cfg.Classify(ctx, result, judged)
+			outcome = cfg.Classify(ctx, result, err)
 		} else {
-			outcome = blame.Judge(ctx, judged)
+			outcome = blame.Judge(ctx, err)
 		}
 	}
 	return result, err

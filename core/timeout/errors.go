@@ -41,6 +41,5 @@ func (e *Error) Timeout() bool { return true }
 // Temporary returns true.
 func (e *Error) Temporary() bool { return true }
 
-// TimeLimit returns Limit. A breaker uses that of the cause of a context: see
-// DefaultClassify of core/breaker.
+// TimeLimit returns Limit.
 func (e *Error) TimeLimit() time.Duration { return e.Limit }

@@ -99,10 +99,10 @@ func (t *Timeout) Close() error { return t.life.Close() }
 // limit, or ctx ends no later, operation gets ctx itself.
 func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
 	cause := t.cause()
-	limited, cancel, started := within(ctx, cause)
+	limited, cancel := within(ctx, cause)
 	defer cancel()
 	result, err := operation(limited)
-	return result, t.Finish(ctx, limited, blame.Outer(ctx, started, cause.Limit, err))
+	return result, t.Finish(ctx, limited, err)
 }
 
 // Run makes a Timeout a [core.Mechanism]. It does the same as [Do].
@@ -110,19 +110,15 @@ func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) {
 	return Do(ctx, t, next.Run)
 }
 
-// within returns the context of an operation. started is zero unless the deadline of ctx
-// is before the limit.
-func within(ctx context.Context, cause *Error) (_ context.Context, cancel context.CancelFunc, started time.Time) {
+// within returns the context of an operation.
+func within(ctx context.Context, cause *Error) (_ context.Context, cancel context.CancelFunc) {
 	if cause.Limit < 0 {
-		return ctx, func() {}, started
+		return ctx, func() {}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		if now := time.Now(); deadline.Sub(now) <= cause.Limit {
-			return ctx, func() {}, now
-		}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= cause.Limit {
+		return ctx, func() {}
 	}
-	ctx, cancel = context.WithTimeoutCause(ctx, cause.Limit, cause)
-	return ctx, cancel, started
+	return context.WithTimeoutCause(ctx, cause.Limit, cause)
 }
 
 // Finish is the last part of [Do], for adapters that make the context themselves: caller

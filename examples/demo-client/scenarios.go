@@ -88,12 +88,13 @@ func showRetry(ctx context.Context, target string, t *table) error {
 
 // newBreakers is a breaker that opens at two failures of four, for half a second.
 func newBreakers(t *table) (*breaker.Client, error) {
-	return breaker.NewClient(breaker.ClientConfig{
-		Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 500 * time.Millisecond},
+	group, err := breaker.NewGroup(breaker.Config{
+		Window: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 500 * time.Millisecond},
 		OnStateChange: func(_ context.Context, s breaker.StateChange) {
-			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.To), "")
+			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.To), s.Reason)
 		},
 	})
+	return breaker.NewClient(group, breaker.ClientOptions{}), err
 }
 
 func showBreaker(ctx context.Context, target string, t *table) error {
@@ -188,14 +189,16 @@ func showOverride(ctx context.Context, target string, t *table) error {
 	second := send(ctx, c, http.MethodGet, target+"/flaky?fail=1&id="+rand.Text())
 	t.add("GET /flaky?fail=1", second.String(), fmt.Sprintf("others are: %d requests", network.n.Load()-sent))
 
-	host := breakers.Override(ctx, func(c *breaker.ClientCall) { c.Key = "billing" })
+	host := breakers.Override(ctx, func(o *breaker.ClientOptions) {
+		o.Key = func(*http.Request) (string, bool) { return "billing", true }
+	})
 	host = retries.Override(host, func(c *retry.Config) { c.Disabled = true })
 	for range 4 {
 		send(host, c, http.MethodGet, target+"/flaky?fail=1000&id=billing-"+rand.Text())
 	}
 	open := send(host, c, http.MethodGet, target+"/health")
 	t.add("GET /health, breaker \"billing\"", open.String(), "the calls that share this breaker have failed")
-	passed := send(breakers.Override(host, func(c *breaker.ClientCall) { c.Disabled = true }), c, http.MethodGet, target+"/health")
+	passed := send(breakers.Override(host, func(o *breaker.ClientOptions) { o.Disabled = true }), c, http.MethodGet, target+"/health")
 	t.add("GET /health, breaker disabled", passed.String(), "this request does not ask it")
 	return errors.Join(
 		expect("status with one attempt", first.status, http.StatusServiceUnavailable),

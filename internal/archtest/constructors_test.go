@@ -137,7 +137,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"standard.New":             func() error { return check(standard.New(standard.Config{})) },
 		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
 		"core/breaker.New":         func() error { return check(breaker.New(breaker.Config{Registry: registry})) },
-		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{}, 0)) },
+		"core/breaker.NewGroup":    func() error { return check(breaker.NewGroup(breaker.Config{})) },
 		"core/bulkhead.New":        func() error { return check(bulkhead.New(bulkhead.Config{Registry: registry})) },
 		"core/cooldown.New":        func() error { return check(cooldown.New(cooldown.Config{Registry: registry})) },
 		"core/ratelimit.New":       func() error { return check(ratelimit.New(ratelimit.Config{Registry: registry})) },
@@ -166,8 +166,9 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"outbound/pace.New": func() error {
 			return check(pace.New(pace.Config{Registry: registry, Rates: []pace.Rate{{Calls: 1, Per: time.Second}}, Store: offlineStore(redisstore.Coalesced)}))
 		},
-		"plugins/breaker.NewClient": func() error { return check(breakers.NewClient(breakers.ClientConfig{})) },
-		"plugins/breaker.NewServer": func() error { return check(breakers.NewServer(breakers.ServerConfig{})) },
+		"plugins/breaker.NewClient": func() error { breakers.NewClient(nil, breakers.ClientOptions{}); return nil },
+		"plugins/breaker.NewGroup":  func() error { return check(breakers.NewGroup(breakers.Config{})) },
+		"plugins/breaker.NewServer": func() error { breakers.NewServer(nil, breakers.ServerOptions{}); return nil },
 		"plugins/ratelimit.NewClient": func() error {
 			return check(limits.NewClient(limits.ClientConfig{}))
 		},
@@ -184,7 +185,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		"resiltest.NewNetwork":       func() error { resiltest.NewNetwork(); return nil },
 		"resiltest.NewScript":        func() error { resiltest.NewScript(); return nil },
 		"resiltest.NewServer":        nil, // a server that runs, for tests
-		"server.New":                 func() error { return check(server.New(core.Must(breakers.NewServer(breakers.ServerConfig{})))) },
+		"server.New":                 func() error { return check(server.New(breakers.NewServer(nil, breakers.ServerOptions{}))) },
 		"stores/denycache.New":       func() error { return check(denycache.New(offlineStore(redisstore.Strict), denycache.Config{})) },
 		"stores/redisstore.New": func() error {
 			return check(redisstore.New(offline, redisstore.Config{Mode: redisstore.Coalesced}))

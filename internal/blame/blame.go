@@ -98,53 +98,7 @@ func Hopeless(rejection error) bool {
 	return ok // it is negative
 }
 
-// Struck reports whether a timeout with a cause of its own ended ctx: one that was set
-// to detect slow calls, while a plain deadline may have been too near. One that was
-// canceled is not such, whatever its cause. limit is that of the timeout, or 0 if it is
-// not known.
-func Struck(ctx context.Context) (limit time.Duration, ok bool) {
-	if ctx.Err() != context.DeadlineExceeded {
-		return 0, false
-	}
-	cause := context.Cause(ctx)
-	if cause == context.DeadlineExceeded || !Timeout(cause) { //nolint:errorlint // a deadline without a cause of its own
-		return 0, false
-	}
-	if limited, ok := errors.AsType[interface {
-		error
-		TimeLimit() time.Duration
-	}](cause); ok {
-		limit = limited.TimeLimit()
-	}
-	return limit, true
-}
-
-// Outer returns err, the error of an attempt that started at a time, with an outcome if
-// an outer limit ended it: a Failure if at least half of the attempt's own limit was
-// left when it started, or if own is 0, half of the outer limit; otherwise Ignored. A
-// zero started is not known, and decides nothing; nor does an outer limit that is not
-// known.
-func Outer(ctx context.Context, started time.Time, own time.Duration, err error) error {
-	if err == nil || started.IsZero() || Of(err) != nil {
-		return err
-	}
-	limit, ok := Struck(ctx)
-	if own > 0 {
-		limit = own
-	}
-	deadline, bounded := ctx.Deadline()
-	if !ok || !bounded || limit <= 0 {
-		return err
-	}
-	outcome := core.Failure
-	if left := deadline.Sub(started); left < limit-left {
-		outcome = core.Ignored
-	}
-	return &Error{Err: err, Outcome: outcome}
-}
-
-// Judge returns the outcome of a call under ctx that ended with err: see DefaultClassify of
-// core/breaker.
+// Judge returns the outcome of a call under ctx that ended with err: see Classify of core/breaker.
 func Judge(ctx context.Context, err error) core.Outcome {
 	if err == nil {
 		return core.Success
@@ -152,10 +106,8 @@ func Judge(ctx context.Context, err error) core.Outcome {
 	if known := Of(err); known != nil && known.Outcome == core.Ignored || errors.Is(err, core.ErrRejected) {
 		return core.Ignored
 	}
-	if ctx.Err() != nil {
-		if _, limited := Struck(ctx); !limited {
-			return core.Ignored
-		}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return core.Ignored
 	}
 	return core.Failure
 }

@@ -22,7 +22,7 @@ func TestCallsWithoutListenersDoNotAllocate(t *testing.T) {
 	var r registry.Registry
 	limiter := core.Must(ratelimit.New(ratelimit.Config{Registry: (*core.Registry)(&r), Limit: ratelimit.PerSecond(1 << 30)}))
 	refusing := core.Must(ratelimit.New(ratelimit.Config{Name: "refusing", Registry: (*core.Registry)(&r), Limit: ratelimit.PerHour(1)}))
-	hosts := core.Must(breaker.NewGroup(breaker.Config{Registry: (*core.Registry)(&r)}, 0))
+	hosts := core.Must(breaker.NewGroup(breaker.Config{Registry: (*core.Registry)(&r)}))
 	bulk := core.Must(bulkhead.New(bulkhead.Config{Registry: (*core.Registry)(&r), Limit: 2}))
 	policy := core.Must(retry.New(retry.Config{Registry: (*core.Registry)(&r)}))
 	key := string([]byte("203.0.113.77"))
@@ -30,7 +30,7 @@ func TestCallsWithoutListenersDoNotAllocate(t *testing.T) {
 		"limiter, allowed": func() { _, _ = limiter.Take(ctx, key, 1) },
 		"limiter, refused": func() { _, _ = refusing.Take(ctx, key, 1) },
 		"breaker": func() {
-			p, err := hosts.Get(key).Acquire(ctx)
+			p, err := hosts.For(key).Acquire(ctx)
 			if err == nil {
 				p.Done(core.Success)
 			}

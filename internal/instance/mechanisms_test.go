@@ -23,7 +23,6 @@ import (
 	"github.com/gresil/gresil/outbound/dispatch"
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
-	breakers "github.com/gresil/gresil/plugins/breaker"
 	limiters "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
 	timeouts "github.com/gresil/gresil/plugins/timeout"
@@ -42,7 +41,7 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 			return breaker.New(breaker.Config{Name: n, Registry: r})
 		},
 		"breaker group": func(n string, r *core.Registry) (made, error) {
-			return breaker.NewGroup(breaker.Config{Name: n, Registry: r}, 0)
+			return breaker.NewGroup(breaker.Config{Name: n, Registry: r})
 		},
 		"ratelimit": func(n string, r *core.Registry) (made, error) {
 			return ratelimit.New(ratelimit.Config{Name: n, Registry: r})
@@ -58,12 +57,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"retry plugin": func(n string, r *core.Registry) (made, error) {
 			return retries.New(retries.Config{Name: n, Registry: r})
-		},
-		"breaker client": func(n string, r *core.Registry) (made, error) {
-			return breakers.NewClient(breakers.ClientConfig{Name: n, Registry: r})
-		},
-		"breaker server": func(n string, r *core.Registry) (made, error) {
-			return breakers.NewServer(breakers.ServerConfig{Name: n, Registry: r})
 		},
 		"ratelimit client": func(n string, r *core.Registry) (made, error) {
 			return limiters.NewClient(limiters.ClientConfig{Name: n, Registry: r})

@@ -27,13 +27,13 @@ func TestARejectionOfAnInnerPluginIsNoRefusalOfTheVendor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := core.Must(dispatch.New(config{Capacity: 8}))
-		breakers := core.Must(breaker.NewClient(breaker.ClientConfig{SyntheticResponse: true}))
+		group := core.Must(breaker.NewGroup(breaker.Config{}))
+		breakers := breaker.NewClient(group, breaker.ClientOptions{})
 		s, start := resiltest.NewScript(), time.Now()
-		require.NoError(t, breakers.Group().Get("vendor.test:80").OpenFor(time.Hour))
+		require.NoError(t, group.For("vendor.test:80").OpenFor(time.Hour))
 		resp, err := dispatch.RoundTripper(d, client.New(s, breakers), nil).RoundTrip(post(t, nil))
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Error(t, client.Rejected(resp))
+		require.Nil(t, resp)
+		require.ErrorIs(t, err, core.ErrRejected)
 		require.Zero(t, time.Since(start))
 		require.Zero(t, s.Calls())
 		require.Empty(t, d.Snapshot().Held)
@@ -154,14 +154,15 @@ func TestARequestWhoseDialOrLimiterFailedWasNotSent(t *testing.T) {
 		"Limiter": {config{Limiter: limiter}, ratelimit.ErrStore, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s, breakers := resiltest.NewScript(), core.Must(breaker.NewClient(breaker.ClientConfig{}))
+			s, group := resiltest.NewScript(), core.Must(breaker.NewGroup(breaker.Config{}))
+			breakers := breaker.NewClient(group, breaker.ClientOptions{})
 			rt := client.New(dispatch.RoundTripper(core.Must(dispatch.New(c.cfg)), s, nil), core.Must(retry.New(retry.Config{})), breakers)
 			_, err := rt.RoundTrip(post(t, strings.NewReader("x")))
 			require.ErrorIs(t, err, c.want, name)
 			require.NotErrorIs(t, err, retry.ErrMaybeProcessed, name)
 			require.True(t, client.NotSent(err), name)
 			require.Zero(t, s.Calls(), name)
-			require.Equal(t, c.failed, breakers.Stats().Failures > 0, name)
+			require.Equal(t, c.failed, group.Stats().Failures > 0, name)
 		})
 	}
 }

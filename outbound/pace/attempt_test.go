@@ -37,7 +37,8 @@ func TestTheWaitAfterASlowDialIsNotPartOfAnAttempt(t *testing.T) {
 		tr.DisableKeepAlives = tr.Protocols == nil
 		dials(tr, 60*time.Millisecond)
 		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 10, Per: time.Minute}}})
-		breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 4}))
+		group := core.Must(breaker.NewGroup(breaker.Config{Window: 4}))
+		breakers := breaker.NewClient(group, breaker.ClientOptions{})
 		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: 5 * time.Second}))
 		rt := client.New(tr, p, breakers, attempt)
 		for range 20 {
@@ -49,7 +50,7 @@ func TestTheWaitAfterASlowDialIsNotPartOfAnAttempt(t *testing.T) {
 		}
 		require.EqualValues(t, 20, v.total())
 		require.LessOrEqual(t, v.most(time.Minute), int64(10))
-		require.Zero(t, breakers.Stats().Failures)
+		require.Zero(t, group.Stats().Failures)
 		require.LessOrEqual(t, p.Stats().Stale, uint64(20), "no request dials more than twice")
 		require.NotZero(t, p.Stats().Stale)
 	})
@@ -64,7 +65,8 @@ func TestASlowDialDoesNotLoseItsTurn(t *testing.T) {
 		tr := srv.Transport()
 		dials(tr, 100*time.Millisecond)
 		p := newPacer(t, pace.Config{Rates: perSecond(100)})
-		breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 4}))
+		group := core.Must(breaker.NewGroup(breaker.Config{Window: 4}))
+		breakers := breaker.NewClient(group, breaker.ClientOptions{})
 		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
 		rt := client.New(tr, p, breakers, attempt)
 		done := make(chan error, 1000)
@@ -82,7 +84,7 @@ func TestASlowDialDoesNotLoseItsTurn(t *testing.T) {
 		}
 		require.EqualValues(t, 1000, v.total())
 		require.LessOrEqual(t, v.most(time.Second), int64(100))
-		require.Zero(t, breakers.Stats().Failures)
+		require.Zero(t, group.Stats().Failures)
 		time.Sleep(time.Second) // dials whose request has got another connection
 	})
 }

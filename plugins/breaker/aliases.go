@@ -1,33 +1,25 @@
 package breaker
 
-import (
-	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/core/breaker"
-)
+import "github.com/gresil/gresil/core/breaker"
 
-// The types of core/breaker and core/backoff that the plugins use.
 type (
-	// Breaker is the breaker of one key.
+	// A Breaker admits or rejects calls: see core/breaker.
 	Breaker = breaker.Breaker
-	// Group has the breakers of all keys.
+	// Config configures a group: see core/breaker.
+	Config = breaker.Config
+	// A Group has a breaker for each key, such as a host: see core/breaker.
 	Group = breaker.Group
-	// State decides whether a breaker admits and counts requests.
-	State = breaker.State
-	// TrialRule decides from the trials of a half-open breaker whether it closes.
-	TrialRule = breaker.TrialRule
-	// Stats are the counts of all breakers of a plugin.
-	Stats = breaker.Stats
-	// GroupStats are the same with the number of keys in each state.
-	GroupStats = breaker.GroupStats
-	// OpenError is the error of a rejected request.
+	// An OpenError is the error of a call that was not admitted: see core/breaker.
 	OpenError = breaker.OpenError
-	// Strategy computes how long a breaker stays open; core/backoff has several.
-	Strategy = backoff.Strategy
-	// A StateChange is a change of the state of a breaker.
+	// A State says whether a breaker admits and counts calls: see core/breaker.
+	State = breaker.State
+	// A StateChange is the argument of Config.OnStateChange: see core/breaker.
 	StateChange = breaker.StateChange
+	// Stats are the counts of a breaker or a group: see core/breaker.
+	Stats = breaker.Stats
 )
 
-// The states. See core/breaker.
+// The states.
 const (
 	Closed      = breaker.Closed
 	Open        = breaker.Open
@@ -37,11 +29,8 @@ const (
 	MetricsOnly = breaker.MetricsOnly
 )
 
-// The rules for trials. See core/breaker.
-const (
-	ByRate         = breaker.ByRate
-	AllMustSucceed = breaker.AllMustSucceed
-)
-
-// ErrOpen is matched by every [*OpenError].
+// ErrOpen is matched by an *OpenError.
 var ErrOpen = breaker.ErrOpen
+
+// NewGroup makes a group, for one breaker or many.
+func NewGroup(cfg Config) (*Group, error) { return breaker.NewGroup(cfg) }

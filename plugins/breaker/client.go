@@ -3,85 +3,71 @@ package breaker
 import (
 	"context"
 	"net/http"
-	"net/url"
+	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/request"
 )
 
-// A Client rejects requests to hosts that keep failing. Any number of http.Clients may
-// share it and its breakers.
+// ClientOptions say how a [Client] applies its breakers to requests. The zero value has a breaker for each host.
+type ClientOptions struct {
+	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
+	Disabled bool
+	// Key is the key of the breaker of a request. A request without it passes. If nil, it is client.Host.
+	Key func(req *http.Request) (key string, ok bool)
+	// Classify returns the outcome of an exchange. It does not read the body. If nil, it is client.Classify. If a failure says how
+	// long to wait (client.RetryAfter), and opens the breaker, it is open for at least that long.
+	Classify func(req *http.Request, resp *http.Response, err error) core.Outcome
+	// Trip returns for how long a single response opens the breaker, as if the server has banned the caller. If 0, Classify decides.
+	// If nil, no single response does.
+	Trip func(resp *http.Response) time.Duration
+}
+
+// A Client rejects requests while the breaker of their key is open. It is safe for concurrent use. It is a client.Plugin.
 type Client struct {
-	plugin[ClientConfig, clientRules, ClientCall]
+	group *Group
+	opts  ClientOptions
 }
 
-func clientLife() *instance.Kind[ClientConfig, clientRules] {
-	return &instance.Kind[ClientConfig, clientRules]{
-		Kind: "breaker", Type: "breaker.ClientConfig", DefaultName: "default",
-		Fields: func(c *ClientConfig) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
-		Settings: rulesOf,
-		Fixed: func(check *validate.Check, old, cfg *ClientConfig) {
-			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
-		},
+// NewClient makes a plugin. If group is nil, it is NewGroup of the zero Config.
+func NewClient(group *Group, opts ClientOptions) *Client {
+	c := &Client{bound(group, opts.Key == nil), opts}
+	if c.opts.Key == nil {
+		c.opts.Key = host
 	}
-}
-
-// NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or of
-// [core.Registry.Add].
-func NewClient(cfg ClientConfig) (*Client, error) {
-	c := &Client{}
-	if err := c.init(c, clientLife(), cfg, true, func() bool { return c.life.Load().Config.Key == nil }, cfg.MaxKeys); err != nil {
-		return nil, err
+	if c.opts.Classify == nil {
+		c.opts.Classify = classify
 	}
-	return c, nil
+	return c
 }
 
-// Phase returns [client.Attempt].
+func host(req *http.Request) (string, bool) { return client.Host(req), true }
+
+func classify(req *http.Request, resp *http.Response, err error) core.Outcome {
+	return client.Classify(req.Context(), resp, client.Explain(req, err))
+}
+
+// Override returns a context under which f changes the options of this plugin. Overrides nest; the innermost is applied last.
+func (c *Client) Override(ctx context.Context, f func(*ClientOptions)) context.Context {
+	return override.Context(ctx, c, f)
+}
+
+// Phase returns client.Attempt.
 func (c *Client) Phase() client.Phase { return client.Attempt }
 
-// Config returns the ClientConfig of NewClient or of the last SetConfig, as it was given
-// except for a Name and Registry that stayed.
-func (c *Client) Config() ClientConfig { return c.life.Load().Config }
+// Name returns the name of the group.
+func (c *Client) Name() string { return c.group.Name() }
 
-// SetConfig replaces the ClientConfig while the plugin is in use: see
-// [breaker.Group.SetConfig]. States and counts stay. An empty Name and a nil
-// Registry stay as they are; MaxKeys must stay the same. With an error nothing changes.
-func (c *Client) SetConfig(cfg ClientConfig) error { return c.setConfig(cfg) }
+// String returns the type and the name of the group, as in "breaker.Client(search)".
+func (c *Client) String() string { return "breaker.Client(" + c.Name() + ")" }
 
-// Override returns a context under which f changes how this plugin, and no other, treats
-// requests. Overrides nest: the innermost is applied last. A nil f changes nothing.
-func (c *Client) Override(ctx context.Context, f func(*ClientCall)) context.Context {
-	return override.Context(ctx, &c.plugin, f)
-}
+// Close does nothing: the group goes on, and its Close removes it from the registry.
+func (c *Client) Close() error { return nil }
 
-// For returns the breaker of a key, or nil if no request has used it yet. Without a Key
-// in the ClientConfig the key is a host in any spelling, as in "api.example.com": without
-// a port, that of https is looked up first, then that of http. For never makes a
-// breaker: Get of the [Client.Group] does.
-func (c *Client) For(key string) *Breaker {
-	b := c.group.Lookup(key)
-	if b != nil || c.life.Load().Config.Key != nil {
-		return b
-	}
-	for _, scheme := range []string{"https", "http"} {
-		host := client.Host(&http.Request{URL: &url.URL{Scheme: scheme, Host: key}})
-		if b = c.group.Lookup(host); b != nil {
-			break
-		}
-	}
-	return b
-}
-
-// Stats returns the counts so far.
-func (c *Client) Stats() GroupStats { return c.group.Stats() }
-
-// Transport returns next with the breakers around it. A nil next is a clone of
-// [http.DefaultTransport].
+// Transport returns next with the breakers around it. A nil next is a clone of http.DefaultTransport.
 func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = client.New(nil)
@@ -89,13 +75,106 @@ func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	return &transport{client: c, next: next}
 }
 
-// ClientCall is the part that can change for one request.
-type ClientCall struct {
-	// Disabled sends the request past the breaker: it is neither rejected nor counted.
-	Disabled bool
-	// Key is the key of the breaker to use. If empty, it is that of the request.
-	Key string
-	// Classify is that of the ClientConfig, or the default, when the function of an
-	// Override gets it: a function that replaces it can call it. If nil, it stays.
-	Classify func(ctx context.Context, resp *http.Response, err error) core.Outcome
+type transport struct {
+	client *Client
+	next   http.RoundTripper
+}
+
+// CloseIdleConnections passes the call on.
+func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
+
+// options returns the options for a request.
+func (t *transport) options(ctx context.Context) *ClientOptions {
+	f := override.From[Client, ClientOptions](ctx, t.client)
+	if f == nil {
+		return &t.client.opts
+	}
+	opts := t.client.opts
+	f(&opts)
+	return &opts
+}
+
+// RoundTrip sends req if its breaker admits it.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := sending{body: client.NewReplay(req, -1)}
+	defer x.end()
+	opts := t.options(req.Context())
+	key, ok := "", false
+	if !opts.Disabled {
+		key, ok = opts.Key(req)
+	}
+	if !ok {
+		x.returned = true
+		return t.next.RoundTrip(req)
+	}
+	var err error
+	if x.permit, err = t.client.group.For(key).Acquire(req.Context()); err != nil {
+		x.returned = true
+		client.CloseBody(req)
+		return nil, err
+	}
+	attempt, _ := x.body.Attempt(req.Context()) // the first cannot fail
+	x.sending = true
+	x.resp, err = t.next.RoundTrip(attempt)
+	x.sending, x.sent = false, true
+	request.Restore(x.resp, attempt, req)
+	opts.judge(&x.permit, attempt, x.resp, err)
+	x.returned = true
+	return x.resp, err
+}
+
+// judge ends the permit of an exchange.
+func (o *ClientOptions) judge(permit *breaker.Permit, req *http.Request, resp *http.Response, err error) {
+	if request.Rejected(resp, err) { // by an inner plugin: no call was made
+		permit.Done(core.Ignored)
+		return
+	}
+	if o.Trip != nil && err == nil && resp != nil {
+		if d := o.Trip(resp); d > 0 {
+			permit.Trip(d)
+			return
+		}
+	}
+	if outcome := o.Classify(req, resp, err); outcome != core.Failure {
+		permit.Done(outcome)
+	} else {
+		permit.Failed(retryAfter(resp))
+	}
+}
+
+func retryAfter(resp *http.Response) time.Duration {
+	wait, _ := client.RetryAfter(resp)
+	return wait
+}
+
+// A sending is a request on its way through the next transport.
+type sending struct {
+	permit        breaker.Permit
+	body          client.Replay
+	resp          *http.Response
+	sending, sent bool
+	returned      bool
+}
+
+// end releases everything if RoundTrip did not return.
+func (x *sending) end() {
+	if x.returned {
+		return
+	}
+	outcome := core.Ignored
+	if x.sending {
+		if v := recover(); v != nil { // nil after a Goexit
+			defer panic(v)
+			if v != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+				outcome = core.Failure
+			}
+		}
+	}
+	defer x.permit.Done(outcome)
+	switch {
+	case !x.sent: // a function of the user or the transport panicked or ended the goroutine, and might not have closed it
+		x.body.Abort()
+	case x.resp != nil && x.resp.Body != nil: // a function of the user panicked or ended the goroutine
+		_ = x.resp.Body.Close()
+	}
 }

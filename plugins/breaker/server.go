@@ -2,106 +2,234 @@ package breaker
 
 import (
 	"context"
-	"fmt"
+	"io"
 	"net/http"
-	"sync/atomic"
+	"sync"
+	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/internal/override"
-	"github.com/gresil/gresil/internal/validate"
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/registry"
+	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
-// A Server rejects requests to a handler that keeps failing, with 503 and Retry-After.
-// Any number of handlers may share it and its breakers.
+// ServerOptions say how a [Server] applies its breakers to requests. The zero value has one breaker for all requests.
+type ServerOptions struct {
+	// Disabled sends all requests past the breakers: they are neither rejected nor counted.
+	Disabled bool
+	// Key is the key of the breaker of a request, such as server.Pattern. A request without it passes. If nil, all requests have one
+	// breaker.
+	Key server.Key
+	// Classify returns the outcome of a request by its status, which is 0 for a connection that was taken over. It is called once,
+	// before the header is sent. A handler that panics has failed; what an inner plugin has rejected is ignored. If nil, it is
+	// server.Classify.
+	Classify func(r *http.Request, status int) core.Outcome
+	// OnRejected answers a request that is rejected. Retry-After is set. rej.Err is an *OpenError. If nil, it is server.Reject,
+	// which is also called if OnRejected writes nothing.
+	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
+}
+
+// A Server rejects requests while the breaker of their key is open. It is safe for concurrent use. It is a server.Plugin.
 type Server struct {
-	plugin[ServerConfig, classifier, ServerCall]
-
-	handlers atomic.Int32 // that Handler returned
+	group *Group
+	opts  ServerOptions
 }
 
-type classifier func(r *http.Request, status int) core.Outcome
-
-func serverLife() *instance.Kind[ServerConfig, classifier] {
-	return &instance.Kind[ServerConfig, classifier]{
-		Kind: "breaker", Type: "breaker.ServerConfig", DefaultName: "default",
-		Fields: func(c *ServerConfig) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
-		Settings: func(c *ServerConfig) classifier {
-			if c.Classify == nil {
-				return server.Classify
-			}
-			return c.Classify
-		},
-		Fixed: func(check *validate.Check, old, cfg *ServerConfig) {
-			check.That(cfg.MaxKeys == old.MaxKeys, "MaxKeys", cfg.MaxKeys, mustStay(old.MaxKeys))
-			check.That((cfg.Key == nil) == (old.Key == nil), "Key", cfg.Key != nil, fmt.Sprintf("must stay set: %v", old.Key != nil))
-		},
+// NewServer makes a plugin. If group is nil, it is NewGroup of the zero Config.
+func NewServer(group *Group, opts ServerOptions) *Server {
+	s := &Server{bound(group, false), opts}
+	if s.opts.Classify == nil {
+		s.opts.Classify = server.Classify
 	}
+	return s
 }
 
-// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or of
-// [core.Registry.Add].
-func NewServer(cfg ServerConfig) (*Server, error) {
-	s := &Server{}
-	if err := s.init(s, serverLife(), cfg, cfg.Key != nil, nil, cfg.MaxKeys); err != nil {
-		return nil, err
+// bound returns group, or a new one, and tells it whether keys are hosts.
+func bound(group *Group, hosts bool) *Group {
+	if group == nil {
+		group = core.Must(NewGroup(Config{}))
 	}
-	return s, nil
+	if e, ok := (*registry.Registry)(group.Config().Registry).Get("breaker", group.Name()); ok && e.Instance == group {
+		e.Source.Bind(hosts)
+	}
+	return group
 }
 
-// Phase is directly inside of [server.Admission]: a request that waits at a limiter must
-// not hold the slot of a trial.
+// Override returns a context under which f changes the options of this plugin, for an outer middleware. Overrides nest; the
+// innermost is applied last.
+func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.Context {
+	return override.Context(ctx, s, f)
+}
+
+// Phase is just inside of server.Admission, so that a request that waits there is not a trial.
 func (s *Server) Phase() server.Phase { return server.Admission + 10 }
 
-// Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
-// except for a Name and Registry that stayed.
-func (s *Server) Config() ServerConfig { return s.life.Load().Config }
+// Name returns the name of the group.
+func (s *Server) Name() string { return s.group.Name() }
 
-// SetConfig replaces the ServerConfig while the plugin is in use: see
-// [breaker.Breaker.SetConfig]. States, counts and observers stay. An empty Name and a nil
-// Registry stay as they are; MaxKeys must stay the same, and a Key must not be added or
-// removed. With an error nothing changes.
-func (s *Server) SetConfig(cfg ServerConfig) error { return s.setConfig(cfg) }
-
-// Override returns a context under which f changes how this plugin, and no other, treats
-// a request, for an outer middleware. Overrides nest: the innermost is applied last. A
-// nil f changes nothing.
-func (s *Server) Override(ctx context.Context, f func(*ServerCall)) context.Context {
-	return override.Context(ctx, &s.plugin, f)
-}
-
-// String returns the type and the name, as in "breaker.Server(default)".
+// String returns the type and the name of the group, as in "breaker.Server(default)".
 func (s *Server) String() string { return "breaker.Server(" + s.Name() + ")" }
 
-// For returns the breaker of a key, or nil if no request has used it yet. Requests
-// without a key have the empty one. Without a Key in the ServerConfig there is only one
-// breaker, whatever the key.
-func (s *Server) For(key string) *Breaker {
-	if s.one != nil {
-		return s.one
-	}
-	return s.group.Lookup(key)
+// Close does nothing: the group goes on, and its Close removes it from the registry.
+func (s *Server) Close() error { return nil }
+
+// Handler returns next with the breakers around it. It fits Use and With of chi.
+func (s *Server) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		opts := s.options(r.Context())
+		key, ok := "", !opts.Disabled
+		if ok && opts.Key != nil {
+			key, ok = opts.Key(r)
+		}
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		permit, err := s.group.For(key).Acquire(r.Context())
+		if err != nil {
+			opts.reject(w, r, err)
+			return
+		}
+		x := &exchange{opts: opts, request: r, permit: permit}
+		x.serve(next, w)
+	})
 }
 
-// Stats returns the counts so far.
-func (s *Server) Stats() Stats {
-	if s.one != nil {
-		return s.one.Stats()
+// options returns the options for a request.
+func (s *Server) options(ctx context.Context) *ServerOptions {
+	f := override.From[Server, ServerOptions](ctx, s)
+	if f == nil {
+		return &s.opts
 	}
-	return s.group.Stats().Stats
+	opts := s.opts
+	f(&opts)
+	return &opts
 }
 
-// ServerCall is the part that can change for one request to a [Server].
-type ServerCall struct {
-	// Disabled sends the request past the breaker: it is neither rejected nor counted.
-	Disabled bool
-	// Key is the key of the breaker to use. If empty, it is that of the request.
-	// Without a Key in the ServerConfig there is only one breaker, and Key is not used.
-	Key string
-	// Classify is that of the ServerConfig, or the default, when the function of an
-	// Override gets it: a function that replaces it can call it. If nil, it stays.
-	Classify func(r *http.Request, status int) core.Outcome
+// reject answers a request that was not admitted.
+func (o *ServerOptions) reject(w http.ResponseWriter, r *http.Request, err error) {
+	reject.With(w, r, server.Rejection{Err: err}, 0, o.OnRejected, server.Reject)
+}
+
+// An exchange is one request. It is judged once.
+type exchange struct {
+	opts    *ServerOptions
+	request *http.Request
+	sent    recorder.Recorder
+	permit  breaker.Permit
+	upload  upload
+	judged  bool
+}
+
+func (x *exchange) serve(next http.Handler, w http.ResponseWriter) {
+	w = x.sent.Wrap(w)
+	x.sent.Observe(x)
+	outcome, returned := core.Ignored, false
+	defer func() {
+		if returned {
+			return
+		}
+		panicked := recover()                                    // nil after a Goexit
+		if panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+			outcome = core.Failure
+		}
+		x.permit.Done(outcome) // it does nothing after the header
+		if panicked != nil {
+			panic(panicked)
+		}
+	}()
+	if r := x.request; r.Body != nil && r.Body != http.NoBody {
+		x.upload.ReadCloser, x.upload.ctx = r.Body, r.Context()
+		r.Body = &x.upload
+	}
+	next.ServeHTTP(w, x.request)
+	if !x.judged {
+		x.OnHeader(x.sent.Status())
+	}
+	returned = true
+}
+
+// OnHeader ends the permit at the final header: the handler of a stream might return hours later, and be a trial as long.
+func (x *exchange) OnHeader(status int) {
+	x.judged = true
+	outcome := core.Ignored
+	if x.sent.Rejected() == nil { // otherwise an inner plugin has rejected it: no call was made
+		outcome = x.opts.Classify(x.request, status)
+	}
+	if outcome == core.Failure && x.upload.blamed(status) {
+		outcome = core.Ignored
+	}
+	x.permit.Done(outcome)
+}
+
+// An upload is the body of a request to a handler. A transport of the handler can read it in another goroutine.
+type upload struct {
+	io.ReadCloser
+	ctx context.Context //nolint:containedctx // of the request
+
+	mu     sync.Mutex
+	since  time.Time     // when the Read that runs has begun; zero if none does
+	waited time.Duration // in the Reads before
+	stuck  bool          // it was closed while a Read ran
+	closed bool
+	failed bool // a Read before, or a limit has struck while one waited
+}
+
+// slow is for how long Reads must have waited for the client, so that a limit that strikes meanwhile is not held against the handler.
+const slow = 100 * time.Millisecond
+
+func (u *upload) Read(p []byte) (int, error) {
+	late := u.ctx.Err() != nil
+	u.update(func() { u.since = time.Now() })
+	n, err := u.ReadCloser.Read(p)
+	u.update(func() {
+		u.stop()
+		struck := u.ctx.Err() != nil && u.waited >= slow
+		u.failed = u.failed || !late && (struck || err != nil && err != io.EOF) //nolint:errorlint // as io.Reader has it
+	})
+	return n, err
+}
+
+// update calls f unless the handler has closed the body.
+func (u *upload) update(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.closed {
+		f()
+	}
+}
+
+// stop adds the time of the Read that runs, and reports whether one does.
+func (u *upload) stop() (runs bool) {
+	if runs = !u.since.IsZero(); runs {
+		u.waited += time.Since(u.since)
+		u.since = time.Time{}
+	}
+	return runs
+}
+
+// Close ends a Read that runs, and keeps that there was one.
+func (u *upload) Close() error {
+	u.update(func() { u.stuck, u.closed = u.stop(), true })
+	return u.ReadCloser.Close()
+}
+
+// blamed reports whether a failure can be the fault of the client: its body could not be read, or a limit has struck, here or in
+// an inner proxy, while a Read waited for it.
+func (u *upload) blamed(status int) bool {
+	if u.ReadCloser == nil {
+		return false
+	}
+	u.update(func() {
+		if u.stuck = u.stop(); u.stuck {
+			u.since = time.Now() // it goes on
+		}
+	})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	limited := u.ctx.Err() != nil || status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout
+	return u.failed || limited && u.stuck && u.waited >= slow
 }

@@ -2,233 +2,238 @@ package breaker_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
-	"sync"
+	"net/http/httputil"
+	neturl "net/url"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/server"
 )
 
-type timeoutError struct{}
-
-func (timeoutError) Error() string { return "timed out" }
-func (timeoutError) Timeout() bool { return true }
-
-func newServer(t *testing.T, cfg breaker.ServerConfig) *breaker.Server {
-	t.Helper()
-	s, err := breaker.NewServer(cfg)
-	require.NoError(t, err)
-	return s
+// trickle is a body of n bytes, each of which takes a while.
+type trickle struct {
+	n     int
+	pause time.Duration
 }
 
-// status sends these.
-func status(all ...int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		for _, s := range all {
-			w.WriteHeader(s)
-		}
+func (r *trickle) Read(p []byte) (int, error) {
+	time.Sleep(r.pause)
+	if r.n--; r.n < 0 {
+		return 0, io.EOF
 	}
+	p[0] = 'x'
+	return 1, nil
 }
 
-func serve(ctx context.Context, h http.Handler, path string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
-	return w
+// arriving is a request as a server gets it.
+func arriving(ctx context.Context, t *testing.T, body io.Reader) *http.Request {
+	t.Helper()
+	req := request(ctx, t, url, body)
+	if body != nil {
+		req.ContentLength = -1
+	}
+	return req
 }
 
 func TestServerOutcomes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		limit, cancel := context.WithTimeoutCause(t.Context(), time.Second, timeoutError{})
-		defer cancel()
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		time.Sleep(time.Minute)
-		panics := func(v any) http.HandlerFunc { return func(http.ResponseWriter, *http.Request) { panic(v) } }
-		for _, c := range []struct {
-			name    string
-			ctx     context.Context
-			handler http.HandlerFunc
-			want    core.Outcome
-		}{
-			{"nothing sent", t.Context(), func(http.ResponseWriter, *http.Request) {}, core.Success},
-			{"404", t.Context(), status(404), core.Success},
-			{"500", t.Context(), status(500), core.Failure},
-			{"501", t.Context(), status(501), core.Success},
-			{"100 and 503", t.Context(), status(100, 503), core.Failure},
-			{"only the first counts", t.Context(), status(200, 500), core.Success},
-			{"panic", t.Context(), panics("handler"), core.Failure},
-			{"panic when the client has gone", gone, panics("handler"), core.Failure},
-			{"abort", t.Context(), panics(http.ErrAbortHandler), core.Ignored},
-			{"the client has gone", gone, status(500), core.Ignored},
-			{"a timeout further out", limit, status(200), core.Failure},
-			{"rejected further in", t.Context(), func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }, core.Ignored},
-		} {
-			var got []core.Outcome
-			p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome, _ time.Duration) { got = append(got, o) })})
-			func() {
-				defer func() { _ = recover() }()
-				serve(c.ctx, p.Handler(c.handler), "/")
-			}()
-			require.Equal(t, []core.Outcome{c.want}, got, c.name)
+	success, failure, ignored := [3]uint64{1, 0, 0}, [3]uint64{0, 1, 0}, [3]uint64{0, 0, 1}
+	status := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(n) }
+	}
+	reads := func(n int) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); w.WriteHeader(n) }
+	}
+	hangs := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done(); w.WriteHeader(503) }
+	limited := func(next http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+			defer cancel()
+			next(w, r.WithContext(ctx))
 		}
-	})
+	}
+	proxy := func(rt roundTrip) http.HandlerFunc {
+		p := httputil.NewSingleHostReverseProxy(core.Must(neturl.Parse("http://origin.test")))
+		p.Transport, p.ErrorHandler = rt, func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(502) }
+		return p.ServeHTTP
+	}
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		body    io.Reader
+		cancel  time.Duration // when the client leaves
+		want    [3]uint64
+	}{
+		"200":                        {status(200), nil, 0, success},
+		"nothing was sent":           {func(http.ResponseWriter, *http.Request) {}, nil, 0, success},
+		"404":                        {status(404), nil, 0, success},
+		"500":                        {status(500), nil, 0, failure},
+		"501":                        {status(501), nil, 0, success},
+		"503":                        {status(503), nil, 0, failure},
+		"a rejection further in":     {func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }, nil, 0, ignored},
+		"the client leaves":          {hangs, nil, time.Second, ignored},
+		"it leaves after the answer": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200); <-r.Context().Done() }, nil, time.Second, success},
+		"its answer is a failure":    {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); <-r.Context().Done() }, nil, time.Second, failure},
+		"a deadline of its own":      {limited(hangs), nil, 0, failure},
+		"a body that fails":          {reads(500), iotest.ErrReader(errors.New("reset")), 0, ignored},
+		"and the handler copes":      {reads(200), iotest.ErrReader(errors.New("reset")), 0, success},
+		"a body that was read":       {reads(500), strings.NewReader("x"), 0, failure},
+		"one that was not":           {status(500), iotest.ErrReader(errors.New("reset")), 0, failure},
+		"a proxy, the body fails": {proxy(func(r *http.Request) (*http.Response, error) {
+			defer func() { _ = r.Body.Close() }()
+			_, err := io.Copy(io.Discard, r.Body)
+			return respond(r, 200), err
+		}), iotest.ErrReader(errors.New("reset")), 0, ignored},
+		"a proxy, the origin is down": {proxy(func(r *http.Request) (*http.Response, error) {
+			_ = r.Body.Close()
+			_, _ = r.Body.Read(make([]byte, 1))
+			return nil, errDown
+		}), strings.NewReader("x"), 0, failure},
+		"a proxy, a limit during an upload": {proxy(func(r *http.Request) (*http.Response, error) {
+			go func() { _, _ = io.Copy(io.Discard, r.Body) }()
+			time.Sleep(time.Second)
+			_ = r.Body.Close()
+			return nil, context.DeadlineExceeded
+		}), &trickle{100, 70 * time.Millisecond}, 0, ignored},
+		"a proxy, a limit after one": {proxy(func(r *http.Request) (*http.Response, error) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			time.Sleep(time.Second)
+			_ = r.Body.Close()
+			return nil, context.DeadlineExceeded
+		}), &trickle{10, 70 * time.Millisecond}, 0, failure},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			group := newGroup(t, breaker.Config{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.cancel > 0 {
+				time.AfterFunc(c.cancel, cancel)
+			}
+			breaker.NewServer(group, breaker.ServerOptions{}).Handler(c.handler).ServeHTTP(httptest.NewRecorder(), arriving(ctx, t, c.body))
+			require.Equal(t, c.want, counts(group.Stats()), name)
+			time.Sleep(time.Minute) // a transport reads on
+		})
+	}
+}
+
+// A limit around the breaker is a failure of a handler that does not answer, but not while it waits for a slow upload.
+func TestServerUnderALimit(t *testing.T) {
+	t.Parallel()
+	reads := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); w.WriteHeader(503) }
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		body    io.Reader
+		want    [3]uint64
+	}{
+		"it hangs":            {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil, [3]uint64{0, 1, 0}},
+		"after an upload":     {func(w http.ResponseWriter, r *http.Request) { reads(w, r); <-r.Context().Done() }, strings.NewReader("x"), [3]uint64{0, 1, 0}},
+		"during a slow one":   {reads, &trickle{100, 70 * time.Millisecond}, [3]uint64{0, 0, 1}},
+		"before it is read":   {func(w http.ResponseWriter, r *http.Request) { time.Sleep(time.Minute); reads(w, r) }, &trickle{10, 0}, [3]uint64{0, 1, 0}},
+		"it answers in time":  {func(http.ResponseWriter, *http.Request) {}, nil, [3]uint64{1, 0, 0}},
+		"the client has left": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, iotest.ErrReader(context.Canceled), [3]uint64{0, 0, 1}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			group := newGroup(t, breaker.Config{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if name == "the client has left" {
+				cancel()
+			}
+			breaker.NewServer(group, breaker.ServerOptions{}).Handler(c.handler).ServeHTTP(httptest.NewRecorder(), arriving(ctx, t, c.body))
+			require.Equal(t, c.want, counts(group.Stats()), name)
+		})
+	}
 }
 
 func TestServerOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		answer, calls := 500, 0
-		p := newServer(t, breaker.ServerConfig{Name: "shop", Window: 4, Trials: 2})
-		h := p.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { calls++; w.WriteHeader(answer) }))
-		for range 4 {
-			require.Equal(t, 500, serve(t.Context(), h, "/").Code)
+		group := newGroup(t, breaker.Config{OpenDelay: backoff.Constant{Wait: 1500 * time.Millisecond}})
+		status, told := 500, 0
+		s := breaker.NewServer(group, breaker.ServerOptions{OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
+			require.ErrorIs(t, rej.Err, breaker.ErrOpen)
+			require.Equal(t, "2", w.Header().Get("Retry-After"))
+			told++
+			server.Reject(w, r, rej)
+		}})
+		h := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		get := func(h http.Handler, ctx context.Context) int {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, request(ctx, t, url, nil))
+			return w.Code
 		}
-		time.Sleep(100 * time.Millisecond)
-		w := serve(t.Context(), h, "/")
-		require.Equal(t, 503, w.Code)
-		require.Equal(t, "60", w.Header().Get("Retry-After"), "59.9s, rounded up")
-		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
-		require.NotContains(t, w.Body.String(), "shop", "nothing of the inside")
-		require.Equal(t, 4, calls)
-		time.Sleep(time.Minute)
-		answer = 204
-		for range 2 {
-			require.Equal(t, 204, serve(t.Context(), h, "/").Code)
+		for range 5 {
+			require.Equal(t, 500, get(h, t.Context()))
 		}
-		require.Equal(t, breaker.Closed, p.For("").State())
-		require.Equal(t, []any{"shop", server.Admission + 10}, []any{p.Name(), p.Phase()})
-		require.EqualValues(t, 1, p.Stats().Rejected)
-		require.NoError(t, p.For("").SetState(breaker.ForcedOpen))
-		require.Empty(t, serve(t.Context(), h, "/").Header().Get("Retry-After"), "waiting does not help")
+		require.Equal(t, []int{503, 1}, []int{get(h, t.Context()), told})
+		require.Equal(t, 500, get(h, s.Override(t.Context(), func(o *breaker.ServerOptions) { o.Disabled = true })))
+		outer := newGroup(t, breaker.Config{})
+		require.Equal(t, 503, get(breaker.NewServer(outer, breaker.ServerOptions{}).Handler(h), t.Context()))
+		require.Equal(t, [3]uint64{0, 0, 1}, counts(outer.Stats()))
+		time.Sleep(2 * time.Second)
+		status = 200
+		for range 5 {
+			require.Equal(t, 200, get(h, t.Context()))
+		}
+		require.Equal(t, breaker.Closed, group.Stats().State)
+		require.Equal(t, []any{"breaker.Server(default)", server.Admission + 10}, []any{s.String(), s.Phase()})
 	})
 }
 
-func TestServerRejectionIsMarked(t *testing.T) {
+func TestServerOptions(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Initial: breaker.ForcedOpen})
-	seen := new(recorder.Recorder)
-	w := seen.Wrap(httptest.NewRecorder())
-	p.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
-	require.ErrorIs(t, seen.Rejected(), breaker.ErrOpen)
+	group := newGroup(t, breaker.Config{Failures: 1})
+	s := breaker.NewServer(group, breaker.ServerOptions{
+		Key:      server.Header("X-Tenant"),
+		Classify: func(_ *http.Request, status int) core.Outcome { return core.Outcome(status % 10) },
+	})
+	h := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400 + int(core.Failure)) }))
+	get := func(tenant string) int {
+		req, w := request(t.Context(), t, url, nil), httptest.NewRecorder()
+		req.Header.Set("X-Tenant", tenant)
+		h.ServeHTTP(w, req)
+		return w.Code
+	}
+	require.Equal(t, []int{402, 503, 402, 402, 402}, []int{get("a"), get("a"), get("b"), get(""), get("")})
+	require.Equal(t, 2, group.Stats().Keys, "a request without a key passes")
 }
 
-func TestAHandlerThatPanicsGivesItsSlotBack(t *testing.T) {
+func TestHandlerPanics(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		end  func()
-		want any
-		then breaker.State
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		want    [3]uint64
 	}{
-		{func() { panic("handler") }, "handler", breaker.Open},
-		{func() { panic(http.ErrAbortHandler) }, http.ErrAbortHandler, breaker.HalfOpen},
-		{runtime.Goexit, nil, breaker.HalfOpen},
+		"mine":                    {func(http.ResponseWriter, *http.Request) { panic("mine") }, [3]uint64{0, 1, 0}},
+		"net/http: abort Handler": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, [3]uint64{0, 0, 1}},
+		"after the header":        {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("after the header") }, [3]uint64{1, 0, 0}},
 	} {
-		p := newServer(t, breaker.ServerConfig{Trials: 1, Initial: breaker.HalfOpen})
-		h := p.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { c.end() }))
-		var panicked any
-		var all sync.WaitGroup
-		all.Go(func() {
-			defer func() { panicked = recover() }()
-			serve(t.Context(), h, "/")
-		})
-		all.Wait()
-		require.Equal(t, c.want, panicked)
-		require.Equal(t, c.then, p.For("").State())
-		require.Zero(t, p.For("").Snapshot().TrialsRunning)
+		group := newGroup(t, breaker.Config{Trials: 1, Initial: breaker.HalfOpen})
+		require.Panics(t, func() {
+			breaker.NewServer(group, breaker.ServerOptions{}).Handler(c.handler).ServeHTTP(httptest.NewRecorder(), request(t.Context(), t, url, nil))
+		}, name)
+		require.Equal(t, c.want, counts(group.Stats()), name)
 	}
 }
 
-func TestServerKeys(t *testing.T) {
+// The handler of a stream may return hours later, and must not be a trial as long.
+func TestStreamIsJudgedAtItsHeader(t *testing.T) {
 	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Name: "routes", Window: 1, Key: server.Pattern})
-	r := chi.NewRouter()
-	with := r.With(p.Handler)
-	with.Get("/broken/{id}", status(500))
-	with.Get("/well/{id}", func(http.ResponseWriter, *http.Request) {})
-	require.Equal(t, 500, serve(t.Context(), r, "/broken/1").Code)
-	require.Equal(t, 503, serve(t.Context(), r, "/broken/2").Code)
-	require.Equal(t, 200, serve(t.Context(), r, "/well/1").Code)
-	require.Equal(t, breaker.Open, p.For("/broken/{id}").State())
-	require.Equal(t, 2, p.Group().Stats().Keys)
-	require.EqualValues(t, 1, p.Stats().Rejected)
-	bare := p.Handler(status(500))
-	require.Equal(t, 500, serve(t.Context(), bare, "/").Code)
-	require.Equal(t, breaker.Open, p.For("").State(), "those without a key share one")
-	require.Equal(t, "routes", p.Name())
-	require.Equal(t, 503, serve(t.Context(), bare, "/").Code)
-	require.NoError(t, p.Close())
-}
-
-func TestServerClassifyIsYours(t *testing.T) {
-	t.Parallel()
-	p := newServer(t, breaker.ServerConfig{Window: 1, Classify: func(r *http.Request, status int) core.Outcome {
-		if r.URL.Path == "/strict" && status == 404 {
-			return core.Failure
-		}
-		return core.Success
-	}})
-	h := p.Handler(http.NotFoundHandler())
-	serve(t.Context(), h, "/")
-	require.Equal(t, breaker.Closed, p.For("").State())
-	serve(t.Context(), h, "/strict")
-	require.Equal(t, breaker.Open, p.For("").State())
-}
-
-func TestServerConfig(t *testing.T) {
-	t.Parallel()
-	_, err := breaker.NewServer(breaker.ServerConfig{Window: -1, MaxKeys: 7, MaxHalfOpen: -1})
-	for _, field := range []string{"breaker.ServerConfig.Window", "breaker.ServerConfig.MaxHalfOpen", "breaker.ServerConfig.MaxKeys"} {
-		require.ErrorContains(t, err, field)
-	}
-	_, err = breaker.NewServer(breaker.ServerConfig{MaxKeys: -1, Key: server.Pattern})
-	require.ErrorContains(t, err, "breaker.ServerConfig.MaxKeys")
-	require.ErrorIs(t, err, core.ErrConfig)
-
-	var r core.Registry
-	base := breaker.ServerConfig{Name: "shop", Registry: &r}
-	one := newServer(t, base)
-	found, _ := core.Lookup[*breaker.Server](&r, "shop")
-	require.Same(t, one, found)
-	require.Nil(t, one.Group())
-	require.Equal(t, base, one.Config())
-	_, err = breaker.NewServer(base)
-	require.ErrorContains(t, err, "already registered")
-	keyed := with(base, func(c *breaker.ServerConfig) { c.Key = server.Pattern })
-	_, err = breaker.NewServer(keyed)
-	require.ErrorContains(t, err, "already registered")
-	require.NoError(t, one.Close())
-	many := newServer(t, keyed)
-	found, _ = core.Lookup[*breaker.Server](&r, "shop")
-	require.Same(t, many, found)
-	require.NoError(t, many.Close())
-}
-
-func TestServer_OnRejected(t *testing.T) {
-	t.Parallel()
-	writes := true
-	p := newServer(t, breaker.ServerConfig{Name: "api", Initial: breaker.ForcedOpen, OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
-		require.ErrorIs(t, rej.Err, breaker.ErrOpen)
-		if writes {
-			rej.Status = http.StatusTeapot
-			server.Reject(w, r, rej)
-		}
-	}})
-	outer := newServer(t, breaker.ServerConfig{Window: 1})
-	h := outer.Handler(p.Handler(status(200)))
-	require.Equal(t, 418, serve(t.Context(), h, "/").Code)
-	writes = false
-	require.Equal(t, 503, serve(t.Context(), h, "/").Code, "the default is sent")
-	require.EqualValues(t, 2, outer.Stats().Ignored, "the handler was not called")
-	require.Equal(t, "breaker.Server(api)", p.String())
+	group := newGroup(t, breaker.Config{Trials: 1, Initial: breaker.HalfOpen})
+	breaker.NewServer(group, breaker.ServerOptions{}).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "x")
+		require.Equal(t, breaker.Closed, group.Stats().State)
+	})).ServeHTTP(httptest.NewRecorder(), request(t.Context(), t, url, nil))
+	require.Equal(t, [3]uint64{1, 0, 0}, counts(group.Stats()))
 }

@@ -76,9 +76,9 @@ func TestAProbeThatFailsByItsCallersFaultHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestAProbeThatAnOuterLimitEndsHoldsIfItHadHalfOfItsTime(t *testing.T) {
+func TestAProbeThatADeadlineEndsHolds(t *testing.T) {
 	t.Parallel()
-	for left, holds := range map[time.Duration]uint64{5 * time.Second: 2, 5*time.Second - 1: 1} {
+	for _, left := range []time.Duration{5 * time.Second, 5*time.Second - 1} {
 		synctest.Test(t, func(t *testing.T) {
 			total := core.Must(timeout.NewTotal(timeout.Config{Limit: 10 * time.Second}))
 			got := afterAHold(t, 10*time.Second-left, func(t *testing.T, rt http.RoundTripper) {
@@ -89,7 +89,7 @@ func TestAProbeThatAnOuterLimitEndsHoldsIfItHadHalfOfItsTime(t *testing.T) {
 				<-req.Context().Done()
 				return nil, context.Cause(req.Context())
 			}, total)
-			require.Equal(t, holds, got, left)
+			require.EqualValues(t, 2, got, left)
 		})
 	}
 }

@@ -133,7 +133,7 @@ func TestAnHourOfOnly429s(t *testing.T) {
 	plugins := map[string]func() []client.Plugin{
 		"limiter": func() []client.Plugin { return nil },
 		"both": func() []client.Plugin {
-			return []client.Plugin{core.Must(retry.New(retry.Config{})), core.Must(breaker.NewClient(breaker.ClientConfig{}))}
+			return []client.Plugin{core.Must(retry.New(retry.Config{})), breaker.NewClient(nil, breaker.ClientOptions{})}
 		},
 	}
 	for name, with := range plugins {
@@ -347,7 +347,8 @@ func TestARefusalOfABreakerIsRefundedAndTeachesNothing(t *testing.T) {
 	for _, marked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			v := &vendor{answer: func(int, time.Duration) (int, time.Duration, http.Header) { return http.StatusOK, 0, nil }}
-			open := core.Must(breaker.NewClient(breaker.ClientConfig{Initial: breaker.ForcedOpen}))
+			group := core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen}))
+			open := breaker.NewClient(group, breaker.ClientOptions{})
 			limits, err := ratelimit.NewClient(ratelimit.ClientConfig{Limit: core_ratelimit.PerHour(1)})
 			require.NoError(t, err)
 			inner := open.Transport(v)
@@ -370,7 +371,7 @@ func TestARefusalOfABreakerIsRefundedAndTeachesNothing(t *testing.T) {
 			// A probe that was refused says nothing: the next one is the probe.
 			limits.Cooldown().Hold(t.Context(), "a.test:80", time.Second)
 			_ = get(t.Context(), t, c, "http://a.test/")
-			require.NoError(t, open.Group().Get("a.test:80").SetState(breaker.Disabled))
+			require.NoError(t, group.For("a.test:80").SetState(breaker.Disabled))
 			start := time.Now()
 			require.NoError(t, get(t.Context(), t, c, "http://a.test/"))
 			require.Zero(t, time.Since(start))

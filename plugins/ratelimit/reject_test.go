@@ -29,7 +29,7 @@ func TestReject_StalledBody(t *testing.T) {
 	own := spent
 	own.OnRejected = func(w http.ResponseWriter, _ *http.Request, _ server.Rejection) { w.WriteHeader(http.StatusTeapot) }
 	free := ratelimit.ServerConfig{Limit: ratelimit.PerHour(1)}
-	broken := breaker.ServerConfig{Initial: breaker.ForcedOpen}
+	broken := core.Must(breaker.NewGroup(breaker.Config{Initial: breaker.ForcedOpen}))
 	for _, tt := range []struct {
 		name    string
 		handler func() http.Handler
@@ -46,9 +46,11 @@ func TestReject_StalledBody(t *testing.T) {
 				charge.Reject(w, r, result)
 			}))
 		}, 429, true},
-		{"breaker", func() http.Handler { return core.Must(breaker.NewServer(broken)).Handler(http.NotFoundHandler()) }, 503, true},
+		{"breaker", func() http.Handler {
+			return breaker.NewServer(broken, breaker.ServerOptions{}).Handler(http.NotFoundHandler())
+		}, 503, true},
 		{"limit in breaker in timeout", func() http.Handler {
-			inner := core.Must(breaker.NewServer(breaker.ServerConfig{})).Handler(limiter(spent))
+			inner := breaker.NewServer(nil, breaker.ServerOptions{}).Handler(limiter(spent))
 			return core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(inner)
 		}, 413, true},
 		{"MaxBytesHandler", func() http.Handler { return http.MaxBytesHandler(limiter(spent), 3) }, 413, false},

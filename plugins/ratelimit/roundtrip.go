@@ -65,10 +65,6 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	}
-	var started time.Time
-	if permit.Probe() {
-		started = time.Now()
-	}
 	attempt, _ := body.Attempt(req.Context()) // the first cannot fail
 	resp, err = t.next.RoundTrip(attempt)
 	sent = true
@@ -79,7 +75,7 @@ func (t *clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	} else {
 		outcome = learn(cfg, &permit, resp, err)
 	}
-	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, blame.Outer(ctx, started, 0, err))) == core.Failure {
+	if permit.Probe() && outcome == core.Ignored && client.Classify(ctx, resp, client.Explain(attempt, err)) == core.Failure {
 		permit.Failed(notYet)
 	} else {
 		permit.Done(outcome)

@@ -170,7 +170,8 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 		for which, cfg := range map[string]retry.Config{"zero": {}, "rejections too": {RetryRejected: true}, "any": {RetryIf: func(error) bool { return true }}} {
 			synctest.Test(t, func(t *testing.T) {
 				limit := core.Must(ratelimit.NewClient(limits))
-				breakers := core.Must(breaker.NewClient(breaker.ClientConfig{}))
+				group := core.Must(breaker.NewGroup(breaker.Config{}))
+				breakers := breaker.NewClient(group, breaker.ClientOptions{})
 				retries := core.Must(retry.New(cfg))
 				sent := 0
 				rt := client.New(roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -196,7 +197,7 @@ func TestAClosedMechanismIsNotRetried(t *testing.T) {
 				require.LessOrEqual(t, time.Since(start), time.Second, "no backoff")
 				require.Zero(t, sent)
 				require.Zero(t, retries.Stats().Retries)
-				require.Zero(t, breakers.Stats().Failures, "an outer breaker does not count it")
+				require.Zero(t, group.Stats().Failures, "an outer breaker does not count it")
 			})
 		}
 	}

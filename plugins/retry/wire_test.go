@@ -21,7 +21,7 @@ import (
 // around is everything that looks at bodies, around a transport.
 func around(base http.RoundTripper) http.RoundTripper {
 	return client.New(base, quick(retry.Config{}),
-		core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true})),
+		breaker.NewClient(nil, breaker.ClientOptions{}),
 		core.Must(timeout.NewTotal(timeout.Config{Limit: time.Minute, BodyIdle: time.Second})),
 		core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second, CutBody: true, BodyIdle: time.Second})))
 }

@@ -31,9 +31,8 @@
 //
 // A request over its limit fails with an [*Error], which the standard library treats as a
 // timeout ([context.DeadlineExceeded], Timeout methods). If the caller's own context
-// ends, the error is that of the context. If an outer limit ends an attempt, a breaker
-// counts a failure only if the attempt had at least half of its own limit: see
-// [client.Classify].
+// ends, the error is that of the context. A breaker counts a failure for
+// either: see [client.Classify].
 //
 // The total limit lasts until the body is read or closed, unless HeadersOnly is set. The
 // limit of an attempt lasts until its headers arrive, unless CutBody is set: a body may

@@ -13,9 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
 )
@@ -33,56 +31,6 @@ func stalls(req *http.Request) (*http.Response, error) {
 type readFunc func(p []byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
-
-func TestAnOuterLimitThatEndsABodyIsAFailureIfTheAttemptHadHalfOfItsLimit(t *testing.T) {
-	t.Parallel()
-	for name, cfg := range map[string]timeout.Config{
-		"CutBody":                     {CutBody: true},
-		"CutBody and BodyIdle":        {CutBody: true, BodyIdle: time.Hour},
-		"CutBody and ResponseHeader":  {CutBody: true, ResponseHeader: time.Hour},
-		"without CutBody":             {},
-		"without CutBody, idle limit": {BodyIdle: time.Hour},
-	} {
-		for _, tt := range []struct {
-			own, left time.Duration // of an outer limit of 10 s
-			want      breaker.Stats
-		}{
-			{4 * time.Second, 1999 * time.Millisecond, breaker.Stats{Ignored: 1}},
-			{4 * time.Second, 2 * time.Second, breaker.Stats{Failures: 1}},
-			{30 * time.Second, 10 * time.Second, breaker.Stats{Ignored: 1}},
-			{20 * time.Second, 9999 * time.Millisecond, breaker.Stats{Ignored: 1}},
-			{20 * time.Second, 10 * time.Second, breaker.Stats{Failures: 1}},
-			{-1, 4999 * time.Millisecond, breaker.Stats{Ignored: 1}},
-			{-1, 5 * time.Second, breaker.Stats{Failures: 1}},
-		} {
-			want := tt.want
-			if !cfg.CutBody && tt.left < 10*time.Second { // the attempt's limit does not apply to the body
-				want = breaker.Stats{Ignored: 1}
-				if tt.left >= 5*time.Second {
-					want = breaker.Stats{Failures: 1}
-				}
-			} else if !cfg.CutBody {
-				want = breaker.Stats{Failures: 1}
-			}
-			cfg.Limit = tt.own
-			synctest.Test(t, func(t *testing.T) {
-				breakers := core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true}))
-				rt := client.New(stub(stalls), breakers, core.Must(timeout.NewAttempt(cfg)))
-				ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, &timeout.Error{Name: "outer", Limit: 10 * time.Second})
-				defer cancel()
-				time.Sleep(10*time.Second - tt.left)
-				resp, err := get(t, ctx, rt)
-				require.NoError(t, err)
-				text, err := io.ReadAll(resp.Body)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Equal(t, "half", string(text))
-				require.NoError(t, resp.Body.Close())
-				stats := breakers.For("example.test:80").Stats()
-				require.Equal(t, want, breaker.Stats{Failures: stats.Failures, Ignored: stats.Ignored}, "%s: %v of %v", name, tt.left, tt.own)
-			})
-		}
-	}
-}
 
 func TestABodyUnderANearerOuterLimitIsReadAsItIs(t *testing.T) {
 	t.Parallel()

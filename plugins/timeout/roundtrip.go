@@ -38,24 +38,17 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		deadline, ok := caller.Deadline()
 		none = ok && deadline.Sub(started) <= cause.Limit
 	}
-	judge := outer{limit: cause.Limit}
-	if none && !t.client.total {
-		judge.started = started
-	}
 	var resp *http.Response
 	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
 		var sent *http.Request
 		resp, sent, err = send(caller, t.next, req)
 		request.Restore(resp, sent, req)
-		err = t.client.finish(caller, req, judge.of(caller, err))
+		err = t.client.finish(caller, req, err)
 	} else {
 		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: wait{limit: cfg.BodyIdle}}
-		x.start(cfg, cause, started, none)                 //nolint:contextcheck // its parent is that of req
-		resp, err = x.send(t.next)                         //nolint:contextcheck // likewise
-		resp, err = x.headers(resp, judge.of(caller, err)) //nolint:contextcheck // likewise
-	}
-	if err == nil && cfg.CutBody {
-		judge.body(caller, resp)
+		x.start(cfg, cause, started, none) //nolint:contextcheck // its parent is that of req
+		resp, err = x.send(t.next)         //nolint:contextcheck // likewise
+		resp, err = x.headers(resp, err)   //nolint:contextcheck // likewise
 	}
 	return resp, err
 }

@@ -35,7 +35,7 @@ const failures = 8
 // the first makes the connection. Jitter shortens each delay by up to half.
 func newGuard() *breaker.Breaker {
 	return core.Must(breaker.New(breaker.Config{
-		Name: "redisstore", FailureRate: 1, Window: failures, Trials: 1, TrialTimeout: 10 * time.Second,
+		Name: "redisstore", Failures: failures, FailureRate: -1, Trials: 1, MaxHalfOpen: 10 * time.Second,
 		OpenDelay: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: 0.5},
 	}))
 }
