@@ -21,7 +21,9 @@ import (
 func TestRequestsThatGiveUpStarveNobody(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]func() ratelimit.ClientConfig{
-		"limit":  func() ratelimit.ClientConfig { return ratelimit.ClientConfig{Limit: core_ratelimit.TokenBucket(20, time.Second, 1)} },
+		"limit": func() ratelimit.ClientConfig {
+			return ratelimit.ClientConfig{Limit: core_ratelimit.TokenBucket(20, time.Second, 1)}
+		},
 		"x/time": func() ratelimit.ClientConfig { return ratelimit.ClientConfig{Limiter: rate.NewLimiter(20, 1)} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +33,7 @@ func TestRequestsThatGiveUpStarveNobody(t *testing.T) {
 				limits := core.Must(ratelimit.NewClient(cfg()))
 				transport := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
 					sent.Add(1)
-					return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
 				}))
 				var all sync.WaitGroup
 				for range 7 * 200 {
