@@ -26,7 +26,7 @@ func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op d
 		return l.failed(ctx, key, set.plan, op, err)
 	}
 	if r.Allowed && failures != l.recovered.Load() {
-		l.storeDecided(ctx, key, op.Cost, failures)
+		l.storeDecided(ctx, key, failures)
 	}
 	return r, nil
 }
@@ -34,7 +34,7 @@ func (l *Limiter) applyUnder(ctx context.Context, set *setting, key string, op d
 // storeDecided calls StoreRecovered after an operation that the store allowed, unless
 // the store has failed since the operation began. A refusal is no evidence: a store can
 // return one from a cache.
-func (l *Limiter) storeDecided(ctx context.Context, key string, cost int64, failures uint64) {
+func (l *Limiter) storeDecided(ctx context.Context, key string, failures uint64) {
 	recovered := l.recovered.Load()
 	if recovered >= failures || l.failures.Load() != failures || !l.recovered.CompareAndSwap(recovered, failures) {
 		return

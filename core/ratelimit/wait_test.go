@@ -687,7 +687,7 @@ func TestWaitersThatGiveUpStarveNobody(t *testing.T) {
 				t.Run(fmt.Sprint(name, " ", limit, " ", processes), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
-						var store ratelimit.Store = openMemory(t)
+						store := openMemory(t)
 						if delay > 0 {
 							store = &ratelimittest.Slow{Store: store, Delay: delay}
 						}
@@ -788,4 +788,40 @@ func TestSlowStoreServesTheWholeLimit(t *testing.T) {
 		all.Wait()
 		require.LessOrEqual(t, time.Since(start), 1200*ms)
 	})
+}
+
+// Permits that are reserved when the limit changes are not forgotten.
+func TestChangesWhileOthersWaitGrantNothing(t *testing.T) {
+	t.Parallel()
+	for name, delay := range map[string]time.Duration{"in memory": 0, "in a store": ms} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := openMemory(t)
+				if delay > 0 {
+					store = &ratelimittest.Slow{Store: store, Delay: delay}
+				}
+				limit := func(n int64) ratelimit.Limit { return ratelimit.TokenBucket(n, time.Second, 1) }
+				l := newLimiter(t, ratelimit.Config{Store: store, Limit: limit(20), MaxWait: -1})
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				var granted atomic.Int64
+				var all sync.WaitGroup
+				for n := int64(20); n <= 22; n++ {
+					require.NoError(t, l.SetLimit(limit(n)))
+					for range 60 {
+						all.Go(func() {
+							if _, err := l.Wait(ctx, "k", 1); err == nil {
+								granted.Add(1)
+							}
+						})
+					}
+					time.Sleep(10 * ms)
+				}
+				all.Wait()
+				require.LessOrEqual(t, granted.Load(), int64(67))
+				require.GreaterOrEqual(t, granted.Load(), int64(60))
+			})
+		})
+	}
 }

@@ -33,7 +33,7 @@ func TestRequestsThatGiveUpStarveNobody(t *testing.T) {
 				limits := core.Must(ratelimit.NewClient(cfg()))
 				transport := limits.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
 					sent.Add(1)
-					return &http.Response{StatusCode: 200, Body: http.NoBody, Request: req}, nil
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
 				}))
 				var all sync.WaitGroup
 				for range 7 * 200 {
