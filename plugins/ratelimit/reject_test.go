@@ -46,7 +46,9 @@ func TestReject_StalledBody(t *testing.T) {
 				charge.Reject(w, r, result)
 			}))
 		}, 429, true},
-		{"breaker", func() http.Handler { return breaker.NewServer(broken, breaker.ServerOptions{}).Handler(http.NotFoundHandler()) }, 503, true},
+		{"breaker", func() http.Handler {
+			return breaker.NewServer(broken, breaker.ServerOptions{}).Handler(http.NotFoundHandler())
+		}, 503, true},
 		{"limit in breaker in timeout", func() http.Handler {
 			inner := breaker.NewServer(nil, breaker.ServerOptions{}).Handler(limiter(spent))
 			return core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(inner)
