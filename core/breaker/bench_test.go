@@ -36,6 +36,7 @@ func conditions() map[string]condition {
 }
 
 func (c condition) calling(tb testing.TB) func() {
+	tb.Helper()
 	b, err := breaker.New(c.cfg)
 	require.NoError(tb, err)
 	require.NoError(tb, b.SetState(c.state))

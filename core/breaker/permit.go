@@ -131,7 +131,7 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 		now = b.now()
 	}
 	b.mu.Lock()
-	if (b.word.Load()^p.word)&^(calm|timed) != 0 {
+	if stateOf(p.word) == HalfOpen || (b.word.Load()^p.word)&^(calm|timed) != 0 {
 		if now == 0 {
 			now = b.now() // the state or the Config has changed
 		}

@@ -49,7 +49,7 @@ func (b *Breaker) tell(c change) {
 	}
 }
 
-func (c counts) attrs() []slog.Attr {
+func (c *counts) attrs() []slog.Attr {
 	return []slog.Attr{slog.Float64("failure_rate", rate(c.failures, c.calls)), slog.Float64("slow_rate", rate(c.slow, c.calls))}
 }
 

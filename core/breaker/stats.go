@@ -3,6 +3,7 @@ package breaker
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -26,20 +27,22 @@ type Stats struct {
 
 // String returns the stats in one line, as in "state=open failure_rate=0.52 successes=48 failures=52 rejected=7".
 func (s Stats) String() string {
-	text := "state=" + s.State.String()
-	for _, f := range []struct {
-		name string
-		n    float64
-	}{
-		{"keys", float64(s.Keys)}, {"failure_rate", s.FailureRate}, {"slow_rate", s.SlowRate},
-		{"successes", float64(s.Successes)}, {"failures", float64(s.Failures)}, {"slow", float64(s.Slow)},
-		{"ignored", float64(s.Ignored)}, {"rejected", float64(s.Rejected)}, {"opened", float64(s.Opened)},
-	} {
-		if f.n != 0 {
-			text += fmt.Sprintf(" %s=%.10g", f.name, f.n)
+	text := []string{"state=" + s.State.String()}
+	add := func(name string, n float64) {
+		if n != 0 {
+			text = append(text, fmt.Sprintf("%s=%.10g", name, n))
 		}
 	}
-	return text
+	add("keys", float64(s.Keys))
+	add("failure_rate", s.FailureRate)
+	add("slow_rate", s.SlowRate)
+	add("successes", float64(s.Successes))
+	add("failures", float64(s.Failures))
+	add("slow", float64(s.Slow))
+	add("ignored", float64(s.Ignored))
+	add("rejected", float64(s.Rejected))
+	add("opened", float64(s.Opened))
+	return strings.Join(text, " ")
 }
 
 // Stats returns the counts so far, and the present state.

@@ -189,18 +189,31 @@ func TestDefaultOpenDelay(t *testing.T) {
 // Whoever calls OpenDelay when it panics, the breaker is open for half a minute, and can be used.
 func TestOpenDelayPanics(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(*breaker.Breaker, *testing.T){
-		"a failure":    func(b *breaker.Breaker, t *testing.T) { run(t, b, "F") },
-		"a trip":       func(b *breaker.Breaker, t *testing.T) { run(t, b, "H"); p := acquire(t, b); p.Trip(time.Second) },
-		"a lost trial": func(b *breaker.Breaker, t *testing.T) { run(t, b, "H"); acquire(t, b); run(t, b, "-"); b.State() },
-		"by hand":      func(b *breaker.Breaker, _ *testing.T) { _ = b.SetState(breaker.Open) },
-		"the stats": func(b *breaker.Breaker, t *testing.T) {
+	for name, open := range map[string]func(*testing.T, *breaker.Breaker){
+		"a failure": func(t *testing.T, b *breaker.Breaker) { t.Helper(); run(t, b, "F") },
+		"a trip": func(t *testing.T, b *breaker.Breaker) {
+			t.Helper()
+			run(t, b, "H")
+			p := acquire(t, b)
+			p.Trip(time.Second)
+		},
+		"a lost trial": func(t *testing.T, b *breaker.Breaker) {
+			t.Helper()
+			run(t, b, "H")
+			acquire(t, b)
+			run(t, b, "-")
+			b.State()
+		},
+		"by hand": func(_ *testing.T, b *breaker.Breaker) { _ = b.SetState(breaker.Open) },
+		"the stats": func(t *testing.T, b *breaker.Breaker) {
+			t.Helper()
 			run(t, b, "H")
 			acquire(t, b)
 			run(t, b, "-")
 			b.Stats()
 		},
-		"Do": func(b *breaker.Breaker, t *testing.T) {
+		"Do": func(t *testing.T, b *breaker.Breaker) {
+			t.Helper()
 			_, _ = breaker.Do(t.Context(), b, func(context.Context) (int, error) { return 0, errDown })
 		},
 	} {
@@ -208,7 +221,7 @@ func TestOpenDelayPanics(t *testing.T) {
 			g, err := breaker.NewGroup(breaker.Config{Failures: 1, OpenDelay: backoff.Func(func(int, time.Duration) time.Duration { panic("mine") })})
 			require.NoError(t, err)
 			b := g.For("k")
-			require.PanicsWithValue(t, "mine", func() { open(b, t) }, name)
+			require.PanicsWithValue(t, "mine", func() { open(t, b) }, name)
 			run(t, b, "R")
 			require.Equal(t, breaker.Open, g.Stats().State, name)
 			time.Sleep(30 * time.Second)
@@ -297,7 +310,7 @@ func TestChangesInOrder(t *testing.T) {
 		}
 		state = c.To
 		told++
-		_ = b.Stats()
+		_ = b.Stats() //nolint:contextcheck // it has none
 	}}
 	b = newBreaker(t, cfg)
 	var all sync.WaitGroup

@@ -48,6 +48,7 @@ func TestHangingServerOpens(t *testing.T) {
 		for which, base := range map[string]func(*testing.T) http.RoundTripper{
 			"a stub": func(*testing.T) http.RoundTripper { return roundTrip(hangs) },
 			"a server": func(t *testing.T) http.RoundTripper {
+				t.Helper()
 				return resiltest.Serve(t, resiltest.NewNetwork().Listen(""), resiltest.NewScript(resiltest.Reply{Delay: -1})).Transport()
 			},
 		} {
@@ -85,7 +86,7 @@ func TestClientOutcomes(t *testing.T) {
 	status := func(n int) roundTrip {
 		return func(req *http.Request) (*http.Response, error) { return respond(req, n), nil }
 	}
-	reads := func(req *http.Request) (*http.Response, error) {
+	reads := func(req *http.Request) (*http.Response, error) { //nolint:unparam // a RoundTripper has it
 		defer func() { _ = req.Body.Close() }()
 		_, err := io.Copy(io.Discard, req.Body)
 		return respond(req, 200), err
@@ -214,7 +215,7 @@ func name(t *testing.T) string { t.Helper(); return t.Name() }
 func TestTripAndRetryAfter(t *testing.T) {
 	t.Parallel()
 	banned := func(resp *http.Response) time.Duration {
-		if resp.StatusCode == 403 {
+		if resp.StatusCode == http.StatusForbidden {
 			return time.Hour / 2
 		}
 		return 0
@@ -304,7 +305,7 @@ func TestRejectedBodyIsClosed(t *testing.T) {
 }
 
 func TestClientAllocations(t *testing.T) {
-	ok := &http.Response{StatusCode: 200, Body: http.NoBody}
+	ok := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
 	rt := breaker.NewClient(nil, breaker.ClientOptions{}).Transport(roundTrip(func(*http.Request) (*http.Response, error) { return ok, nil }))
 	req := request(t.Context(), t, url, nil)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = rt.RoundTrip(req) }))

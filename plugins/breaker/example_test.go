@@ -13,7 +13,7 @@ import (
 )
 
 func ExampleNewClient() {
-	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }))
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
 	defer down.Close()
 	hosts, err := breaker.NewGroup(breaker.Config{Name: "search"})
 	if err != nil {

@@ -188,7 +188,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	u.update(func() {
 		u.stop()
 		struck := u.ctx.Err() != nil && u.waited >= slow
-		u.failed = u.failed || !late && (struck || err != nil && err != io.EOF) //nolint:errorlint // as io.Reader has it
+		u.failed = u.failed || !late && (struck || err != nil && err != io.EOF)
 	})
 	return n, err
 }

@@ -56,7 +56,10 @@ func TestServerOutcomes(t *testing.T) {
 	reads := func(n int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); w.WriteHeader(n) }
 	}
-	hangs := func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done(); w.WriteHeader(503) }
+	hangs := func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 	limited := func(next http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
@@ -66,7 +69,7 @@ func TestServerOutcomes(t *testing.T) {
 	}
 	proxy := func(rt roundTrip) http.HandlerFunc {
 		p := httputil.NewSingleHostReverseProxy(core.Must(neturl.Parse("http://origin.test")))
-		p.Transport, p.ErrorHandler = rt, func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(502) }
+		p.Transport, p.ErrorHandler = rt, func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 		return p.ServeHTTP
 	}
 	for name, c := range map[string]struct {
@@ -83,13 +86,16 @@ func TestServerOutcomes(t *testing.T) {
 		"503":                        {status(503), nil, 0, failure},
 		"a rejection further in":     {func(w http.ResponseWriter, r *http.Request) { server.Reject(w, r, server.Rejection{}) }, nil, 0, ignored},
 		"the client leaves":          {hangs, nil, time.Second, ignored},
-		"it leaves after the answer": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200); <-r.Context().Done() }, nil, time.Second, success},
-		"its answer is a failure":    {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500); <-r.Context().Done() }, nil, time.Second, failure},
-		"a deadline of its own":      {limited(hangs), nil, 0, failure},
-		"a body that fails":          {reads(500), iotest.ErrReader(errors.New("reset")), 0, ignored},
-		"and the handler copes":      {reads(200), iotest.ErrReader(errors.New("reset")), 0, success},
-		"a body that was read":       {reads(500), strings.NewReader("x"), 0, failure},
-		"one that was not":           {status(500), iotest.ErrReader(errors.New("reset")), 0, failure},
+		"it leaves after the answer": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusOK); <-r.Context().Done() }, nil, time.Second, success},
+		"its answer is a failure": {func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			<-r.Context().Done()
+		}, nil, time.Second, failure},
+		"a deadline of its own": {limited(hangs), nil, 0, failure},
+		"a body that fails":     {reads(500), iotest.ErrReader(errors.New("reset")), 0, ignored},
+		"and the handler copes": {reads(200), iotest.ErrReader(errors.New("reset")), 0, success},
+		"a body that was read":  {reads(500), strings.NewReader("x"), 0, failure},
+		"one that was not":      {status(500), iotest.ErrReader(errors.New("reset")), 0, failure},
 		"a proxy, the body fails": {proxy(func(r *http.Request) (*http.Response, error) {
 			defer func() { _ = r.Body.Close() }()
 			_, err := io.Copy(io.Discard, r.Body)
@@ -130,7 +136,10 @@ func TestServerOutcomes(t *testing.T) {
 // A limit around the breaker is a failure of a handler that does not answer, but not while it waits for a slow upload.
 func TestServerUnderALimit(t *testing.T) {
 	t.Parallel()
-	reads := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); w.WriteHeader(503) }
+	reads := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
 		body    io.Reader
@@ -217,7 +226,7 @@ func TestHandlerPanics(t *testing.T) {
 	}{
 		"mine":                    {func(http.ResponseWriter, *http.Request) { panic("mine") }, [3]uint64{0, 1, 0}},
 		"net/http: abort Handler": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, [3]uint64{0, 0, 1}},
-		"after the header":        {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("after the header") }, [3]uint64{1, 0, 0}},
+		"after the header":        {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK); panic("after the header") }, [3]uint64{1, 0, 0}},
 	} {
 		group := newGroup(t, breaker.Config{Trials: 1, Initial: breaker.HalfOpen})
 		require.Panics(t, func() {
