@@ -79,7 +79,7 @@ func TestRequestCancelEndsAttemptsAndBodies(t *testing.T) {
 					}
 					total := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Hour}))
 					attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Hour, CutBody: true, BodyIdle: time.Hour}))
-					retries := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+					retries := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 					start := time.Now()
 					resp, err := client.New(tr, total, retries, attempt).RoundTrip(canceledAfter(t, time.Minute, srv.URL))
 					if name == "in the body" {

@@ -39,11 +39,11 @@ func newTogether(t *testing.T) *together {
 	require.NoError(t, err)
 	x.attempt, err = timeout.NewAttempt(timeout.Config{Name: "attempt", Limit: 2 * time.Second})
 	require.NoError(t, err)
-	x.retries, err = retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Wait: time.Second}})
+	x.retries, err = retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: time.Second}})
 	require.NoError(t, err)
 	x.limits, err = ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.FixedWindow(100, time.Hour)})
 	require.NoError(t, err)
-	x.breakers, err = breaker.NewClient(breaker.ClientConfig{Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 10 * time.Second}})
+	x.breakers, err = breaker.NewClient(breaker.ClientConfig{Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Delay: 10 * time.Second}})
 	require.NoError(t, err)
 	return x
 }

@@ -77,7 +77,7 @@ func TestRetryCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		p := core.Must(retry.New(retry.Config{
-			Name: "api", Registry: registry, MaxAttempts: 2, Backoff: backoff.Constant{Wait: time.Second},
+			Name: "api", Registry: registry, MaxAttempts: 2, Backoff: backoff.Constant{Delay: time.Second},
 			RetryIf: func(err error) bool { return err == errDown }, //nolint:errorlint // it is the very one
 		}))
 		b, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})

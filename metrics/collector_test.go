@@ -88,7 +88,7 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		p, err := retry.New(retry.Config{Name: "api", Registry: registry, Backoff: backoff.Constant{Wait: 2 * time.Second}})
+		p, err := retry.New(retry.Config{Name: "api", Registry: registry, Backoff: backoff.Constant{Delay: 2 * time.Second}})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
 		requireSample(t, 0, samples(t, g, "retry"), "retry_suppressed_total api deadline", "series are there from the start")
@@ -111,7 +111,7 @@ func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.None{}})
+		p, err := retry.New(retry.Config{Registry: registry, Backoff: backoff.Constant{}})
 		require.NoError(t, err)
 		g := newGatherer(t, registry)
 		require.NotContains(t, samples(t, g, "retry"), "retry_budget_left default", "there is none")
@@ -240,7 +240,7 @@ func TestSeriesComeAndGoWithTheRegistry(t *testing.T) {
 	registry := &core.Registry{}
 	g := newGatherer(t, registry)
 	require.Empty(t, samples(t, g, "registry"))
-	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.None{}})
+	p, err := retry.New(retry.Config{Name: "x", Registry: registry, Backoff: backoff.Constant{}})
 	require.NoError(t, err)
 	b, err := breaker.New(breaker.Config{Name: "x", Registry: registry})
 	require.NoError(t, err)

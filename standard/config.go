@@ -84,7 +84,7 @@ func (c Config) resolved() Config {
 	fill(&c.Retry.MaxAttempts, 4)
 	fill(&c.Retry.MaxRetryAfter, 10*time.Second)
 	if c.Retry.Backoff == nil {
-		c.Retry.Backoff = backoff.FullJitter(backoff.Exponential{Initial: 200 * time.Millisecond, Max: 10 * time.Second}, nil)
+		c.Retry.Backoff = backoff.Exponential{Delay: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: 1}
 	}
 	if c.Breaker.Window == 0 {
 		fill(&c.Breaker.WindowTime, max(30*time.Second, 2*limitOf(c.Attempt)))
@@ -96,7 +96,7 @@ func (c Config) resolved() Config {
 		}
 	}
 	if c.Breaker.OpenDelay == nil {
-		c.Breaker.OpenDelay = backoff.Exponential{Initial: 5 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
+		c.Breaker.OpenDelay = backoff.Exponential{Delay: 5 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
 	}
 	return c
 }

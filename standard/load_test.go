@@ -104,9 +104,9 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		HTTP:    http.Client{Transport: base},
 		Total:   timeout.Config{Limit: loadAttempts * l.attempt},
 		Attempt: timeout.Config{Limit: l.attempt},
-		Retry:   retry.Config{Backoff: backoff.Constant{Wait: l.attempt / 20, Jitter: 1}, MaxBuffer: 1 << 10, Drain: client.Drain{Time: l.attempt / 10}},
+		Retry:   retry.Config{Backoff: backoff.Linear{Delay: l.attempt / 20, Max: l.attempt / 20, Jitter: 1}, MaxBuffer: 1 << 10, Drain: client.Drain{Time: l.attempt / 10}},
 		Limit:   ratelimit.ClientConfig{Limit: ratelimit.TokenBucket(100, l.attempt, 100), MaxHold: l.attempt / 2},
-		Breaker: breaker.ClientConfig{Window: 10, FailureRate: 0.5, OpenDelay: backoff.Constant{Wait: l.attempt / 4}},
+		Breaker: breaker.ClientConfig{Window: 10, FailureRate: 0.5, OpenDelay: backoff.Constant{Delay: l.attempt / 4}},
 	})
 
 	var mu sync.Mutex

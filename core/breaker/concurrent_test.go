@@ -20,7 +20,7 @@ import (
 func TestFiftyArrivalsGetExactlyTheTrials(t *testing.T) {
 	t.Parallel()
 	for round := range 200 {
-		b := newBreaker(t, breaker.Config{Window: 1, Trials: 7, OpenDelay: backoff.None{}})
+		b := newBreaker(t, breaker.Config{Window: 1, Trials: 7, OpenDelay: backoff.Constant{}})
 		run(t, b, "F") // open, and its time is over: the arrivals themselves find that out
 		var admitted, rejected atomic.Int32
 		var start, all sync.WaitGroup
@@ -86,9 +86,9 @@ func TestEveryCallIsCountedOnce(t *testing.T) {
 		}
 	})
 	for _, cfg := range []breaker.Config{
-		{Window: 20, OpenDelay: backoff.None{}, Trials: 3},
-		{Window: 20, OpenDelay: backoff.Constant{Wait: 10 * time.Microsecond}, Trials: 3, Registry: listening},
-		{WindowTime: time.Millisecond, MinCalls: 5, OpenDelay: backoff.None{}, Trials: 3, MaxHalfOpen: 20 * time.Microsecond, TrialTimeout: 5 * time.Microsecond},
+		{Window: 20, OpenDelay: backoff.Constant{}, Trials: 3},
+		{Window: 20, OpenDelay: backoff.Constant{Delay: 10 * time.Microsecond}, Trials: 3, Registry: listening},
+		{WindowTime: time.Millisecond, MinCalls: 5, OpenDelay: backoff.Constant{}, Trials: 3, MaxHalfOpen: 20 * time.Microsecond, TrialTimeout: 5 * time.Microsecond},
 	} {
 		b := newBreaker(t, cfg)
 		told.Store(0)

@@ -131,7 +131,7 @@ func (c Config) Validate() error {
 	}
 	c.validateWindow(check)
 	c.validateFailures(check)
-	check.Part(backoff.Validate(c.OpenDelay))
+	check.Part(validate.Own(c.OpenDelay))
 	check.That(c.Trials >= 0 && c.Trials <= maxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxTrials, defaultTrials))
 	check.That(c.TrialRule <= AllMustSucceed, "TrialRule", c.TrialRule, "must be ByRate or AllMustSucceed")
 	check.That(c.MaxHalfOpen >= 0, "MaxHalfOpen", c.MaxHalfOpen, "must be >= 0 (0 means no limit)")
@@ -201,7 +201,7 @@ func rulesOf(c *Config) *rules {
 		r.MinCalls = r.Window
 	}
 	if c.OpenDelay == nil {
-		r.OpenDelay = backoff.Constant{Wait: defaultOpenTime}
+		r.OpenDelay = backoff.Constant{Delay: defaultOpenTime}
 	}
 	r.Trials = cmp.Or(c.Trials, defaultTrials)
 	if c.TrialTimeout >= 0 {

@@ -51,7 +51,7 @@ func TestValidateReportsEveryBadField(t *testing.T) {
 		{breaker.Config{WindowTime: time.Second, Window: 10}, []string{"breaker.Config.Window"}},
 		{breaker.Config{WindowTime: time.Second, MinCalls: -1}, []string{"breaker.Config.MinCalls"}},
 		{breaker.Config{WindowTime: time.Second, MinCalls: breaker.MaxWindow + 1}, []string{"breaker.Config.MinCalls"}},
-		{breaker.Config{OpenDelay: backoff.Constant{Wait: -1}}, []string{"backoff.Constant.Wait"}},
+		{breaker.Config{OpenDelay: backoff.Constant{Delay: -1}}, []string{"backoff.Constant.Delay"}},
 		{breaker.Config{Trials: -1}, []string{"breaker.Config.Trials"}},
 		{breaker.Config{Trials: breaker.MaxTrials + 1}, []string{"breaker.Config.Trials"}},
 		{breaker.Config{SlowCall: 1, SlowRate: 1}, nil},
@@ -63,9 +63,9 @@ func TestValidateReportsEveryBadField(t *testing.T) {
 		{breaker.Config{MaxHalfOpen: -time.Second}, []string{"breaker.Config.MaxHalfOpen"}},
 		{breaker.Config{Initial: breaker.MetricsOnly + 1}, []string{"breaker.Config.Initial"}},
 		{
-			breaker.Config{FailureRate: 2, Window: -1, MinCalls: -1, OpenDelay: backoff.Linear{}, Trials: -1, MaxHalfOpen: -1, Initial: 99},
+			breaker.Config{FailureRate: 2, Window: -1, MinCalls: -1, OpenDelay: backoff.Linear{Step: -1}, Trials: -1, MaxHalfOpen: -1, Initial: 99},
 			[]string{
-				"breaker.Config.FailureRate", "breaker.Config.Window", "breaker.Config.MinCalls", "backoff.Linear.Initial",
+				"breaker.Config.FailureRate", "breaker.Config.Window", "breaker.Config.MinCalls", "backoff.Linear.Step",
 				"breaker.Config.Trials", "breaker.Config.MaxHalfOpen", "breaker.Config.Initial",
 			},
 		},

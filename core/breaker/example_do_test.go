@@ -14,7 +14,7 @@ func Example() {
 	b, err := breaker.New(breaker.Config{
 		Name:      "vendor",
 		Window:    4,
-		OpenDelay: backoff.None{}, // so that this example need not wait
+		OpenDelay: backoff.Constant{}, // so that this example need not wait
 		Trials:    1,
 		OnStateChange: func(_ context.Context, c breaker.StateChange) {
 			fmt.Println(c.From, "to", c.To)

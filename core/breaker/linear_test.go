@@ -127,7 +127,7 @@ func checkLinear(t *testing.T, sequences uint64) {
 			r := rand.New(rand.NewPCG(seed, n))
 			cfg := breaker.Config{
 				Window: 1 + r.IntN(8), Trials: 1 + r.IntN(3), TrialTimeout: 2 * second, JudgeWithHistory: r.IntN(3) == 0,
-				OpenDelay: pick[backoff.Strategy](r, backoff.Linear{Initial: second}, backoff.None{}),
+				OpenDelay: pick[backoff.Strategy](r, backoff.Linear{Delay: second, Jitter: -1}, backoff.Constant{}),
 			}
 			cfg.MinCalls = cfg.Window
 			if !cfg.JudgeWithHistory && r.IntN(2) == 0 {

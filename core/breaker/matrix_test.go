@@ -23,7 +23,7 @@ func TestTransitionMatrix(t *testing.T) {
 		closed, open, half  = breaker.Closed, breaker.Open, breaker.HalfOpen
 		forced, off, metric = breaker.ForcedOpen, breaker.Disabled, breaker.MetricsOnly
 	)
-	cfg := breaker.Config{Window: 4, Trials: 2, MaxHalfOpen: 10 * second, OpenDelay: backoff.Linear{Initial: second}}
+	cfg := breaker.Config{Window: 4, Trials: 2, MaxHalfOpen: 10 * second, OpenDelay: backoff.Linear{Delay: second, Jitter: -1}}
 
 	record := func(o core.Outcome) func(*breaker.Breaker, breaker.Permit) {
 		return func(b *breaker.Breaker, early breaker.Permit) {

@@ -128,7 +128,7 @@ func (m *model) enter(s breaker.State) {
 
 func (m *model) open(least time.Duration) {
 	m.opened++
-	m.openFor = max(least, m.cfg.OpenDelay.Delay(m.opened, m.openFor))
+	m.openFor = max(least, m.cfg.OpenDelay.Next(m.opened, m.openFor))
 	m.enter(breaker.Open)
 }
 
@@ -361,7 +361,7 @@ func compare(t *testing.T, r *rand.Rand, steps int, title string) {
 		Trials:           m.trials,
 		TrialTimeout:     time.Duration(1+r.IntN(10)) * second,
 		MaxHalfOpen:      pick(r, 0, 0, 5*second),
-		OpenDelay:        pick[backoff.Strategy](r, backoff.Linear{Initial: second}, backoff.Exponential{Initial: second, Max: 9 * second}, backoff.None{}, backoff.Constant{Wait: 3 * second}),
+		OpenDelay:        pick[backoff.Strategy](r, backoff.Linear{Delay: second, Jitter: -1}, backoff.Exponential{Delay: second, Max: 9 * second, Jitter: -1}, backoff.Constant{}, backoff.Constant{Delay: 3 * second}),
 		JudgeWithHistory: r.IntN(3) == 0,
 	}
 	m.pickRates(r)

@@ -118,7 +118,7 @@ func TestATripIsNoShorterThanWhatWouldHappenAnyway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{Window: 2, Trials: 4, OpenDelay: backoff.Linear{Initial: 10 * second}, Registry: j.changes()})
+		b := newBreaker(t, breaker.Config{Window: 2, Trials: 4, OpenDelay: backoff.Linear{Delay: 10 * second, Jitter: -1}, Registry: j.changes()})
 		trip := func(d time.Duration) {
 			p := acquire(t, b)
 			p.Trip(d)

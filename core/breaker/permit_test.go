@@ -110,7 +110,7 @@ func TestTimeIsAdvancedBeforeAResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Constant{Wait: second}, Registry: j.changes()})
+		b := newBreaker(t, breaker.Config{Window: 1, OpenDelay: backoff.Constant{Delay: second}, Registry: j.changes()})
 		late := acquire(t, b)
 		run(t, b, "F")
 		time.Sleep(second)
@@ -121,7 +121,7 @@ func TestTimeIsAdvancedBeforeAResult(t *testing.T) {
 
 func TestWithoutADelayTheNextCallIsATrial(t *testing.T) {
 	t.Parallel()
-	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.None{}})
+	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Constant{}})
 	run(t, b, "FFS")
 	require.Equal(t, breaker.Closed, b.State())
 	require.EqualValues(t, 2, b.Stats().Opened)
@@ -130,7 +130,7 @@ func TestWithoutADelayTheNextCallIsATrial(t *testing.T) {
 func TestRecordedComesBeforeTheChange(t *testing.T) {
 	t.Parallel()
 	var j journal
-	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Hour}, Registry: j.all()})
+	b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Constant{Delay: time.Hour}, Registry: j.all()})
 	run(t, b, "F")
 	refused(t, b)
 	b.Reset()
@@ -140,7 +140,7 @@ func TestRecordedComesBeforeTheChange(t *testing.T) {
 func TestTheWindowAndTheCycles(t *testing.T) {
 	t.Parallel()
 	for _, history := range []bool{false, true} {
-		b := newBreaker(t, breaker.Config{Window: 4, Trials: 2, OpenDelay: backoff.None{}, JudgeWithHistory: history})
+		b := newBreaker(t, breaker.Config{Window: 4, Trials: 2, OpenDelay: backoff.Constant{}, JudgeWithHistory: history})
 		run(t, b, "SFFS"+"SS")
 		s := b.Snapshot()
 		if history {

@@ -21,7 +21,7 @@ import (
 func TestOneThatOpensWhileAVictimIsLookedForIsKept(t *testing.T) {
 	t.Parallel()
 	for i := range 300 {
-		g := core.Must(breaker.NewGroup(breaker.Config{Window: 2, OpenDelay: backoff.Constant{Wait: time.Hour}}, 16))
+		g := core.Must(breaker.NewGroup(breaker.Config{Window: 2, OpenDelay: backoff.Constant{Delay: time.Hour}}, 16))
 		var all []*breaker.Breaker
 		for key := range 16 {
 			all = append(all, g.Get(fmt.Sprint(key)))

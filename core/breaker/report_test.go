@@ -95,7 +95,7 @@ func TestReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reasons []string
 		b := newBreaker(t, breaker.Config{
-			Window: 4, Trials: 2, SlowCall: second, SlowRate: 0.5, MaxHalfOpen: time.Hour, OpenDelay: backoff.Constant{Wait: time.Minute},
+			Window: 4, Trials: 2, SlowCall: second, SlowRate: 0.5, MaxHalfOpen: time.Hour, OpenDelay: backoff.Constant{Delay: time.Minute},
 			OnStateChange: func(_ context.Context, c breaker.StateChange) { reasons = append(reasons, c.Reason) },
 		})
 		run(t, b, "SFSF")

@@ -51,7 +51,7 @@ func TestSetConfigKeepsTheStateAndItsTime(t *testing.T) {
 	for state := breaker.Closed; state <= breaker.MetricsOnly; state++ {
 		synctest.Test(t, func(t *testing.T) {
 			var j journal
-			b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, OpenDelay: backoff.Constant{Wait: 10 * second}, Registry: j.changes()})
+			b := newBreaker(t, breaker.Config{Window: 10, JudgeWithHistory: true, OpenDelay: backoff.Constant{Delay: 10 * second}, Registry: j.changes()})
 			run(t, b, "SFS")
 			require.NoError(t, b.SetState(state))
 			time.Sleep(second)
@@ -59,7 +59,7 @@ func TestSetConfigKeepsTheStateAndItsTime(t *testing.T) {
 			before := b.Snapshot()
 			require.NoError(t, b.SetConfig(breaker.Config{
 				Window: 4, FailureRate: 0.75, JudgeWithHistory: true, Initial: breaker.Disabled,
-				OpenDelay: backoff.Constant{Wait: time.Hour},
+				OpenDelay: backoff.Constant{Delay: time.Hour},
 			}))
 			after := b.Snapshot()
 			require.Empty(t, j.take())
@@ -268,10 +268,10 @@ func TestSetConfigWhileBreakersAreMade(t *testing.T) {
 func TestSetConfigUnderLoad(t *testing.T) {
 	t.Parallel()
 	configs := []breaker.Config{
-		{Window: 5, Trials: 1, OpenDelay: backoff.None{}},
-		{Window: 70, Trials: 5, SlowCall: time.Microsecond, SlowRate: 0.9, OpenDelay: backoff.None{}, JudgeWithHistory: true},
-		{WindowTime: time.Millisecond, MinCalls: 3, Trials: 2, MaxHalfOpen: time.Millisecond, OpenDelay: backoff.None{}},
-		{WindowTime: time.Second, MinCalls: 5, SlowCall: time.Nanosecond, TrialTimeout: time.Microsecond, OpenDelay: backoff.None{}, Initial: breaker.Open},
+		{Window: 5, Trials: 1, OpenDelay: backoff.Constant{}},
+		{Window: 70, Trials: 5, SlowCall: time.Microsecond, SlowRate: 0.9, OpenDelay: backoff.Constant{}, JudgeWithHistory: true},
+		{WindowTime: time.Millisecond, MinCalls: 3, Trials: 2, MaxHalfOpen: time.Millisecond, OpenDelay: backoff.Constant{}},
+		{WindowTime: time.Second, MinCalls: 5, SlowCall: time.Nanosecond, TrialTimeout: time.Microsecond, OpenDelay: backoff.Constant{}, Initial: breaker.Open},
 	}
 	g := newGroup(t, configs[0], 20)
 	var done, refused atomic.Uint64

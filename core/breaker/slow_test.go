@@ -265,7 +265,7 @@ func TestALateTrip(t *testing.T) {
 func TestSnapshotIsComplete(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Window: 2, Trials: 1, OpenDelay: backoff.Linear{Initial: second}})
+		b := newBreaker(t, breaker.Config{Window: 2, Trials: 1, OpenDelay: backoff.Linear{Delay: second, Jitter: -1}})
 		run(t, b, "S")
 		s := b.Snapshot()
 		require.False(t, s.RatesKnown)

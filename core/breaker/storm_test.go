@@ -65,7 +65,7 @@ func checkStorm(t *testing.T, calls int) {
 		}
 	}
 	b = newBreaker(t, breaker.Config{
-		Window: 3, Trials: 2, OpenDelay: backoff.None{},
+		Window: 3, Trials: 2, OpenDelay: backoff.Constant{},
 		OnStateChange: func(_ context.Context, c breaker.StateChange) { order(c.From, c.To) },
 		Registry:      listened("circuit breaker was reset", func(registry.Event) { resets++ }),
 	})
@@ -114,7 +114,7 @@ func manyKeys(t *testing.T, asked int) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	g := newGroup(t, breaker.Config{Window: 10, OpenDelay: backoff.Constant{Wait: 24 * time.Hour}}, maxKeys)
+	g := newGroup(t, breaker.Config{Window: 10, OpenDelay: backoff.Constant{Delay: 24 * time.Hour}}, maxKeys)
 	kept := map[string]*breaker.Breaker{}
 	before, full := heap(), uint64(0)
 	for i := range asked {

@@ -100,7 +100,7 @@ func (b *Breaker) open(ctx context.Context, now, least time.Duration, reason str
 func (b *Breaker) askDelay(least time.Duration) {
 	b.opened++
 	prev := b.delay
-	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, prev))
+	b.delay = max(0, b.rules.OpenDelay.Next(b.opened, prev))
 	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 

@@ -96,7 +96,7 @@ func TestOpenAndHalfOpenAlternateWithoutCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{OpenDelay: backoff.Constant{Wait: second}, MaxHalfOpen: second, Registry: j.changes()})
+		b := newBreaker(t, breaker.Config{OpenDelay: backoff.Constant{Delay: second}, MaxHalfOpen: second, Registry: j.changes()})
 		require.NoError(t, b.SetState(breaker.Open))
 		for range 5 {
 			require.Equal(t, breaker.Open, b.State())
@@ -121,7 +121,7 @@ func TestTheDelayGrowsWithTheCycle(t *testing.T) {
 			MaxHalfOpen: second,
 			OpenDelay: backoff.Func(func(n int, prev time.Duration) time.Duration {
 				asked = append(asked, time.Duration(n), prev)
-				return backoff.Linear{Initial: second}.Delay(n, prev)
+				return backoff.Linear{Delay: second, Jitter: -1}.Next(n, prev)
 			}),
 		})
 		require.NoError(t, b.SetState(breaker.Open))

@@ -50,7 +50,7 @@ func TestATrialThatFailsOpensAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		b := newBreaker(t, breaker.Config{WindowTime: 10 * second, MinCalls: 10, Trials: 1, OpenDelay: backoff.Constant{Wait: second}, Registry: j.changes()})
+		b := newBreaker(t, breaker.Config{WindowTime: 10 * second, MinCalls: 10, Trials: 1, OpenDelay: backoff.Constant{Delay: second}, Registry: j.changes()})
 		run(t, b, "FFFFFFFFFF")
 		require.Equal(t, second, rejected(t, b).RetryAfter())
 		time.Sleep(500 * time.Millisecond)
@@ -180,7 +180,7 @@ func TestDecidesAsSoonAsItIsCertain(t *testing.T) {
 func TestExponentialOpenDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Exponential{Initial: second}})
+		b := newBreaker(t, breaker.Config{Window: 1, Trials: 1, OpenDelay: backoff.Exponential{Delay: second, Jitter: -1}})
 		for _, want := range []time.Duration{second, 2 * second, 4 * second} {
 			run(t, b, "F")
 			require.Equal(t, want, rejected(t, b).RetryAfter())
@@ -247,7 +247,7 @@ func TestAClassifierMayOpenTheBreaker(t *testing.T) {
 func TestLateResultsDoNotDecideHalfOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Window: 4, Trials: 2, OpenDelay: backoff.Constant{Wait: second}})
+		b := newBreaker(t, breaker.Config{Window: 4, Trials: 2, OpenDelay: backoff.Constant{Delay: second}})
 		var old [6]breaker.Permit
 		for i := range old {
 			old[i] = acquire(t, b)

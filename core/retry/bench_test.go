@@ -44,7 +44,7 @@ func BenchmarkDoFirstTryWithBudget(b *testing.B) {
 }
 
 func BenchmarkDoSecondTryWithBudget(b *testing.B) {
-	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Budget: core.Must(retry.NewBudget(1, 3))})), b.Context()
+	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, Budget: core.Must(retry.NewBudget(1, 3))})), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if n, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
@@ -80,7 +80,7 @@ func BenchmarkFloorAtomicAdd(b *testing.B) {
 }
 
 func BenchmarkDoSecondTry(b *testing.B) {
-	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.None{}})), b.Context()
+	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if n, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {

@@ -27,7 +27,7 @@ func TestBudgetOf20PercentAnd3Makes1203AttemptsOf1000Calls(t *testing.T) {
 		require.Equal(t, 3, budget.Left())
 		policies := [2]*retry.Policy{}
 		for i := range policies {
-			policies[i] = core.Must(retry.New(retry.Config{MaxAttempts: 10, Backoff: backoff.None{}, Budget: budget}))
+			policies[i] = core.Must(retry.New(retry.Config{MaxAttempts: 10, Backoff: backoff.Constant{}, Budget: budget}))
 		}
 		const calls = 1000
 		var attempts, over atomic.Int64
@@ -100,7 +100,7 @@ func TestBudgetIsPaidByCalls(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.cfg.Budget, tt.cfg.Backoff = core.Must(retry.NewBudget(tt.ratio, 0)), backoff.None{}
+			tt.cfg.Budget, tt.cfg.Backoff = core.Must(retry.NewBudget(tt.ratio, 0)), backoff.Constant{}
 			p := core.Must(retry.New(tt.cfg))
 			for range tt.calls {
 				_, _ = retry.Do(t.Context(), p, (&script{ends: tt.ends}).run)
@@ -137,7 +137,7 @@ func TestBudgetUsedUpAfterARetry(t *testing.T) {
 	t.Parallel()
 	var events []string
 	p := core.Must(retry.New(retry.Config{
-		MaxAttempts: 9, Backoff: backoff.None{}, Registry: noted(&events),
+		MaxAttempts: 9, Backoff: backoff.Constant{}, Registry: noted(&events),
 		Budget: core.Must(retry.NewBudget(0, 2)),
 	}))
 	synctest.Test(t, func(t *testing.T) {
@@ -164,9 +164,9 @@ func TestRetryThatIsNotMadeGivesItsTokenBack(t *testing.T) {
 		ctx    func(*testing.T) context.Context
 		reason retry.Verdict
 	}{
-		"canceled in the wait":  {retry.Config{Backoff: backoff.Constant{Wait: time.Second}}, canceled, retry.Canceled},
+		"canceled in the wait":  {retry.Config{Backoff: backoff.Constant{Delay: time.Second}}, canceled, retry.Canceled},
 		"canceled in the delay": {retry.Config{Delay: func(context.Context, retry.Info) time.Duration { time.Sleep(2 * ms); return 0 }}, canceled, retry.Canceled},
-		"no time":               {retry.Config{MaxElapsed: time.Second, Backoff: backoff.Constant{Wait: time.Second}}, (*testing.T).Context, retry.Deadline},
+		"no time":               {retry.Config{MaxElapsed: time.Second, Backoff: backoff.Constant{Delay: time.Second}}, (*testing.T).Context, retry.Deadline},
 		"asks for too long":     {retry.Config{MaxElapsed: time.Second, RetryRejected: true}, (*testing.T).Context, retry.RetryAfterTooLong},
 	} {
 		for _, ratio := range []float64{0, 1} {
@@ -276,7 +276,7 @@ func TestBudgetUnderConcurrentUseNeverMints(t *testing.T) {
 		var began, retries atomic.Int64
 		var wg sync.WaitGroup
 		for i := range 16 {
-			p := core.Must(retry.New(retry.Config{MaxAttempts: 3 + i%3, Budget: b, Backoff: backoff.Constant{Wait: time.Duration(i) * ms}}))
+			p := core.Must(retry.New(retry.Config{MaxAttempts: 3 + i%3, Budget: b, Backoff: backoff.Constant{Delay: time.Duration(i) * ms}}))
 			wg.Go(func() {
 				for n := range 200 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+n%40)*ms)
@@ -307,7 +307,7 @@ func TestBudgetUnderConcurrentUseNeverMints(t *testing.T) {
 func TestACallInsideARetryPaysNothingIn(t *testing.T) {
 	t.Parallel()
 	budget := core.Must(retry.NewBudget(1, 0))
-	outer := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxAttempts: 4}))
+	outer := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, MaxAttempts: 4}))
 	inner := core.Must(retry.New(retry.Config{Budget: budget}))
 	_, err := retry.Do(t.Context(), outer, func(ctx context.Context) (int, error) {
 		_, err := retry.Do(ctx, inner, func(context.Context) (int, error) { return 1, nil })
@@ -330,7 +330,7 @@ func TestARetryThatIsRejectedCostsNothing(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		budget := core.Must(retry.NewBudget(1, 0))
-		p := core.Must(retry.New(retry.Config{Budget: budget, Backoff: backoff.None{}, RetryRejected: again, MaxAttempts: 5}))
+		p := core.Must(retry.New(retry.Config{Budget: budget, Backoff: backoff.Constant{}, RetryRejected: again, MaxAttempts: 5}))
 		_, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom, core.ErrRejected}}).run)
 		require.ErrorIs(t, err, errBoom)
 		require.Equal(t, 1, budget.Left())

@@ -227,7 +227,7 @@ func (c *Call) plan(ctx context.Context, floor time.Duration, info *Info) {
 		floor, c.due = floor-(now-c.due), now // Delay may have waited
 	} else {
 		strategy = c.cfg.backoff()
-		info.Delay = max(0, strategy.Delay(info.Retry, c.prev))
+		info.Delay = max(0, strategy.Next(info.Retry, c.prev))
 	}
 	drawn := info.Delay
 	if floor > drawn {

@@ -16,7 +16,7 @@ import (
 
 func TestCallJudges(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{}}))
 	for _, tt := range []struct {
 		name    string
 		attempt retry.Attempt
@@ -66,7 +66,7 @@ func TestCallFloor(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				defer takes(t, tt.want)()
-				p := core.Must(retry.New(retry.Config{Delay: tt.delay, Backoff: backoff.Constant{Wait: 2 * time.Second}}))
+				p := core.Must(retry.New(retry.Config{Delay: tt.delay, Backoff: backoff.Constant{Delay: 2 * time.Second}}))
 				c := p.Begin(nil)
 				require.Equal(t, retry.Again, c.Next(t.Context(), retry.Attempt{Err: errBoom, Retryable: true, Floor: tt.floor}))
 				require.NoError(t, c.Wait(t.Context()))
@@ -100,7 +100,7 @@ func TestCallWithAnotherConfig(t *testing.T) {
 	var own, given int
 	count := func(n *int) func(context.Context, retry.Retry) { return func(context.Context, retry.Retry) { *n++ } }
 	var events []string
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Registry: noted(&events), OnRetry: count(&own)}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, Registry: noted(&events), OnRetry: count(&own)}))
 	override := with(p.Config(), func(c *retry.Config) { c.MaxAttempts, c.OnRetry = 2, count(&given) })
 	require.NoError(t, override.Validate())
 	c := p.Begin(&override)
@@ -119,7 +119,7 @@ func TestCallInfoAndContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		defer takes(t, time.Second)()
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}, MaxElapsed: time.Hour}))
+		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Second}, MaxElapsed: time.Hour}))
 		c, ctx := p.Begin(nil), t.Context()
 		require.Equal(t, ctx, c.Context(ctx), "nothing is added for a first attempt")
 		require.Zero(t, c.Info())
@@ -141,7 +141,7 @@ func TestElapsed(t *testing.T) {
 		defer takes(t, 5*time.Second)()
 		var seen []time.Duration
 		p := core.Must(retry.New(retry.Config{
-			MaxAttempts: 2, Backoff: backoff.Constant{Wait: 3 * time.Second},
+			MaxAttempts: 2, Backoff: backoff.Constant{Delay: 3 * time.Second},
 			Registry: observed(func(_ string, e registry.Event) { seen = append(seen, e.Attr("elapsed").Duration()) }),
 		}))
 		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { time.Sleep(time.Second); return 0, errBoom })

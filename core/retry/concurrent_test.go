@@ -13,7 +13,7 @@ import (
 
 func TestPolicyUnderConcurrentUse(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	var wg sync.WaitGroup
 	const goroutines, calls = 8, 300
 	for i := range goroutines {
@@ -21,7 +21,7 @@ func TestPolicyUnderConcurrentUse(t *testing.T) {
 			for n := range calls {
 				switch (i + n) % 3 {
 				case 0:
-					_ = p.SetConfig(retry.Config{Backoff: backoff.None{}})
+					_ = p.SetConfig(retry.Config{Backoff: backoff.Constant{}})
 					_, _ = retry.Do(t.Context(), p, (&script{ends: []error{nil}}).run)
 				case 1:
 					_, _ = retry.Do(t.Context(), p, (&script{ends: []error{errBoom, nil}}).run)

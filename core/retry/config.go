@@ -28,7 +28,7 @@ type Config struct {
 	// negative.
 	MaxAttempts int
 	// Backoff computes the wait before each retry. If nil, it is 500ms, doubled
-	// each time, at most 1min, spread by half; [backoff.None] does not wait. A longer wait
+	// each time, at most 1min, with jitter; the zero [backoff.Constant] does not wait. A longer wait
 	// that was told ([Attempt.Floor]) replaces it, and the random part of it comes on top of that, so
 	// that callers who were told one time do not return together; the jitter alone never reaches
 	// MaxElapsed or the deadline.
@@ -81,7 +81,7 @@ func (c Config) Validate() error {
 	check := validate.Of("retry.Config")
 	check.That(c.MaxAttempts >= 0, "MaxAttempts", c.MaxAttempts, "must be >= 0 (0 means 3)")
 	check.That(c.MaxElapsed >= 0, "MaxElapsed", c.MaxElapsed, "must be >= 0 (0 means no limit)")
-	check.Part(backoff.Validate(c.Backoff))
+	check.Part(validate.Own(c.Backoff))
 	return check.Err()
 }
 
@@ -91,7 +91,7 @@ func (c Config) maxAttempts() int {
 
 func (c Config) backoff() backoff.Strategy {
 	if c.Backoff == nil {
-		return backoff.Exponential{Initial: 500 * time.Millisecond, Max: time.Minute, Jitter: 0.5}
+		return backoff.Exponential{}
 	}
 	return c.Backoff
 }

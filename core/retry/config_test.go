@@ -25,13 +25,13 @@ func TestValidate(t *testing.T) {
 		{"one attempt", retry.Config{MaxAttempts: 1}, ""},
 		{"attempts", retry.Config{MaxAttempts: -5}, "retry.Config.MaxAttempts = -5: must be >= 0 (0 means 3)"},
 		{"elapsed", retry.Config{MaxElapsed: -time.Second}, "retry.Config.MaxElapsed = -1s: must be >= 0 (0 means no limit)"},
-		{"backoff", retry.Config{Backoff: backoff.Constant{Wait: -1}}, "backoff.Constant.Wait = -1ns: must be >= 0"},
+		{"backoff", retry.Config{Backoff: backoff.Constant{Delay: -1}}, "backoff.Constant.Delay = -1ns: must be >= 0"},
 		{
 			"all",
-			retry.Config{MaxAttempts: -1, MaxElapsed: -1, Backoff: backoff.Exponential{Initial: 1, Multiplier: 1}},
+			retry.Config{MaxAttempts: -1, MaxElapsed: -1, Backoff: backoff.Exponential{Factor: 0.5}},
 			"retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)\n" +
 				"retry.Config.MaxElapsed = -1ns: must be >= 0 (0 means no limit)\n" +
-				"backoff.Exponential.Multiplier = 1: must be > 1 and finite (0 means 2)",
+				"backoff.Exponential.Factor = 0.5: must be >= 1 and finite (0 means 2)",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestEventsOfEveryEnding(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var events []string
-			tt.cfg.Registry, tt.cfg.Backoff = noted(&events), backoff.None{}
+			tt.cfg.Registry, tt.cfg.Backoff = noted(&events), backoff.Constant{}
 			p := core.Must(retry.New(tt.cfg))
 			op := &script{ends: tt.ends}
 			_, _ = retry.Do(t.Context(), p, op.run)
@@ -108,7 +108,7 @@ func TestEventsOfEveryEnding(t *testing.T) {
 
 func TestAnErrorWrapsTheLastOneOnlyAfterARetry(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	_, err := retry.Do(t.Context(), p, (&script{ends: []error{errWeb, errBoom}}).run)
 	var exhausted *retry.Error
 	require.ErrorAs(t, err, &exhausted)
@@ -138,7 +138,7 @@ func TestResultThatAsksForARetryIsReturnedInTheEnd(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.cfg.Backoff = backoff.None{}
+			tt.cfg.Backoff = backoff.Constant{}
 			calls := 0
 			got, err := retry.Do(t.Context(), core.Must(retry.New(tt.cfg)), func(context.Context) (int, error) { calls++; return calls, nil })
 			require.Equal(t, tt.want, got, "never hidden")
@@ -179,8 +179,8 @@ func TestInfoIsThatOfTheLastAttemptAlone(t *testing.T) {
 
 func TestInnerRetryThatGaveUpIsRetriedByTheOuterOne(t *testing.T) {
 	t.Parallel()
-	inner := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.None{}}))
-	outer := core.Must(retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.None{}}))
+	inner := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{}}))
+	outer := core.Must(retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{}}))
 	var numbers [][2]int
 	_, err := retry.Do(t.Context(), outer, func(ctx context.Context) (int, error) {
 		out := retry.FromContext(ctx).Retry
@@ -212,7 +212,7 @@ func TestContextDoneWithinAnAttempt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var events []string
 	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{}, Registry: noted(&events),
+		Backoff: backoff.Constant{}, Registry: noted(&events),
 		RetryIf: func(error) bool { t.Error("asked"); return true },
 	}))
 	calls := 0
@@ -246,7 +246,7 @@ func TestContextDoneInDelayFunction(t *testing.T) {
 func TestContextDoneBeforeAWaitOfZero(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, OnRetry: func(context.Context, retry.Retry) { cancel() }}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, OnRetry: func(context.Context, retry.Retry) { cancel() }}))
 	op := &script{ends: []error{errBoom}}
 	_, err := retry.Do(ctx, p, op.run)
 	require.ErrorIs(t, err, context.Canceled)
@@ -314,7 +314,7 @@ func TestWaitThatReachesTheDeadlineIsNotBegun(t *testing.T) {
 
 func TestPolicyIsAMechanism(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Name: "api", Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Name: "api", Backoff: backoff.Constant{}}))
 	pipeline := core.Must(core.NewPipeline(p))
 	require.Equal(t, "*retry.Policy(api)", pipeline.String())
 	got, err := core.Do(t.Context(), pipeline, (&script{ends: []error{errBoom, nil}}).run)
@@ -336,7 +336,7 @@ func TestMapSeesWhatTheCallerWouldGet(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		mapped := 0
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Hour}, Map: func(_ any, err error) (any, error) {
+		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Hour}, Map: func(_ any, err error) (any, error) {
 			mapped++
 			require.ErrorIs(t, err, context.Canceled)
 			return "default", nil
@@ -361,7 +361,7 @@ func TestPanicInTheOperationIsNotRetried(t *testing.T) {
 func TestAContextThatEndsInARetryLeavesItsOwnError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
 		if retry.FromContext(ctx).Retry == 1 {
 			cancel()
@@ -374,7 +374,7 @@ func TestAContextThatEndsInARetryLeavesItsOwnError(t *testing.T) {
 
 func TestACallThatPanicsIsInNoCountOfCalls(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	require.Panics(t, func() {
 		_, _ = retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
 			if retry.FromContext(ctx).Retry == 1 {

@@ -17,8 +17,8 @@ func ExampleBudget() {
 	if err != nil {
 		panic(err)
 	}
-	reads := core.Must(retry.New(retry.Config{Name: "reads", Backoff: backoff.None{}, Budget: budget}))
-	writes := core.Must(retry.New(retry.Config{Name: "writes", Backoff: backoff.None{}, Budget: budget}))
+	reads := core.Must(retry.New(retry.Config{Name: "reads", Backoff: backoff.Constant{}, Budget: budget}))
+	writes := core.Must(retry.New(retry.Config{Name: "writes", Backoff: backoff.Constant{}, Budget: budget}))
 
 	attempts := 0
 	down := func(context.Context) (int, error) { attempts++; return 0, errors.New("down") }
@@ -35,7 +35,7 @@ func ExampleBudget() {
 
 func ExampleMapError() {
 	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{},
+		Backoff: backoff.Constant{},
 		Map:     retry.MapError(func(err error) error { return fmt.Errorf("lamp: %w", err) }),
 	}))
 	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
@@ -46,7 +46,7 @@ func ExampleMapError() {
 }
 
 func ExampleFromContext() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	fmt.Println(retry.Do(context.Background(), p, func(ctx context.Context) (string, error) {
 		if attempt := retry.FromContext(ctx); attempt.Retry < 2 {
 			fmt.Println("attempt", attempt.Retry+1, "after", attempt.Err)
@@ -61,7 +61,7 @@ func ExampleFromContext() {
 }
 
 func ExamplePolicy_SetConfig() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	cfg := p.Config()
 	cfg.MaxAttempts = -5
 	fmt.Println(p.SetConfig(cfg))

@@ -12,7 +12,7 @@ import (
 // An adapter decides by itself what is worth another attempt, and does something
 // between the attempts.
 func ExampleCall() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	send := func(_ context.Context, retries int) (status int) { return []int{503, 503, 200}[retries] }
 
 	ctx := context.Background()
@@ -37,7 +37,7 @@ func ExampleCall() {
 
 // The counters of a policy, and the verdict by which a retry was suppressed.
 func ExamplePolicy_Stats() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	errors := []error{fmt.Errorf("busy"), nil, core.ErrRejected}
 	for range 2 {
 		_, _ = retry.Do(context.Background(), p, func(context.Context) (int, error) {

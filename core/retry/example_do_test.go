@@ -11,7 +11,7 @@ import (
 )
 
 func Example() {
-	p, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.None{}})
+	p, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{}})
 	if err != nil {
 		panic(err)
 	}
@@ -26,7 +26,7 @@ func Example() {
 }
 
 func ExampleError() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	_, err := retry.Do(context.Background(), p, func(context.Context) (int, error) {
 		return 0, errors.New("disk full")
 	})
@@ -41,7 +41,7 @@ func ExampleError() {
 func ExampleConfig_retryIf() {
 	errBusy := errors.New("busy")
 	p := core.Must(retry.New(retry.Config{
-		Backoff:     backoff.None{},
+		Backoff:     backoff.Constant{},
 		RetryIf:     func(err error) bool { return errors.Is(err, errBusy) },
 		RetryResult: func(result any) bool { return result == 0 },
 	}))
@@ -56,7 +56,7 @@ func ExampleConfig_retryIf() {
 
 func ExampleConfig_map() {
 	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{},
+		Backoff: backoff.Constant{},
 		Map: func(result any, err error) (any, error) {
 			return result, fmt.Errorf("state of the lamp: %w", err)
 		},

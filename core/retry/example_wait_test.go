@@ -13,7 +13,7 @@ import (
 // The wait counts from the response, not from the end of the work that follows it, such as
 // reading its body.
 func ExampleCall_EndedAt() {
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Hour}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Hour}}))
 	c := p.Begin(nil)
 	c.EndedAt(time.Now().Add(-59 * time.Minute)) // the response came then, and its body was slow
 	verdict := c.Next(context.Background(), retry.Attempt{Result: 503, Retryable: true})

@@ -44,7 +44,7 @@ func TestARejectionAfterARealAttemptDoesNotSayThatNoCallWasMade(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				cfg := tt.cfg
-				cfg.Backoff = backoff.None{}
+				cfg.Backoff = backoff.Constant{}
 				op := &script{ends: tt.ends}
 				_, err := retry.Do(t.Context(), core.Must(retry.New(cfg)), op.run)
 				require.NotErrorIs(t, err, core.ErrRejected, "a call was made")
@@ -70,7 +70,7 @@ func TestARejectionAfterARealAttemptDoesNotSayThatNoCallWasMade(t *testing.T) {
 
 func TestARejectionAfterAResultThatAsksForARetry(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, RetryResult: func(any) bool { return true }}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, RetryResult: func(any) bool { return true }}))
 	_, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
 		if retry.FromContext(ctx).Retry == 0 {
 			return 1, nil
@@ -87,7 +87,7 @@ func TestARejectionAfterAResultThatAsksForARetry(t *testing.T) {
 
 func TestOnlyRejectionsStillSayThatNoCallWasMade(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, RetryRejected: true}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, RetryRejected: true}))
 	op := &script{ends: []error{core.ErrRejected}}
 	_, err := retry.Do(t.Context(), p, op.run)
 	require.Equal(t, 3, op.calls)
@@ -100,7 +100,7 @@ func TestCancelInTheWaitAfterALaterRejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}, RetryRejected: true}))
+		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Second}, RetryRejected: true}))
 		_, err := retry.Do(ctx, p, (&script{ends: []error{errBoom, rejection{after: time.Hour}}}).run)
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, core.ErrRejected)
@@ -113,7 +113,7 @@ func TestAnOuterBreakerCountsWhatAnInnerOneRejectedAfterRealFailures(t *testing.
 	t.Parallel()
 	inner := core.Must(breaker.New(breaker.Config{Name: "inner", Window: 2}))
 	outer := core.Must(breaker.New(breaker.Config{Name: "outer"}))
-	p := core.Must(core.NewPipeline(outer, core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxAttempts: 5})), inner))
+	p := core.Must(core.NewPipeline(outer, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, MaxAttempts: 5})), inner))
 	fails := func(context.Context) (int, error) { return 0, errBoom }
 	_, err := core.Do(t.Context(), p, fails)
 	require.ErrorIs(t, err, breaker.ErrOpen)
@@ -136,7 +136,7 @@ func TestARejectionThatSaysThatWaitingDoesNotHelpIsNotRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := core.Must(retry.New(retry.Config{RetryRejected: true, Backoff: backoff.None{}}))
+			p := core.Must(retry.New(retry.Config{RetryRejected: true, Backoff: backoff.Constant{}}))
 			op := &script{ends: []error{tt.err}}
 			_, err := retry.Do(t.Context(), p, op.run)
 			require.ErrorIs(t, err, core.ErrRejected)
@@ -153,14 +153,4 @@ func TestAnAttemptWhoseRetryIsCanceledIsAFinalFailure(t *testing.T) {
 	_, err := retry.Do(ctx, p, (&script{ends: []error{errBoom}}).run)
 	require.ErrorIs(t, err, errBoom)
 	require.Equal(t, retry.Stats{Failed: 1, FinalFailures: 1, Suppressed: suppressed(retry.Canceled)}, p.Stats())
-}
-
-func TestNewReportsAStrategyThatHoldsNothing(t *testing.T) {
-	t.Parallel()
-	for _, s := range []backoff.Strategy{backoff.Func(nil), (*backoff.Exponential)(nil)} {
-		_, err := retry.New(retry.Config{Backoff: s})
-		require.ErrorIs(t, err, core.ErrConfig)
-		_, err = breaker.New(breaker.Config{OpenDelay: s})
-		require.ErrorIs(t, err, core.ErrConfig)
-	}
 }

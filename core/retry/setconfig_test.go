@@ -17,7 +17,7 @@ func TestSetConfigInACall(t *testing.T) {
 	t.Parallel()
 	var before, after int
 	count := func(n *int) func(context.Context, retry.Retry) { return func(context.Context, retry.Retry) { *n++ } }
-	old := retry.Config{Backoff: backoff.None{}, OnRetry: count(&before), Map: retry.MapError(func(err error) error { return err })}
+	old := retry.Config{Backoff: backoff.Constant{}, OnRetry: count(&before), Map: retry.MapError(func(err error) error { return err })}
 	p := core.Must(retry.New(old))
 	calls := 0
 	_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
@@ -37,7 +37,7 @@ func TestSetConfigInACall(t *testing.T) {
 
 func TestSetConfigInACallThatIsRetriedForItsResult(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, RetryResult: func(any) bool { return true }}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, RetryResult: func(any) bool { return true }}))
 	calls := 0
 	_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
 		calls++
@@ -54,8 +54,8 @@ func TestSetConfigInACallThatIsRetriedForItsResult(t *testing.T) {
 // Two fields that belong together are never seen apart.
 func TestSetConfigUnderConcurrentUse(t *testing.T) {
 	t.Parallel()
-	twice := retry.Config{MaxAttempts: 2, Backoff: backoff.None{}, Map: func(_ any, err error) (any, error) { return 2, nil }}
-	thrice := retry.Config{MaxAttempts: 3, Backoff: backoff.None{}, Map: func(_ any, err error) (any, error) { return 3, nil }}
+	twice := retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{}, Map: func(_ any, err error) (any, error) { return 2, nil }}
+	thrice := retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{}, Map: func(_ any, err error) (any, error) { return 3, nil }}
 	p := core.Must(retry.New(twice))
 	var wg sync.WaitGroup
 	for range 4 {

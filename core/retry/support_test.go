@@ -25,7 +25,7 @@ const ms = time.Millisecond
 
 // exactly is Kresil's default strategy: exact, without jitter.
 func exactly() backoff.Strategy {
-	return backoff.Exponential{Initial: 500 * ms, Max: time.Minute}
+	return backoff.Exponential{Delay: 500 * ms, Max: time.Minute, Jitter: -1}
 }
 
 // observed returns a registry that calls f for each event of the policies in it, with its verdict.

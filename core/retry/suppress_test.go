@@ -22,7 +22,7 @@ func TestNothingIsSuppressedWhereNoAttemptWasLeft(t *testing.T) {
 			"canceled":          func(cancel func()) error { cancel(); return errBoom },
 		} {
 			var events []string
-			p := core.Must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: backoff.None{}, Registry: noted(&events), RetryRejected: name == "waiting is no use"}))
+			p := core.Must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: backoff.Constant{}, Registry: noted(&events), RetryRejected: name == "waiting is no use"}))
 			ctx, cancel := context.WithCancel(t.Context())
 			calls := 0
 			_, err := retry.Do(ctx, p, func(context.Context) (int, error) {
@@ -54,18 +54,18 @@ func TestAWaitCountsFromTheEndOfTheAttempt(t *testing.T) {
 		next    time.Duration // when the next attempt starts
 		verdict retry.Verdict
 	}{
-		{"at once", retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, 0, 0, 0, 800 * ms, retry.Again},
-		{"before Next", retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, 0, 300 * ms, 0, 800 * ms, retry.Again},
-		{"after Next", retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, 0, 0, 500 * ms, 800 * ms, retry.Again},
-		{"longer than the wait", retry.Config{Backoff: backoff.Constant{Wait: 100 * ms}}, 0, 300 * ms, 500 * ms, 800 * ms, retry.Again},
-		{"no wait", retry.Config{Backoff: backoff.None{}}, 0, 300 * ms, 500 * ms, 800 * ms, retry.Again},
-		{"floor", retry.Config{Backoff: backoff.Constant{Wait: 100 * ms}}, 800 * ms, 300 * ms, 200 * ms, 800 * ms, retry.Again},
+		{"at once", retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}}, 0, 0, 0, 800 * ms, retry.Again},
+		{"before Next", retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}}, 0, 300 * ms, 0, 800 * ms, retry.Again},
+		{"after Next", retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}}, 0, 0, 500 * ms, 800 * ms, retry.Again},
+		{"longer than the wait", retry.Config{Backoff: backoff.Constant{Delay: 100 * ms}}, 0, 300 * ms, 500 * ms, 800 * ms, retry.Again},
+		{"no wait", retry.Config{Backoff: backoff.Constant{}}, 0, 300 * ms, 500 * ms, 800 * ms, retry.Again},
+		{"floor", retry.Config{Backoff: backoff.Constant{Delay: 100 * ms}}, 800 * ms, 300 * ms, 200 * ms, 800 * ms, retry.Again},
 		{"floor and Delay", retry.Config{Delay: func(context.Context, retry.Info) time.Duration { time.Sleep(200 * ms); return 0 }}, 800 * ms, 300 * ms, 200 * ms, 800 * ms, retry.Again},
 		{"Delay counts from its return", retry.Config{Delay: func(context.Context, retry.Info) time.Duration { time.Sleep(200 * ms); return 400 * ms }}, 0, 200 * ms, 300 * ms, 800 * ms, retry.Again},
-		{"within MaxElapsed", retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}, MaxElapsed: 801 * ms}, 0, 300 * ms, 500 * ms, 800 * ms, retry.Again},
-		{"reaches MaxElapsed", retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}, MaxElapsed: 800 * ms}, 0, 0, 0, 0, retry.Deadline},
-		{"past MaxElapsed already", retry.Config{Backoff: backoff.Constant{Wait: 100 * ms}, MaxElapsed: 300 * ms}, 0, 300 * ms, 0, 0, retry.Deadline},
-		{"a century", retry.Config{Backoff: backoff.None{}, MaxElapsed: time.Hour}, 1<<63 - 1, 0, 0, 0, retry.RetryAfterTooLong},
+		{"within MaxElapsed", retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}, MaxElapsed: 801 * ms}, 0, 300 * ms, 500 * ms, 800 * ms, retry.Again},
+		{"reaches MaxElapsed", retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}, MaxElapsed: 800 * ms}, 0, 0, 0, 0, retry.Deadline},
+		{"past MaxElapsed already", retry.Config{Backoff: backoff.Constant{Delay: 100 * ms}, MaxElapsed: 300 * ms}, 0, 300 * ms, 0, 0, retry.Deadline},
+		{"a century", retry.Config{Backoff: backoff.Constant{}, MaxElapsed: time.Hour}, 1<<63 - 1, 0, 0, 0, retry.RetryAfterTooLong},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

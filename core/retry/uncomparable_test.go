@@ -19,7 +19,7 @@ func (l list) Error() string { return l[0] }
 func TestAnErrorThatCannotBeComparedIsReturned(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]retry.Config{
-		"exhausted":   {Backoff: backoff.None{}},
+		"exhausted":   {Backoff: backoff.Constant{}},
 		"not retried": {RetryIf: func(error) bool { return false }},
 		"one attempt": {MaxAttempts: 1},
 	} {

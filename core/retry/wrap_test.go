@@ -16,7 +16,7 @@ import (
 // Functions with and without arguments; the signature stays.
 func TestDecorators(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	attempts := 0
 	third := func(s string) (string, error) {
 		if attempts++; attempts%3 != 0 {
@@ -70,7 +70,7 @@ func TestTheReturnValueOfTheHandlerIsTheError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Map: retry.MapError(tt.handler)}))
+			p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, Map: retry.MapError(tt.handler)}))
 			got, err := retry.Do(t.Context(), p, func(context.Context) (int, error) { return 7, tt.end })
 			if tt.want == nil {
 				require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestTheReturnValueOfTheHandlerIsTheError(t *testing.T) {
 func TestPredicatesDecideAboutErrorsAndResults(t *testing.T) {
 	t.Parallel()
 	p := core.Must(retry.New(retry.Config{
-		MaxAttempts: 9, Backoff: backoff.None{},
+		MaxAttempts: 9, Backoff: backoff.Constant{},
 		RetryIf:     func(err error) bool { return errors.Is(err, errBoom) || errors.Is(err, errWeb) },
 		RetryResult: func(v any) bool { return v != "" && v != "fine" },
 	}))

@@ -66,7 +66,7 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 }
 
 func showRetry(ctx context.Context, target string, t *table) error {
-	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}, OnRetry: func(_ context.Context, r retry.Retry) {
+	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Delay: 50 * time.Millisecond}, OnRetry: func(_ context.Context, r retry.Retry) {
 		t.add(fmt.Sprintf("  attempt %d", r.Attempt-1), r.Err.Error(), fmt.Sprintf("retry in %v", r.Wait))
 	}})
 	if err != nil {
@@ -89,7 +89,7 @@ func showRetry(ctx context.Context, target string, t *table) error {
 // newBreakers is a breaker that opens at two failures of four, for half a second.
 func newBreakers(t *table) (*breaker.Client, error) {
 	return breaker.NewClient(breaker.ClientConfig{
-		Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 500 * time.Millisecond},
+		Window: 4, MinCalls: 4, Trials: 1, OpenDelay: backoff.Constant{Delay: 500 * time.Millisecond},
 		OnStateChange: func(_ context.Context, s breaker.StateChange) {
 			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.To), "")
 		},
@@ -147,7 +147,7 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 	if err != nil {
 		return err
 	}
-	retries, err := retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}})
+	retries, err := retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Delay: 50 * time.Millisecond}})
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 }
 
 func showOverride(ctx context.Context, target string, t *table) error {
-	retries, err := retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}})
+	retries, err := retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: 50 * time.Millisecond}})
 	if err != nil {
 		return err
 	}

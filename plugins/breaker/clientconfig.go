@@ -149,7 +149,7 @@ func mustStay(old int) string { return fmt.Sprintf("must stay %d", old) }
 // core returns the Config of the breakers, without the registry of the plugin.
 func (c ClientConfig) core() breaker.Config {
 	if c.OpenDelay == nil {
-		c.OpenDelay = backoff.Exponential{Initial: 30 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
+		c.OpenDelay = backoff.Exponential{Delay: 30 * time.Second, Max: 10 * time.Minute, Jitter: 0.2}
 	}
 	return breaker.Config{
 		Name: c.Name, FailureRate: c.FailureRate, Failures: c.Failures, SlowCall: c.SlowCall, SlowRate: c.SlowRate,

@@ -18,7 +18,7 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{
 		"Name": "name", "FailureRate": 0.25, "Failures": 3, "TrialRule": AllMustSucceed, "PanicsFail": true, "SlowCall": time.Second + 1, "SlowRate": 0.75, "Window": 7, "WindowTime": time.Second, "MinCalls": 3,
-		"OpenDelay": backoff.Constant{Wait: time.Hour}, "Trials": 2, "TrialTimeout": time.Minute + 1, "MaxHalfOpen": time.Hour,
+		"OpenDelay": backoff.Constant{Delay: time.Hour}, "Trials": 2, "TrialTimeout": time.Minute + 1, "MaxHalfOpen": time.Hour,
 		"JudgeWithHistory": true, "Initial": MetricsOnly,
 		"OnStateChange": func(context.Context, StateChange) {},
 	}

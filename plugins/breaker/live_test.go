@@ -231,7 +231,7 @@ func TestAskedToWaitIsBoundedByMaxRetryAfter(t *testing.T) {
 func TestATripWhileHalfOpenIsNoShorterThanOpenDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter, OpenDelay: backoff.Linear{Initial: 10 * time.Second}})
+		p := newClient(t, breaker.ClientConfig{Trip: breaker.TripOnRetryAfter, OpenDelay: backoff.Linear{Delay: 10 * time.Second, Jitter: -1}})
 		rt := p.Transport(answers(503, "1"))
 		for _, want := range []time.Duration{time.Second, 20 * time.Second, 30 * time.Second} {
 			send(t, rt, 1, 503)

@@ -78,7 +78,7 @@ func refused(t *testing.T, rt http.RoundTripper) *breaker.OpenError {
 	return open
 }
 
-func minute() backoff.Strategy { return backoff.Constant{Wait: time.Minute} }
+func minute() backoff.Strategy { return backoff.Constant{Delay: time.Minute} }
 
 // recorded returns a registry that calls f for each call that a breaker counts.
 func recorded(f func(outcome core.Outcome)) *core.Registry {

@@ -192,7 +192,7 @@ func TestRetriesPassTheSameGate(t *testing.T) {
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
-		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}})))}
+		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Second}})))}
 		var wg sync.WaitGroup
 		for range 60 {
 			wg.Go(func() { require.NoError(t, get(t.Context(), t, c, "http://a.test/")) })

@@ -148,10 +148,10 @@ func TestDelays(t *testing.T) {
 		backoff backoff.Strategy
 		want    []time.Duration
 	}{
-		"base 1000":    {backoff.Exponential{Initial: 1000 * ms}, []time.Duration{1000 * ms, 2000 * ms, 4000 * ms}},
-		"base 200":     {backoff.Exponential{Initial: 200 * ms}, []time.Duration{200 * ms, 400 * ms, 800 * ms}},
-		"factor 1.1":   {backoff.Exponential{Initial: 1000 * ms, Multiplier: 1.1}, []time.Duration{1000 * ms, 1100 * ms, 1210 * ms}},
-		"constant 123": {backoff.Constant{Wait: 123 * ms}, []time.Duration{123 * ms, 123 * ms, 123 * ms}},
+		"base 1000":    {backoff.Exponential{Delay: 1000 * ms, Jitter: -1}, []time.Duration{1000 * ms, 2000 * ms, 4000 * ms}},
+		"base 200":     {backoff.Exponential{Delay: 200 * ms, Jitter: -1}, []time.Duration{200 * ms, 400 * ms, 800 * ms}},
+		"factor 1.1":   {backoff.Exponential{Delay: 1000 * ms, Factor: 1.1, Jitter: -1}, []time.Duration{1000 * ms, 1100 * ms, 1210 * ms}},
+		"constant 123": {backoff.Constant{Delay: 123 * ms}, []time.Duration{123 * ms, 123 * ms, 123 * ms}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

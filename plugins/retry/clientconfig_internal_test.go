@@ -21,7 +21,7 @@ func TestNoFieldOfTheCoreIsForgotten(t *testing.T) {
 		Registry:      &core.Registry{},
 		Name:          "x",
 		MaxAttempts:   7,
-		Backoff:       backoff.None{},
+		Backoff:       backoff.Constant{},
 		Delay:         func(context.Context, Info) time.Duration { return 0 },
 		MaxElapsed:    time.Hour,
 		Budget:        &Budget{},

@@ -30,8 +30,8 @@ func TestValidateNamesEveryField(t *testing.T) {
 		"elapsed":     {retry.Config{MaxElapsed: -1}, []string{"retry.Config.MaxElapsed = -1ns: must be >= 0 (0 means no limit)"}},
 		"retry after": {retry.Config{MaxRetryAfter: -time.Second}, []string{"retry.Config.MaxRetryAfter = -1s: must be >= 0 (0 means 2m0s)"}},
 		"buffer":      {retry.Config{MaxBuffer: -1}, []string{"retry.Config.MaxBuffer = -1: must be >= 0 (0 keeps nothing)"}},
-		"backoff": {retry.Config{Backoff: backoff.Exponential{Jitter: 2}}, []string{
-			"backoff.Exponential.Initial = 0s: must be > 0", "backoff.Exponential.Jitter = 2: must be between 0 and 1",
+		"backoff": {retry.Config{Backoff: backoff.Exponential{Delay: -1, Jitter: 2}}, []string{
+			"backoff.Exponential.Delay = -1ns: must be >= 0 (0 means 500ms)", "backoff.Exponential.Jitter = 2: must be <= 1 (0 means 0.5, less means none)",
 		}},
 		"methods": {retry.Config{Methods: []string{"GET", "post", "", "PUT, POST"}}, []string{
 			"retry.Config.Methods = post: must be a method as it is sent, as in POST",

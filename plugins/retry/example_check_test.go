@@ -36,7 +36,7 @@ func ExampleFromBackoff() {
 // What decides by default can be wrapped.
 func ExampleDefaultCheckRetry() {
 	retries, err := retry.New(retry.Config{
-		Backoff: backoff.None{},
+		Backoff: backoff.Constant{},
 		CheckRetry: func(ctx context.Context, resp *http.Response, err error) (bool, error) {
 			if resp != nil && resp.Header.Get("X-Maintenance") != "" {
 				return false, nil // it will take hours
@@ -57,7 +57,7 @@ func ExampleDefaultCheckRetry() {
 
 // The server must not mind that a POST is repeated.
 func ExampleOnServerError() {
-	cfg := retry.Config{Backoff: backoff.None{}, AnyMethod: true}
+	cfg := retry.Config{Backoff: backoff.Constant{}, AnyMethod: true}
 	retry.OnServerError(&cfg)
 	retries, err := retry.New(cfg)
 	if err != nil {
@@ -76,7 +76,7 @@ func ExampleOnTimeout() {
 		fmt.Println("refused")
 		return nil, fmt.Errorf("connection refused")
 	})
-	cfg := retry.Config{Backoff: backoff.None{}}
+	cfg := retry.Config{Backoff: backoff.Constant{}}
 	retry.OnTimeout(&cfg)
 	retries, err := retry.New(cfg)
 	if err != nil {
@@ -91,7 +91,7 @@ func ExampleOnTimeout() {
 
 func ExampleConfig_onRetry() {
 	retries, err := retry.New(retry.Config{
-		Backoff: backoff.Constant{Wait: time.Millisecond},
+		Backoff: backoff.Constant{Delay: time.Millisecond},
 		OnRetry: func(_ context.Context, r retry.Retry) {
 			fmt.Println("attempt", r.Attempt, "after", r.Wait, "because of", r.Err)
 		},

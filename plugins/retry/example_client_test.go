@@ -40,7 +40,7 @@ func send(ctx context.Context, httpClient *http.Client, method string) {
 }
 
 func ExampleNew() {
-	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.None{}})
+	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -68,7 +68,7 @@ func ExampleNew_invalid() {
 
 // One request may have its own settings, of this plugin and no other.
 func ExamplePlugin_Override() {
-	retries, err := retry.New(retry.Config{Backoff: backoff.None{}})
+	retries, err := retry.New(retry.Config{Backoff: backoff.Constant{}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -90,7 +90,7 @@ func ExamplePlugin_Override() {
 // request again.
 func ExampleConfig_modifyRequest() {
 	retries, err := retry.New(retry.Config{
-		Backoff: backoff.None{},
+		Backoff: backoff.Constant{},
 		ModifyRequest: func(req *http.Request, retry int) error {
 			req.Header.Add("X-Retry", fmt.Sprint(retry))
 			return nil
@@ -121,7 +121,7 @@ func ExampleNewBudget() {
 		return nil, io.ErrUnexpectedEOF
 	})
 	for _, name := range []string{"reads", "writes"} {
-		retries, err := retry.New(retry.Config{Name: name, Backoff: backoff.None{}, Budget: budget})
+		retries, err := retry.New(retry.Config{Name: name, Backoff: backoff.Constant{}, Budget: budget})
 		if err != nil {
 			panic(err)
 		}
@@ -137,7 +137,7 @@ func ExampleNewBudget() {
 }
 
 func ExamplePlugin_SetConfig() {
-	retries, err := retry.New(retry.Config{Backoff: backoff.None{}})
+	retries, err := retry.New(retry.Config{Backoff: backoff.Constant{}})
 	if err != nil {
 		panic(err)
 	}

@@ -118,7 +118,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 		_, _ = w.Write(b)
 	}))
 	defer srv.Close()
-	p := core.Must(retry.New(retry.Config{MaxBuffer: 100, Backoff: backoff.Constant{Wait: time.Microsecond, Jitter: 1}}))
+	p := core.Must(retry.New(retry.Config{MaxBuffer: 100, Backoff: backoff.Linear{Delay: time.Microsecond, Max: time.Microsecond, Jitter: 1}}))
 	tr := client.New(nil, p)
 	defer tr.CloseIdleConnections()
 	send := func(id string) error {

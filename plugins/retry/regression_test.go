@@ -159,7 +159,7 @@ func (neverError) RetryAfter() time.Duration { return -1 }
 
 func TestARejectionForGoodIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	retries, err := retry.New(retry.Config{RetryRejected: true, Backoff: backoff.None{}})
+	retries, err := retry.New(retry.Config{RetryRejected: true, Backoff: backoff.Constant{}})
 	require.NoError(t, err)
 	for want, rejection := range map[int]error{1: neverError{}, 3: core.ErrRejected} {
 		sent := 0

@@ -54,7 +54,7 @@ func TestARejectionWithAResponseAfterARealAttemptIsNotMarked(t *testing.T) {
 func TestABreakerFurtherOutCountsARequestThatWasRejectedInTheEnd(t *testing.T) {
 	t.Parallel()
 	base := resiltest.NewScript(status(503, 0))
-	inner := core.Must(breakerplugin.NewClient(breakerplugin.ClientConfig{Window: 1, SyntheticResponse: true, OpenDelay: backoff.Constant{Wait: 1 << 40}}))
+	inner := core.Must(breakerplugin.NewClient(breakerplugin.ClientConfig{Window: 1, SyntheticResponse: true, OpenDelay: backoff.Constant{Delay: 1 << 40}}))
 	outer := core.Must(breakerplugin.NewClient(breakerplugin.ClientConfig{}))
 	rt := client.New(base, client.InPhase(outer, client.Overall), quick(retry.Config{}), inner)
 	for range 2 {

@@ -219,7 +219,7 @@ func TestCancelInTheWait(t *testing.T) {
 		b := resiltest.NewBody("upload")
 		s := resiltest.NewScript(status(503, 100))
 		req := request(ctx, http.MethodPut, b)
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Hour}, MaxBuffer: 10}))
+		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Hour}, MaxBuffer: 10}))
 		start := time.Now()
 		time.AfterFunc(time.Minute, func() { cancel(why) })
 		_, err := do(t, p, s, req)
@@ -272,8 +272,8 @@ func TestRetryAfterIsAFloor(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{429, 503} {
 		for want, wait := range map[time.Duration]backoff.Strategy{
-			2 * time.Second: backoff.Constant{Wait: time.Second},
-			5 * time.Second: backoff.Constant{Wait: 5 * time.Second},
+			2 * time.Second: backoff.Constant{Delay: time.Second},
+			5 * time.Second: backoff.Constant{Delay: 5 * time.Second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				s := resiltest.NewScript(status(code, 0, "Retry-After: 2"), status(200, 0))
@@ -297,7 +297,7 @@ func TestPastDateLeavesTheBackoff(t *testing.T) {
 			status(503, 0, "Retry-After: "+future),
 			status(200, 0),
 		)
-		_, err := do(t, core.Must(retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: time.Second}})), s, get(t))
+		_, err := do(t, core.Must(retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Delay: time.Second}})), s, get(t))
 		require.NoError(t, err)
 		require.Equal(t, []time.Duration{time.Second, time.Second, 9 * time.Second}, s.Waits())
 	})

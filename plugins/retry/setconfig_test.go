@@ -33,7 +33,7 @@ func sends(t *testing.T, p *retry.Plugin, code int, ctx context.Context, method 
 func TestSetConfig(t *testing.T) {
 	t.Parallel()
 	var r core.Registry
-	cfg := retry.Config{Registry: &r, Backoff: backoff.None{}}
+	cfg := retry.Config{Registry: &r, Backoff: backoff.Constant{}}
 	p := core.Must(retry.New(cfg))
 	ctx := t.Context()
 	require.Equal(t, 3, sends(t, p, 503, ctx, http.MethodGet))
@@ -75,7 +75,7 @@ func TestTheRegistryHasThePlugin(t *testing.T) {
 	var verdicts []string
 	r := heard(&verdicts)
 	notFound := func(resp *http.Response) bool { return resp.StatusCode == http.StatusNotFound }
-	p := core.Must(retry.New(retry.Config{Name: "api", Registry: r, Backoff: backoff.None{}, AnyMethod: true, RetryResponse: notFound}))
+	p := core.Must(retry.New(retry.Config{Name: "api", Registry: r, Backoff: backoff.Constant{}, AnyMethod: true, RetryResponse: notFound}))
 	plugin, _ := core.Lookup[*retry.Plugin](r, "api")
 	require.Same(t, p, plugin)
 	_, err := retry.New(retry.Config{Name: "api", Registry: r})
@@ -84,7 +84,7 @@ func TestTheRegistryHasThePlugin(t *testing.T) {
 	require.Equal(t, []string{"retried", "retried", "exhausted"}, verdicts)
 
 	verdicts = nil
-	require.NoError(t, p.SetConfig(retry.Config{MaxAttempts: 4, Backoff: backoff.None{}, RetryIf: func(error) bool { return false }}))
+	require.NoError(t, p.SetConfig(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{}, RetryIf: func(error) bool { return false }}))
 	require.Equal(t, 4, sends(t, p, 503, t.Context(), http.MethodGet))
 	require.Equal(t, 1, sends(t, p, 404, t.Context(), http.MethodPost), "all fields are those of the new Config")
 	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
@@ -101,7 +101,7 @@ func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
 	t.Parallel()
 	events := 0
 	base := retry.Config{
-		Backoff: backoff.None{},
+		Backoff: backoff.Constant{},
 		Map: func(*http.Response, error) (*http.Response, error) {
 			events++
 			return nil, errors.New("mapped")
@@ -124,7 +124,7 @@ func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
 	bad := p.Override(enable, func(c *retry.Config) { c.Disabled, c.MaxAttempts = true, -1 })
 	_, err = do(t, p, resiltest.NewScript(status(200, 0)), request(bad, http.MethodGet, nil))
 	require.EqualError(t, err, "retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)", "it is validated all the same")
-	require.NoError(t, p.SetConfig(retry.Config{Backoff: backoff.None{}}))
+	require.NoError(t, p.SetConfig(retry.Config{Backoff: backoff.Constant{}}))
 	require.Equal(t, 3, sends(t, p, 503, t.Context(), http.MethodGet))
 }
 
@@ -132,7 +132,7 @@ func TestADisabledPluginOnlyPassesRequestsOn(t *testing.T) {
 // together is never seen apart.
 func TestSetConfigUnderConcurrentUse(t *testing.T) {
 	t.Parallel()
-	many := retry.Config{MaxAttempts: 4, Backoff: backoff.None{}, Methods: []string{http.MethodGet}}
+	many := retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{}, Methods: []string{http.MethodGet}}
 	once := retry.Config{MaxAttempts: 1, AnyMethod: true}
 	p := core.Must(retry.New(many))
 	stop := make(chan struct{})

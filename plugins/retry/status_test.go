@@ -42,7 +42,7 @@ func TestRetryAfterAndStatuses(t *testing.T) {
 					value = time.Now().UTC().Add(-day).Format(http.TimeFormat)
 				}
 				s := resiltest.NewScript(status(503, 0, "Retry-After: "+value), status(200, 0))
-				p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}, MaxRetryAfter: tt.limit}))
+				p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Second}, MaxRetryAfter: tt.limit}))
 				_, err := do(t, p, s, get(t))
 				require.NoError(t, err)
 				require.Equal(t, tt.want, s.Waits())
@@ -54,7 +54,7 @@ func TestRetryAfterAndStatuses(t *testing.T) {
 		for _, cfg := range []retry.Config{{}, {RetryResponse: func(resp *http.Response) bool { return resp.StatusCode == code }}} {
 			synctest.Test(t, func(t *testing.T) {
 				s := resiltest.NewScript(status(code, 0, "Retry-After: 60"), status(200, 0))
-				cfg.Backoff = backoff.Constant{Wait: time.Second}
+				cfg.Backoff = backoff.Constant{Delay: time.Second}
 				_, err := do(t, core.Must(retry.New(cfg)), s, get(t))
 				require.NoError(t, err)
 				if cfg.RetryResponse == nil {

@@ -60,14 +60,14 @@ func request(ctx context.Context, method string, body io.Reader) *http.Request {
 // quick is a plugin without waits.
 func quick(c retry.Config) *retry.Plugin {
 	if c.Backoff == nil && c.Delay == nil {
-		c.Backoff = backoff.None{}
+		c.Backoff = backoff.Constant{}
 	}
 	return core.Must(retry.New(c))
 }
 
 // doubling are the waits of Kresil: half a second, doubled, no jitter.
 func doubling() backoff.Strategy {
-	return backoff.Exponential{Initial: 500 * time.Millisecond, Max: time.Minute}
+	return backoff.Exponential{Delay: 500 * time.Millisecond, Max: time.Minute, Jitter: -1}
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

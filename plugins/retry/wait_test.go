@@ -37,21 +37,21 @@ func TestDrainingIsPartOfTheWait(t *testing.T) {
 		deadline time.Duration
 		wait     time.Duration // negative: there is no second attempt
 	}{
-		{"MaxElapsed", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}, MaxElapsed: time.Second}, 0, 800 * ms},
-		{"deadline", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, time.Second, 800 * ms},
-		{"no limit", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, 0, 800 * ms},
-		{"a wait shorter than the draining", stalled, retry.Config{Backoff: backoff.Constant{Wait: 100 * ms}}, 0, 100 * ms},
-		{"a long Drain", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}, Drain: client.Drain{Time: time.Hour}, MaxElapsed: time.Second}, 0, 800 * ms},
-		{"Retry-After", asking, retry.Config{Backoff: backoff.None{}, MaxElapsed: 1100 * ms}, 0, time.Second},
-		{"Retry-After and a slow CheckRetry", asking, retry.Config{Backoff: backoff.None{}, CheckRetry: slow}, 1100 * ms, time.Second},
-		{"a slow CheckRetry", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}, CheckRetry: slow}, time.Second, 800 * ms},
-		{"a CheckRetry slower than the wait", stalled, retry.Config{Backoff: backoff.Constant{Wait: 100 * ms}, CheckRetry: slow}, 400 * ms, 350 * ms},
-		{"no wait", stalled, retry.Config{Backoff: backoff.None{}}, 0, 500 * time.Millisecond},
-		{"no wait, a deadline", stalled, retry.Config{Backoff: backoff.None{}}, 400 * ms, 200 * ms},
-		{"no wait, MaxElapsed", stalled, retry.Config{Backoff: backoff.None{}, MaxElapsed: 400 * ms}, 0, 200 * ms},
-		{"no wait, nor time for a draining", stalled, retry.Config{Backoff: backoff.None{}, MaxElapsed: 1}, 0, 0},
-		{"no draining", stalled, retry.Config{Backoff: backoff.None{}, Drain: client.Drain{Time: -1}}, 0, 0},
-		{"reaches the deadline", stalled, retry.Config{Backoff: backoff.Constant{Wait: 800 * ms}}, 800 * ms, -1},
+		{"MaxElapsed", stalled, retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}, MaxElapsed: time.Second}, 0, 800 * ms},
+		{"deadline", stalled, retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}}, time.Second, 800 * ms},
+		{"no limit", stalled, retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}}, 0, 800 * ms},
+		{"a wait shorter than the draining", stalled, retry.Config{Backoff: backoff.Constant{Delay: 100 * ms}}, 0, 100 * ms},
+		{"a long Drain", stalled, retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}, Drain: client.Drain{Time: time.Hour}, MaxElapsed: time.Second}, 0, 800 * ms},
+		{"Retry-After", asking, retry.Config{Backoff: backoff.Constant{}, MaxElapsed: 1100 * ms}, 0, time.Second},
+		{"Retry-After and a slow CheckRetry", asking, retry.Config{Backoff: backoff.Constant{}, CheckRetry: slow}, 1100 * ms, time.Second},
+		{"a slow CheckRetry", stalled, retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}, CheckRetry: slow}, time.Second, 800 * ms},
+		{"a CheckRetry slower than the wait", stalled, retry.Config{Backoff: backoff.Constant{Delay: 100 * ms}, CheckRetry: slow}, 400 * ms, 350 * ms},
+		{"no wait", stalled, retry.Config{Backoff: backoff.Constant{}}, 0, 500 * time.Millisecond},
+		{"no wait, a deadline", stalled, retry.Config{Backoff: backoff.Constant{}}, 400 * ms, 200 * ms},
+		{"no wait, MaxElapsed", stalled, retry.Config{Backoff: backoff.Constant{}, MaxElapsed: 400 * ms}, 0, 200 * ms},
+		{"no wait, nor time for a draining", stalled, retry.Config{Backoff: backoff.Constant{}, MaxElapsed: 1}, 0, 0},
+		{"no draining", stalled, retry.Config{Backoff: backoff.Constant{}, Drain: client.Drain{Time: -1}}, 0, 0},
+		{"reaches the deadline", stalled, retry.Config{Backoff: backoff.Constant{Delay: 800 * ms}}, 800 * ms, -1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +125,7 @@ func TestAnAttemptThatWasMadeIsNotARejectionWhenModifyRequestIsCanceled(t *testi
 
 func TestRequestCancelEndsRetries(t *testing.T) {
 	t.Parallel()
-	long := retry.Config{Backoff: backoff.Constant{Wait: time.Hour}}
+	long := retry.Config{Backoff: backoff.Constant{Delay: time.Hour}}
 	for _, tt := range []struct {
 		name  string
 		cfg   retry.Config
@@ -138,7 +138,7 @@ func TestRequestCancelEndsRetries(t *testing.T) {
 			return roundTrip(func(*http.Request) (*http.Response, error) { cancel(); return nil, io.ErrUnexpectedEOF })
 		}, 1, 0},
 		{"in the wait", long, func(cancel func()) http.RoundTripper { time.AfterFunc(time.Minute, cancel); return nil }, 1, time.Minute},
-		{"in the draining", retry.Config{Backoff: backoff.Constant{Wait: time.Hour}, Drain: client.Drain{Time: time.Hour}}, func(cancel func()) http.RoundTripper {
+		{"in the draining", retry.Config{Backoff: backoff.Constant{Delay: time.Hour}, Drain: client.Drain{Time: time.Hour}}, func(cancel func()) http.RoundTripper {
 			time.AfterFunc(time.Minute, cancel)
 			return resiltest.NewScript(resiltest.Reply{Status: 503, Body: "x", Stall: -1})
 		}, 1, time.Minute},
@@ -181,7 +181,7 @@ func TestTheTimeoutOfAnHTTPClientIsADeadlineOfTheRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := resiltest.NewScript(resiltest.Reply{Status: 503, Body: "x", Stall: -1})
-		p := quick(retry.Config{MaxAttempts: 9, Backoff: backoff.Constant{Wait: 400 * ms}})
+		p := quick(retry.Config{MaxAttempts: 9, Backoff: backoff.Constant{Delay: 400 * ms}})
 		c := &http.Client{Transport: p.Transport(s), Timeout: time.Second}
 		resp, err := c.Get("http://example.test/")
 		require.NoError(t, err)
@@ -224,22 +224,22 @@ func TestOneAttemptSuppressesNothing(t *testing.T) {
 func TestToldWaitIsSpread(t *testing.T) {
 	t.Parallel()
 	const told, callers = 10 * time.Second, 200
-	jittered := backoff.Exponential{Initial: 2 * time.Second, Jitter: 0.5} // from 1 s to 3 s
+	jittered := backoff.Exponential{Delay: 2 * time.Second, Jitter: 0.5} // from 1 s to 2 s
 	for name, tt := range map[string]struct {
 		cfg         retry.Config
 		deadline    time.Duration
 		least, most time.Duration // after what was told
 		calls       int           // for each caller
 	}{
-		"backoff":         {retry.Config{Backoff: jittered}, time.Hour, 0, 2 * time.Second, 2},
-		"default":         {retry.Config{}, time.Hour, 0, 500 * time.Millisecond, 2},
-		"above Max":       {retry.Config{Backoff: backoff.Exponential{Initial: 2 * time.Second, Jitter: 0.5, Max: 2 * time.Second}}, time.Hour, 0, time.Second, 2},
-		"no jitter":       {retry.Config{Backoff: backoff.Constant{Wait: time.Second}}, time.Hour, 0, 0, 2},
+		"backoff":         {retry.Config{Backoff: jittered}, time.Hour, 0, time.Second, 2},
+		"default":         {retry.Config{}, time.Hour, 0, 250 * time.Millisecond, 2},
+		"above Max":       {retry.Config{Backoff: backoff.Exponential{Delay: 2 * time.Second, Jitter: 0.5, Max: 2 * time.Second}}, time.Hour, 0, time.Second, 2},
+		"no jitter":       {retry.Config{Backoff: backoff.Constant{Delay: time.Second}}, time.Hour, 0, 0, 2},
 		"Delay":           {retry.Config{Delay: func(context.Context, retry.Info) time.Duration { return 2 * time.Second }}, time.Hour, 0, 2 * time.Second, 2},
 		"near deadline":   {retry.Config{Backoff: jittered}, told + time.Second, 0, time.Second, 2},
 		"near MaxElapsed": {retry.Config{Backoff: jittered, MaxElapsed: told + time.Second}, time.Hour, 0, time.Second, 2},
 		"deadline":        {retry.Config{Backoff: jittered}, told, 0, 0, 1},
-		"MaxRetryAfter":   {retry.Config{Backoff: jittered, MaxRetryAfter: told}, time.Hour, 0, 2 * time.Second, 2},
+		"MaxRetryAfter":   {retry.Config{Backoff: jittered, MaxRetryAfter: told}, time.Hour, 0, time.Second, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

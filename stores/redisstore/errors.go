@@ -36,7 +36,7 @@ const failures = 8
 func newGuard() *breaker.Breaker {
 	return core.Must(breaker.New(breaker.Config{
 		Name: "redisstore", FailureRate: 1, Window: failures, Trials: 1, TrialTimeout: 10 * time.Second,
-		OpenDelay: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: 0.5},
+		OpenDelay: backoff.Exponential{Delay: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: 0.5},
 	}))
 }
 
