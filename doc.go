@@ -30,10 +30,11 @@
 //
 // # Make a client that survives
 //
-//	retries, err := retry.New(retry.Config{MaxAttempts: 4})
+//	policy, err := retry.New(retry.Config{MaxAttempts: 4})
 //	if err != nil {
 //		return err
 //	}
+//	retries := retry.NewClient(policy, retry.ClientOptions{})
 //	breakers, err := breaker.NewClient(breaker.ClientConfig{}) // one for each host
 //	if err != nil {
 //		return err
@@ -42,6 +43,6 @@
 //
 // # Change it for one request
 //
-//	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
+//	ctx = policy.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
 //	ctx = breakers.Override(ctx, func(c *breaker.ClientCall) { c.Disabled = true })
 package gresil

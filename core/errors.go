@@ -72,6 +72,24 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return longest, found
 }
 
+// Permanent returns an error that wraps err and that no retry of this module repeats. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ error }
+
+func (e *permanentError) Unwrap() error { return e.error }
+
+// Permanent is for internal/blame.
+func (e *permanentError) Permanent() bool { return true }
+
+// RetryAfter says that waiting does not help.
+func (e *permanentError) RetryAfter() time.Duration { return -1 }
+
 // Must returns v, and panics when err is not nil. It is for main and for tests.
 func Must[T any](v T, err error) T {
 	if err != nil {

@@ -97,12 +97,12 @@ func TestRetry(t *testing.T) {
 		require.Equal(t, map[string]float64{
 			"retry_calls_total api failure false": 0, "retry_calls_total api failure true": 1,
 			"retry_calls_total api success false": 1, "retry_calls_total api success true": 0,
-			"retry_attempts_total api success": 1, "retry_attempts_total api retryable_failure": 3, "retry_attempts_total api final_failure": 0,
 			"retry_backoff_seconds api backoff count": 2, "retry_backoff_seconds api backoff sum": 4,
 			"retry_backoff_seconds api retry_after count": 0, "retry_backoff_seconds api retry_after sum": 0,
 			"retry_retries_total api":             2,
-			"retry_suppressed_total api canceled": 0, "retry_suppressed_total api deadline": 0, "retry_suppressed_total api not_replayable": 0,
-			"retry_suppressed_total api rejected": 0, "retry_suppressed_total api budget": 0, "retry_suppressed_total api retry_after_too_long": 0,
+			"retry_suppressed_total api canceled": 0, "retry_suppressed_total api deadline": 0, "retry_suppressed_total api not_repeatable": 0,
+			"retry_suppressed_total api rejected": 0, "retry_suppressed_total api budget": 0, "retry_suppressed_total api retry_after": 0,
+			"retry_suppressed_total api other": 0,
 		}, samples(t, g, "retry"))
 	})
 }
@@ -125,7 +125,6 @@ func TestRetryBudget(t *testing.T) {
 		got := samples(t, g, "retry")
 		requireSample(t, 0, got, "retry_budget_left default")
 		requireSample(t, 1, got, "retry_suppressed_total default budget")
-		requireSample(t, 2, got, "retry_attempts_total default retryable_failure")
 		requireSample(t, 1, got, "retry_backoff_seconds default backoff count", "the observer outlives the Config")
 		for range 5 {
 			_, _ = retry.Do(t.Context(), p, succeed)

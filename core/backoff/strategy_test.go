@@ -96,7 +96,7 @@ func TestValidate(t *testing.T) {
 	for want, bad := range map[string]interface{ Validate() error }{
 		"backoff.Constant.Delay = -1ns: must be >= 0": backoff.Constant{Delay: -1},
 		"backoff.Linear.Step = -1ns: must be >= 0 (0 means Delay)\nbackoff.Linear.Max = -1ns: must be >= 0 (0 means 1m0s)": backoff.Linear{Step: -1, Max: -1},
-		"backoff.Exponential.Delay = -1ns: must be >= 0 (0 means 500ms)":                                                  backoff.Exponential{Delay: -1},
+		"backoff.Exponential.Delay = -1ns: must be >= 0 (0 means 500ms)":                                                   backoff.Exponential{Delay: -1},
 		"backoff.Exponential.Factor = 0.5: must be >= 1 and finite (0 means 2)":                                            backoff.Exponential{Factor: 0.5},
 		"backoff.Exponential.Factor = NaN: must be >= 1 and finite (0 means 2)":                                            backoff.Exponential{Factor: math.NaN()},
 		"backoff.Exponential.Jitter = 1.5: must be <= 1 (0 means 0.5, less means none)":                                    backoff.Exponential{Jitter: 1.5},

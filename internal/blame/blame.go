@@ -78,15 +78,23 @@ func Timeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// Hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
-func Hopeless(rejection error) bool {
-	if _, ok := core.RetryAfter(rejection); ok {
+// Permanent reports whether there is a core.Permanent in the tree of err.
+func Permanent(err error) bool {
+	return Has[interface {
+		error
+		Permanent() bool
+	}](err)
+}
+
+// Hopeless reports whether err has a negative RetryAfter: waiting does not help.
+func Hopeless(err error) bool {
+	if _, ok := core.RetryAfter(err); ok {
 		return false
 	}
 	_, ok := errors.AsType[interface {
 		error
 		RetryAfter() time.Duration
-	}](rejection)
+	}](err)
 	return ok // it is negative
 }
 

@@ -416,7 +416,7 @@ func TestRetriesStopAtAnOpenBreaker(t *testing.T) {
 		for _, synthetic := range []bool{false, true} {
 			s := resiltest.NewScript(resiltest.Reply{Status: 500})
 			breakers := newClient(t, breaker.ClientConfig{Window: 2, SyntheticResponse: synthetic})
-			retries := core.Must(retry.New(retry.Config{MaxAttempts: 5}))
+			retries := retry.NewClient(core.Must(retry.New(retry.Config{MaxAttempts: 5})), retry.ClientOptions{})
 			tr := client.New(s, breakers, retries) // in the wrong order, which does not matter
 			require.Empty(t, tr.Check())
 			began := time.Now()

@@ -70,7 +70,7 @@ func discards(w http.ResponseWriter, r *http.Request) {
 // arrangements are the pipelines that count the exchanges of a breaker.
 func arrangements(breakers *breaker.Client, base http.RoundTripper, limit time.Duration) map[string]http.RoundTripper {
 	attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: limit}))
-	retries := core.Must(retry.New(retry.Config{}))
+	retries := retry.NewClient(nil, retry.ClientOptions{})
 	return map[string]http.RoundTripper{
 		"breaker, timeout":        client.New(base, breakers, attempt),
 		"retry, breaker, timeout": client.New(base, retries, breakers, attempt),
@@ -173,7 +173,7 @@ func TestARequestThatCannotBeSentSaysNothingOfTheServer(t *testing.T) {
 	for name, change := range unsendable() {
 		for which, plugins := range map[string][]client.Plugin{
 			"alone":      nil,
-			"with retry": {core.Must(retry.New(retry.Config{}))},
+			"with retry": {retry.NewClient(nil, retry.ClientOptions{})},
 		} {
 			dials := 0
 			tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
