@@ -17,6 +17,7 @@ type Error struct {
 	Outcome core.Outcome
 	Final   bool // another attempt would end in the same way
 	NotSent bool // nothing of the request was
+	Sent    bool // an attempt before may have been, whatever Err says
 }
 
 // Error is that of Err.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/closed"
 )
 
@@ -48,7 +49,7 @@ func (e *permanentError) Unwrap() error { return e.err }
 
 func permanent(err error) bool {
 	var p *permanentError
-	return errors.As(err, &p)
+	return errors.As(err, &p) || blame.Permanent(err)
 }
 
 // A panicError is the error of a function of the user that panicked.

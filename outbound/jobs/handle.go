@@ -9,6 +9,7 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/jitter"
 )
 
@@ -88,7 +89,7 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 	if err == nil {
 		return Result{Verdict: Succeeded}, time.Time{}
 	}
-	if _, ok := errors.AsType[*permanentError](err); ok {
+	if _, ok := errors.AsType[*permanentError](err); ok || blame.Permanent(err) {
 		return Result{Verdict: Fail, Err: err}, time.Time{}
 	}
 	if again, ok := errors.AsType[*runAtError](err); ok {

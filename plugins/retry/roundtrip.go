@@ -88,6 +88,7 @@ type state struct {
 	again    *http.Request // the next attempt, until it is sent
 	overrun  bool          // there can be none: the attempt before has read on
 	made     bool          // an attempt was no rejection
+	sent     bool          // a server can have got one
 	returned bool          // nothing has panicked
 }
 
@@ -99,6 +100,8 @@ func (r *run) do(ctx context.Context, policy *Policy) (*http.Response, error) {
 	case r.instead != nil:
 		closeBody(resp)
 		return nil, r.instead
+	case resp == nil && r.sent && client.NotSent(err):
+		return nil, &blame.Error{Err: err, Outcome: core.Failure, Sent: true}
 	case resp == nil:
 		return nil, err
 	case resp.Request == r.req || r.made && client.Rejected(resp) != nil: // the mark means that no attempt was made
@@ -119,7 +122,10 @@ func (r *run) send(ctx context.Context) (*http.Response, error) {
 		}
 	default:
 		r.req, r.again = r.again.WithContext(ctx), nil // with the number of the attempt
-		if r.err = r.modify(retry.Attempt(ctx)); r.err != nil {
+		if r.err = r.modify(retry.Attempt(ctx)); r.err == nil && ctx.Err() != nil {
+			r.err = context.Cause(ctx)
+		}
+		if r.err != nil {
 			r.failed = true
 			client.CloseBody(r.req)
 			return nil, r.err
@@ -191,7 +197,7 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 			return d
 		}
 	} else {
-		r.made = true
+		r.made, r.sent = true, r.sent || !client.NotSent(err)
 		d.Retry, r.instead = r.asked(resp, err)
 	}
 	if d.Retry && (!r.repeatable(err) || r.replay.Prepare() != nil) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -92,6 +94,16 @@ func TestBodies(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestContextDoneInModifyRequest(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	b, s := resiltest.NewBody("x"), resiltest.NewScript(status(503, 0))
+	modify := func(*http.Request, int) error { cancel(); return nil }
+	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 9, ModifyRequest: modify}), s, request(ctx, http.MethodPut, b))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []int{1, 1}, []int{s.Calls(), b.Closes()})
 }
 
 // A body that ModifyRequest sets may read the one before: each is sent whole and closed once.
@@ -281,6 +293,22 @@ func TestLateRejectionsAreNotMarked(t *testing.T) {
 	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), s, get(t))
 	require.NotErrorIs(t, err, core.ErrRejected, "an attempt was made")
 	require.False(t, client.NotSent(err))
+}
+
+// An error of a connection that was not made says nothing of the attempts before.
+func TestNotSentIsAboutAllAttempts(t *testing.T) {
+	t.Parallel()
+	refused := resiltest.Reply{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	for name, tt := range map[string]struct {
+		first resiltest.Reply
+		want  bool
+	}{"none was": {refused, true}, "response": {status(503, 0), false}, "error": {resiltest.Reply{Err: io.EOF}, false}} {
+		_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), resiltest.NewScript(tt.first, refused), get(t))
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.ErrorIs(t, err, retry.ErrExhausted)
+		require.Equal(t, tt.want, client.NotSent(err), name)
+		require.Equal(t, core.Failure, client.Classify(t.Context(), nil, err), name)
+	}
 }
 
 func TestOpenBreakerEndsTheRetries(t *testing.T) {
