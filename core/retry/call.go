@@ -193,7 +193,7 @@ func (c *call) error(why string, err error) error {
 // shown returns an error that matches core.ErrRejected only if all attempts were rejected.
 func (c *call) shown(err error) error {
 	if c.made && errors.Is(err, core.ErrRejected) {
-		return lateRejection{err}
+		return lateError{err}
 	}
 	return err
 }

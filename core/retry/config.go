@@ -70,11 +70,11 @@ func (c Config) Validate() error {
 	return check.Err()
 }
 
-func (c *Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, defaultMaxAttempts) }
+func (c Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, defaultMaxAttempts) }
 
-func (c *Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter) }
+func (c Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter) }
 
-func (c *Config) backoff() backoff.Strategy {
+func (c Config) backoff() backoff.Strategy {
 	if c.Backoff == nil {
 		return backoff.Exponential{}
 	}

@@ -353,7 +353,7 @@ func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // a
 		"budget":   {Budget: core.Must(retry.NewBudget(0.2, 3))},
 	} {
 		p := core.Must(retry.New(cfg))
-		operation := func(context.Context) (int, error) { captured++; return captured, nil }
+		operation := func(ctx context.Context) (int, error) { captured++; return captured, ctx.Err() }
 		require.Zero(t, mallocs(func() {
 			if n, err := retry.Do(ctx, p, operation); n != captured || err != nil {
 				t.Fatal(n, err)

@@ -63,17 +63,17 @@ func ended(cause, last error) error {
 	return fmt.Errorf("%w (last error: %w)", cause, last)
 }
 
-// A lateRejection is a rejection after an attempt that was made: what it wraps, but for core.ErrRejected. So it has no Unwrap.
-type lateRejection struct{ error }
+// A lateError is a rejection after an attempt that was made: what it wraps, but for core.ErrRejected. So it has no Unwrap.
+type lateError struct{ error }
 
-func (e lateRejection) Is(target error) bool {
+func (e lateError) Is(target error) bool {
 	return target != core.ErrRejected && errors.Is(e.error, target)
 }
 
-func (e lateRejection) As(target any) bool { return errors.As(e.error, target) }
+func (e lateError) As(target any) bool { return errors.As(e.error, target) }
 
 // RetryAfter returns the wait of the rejection.
-func (e lateRejection) RetryAfter() time.Duration {
+func (e lateError) RetryAfter() time.Duration {
 	d, _ := core.RetryAfter(e.error)
 	return d
 }

@@ -32,7 +32,7 @@ func TestWaits(t *testing.T) {
 		"negative":           {retry.Config{Backoff: backoff.Func(func(int, time.Duration) time.Duration { return -s })}, []error{errBoom}, 0, []time.Duration{0, 0}},
 		"prev":               {retry.Config{Backoff: backoff.Func(func(n int, prev time.Duration) time.Duration { return prev + time.Duration(n)*s })}, []error{errBoom}, 0, []time.Duration{s, 3 * s}},
 		"MaxElapsed":         {retry.Config{Backoff: backoff.Constant{Delay: s}, MaxElapsed: 2 * s}, []error{errBoom}, 0, []time.Duration{s}},
-		"MaxElapsed is over": {retry.Config{Backoff: backoff.Constant{}, MaxElapsed: 1, RetryIf: func(error) bool { time.Sleep(1); return true }}, []error{errBoom}, 0, []time.Duration{}},
+		"MaxElapsed is over": {retry.Config{Backoff: backoff.Constant{}, MaxElapsed: ms, RetryIf: func(error) bool { time.Sleep(ms); return true }}, []error{errBoom}, 0, []time.Duration{}},
 		"deadline":           {retry.Config{Backoff: backoff.Constant{Delay: s}}, []error{errBoom}, 2 * s, []time.Duration{s}},
 		"told, deadline":     {retry.Config{Backoff: backoff.Constant{}}, []error{asks(2 * s)}, 2 * s, []time.Duration{}},
 	} {

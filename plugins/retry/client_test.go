@@ -165,8 +165,10 @@ func TestCheckRetryIsAsked(t *testing.T) {
 		"error instead":            {func(context.Context, *http.Response, error) (bool, error) { return false, own }, status(200, 9), 1, own},
 		"error instead of another": {func(context.Context, *http.Response, error) (bool, error) { return false, own }, resiltest.Reply{Err: reset}, 1, own},
 		"error and true":           {func(context.Context, *http.Response, error) (bool, error) { return true, own }, status(200, 9), 3, nil},
-		"not about rejections": {func(context.Context, *http.Response, error) (bool, error) { asked++; return true, nil },
-			resiltest.Reply{Err: core.ErrRejected}, 1, core.ErrRejected},
+		"not about rejections": {func(context.Context, *http.Response, error) (bool, error) {
+			asked++
+			return true, nil
+		}, resiltest.Reply{Err: core.ErrRejected}, 1, core.ErrRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,7 +268,7 @@ func TestDescription(t *testing.T) {
 	p := quick(retry.Config{Name: "api"}, retry.ClientOptions{})
 	require.Equal(t, "retry.Client(api)", p.String())
 	require.Equal(t, client.Attempts, p.Phase())
-	require.NoError(t, p.Client.Close())
+	require.NoError(t, p.Close())
 	zero := retry.NewClient(nil, retry.ClientOptions{})
 	c := &http.Client{Transport: zero.Transport(nil)}
 	c.CloseIdleConnections()

@@ -48,7 +48,7 @@ func ExampleNewClient() {
 	retries := retry.NewClient(policy, retry.ClientOptions{})
 	httpClient := &http.Client{Transport: client.New(flaky(1), retries)}
 	send(context.Background(), httpClient, http.MethodGet)
-	send(context.Background(), &http.Client{Transport: client.New(flaky(1), retries)}, http.MethodPost)
+	send(context.Background(), &http.Client{Transport: client.New(flaky(2), retries)}, http.MethodPost)
 	once := policy.Override(context.Background(), func(c *retry.Config) { c.MaxAttempts = 1 })
 	send(once, &http.Client{Transport: client.New(flaky(1), retries)}, http.MethodGet)
 	fmt.Println(policy.Stats())

@@ -157,7 +157,7 @@ func TestBodyThatIsReadOn(t *testing.T) {
 					if reply != nil {
 						return nil, reply
 					}
-					return &http.Response{StatusCode: 503, Body: resiltest.NewBody("late")}, nil
+					return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: resiltest.NewBody("late")}, nil
 				})).RoundTrip(request(ctx, http.MethodPut, b))
 				require.Equal(t, 1, calls)
 				if reply != nil {
