@@ -9,7 +9,6 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/jitter"
-	"github.com/gresil/gresil/internal/override"
 )
 
 // A call is the state of one operation between its attempts. It stays on the stack of its goroutine.
@@ -36,7 +35,7 @@ func (p *Policy) begin(ctx context.Context) (c call, err error) {
 	}
 	now := p.life.Load()
 	c = call{policy: p, cfg: &now.Config, timed: now.Settings.timed, attempt: 1}
-	if f := override.From[Policy, Config](ctx, p); f != nil {
+	if f := p.changes(ctx); f != nil {
 		changed := now.Config
 		f(&changed)
 		if err = changed.Validate(); err != nil {

@@ -3,8 +3,6 @@ package retry
 import (
 	"context"
 	"time"
-
-	"github.com/gresil/gresil/internal/override"
 )
 
 // A Decision is about a retry. The zero value is none.
@@ -28,7 +26,7 @@ func Do[T any](ctx context.Context, p *Policy, operation func(context.Context) (
 	if p == nil {
 		return Loop(ctx, zero(), operation, nil)
 	}
-	if s := p.life.Load(); s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(attemptKey{}) == nil && override.From[Policy, Config](ctx, p) == nil {
+	if s := p.life.Load(); s.Settings.direct && !p.life.Calls() && ctx.Err() == nil && ctx.Value(attemptKey{}) == nil && p.changes(ctx) == nil {
 		result, err := operation(ctx) // without a call to keep, which is faster (BenchmarkDoFirstTry)
 		if err == nil {
 			if b := s.Config.Budget; b != nil {

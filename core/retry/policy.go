@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core"
@@ -16,6 +17,8 @@ type Policy struct {
 	life     instance.Instance[Config, settings]
 	base     time.Time // what a call measures from, cheaper than a time.Now for each
 	counters counters
+
+	overridden atomic.Bool // Override was called: otherwise no context need be searched (BenchmarkDoFirstTry)
 }
 
 // settings follow from a Config.
@@ -55,7 +58,16 @@ func New(cfg Config) (*Policy, error) {
 // Override returns a context under which f changes the Config for calls of this policy. Overrides nest; the innermost is applied
 // last. Name and Registry stay. A call with an invalid Config returns a [*core.ConfigError], and makes no attempt.
 func (p *Policy) Override(ctx context.Context, f func(*Config)) context.Context {
+	p.overridden.Store(true)
 	return override.Context(ctx, p, f)
+}
+
+// changes returns what the Overrides of a context do, or nil.
+func (p *Policy) changes(ctx context.Context) func(*Config) {
+	if !p.overridden.Load() {
+		return nil
+	}
+	return override.From[Policy, Config](ctx, p)
 }
 
 // Name returns the name of the policy.
