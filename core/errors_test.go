@@ -77,3 +77,14 @@ func TestOutcomeText(t *testing.T) {
 	require.EqualError(t, got.UnmarshalText([]byte("ok")), `core.Outcome = "ok": must be ignored, success or failure`)
 	require.Equal(t, core.Failure, got)
 }
+
+func TestPermanent(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, core.Permanent(nil))
+	cause := errors.New("no such user")
+	err := fmt.Errorf("load: %w", core.Permanent(cause))
+	require.EqualError(t, err, "load: no such user")
+	require.ErrorIs(t, err, cause)
+	_, ok := core.RetryAfter(err)
+	require.False(t, ok, "waiting does not help")
+}

@@ -232,14 +232,14 @@ func TestAPermanentErrorIsKeptAtOnce(t *testing.T) {
 	require.NoError(t, jobs.Permanent(nil))
 	require.ErrorIs(t, jobs.Permanent(cause), cause)
 	require.EqualError(t, jobs.Permanent(cause), "no such number")
-	synctest.Test(t, func(t *testing.T) {
-		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
-			return fmt.Errorf("call: %w", jobs.Permanent(cause))
-		}})
-		enqueue(t, r, jobs.Job{})
-		synctest.Wait()
-		require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats())
-	})
+	for _, err := range []error{jobs.Permanent(cause), core.Permanent(cause), core.Permanent(&rejection{time.Second})} {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return fmt.Errorf("call: %w", err) }})
+			enqueue(t, r, jobs.Job{})
+			synctest.Wait()
+			require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats())
+		})
+	}
 }
 
 // A mechanism that is closed rejects with a negative RetryAfter, but the job has not failed.
