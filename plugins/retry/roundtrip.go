@@ -17,8 +17,6 @@ import (
 	"github.com/gresil/gresil/internal/identity"
 )
 
-var errNoResponse = errors.New("retry: the transport returned neither a response nor an error")
-
 const notRepeatable = "not_repeatable" // the reason of a [retry.Decision]
 
 type transport struct {
@@ -131,14 +129,7 @@ func (r *run) send(ctx context.Context) (*http.Response, error) {
 			return nil, r.err
 		}
 	}
-	r.resp, r.err = r.next.RoundTrip(r.req)
-	switch {
-	case r.err != nil && r.resp != nil: // no transport should
-		closeBody(r.resp)
-		r.resp = nil
-	case r.err == nil && r.resp == nil:
-		r.err = errNoResponse
-	case r.resp != nil && r.resp.Request == nil:
+	if r.resp, r.err = r.next.RoundTrip(r.req); r.resp != nil && r.resp.Request == nil {
 		r.resp.Request = r.req // as any transport should: functions of the user may use it
 	}
 	return r.resp, r.err
@@ -180,7 +171,7 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 		return d
 	case r.overrun:
 		return retry.Decision{Retry: true, Not: notRepeatable}
-	case err == nil && resp.StatusCode < 400 && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil:
+	case err == nil && (resp == nil || resp.StatusCode < 400) && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil:
 		return d
 	}
 	d.Discard = r.discards
@@ -189,7 +180,7 @@ func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
 	if resp != nil {
 		rejection = client.Rejected(resp)
 	}
-	if errors.Is(rejection, core.ErrRejected) {
+	if resp != nil && rejection != nil || errors.Is(rejection, core.ErrRejected) {
 		d.Retry = true
 		d.After, _ = core.RetryAfter(rejection)
 		if !r.cfg.RetryRejected || blame.Hopeless(rejection) {

@@ -325,15 +325,3 @@ func TestOpenBreakerEndsTheRetries(t *testing.T) {
 		require.ErrorIs(t, err, core.ErrRejected)
 	})
 }
-
-func TestTransportsThatBreakTheirContract(t *testing.T) {
-	t.Parallel()
-	b := resiltest.NewBody("x")
-	s := resiltest.NewScript(resiltest.Reply{Do: func(*http.Request) (*http.Response, error) { return &http.Response{Body: b}, errors.New("both") }}, status(200, 0))
-	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), s, get(t))
-	require.NoError(t, err)
-	require.Equal(t, 1, b.Closes())
-	neither := roundTrip(func(*http.Request) (*http.Response, error) { return nil, nil }) //nolint:nilnil // see above
-	_, err = do(t, quick(retry.Config{}, retry.ClientOptions{}), neither, get(t))
-	require.ErrorContains(t, err, "retry: the transport returned neither a response nor an error")
-}
