@@ -203,7 +203,11 @@ func TestPredicatesOfTheConfig(t *testing.T) {
 		reply resiltest.Reply
 		want  int
 	}{
-		{status(404, 0), 3}, {status(503, 0), 1}, {status(200, 0), 1}, {resiltest.Reply{Err: reset}, 3}, {resiltest.Reply{Err: refused}, 1},
+		{status(404, 0), 3},
+		{status(503, 0), 1},
+		{status(200, 0), 1},
+		{resiltest.Reply{Err: reset}, 3},
+		{resiltest.Reply{Err: refused}, 1},
 		{resiltest.Reply{Err: &core.ConfigError{}}, 1}, // it would occur again
 	} {
 		s := resiltest.NewScript(tt.reply)
