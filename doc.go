@@ -30,15 +30,16 @@
 //
 // # Make a client that survives
 //
-//	retries, err := retry.New(retry.Config{MaxAttempts: 4})
+//	policy, err := retry.New(retry.Config{MaxAttempts: 4})
 //	if err != nil {
 //		return err
 //	}
+//	retries := retry.NewClient(policy, retry.ClientOptions{})
 //	breakers := breaker.NewClient(nil, breaker.ClientOptions{}) // one for each host
 //	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
 //
 // # Change it for one request
 //
-//	ctx = retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
+//	ctx = policy.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
 //	ctx = breakers.Override(ctx, func(o *breaker.ClientOptions) { o.Disabled = true })
 package gresil

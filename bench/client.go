@@ -61,7 +61,7 @@ func oursOver(base http.RoundTripper, plugins ...client.Plugin) http.RoundTrippe
 	return client.New(base, plugins...)
 }
 
-func oursRetry() client.Plugin   { return must(retry.New(retry.Config{})) }
+func oursRetry() client.Plugin   { return retry.NewClient(nil, retry.ClientOptions{}) }
 func oursBreaker() client.Plugin { return breaker.NewClient(nil, breaker.ClientOptions{}) }
 func oursTimeout() client.Plugin { return must(timeout.NewAttempt(timeout.Config{})) }
 

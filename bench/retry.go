@@ -55,7 +55,7 @@ func retries(n int) []Subject {
 	}
 	return []Subject{
 		ours("retry.Do", func() Work {
-			p := must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: delay.None{}}))
+			p := must(retry.New(retry.Config{MaxAttempts: attempts, Backoff: delay.Constant{}}))
 			return run(func(op operation) (int, error) { return retry.Do(ctx, p, op.within) })
 		}),
 		peer("failsafe-go", func() Work {

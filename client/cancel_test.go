@@ -79,9 +79,9 @@ func TestRequestCancelEndsAttemptsAndBodies(t *testing.T) {
 					}
 					total := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Hour}))
 					attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Hour, CutBody: true, BodyIdle: time.Hour}))
-					retries := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+					policy := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 					start := time.Now()
-					resp, err := client.New(tr, total, retries, attempt).RoundTrip(canceledAfter(t, time.Minute, srv.URL))
+					resp, err := client.New(tr, total, retry.NewClient(policy, retry.ClientOptions{}), attempt).RoundTrip(canceledAfter(t, time.Minute, srv.URL))
 					if name == "in the body" {
 						require.NoError(t, err)
 						_, err = io.ReadAll(resp.Body)
@@ -92,7 +92,7 @@ func TestRequestCancelEndsAttemptsAndBodies(t *testing.T) {
 					for _, plugin := range []*timeout.Client{total, attempt} {
 						require.Equal(t, timeout.Stats{Canceled: 1}, plugin.Stats(), plugin.Name())
 					}
-					require.Zero(t, retries.Stats().Retries)
+					require.Zero(t, policy.Stats().Retries)
 				})
 			})
 		}
@@ -105,7 +105,7 @@ func TestNoGoroutineIsLeftByTheTimeoutOfAnHTTPClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // it fails when goroutines are left
 		s := resiltest.NewScript(resiltest.Reply{Status: 503, Body: "x"}, resiltest.Reply{Status: 503, Body: "x"}, resiltest.Reply{Body: "x"})
 		c := &http.Client{Timeout: time.Hour, Transport: client.New(s,
-			core.Must(retry.New(retry.Config{})),
+			retry.NewClient(nil, retry.ClientOptions{}),
 			core.Must(ratelimit.NewClient(ratelimit.ClientConfig{Limit: ratelimit.TokenBucket(1, time.Minute, 1), MaxWait: -1})),
 			core.Must(timeout.NewAttempt(timeout.Config{CutBody: true, BodyIdle: time.Minute})))}
 		resp, err := c.Get("http://example.test/")

@@ -4,10 +4,11 @@
 // A plugin is one object with a name, a [Phase] and a method Transport that
 // wraps a RoundTripper. It works alone. [New] is for two or more of them:
 //
-//	retries, err := retry.New(retry.Config{MaxAttempts: 4})
+//	policy, err := retry.New(retry.Config{MaxAttempts: 4})
 //	if err != nil {
 //		return err
 //	}
+//	retries := retry.NewClient(policy, retry.ClientOptions{})
 //	breakers := breaker.NewClient(nil, breaker.ClientOptions{})
 //	httpClient := &http.Client{Transport: client.New(nil, breakers, retries)}
 //

@@ -46,6 +46,8 @@ func NotSent(err error) bool {
 	}
 	known := blame.Of(err)
 	switch {
+	case known != nil && known.Sent:
+		return false
 	case errors.Is(err, core.ErrRejected), known != nil && known.NotSent,
 		blame.Has[*net.DNSError](err), blame.Has[*tls.CertificateVerificationError](err),
 		h2err.Refused(err), refusedConnect(err), blame.Any(err, noHandshake):

@@ -37,8 +37,8 @@ func each() map[string][]client.Plugin {
 		"attempt, body":     {attempt(timeout.Config{CutBody: true})},
 		"attempt, idle":     {attempt(timeout.Config{BodyIdle: time.Minute})},
 		"attempt, headers":  {attempt(timeout.Config{Limit: -1, ResponseHeader: time.Minute})},
-		"retry":             {core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100}))},
-		"retry, any method": {core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100, AnyMethod: true, CheckRetry: retry.DefaultCheckRetry}))},
+		"retry":             {retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{MaxBuffer: 100})},
+		"retry, any method": {retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{MaxBuffer: 100, Repeatable: func(*http.Request) bool { return true }, CheckRetry: retry.CheckRetry})},
 		"breaker":           {breaker.NewClient(nil, breaker.ClientOptions{})},
 		"limiter":           {core.Must(ratelimit.NewClient(ratelimit.ClientConfig{}))},
 		"pacer":             {pacer()},
@@ -46,7 +46,7 @@ func each() map[string][]client.Plugin {
 	}
 	all["all"] = []client.Plugin{
 		total(timeout.Config{BodyIdle: time.Minute}),
-		core.Must(retry.New(retry.Config{Backoff: backoff.None{}, MaxBuffer: 100})),
+		retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{MaxBuffer: 100}),
 		core.Must(ratelimit.NewClient(ratelimit.ClientConfig{})),
 		pacer(),
 		breaker.NewClient(nil, breaker.ClientOptions{}),
@@ -161,7 +161,7 @@ func TestTheRequestOfAResponseEndsWithItsCaller(t *testing.T) {
 func TestTheRequestOfARepeatedAttemptIsTheCallers(t *testing.T) {
 	t.Parallel()
 	s := resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Body: "x"})
-	retries := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	retries := retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{})
 	attempt := core.Must(timeout.NewAttempt(timeout.Config{}))
 	req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.test/", nil))
 	resp, err := client.New(s, retries, attempt).RoundTrip(req)
@@ -171,15 +171,15 @@ func TestTheRequestOfARepeatedAttemptIsTheCallers(t *testing.T) {
 	require.Same(t, req, resp.Request)
 
 	s = resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Body: "x"})
-	resign := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, ModifyRequest: func(req *http.Request, _ int) error {
+	resign := retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{ModifyRequest: func(req *http.Request, _ int) error {
 		req.Header.Set("Authorization", "new")
 		return nil
-	}}))
+	}})
 	resp, err = client.New(s, resign, attempt).RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, "new", resp.Request.Header.Get("Authorization"), "the request that was answered")
-	require.Equal(t, req.Context(), resp.Request.Context())
+	require.Equal(t, "new", s.Attempts()[1].Request.Header.Get("Authorization"))
+	require.Same(t, req, resp.Request)
 }
 
 func TestARejectionKeepsItsMarkAndItsContext(t *testing.T) {

@@ -120,6 +120,10 @@ func TestPermanent(t *testing.T) {
 	require.ErrorIs(t, err, rejection(3))
 	require.True(t, blame.Permanent(fmt.Errorf("call: %w", errors.Join(errors.New("x"), err))))
 	require.False(t, blame.Permanent(rejection(3)))
+	err = fmt.Errorf("load: %w", core.Permanent(errors.New("no such user")))
+	require.EqualError(t, err, "load: no such user")
+	_, ok := core.RetryAfter(err)
+	require.False(t, ok, "waiting does not help")
 }
 
 func TestMust(t *testing.T) {

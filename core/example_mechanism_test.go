@@ -24,7 +24,7 @@ func (t *timed) Run(ctx context.Context, next core.Next) (any, error) {
 
 func ExampleMechanism() {
 	measure := &timed{}
-	retries := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+	retries := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
 	pipeline := core.Must(core.NewPipeline(measure, retries))
 	attempts := 0
 	answer, err := core.Do(context.Background(), pipeline, func(context.Context) (int, error) {

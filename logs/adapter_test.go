@@ -77,7 +77,7 @@ func TestRetryCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
 		p := core.Must(retry.New(retry.Config{
-			Name: "api", Registry: registry, MaxAttempts: 2, Backoff: backoff.Constant{Wait: time.Second},
+			Name: "api", Registry: registry, MaxAttempts: 2, Backoff: backoff.Constant{Delay: time.Second},
 			RetryIf: func(err error) bool { return err == errDown }, //nolint:errorlint // it is the very one
 		}))
 		b, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true})
@@ -108,7 +108,7 @@ func TestBreakerStatesAndCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := &core.Registry{}
-		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Trials: 1, OpenDelay: backoff.Constant{Wait: time.Minute}}))
+		br := core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry, Window: 2, Trials: 1, OpenDelay: backoff.Constant{Delay: time.Minute}}))
 		group := core.Must(breaker.NewGroup(breaker.Config{Name: "hosts", Registry: registry}))
 		few, _ := newBook(t, registry, slog.LevelDebug, logs.Config{})
 		all, _ := newBook(t, registry, slog.LevelDebug, logs.Config{Calls: true, Keys: true})

@@ -43,16 +43,16 @@ func TestBreakerSlowCalls(t *testing.T) {
 		later.Done(core.Failure)
 		got = samples(t, g, "breaker")
 		for name, want := range map[string]float64{
-			"breaker_slow_calls_total db":            3,
-			"breaker_slow_calls_total other":         0,
-			"breaker_window_slow_calls db":           3,
-			"breaker_window_calls db success":        2,
-			"breaker_window_calls db failure":        2,
-			"breaker_slow_call_ratio db":             0.75,
-			"breaker_slow_call_ratio_threshold db":   0.5,
-			"breaker_failure_ratio db":               0.5,
-			"breaker_calls_total db ignored":         2,
-			"breaker_calls_total other ignored":      0,
+			"breaker_slow_calls_total db":          3,
+			"breaker_slow_calls_total other":       0,
+			"breaker_window_slow_calls db":         3,
+			"breaker_window_calls db success":      2,
+			"breaker_window_calls db failure":      2,
+			"breaker_slow_call_ratio db":           0.75,
+			"breaker_slow_call_ratio_threshold db": 0.5,
+			"breaker_failure_ratio db":             0.5,
+			"breaker_calls_total db ignored":       2,
+			"breaker_calls_total other ignored":    0,
 		} {
 			requireSample(t, want, got, name)
 		}

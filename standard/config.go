@@ -80,7 +80,7 @@ func (c Config) resolved() Config {
 	fill(&c.Retry.MaxAttempts, 4)
 	fill(&c.Retry.MaxRetryAfter, 10*time.Second)
 	if c.Retry.Backoff == nil {
-		c.Retry.Backoff = backoff.FullJitter(backoff.Exponential{Initial: 200 * time.Millisecond, Max: 10 * time.Second}, nil)
+		c.Retry.Backoff = backoff.Exponential{Delay: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: 1}
 	}
 	return c
 }

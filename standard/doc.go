@@ -16,7 +16,7 @@
 // 10 seconds until the headers of its response. Each part can be changed in the [Config],
 // while it runs (c.Retry.SetConfig), and for a single request:
 //
-//	ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.Disabled = true })
+//	ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.MaxAttempts = 1 })
 //
 // When not to use it: if fewer parts are enough. Package client combines any of the
 // plugins, and imports none of the others.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	corelimit "github.com/gresil/gresil/core/ratelimit"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
@@ -130,7 +131,7 @@ func checkGoroutines(t *testing.T, requests int) {
 			if errors.Is(e.failure, context.DeadlineExceeded) {
 				ctx = c.Attempt.Override(ctx, func(a *timeout.Config) { a.Limit = wait })
 			}
-			ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.Delay = func(context.Context, retry.Info) time.Duration { return 0 } })
+			ctx = c.Retry.Override(ctx, func(r *retry.Config) { r.Backoff = backoff.Constant{} })
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, srv.URL, nil)
 			require.NoError(t, err)
 			resp, err := c.Do(req)

@@ -104,9 +104,9 @@ func (l load) run(t *testing.T, listen func(name string) net.Listener) {
 		HTTP:    http.Client{Transport: base},
 		Total:   timeout.Config{Limit: loadAttempts * l.attempt},
 		Attempt: timeout.Config{Limit: l.attempt},
-		Retry:   retry.Config{Backoff: backoff.Constant{Wait: l.attempt / 20, Jitter: 1}, MaxBuffer: 1 << 10, Drain: client.Drain{Time: l.attempt / 10}},
+		Retry:   retry.Config{Backoff: backoff.Linear{Delay: l.attempt / 20, Max: l.attempt / 20, Jitter: 1}},
 		Limit:   ratelimit.ClientConfig{Limit: ratelimit.TokenBucket(100, l.attempt, 100), MaxHold: l.attempt / 2},
-		Breaker: breaker.Config{Failures: -1, Window: 10, OpenDelay: backoff.Constant{Wait: l.attempt / 4}},
+		Breaker: breaker.Config{Failures: -1, Window: 10, OpenDelay: backoff.Constant{Delay: l.attempt / 4}},
 	})
 
 	var mu sync.Mutex
@@ -232,8 +232,6 @@ func (l load) request(t *testing.T, c *http.Client, url string, note func(end st
 		time.Sleep(max(wait, 0)) // as it should: else all that is left of the load would be rejected
 	case errors.As(err, new(*breaker.OpenError)), errors.As(err, new(*corelimit.LimitedError)):
 		end = "rejected after an attempt"
-	case errors.Is(err, retry.ErrMaybeProcessed):
-		end = "may have been processed"
 	case errors.Is(err, client.ErrNotReplayable):
 		end = "not replayable"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):

@@ -31,7 +31,7 @@ func TestMetricsAndLogsSeeThePartsOfAClient(t *testing.T) {
 		c := newClient(t, standard.Config{
 			Name: "orders", Registry: registry,
 			HTTP:  http.Client{Transport: resiltest.NewScript(resiltest.Reply{Delay: time.Hour}, resiltest.Reply{})},
-			Retry: retry.Config{Backoff: backoff.Constant{Wait: time.Second}},
+			Retry: retry.Config{Backoff: backoff.Constant{Delay: time.Second}},
 		})
 		collector := core.Must(metrics.New(registry, metrics.Config{}))
 		var text bytes.Buffer

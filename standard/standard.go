@@ -19,7 +19,7 @@ type Client struct {
 	Pipeline *client.Transport
 
 	Total   *timeout.Client
-	Retry   *retry.Plugin
+	Retry   *retry.Policy
 	Limit   *ratelimit.Client
 	Breaker *breaker.Group // of the hosts
 	Attempt *timeout.Client
@@ -36,7 +36,7 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{}
 	err := errors.Join(
 		part(c, &c.Total, cfg.Total, timeout.NewTotal),
-		part(c, &c.Retry, cfg.Retry, retry.New),
+		c.retries(cfg.Retry),
 		part(c, &c.Limit, cfg.Limit, ratelimit.NewClient),
 		c.breakers(cfg.Breaker),
 		part(c, &c.Attempt, cfg.Attempt, timeout.NewAttempt),
@@ -58,6 +58,13 @@ func part[P client.Plugin, C any](c *Client, to *P, cfg C, create func(C) (P, er
 	return err
 }
 
+func (c *Client) retries(cfg retry.Config) (err error) {
+	if c.Retry, err = retry.New(cfg); err == nil {
+		c.own = append(c.own, retry.NewClient(c.Retry, retry.ClientOptions{}))
+	}
+	return err
+}
+
 func (c *Client) breakers(cfg breaker.Config) error {
 	group, err := breaker.NewGroup(cfg)
 	if err == nil {
@@ -73,6 +80,9 @@ func (c *Client) Close() error {
 	var errs []error
 	for _, p := range c.own {
 		errs = append(errs, p.Close())
+	}
+	if c.Retry != nil {
+		errs = append(errs, c.Retry.Close())
 	}
 	if c.Breaker != nil {
 		errs = append(errs, c.Breaker.Close())

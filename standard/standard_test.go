@@ -33,7 +33,7 @@ func newClient(t *testing.T, cfg standard.Config) *standard.Client {
 func TestTheZeroConfig(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, standard.Config{})
-	require.Equal(t, "Overall *timeout.Client(standard-total) > Attempts *retry.Plugin(standard) > Admission *ratelimit.Client(standard) > "+
+	require.Equal(t, "Overall *timeout.Client(standard-total) > Attempts *retry.Client(standard) > Admission *ratelimit.Client(standard) > "+
 		"Attempt *breaker.Client(standard) > Attempt+10 *timeout.Client(standard-attempt) > *http.Transport", c.Pipeline.String())
 	require.Empty(t, c.Pipeline.Check())
 	require.Zero(t, c.Timeout)
@@ -97,8 +97,8 @@ func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
 		require.ErrorAs(t, err, &bad)
 		require.Contains(t, err.Error(), c.want)
 	}
-	_, err := standard.New(standard.Config{Retry: retry.Config{MaxBuffer: -1}, Total: timeout.Config{HeadersOnly: true, CutBody: true}})
-	require.ErrorContains(t, err, "standard.Config.Retry.MaxBuffer")
+	_, err := standard.New(standard.Config{Retry: retry.Config{MaxRetryAfter: -1}, Total: timeout.Config{HeadersOnly: true, CutBody: true}})
+	require.ErrorContains(t, err, "standard.Config.Retry.MaxRetryAfter")
 	require.ErrorContains(t, err, "standard.Config.Total.CutBody")
 }
 

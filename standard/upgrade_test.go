@@ -77,7 +77,7 @@ func TestAPartOfAnotherClientMustNotBeAddedAroundIt(t *testing.T) {
 	t.Parallel()
 	script := resiltest.NewScript()
 	inner := newClient(t, standard.Config{HTTP: http.Client{Transport: script}})
-	for _, p := range []client.Plugin{inner.Retry, inner.Limit, inner.Total, inner.Attempt} {
+	for _, p := range []client.Plugin{inner.Limit, inner.Total, inner.Attempt} {
 		outer := newClient(t, standard.Config{HTTP: http.Client{Transport: inner.Pipeline}, Plugins: []client.Plugin{p}})
 		require.Len(t, outer.Pipeline.Check(), 1)
 		_, err := outer.Get("http://one.test/")

@@ -1,86 +1,117 @@
 package backoff
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
+
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// A Strategy computes the wait before a retry. It must be safe for use by several
-// goroutines at once.
+const (
+	defaultDelay = 500 * time.Millisecond
+	defaultMax   = time.Minute
+)
+
+// A Strategy computes delays. It is fast, and does not wait itself.
+//
+// A Config checks the fields of a Strategy that has a method Validate() error, as those of this package do.
 type Strategy interface {
-	// Delay returns the wait before retry n, counted from 1; n below 1 counts as
-	// 1. prev is the result of the same strategy for retry n-1, and 0 for the
-	// first. A negative result counts as 0.
-	Delay(n int, prev time.Duration) time.Duration
+	// Next returns the delay number n, from 1. prev is the delay before, or 0. A result below 0 counts as 0.
+	Next(n int, prev time.Duration) time.Duration
 }
 
-// Func is a Strategy made of a function. A negative result counts as 0.
+// Constant is always the same delay. The zero value does not wait.
+type Constant struct {
+	// Delay is the delay. It must not be negative.
+	Delay time.Duration
+}
+
+// Next returns Delay.
+func (s Constant) Next(int, time.Duration) time.Duration { return s.Delay }
+
+// Validate reports a Delay that cannot be used.
+func (s Constant) Validate() error {
+	check := validate.Of("backoff.Constant")
+	check.That(s.Delay >= 0, "Delay", s.Delay, "must be >= 0")
+	return check.Err()
+}
+
+// Linear grows by the same step each time. The zero value is 500 ms, 1 s, 1.5 s, at most 1 minute, with jitter.
+type Linear struct {
+	// Delay is the first delay. If zero, it is 500 milliseconds. It must not be negative.
+	Delay time.Duration
+	// Step is added each time. If zero, it is Delay. It must not be negative.
+	Step time.Duration
+	// Max is the longest delay. If zero, it is 1 minute, or Delay if that is more. It must not be negative.
+	Max time.Duration
+	// Jitter is the part of each delay that is random, so that callers do not return at one instant: with 1 a delay is
+	// between 0 and its full length. If zero, it is 0.5. If negative, there is no jitter.
+	Jitter float64
+}
+
+// Next returns the delay number n.
+func (s Linear) Next(n int, _ time.Duration) time.Duration {
+	first := cmp.Or(s.Delay, defaultDelay)
+	return draw(float64(first)+float64(cmp.Or(s.Step, first))*float64(max(0, n-1)), first, s.Max, s.Jitter)
+}
+
+// Validate reports every field that cannot be used, joined.
+func (s Linear) Validate() error {
+	check := validate.Of("backoff.Linear")
+	check.That(s.Step >= 0, "Step", s.Step, "must be >= 0 (0 means Delay)")
+	return growing(check, s.Delay, s.Max, s.Jitter)
+}
+
+// Exponential grows by the same factor each time. The zero value is 500 ms, 1 s, 2 s, at most 1 minute, with jitter.
+type Exponential struct {
+	// Delay is the first delay. If zero, it is 500 milliseconds. It must not be negative.
+	Delay time.Duration
+	// Factor is the growth. If zero, it is 2. Otherwise it must be at least 1.
+	Factor float64
+	// Max is the longest delay. If zero, it is 1 minute, or Delay if that is more. It must not be negative.
+	Max time.Duration
+	// Jitter is the part of each delay that is random, so that callers do not return at one instant: with 1 a delay is
+	// between 0 and its full length. If zero, it is 0.5. If negative, there is no jitter.
+	Jitter float64
+}
+
+// Next returns the delay number n.
+func (s Exponential) Next(n int, _ time.Duration) time.Duration {
+	first := cmp.Or(s.Delay, defaultDelay)
+	return draw(float64(first)*math.Pow(cmp.Or(s.Factor, 2), float64(max(0, n-1))), first, s.Max, s.Jitter)
+}
+
+// Validate reports every field that cannot be used, joined.
+func (s Exponential) Validate() error {
+	check := validate.Of("backoff.Exponential")
+	check.That(s.Factor == 0 || s.Factor >= 1 && s.Factor <= math.MaxFloat64, "Factor", s.Factor, "must be >= 1 and finite (0 means 2)")
+	return growing(check, s.Delay, s.Max, s.Jitter)
+}
+
+// Func is a function as a Strategy.
 type Func func(n int, prev time.Duration) time.Duration
 
-// Delay returns f(n, prev), with n at least 1.
-func (f Func) Delay(n int, prev time.Duration) time.Duration {
-	return max(0, f(max(1, n), prev))
+// Next calls f.
+func (f Func) Next(n int, prev time.Duration) time.Duration { return f(n, prev) }
+
+// growing reports the fields that strategies that grow have in common.
+func growing(check *validate.Check, delay, limit time.Duration, jitter float64) error {
+	check.That(delay >= 0, "Delay", delay, "must be >= 0 (0 means 500ms)")
+	check.That(limit >= 0, "Max", limit, "must be >= 0 (0 means 1m0s)")
+	check.That(jitter <= 1, "Jitter", jitter, "must be <= 1 (0 means 0.5, less means none)")
+	return check.Err()
 }
 
-// None is the Strategy that never waits.
-type None struct{}
-
-// Delay returns 0.
-func (None) Delay(int, time.Duration) time.Duration { return 0 }
-
-// Seeded returns a source for the jitter that always draws the same numbers for
-// the same seed, as a test wants it. It is safe for concurrent use.
-func Seeded(seed uint64) func() float64 {
-	var mu sync.Mutex
-	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // jitter keeps no secret
-	return func() float64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return r.Float64()
+// draw returns ns, at most limit, less a random part.
+func draw(ns float64, first, limit time.Duration, jitter float64) time.Duration {
+	d := cmp.Or(limit, max(defaultMax, first))
+	if ns < float64(d) {
+		d = time.Duration(ns)
 	}
-}
-
-// saturate rounds nanoseconds to a duration between 0 and the longest one.
-func saturate(ns float64) time.Duration {
-	switch {
-	case !(ns > 0): // NaN too
-		return 0
-	case ns >= math.MaxInt64:
-		return math.MaxInt64
-	}
-	return time.Duration(math.Round(ns))
-}
-
-// capped is d, at most limit where there is one, and never negative.
-func capped(d, limit time.Duration) time.Duration {
-	if limit > 0 {
-		d = min(d, limit)
-	}
-	return max(0, d)
-}
-
-// spread draws uniformly from [d(1-f), d(1+f)), the upper end at most limit.
-func spread(d, limit time.Duration, f float64, random func() float64) time.Duration {
-	if !(f > 0) || d <= 0 {
+	if jitter = cmp.Or(jitter, 0.5); jitter <= 0 {
 		return d
 	}
-	f = min(f, 1)
-	return draw(max(0, d-saturate(float64(d)*f)), capped(saturate(float64(d)*(1+f)), limit), random)
-}
-
-// draw draws uniformly from [from, to). A source of 1 or above, which no source should
-// return, draws to.
-func draw(from, to time.Duration, random func() float64) time.Duration {
-	if random == nil {
-		random = rand.Float64
-	}
-	switch r := random(); {
-	case !(r > 0) || to <= from: // NaN too
-		return from
-	case r < 1:
-		return from + min(saturate(math.Floor(r*float64(to-from))), to-from-1)
-	}
-	return to
+	return d - time.Duration(rand.Float64()*jitter*float64(d)) //nolint:gosec // jitter keeps no secret
 }

@@ -98,7 +98,7 @@ func (c Config) Validate() error {
 		most = cmp.Or(c.Window, defaultWindow)
 	}
 	check.That(c.MinCalls >= 0 && c.MinCalls <= max(0, most), "MinCalls", c.MinCalls, fmt.Sprintf("must be > 0 and <= %d, the calls in a window (0 means %d)", most, defaultMinCalls))
-	check.Part(backoff.Validate(c.OpenDelay))
+	check.Part(validate.Own(c.OpenDelay))
 	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, fmt.Sprintf("must be > 0 (0 means %v)", defaultMaxRetryAfter))
 	check.That(c.Trials >= 0 && c.Trials <= maxTrials, "Trials", c.Trials, fmt.Sprintf("must be > 0 and <= %d (0 means %d)", maxTrials, defaultTrials))
 	check.That(c.Initial <= MetricsOnly, "Initial", c.Initial, "must be a state")
@@ -136,7 +136,7 @@ func rulesOf(c *Config) *rules {
 		r.MinCalls = min(r.MinCalls, r.Window)
 	}
 	if c.OpenDelay == nil {
-		r.OpenDelay = backoff.Exponential{Initial: defaultOpenTime, Max: 10 * time.Minute, Jitter: 0.2}
+		r.OpenDelay = backoff.Exponential{Delay: defaultOpenTime, Max: 10 * time.Minute, Jitter: 0.2}
 	}
 	r.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter)
 	r.Trials = cmp.Or(c.Trials, defaultTrials)

@@ -11,7 +11,7 @@ import (
 )
 
 func Example() {
-	b, err := breaker.New(breaker.Config{Name: "billing", OpenDelay: backoff.Constant{Wait: 30 * time.Second}})
+	b, err := breaker.New(breaker.Config{Name: "billing", OpenDelay: backoff.Constant{Delay: 30 * time.Second}})
 	if err != nil {
 		fmt.Println(err)
 		return

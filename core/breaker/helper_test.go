@@ -17,7 +17,7 @@ import (
 
 var errDown = errors.New("operation failed")
 
-func minute() backoff.Strategy { return backoff.Constant{Wait: time.Minute} }
+func minute() backoff.Strategy { return backoff.Constant{Delay: time.Minute} }
 
 func newBreaker(t *testing.T, cfg breaker.Config) *breaker.Breaker {
 	t.Helper()

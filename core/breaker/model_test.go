@@ -119,7 +119,7 @@ func TestModel(t *testing.T) {
 			m.minCalls = 1 + r.IntN(m.window)
 			cfg := breaker.Config{
 				Failures: m.failures, FailureRate: float64(m.num) / float64(m.den), Window: m.window, MinCalls: m.minCalls, Trials: m.trials,
-				OpenDelay: backoff.Constant{Wait: modelDelay}, MaxHalfOpen: modelHalfOpen,
+				OpenDelay: backoff.Constant{Delay: modelDelay}, MaxHalfOpen: modelHalfOpen,
 			}
 			if r.IntN(2) == 0 {
 				cfg.Window, cfg.WindowTime, m.tenth = 0, 20*time.Second, 2*time.Second

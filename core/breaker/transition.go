@@ -159,7 +159,7 @@ func (b *Breaker) askDelay(least time.Duration) {
 	b.opened++
 	prev := b.delay
 	b.delay, b.openFor = defaultOpenTime, max(least, defaultOpenTime) // if it panics
-	b.delay = max(0, b.rules.OpenDelay.Delay(b.opened, prev))
+	b.delay = max(0, b.rules.OpenDelay.Next(b.opened, prev))
 	b.openFor = jitter.Above(least, b.rules.OpenDelay, b.opened, prev, b.delay)
 }
 

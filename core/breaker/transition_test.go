@@ -126,7 +126,7 @@ func TestHalfOpenWaitsForTrials(t *testing.T) {
 		"half an hour for it": {29 * time.Minute, true, breaker.Open},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBreaker(t, breaker.Config{MaxHalfOpen: c.max, OpenDelay: backoff.Constant{Wait: time.Hour}})
+			b := newBreaker(t, breaker.Config{MaxHalfOpen: c.max, OpenDelay: backoff.Constant{Delay: time.Hour}})
 			run(t, b, "FFFFF")
 			time.Sleep(time.Hour)
 			run(t, b, "S")
@@ -278,7 +278,7 @@ func TestTripReason(t *testing.T) {
 func TestRejections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBreaker(t, breaker.Config{Name: "search", Trials: 1, OpenDelay: backoff.Constant{Wait: 30 * time.Second}})
+		b := newBreaker(t, breaker.Config{Name: "search", Trials: 1, OpenDelay: backoff.Constant{Delay: 30 * time.Second}})
 		require.NoError(t, b.SetState(breaker.Open))
 		e := rejection(t, b)
 		require.Same(t, e, rejection(t, b))
@@ -304,7 +304,7 @@ func TestChangesInOrder(t *testing.T) {
 	t.Parallel()
 	state, told := breaker.Closed, 0
 	var b *breaker.Breaker
-	cfg := breaker.Config{Failures: 2, Trials: 2, OpenDelay: backoff.None{}, OnStateChange: func(_ context.Context, c breaker.StateChange) {
+	cfg := breaker.Config{Failures: 2, Trials: 2, OpenDelay: backoff.Constant{}, OnStateChange: func(_ context.Context, c breaker.StateChange) {
 		if c.From != state { // told one at a time
 			t.Errorf("%v after %v", c, state)
 		}
@@ -333,7 +333,7 @@ func TestChangesInOrder(t *testing.T) {
 func TestTrialsInParallel(t *testing.T) {
 	t.Parallel()
 	for range 100 {
-		b := newBreaker(t, breaker.Config{Failures: 1, Trials: 7, OpenDelay: backoff.None{}})
+		b := newBreaker(t, breaker.Config{Failures: 1, Trials: 7, OpenDelay: backoff.Constant{}})
 		run(t, b, "F")
 		var all sync.WaitGroup
 		for range 50 {

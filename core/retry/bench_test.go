@@ -44,11 +44,11 @@ func BenchmarkDoFirstTryWithBudget(b *testing.B) {
 }
 
 func BenchmarkDoSecondTryWithBudget(b *testing.B) {
-	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, Budget: core.Must(retry.NewBudget(1, 3))})), b.Context()
+	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, Budget: core.Must(retry.NewBudget(1, 3))})), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if n, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
-			if retry.FromContext(ctx).Retry == 0 {
+			if retry.Attempt(ctx) == 1 {
 				return 0, errBoom
 			}
 			return 42, nil
@@ -80,11 +80,11 @@ func BenchmarkFloorAtomicAdd(b *testing.B) {
 }
 
 func BenchmarkDoSecondTry(b *testing.B) {
-	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.None{}})), b.Context()
+	p, ctx := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if n, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
-			if retry.FromContext(ctx).Retry == 0 {
+			if retry.Attempt(ctx) == 1 {
 				return 0, errBoom
 			}
 			return 42, nil
@@ -94,12 +94,12 @@ func BenchmarkDoSecondTry(b *testing.B) {
 	}
 }
 
-func BenchmarkCallFirstTry(b *testing.B) {
+func BenchmarkLoopFirstTry(b *testing.B) {
 	p, ctx := core.Must(retry.New(retry.Config{})), b.Context()
+	check := func(int, error) retry.Decision { return retry.Decision{} }
 	b.ReportAllocs()
 	for b.Loop() {
-		c := p.Begin(nil)
-		if n, err := answer(c.Context(ctx)); n != 42 || c.Next(ctx, retry.Attempt{Err: err}) != retry.Done {
+		if n, err := retry.Loop(ctx, p, answer, check); n != 42 || err != nil {
 			b.Fatal(n, err)
 		}
 	}

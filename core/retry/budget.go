@@ -12,22 +12,12 @@ import (
 // budgetCalls is the number of calls whose unused payments a [Budget] keeps at most.
 const budgetCalls = 1000
 
-// A Budget limits the retries of all the policies that share it, so that a
-// dependency that is down does not get three times as many calls as one that is up.
-// Any number of goroutines may use it.
+// A Budget limits the retries of all policies that share it, so that what is down does not get three times as many calls. It is
+// safe for concurrent use. The zero value allows no retry.
 //
-// It works with tokens. Every call pays in a part of a token when its first attempt has
-// ended, well or badly; rejected attempts ([core.ErrRejected]) were not made, and do not
-// pay. Every retry takes one token. Without a token the retry is not made: the [Verdict]
-// is OverBudget. A retry that is not made for another reason, such as a canceled wait or
-// a rejection, costs nothing, unless a function of the user panics before it.
-//
-// A call that is begun inside a retry ([FromContext]) pays nothing, whatever its
-// policy, since it is itself a repetition. A call inside a first attempt pays, so two
-// nested policies that share a Budget can each make their ratio of retries.
-//
-// Paying in is an atomic addition, and reads no clock. The zero value allows no retry:
-// make a Budget with [NewBudget].
+// It works with tokens. A call pays in a part of one when its first attempt has ended, well or badly; a rejected attempt was not
+// made, and does not pay, nor does a call inside of another retry. A retry takes one token; one that is not made in the end, because
+// of a canceled wait or a rejection, costs nothing.
 type Budget struct {
 	calls stripe.Counter // that paid in
 
@@ -39,7 +29,7 @@ type Budget struct {
 	mu      sync.Mutex
 	counted uint64        // calls that are in saved
 	saved   int64         // paid in by calls
-	spare   int64         // of minPerSecond
+	spare   int64         // of perSecond
 	at      time.Duration // since base, when spare was up to date
 }
 
@@ -54,21 +44,17 @@ const (
 	savedPurse
 )
 
-// NewBudget makes a budget that allows ratio retries per call, and minPerSecond
-// retries each second in addition, so that the few calls of a quiet service can be
-// retried. 0.2 and 3 are good values. The payments of 1,000 calls are kept, or
-// one retry if those pay for less. Of minPerSecond, the retries of one second are kept,
-// also at the start: so many can be made at once, and then one each 1/minPerSecond
-// seconds. ratio is from 0 to 1 and rounded to billionths, minPerSecond from 0 to a
-// billion; another value is a [*core.ConfigError].
-func NewBudget(ratio float64, minPerSecond int) (*Budget, error) {
+// NewBudget makes a budget that allows ratio retries for each call, and perSecond retries a second in addition, for quiet
+// services. 0.2 and 3 are good values. The payments of 1,000 calls are kept, and perSecond for one second. A ratio that is not
+// between 0 and 1, or a perSecond that is not between 0 and a billion, is a [*core.ConfigError].
+func NewBudget(ratio float64, perSecond int) (*Budget, error) {
 	if !(ratio >= 0 && ratio <= 1) {
 		return nil, &core.ConfigError{Field: "retry.NewBudget.ratio", Value: ratio, Reason: "must be between 0 and 1"}
 	}
-	if minPerSecond < 0 || minPerSecond > 1e9 {
-		return nil, &core.ConfigError{Field: "retry.NewBudget.minPerSecond", Value: minPerSecond, Reason: "must be between 0 and 1000000000"}
+	if perSecond < 0 || perSecond > 1e9 {
+		return nil, &core.ConfigError{Field: "retry.NewBudget.perSecond", Value: perSecond, Reason: "must be between 0 and 1000000000"}
 	}
-	b := &Budget{perSecond: int64(minPerSecond), base: time.Now()}
+	b := &Budget{perSecond: int64(perSecond), base: time.Now()}
 	b.ratio = int64(math.Round(ratio * float64(token)))
 	if b.ratio > 0 {
 		b.mostSaved = max(token, budgetCalls*b.ratio)

@@ -10,88 +10,73 @@ import (
 	"github.com/gresil/gresil/internal/validate"
 )
 
-const defaultMaxAttempts = 3
+const (
+	defaultMaxAttempts   = 3
+	defaultMaxRetryAfter = 2 * time.Minute
+)
 
-// Config configures a [Policy]. The zero value is ready to use: three attempts
-// in all, half a second and more between them, any error is retried and no result is.
+// Config configures a [Policy]. The zero value is useful: 3 attempts of any error, with waits from half a second on.
 //
 // A Config is a plain value: copy it to derive another one from it.
 type Config struct {
-	// Name names the policy. If empty, it is "default".
+	// Name names the policy in errors and in the registry. If empty, it is "default".
 	Name string
-	// Registry registers the policy under the kind "retry" and its name. If nil, it is
-	// not registered.
+	// Registry registers the policy under the kind "retry" and its name. If nil, it is not registered.
 	Registry *core.Registry
 
-	// MaxAttempts is the total number of attempts, the first one included.
-	// If zero, it is 3. One means never retry. It must not be
+	// MaxAttempts is the number of attempts, the first included. If zero, it is 3. With 1 nothing is repeated. It must not be
 	// negative.
 	MaxAttempts int
-	// Backoff computes the wait before each retry. If nil, it is 500ms, doubled
-	// each time, at most 1min, spread by half; [backoff.None] does not wait. A longer wait
-	// that was told ([Attempt.Floor]) replaces it, and the random part of it comes on top of that, so
-	// that callers who were told one time do not return together; the jitter alone never reaches
-	// MaxElapsed or the deadline.
+	// Backoff computes the wait before each retry. If nil, it is 500 ms, doubled each time, at most 1 minute, with jitter.
 	Backoff backoff.Strategy
-	// Delay, if not nil, replaces Backoff. It is called right after a failed attempt,
-	// which is described by info.Err and info.Result; info.Retry is the number of the
-	// next retry. It may hold state, and it may wait itself and return 0, in which case
-	// it must end with ctx. A negative result counts as 0. On top of a longer wait that was told
-	// comes a random part of it, since its own jitter is not known.
-	Delay func(ctx context.Context, info Info) time.Duration
-	// MaxElapsed limits the time from the start to the last attempt's start, waits
-	// included: a wait that would reach it is not begun. It does not end an
-	// attempt. If zero, there is no limit. It must not be negative.
-	//
-	// A wait that would reach the deadline of the caller's context is never begun.
+	// MaxElapsed is the longest time from the start of a call to the start of its last attempt. It does not end an attempt. If
+	// zero, there is no limit. It must not be negative.
 	MaxElapsed time.Duration
-	// Budget limits the retries of all the policies that share it. If nil, there is no
-	// such limit.
+	// MaxRetryAfter is the longest wait that an error or a response can ask for. If one asks for more, there is no retry. If
+	// zero, it is 2 minutes. It must not be negative.
+	MaxRetryAfter time.Duration
+	// Budget limits the retries of all policies that share it. If nil, there is no such limit.
 	Budget *Budget
 
-	// RetryIf reports whether an error is retried. If nil, every error is. It is not called, and nothing is retried, once the
-	// caller's context is done, for a [core.Permanent], or for an error that matches [core.ErrRejected] while
-	// RetryRejected is false. If it returns false, the error is returned unchanged, also
-	// after retries.
-	RetryIf func(error) bool
-	// RetryRejected lets errors that match [core.ErrRejected] be retried. The call
-	// was not made, but an open breaker or an exhausted limit will probably reject it
-	// again. An error with a negative RetryAfter is not retried even so, since waiting
-	// does not help.
-	//
-	// Whether or not it is set, an attempt whose error has a wait ([core.RetryAfter]) is
-	// not repeated before its end.
-	RetryRejected bool
-	// RetryResult reports whether a result without an error is retried. If nil, none
-	// is.
+	// RetryIf reports whether an error is retried. It is not called for core.Permanent, for rejections unless RetryRejected is
+	// set, and once the caller's context is done. If nil, every error is retried.
+	RetryIf func(err error) bool
+	// RetryResult reports whether a result without an error is retried. If nil, no result is.
 	RetryResult func(result any) bool
-	// Map, if not nil, is called exactly once, after the last attempt, with the result
-	// and error for the caller, and replaces them. Its result must have the operation's
-	// type, or be nil for the zero value; otherwise the caller gets an
-	// error that names both types. [MapError] returns a Map that changes only errors.
-	Map func(result any, err error) (any, error)
+	// RetryRejected retries rejections too, after the wait that they ask for. One that says that waiting does not help is not
+	// retried even so.
+	RetryRejected bool
 
 	// OnRetry is called before each wait for a retry, by the goroutine of the call. It can be nil.
 	OnRetry func(ctx context.Context, r Retry)
 }
 
-// Validate reports every field that cannot be used, joined. Each is a
-// [*core.ConfigError].
+// A Retry describes a retry that is about to be made.
+type Retry struct {
+	Name    string        // of the policy
+	Attempt int           // the number of the next attempt, from 2
+	Wait    time.Duration // before it
+	Err     error         // of the last attempt
+	Result  any           // of the last attempt, if that is retried, such as an *http.Response
+}
+
+// Validate reports every field that cannot be used, joined. Each is a [*core.ConfigError].
 func (c Config) Validate() error {
 	check := validate.Of("retry.Config")
 	check.That(c.MaxAttempts >= 0, "MaxAttempts", c.MaxAttempts, "must be >= 0 (0 means 3)")
 	check.That(c.MaxElapsed >= 0, "MaxElapsed", c.MaxElapsed, "must be >= 0 (0 means no limit)")
-	check.Part(backoff.Validate(c.Backoff))
+	check.That(c.MaxRetryAfter >= 0, "MaxRetryAfter", c.MaxRetryAfter, "must be >= 0 (0 means 2m0s)")
+	check.Part(validate.Own(c.Backoff))
 	return check.Err()
 }
 
-func (c Config) maxAttempts() int {
-	return cmp.Or(c.MaxAttempts, defaultMaxAttempts)
-}
+func (c Config) maxAttempts() int { return cmp.Or(c.MaxAttempts, defaultMaxAttempts) }
+
+func (c Config) maxRetryAfter() time.Duration { return cmp.Or(c.MaxRetryAfter, defaultMaxRetryAfter) }
 
 func (c Config) backoff() backoff.Strategy {
 	if c.Backoff == nil {
-		return backoff.Exponential{Initial: 500 * time.Millisecond, Max: time.Minute, Jitter: 0.5}
+		return backoff.Exponential{}
 	}
 	return c.Backoff
 }

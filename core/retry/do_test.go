@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"net/url"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,379 +15,354 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
+	"github.com/gresil/gresil/core/breaker"
 	"github.com/gresil/gresil/core/retry"
 )
 
-func TestEventsOfEveryEnding(t *testing.T) {
+// TestDo has a row for each way in which a call can end.
+func TestDo(t *testing.T) {
 	t.Parallel()
-	rejected := error(rejection{time.Second})
 	onlyBoom := func(err error) bool { return errors.Is(err, errBoom) }
-	for _, tt := range []struct {
-		name   string
+	never := func(error) bool { return false }
+	for name, tt := range map[string]struct {
 		cfg    retry.Config
 		ends   []error
+		calls  int
+		err    string // "" is a success
+		bare   bool   // err is the operation's own
 		events []string
 		stats  retry.Stats
 	}{
-		{
-			"always failing",
-			retry.Config{},
-			[]error{errBoom},
-			[]string{"again 1", "again 2", "exhausted 2"},
-			retry.Stats{FailedRetried: 1, Retries: 2, RetryableFailures: 3},
-		},
-		{
-			"second attempt succeeds",
-			retry.Config{},
-			[]error{errBoom, nil},
-			[]string{"again 1", "done 1"},
-			retry.Stats{Recovered: 1, Retries: 1, RetryableFailures: 1},
-		},
-		{ // Kresil told nothing of a success of the last attempt
-			"last attempt succeeds",
-			retry.Config{},
-			[]error{errBoom, errBoom, nil},
-			[]string{"again 1", "again 2", "done 2"},
-			retry.Stats{Recovered: 1, Retries: 2, RetryableFailures: 2},
-		},
-		{
-			"two attempts, last succeeds",
-			retry.Config{MaxAttempts: 2},
-			[]error{errBoom, nil},
-			[]string{"again 1", "done 1"},
-			retry.Stats{Recovered: 1, Retries: 1, RetryableFailures: 1},
-		},
-		{
-			"one attempt",
-			retry.Config{MaxAttempts: 1},
-			[]error{errBoom},
-			[]string{"exhausted 0"},
-			retry.Stats{Failed: 1, RetryableFailures: 1},
-		},
-		{
-			"predicate is asked before the budget",
-			retry.Config{MaxAttempts: 2, RetryIf: onlyBoom},
-			[]error{errBoom, errWeb},
-			[]string{"again 1", "ignored 1"},
-			retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1},
-		},
-		{
-			"rejection is not retried",
-			retry.Config{},
-			[]error{rejected},
-			[]string{"rejected 0"},
-			retry.Stats{Failed: 1, FinalFailures: 1, Suppressed: suppressed(retry.Rejected)},
-		},
-		{
-			"rejection after a failure",
-			retry.Config{},
-			[]error{errBoom, rejected},
-			[]string{"again 1", "rejected 1"},
-			retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, Suppressed: suppressed(retry.Rejected)},
-		},
-		{
-			"success",
-			retry.Config{},
-			[]error{nil},
-			nil,
-			retry.Stats{Succeeded: 1},
-		},
+		"success":                     {ends: []error{nil}, calls: 1, stats: retry.Stats{Succeeded: 1}},
+		"second attempt succeeds":     {ends: []error{errBoom, nil}, calls: 2, events: []string{"again 1", "done 1"}, stats: retry.Stats{Recovered: 1, Retries: 1}},
+		"last attempt succeeds":       {ends: []error{errBoom, errWeb, nil}, calls: 3, events: []string{"again 1", "again 2", "done 2"}, stats: retry.Stats{Recovered: 1, Retries: 2}},
+		"always failing":              {ends: []error{errWeb, errBoom}, calls: 3, err: "retry: default: gave up after attempt 3 (exhausted): boom", events: []string{"again 1", "again 2", "exhausted 2"}, stats: retry.Stats{Failed: 1, Retries: 2}},
+		"named":                       {cfg: retry.Config{Name: "api", MaxAttempts: 2}, ends: []error{errBoom}, calls: 2, err: "retry: api: gave up after attempt 2 (exhausted): boom", events: []string{"again 1", "exhausted 1"}, stats: retry.Stats{Failed: 1, Retries: 1}},
+		"one attempt":                 {cfg: retry.Config{MaxAttempts: 1}, ends: []error{errBoom}, calls: 1, err: "boom", bare: true, events: []string{"exhausted 0"}, stats: retry.Stats{Failed: 1}},
+		"RetryIf":                     {cfg: retry.Config{RetryIf: never}, ends: []error{errBoom}, calls: 1, err: "boom", bare: true, events: []string{"ignored 0"}, stats: retry.Stats{Failed: 1}},
+		"RetryIf, later":              {cfg: retry.Config{RetryIf: onlyBoom}, ends: []error{errBoom, errWeb}, calls: 2, err: "retry: default: gave up after attempt 2 (permanent): web", events: []string{"again 1", "ignored 1"}, stats: retry.Stats{Failed: 1, Retries: 1}},
+		"permanent":                   {ends: []error{core.Permanent(errBoom)}, calls: 1, err: "boom", bare: true, events: []string{"ignored 0"}, stats: retry.Stats{Failed: 1}},
+		"permanent, whatever RetryIf": {cfg: retry.Config{RetryIf: func(error) bool { t.Error("asked"); return true }}, ends: []error{fmt.Errorf("x: %w", core.Permanent(errBoom))}, calls: 1, err: "x: boom", bare: true, events: []string{"ignored 0"}, stats: retry.Stats{Failed: 1}},
+		"permanent, later":            {ends: []error{errWeb, core.Permanent(errBoom)}, calls: 2, err: "retry: default: gave up after attempt 2 (permanent): boom", events: []string{"again 1", "ignored 1"}, stats: retry.Stats{Failed: 1, Retries: 1}},
+		"permanent rejection":         {cfg: retry.Config{RetryRejected: true}, ends: []error{core.Permanent(rejection{time.Second})}, calls: 1, err: "no", bare: true, events: []string{"ignored 0"}, stats: retry.Stats{Failed: 1}},
+		"waiting does not help":       {ends: []error{asks(-1)}, calls: 1, err: "busy", bare: true, events: []string{"ignored 0"}, stats: retry.Stats{Failed: 1}},
+		"rejected":                    {ends: []error{rejection{time.Second}}, calls: 1, err: "no", bare: true, events: []string{"rejected 0"}, stats: retry.Stats{Failed: 1, Suppressed: 1}},
+		"rejected, later":             {ends: []error{errBoom, rejection{time.Second}}, calls: 2, err: "retry: default: gave up after attempt 2 (rejected): no", events: []string{"again 1", "rejected 1"}, stats: retry.Stats{Failed: 1, Retries: 1, Suppressed: 1}},
+		"rejected, no attempt left":   {cfg: retry.Config{MaxAttempts: 1}, ends: []error{rejection{}}, calls: 1, err: "no", bare: true, events: []string{"ignored 0"}, stats: retry.Stats{Failed: 1}},
+		"RetryRejected":               {cfg: retry.Config{RetryRejected: true}, ends: []error{rejection{}, nil}, calls: 2, events: []string{"again 1", "done 1"}, stats: retry.Stats{Recovered: 1, Retries: 1}},
+		"RetryRejected, hopeless":     {cfg: retry.Config{RetryRejected: true}, ends: []error{rejection{-1}}, calls: 1, err: "no", bare: true, events: []string{"rejected 0"}, stats: retry.Stats{Failed: 1, Suppressed: 1}},
+		"RetryRejected, and a wait":   {cfg: retry.Config{RetryRejected: true}, ends: []error{errors.Join(rejection{-1}, rejection{1}), nil}, calls: 2, events: []string{"again 1", "done 1"}, stats: retry.Stats{Recovered: 1, Retries: 1}},
+		"asks for too long":           {cfg: retry.Config{MaxRetryAfter: time.Second}, ends: []error{errBoom, asks(time.Second + 1)}, calls: 2, err: "retry: default: gave up after attempt 2 (retry_after): busy", events: []string{"again 1", "retry_after 1"}, stats: retry.Stats{Failed: 1, Retries: 1, Suppressed: 1}},
+		"asks for a century":          {ends: []error{asks(math.MaxInt64)}, calls: 1, err: "busy", bare: true, events: []string{"retry_after 0"}, stats: retry.Stats{Failed: 1, Suppressed: 1}},
+		"budget":                      {cfg: retry.Config{MaxAttempts: 9, Budget: core.Must(retry.NewBudget(0, 2))}, ends: []error{errBoom}, calls: 3, err: "retry: default: gave up after attempt 3 (budget): boom", events: []string{"again 1", "again 2", "budget 2"}, stats: retry.Stats{Failed: 1, Retries: 2, Suppressed: 1}},
+		"cannot be compared":          {ends: []error{list{"invalid"}}, calls: 3, err: "retry: default: gave up after attempt 3 (exhausted): invalid", events: []string{"again 1", "again 2", "exhausted 2"}, stats: retry.Stats{Failed: 1, Retries: 2}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var events []string
-			tt.cfg.Registry, tt.cfg.Backoff = noted(&events), backoff.None{}
-			p := core.Must(retry.New(tt.cfg))
-			op := &script{ends: tt.ends}
-			_, _ = retry.Do(t.Context(), p, op.run)
-			require.Equal(t, tt.events, events)
-			require.Equal(t, tt.stats, p.Stats())
-			s := p.Stats()
-			require.EqualValues(t, op.calls, s.Succeeded+s.Recovered+s.RetryableFailures+s.FinalFailures, "every attempt is counted once")
-			require.EqualValues(t, 1, s.Succeeded+s.Recovered+s.Failed+s.FailedRetried, "every call is counted once")
-		})
-	}
-}
-
-func TestAnErrorWrapsTheLastOneOnlyAfterARetry(t *testing.T) {
-	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	_, err := retry.Do(t.Context(), p, (&script{ends: []error{errWeb, errBoom}}).run)
-	var exhausted *retry.Error
-	require.ErrorAs(t, err, &exhausted)
-	require.Equal(t, 3, exhausted.Attempts)
-	require.Equal(t, retry.Exhausted, exhausted.Reason)
-	require.ErrorIs(t, err, errBoom)
-	require.NotErrorIs(t, err, errWeb)
-	require.EqualError(t, err, "retry: gave up after 3 attempts: boom")
-
-	once := core.Must(retry.New(retry.Config{MaxAttempts: 1}))
-	_, err = retry.Do(t.Context(), once, (&script{ends: []error{errBoom}}).run)
-	require.Equal(t, errBoom, err, "bare")
-}
-
-func TestResultThatAsksForARetryIsReturnedInTheEnd(t *testing.T) {
-	t.Parallel()
-	below := func(least int) func(any) bool { return func(v any) bool { return v.(int) < least } }
-	for _, tt := range []struct {
-		name string
-		cfg  retry.Config
-		want int
-		err  string
-	}{
-		{"good enough", retry.Config{RetryResult: below(2)}, 2, ""},
-		{"never good enough", retry.Config{RetryResult: below(9)}, 3, "retry: gave up after 3 attempts: the last result asks for another"},
-		{"one attempt", retry.Config{RetryResult: below(9), MaxAttempts: 1}, 1, ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			tt.cfg.Backoff = backoff.None{}
-			calls := 0
-			got, err := retry.Do(t.Context(), core.Must(retry.New(tt.cfg)), func(context.Context) (int, error) { calls++; return calls, nil })
-			require.Equal(t, tt.want, got, "never hidden")
-			if tt.err == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.EqualError(t, err, tt.err)
-			var exhausted *retry.Error
-			require.ErrorAs(t, err, &exhausted)
-			require.Equal(t, tt.want, exhausted.Result)
-			require.NoError(t, exhausted.Err)
-		})
-	}
-}
-
-func TestInfoIsThatOfTheLastAttemptAlone(t *testing.T) {
-	t.Parallel()
-	var seen []string
-	p := core.Must(retry.New(retry.Config{
-		MaxAttempts: 4, RetryResult: func(v any) bool { return v == "again" },
-		Delay: func(_ context.Context, info retry.Info) time.Duration {
-			seen = append(seen, fmt.Sprint(info.Err, " ", info.Result))
-			return 0
-		},
-	}))
-	ends := []func() (string, error){
-		func() (string, error) { return "", errBoom },
-		func() (string, error) { return "again", nil },
-		func() (string, error) { return "half", errWeb },
-		func() (string, error) { return "fine", nil },
-	}
-	got, err := retry.Do(t.Context(), p, func(ctx context.Context) (string, error) { return ends[retry.FromContext(ctx).Retry]() })
-	require.NoError(t, err)
-	require.Equal(t, "fine", got)
-	require.Equal(t, []string{"boom <nil>", "<nil> again", "web <nil>"}, seen, "no stale error, no stale result")
-}
-
-func TestInnerRetryThatGaveUpIsRetriedByTheOuterOne(t *testing.T) {
-	t.Parallel()
-	inner := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.None{}}))
-	outer := core.Must(retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.None{}}))
-	var numbers [][2]int
-	_, err := retry.Do(t.Context(), outer, func(ctx context.Context) (int, error) {
-		out := retry.FromContext(ctx).Retry
-		return retry.Do(ctx, inner, func(ctx context.Context) (int, error) {
-			numbers = append(numbers, [2]int{out, retry.FromContext(ctx).Retry})
-			return 0, errBoom
-		})
-	})
-	require.ErrorIs(t, err, errBoom)
-	require.Equal(t, [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}}, numbers, "the inner one does not show the outer one's number")
-}
-
-func TestContextDoneBeforehand(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errWeb)
-	for name, cfg := range map[string]retry.Config{"plain": {}, "observed": {Registry: noted(new([]string))}} {
-		p := core.Must(retry.New(cfg))
-		op := &script{ends: []error{nil}}
-		_, err := retry.Do(ctx, p, op.run)
-		require.Equal(t, errWeb, err, name)
-		require.Zero(t, op.calls, name)
-		require.Equal(t, retry.Stats{Failed: 1}, p.Stats(), name)
-	}
-}
-
-func TestContextDoneWithinAnAttempt(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	var events []string
-	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{}, Registry: noted(&events),
-		RetryIf: func(error) bool { t.Error("asked"); return true },
-	}))
-	calls := 0
-	_, err := retry.Do(ctx, p, func(context.Context) (int, error) { calls++; cancel(); return 0, errBoom })
-	require.Equal(t, errBoom, err, "what the operation says of it")
-	require.Equal(t, 1, calls)
-	require.Equal(t, []string{"canceled 0"}, events)
-
-	ctx, cancel = context.WithCancel(t.Context())
-	got, err := retry.Do(ctx, p, func(context.Context) (int, error) { cancel(); return 7, nil })
-	require.NoError(t, err, "a success is a success")
-	require.Equal(t, 7, got)
-}
-
-func TestContextDoneInDelayFunction(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	var events []string
-	p := core.Must(retry.New(retry.Config{
-		Registry: noted(&events),
-		Delay:    func(context.Context, retry.Info) time.Duration { cancel(); return 0 },
-	}))
-	op := &script{ends: []error{errBoom}}
-	_, err := retry.Do(ctx, p, op.run)
-	require.ErrorIs(t, err, errBoom)
-	require.Equal(t, 1, op.calls)
-	require.Equal(t, []string{"canceled 0"}, events)
-}
-
-// A cancel in OnRetry comes before a wait of zero.
-func TestContextDoneBeforeAWaitOfZero(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}, OnRetry: func(context.Context, retry.Retry) { cancel() }}))
-	op := &script{ends: []error{errBoom}}
-	_, err := retry.Do(ctx, p, op.run)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, errBoom)
-	require.Equal(t, 1, op.calls)
-}
-
-func TestWaitThatReachesTheDeadlineIsNotBegun(t *testing.T) {
-	t.Parallel()
-	type test struct {
-		name     string
-		deadline time.Duration // 0: none
-		max      time.Duration // 0: none
-		takes    time.Duration // each attempt
-		err      error
-		calls    int
-		verdict  retry.Verdict
-		took     time.Duration
-	}
-	for _, tt := range []test{
-		{"deadline", 1400 * ms, 0, 0, errBoom, 2, retry.Deadline, 500 * ms},
-		{"deadline, reached exactly", 1500 * ms, 0, 0, errBoom, 2, retry.Deadline, 500 * ms},
-		{"deadline, just not reached", 1501 * ms, 0, 0, errBoom, 3, retry.Deadline, 1500 * ms},
-		{"limit", 0, 1400 * ms, 0, errBoom, 2, retry.Deadline, 500 * ms},
-		{"limit, reached exactly", 0, 1500 * ms, 0, errBoom, 2, retry.Deadline, 500 * ms},
-		{"limit, just not reached", 0, 1501 * ms, 0, errBoom, 3, retry.Deadline, 1500 * ms},
-		{"limit counts attempts too", 0, 1501 * ms, time.Second, errBoom, 2, retry.Deadline, 2500 * ms},
-		{"limit does not cut an attempt", 0, ms, time.Second, errBoom, 1, retry.Deadline, time.Second},
-		{"asks for too long", 3 * time.Second, 0, 0, rejection{3 * time.Second}, 1, retry.RetryAfterTooLong, 0},
-		{"asks for a time that there is", 3 * time.Second, 0, 0, rejection{2 * time.Second}, 2, retry.RetryAfterTooLong, 2 * time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				defer takes(t, tt.took)()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if tt.deadline > 0 {
-					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
-					defer cancel()
-				}
+				defer takes(t, time.Duration(0)+map[string]time.Duration{"RetryRejected, and a wait": 1}[name])()
 				var events []string
-				p := core.Must(retry.New(retry.Config{
-					MaxAttempts: 9, Backoff: exactly(), MaxElapsed: tt.max, RetryRejected: true,
-					Registry: noted(&events),
-				}))
-				op := &script{ends: []error{tt.err}}
-				_, err := retry.Do(ctx, p, func(ctx context.Context) (string, error) { time.Sleep(tt.takes); return op.run(ctx) })
-				require.ErrorIs(t, err, tt.err)
-				require.NotErrorIs(t, err, context.DeadlineExceeded)
+				tt.cfg.Registry, tt.cfg.Backoff = noted(&events), backoff.Constant{}
+				p := core.Must(retry.New(tt.cfg))
+				op := &script{ends: tt.ends}
+				got, err := retry.Do(t.Context(), p, op.run)
 				require.Equal(t, tt.calls, op.calls)
-				require.Equal(t, fmt.Sprintf("%v %d", tt.verdict, tt.calls-1), events[len(events)-1])
-				var exhausted *retry.Error
-				if tt.calls > 1 {
-					require.ErrorAs(t, err, &exhausted)
-					require.Equal(t, tt.verdict, exhausted.Reason)
-					require.Contains(t, err.Error(), tt.verdict.String())
-				} else {
-					require.Equal(t, tt.err, err, "bare")
+				require.Equal(t, tt.events, events)
+				require.Equal(t, tt.stats, p.Stats())
+				if tt.err == "" {
+					require.NoError(t, err)
+					require.Equal(t, "fine", got)
+					return
+				}
+				require.EqualError(t, err, tt.err)
+				e, wrapped := errors.AsType[*retry.Error](err)
+				require.Equal(t, tt.bare, !wrapped)
+				if wrapped {
+					require.ErrorIs(t, err, retry.ErrExhausted)
+					require.Equal(t, tt.calls, e.Attempts)
+					require.NotErrorIs(t, err, core.ErrRejected, "an attempt was made")
 				}
 			})
 		})
 	}
 }
 
-func TestPolicyIsAMechanism(t *testing.T) {
+func TestResultsThatAreRetried(t *testing.T) {
 	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Name: "api", Backoff: backoff.None{}}))
-	pipeline := core.Must(core.NewPipeline(p))
-	require.Equal(t, "*retry.Policy(api)", pipeline.String())
-	got, err := core.Do(t.Context(), pipeline, (&script{ends: []error{errBoom, nil}}).run)
-	require.NoError(t, err)
-	require.Equal(t, "fine", got)
-}
-
-func TestMapOfAnotherType(t *testing.T) {
-	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Map: func(any, error) (any, error) { return 7, nil }}))
-	_, err := retry.Do(t.Context(), p, (&script{ends: []error{nil}}).run)
-	require.EqualError(t, err, "core: a mechanism returned a int where the operation returns a string")
-}
-
-func TestMapSeesWhatTheCallerWouldGet(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, time.Second)()
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		mapped := 0
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Hour}, Map: func(_ any, err error) (any, error) {
-			mapped++
-			require.ErrorIs(t, err, context.Canceled)
-			return "default", nil
-		}}))
-		got, err := retry.Do(ctx, p, (&script{ends: []error{errBoom}}).run)
-		require.NoError(t, err)
-		require.Equal(t, "default", got)
-		require.Equal(t, 1, mapped)
-	})
-}
-
-func TestPanicInTheOperationIsNotRetried(t *testing.T) {
-	t.Parallel()
-	p := core.Must(retry.New(retry.Config{}))
-	calls := 0
-	require.PanicsWithValue(t, "boom", func() {
-		_, _ = retry.Do(t.Context(), p, func(context.Context) (int, error) { calls++; panic("boom") })
-	})
-	require.Equal(t, 1, calls)
-}
-
-func TestAContextThatEndsInARetryLeavesItsOwnError(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
-		if retry.FromContext(ctx).Retry == 1 {
-			cancel()
-		}
-		return 0, errBoom
-	})
-	require.Equal(t, errBoom, err)
-	require.Equal(t, retry.Stats{FailedRetried: 1, Retries: 1, RetryableFailures: 1, FinalFailures: 1, Suppressed: suppressed(retry.Canceled)}, p.Stats())
-}
-
-func TestACallThatPanicsIsInNoCountOfCalls(t *testing.T) {
-	t.Parallel()
-	p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-	require.Panics(t, func() {
-		_, _ = retry.Do(t.Context(), p, func(ctx context.Context) (int, error) {
-			if retry.FromContext(ctx).Retry == 1 {
-				panic("boom")
+	below := func(least int) func(any) bool { return func(v any) bool { return v.(int) < least } }
+	for name, tt := range map[string]struct {
+		cfg  retry.Config
+		want int
+		err  string
+	}{
+		"good enough":       {retry.Config{RetryResult: below(2)}, 2, ""},
+		"never good enough": {retry.Config{RetryResult: below(9)}, 3, "retry: default: gave up after attempt 3 (exhausted): the last result asks for another"},
+		"one attempt":       {retry.Config{RetryResult: below(9), MaxAttempts: 1}, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var seen []any
+			tt.cfg.Backoff, tt.cfg.OnRetry = backoff.Constant{}, func(_ context.Context, r retry.Retry) { seen = append(seen, r.Result, r.Err, r.Attempt) }
+			calls := 0
+			got, err := retry.Do(t.Context(), core.Must(retry.New(tt.cfg)), func(context.Context) (int, error) { calls++; return calls, nil })
+			require.Equal(t, tt.want, got, "never hidden")
+			if tt.want > 1 {
+				require.Equal(t, []any{1, nil, 2}, seen[:3])
 			}
+			if tt.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, tt.err)
+			require.NoError(t, errors.Unwrap(err))
+		})
+	}
+}
+
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	again := retry.Decision{Retry: true}
+	for name, tt := range map[string]struct {
+		cfg       retry.Config
+		ends      []error
+		decision  retry.Decision
+		checks    int // calls of check
+		attempts  int
+		discarded int
+		took      time.Duration
+		reason    string
+	}{
+		"not wanted":       {ends: []error{errBoom}, checks: 1, attempts: 1},
+		"result":           {ends: []error{nil}, decision: again, checks: 3, attempts: 3, discarded: 2, reason: "exhausted"},
+		"error":            {ends: []error{errBoom}, decision: again, checks: 3, attempts: 3, discarded: 2, reason: "exhausted"},
+		"After":            {ends: []error{errBoom}, decision: retry.Decision{Retry: true, After: time.Minute}, checks: 3, attempts: 3, discarded: 2, took: 2 * time.Minute, reason: "exhausted"},
+		"After, too long":  {ends: []error{errBoom}, decision: retry.Decision{Retry: true, After: time.Hour}, checks: 1, attempts: 1},
+		"error says more":  {ends: []error{asks(time.Minute)}, decision: retry.Decision{Retry: true, After: time.Second}, checks: 3, attempts: 3, discarded: 2, took: 2 * time.Minute, reason: "exhausted"},
+		"Not":              {ends: []error{errBoom}, decision: retry.Decision{Retry: true, Not: "not_repeatable"}, checks: 1, attempts: 1},
+		"rejected":         {ends: []error{errBoom, rejection{}}, decision: again, checks: 1, attempts: 2, discarded: 1, reason: "rejected"},
+		"permanent":        {ends: []error{errBoom, core.Permanent(errWeb)}, decision: again, checks: 1, attempts: 2, discarded: 1, reason: "permanent"},
+		"RetryIf is asked": {cfg: retry.Config{RetryIf: func(error) bool { panic("asked") }}, ends: []error{errBoom, nil}, decision: again, checks: 3, attempts: 3, discarded: 2, reason: "exhausted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				defer takes(t, tt.took)()
+				tt.cfg.Backoff = backoff.Constant{}
+				op, checks, discarded := &script{ends: tt.ends}, 0, 0
+				tt.decision.Discard = func() { discarded++ }
+				_, err := retry.Loop(t.Context(), core.Must(retry.New(tt.cfg)), op.run, func(string, error) retry.Decision { checks++; return tt.decision })
+				require.Equal(t, []int{tt.checks, tt.attempts, tt.discarded}, []int{checks, op.calls, discarded})
+				e, _ := errors.AsType[*retry.Error](err)
+				if tt.reason == "" {
+					require.Nil(t, e)
+					return
+				}
+				require.Equal(t, tt.reason, e.Reason)
+			})
+		})
+	}
+}
+
+func TestDiscardCountsAsWaiting(t *testing.T) {
+	t.Parallel()
+	for name, took := range map[time.Duration]time.Duration{300 * ms: 800 * ms, time.Second: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			defer takes(t, took)()
+			p := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Delay: 800 * ms}}))
+			_, _ = retry.Loop(t.Context(), p, (&script{ends: []error{errBoom}}).run, func(string, error) retry.Decision {
+				return retry.Decision{Retry: true, Discard: func() { time.Sleep(name) }}
+			})
+		})
+	}
+}
+
+func TestAttempt(t *testing.T) {
+	t.Parallel()
+	policy := core.Must(retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{}}))
+	require.Equal(t, 1, retry.Attempt(t.Context()))
+	var numbers [][2]int
+	_, err := retry.Do(t.Context(), policy, func(ctx context.Context) (int, error) {
+		out := retry.Attempt(ctx)
+		return retry.Do(ctx, policy, func(ctx context.Context) (int, error) {
+			numbers = append(numbers, [2]int{out, retry.Attempt(ctx)})
 			return 0, errBoom
 		})
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _ = retry.Do(ctx, p, func(context.Context) (int, error) { return 0, nil })
-	require.Equal(t, retry.Stats{Failed: 1, Retries: 1, RetryableFailures: 1}, p.Stats())
+	require.ErrorIs(t, err, errBoom)
+	require.Equal(t, [][2]int{{1, 1}, {1, 2}, {2, 1}, {2, 2}}, numbers, "the inner one does not show the outer one's number")
+}
+
+func TestNilPolicy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		op := &script{ends: []error{errBoom}}
+		start := time.Now()
+		_, err := retry.Do(t.Context(), nil, op.run)
+		require.ErrorIs(t, err, retry.ErrExhausted)
+		require.Equal(t, 3, op.calls)
+		require.GreaterOrEqual(t, time.Since(start), 750*ms)
+		require.LessOrEqual(t, time.Since(start), 1500*ms)
+		_, err = retry.Loop(t.Context(), nil, op.run, func(string, error) retry.Decision { return retry.Decision{} })
+		require.Equal(t, errBoom, err)
+	})
+}
+
+func TestContextDoneBeforehand(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errWeb)
+	p := core.Must(retry.New(retry.Config{}))
+	op := &script{ends: []error{nil}}
+	_, err := retry.Do(ctx, p, op.run)
+	require.Equal(t, errWeb, err)
+	require.Zero(t, op.calls)
+	require.Equal(t, retry.Stats{Failed: 1}, p.Stats())
+}
+
+func TestContextDoneWithinAnAttempt(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]error{"failure": errBoom, "success": nil} {
+		for _, attempt := range []int{1, 2} {
+			t.Run(fmt.Sprint(name, attempt), func(t *testing.T) {
+				t.Parallel()
+				ctx, cancel := context.WithCancel(t.Context())
+				asked := 0
+				p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, RetryIf: func(error) bool { asked++; return true }}))
+				_, err := retry.Do(ctx, p, func(ctx context.Context) (int, error) {
+					if retry.Attempt(ctx) < attempt {
+						return 0, errWeb
+					}
+					cancel()
+					return 0, end
+				})
+				require.Equal(t, attempt-1, asked)
+				require.ErrorIs(t, err, end)
+				if attempt == 2 && end != nil {
+					require.EqualError(t, err, "retry: default: gave up after attempt 2 (canceled): boom")
+					require.NotErrorIs(t, err, retry.ErrExhausted)
+				}
+			})
+		}
+	}
+}
+
+func TestContextDoneInAWait(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cause error
+		ends  []error
+		err   string
+	}{
+		"canceled":       {context.Canceled, []error{errBoom}, "retry: default: gave up after attempt 1 (canceled): context canceled (last error: boom)"},
+		"cause":          {errWeb, []error{errBoom}, "retry: default: gave up after attempt 1 (canceled): web (last error: boom)"},
+		"later":          {errWeb, []error{rejection{}, errBoom}, "retry: default: gave up after attempt 2 (canceled): web (last error: boom)"},
+		"late rejection": {errWeb, []error{errBoom, rejection{time.Minute}}, "retry: default: gave up after attempt 2 (canceled): web (last error: no)"},
+		"a result":       {errWeb, []error{nil}, "retry: default: gave up after attempt 1 (canceled): web"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				defer takes(t, 90*time.Second)()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(90*time.Second, func() { cancel(tt.cause) })
+				p := core.Must(retry.New(retry.Config{
+					RetryRejected: true, RetryResult: func(any) bool { return true },
+					Backoff: backoff.Constant{Delay: time.Duration(2-len(tt.ends))*time.Hour + time.Minute},
+				}))
+				_, err := retry.Do(ctx, p, (&script{ends: tt.ends}).run)
+				require.EqualError(t, err, tt.err)
+				require.ErrorIs(t, err, tt.cause)
+				require.NotErrorIs(t, err, retry.ErrExhausted)
+				require.NotErrorIs(t, err, core.ErrRejected)
+				require.EqualValues(t, 1, p.Stats().Suppressed)
+				if name == "late rejection" {
+					require.ErrorAs(t, err, &rejection{})
+				}
+			})
+		})
+	}
+}
+
+// net/http looks no deeper than this for a timeout.
+func TestErrorIsATimeout(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[*retry.Error]bool{{Err: context.DeadlineExceeded}: true, {Err: errWeb}: false, {}: false} {
+		require.Equal(t, want, (&url.Error{Err: err}).Timeout())
+	}
+}
+
+func TestAttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
+	t.Parallel()
+	hang := func(ctx context.Context) (int, error) {
+		ctx, cancel := context.WithTimeout(ctx, 50*ms)
+		defer cancel()
+		if retry.Attempt(ctx) == 3 {
+			return 7, nil
+		}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}}))
+	for limit, want := range map[time.Duration]error{time.Second: nil, 20 * ms: context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			defer takes(t, min(limit, 100*ms))()
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := retry.Do(ctx, p, hang)
+			require.Equal(t, want, err)
+		})
+	}
+}
+
+func TestOuterBreakerCountsLateRejections(t *testing.T) {
+	t.Parallel()
+	inner := core.Must(breaker.New(breaker.Config{Name: "inner", Window: 2}))
+	outer := core.Must(breaker.New(breaker.Config{Name: "outer"}))
+	p := core.Must(core.NewPipeline(outer, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}, MaxAttempts: 5})), inner))
+	fails := func(context.Context) (int, error) { return 0, errBoom }
+	_, err := core.Do(t.Context(), p, fails)
+	require.ErrorIs(t, err, breaker.ErrOpen)
+	require.EqualValues(t, 1, outer.Stats().Failures)
+	_, err = core.Do(t.Context(), p, fails)
+	require.ErrorIs(t, err, core.ErrRejected, "no call was made this time")
+	require.EqualValues(t, 1, outer.Stats().Ignored)
+}
+
+// mallocs counts the allocations of many runs of f. Not for parallel tests.
+func mallocs(f func()) uint64 {
+	const runs = 10_000
+	f()
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.Mallocs - before.Mallocs) / (runs / 100) // per hundred runs: forgives the runtime's own
+}
+
+func TestFirstSuccessAllocatesNothing(t *testing.T) { //nolint:paralleltest // allocations are counted
+	ctx, captured := t.Context(), 1
+	check := func(int, error) retry.Decision { return retry.Decision{} }
+	for name, cfg := range map[string]retry.Config{
+		"plain":    {},
+		"hook":     {OnRetry: func(context.Context, retry.Retry) {}},
+		"observed": {Registry: noted(new([]string))},
+		"limited":  {MaxElapsed: time.Hour},
+		"budget":   {Budget: core.Must(retry.NewBudget(0.2, 3))},
+	} {
+		p := core.Must(retry.New(cfg))
+		operation := func(ctx context.Context) (int, error) { captured++; return captured, ctx.Err() }
+		require.Zero(t, mallocs(func() {
+			if n, err := retry.Do(ctx, p, operation); n != captured || err != nil {
+				t.Fatal(n, err)
+			}
+		}), name)
+		require.Zero(t, mallocs(func() {
+			if n, err := retry.Loop(ctx, p, operation, check); n != captured || err != nil {
+				t.Fatal(n, err)
+			}
+		}), name)
+	}
 }

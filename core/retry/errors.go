@@ -1,96 +1,79 @@
 package retry
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/blame"
 )
 
-// ErrExhausted is matched by an [*Error], unless the context ended in a wait.
+// Reasons of an [Error].
+const (
+	exhausted  = "exhausted"
+	deadline   = "deadline"
+	tooLong    = "retry_after"
+	overBudget = "budget"
+	rejected   = "rejected"
+	permanent  = "permanent"
+	canceled   = "canceled"
+)
+
+// ErrExhausted is matched by an [*Error], unless the caller's context has ended.
 var ErrExhausted = errors.New("retry: gave up")
 
-// An Error is the error of a call that was retried and whose last attempt would have been
-// retried too, or was rejected, and of a call whose context ended in the wait for a retry.
-// The error of any other call is that of its last attempt: if there was no retry, if
-// RetryIf returns false for it, or if the context ended in that attempt.
-//
-// It matches [core.ErrRejected] only if every attempt was rejected, so that no call was
-// made at all.
+// An Error is the error of a call that failed after more than one attempt, or whose context ended in the wait for the second. It
+// matches [core.ErrRejected] only if every attempt was rejected, so that no call was made.
 type Error struct {
-	Attempts int     // that were made, the first included
-	Reason   Verdict // why there is no other
-	// Cause is the cause of the context's end if it ended in a wait, and otherwise nil.
-	Cause error
-	// Err is the error of the last attempt, or nil if RetryResult wanted to retry its
-	// result. If it is a rejection after an attempt that was made, Err wraps the
-	// rejection and the error of the last attempt that was made: errors.As finds
-	// both, and core.RetryAfter the wait, but it does not match core.ErrRejected.
-	Err    error
-	Result any // of the last attempt; nil with a Cause
+	Name     string // of the policy
+	Attempts int    // that were made
+	// Reason is why there was no further attempt: "exhausted" (MaxAttempts), "deadline" (MaxElapsed, or that of the context),
+	// "retry_after" (longer than MaxRetryAfter), "budget", "rejected", "not_repeatable", "permanent" (core.Permanent, or RetryIf
+	// says no) or "canceled".
+	Reason string
+	// Err is the error of the last attempt, joined with the cause of the context if that ended in a wait. It is nil if RetryResult
+	// wanted to retry the last result.
+	Err error
 }
 
-// Error contains the number of attempts, the cause of the context's end and the last
-// error.
+// Error has the name, the number of attempts, the reason and Err.
 func (e *Error) Error() string {
-	why := ""
-	switch {
-	case e.Cause != nil && e.Err == nil:
-		return fmt.Sprintf("retry: ended while waiting after %d attempts: %v", e.Attempts, e.Cause)
-	case e.Cause != nil:
-		return fmt.Sprintf("retry: ended while waiting after %d attempts: %v (last error: %v)", e.Attempts, e.Cause, e.Err)
-	case e.Reason != Exhausted:
-		why = " (" + e.Reason.String() + ")"
-	}
+	text := fmt.Sprintf("retry: %s: gave up after attempt %d (%s)", e.Name, e.Attempts, e.Reason)
 	if e.Err == nil {
-		return fmt.Sprintf("retry: gave up after %d attempts%s: the last result asks for another", e.Attempts, why)
+		return text + ": the last result asks for another"
 	}
-	return fmt.Sprintf("retry: gave up after %d attempts%s: %v", e.Attempts, why, e.Err)
+	return text + ": " + e.Err.Error()
 }
 
-// Is matches [ErrExhausted] if there is no Cause.
-func (e *Error) Is(target error) bool { return target == ErrExhausted && e.Cause == nil }
+// Is matches [ErrExhausted].
+func (e *Error) Is(target error) bool { return target == ErrExhausted && e.Reason != canceled }
 
-// Unwrap returns the Cause and the error of the last attempt.
-func (e *Error) Unwrap() []error {
-	return slices.DeleteFunc([]error{e.Cause, e.Err}, func(err error) bool { return err == nil })
-}
+// Timeout reports whether Err is a timeout.
+func (e *Error) Timeout() bool { return blame.Timeout(e.Err) }
 
-// Timeout reports whether the Cause is a timeout, or without one, the error of the last
-// attempt.
-func (e *Error) Timeout() bool { return blame.Timeout(cmp.Or(e.Cause, e.Err)) }
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
 
-// A laterRejectionError is a rejection after an attempt that was made. It matches the
-// errors of both, except core.ErrRejected, since a call was made. So it has no Unwrap.
-type laterRejectionError struct {
-	rejection error
-	made      error // of the last attempt that was made; nil if its result was retried
-}
-
-func (e *laterRejectionError) Error() string {
-	if e.made == nil {
-		return e.rejection.Error()
+// ended joins the cause of a context and the error of the last attempt, if there is one.
+func ended(cause, last error) error {
+	if last == nil {
+		return cause
 	}
-	return fmt.Sprintf("%v (before that: %v)", e.rejection, e.made)
+	return fmt.Errorf("%w (last error: %w)", cause, last)
 }
 
-func (e *laterRejectionError) Is(target error) bool {
-	return target != core.ErrRejected && (errors.Is(e.rejection, target) || errors.Is(e.made, target))
+// A lateError is a rejection after an attempt that was made: what it wraps, but for core.ErrRejected. So it has no Unwrap.
+type lateError struct{ error }
+
+func (e lateError) Is(target error) bool {
+	return target != core.ErrRejected && errors.Is(e.error, target)
 }
 
-func (e *laterRejectionError) As(target any) bool {
-	return errors.As(e.rejection, target) || e.made != nil && errors.As(e.made, target)
-}
+func (e lateError) As(target any) bool { return errors.As(e.error, target) }
 
-// RetryAfter returns the wait of the rejection, negative if it has none. The wait of the
-// attempt before is over.
-func (e *laterRejectionError) RetryAfter() time.Duration {
-	if d, ok := core.RetryAfter(e.rejection); ok {
-		return d
-	}
-	return -1
+// RetryAfter returns the wait of the rejection.
+func (e lateError) RetryAfter() time.Duration {
+	d, _ := core.RetryAfter(e.error)
+	return d
 }

@@ -1,10 +1,4 @@
 package retry
 
-// For the tests of this package.
-const (
-	DefaultName        = "default"
-	DefaultMaxAttempts = defaultMaxAttempts
-	BudgetCalls        = budgetCalls
-)
-
-var DefaultBackoff = Config{}.backoff //nolint:gochecknoglobals // a constant
+// BudgetCalls is for the tests of this package.
+const BudgetCalls = budgetCalls

@@ -1,41 +1,49 @@
 package retry
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// A Policy retries operations. It holds no state but its Config and counters, so
-// that any number of calls may use it at once.
+// A Policy retries operations. It is safe for concurrent use. It is a [core.Mechanism].
 type Policy struct {
 	life     instance.Instance[Config, settings]
-	base     time.Time // what Begin measures from, cheaper than a time.Now for each call
+	base     time.Time // what a call measures from, cheaper than a time.Now for each
 	counters counters
+
+	overridden atomic.Bool // Override was called: otherwise no context need be searched (BenchmarkDoFirstTry)
 }
 
 // settings follow from a Config.
 type settings struct {
-	direct bool // unless there are observers, a first success is returned as it is
-	timed  bool // Begin reads the clock even without observers
+	direct bool // a first success is returned as it is, unless there are observers
+	timed  bool // the time since the start of a call is used
+}
+
+func settingsOf(c *Config) settings {
+	timed := c.MaxElapsed > 0
+	return settings{timed: timed, direct: !timed && c.RetryResult == nil}
 }
 
 func lifeCycle() *instance.Kind[Config, settings] {
 	return &instance.Kind[Config, settings]{
 		Kind: "retry", Type: "retry.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
-		Settings: func(c *Config) settings {
-			timed := timed(c)
-			return settings{timed: timed, direct: !timed && c.RetryResult == nil && c.Map == nil}
-		},
+		Fields:   func(c *Config) instance.Fields { return instance.Fields{Name: &c.Name, Registry: &c.Registry} },
+		Settings: settingsOf,
 	}
 }
 
-// New makes a policy. It returns the errors of [Config.Validate], or of
-// [core.Registry.Add].
+// zero is the policy of a nil *Policy.
+var zero = sync.OnceValue(func() *Policy { return core.Must(New(Config{})) }) //nolint:gochecknoglobals // a constant
+
+// New makes a policy. It returns the errors of [Config.Validate], or an error if the name is in use in the registry.
 func New(cfg Config) (*Policy, error) {
 	p := &Policy{base: time.Now()}
 	if err := p.life.Init(lifeCycle(), cfg); err != nil {
@@ -47,26 +55,44 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
+// Override returns a context under which f changes the Config for calls of this policy. Overrides nest; the innermost is applied
+// last. Name and Registry stay. A call with an invalid Config returns a [*core.ConfigError], and makes no attempt.
+func (p *Policy) Override(ctx context.Context, f func(*Config)) context.Context {
+	p.overridden.Store(true)
+	return override.Context(ctx, p, f)
+}
+
+// changes returns what the Overrides of a context do, or nil.
+func (p *Policy) changes(ctx context.Context) func(*Config) {
+	if !p.overridden.Load() {
+		return nil
+	}
+	return override.From[Policy, Config](ctx, p)
+}
+
 // Name returns the name of the policy.
 func (p *Policy) Name() string { return p.life.Name() }
 
-// Config returns the Config of New or of the last SetConfig, as it was given except
-// for a Name and Registry that stayed.
+// Config returns the Config of New or of the last SetConfig.
 func (p *Policy) Config() Config { return p.life.Load().Config }
 
-// SetConfig replaces the Config for calls that begin from now on;
-// calls in progress end under the Config they began with. Counts stay.
-// An empty Name and a nil Registry stay as they are: another one is a
-// [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
+// SetConfig replaces the Config for calls that begin from now on. An empty Name and a nil Registry stay as they are. Another one,
+// and each error of [Config.Validate], is a [*core.ConfigError], and nothing changes.
 func (p *Policy) SetConfig(cfg Config) error { return p.life.SetConfig(cfg, nil) }
 
-// Close removes the policy from its registry. It goes on working. A second Close
-// does nothing; the error is always nil.
+// Close removes the policy from its registry. It goes on working.
 func (p *Policy) Close() error { return p.life.Close() }
 
-// timed reports whether the elapsed time of a call is used.
-func timed(c *Config) bool {
-	return c.MaxElapsed > 0 || c.Delay != nil
-}
+// Run does the same as [Do]. It makes a Policy a [core.Mechanism].
+func (p *Policy) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, p, next.Run) }
 
 func (p *Policy) now() time.Duration { return time.Since(p.base) }
+
+type attemptKey struct{}
+
+// Attempt returns the number of the attempt under ctx, from 1, of the innermost of nested retries. Outside of any it is 1 too: a
+// first attempt has the caller's own context.
+func Attempt(ctx context.Context) int {
+	n, _ := ctx.Value(attemptKey{}).(int)
+	return max(1, n)
+}

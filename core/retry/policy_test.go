@@ -2,8 +2,7 @@ package retry_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,233 +12,177 @@ import (
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
-	"github.com/gresil/gresil/internal/registry"
 )
 
-func TestDelayFunctionHoldsStateAndSeesTheAttempt(t *testing.T) {
+func TestWaits(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 45*200*ms)()
-		calls, seen := 0, []int{}
-		p := core.Must(retry.New(retry.Config{MaxAttempts: 10, Delay: func(_ context.Context, info retry.Info) time.Duration {
-			calls++
-			seen = append(seen, info.Retry)
-			require.ErrorIs(t, info.Err, errBoom)
-			return time.Duration(calls) * 200 * ms
-		}}))
-		_, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
-		require.ErrorIs(t, err, retry.ErrExhausted)
-		require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, seen)
-	})
-}
-
-func TestErrorThatIsNotRetried(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 0)()
-		var events []string
-		p := core.Must(retry.New(retry.Config{
-			RetryIf: func(err error) bool { return errors.Is(err, errWeb) }, Backoff: exactly(), Registry: noted(&events),
-		}))
-		op := &script{ends: []error{errBoom}}
-		_, err := retry.Do(t.Context(), p, op.run)
-		require.Equal(t, errBoom, err, "bare")
-		require.Equal(t, 1, op.calls)
-		require.Equal(t, []string{"ignored 0"}, events)
-
-		op = &script{ends: []error{fmt.Errorf("call: %w", core.Permanent(errWeb))}}
-		_, err = retry.Do(t.Context(), p, op.run)
-		require.ErrorIs(t, err, errWeb, "RetryIf would retry it")
-		require.Equal(t, 1, op.calls)
-	})
-}
-
-func TestFirstSuccessHasNoEvents(t *testing.T) {
-	t.Parallel()
-	var events []string
-	p := core.Must(retry.New(retry.Config{Registry: noted(&events)}))
-	op := &script{ends: []error{nil}}
-	got, err := retry.Do(t.Context(), p, op.run)
-	require.NoError(t, err)
-	require.Equal(t, "fine", got)
-	require.Equal(t, 1, op.calls)
-	require.Empty(t, events)
-}
-
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, 3, retry.DefaultMaxAttempts)
-	strategy := retry.DefaultBackoff().(backoff.Exponential)
-	require.NoError(t, backoff.Validate(strategy))
-	strategy.Jitter = 0
-	require.Equal(t, 500*ms, strategy.Delay(1, 0))
-	require.Equal(t, 1000*ms, strategy.Delay(2, 0))
-	require.Equal(t, 2000*ms, strategy.Delay(3, 0))
-	require.Equal(t, time.Minute, strategy.Delay(99, 0))
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 1500*ms)()
-		p := core.Must(retry.New(retry.Config{Backoff: strategy}))
-		op := &script{ends: []error{errBoom}}
-		_, err := retry.Do(t.Context(), p, op.run)
-		require.ErrorIs(t, err, errBoom)
-		require.Equal(t, 3, op.calls)
-	})
-	p := core.Must(retry.New(retry.Config{}))
-	calls := 0
-	result, err := retry.Do(t.Context(), p, func(context.Context) (any, error) { calls++; return nil, nil })
-	require.NoError(t, err)
-	require.Nil(t, result)
-	require.Equal(t, 1, calls, "a nil result is not retried")
-}
-
-func TestExponentialWaitsAddUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 25*time.Second)()
-		p := core.Must(retry.New(retry.Config{MaxAttempts: 6, Backoff: backoff.Exponential{Initial: time.Second, Max: 10 * time.Second}}))
-		op := &script{ends: []error{errBoom}}
-		_, err := retry.Do(t.Context(), p, op.run)
-		require.ErrorIs(t, err, errBoom)
-		require.Equal(t, 6, op.calls)
-	})
-}
-
-func TestDelayByAttemptAndError(t *testing.T) {
-	t.Parallel()
-	choose := func(info retry.Info) time.Duration {
-		switch {
-		case info.Retry%2 == 0:
-			return time.Second
-		case errors.Is(info.Err, errWeb):
-			return 2 * time.Second
-		}
-		return 3 * time.Second
-	}
-	for name, waitsItself := range map[string]bool{"returns the wait": false, "waits itself": true} {
+	s := time.Second
+	for name, tt := range map[string]struct {
+		cfg      retry.Config
+		ends     []error
+		deadline time.Duration
+		waits    []time.Duration
+	}{
+		"Kresil's":           {retry.Config{MaxAttempts: 6, Backoff: exactly()}, []error{errBoom}, 0, []time.Duration{500 * ms, s, 2 * s, 4 * s, 8 * s}},
+		"constant":           {retry.Config{Backoff: backoff.Constant{Delay: s}}, []error{errBoom}, 0, []time.Duration{s, s}},
+		"told":               {retry.Config{Backoff: exactly()}, []error{asks(4 * s)}, 0, nil},
+		"told less":          {retry.Config{Backoff: exactly()}, []error{asks(100 * ms)}, 0, []time.Duration{500 * ms, s}},
+		"told, no jitter":    {retry.Config{Backoff: backoff.Constant{Delay: s}}, []error{asks(4 * s)}, 0, []time.Duration{4 * s, 4 * s}},
+		"told a rejection":   {retry.Config{Backoff: backoff.Constant{}, RetryRejected: true}, []error{rejection{4 * s}, nil}, 0, []time.Duration{4 * s}},
+		"negative":           {retry.Config{Backoff: backoff.Func(func(int, time.Duration) time.Duration { return -s })}, []error{errBoom}, 0, []time.Duration{0, 0}},
+		"prev":               {retry.Config{Backoff: backoff.Func(func(n int, prev time.Duration) time.Duration { return prev + time.Duration(n)*s })}, []error{errBoom}, 0, []time.Duration{s, 3 * s}},
+		"MaxElapsed":         {retry.Config{Backoff: backoff.Constant{Delay: s}, MaxElapsed: 2 * s}, []error{errBoom}, 0, []time.Duration{s}},
+		"MaxElapsed is over": {retry.Config{Backoff: backoff.Constant{}, MaxElapsed: ms, RetryIf: func(error) bool { time.Sleep(ms); return true }}, []error{errBoom}, 0, []time.Duration{}},
+		"deadline":           {retry.Config{Backoff: backoff.Constant{Delay: s}}, []error{errBoom}, 2 * s, []time.Duration{s}},
+		"told, deadline":     {retry.Config{Backoff: backoff.Constant{}}, []error{asks(2 * s)}, 2 * s, []time.Duration{}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				defer takes(t, 6*time.Second)()
-				var (
-					attempts []int
-					errs     []error
-					delays   []time.Duration
-				)
-				p := core.Must(retry.New(retry.Config{MaxAttempts: 4, Delay: func(_ context.Context, info retry.Info) time.Duration {
-					d := choose(info)
-					attempts, errs, delays = append(attempts, info.Retry), append(errs, info.Err), append(delays, d)
-					if waitsItself {
-						time.Sleep(d)
-						return 0
-					}
-					return d
-				}}))
-				op := &script{ends: []error{errBoom, errBoom, errWeb, nil}}
-				got, err := retry.Do(t.Context(), p, op.run)
-				require.NoError(t, err)
-				require.Equal(t, "fine", got)
-				require.Equal(t, []int{1, 2, 3}, attempts)
-				require.Equal(t, []error{errBoom, errBoom, errWeb}, errs)
-				require.Equal(t, []time.Duration{3 * time.Second, time.Second, 2 * time.Second}, delays)
-				require.Equal(t, 4, op.calls)
+				waits, sum := []time.Duration{}, time.Duration(0)
+				tt.cfg.OnRetry = func(_ context.Context, r retry.Retry) { waits, sum = append(waits, r.Wait), sum+r.Wait }
+				ctx, cancel := t.Context(), func() {}
+				if tt.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+				}
+				defer cancel()
+				start := time.Now()
+				_, _ = retry.Do(ctx, core.Must(retry.New(tt.cfg)), (&script{ends: tt.ends}).run)
+				if tt.waits != nil {
+					require.Equal(t, tt.waits, waits)
+				}
+				require.LessOrEqual(t, sum, time.Since(start))
 			})
 		})
 	}
 }
 
-func TestNoDelay(t *testing.T) {
+// What is above the wait that was told is the jitter of the backoff, folded into the time that is left.
+func TestToldWaitIsSpread(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 0)()
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
-		op := &script{ends: []error{errBoom}}
-		_, err := retry.Do(t.Context(), p, op.run)
-		require.ErrorIs(t, err, errBoom)
-		require.Equal(t, 3, op.calls)
-	})
-}
-
-func TestMapMaySwallowTheError(t *testing.T) {
-	t.Parallel()
-	var events []string
-	p := core.Must(retry.New(retry.Config{
-		Backoff: backoff.None{}, Registry: noted(&events),
-		Map: func(any, error) (any, error) { return nil, nil },
-	}))
-	got, err := retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run)
-	require.NoError(t, err)
-	require.Empty(t, got)
-	require.Equal(t, []string{"again 1", "again 2", "exhausted 2"}, events)
-}
-
-func TestMapThatFailsDoesNotRepeatTheOperation(t *testing.T) {
-	t.Parallel()
-	mapped := 0
-	p := core.Must(retry.New(retry.Config{Map: func(result any, err error) (any, error) {
-		mapped++
-		return result, errWeb
-	}}))
-	op := &script{ends: []error{nil}}
-	got, err := retry.Do(t.Context(), p, op.run)
-	require.Equal(t, errWeb, err)
-	require.Equal(t, "fine", got)
-	require.Equal(t, 1, op.calls)
-	require.Equal(t, 1, mapped)
-}
-
-func TestCancelEndsTheWait(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("the user left")
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 700*ms)()
-		var events []string
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(700*ms, func() { cancel(cause) })
-		p := core.Must(retry.New(retry.Config{MaxAttempts: 9, Backoff: exactly(), Registry: noted(&events)}))
-		op := &script{ends: []error{errBoom}}
-		_, err := retry.Do(ctx, p, op.run)
-		require.ErrorIs(t, err, cause)
-		require.ErrorIs(t, err, errBoom, "the last error is reachable")
-		require.NotErrorIs(t, err, retry.ErrExhausted)
-		var canceled *retry.Error
-		require.ErrorAs(t, err, &canceled)
-		require.Equal(t, 2, canceled.Attempts)
-		require.False(t, canceled.Timeout())
-		require.Equal(t, 2, op.calls)
-		require.Equal(t, []string{"again 1", "again 2", "canceled 1"}, events)
-		s := p.Stats()
-		require.EqualValues(t, 1, s.Suppressed[retry.Canceled])
-		require.EqualValues(t, 1, s.FailedRetried)
-		require.EqualValues(t, 1, s.Retries)
-	})
-}
-
-func TestRejectionWaitsAsLongAsItAsks(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		asks, want time.Duration
-		asked      bool
+	jittered := backoff.Exponential{Delay: 2 * time.Second}
+	for name, tt := range map[string]struct {
+		cfg      retry.Config
+		deadline time.Duration
+		most     time.Duration // after what was told
 	}{
-		{4 * time.Second, 4 * time.Second, true},
-		{100 * ms, 500 * ms, false},
-		{500 * ms, 500 * ms, false},
+		"backoff":         {retry.Config{Backoff: jittered}, time.Hour, time.Second},
+		"default":         {retry.Config{}, time.Hour, 250 * ms},
+		"no jitter":       {retry.Config{Backoff: backoff.Constant{Delay: time.Second}}, time.Hour, 0},
+		"near deadline":   {retry.Config{Backoff: jittered}, 10*time.Second + 500*ms, 500 * ms},
+		"near MaxElapsed": {retry.Config{Backoff: jittered, MaxElapsed: 10*time.Second + 500*ms}, time.Hour, 500 * ms},
 	} {
-		t.Run(tt.asks.String(), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				defer takes(t, tt.want)()
-				var told registry.Event
-				p := core.Must(retry.New(retry.Config{Backoff: exactly(), RetryRejected: true, Registry: observed(func(verdict string, e registry.Event) {
-					if verdict == "again" {
-						told = e
-					}
-				})}))
-				op := &script{ends: []error{fmt.Errorf("inside: %w", rejection{tt.asks}), nil}}
-				_, err := retry.Do(t.Context(), p, op.run)
-				require.NoError(t, err)
-				require.Equal(t, tt.want, told.Attr("delay").Duration())
-				require.Equal(t, tt.asked, told.Attr("source").String() == "retry_after")
+				least, most := time.Hour, time.Duration(0)
+				tt.cfg.OnRetry = func(_ context.Context, r retry.Retry) { least, most = min(least, r.Wait), max(most, r.Wait) }
+				p := core.Must(retry.New(tt.cfg))
+				for range 200 {
+					ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
+					op := &script{ends: []error{asks(10 * time.Second), nil}}
+					_, err := retry.Do(ctx, p, op.run)
+					require.NoError(t, err)
+					cancel()
+				}
+				require.GreaterOrEqual(t, least, 10*time.Second)
+				require.LessOrEqual(t, most, 10*time.Second+tt.most)
+				require.GreaterOrEqual(t, most-least, tt.most*8/10)
 			})
 		})
+	}
+}
+
+func TestMaxElapsedOverADay(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		start, last := time.Now(), time.Duration(0)
+		p := core.Must(retry.New(retry.Config{MaxAttempts: 1 << 30, Backoff: backoff.Exponential{Max: time.Hour}, MaxElapsed: day}))
+		_, err := retry.Do(t.Context(), p, func(context.Context) (int, error) {
+			last = time.Since(start)
+			time.Sleep(time.Second)
+			return 0, errBoom
+		})
+		require.ErrorContains(t, err, "(deadline): boom")
+		require.Less(t, last, day)
+		require.Greater(t, last, day-2*time.Hour)
+	})
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, retry.Config{}.Validate())
+	_, err := retry.New(retry.Config{MaxAttempts: -1, MaxElapsed: -1, MaxRetryAfter: -1, Backoff: backoff.Exponential{Factor: 0.5}})
+	require.ErrorIs(t, err, core.ErrConfig)
+	require.EqualError(t, err, `retry.Config.MaxAttempts = -1: must be >= 0 (0 means 3)
+retry.Config.MaxElapsed = -1ns: must be >= 0 (0 means no limit)
+retry.Config.MaxRetryAfter = -1ns: must be >= 0 (0 means 2m0s)
+backoff.Exponential.Factor = 0.5: must be >= 1 and finite (0 means 2)`)
+}
+
+func TestOverride(t *testing.T) {
+	t.Parallel()
+	p, other := core.Must(retry.New(retry.Config{Name: "api", Backoff: backoff.Constant{}})), core.Must(retry.New(retry.Config{}))
+	attempts := func(n int) func(*retry.Config) {
+		return func(c *retry.Config) { c.MaxAttempts, c.Name = n, "other" }
+	}
+	ctx := p.Override(other.Override(t.Context(), attempts(9)), attempts(4))
+	for want, ctx := range map[int]context.Context{3: other.Override(t.Context(), attempts(9)), 4: ctx, 5: p.Override(ctx, attempts(5)), 1: p.Override(ctx, attempts(1)), 0: p.Override(ctx, attempts(-1))} {
+		op := &script{ends: []error{errBoom}}
+		_, err := retry.Do(ctx, p, op.run)
+		require.Equal(t, want, op.calls)
+		if want == 0 {
+			require.ErrorIs(t, err, core.ErrConfig)
+		}
+		if want > 1 {
+			require.ErrorContains(t, err, "retry: api: ")
+		}
+	}
+	op := &script{ends: []error{errBoom, errWeb, nil}}
+	got, err := retry.Do(p.Override(t.Context(), func(c *retry.Config) { c.RetryIf = func(err error) bool { return err == errBoom } }), p, op.run) //nolint:errorlint // the very one
+	require.ErrorIs(t, err, errWeb)
+	require.Empty(t, got)
+}
+
+// A call ends under the Config that it began with, and fields that belong together are never seen apart.
+func TestSetConfigConcurrently(t *testing.T) {
+	t.Parallel()
+	twice := retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{}, RetryResult: func(v any) bool { return v.(int) < 2 }}
+	thrice := retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{}, RetryResult: func(v any) bool { return v.(int) < 3 }}
+	p := core.Must(retry.New(twice))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for n := range 500 {
+				_ = p.SetConfig([]retry.Config{twice, thrice}[n%2])
+			}
+		})
+		wg.Go(func() {
+			for range 500 {
+				if _, err := retry.Do(t.Context(), p, func(ctx context.Context) (int, error) { return retry.Attempt(ctx), nil }); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := p.Stats()
+	require.EqualValues(t, 2000, s.Recovered)
+	require.Regexp(t, `^succeeded=0 recovered=2000 failed=0 retries=\d+ suppressed=0$`, s.String())
+}
+
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	budget := core.Must(retry.NewBudget(1, 0))
+	for name, cfg := range map[string]retry.Config{
+		"backoff": {Backoff: backoff.Func(func(int, time.Duration) time.Duration { panic("backoff") })},
+		"RetryIf": {RetryIf: func(error) bool { panic("RetryIf") }},
+	} {
+		cfg.Budget = budget
+		p := core.Must(retry.New(cfg))
+		before := budget.Left()
+		require.PanicsWithValue(t, name, func() { _, _ = retry.Do(t.Context(), p, (&script{ends: []error{errBoom}}).run) })
+		require.GreaterOrEqual(t, budget.Left(), before, "no retry was made")
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -24,24 +23,16 @@ var (
 const ms = time.Millisecond
 
 // exactly is Kresil's default strategy: exact, without jitter.
-func exactly() backoff.Strategy {
-	return backoff.Exponential{Initial: 500 * ms, Max: time.Minute}
-}
+func exactly() backoff.Strategy { return backoff.Exponential{Jitter: -1} }
 
-// observed returns a registry that calls f for each event of the policies in it, with its verdict.
-func observed(f func(verdict string, e registry.Event)) *core.Registry {
+// noted returns a registry that appends the events of the policies in it, as in "again 1" or "done 2".
+func noted(events *[]string) *core.Registry {
 	return eventtest.Registry(func(_ context.Context, e registry.Event) {
-		f(map[string]string{
+		what := map[string]string{
 			"attempt failed, a retry follows": "again", "retry succeeded": "done", "retries exhausted": "exhausted",
 			"error is not retried": "ignored", "retry suppressed": e.Attr("reason").String(),
-		}[e.Text], e)
-	})
-}
-
-// noted returns a registry that appends what happens, as in "again 1" or "done 2".
-func noted(events *[]string) *core.Registry {
-	return observed(func(verdict string, e registry.Event) {
-		*events = append(*events, fmt.Sprintf("%s %d", verdict, e.Attr("retry").Int64()))
+		}[e.Text]
+		*events = append(*events, fmt.Sprintf("%s %d", what, e.Attr("retry").Int64()))
 	})
 }
 
@@ -74,8 +65,13 @@ func (rejection) Error() string               { return "no" }
 func (rejection) Is(target error) bool        { return target == core.ErrRejected }
 func (r rejection) RetryAfter() time.Duration { return r.after }
 
-// suppressed is one retry that was not made.
-func suppressed(why retry.Verdict) (s [retry.OverBudget + 1]uint64) {
-	s[why] = 1
-	return s
-}
+// asks is an ordinary error that asks for a wait.
+type asks time.Duration
+
+func (asks) Error() string               { return "busy" }
+func (a asks) RetryAfter() time.Duration { return time.Duration(a) }
+
+// A list is an error that == cannot compare.
+type list []string
+
+func (l list) Error() string { return l[0] }

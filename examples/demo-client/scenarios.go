@@ -66,15 +66,19 @@ func showRateLimit(ctx context.Context, target string, t *table) error {
 }
 
 func showRetry(ctx context.Context, target string, t *table) error {
-	retries, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}, OnRetry: func(_ context.Context, r retry.Retry) {
-		t.add(fmt.Sprintf("  attempt %d", r.Attempt-1), r.Err.Error(), fmt.Sprintf("retry in %v", r.Wait))
+	policy, err := retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Delay: 50 * time.Millisecond}, OnRetry: func(_ context.Context, r retry.Retry) {
+		got := fmt.Sprint(r.Err)
+		if resp, ok := r.Result.(*http.Response); ok {
+			got = resp.Status
+		}
+		t.add(fmt.Sprintf("  attempt %d", r.Attempt-1), got, fmt.Sprintf("retry in %v", r.Wait))
 	}})
 	if err != nil {
 		return err
 	}
 	network, closeIdle := newNetwork()
 	defer closeIdle()
-	c := &http.Client{Transport: client.New(network, retries)}
+	c := &http.Client{Transport: client.New(network, retry.NewClient(policy, retry.ClientOptions{}))}
 	got := send(ctx, c, http.MethodGet, target+"/flaky?fail=2&id="+rand.Text())
 	t.add("GET /flaky?fail=2", got.String(), fmt.Sprintf("%d requests went out", network.n.Load()))
 	exhausted := send(ctx, c, http.MethodGet, target+"/flaky?fail=9&id="+rand.Text())
@@ -89,7 +93,7 @@ func showRetry(ctx context.Context, target string, t *table) error {
 // newBreakers is a breaker that opens at two failures of four, for half a second.
 func newBreakers(t *table) (*breaker.Client, error) {
 	group, err := breaker.NewGroup(breaker.Config{
-		Window: 4, Trials: 1, OpenDelay: backoff.Constant{Wait: 500 * time.Millisecond},
+		Window: 4, Trials: 1, OpenDelay: backoff.Constant{Delay: 500 * time.Millisecond},
 		OnStateChange: func(_ context.Context, s breaker.StateChange) {
 			t.add("  breaker", fmt.Sprintf("%v → %v", s.From, s.To), s.Reason)
 		},
@@ -148,13 +152,13 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 	if err != nil {
 		return err
 	}
-	retries, err := retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}})
+	policy, err := retry.New(retry.Config{MaxAttempts: 2, Backoff: backoff.Constant{Delay: 50 * time.Millisecond}})
 	if err != nil {
 		return err
 	}
 	network, closeIdle := newNetwork()
 	defer closeIdle()
-	c := &http.Client{Transport: client.New(network, attempts, retries)}
+	c := &http.Client{Transport: client.New(network, attempts, retry.NewClient(policy, retry.ClientOptions{}))}
 	start := time.Now()
 	slow := send(ctx, c, http.MethodGet, target+"/slow?d=10s")
 	took := time.Since(start)
@@ -170,7 +174,7 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 }
 
 func showOverride(ctx context.Context, target string, t *table) error {
-	retries, err := retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Wait: 50 * time.Millisecond}})
+	policy, err := retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: 50 * time.Millisecond}})
 	if err != nil {
 		return err
 	}
@@ -180,9 +184,10 @@ func showOverride(ctx context.Context, target string, t *table) error {
 	}
 	network, closeIdle := newNetwork()
 	defer closeIdle()
+	retries := retry.NewClient(policy, retry.ClientOptions{})
 	c := &http.Client{Transport: client.New(network, breakers, retries)}
 	url := target + "/flaky?fail=1&id=" + rand.Text()
-	once := retries.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
+	once := policy.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 })
 	first := send(once, c, http.MethodGet, url)
 	t.add("GET /flaky?fail=1, MaxAttempts 1", first.String(), "this request is not retried")
 	sent := network.n.Load()
@@ -192,7 +197,7 @@ func showOverride(ctx context.Context, target string, t *table) error {
 	host := breakers.Override(ctx, func(o *breaker.ClientOptions) {
 		o.Key = func(*http.Request) (string, bool) { return "billing", true }
 	})
-	host = retries.Override(host, func(c *retry.Config) { c.Disabled = true })
+	host = retries.Override(host, func(c *retry.ClientOptions) { c.Disabled = true })
 	for range 4 {
 		send(host, c, http.MethodGet, target+"/flaky?fail=1000&id=billing-"+rand.Text())
 	}

@@ -56,7 +56,7 @@ func newGrouped(ctx context.Context, w *worker) (*grouped, error) {
 	cfg := batch.Config[record, struct{}]{
 		Name: "grouped-calls", Method: w.Vendor + " " + method, Option: func(r record) string { return r.option }, Send: g.send,
 		MaxRecords: w.MaxRecords, MaxPending: w.Records, MaxGroups: w.Options, Concurrency: concurrency, Timeout: answerTime, Lease: leaseTime, MaxAttempts: attempts,
-		Backoff: backoff.Exponential{Initial: scaled(firstWait, w.Scale), Max: w.minute(), Jitter: 0.2},
+		Backoff: backoff.Exponential{Delay: scaled(firstWait, w.Scale), Max: w.minute(), Jitter: 0.2},
 		Hooks:   batch.Hooks{Failed: func(_ context.Context, info batch.Info) { w.fail(info.Records, info.Err) }},
 	}
 	if w.Redis != "" {

@@ -132,7 +132,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 		return core.Must(redisstore.New(offline, redisstore.Config{Mode: mode}))
 	}
 	constructors := map[string]func() error{
-		"client.New":               func() error { client.New(nil, core.Must(retries.New(retries.Config{}))); return nil },
+		"client.New":               func() error { client.New(nil, retries.NewClient(nil, retries.ClientOptions{})); return nil },
 		"client.NewReplay":         func() error { client.NewReplay(&http.Request{}, 10); return nil },
 		"standard.New":             func() error { return check(standard.New(standard.Config{})) },
 		"core.NewPipeline":         func() error { return check(core.NewPipeline(core.Must(retry.New(retry.Config{})))) },
@@ -177,6 +177,7 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			return errors.Join(err, check(limits.NewServer(limits.ServerConfig{Registry: &core.Registry{}})))
 		},
 		"plugins/retry.New":          func() error { return check(retries.New(retries.Config{})) },
+		"plugins/retry.NewClient":    func() error { retries.NewClient(nil, retries.ClientOptions{}); return nil },
 		"plugins/retry.NewBudget":    func() error { return check(retries.NewBudget(0.2, 3)) },
 		"plugins/timeout.NewAttempt": func() error { return check(timeouts.NewAttempt(timeouts.Config{})) },
 		"plugins/timeout.NewServer":  func() error { return check(timeouts.NewServer(timeouts.ServerConfig{})) },

@@ -25,13 +25,14 @@ import (
 var withoutMethods = map[string][]string{ //nolint:gochecknoglobals // a constant
 	"breaker.Client": {"Config", "SetConfig", "Stats"}, // those of the group that it binds
 	"breaker.Server": {"Config", "SetConfig", "Stats"},
+	"retry.Client":   {"Config", "SetConfig", "Stats"}, // those of the policy
 }
 
 func TestPluginsHaveTheSameMethods(t *testing.T) {
 	t.Parallel()
 	var tested []string
 	for _, plugin := range []any{
-		(*retries.Plugin)(nil), (*timeouts.Client)(nil), (*timeouts.Server)(nil),
+		(*retries.Client)(nil), (*timeouts.Client)(nil), (*timeouts.Server)(nil),
 		(*breakers.Client)(nil), (*breakers.Server)(nil), (*limits.Client)(nil), (*limits.Server)(nil),
 	} {
 		of := reflect.TypeOf(plugin)

@@ -17,6 +17,7 @@ type Error struct {
 	Outcome core.Outcome
 	Final   bool // another attempt would end in the same way
 	NotSent bool // nothing of the request was
+	Sent    bool // an attempt before may have been, whatever Err says
 }
 
 // Error is that of Err.
@@ -86,15 +87,15 @@ func Permanent(err error) bool {
 	}](err)
 }
 
-// Hopeless reports whether a rejection has a negative RetryAfter: waiting does not help.
-func Hopeless(rejection error) bool {
-	if _, ok := core.RetryAfter(rejection); ok {
+// Hopeless reports whether err has a negative RetryAfter: waiting does not help.
+func Hopeless(err error) bool {
+	if _, ok := core.RetryAfter(err); ok {
 		return false
 	}
 	_, ok := errors.AsType[interface {
 		error
 		RetryAfter() time.Duration
-	}](rejection)
+	}](err)
 	return ok // it is negative
 }
 

@@ -24,7 +24,6 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 	limiters "github.com/gresil/gresil/plugins/ratelimit"
-	retries "github.com/gresil/gresil/plugins/retry"
 	timeouts "github.com/gresil/gresil/plugins/timeout"
 )
 
@@ -54,9 +53,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"cooldown": func(n string, r *core.Registry) (made, error) {
 			return cooldown.New(cooldown.Config{Name: n, Registry: r})
-		},
-		"retry plugin": func(n string, r *core.Registry) (made, error) {
-			return retries.New(retries.Config{Name: n, Registry: r})
 		},
 		"ratelimit client": func(n string, r *core.Registry) (made, error) {
 			return limiters.NewClient(limiters.ClientConfig{Name: n, Registry: r})

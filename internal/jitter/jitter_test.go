@@ -14,32 +14,26 @@ import (
 func TestAbove(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	exponential := backoff.Exponential{Initial: s, Jitter: 0.5}
 	for name, c := range map[string]struct {
 		strategy backoff.Strategy
 		n        int
-		prev     time.Duration
 		from, to time.Duration // of the wait above a floor of 100 s
 	}{
-		"constant":               {backoff.Constant{Wait: 4 * s, Jitter: 0.5}, 1, 0, 0, 4 * s},
-		"constant, no jitter":    {backoff.Constant{Wait: 4 * s}, 1, 0, 0, 0},
-		"none":                   {backoff.None{}, 1, 0, 0, 0},
-		"linear":                 {backoff.Linear{Initial: s, Jitter: 1}, 3, 0, 0, 6 * s},
-		"exponential":            {exponential, 3, 0, 0, 4 * s},
-		"exponential, at Max":    {backoff.Exponential{Initial: s, Jitter: 0.5, Max: 3 * s}, 3, 0, 0, 1500 * time.Millisecond},
-		"pointer":                {&exponential, 3, 0, 0, 4 * s},
-		"decorrelated":           {backoff.Decorrelated{Base: s}, 2, 3 * s, 0, 8 * s},
-		"full jitter":            {backoff.FullJitter(backoff.Constant{Wait: 4 * s}, nil), 1, 0, 0, 4 * s},
-		"equal jitter":           {backoff.EqualJitter(backoff.Constant{Wait: 4 * s}, nil), 1, 0, 0, 2 * s},
-		"function of the user's": {backoff.Func(func(int, time.Duration) time.Duration { return 4 * s }), 1, 0, 0, 4 * s},
+		"constant":               {backoff.Constant{Delay: 4 * s}, 1, 0, 0},
+		"zero":                   {backoff.Constant{}, 1, 0, 0},
+		"linear":                 {backoff.Linear{Delay: s, Jitter: 1}, 3, 0, 3 * s},
+		"exponential":            {backoff.Exponential{Delay: s}, 3, 0, 2 * s},
+		"exponential, no jitter": {backoff.Exponential{Delay: s, Jitter: -1}, 3, 0, 0},
+		"exponential, at Max":    {backoff.Exponential{Delay: s, Max: 3 * s}, 3, 0, 1500 * time.Millisecond},
+		"function of the user's": {backoff.Func(func(int, time.Duration) time.Duration { return 4 * s }), 1, 0, 4 * s},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			least, most := time.Duration(math.MaxInt64), time.Duration(0)
 			for range 2000 {
-				drawn := c.strategy.Delay(c.n, c.prev)
-				require.Equal(t, drawn, jitter.Above(drawn, c.strategy, c.n, c.prev, drawn))
-				above := jitter.Above(100*s, c.strategy, c.n, c.prev, drawn) - 100*s
+				drawn := c.strategy.Next(c.n, 0)
+				require.Equal(t, drawn, jitter.Above(drawn, c.strategy, c.n, 0, drawn))
+				above := jitter.Above(100*s, c.strategy, c.n, 0, drawn) - 100*s
 				least, most = min(least, above), max(most, above)
 			}
 			require.GreaterOrEqual(t, least, c.from)

@@ -82,7 +82,7 @@ func Inversions[P Phase, T Plugin[P]](pkg string, sorted []T) (found []string) {
 	return found
 }
 
-// Titles returns each plugin with its phase, as in "State *retry.Plugin(api)".
+// Titles returns each plugin with its phase, as in "State *retry.Client(api)".
 func Titles[P Phase, T Plugin[P]](sorted []T) []string {
 	titles := make([]string, len(sorted))
 	for i, p := range sorted {

@@ -32,6 +32,14 @@ func (c *Check) Part(err error, from ...string) {
 	c.errs = append(c.errs, Relabel(err, c.prefix, from...))
 }
 
+// Own returns the error of the Validate method of v, or nil if it has none.
+func Own(v any) error {
+	if v, ok := v.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
 // Err returns the collected errors, joined, or nil.
 func (c *Check) Err() error { return errors.Join(c.errs...) }
 

@@ -34,7 +34,7 @@ const (
 )
 
 func defaultBackoff() backoff.Strategy {
-	return backoff.Exponential{Initial: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.2}
+	return backoff.Exponential{Delay: 5 * time.Second, Max: 5 * time.Minute, Jitter: 0.2}
 }
 
 // Unique is the time for which a record keeps others with its key out of its group.
@@ -193,7 +193,7 @@ func (c Config[T, R]) Validate() error {
 	period("Timeout", c.Timeout, 1, defaultTimeout)
 	period("Lease", c.Lease, minLease, defaultLease)
 	atLeast0("MaxAttempts", c.MaxAttempts, defaultMaxAttempts)
-	check.Part(backoff.Validate(c.Backoff))
+	check.Part(validate.Own(c.Backoff))
 	atLeast0("MaxPending", c.MaxPending, defaultMaxPending)
 	atLeast0("MaxGroups", c.MaxGroups, defaultMaxGroups)
 	return check.Err()

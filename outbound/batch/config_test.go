@@ -23,7 +23,7 @@ func TestEveryBadFieldIsReported(t *testing.T) {
 	t.Parallel()
 	_, err := batch.New(batch.Config[int, string]{
 		Unique: 9, MaxRecords: -1, MaxBytes: 5, FlushAfter: -time.Second, FlushSize: -1, Concurrency: 10_001,
-		Timeout: -1, Lease: time.Millisecond, MaxAttempts: -2, Backoff: backoff.Constant{Wait: -1}, MaxPending: -1, MaxGroups: -1,
+		Timeout: -1, Lease: time.Millisecond, MaxAttempts: -2, Backoff: backoff.Constant{Delay: -1}, MaxPending: -1, MaxGroups: -1,
 	})
 	require.EqualError(t, err, `batch.Config.Send = <nil>: must be a function: it makes the calls
 batch.Config.Unique = Unique(9): must be Off, UntilFlushed or UntilDone
@@ -36,7 +36,7 @@ batch.Config.Concurrency = 10001: must be 0 to 10000 (0 means 4)
 batch.Config.Timeout = -1ns: must be 1ns to 744h0m0s (0 means 1m0s)
 batch.Config.Lease = 1ms: must be 10ms to 744h0m0s (0 means 30s)
 batch.Config.MaxAttempts = -2: must be >= 0 (0 means 5)
-backoff.Constant.Wait = -1ns: must be >= 0
+backoff.Constant.Delay = -1ns: must be >= 0
 batch.Config.MaxPending = -1: must be >= 0 (0 means 1000000)
 batch.Config.MaxGroups = -1: must be >= 0 (0 means 10000)`)
 	require.ErrorIs(t, err, core.ErrConfig)

@@ -54,7 +54,7 @@ func Example_permanent() {
 func ExampleIdempotencyKey() {
 	var first string
 	contacts := core.Must(batch.New(batch.Config[string, string]{
-		Backoff: backoff.Constant{Wait: time.Millisecond},
+		Backoff: backoff.Constant{Delay: time.Millisecond},
 		Send: func(ctx context.Context, _ string, records []string) ([]batch.Result[string], error) {
 			key := batch.IdempotencyKey(ctx) // of the header Idempotency-Key
 			if first == "" {

@@ -307,7 +307,7 @@ func TestASendThatMisbehavesLosesNothing(t *testing.T) {
 				var mu sync.Mutex
 				var failed []string
 				b := start(t, batch.Config[int, string]{
-					MaxAttempts: 3, Backoff: backoff.Constant{Wait: time.Second},
+					MaxAttempts: 3, Backoff: backoff.Constant{Delay: time.Second},
 					Send: func(ctx context.Context, option string, records []int) ([]batch.Result[string], error) {
 						if bad.Load() {
 							return c.send(ctx, records)

@@ -22,7 +22,7 @@ func (e *brokenError) Error() string { return e.text }
 
 type brokenBackoff struct{}
 
-func (brokenBackoff) Delay(int, time.Duration) time.Duration { panic("backoff") }
+func (brokenBackoff) Next(int, time.Duration) time.Duration { panic("backoff") }
 
 // A stubborn value panics when it is encoded.
 type stubborn struct{}

@@ -97,7 +97,7 @@ func TestNoMinuteHasMoreCallsThanTheLimit(t *testing.T) {
 		store := batch.NewMemory()
 		cfg := batch.Config[item, string]{
 			MaxRecords: 10, Option: optionOf, Pacer: p, Send: v.send, MaxAttempts: 100,
-			Backoff: backoff.Constant{Wait: 7 * time.Second}, Method: "merge", Store: store,
+			Backoff: backoff.Constant{Delay: 7 * time.Second}, Method: "merge", Store: store,
 		}
 		a, b := start(t, cfg), start(t, cfg) // two processes
 		go func() {                          // direct calls of the same method
@@ -134,7 +134,7 @@ func TestACallThatFailsIsSentAgainAlone(t *testing.T) {
 			}
 			return make([]batch.Result[string], len(c.records)), nil
 		}
-		b := start(t, batch.Config[int, string]{MaxRecords: 10, Send: v.send, Concurrency: 1, Backoff: backoff.Constant{Wait: time.Second}})
+		b := start(t, batch.Config[int, string]{MaxRecords: 10, Send: v.send, Concurrency: 1, Backoff: backoff.Constant{Delay: time.Second}})
 		add(t, b, numbers(0, 30)...)
 		require.NoError(t, b.Flush(t.Context()))
 		drain(t, b)

@@ -101,11 +101,11 @@ func (v *verdict[T, R]) delay(n int, told time.Duration) time.Duration {
 	strategy, wait, ok := v.d.set.Backoff, time.Duration(0), false
 	func() {
 		defer v.d.b.life.Panics.Recover()
-		wait, ok = strategy.Delay(n, 0), true
+		wait, ok = strategy.Next(n, 0), true
 	}()
 	if !ok {
 		strategy = defaultBackoff()
-		wait = strategy.Delay(n, 0)
+		wait = strategy.Next(n, 0)
 	}
 	return jitter.Above(told, strategy, n, 0, wait)
 }

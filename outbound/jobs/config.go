@@ -91,14 +91,14 @@ func (c Config) Validate() error {
 		check.That(job.validate() == nil, "Queues", name, "must be at most 200 bytes of UTF-8 without control characters and braces, and not blank")
 		check.That(q.Handler != nil, field+"Handler", nil, "must be set")
 		check.That(q.Concurrency >= 0 && q.Concurrency <= maxConcurrency, field+"Concurrency", q.Concurrency, fmt.Sprintf("must be 0 to %d (0 means %d)", maxConcurrency, defaultConcurrency))
-		check.Part(validate.Relabel(backoff.Validate(q.Backoff), "jobs.Config."+field+"Backoff.", "backoff."))
-		check.Part(validate.Relabel(backoff.Validate(q.Spread), "jobs.Config."+field+"Spread.", "backoff."))
+		check.Part(validate.Relabel(validate.Own(q.Backoff), "jobs.Config."+field+"Backoff.", "backoff."))
+		check.Part(validate.Relabel(validate.Own(q.Spread), "jobs.Config."+field+"Spread.", "backoff."))
 	}
 	return check.Err()
 }
 
 func defaultBackoff() backoff.Strategy {
-	return backoff.Exponential{Initial: 5 * time.Second, Max: 15 * time.Minute, Jitter: 0.2}
+	return backoff.Exponential{Delay: 5 * time.Second, Max: 15 * time.Minute, Jitter: 0.2}
 }
 
 // settings are the Queues with their defaults.

@@ -21,7 +21,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, jobs.Config{}.Validate())
 	err := jobs.Config{LookAhead: -1, Queues: map[string]jobs.Queue{
-		"a": {Concurrency: -1, Backoff: backoff.Exponential{}},
+		"a": {Concurrency: -1, Backoff: backoff.Exponential{Delay: -1}},
 		"{": {Handler: nothing, Concurrency: 1 << 17, Spread: jobs.RandomSpread(-1, -2)},
 	}}.Validate()
 	require.ErrorIs(t, err, core.ErrConfig)
@@ -29,7 +29,7 @@ func TestValidateReportsEveryField(t *testing.T) {
 		`jobs.Config.LookAhead = -1ns: must be 0 to 5m0s (0 means 1m0s)`,
 		`jobs.Config.Queues["a"].Handler = <nil>: must be set`,
 		`jobs.Config.Queues["a"].Concurrency = -1: must be 0 to 65536 (0 means 10)`,
-		`jobs.Config.Queues["a"].Backoff.Exponential.Initial = 0s: must be > 0`,
+		`jobs.Config.Queues["a"].Backoff.Exponential.Delay = -1ns: must be >= 0 (0 means 500ms)`,
 		`jobs.Config.Queues = {: must be at most 200 bytes of UTF-8 without control characters and braces, and not blank`,
 		`jobs.Config.Queues["{"].Concurrency = 131072: must be 0 to 65536 (0 means 10)`,
 		`jobs.Config.Queues["{"].Spread.RandomSpread.Shortest = -1ns: must be >= 0`,

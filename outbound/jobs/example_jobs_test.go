@@ -126,7 +126,7 @@ func ExampleRandomSpread() {
 		Handler: func(context.Context, jobs.Job) error { return nil },
 		Spread:  jobs.RandomSpread(60*time.Second, 120*time.Second),
 	}
-	wait := q.Spread.Delay(1, 0)
+	wait := q.Spread.Next(1, 0)
 	fmt.Println(wait >= time.Minute && wait <= 2*time.Minute)
 	// Output: true
 }

@@ -101,7 +101,7 @@ func ExampleRunner_Engine() {
 // Hooks report how each attempt has ended.
 func ExampleRunner_Observe() {
 	calls := core.Must(jobs.New(jobs.Config{Queues: map[string]jobs.Queue{
-		"telephony": {Backoff: backoff.Constant{Wait: time.Millisecond}, Handler: func(_ context.Context, job jobs.Job) error {
+		"telephony": {Backoff: backoff.Constant{Delay: time.Millisecond}, Handler: func(_ context.Context, job jobs.Job) error {
 			if job.Attempt == 1 {
 				return errors.New("line is busy")
 			}

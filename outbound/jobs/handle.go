@@ -102,7 +102,7 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 		slot = now.Add(wait)
 		at := slot
 		if q.Spread != nil {
-			at = now.Add(jitter.Above(wait, q.Spread, 1, 0, q.Spread.Delay(1, 0)))
+			at = now.Add(jitter.Above(wait, q.Spread, 1, 0, q.Spread.Next(1, 0)))
 		}
 		return Result{Again, at, err}, slot
 	case !rejected && permanent(err):
@@ -110,11 +110,11 @@ func (q *Queue) judge(now time.Time, job Job, err error, stopped bool) (result R
 	case stopped:
 		return Result{Again, now, err}, time.Time{}
 	case rejected:
-		return Result{Again, now.Add(max(0, q.Backoff.Delay(1, 0))), err}, time.Time{}
+		return Result{Again, now.Add(max(0, q.Backoff.Next(1, 0))), err}, time.Time{}
 	case job.MaxAttempts >= 0 && job.Attempt >= job.MaxAttempts:
 		return Result{Verdict: Fail, Err: err}, time.Time{}
 	}
-	return Result{Retry, now.Add(max(0, q.Backoff.Delay(job.Attempt, 0))), err}, time.Time{}
+	return Result{Retry, now.Add(max(0, q.Backoff.Next(job.Attempt, 0))), err}, time.Time{}
 }
 
 func later(a, b time.Time) time.Time {

@@ -31,7 +31,7 @@ func (panicError) RetryAfter() time.Duration { panic("a wait") }
 
 type panicStrategy struct{}
 
-func (panicStrategy) Delay(int, time.Duration) time.Duration { panic("a strategy") }
+func (panicStrategy) Next(int, time.Duration) time.Duration { panic("a strategy") }
 
 // A panic in an error or in a strategy of the user is a failed attempt: it does not end the process.
 func TestAPanicOfAnErrorOrAStrategyIsAFailedAttempt(t *testing.T) {
@@ -160,7 +160,7 @@ func TestASlowEngineIsNotFedTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		engine := &slow{Memory: jobs.NewMemory(0)}
-		r, _ := start(t, jobs.Queue{Concurrency: 1, Backoff: backoff.None{}, Handler: func(context.Context, jobs.Job) error {
+		r, _ := start(t, jobs.Queue{Concurrency: 1, Backoff: backoff.Constant{}, Handler: func(context.Context, jobs.Job) error {
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		}}, func(c *jobs.Config) { c.Engine = engine })

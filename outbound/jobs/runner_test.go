@@ -185,7 +185,7 @@ func TestAFailedJobIsRetriedAfterItsBackoffAndThenKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var at []time.Duration
-		r, _ := start(t, jobs.Queue{Backoff: backoff.Exponential{Initial: time.Second}, Handler: func(context.Context, jobs.Job) error {
+		r, _ := start(t, jobs.Queue{Backoff: backoff.Exponential{Delay: time.Second, Jitter: -1}, Handler: func(context.Context, jobs.Job) error {
 			at = append(at, time.Since(begin))
 			return errors.New("no route")
 		}})
@@ -212,7 +212,7 @@ func TestMaxAttempts(t *testing.T) {
 	for set, want := range map[int]int{0: 5, 1: 1, 2: 2, -1: 1000} {
 		synctest.Test(t, func(t *testing.T) {
 			n := 0
-			r, _ := start(t, jobs.Queue{Backoff: backoff.None{}, Handler: func(context.Context, jobs.Job) error {
+			r, _ := start(t, jobs.Queue{Backoff: backoff.Constant{}, Handler: func(context.Context, jobs.Job) error {
 				if n++; n == 1000 {
 					return nil
 				}
@@ -232,14 +232,14 @@ func TestAPermanentErrorIsKeptAtOnce(t *testing.T) {
 	require.NoError(t, core.Permanent(nil))
 	require.ErrorIs(t, core.Permanent(cause), cause)
 	require.EqualError(t, core.Permanent(cause), "no such number")
-	synctest.Test(t, func(t *testing.T) {
-		r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error {
-			return fmt.Errorf("call: %w", core.Permanent(cause))
-		}})
-		enqueue(t, r, jobs.Job{})
-		synctest.Wait()
-		require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats())
-	})
+	for _, err := range []error{core.Permanent(cause), core.Permanent(&rejection{time.Second})} {
+		synctest.Test(t, func(t *testing.T) {
+			r, _ := start(t, jobs.Queue{Handler: func(context.Context, jobs.Job) error { return fmt.Errorf("call: %w", err) }})
+			enqueue(t, r, jobs.Job{})
+			synctest.Wait()
+			require.Equal(t, jobs.Stats{Enqueued: 1, Failed: 1}, r.Stats())
+		})
+	}
 }
 
 // A mechanism that is closed rejects with a negative RetryAfter, but the job has not failed.
@@ -269,7 +269,7 @@ func TestAPanicAndAnEndedGoroutineAreFailedAttempts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var failure error
 			n := 0
-			r, _ := start(t, jobs.Queue{Concurrency: 1, Backoff: backoff.None{}, Handler: func(context.Context, jobs.Job) error {
+			r, _ := start(t, jobs.Queue{Concurrency: 1, Backoff: backoff.Constant{}, Handler: func(context.Context, jobs.Job) error {
 				if n++; n == 3 {
 					return nil
 				}
@@ -490,7 +490,7 @@ func TestRandomSpread(t *testing.T) {
 	var sum time.Duration
 	seconds := map[time.Duration]bool{}
 	for range 10_000 {
-		d := s.Delay(1, 0)
+		d := s.Next(1, 0)
 		require.GreaterOrEqual(t, d, 60*time.Second)
 		require.LessOrEqual(t, d, 120*time.Second)
 		sum += d
@@ -498,6 +498,6 @@ func TestRandomSpread(t *testing.T) {
 	}
 	require.InDelta(t, 90, (sum / 10_000).Seconds(), 1)
 	require.GreaterOrEqual(t, len(seconds), 55)
-	require.NotEqual(t, s.Delay(1, 0), s.Delay(1, 0))
-	require.Equal(t, time.Second, jobs.RandomSpread(time.Second, time.Second).Delay(1, 0))
+	require.NotEqual(t, s.Next(1, 0), s.Next(1, 0))
+	require.Equal(t, time.Second, jobs.RandomSpread(time.Second, time.Second).Next(1, 0))
 }

@@ -18,7 +18,7 @@ func RandomSpread(shortest, longest time.Duration) backoff.Strategy {
 
 type randomSpread struct{ shortest, longest time.Duration }
 
-func (s randomSpread) Delay(int, time.Duration) time.Duration {
+func (s randomSpread) Next(int, time.Duration) time.Duration {
 	if s.longest <= s.shortest {
 		return max(0, s.shortest)
 	}
@@ -26,9 +26,9 @@ func (s randomSpread) Delay(int, time.Duration) time.Duration {
 }
 
 // Shortest is for internal/jitter.
-func (s randomSpread) Shortest(int, time.Duration) time.Duration { return max(0, s.shortest) }
+func (s randomSpread) Shortest() time.Duration { return max(0, s.shortest) }
 
-// Validate is called by backoff.Validate.
+// Validate is called by that of a Config.
 func (s randomSpread) Validate() error {
 	check := validate.Of("backoff.RandomSpread")
 	check.That(s.shortest >= 0, "Shortest", s.shortest, "must be >= 0")

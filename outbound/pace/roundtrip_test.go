@@ -282,7 +282,7 @@ func TestEachAttemptOfARetryTakesAPermit(t *testing.T) {
 		p := newPacer(t, pace.Config{Rates: perSecond(1)})
 		down := resiltest.Reply{Status: http.StatusServiceUnavailable}
 		script := resiltest.NewScript(down, down, resiltest.Reply{Body: "done"})
-		retries := core.Must(retry.New(retry.Config{Backoff: backoff.None{}}))
+		retries := retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{})
 		start := time.Now()
 		c := &http.Client{Transport: client.New(script, p, retries)}
 		resp, err := c.Get("http://vendor.test/")

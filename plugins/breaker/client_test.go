@@ -29,7 +29,7 @@ func TestHangingServerOpens(t *testing.T) {
 	t.Parallel()
 	attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
 	total := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Second}))
-	retries := core.Must(retry.New(retry.Config{MaxAttempts: 2}))
+	retries := retry.NewClient(core.Must(retry.New(retry.Config{MaxAttempts: 2})), retry.ClientOptions{})
 	for name, c := range map[string]struct {
 		plugins []client.Plugin
 		client  time.Duration // http.Client.Timeout

@@ -40,7 +40,7 @@ func ExampleNewClient() {
 }
 
 func ExampleNewServer() {
-	one, err := breaker.NewGroup(breaker.Config{Failures: 2, OpenDelay: backoff.Constant{Wait: 30 * time.Second}})
+	one, err := breaker.NewGroup(breaker.Config{Failures: 2, OpenDelay: backoff.Constant{Delay: 30 * time.Second}})
 	if err != nil {
 		fmt.Println(err)
 		return

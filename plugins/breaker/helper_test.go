@@ -42,7 +42,7 @@ func hangs(req *http.Request) (*http.Response, error) {
 func newGroup(t *testing.T, cfg breaker.Config) *breaker.Group {
 	t.Helper()
 	if cfg.OpenDelay == nil {
-		cfg.OpenDelay = backoff.Constant{Wait: time.Minute}
+		cfg.OpenDelay = backoff.Constant{Delay: time.Minute}
 	}
 	g, err := breaker.NewGroup(cfg)
 	require.NoError(t, err)

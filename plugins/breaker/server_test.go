@@ -168,7 +168,7 @@ func TestServerUnderALimit(t *testing.T) {
 func TestServerOpensAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		group := newGroup(t, breaker.Config{OpenDelay: backoff.Constant{Wait: 1500 * time.Millisecond}})
+		group := newGroup(t, breaker.Config{OpenDelay: backoff.Constant{Delay: 1500 * time.Millisecond}})
 		status, told := 500, 0
 		s := breaker.NewServer(group, breaker.ServerOptions{OnRejected: func(w http.ResponseWriter, r *http.Request, rej server.Rejection) {
 			require.ErrorIs(t, rej.Err, breaker.ErrOpen)

@@ -97,7 +97,7 @@ func TestOne429Among60HoldsAllBack(t *testing.T) {
 						require.NoError(t, err)
 						chain := []client.Plugin{limits}
 						if retried {
-							chain = append(chain, core.Must(retry.New(retry.Config{})))
+							chain = append(chain, retry.NewClient(nil, retry.ClientOptions{}))
 						}
 						c := &http.Client{Transport: client.New(v, chain...)}
 						var wg sync.WaitGroup
@@ -133,7 +133,7 @@ func TestAnHourOfOnly429s(t *testing.T) {
 	plugins := map[string]func() []client.Plugin{
 		"limiter": func() []client.Plugin { return nil },
 		"both": func() []client.Plugin {
-			return []client.Plugin{core.Must(retry.New(retry.Config{})), breaker.NewClient(nil, breaker.ClientOptions{})}
+			return []client.Plugin{retry.NewClient(nil, retry.ClientOptions{}), breaker.NewClient(nil, breaker.ClientOptions{})}
 		},
 	}
 	for name, with := range plugins {
@@ -192,7 +192,7 @@ func TestRetriesPassTheSameGate(t *testing.T) {
 		}}
 		limits, err := ratelimit.NewClient(ratelimit.ClientConfig{})
 		require.NoError(t, err)
-		c := &http.Client{Transport: client.New(v, limits, core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Second}})))}
+		c := &http.Client{Transport: client.New(v, limits, retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Delay: time.Second}})), retry.ClientOptions{}))}
 		var wg sync.WaitGroup
 		for range 60 {
 			wg.Go(func() { require.NoError(t, get(t.Context(), t, c, "http://a.test/")) })

@@ -3,109 +3,94 @@ package retry
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/retry"
-	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/override"
+	"github.com/gresil/gresil/internal/validate"
 )
 
-// A Plugin retries requests. It holds no state but its Config and counters, and any
-// number of clients may share it.
-type Plugin struct {
-	life   instance.Instance[Config, retry.Config] // the settings are the policy's Config
-	policy *retry.Policy
+// ClientOptions say which requests a [Client] sends again. The zero value is useful.
+type ClientOptions struct {
+	// Disabled sends each request once, as if there were no plugin.
+	Disabled bool
+
+	// CheckRetry decides about each response and error. It has the type of go-retryablehttp's, and the same arguments. An error that
+	// it returns together with false is returned instead of the response. It does not read the body. If nil, Config.RetryIf decides
+	// about errors that could pass by themselves and Config.RetryResult about responses, and where they are nil, the function
+	// [CheckRetry] does.
+	CheckRetry func(ctx context.Context, resp *http.Response, err error) (bool, error)
+	// Backoff computes the wait instead of Config.Backoff. It has the type of go-retryablehttp's: attempt is the number of the
+	// retry, from 0, and resp is nil if there was an error. least and most are Delay and Max of Config.Backoff if that is a
+	// backoff.Exponential, and otherwise its defaults. If nil, it is Config.Backoff.
+	Backoff func(least, most time.Duration, attempt int, resp *http.Response) time.Duration
+	// Repeatable reports whether a request can be sent twice. It is not asked if nothing was sent. If nil, it is
+	// [client.Idempotent].
+	Repeatable func(req *http.Request) bool
+	// ModifyRequest is called with the copy of the request for each retry, for example to sign it again. attempt is its number, from
+	// 2. A body that it sets is closed like the one before. An error ends the call, and is returned. It can be nil.
+	ModifyRequest func(req *http.Request, attempt int) error
+	// MaxBuffer is how many bytes of a body without GetBody are kept, so that it can be sent again. If zero, none: such a request is
+	// sent again only if nothing of its body was read. It must not be negative.
+	MaxBuffer int64
 }
 
-func lifeCycle() *instance.Kind[Config, retry.Config] {
-	return &instance.Kind[Config, retry.Config]{
-		Kind: "retry", Type: "retry.Config", DefaultName: "default",
-		Fields: func(c *Config) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
-		},
-		Settings: func(c *Config) retry.Config { return c.core() },
+// A Client sends requests again. It is safe for concurrent use. It is a [client.Plugin].
+type Client struct {
+	policy  *Policy
+	options ClientOptions
+}
+
+// NewClient makes a plugin. If policy is nil, it is New of the zero Config.
+func NewClient(policy *Policy, opts ClientOptions) *Client {
+	if policy == nil {
+		policy = core.Must(New(Config{}))
 	}
+	return &Client{policy: policy, options: opts}
 }
 
-// New makes a plugin. It returns the errors of [Config.Validate], or of
-// [core.Registry.Add].
-func New(cfg Config) (*Plugin, error) {
-	p := &Plugin{}
-	err := p.life.Init(lifeCycle(), cfg.clone())
-	if err != nil {
-		return nil, err
-	}
-	inner := p.life.Load().Settings
-	inner.Registry = &core.Registry{}
-	if p.policy, err = retry.New(inner); err != nil {
-		return nil, err
-	}
-	if err = p.life.Register(p, p.SetConfig, instance.Inner(inner.Registry)); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// Name returns the name of the plugin.
-func (p *Plugin) Name() string { return p.life.Name() }
-
-// Phase returns [client.Attempts].
-func (p *Plugin) Phase() client.Phase { return client.Attempts }
-
-// Config returns the Config of New or of the last SetConfig, as it was given except
-// for a Name and Registry that stayed.
-func (p *Plugin) Config() Config { return p.life.Load().Config.clone() }
-
-// SetConfig replaces the Config for requests that begin from now on;
-// requests in progress end under the Config they began with. Counts and overrides stay. An empty Name and a nil Registry stay as they are: another one is a
-// [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
-func (p *Plugin) SetConfig(cfg Config) error {
-	return p.life.SetConfig(cfg.clone(), func(cfg *Config) error { return p.policy.SetConfig(cfg.core()) })
-}
-
-// Override returns a context under which f changes the Config of this plugin and of no
-// other. Overrides nest: the innermost is applied last. Name and Registry stay. An
-// invalid Config fails the request with a [*core.ConfigError], and nothing is sent. A
-// nil f changes nothing.
-func (p *Plugin) Override(ctx context.Context, f func(*Config)) context.Context {
-	return override.Context(ctx, p, f)
-}
-
-// Stats returns the counts so far. An attempt with a response that is not retried is a
-// success, whatever its status. A request that ends before its first attempt, as with
-// a context that was done or an invalid Override, is in no count.
-func (p *Plugin) Stats() Stats { return p.policy.Stats() }
-
-// Close removes the plugin from its registry. It goes on working. A second Close does
-// nothing; the error is always nil.
-func (p *Plugin) Close() error { return p.life.Close() }
-
-// Transport returns next with retries around it. A nil next is a clone of
-// [http.DefaultTransport].
-func (p *Plugin) Transport(next http.RoundTripper) http.RoundTripper {
+// Transport returns next with retries around it. A nil next is a clone of [http.DefaultTransport].
+func (c *Client) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = client.New(nil)
 	}
-	return &transport{plugin: p, next: next}
+	return &transport{plugin: c, next: next}
 }
 
-// begin begins the call of a request, and returns its Config. It begins none if that is
-// Disabled.
-func (p *Plugin) begin(ctx context.Context, call *retry.Call) (*Config, error) {
-	now := p.life.Load()
-	cfg, core := &now.Config, &now.Settings
-	if f := override.From[Plugin, Config](ctx, p); f != nil {
-		changed := now.Config.clone()
+// Override returns a context under which f changes the options of this plugin. For the Config, use Override of the policy.
+// Overrides nest; the innermost is applied last.
+func (c *Client) Override(ctx context.Context, f func(*ClientOptions)) context.Context {
+	return override.Context(ctx, c, f)
+}
+
+// Phase returns [client.Attempts].
+func (c *Client) Phase() client.Phase { return client.Attempts }
+
+// Name returns the name of the policy.
+func (c *Client) Name() string { return c.policy.Name() }
+
+// Close does nothing: the policy is closed by its owner.
+func (c *Client) Close() error { return nil }
+
+// String returns the type and the name of the policy, as in "retry.Client(default)".
+func (c *Client) String() string { return "retry.Client(" + c.policy.Name() + ")" }
+
+// under returns the options and the Config of a request. An invalid Config is reported by its Loop.
+func (c *Client) under(ctx context.Context) (opts *ClientOptions, cfg Config, err error) {
+	opts, cfg = &c.options, c.policy.Config()
+	if f := override.From[Client, ClientOptions](ctx, c); f != nil {
+		changed := c.options
 		f(&changed)
-		if err := changed.Validate(); err != nil {
-			return nil, err
-		}
-		part := changed.core()
-		cfg, core = &changed, &part
+		opts = &changed
 	}
-	if !cfg.Disabled {
-		*call = p.policy.Begin(core)
+	if f := override.From[Policy, Config](ctx, c.policy); f != nil {
+		changed := cfg
+		f(&changed)
+		cfg = changed
 	}
-	return cfg, nil
+	if opts.MaxBuffer < 0 {
+		err = validate.Bad("retry.ClientOptions.MaxBuffer", opts.MaxBuffer, "must be >= 0 (0 keeps nothing)")
+	}
+	return opts, cfg, err
 }

@@ -1,60 +1,24 @@
-// Package retry sends HTTP requests again when they fail: it is core/retry for
-// an [http.RoundTripper].
+// Package retry sends HTTP requests again when they fail: it is core/retry for an http.RoundTripper.
 //
-//	retries, err := retry.New(retry.Config{MaxAttempts: 4})
+//	policy, err := retry.New(retry.Config{MaxAttempts: 4})
 //	if err != nil {
 //		return err
 //	}
+//	retries := retry.NewClient(policy, retry.ClientOptions{})
 //	httpClient := &http.Client{Transport: client.New(nil, retries)}
 //
-//	// without retries, for this request and this plugin:
-//	ctx = retries.Override(ctx, func(c *retry.Config) { c.Disabled = true })
+//	ctx = policy.Override(ctx, func(c *retry.Config) { c.MaxAttempts = 1 }) // this request only
 //
-// A request is repeated if the failure may pass by itself (see [DefaultCheckRetry]) and
-// sending it twice does no harm: by its method, by an Idempotency-Key, because nothing
-// of it was sent, or because the Config allows it. A POST without a key that may have
-// arrived is not repeated; its error then matches [ErrMaybeProcessed].
-//
-// Do not use it in several layers at once, as in a client and the service that it
-// calls: three attempts inside three attempts are nine. If a request must survive a
-// restart, use a job queue instead.
-//
-// In a [core.Registry] the plugin has the kind "retry", and [core.Lookup] finds it by its
-// type. It reports what its *retry.Policy of core/retry does.
+// A request is sent again if the failure can pass by itself ([CheckRetry]) and if sending it twice does no harm: by its method, by
+// an Idempotency-Key, or because nothing of it was sent. Any other POST is sent once, and its response or error is returned as if there
+// were no plugin; client.NotSent(err) says whether a server can have processed it.
 //
 // # Guarantees
 //
-//   - The response of the last attempt is returned, with its body and no error,
-//     whatever its status. If that attempt got none, its error is returned unchanged.
-//   - What the response says about waiting ([client.RetryAfter]) is the shortest wait. If it is longer than
-//     MaxRetryAfter, or would reach MaxElapsed or the deadline of the request,
-//     the response is returned at once.
-//   - The caller's request is never changed, its body is closed exactly once, and
-//     no body is kept in memory, unless MaxBuffer is set. Each repetition sends the
-//     trailers that the caller sets while the body is read.
-//   - A wait counts from the moment the response arrived. A discarded response is
-//     drained within limits and closed during the wait, so that one
-//     connection is enough. Draining does not make the wait longer; without a wait it
-//     takes at most half of the time until MaxElapsed or the deadline.
-//   - Once the request's context is done, or its Cancel channel is closed, nothing is
-//     sent, also if that happens in ModifyRequest; a wait ends at once.
-//   - The request of the response (resp.Request) is the caller's own, as with net/http;
-//     after ModifyRequest it is the modified copy, with the caller's context.
-//   - If no attempt is left, nothing is suppressed: with MaxAttempts 1 neither the hook
-//     Suppressed nor its counters nor [ErrMaybeProcessed] appear.
-//   - An attempt that failed by the caller's own fault is not repeated if it would
-//     end in the same way: see [client.Explain].
-//   - A rejection by an inner plugin, as an open breaker's, is not repeated. If it ends
-//     the retries after an attempt was made, the error is an [*Error]: errors.Is and
-//     errors.As find both errors, but it does not match core.ErrRejected, since a request was sent. Nor does a response that
-//     [client.Reject] made of it have its mark then.
-//   - A plugin may be used by any number of goroutines. It starts none. A GET
-//     that succeeds at once costs no allocation.
+// The last response is returned as it came, whatever its status. If the last attempt has no response, the error is that of the
+// transport, after more than one attempt in an [*Error]. What a response says about waiting (client.RetryAfter) is the shortest
+// wait. A discarded response is drained within limits and closed. The caller's request is never changed, and its body is closed
+// once. A rejection by an inner plugin is not retried. A GET that succeeds at once costs no allocation.
 //
-// # Failure mode
-//
-// Too many attempts multiply the load on a server that is down: keep them few, give
-// all plugins for that server one [Budget], and put a breaker inside. [Plugin.Stats] and
-// Config.OnRetry reports the retries. If an attempt hangs, so does the call: limit the time of
-// attempts with an inner timeout plugin.
+// A response whose body breaks off later is not retried: put core/retry around the whole exchange for that.
 package retry

@@ -4,341 +4,280 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/backoff"
 	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/internal/blame"
 	"github.com/gresil/gresil/internal/identity"
-	"github.com/gresil/gresil/internal/request"
 )
 
-var errNoResponse = errors.New("retry: the transport returned neither a response nor an error")
+const notRepeatable = "not_repeatable" // the reason of a [retry.Decision]
 
 type transport struct {
-	plugin *Plugin
+	plugin *Client
 	next   http.RoundTripper
 }
 
 // CloseIdleConnections passes the call on.
 func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
-// RoundTrip sends req, and sends it again according to the Config.
+// RoundTrip sends req, and sends it again as the policy says.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	r := run{next: t.next}
-	cfg, err := t.plugin.begin(req.Context(), &r.call)
+	ctx := req.Context()
+	opts, cfg, err := t.plugin.under(ctx)
 	switch {
 	case err != nil:
 		client.CloseBody(req)
 		return nil, err
-	case cfg.Disabled:
+	case opts.Disabled:
 		return t.next.RoundTrip(req)
 	}
-	r.cfg, r.caller, r.replay = cfg, req, client.NewReplay(req, cfg.buffer())
-	var resp *http.Response
-	if req.Cancel == nil { //nolint:staticcheck // deprecated, and still in use
-		resp, err = r.do(req.Context())
-	} else {
-		resp, err = r.doUntilCancel() //nolint:contextcheck // it is the request's
+	buffer := opts.MaxBuffer
+	if cfg.MaxAttempts == 1 {
+		buffer = -1 // nothing will be sent again
 	}
-	if cfg.Map != nil {
-		return mapped(cfg, resp, err)
+	r := runs.Get().(*run)
+	r.state = state{opts: opts, cfg: cfg, next: t.next, caller: req, replay: client.NewReplay(req, buffer)}
+	if opts.Backoff != nil { // the context can outlive the run, which is not used again
+		return r.do(t.plugin.policy.Override(ctx, r.useBackoff), t.plugin.policy)
 	}
+	resp, err := r.do(ctx, t.plugin.policy)
+	r.state = state{}
+	runs.Put(r) // not after a panic
 	return resp, err
 }
 
-// mapped calls Map. If that panics, the response is closed.
-func mapped(cfg *Config, resp *http.Response, err error) (*http.Response, error) {
-	returned := false
-	defer func() {
-		if !returned {
-			closeBody(resp)
-		}
-	}()
-	to, err := cfg.Map(resp, err)
-	returned = true
-	return to, err
+// A run is one RoundTrip, and the functions that it passes on.
+type run struct {
+	state
+
+	sends    func(context.Context) (*http.Response, error)
+	judges   func(*http.Response, error) retry.Decision
+	discards func()
 }
 
-// A run is one RoundTrip.
-type run struct {
-	cfg    *Config
+// runs are kept, so that a request costs no allocation (TestFirstSuccessAllocatesNothing).
+var runs = sync.Pool{New: func() any { //nolint:gochecknoglobals // see above
+	r := &run{}
+	r.sends, r.judges, r.discards = r.send, r.judge, r.discard
+	return r
+}}
+
+type state struct {
+	opts   *ClientOptions
 	next   http.RoundTripper
 	caller *http.Request
-	call   retry.Call
 	replay client.Replay
+	cfg    Config
 
-	// of the attempt that has ended
+	// of the attempt that runs, or has ended
 	req     *http.Request
-	resp    *http.Response // until it is discarded or returned
+	resp    *http.Response // until it is discarded
 	err     error
 	instead error // of CheckRetry, for the caller
-	reason  error // why it must not be sent again
+	failed  bool  // there was no attempt, but an error that ends the call
 
-	made bool // an earlier attempt was no rejection
+	again    *http.Request // the next attempt, until it is sent
+	overrun  bool          // there can be none: the attempt before has read on
+	made     bool          // an attempt was no rejection
+	sent     bool          // a server can have got one
+	returned bool          // nothing has panicked
 }
 
-func (r *run) do(ctx context.Context) (*http.Response, error) {
-	returned := false
-	defer func() {
-		if returned {
-			r.replay.Close()
-			return
-		}
-		r.replay.Abort() // the transport, or a function of the user, panicked
-		if r.req != nil {
-			client.CloseBody(r.req) // ModifyRequest may have replaced it
-		}
-		closeBody(r.resp)
-	}()
-	resp, err := r.attempts(ctx)
-	returned = true
-	return resp, err
-}
-
-// doUntilCancel is do for a request with a Cancel channel.
-func (r *run) doUntilCancel() (*http.Response, error) {
-	ctx := request.Context(r.caller)
-	defer request.Release(ctx)
-	return r.do(ctx)
-}
-
-func (r *run) attempts(ctx context.Context) (*http.Response, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	own := r.caller.Context()                         // without Cancel, which the transport observes itself
-	req, err := r.replay.Attempt(r.call.Context(own)) //nolint:contextcheck // ctx is made of it
-	if err != nil {
+func (r *run) do(ctx context.Context, policy *Policy) (*http.Response, error) {
+	defer r.close()
+	_, err := retry.Loop(ctx, policy, r.sends, r.judges)
+	r.returned = true
+	switch resp := r.resp; {
+	case r.instead != nil:
+		closeBody(resp)
+		return nil, r.instead
+	case resp == nil && r.sent && client.NotSent(err):
+		return nil, &blame.Error{Err: err, Outcome: core.Failure, Sent: true}
+	case resp == nil:
 		return nil, err
+	case resp.Request == r.req || r.made && client.Rejected(resp) != nil: // the mark means that no attempt was made
+		resp.Request = r.caller
 	}
-	for {
-		r.send(req)
-		verdict := r.call.Next(ctx, r.judge(ctx))
-		if verdict != retry.Again {
-			return r.result(verdict) //nolint:contextcheck // the request of the response has the caller's
-		}
-		r.made = r.made || r.rejection() == nil
-		// The next request comes first: without it, this response is the last one.
-		if req, err = r.replay.Attempt(r.call.Context(own)); err != nil { //nolint:contextcheck // likewise
-			return r.overtaken(ctx, err)
-		}
-		r.discard(ctx)
-		if err = r.call.Wait(ctx); err == nil {
-			r.req = req // its body is closed if ModifyRequest, or a hook, panics
-			if req, err = r.modify(ctx, req); err != nil {
-				r.req = req
-				r.call.Next(ctx, retry.Attempt{Err: err, Suppress: retry.Rejected}) // ends the retry: nothing was sent
-			}
-		}
-		if err != nil {
-			client.CloseBody(req)
-			return nil, err
-		}
-	}
+	return r.resp, nil
 }
 
-// overtaken ends the call if the last attempt, after Next returned Again, read more of a
-// streamed body than is kept. That attempt is then counted twice; otherwise the end of
-// the call would not be reported.
-func (r *run) overtaken(ctx context.Context, err error) (*http.Response, error) {
-	r.reason = err
-	a := r.attempt()
-	a.Err, a.Retryable, a.Suppress = r.failure(), true, retry.NotReplayable
-	return r.result(r.call.Next(ctx, a)) //nolint:contextcheck // the request of the response has the caller's
-}
-
-func (r *run) send(req *http.Request) {
-	r.req, r.instead, r.reason = req, nil, nil
-	r.resp, r.err = r.next.RoundTrip(req) //nolint:bodyclose // result returns it, or discard closes it
+// send makes an attempt.
+func (r *run) send(ctx context.Context) (*http.Response, error) {
 	switch {
-	case r.err != nil && r.resp != nil: // no transport should
-		closeBody(r.resp)
-		r.resp = nil
-	case r.err == nil && r.resp == nil:
-		r.err = errNoResponse
-	case r.resp != nil && r.resp.Request == nil && (r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil):
-		r.resp.Request = req // as any transport should: these functions may use it
-	}
-}
-
-// judge describes the attempt for core/retry.
-func (r *run) judge(ctx context.Context) retry.Attempt {
-	var floor time.Duration
-	if r.err != nil || r.resp.StatusCode >= 400 || r.cfg.RetryResponse != nil || r.cfg.CheckRetry != nil {
-		floor, _ = client.RetryAfter(r.resp)
-		r.call.EndedAt(time.Now()) // after the clock was read for floor, which can be a time; before functions of the user run
-	}
-	a, rejection := r.attempt(), r.rejection()
-	if ctx.Err() != nil {
-		switch {
-		case rejection != nil:
-			a.Err, a.Suppress = r.failure(), retry.Rejected
-		case client.Classify(ctx, r.resp, client.Explain(r.req, r.err)) == core.Failure:
-			a.Err = r.failure()
+	case r.overrun: // see discard
+		return r.resp, r.err
+	case r.req == nil:
+		if r.req, r.err = r.replay.Attempt(ctx); r.err != nil {
+			r.failed = true
+			return nil, r.err
 		}
-		return a
-	}
-	if rejection == nil {
-		var again bool
-		if again, r.instead = r.check(r.req.Context()); !again { //nolint:contextcheck // derived from ctx, with the number of the attempt
-			if r.instead != nil {
-				a.Err = r.instead
-			}
-			return a
-		}
-	}
-	a.Retryable, a.Err = true, r.failure()
-	a.Floor, a.Suppress = r.hurdles(rejection, floor)
-	return a
-}
-
-func (r *run) attempt() retry.Attempt {
-	a := retry.Attempt{Err: r.err}
-	if r.resp != nil {
-		a.Result = r.resp
-	}
-	return a
-}
-
-// check reports whether the attempt is retried. The error, if any, is for the caller,
-// instead of the attempt's result. ctx is the attempt's, with its number.
-func (r *run) check(ctx context.Context) (again bool, instead error) {
-	decide := r.cfg.CheckRetry
-	switch {
-	case decide != nil:
-	case r.err == nil && r.cfg.RetryResponse != nil:
-		return r.cfg.RetryResponse(r.resp), nil
 	default:
-		decide = DefaultCheckRetry
+		r.req, r.again = r.again.WithContext(ctx), nil // with the number of the attempt
+		if r.err = r.modify(retry.Attempt(ctx)); r.err == nil && ctx.Err() != nil {
+			r.err = context.Cause(ctx)
+		}
+		if r.err != nil {
+			r.failed = true
+			client.CloseBody(r.req)
+			return nil, r.err
+		}
 	}
-	if r.err == nil {
-		if again, instead = decide(ctx, r.resp, nil); again {
+	if r.resp, r.err = r.next.RoundTrip(r.req); r.resp != nil && r.resp.Request == nil {
+		r.resp.Request = r.req // as any transport should: functions of the user may use it
+	}
+	return r.resp, r.err
+}
+
+// modify calls ModifyRequest.
+func (r *run) modify(attempt int) error {
+	if r.opts.ModifyRequest == nil {
+		return nil
+	}
+	body := r.req.Body
+	err := r.opts.ModifyRequest(r.req, attempt)
+	if body != r.req.Body && body != nil {
+		if r.req.Body == nil || r.req.Body == http.NoBody {
+			_ = body.Close() // it is not read
+		} else {
+			r.req.Body = &replacedBody{r.req.Body, body}
+		}
+	}
+	return err
+}
+
+// A replacedBody may read the body that it replaces: both are closed with it.
+type replacedBody struct {
+	io.ReadCloser
+	old io.Closer
+}
+
+func (b *replacedBody) Close() error {
+	err := b.ReadCloser.Close()
+	_ = b.old.Close() // it is no longer read
+	return err
+}
+
+// judge decides about another attempt.
+func (r *run) judge(resp *http.Response, err error) (d retry.Decision) {
+	switch {
+	case r.failed:
+		return d
+	case r.overrun:
+		return retry.Decision{Retry: true, Not: notRepeatable}
+	case err == nil && (resp == nil || resp.StatusCode < 400) && r.cfg.RetryResult == nil && r.opts.CheckRetry == nil:
+		return d
+	}
+	d.Discard = r.discards
+	d.After, _ = client.RetryAfter(resp)
+	rejection := err // by an inner plugin
+	if resp != nil {
+		rejection = client.Rejected(resp)
+	}
+	if resp != nil && rejection != nil || errors.Is(rejection, core.ErrRejected) {
+		d.Retry = true
+		d.After, _ = core.RetryAfter(rejection)
+		if !r.cfg.RetryRejected || blame.Hopeless(rejection) {
+			d.Not = "rejected"
+			return d
+		}
+	} else {
+		r.made, r.sent = true, r.sent || !client.NotSent(err)
+		d.Retry, r.instead = r.asked(resp, err)
+	}
+	if d.Retry && (!r.repeatable(err) || r.replay.Prepare() != nil) {
+		d.Not = notRepeatable
+	}
+	return d
+}
+
+// repeatable reports whether the request can be sent again after an error, or a response.
+func (r *run) repeatable(err error) bool {
+	switch {
+	case client.NotSent(err) || r.resp != nil && client.Rejected(r.resp) != nil:
+		return true
+	case r.opts.Repeatable != nil:
+		return r.opts.Repeatable(r.req)
+	}
+	return client.Idempotent(r.req)
+}
+
+// asked asks the functions of the user, or CheckRetry. The error is for the caller, instead of the result of the attempt.
+func (r *run) asked(resp *http.Response, err error) (again bool, instead error) {
+	decide := r.opts.CheckRetry
+	if decide == nil {
+		decide = CheckRetry
+	}
+	if err == nil {
+		if r.opts.CheckRetry == nil && r.cfg.RetryResult != nil {
+			return r.cfg.RetryResult(resp), nil
+		}
+		if again, instead = decide(r.req.Context(), resp, nil); again {
 			instead = nil // it counts together with false only
 		}
 		return again, instead
 	}
-	if request.Canceled(r.req) || blame.Permanent(r.err) {
-		return false, nil
+	explained := client.Explain(r.req, err)
+	if r.opts.CheckRetry == nil && r.cfg.RetryIf != nil {
+		return !terminal(explained) && r.cfg.RetryIf(err), nil
 	}
-	explained := client.Explain(r.req, r.err)
 	wrapped := asClientError(r.req, explained)
-	again, instead = decide(ctx, nil, wrapped)
+	again, instead = decide(r.req.Context(), nil, wrapped)
 	if again || instead == wrapped || identity.Comparable(explained) && instead == explained { //nolint:errorlint // identical: the caller's http.Client will wrap it
 		instead = nil
-	}
-	if again && r.cfg.CheckRetry == nil && r.cfg.RetryIf != nil {
-		again = r.cfg.RetryIf(r.err)
 	}
 	return again, instead
 }
 
-// hurdles returns the shortest wait before the next attempt, and the reason against
-// making it. told is the wait that the response asks for.
-func (r *run) hurdles(rejection error, told time.Duration) (floor time.Duration, suppress retry.Verdict) {
-	if rejection != nil && !r.cfg.RetryRejected {
-		return 0, retry.Rejected
+// discard drains and closes the response before the wait, since its connection may be the only one. The next request is made
+// before: the attempt that has failed may still have read more of a streamed body than is kept, and then its response is the last one.
+func (r *run) discard() {
+	var err error
+	if r.again, err = r.replay.Attempt(r.caller.Context()); err != nil {
+		r.overrun = true
+		return
 	}
-	if rejection == nil && !r.cfg.repeatable(r.req, r.err) {
-		r.reason = ErrMaybeProcessed
-		return 0, retry.NotReplayable
-	}
-	if r.call.Info().Retry+1 < r.cfg.maxAttempts() { // otherwise no further body is needed
-		if r.reason = r.replay.Prepare(); r.reason != nil {
-			return 0, retry.NotReplayable
-		}
-	}
-	if rejection != nil {
-		if blame.Hopeless(rejection) {
-			return 0, retry.Rejected
-		}
-		told, _ = core.RetryAfter(rejection)
-	}
-	if told > r.cfg.maxRetryAfter() {
-		return told, retry.RetryAfterTooLong
-	}
-	return told, retry.Done
-}
-
-// rejection returns the error of an inner mechanism that made no call, or nil.
-func (r *run) rejection() error {
-	switch {
-	case r.resp != nil && r.resp.StatusCode >= 400:
-		return client.Rejected(r.resp)
-	case r.resp == nil && errors.Is(r.err, core.ErrRejected):
-		return r.err
-	}
-	return nil
-}
-
-// failure returns the error of the attempt, or a StatusError for its response.
-func (r *run) failure() error {
-	if r.resp != nil {
-		return &StatusError{StatusCode: r.resp.StatusCode, rejection: r.rejection()}
-	}
-	return r.err
-}
-
-// result returns the response or error for the caller after the last attempt.
-func (r *run) result(verdict retry.Verdict) (*http.Response, error) {
-	switch {
-	case r.instead != nil && verdict == retry.Ignored:
-		closeBody(r.resp)
-		return nil, r.instead
-	case r.resp != nil:
-		if r.resp.Request != r.caller {
-			r.restore()
-		}
-		return r.resp, nil
-	case verdict == retry.NotReplayable:
-		return nil, &notRepeatedError{cmp.Or(r.req.Method, http.MethodGet), r.reason, r.err}
-	case r.call.Info().Retry > 0 && errors.Is(r.err, core.ErrRejected):
-		return nil, r.call.Error(r.err, nil) // an attempt was made, so it must not match ErrRejected
-	}
-	return nil, r.err
-}
-
-// restore sets resp.Request to the caller's request, as net/http does after its own
-// retries. After ModifyRequest it is the modified copy, with the caller's context.
-func (r *run) restore() {
-	switch sent := r.resp.Request; {
-	case r.made && client.Rejected(r.resp) != nil: // the mark means that no attempt was made
-		r.resp.Request = r.caller
-	case sent != r.req:
-	case r.cfg.ModifyRequest != nil && r.call.Info().Retry > 0:
-		r.resp.Request = sent.WithContext(r.caller.Context())
-	default:
-		r.resp.Request = r.caller
-	}
-}
-
-// discard drains and closes the response before the wait, since its connection may be
-// the only one. It takes no longer than the wait. Without a wait, it takes at most half
-// of the time until MaxElapsed or the deadline of ctx.
-func (r *run) discard(ctx context.Context) {
 	if r.resp == nil {
 		return
 	}
-	limit := r.cfg.Drain
+	limit := client.Drain{}
 	if r.resp.StatusCode == http.StatusRequestTimeout {
 		limit.Bytes = -1 // the server is about to close that connection
 	}
-	limit.Time = cmp.Or(limit.Time, request.DrainTime)
-	if wait := r.call.Left(); wait > 0 {
-		limit.Time = min(limit.Time, wait)
-	} else {
-		if r.cfg.MaxElapsed > 0 {
-			limit.Time = min(limit.Time, (r.cfg.MaxElapsed-r.call.Info().Elapsed)/2)
-		}
-		if deadline, ok := ctx.Deadline(); ok {
-			limit.Time = min(limit.Time, time.Until(deadline)/2)
-		}
-		limit.Time = cmp.Or(limit.Time, -1) // zero is the default
-	}
-	client.Discard(r.resp, limit) //nolint:contextcheck // it uses the request's
+	client.Discard(r.resp, limit)
 	r.resp = nil
+}
+
+// useBackoff is an Override for the Backoff of the options.
+func (r *run) useBackoff(c *Config) {
+	of, _ := c.Backoff.(backoff.Exponential)
+	least := cmp.Or(of.Delay, 500*time.Millisecond)
+	most := cmp.Or(of.Max, max(time.Minute, least))
+	c.Backoff = backoff.Func(func(n int, _ time.Duration) time.Duration {
+		return r.opts.Backoff(least, most, n-1, r.resp)
+	})
+}
+
+// close ends a run, also after a panic of the transport or of a function of the user.
+func (r *run) close() {
+	if r.again != nil {
+		client.CloseBody(r.again) // it was not sent
+	}
+	if r.returned {
+		r.replay.Close()
+		return
+	}
+	r.replay.Abort()
+	if r.req != nil {
+		client.CloseBody(r.req) // ModifyRequest may have replaced it
+	}
+	closeBody(r.resp)
 }
 
 func closeBody(resp *http.Response) {

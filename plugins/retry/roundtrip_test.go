@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
+	"net"
 	"net/http"
-	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -17,450 +18,310 @@ import (
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	coreretry "github.com/gresil/gresil/core/retry"
+	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
 
-func TestDiscardedBodiesAreClosedBeforeTheNextAttempt(t *testing.T) {
+// TestBodies has a row for each way in which a request can end: the caller's body and each response are closed once.
+func TestBodies(t *testing.T) {
 	t.Parallel()
-	s := resiltest.NewScript(
-		status(503, 1<<20),
-		status(503, 1<<20),
-		status(200, 2),
-	)
-	resp, err := quick(retry.Config{}).Transport(s).RoundTrip(get(t))
-	require.NoError(t, err)
-	require.Equal(t, []int{1, 1, 0}, s.Closes())
-	b, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Len(t, b, 2)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, []int{1, 1, 1}, s.Closes())
-}
-
-func TestEndlessErrorBody(t *testing.T) {
-	t.Parallel()
-	for _, drain := range []client.Drain{{}, {Bytes: 100}} {
-		s := resiltest.NewScript(resiltest.Reply{Status: 503, Endless: true}, status(200, 0))
-		resp, err := do(t, quick(retry.Config{Drain: drain}), s, get(t))
-		require.NoError(t, err)
-		require.Equal(t, 200, resp.StatusCode)
-		b := s.Attempts()[0].Response
-		require.LessOrEqual(t, b.BytesRead(), int64(64<<10)+1)
-		require.Equal(t, 1, b.Closes())
-	}
-}
-
-func TestPostWantsAKey(t *testing.T) {
-	t.Parallel()
-	content := strings.Repeat("upload", 1000)
-	for name, tc := range map[string]struct {
-		header string
-		cfg    retry.Config
-		want   int
-	}{
-		"no key":          {"", retry.Config{}, 1},
-		"key":             {"Idempotency-Key", retry.Config{}, 3},
-		"x key":           {"X-Idempotency-Key", retry.Config{}, 3},
-		"key, own list":   {"Idempotency-Key", retry.Config{Methods: []string{"GET"}}, 3},
-		"any method":      {"", retry.Config{AnyMethod: true}, 3},
-		"listed":          {"", retry.Config{Methods: []string{"POST"}}, 3},
-		"not listed":      {"", retry.Config{Methods: []string{"PUT"}}, 1},
-		"own CheckRetry":  {"", retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return true, nil }}, 1},
-		"too many to try": {"Idempotency-Key", retry.Config{MaxAttempts: 2}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := resiltest.NewScript(status(503, 10), status(500, 10))
-			req := request(t.Context(), http.MethodPost, strings.NewReader(content))
-			if tc.header != "" {
-				req.Header.Set(tc.header, "order-17")
-			}
-			p := quick(tc.cfg)
-			resp, err := do(t, p, s, req)
-			require.NoError(t, err)
-			require.Equal(t, tc.want, s.Calls())
-			require.GreaterOrEqual(t, resp.StatusCode, 500)
-			for _, a := range s.Attempts() {
-				require.Equal(t, content, a.Body)
-				require.EqualValues(t, len(content), a.Request.ContentLength)
-			}
-			if tc.want == 1 {
-				require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.NotReplayable])
-			}
-		})
-	}
-	s := resiltest.NewScript(status(503, 0))
-	_, err := do(t, quick(retry.Config{Methods: []string{"GET"}}), s, &http.Request{URL: get(t).URL, Header: http.Header{}})
-	require.NoError(t, err)
-	require.Equal(t, 3, s.Calls(), "no method is GET")
-	s = resiltest.NewScript(status(503, 0))
-	_, err = do(t, quick(retry.Config{Methods: []string{}}), s, get(t))
-	require.NoError(t, err)
-	require.Equal(t, 1, s.Calls(), "an empty list has none")
-}
-
-func TestTheCallersBodyIsClosedOnce(t *testing.T) {
-	t.Parallel()
-	rejected := errors.New("x")
-	cancelled := func(t *testing.T) context.Context {
-		t.Helper()
-		ctx, cancel := context.WithCancel(t.Context())
+	broken := errors.New("broken")
+	canceled := func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithCancel(ctx)
 		cancel()
 		return ctx
 	}
-	broken := errors.New("broken")
-	for name, tc := range map[string]struct {
+	buffer := retry.ClientOptions{MaxBuffer: 100}
+	for name, tt := range map[string]struct {
 		cfg      retry.Config
-		override func(*retry.Config)
+		opts     retry.ClientOptions
 		steps    []resiltest.Reply
 		getBody  func() (io.ReadCloser, error)
-		ctx      func(*testing.T) context.Context
-		wantErr  error
+		ctx      func(context.Context) context.Context
+		err      error
 		status   int
 		panics   bool
 		attempts int
 	}{
-		"success":            {steps: []resiltest.Reply{status(200, 0)}, status: 200, attempts: 1},
-		"success at last":    {cfg: retry.Config{MaxBuffer: 100}, steps: []resiltest.Reply{status(503, 0), status(503, 0), status(200, 0)}, status: 200, attempts: 3},
-		"exhausted":          {cfg: retry.Config{MaxBuffer: 100}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 3},
-		"error at last":      {cfg: retry.Config{MaxBuffer: 100}, steps: []resiltest.Reply{{Err: broken}}, wantErr: broken, attempts: 3},
-		"not replayable":     {steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
-		"not retryable":      {steps: []resiltest.Reply{status(404, 0)}, status: 404, attempts: 1},
-		"one attempt":        {cfg: retry.Config{MaxAttempts: 1}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
-		"rejected by error":  {steps: []resiltest.Reply{{Err: errors.Join(rejected, core.ErrRejected)}}, wantErr: rejected, attempts: 1},
-		"rejected by status": {steps: []resiltest.Reply{reject(core.ErrRejected)}, status: 503, attempts: 1},
-		"context done":       {ctx: cancelled, wantErr: context.Canceled},
-		"GetBody fails, response": {
-			steps: []resiltest.Reply{status(503, 7)}, status: 503, attempts: 1,
-			getBody: func() (io.ReadCloser, error) { return nil, broken },
-		},
-		"GetBody fails, error": {
-			steps: []resiltest.Reply{{Err: io.ErrUnexpectedEOF}}, wantErr: broken, attempts: 1,
-			getBody: func() (io.ReadCloser, error) { return nil, broken },
-		},
-		"transport panics": {steps: []resiltest.Reply{{Panic: "boom"}}, panics: true, attempts: 1},
-		"transport panics later": {
-			cfg: retry.Config{MaxBuffer: 100}, panics: true, attempts: 2,
-			steps: []resiltest.Reply{status(503, 0), {Panic: "boom"}},
-		},
-		"CheckRetry panics": {
-			cfg:   retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { panic("boom") }},
-			steps: []resiltest.Reply{status(503, 0)}, panics: true, attempts: 1,
-		},
-		"ModifyRequest fails": {
-			cfg:   retry.Config{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { return broken }},
-			steps: []resiltest.Reply{status(503, 0)}, wantErr: broken, attempts: 1,
-		},
-		"ModifyRequest replaces the body": {
-			cfg: retry.Config{MaxBuffer: 100, ModifyRequest: func(req *http.Request, _ int) error { req.Body = http.NoBody; return nil }}, attempts: 3,
-			steps: []resiltest.Reply{status(503, 0)}, status: 503,
-		},
-		"bad override": {override: func(c *retry.Config) { c.MaxAttempts = -1 }, wantErr: core.ErrConfig},
-		"CheckRetry's own error": {
-			cfg:   retry.Config{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return false, broken }},
-			steps: []resiltest.Reply{status(200, 0)}, wantErr: broken, attempts: 1,
-		},
+		"success":               {steps: []resiltest.Reply{status(200, 0)}, status: 200, attempts: 1},
+		"success at last":       {opts: buffer, steps: []resiltest.Reply{status(503, 0), status(503, 0), status(200, 0)}, status: 200, attempts: 3},
+		"exhausted":             {opts: buffer, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 3},
+		"error at last":         {opts: buffer, steps: []resiltest.Reply{{Err: broken}}, err: broken, attempts: 3},
+		"buffer too small":      {opts: retry.ClientOptions{MaxBuffer: 5}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
+		"no buffer":             {steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
+		"no buffer, error":      {steps: []resiltest.Reply{{Err: io.ErrUnexpectedEOF}}, err: io.ErrUnexpectedEOF, attempts: 1},
+		"nothing was read":      {steps: []resiltest.Reply{{Status: 503, Unread: true}, status(200, 0)}, status: 200, attempts: 2},
+		"not retryable":         {steps: []resiltest.Reply{status(404, 0)}, status: 404, attempts: 1},
+		"one attempt":           {cfg: retry.Config{MaxAttempts: 1}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 1},
+		"rejected by an error":  {opts: buffer, steps: []resiltest.Reply{{Err: errors.Join(broken, core.ErrRejected)}}, err: broken, attempts: 1},
+		"rejected by a status":  {opts: buffer, steps: []resiltest.Reply{reject(core.ErrRejected)}, status: 503, attempts: 1},
+		"context done":          {ctx: canceled, err: context.Canceled},
+		"GetBody fails":         {steps: []resiltest.Reply{status(503, 7)}, status: 503, attempts: 1, getBody: func() (io.ReadCloser, error) { return nil, broken }},
+		"GetBody fails, error":  {steps: []resiltest.Reply{{Err: io.EOF}}, err: io.EOF, attempts: 1, getBody: func() (io.ReadCloser, error) { return nil, broken }},
+		"transport panics":      {steps: []resiltest.Reply{{Panic: "boom"}}, panics: true, attempts: 1},
+		"it panics later":       {opts: buffer, steps: []resiltest.Reply{status(503, 0), {Panic: "boom"}}, panics: true, attempts: 2},
+		"CheckRetry panics":     {opts: retry.ClientOptions{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { panic("boom") }}, steps: []resiltest.Reply{status(503, 0)}, panics: true, attempts: 1},
+		"OnRetry panics":        {cfg: retry.Config{OnRetry: func(context.Context, retry.Retry) { panic("boom") }}, opts: buffer, steps: []resiltest.Reply{status(503, 0)}, panics: true, attempts: 1},
+		"ModifyRequest panics":  {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { panic("boom") }}, steps: []resiltest.Reply{status(503, 0)}, panics: true, attempts: 1},
+		"ModifyRequest fails":   {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(*http.Request, int) error { return broken }}, steps: []resiltest.Reply{status(503, 0)}, err: broken, attempts: 1},
+		"ModifyRequest, NoBody": {opts: retry.ClientOptions{MaxBuffer: 100, ModifyRequest: func(req *http.Request, _ int) error { req.Body = http.NoBody; return nil }}, steps: []resiltest.Reply{status(503, 0)}, status: 503, attempts: 3},
+		"CheckRetry's error":    {opts: retry.ClientOptions{CheckRetry: func(context.Context, *http.Response, error) (bool, error) { return false, broken }}, steps: []resiltest.Reply{status(200, 0)}, err: broken, attempts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := resiltest.NewBody("upload")
-			ctx := t.Context()
-			if tc.ctx != nil {
-				ctx = tc.ctx(t)
-			}
-			p := quick(tc.cfg)
-			if tc.override != nil {
-				ctx = p.Override(ctx, tc.override)
+			b, ctx := resiltest.NewBody("upload"), t.Context()
+			if tt.ctx != nil {
+				ctx = tt.ctx(ctx)
 			}
 			req := request(ctx, http.MethodPut, b)
-			req.GetBody = tc.getBody
-			s := resiltest.NewScript(tc.steps...)
-			if tc.panics {
-				require.PanicsWithValue(t, "boom", func() { _, _ = do(t, p, s, req) })
+			req.GetBody = tt.getBody
+			s, p := resiltest.NewScript(tt.steps...), quick(tt.cfg, tt.opts)
+			if tt.panics {
+				require.PanicsWithValue(t, "boom", func() { _, _ = p.Transport(s).RoundTrip(req) })
 			} else {
-				resp, err := do(t, p, s, req)
-				require.ErrorIs(t, err, tc.wantErr)
-				if tc.wantErr == nil {
-					require.Equal(t, tc.status, resp.StatusCode)
+				resp, err := p.Transport(s).RoundTrip(req)
+				require.ErrorIs(t, err, tt.err)
+				if tt.err == nil {
+					require.Equal(t, tt.status, resp.StatusCode)
+					require.NoError(t, resp.Body.Close())
 				}
 			}
-			require.Equal(t, tc.attempts, s.Calls())
+			require.Equal(t, tt.attempts, s.Calls())
 			require.Equal(t, 1, b.Closes())
 			for i, n := range s.Closes() {
-				require.EqualValues(t, 1, n, "response %d", i)
+				require.Equal(t, 1, n, "response %d", i)
 			}
 		})
 	}
 }
 
-func reject(err error) resiltest.Reply {
-	return resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
-		return client.Reject(req, http.StatusServiceUnavailable, err), nil
-	}}
-}
-
-func TestPanickingTransport(t *testing.T) {
+func TestContextDoneInModifyRequest(t *testing.T) {
 	t.Parallel()
-	s := resiltest.NewScript(resiltest.Reply{Panic: http.ErrAbortHandler}, status(200, 0))
-	p := quick(retry.Config{})
-	require.PanicsWithValue(t, http.ErrAbortHandler, func() { _, _ = p.Transport(s).RoundTrip(get(t)) })
-	resp, err := do(t, p, s, get(t))
-	require.NoError(t, err)
-	require.Equal(t, 200, resp.StatusCode)
+	ctx, cancel := context.WithCancel(t.Context())
+	b, s := resiltest.NewBody("x"), resiltest.NewScript(status(503, 0))
+	modify := func(*http.Request, int) error { cancel(); return nil }
+	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 9, ModifyRequest: modify}), s, request(ctx, http.MethodPut, b))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []int{1, 1}, []int{s.Calls(), b.Closes()})
 }
 
-func TestCancelInTheWait(t *testing.T) {
+// A body that ModifyRequest sets may read the one before: each is sent whole and closed once.
+func TestBodiesOfModifyRequest(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{true, false} {
+		var bodies []*resiltest.Body
+		made := func() io.ReadCloser {
+			bodies = append(bodies, resiltest.NewBody("text"))
+			return bodies[len(bodies)-1]
+		}
+		req := request(t.Context(), http.MethodPut, made())
+		if again {
+			req.GetBody = func() (io.ReadCloser, error) { return made(), nil }
+		}
+		wrap := func(req *http.Request, _ int) error {
+			req.Body = resiltest.WrapBody(req.Body)
+			bodies = append(bodies, req.Body.(*resiltest.Body))
+			return nil
+		}
+		s := resiltest.NewScript(status(503, 0))
+		_, err := do(t, quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 100, ModifyRequest: wrap}), s, req)
+		require.NoError(t, err)
+		require.Equal(t, 3, s.Calls())
+		for _, a := range s.Attempts() {
+			require.Equal(t, "text", a.Body)
+		}
+		for i, b := range bodies {
+			require.Positive(t, b.Closes(), i)
+		}
+	}
+}
+
+// The attempt that has failed reads on after its response: then there is no body for another one, and its response is the last.
+func TestBodyThatIsReadOn(t *testing.T) {
+	t.Parallel()
+	for name, reply := range map[string]error{"response": nil, "error": io.ErrUnexpectedEOF} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := quick(retry.Config{}, retry.ClientOptions{MaxBuffer: 3})
+				policy := p.policy
+				b, calls := resiltest.NewBody("upload"), 0
+				var sent io.Reader
+				ctx := policy.Override(t.Context(), func(c *retry.Config) {
+					c.OnRetry = func(context.Context, retry.Retry) { _, _ = io.ReadAll(sent) } // as another goroutine could
+				})
+				resp, err := p.Transport(roundTrip(func(req *http.Request) (*http.Response, error) {
+					calls++
+					sent = req.Body
+					if reply != nil {
+						return nil, reply
+					}
+					return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: resiltest.NewBody("late")}, nil
+				})).RoundTrip(request(ctx, http.MethodPut, b))
+				require.Equal(t, 1, calls)
+				if reply != nil {
+					require.ErrorIs(t, err, reply)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, "late", string(core.Must(io.ReadAll(resp.Body))))
+				require.NoError(t, resp.Body.Close())
+			})
+		})
+	}
+}
+
+func TestBodyThatFailsIsNotRetried(t *testing.T) {
+	t.Parallel()
+	errRead := errors.New("the disk is gone")
+	for name, body := range map[string]io.Reader{
+		"at once": iotest.ErrReader(errRead),
+		"later":   io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(errRead)),
+	} {
+		calls := 0
+		p := quick(retry.Config{RetryIf: func(error) bool { return true }}, retry.ClientOptions{MaxBuffer: 100})
+		_, err := do(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+			calls++
+			_, err := io.ReadAll(req.Body)
+			_ = req.Body.Close()
+			return nil, err
+		}), request(t.Context(), http.MethodPut, body))
+		require.ErrorIs(t, err, errRead)
+		require.Equal(t, 1, calls, name)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	stalled := resiltest.Reply{Status: 503, Body: "x", Stall: -1}
+	every := func(d time.Duration) retry.Config { return retry.Config{Backoff: backoff.Constant{Delay: d}} }
+	for name, tt := range map[string]struct {
+		cfg      retry.Config
+		replies  []resiltest.Reply
+		deadline time.Duration
+		waits    []time.Duration
+	}{
+		"backoff":                     {every(s), []resiltest.Reply{status(503, 0)}, 0, []time.Duration{s, s}},
+		"told":                        {every(s), []resiltest.Reply{status(429, 0, "Retry-After: 2")}, 0, []time.Duration{2 * s, 2 * s}},
+		"told less":                   {every(3 * s), []resiltest.Reply{status(503, 0, "Retry-After: 2")}, 0, []time.Duration{3 * s, 3 * s}},
+		"told of a status 200":        {every(s), []resiltest.Reply{status(200, 0, "Retry-After: 2")}, 0, nil},
+		"told of a status 404":        {every(s), []resiltest.Reply{status(404, 0, "Retry-After: 2")}, 0, nil},
+		"told the past":               {every(s), []resiltest.Reply{status(503, 0, "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT"), status(200, 0)}, 0, []time.Duration{s}},
+		"told a century":              {every(s), []resiltest.Reply{status(503, 0, "Retry-After: 99999999999")}, 0, nil},
+		"told MaxInt64":               {every(s), []resiltest.Reply{status(503, 0, "Retry-After: 9223372036854775807")}, 0, nil},
+		"told the default maximum":    {every(s), []resiltest.Reply{status(503, 0, "Retry-After: 120"), status(200, 0)}, 0, []time.Duration{120 * s}},
+		"told more than it":           {every(s), []resiltest.Reply{status(503, 0, "Retry-After: 121")}, 0, nil},
+		"MaxRetryAfter":               {retry.Config{MaxRetryAfter: time.Hour}, []resiltest.Reply{status(503, 0, "Retry-After: 3600"), status(200, 0)}, 0, []time.Duration{3600 * s}},
+		"past MaxElapsed":             {retry.Config{MaxElapsed: 30 * s}, []resiltest.Reply{status(503, 0, "Retry-After: 60")}, 0, nil},
+		"past the deadline":           {every(s), []resiltest.Reply{status(503, 0, "Retry-After: 60")}, 30 * s, nil},
+		"deadline":                    {every(s), []resiltest.Reply{status(503, 0)}, 1500 * time.Millisecond, []time.Duration{s}},
+		"draining is part of it":      {every(s), []resiltest.Reply{stalled, status(200, 0)}, 0, []time.Duration{s}},
+		"draining takes longer":       {every(0), []resiltest.Reply{stalled, status(200, 0)}, 0, []time.Duration{s / 2}},
+		"rejected, RetryRejected":     {retry.Config{RetryRejected: true}, []resiltest.Reply{{Err: &limited{3 * s}}, status(200, 0)}, 0, []time.Duration{3 * s}},
+		"response, RetryRejected":     {retry.Config{RetryRejected: true}, []resiltest.Reply{reject(&limited{3 * s}), status(200, 0)}, 0, []time.Duration{3 * s}},
+		"rejected for too long":       {retry.Config{RetryRejected: true, MaxRetryAfter: s}, []resiltest.Reply{reject(&limited{3 * s})}, 0, nil},
+		"rejected, waiting is no use": {retry.Config{RetryRejected: true}, []resiltest.Reply{reject(&limited{-1})}, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := t.Context(), func() {}
+				if tt.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, tt.deadline)
+				}
+				defer cancel()
+				s := resiltest.NewScript(tt.replies...)
+				_, _ = do(t, quick(tt.cfg, retry.ClientOptions{}), s, request(ctx, http.MethodPut, nil))
+				require.Equal(t, tt.waits, s.Waits())
+			})
+		})
+	}
+}
+
+// A limited request was not sent.
+type limited struct{ wait time.Duration }
+
+func (l *limited) Error() string             { return "limited" }
+func (l *limited) Is(target error) bool      { return target == core.ErrRejected }
+func (l *limited) RetryAfter() time.Duration { return l.wait }
+
+func TestCancelInAWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("the user left")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b := resiltest.NewBody("upload")
-		s := resiltest.NewScript(status(503, 100))
-		req := request(ctx, http.MethodPut, b)
-		p := core.Must(retry.New(retry.Config{Backoff: backoff.Constant{Wait: time.Hour}, MaxBuffer: 10}))
-		start := time.Now()
 		time.AfterFunc(time.Minute, func() { cancel(why) })
-		_, err := do(t, p, s, req)
+		b, s := resiltest.NewBody("upload"), resiltest.NewScript(status(503, 100))
+		p := quick(retry.Config{Backoff: backoff.Constant{Delay: time.Hour}}, retry.ClientOptions{MaxBuffer: 10})
+		start := time.Now()
+		_, err := do(t, p, s, request(ctx, http.MethodPut, b))
 		require.Equal(t, time.Minute, time.Since(start), "at once")
 		require.ErrorIs(t, err, why)
-		last, ok := errors.AsType[*retry.StatusError](err)
+		e, ok := errors.AsType[*retry.Error](err)
 		require.True(t, ok)
-		require.Equal(t, 503, last.StatusCode)
-		_, ok = errors.AsType[*retry.Error](err)
-		require.True(t, ok)
+		require.Equal(t, "canceled", e.Reason)
 		require.Equal(t, []int{1}, s.Closes())
 		require.Equal(t, 1, b.Closes())
-
-		ctx, plain := context.WithCancel(t.Context())
-		time.AfterFunc(time.Minute, plain)
-		_, err = do(t, p, s, request(ctx, http.MethodGet, nil))
-		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
-func TestAttemptTimeoutIsNotTheCallersDeadline(t *testing.T) {
+// A response that stands for a rejection says that no call was made. After an attempt that was made it must not.
+func TestLateRejectionsAreNotMarked(t *testing.T) {
 	t.Parallel()
-	hangs := resiltest.Reply{Delay: -1}
-	perAttempt := func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(req *http.Request) (*http.Response, error) {
-			ctx, cancel := context.WithTimeoutCause(req.Context(), 50*time.Millisecond, bound{})
-			defer cancel()
-			return next.RoundTrip(req.WithContext(ctx))
-		})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		s := resiltest.NewScript(hangs, hangs, status(200, 0))
-		resp, err := do(t, quick(retry.Config{}), perAttempt(s), request(ctx, http.MethodGet, nil))
-		require.NoError(t, err)
-		require.Equal(t, 200, resp.StatusCode)
-		require.Equal(t, 3, s.Calls())
-
-		ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		s = resiltest.NewScript(hangs, status(200, 0))
-		_, err = do(t, quick(retry.Config{}), perAttempt(s), request(ctx, http.MethodGet, nil))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, 1, s.Calls())
-	})
-}
-
-func TestRetryAfterIsAFloor(t *testing.T) {
-	t.Parallel()
-	for _, code := range []int{429, 503} {
-		for want, wait := range map[time.Duration]backoff.Strategy{
-			2 * time.Second: backoff.Constant{Wait: time.Second},
-			5 * time.Second: backoff.Constant{Wait: 5 * time.Second},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				s := resiltest.NewScript(status(code, 0, "Retry-After: 2"), status(200, 0))
-				p := core.Must(retry.New(retry.Config{Backoff: wait}))
-				resp, err := do(t, p, s, get(t))
-				require.NoError(t, err)
-				require.Equal(t, 200, resp.StatusCode)
-				require.Equal(t, []time.Duration{want}, s.Waits())
-			})
-		}
-	}
-}
-
-func TestPastDateLeavesTheBackoff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		future := time.Now().UTC().Add(10 * time.Second).Format(http.TimeFormat)
-		s := resiltest.NewScript(
-			status(503, 0, "Retry-After: Fri, 31 Dec 1999 23:59:59 GMT"),
-			status(503, 0, "Retry-After: -5"),
-			status(503, 0, "Retry-After: "+future),
-			status(200, 0),
-		)
-		_, err := do(t, core.Must(retry.New(retry.Config{MaxAttempts: 4, Backoff: backoff.Constant{Wait: time.Second}})), s, get(t))
-		require.NoError(t, err)
-		require.Equal(t, []time.Duration{time.Second, time.Second, 9 * time.Second}, s.Waits())
-	})
-}
-
-func TestRetryAfterOutOfReachReturnsTheResponse(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		value   string
-		cfg     retry.Config
-		timeout time.Duration
-		again   bool
+	for name, tt := range map[string]struct {
+		cfg    retry.Config
+		steps  []resiltest.Reply
+		marked bool
 	}{
-		"a century":               {"99999999999", retry.Config{}, 0, false},
-		"MaxInt64":                {"9223372036854775807", retry.Config{}, 0, false},
-		"above the default":       {"121", retry.Config{}, 0, false},
-		"just the default":        {"120", retry.Config{}, 0, true},
-		"above the cap":           {"11", retry.Config{MaxRetryAfter: 10 * time.Second}, 0, false},
-		"past MaxElapsed":         {"60", retry.Config{MaxElapsed: 30 * time.Second}, 0, false},
-		"past the deadline":       {"60", retry.Config{}, 30 * time.Second, false},
-		"a longer cap":            {"3600", retry.Config{MaxRetryAfter: 2 * time.Hour}, 0, true},
-		"no limit worth the name": {"99999", retry.Config{MaxRetryAfter: math.MaxInt64}, 0, true},
+		"at once":                  {steps: []resiltest.Reply{reject(core.ErrRejected)}, marked: true},
+		"after a response":         {steps: []resiltest.Reply{status(503, 9), reject(core.ErrRejected)}},
+		"after an error":           {steps: []resiltest.Reply{{Err: io.ErrUnexpectedEOF}, reject(core.ErrRejected)}},
+		"all rejected":             {cfg: retry.Config{RetryRejected: true}, steps: []resiltest.Reply{{Err: core.ErrRejected}, reject(core.ErrRejected)}, marked: true},
+		"retried after a response": {cfg: retry.Config{RetryRejected: true}, steps: []resiltest.Reply{status(503, 9), reject(core.ErrRejected)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if tc.timeout > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.timeout)
-					defer cancel()
-				}
-				s := resiltest.NewScript(status(503, 5, "Retry-After: "+tc.value), status(200, 0))
-				p := quick(tc.cfg)
-				start := time.Now()
-				resp, err := p.Transport(s).RoundTrip(request(ctx, http.MethodGet, nil))
-				require.NoError(t, err)
-				if tc.again {
-					require.Equal(t, 200, resp.StatusCode)
-					return
-				}
-				require.Zero(t, time.Since(start), "at once")
-				require.Equal(t, 503, resp.StatusCode)
-				b, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.Len(t, b, 5, "the body is the caller's")
-				require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.RetryAfterTooLong])
-			})
-		})
-	}
-}
-
-func TestRetryAfterIsNoReasonToRetry(t *testing.T) {
-	t.Parallel()
-	for _, code := range []int{200, 201, 301, 307, 404, 413} {
-		synctest.Test(t, func(t *testing.T) {
-			s := resiltest.NewScript(status(code, 0, "Retry-After: 5"))
-			start := time.Now()
-			resp, err := do(t, quick(retry.Config{}), s, get(t))
+			resp, err := quick(tt.cfg, retry.ClientOptions{}).Transport(resiltest.NewScript(tt.steps...)).RoundTrip(get(t))
 			require.NoError(t, err)
-			require.Equal(t, code, resp.StatusCode)
-			require.Equal(t, 1, s.Calls())
-			require.Zero(t, time.Since(start))
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, tt.marked, client.Rejected(resp) != nil)
 		})
 	}
+	s := resiltest.NewScript(status(503, 0), resiltest.Reply{Err: core.ErrRejected})
+	_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), s, get(t))
+	require.NotErrorIs(t, err, core.ErrRejected, "an attempt was made")
+	require.False(t, client.NotSent(err))
 }
 
-func TestStatusesByDefault(t *testing.T) {
+// An error of a connection that was not made says nothing of the attempts before.
+func TestNotSentIsAboutAllAttempts(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]int{
-		400: 1, 401: 1, 403: 1, 404: 1, 405: 1, 409: 1, 410: 1, 421: 1, 422: 1, 501: 1, 505: 1, 600: 1, 999: 1,
-		408: 2, 425: 2,
-		429: 4, 500: 4, 502: 4, 503: 4, 504: 4, 507: 4, 599: 4,
-	} {
-		s := resiltest.NewScript(status(code, 100))
-		resp, err := do(t, quick(retry.Config{MaxAttempts: 4}), s, get(t))
-		require.NoError(t, err)
-		require.Equal(t, code, resp.StatusCode)
-		require.Equal(t, want, s.Calls(), code)
-		if code == 408 {
-			require.Zero(t, s.Attempts()[0].Response.BytesRead(), "its connection is not used again")
-		}
+	refused := resiltest.Reply{Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	for name, tt := range map[string]struct {
+		first resiltest.Reply
+		want  bool
+	}{"none was": {refused, true}, "response": {status(503, 0), false}, "error": {resiltest.Reply{Err: io.EOF}, false}} {
+		_, err := do(t, quick(retry.Config{}, retry.ClientOptions{}), resiltest.NewScript(tt.first, refused), get(t))
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.ErrorIs(t, err, retry.ErrExhausted)
+		require.Equal(t, tt.want, client.NotSent(err), name)
+		require.Equal(t, core.Failure, client.Classify(t.Context(), nil, err), name)
 	}
 }
 
-func TestOneAttemptIsAPassThrough(t *testing.T) {
-	b := resiltest.NewBody("upload")
-	req := request(t.Context(), http.MethodPost, b)
-	p := quick(retry.Config{MaxAttempts: 1, MaxBuffer: 1 << 20})
-	base := roundTrip(stub)
-	require.LessOrEqual(t, mallocs(t, p.Transport(base), req)-mallocs(t, base, req), 2.1)
-	require.Zero(t, b.BytesRead(), "nothing is buffered")
-}
-
-func TestRejectionsAreNotRetried(t *testing.T) {
+func TestOpenBreakerEndsTheRetries(t *testing.T) {
 	t.Parallel()
-	asking := &limited{wait: 3 * time.Second}
 	synctest.Test(t, func(t *testing.T) {
-		for name, s := range map[string]*resiltest.Script{
-			"error":    resiltest.NewScript(resiltest.Reply{Err: asking}),
-			"response": resiltest.NewScript(reject(asking)),
-		} {
-			start := time.Now()
-			p := core.Must(retry.New(retry.Config{}))
-			resp, err := do(t, p, s, request(t.Context(), http.MethodPost, resiltest.NewBody("x")))
-			if resp == nil {
-				require.Equal(t, asking, err, name)
-			} else {
-				require.Equal(t, asking, client.Rejected(resp), name)
-			}
-			require.Equal(t, 1, s.Calls(), name)
-			require.Zero(t, time.Since(start), name)
-			require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.Rejected], name)
-		}
-		// unless it is asked for, and then not before it says; a POST too, for none was sent
-		for _, first := range []resiltest.Reply{{Err: asking}, reject(asking)} {
-			s := resiltest.NewScript(first, status(200, 0))
-			req := request(t.Context(), http.MethodPost, strings.NewReader("x"))
-			resp, err := do(t, quick(retry.Config{RetryRejected: true}), s, req)
-			require.NoError(t, err)
-			require.Equal(t, 200, resp.StatusCode)
-			require.Equal(t, []time.Duration{3 * time.Second}, s.Waits())
-
-			s = resiltest.NewScript(first, status(200, 0))
-			_, err = do(t, quick(retry.Config{RetryRejected: true, MaxRetryAfter: time.Second}), s, get(t))
-			require.True(t, err == nil || errors.Is(err, asking))
-			require.Equal(t, 1, s.Calls())
-		}
+		s := resiltest.NewScript(status(500, 0))
+		breakers := breaker.NewClient(core.Must(breaker.NewGroup(breaker.Config{Failures: 2})), breaker.ClientOptions{})
+		rt := client.New(s, quick(retry.Config{MaxAttempts: 5}, retry.ClientOptions{}), breakers)
+		_, err := rt.RoundTrip(get(t))
+		require.ErrorIs(t, err, breaker.ErrOpen)
+		require.NotErrorIs(t, err, core.ErrRejected)
+		require.Equal(t, 2, s.Calls())
+		_, err = rt.RoundTrip(get(t))
+		require.ErrorIs(t, err, core.ErrRejected)
 	})
-}
-
-type limited struct{ wait time.Duration }
-
-func (l *limited) Error() string             { return "ratelimit: limited" }
-func (l *limited) Is(target error) bool      { return target == core.ErrRejected }
-func (l *limited) RetryAfter() time.Duration { return l.wait }
-
-func TestAStreamThatWasReadIsNotSentAgain(t *testing.T) {
-	t.Parallel()
-	retried := 0
-	p := quick(retry.Config{MaxBuffer: 5, OnRetry: func(context.Context, retry.Retry) { retried++ }})
-	s := resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF})
-	_, err := do(t, p, s, request(t.Context(), http.MethodPut, resiltest.NewBody("upload")))
-	require.ErrorIs(t, err, client.ErrNotReplayable)
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.EqualError(t, err, "retry: PUT was not repeated (client: request body cannot be sent again): unexpected EOF")
-	require.Equal(t, 1, s.Calls())
-	require.Zero(t, retried)
-	require.EqualValues(t, 1, p.Stats().Suppressed[coreretry.NotReplayable])
-
-	s = resiltest.NewScript(resiltest.Reply{Err: io.ErrUnexpectedEOF}, status(200, 0))
-	_, err = do(t, p, s, request(t.Context(), http.MethodPut, resiltest.NewBody("short")))
-	require.NoError(t, err)
-	require.Equal(t, "short", s.Attempts()[1].Body)
-}
-
-func TestTimeoutsStayTimeoutsForNetHTTP(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"GET", "POST"} {
-		s := resiltest.NewScript(resiltest.Reply{Err: bound{}})
-		c := &http.Client{Transport: quick(retry.Config{}).Transport(s)}
-		_, err := c.Do(request(t.Context(), method, strings.NewReader("x")))
-		require.ErrorIs(t, err, bound{})
-		require.True(t, os.IsTimeout(err), "%v", err)
-	}
 }

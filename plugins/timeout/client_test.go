@@ -340,7 +340,7 @@ func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {
 		defer takes(t, 7*time.Second)() // 2 + 3 + 2: another wait of 3 would reach 10
 		total := core.Must(timeout.NewTotal(timeout.Config{Limit: 10 * time.Second}))
 		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: 2 * time.Second}))
-		retries := core.Must(retry.New(retry.Config{MaxAttempts: 9, Backoff: backoff.Constant{Wait: 3 * time.Second}}))
+		retries := core.Must(retry.New(retry.Config{MaxAttempts: 9, Backoff: backoff.Constant{Delay: 3 * time.Second}}))
 		sent := 0
 		inner := attempt.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			sent++

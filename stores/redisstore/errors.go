@@ -36,7 +36,7 @@ const failures = 8
 func newGuard() *breaker.Breaker {
 	return core.Must(breaker.New(breaker.Config{
 		Name: "redisstore", Failures: failures, FailureRate: -1, Trials: 1, MaxHalfOpen: 10 * time.Second,
-		OpenDelay: backoff.Exponential{Initial: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: 0.5},
+		OpenDelay: backoff.Exponential{Delay: 100 * time.Millisecond, Max: 500 * time.Millisecond, Jitter: 0.5},
 	}))
 }
 

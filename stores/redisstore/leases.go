@@ -196,7 +196,7 @@ func (l *leases) renew(ctx context.Context) time.Duration {
 		l.failures = 0
 	} else {
 		l.failures++
-		next = min(next, again.Delay(l.failures, 0))
+		next = min(next, again.Next(l.failures, 0))
 	}
 	if len(l.held) == 0 {
 		l.renewal = time.Time{}

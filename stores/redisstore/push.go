@@ -36,7 +36,7 @@ func (s *Store) listen(ctx context.Context, warned *sync.Once, without string, r
 				go s.warn(fmt.Errorf("redisstore: %s every %v, as messages cannot be received: %w", without, pollEvery, err)) // it can close the store
 			})
 		}
-		delay := time.NewTimer(again.Delay(failures, 0))
+		delay := time.NewTimer(again.Next(failures, 0))
 		select {
 		case <-delay.C:
 		case <-ctx.Done():

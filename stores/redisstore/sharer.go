@@ -21,7 +21,7 @@ const (
 )
 
 // again is the delay after a failure.
-var again = backoff.Exponential{Initial: pollEvery, Max: time.Second, Jitter: 0.5} //nolint:gochecknoglobals // a constant
+var again = backoff.Exponential{Delay: pollEvery, Max: time.Second, Jitter: 0.5} //nolint:gochecknoglobals // a constant
 
 //nolint:gochecknoglobals // constants
 var (
@@ -194,7 +194,7 @@ func (h *sharer) fail(t *holds, err error) {
 
 func (t *holds) fail(err error) {
 	t.failures++
-	t.retry = time.Now().Add(again.Delay(t.failures, 0))
+	t.retry = time.Now().Add(again.Next(t.failures, 0))
 	t.mu.Lock()
 	t.done()
 	over := t.closed

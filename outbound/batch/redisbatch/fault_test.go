@@ -42,7 +42,7 @@ func startFleet(t *testing.T, client *redis.Client, n int) *fleet {
 		b, err := batch.New(batch.Config[string, string]{
 			Method: methodOfAll, MaxRecords: 20, FlushAfter: 10 * time.Millisecond, Lease: 500 * time.Millisecond, Store: store,
 			Option:  func(record string) string { return record[:1] },
-			Backoff: backoff.Constant{Wait: 10 * time.Millisecond},
+			Backoff: backoff.Constant{Delay: 10 * time.Millisecond},
 			Send:    f.send,
 		})
 		require.NoError(t, err)

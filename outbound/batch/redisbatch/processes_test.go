@@ -77,7 +77,7 @@ func (p process) batcher(client *redis.Client) (*batch.Batcher[string, string], 
 	cfg := batch.Config[string, string]{
 		Name: "processes", Method: methodOfAll, MaxRecords: 20, FlushAfter: time.Hour, Lease: p.Lease, Store: store,
 		Option:  func(record string) string { return record[:strings.IndexByte(record, '/')] },
-		Backoff: backoff.Constant{Wait: 10 * time.Millisecond},
+		Backoff: backoff.Constant{Delay: 10 * time.Millisecond},
 		Send:    p.send,
 	}
 	if p.Rate.Calls > 0 {

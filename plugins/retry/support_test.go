@@ -7,19 +7,33 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/core/backoff"
-	coreretry "github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/retry"
 	"github.com/gresil/gresil/resiltest"
 )
 
-// status answers with a status, a body of that size and header lines
-// "Name: value".
+// A plugin is a Client and its policy.
+type plugin struct {
+	*retry.Client
+
+	policy *retry.Policy
+}
+
+// quick is a plugin without waits, unless the Config has a Backoff.
+func quick(c retry.Config, o retry.ClientOptions) plugin {
+	if c.Backoff == nil {
+		c.Backoff = backoff.Constant{}
+	}
+	p := core.Must(retry.New(c))
+	return plugin{retry.NewClient(p, o), p}
+}
+
+// status answers with a status, a body of that size and header lines "Name: value".
 func status(code, size int, header ...string) resiltest.Reply {
 	r := resiltest.Reply{Status: code, Header: http.Header{}, Body: strings.Repeat("x", size)}
 	for _, h := range header {
@@ -29,9 +43,8 @@ func status(code, size int, header ...string) resiltest.Reply {
 	return r
 }
 
-// do sends a request through the plugin, closes what it gets, and sees that the
-// request stays what it was.
-func do(t *testing.T, p *retry.Plugin, base http.RoundTripper, req *http.Request) (*http.Response, error) {
+// do sends a request through the plugin, closes what it gets, and sees that the request stays what it was.
+func do(t *testing.T, p plugin, base http.RoundTripper, req *http.Request) (*http.Response, error) {
 	t.Helper()
 	before, header, url := *req, req.Header.Clone(), *req.URL
 	resp, err := p.Transport(base).RoundTrip(req)
@@ -44,6 +57,9 @@ func do(t *testing.T, p *retry.Plugin, base http.RoundTripper, req *http.Request
 	if resp != nil {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
+		if client.Rejected(resp) == nil {
+			require.Same(t, req, resp.Request)
+		}
 	}
 	return resp, err
 }
@@ -57,25 +73,20 @@ func request(ctx context.Context, method string, body io.Reader) *http.Request {
 	return core.Must(http.NewRequestWithContext(ctx, method, "http://example.test/x?y=1", body))
 }
 
-// quick is a plugin without waits.
-func quick(c retry.Config) *retry.Plugin {
-	if c.Backoff == nil && c.Delay == nil {
-		c.Backoff = backoff.None{}
-	}
-	return core.Must(retry.New(c))
-}
+func always(context.Context, *http.Response, error) (bool, error) { return true, nil }
 
-// doubling are the waits of Kresil: half a second, doubled, no jitter.
-func doubling() backoff.Strategy {
-	return backoff.Exponential{Initial: 500 * time.Millisecond, Max: time.Minute}
+func reject(err error) resiltest.Reply {
+	return resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
+		return client.Reject(req, http.StatusServiceUnavailable, err), nil
+	}}
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// suppressed is one retry that was not made.
-func suppressed(why coreretry.Verdict) (s [coreretry.OverBudget + 1]uint64) {
-	s[why] = 1
-	return s
-}
+// bound is a time limit of an attempt, as a timeout plugin sets it.
+type bound struct{}
+
+func (bound) Error() string { return "timeout: it is over" }
+func (bound) Timeout() bool { return true }
