@@ -24,7 +24,7 @@ const (
 	Reset
 	// Check decides as Take would, and takes nothing.
 	Check
-	// Drain takes all there is, also before waiters.
+	// Drain takes all there is.
 	Drain
 )
 
