@@ -153,12 +153,6 @@ func (b *Breaker) config(ctx context.Context) *Config {
 	return &changed
 }
 
-func (b *Breaker) slowCall(ctx context.Context) time.Duration { return b.config(ctx).SlowCall }
-
-func (b *Breaker) classify(ctx context.Context) func(context.Context, any, error) core.Outcome {
-	return b.config(ctx).Classify
-}
-
 // Close removes the breaker from its registry. It goes on working.
 func (b *Breaker) Close() error {
 	if b.group {

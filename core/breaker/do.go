@@ -27,7 +27,7 @@ func Do[T any](ctx context.Context, b *Breaker, operation func(context.Context) 
 	}()
 	result, err := operation(ctx)
 	outcome = core.Ignored // if Classify panics
-	if classify := b.classify(ctx); classify != nil {
+	if classify := b.config(ctx).Classify; classify != nil {
 		outcome = classify(ctx, result, err)
 	} else {
 		outcome = Classify(ctx, nil, err)

@@ -23,7 +23,7 @@ func (b *Breaker) Acquire(ctx context.Context) (Permit, error) {
 	switch stateOf(word) {
 	case Closed, MetricsOnly:
 		if word&timed != 0 || b.life.Calls() {
-			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now(), slow: b.slowCall(ctx)}, nil
+			return Permit{breaker: b, ctx: ctx, word: word&^calm | timed, started: b.now(), slow: b.config(ctx).SlowCall}, nil
 		}
 		return Permit{breaker: b, ctx: ctx, word: word &^ calm}, nil
 	case Disabled:
@@ -49,7 +49,7 @@ func (b *Breaker) reject(ctx context.Context, e *OpenError) (Permit, error) {
 
 // acquireLocked is Acquire for a call that may be a trial, or if a change of state is due.
 func (b *Breaker) acquireLocked(ctx context.Context) (Permit, error) {
-	slow, now := b.slowCall(ctx), b.now()
+	slow, now := b.config(ctx).SlowCall, b.now()
 	b.lock(ctx, now)
 	p := Permit{breaker: b, ctx: ctx, word: b.word.Load()&^calm | timed, started: now, slow: slow}
 	refusal := b.refusal.Load()

@@ -18,20 +18,6 @@ import (
 	"github.com/gresil/gresil/resiltest"
 )
 
-// stalls answers with headers, and a body that ends with the context of its request.
-func stalls(req *http.Request) (*http.Response, error) {
-	resp := answer(req, nil)
-	resp.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), readFunc(func([]byte) (int, error) {
-		<-req.Context().Done()
-		return 0, req.Context().Err()
-	})))
-	return resp, nil
-}
-
-type readFunc func(p []byte) (int, error)
-
-func (f readFunc) Read(p []byte) (int, error) { return f(p) }
-
 func TestABodyUnderANearerOuterLimitIsReadAsItIs(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("reset")
