@@ -63,7 +63,7 @@ func oursOver(base http.RoundTripper, plugins ...client.Plugin) http.RoundTrippe
 
 func oursRetry() client.Plugin   { return must(retry.New(retry.Config{})) }
 func oursBreaker() client.Plugin { return must(breaker.NewClient(breaker.ClientConfig{})) }
-func oursTimeout() client.Plugin { return must(timeout.NewAttempt(timeout.Config{})) }
+func oursTimeout() client.Plugin { return timeout.NewClient(nil, timeout.ClientOptions{PerAttempt: true}) }
 
 func safeRetry() failsafe.Policy[*http.Response] {
 	return failsafehttp.NewRetryPolicyBuilder().Build() //nolint:bodyclose // a type argument

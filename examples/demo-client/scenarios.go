@@ -143,7 +143,7 @@ func showBreaker(ctx context.Context, target string, t *table) error {
 }
 
 func showTimeout(ctx context.Context, target string, t *table) error {
-	attempts, err := timeout.NewAttempt(timeout.Config{Limit: 200 * time.Millisecond})
+	limit, err := timeout.New(timeout.Config{Limit: 200 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -153,6 +153,7 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 	}
 	network, closeIdle := newNetwork()
 	defer closeIdle()
+	attempts := timeout.NewClient(limit, timeout.ClientOptions{PerAttempt: true})
 	c := &http.Client{Transport: client.New(network, attempts, retries)}
 	start := time.Now()
 	slow := send(ctx, c, http.MethodGet, target+"/slow?d=10s")

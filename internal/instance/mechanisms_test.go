@@ -25,7 +25,6 @@ import (
 	breakers "github.com/gresil/gresil/plugins/breaker"
 	limiters "github.com/gresil/gresil/plugins/ratelimit"
 	retries "github.com/gresil/gresil/plugins/retry"
-	timeouts "github.com/gresil/gresil/plugins/timeout"
 )
 
 // A made mechanism has these methods, and SetConfig.
@@ -69,12 +68,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"ratelimit server": func(n string, r *core.Registry) (made, error) {
 			return limiters.NewServer(limiters.ServerConfig{Name: n, Registry: r})
-		},
-		"timeout client": func(n string, r *core.Registry) (made, error) {
-			return timeouts.NewTotal(timeouts.Config{Name: n, Registry: r})
-		},
-		"timeout server": func(n string, r *core.Registry) (made, error) {
-			return timeouts.NewServer(timeouts.ServerConfig{Name: n, Registry: r})
 		},
 		"dispatch": func(n string, r *core.Registry) (made, error) {
 			return dispatch.New(dispatch.Config[string, int]{Name: n, Registry: r})

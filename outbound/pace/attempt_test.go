@@ -38,7 +38,7 @@ func TestTheWaitAfterASlowDialIsNotPartOfAnAttempt(t *testing.T) {
 		dials(tr, 60*time.Millisecond)
 		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 10, Per: time.Minute}}})
 		breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 4}))
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: 5 * time.Second}))
+		attempt := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: 5 * time.Second})), timeout.ClientOptions{PerAttempt: true})
 		rt := client.New(tr, p, breakers, attempt)
 		for range 20 {
 			req := post(t.Context(), srv.URL, strings.NewReader("order"))
@@ -65,7 +65,7 @@ func TestASlowDialDoesNotLoseItsTurn(t *testing.T) {
 		dials(tr, 100*time.Millisecond)
 		p := newPacer(t, pace.Config{Rates: perSecond(100)})
 		breakers := core.Must(breaker.NewClient(breaker.ClientConfig{Window: 4}))
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
+		attempt := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ClientOptions{PerAttempt: true})
 		rt := client.New(tr, p, breakers, attempt)
 		done := make(chan error, 1000)
 		for range 1000 {

@@ -169,7 +169,7 @@ func TestOurOwnAttemptTimeoutIsAFailure(t *testing.T) {
 		}{
 			{"a timeout for each attempt, further in", inner, func() (context.Context, context.CancelFunc) { return t.Context(), func() {} }, core.Failure},
 			{"a total timeout, further out", outer, func() (context.Context, context.CancelFunc) {
-				return context.WithTimeoutCause(t.Context(), time.Second, &timeout.Error{Name: limit.Name(), Limit: limit.Limit()})
+				return context.WithTimeoutCause(t.Context(), time.Second, &timeout.Error{Name: limit.Name(), Limit: time.Second})
 			}, core.Failure},
 			{"a deadline of the caller", outer, deadline, core.Ignored},
 			{"the caller gives up", outer, func() (context.Context, context.CancelFunc) {

@@ -212,26 +212,6 @@ func TestATripIsNotPutOffToTheBody(t *testing.T) {
 	require.Equal(t, breaker.Open, p.For(host).State())
 }
 
-// A body that stalls is cut by the timeout further in, and is a failure of the host.
-func TestJudgeBodyCountsABodyThatStalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newClient(t, breaker.ClientConfig{JudgeBody: true, Window: 1})
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{BodyIdle: time.Second}))
-		rt := client.New(roundTrip(func(req *http.Request) (*http.Response, error) {
-			resp := respond(req, http.StatusOK)
-			resp.Body = stalled{req.Context()}
-			return resp, nil
-		}), p, attempt)
-		resp, err := get(t.Context(), rt, "https://"+host)
-		require.NoError(t, err)
-		_, err = io.ReadAll(resp.Body)
-		require.ErrorIs(t, err, timeout.ErrTimeout)
-		require.NoError(t, resp.Body.Close())
-		require.ErrorIs(t, refused(t, rt), breaker.ErrOpen)
-	})
-}
-
 type stalled struct{ ctx context.Context }
 
 func (s stalled) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, s.ctx.Err() }

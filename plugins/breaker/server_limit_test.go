@@ -20,7 +20,7 @@ import (
 func TestAnOuterLimitIsAFailureOfTheHandlerFromHalfOfIt(t *testing.T) {
 	t.Parallel()
 	limits := map[string]func(http.Handler) http.Handler{
-		"timeout.Server": core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second})).Handler,
+		"timeout.Server": timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ServerOptions{}).Handler,
 		"WithTimeoutCause": func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ctx, cancel := context.WithTimeoutCause(r.Context(), time.Second, &timeout.Error{Limit: time.Second})

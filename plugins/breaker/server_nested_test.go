@@ -42,7 +42,7 @@ func TestABreakerAroundItselfCountsOnce(t *testing.T) {
 		"StripPrefix":             func(h http.Handler) http.Handler { return http.StripPrefix("/a", h) },
 		"a writer without Unwrap": hide,
 		"TimeoutHandler":          func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Minute, "late") },
-		"the timeout plugin":      core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Minute})).Handler,
+		"the timeout plugin":      timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Minute})), timeout.ServerOptions{}).Handler,
 	} {
 		for keyed, key := range map[string]server.Key{"one": nil, "by host": func(b []byte, r *http.Request) ([]byte, bool) { return append(b, r.Host...), true }} {
 			synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 	t.Parallel()
 	const limit = time.Second
-	plugin := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: limit}))
+	plugin := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: limit})), timeout.ServerOptions{})
 	cause := func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), limit, &timeout.Error{Limit: limit})
@@ -44,7 +44,7 @@ func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 	proxy := func(t *testing.T, h http.Handler) http.Handler {
 		t.Helper()
 		p := httputil.NewSingleHostReverseProxy(core.Must(url.Parse("http://" + host)))
-		p.Transport = client.New(origin(t, h), core.Must(timeout.NewAttempt(timeout.Config{Limit: limit})))
+		p.Transport = client.New(origin(t, h), timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: limit})), timeout.ClientOptions{PerAttempt: true}))
 		p.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.WriteHeader(http.StatusBadGateway)
 			time.Sleep(limit) // net/http would wait for the last read of the body by a lock, and the bubble stand still

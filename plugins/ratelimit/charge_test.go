@@ -590,7 +590,7 @@ func TestCharge_AfterATimeout(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]func(http.Handler) http.Handler{
 		"net/http": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Millisecond, "late") },
-		"plugin":   core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Millisecond})).Handler,
+		"plugin":   timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Millisecond})), timeout.ServerOptions{}).Handler,
 	} {
 		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1000), Headers: everyHeader})
 		var all sync.WaitGroup
@@ -653,7 +653,7 @@ func TestCharge_RejectDuringATimeoutDoesNotUseTheWriterAfterwards(t *testing.T) 
 			require.True(t, c.Reject(w, r, result), "the refund lasts until the answer of the timeout was sent")
 		})
 		w := &perishable{ResponseRecorder: httptest.NewRecorder()}
-		limit := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second / 2}))
+		limit := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Second / 2})), timeout.ServerOptions{})
 		s.plugin.Handler(limit.Handler(s.inner)).ServeHTTP(w, request(http.MethodGet, "/"))
 		w.gone.Store(true)
 		require.Equal(t, 503, w.Code)

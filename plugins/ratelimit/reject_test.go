@@ -49,11 +49,11 @@ func TestReject_StalledBody(t *testing.T) {
 		{"breaker", func() http.Handler { return core.Must(breaker.NewServer(broken)).Handler(http.NotFoundHandler()) }, 503, true},
 		{"limit in breaker in timeout", func() http.Handler {
 			inner := core.Must(breaker.NewServer(breaker.ServerConfig{})).Handler(limiter(spent))
-			return core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(inner)
+			return timeout.NewServer(nil, timeout.ServerOptions{}).Handler(inner)
 		}, 413, true},
 		{"MaxBytesHandler", func() http.Handler { return http.MaxBytesHandler(limiter(spent), 3) }, 413, false},
 		{"timeout", func() http.Handler {
-			return core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Millisecond})).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			return timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Millisecond})), timeout.ServerOptions{}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
 			}))
 		}, 503, false},

@@ -16,11 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
 	"github.com/gresil/gresil/plugins/retry"
-	"github.com/gresil/gresil/plugins/timeout"
-	"github.com/gresil/gresil/resiltest"
 )
 
 func TestErrorsThatAreTheSameEachTimeAreNotRetried(t *testing.T) {
@@ -79,15 +76,4 @@ func TestACertificateThatVerifyConnectionDoesNotAcceptIsNotRetried(t *testing.T)
 	_, err := quick(retry.Config{}).Transport(tr).RoundTrip(req)
 	require.ErrorAs(t, err, new(x509.UnknownAuthorityError))
 	require.EqualValues(t, 1, asked.Load())
-}
-
-func TestAnOverrideFurtherInThatCannotBeUsedIsNotRetried(t *testing.T) {
-	t.Parallel()
-	attempt, retries := core.Must(timeout.NewAttempt(timeout.Config{})), core.Must(retry.New(retry.Config{}))
-	s := resiltest.NewScript(status(200, 0))
-	ctx := attempt.Override(t.Context(), func(c *timeout.Config) { c.HeadersOnly, c.CutBody = true, true })
-	_, err := client.New(s, retries, attempt).RoundTrip(request(ctx, http.MethodGet, nil))
-	require.ErrorIs(t, err, core.ErrConfig)
-	require.Zero(t, retries.Stats().Retries)
-	require.Zero(t, s.Calls())
 }

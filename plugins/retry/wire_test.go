@@ -22,8 +22,8 @@ import (
 func around(base http.RoundTripper) http.RoundTripper {
 	return client.New(base, quick(retry.Config{}),
 		core.Must(breaker.NewClient(breaker.ClientConfig{JudgeBody: true})),
-		core.Must(timeout.NewTotal(timeout.Config{Limit: time.Minute, BodyIdle: time.Second})),
-		core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second, CutBody: true, BodyIdle: time.Second})))
+		timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Minute})), timeout.ClientOptions{}),
+		timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ClientOptions{PerAttempt: true}))
 }
 
 // What was not asked for by 100 Continue was not sent, so that it can be sent again.
