@@ -299,10 +299,10 @@ func TestAnOuterLimitCountsAgainstTheServerThatHadHalfOfItsTime(t *testing.T) {
 			left    time.Duration
 			want    core.Outcome
 		}{
-			"half of its own":             {own, own / 2, core.Failure},
-			"more than half of its own":   {own, own - 1, core.Failure},
-			"half of the outer":           {0, outer / 2, core.Failure},
-			"all of the outer":            {0, outer, core.Failure},
+			"half of its own":           {own, own / 2, core.Failure},
+			"more than half of its own": {own, own - 1, core.Failure},
+			"half of the outer":         {0, outer / 2, core.Failure},
+			"all of the outer":          {0, outer, core.Failure},
 		} {
 			if name == "caller's own" && c.attempt == 0 {
 				c.want = core.Failure // it is not known how long it was

@@ -24,7 +24,7 @@ import (
 func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 	t.Parallel()
 	const limit = time.Second
-	plugin := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: limit})), timeout.ServerOptions{})
+	plugin := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: limit})), timeout.ServerOptions{Cut: true})
 	cause := func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeoutCause(r.Context(), limit, &timeout.Error{Limit: limit})

@@ -56,7 +56,7 @@ func TestReject_StalledBody(t *testing.T) {
 			return timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Millisecond})), timeout.ServerOptions{}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
 			}))
-		}, 503, false},
+		}, 503, true},
 		{"a handler's own", func() http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				server.Reject(w, r, server.Rejection{Status: http.StatusUnauthorized, Unmarked: true})

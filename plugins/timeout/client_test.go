@@ -150,8 +150,9 @@ func TestBodyEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+				want := c.stats
 				if kind == "attempt" {
-					c.stats = timeout.Stats{Succeeded: 1}
+					want = timeout.Stats{Succeeded: 1}
 				}
 				inner := resiltest.NewScript(c.reply)
 				resp, err := get(t, t.Context(), plugin.Transport(inner))
@@ -159,7 +160,7 @@ func TestBodyEnd(t *testing.T) {
 				c.end(t, resp.Body)
 				require.NoError(t, resp.Body.Close())
 				require.NoError(t, resp.Body.Close())
-				require.Equal(t, c.stats, limit.Stats())
+				require.Equal(t, want, limit.Stats())
 				require.Error(t, contextOf(inner).Err(), "released")
 			})
 		})

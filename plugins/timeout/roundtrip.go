@@ -63,7 +63,7 @@ func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *htt
 		}
 		return nil, err
 	}
-	restore(resp, sent, req)
+	request.Outlive(resp, sent, req, nil) // the context that it was sent with ends with the body
 	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
 		client.OnBodyEnd(resp, func() { cancel(nil) })
 	} else {
@@ -108,25 +108,13 @@ func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.
 	if err != nil || resp == nil {
 		return resp, x.end(err)
 	}
-	restore(resp, sent, req)
+	request.Outlive(resp, sent, req, nil) // the context that it was sent with ends with the body
 	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
 		client.OnBodyEnd(resp, func() { _ = x.end(nil) }) // stays nil: an upgraded connection is not limited
 		return resp, nil
 	}
 	resp.Body = &body{ReadCloser: resp.Body, exchange: x}
 	return resp, nil
-}
-
-// restore makes the request of a response the caller's again, or gives it the caller's context: the one that it was sent with ends
-// with the body.
-func restore(resp *http.Response, sent, req *http.Request) {
-	switch {
-	case resp.Request == nil:
-	case resp.Request == sent:
-		resp.Request = req
-	case request.Marked(resp.Request) == nil:
-		resp.Request = resp.Request.WithContext(req.Context())
-	}
 }
 
 // An exchange is a request with a total limit and the reading of its body.
