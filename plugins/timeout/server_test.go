@@ -90,8 +90,9 @@ func TestHandlerOverTheLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			modes(t, func(t *testing.T, cut bool, limit *timeout.Timeout, plugin *timeout.Server) {
 				var cause, late error
-				start := time.Now()
+				start, done := time.Now(), make(chan struct{})
 				w := handle(t, t.Context(), plugin, func(w http.ResponseWriter, r *http.Request) {
+					defer close(done)
 					c.end(r.Context())
 					if cause = context.Cause(r.Context()); cut {
 						time.Sleep(time.Millisecond)
@@ -107,7 +108,7 @@ func TestHandlerOverTheLimit(t *testing.T) {
 				require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
 				require.Empty(t, w.Header().Get("Retry-After"))
 				require.Contains(t, w.Body.String(), "The request took too long.")
-				time.Sleep(time.Hour)
+				<-done
 				requireTimeout(t, cause, "api")
 				if cut {
 					require.Equal(t, http.ErrHandlerTimeout, late)
@@ -193,10 +194,9 @@ func TestClientThatWentAway(t *testing.T) {
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(100*time.Millisecond, func() { cancel(gone) })
-		var cause error
-		w := handle(t, ctx, plugin, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); cause = context.Cause(r.Context()) })
-		synctest.Wait()
-		require.Equal(t, gone, cause)
+		cause := make(chan error, 1)
+		w := handle(t, ctx, plugin, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); cause <- context.Cause(r.Context()) })
+		require.Equal(t, gone, <-cause)
 		require.NotContains(t, w.Body.String(), "too long")
 		require.Equal(t, timeout.Stats{Failed: 1}, limit.Stats())
 	})
