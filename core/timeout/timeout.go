@@ -86,7 +86,7 @@ func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) 
 	limited, cancel := limit.Context(ctx)
 	defer cancel()
 	result, err := operation(limited)
-	return result, t.inner().Count(limit, ctx, limited, err)
+	return result, t.inner().Count(ctx, limited, limit, err)
 }
 
 // Override returns a context under which f changes the Config for operations of this timeout. Overrides nest; the innermost is

@@ -68,7 +68,7 @@ func (l *Limit) Struck(caller, limited context.Context) bool {
 }
 
 // Count counts an operation that has ended with err, and returns its error, which is a Cause of the limit if that has struck.
-func (t *Timeout[C]) Count(l *Limit, caller, limited context.Context, err error) error {
+func (t *Timeout[C]) Count(caller, limited context.Context, l *Limit, err error) error {
 	switch {
 	case err == nil:
 		t.succeeded.Add(1)
@@ -84,7 +84,7 @@ func (t *Timeout[C]) Count(l *Limit, caller, limited context.Context, err error)
 
 // late returns the error of an operation over the limit. The error that says no more than the end of its context is left out.
 func (l *Limit) late(ended, err error) error {
-	timeout, ok := err.(interface{ Timeout() bool }) //nolint:errorlint // as net/url: no deeper
+	timeout, ok := err.(interface{ Timeout() bool }) // as net/url: no deeper
 	switch {
 	case err == ended, errors.Is(err, context.Canceled): //nolint:errorlint // an error that wraps it is kept
 		return l.Cause

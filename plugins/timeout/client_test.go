@@ -28,9 +28,9 @@ type stub func(*http.Request) (*http.Response, error)
 
 func (f stub) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// after answers with the text after d, unless the request's context ends before.
-func after(d time.Duration, text string) *resiltest.Script {
-	return resiltest.NewScript(resiltest.Reply{Delay: d, Body: text})
+// after answers after d, unless the request's context ends before.
+func after(d time.Duration) *resiltest.Script {
+	return resiltest.NewScript(resiltest.Reply{Delay: d})
 }
 
 // trickle answers with a body of n bytes, each of which takes a second.
@@ -90,6 +90,7 @@ func TestLimitOfAHangingRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+				t.Helper()
 				start := time.Now()
 				_, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
 					<-req.Context().Done()
@@ -107,6 +108,7 @@ func TestLimitOfAHangingRequest(t *testing.T) {
 func TestBody(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		inner := trickle(5)
 		resp, err := get(t, t.Context(), plugin.Transport(inner))
 		require.NoError(t, err)
@@ -150,6 +152,7 @@ func TestBodyEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+				t.Helper()
 				want := c.stats
 				if kind == "attempt" {
 					want = timeout.Stats{Succeeded: 1}
@@ -186,11 +189,12 @@ func TestOtherEndings(t *testing.T) {
 		err  error
 	}{
 		"failure":               {nil, resiltest.NewScript(resiltest.Reply{Err: errBoom}), errBoom},
-		"caller cancels":        {canceled, after(time.Hour, ""), gone},
-		"caller's own deadline": {nearer, after(time.Hour, ""), context.DeadlineExceeded},
+		"caller cancels":        {canceled, after(time.Hour), gone},
+		"caller's own deadline": {nearer, after(time.Hour), context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds(t, func(t *testing.T, _ string, limit *timeout.Timeout, plugin *timeout.Client) {
+				t.Helper()
 				ctx := t.Context()
 				if c.ctx != nil {
 					ctx = c.ctx(ctx)
@@ -207,6 +211,7 @@ func TestOtherEndings(t *testing.T) {
 func TestResponseAfterTheLimit(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		body := resiltest.NewBody("x")
 		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			time.Sleep(2 * time.Second)
@@ -233,6 +238,7 @@ type duplex struct {
 func TestUpgradedConnection(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, _ string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		var written strings.Builder
 		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
 			resp := answer(req, duplex{strings.NewReader("hello"), &written, io.NopCloser(nil)})
@@ -252,6 +258,7 @@ func TestUpgradedConnection(t *testing.T) {
 func TestPanicOfTheTransport(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, _ string, _ *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		inner := resiltest.NewScript(resiltest.Reply{Panic: "boom"})
 		require.PanicsWithValue(t, "boom", func() { _, _ = get(t, t.Context(), plugin.Transport(inner)) })
 		require.Error(t, contextOf(inner).Err(), "released")
@@ -261,6 +268,7 @@ func TestPanicOfTheTransport(t *testing.T) {
 func TestClientOverride(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		off := plugin.Override(t.Context(), func(o *timeout.ClientOptions) { o.Disabled = true })
 		for name, c := range map[string]struct {
 			ctx   context.Context
@@ -274,7 +282,7 @@ func TestClientOverride(t *testing.T) {
 			"of another plugin": {timeout.NewClient(limit, timeout.ClientOptions{}).Override(t.Context(), nil), time.Second, timeout.Stats{TimedOut: 1}},
 		} {
 			before, start := limit.Stats(), time.Now()
-			resp, err := get(t, c.ctx, plugin.Transport(after(3*time.Second, "")))
+			resp, err := get(t, c.ctx, plugin.Transport(after(3*time.Second)))
 			require.Equal(t, c.want, time.Since(start), name)
 			if c.want < 3*time.Second {
 				requireTimeout(t, err, kind)
@@ -292,9 +300,10 @@ func TestClientOverride(t *testing.T) {
 func TestClassifyOfALimit(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		var inside core.Outcome
 		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			resp, err := after(time.Hour, "").RoundTrip(req)
+			resp, err := after(time.Hour).RoundTrip(req)
 			inside = client.Classify(req.Context(), resp, err)
 			return resp, err
 		})))
@@ -308,6 +317,7 @@ func TestClassifyOfALimit(t *testing.T) {
 func TestOverARealTransport(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
 		tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/body" {
 				_, _ = io.WriteString(w, "x")

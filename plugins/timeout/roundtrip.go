@@ -30,7 +30,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch {
 	case limit.Nearer(caller):
 		resp, err := t.next.RoundTrip(req)
-		return resp, t.client.timeout.Count(limit, caller, caller, err)
+		return resp, t.client.timeout.Count(caller, caller, limit, err)
 	case t.client.opts.PerAttempt:
 		return t.attempt(req, limit)
 	default:
@@ -57,7 +57,7 @@ func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *htt
 			err = context.Cause(ctx) // the body could not be read
 		}
 	}
-	if err = t.client.timeout.Count(limit, caller, ctx, err); err != nil || resp == nil {
+	if err = t.client.timeout.Count(caller, ctx, limit, err); err != nil || resp == nil {
 		if resp != nil && resp.Body != nil {
 			_ = resp.Body.Close() // it is not returned
 		}
@@ -130,7 +130,7 @@ type exchange struct {
 // end counts the exchange, once, and returns the error for the caller.
 func (x *exchange) end(err error) error {
 	x.once.Do(func() {
-		x.err = x.timeout.Count(x.limit, x.caller, x.limited, err)
+		x.err = x.timeout.Count(x.caller, x.limited, x.limit, err)
 		x.cancel()
 	})
 	return x.err

@@ -47,9 +47,9 @@ func (s *Server) Handler(next http.Handler) http.Handler {
 		}
 		x := serving{server: s, limit: s.timeout.Limit(r.Context()), w: w, r: r, reject: opts.OnRejected}
 		if s.opts.Cut {
-			x.cut(limited)
+			x.cut(limited) //nolint:contextcheck // it takes that of r
 		} else {
-			x.serve(next)
+			x.serve(next) //nolint:contextcheck // likewise
 		}
 	})
 }
@@ -113,7 +113,7 @@ func (x *serving) run(h http.Handler, w http.ResponseWriter, f func()) {
 	x.ctx, cancel = x.limit.Context(x.r.Context())
 	defer cancel()
 	x.err = errPanic
-	defer func() { _ = x.server.timeout.Count(x.limit, x.r.Context(), x.ctx, x.err) }() // also after a panic
+	defer func() { _ = x.server.timeout.Count(x.r.Context(), x.ctx, x.limit, x.err) }() // also after a panic
 	h.ServeHTTP(w, x.r.WithContext(x.ctx))
 	f()
 }
