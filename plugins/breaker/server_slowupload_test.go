@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,8 +75,13 @@ func TestALimitDuringASlowUploadIsNoFailureOfTheHandler(t *testing.T) {
 			"slow before a fast one": {early, 0, core.Failure},
 		} {
 			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex // requests of several connections
 				var got []core.Outcome
-				p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome) { got = append(got, o) })})
+				p := newServer(t, breaker.ServerConfig{Registry: recorded(func(o core.Outcome) {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, o)
+				})})
 				front := origin(t, around(t, p, c.handler))
 				for range 8 {
 					resp, err := front.RoundTrip(upload(t.Context(), io.LimitReader(trickle(c.pause), 40), 0))
