@@ -63,7 +63,9 @@ func oursOver(base http.RoundTripper, plugins ...client.Plugin) http.RoundTrippe
 
 func oursRetry() client.Plugin   { return retry.NewClient(nil, retry.ClientOptions{}) }
 func oursBreaker() client.Plugin { return breaker.NewClient(nil, breaker.ClientOptions{}) }
-func oursTimeout() client.Plugin { return must(timeout.NewAttempt(timeout.Config{})) }
+func oursTimeout() client.Plugin {
+	return timeout.NewClient(nil, timeout.ClientOptions{PerAttempt: true})
+}
 
 func safeRetry() failsafe.Policy[*http.Response] {
 	return failsafehttp.NewRetryPolicyBuilder().Build() //nolint:bodyclose // a type argument

@@ -23,8 +23,8 @@ import (
 //     trailer is not valid, or not allowed in HTTP/2
 //   - a Read of the request body failed, or the body was shorter or longer than the
 //     ContentLength
-//   - a time limit struck while the transport waited for the request body, or after it
-//     had waited for that during half of the time or more
+//   - a time limit struck before the request body, of which something was read, was read to
+//     its end
 //
 // A transport can send other bodies of GetBody after the first one, as net/http does after
 // it lost a connection: the body that it read last counts, and so does an error of GetBody.
@@ -39,13 +39,13 @@ func Explain(req *http.Request, err error) error {
 	if err == nil || errors.Is(err, core.ErrRejected) {
 		return err
 	}
-	wrongLength, failed, slow := watchOf(req.Body).faults()
+	wrongLength, failed, unfinished := watchOf(req.Body).faults()
 	switch {
 	case request.Canceled(req) && !late(req.Context()), !sendable(req, err), wrongLength:
 		return &blame.Error{Err: err, Final: true}
 	case failed:
 		return &blame.Error{Err: err, Final: req.GetBody == nil}
-	case (blame.Timeout(err) || req.Context().Err() == context.DeadlineExceeded) && slow:
+	case (blame.Timeout(err) || req.Context().Err() == context.DeadlineExceeded) && unfinished:
 		return &blame.Error{Err: err}
 	case nowhere(req): // a failure of another RoundTripper, to which it may be an address
 		return &blame.Error{Err: err, Outcome: core.Failure, Final: true}

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,27 +83,6 @@ func TestAReadAfterTheBodyWasClosedIsNoFault(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, core.Failure, client.Classify(t.Context(), nil, client.Explain(sent, errDown)))
 	replay.Close()
-}
-
-func TestALimitThatStrikesWhileTheServerDoesNotReadIsAFailure(t *testing.T) {
-	t.Parallel()
-	for waited, want := range map[time.Duration]core.Outcome{499 * time.Millisecond: core.Failure, 500 * time.Millisecond: core.Ignored} {
-		synctest.Test(t, func(t *testing.T) {
-			req := request(t, http.MethodPut, reads(func(p []byte) (int, error) {
-				time.Sleep(waited)
-				return len(p), nil
-			}))
-			replay := client.NewReplay(req, -1)
-			sent, err := replay.Attempt(req.Context())
-			require.NoError(t, err)
-			_, err = sent.Body.Read(make([]byte, 10))
-			require.NoError(t, err)
-			time.Sleep(time.Second - waited) // the write
-			require.NoError(t, sent.Body.Close())
-			require.Equal(t, want, client.Classify(t.Context(), nil, client.Explain(sent, limit{})), waited)
-			require.Equal(t, core.Failure, client.Classify(t.Context(), nil, client.Explain(sent, errDown)), "no limit struck")
-		})
-	}
 }
 
 func TestARequestWithoutABodyIsWatchedForNothing(t *testing.T) { //nolint:paralleltest // it counts allocations

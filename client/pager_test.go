@@ -26,17 +26,11 @@ import (
 
 // each is a plugin of each kind and mode, and all of them together.
 func each() map[string][]client.Plugin {
-	total := func(c timeout.Config) client.Plugin { return core.Must(timeout.NewTotal(c)) }
-	attempt := func(c timeout.Config) client.Plugin { return core.Must(timeout.NewAttempt(c)) }
+	total, attempt := timeout.NewClient(nil, timeout.ClientOptions{}), timeout.NewClient(nil, timeout.ClientOptions{PerAttempt: true})
 	all := map[string][]client.Plugin{
 		"none":              nil,
-		"total":             {total(timeout.Config{})},
-		"total, headers":    {total(timeout.Config{HeadersOnly: true})},
-		"total, idle":       {total(timeout.Config{Limit: -1, BodyIdle: time.Minute})},
-		"attempt":           {attempt(timeout.Config{})},
-		"attempt, body":     {attempt(timeout.Config{CutBody: true})},
-		"attempt, idle":     {attempt(timeout.Config{BodyIdle: time.Minute})},
-		"attempt, headers":  {attempt(timeout.Config{Limit: -1, ResponseHeader: time.Minute})},
+		"total":             {total},
+		"attempt":           {attempt},
 		"retry":             {retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{MaxBuffer: 100})},
 		"retry, any method": {retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{MaxBuffer: 100, Repeatable: func(*http.Request) bool { return true }, CheckRetry: retry.CheckRetry})},
 		"breaker":           {breaker.NewClient(nil, breaker.ClientOptions{})},
@@ -45,12 +39,12 @@ func each() map[string][]client.Plugin {
 		"dispatcher":        {dispatched{core.Must(dispatch.New(dispatch.Config[string, struct{}]{}))}},
 	}
 	all["all"] = []client.Plugin{
-		total(timeout.Config{BodyIdle: time.Minute}),
+		total,
 		retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{MaxBuffer: 100}),
 		core.Must(ratelimit.NewClient(ratelimit.ClientConfig{})),
 		pacer(),
 		breaker.NewClient(nil, breaker.ClientOptions{}),
-		attempt(timeout.Config{CutBody: true, BodyIdle: time.Minute, ResponseHeader: time.Minute}),
+		attempt,
 	}
 	return all
 }
@@ -162,7 +156,7 @@ func TestTheRequestOfARepeatedAttemptIsTheCallers(t *testing.T) {
 	t.Parallel()
 	s := resiltest.NewScript(resiltest.Reply{Status: 503}, resiltest.Reply{Body: "x"})
 	retries := retry.NewClient(core.Must(retry.New(retry.Config{Backoff: backoff.Constant{}})), retry.ClientOptions{})
-	attempt := core.Must(timeout.NewAttempt(timeout.Config{}))
+	attempt := timeout.NewClient(nil, timeout.ClientOptions{PerAttempt: true})
 	req := core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://example.test/", nil))
 	resp, err := client.New(s, retries, attempt).RoundTrip(req)
 	require.NoError(t, err)

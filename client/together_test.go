@@ -25,7 +25,7 @@ import (
 type together struct {
 	*resiltest.Script
 
-	total, attempt *timeout.Client
+	total, attempt *timeout.Timeout
 	retries        *retry.Client
 	limits         *ratelimit.Client
 	group          *breaker.Group
@@ -36,9 +36,9 @@ func newTogether(t *testing.T) *together {
 	t.Helper()
 	x := &together{Script: resiltest.NewScript()}
 	var err error
-	x.total, err = timeout.NewTotal(timeout.Config{Name: "total", Limit: time.Minute})
+	x.total, err = timeout.New(timeout.Config{Name: "total", Limit: time.Minute})
 	require.NoError(t, err)
-	x.attempt, err = timeout.NewAttempt(timeout.Config{Name: "attempt", Limit: 2 * time.Second})
+	x.attempt, err = timeout.New(timeout.Config{Name: "attempt", Limit: 2 * time.Second})
 	require.NoError(t, err)
 	policy, err := retry.New(retry.Config{MaxAttempts: 3, Backoff: backoff.Constant{Delay: time.Second}})
 	require.NoError(t, err)
@@ -52,7 +52,10 @@ func newTogether(t *testing.T) *together {
 }
 
 func (x *together) plugins() []client.Plugin {
-	return []client.Plugin{x.attempt, x.breakers, x.limits, x.retries, x.total}
+	return []client.Plugin{
+		timeout.NewClient(x.attempt, timeout.ClientOptions{PerAttempt: true}), x.breakers, x.limits, x.retries,
+		timeout.NewClient(x.total, timeout.ClientOptions{}),
+	}
 }
 
 func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error) {

@@ -16,14 +16,14 @@ import (
 )
 
 // The limit strikes after a second, while the body is open and no Read runs.
-func TestAnOpenBodyIsJudgedByTheTimeThatItsReadsTook(t *testing.T) {
+func TestLimitWhileABodyIsOpen(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		read time.Duration
 		last error
 		want core.Outcome
 	}{
-		{499 * time.Millisecond, nil, core.Failure},
+		{0, nil, core.Ignored},
 		{500 * time.Millisecond, nil, core.Ignored},
 		{900 * time.Millisecond, io.EOF, core.Failure}, // the request was sent, and the server did not answer
 	} {

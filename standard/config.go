@@ -73,7 +73,7 @@ func (c Config) resolved() Config {
 	fill(&c.Total.Limit, 30*time.Second)
 	if c.Attempt.Limit == 0 {
 		c.Attempt.Limit = 10 * time.Second
-		if total := limitOf(c.Total); total > 0 {
+		if total := c.Total.Limit; total > 0 {
 			c.Attempt.Limit = min(c.Attempt.Limit, total)
 		}
 	}
@@ -83,14 +83,6 @@ func (c Config) resolved() Config {
 		c.Retry.Backoff = backoff.Exponential{Delay: 200 * time.Millisecond, Max: 10 * time.Second, Jitter: 1}
 	}
 	return c
-}
-
-// limitOf returns the limit of a resolved part, negative if there is none.
-func limitOf(c timeout.Config) time.Duration {
-	if c.Disabled {
-		return -1
-	}
-	return c.Limit
 }
 
 func fill[T comparable](field *T, value T) {
@@ -108,19 +100,10 @@ func (c Config) Validate() error {
 	part := func(field string, err error, typ string) {
 		check.Part(validate.Relabel(err, "standard.Config."+field+".", typ+"."))
 	}
-	part("Total", c.Total.Validate(), "timeout.Config")
 	part("Retry", c.Retry.Validate(), "retry.Config")
 	part("Limit", c.Limit.Validate(), "ratelimit.ClientConfig")
 	part("Breaker", c.Breaker.Validate(), "breaker.Config")
-	part("Attempt", c.Attempt.Validate(), "timeout.Config")
-	if !c.Total.HeadersOnly {
-		check.That(!c.Total.CutBody, "Total.CutBody", true, "must be false for a total limit")
-	}
-	check.That(c.Total.ResponseHeader <= 0, "Total.ResponseHeader", c.Total.ResponseHeader, "must be 0 for a total limit")
-	if !c.Attempt.CutBody {
-		check.That(!c.Attempt.HeadersOnly, "Attempt.HeadersOnly", true, "must be false for the limit of an attempt")
-	}
-	total, attempt, window, whole := limitOf(c.Total), limitOf(c.Attempt), c.Breaker.WindowTime, c.HTTP.Timeout
+	total, attempt, window, whole := c.Total.Limit, c.Attempt.Limit, c.Breaker.WindowTime, c.HTTP.Timeout
 	check.That(total <= 0 || attempt <= total, "Attempt.Limit", attempt, fmt.Sprintf("must be at most that of Total, %v, or nothing is retried after it", total))
 	check.That(window <= 0 || attempt <= 0 || window/2 >= attempt, "Breaker.WindowTime", window, fmt.Sprintf("must be at least twice the limit of an attempt, %v, or it forgets what is slow", attempt))
 	if total > 0 {

@@ -18,11 +18,11 @@ type Client struct {
 	// Pipeline is the Transport of the http.Client.
 	Pipeline *client.Transport
 
-	Total   *timeout.Client
+	Total   *timeout.Timeout
 	Retry   *retry.Policy
 	Limit   *ratelimit.Client
 	Breaker *breaker.Group // of the hosts
-	Attempt *timeout.Client
+	Attempt *timeout.Timeout
 	own     []client.Plugin
 }
 
@@ -35,11 +35,11 @@ func New(cfg Config) (*Client, error) {
 	cfg = cfg.resolved()
 	c := &Client{}
 	err := errors.Join(
-		part(c, &c.Total, cfg.Total, timeout.NewTotal),
+		limit(c, &c.Total, cfg.Total, timeout.ClientOptions{}),
 		c.retries(cfg.Retry),
 		part(c, &c.Limit, cfg.Limit, ratelimit.NewClient),
 		c.breakers(cfg.Breaker),
-		part(c, &c.Attempt, cfg.Attempt, timeout.NewAttempt),
+		limit(c, &c.Attempt, cfg.Attempt, timeout.ClientOptions{PerAttempt: true}),
 	)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -54,6 +54,14 @@ func part[P client.Plugin, C any](c *Client, to *P, cfg C, create func(C) (P, er
 	p, err := create(cfg)
 	if err == nil {
 		*to, c.own = p, append(c.own, p)
+	}
+	return err
+}
+
+func limit(c *Client, to **timeout.Timeout, cfg timeout.Config, opts timeout.ClientOptions) error {
+	t, err := timeout.New(cfg)
+	if err == nil {
+		*to, c.own = t, append(c.own, timeout.NewClient(t, opts))
 	}
 	return err
 }

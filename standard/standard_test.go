@@ -71,10 +71,10 @@ func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
 		{standard.Config{Total: timeout.Config{Limit: 5 * time.Second}}, ""},
 		{standard.Config{Total: timeout.Config{Limit: -1}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
 		{standard.Config{Attempt: timeout.Config{Limit: -1}}, ""},
-		{standard.Config{Total: timeout.Config{Disabled: true}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
-		{standard.Config{Attempt: timeout.Config{Disabled: true, Limit: time.Minute}}, ""},
-		{standard.Config{HTTP: http.Client{Timeout: 15 * time.Second}, Total: timeout.Config{Disabled: true}}, ""},
-		{standard.Config{Breaker: breaker.Config{WindowTime: time.Second}, Attempt: timeout.Config{Disabled: true}}, ""},
+		{standard.Config{Total: timeout.Config{Limit: -1}, Attempt: timeout.Config{Limit: time.Minute}}, ""},
+		{standard.Config{Attempt: timeout.Config{Limit: -1}}, ""},
+		{standard.Config{HTTP: http.Client{Timeout: 15 * time.Second}, Total: timeout.Config{Limit: -1}}, ""},
+		{standard.Config{Breaker: breaker.Config{WindowTime: time.Second}, Attempt: timeout.Config{Limit: -1}}, ""},
 		{standard.Config{Attempt: timeout.Config{Limit: 20 * time.Second}}, ""},
 		{standard.Config{Breaker: breaker.Config{WindowTime: 19 * time.Second}}, "standard.Config.Breaker.WindowTime = 19s: must be at least twice the limit of an attempt, 10s, or it forgets what is slow"},
 		{standard.Config{Breaker: breaker.Config{Window: 50}}, ""},
@@ -97,9 +97,9 @@ func TestSettingsThatWorkAgainstEachOther(t *testing.T) {
 		require.ErrorAs(t, err, &bad)
 		require.Contains(t, err.Error(), c.want)
 	}
-	_, err := standard.New(standard.Config{Retry: retry.Config{MaxRetryAfter: -1}, Total: timeout.Config{HeadersOnly: true, CutBody: true}})
+	_, err := standard.New(standard.Config{Retry: retry.Config{MaxRetryAfter: -1}, Attempt: timeout.Config{Limit: time.Hour}})
 	require.ErrorContains(t, err, "standard.Config.Retry.MaxRetryAfter")
-	require.ErrorContains(t, err, "standard.Config.Total.CutBody")
+	require.ErrorContains(t, err, "standard.Config.Attempt.Limit")
 }
 
 func TestRetriesBreakersAndTimeoutsWorkTogether(t *testing.T) {
@@ -162,7 +162,7 @@ func TestEveryPartCanBeChanged(t *testing.T) {
 func TestALimiterOfXTimeAndFurtherPlugins(t *testing.T) {
 	t.Parallel()
 	stub := resiltest.NewScript()
-	own := core.Must(timeout.NewTotal(timeout.Config{Name: "own"}))
+	own := timeout.NewClient(core.Must(timeout.New(timeout.Config{Name: "own"})), timeout.ClientOptions{})
 	cfg := standard.Config{HTTP: http.Client{Transport: stub}, Plugins: []client.Plugin{own}, Registry: &core.Registry{}}
 	cfg.Limit.Limiter = rate.NewLimiter(1, 1)
 	cfg.Limit.MaxWait = time.Nanosecond

@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// ErrTimeout is matched by the error of an operation that took longer than its
-// limit.
+// ErrTimeout is matched by an [*Error].
 var ErrTimeout = errors.New("timeout: limit exceeded")
 
-// An Error is the error of an operation that took longer than its limit, and the
-// cause with which the operation's context ends. It is a net.Error.
+// An Error is the error of an operation that took longer than its limit, and the cause of the end of its context. It matches
+// [ErrTimeout] and context.DeadlineExceeded, and is a net.Error.
 type Error struct {
 	Name  string        // of the timeout
 	Limit time.Duration // that was exceeded
-	Err   error         // of the operation; nil if it adds nothing
+	Err   error         // of the operation; it can be nil
 }
 
-// Error contains the name, the limit and Err.
+// Error has the name, the limit and Err.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("timeout: %q took longer than %v", e.Name, e.Limit)
@@ -27,13 +26,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("timeout: %q took longer than %v: %v", e.Name, e.Limit, e.Err)
 }
 
-// Is matches [ErrTimeout] and [context.DeadlineExceeded].
+// Is matches ErrTimeout and context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	return target == ErrTimeout || target == context.DeadlineExceeded
 }
-
-// Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }
 
 // Timeout returns true.
 func (e *Error) Timeout() bool { return true }
@@ -41,5 +37,17 @@ func (e *Error) Timeout() bool { return true }
 // Temporary returns true.
 func (e *Error) Temporary() bool { return true }
 
-// TimeLimit returns Limit.
-func (e *Error) TimeLimit() time.Duration { return e.Limit }
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Stats are the counts of operations that have ended.
+type Stats struct {
+	Succeeded uint64 // without an error, also after the limit
+	Failed    uint64 // with an error within the limit, or after the end of the caller's context
+	TimedOut  uint64 // with an error after the limit
+}
+
+// String returns the stats in one line, as in "succeeded=120 failed=3 timed_out=1".
+func (s Stats) String() string {
+	return fmt.Sprintf("succeeded=%d failed=%d timed_out=%d", s.Succeeded, s.Failed, s.TimedOut)
+}

@@ -1,191 +1,118 @@
+// Package timeout limits the time of an operation.
+//
+//	limit, err := timeout.New(timeout.Config{Name: "report", Limit: 5 * time.Second})
+//	if err != nil {
+//		return err
+//	}
+//	report, err := timeout.Do(ctx, limit, func(ctx context.Context) (Report, error) {
+//		return build(ctx)
+//	})
+//
+// The operation gets a context that ends at the limit, and Do waits for the end of the operation: one that ignores its context is
+// not cut short. For a single call, context.WithTimeout does the same without a name and counters. For HTTP there is
+// plugins/timeout.
+//
+// # Guarantees
+//
+// An error after the limit is an [*Error], and so is the cause of the context. A result without an error is a success, also after
+// the limit. The end of the caller's own context is never reported as a timeout of this limit. No goroutine is started.
 package timeout
 
 import (
 	"cmp"
 	"context"
-	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/internal/blame"
+	"github.com/gresil/gresil/internal/deadline"
 	"github.com/gresil/gresil/internal/instance"
 	"github.com/gresil/gresil/internal/registry"
 )
 
-// A Timeout limits the time of operations. It holds no state but counters, so
-// that any number of calls may use it at once.
-type Timeout struct {
-	life instance.Instance[Config, *Error]
+// Config configures a [Timeout]. The zero value is useful: 30 seconds.
+//
+// A Config is a plain value: copy it to derive another one from it.
+type Config struct {
+	// Name names the timeout in errors and in the registry. If empty, it is "default".
+	Name string
+	// Registry registers the timeout under the kind "timeout" and its name. If nil, it is not registered.
+	Registry *core.Registry
 
-	succeeded, failed, timedOut, canceled atomic.Uint64
-	abandoned                             atomic.Int64
+	// Limit is the time that an operation can take. If zero, it is 30 seconds. If negative, there is no limit.
+	Limit time.Duration
 }
 
-func lifeCycle() *instance.Kind[Config, *Error] {
-	return &instance.Kind[Config, *Error]{
+// Validate returns nil: every value can be used.
+func (c Config) Validate() error { return nil }
+
+// A Timeout limits the time of operations. It is safe for concurrent use. It is a core.Mechanism.
+type Timeout deadline.Timeout[Config]
+
+func (t *Timeout) inner() *deadline.Timeout[Config] { return (*deadline.Timeout[Config])(t) }
+
+func lifeCycle() *instance.Kind[Config, *deadline.Limit] {
+	return &instance.Kind[Config, *deadline.Limit]{
 		Kind: "timeout", Type: "timeout.Config", DefaultName: "default",
 		Fields: func(c *Config) instance.Fields {
 			return instance.Fields{Name: &c.Name, Registry: &c.Registry}
 		},
-		Settings: func(c *Config) *Error {
-			return &Error{Name: cmp.Or(c.Name, "default"), Limit: cmp.Or(c.Limit, 30*time.Second)}
+		Settings: func(c *Config) *deadline.Limit {
+			late := Error{Name: cmp.Or(c.Name, "default"), Limit: cmp.Or(c.Limit, 30*time.Second)}
+			return &deadline.Limit{Time: late.Limit, Cause: &late, Wrap: func(err error) error {
+				return &Error{Name: late.Name, Limit: late.Limit, Err: err}
+			}}
 		},
 	}
 }
 
-// Stats are counts of operations that ended since the timeout was made, except for
-// Abandoned.
-type Stats struct {
-	Succeeded uint64 // without an error, also after the limit
-	Failed    uint64 // with an error, within the limit
-	TimedOut  uint64 // with an error, after the limit
-	Canceled  uint64 // with an error, after the end of the caller's own context
-
-	// Abandoned is the number of operations that timed out and still run, although the
-	// adapter does not wait for them. Do always waits.
-	Abandoned uint64
-}
-
-// New makes a timeout. It returns the errors of [Config.Validate], or of
-// [core.Registry.Add].
+// New makes a timeout. It returns an error if the name is in use in the registry.
 func New(cfg Config) (*Timeout, error) {
 	t := &Timeout{}
-	if err := t.life.Init(lifeCycle(), cfg); err != nil {
+	if err := t.inner().Life().Init(lifeCycle(), cfg); err != nil {
 		return nil, err
 	}
-	if err := t.life.Register(t, t.SetConfig, registry.Source{Figures: t.figures}); err != nil {
+	if err := t.inner().Life().Register(t, t.SetConfig, registry.Source{Figures: t.inner().Figures}); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// SetConfig replaces the Config while the timeout is in use. Its Limit applies to
-// operations that begin from now on; counts stay. An empty Name and a nil Registry stay as they are: another one is a
-// [*core.ConfigError], as are the errors of [Config.Validate], and nothing changes.
-func (t *Timeout) SetConfig(cfg Config) error { return t.life.SetConfig(cfg, nil) }
-
-// Name returns the name of the timeout.
-func (t *Timeout) Name() string { return t.life.Name() }
-
-// Config returns the Config of New or of the last SetConfig, as it was given except
-// for a Name and Registry that stayed.
-func (t *Timeout) Config() Config { return t.life.Load().Config }
-
-// Limit returns the time that an operation may take: negative if there is no limit, and
-// never 0.
-func (t *Timeout) Limit() time.Duration { return t.cause().Limit }
-
-// cause returns the cause of the end of the context of an operation.
-func (t *Timeout) cause() *Error { return t.life.Load().Settings }
-
-// Stats returns the counts so far. They are read one after the other.
-func (t *Timeout) Stats() Stats {
-	return Stats{
-		Succeeded: t.succeeded.Load(),
-		Failed:    t.failed.Load(),
-		TimedOut:  t.timedOut.Load(),
-		Canceled:  t.canceled.Load(),
-		Abandoned: uint64(t.abandoned.Load()),
-	}
-}
-
-// Close removes the timeout from its registry. It goes on working. A second Close
-// does nothing; the error is always nil.
-func (t *Timeout) Close() error { return t.life.Close() }
-
-// Do runs operation in the caller's goroutine, under a context that ends at the
-// limit, and waits for its end. An error after the limit is an [*Error]. If there is no
-// limit, or ctx ends no later, operation gets ctx itself.
+// Do runs operation in the caller's goroutine, under a context that ends at the limit. A nil t is New of the zero Config.
 func Do[T any](ctx context.Context, t *Timeout, operation func(context.Context) (T, error)) (T, error) {
-	cause := t.cause()
-	limited, cancel := within(ctx, cause)
+	if t == nil {
+		t = core.Must(New(Config{}))
+	}
+	limit := t.inner().Limit(ctx)
+	limited, cancel := limit.Context(ctx)
 	defer cancel()
 	result, err := operation(limited)
-	return result, t.Finish(ctx, limited, err)
+	return result, t.inner().Count(ctx, limited, limit, err)
 }
 
-// Run makes a Timeout a [core.Mechanism]. It does the same as [Do].
-func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) {
-	return Do(ctx, t, next.Run)
+// Override returns a context under which f changes the Config for operations of this timeout. Overrides nest; the innermost is
+// applied last. Name and Registry stay.
+func (t *Timeout) Override(ctx context.Context, f func(*Config)) context.Context {
+	return t.inner().Override(ctx, f)
 }
 
-// within returns the context of an operation.
-func within(ctx context.Context, cause *Error) (_ context.Context, cancel context.CancelFunc) {
-	if cause.Limit < 0 {
-		return ctx, func() {}
-	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= cause.Limit {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, cause.Limit, cause)
+// Name returns the name of the timeout.
+func (t *Timeout) Name() string { return t.inner().Life().Name() }
+
+// Config returns the Config of New or of the last SetConfig.
+func (t *Timeout) Config() Config { return t.inner().Life().Load().Config }
+
+// SetConfig replaces the Config for operations that begin from now on. An empty Name and a nil Registry stay as they are; another
+// one is a *core.ConfigError, and nothing changes.
+func (t *Timeout) SetConfig(cfg Config) error { return t.inner().Life().SetConfig(cfg, nil) }
+
+// Stats returns the counts so far.
+func (t *Timeout) Stats() (s Stats) {
+	s.Succeeded, s.Failed, s.TimedOut = t.inner().Counts()
+	return s
 }
 
-// Finish is the last part of [Do], for adapters that make the context themselves: caller
-// is the caller's context, limited the one derived from it for the operation, and err
-// the operation's error. It counts, and returns the error for the caller,
-// which is an [*Error] if err is not nil and the cause of the end of limited is an *Error
-// that did not end caller.
-func (t *Timeout) Finish(caller, limited context.Context, err error) error {
-	if err == nil {
-		t.succeeded.Add(1)
-		return nil
-	}
-	cause, ours := context.Cause(limited).(*Error)                           //nolint:errorlint // a cause that wraps one is not ours
-	if outer, _ := context.Cause(caller).(*Error); !ours || outer == cause { //nolint:errorlint // likewise
-		if caller.Err() != nil {
-			t.canceled.Add(1)
-		} else {
-			t.failed.Add(1)
-		}
-		return err
-	}
-	t.timedOut.Add(1)
-	err = timedOut(cause, limited.Err(), blame.Strip(err))
-	t.emit(caller, limited, cause.Limit, err)
-	return err
-}
+// Close removes the timeout from its registry. It goes on working.
+func (t *Timeout) Close() error { return t.inner().Life().Close() }
 
-// Abandon counts an operation that timed out and is not waited for, until ended is
-// called, once. It is for adapters.
-func (t *Timeout) Abandon() (ended func()) {
-	t.abandoned.Add(1)
-	return func() { t.abandoned.Add(-1) }
-}
-
-// timedOut returns an error that is a timeout and matches all that err matches, except
-// context.Canceled, since the limit canceled the context.
-func timedOut(cause *Error, ended, err error) error {
-	switch timeout, ok := err.(interface{ Timeout() bool }); { // as net/url: no deeper
-	case err == ended: //nolint:errorlint // an error that wraps it is kept
-		return cause
-	case errors.Is(err, context.Canceled):
-		if !joined(err) {
-			return cause
-		}
-		err = notCanceledError{err}
-	case ok && timeout.Timeout() && errors.Is(err, cause):
-		return err
-	}
-	return &Error{Name: cause.Name, Limit: cause.Limit, Err: err}
-}
-
-// joined reports whether err wraps several errors.
-func joined(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if _, ok := err.(interface{ Unwrap() []error }); ok {
-			return true
-		}
-	}
-	return false
-}
-
-// notCanceledError matches all that its error matches, except context.Canceled. So it has
-// no Unwrap.
-type notCanceledError struct{ error }
-
-func (e notCanceledError) Is(target error) bool {
-	return target != context.Canceled && errors.Is(e.error, target)
-}
-
-func (e notCanceledError) As(target any) bool { return errors.As(e.error, target) }
+// Run does the same as [Do]. It makes a Timeout a core.Mechanism.
+func (t *Timeout) Run(ctx context.Context, next core.Next) (any, error) { return Do(ctx, t, next.Run) }

@@ -148,7 +148,7 @@ func showBreaker(ctx context.Context, target string, t *table) error {
 }
 
 func showTimeout(ctx context.Context, target string, t *table) error {
-	attempts, err := timeout.NewAttempt(timeout.Config{Limit: 200 * time.Millisecond})
+	limit, err := timeout.New(timeout.Config{Limit: 200 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -158,6 +158,7 @@ func showTimeout(ctx context.Context, target string, t *table) error {
 	}
 	network, closeIdle := newNetwork()
 	defer closeIdle()
+	attempts := timeout.NewClient(limit, timeout.ClientOptions{PerAttempt: true})
 	c := &http.Client{Transport: client.New(network, attempts, retry.NewClient(policy, retry.ClientOptions{}))}
 	start := time.Now()
 	slow := send(ctx, c, http.MethodGet, target+"/slow?d=10s")

@@ -176,18 +176,18 @@ func TestNoConstructorStartsAGoroutineOrDials(t *testing.T) {
 			_, err := limits.NewServer(limits.ServerConfig{Name: "shared", Store: store, OnStoreError: limits.Local})
 			return errors.Join(err, check(limits.NewServer(limits.ServerConfig{Registry: &core.Registry{}})))
 		},
-		"plugins/retry.New":          func() error { return check(retries.New(retries.Config{})) },
-		"plugins/retry.NewClient":    func() error { retries.NewClient(nil, retries.ClientOptions{}); return nil },
-		"plugins/retry.NewBudget":    func() error { return check(retries.NewBudget(0.2, 3)) },
-		"plugins/timeout.NewAttempt": func() error { return check(timeouts.NewAttempt(timeouts.Config{})) },
-		"plugins/timeout.NewServer":  func() error { return check(timeouts.NewServer(timeouts.ServerConfig{})) },
-		"plugins/timeout.NewTotal":   func() error { return check(timeouts.NewTotal(timeouts.Config{})) },
-		"resiltest.NewBody":          func() error { resiltest.NewBody("x"); return nil },
-		"resiltest.NewNetwork":       func() error { resiltest.NewNetwork(); return nil },
-		"resiltest.NewScript":        func() error { resiltest.NewScript(); return nil },
-		"resiltest.NewServer":        nil, // a server that runs, for tests
-		"server.New":                 func() error { return check(server.New(breakers.NewServer(nil, breakers.ServerOptions{}))) },
-		"stores/denycache.New":       func() error { return check(denycache.New(offlineStore(redisstore.Strict), denycache.Config{})) },
+		"plugins/retry.New":         func() error { return check(retries.New(retries.Config{})) },
+		"plugins/retry.NewClient":   func() error { retries.NewClient(nil, retries.ClientOptions{}); return nil },
+		"plugins/retry.NewBudget":   func() error { return check(retries.NewBudget(0.2, 3)) },
+		"plugins/timeout.New":       func() error { return check(timeouts.New(timeouts.Config{})) },
+		"plugins/timeout.NewClient": func() error { timeouts.NewClient(nil, timeouts.ClientOptions{}); return nil },
+		"plugins/timeout.NewServer": func() error { timeouts.NewServer(nil, timeouts.ServerOptions{}); return nil },
+		"resiltest.NewBody":         func() error { resiltest.NewBody("x"); return nil },
+		"resiltest.NewNetwork":      func() error { resiltest.NewNetwork(); return nil },
+		"resiltest.NewScript":       func() error { resiltest.NewScript(); return nil },
+		"resiltest.NewServer":       nil, // a server that runs, for tests
+		"server.New":                func() error { return check(server.New(breakers.NewServer(nil, breakers.ServerOptions{}))) },
+		"stores/denycache.New":      func() error { return check(denycache.New(offlineStore(redisstore.Strict), denycache.Config{})) },
 		"stores/redisstore.New": func() error {
 			return check(redisstore.New(offline, redisstore.Config{Mode: redisstore.Coalesced}))
 		},

@@ -26,6 +26,8 @@ var withoutMethods = map[string][]string{ //nolint:gochecknoglobals // a constan
 	"breaker.Client": {"Config", "SetConfig", "Stats"}, // those of the group that it binds
 	"breaker.Server": {"Config", "SetConfig", "Stats"},
 	"retry.Client":   {"Config", "SetConfig", "Stats"}, // those of the policy
+	"timeout.Client": {"Config", "SetConfig", "Stats"}, // of the mechanism
+	"timeout.Server": {"Config", "SetConfig", "Stats"},
 }
 
 func TestPluginsHaveTheSameMethods(t *testing.T) {

@@ -105,6 +105,12 @@ func (i *Instance[C, S]) Name() string { return i.name }
 // Load returns the Config in use and its settings: one atomic load.
 func (i *Instance[C, S]) Load() *Current[C, S] { return i.current.Load() }
 
+// Settings derives the settings of a valid Config of this instance, for an override. The Name stays.
+func (i *Instance[C, S]) Settings(cfg C) S {
+	*i.kind.Fields(&cfg).Name = i.name
+	return i.kind.Settings(&cfg)
+}
+
 // SetConfig replaces the Config. An empty Name and a nil Registry stay as they are. The error reports an invalid Config, every field
 // that must not change, and the error of apply; with an error nothing changes. apply, which may be nil, passes the Config to the parts
 // that need it; calls of SetConfig wait for each other.

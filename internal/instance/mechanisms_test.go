@@ -24,7 +24,6 @@ import (
 	"github.com/gresil/gresil/outbound/jobs"
 	"github.com/gresil/gresil/outbound/pace"
 	limiters "github.com/gresil/gresil/plugins/ratelimit"
-	timeouts "github.com/gresil/gresil/plugins/timeout"
 )
 
 // A made mechanism has these methods, and SetConfig.
@@ -59,12 +58,6 @@ func mechanisms() map[string]func(name string, r *core.Registry) (made, error) {
 		},
 		"ratelimit server": func(n string, r *core.Registry) (made, error) {
 			return limiters.NewServer(limiters.ServerConfig{Name: n, Registry: r})
-		},
-		"timeout client": func(n string, r *core.Registry) (made, error) {
-			return timeouts.NewTotal(timeouts.Config{Name: n, Registry: r})
-		},
-		"timeout server": func(n string, r *core.Registry) (made, error) {
-			return timeouts.NewServer(timeouts.ServerConfig{Name: n, Registry: r})
 		},
 		"dispatch": func(n string, r *core.Registry) (made, error) {
 			return dispatch.New(dispatch.Config[string, int]{Name: n, Registry: r})

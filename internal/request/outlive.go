@@ -8,19 +8,18 @@ import (
 // Outlive is [Restore] for a sent request whose context ends with the body. A request that an
 // inner transport made with a context derived from it keeps the values of that context, which
 // then ends only when the caller's does. key finds in a context the innermost layer of its
-// kind: the value of sent is the layer that sent it.
+// kind: the value of sent is the layer that sent it. It can be nil.
 func Outlive(resp *http.Response, sent, caller *http.Request, key any) {
 	switch {
-	case resp == nil || resp.Request == nil:
+	case resp == nil || resp.Request == nil || resp.Request == caller:
 	case resp.Request == sent:
 		resp.Request = caller
 	case resp.Request.Context().Value(key) == sent.Context().Value(key):
-		resp.Request = WithContext(resp.Request, outliving{Context: caller.Context(), values: resp.Request.Context(), key: key}) //nolint:contextcheck // it outlives the exchange
+		resp.Request = WithContext(resp.Request, outliving{Context: caller.Context(), values: context.WithoutCancel(resp.Request.Context()), key: key}) //nolint:contextcheck // it outlives the exchange
 	}
 }
 
-// An outliving context has the values of another one, but for those of key and of package context,
-// and ends with its parent.
+// An outliving context has the values of another one, but for that of key, and ends with its parent.
 type outliving struct {
 	context.Context //nolint:containedctx // the caller's
 	values          context.Context
@@ -28,30 +27,10 @@ type outliving struct {
 }
 
 func (o outliving) Value(key any) any {
-	if key == o.key || key == cancelKey {
-		return o.Context.Value(key)
+	if key != o.key {
+		if v := o.values.Value(key); v != nil {
+			return v
+		}
 	}
-	return o.values.Value(key)
-}
-
-// cancelKey is the key by which package context finds the context whose cause [context.Cause]
-// returns. That one must be the caller's: the other one ends with the body.
-var cancelKey = func() any { //nolint:gochecknoglobals // a constant
-	p := &probe{Context: context.Background()}
-	_ = context.Cause(p)
-	return p.key
-}()
-
-// A probe is an ended context that keeps the key of the last lookup.
-type probe struct {
-	context.Context //nolint:containedctx // none
-	key             any
-}
-
-// Err makes [context.Cause] look up a value.
-func (*probe) Err() error { return context.Canceled }
-
-func (p *probe) Value(key any) any {
-	p.key = key
-	return nil
+	return o.Context.Value(key)
 }

@@ -39,7 +39,7 @@ func TestTheWaitAfterASlowDialIsNotPartOfAnAttempt(t *testing.T) {
 		p := newPacer(t, pace.Config{Rates: []pace.Rate{{Calls: 10, Per: time.Minute}}})
 		group := core.Must(breaker.NewGroup(breaker.Config{Window: 4}))
 		breakers := breaker.NewClient(group, breaker.ClientOptions{})
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: 5 * time.Second}))
+		attempt := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: 5 * time.Second})), timeout.ClientOptions{PerAttempt: true})
 		rt := client.New(tr, p, breakers, attempt)
 		for range 20 {
 			req := post(t.Context(), srv.URL, strings.NewReader("order"))
@@ -67,7 +67,7 @@ func TestASlowDialDoesNotLoseItsTurn(t *testing.T) {
 		p := newPacer(t, pace.Config{Rates: perSecond(100)})
 		group := core.Must(breaker.NewGroup(breaker.Config{Window: 4}))
 		breakers := breaker.NewClient(group, breaker.ClientOptions{})
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
+		attempt := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ClientOptions{PerAttempt: true})
 		rt := client.New(tr, p, breakers, attempt)
 		done := make(chan error, 1000)
 		for range 1000 {

@@ -27,8 +27,8 @@ const url = "https://api.example.com/"
 // A server that accepts and never answers opens the breaker, whoever limits the requests.
 func TestHangingServerOpens(t *testing.T) {
 	t.Parallel()
-	attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
-	total := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Second}))
+	attempt := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ClientOptions{PerAttempt: true})
+	total := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ClientOptions{})
 	retries := retry.NewClient(core.Must(retry.New(retry.Config{MaxAttempts: 2})), retry.ClientOptions{})
 	for name, c := range map[string]struct {
 		plugins []client.Plugin

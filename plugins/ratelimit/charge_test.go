@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	"github.com/gresil/gresil/internal/eventtest"
 	"github.com/gresil/gresil/internal/registry"
 	"github.com/gresil/gresil/plugins/ratelimit"
-	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
 )
 
@@ -589,7 +587,6 @@ func TestCharge_AfterATimeout(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]func(http.Handler) http.Handler{
 		"net/http": func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Millisecond, "late") },
-		"plugin":   core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Millisecond})).Handler,
 	} {
 		outer := serve(t, ratelimit.ServerConfig{Name: "outer", Limit: ratelimit.PerHour(1000), Headers: everyHeader})
 		var all sync.WaitGroup
@@ -638,40 +635,6 @@ func TestCharge_AfterATimeout(t *testing.T) {
 		all.Wait()
 		require.Equal(t, before, rejected.Load(), "it has been answered")
 	}
-}
-
-// A writer of net/http is not for use after its request, and that of HTTP/2 panics then.
-func TestCharge_RejectDuringATimeoutDoesNotUseTheWriterAfterwards(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &ratelimittest.Slow{Store: core.Must(coreratelimit.NewMemory(0)), Delay: 400 * time.Millisecond}
-		done := make(chan struct{})
-		s := charging(t, ratelimit.ServerConfig{Store: store, Headers: everyHeader}, func(w http.ResponseWriter, r *http.Request, c *ratelimit.Charge) {
-			defer close(done)
-			result := mustTake(t, c, 1001)
-			require.True(t, c.Reject(w, r, result), "the refund lasts until the answer of the timeout was sent")
-		})
-		w := &perishable{ResponseRecorder: httptest.NewRecorder()}
-		limit := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second / 2}))
-		s.plugin.Handler(limit.Handler(s.inner)).ServeHTTP(w, request(http.MethodGet, "/"))
-		w.gone.Store(true)
-		require.Equal(t, 503, w.Code)
-		<-done
-		require.Zero(t, w.late.Load())
-	})
-}
-
-type perishable struct {
-	*httptest.ResponseRecorder
-	gone atomic.Bool
-	late atomic.Int64
-}
-
-func (w *perishable) Header() http.Header {
-	if w.gone.Load() {
-		w.late.Add(1)
-	}
-	return w.ResponseRecorder.Header()
 }
 
 func ended(r *http.Request) { <-r.Context().Done() }

@@ -42,7 +42,7 @@ func TestTheHandlerGetsTheRequestItself(t *testing.T) {
 func TestAChargeIsFoundThroughWriters(t *testing.T) {
 	t.Parallel()
 	within := func(d time.Duration) func(http.Handler) http.Handler {
-		return core.Must(timeout.NewServer(timeout.ServerConfig{Limit: d})).Handler
+		return timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: d})), timeout.ServerOptions{}).Handler
 	}
 	chi := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func TestAChargeIsFoundAfterTheLimitOfTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(10)}))
-		limit := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Second}))
+		limit := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ServerOptions{})
 		done := make(chan struct{})
 		w := fetch(s.Handler(limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer close(done)

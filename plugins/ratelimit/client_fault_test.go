@@ -80,7 +80,7 @@ func TestAProbeThatADeadlineEndsHolds(t *testing.T) {
 	t.Parallel()
 	for _, left := range []time.Duration{5 * time.Second, 5*time.Second - 1} {
 		synctest.Test(t, func(t *testing.T) {
-			total := core.Must(timeout.NewTotal(timeout.Config{Limit: 10 * time.Second}))
+			total := timeout.NewClient(core.Must(timeout.New(timeout.Config{Limit: 10 * time.Second})), timeout.ClientOptions{})
 			got := afterAHold(t, 10*time.Second-left, func(t *testing.T, rt http.RoundTripper) {
 				t.Helper()
 				_, err := rt.RoundTrip(core.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", nil)))

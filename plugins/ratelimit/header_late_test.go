@@ -422,7 +422,7 @@ func TestHeaders_UpgradedByAProxy(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	proxy := httputil.NewSingleHostReverseProxy(core.Must(url.Parse(upstream.URL)))
-	limit := core.Must(timeout.NewServer(timeout.ServerConfig{}))
+	limit := timeout.NewServer(nil, timeout.ServerOptions{})
 	for name, handler := range map[string]http.Handler{"alone": proxy, "below a timeout": limit.Handler(proxy)} {
 		s := serve(t, ratelimit.ServerConfig{Headers: everyHeader})
 		srv := httptest.NewServer(s.plugin.Handler(handler))

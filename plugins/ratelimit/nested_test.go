@@ -24,7 +24,7 @@ func (o opaque) WriteHeader(status int)      { o.w.WriteHeader(status) }
 
 func TestAServerAroundItselfChargesOnce(t *testing.T) {
 	t.Parallel()
-	limited := core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Minute}))
+	limited := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Minute})), timeout.ServerOptions{})
 	for name, between := range map[string]func(http.Handler) http.Handler{
 		"nothing": func(h http.Handler) http.Handler { return h },
 		"chi": func(h http.Handler) http.Handler {

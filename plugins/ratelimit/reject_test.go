@@ -51,14 +51,14 @@ func TestReject_StalledBody(t *testing.T) {
 		}, 503, true},
 		{"limit in breaker in timeout", func() http.Handler {
 			inner := breaker.NewServer(nil, breaker.ServerOptions{}).Handler(limiter(spent))
-			return core.Must(timeout.NewServer(timeout.ServerConfig{})).Handler(inner)
+			return timeout.NewServer(nil, timeout.ServerOptions{}).Handler(inner)
 		}, 413, true},
 		{"MaxBytesHandler", func() http.Handler { return http.MaxBytesHandler(limiter(spent), 3) }, 413, false},
 		{"timeout", func() http.Handler {
-			return core.Must(timeout.NewServer(timeout.ServerConfig{Limit: time.Millisecond})).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			return timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Millisecond})), timeout.ServerOptions{}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
 			}))
-		}, 503, false},
+		}, 503, true},
 		{"a handler's own", func() http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				server.Reject(w, r, server.Rejection{Status: http.StatusUnauthorized, Err: io.EOF})

@@ -1,15 +1,35 @@
 package timeout
 
-import "github.com/gresil/gresil/core/timeout"
-
-// The types of core/timeout that this package uses, so that one import is enough.
-type (
-	// Error is the error of an exchange that was over its limit, and the cause with
-	// which its context ends.
-	Error = timeout.Error
-	// Stats are counts since the plugin was made.
-	Stats = timeout.Stats
+import (
+	"github.com/gresil/gresil/core"
+	"github.com/gresil/gresil/core/timeout"
+	"github.com/gresil/gresil/internal/deadline"
 )
 
-// ErrTimeout is matched by every [*Error].
+type (
+	// Config configures a timeout: see core/timeout.
+	Config = timeout.Config
+	// An Error is the error of a request over its limit: see core/timeout.
+	Error = timeout.Error
+	// Stats are the counts of a timeout: see core/timeout.
+	Stats = timeout.Stats
+	// A Timeout limits the time of operations: see core/timeout.
+	Timeout = timeout.Timeout
+)
+
+// ErrTimeout is matched by an *Error.
 var ErrTimeout = timeout.ErrTimeout
+
+// New makes a timeout.
+func New(cfg Config) (*Timeout, error) { return timeout.New(cfg) }
+
+// A mechanism is a Timeout with the methods for adapters.
+type mechanism = deadline.Timeout[Config]
+
+// mechanismOf returns that of a timeout, or of a new one for nil.
+func mechanismOf(t *Timeout) *mechanism {
+	if t == nil {
+		t = core.Must(New(Config{}))
+	}
+	return (*mechanism)(t)
+}

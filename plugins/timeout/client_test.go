@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,384 +17,318 @@ import (
 
 	"github.com/gresil/gresil/client"
 	"github.com/gresil/gresil/core"
-	"github.com/gresil/gresil/core/backoff"
-	"github.com/gresil/gresil/core/retry"
 	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/resiltest"
 )
 
-func TestLimitEndsARequestThatHangs(t *testing.T) {
-	t.Parallel()
-	ends := map[string]http.RoundTripper{
-		"returns the cause": after(time.Hour, ""),
-		"returns Canceled":  stub(func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, context.Canceled }),
-		"returns ctx.Err": stub(func(req *http.Request) (*http.Response, error) {
-			<-req.Context().Done()
-			return nil, req.Context().Err()
-		}),
-		"wraps a cancel": stub(func(req *http.Request) (*http.Response, error) {
-			<-req.Context().Done()
-			return nil, fmt.Errorf("dial: %w", context.Canceled)
-		}),
-		"wraps the cause": stub(func(req *http.Request) (*http.Response, error) {
-			<-req.Context().Done()
-			return nil, fmt.Errorf("dial: %w", context.Cause(req.Context()))
-		}),
-		"an error of its own": stub(func(req *http.Request) (*http.Response, error) { <-req.Context().Done(); return nil, errBoom }),
-	}
-	for name, next := range ends {
-		for _, kind := range []string{"total", "attempt"} {
-			t.Run(kind+", transport "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					defer takes(t, time.Second)()
-					plugin := newKind(t, kind, timeout.Config{Limit: time.Second})
-					_, err := get(t, t.Context(), plugin.Transport(next))
-					requireTimeout(t, err, kind)
-					require.Equal(t, timeout.Stats{TimedOut: 1}, plugin.Stats())
-				})
-			})
-		}
-	}
+var errBoom = errors.New("boom")
+
+// stub is a transport made of a function.
+type stub func(*http.Request) (*http.Response, error)
+
+func (f stub) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// after answers after d, unless the request's context ends before.
+func after(d time.Duration) *resiltest.Script {
+	return resiltest.NewScript(resiltest.Reply{Delay: d})
 }
 
-func newKind(t *testing.T, kind string, cfg timeout.Config) *timeout.Client {
+// trickle answers with a body of n bytes, each of which takes a second.
+func trickle(n int) *resiltest.Script {
+	return resiltest.NewScript(resiltest.Reply{Body: strings.Repeat("x", n), Pace: time.Second})
+}
+
+// contextOf is the context of the last request.
+func contextOf(s *resiltest.Script) context.Context {
+	return s.Attempts()[s.Calls()-1].Request.Context()
+}
+
+func answer(req *http.Request, body io.ReadCloser) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: req, ContentLength: -1}
+}
+
+func get(t *testing.T, ctx context.Context, rt http.RoundTripper) (*http.Response, error) { //nolint:revive // t first, as in all helpers
 	t.Helper()
-	if kind == "total" {
-		return core.Must(timeout.NewTotal(cfg))
-	}
-	return core.Must(timeout.NewAttempt(cfg))
+	return rt.RoundTrip(core.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://example.test/", nil)))
 }
 
-func TestBody(t *testing.T) {
-	t.Parallel()
-	const lasts = 10 // seconds
-	for _, tt := range []struct {
-		name string
-		kind string
-		cfg  timeout.Config
-		cut  bool
-	}{
-		{"Peers67: an attempt does not cut a body that trickles", "attempt", timeout.Config{}, false},
-		{"an attempt with CutBody does", "attempt", timeout.Config{CutBody: true}, true},
-		{"a total does", "total", timeout.Config{}, true},
-		{"a total with HeadersOnly does not", "total", timeout.Config{HeadersOnly: true}, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+// requireTimeout checks that err is a timeout in every way that callers ask.
+func requireTimeout(t *testing.T, err error, name string) {
+	t.Helper()
+	require.ErrorIs(t, err, timeout.ErrTimeout)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+	var e *timeout.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, name, e.Name)
+	timed, ok := err.(interface{ Timeout() bool })
+	require.True(t, ok && timed.Timeout())
+}
+
+// kinds runs a test for the limit of an exchange and of an attempt, in a bubble.
+func kinds(t *testing.T, test func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client)) {
+	t.Helper()
+	for kind, attempt := range map[string]bool{"total": false, "attempt": true} {
+		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tt.cfg.Limit = 2500 * time.Millisecond
-				plugin := newKind(t, tt.kind, tt.cfg)
-				inner := trickle(lasts)
-				resp, err := get(t, t.Context(), plugin.Transport(inner))
-				require.NoError(t, err)
-				start := time.Now()
-				text, err := io.ReadAll(resp.Body)
-				if !tt.cut {
-					require.NoError(t, err)
-					require.Len(t, text, lasts)
-					require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
-				} else {
-					requireTimeout(t, err, tt.kind)
-					require.Len(t, text, 2)
-					require.Equal(t, 2500*time.Millisecond, time.Since(start))
-					_, again := resp.Body.Read(make([]byte, 1))
-					require.Equal(t, err, again, "the error stays")
-					require.Equal(t, timeout.Stats{TimedOut: 1}, plugin.Stats(), "counted once")
-				}
-				require.NoError(t, resp.Body.Close())
-				require.Equal(t, []int{1}, inner.Closes())
-				require.Error(t, contextOf(inner).Err(), "released at the end of the body")
+				limit := core.Must(timeout.New(timeout.Config{Name: kind, Limit: time.Second}))
+				test(t, kind, limit, timeout.NewClient(limit, timeout.ClientOptions{PerAttempt: attempt}))
 			})
 		})
 	}
 }
 
-func TestBodyIsReleasedWhenItIsClosedOrRead(t *testing.T) {
+func TestLimitOfAHangingRequest(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(io.ReadCloser) error{
-		"closed": io.ReadCloser.Close,
-		"read":   func(body io.ReadCloser) error { _, err := io.Copy(io.Discard, body); return err },
+	for name, end := range map[string]func(context.Context) error{
+		"cause":         context.Cause,
+		"canceled":      func(context.Context) error { return context.Canceled },
+		"error":         func(ctx context.Context) error { return ctx.Err() },
+		"wrapped":       func(context.Context) error { return fmt.Errorf("dial: %w", context.Canceled) },
+		"wrapped cause": func(ctx context.Context) error { return fmt.Errorf("dial: %w", context.Cause(ctx)) },
+		"another":       func(context.Context) error { return errBoom },
 	} {
-		for _, kind := range []string{"total", "attempt"} {
-			t.Run(kind+" "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					plugin := newKind(t, kind, timeout.Config{})
-					inner := after(0, "text")
-					resp, err := get(t, t.Context(), plugin.Transport(inner))
-					require.NoError(t, err)
-					require.NoError(t, contextOf(inner).Err())
-					require.NoError(t, end(resp.Body))
-					require.Equal(t, context.Canceled, contextOf(inner).Err())
-					require.NoError(t, resp.Body.Close())
-					require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
-					time.Sleep(time.Hour)
-					require.Equal(t, context.Canceled, context.Cause(contextOf(inner)), "the limit does not strike any more")
-				})
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+				t.Helper()
+				start := time.Now()
+				_, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+					<-req.Context().Done()
+					return nil, end(req.Context())
+				})))
+				requireTimeout(t, err, kind)
+				require.Equal(t, time.Second, time.Since(start))
+				require.Equal(t, timeout.Stats{TimedOut: 1}, limit.Stats())
 			})
-		}
+		})
 	}
 }
 
-func TestNoBodyIsReleasedAtOnce(t *testing.T) {
+// The limit of an attempt ends with the headers, and that of an exchange with the body.
+func TestBody(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]io.ReadCloser{"nil": nil, "NoBody": http.NoBody} {
-		for _, kind := range []string{"total", "attempt"} {
-			var sent *http.Request
-			inner := stub(func(req *http.Request) (*http.Response, error) { sent = req; return answer(req, body), nil })
-			plugin := newKind(t, kind, timeout.Config{})
-			resp, err := get(t, t.Context(), plugin.Transport(inner))
-			require.NoError(t, err, name)
-			require.Equal(t, body, resp.Body)
-			require.Error(t, sent.Context().Err())
-			require.Equal(t, timeout.Stats{Succeeded: 1}, plugin.Stats())
-		}
-	}
-}
-
-// A total that struck while nobody read is told when the body is closed.
-func TestBodyThatIsClosedTooLate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		plugin := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Second}))
-		resp, err := get(t, t.Context(), plugin.Transport(after(0, "text")))
+	kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		inner := trickle(5)
+		resp, err := get(t, t.Context(), plugin.Transport(inner))
 		require.NoError(t, err)
-		time.Sleep(time.Minute)
+		text, err := io.ReadAll(resp.Body)
+		if kind == "total" {
+			requireTimeout(t, err, kind)
+			_, again := resp.Body.Read(make([]byte, 1))
+			requireTimeout(t, again, kind)
+			require.Equal(t, timeout.Stats{TimedOut: 1}, limit.Stats())
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, "xxxxx", string(text))
+			require.Equal(t, timeout.Stats{Succeeded: 1}, limit.Stats())
+		}
+		require.Error(t, contextOf(inner).Err(), "released")
+		require.NoError(t, resp.Request.Context().Err(), "the caller's")
 		require.NoError(t, resp.Body.Close())
-		require.Equal(t, timeout.Stats{TimedOut: 1}, plugin.Stats())
 	})
 }
 
-func TestFailureIsPassedOn(t *testing.T) {
+func TestBodyEnd(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"total", "attempt"} {
-		plugin := newKind(t, kind, timeout.Config{})
-		inner := resiltest.NewScript(resiltest.Reply{Err: errBoom})
-		_, err := get(t, t.Context(), plugin.Transport(inner))
-		require.Equal(t, errBoom, err)
-		require.Equal(t, timeout.Stats{Failed: 1}, plugin.Stats())
-		require.Error(t, contextOf(inner).Err(), "released")
-
-		resp, err := get(t, t.Context(), plugin.Transport(resiltest.NewScript(resiltest.Reply{Body: "half", Reset: true})))
-		require.NoError(t, err)
-		text, err := io.ReadAll(resp.Body)
-		require.Equal(t, "half", string(text))
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		require.NotErrorIs(t, err, timeout.ErrTimeout, "an error of the body in time is its own")
+	for name, c := range map[string]struct {
+		reply resiltest.Reply
+		end   func(t *testing.T, body io.ReadCloser)
+		stats timeout.Stats // of the total
+	}{
+		"read": {resiltest.Reply{Body: "x"}, func(t *testing.T, body io.ReadCloser) {
+			t.Helper()
+			core.Must(io.ReadAll(body))
+		}, timeout.Stats{Succeeded: 1}},
+		"closed":          {resiltest.Reply{Body: "x"}, func(*testing.T, io.ReadCloser) {}, timeout.Stats{Succeeded: 1}},
+		"closed too late": {resiltest.Reply{Body: "x"}, func(*testing.T, io.ReadCloser) { time.Sleep(time.Minute) }, timeout.Stats{TimedOut: 1}},
+		"broken": {resiltest.Reply{Body: "half", Reset: true}, func(t *testing.T, body io.ReadCloser) {
+			t.Helper()
+			_, err := io.ReadAll(body)
+			require.ErrorIs(t, err, syscall.ECONNRESET)
+			require.NotErrorIs(t, err, timeout.ErrTimeout)
+		}, timeout.Stats{Failed: 1}},
+		"none": {resiltest.Reply{}, func(*testing.T, io.ReadCloser) {}, timeout.Stats{Succeeded: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+				t.Helper()
+				want := c.stats
+				if kind == "attempt" {
+					want = timeout.Stats{Succeeded: 1}
+				}
+				inner := resiltest.NewScript(c.reply)
+				resp, err := get(t, t.Context(), plugin.Transport(inner))
+				require.NoError(t, err)
+				c.end(t, resp.Body)
+				require.NoError(t, resp.Body.Close())
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, want, limit.Stats())
+				require.Error(t, contextOf(inner).Err(), "released")
+			})
+		})
 	}
 }
 
-func TestEndOfTheCallersContextIsTheCallers(t *testing.T) {
+func TestOtherEndings(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the user left")
-	for _, kind := range []string{"total", "attempt"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				plugin := newKind(t, kind, timeout.Config{Limit: time.Minute})
-				ctx, cancel := context.WithCancelCause(t.Context())
-				time.AfterFunc(time.Second, func() { cancel(gone) })
-				_, err := get(t, ctx, plugin.Transport(after(time.Hour, "")))
-				require.Equal(t, gone, err)
-
-				near, stop := context.WithTimeout(t.Context(), time.Second)
-				defer stop()
-				inner := after(time.Hour, "")
-				_, err = get(t, near, plugin.Transport(inner))
-				require.Equal(t, context.DeadlineExceeded, err)
-				require.Equal(t, near, contextOf(inner), "no context of ours where the caller's ends sooner")
-				require.Equal(t, timeout.Stats{Canceled: 2}, plugin.Stats())
-
-				// while the body is read
-				ctx, cancel = context.WithCancelCause(t.Context())
-				time.AfterFunc(1500*time.Millisecond, func() { cancel(gone) })
-				resp, err := get(t, ctx, plugin.Transport(trickle(9)))
-				require.NoError(t, err)
-				_, err = io.ReadAll(resp.Body)
-				require.Equal(t, gone, err)
+	canceled := func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithCancelCause(ctx)
+		time.AfterFunc(time.Second/2, func() { cancel(gone) })
+		return ctx
+	}
+	nearer := func(ctx context.Context) context.Context {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		time.AfterFunc(time.Minute, cancel)
+		return ctx
+	}
+	for name, c := range map[string]struct {
+		ctx  func(context.Context) context.Context
+		next http.RoundTripper
+		err  error
+	}{
+		"failure":               {nil, resiltest.NewScript(resiltest.Reply{Err: errBoom}), errBoom},
+		"caller cancels":        {canceled, after(time.Hour), gone},
+		"caller's own deadline": {nearer, after(time.Hour), context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds(t, func(t *testing.T, _ string, limit *timeout.Timeout, plugin *timeout.Client) {
+				t.Helper()
+				ctx := t.Context()
+				if c.ctx != nil {
+					ctx = c.ctx(ctx)
+				}
+				_, err := get(t, ctx, plugin.Transport(c.next))
+				require.Equal(t, c.err, err)
+				require.Equal(t, timeout.Stats{Failed: 1}, limit.Stats())
+				time.Sleep(2 * time.Minute)
 			})
 		})
 	}
 }
 
-// The transport answered, but only after the limit had ended the request: its body
-// can't be read.
-func TestResponseThatComesTooLateIsClosed(t *testing.T) {
+func TestResponseAfterTheLimit(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"total", "attempt"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				body := resiltest.NewBody("x")
-				plugin := newKind(t, kind, timeout.Config{Limit: time.Second, HeadersOnly: kind == "total"})
-				resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
-					time.Sleep(2 * time.Second)
-					return answer(req, body), nil
-				})))
-				require.Nil(t, resp)
-				requireTimeout(t, err, kind)
-				require.Equal(t, 1, body.Closes())
-			})
-		})
-	}
+	kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		body := resiltest.NewBody("x")
+		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(2 * time.Second)
+			return answer(req, body), nil
+		})))
+		if kind == "total" { // the body tells
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+		} else {
+			require.Nil(t, resp)
+			requireTimeout(t, err, kind)
+		}
+		require.Equal(t, 1, body.Closes())
+		require.Equal(t, timeout.Stats{TimedOut: 1}, limit.Stats())
+	})
 }
 
 type duplex struct {
 	io.Reader
 	io.Writer
-	closed bool
+	io.Closer
 }
 
-func (d *duplex) Close() error { d.closed = true; return nil }
-
-func TestUpgradedConnectionIsNeverCut(t *testing.T) {
+func TestUpgradedConnection(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"total", "attempt"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var written strings.Builder
-				body := &duplex{Reader: strings.NewReader("hello"), Writer: &written}
-				inner := resiltest.NewScript(resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
-					resp := answer(req, body)
-					resp.StatusCode = http.StatusSwitchingProtocols
-					return resp, nil
-				}})
-				plugin := newKind(t, kind, timeout.Config{Limit: time.Second})
-				resp, err := get(t, t.Context(), plugin.Transport(inner))
-				require.NoError(t, err)
-				time.Sleep(time.Hour)
-				text, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.Equal(t, "hello", string(text))
-				_, err = io.WriteString(resp.Body.(io.Writer), "and back")
-				require.NoError(t, err)
-				require.Equal(t, "and back", written.String())
-				require.NoError(t, contextOf(inner).Err(), "the other direction may go on")
-				require.NoError(t, resp.Body.Close())
-				require.True(t, body.closed)
-				require.Error(t, contextOf(inner).Err())
-			})
-		})
-	}
-}
-
-func TestPanicOfTheTransportReleasesTheContext(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"total", "attempt"} {
-		inner := resiltest.NewScript(resiltest.Reply{Panic: "boom"})
-		plugin := newKind(t, kind, timeout.Config{})
-		require.PanicsWithValue(t, "boom", func() { _, _ = get(t, t.Context(), plugin.Transport(inner)) })
-		require.Error(t, contextOf(inner).Err())
-	}
-}
-
-func TestDeadlineIsSeenUntilTheLimitIsLifted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		now := time.Now()
-		far, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		plugin := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
-		inner := resiltest.NewScript(resiltest.Reply{Do: func(req *http.Request) (*http.Response, error) {
-			deadline, ok := req.Context().Deadline()
-			require.True(t, ok)
-			require.Equal(t, now.Add(time.Second), deadline)
-			return after(0, "text").RoundTrip(req)
-		}})
-		resp, err := get(t, far, plugin.Transport(inner))
-		require.NoError(t, err)
-		deadline, _ := contextOf(inner).Deadline()
-		require.Equal(t, now.Add(time.Hour), deadline)
-		require.NoError(t, resp.Body.Close())
-	})
-}
-
-// A limit is there to tell a slow server: a breaker outside of an attempt counts
-// it, and one inside of a total does too.
-func TestBreakerSeesAFailure(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"total", "attempt"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var inside core.Outcome
-				inner := newKind(t, kind, timeout.Config{Limit: time.Second, HeadersOnly: kind == "total"}).Transport(stub(func(req *http.Request) (*http.Response, error) {
-					resp, err := after(time.Hour, "").RoundTrip(req)
-					inside = client.Classify(req.Context(), resp, err)
-					return resp, err
-				}))
-				resp, err := get(t, t.Context(), inner)
-				require.Equal(t, core.Failure, client.Classify(t.Context(), resp, err))
-				require.Equal(t, core.Failure, inside)
-			})
-		})
-	}
-}
-
-func TestTotalBoundsAttemptsAndTheirWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		defer takes(t, 7*time.Second)() // 2 + 3 + 2: another wait of 3 would reach 10
-		total := core.Must(timeout.NewTotal(timeout.Config{Limit: 10 * time.Second}))
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: 2 * time.Second}))
-		retries := core.Must(retry.New(retry.Config{MaxAttempts: 9, Backoff: backoff.Constant{Delay: 3 * time.Second}}))
-		sent := 0
-		inner := attempt.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			sent++
-			return after(time.Hour, "").RoundTrip(req)
-		}))
-		_, err := get(t, t.Context(), total.Transport(stub(func(req *http.Request) (*http.Response, error) {
-			return retry.Do(req.Context(), retries, func(ctx context.Context) (*http.Response, error) {
-				return inner.RoundTrip(req.WithContext(ctx))
-			})
+	kinds(t, func(t *testing.T, _ string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		var written strings.Builder
+		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			resp := answer(req, duplex{strings.NewReader("hello"), &written, io.NopCloser(nil)})
+			resp.StatusCode = http.StatusSwitchingProtocols
+			return resp, nil
 		})))
-		require.Equal(t, 2, sent)
-		requireTimeout(t, err, "attempt")
-		require.ErrorIs(t, err, retry.ErrExhausted, "a wait that reaches the total is not begun")
-		require.Equal(t, timeout.Stats{Failed: 1}, total.Stats())
-		require.Equal(t, timeout.Stats{TimedOut: 2}, attempt.Stats())
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.Equal(t, "hello", string(core.Must(io.ReadAll(resp.Body))))
+		core.Must(io.WriteString(resp.Body.(io.Writer), "and back"))
+		require.Equal(t, "and back", written.String())
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, timeout.Stats{Succeeded: 1}, limit.Stats())
 	})
 }
 
-func TestAttemptTimesOutAndTheNextOneSucceeds(t *testing.T) {
+func TestPanicOfTheTransport(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var requests atomic.Int64
-		httpClient, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if requests.Add(1) == 1 {
-				<-r.Context().Done() // five seconds, were it not for the client
+	kinds(t, func(t *testing.T, _ string, _ *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		inner := resiltest.NewScript(resiltest.Reply{Panic: "boom"})
+		require.PanicsWithValue(t, "boom", func() { _, _ = get(t, t.Context(), plugin.Transport(inner)) })
+		require.Error(t, contextOf(inner).Err(), "released")
+	})
+}
+
+func TestClientOverride(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, kind string, limit *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		off := plugin.Override(t.Context(), func(o *timeout.ClientOptions) { o.Disabled = true })
+		for name, c := range map[string]struct {
+			ctx   context.Context
+			want  time.Duration
+			stats timeout.Stats // what is added
+		}{
+			"disabled":          {off, 3 * time.Second, timeout.Stats{}},
+			"on again":          {plugin.Override(off, func(o *timeout.ClientOptions) { o.Disabled = !o.Disabled }), time.Second, timeout.Stats{TimedOut: 1}},
+			"longer limit":      {limit.Override(t.Context(), func(c *timeout.Config) { c.Limit = 2 * time.Second }), 2 * time.Second, timeout.Stats{TimedOut: 1}},
+			"no limit":          {limit.Override(t.Context(), func(c *timeout.Config) { c.Limit = -1 }), 3 * time.Second, timeout.Stats{Succeeded: 1}},
+			"of another plugin": {timeout.NewClient(limit, timeout.ClientOptions{}).Override(t.Context(), nil), time.Second, timeout.Stats{TimedOut: 1}},
+		} {
+			before, start := limit.Stats(), time.Now()
+			resp, err := get(t, c.ctx, plugin.Transport(after(3*time.Second)))
+			require.Equal(t, c.want, time.Since(start), name)
+			if c.want < 3*time.Second {
+				requireTimeout(t, err, kind)
+			} else {
+				require.NoError(t, err, name)
+				require.NoError(t, resp.Body.Close())
+			}
+			require.Equal(t, c.stats.TimedOut, limit.Stats().TimedOut-before.TimedOut, name)
+			require.Equal(t, c.stats.Succeeded, limit.Stats().Succeeded-before.Succeeded, name)
+		}
+	})
+}
+
+// A breaker counts a limit as a failure, outside of that of an attempt and inside of that of an exchange.
+func TestClassifyOfALimit(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		var inside core.Outcome
+		resp, err := get(t, t.Context(), plugin.Transport(stub(func(req *http.Request) (*http.Response, error) {
+			resp, err := after(time.Hour).RoundTrip(req)
+			inside = client.Classify(req.Context(), resp, err)
+			return resp, err
+		})))
+		require.Equal(t, core.Failure, client.Classify(t.Context(), resp, err))
+		if kind == "total" {
+			require.Equal(t, core.Failure, inside)
+		}
+	})
+}
+
+func TestOverARealTransport(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, kind string, _ *timeout.Timeout, plugin *timeout.Client) {
+		t.Helper()
+		tr := resiltest.Serve(t, resiltest.NewNetwork().Listen(""), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/body" {
+				_, _ = io.WriteString(w, "x")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(2 * time.Second)
+				_, _ = io.WriteString(w, "y")
 				return
 			}
-			_, _ = io.WriteString(w, "fine")
-		}))
-		attempt := core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second}))
-		rt := attempt.Transport(httpClient.Transport)
-		start := time.Now()
-		_, err := get(t, t.Context(), rt)
-		requireTimeout(t, err, "attempt")
-		require.Equal(t, time.Second, time.Since(start))
-		resp, err := get(t, t.Context(), rt)
-		require.NoError(t, err)
-		text, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Equal(t, "fine", string(text))
-		require.NoError(t, resp.Body.Close())
-	})
-}
-
-func TestOverRealTransportBodyIsCutWithATimeoutThatNetHTTPSees(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		httpClient, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/body" {
-				w.(http.Flusher).Flush()
-			}
 			<-r.Context().Done()
-		}))
-		total := core.Must(timeout.NewTotal(timeout.Config{Limit: time.Second}))
-		httpClient.Transport = client.New(httpClient.Transport, total)
+		})).Transport()
+		httpClient := &http.Client{Transport: client.New(tr, plugin)}
 		start := time.Now()
 		_, err := httpClient.Get("http://example.test/headers")
 		var ue *url.Error
@@ -406,53 +339,25 @@ func TestOverRealTransportBodyIsCutWithATimeoutThatNetHTTPSees(t *testing.T) {
 
 		resp, err := httpClient.Get("http://example.test/body")
 		require.NoError(t, err)
-		_, err = io.ReadAll(resp.Body)
-		requireTimeout(t, err, "total")
-		require.Equal(t, 2*time.Second, time.Since(start))
+		text, err := io.ReadAll(resp.Body)
+		if kind == "total" {
+			requireTimeout(t, err, kind)
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, "xy", string(text))
+		}
 		require.NoError(t, resp.Body.Close())
+		time.Sleep(time.Minute) // the handlers have ended
 	})
 }
 
-// Peers71: bubbles do not end while a goroutine is left.
-func TestNoGoroutineIsLeft(t *testing.T) {
+func TestPlugins(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		httpClient, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/slow" {
-				<-r.Context().Done()
-			}
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = io.WriteString(w, strings.Repeat("x", 100_000))
-		}))
-		plugins := []client.Plugin{
-			core.Must(timeout.NewTotal(timeout.Config{Limit: 3 * time.Second})),
-			core.Must(timeout.NewAttempt(timeout.Config{Limit: time.Second})),
-		}
-		httpClient.Transport = client.New(httpClient.Transport, plugins...)
-		for i := range 100 {
-			ctx, cancel := context.WithCancel(t.Context())
-			path := "/"
-			if i%4 == 1 {
-				path = "/slow"
-			}
-			if i%8 == 1 {
-				time.AfterFunc(100*time.Millisecond, cancel)
-			}
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://example.test"+path, nil)
-			require.NoError(t, err)
-			resp, err := httpClient.Do(req)
-			if err == nil {
-				if i%4 == 2 {
-					_, err = io.Copy(io.Discard, resp.Body)
-					require.NoError(t, err)
-				}
-				require.NoError(t, resp.Body.Close())
-			}
-			if i%2 == 0 {
-				cancel()
-			} else {
-				defer cancel()
-			}
-		}
-	})
+	limit := core.Must(timeout.New(timeout.Config{Name: "x"}))
+	total, try := timeout.NewClient(limit, timeout.ClientOptions{}), timeout.NewClient(nil, timeout.ClientOptions{PerAttempt: true})
+	require.Equal(t, "timeout.Client(x)", total.String())
+	require.Equal(t, "timeout.Client(default)", try.String())
+	require.Equal(t, []client.Phase{client.Overall, client.Attempt + 10}, []client.Phase{total.Phase(), try.Phase()})
+	require.Equal(t, "timeout.Server(default)", timeout.NewServer(nil, timeout.ServerOptions{}).String())
+	require.NotNil(t, try.Transport(nil))
 }

@@ -2,13 +2,13 @@ package timeout
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/gresil/gresil/client"
+	"github.com/gresil/gresil/internal/deadline"
 	"github.com/gresil/gresil/internal/request"
 )
 
@@ -17,224 +17,151 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// CloseIdleConnections passes the call on.
+// CloseIdleConnections passes on to the transport inside.
 func (t *transport) CloseIdleConnections() { client.CloseIdleConnections(t.next) }
 
-// RoundTrip sends req under the limit.
+// RoundTrip sends req within the limit.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	caller := req.Context()
-	cfg, cause, err := t.client.settings(caller)
-	switch {
-	case err != nil:
-		client.CloseBody(req)
-		return nil, err
-	case cfg.Disabled:
+	if t.client.disabled(caller) {
 		return t.next.RoundTrip(req)
 	}
-	var started time.Time // zero without a limit
-	none := cause.Limit < 0
-	if !none {
-		started = time.Now()
-		deadline, ok := caller.Deadline()
-		none = ok && deadline.Sub(started) <= cause.Limit
-	}
-	var resp *http.Response
-	if none && cfg.BodyIdle == 0 && cfg.ResponseHeader == 0 {
-		var sent *http.Request
-		resp, sent, err = send(caller, t.next, req)
-		request.Restore(resp, sent, req)
-		err = t.client.finish(caller, req, err)
-	} else {
-		x := &exchange{client: t.client, req: req, cutsBody: t.client.cutsBody(cfg) && !none, idle: wait{limit: cfg.BodyIdle}}
-		x.start(cfg, cause, started, none) //nolint:contextcheck // its parent is that of req
-		resp, err = x.send(t.next)         //nolint:contextcheck // likewise
-		resp, err = x.headers(resp, err)   //nolint:contextcheck // likewise
-	}
-	return resp, err
-}
-
-// send sends a copy of req under ctx. If next panics, the body of req is closed.
-func send(ctx context.Context, next http.RoundTripper, req *http.Request) (resp *http.Response, sent *http.Request, err error) {
-	body := client.NewReplay(req, -1)
-	returned := false
-	defer func() {
-		if !returned {
-			body.Abort()
-		}
-	}()
-	sent, _ = body.Attempt(ctx) // the first cannot fail
-	resp, err = next.RoundTrip(sent)
-	returned = true
-	return resp, sent, err
-}
-
-// An exchange is one RoundTrip and the reading of its body.
-type exchange struct {
-	client   *Client
-	req      *http.Request // the caller's
-	ctx      limited
-	timer    *time.Timer // nil if Limit does not apply
-	cutsBody bool
-	header   *wait // for the headers; nil without a limit
-	idle     wait  // of each read of the body
-
-	body io.ReadCloser // as it came
-	once sync.Once     // for its end
-	err  error         // of a limit, for further reads; set by once
-}
-
-// start begins the limits, of which Limit does not apply if none.
-func (x *exchange) start(cfg *Config, cause *Error, started time.Time, none bool) {
-	parent := x.req.Context()
-	if cfg.ResponseHeader > 0 {
-		x.header = &wait{limit: cfg.ResponseHeader, strike: func() { x.ctx.expire(x.late(cfg.ResponseHeader)) }}
-		parent = x.header.trace(parent)
-	}
-	x.ctx.start(parent, cause, started)
+	limit := t.client.timeout.Limit(caller)
 	switch {
-	case !none:
-		x.timer = time.AfterFunc(cause.Limit, func() { x.ctx.expire(nil) })
-	case cfg.ResponseHeader > 0:
-		x.ctx.deadline = time.Time{}
+	case limit.Nearer(caller):
+		resp, err := t.next.RoundTrip(req)
+		return resp, t.client.timeout.Count(caller, caller, limit, err)
+	case t.client.opts.PerAttempt:
+		return t.attempt(req, limit)
 	default:
-		x.ctx.lift()
+		return t.total(req, limit)
 	}
 }
 
-// send sends the request.
-func (x *exchange) send(next http.RoundTripper) (*http.Response, error) {
-	returned := false
+// attempt lifts the limit when the headers of the response are there.
+func (t *transport) attempt(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
+	caller := req.Context()
+	ctx, cancel := context.WithCancelCause(caller)
+	timer := time.AfterFunc(limit.Time, func() { cancel(limit.Cause) })
 	defer func() {
-		if !returned { // the transport panics
-			x.stop()
+		if resp == nil { // also if the transport panics
+			timer.Stop()
+			cancel(nil)
 		}
 	}()
-	resp, sent, err := send(&x.ctx, next, x.req)
-	returned = true
-	x.header.end(true)
-	request.Outlive(resp, sent, x.req, limitedKey{})
-	return resp, err
-}
-
-// late returns the error of an exchange of which one part took longer than its own limit.
-func (x *exchange) late(limit time.Duration) *Error {
-	return &Error{Name: x.client.Name(), Limit: limit}
-}
-
-// stop ends the exchange.
-func (x *exchange) stop() {
-	x.header.end(true)
-	x.stopTimer()
-	x.ctx.release()
-}
-
-func (x *exchange) stopTimer() {
-	if x.timer != nil {
-		x.timer.Stop()
-	}
-}
-
-// headers ends the limit, or the exchange, when RoundTrip has returned.
-func (x *exchange) headers(resp *http.Response, err error) (*http.Response, error) {
-	if err != nil || resp == nil {
-		x.ctx.lift()
-		err = x.finish(err)
-		x.stop()
-		return resp, err
-	}
-	writer, isWriter := resp.Body.(io.Writer)
-	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == nil || resp.Body == http.NoBody {
-		x.cutsBody, x.idle.limit = false, 0
-	}
-	if isWriter {
-		x.idle.limit = 0
-	}
-	if !x.cutsBody {
-		if !x.ctx.lift() { // the context has ended, so the body cannot be read
-			if resp.Body != nil {
-				_ = resp.Body.Close() // the response is not returned
-			}
-			err = x.finish(x.ctx.cause)
-			x.stop()
-			return nil, err
-		}
-		x.stopTimer()
-		if x.idle.limit == 0 {
-			_ = x.finish(nil) // stays nil
+	sent := req.WithContext(ctx)
+	resp, err = t.next.RoundTrip(sent)
+	if !timer.Stop() {
+		cancel(limit.Cause) // the function of the timer may not have done it yet
+		if err == nil {
+			err = context.Cause(ctx) // the body could not be read
 		}
 	}
-	if resp.Body == nil || resp.Body == http.NoBody {
-		x.stop()
-		return resp, nil
+	if err = t.client.timeout.Count(caller, ctx, limit, err); err != nil || resp == nil {
+		if resp != nil && resp.Body != nil {
+			_ = resp.Body.Close() // it is not returned
+		}
+		return nil, err
 	}
-	x.body = resp.Body
-	if x.idle.limit > 0 {
-		x.idle.strike = func() { x.ctx.strike(x.late(x.idle.limit)) }
-	}
-	if isWriter {
-		resp.Body = &request.Conn{Reader: x.body, Writer: writer, Closer: (*body)(x)} // it ends when it is closed
+	request.Outlive(resp, sent, req, nil) // the context that it was sent with ends with the body
+	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
+		client.OnBodyEnd(resp, func() { cancel(nil) })
 	} else {
-		resp.Body = (*body)(x)
+		resp.Body = &attemptBody{resp.Body, cancel} // as OnBodyEnd, in one allocation: BenchmarkAttempt
 	}
 	return resp, nil
 }
 
-func (x *exchange) finish(err error) error { return x.client.finish(&x.ctx, x.req, err) }
-
-// finish counts the end of req.
-func (c *Client) finish(limited context.Context, req *http.Request, err error) error {
-	if err != nil && req.Cancel != nil { //nolint:staticcheck // deprecated, and still in use
-		return c.finishCanceled(limited, req, err)
-	}
-	return c.timeout.Finish(req.Context(), limited, err)
+// An attemptBody releases the context of an attempt at its end.
+type attemptBody struct {
+	io.ReadCloser
+	cancel context.CancelCauseFunc
 }
 
-// finishCanceled is finish for a request that its Cancel channel may have ended.
-func (c *Client) finishCanceled(limited context.Context, req *http.Request, err error) error {
-	caller := request.Context(req)
-	defer request.Release(caller) //nolint:contextcheck // of the request
-	return c.timeout.Finish(caller, limited, err)
-}
-
-// ended ends the exchange, once, after its body has ended with err, or was closed with a
-// nil err. It returns the error for further reads.
-func (x *exchange) ended(err error) error {
-	x.once.Do(func() {
-		if intime := x.ctx.lift(); x.cutsBody || x.idle.limit > 0 {
-			switch {
-			case err == io.EOF: //nolint:errorlint // as io.Reader has it
-				_ = x.finish(nil)
-			case err != nil:
-				x.err = x.finish(err)
-			case intime:
-				_ = x.finish(nil)
-			default:
-				_ = x.finish(x.ctx.cause) // closed after the limit, without a read
-			}
-		}
-		x.stop()
-	})
-	if x.err != nil && err != nil && !errors.Is(err, io.EOF) {
-		return x.err
-	}
-	return err
-}
-
-// body is an exchange as the body of its response.
-type body exchange
-
-func (b *body) Read(p []byte) (int, error) {
-	b.idle.begin()
-	n, err := b.body.Read(p)
-	b.idle.end(false)
+func (b *attemptBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		err = (*exchange)(b).ended(err)
+		b.cancel(nil)
 	}
 	return n, err
 }
 
+func (b *attemptBody) Close() error {
+	defer b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+// total keeps the limit until the end of the body.
+func (t *transport) total(req *http.Request, limit *deadline.Limit) (resp *http.Response, err error) {
+	caller := req.Context()
+	ctx, cancel := context.WithTimeoutCause(caller, limit.Time, limit.Cause)
+	counted := false
+	defer func() {
+		if !counted { // the transport panics
+			cancel()
+		}
+	}()
+	sent := req.WithContext(ctx)
+	resp, err = t.next.RoundTrip(sent)
+	counted = true
+	x := &exchange{timeout: t.client.timeout, limit: limit, caller: caller, limited: ctx, cancel: cancel}
+	if err != nil || resp == nil {
+		return resp, x.end(err)
+	}
+	request.Outlive(resp, sent, req, nil) // the context that it was sent with ends with the body
+	if _, upgraded := resp.Body.(io.Writer); upgraded || resp.Body == nil || resp.Body == http.NoBody {
+		client.OnBodyEnd(resp, func() { _ = x.end(nil) }) // stays nil: an upgraded connection is not limited
+		return resp, nil
+	}
+	resp.Body = &body{ReadCloser: resp.Body, exchange: x}
+	return resp, nil
+}
+
+// An exchange is a request with a total limit and the reading of its body.
+type exchange struct {
+	timeout         *mechanism
+	limit           *deadline.Limit
+	caller, limited context.Context //nolint:containedctx // of the request
+	cancel          context.CancelFunc
+	once            sync.Once
+	err             error // for further reads
+}
+
+// end counts the exchange, once, and returns the error for the caller.
+func (x *exchange) end(err error) error {
+	x.once.Do(func() {
+		x.err = x.timeout.Count(x.caller, x.limited, x.limit, err)
+		x.cancel()
+	})
+	return x.err
+}
+
+// A body ends its exchange.
+type body struct {
+	io.ReadCloser
+	exchange *exchange
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == io.EOF: //nolint:errorlint // as io.Reader has it
+		_ = b.exchange.end(nil) // stays nil
+	case err != nil:
+		if ended := b.exchange.end(err); ended != nil {
+			err = ended
+		}
+	}
+	return n, err
+}
+
+// Close ends the exchange in success, unless the limit has struck while nobody was reading.
 func (b *body) Close() error {
-	err := b.body.Close()
-	_ = (*exchange)(b).ended(nil) // stays nil
+	err := b.ReadCloser.Close()
+	var late error
+	if x := b.exchange; x.limit.Struck(x.caller, x.limited) {
+		late = x.limit.Cause
+	}
+	_ = b.exchange.end(late) // for Stats
 	return err
 }

@@ -1,100 +1,128 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
+	"math"
 	"net/http"
-	"sync/atomic"
-	"time"
 
-	"github.com/gresil/gresil/internal/hook"
-	"github.com/gresil/gresil/internal/instance"
+	"github.com/gresil/gresil/internal/deadline"
 	"github.com/gresil/gresil/internal/override"
 	"github.com/gresil/gresil/internal/recorder"
 	"github.com/gresil/gresil/internal/reject"
 	"github.com/gresil/gresil/server"
 )
 
-// A Server limits the time of handlers. It holds no state but counters, and any
-// number of handlers may share it.
+// ServerOptions say how a [Server] limits handlers. The zero value sets a deadline in the context of the request.
+type ServerOptions struct {
+	// Disabled runs all handlers without a limit.
+	Disabled bool
+	// Cut answers at the limit while the handler still runs, as http.TimeoutHandler does, which buffers the response: a handler
+	// cannot stream. Put it around the whole router: chi reuses its routing context when ServeHTTP returns. Override cannot
+	// change it.
+	Cut bool
+	// OnRejected answers a request over its limit. rej.Err is an *Error. If nil, it is server.Reject.
+	OnRejected func(w http.ResponseWriter, r *http.Request, rej server.Rejection)
+}
+
+// A Server limits the time of handlers. It is safe for concurrent use. It is a server.Plugin.
 type Server struct {
-	plugin[ServerConfig]
-	panics     hook.Panics // of Late and Panicked
-	latePanics atomic.Uint64
+	timeout *mechanism
+	opts    ServerOptions
 }
 
-// ServerStats are counts since the plugin was made. A handler that returned in
-// time is a success, whatever its status; one that panicked is a failure.
-type ServerStats struct {
-	Stats
-	LatePanics uint64 // handlers that panicked after the limit
+// NewServer makes a plugin. If limit is nil, it is New of the zero Config.
+func NewServer(limit *Timeout, opts ServerOptions) *Server {
+	return &Server{timeout: mechanismOf(limit), opts: opts}
 }
 
-// NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or of
-// [core.Registry.Add].
-func NewServer(cfg ServerConfig) (*Server, error) {
-	s := &Server{}
-	err := s.init(s, &instance.Kind[ServerConfig, settings]{
-		Type: "timeout.ServerConfig", DefaultName: "server",
-		Fields: func(c *ServerConfig) instance.Fields {
-			return instance.Fields{Name: &c.Name, Registry: &c.Registry} // the timeout has the hooks
-		},
-		Settings: func(c *ServerConfig) settings {
-			return settle(cmp.Or(c.Name, "server"), c.Disabled, cmp.Or(c.Limit, 30*time.Second))
-		},
-	}, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Phase returns [server.Handling].
-func (s *Server) Phase() server.Phase { return server.Handling }
-
-// Config returns the ServerConfig of NewServer or of the last SetConfig, as it was given
-// except for a Name and Registry that stayed.
-func (s *Server) Config() ServerConfig { return s.life.Load().Config }
-
-// SetConfig replaces the ServerConfig while the plugin is in use.
-// Requests whose handler runs keep their settings; counts
-// and overrides stay. An empty Name and a nil Registry stay as they are: another one is a
-// [*core.ConfigError], as are the errors of [ServerConfig.Validate], and nothing changes.
-func (s *Server) SetConfig(cfg ServerConfig) error { return s.setConfig(cfg) }
-
-// Override returns a context under which f changes the ServerConfig of this plugin and
-// of no other; it is for an outer middleware. Overrides nest: the innermost is applied
-// last. Name and Registry stay. With an invalid ServerConfig the request is
-// answered with 500, and the handler does not run. A nil f changes nothing.
-func (s *Server) Override(ctx context.Context, f func(*ServerConfig)) context.Context {
-	return override.Context(ctx, &s.plugin, f)
-}
-
-// String returns the type and the name, as in "timeout.Server(default)".
-func (s *Server) String() string { return "timeout.Server(" + s.Name() + ")" }
-
-// Stats returns the counts so far.
-func (s *Server) Stats() ServerStats {
-	return ServerStats{Stats: s.timeout.Stats(), LatePanics: s.latePanics.Load()}
-}
-
-// Handler returns next with the limit around it. Put it around the whole router,
-// as in http.Server{Handler: limit.Handler(r)}: chi's Use and With are not safe
-// for it. See the package documentation.
+// Handler returns next with the limit around it. It fits Use and With of chi, unless Cut is set.
 func (s *Server) Handler(next http.Handler) http.Handler {
+	limited := next
+	if s.opts.Cut {
+		limited = http.TimeoutHandler(next, math.MaxInt64, cutText) // the limit is in the context
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cfg, cause, err := s.settings(r.Context())
-		switch {
-		case err != nil:
-			recorder.MarkRejected(w, err) // the handler is not called
-			reject.With(w, r, server.Rejection{Status: http.StatusInternalServerError, RetryAfter: -1, Err: err}, -1, s.life.Load().Config.OnRejected, server.Reject)
-		case cfg.Disabled:
+		opts := s.options(r.Context())
+		if opts.Disabled {
 			next.ServeHTTP(w, r)
-		case cause.Limit < 0:
-			next.ServeHTTP(w, r)
-			_ = s.timeout.Finish(r.Context(), r.Context(), nil) // stays nil
-		default:
-			(&serving{server: s, cfg: cfg, w: w, r: r}).serve(cause, next) //nolint:contextcheck // it takes that of r
+			return
+		}
+		x := serving{server: s, limit: s.timeout.Limit(r.Context()), w: w, r: r, reject: opts.OnRejected}
+		if s.opts.Cut {
+			x.cut(limited) //nolint:contextcheck // it takes that of r
+		} else {
+			x.serve(next) //nolint:contextcheck // likewise
 		}
 	})
+}
+
+// Override returns a context under which f changes the options of this plugin, for an outer middleware. Overrides nest; the
+// innermost is applied last.
+func (s *Server) Override(ctx context.Context, f func(*ServerOptions)) context.Context {
+	return override.Context(ctx, s, f)
+}
+
+func (s *Server) options(ctx context.Context) *ServerOptions {
+	f := override.From[Server, ServerOptions](ctx, s)
+	if f == nil {
+		return &s.opts
+	}
+	opts := s.opts
+	f(&opts)
+	return &opts
+}
+
+// Phase returns server.Handling.
+func (s *Server) Phase() server.Phase { return server.Handling }
+
+// Name returns the name of the timeout.
+func (s *Server) Name() string { return s.timeout.Life().Name() }
+
+// Close closes the timeout.
+func (s *Server) Close() error { return s.timeout.Life().Close() }
+
+// String returns the type and the name of the timeout, as in "timeout.Server(default)".
+func (s *Server) String() string { return "timeout.Server(" + s.Name() + ")" }
+
+// A serving is one request.
+type serving struct {
+	server *Server
+	limit  *deadline.Limit
+	w      http.ResponseWriter
+	r      *http.Request
+	reject func(http.ResponseWriter, *http.Request, server.Rejection)
+	ctx    context.Context //nolint:containedctx // of the handler
+	err    error           // of the handler; nil if there was a response
+}
+
+// serve runs the handler, and answers for it if it is late and has not.
+func (x *serving) serve(next http.Handler) {
+	var rec recorder.Recorder
+	w := rec.Wrap(x.w)
+	x.run(next, w, func() {
+		if x.err = nil; rec.Wrote() {
+			return
+		}
+		if x.err = x.ctx.Err(); x.limit.Struck(x.r.Context(), x.ctx) {
+			x.answer()
+		}
+	})
+}
+
+// run runs a handler under the limit, then f, and counts the request.
+func (x *serving) run(h http.Handler, w http.ResponseWriter, f func()) {
+	var cancel context.CancelFunc
+	x.ctx, cancel = x.limit.Context(x.r.Context())
+	defer cancel()
+	x.err = errPanic
+	defer func() { _ = x.server.timeout.Count(x.r.Context(), x.ctx, x.limit, x.err) }() // also after a panic
+	h.ServeHTTP(w, x.r.WithContext(x.ctx))
+	f()
+}
+
+// answer answers a request over its limit. The handler was called, so this is not the rejection of a call that was not made.
+func (x *serving) answer() {
+	reject.With(x.w, x.r, server.Rejection{
+		Status: http.StatusServiceUnavailable, RetryAfter: -1, Detail: "The request took too long.", Err: context.Cause(x.ctx),
+	}, -1, x.reject, server.Reject)
 }

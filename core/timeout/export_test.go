@@ -1,4 +1,0 @@
-package timeout
-
-// Err is for the tests of this package.
-func (t *Timeout) Err() *Error { return t.cause() }

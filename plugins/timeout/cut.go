@@ -1,0 +1,59 @@
+package timeout
+
+import (
+	"errors"
+	"net/http"
+)
+
+// errPanic is the error of a handler that has not returned.
+var errPanic = errors.New("timeout: the handler panicked")
+
+// cutText is the body by which the answer of http.TimeoutHandler is known from that of a handler.
+const cutText = "timeout: the limit is exceeded, and the handler still runs"
+
+// cut runs a http.TimeoutHandler.
+func (x *serving) cut(h http.Handler) {
+	w := &cutWriter{ResponseWriter: x.w, serving: x}
+	x.run(h, w, func() {
+		x.err = nil
+		if w.cut || w.status != 0 { // a status without a text: the client went away
+			x.err = x.ctx.Err()
+		}
+		w.send()
+	})
+}
+
+// A cutWriter answers instead of a http.TimeoutHandler at the limit. That writes its status and text in two calls, and nothing else.
+type cutWriter struct {
+	http.ResponseWriter
+	serving *serving
+	status  int // not sent yet; 0 if there is none
+	cut     bool
+}
+
+// WriteHeader keeps a status that may be that of the limit until the body shows whose it is.
+func (w *cutWriter) WriteHeader(status int) {
+	if status == http.StatusServiceUnavailable {
+		w.status = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *cutWriter) Write(p []byte) (int, error) {
+	if w.status != 0 && string(p) == cutText {
+		w.status, w.cut = 0, true
+		w.serving.answer()
+		return len(p), nil
+	}
+	w.send()
+	return w.ResponseWriter.Write(p)
+}
+
+// send sends the status that was kept.
+func (w *cutWriter) send() {
+	if w.status != 0 {
+		w.ResponseWriter.WriteHeader(w.status)
+		w.status = 0
+	}
+}
