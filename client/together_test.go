@@ -72,7 +72,7 @@ func (x *together) get(ctx context.Context, t *testing.T) (*http.Response, error
 func TestTogetherTheOrderOfArgumentsDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	x := newTogether(t)
-	const want = "Overall *timeout.Client(total) > Attempts *retry.Client(default) > Admission *ratelimit.Client(default) > Attempt *breaker.Client(default) > Attempt+10 *timeout.Client(attempt) > *client_test.together"
+	const want = "Overall timeout.Client(total) > Attempts retry.Client(default) > Admission *ratelimit.Client(default) > Attempt breaker.Client(default) > Attempt+10 timeout.Client(attempt) > *client_test.together"
 	var permute func(head, rest []client.Plugin)
 	seen := 0
 	permute = func(head, rest []client.Plugin) {

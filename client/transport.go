@@ -69,7 +69,7 @@ func (t *Transport) Check() []string {
 }
 
 // String lists the plugins from the outermost to the base, each with its phase,
-// as in "Attempts *retry.Client(default) > Attempt *breaker.Client(default) >
+// as in "Attempts retry.Client(default) > Attempt breaker.Client(default) >
 // *http.Transport".
 func (t *Transport) String() string {
 	return strings.Join(append(phase.Titles(t.plugins), fmt.Sprintf("%T", t.base)), " > ")

@@ -33,8 +33,8 @@ func newClient(t *testing.T, cfg standard.Config) *standard.Client {
 func TestTheZeroConfig(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, standard.Config{})
-	require.Equal(t, "Overall *timeout.Client(standard-total) > Attempts *retry.Client(standard) > Admission *ratelimit.Client(standard) > "+
-		"Attempt *breaker.Client(standard) > Attempt+10 *timeout.Client(standard-attempt) > *http.Transport", c.Pipeline.String())
+	require.Equal(t, "Overall timeout.Client(standard-total) > Attempts retry.Client(standard) > Admission *ratelimit.Client(standard) > "+
+		"Attempt breaker.Client(standard) > Attempt+10 timeout.Client(standard-attempt) > *http.Transport", c.Pipeline.String())
 	require.Empty(t, c.Pipeline.Check())
 	require.Zero(t, c.Timeout)
 	require.Equal(t, 30*time.Second, c.Total.Config().Limit)
@@ -167,7 +167,7 @@ func TestALimiterOfXTimeAndFurtherPlugins(t *testing.T) {
 	cfg.Limit.Limiter = rate.NewLimiter(1, 1)
 	cfg.Limit.MaxWait = time.Nanosecond
 	c := newClient(t, cfg)
-	require.Contains(t, c.Pipeline.String(), "(standard-total) > Overall *timeout.Client(own) > ")
+	require.Contains(t, c.Pipeline.String(), "(standard-total) > Overall timeout.Client(own) > ")
 	resp, err := c.Get("http://one.test/")
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())

@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 		{breaker.Config{WindowTime: -1}, "WindowTime"},
 		{breaker.Config{WindowTime: time.Second, Window: 1}, "Window"},
 		{breaker.Config{WindowTime: time.Second, MinCalls: 1<<20 + 1}, "MinCalls"},
-		{breaker.Config{OpenDelay: backoff.Constant{Delay: -1}}, "Wait"},
+		{breaker.Config{OpenDelay: backoff.Constant{Delay: -1}}, "Delay"},
 		{breaker.Config{MaxRetryAfter: -1}, "MaxRetryAfter"},
 		{breaker.Config{Trials: 1025}, "Trials"},
 		{breaker.Config{Initial: 9}, "Initial"},

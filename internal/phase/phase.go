@@ -82,7 +82,7 @@ func Inversions[P Phase, T Plugin[P]](pkg string, sorted []T) (found []string) {
 	return found
 }
 
-// Titles returns each plugin with its phase, as in "State *retry.Client(api)".
+// Titles returns each plugin with its phase, as in "Attempts retry.Client(api)".
 func Titles[P Phase, T Plugin[P]](sorted []T) []string {
 	titles := make([]string, len(sorted))
 	for i, p := range sorted {
@@ -91,7 +91,7 @@ func Titles[P Phase, T Plugin[P]](sorted []T) []string {
 	return titles
 }
 
-// Title returns the text of a plugin, or its type and its name, as in "*retry.Plugin(api)".
+// Title returns the text of a plugin, or its type and its name, as in "*client_test.stub(good)".
 func Title[T any](p T) string {
 	bare := any(Bare(p))
 	if s, ok := bare.(fmt.Stringer); ok {

@@ -117,7 +117,7 @@ func TestServerOverAClosedStoreIsAnErrorWithItsName(t *testing.T) {
 	store := core.Must(coreratelimit.NewMemory(0))
 	require.NoError(t, store.Close())
 	_, err := ratelimit.NewServer(ratelimit.ServerConfig{Name: "api", Store: store})
-	require.EqualError(t, err, "ratelimit: api: store failed: ratelimit: closed")
+	require.EqualError(t, err, "ratelimit: api: store failed: closed")
 	require.ErrorIs(t, err, coreratelimit.ErrStore)
 	require.ErrorIs(t, err, core.ErrClosed)
 }

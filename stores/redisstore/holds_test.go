@@ -309,7 +309,7 @@ func TestCloseEndsTheConnectionForMessages(t *testing.T) {
 	require.True(t, isHeld(c, "k")(), "in this process")
 	_, err := cooldown.New(cooldown.Config{Store: s})
 	require.ErrorIs(t, err, core.ErrClosed)
-	require.EqualError(t, err, "redisstore: the store is closed: cooldown: closed")
+	require.EqualError(t, err, "redisstore: the store is closed: closed")
 }
 
 // TestWhatWasSaidLastIsSent: a process that is told to wait and ends has told the others.
