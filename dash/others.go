@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gresil/gresil/internal/registry"
 )
@@ -37,11 +38,11 @@ func listed(figures registry.Figures) cell {
 	values, lines := []figure{}, []string(nil)
 	for _, f := range figures[:min(len(figures), maxLines)] {
 		values = append(values, figure{f.Name, f.Labels, f.N})
-		name := visible(f.Name)
+		var labels strings.Builder
 		for label := range slices.Chunk(f.Labels, 2) {
-			name += fmt.Sprintf("{%s=%q}", visible(label[0]), label[1])
+			fmt.Fprintf(&labels, "{%s=%q}", visible(label[0]), label[1])
 		}
-		lines = append(lines, fmt.Sprintf("%s %v", name, f.N))
+		lines = append(lines, fmt.Sprintf("%s%s %v", visible(f.Name), &labels, f.N))
 	}
 	return list(len(figures), values, lines)
 }

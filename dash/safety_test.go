@@ -79,7 +79,7 @@ func besideAReporter(t *testing.T, instance any) reply {
 }
 
 // numbers has a figure that JSON has not.
-type numbers struct{ reporter }
+type numbers struct{}
 
 func (numbers) Figures() registry.Figures {
 	return registry.Figures{{Name: "mean", N: math.NaN()}}

@@ -2,6 +2,7 @@ package logs_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/gresil/gresil/logs"
 )
 
-func ExampleRun() {
+func ExampleRun() { //nolint:testableexamples // the scheduler decides when Run begins
 	registry := &core.Registry{}
 	logger := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -18,5 +19,7 @@ func ExampleRun() {
 	go func() { ended <- logs.Run(ctx, registry, logger, logs.Config{}) }()
 	core.Must(breaker.New(breaker.Config{Name: "db", Registry: registry}))
 	cancel()
-	<-ended
+	if err := <-ended; err != nil {
+		fmt.Println(err)
+	}
 }

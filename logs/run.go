@@ -83,8 +83,8 @@ func (r *run) begin(of *registry.Registry) (cancel func()) {
 
 // changed follows a change of the registry. It can be called after the end.
 func (r *run) changed(e registry.Entry, c registry.Change) {
-	switch {
-	case c == registry.Removed:
+	switch c {
+	case registry.Removed:
 		r.mu.Lock()
 		s := r.subjects[e.Instance]
 		delete(r.subjects, e.Instance)
@@ -93,7 +93,7 @@ func (r *run) changed(e registry.Entry, c registry.Change) {
 			s.end()
 			s.log.Debug("instance removed")
 		}
-	default:
+	case registry.Added:
 		r.mu.Lock()
 		open := r.subjects != nil
 		if open {

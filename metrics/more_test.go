@@ -15,16 +15,6 @@ import (
 	plugins "github.com/gresil/gresil/plugins/breaker"
 )
 
-// fake takes configs.
-type fake struct{}
-
-func (fake) SetConfig(limit int) error {
-	if limit < 0 {
-		return errDown
-	}
-	return nil
-}
-
 func TestReloads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -82,7 +82,7 @@ func (c *Collector) count(side string, err error, status int) {
 // of the package of the error.
 func reason(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
-		if errs, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this is the walk of the tree itself
+		if errs, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range errs.Unwrap() {
 				if found := reason(e); found != "rejected" {
 					return found

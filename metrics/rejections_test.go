@@ -61,7 +61,9 @@ func TestTransport(t *testing.T) {
 	for _, next := range []http.RoundTripper{
 		open.Transport(fails(errDown)), fails(fmt.Errorf("pool: %w", errors.Join(errDown, errFull))), fails(core.ErrRejected), fails(errDown),
 		answering(func(r *http.Request) (*http.Response, error) { return client.Reject(r, 503, errFull), nil }),
-		answering(func(r *http.Request) (*http.Response, error) { return &http.Response{StatusCode: 503, Request: r}, nil }),
+		answering(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Request: r}, nil
+		}),
 	} {
 		resp, err := c.Transport(next).RoundTrip(httptest.NewRequest(http.MethodGet, "http://a.test/", http.NoBody))
 		if err == nil && resp.Body != nil {

@@ -533,8 +533,11 @@ func TestEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		type ctxKey struct{}
+		var mu sync.Mutex // events of different calls can be told at one time
 		var seen []string
 		b := newBulkhead(t, bulkhead.Config{Limit: 2, MaxWait: time.Second, Backoff: 0.5, Registry: eventtest.Registry(func(ctx context.Context, e registry.Event) {
+			mu.Lock()
+			defer mu.Unlock()
 			if of, ok := ctx.Value(ctxKey{}).(string); ok {
 				seen = append(seen, fmt.Sprint(of, ": ", e.Text, " ", e.Key, e.Attrs))
 			}

@@ -67,6 +67,7 @@ func (c *Cooldown) announce() {
 	})
 }
 
+// emit reports a change.
 func (c *Cooldown) emit(of change) {
 	e := registry.Event{Key: of.key}
 	switch of.what {

@@ -61,7 +61,9 @@ func newDispatcher(ctx context.Context, cfg config, r *remote, stderr io.Writer)
 	go func() { ended <- logs.Run(logged, registry, slog.New(slog.NewTextHandler(stderr, nil)), logs.Config{}) }()
 	stop := func() {
 		stopLog()
-		<-ended
+		if err := <-ended; err != nil { // the registry and the logger are not nil
+			panic(err)
+		}
 	}
 	own := dispatch.Config[string, struct{}]{
 		Name: "vendor", Registry: registry, Capacity: cfg.capacity, MaxQueue: cfg.calls, Attempts: attempts, Classify: classify,

@@ -73,7 +73,7 @@ type Distribution struct {
 }
 
 // bounds of the buckets of a Histogram, in microseconds.
-var bounds = [...]time.Duration{100, 500, 1e3, 25e2, 5e3, 1e4, 25e3, 5e4, 1e5, 25e4, 5e5, 1e6, 25e5, 5e6, 1e7, 3e7} //nolint:gochecknoglobals // a constant
+var bounds = [...]int64{100, 500, 1e3, 25e2, 5e3, 1e4, 25e3, 5e4, 1e5, 25e4, 5e5, 1e6, 25e5, 5e6, 1e7, 3e7} //nolint:gochecknoglobals // a constant
 
 // A Histogram counts durations. The zero value is ready to use.
 type Histogram struct {
@@ -83,7 +83,7 @@ type Histogram struct {
 
 // Observe adds a duration.
 func (h *Histogram) Observe(d time.Duration) {
-	i, _ := slices.BinarySearchFunc(bounds[:], d, func(bound, d time.Duration) int { return cmp.Compare(bound*time.Microsecond, d) })
+	i, _ := slices.BinarySearchFunc(bounds[:], d, func(bound int64, d time.Duration) int { return cmp.Compare(time.Duration(bound)*time.Microsecond, d) })
 	h.counts[i].Add(1)
 	h.sum.Add(int64(d))
 }
@@ -92,7 +92,7 @@ func (h *Histogram) read() *Distribution {
 	d := &Distribution{Within: make(map[time.Duration]uint64, len(bounds)), Sum: time.Duration(h.sum.Load())}
 	for i := range h.counts {
 		if d.Count += h.counts[i].Load(); i < len(bounds) {
-			d.Within[bounds[i]*time.Microsecond] = d.Count
+			d.Within[time.Duration(bounds[i])*time.Microsecond] = d.Count
 		}
 	}
 	return d

@@ -18,9 +18,10 @@ import (
 // Prometheus.
 func TestPartsOfCountersAddUpInEachReading(t *testing.T) {
 	t.Parallel()
-	b := core.Must(batch.New(batch.Config[int, string]{Registry: &core.Registry{},
-		Send:   func(context.Context, string, []int) ([]batch.Result[string], error) { return nil, errors.New("down") },
-		Unique: batch.UntilFlushed, Key: func(int) string { return "one" },
+	b := core.Must(batch.New(batch.Config[int, string]{
+		Registry: &core.Registry{},
+		Send:     func(context.Context, string, []int) ([]batch.Result[string], error) { return nil, errors.New("down") },
+		Unique:   batch.UntilFlushed, Key: func(int) string { return "one" },
 		Exempt: func(n int) bool { return n == 0 },
 	}))
 	add(t, b, 1)

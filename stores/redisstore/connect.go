@@ -66,11 +66,11 @@ func (n *node) connect(ctx context.Context) (core.Outcome, error) {
 // connect returns the node that has a key, and takes a connection to it.
 func (s *Store) connect(ctx context.Context, key string) (*node, error) {
 	for {
-		to := s.nodeOf(key) //nolint:contextcheck // see nodeOf
+		to := s.nodeOf(key)
 		if _, err := to.connect(ctx); err != nil {
 			return nil, err
 		}
-		if !s.routes(to, key) { //nolint:contextcheck // see nodeOf
+		if !s.routes(to, key) {
 			return to, nil
 		}
 		to.release(nil) //nolint:contextcheck // a connection is made for all

@@ -119,7 +119,7 @@ func (h *sharer) connect(ctx context.Context) (*redis.PubSub, error) {
 func (s *Store) subscribe(ctx context.Context, channels ...string) (*redis.PubSub, *node, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.dialTimeout())
 	defer cancel()
-	via := s.nodeOf(channels[0]) //nolint:contextcheck // see nodeOf
+	via := s.nodeOf(channels[0])
 	if _, ring := s.client.(*redis.Ring); ring && via.client.Load() == nil {
 		return nil, nil, errNoShard
 	}

@@ -159,7 +159,7 @@ const never = 365 * 24 * time.Hour
 // round does the work that is due. It returns the time until something is due again.
 func (h *sharer) round(ctx context.Context) time.Duration {
 	now := time.Now()
-	h.subscribe(false) //nolint:contextcheck // see nodeOf
+	h.subscribe(false)
 	next := never
 	for _, t := range h.all() {
 		due := t.retry.Sub(now)
@@ -169,7 +169,7 @@ func (h *sharer) round(ctx context.Context) time.Duration {
 				if ctx.Err() != nil {
 					break
 				}
-				h.fail(t, err) //nolint:contextcheck // see nodeOf
+				h.fail(t, err)
 				due = max(0, time.Until(t.retry))
 			}
 		}

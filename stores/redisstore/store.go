@@ -158,7 +158,7 @@ func (s *Store) since(t time.Time) time.Duration {
 // the caller's own context has ended, the outcome does not count for the server.
 func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Result, ok bool, err error) {
 	if s.cfg.Mode == Coalesced {
-		return s.laneOf(req.key).apply(ctx, req) //nolint:contextcheck // see nodeOf
+		return s.laneOf(req.key).apply(ctx, req)
 	}
 	s.ending.RLock()
 	defer s.ending.RUnlock()
@@ -175,7 +175,7 @@ func (s *Store) apply(ctx, caller context.Context, req *request) (r ratelimit.Re
 
 // exchange sends one request by itself.
 func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, error) {
-	to := s.nodeOf(req.key) //nolint:contextcheck // see nodeOf
+	to := s.nodeOf(req.key)
 	permit, err := s.admit(ctx, to)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (s *Store) exchange(ctx, caller context.Context, req *request) ([]int64, er
 			}
 			return nil, err
 		}
-		if s.routes(to, req.key) { //nolint:contextcheck // see nodeOf
+		if s.routes(to, req.key) {
 			to.release(nil) //nolint:contextcheck // as above
 			outcome = core.Success
 			return s.exchange(ctx, caller, req) // now it is known which servers there are
