@@ -127,15 +127,22 @@ func TestTheControlsAreAboveTheLimit(t *testing.T) {
 	for _, algorithm := range []string{"article", "naive"} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
-			url := programtest.StartVendor(t)
-			ctx := programtest.Until(t, url, func(f *figures) bool { // the article's takes two minutes
-				return algorithm == "article" && program.Value(f.MostSliding) > 300
-			})
-			r := runBinary(ctx, t, io.Discard, "-calls 100 -cps 300 -algorithm %s -vendor %s", algorithm, url)
-			require.Zero(t, r.Code, r)
-			require.False(t, r.OK)
-			require.Greater(t, program.Value(r.MostSliding), 300.0)
-			require.Contains(t, r.Problem, "calls in a second, the limit is 300")
+			for cps := 300; ; cps /= 2 { // a machine with other work may be too slow to break a higher limit
+				url := programtest.StartVendor(t)
+				limited, cancel := context.WithTimeout(programtest.Until(t, url, func(f *figures) bool { // the article's takes two minutes
+					return algorithm == "article" && program.Value(f.MostSliding) > float64(cps)
+				}), 30*time.Second)
+				r := runBinary(limited, t, io.Discard, "-calls 100 -cps %d -algorithm %s -vendor %s", cps, algorithm, url)
+				cancel()
+				if r.OK && cps > 50 {
+					continue
+				}
+				require.Zero(t, r.Code, r)
+				require.False(t, r.OK)
+				require.Greater(t, program.Value(r.MostSliding), float64(cps))
+				require.Contains(t, r.Problem, fmt.Sprintf("calls in a second, the limit is %d", cps))
+				return
+			}
 		})
 	}
 }
