@@ -3,6 +3,9 @@ package timeout
 import (
 	"errors"
 	"net/http"
+
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/rejected"
 )
 
 // errPanic is the error of a handler that has not returned.
@@ -13,7 +16,9 @@ const cutText = "timeout: the limit is exceeded, and the handler still runs"
 
 // cut runs a http.TimeoutHandler.
 func (x *serving) cut(h http.Handler) {
-	w := &cutWriter{ResponseWriter: x.w, serving: x}
+	w := &cutWriter{ResponseWriter: x.w, serving: x, outer: rejected.Of(x.r.Context())}
+	ctx, note := rejected.Watch(x.r.Context())
+	x.r, w.inner = x.r.WithContext(ctx), note
 	x.run(h, w, func() {
 		x.err = nil
 		if w.cut || w.status != 0 { // a status without a text: the client went away
@@ -27,7 +32,9 @@ func (x *serving) cut(h http.Handler) {
 type cutWriter struct {
 	http.ResponseWriter
 	serving *serving
-	status  int // not sent yet; 0 if there is none
+	inner   *rejected.Note // of the handler, whose writer does not pass marks on
+	outer   *rejected.Note // may be nil
+	status  int            // not sent yet; 0 if there is none
 	cut     bool
 }
 
@@ -37,7 +44,20 @@ func (w *cutWriter) WriteHeader(status int) {
 		w.status = status
 		return
 	}
+	w.mark()
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// mark passes on that an inner plugin has rejected the request. The handler has returned.
+func (w *cutWriter) mark() {
+	last := w.inner.Get()
+	if last.Err == nil {
+		return
+	}
+	recorder.MarkRejected(w.ResponseWriter, last.Err)
+	if w.outer != nil {
+		w.outer.Tell(last.Err, last.Status)
+	}
 }
 
 func (w *cutWriter) Write(p []byte) (int, error) {
@@ -46,7 +66,10 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 		w.serving.answer()
 		return len(p), nil
 	}
-	w.send()
+	if w.status != 0 {
+		w.mark()
+		w.send()
+	}
 	return w.ResponseWriter.Write(p)
 }
 
