@@ -69,7 +69,12 @@ func TestHandlerAroundACut(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(time.Second) // the last handler
+		late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(2 * time.Second)
+			server.Reject(w, r, server.Rejection{})
+		})
+		c.Handler(http.TimeoutHandler(late, time.Second, "")).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		time.Sleep(time.Second) // the last handlers
 		require.Equal(t, uint64(6), group.For("").Stats().Ignored)
 		got := samples(t, gatherer(t, c), "http_")
 		require.InDelta(t, 3, got["http_rejections_total 403 rejected server"], 0)
