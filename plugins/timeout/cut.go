@@ -16,9 +16,13 @@ const cutText = "timeout: the limit is exceeded, and the handler still runs"
 
 // cut runs a http.TimeoutHandler.
 func (x *serving) cut(h http.Handler) {
-	w := &cutWriter{ResponseWriter: x.w, serving: x, outer: rejected.Of(x.r.Context())}
-	ctx, note := rejected.Watch(x.r.Context())
-	x.r, w.inner = x.r.WithContext(ctx), note
+	ctx := x.r.Context()
+	note := rejected.Of(ctx)
+	if note == nil {
+		ctx, note = rejected.Watch(ctx)
+		x.r = x.r.WithContext(ctx)
+	}
+	w := &cutWriter{ResponseWriter: x.w, serving: x, note: note}
 	x.run(h, w, func() {
 		x.err = nil
 		if w.cut || w.status != 0 { // a status without a text: the client went away
@@ -32,8 +36,7 @@ func (x *serving) cut(h http.Handler) {
 type cutWriter struct {
 	http.ResponseWriter
 	serving *serving
-	inner   *rejected.Note // of the handler, whose writer does not pass marks on
-	outer   *rejected.Note // may be nil
+	note    *rejected.Note // the writer of a http.TimeoutHandler passes no mark on
 	status  int            // not sent yet; 0 if there is none
 	cut     bool
 }
@@ -44,20 +47,15 @@ func (w *cutWriter) WriteHeader(status int) {
 		w.status = status
 		return
 	}
-	w.mark()
-	w.ResponseWriter.WriteHeader(status)
+	w.header(status)
 }
 
-// mark passes on that an inner plugin has rejected the request. The handler has returned.
-func (w *cutWriter) mark() {
-	last := w.inner.Get()
-	if last.Err == nil {
-		return
+// header sends the status of the handler, and passes on that an inner plugin has rejected the request.
+func (w *cutWriter) header(status int) {
+	if last := w.note.Get(); last.Err != nil && last.Status == status {
+		recorder.MarkRejected(w.ResponseWriter, last.Err)
 	}
-	recorder.MarkRejected(w.ResponseWriter, last.Err)
-	if w.outer != nil {
-		w.outer.Tell(last.Err, last.Status)
-	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *cutWriter) Write(p []byte) (int, error) {
@@ -66,17 +64,14 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 		w.serving.answer()
 		return len(p), nil
 	}
-	if w.status != 0 {
-		w.mark()
-		w.send()
-	}
+	w.send()
 	return w.ResponseWriter.Write(p)
 }
 
 // send sends the status that was kept.
 func (w *cutWriter) send() {
 	if w.status != 0 {
-		w.ResponseWriter.WriteHeader(w.status)
+		w.header(w.status)
 		w.status = 0
 	}
 }
