@@ -6,11 +6,15 @@
 //	plugins/breaker    stop calling a service that is down; protect a handler
 //	plugins/timeout    bound an exchange, an attempt, a handler
 //	client             put several plugins around an http.RoundTripper
-//	standard    all of these in one http.Client, with defaults that fit
 //	server             put several plugins around an http.Handler; keys, rejections
+//	standard           all of these in one http.Client, with defaults that fit
+//	outbound           keep to the limits of vendors: outbound/pace,
+//	                   outbound/dispatch, outbound/jobs, outbound/batch
 //	metrics            export all counters to Prometheus
 //	logs               write events to log/slog
-//	stores/redisstore  limits common to all instances of a service
+//	dash               a page of what waits and runs
+//	stores/redisstore  limits common to all instances of a service;
+//	                   stores/share and stores/denycache in front of it
 //	core               the mechanisms, for any function: core/retry,
 //	                   core/breaker, core/ratelimit, core/timeout, core/backoff,
 //	                   core/cooldown, core/bulkhead

@@ -49,7 +49,7 @@ type Replay struct {
 // again at all.
 func NewReplay(req *http.Request, maxBuffer int64) Replay {
 	r := Replay{req: req}
-	if req.Body != http.NoBody { // the rest apart, so that this function is inlined (BenchmarkRetryFirstTry)
+	if req.Body != http.NoBody { // the rest apart, so that this function is inlined
 		r.keep(maxBuffer)
 	}
 	return r

@@ -3,7 +3,7 @@
 // It is an [http.Handler] that shows the instances in a [core.Registry]: pending groups of
 // outbound/batch, job queues of outbound/jobs, vendors of outbound/dispatch with their cooldowns and
 // connections, paces of outbound/pace with their rates and slots, the figures of every other
-// [core.Reporter], and a list of the remaining instances:
+// mechanism, and a list of the instances without figures:
 //
 //	registry := &core.Registry{} // in the Config of each
 //	page, err := dash.New(registry, dash.Config{})

@@ -34,7 +34,7 @@ type Collector struct {
 	rejections map[rejection]uint64
 }
 
-// New makes a collector. A registry that is nil, and a Namespace that cannot be used, are *core.ConfigErrors.
+// New makes a collector. A registry that is nil, and a Namespace that cannot be used, are errors (*core.ConfigError).
 func New(reg *core.Registry, cfg Config) (*Collector, error) {
 	for i, r := range cfg.Namespace {
 		if r == '_' || 'a' <= r|0x20 && r|0x20 <= 'z' || i > 0 && '0' <= r && r <= '9' {

@@ -29,14 +29,17 @@ func (c *Collector) Handler(next http.Handler) http.Handler {
 	c.usual("server", "rate_limited", "429", "circuit_open", "503", "rejected", "503")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, note := rejected.Watch(r.Context())
-		defer func() { c.count("server", note.Err, note.Status) }()
+		defer func() {
+			last := note.Get()
+			c.count("server", last.Err, last.Status)
+		}()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
 // Transport counts the requests that plugins below it reject, by reason:
 //
-//	client.New(nil, client.Middleware(collector.Transport, client.Overall), retries)
+//	httpClient := &http.Client{Transport: collector.Transport(client.New(nil, breakers, retries))}
 func (c *Collector) Transport(next http.RoundTripper) http.RoundTripper {
 	c.usual("client", "rate_limited", "none", "circuit_open", "none", "rejected", "none")
 	return transport(func(req *http.Request) (*http.Response, error) {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/gresil/gresil/metrics"
 	"github.com/gresil/gresil/plugins/breaker"
 	"github.com/gresil/gresil/plugins/ratelimit"
+	"github.com/gresil/gresil/plugins/timeout"
 	"github.com/gresil/gresil/server"
 )
 
@@ -42,6 +45,41 @@ func TestHandler(t *testing.T) {
 		"http_rejections_total 429 rate_limited server": 1, "http_rejections_total 418 rate_limited server": 1,
 		"http_rejections_total 503 circuit_open server": 2, "http_rejections_total 403 rejected server": 2, "http_rejections_total 503 rejected server": 0,
 	}, samples(t, gatherer(t, c), "http_"))
+}
+
+// A handler that was cut off rejects too late, in a goroutine of its own. One that is in time is known outside of the Cut.
+func TestHandlerAroundACut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := core.Must(metrics.New(&core.Registry{}, metrics.Config{}))
+		limits := core.Must(ratelimit.NewServer(ratelimit.ServerConfig{Limit: ratelimit.PerHour(2)}))
+		group := core.Must(breaker.NewGroup(breaker.Config{}))
+		cut := timeout.NewServer(core.Must(timeout.New(timeout.Config{Limit: time.Second})), timeout.ServerOptions{Cut: true})
+		for _, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
+			for _, delay := range []time.Duration{0, 0, 0, 2 * time.Second} {
+				h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(delay)
+					server.Reject(w, r, server.Rejection{Status: status})
+				})
+				w := httptest.NewRecorder()
+				c.Handler(limits.Handler(breaker.NewServer(group, breaker.ServerOptions{}).Handler(cut.Handler(h)))).
+					ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+				if delay == 0 {
+					require.Equal(t, status, w.Code, "refunded by the limiter outside")
+				}
+			}
+		}
+		late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(2 * time.Second)
+			server.Reject(w, r, server.Rejection{})
+		})
+		c.Handler(http.TimeoutHandler(late, time.Second, "")).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		time.Sleep(time.Second) // the last handlers
+		require.Equal(t, uint64(6), group.For("").Stats().Ignored)
+		got := samples(t, gatherer(t, c), "http_")
+		require.InDelta(t, 3, got["http_rejections_total 403 rejected server"], 0)
+		require.InDelta(t, 3, got["http_rejections_total 503 rejected server"], 0)
+	})
 }
 
 type answering func(*http.Request) (*http.Response, error)

@@ -15,8 +15,8 @@
 // A plugin works without a pipeline too: its method Handler is a middleware. A plugin of your own has two methods; ordinary
 // middleware becomes a plugin by [Middleware].
 //
-// A timeout goes around the whole router instead, as in http.Server{Handler: pipeline.Handler(r)}: at the limit it returns while
-// the handler may still run, and chi then lends the routing context of that handler to the next request.
+// A timeout with Cut goes around the whole router instead, as in http.Server{Handler: pipeline.Handler(r)}: at the limit it returns
+// while the handler may still run, and chi then lends the routing context of that handler to the next request.
 //
 // For middleware without an order, as compression or CORS, no pipeline is needed.
 //

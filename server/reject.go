@@ -48,7 +48,7 @@ func Reject(w http.ResponseWriter, r *http.Request, rej Rejection) {
 	if errors.Is(rej.Err, core.ErrRejected) {
 		recorder.MarkRejected(w, rej.Err)
 		if n := rejected.Of(r.Context()); n != nil {
-			n.Err, n.Status = rej.Err, cmp.Or(rej.Status, http.StatusServiceUnavailable)
+			n.Tell(rej.Err, cmp.Or(rej.Status, http.StatusServiceUnavailable))
 		}
 	}
 	details := problem.Details{Type: rej.Type, Title: rej.Title, Status: rej.Status, Detail: rej.Detail, Policies: rej.Policies}

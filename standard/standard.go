@@ -27,7 +27,7 @@ type Client struct {
 }
 
 // New makes a client. It returns the errors of [Config.Validate], or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -89,11 +89,17 @@ func (c *Client) Close() error {
 	for _, p := range c.own {
 		errs = append(errs, p.Close())
 	}
+	if c.Total != nil {
+		errs = append(errs, c.Total.Close())
+	}
 	if c.Retry != nil {
 		errs = append(errs, c.Retry.Close())
 	}
 	if c.Breaker != nil {
 		errs = append(errs, c.Breaker.Close())
+	}
+	if c.Attempt != nil {
+		errs = append(errs, c.Attempt.Close())
 	}
 	if c.Client != nil {
 		c.CloseIdleConnections()

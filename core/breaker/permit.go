@@ -156,12 +156,12 @@ func (b *Breaker) record(p *Permit, outcome core.Outcome, least, trip time.Durat
 	}
 	switch {
 	case outcome == core.Ignored:
-	case b.state == Closed && trip <= 0 && b.far(): // BenchmarkClosedOneInFifty
+	case b.state == Closed && trip <= 0 && b.far(): // most failures of a service that works
 		b.publish()
 	default:
 		b.decide(p.ctx, now, min(least, b.rules.MaxRetryAfter), min(trip, b.rules.MaxRetryAfter))
 	}
-	if !recorded && !b.queued { // BenchmarkClosedOneInFifty
+	if !recorded && !b.queued { // no defer for them
 		b.mu.Unlock()
 		return
 	}

@@ -57,7 +57,7 @@ func lifeCycle() *instance.Kind[Config, struct{}] {
 }
 
 // New makes a bulkhead. It returns the errors of [Config.Validate], of the Store, or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func New(cfg Config) (*Bulkhead, error) {
 	b := &Bulkhead{base: time.Now(), top: cfg.limit()}
 	if err := b.life.Init(lifeCycle(), cfg); err != nil {

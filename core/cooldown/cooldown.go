@@ -51,7 +51,7 @@ func lifeCycle() *instance.Kind[Config, Config] {
 }
 
 // New makes a cooldown. It returns the errors of [Config.Validate], of the Store, or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func New(cfg Config) (*Cooldown, error) {
 	c := &Cooldown{base: time.Now()}
 	if err := c.life.Init(lifeCycle(), cfg); err != nil {

@@ -39,7 +39,7 @@ func With[R error](w http.ResponseWriter, r *http.Request, rej R, retryAfter tim
 		}
 		onRejected(w, r, rej)
 		if n := rejected.Of(r.Context()); n != nil && rec.Wrote() && errors.Is(rej, core.ErrRejected) {
-			n.Err, n.Status = errors.Unwrap(rej), rec.Status()
+			n.Tell(errors.Unwrap(rej), rec.Status())
 		}
 	}
 	fallback(w, r, rej) // if the response has begun, this does nothing

@@ -46,7 +46,7 @@ func (c *Check) Err() error { return errors.Join(c.errs...) }
 // Relabel returns err with to instead of the first of from that the Field of a
 // [*core.ConfigError] begins with, as in
 //
-//	validate.Relabel(c.core().Validate(), "breaker.ClientConfig.", "breaker.Config.")
+//	validate.Relabel(c.core().Validate(), "ratelimit.ClientConfig.", "ratelimit.Config.")
 //
 // Joined errors stay joined. An error without such a Field stays as it is, with its own
 // text. err itself is not changed. Of nil it returns nil.

@@ -51,7 +51,7 @@ func lifeCycle[K comparable, C any]() *instance.Kind[Config[K, C], Config[K, C]]
 }
 
 // New makes a dispatcher. It returns the errors of [Config.Validate], of the Store, or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func New[K comparable, C any](cfg Config[K, C]) (*Dispatcher[K, C], error) {
 	d := &Dispatcher[K, C]{held: map[string]span{}}
 	if err := d.life.InitHooks(lifeCycle[K, C](), hooksOf[K, C], cfg); err != nil {

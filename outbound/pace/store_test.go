@@ -300,7 +300,7 @@ func TestRepliesSlowerThanSlackAreAnError(t *testing.T) {
 	})
 }
 
-// TestAStallBurnsThePermit: the process stands still between the slot and the call.
+// The process stands still between the slot and the call.
 func TestASlowReplyBurnsThePermit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ type Client struct {
 }
 
 // NewClient makes a plugin. It returns the errors of [ClientConfig.Validate], or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{closed: make(chan struct{})}
 	err := c.init(cfg, instance.Kind[ClientConfig, struct{}]{

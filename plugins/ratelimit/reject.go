@@ -44,7 +44,7 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, violated []*pa
 	if s.cfg.OnRejected == nil && !never && len(violated) == 1 {
 		if recorder.Mark(w, why) {
 			if n := rejected.Of(r.Context()); n != nil {
-				n.Err, n.Status = why(), http.StatusTooManyRequests
+				n.Tell(why(), http.StatusTooManyRequests)
 			}
 			violated[0].refusal.Send(w, r, after)
 		}

@@ -34,7 +34,7 @@ type settings struct {
 }
 
 // NewServer makes a plugin. It returns the errors of [ServerConfig.Validate], or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	s := &Server{}
 	cfg = cfg.clone()

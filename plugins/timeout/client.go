@@ -64,8 +64,8 @@ func (c *Client) Phase() client.Phase {
 // Name returns the name of the timeout.
 func (c *Client) Name() string { return c.timeout.Life().Name() }
 
-// Close closes the timeout.
-func (c *Client) Close() error { return c.timeout.Life().Close() }
+// Close does nothing: the timeout goes on, and its Close removes it from the registry.
+func (c *Client) Close() error { return nil }
 
 // String returns the type and the name of the timeout, as in "timeout.Client(total)".
 func (c *Client) String() string { return "timeout.Client(" + c.Name() + ")" }

@@ -3,6 +3,9 @@ package timeout
 import (
 	"errors"
 	"net/http"
+
+	"github.com/gresil/gresil/internal/recorder"
+	"github.com/gresil/gresil/internal/rejected"
 )
 
 // errPanic is the error of a handler that has not returned.
@@ -13,7 +16,13 @@ const cutText = "timeout: the limit is exceeded, and the handler still runs"
 
 // cut runs a http.TimeoutHandler.
 func (x *serving) cut(h http.Handler) {
-	w := &cutWriter{ResponseWriter: x.w, serving: x}
+	ctx := x.r.Context()
+	note := rejected.Of(ctx)
+	if note == nil {
+		ctx, note = rejected.Watch(ctx)
+		x.r = x.r.WithContext(ctx)
+	}
+	w := &cutWriter{ResponseWriter: x.w, serving: x, note: note}
 	x.run(h, w, func() {
 		x.err = nil
 		if w.cut || w.status != 0 { // a status without a text: the client went away
@@ -27,7 +36,8 @@ func (x *serving) cut(h http.Handler) {
 type cutWriter struct {
 	http.ResponseWriter
 	serving *serving
-	status  int // not sent yet; 0 if there is none
+	note    *rejected.Note // the writer of a http.TimeoutHandler passes no mark on
+	status  int            // not sent yet; 0 if there is none
 	cut     bool
 }
 
@@ -36,6 +46,14 @@ func (w *cutWriter) WriteHeader(status int) {
 	if status == http.StatusServiceUnavailable {
 		w.status = status
 		return
+	}
+	w.header(status)
+}
+
+// header sends the status of the handler, and passes on that an inner plugin has rejected the request.
+func (w *cutWriter) header(status int) {
+	if last := w.note.Get(); last.Err != nil && last.Status == status {
+		recorder.MarkRejected(w.ResponseWriter, last.Err)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -53,7 +71,7 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 // send sends the status that was kept.
 func (w *cutWriter) send() {
 	if w.status != 0 {
-		w.ResponseWriter.WriteHeader(w.status)
+		w.header(w.status)
 		w.status = 0
 	}
 }

@@ -49,7 +49,7 @@ type Store struct {
 }
 
 // New wraps a store. It returns the error of [Config.Validate], or of
-// [core.Registry.Add].
+// a Registry that has the name already.
 func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ type Store struct {
 
 // New makes a store over a client, which the caller owns: the store does not close it. It sends
 // nothing yet; [Store.Check] reports whether the server can be used. It returns the errors of
-// [Config.Validate], or of [core.Registry.Add].
+// [Config.Validate], or of a Registry that has the name already.
 //
 // Without ContextTimeoutEnabled in its options, a client ignores timeouts. So a
 // [redis.ClusterClient] or a [redis.Ring] needs it. A [redis.Client] without it is used through a

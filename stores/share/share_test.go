@@ -629,7 +629,7 @@ func TestAChargeIsNotWaitedForTooLong(t *testing.T) {
 	})
 }
 
-// TestReplies that overtake each other: the state that was decided last counts.
+// Of replies that overtake each other, the state that was decided last counts.
 func TestRepliesThatOvertakeEachOther(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -42,7 +42,7 @@ type Store struct {
 }
 
 // New wraps a store. It neither waits for the store nor starts a goroutine. It returns the error of
-// [Config.Validate], or of [core.Registry.Add].
+// [Config.Validate], or of a Registry that has the name already.
 func New(store ratelimit.Store, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
