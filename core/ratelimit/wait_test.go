@@ -639,7 +639,8 @@ func TestTheEndOfACallGivesNothingBack(t *testing.T) {
 	require.Zero(t, left())
 }
 
-func TestTheHeadIsWokenByWhatIsThereNotByWhatWasGivenBack(t *testing.T) {
+// TestHeadWakesForBothRefunds: the first waiter wants two permits, and one refund is not enough.
+func TestHeadWakesForBothRefunds(t *testing.T) {
 	t.Parallel()
 	inBubbles(t, every(3, 1000*time.Hour), func(t bubble) {
 		l := t.l
